@@ -1,0 +1,38 @@
+# Two commands for a newcomer: `make demo` and `make test`. Both set up .venv first, from python3 and a package index alone.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: demo test test-full lint bench lock clean
+
+$(READY): requirements.txt pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tutelage needs Python 3.11 or newer; run: make PYTHON=python3.12")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
+	touch $@
+
+demo: $(READY)  ## solve a problem, write and name the figure
+	$(BIN)/tutelage solve --out output/demo.nc --plot output/demo.png
+
+test: $(READY)  ## the whole suite
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not full"
+
+test-full: $(READY)  ## the suite with its long statistical tests
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+bench: $(READY)
+	$(BIN)/python -m benchmarks
+
+lock:  ## pin again: what is tested is what a fresh machine gets (needs uv)
+	uv pip compile --universal --python-version 3.11 --extra dev --no-header --no-annotate -q \
+	  --constraint constraints.in pyproject.toml -o requirements.txt
+
+clean:
+	rm -rf $(VENV) output

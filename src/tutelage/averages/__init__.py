@@ -1,0 +1,80 @@
+"""Gaussian averages of activations: closed forms where they exist, quadrature otherwise, one interface (`_base.py`).
+
+`averages_for` picks the family for a pair of activations. `I2`, `I3`, `I4`, `J2` are the textbook integrals, for checking a
+derivation or writing one's own equations.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tutelage import _checks
+from tutelage._errors import InputError
+from tutelage._types import Array, ArrayLike
+from tutelage.averages._base import Averages
+from tutelage.averages.erf import ErfAverages
+from tutelage.averages.polynomial import PolynomialAverages
+from tutelage.averages.quadrature import Quadrature, QuadratureAverages
+from tutelage.averages.relu import ReluAverages
+from tutelage.problem.activation import Activation, as_activation
+
+__all__ = ["I2", "I3", "I4", "J2", "Averages", "Quadrature", "averages_for"]
+
+FAMILIES = (ErfAverages, PolynomialAverages, ReluAverages)
+
+
+def averages_for(
+    student: Activation, teacher: Activation, K: int, M: int, biased: bool = False, quadrature: Quadrature | None = None
+) -> Averages:
+    """The averages of K students and M teachers: the first closed form that covers the pair, else quadrature."""
+    for family in FAMILIES:
+        if family.covers(student, teacher, biased):
+            return family(student, teacher, K, M)
+    return QuadratureAverages(student, teacher, K, M, quadrature)
+
+
+def I2(activation: str | Activation, C: ArrayLike, quadrature: Quadrature | None = None) -> Array:
+    """E[g(a) g(b)] for jointly Gaussian (a, b) with covariance C of shape (..., 2, 2)."""
+    return _average("I2", activation, C, 2, 2, quadrature, lambda e, c: e.outputs(c, None)[0, 1])
+
+
+def J2(activation: str | Activation, C: ArrayLike, quadrature: Quadrature | None = None) -> Array:
+    """E[g'(a) g'(b)] for jointly Gaussian (a, b) with covariance C of shape (..., 2, 2)."""
+    return _average("J2", activation, C, 2, 1, quadrature, lambda e, c: e.slopes(c, None)[0, 1])
+
+
+def I3(activation: str | Activation, C: ArrayLike, quadrature: Quadrature | None = None) -> Array:
+    """E[g'(a) b g(c)] for jointly Gaussian (a, b, c) with covariance C of shape (..., 3, 3).
+
+    By Stein's lemma C_ab E[g''(a) g(c)] + C_bc E[g'(a) g'(c)].
+    """
+    return _average(
+        "I3", activation, C, 3, 1, quadrature,
+        lambda e, c: c[0, 1] * e.curvatures(c, None)[0, 2] + c[1, 2] * e.slopes(c, None)[0, 2],
+    )  # fmt: skip
+
+
+def I4(activation: str | Activation, C: ArrayLike, quadrature: Quadrature | None = None) -> Array:
+    """E[g'(a) g'(b) g(c) g(d)] for jointly Gaussian (a, b, c, d) with covariance C of shape (..., 4, 4)."""
+
+    def polarised(e: Averages, c: Array) -> Array:
+        third, fourth = jnp.array([0.0, 0, 1, 0]), jnp.array([0.0, 0, 0, 1])
+        both = e.contrast(c, None, third + fourth) - e.contrast(c, None, third - fourth)
+        return both[0, 1] / 4
+
+    return _average("I4", activation, C, 4, 2, quadrature, polarised)
+
+
+def _average(name, activation, C, fields, students, quadrature, formula) -> Array:
+    g = as_activation(activation)
+    if name != "I2" and not g.trainable:
+        raise InputError(f"{name} needs the derivative of {g.name!r}, which has none; use 'erf', or I2 alone.")
+    C = jnp.asarray(_checks.as_array("C", C))
+    if C.ndim < 2 or C.shape[-2:] != (fields, fields):
+        raise InputError(
+            f"C has shape {C.shape}; {name} needs (..., {fields}, {fields}), the covariance of its fields."
+        )
+    _checks.require_gram("C", C)
+    family = averages_for(g, g, students, fields - students, quadrature=quadrature)
+    flat = C.reshape(-1, fields, fields)
+    return jax.vmap(lambda c: formula(family, c))(flat).reshape(np.shape(C)[:-2])

@@ -1,0 +1,63 @@
+"""What a pair of activations must supply: five Gaussian averages. Everything else follows from them.
+
+The fields z_a, a = 1..n, are the K student fields and then the M teacher fields, jointly Gaussian with covariance C and
+means m (the hidden biases; None where there are none). g_a is the activation of field a. Indices i, j run over students.
+
+To add a closed form: subclass `Averages`, say in `covers` which pairs it serves, and add it to `FAMILIES` in
+averages/__init__.py. Tests compare each family with quadrature and with Monte Carlo.
+"""
+
+from abc import abstractmethod
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from tutelage._types import Array
+from tutelage.problem.activation import Activation
+
+
+class Averages(eqx.Module):
+    """Gaussian averages for K students with one activation and M teachers with another."""
+
+    @classmethod
+    @abstractmethod
+    def covers(cls, student: Activation, teacher: Activation, biased: bool) -> bool:
+        """Does this family hold for these activations (with hidden biases)?"""
+
+    @abstractmethod
+    def outputs(self, C: Array, mean: Array | None) -> Array:
+        """E[g_a g_b], shape (n, n)."""
+
+    @abstractmethod
+    def slopes(self, C: Array, mean: Array | None) -> Array:
+        """E[g'_i g'_a], shape (K, n)."""
+
+    @abstractmethod
+    def curvatures(self, C: Array, mean: Array | None) -> Array:
+        """E[g''_i g_a], shape (K, n)."""
+
+    @abstractmethod
+    def forces(self, C: Array, mean: Array | None) -> Array:
+        """E[g'_i g_a], shape (K, n): moves the biases, and nothing else."""
+
+    @abstractmethod
+    def contrast(self, C: Array, mean: Array | None, w: Array) -> Array:
+        """E[g'_i g'_j (sum_a w_a g_a)^2], shape (K, K)."""
+
+
+def safe_sqrt(x: Array) -> Array:
+    """sqrt that is zero, with zero gradient, where rounding has made x negative (or x is zero)."""
+    positive = x > 0
+    return jnp.where(positive, jnp.sqrt(jnp.where(positive, x, 1.0)), 0.0)
+
+
+def safe_arcsin(x: Array) -> Array:
+    """arcsin that stays finite, with finite gradient, where rounding has pushed |x| to one or beyond."""
+    inside = jnp.abs(x) < 1
+    return jnp.where(inside, jnp.arcsin(jnp.where(inside, x, 0.0)), jnp.sign(x) * (jnp.pi / 2))
+
+
+def safe_ratio(x: Array, y: Array) -> Array:
+    """x / y, and zero where y is zero (a unit of zero norm is correlated with nothing)."""
+    nonzero = y != 0
+    return jnp.where(nonzero, x / jnp.where(nonzero, y, 1.0), 0.0)

@@ -1,0 +1,144 @@
+"""Polynomials (linear, quadratic, He2, He3, He4, in any mixture): exact by Wick's theorem, with or without biases.
+
+A polynomial of a Gaussian field splits into Wick powers, g(z) = sum_k f_k :z^k:, f_k = E[g^(k)(z)] / k!, and the average
+of a product of Wick powers is a sum over graphs: each edge (a, b) of multiplicity m brings C_ab^m / m!, each vertex of
+degree k brings k! f_k, and no edge starts and ends at the same vertex. Two vertices have one graph per degree:
+    E[g_a h_b] = sum_k k! f_k h_k C_ab^k.
+With four vertices the sum over teachers and students inside Delta^2 is a matrix product, so memory stays at K^2 n.
+"""
+
+from itertools import product
+from math import comb, factorial
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from tutelage._types import Array
+from tutelage.averages._base import Averages
+from tutelage.problem.activation import Activation
+
+Coefficients = tuple[float, ...]
+
+
+class PolynomialAverages(Averages):
+    """Students and teachers with polynomial activations, coefficients constant first."""
+
+    student: Coefficients = eqx.field(static=True)
+    teacher: Coefficients = eqx.field(static=True)
+    K: int = eqx.field(static=True)
+    M: int = eqx.field(static=True)
+
+    def __init__(self, student: Activation, teacher: Activation, K: int, M: int):
+        assert student.polynomial is not None and teacher.polynomial is not None
+        self.student, self.teacher, self.K, self.M = student.polynomial, teacher.polynomial, K, M
+
+    @classmethod
+    def covers(cls, student: Activation, teacher: Activation, biased: bool) -> bool:
+        return student.polynomial is not None and teacher.polynomial is not None
+
+    def _wick(self, C: Array, mean: Array | None, order: int) -> list[Array | None]:
+        """k! f_k of the derivative of given order for every field, (n,) per degree k; None where it vanishes."""
+        variance = jnp.diagonal(C)
+        parts = [(self.student, slice(0, self.K)), (self.teacher, slice(self.K, self.K + self.M))]
+        degree = max(len(self.student), len(self.teacher)) - 1 - order
+        out: list[Array | None] = []
+        for k in range(degree + 1):
+            pieces = [
+                _mean_of_polynomial(_derivative(c, order + k), variance[s], None if mean is None else mean[s])
+                for c, s in parts
+            ]
+            if all(piece is None for piece in pieces):
+                out.append(None)
+            else:
+                zeros = [jnp.zeros_like(variance[s]) for _, s in parts]
+                out.append(jnp.concatenate([z if p is None else p for p, z in zip(pieces, zeros, strict=True)]))
+        return out
+
+    def _pairs(self, C: Array, left: list[Array | None], right: list[Array | None], rows: int) -> Array:
+        """sum_k k! f_k h_k C^k on the first `rows` rows."""
+        total = jnp.zeros((rows, C.shape[0]))
+        for k, (f, h) in enumerate(zip(left, right, strict=False)):
+            if f is not None and h is not None:
+                total = total + f[:rows, None] * h * C[:rows] ** k / factorial(k)
+        return total
+
+    def outputs(self, C: Array, mean: Array | None) -> Array:
+        g = self._wick(C, mean, 0)
+        return self._pairs(C, g, g, C.shape[0])
+
+    def slopes(self, C: Array, mean: Array | None) -> Array:
+        slope = self._wick(C, mean, 1)
+        return self._pairs(C, slope, slope, self.K)
+
+    def curvatures(self, C: Array, mean: Array | None) -> Array:
+        return self._pairs(C, self._wick(C, mean, 2), self._wick(C, mean, 0), self.K)
+
+    def forces(self, C: Array, mean: Array | None) -> Array:
+        return self._pairs(C, self._wick(C, mean, 1), self._wick(C, mean, 0), self.K)
+
+    def contrast(self, C: Array, mean: Array | None, w: Array) -> Array:
+        K = self.K
+        slope, g = self._wick(C, mean, 1), self._wick(C, mean, 0)
+        total = jnp.zeros((K, K))
+        for graph in _graphs(len(slope) - 1, len(g) - 1):
+            m12, m13, m23, m14, m24, m34 = graph
+            vertices = slope[m12 + m13 + m14], slope[m12 + m23 + m24], g[m13 + m23 + m34], g[m14 + m24 + m34]
+            if any(v is None for v in vertices):
+                continue
+            f1, f2, f3, f4 = vertices
+            towards3 = C[:K, None] ** m13 * C[None, :K] ** m23 * (w * f3)
+            towards4 = C[:K, None] ** m14 * C[None, :K] ** m24 * (w * f4)
+            joined = jnp.einsum("ija,ab,ijb->ij", towards3, C**m34, towards4)
+            twins = 1 if (m13, m23) == (m14, m24) else 2  # the graph with 3 and 4 exchanged adds the same
+            total = total + (twins / _symmetry(graph)) * f1[:K, None] * f2[:K] * C[:K, :K] ** m12 * joined
+        return total
+
+
+def _graphs(slope_degree: int, degree: int) -> list[tuple[int, ...]]:
+    """Edge multiplicities (12, 13, 23, 14, 24, 34), up to exchange of vertices 3 and 4."""
+    edges = range(max(slope_degree, degree) + 1)
+    return [
+        m
+        for m in product(edges, repeat=6)
+        if m[0] + m[1] + m[3] <= slope_degree
+        and m[0] + m[2] + m[4] <= slope_degree
+        and m[1] + m[2] + m[5] <= degree
+        and m[3] + m[4] + m[5] <= degree
+        and m[1:3] <= m[3:5]
+    ]
+
+
+def _symmetry(graph: tuple[int, ...]) -> int:
+    out = 1
+    for m in graph:
+        out *= factorial(m)
+    return out
+
+
+def _derivative(coefficients: Coefficients, order: int) -> Coefficients:
+    return tuple(c * factorial(p) / factorial(p - order) for p, c in enumerate(coefficients) if p >= order)
+
+
+def _mean_of_polynomial(coefficients: Coefficients, variance: Array, mean: Array | None) -> Array | None:
+    """E[sum_p c_p (mean + s z)^p], or None where it is zero whatever the variance."""
+    total = None
+    for p, c in enumerate(coefficients):
+        if c == 0.0 or (mean is None and p % 2 == 1):
+            continue
+        term = c * _moment(p, variance, mean)
+        total = term if total is None else total + term
+    return total
+
+
+def _moment(p: int, variance: Array, mean: Array | None) -> Array:
+    if mean is None:
+        return _pairings(p) * variance ** (p // 2)
+    return sum(
+        (comb(p, 2 * j) * _pairings(2 * j) * mean ** (p - 2 * j) * variance**j for j in range(p // 2 + 1)),
+        start=jnp.zeros_like(variance),
+    )
+
+
+def _pairings(p: int) -> int:
+    """(p - 1)!!: the p-th moment of a standard normal, p even."""
+    return factorial(p) // (2 ** (p // 2) * factorial(p // 2))

@@ -1,0 +1,135 @@
+"""A closed system of differential equations with an error: what `solve` integrates.
+
+`OrderParameters` (order_parameters.py) is the built-in system; `Equations` is for a user's own. Both are final; a third kind
+subclasses `ClosedSystem`.
+"""
+
+from abc import abstractmethod
+from collections import namedtuple
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from tutelage._checks import as_array, require_finite
+from tutelage._errors import InputError
+from tutelage._types import Array
+
+
+class ClosedSystem(eqx.Module):
+    """drift, what to record, and the error of what was recorded."""
+
+    @abstractmethod
+    def drift(self, t: Array, state: Any) -> Any:
+        """d state / d alpha."""
+
+    @abstractmethod
+    def observe(self, state: Any) -> dict[str, Array]:
+        """The named quantities that a trajectory keeps."""
+
+    @abstractmethod
+    def error(self, observed: dict[str, Array]) -> Array:
+        """The error of one observation."""
+
+    def switches(self) -> Array | None:
+        """Times at which the drift jumps."""
+        return None
+
+    def drift_and_error_rate(self, t: Array, state: Any) -> tuple[Any, Array]:
+        """The drift, and d error / d alpha along it."""
+        drift = self.drift(t, state)
+        return drift, jax.jvp(lambda s: self.error(self.observe(s)), (state,), (drift,))[1]
+
+
+class Equations(ClosedSystem):
+    """A user's own system: names of its variables, drift(t, state) and error(state).
+
+    `state` unpacks in the order of the names (`m, q = state`, or `state.m`); drift returns the derivatives in that order.
+    Variables are numbers or arrays. Both functions must be written with jax.numpy.
+
+    >>> import tutelage as tu
+    >>> decay = tu.Equations(("x",), drift=lambda t, s: (-s.x,), error=lambda s: s.x**2)
+    >>> float(tu.solve(decay, {"x": 1.0}, times=[0.0, 1.0]).error[-1].round(6))
+    0.135335
+    """
+
+    names: tuple[str, ...] = eqx.field(static=True)
+    user_drift: Callable[[Array, Any], Any]
+    user_error: Callable[[Any], Array]
+
+    def __init__(self, names: Sequence[str], drift: Callable[[Array, Any], Any], error: Callable[[Any], Array]):
+        if isinstance(names, str) or not names or not all(isinstance(n, str) and n.isidentifier() for n in names):
+            raise InputError(f"names is {names!r}; it must be a list of variable names such as ('m', 'q').")
+        if len(set(names)) != len(names) or any(n.startswith("_") for n in names):
+            raise InputError(f"names is {list(names)}; they must differ from each other and not begin with '_'.")
+        for what, function in (("drift", drift), ("error", error)):
+            if not callable(function):
+                raise InputError(f"{what} is {function!r}; it must be a function.")
+        self.names, self.user_drift, self.user_error = tuple(names), drift, error
+
+    def initial_state(self, start: Any) -> tuple[Array, ...]:
+        """The start, given by name or in order, as a state; and a first call of both functions to check them."""
+        values = [start.get(n) for n in self.names] if isinstance(start, dict) else list(start)
+        unknown = sorted(set(start) - set(self.names)) if isinstance(start, dict) else []
+        if unknown or len(values) != len(self.names) or any(v is None for v in values):
+            given = sorted(start) if isinstance(start, dict) else f"{len(values)} values"
+            raise InputError(f"the start gives {given}; the equations need {list(self.names)}.")
+        state = tuple(jnp.asarray(as_array(n, v)) for n, v in zip(self.names, values, strict=True))
+        for name, value in zip(self.names, state, strict=True):
+            require_finite(name, value)
+        self._check(state)
+        return state
+
+    def _check(self, state: tuple[Array, ...]) -> None:
+        try:
+            drift = jax.eval_shape(self.drift, jnp.zeros(()), state)
+            error = jax.eval_shape(lambda s: self.error(self.observe(s)), state)
+        except InputError:
+            raise
+        except Exception as problem:
+            first = str(problem).split("\n")[0]
+            raise InputError(f"the equations fail on their start ({type(problem).__name__}: {first}).") from None
+        for name, have, want in zip(self.names, drift, state, strict=True):
+            if have.shape != want.shape:
+                raise InputError(f"the drift of {name} has shape {have.shape}; the variable has shape {want.shape}.")
+        if error.shape != ():
+            raise InputError(f"error(state) has shape {error.shape}; it must be one number.")
+
+    def _named(self, state: Sequence[Array]) -> Any:
+        return namedtuple("State", self.names)(*state)
+
+    def drift(self, t: Array, state: Any) -> Any:
+        out = self.user_drift(t, self._named(state))
+        out = tuple(out[n] for n in self.names) if isinstance(out, dict) else tuple(out)
+        if len(out) != len(self.names):
+            raise InputError(f"drift returned {len(out)} derivatives; the equations have {len(self.names)} variables.")
+        return tuple(jnp.asarray(d, float) for d in out)
+
+    def observe(self, state: Any) -> dict[str, Array]:
+        return dict(zip(self.names, state, strict=True))
+
+    def error(self, observed: dict[str, Array]) -> Array:
+        return jnp.asarray(self.user_error(self._named([observed[n] for n in self.names])), float)
+
+
+def linear_regression(rho: float = 1.0, noise_variance: float = 0.1, lr: float = 0.5, ridge: float = 0.01) -> Equations:
+    """Online linear regression with ridge, the worked example of the notes, as a system of one's own.
+
+        dm = lr (rho - (1 + ridge) m),   dq = 2 lr (m - (1 + ridge) q) + lr^2 (2 e_g + noise_variance),
+        e_g = (rho - 2 m + q) / 2
+    It equals `Problem` with one linear unit, weight_decay=ridge and noise=sqrt(noise_variance).
+    """
+
+    def error(state: Any) -> Array:
+        m, q = state
+        return (rho - 2 * m + q) / 2
+
+    def drift(t: Array, state: Any) -> tuple[Array, Array]:
+        m, q = state
+        return lr * (rho - (1 + ridge) * m), 2 * lr * (m - (1 + ridge) * q) + lr**2 * (
+            2 * error(state) + noise_variance
+        )
+
+    return Equations(("m", "q"), drift, error)

@@ -1,0 +1,185 @@
+"""The dynamics of the overlaps, for any activation and any spectrum (see matrices.py for A, B, G).
+
+Per level l, with the force on a student vector F = eta (lam_l (A w + B w*) - kappa w):
+    dr_l = F . w*           = eta (lam_l (A r_l + B t_l) - kappa r_l)
+    dq_l = F . w + transpose + (eta^2 / batch) lam_l G,   F . w = eta (lam_l (A q_l + B r_l^T) - kappa q_l)
+    dv   = eta_v E[Delta g],    db = eta_b v E[Delta g']
+Frozen components lose their rows of F (and of G); spherical weights are pulled back by mu_k = d ln|w_k| / dalpha;
+slow momentum puts a velocity between force and weights; a fixed momentum beta divides every rate by 1 - beta.
+"""
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+
+from tutelage._types import Array
+from tutelage.averages import Averages, Quadrature
+from tutelage.dynamics.equations import ClosedSystem
+from tutelage.dynamics.error import are_twins, averages_of, field_means, population_error
+from tutelage.dynamics.matrices import Pull, pull, spread
+from tutelage.dynamics.overlaps import Overlaps, Velocity, field_covariance, joint_covariance
+from tutelage.problem import Problem, SlowMomentum, Start
+from tutelage.problem.schedules import rate_at, switch_times
+
+
+class OrderParameters(ClosedSystem):
+    """The closed system of a problem whose teacher has overlaps t (L, M, M)."""
+
+    problem: Problem
+    t: Array
+    averages: Averages
+    gradient_flow: bool = eqx.field(static=True)
+    keep_blocks: bool = eqx.field(static=True)
+
+    def __init__(
+        self,
+        problem: Problem,
+        t: Array,
+        gradient_flow: bool = False,
+        keep_blocks: bool = False,
+        quadrature: Quadrature | None = None,
+    ):
+        self.problem, self.t = problem, t
+        self.averages = averages_of(problem, quadrature)
+        self.gradient_flow, self.keep_blocks = gradient_flow, keep_blocks
+
+    @property
+    def _lam(self) -> Array:
+        return jnp.asarray(self.problem.inputs.eigenvalues)[:, None, None]
+
+    def _rates(self, t: Array) -> tuple[Array, Array, Array]:
+        """eta, eta_v, eta_b at time t, a fixed momentum included."""
+        sgd = self.problem.sgd
+        lr = rate_at(sgd.lr, t)
+        readout = lr if sgd.readout_lr is None else rate_at(sgd.readout_lr, t)
+        bias = lr if sgd.bias_lr is None else rate_at(sgd.bias_lr, t)
+        if isinstance(sgd.momentum, SlowMomentum):
+            return lr, readout, bias
+        return tuple(rate / (1 - sgd.momentum) for rate in (lr, readout, bias))  # pyright: ignore[reportReturnType]
+
+    def switches(self) -> Array | None:
+        sgd = self.problem.sgd
+        k = sgd.momentum.k if isinstance(sgd.momentum, SlowMomentum) else None
+        return switch_times(sgd.lr, sgd.readout_lr, sgd.bias_lr, k)
+
+    def covariances(self, state: Overlaps) -> tuple[Array, Array, Array]:
+        """R, Q, T of the fields."""
+        return field_covariance(jnp.asarray(self.problem.inputs.weights), state.r, state.q, self.t)
+
+    def matrices(self, state: Overlaps) -> tuple[Pull, Array]:
+        """A, B (with what moves readout and bias) and G at a state."""
+        problem, v = self.problem, state.readout
+        C = joint_covariance(*self.covariances(state))
+        mean = field_means(problem, state.bias)
+        v_teacher = jnp.asarray(problem.teacher.readout)
+        p = pull(self.averages, C, mean, v, v_teacher)
+        if self.gradient_flow:
+            return p, jnp.zeros_like(p.A)
+        return p, spread(self.averages, C, mean, v, v_teacher, jnp.asarray(problem.noise))
+
+    def drift(self, t: Array, state: Overlaps) -> Overlaps:
+        return self._drift(t, state, *self.matrices(state))
+
+    def drift_and_error_rate(self, t: Array, state: Overlaps) -> tuple[Overlaps, Array]:
+        p, G = self.matrices(state)
+        d = self._drift(t, state, p, G)
+        dR, dQ, _ = field_covariance(jnp.asarray(self.problem.inputs.weights), d.r, d.q, self.t)
+        rate = -jnp.sum(p.A * dQ) / 2 - jnp.sum(p.B * dR) - p.readout @ d.readout
+        return d, rate if d.bias is None else rate - p.bias @ d.bias
+
+    def _drift(self, t: Array, state: Overlaps, p: Pull, G: Array) -> Overlaps:
+        sgd, student = self.problem.sgd, self.problem.student
+        eta, eta_v, eta_b = self._rates(t)
+        frozen = jnp.zeros_like(state.readout)
+        readout = eta_v * p.readout if student.train_readout else frozen
+        bias = None if state.bias is None else (eta_b * p.bias if student.train_bias else frozen)
+        if isinstance(sgd.momentum, SlowMomentum):
+            dr, dq, velocity = self._slow(t, state, p, G, sgd.momentum)
+        else:
+            dr, dq = self._plain(state, p, G, eta)
+            velocity = None
+        return Overlaps(dr, dq, readout, bias, velocity)
+
+    def _mask(self) -> Array | None:
+        """(L, K, 1), or None if everything learns."""
+        mask = self.problem.trainable_mask()
+        return None if mask is None else jnp.asarray(mask)[:, :, None]
+
+    def _plain(self, state: Overlaps, p: Pull, G: Array, eta: Array) -> tuple[Array, Array]:
+        sgd, lam, mask = self.problem.sgd, self._lam, self._mask()
+        dr = eta * (lam * (p.A @ state.r + p.B @ self.t) - sgd.weight_decay * state.r)
+        fq = eta * (lam * (p.A @ state.q + p.B @ _T(state.r)) - sgd.weight_decay * state.q)
+        noise = (eta**2 / sgd.batch) * lam * G
+        if mask is not None:
+            dr, fq, noise = mask * dr, mask * fq, mask * noise * _T(mask)
+        dq = fq + _T(fq) + noise
+        return self._onto_sphere(state, dr, dq) if sgd.spherical else (dr, dq)
+
+    def _onto_sphere(self, state: Overlaps, dr: Array, dq: Array) -> tuple[Array, Array]:
+        """Subtract from each student vector its change of length: mu_k = d|w_k|^2 / (2 |w_k|^2)."""
+        fractions = jnp.asarray(self.problem.inputs.fractions)
+        length, change = (jnp.einsum("l,lkk->k", fractions, x) for x in (state.q, dq))
+        mu = (change / (2 * length))[:, None]
+        return dr - mu * state.r, dq - (mu + mu.T) * state.q
+
+    def _slow(
+        self, t: Array, state: Overlaps, p: Pull, G: Array, momentum: SlowMomentum
+    ) -> tuple[Array, Array, Velocity]:
+        """dR = U, dU = -gamma U + k E[delta rho], dQ = V + V^T, dV = W2 - gamma V + k E[lambda delta],
+        dW2 = -2 gamma W2 + k (E[delta om] + transpose) + k^2 G, each per level; decay acts as part of the force."""
+        sgd, lam, mask, velocity = self.problem.sgd, self._lam, self._mask(), state.velocity
+        assert velocity is not None
+        gamma, kappa = jnp.asarray(momentum.gamma), sgd.weight_decay
+        k = gamma * rate_at(sgd.lr, t) if momentum.k is None else rate_at(momentum.k, t)
+        on_teacher = k * (lam * (p.A @ state.r + p.B @ self.t) - kappa * state.r)
+        on_student = k * (lam * (p.A @ state.q + p.B @ _T(state.r)) - kappa * state.q)
+        on_own = k * (lam * (p.A @ velocity.student + p.B @ _T(velocity.teacher)) - kappa * velocity.student)
+        noise = (k**2 / sgd.batch) * lam * G
+        if mask is not None:
+            on_teacher, on_student, on_own = mask * on_teacher, mask * on_student, mask * on_own
+            noise = mask * noise * _T(mask)
+        return (
+            velocity.teacher,
+            velocity.student + _T(velocity.student),
+            Velocity(
+                teacher=on_teacher - gamma * velocity.teacher,
+                student=velocity.own - gamma * velocity.student + _T(on_student),
+                own=on_own + _T(on_own) - 2 * gamma * velocity.own + noise,
+            ),
+        )
+
+    def observe(self, state: Overlaps) -> dict[str, Array]:
+        R, Q, _ = self.covariances(state)
+        seen = {"R": R, "Q": Q, "readout": state.readout}
+        if state.bias is not None:
+            seen["bias"] = state.bias
+        if self.keep_blocks:
+            seen |= {"r": state.r, "q": state.q}
+        return seen
+
+    def error(self, observed: dict[str, Any]) -> Array:
+        problem = self.problem
+        T = jnp.einsum("l,lab->ab", jnp.asarray(problem.inputs.weights), self.t)
+        mean = field_means(problem, observed.get("bias"))
+        v_teacher = jnp.asarray(problem.teacher.readout)
+        return population_error(
+            self.averages, observed["R"], observed["Q"], T, observed["readout"], v_teacher, mean, are_twins(problem)
+        )
+
+
+def initial_overlaps(problem: Problem, start: Start) -> tuple[Overlaps, Array]:
+    """The state at time zero and the teacher's overlaps t per level."""
+    r, q, t = (jnp.asarray(x) for x in start.blocks(problem))
+    readout = problem.student.readout if start.readout is None else start.readout
+    bias = problem.student.bias if start.bias is None else start.bias
+    if bias is None and problem.biased:
+        bias = np.zeros(problem.student.hidden)
+    slow = isinstance(problem.sgd.momentum, SlowMomentum)
+    velocity = Velocity(jnp.zeros_like(r), jnp.zeros_like(q), jnp.zeros_like(q)) if slow else None
+    return Overlaps(r, q, jnp.asarray(readout), None if bias is None else jnp.asarray(bias), velocity), t
+
+
+def _T(x: Array) -> Array:
+    return jnp.swapaxes(x, -1, -2)

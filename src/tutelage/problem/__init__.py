@@ -1,0 +1,28 @@
+"""What is asked: the networks, the inputs, the algorithm and the start. Checked when built, plain data underneath."""
+
+from tutelage.problem.activation import Activation
+from tutelage.problem.inputs import Inputs, Isotropic, PowerLaw, Spectrum
+from tutelage.problem.network import Network
+from tutelage.problem.problem import Problem
+from tutelage.problem.schedules import Constant, Cosine, Piecewise, PowerDecay
+from tutelage.problem.sgd import SGD, SlowMomentum
+from tutelage.problem.start import Start, random_start, start_from_weights
+
+__all__ = [
+    "SGD",
+    "Activation",
+    "Constant",
+    "Cosine",
+    "Inputs",
+    "Isotropic",
+    "Network",
+    "Piecewise",
+    "PowerDecay",
+    "PowerLaw",
+    "Problem",
+    "SlowMomentum",
+    "Spectrum",
+    "Start",
+    "random_start",
+    "start_from_weights",
+]

@@ -1,0 +1,200 @@
+"""Where the inputs come from: x ~ N(0, Omega), of which the theory sees only the spectrum.
+
+A spectrum is a list of levels: eigenvalue lam_l on a fraction p_l of the dimensions, with sum_l p_l lam_l = 1 by
+default, so that a teacher with unit weights has unit fields. Everything else about Omega (its eigenvectors) matters
+only when weights or data are given; `Spectrum.from_data` keeps it for that.
+"""
+
+from abc import abstractmethod
+from typing import Any
+
+import equinox as eqx
+import numpy as np
+
+from tutelage import _checks
+from tutelage._errors import InputError
+from tutelage._types import ArrayLike
+
+
+class Inputs(eqx.Module):
+    """A law of the inputs. `eigenvalues` and `fractions` have shape (levels,): NumPy arrays unless traced."""
+
+    @property
+    @abstractmethod
+    def eigenvalues(self) -> Any: ...
+
+    @property
+    @abstractmethod
+    def fractions(self) -> Any: ...
+
+    @property
+    def levels(self) -> int:
+        return self.eigenvalues.shape[0]
+
+    @property
+    def weights(self) -> Any:
+        """p_l lam_l: what each level contributes to a field covariance."""
+        return self.fractions * self.eigenvalues
+
+    @property
+    def basis(self) -> np.ndarray | None:
+        """Eigenvectors as rows, level by level; None: the coordinates are the eigenvectors, in the order of levels."""
+        return None
+
+    @property
+    def known_dim(self) -> int | None:
+        """The input dimension, where the spectrum was measured on something that has one."""
+        return None
+
+    def level_dims(self, dim: int) -> np.ndarray:
+        """Whole numbers of dimensions per level that sum to `dim`: the nearest to p_l N, at least one each."""
+        if dim < self.levels:
+            raise InputError(f"dim is {dim}; {self.levels} levels need at least {self.levels} dimensions.")
+        exact = np.asarray(self.fractions) * dim
+        dims = np.maximum(np.floor(exact).astype(int), 1)
+        while dims.sum() != dim:
+            gap = exact - dims
+            if dims.sum() < dim:
+                dims[np.argmax(gap)] += 1
+            else:
+                dims[np.argmin(np.where(dims > 1, gap, np.inf))] -= 1
+        return dims
+
+
+class Isotropic(Inputs):
+    """Independent inputs of unit variance: one level."""
+
+    @property
+    def eigenvalues(self) -> Any:
+        return np.ones(1)
+
+    @property
+    def fractions(self) -> Any:
+        return np.ones(1)
+
+    def __repr__(self) -> str:
+        return "Isotropic()"
+
+
+class PowerLaw(Inputs):
+    """lam_l proportional to l^-(1 + beta) on `levels` equal shares of the dimensions, scaled to unit mean."""
+
+    beta: ArrayLike = eqx.field(converter=lambda x: _checks.as_array("beta", x))
+    count: int = eqx.field(static=True)
+
+    def __init__(self, beta: ArrayLike, levels: int):
+        self.beta = _checks.as_array("beta", beta)
+        self.count = _checks.as_count("levels", levels)
+        _checks.require_shape("beta", self.beta, ())
+        _checks.require_nonnegative("beta", self.beta)
+
+    @property
+    def eigenvalues(self) -> Any:
+        decay = np.arange(1.0, self.count + 1.0) ** -(1.0 + self.beta)
+        return decay / decay.mean()
+
+    @property
+    def fractions(self) -> Any:
+        return np.full(self.count, 1.0 / self.count)
+
+    def __repr__(self) -> str:
+        return f"PowerLaw(beta={_number(self.beta)}, levels={self.count})"
+
+
+class Spectrum(Inputs):
+    """Any spectrum: eigenvalues and the fraction of dimensions that each holds (default: equal shares).
+
+    With `normalise` (default) the eigenvalues are divided by their mean sum_l p_l lam_l, kept as `scale`.
+    """
+
+    eigenvalues: Any  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    fractions: Any  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    scale: ArrayLike
+    centre: np.ndarray | None
+    dropped: int = eqx.field(static=True)
+    _basis: np.ndarray | None
+
+    def __init__(self, eigenvalues: Any, fractions: Any = None, *, normalise: bool = True):
+        eigenvalues = _checks.as_array("eigenvalues", eigenvalues)
+        if np.ndim(eigenvalues) != 1 or np.size(eigenvalues) == 0:
+            raise InputError(f"eigenvalues have shape {np.shape(eigenvalues)}; give a list of at least one number.")
+        _checks.require_positive("eigenvalues", eigenvalues, fix="Leave out directions without variance.")
+        levels = np.shape(eigenvalues)[0]
+        fractions = np.full(levels, 1.0 / levels) if fractions is None else _checks.as_array("fractions", fractions)
+        _checks.require_shape("fractions", fractions, (levels,), fix="One fraction per eigenvalue.")
+        _checks.require_positive("fractions", fractions)
+        if not _checks.is_traced(fractions) and abs(np.sum(fractions) - 1.0) > 1e-9:
+            total = float(np.sum(fractions))
+            raise InputError(f"fractions sum to {total:g}; they must sum to one. Divide them by {total:g}.")
+        self.scale = (fractions * eigenvalues).sum() if _checks.as_flag("normalise", normalise) else np.float64(1.0)
+        self.eigenvalues = eigenvalues / self.scale
+        self.fractions = fractions
+        self.centre, self.dropped, self._basis = None, 0, None
+
+    @property
+    def basis(self) -> np.ndarray | None:
+        return self._basis
+
+    @property
+    def known_dim(self) -> int | None:
+        return None if self._basis is None else self._basis.shape[0]
+
+    def without_basis(self) -> "Spectrum":
+        """The same spectrum without eigenvectors and centre: all that the theory needs."""
+        parts = lambda s: (s.centre, s._basis)  # noqa: E731
+        return eqx.tree_at(parts, self, (None, None), is_leaf=lambda x: x is None)
+
+    @classmethod
+    def from_covariance(cls, covariance: Any, levels: int | None = None) -> "Spectrum":
+        """The spectrum of a covariance matrix (N, N), directions without variance dropped, unit mean eigenvalue.
+
+        `levels` groups neighbouring eigenvalues into that many levels of (nearly) equal size, each with their mean.
+        """
+        covariance = _checks.as_array("covariance", covariance)
+        if np.ndim(covariance) != 2 or covariance.shape[0] != covariance.shape[1]:
+            raise InputError(f"covariance has shape {np.shape(covariance)}; it must be square.")
+        _checks.require_gram("covariance", covariance)
+        values, vectors = np.linalg.eigh(covariance)
+        order = np.argsort(values)[::-1]
+        keep = order[values[order] > 1e-12 * values.max()]
+        if keep.size == 0 or values.max() <= 0:
+            raise InputError("the covariance is zero; a spectrum needs at least one direction with variance.")
+        return cls._measured(values[keep], vectors[:, keep].T, covariance.shape[0] - keep.size, levels)
+
+    @classmethod
+    def from_data(cls, data: Any, levels: int | None = None) -> "Spectrum":
+        """The spectrum of the rows of an array (samples, N).
+
+        The rows are centred (`centre`), directions without variance dropped (`dropped`), the eigenvalues divided by
+        their mean (`scale`): all three are recorded, and `basis` holds the eigenvectors that remain.
+        """
+        data = _checks.as_array("data", data)
+        if np.ndim(data) != 2 or data.shape[0] < 2:
+            raise InputError(f"data has shape {np.shape(data)}; it must be (samples, features), two samples or more.")
+        _checks.require_finite("data", data)
+        centre = data.mean(axis=0)
+        spectrum = cls.from_covariance(
+            np.cov(data - centre, rowvar=False, bias=True).reshape(data.shape[1], -1), levels
+        )
+        return eqx.tree_at(lambda s: s.centre, spectrum, centre, is_leaf=lambda x: x is None)
+
+    @classmethod
+    def _measured(cls, values: np.ndarray, basis: np.ndarray, dropped: int, levels: int | None) -> "Spectrum":
+        dim = values.size
+        count = dim if levels is None else _checks.as_count("levels", levels)
+        if count > dim:
+            raise InputError(f"levels is {count}; this data has only {dim} directions with variance. Ask for fewer.")
+        groups = np.array_split(values, count)
+        spectrum = cls([g.mean() for g in groups], [g.size / dim for g in groups])
+        object.__setattr__(spectrum, "dropped", dropped)
+        object.__setattr__(spectrum, "_basis", basis)
+        return spectrum
+
+    def __repr__(self) -> str:
+        largest = _number(self.eigenvalues.max())
+        measured = f", measured on {self.known_dim} directions ({self.dropped} dropped)" if self.known_dim else ""
+        return f"Spectrum({self.levels} levels, largest {largest}, scale {_number(self.scale)}{measured})"
+
+
+def _number(value: Any) -> str:
+    return "traced" if _checks.is_traced(value) else np.array2string(np.asarray(value), precision=6)

@@ -1,0 +1,83 @@
+"""A two-layer network: output = sum_k v_k g(w_k . x / sqrt(N) + b_k)."""
+
+from typing import Any
+
+import equinox as eqx
+import numpy as np
+
+from tutelage import _checks
+from tutelage._errors import InputError
+from tutelage._types import ArrayLike
+from tutelage.problem.activation import Activation, as_activation
+
+
+class Network(eqx.Module):
+    """A student or a teacher.
+
+    hidden: number of hidden units. activation: a name or a JAX function (see `tutelage.problem.activation`).
+    readout: v, one number for all units or one each. train_readout: the student's readout learns too.
+    bias: hidden biases b (None: none). train_bias: the student's biases learn (from zero if bias is None).
+    gram: the teacher's overlaps T, (M, M) or per level (L, M, M); None: taken from the start, else the identity.
+    """
+
+    hidden: int = eqx.field(static=True)
+    activation: Activation = eqx.field(static=True)
+    readout: ArrayLike
+    train_readout: bool = eqx.field(static=True)
+    bias: ArrayLike | None
+    train_bias: bool = eqx.field(static=True)
+    gram: ArrayLike | None
+
+    def __init__(
+        self,
+        hidden: int,
+        activation: Any = "erf",
+        *,
+        readout: Any = 1.0,
+        train_readout: bool = False,
+        bias: Any = None,
+        train_bias: bool = False,
+        gram: Any = None,
+    ):
+        self.hidden = _checks.as_count("hidden (the number of hidden units)", hidden)
+        self.activation = as_activation(activation)
+        self.readout = _per_unit("readout", readout, self.hidden)
+        self.train_readout = _checks.as_flag("train_readout", train_readout)
+        self.train_bias = _checks.as_flag("train_bias", train_bias)
+        if bias is None and train_bias:
+            bias = 0.0
+        self.bias = None if bias is None else _per_unit("bias", bias, self.hidden)
+        self.gram = None if gram is None else _checks.as_array("gram", gram)
+        if self.gram is not None:
+            if np.ndim(self.gram) not in (2, 3) or np.shape(self.gram)[-2:] != (self.hidden, self.hidden):
+                raise InputError(
+                    f"gram has shape {np.shape(self.gram)}; it must be ({self.hidden}, {self.hidden}), "
+                    f"or (levels, {self.hidden}, {self.hidden}) for one matrix per level."
+                )
+            _checks.require_gram("gram", self.gram)
+
+    def __repr__(self) -> str:
+        parts = [str(self.hidden), repr(self.activation.name)]
+        if _checks.is_traced(self.readout) or np.any(np.asarray(self.readout) != 1.0):
+            parts.append(f"readout={_short(self.readout)}")
+        parts += [f"{name}=True" for name in ("train_readout", "train_bias") if getattr(self, name)]
+        parts += [
+            f"{name}={_short(getattr(self, name))}" for name in ("bias", "gram") if getattr(self, name) is not None
+        ]
+        return f"Network({', '.join(parts)})"
+
+
+def _per_unit(name: str, value: Any, hidden: int) -> Any:
+    array = _checks.as_array(name, value)
+    _checks.require_shape(name, array, (), (hidden,), fix="One number for all units, or one each.")
+    _checks.require_finite(name, array)
+    return array * np.ones(hidden) if np.ndim(array) == 0 else array
+
+
+def _short(value: Any) -> str:
+    if _checks.is_traced(value):
+        return "traced"
+    array = np.asarray(value)
+    if array.ndim == 1 and np.all(array == array[0]):
+        return f"{array[0]:g}"
+    return str(np.round(array, 6).tolist()) if array.size <= 16 else f"<array {array.shape}>"

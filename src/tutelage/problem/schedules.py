@@ -1,0 +1,120 @@
+"""Learning rates that change with time alpha.
+
+A rate is a number, one of these, or any function of time that JAX can trace. The numbers inside a schedule are leaves:
+they can be batched and differentiated like any other.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+
+from tutelage import _checks
+from tutelage._errors import InputError
+from tutelage._types import Array, ArrayLike
+
+
+class Constant(eqx.Module):
+    """eta(alpha) = value. A plain number means the same."""
+
+    value: ArrayLike = eqx.field(converter=lambda x: _checks.as_array("value", x))
+
+    def __check_init__(self) -> None:
+        _checks.require_positive("the learning rate", self.value)
+
+    def __call__(self, t: Array) -> Array:
+        return jnp.asarray(self.value)
+
+
+class PowerDecay(eqx.Module):
+    """eta(alpha) = initial / (1 + alpha / timescale)^exponent."""
+
+    initial: ArrayLike = eqx.field(converter=lambda x: _checks.as_array("initial", x))
+    exponent: ArrayLike = eqx.field(converter=lambda x: _checks.as_array("exponent", x), default=1.0)
+    timescale: ArrayLike = eqx.field(converter=lambda x: _checks.as_array("timescale", x), default=1.0)
+
+    def __check_init__(self) -> None:
+        _checks.require_positive("initial (learning rate)", self.initial)
+        _checks.require_nonnegative("exponent", self.exponent)
+        _checks.require_positive("timescale", self.timescale)
+
+    def __call__(self, t: Array) -> Array:
+        return self.initial / (1.0 + t / self.timescale) ** self.exponent
+
+
+class Piecewise(eqx.Module):
+    """eta(alpha) = values[i] between the switch times i-1 and i; one value more than switch times.
+
+    The solver stops at each switch, so a jump costs no accuracy.
+    """
+
+    switches: ArrayLike = eqx.field(converter=lambda x: _checks.as_array("switches", x))
+    values: ArrayLike = eqx.field(converter=lambda x: _checks.as_array("values", x))
+
+    def __check_init__(self) -> None:
+        if np.ndim(self.switches) != 1 or np.shape(self.values) != (np.shape(self.switches)[0] + 1,):
+            raise InputError(
+                f"Piecewise got {np.size(self.switches)} switch times and {np.size(self.values)} values; "
+                "give one value more than switch times."
+            )
+        _checks.require_positive("switches", self.switches)
+        _checks.require_positive("values (learning rates)", self.values)
+        if not _checks.is_traced(self.switches) and np.any(np.diff(self.switches) <= 0):
+            raise InputError(f"switches are {np.asarray(self.switches).tolist()}; they must increase. Sort them.")
+
+    def __call__(self, t: Array) -> Array:
+        return jnp.asarray(self.values)[jnp.searchsorted(jnp.asarray(self.switches), t, side="right")]
+
+
+class Cosine(eqx.Module):
+    """eta(alpha) from `initial` to `final` along half a cosine, constant after `horizon`."""
+
+    initial: ArrayLike = eqx.field(converter=lambda x: _checks.as_array("initial", x))
+    horizon: ArrayLike = eqx.field(converter=lambda x: _checks.as_array("horizon", x))
+    final: ArrayLike = eqx.field(converter=lambda x: _checks.as_array("final", x), default=0.0)
+
+    def __check_init__(self) -> None:
+        _checks.require_positive("initial (learning rate)", self.initial)
+        _checks.require_positive("horizon", self.horizon)
+        _checks.require_nonnegative("final (learning rate)", self.final)
+
+    def __call__(self, t: Array) -> Array:
+        phase = jnp.pi * jnp.clip(t / self.horizon, 0.0, 1.0)
+        return self.final + (self.initial - self.final) * (1.0 + jnp.cos(phase)) / 2.0
+
+
+Rate = ArrayLike | Callable[[Array], Array]
+NAMED = {"constant": Constant, "power_decay": PowerDecay, "piecewise": Piecewise, "cosine": Cosine}
+
+
+def as_rate(name: str, value: Any) -> Any:
+    """A positive number as an array, or a schedule as it is."""
+    if value is None or callable(value):
+        return value
+    array = _checks.as_array(name, value)
+    _checks.require_positive(name, array, fix="A network that should not learn needs no SGD.")
+    return array
+
+
+def rate_at(rate: Any, t: Array) -> Array:
+    """The rate at time t, whatever kind it is."""
+    return rate(t) if callable(rate) else jnp.asarray(rate)
+
+
+def switch_times(*rates: Any) -> Array | None:
+    """Times at which a rate jumps; the solver must not step across them."""
+    jumps = [jnp.asarray(rate.switches) for rate in rates if isinstance(rate, Piecewise)]
+    return jnp.concatenate(jumps) if jumps else None
+
+
+def require_rate_on(name: str, rate: Any, times: np.ndarray) -> None:
+    """A schedule must be finite and not negative at every asked time."""
+    if not callable(rate) or _checks.is_traced(rate):
+        return
+    values = np.array([np.asarray(rate(jnp.asarray(t))) for t in (times[0], times[len(times) // 2], times[-1])])
+    if values.shape != (3,):
+        raise InputError(f"{name} maps a time to shape {values.shape[1:]}; a schedule must return one number.")
+    if not np.all(np.isfinite(values)) or np.any(values < 0):
+        raise InputError(f"{name} takes the value {values.min():g} on the asked times; it must be finite and >= 0.")

@@ -1,0 +1,138 @@
+"""The training algorithm: one-pass SGD on fresh batches.
+
+One step, batch of B samples (section "The step" of docs/notation.md):
+    w_k += (eta / sqrt(N)) mean_s[ Delta_s v_k g'(lambda_ks) x_s ] - (eta kappa / N) w_k
+    v_k += (eta_v / N) mean_s[ Delta_s g(lambda_ks) ],   b_k += (eta_b / N) mean_s[ Delta_s v_k g'(lambda_ks) ]
+"""
+
+from typing import Any
+
+import equinox as eqx
+import numpy as np
+
+from tutelage import _checks
+from tutelage._errors import InputError
+from tutelage._types import ArrayLike
+from tutelage.problem.schedules import as_rate
+
+
+class SlowMomentum(eqx.Module):
+    """Momentum that forgets on the time scale of learning: 1 - beta = gamma / N.
+
+        Om <- (1 - gamma/N) Om + (k / sqrt(N)) delta x,    w <- w + Om / N
+    k: strength of the force; None: gamma * lr, which tends to plain SGD as gamma grows. With k given, lr moves only the
+    readout and the biases. (A fixed beta is simply `momentum=beta`: in the limit, plain SGD with eta / (1 - beta).)
+    """
+
+    gamma: ArrayLike = eqx.field(converter=lambda x: _checks.as_array("gamma", x))
+    k: Any = eqx.field(converter=lambda x: as_rate("k", x), default=None)
+
+    def __check_init__(self) -> None:
+        _checks.require_shape("gamma", self.gamma, ())
+        _checks.require_positive("gamma", self.gamma)
+
+
+class SGD(eqx.Module):
+    """lr: a positive number or a schedule. batch: samples averaged per step. weight_decay: kappa, first layer.
+
+    readout_lr, bias_lr: None means lr. momentum: a fixed beta in [0, 1) or `SlowMomentum`.
+    trainable: levels that learn (list of indices), or a mask of shape (L,) or (K, L); None: all. The rest is frozen.
+    spherical: each student vector is rescaled to its initial norm after every step.
+    """
+
+    lr: Any
+    batch: int
+    weight_decay: ArrayLike
+    readout_lr: Any
+    bias_lr: Any
+    momentum: Any
+    trainable: tuple | None = eqx.field(static=True)
+    spherical: bool = eqx.field(static=True)
+
+    def __init__(
+        self,
+        lr: Any,
+        *,
+        batch: int = 1,
+        weight_decay: ArrayLike = 0.0,
+        readout_lr: Any = None,
+        bias_lr: Any = None,
+        momentum: Any = 0.0,
+        trainable: Any = None,
+        spherical: bool = False,
+    ):
+        if lr is None:
+            raise InputError("lr is None; give a positive number or a schedule such as tu.PowerDecay(0.5).")
+        self.lr = as_rate("lr", lr)
+        self.batch = _checks.as_count("batch", batch)
+        self.weight_decay = _checks.as_array("weight_decay", weight_decay)
+        self.readout_lr = as_rate("readout_lr", readout_lr)
+        self.bias_lr = as_rate("bias_lr", bias_lr)
+        self.momentum = momentum if isinstance(momentum, SlowMomentum) else _checks.as_array("momentum", momentum)
+        self.trainable = _frozen(trainable)
+        self.spherical = _checks.as_flag("spherical", spherical)
+        self._check()
+
+    def _check(self) -> None:
+        for name in ("lr", "readout_lr", "bias_lr", "weight_decay"):
+            value = getattr(self, name)
+            if value is not None and not callable(value):
+                _checks.require_shape(name, value, (), fix="One number; batch over several with jax.vmap.")
+        _checks.require_nonnegative("weight_decay", self.weight_decay)
+        slow = isinstance(self.momentum, SlowMomentum)
+        if not slow:
+            _checks.require_shape("momentum", self.momentum, ())
+            _checks.require_nonnegative("momentum", self.momentum)
+            if not _checks.is_traced(self.momentum) and np.asarray(self.momentum) >= 1:
+                raise InputError(
+                    f"momentum is {float(self.momentum):g}; it must be below 1. Try 0.9 or SlowMomentum(gamma)."
+                )
+        if self.spherical and slow:
+            raise InputError("spherical=True and SlowMomentum contradict each other; drop one of them.")
+        if self.spherical and not _checks.is_traced(self.weight_decay) and np.asarray(self.weight_decay) > 0:
+            raise InputError(
+                f"weight_decay is {float(self.weight_decay):g} but spherical=True undoes every change of norm; drop one of them."
+            )
+
+    def __repr__(self) -> str:
+        parts = [f"lr={_show(self.lr)}"]
+        if self.batch != 1:
+            parts.append(f"batch={self.batch}")
+        for name in ("weight_decay", "readout_lr", "bias_lr", "momentum"):
+            value = getattr(self, name)
+            if value is not None and (
+                callable(value) or isinstance(value, SlowMomentum) or _checks.is_traced(value) or np.any(value != 0)
+            ):
+                parts.append(f"{name}={_show(value)}")
+        if self.trainable is not None:
+            parts.append(f"trainable={self.trainable}")
+        if self.spherical:
+            parts.append("spherical=True")
+        return f"SGD({', '.join(parts)})"
+
+
+def _frozen(trainable: Any) -> tuple | None:
+    """Hashable form of `trainable`: a tuple of level indices, or nested tuples of booleans."""
+    if trainable is None:
+        return None
+    array = np.asarray(trainable)
+    if array.dtype == bool and array.ndim in (1, 2):
+        return tuple(map(tuple, array.tolist())) if array.ndim == 2 else tuple(array.tolist())
+    if array.ndim == 1 and array.size and np.issubdtype(array.dtype, np.integer):
+        return tuple(int(level) for level in array)
+    raise InputError(
+        f"trainable is {trainable!r}; it must be a list of level indices, or a boolean mask of shape (levels,) or "
+        "(hidden, levels)."
+    )
+
+
+def _show(value: Any) -> str:
+    if _checks.is_traced(value):
+        return "traced"
+    if isinstance(value, eqx.Module):
+        inside = ", ".join(f"{k}={_show(v)}" for k, v in vars(value).items())
+        return f"{type(value).__name__}({inside})"
+    if callable(value):
+        return getattr(value, "__name__", repr(value))
+    array = np.asarray(value)
+    return f"{array:g}" if array.ndim == 0 and array.dtype != object else str(array.tolist())

@@ -1,0 +1,182 @@
+"""Where learning begins: the overlaps of student and teacher at time zero.
+
+Three ways to say it: by hand (`Start`), as the overlaps of random weights (`random_start`), or of given weights
+(`start_from_weights`). All give a `Start`; `blocks` spreads it over the levels of a problem's spectrum.
+"""
+
+from typing import Any
+
+import equinox as eqx
+import numpy as np
+
+from tutelage import _checks
+from tutelage._errors import InputError
+from tutelage._types import ArrayLike
+from tutelage.problem.problem import Problem
+
+
+class Start(eqx.Module):
+    """Overlaps at time zero.
+
+    R: (K, M), Q: (K, K), T: (M, M) field covariances, or with a leading level axis (L, ...) the overlaps r, q, t of each
+    eigenspace. Without that axis all levels start alike. T=None: the teacher's gram, else the identity.
+    readout, bias: initial v and b of the student; None: those of the problem. dim: N, if the start belongs to one.
+    """
+
+    R: ArrayLike
+    Q: ArrayLike
+    T: ArrayLike | None
+    readout: ArrayLike | None
+    bias: ArrayLike | None
+    dim: int | None = eqx.field(static=True)
+
+    def __init__(self, R: Any, Q: Any, T: Any = None, readout: Any = None, bias: Any = None, *, dim: int | None = None):
+        self.R, self.Q = _checks.as_array("R", R), _checks.as_array("Q", Q)
+        self.T = None if T is None else _checks.as_array("T", T)
+        self.readout = None if readout is None else _checks.as_array("readout", readout)
+        self.bias = None if bias is None else _checks.as_array("bias", bias)
+        self.dim = None if dim is None else _checks.as_count("dim", dim)
+        self._check()
+
+    def _check(self) -> None:
+        if np.ndim(self.R) not in (2, 3):
+            raise InputError(f"R has shape {np.shape(self.R)}; it must be (K, M), or (levels, K, M) per level.")
+        levels, (K, M) = np.shape(self.R)[:-2], np.shape(self.R)[-2:]
+        _checks.require_shape("Q", self.Q, (*levels, K, K), fix=f"R has shape {np.shape(self.R)}.")
+        _checks.require_finite("R", self.R)
+        _checks.require_gram("Q", self.Q)
+        if self.T is not None:
+            _checks.require_shape("T", self.T, (*levels, M, M), (M, M), fix=f"R has shape {np.shape(self.R)}.")
+            _checks.require_gram("T", self.T)
+        for name in ("readout", "bias"):
+            value = getattr(self, name)
+            if value is not None:
+                _checks.require_shape(name, value, (K,), fix="One number per student unit.")
+                _checks.require_finite(name, value)
+
+    def blocks(self, problem: Problem) -> tuple[Any, Any, Any]:
+        """r (L, K, M), q (L, K, K), t (L, M, M) for the levels of this problem, checked against it."""
+        L, K, M = problem.inputs.levels, problem.student.hidden, problem.teacher.hidden
+        if np.shape(self.R)[-2:] != (K, M):
+            raise InputError(
+                f"the start has R of shape {np.shape(self.R)}; the problem has {K} student and {M} teacher units."
+            )
+        if np.ndim(self.R) == 3 and np.shape(self.R)[0] != L:
+            raise InputError(f"the start has {np.shape(self.R)[0]} levels; the problem's spectrum has {L}.")
+        mean = problem.inputs.weights.sum()  # one, unless the user kept a spectrum unnormalised
+        r, q, t = (_per_level(x, L, mean) for x in (self.R, self.Q, self._teacher(problem)))
+        if not _checks.is_traced((r, q, t)):
+            joint = np.block([[q, r], [np.swapaxes(r, -1, -2), t]])
+            _checks.require_gram("the joint Gram matrix [[Q, R], [R^T, T]] of the start", joint)
+        return r, q, t
+
+    def _teacher(self, problem: Problem) -> Any:
+        gram = problem.teacher.gram
+        if self.T is None:
+            return np.eye(problem.teacher.hidden) if gram is None else gram
+        if gram is not None and not _checks.is_traced((gram, self.T)):
+            gap = float(np.max(np.abs(np.asarray(gram) - np.asarray(self.T))))
+            if gap > 1e-9:
+                raise InputError(
+                    f"the start's T and the teacher's gram differ by {gap:.3g}; give one of them, or make them equal."
+                )
+        return self.T
+
+
+def _per_level(overlap: Any, levels: int, mean: Any) -> Any:
+    if overlap.ndim == 3:
+        return overlap
+    return (overlap / mean) * np.ones((levels, 1, 1))
+
+
+def random_start(problem: Problem, dim: int | None = None, scale: float = 0.1, seed: int = 0) -> Start:
+    """The overlaps of random weights: student entries N(0, scale^2), teacher entries N(0, 1) (or its given gram).
+
+    dim: the N of those weights; the fluctuations of order N^(-1/2) in R are what breaks the symmetry later. None: the
+    typical values of N -> infinity, R = 0 and Q = scale^2 I, which can never specialise (`solve` says so).
+    The draw costs the same at any N: it uses the law of the Gram matrix, not the vectors.
+    """
+    K, M = problem.student.hidden, problem.teacher.hidden
+    scale = float(_checks.as_array("scale", scale))
+    _checks.require_nonnegative("scale", scale)
+    if dim is None:
+        return Start(R=np.zeros((K, M)), Q=scale**2 * np.eye(K))
+    dim = _checks.as_count("dim", dim)
+    dims = problem.inputs.level_dims(dim)
+    rng = np.random.default_rng(_checks.as_count("seed", seed, least=0))
+    gram = problem.teacher.gram
+    if gram is None:
+        joint = np.stack([_wishart(rng, K + M, n) / n for n in dims])
+        q, r, t = joint[:, :K, :K] * scale**2, joint[:, :K, K:] * scale, joint[:, K:, K:]
+    else:
+        t = np.broadcast_to(np.asarray(gram) / _mean_if_total(problem, gram), (len(dims), M, M))
+        pairs = [_beside(rng, K, n, teacher) for n, teacher in zip(dims, t, strict=True)]
+        r, q = np.stack([p[0] for p in pairs]) * scale, np.stack([p[1] for p in pairs]) * scale**2
+    return _measured(problem, r, q, None if gram is not None else t, dim=dim)
+
+
+def _measured(
+    problem: Problem, r: np.ndarray, q: np.ndarray, t: np.ndarray | None, dim: int, readout: Any = None
+) -> Start:
+    """A start from overlaps per level; a single level is shown as plain field covariances."""
+    if problem.inputs.levels == 1:
+        mean = float(problem.inputs.weights.sum())
+        r, q, t = r[0] * mean, q[0] * mean, None if t is None else t[0] * mean
+    return Start(R=r, Q=(q + np.swapaxes(q, -1, -2)) / 2, T=t, readout=readout, dim=dim)
+
+
+def _mean_if_total(problem: Problem, gram: Any) -> float:
+    return float(problem.inputs.weights.sum()) if np.ndim(gram) == 2 else 1.0
+
+
+def _wishart(rng: np.random.Generator, count: int, n: int) -> np.ndarray:
+    """Gram matrix of `count` standard normal vectors in n dimensions (Bartlett's factor when there is room)."""
+    if n < count:
+        vectors = rng.standard_normal((count, n))
+        return vectors @ vectors.T
+    factor = np.tril(rng.standard_normal((count, count)), -1)
+    factor[np.diag_indices(count)] = np.sqrt(rng.chisquare(n - np.arange(count)))
+    return factor @ factor.T
+
+
+def _beside(rng: np.random.Generator, K: int, n: int, teacher: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Overlaps (r, q) of K random student vectors in n dimensions with teachers of a fixed Gram matrix."""
+    values, vectors = np.linalg.eigh(teacher)
+    keep = values > 1e-12 * max(values.max(), 1e-300)
+    root = vectors[:, keep] * np.sqrt(values[keep])  # teacher coordinates in their own span
+    rank = root.shape[1]
+    if rank > n:
+        raise InputError(f"the teacher's gram has rank {rank}, but a level has only {n} dimensions; raise dim.")
+    inside = rng.standard_normal((K, rank))
+    outside = _wishart(rng, K, n - rank) if n > rank else np.zeros((K, K))
+    return inside @ root.T / np.sqrt(n), (inside @ inside.T + outside) / n
+
+
+def start_from_weights(problem: Problem, weights: Any, teacher_weights: Any, *, readout: Any = None) -> Start:
+    """The exact overlaps, per eigenspace, of weights W (K, N) and W* (M, N).
+
+    The columns are input coordinates: those of the data if the spectrum was measured (`Spectrum.from_data`), else the
+    eigenvectors themselves, level by level in the order of the spectrum.
+    """
+    W, W_teacher = _checks.as_array("weights", weights), _checks.as_array("teacher_weights", teacher_weights)
+    K, M = problem.student.hidden, problem.teacher.hidden
+    for name, value, units in (("weights", W, K), ("teacher_weights", W_teacher, M)):
+        if np.ndim(value) != 2 or np.shape(value)[0] != units:
+            raise InputError(f"{name} has shape {np.shape(value)}; it must be ({units}, N), one row per unit.")
+        _checks.require_finite(name, value)
+    if W.shape[1] != W_teacher.shape[1]:
+        raise InputError(f"weights have {W.shape[1]} columns, teacher_weights {W_teacher.shape[1]}; both need N.")
+    basis = problem.inputs.basis
+    if basis is not None:
+        if W.shape[1] != basis.shape[1]:
+            raise InputError(
+                f"weights have {W.shape[1]} columns; the spectrum was measured in {basis.shape[1]} dimensions."
+            )
+        W, W_teacher = W @ basis.T, W_teacher @ basis.T
+    dim = W.shape[1]
+    edges = np.cumsum(problem.inputs.level_dims(dim))[:-1]
+    q, r, t = (
+        np.stack([a @ b.T / a.shape[1] for a, b in zip(np.split(x, edges, 1), np.split(y, edges, 1), strict=True)])
+        for x, y in ((W, W), (W, W_teacher), (W_teacher, W_teacher))
+    )
+    return _measured(problem, r, q, t, dim=dim, readout=readout)

@@ -1,0 +1,279 @@
+"""Theory as a curve: integrate a closed system with diffrax and hold the result in a `Trajectory`.
+
+One compiled function serves all problems of equal shape; learning rates, noise, readouts, spectra and starts are data to it,
+so that `jax.grad`, `jax.vmap` and `jax.jit` go through `solve`. The error is integrated beside the overlaps only to guide
+the steps: near perfect learning a tolerance on overlaps of order one says nothing about an error of 1e-9.
+"""
+
+import warnings
+from typing import Any
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tutelage import _checks
+from tutelage._errors import DivergenceWarning, InputError, SymmetryWarning, ValidityWarning
+from tutelage._types import Array
+from tutelage.averages import Quadrature
+from tutelage.dynamics import ClosedSystem, Equations, OrderParameters, initial_overlaps
+from tutelage.problem import Problem, Spectrum, Start
+from tutelage.problem.schedules import require_rate_on
+from tutelage.progress import ProgressBar
+from tutelage.status import Status
+from tutelage.trajectory import Trajectory, eager
+from tutelage.validity import Validity, limit_warning, symmetry_warning
+
+KEEP_LEVELS = 16  # overlaps per level are kept by default up to this many levels
+BOUND = 1e8  # overlaps this much larger than at the start have diverged
+SOLVERS = {"explicit": diffrax.Dopri8, "implicit": diffrax.Kvaerno5}
+
+
+def linear_times(end: float, count: int = 201) -> np.ndarray:
+    """`count` times from 0 to `end`, evenly spaced."""
+    return np.linspace(0.0, _positive("end", end), _checks.as_count("count", count, least=2))
+
+
+def log_times(first: float, end: float, count: int = 201) -> np.ndarray:
+    """0, and then `count` - 1 times from `first` to `end`, evenly spaced in the logarithm."""
+    first, end = _positive("first", first), _positive("end", end)
+    if first >= end:
+        raise InputError(f"first is {first:g} and end is {end:g}; first must be below end.")
+    return np.concatenate([[0.0], np.geomspace(first, end, _checks.as_count("count", count, least=3) - 1)])
+
+
+def solve(
+    problem: Problem | Equations,
+    start: Any = None,
+    times: Any = 100.0,
+    *,
+    gradient_flow: bool = False,
+    rtol: float = 1e-8,
+    atol: float = 1e-12,
+    solver: str = "explicit",
+    quadrature: Quadrature | None = None,
+    keep: str | None = None,
+    gradient: str = "reverse",
+    max_steps: int = 100_000,
+    progress: bool = False,
+) -> Trajectory:
+    """The exact order-parameter dynamics of a problem in the limit of large N.
+
+    problem: a `Problem`, or a user's own `Equations`. start: a `Start` (default: `random_start(problem, dim=1000)`), or the
+    initial values of the equations. times: increasing times alpha >= 0 to record, or the last one (201 even times).
+    gradient_flow: terms of order eta only (G dropped). solver: "explicit" (Dopri8) or "implicit" (Kvaerno5, for stiff
+    spectra; compiles for longer). quadrature: how finely activations without closed form are averaged.
+    keep: "blocks" or "fields", whether to keep r and q per level (default: up to 16 levels).
+    gradient: "reverse" for jax.grad, "forward" for jax.jvp and jacfwd. Float64; accuracy is set by rtol.
+    """
+    options = _Options(
+        gradient_flow=_checks.as_flag("gradient_flow", gradient_flow),
+        solver=_checks.known("solver", solver, SOLVERS),
+        quadrature=quadrature,
+        keep=_keep(problem, keep),
+        gradient=_checks.known("gradient", gradient, ("reverse", "forward")),
+        max_steps=_checks.as_count("max_steps", max_steps),
+        progress=_checks.as_flag("progress", progress),
+    )
+    tolerances = tuple(_positive(name, x) for name, x in (("rtol", rtol), ("atol", atol)))
+    times = _check_times(times)
+    problem_, start = _prepare(problem, start, times)
+    raw = _integrate(_arrays(problem_), _arrays(start), jnp.asarray(times), tolerances, options)
+    settings = (("gradient_flow", gradient_flow), ("rtol", float(rtol)), ("solver", solver))
+    if _checks.is_traced(raw):
+        return _assemble(raw, times, problem, start, settings)
+    return _finish(raw, times, problem, start, settings, options)
+
+
+class _Options(eqx.Module):
+    """What the compiled function depends on besides shapes."""
+
+    gradient_flow: bool = eqx.field(static=True)
+    solver: str = eqx.field(static=True)
+    quadrature: Quadrature | None = eqx.field(static=True)
+    keep: bool = eqx.field(static=True)
+    gradient: str = eqx.field(static=True)
+    max_steps: int = eqx.field(static=True)
+    progress: bool = eqx.field(static=True)
+
+
+class _Raw(eqx.Module):
+    """What comes out of the compiled function."""
+
+    variables: dict[str, Array]
+    error: Array
+    status_code: Array
+    end_time: Array
+    steps: Array
+    T: Array | None
+
+
+@eqx.filter_jit
+def _integrate(problem: Any, start: Any, times: Array, tolerances: tuple[float, float], options: _Options) -> _Raw:
+    system, state, T = _system(problem, start, options)
+    error = system.error(system.observe(state))
+    bound = BOUND * (1.0 + _largest(state))
+
+    def rates(t: Array, y: Any, _: Any) -> Any:
+        return system.drift_and_error_rate(t, y[0])
+
+    def diverged(t: Array, y: Any, args: Any, **_: Any) -> Array:
+        return ~(_largest(y[0]) < bound)  # also true for NaN
+
+    rtol, atol = tolerances
+    controller = diffrax.PIDController(rtol=rtol, atol=atol, pcoeff=0.2, icoeff=0.5)
+    switches = system.switches()
+    if switches is not None:
+        controller = diffrax.ClipStepSizeController(controller, jump_ts=switches)
+    solution = diffrax.diffeqsolve(
+        diffrax.ODETerm(rates),
+        SOLVERS[options.solver](),
+        t0=0.0,
+        t1=jnp.maximum(times[-1], 1e-12),
+        dt0=None,
+        y0=(state, error),
+        saveat=diffrax.SaveAt(
+            subs=[
+                diffrax.SubSaveAt(ts=times, fn=lambda t, y, args: system.observe(y[0])),
+                diffrax.SubSaveAt(t1=True, fn=lambda t, y, args: _largest(y[0])),
+            ]
+        ),
+        stepsize_controller=controller,
+        adjoint=diffrax.ForwardMode() if options.gradient == "forward" else diffrax.RecursiveCheckpointAdjoint(),
+        event=diffrax.Event(diverged),
+        max_steps=options.max_steps,
+        throw=False,
+        progress_meter=ProgressBar() if options.progress else diffrax.NoProgressMeter(),
+    )
+    (saved_times, end), (observed, _) = solution.ts, solution.ys
+    reached = jnp.isfinite(saved_times)
+    observed = jax.tree.map(lambda x: jnp.where(reached.reshape(-1, *[1] * (x.ndim - 1)), x, jnp.nan), observed)
+    errors = jax.vmap(system.error)(observed)
+    return _Raw(observed, errors, _code(solution.result), end[-1], solution.stats["num_accepted_steps"], T)
+
+
+def _system(problem: Any, start: Any, options: _Options) -> tuple[ClosedSystem, Any, Array | None]:
+    if isinstance(problem, Equations):
+        return problem, start, None
+    state, t = initial_overlaps(problem, start)
+    system = OrderParameters(problem, t, options.gradient_flow, options.keep, options.quadrature)
+    return system, state, system.covariances(state)[2]
+
+
+def _largest(state: Any) -> Array:
+    return jnp.max(jnp.stack([jnp.max(jnp.abs(leaf)) for leaf in jax.tree.leaves(state)]))
+
+
+def _code(result: Any) -> Array:
+    table = (
+        (diffrax.RESULTS.successful, Status.FINISHED),
+        (diffrax.RESULTS.event_occurred, Status.DIVERGED),
+        (diffrax.RESULTS.max_steps_reached, Status.MAX_STEPS),
+    )
+    code = jnp.asarray(int(Status.FAILED))
+    for reason, status in table:
+        code = jnp.where(result == reason, int(status), code)
+    return code
+
+
+def _arrays(tree: Any) -> Any:
+    """Numbers as JAX arrays (data to the compiled function), functions and words as they are."""
+    if isinstance(tree, Problem) and isinstance(tree.inputs, Spectrum):
+        tree = eqx.tree_at(lambda p: p.inputs, tree, tree.inputs.without_basis())
+    return jax.tree.map(lambda x: jnp.asarray(x, float) if eqx.is_array_like(x) else x, tree)
+
+
+def _prepare(problem: Any, start: Any, times: np.ndarray) -> tuple[Any, Any]:
+    """Check problem and start against each other; warn where the answer will need a sentence beside it."""
+    if isinstance(problem, Equations):
+        if start is None:
+            raise InputError(f"the equations have no start; give the initial values of {list(problem.names)}.")
+        return problem, problem.initial_state(start)
+    if not isinstance(problem, Problem):
+        raise InputError(f"problem is of type {type(problem).__name__}; solve takes a tutelage Problem or Equations.")
+    if start is None:
+        from tutelage.problem import random_start
+
+        start = random_start(problem, dim=problem.inputs.known_dim or max(1000, problem.inputs.levels))
+    if not isinstance(start, Start):
+        raise InputError(
+            f"start is of type {type(start).__name__}; make one with Start, random_start or start_from_weights."
+        )
+    blocks = start.blocks(problem)
+    for name in ("lr", "readout_lr", "bias_lr"):
+        require_rate_on(name, getattr(problem.sgd, name), times)
+    if not _checks.is_traced((problem, blocks)):
+        for category, sentence in (
+            (SymmetryWarning, symmetry_warning(problem, start, blocks)),
+            (ValidityWarning, limit_warning(problem, start.dim)),
+        ):
+            if sentence:
+                warnings.warn(sentence, category, stacklevel=3)
+    return problem, start
+
+
+def _assemble(raw: Any, times: Any, problem: Any, start: Any, settings: Any, report: Any = None) -> Trajectory:
+    known = isinstance(problem, Problem)
+    return Trajectory(
+        times=times,
+        variables=raw.variables,
+        error=raw.error,
+        status_code=raw.status_code,
+        end_time=raw.end_time,
+        steps=raw.steps,
+        T=raw.T,
+        problem=problem if known else None,
+        start=start if known else None,
+        report=report,
+        kind="theory" if known else "equations",
+        settings=settings,
+    )
+
+
+def _finish(raw: _Raw, times: np.ndarray, problem: Any, start: Any, settings: Any, options: _Options) -> Trajectory:
+    """Outside JAX transformations: cut at a divergence, say so, and attach the validity report."""
+    raw = eager(raw)
+    end = int(np.searchsorted(times, raw.end_time, side="right"))
+    if raw.status_code != Status.FINISHED:
+        cut = lambda x: x[:end]  # noqa: E731
+        raw = eqx.tree_at(lambda w: (w.variables, w.error), raw, (jax.tree.map(cut, raw.variables), cut(raw.error)))
+        times = times[:end]
+    trajectory = _assemble(raw, times, problem, start, settings)
+    if isinstance(problem, Problem):
+        report = Validity.lazy(trajectory, options.quadrature, options.gradient_flow)
+        trajectory = _assemble(raw, times, problem, start, settings, report)
+    if not trajectory.finished:
+        warnings.warn(f"the solve {trajectory.status}", DivergenceWarning, stacklevel=3)
+    return trajectory
+
+
+def _check_times(times: Any) -> np.ndarray:
+    if isinstance(times, jax.core.Tracer):
+        raise InputError("times are traced; they must be known when solve is called. Close over them instead.")
+    times = _checks.as_array("times", times)
+    if times.ndim == 0:
+        return linear_times(float(times))
+    if times.ndim != 1 or times.size == 0:
+        raise InputError(f"times have shape {times.shape}; give a list of times, or the last one.")
+    _checks.require_nonnegative("times", times)
+    if np.any(np.diff(times) <= 0):
+        first = int(np.argmax(np.diff(times) <= 0))
+        raise InputError(
+            f"times go from {times[first]:g} to {times[first + 1]:g}; they must increase. Use np.unique(times)."
+        )
+    return times
+
+
+def _positive(name: str, value: Any) -> float:
+    array = _checks.as_array(name, value)
+    _checks.require_shape(name, array, ())
+    _checks.require_positive(name, array)
+    return float(array)
+
+
+def _keep(problem: Any, keep: str | None) -> bool:
+    if keep is not None:
+        return _checks.known("keep", keep, ("blocks", "fields")) == "blocks"
+    return isinstance(problem, Problem) and problem.inputs.levels <= KEEP_LEVELS

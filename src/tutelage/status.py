@@ -1,0 +1,25 @@
+"""How a computation ended: a code inside JAX, a sentence outside."""
+
+from enum import IntEnum
+
+
+class Status(IntEnum):
+    """Result codes; `describe` says what each means and what to do."""
+
+    FINISHED = 0
+    DIVERGED = 1
+    MAX_STEPS = 2
+    FAILED = 3
+    INTERRUPTED = 4
+
+
+def describe(code: int, end_time: float, lr: str) -> str:
+    """One sentence with the time, the learning rate and the fix."""
+    when = f"at alpha = {end_time:.6g} with learning rate {lr}"
+    return {
+        Status.FINISHED: "finished",
+        Status.DIVERGED: f"diverged {when}: the overlaps outgrew every bound. Lower the learning rate.",
+        Status.MAX_STEPS: f"stopped {when}: max_steps was used up. Raise max_steps, loosen rtol, or try solver='implicit'.",
+        Status.FAILED: f"stopped {when}: the solver found no acceptable step. Try solver='implicit' or a larger rtol.",
+        Status.INTERRUPTED: f"interrupted {when}: what was finished is kept.",
+    }[Status(code)]

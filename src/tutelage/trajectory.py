@@ -1,0 +1,151 @@
+"""The one result type: what theory and simulation both return, what plots, comparisons and files are made of.
+
+Inside it is a pytree (so `solve` can be jitted, batched and differentiated whole); at the edge it is a labelled
+`xarray.Dataset` (docs/schema.md) and a NetCDF file. Leading axes: none for a solve, `run` for a simulation, `batch` under
+vmap; then `time`.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tutelage import _checks, storage
+from tutelage._errors import InputError
+from tutelage.problem import Problem, Start
+from tutelage.problem.schedules import rate_at
+from tutelage.status import Status, describe
+
+if TYPE_CHECKING:
+    import xarray
+
+
+class Trajectory(eqx.Module):
+    """Order parameters and error against time alpha = steps / N.
+
+    times: (time,). variables: named arrays (..., time, ...); R, Q, readout (r, q per level, bias) for a `Problem`, the
+    user's own names for `Equations`. error: e_g, (..., time). After a divergence only the times before it are kept (under
+    vmap, where shapes are fixed, the rest is NaN and `status_code` says so).
+    """
+
+    times: Any
+    variables: dict[str, Any]
+    error: Any
+    status_code: Any
+    end_time: Any
+    steps: Any
+    T: Any = None
+    problem: Problem | None = None
+    start: Start | None = None
+    report: Any = eqx.field(static=True, default=None)
+    kind: str = eqx.field(static=True, default="theory")
+    settings: tuple[tuple[str, Any], ...] = eqx.field(static=True, default=())
+
+    def __getitem__(self, name: str) -> Any:
+        """A variable by name."""
+        if name not in self.variables:
+            extra = " Solve again with keep='blocks' to keep the overlaps per level." if name in ("r", "q") else ""
+            raise InputError(f"this trajectory has no {name!r}; it has {', '.join(self.variables)}.{extra}")
+        return self.variables[name]
+
+    @property
+    def R(self) -> Any:
+        """Student-teacher field covariances, (..., time, K, M)."""
+        return self["R"]
+
+    @property
+    def Q(self) -> Any:
+        """Student-student field covariances, (..., time, K, K)."""
+        return self["Q"]
+
+    @property
+    def r(self) -> Any:
+        """Student-teacher overlaps per level, (..., time, L, K, M)."""
+        return self["r"]
+
+    @property
+    def q(self) -> Any:
+        """Student-student overlaps per level, (..., time, L, K, K)."""
+        return self["q"]
+
+    @property
+    def readout(self) -> Any:
+        """Student readouts v, (..., time, K)."""
+        return self["readout"]
+
+    @property
+    def bias(self) -> Any:
+        """Student biases b, (..., time, K)."""
+        return self["bias"]
+
+    @property
+    def test_loss(self) -> Any:
+        """e_g + sigma^2 / 2: what a test on noisy labels measures."""
+        if self.problem is None:
+            raise InputError("test_loss needs the label noise of a Problem; this trajectory has none. Use .error.")
+        noise = (
+            jnp.asarray(self.problem.noise) if _checks.is_traced(self.problem.noise) else np.asarray(self.problem.noise)
+        )
+        return self.error + noise[..., None] ** 2 / 2
+
+    @property
+    def finished(self) -> bool:
+        """Did it reach the last asked time?"""
+        return bool(np.all(np.asarray(self.status_code) == Status.FINISHED))
+
+    @property
+    def status(self) -> str:
+        """One sentence: finished, or what happened, when, at which learning rate, and what to do."""
+        if _checks.is_traced(self.status_code):
+            return "traced"
+        codes, ends = np.atleast_1d(self.status_code), np.atleast_1d(self.end_time)
+        if codes.size == 1:
+            return describe(int(codes.flat[0]), float(ends.flat[0]), self._lr_at_end())
+        bad = np.flatnonzero(codes.ravel())
+        if bad.size == 0:
+            return f"finished ({codes.size} solutions)"
+        first = describe(int(codes.flat[bad[0]]), float(ends.flat[bad[0]]), "given")
+        return f"{bad.size} of {codes.size} did not finish; number {bad[0]} {first}"
+
+    def _lr_at_end(self) -> str:
+        if self.problem is None:
+            return "given"
+        rate = np.asarray(rate_at(self.problem.sgd.lr, jnp.asarray(self.end_time)))
+        return f"{rate:.6g}" if rate.ndim == 0 else "given"
+
+    @property
+    def validity(self) -> Any:
+        """Where the limit is trusted and where not (see `tutelage.validity`); computed when first asked for."""
+        if self.report is None:
+            raise InputError("this trajectory has no validity report: only a solve outside jit, grad and vmap has one.")
+        return self.report()
+
+    def to_dataset(self) -> "xarray.Dataset":
+        """Labelled data; docs/schema.md lists dims, coordinates and attributes."""
+        return storage.to_dataset(self)
+
+    @classmethod
+    def from_dataset(cls, dataset: "xarray.Dataset") -> "Trajectory":
+        """The trajectory that `to_dataset` wrote."""
+        return cls(**storage.from_dataset(dataset))
+
+    def save(self, path: str | Path) -> Path:
+        """Write NetCDF, all or nothing; returns the path."""
+        return storage.write(self.to_dataset(), path)
+
+    def __repr__(self) -> str:
+        shape = {name: tuple(np.shape(value)) for name, value in self.variables.items()}
+        return f"<Trajectory {self.kind}: {np.shape(self.times)[-1]} times, {shape}, {self.status}>"
+
+
+def load(path: str | Path) -> Trajectory:
+    """Read a trajectory that `Trajectory.save` wrote; any other file is refused with one sentence."""
+    return Trajectory.from_dataset(storage.read(path))
+
+
+def eager(tree: Any) -> Any:
+    """The same tree with NumPy arrays: fetched once, sliced freely."""
+    return jax.tree.map(np.asarray, jax.device_get(tree))

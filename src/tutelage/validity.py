@@ -1,0 +1,257 @@
+"""Where the theory may be trusted: a report that every solve carries, and the warnings that cannot wait for it.
+
+The report costs a Jacobian and a few thousand samples, so it is computed when first asked for (`trajectory.validity`).
+What each line means is in docs/notation.md, "What the limit drops".
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tutelage.averages import Quadrature
+from tutelage.averages.quadrature import QuadratureAverages
+from tutelage.dynamics.increments import sample_increments
+from tutelage.dynamics.linearised import critical_rate, flat_drift, flatten, jacobian
+from tutelage.dynamics.order_parameters import OrderParameters, initial_overlaps
+from tutelage.dynamics.overlaps import Overlaps
+from tutelage.problem import Problem, SlowMomentum
+from tutelage.problem.schedules import rate_at
+
+LIMIT = 0.05  # largest eta lam_max / N at which the limit is used without a warning
+ACCURATE_PAIRS, ACCURATE_SPREAD = 1e-6, 1e-2  # quadrature errors above which the report warns
+MAX_SIZE = 400  # largest state whose Jacobian is decomposed for the report
+
+
+@dataclass(frozen=True)
+class Validity:
+    """dim: N, if known. limit_ratio: eta lam_max / N (what the limit drops). dim_needed: N at which that is 0.05.
+
+    effective_rank: (sum p lam)^2 / sum p lam^2, as a fraction of N. start_to_noise: amplitude of the start in the unstable
+    direction of the plateau it passes, over the noise that SGD adds there at this N (large: the start decides when and where
+    it escapes; small: noise does, and single runs differ from this curve however large N is). rate_to_critical: lr / eta_c.
+    quadrature_error: estimated relative errors of the pair averages and of G. None: does not apply, `notes` say why.
+    """
+
+    dim: int | None
+    limit_ratio: float | None
+    dim_needed: float
+    effective_rank: float
+    start_to_noise: float | None
+    noise_dim: float | None
+    rate_to_critical: float | None
+    critical_rate: float | None
+    quadrature_error: tuple[float, float] | None
+    notes: tuple[str, ...]
+
+    @staticmethod
+    def lazy(trajectory: Any, quadrature: Quadrature | None, gradient_flow: bool) -> Callable[[], "Validity"]:
+        """The report as a promise: computed once, when called."""
+        return lru_cache(lambda: assess(trajectory, quadrature, gradient_flow))
+
+    def lines(self) -> list[str]:
+        """The report in sentences, one per line."""
+        out = [f"spectrum: effective rank {self.effective_rank:.3g} of N"]
+        if self.limit_ratio is None:
+            out.append(
+                f"limit: N unknown; corrections of size eta lam_max / N stay below {LIMIT} for N above {self.dim_needed:.0f}"
+            )
+        else:
+            word = "negligible" if self.limit_ratio < LIMIT else "NOT negligible"
+            out.append(f"limit: eta lam_max / N = {self.limit_ratio:.2g} at N = {self.dim}: what it drops is {word}")
+        if self.start_to_noise is not None:
+            decides = (
+                "the start decides the escape"
+                if self.start_to_noise > 3
+                else "noise helps to decide the escape: runs will differ"
+            )
+            out.append(f"escape: start / noise = {self.start_to_noise:.2g} at N = {self.dim}: {decides}")
+        elif self.noise_dim is not None:
+            out.append(f"escape: the start decides it for N well above {self.noise_dim:.3g}; below, noise does")
+        if self.rate_to_critical is not None:
+            word = "zero error is stable" if self.rate_to_critical < 1 else "zero error is NOT stable"
+            out.append(f"learning rate: {self.rate_to_critical:.3g} of the critical {self.critical_rate:.6g}: {word}")
+        if self.quadrature_error is not None:
+            out.append(
+                f"quadrature: relative error {self.quadrature_error[0]:.1e} (pairs), {self.quadrature_error[1]:.1e} (G)"
+            )
+        else:
+            out.append("averages: closed form")
+        return out + list(self.notes)
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+
+def limit_warning(problem: Problem, dim: int | None) -> str | None:
+    """One sentence if the largest eigenvalue is too large for this N."""
+    dim = dim or problem.inputs.known_dim
+    ratio = None if dim is None else _largest_rate(problem) / dim
+    if ratio is None or ratio <= LIMIT:
+        return None
+    return (
+        f"eta lam_max / N is {ratio:.3g} at N = {dim}; the limit drops terms of that relative size, which should stay below "
+        f"{LIMIT}. Lower the learning rate, raise N, or simulate instead."
+    )
+
+
+def symmetry_warning(problem: Problem, start: Any, blocks: tuple[Any, Any, Any]) -> str | None:
+    """One sentence if two student units start exactly alike (they stay so), or none sees the teacher at all."""
+    r, q, _ = (np.asarray(x) for x in blocks)
+    v = np.asarray(problem.student.readout if start.readout is None else start.readout)
+    K = r.shape[1]
+    if K > 1:
+        for i in range(K):
+            for j in range(i + 1, K):
+                swap = np.arange(K)
+                swap[[i, j]] = j, i
+                alike = np.array_equal(r[:, swap], r) and np.array_equal(q[:, swap][:, :, swap], q) and v[i] == v[j]
+                if alike and _same_bias(problem, start, i, j):
+                    return (
+                        f"student units {i} and {j} start exactly alike, so they never specialise: the curve stays on its "
+                        "plateau for ever. Break the symmetry: random_start(problem, dim=N), or unequal rows of R."
+                    )
+    return None
+
+
+def _same_bias(problem: Problem, start: Any, i: int, j: int) -> bool:
+    bias = problem.student.bias if start.bias is None else start.bias
+    return bias is None or np.asarray(bias)[i] == np.asarray(bias)[j]
+
+
+def assess(trajectory: Any, quadrature: Quadrature | None, gradient_flow: bool) -> Validity:
+    """The report of one solve."""
+    problem, start = trajectory.problem, trajectory.start
+    state, t = initial_overlaps(problem, start)
+    system = OrderParameters(problem, t, gradient_flow, True, quadrature)
+    dim = start.dim or problem.inputs.known_dim
+    weights, fractions, lam = problem.inputs.weights, problem.inputs.fractions, problem.inputs.eigenvalues
+    notes: list[str] = []
+    largest = _largest_rate(problem)
+    small = flatten(eqx.tree_at(lambda s: s.velocity, state, None, is_leaf=lambda x: x is None)).size <= MAX_SIZE
+    noise_dim = _escape_noise(system, trajectory, state, notes) if small and not gradient_flow else None
+    critical = None if gradient_flow or callable(problem.sgd.lr) or not small else critical_rate(problem, t)
+    return Validity(
+        dim=dim,
+        limit_ratio=None if dim is None else largest / dim,
+        dim_needed=largest / LIMIT,
+        effective_rank=float(weights.sum() ** 2 / (fractions * lam**2).sum()),
+        start_to_noise=None if noise_dim is None or dim is None else float(np.sqrt(dim / noise_dim)),
+        noise_dim=noise_dim,
+        rate_to_critical=None if critical is None else float(problem.sgd.lr) / critical,
+        critical_rate=critical,
+        quadrature_error=quadrature_error(system, trajectory),
+        notes=tuple(notes),
+    )
+
+
+def _largest_rate(problem: Problem) -> float:
+    sgd = problem.sgd
+    lr = float(rate_at(sgd.lr, jnp.zeros(())))
+    momentum = 0.0 if isinstance(sgd.momentum, SlowMomentum) else float(sgd.momentum)
+    return lr / (1 - momentum) * float(np.max(problem.inputs.eigenvalues))
+
+
+def _states(trajectory: Any, like: Overlaps) -> Overlaps | None:
+    """All recorded states as one batched state; None if the levels were not kept."""
+    seen = trajectory.variables
+    if "r" not in seen:
+        return None
+    arrays = [jnp.asarray(seen[name]) for name in ("r", "q", "readout")]
+    return Overlaps(*arrays, None if like.bias is None else jnp.asarray(seen["bias"]), None)
+
+
+def _escape_noise(system: OrderParameters, trajectory: Any, like: Overlaps, notes: list[str]) -> float | None:
+    """The N at which SGD noise pushes the unstable direction of the plateau as far as the start does.
+
+    Along the solved curve the adjoint of the unstable direction is carried back to time zero; the variance that the steps
+    feed into it is integrated on the way.
+    """
+    sgd = system.problem.sgd
+    states = _states(trajectory, like)
+    if states is None or sgd.spherical or sgd.trainable is not None or isinstance(sgd.momentum, SlowMomentum):
+        return None
+    times = np.asarray(trajectory.times)
+    coordinates = np.asarray(jax.vmap(flatten)(states))
+    speed = np.linalg.norm(
+        np.asarray(jax.vmap(flat_drift(system, like))(jnp.asarray(times), jnp.asarray(coordinates))), axis=1
+    )
+    slowest = _slowest_before_rise(speed)
+    if slowest is None:
+        notes.append("escape: no plateau is left within these times")
+        return None
+    chosen = np.unique(np.linspace(0, slowest, min(slowest + 1, 48)).astype(int))
+    picked = jax.tree.map(lambda x: x[chosen], states)
+    jacobians = np.asarray(jax.vmap(lambda t, s: jacobian(system, t, s))(jnp.asarray(times[chosen]), picked))
+    values, left = np.linalg.eig(jacobians[-1].T)
+    lead = int(np.argmax(values.real))
+    rate = values[lead].real
+    if rate <= 0 or abs(values[lead].imag) > 1e-9:
+        return None
+    adjoint = left[:, lead].real
+    drift = np.asarray(flat_drift(system, like)(jnp.asarray(times[slowest]), jnp.asarray(coordinates[slowest])))
+    amplitude = adjoint @ drift / rate
+    variances = _fed_variance(system, times[chosen], picked, jacobians, adjoint) / sgd.batch
+    variance = float(np.trapezoid(variances, times[chosen]))
+    return float(variance / amplitude**2) if amplitude != 0 else None
+
+
+def _slowest_before_rise(speed: np.ndarray) -> int | None:
+    """Index of the slowest recorded moment after which the dynamics speeds up at least threefold."""
+    rise = np.maximum.accumulate(speed[::-1])[::-1] / np.maximum(speed, 1e-300)
+    candidates = [
+        i for i in range(1, speed.size - 1) if speed[i] <= speed[i - 1] and speed[i] <= speed[i + 1] and rise[i] > 3
+    ]
+    return min(candidates, key=lambda i: speed[i]) if candidates else None
+
+
+def _fed_variance(
+    system: OrderParameters, times: np.ndarray, states: Overlaps, jacobians: np.ndarray, adjoint: np.ndarray
+) -> np.ndarray:
+    """Variance per time that steps feed into the direction, carried back along the curve."""
+    from scipy.linalg import expm
+
+    @jax.jit
+    def variance(t: Any, state: Overlaps, direction: Any) -> Any:
+        samples = sample_increments(system, t, state, jax.random.key(0), 2048)
+        return jnp.var(samples @ direction)
+
+    out = np.empty(times.size)
+    direction = adjoint
+    for i in reversed(range(times.size)):
+        if i < times.size - 1:
+            step = times[i + 1] - times[i]
+            direction = expm((jacobians[i] + jacobians[i + 1]).T * step / 2) @ direction
+        out[i] = variance(jnp.asarray(times[i]), jax.tree.map(lambda x, i=i: x[i], states), jnp.asarray(direction))
+    return out
+
+
+def quadrature_error(system: OrderParameters, trajectory: Any) -> tuple[float, float] | None:
+    """Relative change of (A, B) and of G under a finer rule, the worst over five moments; None for closed forms."""
+    if not isinstance(system.averages, QuadratureAverages):
+        return None
+    finer = OrderParameters(system.problem, system.t, system.gradient_flow, True, system.averages.rule.finer())
+    seen, count = trajectory.variables, len(trajectory.times)
+    worst = np.zeros(2)
+    for i in sorted({0, count // 4, count // 2, 3 * count // 4, count - 1}):
+        at = {name: jnp.asarray(seen[name][i]) for name in seen}
+        coarse, fine = (_matrices_at(s, trajectory.T, at) for s in (system, finer))
+        gaps = [np.max(np.abs(a - b)) / max(np.max(np.abs(b)), 1e-300) for a, b in zip(coarse, fine, strict=True)]
+        worst = np.maximum(worst, [max(gaps[:2]), gaps[2]])
+    return float(worst[0]), float(worst[1])
+
+
+def _matrices_at(system: OrderParameters, T: Any, at: dict[str, Any]) -> tuple[np.ndarray, ...]:
+    """A, B, G from recorded field covariances: one level carries them all."""
+    from tutelage.problem import Isotropic
+
+    single = eqx.tree_at(lambda p: p.inputs, system.problem, Isotropic())
+    flat = OrderParameters(single, jnp.asarray(T)[None], system.gradient_flow, True, system.averages.rule)
+    state = Overlaps(at["R"][None], at["Q"][None], at["readout"], at.get("bias"), None)
+    pull, G = flat.matrices(state)
+    return np.asarray(pull.A), np.asarray(pull.B), np.asarray(G)
