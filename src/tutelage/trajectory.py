@@ -86,9 +86,7 @@ class Trajectory(eqx.Module):
         """e_g + sigma^2 / 2: what a test on noisy labels measures."""
         if self.problem is None:
             raise InputError("test_loss needs the label noise of a Problem; this trajectory has none. Use .error.")
-        noise = (
-            jnp.asarray(self.problem.noise) if _checks.is_traced(self.problem.noise) else np.asarray(self.problem.noise)
-        )
+        noise = jnp.asarray(self.problem.noise) if _checks.is_traced(self.problem.noise) else np.asarray(self.problem.noise)
         return self.error + noise[..., None] ** 2 / 2
 
     @property

@@ -71,9 +71,7 @@ def _average(name, activation, C, fields, students, quadrature, formula) -> Arra
         raise InputError(f"{name} needs the derivative of {g.name!r}, which has none; use 'erf', or I2 alone.")
     C = jnp.asarray(_checks.as_array("C", C))
     if C.ndim < 2 or C.shape[-2:] != (fields, fields):
-        raise InputError(
-            f"C has shape {C.shape}; {name} needs (..., {fields}, {fields}), the covariance of its fields."
-        )
+        raise InputError(f"C has shape {C.shape}; {name} needs (..., {fields}, {fields}), the covariance of its fields.")
     _checks.require_gram("C", C)
     family = averages_for(g, g, students, fields - students, quadrature=quadrature)
     flat = C.reshape(-1, fields, fields)

@@ -62,9 +62,7 @@ class QuadratureAverages(Averages):
 
     def outputs(self, C: Array, mean: Array | None) -> Array:
         rows, columns = self._grid(C, mean, self.K + self.M)
-        return self._sum(
-            jnp.concatenate([self.student(rows[: self.K]), self.teacher(rows[self.K :])]), self._each(columns)
-        )
+        return self._sum(jnp.concatenate([self.student(rows[: self.K]), self.teacher(rows[self.K :])]), self._each(columns))
 
     def slopes(self, C: Array, mean: Array | None) -> Array:
         rows, columns = self._grid(C, mean, self.K)
@@ -75,9 +73,7 @@ class QuadratureAverages(Averages):
         # a teacher that jumps: E[g'_i g'_a] = E[g'_i g_a y] / across, with y the second normal
         z = jnp.asarray(_trapezoid(self.rule.nodes)[0])
         teachers = self._sum(student, self.teacher(columns[:, self.K :]) * z)
-        return jnp.concatenate(
-            [self._sum(student, others), safe_ratio(teachers, self._across(C, self.K)[:, self.K :])], 1
-        )
+        return jnp.concatenate([self._sum(student, others), safe_ratio(teachers, self._across(C, self.K)[:, self.K :])], 1)
 
     def curvatures(self, C: Array, mean: Array | None) -> Array:
         rows, columns = self._grid(C, mean, self.K)

@@ -77,9 +77,7 @@ def _index_sets(K: int, n: int):
     three = (i == j) | (a == i) | (a == j) | (b == i) | (b == j)
     square = ~three & (a == b)
     generic = ~three & ~square
-    return [
-        (form, (i[m], j[m], a[m], b[m])) for form, m in ((_step_once, three), (_square, square), (_generic, generic))
-    ]
+    return [(form, (i[m], j[m], a[m], b[m])) for form, m in ((_step_once, three), (_square, square), (_generic, generic))]
 
 
 def _step_once(r: Array, i: np.ndarray, j: np.ndarray, a: np.ndarray, b: np.ndarray) -> Array:

@@ -128,8 +128,6 @@ def linear_regression(rho: float = 1.0, noise_variance: float = 0.1, lr: float =
 
     def drift(t: Array, state: Any) -> tuple[Array, Array]:
         m, q = state
-        return lr * (rho - (1 + ridge) * m), 2 * lr * (m - (1 + ridge) * q) + lr**2 * (
-            2 * error(state) + noise_variance
-        )
+        return lr * (rho - (1 + ridge) * m), 2 * lr * (m - (1 + ridge) * q) + lr**2 * (2 * error(state) + noise_variance)
 
     return Equations(("m", "q"), drift, error)

@@ -92,9 +92,7 @@ def generalisation_error(
 def averages_of(problem: Problem, quadrature: Quadrature | None = None) -> Averages:
     """The Gaussian averages of a problem's two activations."""
     student, teacher = problem.student, problem.teacher
-    return averages_for(
-        student.activation, teacher.activation, student.hidden, teacher.hidden, problem.biased, quadrature
-    )
+    return averages_for(student.activation, teacher.activation, student.hidden, teacher.hidden, problem.biased, quadrature)
 
 
 def are_twins(problem: Problem) -> bool:

@@ -124,9 +124,7 @@ class OrderParameters(ClosedSystem):
         mu = (change / (2 * length))[:, None]
         return dr - mu * state.r, dq - (mu + mu.T) * state.q
 
-    def _slow(
-        self, t: Array, state: Overlaps, p: Pull, G: Array, momentum: SlowMomentum
-    ) -> tuple[Array, Array, Velocity]:
+    def _slow(self, t: Array, state: Overlaps, p: Pull, G: Array, momentum: SlowMomentum) -> tuple[Array, Array, Velocity]:
         """dR = U, dU = -gamma U + k E[delta rho], dQ = V + V^T, dV = W2 - gamma V + k E[lambda delta],
         dW2 = -2 gamma W2 + k (E[delta om] + transpose) + k^2 G, each per level; decay acts as part of the force."""
         sgd, lam, mask, velocity = self.problem.sgd, self._lam, self._mask(), state.velocity

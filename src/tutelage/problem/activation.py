@@ -108,9 +108,7 @@ def as_activation(value: "str | Function | Activation") -> Activation:
     if isinstance(value, str):
         return NAMED[_checks.known("activation", value.lower(), NAMED)]
     if not callable(value):
-        raise InputError(
-            f"activation is {value!r}; it must be a name ({', '.join(NAMED)}) or a JAX function of an array."
-        )
+        raise InputError(f"activation is {value!r}; it must be a name ({', '.join(NAMED)}) or a JAX function of an array.")
     _require_elementwise(value)
     name = getattr(value, "__name__", type(value).__name__)
     return Activation(name, value, trainable=not _jumps(value), smooth=False)

@@ -173,9 +173,7 @@ class Spectrum(Inputs):
             raise InputError(f"data has shape {np.shape(data)}; it must be (samples, features), two samples or more.")
         _checks.require_finite("data", data)
         centre = data.mean(axis=0)
-        spectrum = cls.from_covariance(
-            np.cov(data - centre, rowvar=False, bias=True).reshape(data.shape[1], -1), levels
-        )
+        spectrum = cls.from_covariance(np.cov(data - centre, rowvar=False, bias=True).reshape(data.shape[1], -1), levels)
         return eqx.tree_at(lambda s: s.centre, spectrum, centre, is_leaf=lambda x: x is None)
 
     @classmethod

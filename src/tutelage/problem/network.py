@@ -61,9 +61,7 @@ class Network(eqx.Module):
         if _checks.is_traced(self.readout) or np.any(np.asarray(self.readout) != 1.0):
             parts.append(f"readout={_short(self.readout)}")
         parts += [f"{name}=True" for name in ("train_readout", "train_bias") if getattr(self, name)]
-        parts += [
-            f"{name}={_short(getattr(self, name))}" for name in ("bias", "gram") if getattr(self, name) is not None
-        ]
+        parts += [f"{name}={_short(getattr(self, name))}" for name in ("bias", "gram") if getattr(self, name) is not None]
         return f"Network({', '.join(parts)})"
 
 

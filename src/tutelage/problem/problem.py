@@ -52,9 +52,7 @@ class Problem(eqx.Module):
                 "use it for the teacher, or give the student 'erf'."
             )
         if self.student.gram is not None:
-            raise InputError(
-                "gram is set on the student; only the teacher has one. Give the student's overlaps to Start."
-            )
+            raise InputError("gram is set on the student; only the teacher has one. Give the student's overlaps to Start.")
         if self.teacher.train_readout or self.teacher.train_bias:
             raise InputError("the teacher has train_readout or train_bias set; only the student learns. Unset it.")
         if self.teacher.gram is not None and np.ndim(self.teacher.gram) == 3:
@@ -122,7 +120,9 @@ class Problem(eqx.Module):
             if _checks.is_traced(self.noise)
             else np.array2string(np.asarray(self.noise), formatter={"float": "{:g}".format})
         )
-        return f"Problem(student={self.student}, teacher={self.teacher}, inputs={self.inputs}, sgd={self.sgd}, noise={noise})"
+        return (
+            f"Problem(student={self.student}, teacher={self.teacher}, inputs={self.inputs}, sgd={self.sgd}, noise={noise})"
+        )
 
 
 PARTS = ("student", "teacher", "inputs", "sgd")

@@ -35,9 +35,7 @@ def values(part: Any) -> dict[str, Any]:
     """The constructor arguments that would build this part again."""
     if isinstance(part, input_laws.Spectrum):
         return {"eigenvalues": part.eigenvalues, "fractions": part.fractions, "normalise": False}
-    names = {
-        name: FIELDS.get(name, name) if isinstance(part, input_laws.PowerLaw) else name for name in arguments(part)
-    }
+    names = {name: FIELDS.get(name, name) if isinstance(part, input_laws.PowerLaw) else name for name in arguments(part)}
     return {name: getattr(part, field) for name, field in names.items()}
 
 
@@ -116,9 +114,7 @@ def to_toml(data: dict[str, Any]) -> str:
     """TOML of a dictionary of scalars, lists and tables: all that a problem needs."""
     scalars = [f"{k} = {_toml(v)}" for k, v in data.items() if not isinstance(v, dict)]
     tables = [
-        f"\n[{k}]\n" + "\n".join(f"{a} = {_toml(b)}" for a, b in v.items())
-        for k, v in data.items()
-        if isinstance(v, dict)
+        f"\n[{k}]\n" + "\n".join(f"{a} = {_toml(b)}" for a, b in v.items()) for k, v in data.items() if isinstance(v, dict)
     ]
     return "\n".join(scalars + tables) + "\n"
 

@@ -115,9 +115,7 @@ def random_start(problem: Problem, dim: int | None = None, scale: float = 0.1, s
     return _measured(problem, r, q, None if gram is not None else t, dim=dim)
 
 
-def _measured(
-    problem: Problem, r: np.ndarray, q: np.ndarray, t: np.ndarray | None, dim: int, readout: Any = None
-) -> Start:
+def _measured(problem: Problem, r: np.ndarray, q: np.ndarray, t: np.ndarray | None, dim: int, readout: Any = None) -> Start:
     """A start from overlaps per level; a single level is shown as plain field covariances."""
     if problem.inputs.levels == 1:
         mean = float(problem.inputs.weights.sum())
@@ -169,9 +167,7 @@ def start_from_weights(problem: Problem, weights: Any, teacher_weights: Any, *, 
     basis = problem.inputs.basis
     if basis is not None:
         if W.shape[1] != basis.shape[1]:
-            raise InputError(
-                f"weights have {W.shape[1]} columns; the spectrum was measured in {basis.shape[1]} dimensions."
-            )
+            raise InputError(f"weights have {W.shape[1]} columns; the spectrum was measured in {basis.shape[1]} dimensions.")
         W, W_teacher = W @ basis.T, W_teacher @ basis.T
     dim = W.shape[1]
     edges = np.cumsum(problem.inputs.level_dims(dim))[:-1]
