@@ -6,49 +6,65 @@ State a problem, solve its theory (order-parameter ODEs), hold the result:
     start = tu.random_start(problem, dim=1000, scale=0.1, seed=0)
     theory = tu.solve(problem, start, times=tu.linear_times(300))
 
-Float64 is switched on at import (set TUTELAGE_X64=0 to keep JAX's own setting).
+Float64 is switched on at import (set TUTELAGE_X64=0 to keep JAX's own setting). A name is loaded when first used, so that
+`tutelage --help` does not wait for JAX; a new public name goes into `_HOMES`, the imports below it and `__all__`.
 """
 
-import os as _os
+import sys as _sys
+from importlib import import_module as _import_module
+from types import ModuleType as _ModuleType
+from typing import TYPE_CHECKING
+from typing import Any as _Any
 
-import jax as _jax
-
-if _os.environ.get("TUTELAGE_X64", "1") != "0":
-    _jax.config.update("jax_enable_x64", True)
-
-from tutelage import averages
-from tutelage._errors import (
-    DivergenceWarning,
-    InputError,
-    SymmetryWarning,
-    TutelageWarning,
-    ValidityWarning,
-)
+from tutelage._precision import enable_float64 as _enable_float64
 from tutelage._version import __version__
-from tutelage.averages import Quadrature
-from tutelage.dynamics import Equations, generalisation_error, linear_regression
-from tutelage.problem import (
-    SGD,
-    Activation,
-    Constant,
-    Cosine,
-    Inputs,
-    Isotropic,
-    Network,
-    Piecewise,
-    PowerDecay,
-    PowerLaw,
-    Problem,
-    SlowMomentum,
-    Spectrum,
-    Start,
-    random_start,
-    start_from_weights,
-)
-from tutelage.solve import linear_times, log_times, solve
-from tutelage.status import Status
-from tutelage.trajectory import Trajectory, load
-from tutelage.validity import Validity
+
+_enable_float64()
+
+# Where each public name lives, in the order of the flow.
+_HOMES = {
+    "tutelage._errors": ("InputError", "TutelageWarning", "DivergenceWarning", "SymmetryWarning", "ValidityWarning"),
+    "tutelage.problem": (
+        *("Problem", "Network", "Activation", "SGD", "SlowMomentum", "Constant", "PowerDecay", "Piecewise", "Cosine"),
+        *("Inputs", "Isotropic", "PowerLaw", "Spectrum", "Start", "random_start", "start_from_weights"),
+    ),
+    "tutelage.averages": ("Quadrature",),
+    "tutelage.dynamics": ("Equations", "generalisation_error", "linear_regression"),
+    "tutelage.status": ("Status",),
+    "tutelage.trajectory": ("Trajectory", "load"),
+    "tutelage.validity": ("Validity",),
+    "tutelage.solve": ("solve", "linear_times", "log_times"),
+}
+_SUBMODULES = ("averages", "plot")
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+if TYPE_CHECKING:
+    from tutelage import averages, plot
+    from tutelage._errors import DivergenceWarning, InputError, SymmetryWarning, TutelageWarning, ValidityWarning
+    from tutelage.averages import Quadrature
+    from tutelage.dynamics import Equations, generalisation_error, linear_regression
+    from tutelage.problem import (
+        SGD,
+        Activation,
+        Constant,
+        Cosine,
+        Inputs,
+        Isotropic,
+        Network,
+        Piecewise,
+        PowerDecay,
+        PowerLaw,
+        Problem,
+        SlowMomentum,
+        Spectrum,
+        Start,
+        random_start,
+        start_from_weights,
+    )
+    from tutelage.solve import linear_times, log_times, solve
+    from tutelage.status import Status
+    from tutelage.trajectory import Trajectory, load
+    from tutelage.validity import Validity
 
 __all__ = [
     "SGD",
@@ -82,7 +98,33 @@ __all__ = [
     "linear_times",
     "load",
     "log_times",
+    "plot",
     "random_start",
     "solve",
     "start_from_weights",
 ]
+
+
+def __getattr__(name: str) -> _Any:
+    if name in _SUBMODULES:
+        return _import_module(f"tutelage.{name}")
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'tutelage' has no attribute {name!r}")
+    value = getattr(_import_module(_HOME_OF[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+class _Package(_ModuleType):
+    """`tutelage.solve` is the verb, also after its module of the same name has been imported."""
+
+    def __setattr__(self, name: str, value: _Any) -> None:
+        if not (name in _HOME_OF and isinstance(value, _ModuleType)):
+            super().__setattr__(name, value)
+
+
+_sys.modules[__name__].__class__ = _Package

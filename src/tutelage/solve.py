@@ -28,6 +28,7 @@ from tutelage.validity import Validity, limit_warning, symmetry_warning
 
 KEEP_LEVELS = 16  # overlaps per level are kept by default up to this many levels
 BOUND = 1e8  # overlaps this much larger than at the start have diverged
+FINE = 1e4  # the error is integrated in this unit, so that its absolute tolerance is finer than that of the overlaps
 SOLVERS = {"explicit": diffrax.Dopri8, "implicit": diffrax.Kvaerno5}
 
 
@@ -117,7 +118,8 @@ def _integrate(problem: Any, start: Any, times: Array, tolerances: tuple[float, 
     bound = BOUND * (1.0 + _largest(state))
 
     def rates(t: Array, y: Any, _: Any) -> Any:
-        return system.drift_and_error_rate(t, y[0])
+        drift, error_rate = system.drift_and_error_rate(t, y[0])
+        return drift, error_rate * FINE
 
     def diverged(t: Array, y: Any, args: Any, **_: Any) -> Array:
         return ~(_largest(y[0]) < bound)  # also true for NaN
@@ -133,7 +135,7 @@ def _integrate(problem: Any, start: Any, times: Array, tolerances: tuple[float, 
         t0=0.0,
         t1=jnp.maximum(times[-1], 1e-12),
         dt0=None,
-        y0=(state, error),
+        y0=(state, error * FINE),
         saveat=diffrax.SaveAt(
             subs=[
                 diffrax.SubSaveAt(ts=times, fn=lambda t, y, args: system.observe(y[0])),

@@ -13,9 +13,9 @@ class Status(IntEnum):
     INTERRUPTED = 4
 
 
-def describe(code: int, end_time: float, lr: str) -> str:
-    """One sentence with the time, the learning rate and the fix."""
-    when = f"at alpha = {end_time:.6g} with learning rate {lr}"
+def describe(code: int, end_time: float, lr: str | None) -> str:
+    """One sentence with the time, the learning rate (None or "given": not known here) and the fix."""
+    when = f"at alpha = {end_time:.6g}" + ("" if lr in (None, "given") else f" with learning rate {lr}")
     return {
         Status.FINISHED: "finished",
         Status.DIVERGED: f"diverged {when}: the overlaps outgrew every bound. Lower the learning rate.",

@@ -1,25 +1,30 @@
 """Trajectories as labelled data and as files. The schema is written down in docs/schema.md; change both together.
 
 Files are NetCDF 4 (h5netcdf), written to a temporary name and then moved, so that a reader never sees half of one. Nothing
-is pickled: the problem is a JSON string.
+is pickled: the problem is a JSON string, and what differs between the members of a batch is a coordinate of that name.
 """
 
 import json
 import os
-import tempfile
+import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
 
+from tutelage import _checks
 from tutelage._errors import InputError
 from tutelage._version import __version__
-from tutelage.problem import Problem, Start
+from tutelage.problem import Problem, Spectrum, Start
 
 if TYPE_CHECKING:
     import xarray
 
-SCHEMA = "tutelage-trajectory/1"
+FAMILY, VERSION = "tutelage-trajectory", 1
+SCHEMA = f"{FAMILY}/{VERSION}"
 DIMS = {
     "R": ("student", "teacher"),
     "Q": ("student", "student_2"),
@@ -39,142 +44,238 @@ LONG = {
     "bias": "student hidden biases",
     "error": "generalisation error e_g",
     "test_loss": "e_g + noise^2 / 2",
+    "status_code": "0 finished, 1 diverged, 2 out of steps, 3 no acceptable step, 4 interrupted",
+    "end_time": "time reached",
+    "steps": "steps taken",
+    "time": "alpha = steps / N",
+    "eigenvalue": "eigenvalue of the level",
+    "fraction": "fraction of dimensions",
 }
+OUTCOME = ("status_code", "end_time", "steps")
+START = ("R", "Q", "T", "readout", "bias")
+
+
+# Writing: a trajectory as a dataset.
 
 
 def to_dataset(trajectory: Any) -> "xarray.Dataset":
+    """Labelled data of a trajectory, as docs/schema.md describes it."""
     import xarray as xr
 
-    if np.ndim(trajectory.times) != 1:
-        trajectory = _shared_times(trajectory)
-    lead = tuple(np.shape(trajectory.error)[:-1])
-    lead_dims = (
-        ("run" if trajectory.kind == "simulation" else "batch",)
-        if len(lead) == 1
-        else tuple(f"batch_{i}" for i in range(len(lead)))
-    )
-    data = {"error": (*lead_dims, "time"), "test_loss": (*lead_dims, "time")}
-    arrays = {"error": trajectory.error}
+    if _checks.is_traced(trajectory):
+        raise InputError("the trajectory is traced; store it outside jit, grad and vmap.")
+    lead = _Lead(trajectory)
+    names = list(trajectory.variables)
+    data = {"error": _entry("error", (*lead.dims, "time"), trajectory.error)}
     if trajectory.problem is not None:
-        arrays["test_loss"] = trajectory.test_loss
+        data["test_loss"] = _entry("test_loss", (*lead.dims, "time"), trajectory.test_loss)
     for name, value in trajectory.variables.items():
-        own = DIMS.get(name, tuple(f"{name}_{i}" for i in range(np.ndim(value) - len(lead) - 1)))
-        data[name], arrays[name] = (*lead_dims, "time", *own), value
+        own = tuple(f"{name}_{i}" for i in range(np.ndim(value) - len(lead.dims) - 1))
+        own = own if trajectory.kind == "equations" else DIMS.get(name, own)
+        data[name] = _entry(name, (*lead.dims, "time", *own), value)
+    for name in OUTCOME:
+        value = getattr(trajectory, name)
+        data[name] = _entry(name, lead.dims if np.ndim(value) else (), value)
     if trajectory.T is not None:
-        data["T"], arrays["T"] = DIMS["T"], _unbatched(trajectory.T, 2)
-    variables = {
-        name: (data[name], np.asarray(value), {"long_name": LONG.get(name, name)}) for name, value in arrays.items()
-    }
-    variables |= _start_variables(trajectory.start)
-    coords = {"time": ("time", np.asarray(trajectory.times), {"long_name": "alpha = steps / N"})}
-    if "r" in arrays and trajectory.problem is not None:
-        inputs = trajectory.problem.inputs
-        coords["eigenvalue"] = ("level", np.asarray(inputs.eigenvalues), {"long_name": "eigenvalue of the level"})
-        coords["fraction"] = ("level", np.asarray(inputs.fractions), {"long_name": "fraction of dimensions"})
-    return xr.Dataset(variables, coords=coords, attrs=_attributes(trajectory))
+        data["T"] = _entry("T", (*lead.dims, *DIMS["T"])[-np.ndim(trajectory.T) :], trajectory.T)
+    data |= _start_entries(trajectory.start, lead)
+    coords = {"time": _entry("time", ("time",), _shared_times(trajectory))}
+    problem, varied = lead.member_and_varied(trajectory.problem)
+    coords |= varied
+    if problem is not None and not any(name.startswith("inputs.") for name in varied):
+        coords["eigenvalue"] = _entry("eigenvalue", ("level",), problem.inputs.eigenvalues)
+        coords["fraction"] = _entry("fraction", ("level",), problem.inputs.fractions)
+    if trajectory.kind == "equations":
+        _require_own_names(names, {*lead.dims, "time", "error", *OUTCOME, *(d for n in names for d in data[n][0])})
+    return xr.Dataset(data, coords=coords, attrs=_attributes(trajectory, problem, names))
 
 
-def _shared_times(trajectory: Any) -> Any:
+def _entry(name: str, dims: tuple[str, ...], value: Any) -> tuple[tuple[str, ...], np.ndarray, dict[str, str]]:
+    return dims, np.asarray(value), {"long_name": LONG.get(name, name)}
+
+
+class _Lead:
+    """The axes before time: none for a solve, `run` for a simulation, `batch` under vmap; and which leaves carry them."""
+
+    def __init__(self, trajectory: Any):
+        self.shape = tuple(np.shape(trajectory.error)[:-1])
+        runs = ("run",) * (trajectory.kind == "simulation" and len(self.shape) > 0)
+        count = len(self.shape) - len(runs)
+        self.dims = (("batch",) if count == 1 else tuple(f"batch_{i}" for i in range(count))) + runs
+        noise = getattr(trajectory.problem, "noise", None)
+        self.all_batched = noise is not None and np.ndim(noise) > 0  # jax.vmap repeats every number, filter_vmap some
+
+    def carried_by(self, leaf: Any) -> bool:
+        n = len(self.shape)
+        return n > 0 and np.shape(leaf)[:n] == self.shape and (self.all_batched or isinstance(leaf, jax.Array))
+
+    def member_and_varied(self, problem: Problem | None) -> tuple[Problem | None, dict[str, Any]]:
+        """The first problem of a batch, and as coordinates the numbers in which the others differ from it."""
+        if problem is None:
+            return None, {}
+        varied: dict[str, Any] = {}
+
+        def first(path: Any, leaf: Any) -> Any:
+            if not _is_number(leaf) or not self.carried_by(leaf):
+                return leaf
+            own = np.shape(leaf)[len(self.shape) :]
+            flat = np.asarray(leaf).reshape(-1, *own)
+            if np.any(flat != flat[0]):
+                name = _path_name(path)
+                varied[name] = _entry(name, (*self.dims, *(f"{name}_{i}" for i in range(len(own)))), leaf)
+            return flat[0]
+
+        return jax.tree_util.tree_map_with_path(first, _stored_part(problem)), varied
+
+
+def _is_number(leaf: Any) -> bool:
+    return isinstance(leaf, np.ndarray | np.generic | jax.Array | int | float)
+
+
+def _path_name(path: Any) -> str:
+    return jax.tree_util.keystr(path, simple=True, separator=".")
+
+
+def _stored_part(problem: Problem) -> Problem:
+    """Without the eigenvectors of a measured spectrum, which the theory never uses."""
+    if not isinstance(problem.inputs, Spectrum):
+        return problem
+    return eqx.tree_at(lambda p: p.inputs, problem, problem.inputs.without_basis())
+
+
+def _shared_times(trajectory: Any) -> np.ndarray:
     """vmap repeats the times once per problem; they are the same."""
-    import equinox as eqx
-
-    times = np.asarray(trajectory.times).reshape(-1, np.shape(trajectory.times)[-1])
+    times = np.asarray(trajectory.times)
+    if times.ndim == 1:
+        return times
+    times = times.reshape(-1, times.shape[-1])
     if np.any(times != times[0]):
-        raise InputError("this batch has different times in each member; store them one by one.")
-    return eqx.tree_at(lambda t: t.times, trajectory, times[0])
+        raise InputError("the times differ between the members of this batch; a dataset must share them. Store each alone.")
+    return times[0]
 
 
-def _unbatched(value: Any, ndim: int) -> np.ndarray:
-    return np.asarray(value).reshape(-1, *np.shape(value)[-ndim:])[0]
+def _start_entries(start: Start | None, lead: _Lead) -> dict[str, Any]:
+    if start is None:
+        return {}
+    out = {}
+    for name in START:
+        value = getattr(start, name)
+        if value is not None:
+            batch = lead.dims if lead.carried_by(value) else ()
+            own = DIMS[name] if np.ndim(value) == len(batch) + len(DIMS[name]) else ("level", *DIMS[name])
+            out[f"start_{name}"] = (*batch, *own), np.asarray(value), {"long_name": f"{name} at the start"}
+    return out
 
 
-def _attributes(trajectory: Any) -> dict[str, Any]:
-    codes = np.atleast_1d(np.asarray(trajectory.status_code)).ravel()
+def _require_own_names(names: list[str], taken: set[str]) -> None:
+    for name in names:
+        if name in taken:
+            raise InputError(f"a variable is called {name!r}; the file keeps that name for itself. Rename it in Equations.")
+
+
+def _attributes(trajectory: Any, problem: Problem | None, names: list[str]) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "tutelage_version": __version__,
         "kind": trajectory.kind,
         "status": trajectory.status,
-        "status_code": codes if codes.size > 1 else int(codes[0]),
-        "end_time": np.atleast_1d(np.asarray(trajectory.end_time)).ravel(),
-        "steps": np.atleast_1d(np.asarray(trajectory.steps)).ravel(),
         "settings": json.dumps(dict(trajectory.settings)),
-        "problem": _problem_text(trajectory.problem),
+        "problem": _problem_text(problem),
         "dim": -1 if trajectory.start is None or trajectory.start.dim is None else trajectory.start.dim,
+        "variables": " ".join(names),
     }
 
 
 def _problem_text(problem: Problem | None) -> str:
-    """JSON, or a note where the problem holds a user's own function or a batch of values."""
+    """JSON, or a note where the problem holds a user's own function."""
     if problem is None:
         return ""
     try:
-        text = problem.to_json()
-        Problem.from_json(text)
-        return text
+        return problem.to_json()
     except InputError as error:
         return json.dumps({"not_stored": str(error), "repr": repr(problem)})
 
 
-def _start_variables(start: Start | None) -> dict[str, Any]:
-    if start is None or np.ndim(start.R) > 3:
-        return {}
-    parts = {name: getattr(start, name) for name in ("R", "Q", "T", "readout", "bias")}
-    out = {}
-    for name, value in parts.items():
-        if value is not None:
-            dims = DIMS[name] if np.ndim(value) == len(DIMS[name]) else ("start_level", *DIMS[name])
-            out[f"start_{name}"] = (dims, np.asarray(value), {"long_name": f"{name} at the start"})
-    return out
+# Reading: the fields of a trajectory from a dataset.
 
 
 def from_dataset(dataset: "xarray.Dataset") -> dict[str, Any]:
     """The fields of a Trajectory."""
-    if dataset.attrs.get("schema") != SCHEMA:
-        found = dataset.attrs.get("schema", "none")
-        raise InputError(
-            f"this dataset has the schema {found!r}, not {SCHEMA!r}; it was not written by Trajectory.to_dataset."
-        )
-    attrs = dataset.attrs
-    names = [n for n in dataset.data_vars if n not in ("error", "test_loss", "T") and not str(n).startswith("start_")]
-    start = {str(n)[6:]: dataset[n].values for n in dataset.data_vars if str(n).startswith("start_")}
-    dim = int(attrs["dim"])
+    _require_schema(dataset.attrs, "the dataset")
+    attrs, names = dataset.attrs, str(dataset.attrs.get("variables", "")).split()
+    needed = {"the variable": ("time", "error", *OUTCOME, *names), "the attribute": ("kind", "settings", "problem", "dim")}
+    for what, present in (("the variable", dataset.variables), ("the attribute", attrs)):
+        for name in needed[what]:
+            if name not in present:
+                raise InputError(f"the dataset lacks {what} {name!r}; it must be as Trajectory.to_dataset made it.")
+    lead = tuple(str(dim) for dim in dataset["error"].dims if dim != "time")
     return {
         "times": dataset["time"].values,
-        "variables": {str(n): dataset[n].values for n in names},
+        "variables": {name: dataset[name].values for name in names},
         "error": dataset["error"].values,
-        "status_code": _scalar(attrs["status_code"]),
-        "end_time": _scalar(attrs["end_time"]),
-        "steps": _scalar(attrs["steps"]),
-        "T": dataset["T"].values if "T" in dataset else None,
-        "problem": _read_problem(attrs["problem"]),
-        "start": Start(**start, dim=None if dim < 0 else dim) if start else None,
+        **{name: dataset[name].values for name in OUTCOME},
+        "T": dataset["T"].values if "T" in dataset and "T" not in names else None,
+        "problem": _read_problem(dataset),
+        "start": _read_start(dataset, lead),
         "kind": attrs["kind"],
         "settings": tuple(json.loads(attrs["settings"]).items()),
     }
 
 
-def _scalar(value: Any) -> Any:
-    array = np.asarray(value)
-    return array.reshape(()) if array.size == 1 else array
+def _read_problem(dataset: "xarray.Dataset") -> Problem | None:
+    """The stored problem, with the numbers that differ in a batch put back as arrays of JAX, as vmap leaves them."""
+    text = dataset.attrs["problem"]
+    if not text or "not_stored" in json.loads(text):
+        return None
+
+    def put_back(path: Any, leaf: Any) -> Any:
+        name = _path_name(path)
+        return jnp.asarray(dataset[name].values) if name in dataset.coords else leaf
+
+    return jax.tree_util.tree_map_with_path(put_back, Problem.from_json(text))
 
 
-def _read_problem(text: str) -> Problem | None:
-    return None if not text or "not_stored" in json.loads(text) else Problem.from_json(text)
+def _read_start(dataset: "xarray.Dataset", lead: tuple[str, ...]) -> Start | None:
+    """The start; a batch of them is checked by its first member."""
+    found = {name: dataset[f"start_{name}"] for name in START if f"start_{name}" in dataset}
+    if not found or dataset.attrs["kind"] == "equations":
+        return None
+    dim = int(dataset.attrs["dim"])
+    first = {name: v.isel(dict.fromkeys(lead, 0), missing_dims="ignore").values for name, v in found.items()}
+    start = Start(**first, dim=None if dim < 0 else dim)
+    leaves = [jnp.asarray(v.values) if set(lead) & set(v.dims) else getattr(start, name) for name, v in found.items()]
+    return jax.tree.unflatten(jax.tree.structure(start), leaves)
+
+
+def _require_schema(attrs: Any, what: str) -> None:
+    found = str(attrs.get("schema", ""))
+    family, _, version = found.partition("/")
+    if found == SCHEMA:
+        return
+    if family == FAMILY and version.isdigit() and int(version) > VERSION:
+        raise InputError(
+            f"{what} has the schema {found!r}; this tutelage ({__version__}) reads up to {SCHEMA!r}. Update tutelage."
+        )
+    given = f"has the schema {found!r}" if found else "has no schema"
+    raise InputError(f"{what} {given}; it must be {SCHEMA!r}. Write one with Trajectory.save.")
+
+
+# Files.
 
 
 def write(dataset: "xarray.Dataset", path: str | Path) -> Path:
     """Write a dataset as NetCDF: the file appears complete or not at all."""
-    path = Path(path)
+    path = _as_path(path)
     if not path.parent.is_dir():
-        raise InputError(f"the folder {path.parent} does not exist; create it first.")
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    os.close(handle)
+        raise InputError(f"the folder {path.parent} does not exist; it must. Create it first.")
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; give the name of a file in it.")
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
     try:
         dataset.to_netcdf(temporary, engine="h5netcdf")
         os.replace(temporary, path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
     return path
 
@@ -183,11 +284,23 @@ def read(path: str | Path) -> "xarray.Dataset":
     """Read a NetCDF file of ours into memory."""
     import xarray as xr
 
-    path = Path(path)
+    path = _as_path(path)
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; give the name of a file in it.")
     if not path.is_file():
         raise InputError(f"there is no file {path}; give the name of a NetCDF file written by tutelage.")
     try:
         with xr.open_dataset(path, engine="h5netcdf") as dataset:
-            return dataset.load()
+            dataset = dataset.load()
+    except ImportError:
+        raise
     except Exception:
         raise InputError(f"{path} is not a NetCDF file written by tutelage; save one with Trajectory.save.") from None
+    _require_schema(dataset.attrs, str(path))
+    return dataset
+
+
+def _as_path(path: Any) -> Path:
+    if not isinstance(path, str | os.PathLike):
+        raise InputError(f"path is {_checks.shown(path)}; it must be the name of a file.")
+    return Path(path)

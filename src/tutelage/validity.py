@@ -17,7 +17,7 @@ import numpy as np
 from tutelage.averages import Quadrature
 from tutelage.averages.quadrature import QuadratureAverages
 from tutelage.dynamics.increments import sample_increments
-from tutelage.dynamics.linearised import critical_rate, flat_drift, flatten, jacobian
+from tutelage.dynamics.linearised import critical_rate, flatten, jacobian
 from tutelage.dynamics.order_parameters import OrderParameters, initial_overlaps
 from tutelage.dynamics.overlaps import Overlaps
 from tutelage.problem import Problem, SlowMomentum
@@ -25,6 +25,7 @@ from tutelage.problem.schedules import rate_at
 
 LIMIT = 0.05  # largest eta lam_max / N at which the limit is used without a warning
 ACCURATE_PAIRS, ACCURATE_SPREAD = 1e-6, 1e-2  # quadrature errors above which the report warns
+MOMENTS, SAMPLES = 40, 2048  # along the curve up to the plateau, and per moment
 MAX_SIZE = 400  # largest state whose Jacobian is decomposed for the report
 
 
@@ -54,6 +55,12 @@ class Validity:
         """The report as a promise: computed once, when called."""
         return lru_cache(lambda: assess(trajectory, quadrature, gradient_flow))
 
+    def _who_decides(self) -> str:
+        ratio = self.start_to_noise or 0.0
+        if ratio > 10:
+            return "the start decides when and where"
+        return "mostly the start, but some runs will differ" if ratio > 3 else "noise decides: single runs will differ"
+
     def lines(self) -> list[str]:
         """The report in sentences, one per line."""
         out = [f"spectrum: effective rank {self.effective_rank:.3g} of N"]
@@ -65,14 +72,9 @@ class Validity:
             word = "negligible" if self.limit_ratio < LIMIT else "NOT negligible"
             out.append(f"limit: eta lam_max / N = {self.limit_ratio:.2g} at N = {self.dim}: what it drops is {word}")
         if self.start_to_noise is not None:
-            decides = (
-                "the start decides the escape"
-                if self.start_to_noise > 3
-                else "noise helps to decide the escape: runs will differ"
-            )
-            out.append(f"escape: start / noise = {self.start_to_noise:.2g} at N = {self.dim}: {decides}")
+            out.append(f"escape: start / noise = {self.start_to_noise:.2g} at N = {self.dim}: {self._who_decides()}")
         elif self.noise_dim is not None:
-            out.append(f"escape: the start decides it for N well above {self.noise_dim:.3g}; below, noise does")
+            out.append(f"escape: the start decides it for N far above {self.noise_dim:.3g}; near or below that, noise does")
         if self.rate_to_critical is not None:
             word = "zero error is stable" if self.rate_to_critical < 1 else "zero error is NOT stable"
             out.append(f"learning rate: {self.rate_to_critical:.3g} of the critical {self.critical_rate:.6g}: {word}")
@@ -176,29 +178,66 @@ def _escape_noise(system: OrderParameters, trajectory: Any, like: Overlaps, note
     states = _states(trajectory, like)
     if states is None or sgd.spherical or sgd.trainable is not None or isinstance(sgd.momentum, SlowMomentum):
         return None
-    times = np.asarray(trajectory.times)
-    coordinates = np.asarray(jax.vmap(flatten)(states))
-    speed = np.linalg.norm(
-        np.asarray(jax.vmap(flat_drift(system, like))(jnp.asarray(times), jnp.asarray(coordinates))), axis=1
-    )
+    times = jnp.asarray(trajectory.times)
+    speed = np.linalg.norm(np.asarray(_drifts(system, times, states)), axis=1)
     slowest = _slowest_before_rise(speed)
     if slowest is None:
         notes.append("escape: no plateau is left within these times")
         return None
-    chosen = np.unique(np.linspace(0, slowest, min(slowest + 1, 48)).astype(int))
-    picked = jax.tree.map(lambda x: x[chosen], states)
-    jacobians = np.asarray(jax.vmap(lambda t, s: jacobian(system, t, s))(jnp.asarray(times[chosen]), picked))
-    values, left = np.linalg.eig(jacobians[-1].T)
-    lead = int(np.argmax(values.real))
-    rate = values[lead].real
-    if rate <= 0 or abs(values[lead].imag) > 1e-9:
+    chosen = np.linspace(0, slowest, MOMENTS).astype(int)
+    times, states = times[chosen], jax.tree.map(lambda x: x[chosen], states)
+    jacobians = np.asarray(_jacobians(system, times, states))
+    rates, directions = _unstable(jacobians[-1])
+    if rates.size == 0:
         return None
-    adjoint = left[:, lead].real
-    drift = np.asarray(flat_drift(system, like)(jnp.asarray(times[slowest]), jnp.asarray(coordinates[slowest])))
-    amplitude = adjoint @ drift / rate
-    variances = _fed_variance(system, times[chosen], picked, jacobians, adjoint) / sgd.batch
-    variance = float(np.trapezoid(variances, times[chosen]))
-    return float(variance / amplitude**2) if amplitude != 0 else None
+    amplitudes = np.asarray(_drifts(system, times, states))[-1] @ directions / rates
+    carried = _carried_back(np.asarray(times), jacobians, directions)
+    fed = np.asarray(_fed_covariances(system, times, states, jnp.asarray(carried))) / sgd.batch
+    until = np.trapezoid(fed, np.asarray(times), axis=0)
+    after = fed[-1] / (rates[:, None] + rates)  # what is fed later counts less and less
+    distance = amplitudes @ np.linalg.pinv(until + after) @ amplitudes
+    return float(1 / distance) if distance > 0 else None
+
+
+def _unstable(jacobian: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rates and left eigenvectors (columns) of the fastest growing directions: permutations make several nearly equal."""
+    values, left = np.linalg.eig(jacobian.T)
+    lead = values.real.max()
+    chosen = (values.real > 0.8 * lead) & (np.abs(values.imag) < 1e-9 * abs(lead)) & (lead > 0)
+    return values[chosen].real, left[:, chosen].real
+
+
+@eqx.filter_jit
+def _drifts(system: OrderParameters, times: Any, states: Overlaps) -> Any:
+    return jax.vmap(lambda t, s: flatten(system.drift(t, s)))(times, states)
+
+
+@eqx.filter_jit
+def _jacobians(system: OrderParameters, times: Any, states: Overlaps) -> Any:
+    return jax.lax.map(lambda ts: jacobian(system, *ts), (times, states))
+
+
+@eqx.filter_jit
+def _fed_covariances(system: OrderParameters, times: Any, states: Overlaps, directions: Any) -> Any:
+    """Covariance per time that the steps feed into the directions (moments, size, count)."""
+
+    def one(moment: Any) -> Any:
+        t, state, directions = moment
+        samples = sample_increments(system, t, state, jax.random.key(0), SAMPLES) @ directions
+        samples = samples - samples.mean(axis=0)
+        return samples.T @ samples / SAMPLES
+
+    return jax.lax.map(one, (times, states, directions))
+
+
+def _carried_back(times: np.ndarray, jacobians: np.ndarray, directions: np.ndarray) -> np.ndarray:
+    """The adjoint of directions at the last moment, at each earlier one: (moments, size, count)."""
+    from scipy.linalg import expm
+
+    out = [directions]
+    for i in reversed(range(times.size - 1)):
+        out.append(expm((jacobians[i] + jacobians[i + 1]).T * (times[i + 1] - times[i]) / 2) @ out[-1])
+    return np.array(out[::-1])
 
 
 def _slowest_before_rise(speed: np.ndarray) -> int | None:
@@ -208,27 +247,6 @@ def _slowest_before_rise(speed: np.ndarray) -> int | None:
         i for i in range(1, speed.size - 1) if speed[i] <= speed[i - 1] and speed[i] <= speed[i + 1] and rise[i] > 3
     ]
     return min(candidates, key=lambda i: speed[i]) if candidates else None
-
-
-def _fed_variance(
-    system: OrderParameters, times: np.ndarray, states: Overlaps, jacobians: np.ndarray, adjoint: np.ndarray
-) -> np.ndarray:
-    """Variance per time that steps feed into the direction, carried back along the curve."""
-    from scipy.linalg import expm
-
-    @jax.jit
-    def variance(t: Any, state: Overlaps, direction: Any) -> Any:
-        samples = sample_increments(system, t, state, jax.random.key(0), 2048)
-        return jnp.var(samples @ direction)
-
-    out = np.empty(times.size)
-    direction = adjoint
-    for i in reversed(range(times.size)):
-        if i < times.size - 1:
-            step = times[i + 1] - times[i]
-            direction = expm((jacobians[i] + jacobians[i + 1]).T * step / 2) @ direction
-        out[i] = variance(jnp.asarray(times[i]), jax.tree.map(lambda x, i=i: x[i], states), jnp.asarray(direction))
-    return out
 
 
 def quadrature_error(system: OrderParameters, trajectory: Any) -> tuple[float, float] | None:

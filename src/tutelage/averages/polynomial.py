@@ -29,7 +29,8 @@ class PolynomialAverages(Averages):
     M: int = eqx.field(static=True)
 
     def __init__(self, student: Activation, teacher: Activation, K: int, M: int):
-        assert student.polynomial is not None and teacher.polynomial is not None
+        assert student.polynomial is not None
+        assert teacher.polynomial is not None
         self.student, self.teacher, self.K, self.M = student.polynomial, teacher.polynomial, K, M
 
     @classmethod

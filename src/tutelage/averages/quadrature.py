@@ -1,32 +1,42 @@
 """Any activation, any biases: averages by quadrature, with an error estimate.
 
-Pairs of fields: the trapezoid rule on two independent normals over [-7, 7]^2, which converges exponentially for smooth
-functions (the tails are below 1e-11). The first normal carries the student field, the second what is left of the other,
-so a field paired with itself is exact. Functions with a kink converge only like 1/nodes^2: the estimate says so. Where g'
-may jump, g'' is moved onto the Gaussian by Stein's lemma, E[z g'_i g_a] = s_i E[g''_i g_a] + (C_ia/s_i) E[g'_i g'_a].
-The average with four fields is taken over all n at once, on one fixed scrambled Sobol set (the same points at each call,
-so the right-hand side stays smooth and repeatable), antithetic. Its error is much larger; it multiplies eta^2.
+Pairs of fields: a rule on two independent normals over [-7, 7]^2. The first carries the student field, the second what is
+left of the other, so a field paired with itself is exact. The trapezoid rule converges exponentially for smooth functions
+(the tails are below 1e-11); where g or g' jumps, Gauss-Legendre panels end at the jump instead (`_kinks` finds the jumps of
+any function). Where g'' is not a function, it is moved onto the Gaussian by Stein's lemma,
+    E[z g'_i g_a] = s_i E[g''_i g_a] + (C_ia/s_i) E[g'_i g'_a].
+
+Four fields, E[g'_i g'_j Delta^2]: hold the student fields i and j; given them the others are Gaussian with shifted means
+m_a, deviations s_a and correlations c_ab, and by Mehler's formula
+    E[g_a g_b | i, j] = sum_k f_ak f_bk c_ab^k,    f_ak = E[g_a(m_a + s_a z) h_k(z)],  h_k = He_k / sqrt(k!).
+So the integral over n fields costs three axes however large n is, and stays a sum of squares where Delta is small. The sum
+converges too slowly for functions with kinks: those are averaged over all n fields at once on one fixed scrambled Sobol set
+(the same points at each call, so the right-hand side stays repeatable), antithetic, to about 1e-3. G multiplies eta^2.
 """
 
 from functools import lru_cache
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from tutelage import _checks
 from tutelage._types import Array
 from tutelage.averages._base import Averages, safe_ratio, safe_sqrt
-from tutelage.problem.activation import Activation
+from tutelage.problem.activation import Activation, Function
 
 REACH = 7.0
+BALL = 5.5
+FAR = 1e6  # stands for "no kink": clipped away, with a harmless gradient
+LOST = 1e-13  # relative variance below which a conditional field has none
 
 
 class Quadrature(eqx.Module):
     """How finely to average functions without a closed form.
 
     nodes: per axis, for pairs of fields (tanh: 1e-8 needs 49 at variance 1, 129 at 10, 401 at 100).
-    points: for the four-field average of the eta^2 term (a power of two).
+    points: for the four-field average of the eta^2 term, shared by its three axes (2**14: 25 x 25 x 32).
     """
 
     nodes: int = eqx.field(static=True, default=64)
@@ -34,9 +44,17 @@ class Quadrature(eqx.Module):
 
     def __check_init__(self) -> None:
         _checks.as_count("nodes", self.nodes, least=8)
-        if _checks.as_count("points", self.points, least=16) & (self.points - 1):
-            nearest = 2 ** round(np.log2(self.points))
-            _checks.known("points (of the Sobol set)", self.points, (nearest,))
+        _checks.as_count("points", self.points, least=2**9)
+
+    @property
+    def held(self) -> int:
+        """Nodes (trapezoid) on each of the two axes of the student fields that are held."""
+        return round(self.points ** (1 / 3))
+
+    @property
+    def given(self) -> int:
+        """Nodes (Gauss-Hermite) on the axis of a field given those; more, for its nodes reach farther out."""
+        return round(1.28 * self.points ** (1 / 3))
 
     def finer(self) -> "Quadrature":
         """The rule that estimates this one's error: 3/2 the nodes, four times the points."""
@@ -61,67 +79,129 @@ class QuadratureAverages(Averages):
         return True
 
     def outputs(self, C: Array, mean: Array | None) -> Array:
-        rows, columns = self._grid(C, mean, self.K + self.M)
-        return self._sum(jnp.concatenate([self.student(rows[: self.K]), self.teacher(rows[self.K :])]), self._each(columns))
+        pairs = _Pairs(self, C, mean, self.K + self.M)
+        first = jnp.concatenate([self.student(pairs.first[: self.K]), self.teacher(pairs.first[self.K :])])
+        return pairs.average(first, self._each(pairs.second))
 
     def slopes(self, C: Array, mean: Array | None) -> Array:
-        rows, columns = self._grid(C, mean, self.K)
-        student = self.student.slope(rows)
-        others = self.student.slope(columns[:, : self.K])
+        return self._slopes(_Pairs(self, C, mean, self.K))
+
+    def _slopes(self, pairs: "_Pairs") -> Array:
+        first = self.student.slope(pairs.first)
+        students, teachers = pairs.second[:, : self.K], pairs.second[:, self.K :]
         if self.teacher.trainable:
-            return self._sum(student, jnp.concatenate([others, self.teacher.slope(columns[:, self.K :])], axis=1))
+            second = jnp.concatenate([self.student.slope(students), self.teacher.slope(teachers)], axis=1)
+            return pairs.average(first, second)
         # a teacher that jumps: E[g'_i g'_a] = E[g'_i g_a y] / across, with y the second normal
-        z = jnp.asarray(_trapezoid(self.rule.nodes)[0])
-        teachers = self._sum(student, self.teacher(columns[:, self.K :]) * z)
-        return jnp.concatenate([self._sum(student, others), safe_ratio(teachers, self._across(C, self.K)[:, self.K :])], 1)
+        jumps = self.teacher(teachers) * jnp.broadcast_to(pairs.y, pairs.second.shape)[:, self.K :]
+        average = pairs.average(first, jnp.concatenate([self.student.slope(students), jumps], axis=1))
+        return average.at[:, self.K :].set(safe_ratio(average, pairs.across)[:, self.K :])
 
     def curvatures(self, C: Array, mean: Array | None) -> Array:
-        rows, columns = self._grid(C, mean, self.K)
+        pairs = _Pairs(self, C, mean, self.K)
         if self.student.smooth:
-            return self._sum(self.student.curvature(rows), self._each(columns))
-        z, s = jnp.asarray(_trapezoid(self.rule.nodes)[0]), safe_sqrt(jnp.diagonal(C))[: self.K, None]
-        moment = self._sum(z * self.student.slope(rows), self._each(columns))
-        return safe_ratio(moment - safe_ratio(C[: self.K], s) * self.slopes(C, mean), s)
+            return pairs.average(self.student.curvature(pairs.first), self._each(pairs.second))
+        moment = pairs.average(pairs.z * self.student.slope(pairs.first), self._each(pairs.second))
+        return safe_ratio(moment - pairs.along * self._slopes(pairs), pairs.s)
 
     def forces(self, C: Array, mean: Array | None) -> Array:
-        rows, columns = self._grid(C, mean, self.K)
-        return self._sum(self.student.slope(rows), self._each(columns))
+        pairs = _Pairs(self, C, mean, self.K)
+        return pairs.average(self.student.slope(pairs.first), self._each(pairs.second))
 
     def contrast(self, C: Array, mean: Array | None, w: Array) -> Array:
+        mean = jnp.zeros(self.K + self.M) if mean is None else mean
+        if self.kinks.size:
+            return self._sampled(C, mean, w)
+        i, j = np.triu_indices(self.K, 1)
+        total = jnp.diag(jax.vmap(lambda i: self._held(C, mean, w, (i,)))(np.arange(self.K)))
+        if i.size:
+            pairs = jax.vmap(lambda i, j: self._held(C, mean, w, (i, j)))(i, j)
+            total = total.at[i, j].set(pairs).at[j, i].set(pairs)
+        return total
+
+    def _held(self, C: Array, mean: Array, w: Array, students: tuple[Array, ...]) -> Array:
+        """E[g'_i g'_j Delta^2] (i = j for one student): all other fields averaged given the held ones, these at last."""
+        loads, rest = [], C
+        for i in students:
+            loads.append(safe_ratio(rest[i], safe_sqrt(jnp.where(rest[i, i] > LOST * C[i, i], rest[i, i], 0.0))))
+            rest = rest - jnp.outer(loads[-1], loads[-1])
+        y, weights = _disc(self.rule.held, len(students))
+        means = mean + y @ jnp.stack(loads)
+        left = jnp.diagonal(rest)
+        s = safe_sqrt(jnp.where(left > LOST * jnp.diagonal(C), left, 0.0))
+        c = jnp.where(np.eye(s.size, dtype=bool), 1.0, jnp.clip(safe_ratio(rest, s[:, None] * s), -1.0, 1.0))
+        z, inner = _hermite_rule(self.rule.given)
+        waves = w * jnp.moveaxis(self._each(means[..., None] + s[:, None] * z) @ inner, -1, 0)
+        total, power = jnp.zeros(weights.shape), jnp.ones_like(c)
+        for wave in waves:
+            total = total + jnp.sum(wave * (wave @ power), axis=1)
+            power = power * c
+        slopes = [self.student.slope(means[:, i]) for i in students]
+        return jnp.sum(weights * slopes[0] * slopes[-1] * total)
+
+    def _sampled(self, C: Array, mean: Array, w: Array) -> Array:
         K, M = self.K, self.M
         factor = _square_root(jnp.roll(jnp.roll(C, M, 0), M, 1))  # teachers first: their block never degenerates
-        fields = _normals(self.rule.points, K + M) @ jnp.roll(factor, -M, 0).T
-        if mean is not None:
-            fields = fields + mean
+        fields = mean + _normals(4 * self.rule.points, K + M) @ jnp.roll(factor, -M, 0).T
         delta = self.student(fields[:, :K]) @ w[:K] + self.teacher(fields[:, K:]) @ w[K:]
         pull = delta[:, None] * self.student.slope(fields[:, :K])
         return pull.T @ pull / fields.shape[0]
 
-    def _sum(self, first: Array, second: Array) -> Array:
-        """Average of first (rows, z) times second (rows, n, z, w) over both normals."""
-        weights = jnp.asarray(_trapezoid(self.rule.nodes)[1])
-        return jnp.einsum("iz,iaz->ia", first * weights, second @ weights)
+    @property
+    def kinks(self) -> np.ndarray:
+        """Where each field's activation has a jump or a kink, (n, count)."""
+        each = [_kinks(self.student)] * self.K + [_kinks(self.teacher)] * self.M
+        count = max(map(len, each))
+        return np.array([kinks + (FAR,) * (count - len(kinks)) for kinks in each]).reshape(len(each), count)
 
     def _each(self, fields: Array) -> Array:
         """Each field's own activation; fields (rows, n, ...)."""
         return jnp.concatenate([self.student(fields[:, : self.K]), self.teacher(fields[:, self.K :])], axis=1)
 
-    def _across(self, C: Array, rows: int) -> Array:
-        """Standard deviation of field a given field i, (rows, n)."""
-        variance = jnp.diagonal(C)
-        rest = variance - safe_ratio(C[:rows] ** 2, variance[:rows, None])
-        return safe_sqrt(jnp.where(rest > 1e-14 * variance, rest, 0.0))
 
-    def _grid(self, C: Array, mean: Array | None, rows: int) -> tuple[Array, Array]:
-        """Values of field i on the first axis (rows, z) and of field a given it (rows, n, z, w)."""
-        z = jnp.asarray(_trapezoid(self.rule.nodes)[0])
-        s = safe_sqrt(jnp.diagonal(C))[:rows, None]
-        along, across = safe_ratio(C[:rows], s), self._across(C, rows)
-        first = s * z
-        second = along[..., None, None] * z[:, None] + across[..., None, None] * z
-        if mean is not None:
-            first, second = first + mean[:rows, None], second + mean[:, None, None]
-        return first, second
+class _Pairs:
+    """A rule for every pair (i, a) of a student field (or any, with `rows` = n) and a field.
+
+    first: values of field i, (rows, 1 or n, z). second: values of field a given it, (rows, n, z, y).
+    """
+
+    def __init__(self, averages: QuadratureAverages, C: Array, mean: Array | None, rows: int):
+        kinks, nodes = averages.kinks, averages.rule.nodes
+        mean = jnp.zeros(C.shape[0]) if mean is None else mean
+        variance = jnp.diagonal(C)
+        self.s = safe_sqrt(variance)[:rows, None]
+        self.along = safe_ratio(C[:rows], self.s)
+        rest = variance - self.along**2
+        self.across = safe_sqrt(jnp.where(rest > LOST * variance, rest, 0.0))
+        if kinks.size:
+            own = safe_ratio(kinks[:rows] - mean[:rows, None], self.s)[:, None]
+            # given field i the kink of field a is smooth over a width that shrinks as the two become alike
+            met, width = (safe_ratio(x, self.along[..., None]) for x in (kinks - mean[:, None], 6 * self.across[..., None]))
+            breaks = jnp.concatenate([jnp.broadcast_to(own, met.shape), met - width, met + width], axis=-1)
+            self.z, self.weights = _panels(breaks, nodes // 2)
+            at = (mean[:, None] + self.along[..., None] * self.z)[..., None]
+            self.y, self.inner = _panels(safe_ratio(kinks[:, None] - at, self.across[..., None, None]), nodes // 2)
+        else:
+            self.z, self.weights = self.y, self.inner = _trapezoid(nodes)
+            at = mean[:, None, None] + self.along[..., None, None] * self.z[:, None]
+        self.first = mean[:rows, None, None] + self.s[..., None] * self.z
+        self.second = at + self.across[..., None, None] * self.y
+
+    def average(self, first: Array, second: Array) -> Array:
+        """Average of first (rows, 1 or n, z) times second (rows, n, z, y) over both normals, (rows, n)."""
+        given = second @ self.inner if np.ndim(self.inner) == 1 else jnp.sum(second * self.inner, axis=-1)
+        return jnp.sum(first * self.weights * given, axis=-1)
+
+
+def _panels(breaks: Array, nodes: int) -> tuple[Array, Array]:
+    """A rule for a standard normal: Gauss-Legendre between 0, the breaks (..., count) and the ends; nodes last."""
+    fixed = jnp.broadcast_to(np.array([-REACH, 0.0, REACH]), (*breaks.shape[:-1], 3))
+    ends = jnp.sort(jnp.concatenate([fixed, jnp.clip(breaks, -REACH, REACH)], axis=-1), axis=-1)
+    x, weights = np.polynomial.legendre.leggauss(nodes)
+    length = jnp.diff(ends)[..., None]
+    z = ends[..., :-1, None] + length * (x + 1) / 2
+    weights = length * weights * jnp.exp(-(z**2) / 2) / np.sqrt(8 * np.pi)
+    return z.reshape(*breaks.shape[:-1], -1), weights.reshape(*breaks.shape[:-1], -1)
 
 
 @lru_cache
@@ -132,12 +212,32 @@ def _trapezoid(nodes: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 @lru_cache
+def _hermite_rule(nodes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Gauss-Hermite nodes, and weights times the normalised Hermite polynomials, (nodes, degree) for degrees below nodes."""
+    z, weights = np.polynomial.hermite_e.hermegauss(nodes)
+    h = [np.ones_like(z), z]
+    for k in range(1, nodes - 1):
+        h.append((z * h[k] - np.sqrt(k) * h[k - 1]) / np.sqrt(k + 1))
+    return z, np.stack(h, axis=1) * (weights / weights.sum())[:, None]
+
+
+@lru_cache
+def _disc(nodes: int, axes: int) -> tuple[np.ndarray, np.ndarray]:
+    """The trapezoid rule (points, axes) on normals within a ball of radius `BALL`: 3e-7 lies outside."""
+    z = np.linspace(-BALL, BALL, nodes)
+    grid = np.stack(np.meshgrid(*[z] * axes), -1).reshape(-1, axes)
+    grid = grid[np.sum(grid**2, axis=1) < (1.001 * BALL) ** 2]
+    density = np.exp(-np.sum(grid**2, axis=1) / 2)
+    return grid, density / density.sum()
+
+
+@lru_cache
 def _normals(points: int, n: int) -> np.ndarray:
     """A fixed antithetic point set with the law of n standard normals, whitened so that its covariance is exact."""
     from scipy.special import ndtri
     from scipy.stats import qmc
 
-    uniform = qmc.Sobol(n, scramble=True, rng=np.random.default_rng(0)).random(points // 2)
+    uniform = qmc.Sobol(n, scramble=True, rng=np.random.default_rng(0)).random_base2(int(np.ceil(np.log2(points))) - 1)
     half = ndtri(np.clip(uniform, 1e-12, 1 - 1e-12))
     half = half @ np.linalg.inv(np.linalg.cholesky(half.T @ half / half.shape[0])).T
     return np.concatenate([half, -half])
@@ -153,3 +253,29 @@ def _square_root(C: Array) -> Array:
         values = safe_ratio(rest, safe_sqrt(pivot))
         F = F.at[:, column].set(jnp.where(jnp.arange(n) < column, 0.0, values))
     return F
+
+
+@lru_cache
+def _kinks(activation: Activation) -> tuple[float, ...]:
+    """Where g or g' jumps: bisect every short interval towards its steeper half; only a jump does not shrink with it."""
+    if activation.smooth:
+        return ()
+
+    def search(h: Function, left: Array, right: Array) -> tuple[Array, Array]:
+        def halve(_: int, ends: tuple[Array, Array]) -> tuple[Array, Array]:
+            left, right = ends
+            middle = (left + right) / 2
+            lower = jnp.abs(h(middle) - h(left)) > jnp.abs(h(right) - h(middle))
+            return jnp.where(lower, left, middle), jnp.where(lower, middle, right)
+
+        size = jnp.ptp(h(left))
+        left, right = jax.lax.fori_loop(0, 44, halve, (left, right))
+        return (left + right) / 2, jnp.abs(h(right) - h(left)) > 1e-5 * size
+
+    edges = np.linspace(-8.03, 8.05, 258)  # no end on a round number, where a kink is likely
+    with jax.ensure_compile_time_eval():
+        found = [
+            jax.jit(search, static_argnums=0)(h, edges[:-1], edges[1:]) for h in (activation.function, activation.slope)
+        ]
+    places = np.sort(np.concatenate([np.asarray(at)[np.asarray(jumps)] for at, jumps in found]))
+    return tuple(float(x) for x in places[np.diff(places, prepend=-np.inf) > 1e-6])

@@ -19,7 +19,7 @@ from tutelage.averages._base import Averages, safe_arcsin, safe_ratio, safe_sqrt
 from tutelage.problem.activation import Activation
 
 NODES = 48
-SAME = 1e-12  # fields whose correlation differs from one by less are treated as one field
+SAME = 4e-15  # fields whose correlation differs from one by no more than rounding are one field (costs 1e-9 at most)
 
 
 class ReluAverages(Averages):
@@ -114,7 +114,7 @@ def orthant(rab: Array, rac: Array, rbc: Array) -> Array:
 
 
 def step_step_relu_relu(r12: Array, r13: Array, r14: Array, r23: Array, r24: Array, r34: Array) -> Array:
-    """E[th_1 th_2 z3+ z4+] of unit-variance fields, distinct or (to within 1e-12 in correlation) coinciding."""
+    """E[th_1 th_2 z3+ z4+] of unit-variance fields, distinct or (to within rounding) coinciding."""
     value = _price_integral(r12, r13, r14, r23, r24, r34)
     coincidences = (
         (r34, step_step_square(r12, r13, r23)),

@@ -52,7 +52,7 @@ def _near_perfect(averages: Averages, R: Array, Q: Array, T: Array, v: Array, v_
         return -jnp.sum(p.A * dQ) / 2 - jnp.sum(p.B * dR)
 
     nodes, weights = (PATH[0] + 1) / 2, PATH[1] / 2
-    along = sum((weight * slope(node) for node, weight in zip(nodes, weights, strict=True)), start=jnp.zeros(()))
+    along = jnp.asarray(weights) @ jax.vmap(slope)(jnp.asarray(nodes))
     near = jnp.maximum(jnp.max(jnp.abs(dR)), jnp.max(jnp.abs(dQ))) < NEAR
     return near, left @ teachers @ left / 2 + along
 

@@ -6,6 +6,7 @@ Flat coordinates hold each independent number once (q is symmetric), so eigenval
 from collections.abc import Callable
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -40,6 +41,7 @@ def flat_drift(system: OrderParameters, like: Overlaps) -> Callable[[Array, Arra
     return lambda t, vector: flatten(system.drift(t, unflatten(vector, like)))
 
 
+@eqx.filter_jit
 def jacobian(system: OrderParameters, t: Any, state: Overlaps) -> Array:
     """The derivative of the drift with respect to the flat coordinates."""
     return jax.jacfwd(lambda x: flat_drift(system, state)(jnp.asarray(t, float), x))(flatten(state))

@@ -108,10 +108,15 @@ def as_activation(value: "str | Function | Activation") -> Activation:
     if isinstance(value, str):
         return NAMED[_checks.known("activation", value.lower(), NAMED)]
     if not callable(value):
-        raise InputError(f"activation is {value!r}; it must be a name ({', '.join(NAMED)}) or a JAX function of an array.")
+        raise InputError(
+            f"activation is {_checks.shown(value)}; it must be a name ({', '.join(NAMED)}) or a JAX function of an array."
+        )
     _require_elementwise(value)
-    name = getattr(value, "__name__", type(value).__name__)
-    return Activation(name, value, trainable=not _jumps(value), smooth=False)
+    return Activation(_name(value), value, trainable=not _jumps(value), smooth=False)
+
+
+def _name(function: Function) -> str:
+    return getattr(function, "__name__", type(function).__name__)
 
 
 def _jumps(function: Function) -> bool:
@@ -123,12 +128,21 @@ def _jumps(function: Function) -> bool:
 
 
 def _require_elementwise(function: Function) -> None:
-    name = getattr(function, "__name__", "activation")
+    name = _name(function)
     try:
-        shape = jax.eval_shape(function, jax.ShapeDtypeStruct((2, 3), jnp.result_type(float))).shape
+        out = jax.eval_shape(function, jax.ShapeDtypeStruct((2, 3), jnp.result_type(float)))
     except Exception as error:
         raise InputError(
             f"the activation {name!r} cannot be traced by JAX ({type(error).__name__}); write it with jax.numpy."
         ) from None
-    if shape != (2, 3):
+    if not hasattr(out, "shape") or out.shape != (2, 3):
+        shape = getattr(out, "shape", type(out).__name__)
         raise InputError(f"the activation {name!r} maps shape (2, 3) to {shape}; it must act on each entry alone.")
+    if not jnp.issubdtype(out.dtype, jnp.floating):
+        raise InputError(f"the activation {name!r} returns {out.dtype}; it must return real numbers, such as jnp.sign does.")
+    x = jnp.linspace(-6.0, 6.0, 97)
+    bad = ~jnp.isfinite(function(x))
+    if bad.any():
+        raise InputError(
+            f"the activation {name!r} is not finite at x = {float(x[jnp.argmax(bad)]):g}; it must be finite everywhere."
+        )

@@ -5,7 +5,6 @@ default, so that a teacher with unit weights has unit fields. Everything else ab
 only when weights or data are given; `Spectrum.from_data` keeps it for that.
 """
 
-from abc import abstractmethod
 from typing import Any
 
 import equinox as eqx
@@ -19,16 +18,12 @@ from tutelage._types import ArrayLike
 class Inputs(eqx.Module):
     """A law of the inputs. `eigenvalues` and `fractions` have shape (levels,): NumPy arrays unless traced."""
 
-    @property
-    @abstractmethod
-    def eigenvalues(self) -> Any: ...
-
-    @property
-    @abstractmethod
-    def fractions(self) -> Any: ...
+    eigenvalues: eqx.AbstractVar[Any]
+    fractions: eqx.AbstractVar[Any]
 
     @property
     def levels(self) -> int:
+        """How many distinct eigenvalues there are."""
         return self.eigenvalues.shape[0]
 
     @property
@@ -48,10 +43,13 @@ class Inputs(eqx.Module):
 
     def level_dims(self, dim: int) -> np.ndarray:
         """Whole numbers of dimensions per level that sum to `dim`: the nearest to p_l N, at least one each."""
+        dim = _checks.as_count("dim", dim)
         if dim < self.levels:
             raise InputError(f"dim is {dim}; {self.levels} levels need at least {self.levels} dimensions.")
+        if _checks.is_traced(self.fractions):
+            raise InputError("fractions are traced; they must be known to count dimensions. Do it outside jit and vmap.")
         exact = np.asarray(self.fractions) * dim
-        dims = np.maximum(np.floor(exact).astype(int), 1)
+        dims = np.maximum(np.floor(exact + 1e-9).astype(int), 1)
         while dims.sum() != dim:
             gap = exact - dims
             if dims.sum() < dim:
@@ -63,6 +61,9 @@ class Inputs(eqx.Module):
 
 class Isotropic(Inputs):
     """Independent inputs of unit variance: one level."""
+
+    def __init__(self) -> None:
+        pass
 
     @property
     def eigenvalues(self) -> Any:
@@ -98,7 +99,7 @@ class PowerLaw(Inputs):
         return np.full(self.count, 1.0 / self.count)
 
     def __repr__(self) -> str:
-        return f"PowerLaw(beta={_number(self.beta)}, levels={self.count})"
+        return f"PowerLaw(beta={_checks.shown(self.beta)}, levels={self.count})"
 
 
 class Spectrum(Inputs):
@@ -107,17 +108,18 @@ class Spectrum(Inputs):
     With `normalise` (default) the eigenvalues are divided by their mean sum_l p_l lam_l, kept as `scale`.
     """
 
-    eigenvalues: Any  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    fractions: Any  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    eigenvalues: Any
+    fractions: Any
     scale: ArrayLike
     centre: np.ndarray | None
     dropped: int = eqx.field(static=True)
     _basis: np.ndarray | None
+    _known_dim: int | None = eqx.field(static=True)
 
     def __init__(self, eigenvalues: Any, fractions: Any = None, *, normalise: bool = True):
         eigenvalues = _checks.as_array("eigenvalues", eigenvalues)
         if np.ndim(eigenvalues) != 1 or np.size(eigenvalues) == 0:
-            raise InputError(f"eigenvalues have shape {np.shape(eigenvalues)}; give a list of at least one number.")
+            raise InputError(f"eigenvalues have shape {np.shape(eigenvalues)}; they must be a list of one number or more.")
         _checks.require_positive("eigenvalues", eigenvalues, fix="Leave out directions without variance.")
         levels = np.shape(eigenvalues)[0]
         fractions = np.full(levels, 1.0 / levels) if fractions is None else _checks.as_array("fractions", fractions)
@@ -129,7 +131,7 @@ class Spectrum(Inputs):
         self.scale = (fractions * eigenvalues).sum() if _checks.as_flag("normalise", normalise) else np.float64(1.0)
         self.eigenvalues = eigenvalues / self.scale
         self.fractions = fractions
-        self.centre, self.dropped, self._basis = None, 0, None
+        self.centre, self.dropped, self._basis, self._known_dim = None, 0, None, None
 
     @property
     def basis(self) -> np.ndarray | None:
@@ -137,12 +139,11 @@ class Spectrum(Inputs):
 
     @property
     def known_dim(self) -> int | None:
-        return None if self._basis is None else self._basis.shape[0]
+        return self._known_dim
 
     def without_basis(self) -> "Spectrum":
-        """The same spectrum without eigenvectors and centre: all that the theory needs."""
-        parts = lambda s: (s.centre, s._basis)  # noqa: E731
-        return eqx.tree_at(parts, self, (None, None), is_leaf=lambda x: x is None)
+        """The same spectrum without eigenvectors and centre: all that the theory needs, and all that a file keeps."""
+        return self._with(centre=None, _basis=None)
 
     @classmethod
     def from_covariance(cls, covariance: Any, levels: int | None = None) -> "Spectrum":
@@ -152,13 +153,13 @@ class Spectrum(Inputs):
         """
         covariance = _checks.as_array("covariance", covariance)
         if np.ndim(covariance) != 2 or covariance.shape[0] != covariance.shape[1]:
-            raise InputError(f"covariance has shape {np.shape(covariance)}; it must be square.")
+            raise InputError(f"covariance has shape {np.shape(covariance)}; it must be square, (N, N).")
         _checks.require_gram("covariance", covariance)
         values, vectors = np.linalg.eigh(covariance)
         order = np.argsort(values)[::-1]
+        if values.size == 0 or values.max() <= 0:
+            raise InputError("covariance has no positive eigenvalue; a spectrum needs at least one direction with variance.")
         keep = order[values[order] > 1e-12 * values.max()]
-        if keep.size == 0 or values.max() <= 0:
-            raise InputError("the covariance is zero; a spectrum needs at least one direction with variance.")
         return cls._measured(values[keep], vectors[:, keep].T, covariance.shape[0] - keep.size, levels)
 
     @classmethod
@@ -166,33 +167,37 @@ class Spectrum(Inputs):
         """The spectrum of the rows of an array (samples, N).
 
         The rows are centred (`centre`), directions without variance dropped (`dropped`), the eigenvalues divided by
-        their mean (`scale`): all three are recorded, and `basis` holds the eigenvectors that remain.
+        their mean (`scale`): all three are recorded, and `basis` holds the eigenvectors that remain. A file (TOML, JSON,
+        NetCDF) keeps all that the theory needs: the levels, `scale`, `dropped` and `known_dim`; `centre` and `basis`
+        stay with the data, so weights can be projected only on a spectrum measured in this session.
         """
         data = _checks.as_array("data", data)
-        if np.ndim(data) != 2 or data.shape[0] < 2:
+        if np.ndim(data) != 2 or data.shape[0] < 2 or data.shape[1] < 1:
             raise InputError(f"data has shape {np.shape(data)}; it must be (samples, features), two samples or more.")
         _checks.require_finite("data", data)
         centre = data.mean(axis=0)
         spectrum = cls.from_covariance(np.cov(data - centre, rowvar=False, bias=True).reshape(data.shape[1], -1), levels)
-        return eqx.tree_at(lambda s: s.centre, spectrum, centre, is_leaf=lambda x: x is None)
+        return spectrum._with(centre=centre)
 
     @classmethod
     def _measured(cls, values: np.ndarray, basis: np.ndarray, dropped: int, levels: int | None) -> "Spectrum":
         dim = values.size
         count = dim if levels is None else _checks.as_count("levels", levels)
         if count > dim:
-            raise InputError(f"levels is {count}; this data has only {dim} directions with variance. Ask for fewer.")
+            raise InputError(f"levels is {count}; it must be at most {dim}, the number of directions with variance.")
         groups = np.array_split(values, count)
         spectrum = cls([g.mean() for g in groups], [g.size / dim for g in groups])
-        object.__setattr__(spectrum, "dropped", dropped)
-        object.__setattr__(spectrum, "_basis", basis)
-        return spectrum
+        return spectrum._with(dropped=dropped, _basis=basis, _known_dim=dim)
+
+    def _with(self, **changes: Any) -> "Spectrum":
+        """A copy with fields that the constructor does not take: what was measured, or read from a file."""
+        copy = object.__new__(type(self))
+        for name, value in (vars(self) | changes).items():
+            object.__setattr__(copy, name, value)
+        return copy
 
     def __repr__(self) -> str:
-        largest = _number(self.eigenvalues.max())
+        levels = f"{self.levels} level{'s' * (self.levels != 1)}"
         measured = f", measured on {self.known_dim} directions ({self.dropped} dropped)" if self.known_dim else ""
-        return f"Spectrum({self.levels} levels, largest {largest}, scale {_number(self.scale)}{measured})"
-
-
-def _number(value: Any) -> str:
-    return "traced" if _checks.is_traced(value) else np.array2string(np.asarray(value), precision=6)
+        largest = _checks.shown(self.eigenvalues.max())
+        return f"Spectrum({levels}, largest {largest}, scale {_checks.shown(self.scale)}{measured})"

@@ -73,9 +73,6 @@ def _per_unit(name: str, value: Any, hidden: int) -> Any:
 
 
 def _short(value: Any) -> str:
-    if _checks.is_traced(value):
-        return "traced"
-    array = np.asarray(value)
-    if array.ndim == 1 and np.all(array == array[0]):
-        return f"{array[0]:g}"
-    return str(np.round(array, 6).tolist()) if array.size <= 16 else f"<array {array.shape}>"
+    if np.ndim(value) == 1 and not _checks.is_traced(value) and np.all(np.asarray(value) == np.asarray(value)[0]):
+        value = np.asarray(value)[0]
+    return _checks.shown(value)

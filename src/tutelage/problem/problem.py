@@ -42,19 +42,21 @@ class Problem(eqx.Module):
     def _check(self) -> None:
         for name, kind in (("student", Network), ("teacher", Network), ("inputs", Inputs), ("sgd", SGD)):
             if not isinstance(getattr(self, name), kind):
-                given = type(getattr(self, name)).__name__
-                raise InputError(f"{name} is of type {given}; it must be a tutelage {kind.__name__}.")
+                raise InputError(f"{name} is {_checks.shown(getattr(self, name))}; it must be {EXAMPLES[kind]}.")
         _checks.require_shape("noise", self.noise, ())
         _checks.require_nonnegative("noise", self.noise)
         if not self.student.activation.trainable:
             raise InputError(
-                f"the student's activation is {self.student.activation.name!r}, which has no gradient to learn from; "
-                "use it for the teacher, or give the student 'erf'."
+                f"the student's activation is {self.student.activation.name!r}; it must have a gradient to learn from. "
+                "Use it for the teacher, or give the student 'erf'."
             )
         if self.student.gram is not None:
-            raise InputError("gram is set on the student; only the teacher has one. Give the student's overlaps to Start.")
-        if self.teacher.train_readout or self.teacher.train_bias:
-            raise InputError("the teacher has train_readout or train_bias set; only the student learns. Unset it.")
+            raise InputError(
+                "gram is set on the student; only the teacher can have one. Give the student's overlaps to Start."
+            )
+        for name in ("train_readout", "train_bias"):
+            if getattr(self.teacher, name):
+                raise InputError(f"{name} is True on the teacher; only the student can learn. Leave it out.")
         if self.teacher.gram is not None and np.ndim(self.teacher.gram) == 3:
             shape = (self.inputs.levels, self.teacher.hidden, self.teacher.hidden)
             _checks.require_shape("the teacher's gram", self.teacher.gram, shape, fix="One matrix per level.")
@@ -85,25 +87,41 @@ class Problem(eqx.Module):
         """The same problem with some fields changed: whole parts, or their fields by name.
 
         `problem.replace(noise=0.1, lr=0.3)`; a name that two parts share needs its part:
-        `problem.replace(**{"student.hidden": 4})`.
+        `problem.replace(**{"student.hidden": 4})`. All changes are made at once, in any order.
+
+        >>> import tutelage as tu
+        >>> problem = tu.Problem(tu.Network(2), tu.Network(2))
+        >>> problem.replace(**{"lr": 0.3, "student.hidden": 4, "student.readout": [1, 1, 1, 2]}).student
+        Network(4, 'erf', readout=[1.0, 1.0, 1.0, 2.0])
         """
-        problem = self
+        parts: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
+        inside: dict[str, dict[str, Any]] = {}
         for name, value in changes.items():
-            problem = _replaced(problem, _path(self, name), value)
-        return problem
+            part, *field = _path(parts | {k: v for k, v in changes.items() if k in PARTS}, name)
+            if field:
+                inside.setdefault(part, {})[field[0]] = value
+            else:
+                parts[part] = value
+        for part, values in inside.items():
+            parts[part] = serialise.rebuild(parts[part], **values)
+        return Problem(**parts)
 
     def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, words and lists; what differs from its default. The spectrum of data loses its eigenvectors."""
         return serialise.problem_to_dict(self)
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "Problem":
+        """The problem that `to_dict` described."""
         return serialise.problem_from_dict(cls, data)
 
     def to_json(self) -> str:
+        """The problem as JSON text, as NetCDF files carry it."""
         return serialise.to_json(self.to_dict())
 
     @classmethod
     def from_json(cls, text: str) -> "Problem":
+        """The problem that `to_json` wrote."""
         return cls.from_dict(serialise.read_json(text))
 
     def to_toml(self) -> str:
@@ -112,43 +130,36 @@ class Problem(eqx.Module):
 
     @classmethod
     def from_toml(cls, text: str) -> "Problem":
+        """The problem that `to_toml`, or a person, wrote."""
         return cls.from_dict(serialise.read_toml(text))
 
     def __repr__(self) -> str:
-        noise = (
-            "traced"
-            if _checks.is_traced(self.noise)
-            else np.array2string(np.asarray(self.noise), formatter={"float": "{:g}".format})
-        )
         return (
-            f"Problem(student={self.student}, teacher={self.teacher}, inputs={self.inputs}, sgd={self.sgd}, noise={noise})"
+            f"Problem(student={self.student}, teacher={self.teacher}, inputs={self.inputs}, sgd={self.sgd}, "
+            f"noise={_checks.shown(self.noise)})"
         )
 
 
 PARTS = ("student", "teacher", "inputs", "sgd")
+EXAMPLES = {
+    Network: "a Network, such as Network(3, 'erf')",
+    Inputs: "a law of inputs, such as Isotropic()",
+    SGD: "an SGD(lr)",
+}
 
 
-def _path(problem: Problem, name: str) -> tuple[str, ...]:
+def _path(parts: dict[str, Any], name: str) -> tuple[str, ...]:
     """Where a name lives: ("noise",), ("sgd", "lr"), ..."""
-    if name in PARTS or name == "noise":
+    if name in parts:
         return (name,)
     part, _, field = name.rpartition(".")
-    holders = [p for p in (PARTS if not part else (part,)) if p in PARTS and field in _field_names(getattr(problem, p))]
+    holders = [p for p in PARTS if part in ("", p) and field in serialise.arguments(parts[p])]
     if len(holders) == 1:
         return holders[0], field
     if holders:
-        raise InputError(f"{name!r} exists in {' and '.join(holders)}; say which, as {{'{holders[0]}.{name}': ...}}.")
-    names = ["noise", *PARTS, *(f for p in PARTS for f in _field_names(getattr(problem, p)))]
+        raise InputError(
+            f"{name!r} exists in {' and '.join(holders)}; a change must say which, as {holders[0] + '.' + name!r}."
+        )
+    within = (part,) if part in PARTS else PARTS
+    names = [*parts, *(f"{p}.{f}" if part else f for p in within for f in serialise.arguments(parts[p]))]
     return _checks.known("the name of a change", name, dict.fromkeys(names))
-
-
-def _field_names(part: Any) -> list[str]:
-    return serialise.arguments(part)
-
-
-def _replaced(problem: Problem, path: tuple[str, ...], value: Any) -> Problem:
-    if len(path) == 1:
-        return Problem(**{f.name: getattr(problem, f.name) for f in fields(problem)} | {path[0]: value})
-    part = getattr(problem, path[0])
-    rebuilt = serialise.rebuild(part, **{path[1]: value})
-    return _replaced(problem, (path[0],), rebuilt)

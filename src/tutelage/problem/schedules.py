@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -22,7 +23,8 @@ class Constant(eqx.Module):
     value: ArrayLike = eqx.field(converter=lambda x: _checks.as_array("value", x))
 
     def __check_init__(self) -> None:
-        _checks.require_positive("the learning rate", self.value)
+        _require_numbers(self)
+        _checks.require_positive("value (the learning rate)", self.value)
 
     def __call__(self, t: Array) -> Array:
         return jnp.asarray(self.value)
@@ -36,12 +38,13 @@ class PowerDecay(eqx.Module):
     timescale: ArrayLike = eqx.field(converter=lambda x: _checks.as_array("timescale", x), default=1.0)
 
     def __check_init__(self) -> None:
+        _require_numbers(self)
         _checks.require_positive("initial (learning rate)", self.initial)
         _checks.require_nonnegative("exponent", self.exponent)
         _checks.require_positive("timescale", self.timescale)
 
     def __call__(self, t: Array) -> Array:
-        return self.initial / (1.0 + t / self.timescale) ** self.exponent
+        return jnp.asarray(self.initial / (1.0 + t / self.timescale) ** self.exponent)
 
 
 class Piecewise(eqx.Module):
@@ -76,13 +79,19 @@ class Cosine(eqx.Module):
     final: ArrayLike = eqx.field(converter=lambda x: _checks.as_array("final", x), default=0.0)
 
     def __check_init__(self) -> None:
+        _require_numbers(self)
         _checks.require_positive("initial (learning rate)", self.initial)
         _checks.require_positive("horizon", self.horizon)
         _checks.require_nonnegative("final (learning rate)", self.final)
 
     def __call__(self, t: Array) -> Array:
         phase = jnp.pi * jnp.clip(t / self.horizon, 0.0, 1.0)
-        return self.final + (self.initial - self.final) * (1.0 + jnp.cos(phase)) / 2.0
+        return jnp.asarray(self.final + (self.initial - self.final) * (1.0 + jnp.cos(phase)) / 2.0)
+
+
+def _require_numbers(schedule: eqx.Module) -> None:
+    for name, value in vars(schedule).items():
+        _checks.require_shape(name, value, (), fix="Batch over several with jax.vmap.")
 
 
 Rate = ArrayLike | Callable[[Array], Array]
@@ -91,16 +100,19 @@ NAMED = {"constant": Constant, "power_decay": PowerDecay, "piecewise": Piecewise
 
 def as_rate(name: str, value: Any) -> Any:
     """A positive number as an array, or a schedule as it is."""
+    if isinstance(value, type):
+        raise InputError(f"{name} is the class {value.__name__}; it must be a schedule. Make one, such as PowerDecay(0.5).")
     if value is None or callable(value):
         return value
     array = _checks.as_array(name, value)
+    _checks.require_shape(name, array, (), fix="Batch over several with jax.vmap.")
     _checks.require_positive(name, array, fix="A network that should not learn needs no SGD.")
     return array
 
 
 def rate_at(rate: Any, t: Array) -> Array:
     """The rate at time t, whatever kind it is."""
-    return rate(t) if callable(rate) else jnp.asarray(rate)
+    return jnp.asarray(rate(t) if callable(rate) else rate)
 
 
 def switch_times(*rates: Any) -> Array | None:
@@ -110,11 +122,21 @@ def switch_times(*rates: Any) -> Array | None:
 
 
 def require_rate_on(name: str, rate: Any, times: np.ndarray) -> None:
-    """A schedule must be finite and not negative at every asked time."""
+    """A schedule must be one number, finite and not negative, at every asked time."""
     if not callable(rate) or _checks.is_traced(rate):
         return
-    values = np.array([np.asarray(rate(jnp.asarray(t))) for t in (times[0], times[len(times) // 2], times[-1])])
-    if values.shape != (3,):
+    try:
+        values = jax.vmap(lambda t: jnp.asarray(rate(t), float))(jnp.asarray(times))
+    except Exception as error:
+        raise InputError(
+            f"{name} cannot be traced by JAX ({type(error).__name__}); write it with jax.numpy, as a function of time."
+        ) from None
+    if values.shape != np.shape(times):
         raise InputError(f"{name} maps a time to shape {values.shape[1:]}; a schedule must return one number.")
-    if not np.all(np.isfinite(values)) or np.any(values < 0):
-        raise InputError(f"{name} takes the value {values.min():g} on the asked times; it must be finite and >= 0.")
+    if _checks.is_traced(values):
+        return
+    values = np.asarray(values)
+    bad = ~np.isfinite(values) | (values < 0)
+    if bad.any():
+        at = int(np.argmax(bad))
+        raise InputError(f"{name} is {values[at]:g} at time {times[at]:g}; a schedule must be finite and zero or more.")

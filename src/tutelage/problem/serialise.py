@@ -1,7 +1,8 @@
 """A problem as plain data: the same dictionary serves TOML, JSON and the attributes of a NetCDF file.
 
 Only numbers, words and lists are stored, so reading never runs code. A user's own function cannot be stored; the error
-says so by name.
+says so by name. Of a spectrum measured on data the eigenvectors and the centre are not stored (they are as large as the
+data's covariance, and the theory never uses them); its levels, scale, dropped directions and dimension are, exactly.
 """
 
 import inspect
@@ -33,8 +34,9 @@ def arguments(part: Any) -> list[str]:
 
 def values(part: Any) -> dict[str, Any]:
     """The constructor arguments that would build this part again."""
-    if isinstance(part, input_laws.Spectrum):
-        return {"eigenvalues": part.eigenvalues, "fractions": part.fractions, "normalise": False}
+    if isinstance(part, input_laws.Spectrum):  # a unit mean stays a unit mean
+        unit = _checks.is_traced(part) or abs(float(part.weights.sum()) - 1.0) < 1e-9
+        return {"eigenvalues": part.eigenvalues, "fractions": part.fractions, "normalise": unit}
     names = {name: FIELDS.get(name, name) if isinstance(part, input_laws.PowerLaw) else name for name in arguments(part)}
     return {name: getattr(part, field) for name, field in names.items()}
 
@@ -45,6 +47,8 @@ def rebuild(part: Any, **changes: Any) -> Any:
     Changing the width keeps a readout or bias that is the same for all units, as the scalar that it was given as.
     """
     kept = values(part)
+    if isinstance(part, input_laws.Spectrum) and "eigenvalues" in changes:
+        kept.pop("fractions")
     if isinstance(part, Network) and "hidden" in changes:
         kept = {name: _common(value) if name in ("readout", "bias") else value for name, value in kept.items()}
     return type(part)(**kept | changes)
@@ -54,60 +58,93 @@ def _common(value: Any) -> Any:
     if value is None or _checks.is_traced(value):
         return value
     array = np.asarray(value)
-    return array.flat[0] if array.ndim and np.all(array == array.flat[0]) else value
+    return array.flat[0] if array.ndim == 1 and np.all(array == array.flat[0]) else value
 
 
 def problem_to_dict(problem: Any) -> dict[str, Any]:
+    """All of a problem that differs from its defaults, as numbers, words, lists and tables."""
     if _checks.is_traced(problem):
         raise InputError("the problem holds traced values; store it outside jit, grad and vmap.")
-    law = next(name for name, cls in INPUTS.items() if isinstance(problem.inputs, cls))
     return {
         "noise": _plain("noise", problem.noise),
-        "student": _compact(problem.student, readout=1.0),
-        "teacher": _compact(problem.teacher, readout=1.0),
-        "inputs": {"kind": law, **_compact(problem.inputs)},
+        "student": _compact(problem.student),
+        "teacher": _compact(problem.teacher),
+        "inputs": _inputs_to_dict(problem.inputs),
         "sgd": _compact(problem.sgd),
     }
 
 
+def _inputs_to_dict(inputs: Any) -> dict[str, Any]:
+    kind = next((name for name, cls in INPUTS.items() if type(inputs) is cls), None)
+    if kind is None:
+        raise InputError(f"inputs is your own class {type(inputs).__name__}; a file can only hold {', '.join(INPUTS)}.")
+    if not isinstance(inputs, input_laws.Spectrum):
+        return {"kind": kind, **_compact(inputs)}
+    levels = {name: _plain(name, getattr(inputs, name)) for name in ("eigenvalues", "fractions")}
+    measured = {"dropped": inputs.dropped, "known_dim": inputs.known_dim} if inputs.known_dim is not None else {}
+    return {"kind": kind, **levels, "normalise": False, "scale": _plain("scale", inputs.scale), **measured}
+
+
+def _inputs_from_dict(table: dict[str, Any]) -> Any:
+    law = INPUTS[_checks.known("inputs.kind", table.pop("kind", "isotropic"), INPUTS)]
+    if law is not input_laws.Spectrum:
+        return _build("inputs", law, table)
+    known_dim = None if "known_dim" not in table else _checks.as_count("inputs.known_dim", table.pop("known_dim"))
+    dropped = _checks.as_count("inputs.dropped", table.pop("dropped", 0), least=0)
+    scale = table.pop("scale", None)
+    spectrum = _build("inputs", law, table)
+    if scale is not None:
+        scale = _checks.as_array("inputs.scale", scale)
+        _checks.require_shape("inputs.scale", scale, ())
+        _checks.require_positive("inputs.scale", scale)
+        spectrum = spectrum._with(scale=np.float64(scale))
+    return spectrum._with(dropped=dropped, _known_dim=known_dim)
+
+
 def problem_from_dict(cls: type, data: dict[str, Any]) -> Any:
+    """The problem that a table describes, every name and value checked."""
     if not isinstance(data, dict):
         raise InputError(
-            f"a problem is a table with student, teacher, inputs, sgd and noise; this is {type(data).__name__}."
+            f"the problem is {_checks.shown(data)}; it must be a table with student, teacher, inputs, sgd and noise."
         )
     allowed = ("noise", "student", "teacher", "inputs", "sgd")
     for name in data:
         _checks.known("a name in the problem", name, allowed)
     missing = [name for name in ("student", "teacher") if name not in data]
     if missing:
-        raise InputError(f"the problem has no [{missing[0]}] table; add one, such as hidden = 3, activation = 'erf'.")
-    inputs = dict(_table("inputs", data.get("inputs", {"kind": "isotropic"})))
-    law = INPUTS[_checks.known("inputs.kind", inputs.pop("kind", "isotropic"), INPUTS)]
+        raise InputError(
+            f"the problem has no [{missing[0]}] table; it must have one, such as hidden = 3, activation = 'erf'."
+        )
     return cls(
         student=_build("student", Network, data["student"]),
         teacher=_build("teacher", Network, data["teacher"]),
-        inputs=_build("inputs", law, inputs),
+        inputs=_inputs_from_dict(dict(_table("inputs", data.get("inputs", {})))),
         sgd=_build("sgd", SGD, {"lr": 0.1} | {k: _revive(k, v) for k, v in _table("sgd", data.get("sgd", {})).items()}),
         noise=data.get("noise", 0.0),
     )
 
 
 def to_json(data: dict[str, Any]) -> str:
+    """JSON of a dictionary, its names sorted."""
     return json.dumps(data, sort_keys=True)
 
 
 def read_json(text: str) -> dict[str, Any]:
+    """The dictionary that JSON text holds."""
     try:
-        return json.loads(text)
+        return json.loads(_checks.as_text("the JSON of the problem", text))
     except json.JSONDecodeError as error:
-        raise InputError(f"this is not JSON: {error.msg} at line {error.lineno}, column {error.colno}.") from None
+        where = f"line {error.lineno}, column {error.colno}"
+        raise InputError(f"the text is not JSON: {error.msg[:1].lower()}{error.msg[1:]} (at {where}).") from None
 
 
 def read_toml(text: str) -> dict[str, Any]:
+    """The dictionary that TOML text holds."""
     try:
-        return tomllib.loads(text)
+        return tomllib.loads(_checks.as_text("the TOML of the problem", text))
     except tomllib.TOMLDecodeError as error:
-        raise InputError(f"this is not TOML: {str(error).rstrip('.')}.") from None
+        message = " ".join(str(error).rstrip(".").split())
+        raise InputError(f"the text is not TOML: {message[:1].lower()}{message[1:]}.") from None
 
 
 def to_toml(data: dict[str, Any]) -> str:
@@ -127,19 +164,15 @@ def _toml(value: Any) -> str:
     return json.dumps(value)
 
 
-def _compact(part: Any, **uniform: Any) -> dict[str, Any]:
-    """The arguments of a part that differ from their defaults."""
+def _compact(part: Any) -> dict[str, Any]:
+    """The arguments that differ from their defaults, and the activation; a readout or bias common to all as one number."""
     signature = inspect.signature(type(part).__init__).parameters
     out = {}
     for name, value in values(part).items():
-        plain = _plain(name, value)
-        default = signature[name].default
-        common = uniform.get(name)
-        if plain is None or (default is not inspect.Parameter.empty and plain == default):
-            continue
-        if common is not None and np.all(np.asarray(plain) == common):
-            continue
-        out[name] = plain
+        plain = _plain(name, _common(value) if name in ("readout", "bias") else value)
+        always = name == "activation" or signature[name].default is inspect.Parameter.empty
+        if plain is not None and (always or plain != signature[name].default):
+            out[name] = plain
     return out
 
 
@@ -166,31 +199,28 @@ def _plain(name: str, value: Any) -> Any:
 
 def _revive(name: str, value: Any) -> Any:
     """A schedule or slow momentum from its table; anything else as it is."""
-    if not isinstance(value, dict):
+    if not isinstance(value, dict) or name not in ("lr", "readout_lr", "bias_lr", "momentum", "k"):
         return value
-    table = {k: _revive(k, v) for k, v in value.items()}
     if name == "momentum":
-        return _build("sgd.momentum", SlowMomentum, table)
-    kind = _checks.known(f"sgd.{name}.kind", table.pop("kind", None), schedules.NAMED)
-    return _build(f"sgd.{name}", schedules.NAMED[kind], table)
+        return _build("sgd.momentum", SlowMomentum, {k: _revive(k, v) for k, v in value.items()})
+    kind = _checks.known(f"sgd.{name}.kind", value.get("kind"), schedules.NAMED)
+    return _build(f"sgd.{name}", schedules.NAMED[kind], {k: v for k, v in value.items() if k != "kind"})
 
 
 def _build(where: str, cls: type, table: Any) -> Any:
-    allowed = [n for n in inspect.signature(cls.__init__).parameters if n != "self"]
+    parameters = {n: p for n, p in inspect.signature(cls.__init__).parameters.items() if n != "self"}
     for name in _table(where, table):
-        _checks.known(f"a name in [{where}]", name, allowed)
+        _checks.known(f"a name in [{where}]", name, parameters)
+    missing = [n for n, p in parameters.items() if p.default is inspect.Parameter.empty and n not in table]
+    if missing:
+        raise InputError(f"[{where}] lacks {', '.join(missing)}; it must have a value.")
     try:
         return cls(**table)
-    except TypeError:
-        missing = [
-            n
-            for n, p in inspect.signature(cls.__init__).parameters.items()
-            if n != "self" and p.default is inspect.Parameter.empty and n not in table
-        ]
-        raise InputError(f"[{where}] lacks {', '.join(missing)}; add it.") from None
+    except InputError as error:
+        raise InputError(f"in [{where}], {error}") from None
 
 
 def _table(where: str, value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise InputError(f"{where} is {value!r}; it must be a table of names and values.")
+        raise InputError(f"{where} is {_checks.shown(value)}; it must be a table of names and values.")
     return value

@@ -74,10 +74,7 @@ class SGD(eqx.Module):
         self._check()
 
     def _check(self) -> None:
-        for name in ("lr", "readout_lr", "bias_lr", "weight_decay"):
-            value = getattr(self, name)
-            if value is not None and not callable(value):
-                _checks.require_shape(name, value, (), fix="One number; batch over several with jax.vmap.")
+        _checks.require_shape("weight_decay", self.weight_decay, (), fix="Batch over several with jax.vmap.")
         _checks.require_nonnegative("weight_decay", self.weight_decay)
         slow = isinstance(self.momentum, SlowMomentum)
         if not slow:
@@ -88,51 +85,52 @@ class SGD(eqx.Module):
                     f"momentum is {float(self.momentum):g}; it must be below 1. Try 0.9 or SlowMomentum(gamma)."
                 )
         if self.spherical and slow:
-            raise InputError("spherical=True and SlowMomentum contradict each other; drop one of them.")
+            raise InputError(
+                "spherical is True and momentum is a SlowMomentum; they contradict each other. Drop one of them."
+            )
         if self.spherical and not _checks.is_traced(self.weight_decay) and np.asarray(self.weight_decay) > 0:
             raise InputError(
-                f"weight_decay is {float(self.weight_decay):g} but spherical=True undoes every change of norm; drop one of them."
+                f"weight_decay is {float(self.weight_decay):g} and spherical is True; a norm that is held cannot decay. "
+                "Drop one of them."
             )
 
     def __repr__(self) -> str:
+        usual = {"batch": 1, "weight_decay": 0.0, "readout_lr": None, "bias_lr": None, "momentum": 0.0}
         parts = [f"lr={_show(self.lr)}"]
-        if self.batch != 1:
-            parts.append(f"batch={self.batch}")
-        for name in ("weight_decay", "readout_lr", "bias_lr", "momentum"):
-            value = getattr(self, name)
-            if value is not None and (
-                callable(value) or isinstance(value, SlowMomentum) or _checks.is_traced(value) or np.any(value != 0)
-            ):
-                parts.append(f"{name}={_show(value)}")
+        parts += [f"{name}={_show(getattr(self, name))}" for name, value in usual.items() if self._differs(name, value)]
         if self.trainable is not None:
-            parts.append(f"trainable={self.trainable}")
+            parts.append(f"trainable={_checks.shown(np.asarray(self.trainable))}")
         if self.spherical:
             parts.append("spherical=True")
         return f"SGD({', '.join(parts)})"
+
+    def _differs(self, name: str, usual: Any) -> bool:
+        value = getattr(self, name)
+        if value is None or isinstance(value, eqx.Module) or callable(value) or _checks.is_traced(value):
+            return value is not None
+        return bool(np.any(np.asarray(value) != usual))
 
 
 def _frozen(trainable: Any) -> tuple | None:
     """Hashable form of `trainable`: a tuple of level indices, or nested tuples of booleans."""
     if trainable is None:
         return None
-    array = np.asarray(trainable)
-    if array.dtype == bool and array.ndim in (1, 2):
+    try:
+        array = np.asarray(trainable)
+    except ValueError:
+        array = np.asarray("ragged")
+    if array.dtype == bool and array.ndim in (1, 2) and array.size:
         return tuple(map(tuple, array.tolist())) if array.ndim == 2 else tuple(array.tolist())
     if array.ndim == 1 and array.size and np.issubdtype(array.dtype, np.integer):
         return tuple(int(level) for level in array)
     raise InputError(
-        f"trainable is {trainable!r}; it must be a list of level indices, or a boolean mask of shape (levels,) or "
-        "(hidden, levels)."
+        f"trainable is {_checks.shown(trainable)}; it must be a list of level indices, or a boolean mask of shape "
+        "(levels,) or (hidden, levels)."
     )
 
 
 def _show(value: Any) -> str:
-    if _checks.is_traced(value):
-        return "traced"
     if isinstance(value, eqx.Module):
-        inside = ", ".join(f"{k}={_show(v)}" for k, v in vars(value).items())
+        inside = ", ".join(f"{k}={_show(v)}" for k, v in vars(value).items() if v is not None)
         return f"{type(value).__name__}({inside})"
-    if callable(value):
-        return getattr(value, "__name__", repr(value))
-    array = np.asarray(value)
-    return f"{array:g}" if array.ndim == 0 and array.dtype != object else str(array.tolist())
+    return getattr(value, "__name__", "a function") if callable(value) else _checks.shown(value)

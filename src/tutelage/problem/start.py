@@ -40,7 +40,7 @@ class Start(eqx.Module):
 
     def _check(self) -> None:
         if np.ndim(self.R) not in (2, 3):
-            raise InputError(f"R has shape {np.shape(self.R)}; it must be (K, M), or (levels, K, M) per level.")
+            raise InputError(f"R has shape {np.shape(self.R)}; it must have shape (K, M), or (levels, K, M) per level.")
         levels, (K, M) = np.shape(self.R)[:-2], np.shape(self.R)[-2:]
         _checks.require_shape("Q", self.Q, (*levels, K, K), fix=f"R has shape {np.shape(self.R)}.")
         _checks.require_finite("R", self.R)
@@ -48,6 +48,8 @@ class Start(eqx.Module):
         if self.T is not None:
             _checks.require_shape("T", self.T, (*levels, M, M), (M, M), fix=f"R has shape {np.shape(self.R)}.")
             _checks.require_gram("T", self.T)
+            if np.ndim(self.T) == np.ndim(self.R):
+                _require_joint(self.R, self.Q, self.T)
         for name in ("readout", "bias"):
             value = getattr(self, name)
             if value is not None:
@@ -64,23 +66,36 @@ class Start(eqx.Module):
         if np.ndim(self.R) == 3 and np.shape(self.R)[0] != L:
             raise InputError(f"the start has {np.shape(self.R)[0]} levels; the problem's spectrum has {L}.")
         mean = problem.inputs.weights.sum()  # one, unless the user kept a spectrum unnormalised
-        r, q, t = (_per_level(x, L, mean) for x in (self.R, self.Q, self._teacher(problem)))
-        if not _checks.is_traced((r, q, t)):
-            joint = np.block([[q, r], [np.swapaxes(r, -1, -2), t]])
-            _checks.require_gram("the joint Gram matrix [[Q, R], [R^T, T]] of the start", joint)
+        r, q, t = _per_level(self.R, L, mean), _per_level(self.Q, L, mean), self._teacher(problem, mean)
+        _require_joint(r, q, t)
+        if problem.sgd.spherical and not _checks.is_traced(q):
+            lengths = np.einsum("l,lkk->k", np.asarray(problem.inputs.fractions), np.asarray(q))
+            if np.any(lengths <= 0):
+                raise InputError(
+                    f"student unit {int(np.argmin(lengths))} starts with norm 0 and spherical is True; a norm that is held "
+                    "must be positive. Start with a positive Q."
+                )
         return r, q, t
 
-    def _teacher(self, problem: Problem) -> Any:
-        gram = problem.teacher.gram
-        if self.T is None:
-            return np.eye(problem.teacher.hidden) if gram is None else gram
-        if gram is not None and not _checks.is_traced((gram, self.T)):
-            gap = float(np.max(np.abs(np.asarray(gram) - np.asarray(self.T))))
-            if gap > 1e-9:
+    def _teacher(self, problem: Problem, mean: Any) -> Any:
+        """t (L, M, M): from the start or the teacher's gram, which must agree."""
+        L, M, gram = problem.inputs.levels, problem.teacher.hidden, problem.teacher.gram
+        if gram is None:
+            return _per_level(np.eye(M) if self.T is None else self.T, L, mean)
+        t = _per_level(gram, L, mean)
+        if self.T is not None and not _checks.is_traced((t, self.T, mean)):
+            gap = float(np.max(np.abs(t - _per_level(self.T, L, mean))))
+            if gap > 1e-9 * max(1.0, float(np.max(np.abs(t)))):
                 raise InputError(
-                    f"the start's T and the teacher's gram differ by {gap:.3g}; give one of them, or make them equal."
+                    f"the start's T and the teacher's gram differ by {gap:.3g}; they must be equal. Give only one of them."
                 )
-        return self.T
+        return t
+
+
+def _require_joint(r: Any, q: Any, t: Any) -> None:
+    if not _checks.is_traced((r, q, t)):
+        joint = np.block([[q, r], [np.swapaxes(r, -1, -2), t]])
+        _checks.require_gram("the joint Gram matrix [[Q, R], [R^T, T]] of the start", joint)
 
 
 def _per_level(overlap: Any, levels: int, mean: Any) -> Any:
@@ -97,19 +112,23 @@ def random_start(problem: Problem, dim: int | None = None, scale: float = 0.1, s
     The draw costs the same at any N: it uses the law of the Gram matrix, not the vectors.
     """
     K, M = problem.student.hidden, problem.teacher.hidden
-    scale = float(_checks.as_array("scale", scale))
+    scale = _checks.as_array("scale", scale)
+    _checks.require_shape("scale", scale, ())
     _checks.require_nonnegative("scale", scale)
-    if dim is None:
-        return Start(R=np.zeros((K, M)), Q=scale**2 * np.eye(K))
-    dim = _checks.as_count("dim", dim)
-    dims = problem.inputs.level_dims(dim)
     rng = np.random.default_rng(_checks.as_count("seed", seed, least=0))
     gram = problem.teacher.gram
+    if dim is None:
+        mean = problem.inputs.weights.sum()
+        return Start(R=np.zeros((K, M)), Q=scale**2 * mean * np.eye(K), T=mean * np.eye(M) if gram is None else None)
+    dim = _checks.as_count("dim", dim)
+    dims = problem.inputs.level_dims(dim)
+    if _checks.is_traced(gram):
+        raise InputError("the teacher's gram is traced; it must be known to draw a start. Draw it outside jax.jit and vmap.")
     if gram is None:
         joint = np.stack([_wishart(rng, K + M, n) / n for n in dims])
         q, r, t = joint[:, :K, :K] * scale**2, joint[:, :K, K:] * scale, joint[:, K:, K:]
     else:
-        t = np.broadcast_to(np.asarray(gram) / _mean_if_total(problem, gram), (len(dims), M, M))
+        t = _per_level(np.asarray(gram), len(dims), problem.inputs.weights.sum())
         pairs = [_beside(rng, K, n, teacher) for n, teacher in zip(dims, t, strict=True)]
         r, q = np.stack([p[0] for p in pairs]) * scale, np.stack([p[1] for p in pairs]) * scale**2
     return _measured(problem, r, q, None if gram is not None else t, dim=dim)
@@ -118,13 +137,9 @@ def random_start(problem: Problem, dim: int | None = None, scale: float = 0.1, s
 def _measured(problem: Problem, r: np.ndarray, q: np.ndarray, t: np.ndarray | None, dim: int, readout: Any = None) -> Start:
     """A start from overlaps per level; a single level is shown as plain field covariances."""
     if problem.inputs.levels == 1:
-        mean = float(problem.inputs.weights.sum())
+        mean = problem.inputs.weights.sum()
         r, q, t = r[0] * mean, q[0] * mean, None if t is None else t[0] * mean
-    return Start(R=r, Q=(q + np.swapaxes(q, -1, -2)) / 2, T=t, readout=readout, dim=dim)
-
-
-def _mean_if_total(problem: Problem, gram: Any) -> float:
-    return float(problem.inputs.weights.sum()) if np.ndim(gram) == 2 else 1.0
+    return Start(R=r, Q=(q + q.swapaxes(-1, -2)) / 2, T=t, readout=readout, dim=dim)
 
 
 def _wishart(rng: np.random.Generator, count: int, n: int) -> np.ndarray:
@@ -144,7 +159,9 @@ def _beside(rng: np.random.Generator, K: int, n: int, teacher: np.ndarray) -> tu
     root = vectors[:, keep] * np.sqrt(values[keep])  # teacher coordinates in their own span
     rank = root.shape[1]
     if rank > n:
-        raise InputError(f"the teacher's gram has rank {rank}, but a level has only {n} dimensions; raise dim.")
+        raise InputError(
+            f"the teacher's gram has rank {rank}; a level of {n} dimensions must have at least {rank}. Raise dim."
+        )
     inside = rng.standard_normal((K, rank))
     outside = _wishart(rng, K, n - rank) if n > rank else np.zeros((K, K))
     return inside @ root.T / np.sqrt(n), (inside @ inside.T + outside) / n
@@ -156,19 +173,30 @@ def start_from_weights(problem: Problem, weights: Any, teacher_weights: Any, *, 
     The columns are input coordinates: those of the data if the spectrum was measured (`Spectrum.from_data`), else the
     eigenvectors themselves, level by level in the order of the spectrum.
     """
+    if _checks.is_traced((weights, teacher_weights, problem.inputs)):
+        raise InputError("the weights are traced; they must be known to project them. Call this outside jax.jit and vmap.")
     W, W_teacher = _checks.as_array("weights", weights), _checks.as_array("teacher_weights", teacher_weights)
     K, M = problem.student.hidden, problem.teacher.hidden
     for name, value, units in (("weights", W, K), ("teacher_weights", W_teacher, M)):
         if np.ndim(value) != 2 or np.shape(value)[0] != units:
-            raise InputError(f"{name} has shape {np.shape(value)}; it must be ({units}, N), one row per unit.")
+            raise InputError(f"{name} has shape {np.shape(value)}; it must have shape ({units}, N), one row per unit.")
         _checks.require_finite(name, value)
     if W.shape[1] != W_teacher.shape[1]:
-        raise InputError(f"weights have {W.shape[1]} columns, teacher_weights {W_teacher.shape[1]}; both need N.")
+        raise InputError(
+            f"weights have {W.shape[1]} columns and teacher_weights {W_teacher.shape[1]}; both must have N, one per input."
+        )
     basis = problem.inputs.basis
     if basis is not None:
         if W.shape[1] != basis.shape[1]:
-            raise InputError(f"weights have {W.shape[1]} columns; the spectrum was measured in {basis.shape[1]} dimensions.")
+            raise InputError(
+                f"weights have {W.shape[1]} columns; the data of this spectrum has {basis.shape[1]} dimensions."
+            )
         W, W_teacher = W @ basis.T, W_teacher @ basis.T
+    elif problem.inputs.known_dim is not None:
+        raise InputError(
+            f"{problem.inputs!r} comes from a file, without its eigenvectors; weights must be projected on them. "
+            "Measure it again with Spectrum.from_data."
+        )
     dim = W.shape[1]
     edges = np.cumsum(problem.inputs.level_dims(dim))[:-1]
     q, r, t = (

@@ -1,0 +1,59 @@
+"""The program `tutelage`: finds the command, and turns every ending into an exit code and at most one sentence.
+
+0: there is an answer (a divergence is one). 1: the solver gave up before the end. 2: bad input, nothing was written.
+130: interrupted. To add a command, write its module and add its function to `COMMANDS`.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+
+from cyclopts import App, CycloptsError
+from cyclopts.exceptions import UnusedCliTokensError
+
+from tutelage._errors import InputError
+from tutelage._version import __version__
+from tutelage.cli import interrupt
+from tutelage.cli.solve import solve
+
+# The function's name is the command, its docstring the help. Their modules import JAX only when called.
+COMMANDS = (solve,)
+
+
+def build_app() -> App:
+    """The commands; errors are raised rather than printed, so that `main` speaks for all of them."""
+    app = App(
+        name="tutelage",
+        help="The exact learning dynamics of two-layer neural networks.",
+        version=__version__,
+        exit_on_error=False,
+        print_error=False,
+        result_action="return_value",
+        suppress_keyboard_interrupt=False,
+    )
+    for command in COMMANDS:
+        app.command(command)
+    return app
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command line (default: that of the process) and return its exit code."""
+    try:
+        code = build_app()(sys.argv[1:] if argv is None else list(argv))
+        sys.stdout.flush()
+        return code or 0
+    except UnusedCliTokensError as error:
+        return _refuse(f"there is nothing to do with {' '.join(error.unused_tokens or ())!r}; see --help.")
+    except (CycloptsError, InputError) as error:
+        return _refuse(str(error))
+    except KeyboardInterrupt:
+        print(interrupt.SENTENCE, file=sys.stderr)
+        return interrupt.EXIT_CODE
+    except BrokenPipeError:  # the reader of our output, such as `head`, has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _refuse(sentence: str) -> int:
+    print(f"error: {' '.join(sentence.split())}", file=sys.stderr)
+    return 2

@@ -1,0 +1,53 @@
+"""A problem as a TOML file: what `Problem.to_toml` writes, and two optional tables beside it.
+
+    [start]   dim, scale, seed (random weights)    or R, Q, T, readout, bias (overlaps; dim if they belong to one)
+    [times]   end, points, log
+
+Files come from outside, so whatever is wrong with one ends in a sentence.
+"""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from tutelage._errors import InputError
+
+TABLES = ("noise", "student", "teacher", "inputs", "sgd", "start", "times")
+START_NAMES = ("dim", "scale", "seed", "R", "Q", "T", "readout", "bias")
+TIMES_NAMES = ("end", "points", "log")
+
+
+def read_problem_file(path: Path) -> dict[str, Any]:
+    """The tables of the file, with every name of ours checked; the library checks those of the problem."""
+    from tutelage import _checks
+
+    data = _read_toml(path)
+    for name in data:
+        _checks.known(f"a name in {path}", name, TABLES)
+    for table, names in (("start", START_NAMES), ("times", TIMES_NAMES)):
+        for name in _table(path, table, data.get(table, {})):
+            _checks.known(f"a name in [{table}]", name, names)
+    for table in ("student", "teacher", "inputs", "sgd"):
+        _table(path, table, data.get(table, {}))
+    return data
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; give the name of a problem file.")
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"there is no file {path}; give the name of a problem file (TOML).") from None
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{path} is not TOML: {str(error).rstrip('.')}.") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path} is not a text file; a problem file is TOML.") from None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}.") from None
+
+
+def _table(path: Path, name: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise InputError(f"{name} is {value!r} in {path}; it must be a table, [{name}].")
+    return value

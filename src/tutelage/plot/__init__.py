@@ -1,0 +1,15 @@
+"""Figures of results: one style, one function per result type, files written whole.
+
+    from tutelage.plot import plot_trajectory, save_figure
+    save_figure(plot_trajectory(theory), "theory.png")
+
+Figures are plain `matplotlib.figure.Figure` objects outside pyplot, so nothing is left open and no display is needed.
+Matplotlib is imported when the first figure is drawn. Nothing inside the core imports this package.
+"""
+
+from tutelage.plot.save import check_figure_path, save_figure
+from tutelage.plot.style import style
+from tutelage.plot.trajectory import plot_trajectory
+from tutelage.plot.words import problem_in_words
+
+__all__ = ["check_figure_path", "plot_trajectory", "problem_in_words", "save_figure", "style"]

@@ -1,0 +1,83 @@
+"""What only a process of its own can show: what is imported when, what is kept between runs, how it ends."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tutelage.cli import compile_cache
+
+
+def python(code: str, **environment: str) -> subprocess.CompletedProcess:
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "EQX_", "TUTELAGE_"))}
+    return subprocess.run([sys.executable, "-c", code], env=kept | environment, capture_output=True, text=True)
+
+
+def test_help_does_not_wait_for_jax():
+    run = python(
+        "import sys; from tutelage.cli import main\n"
+        "assert main(['--help']) == main(['solve', '--help']) == main(['--version']) == 0\n"
+        "assert not {'jax', 'matplotlib', 'xarray', 'scipy'} & set(sys.modules)"
+    )
+    assert (run.returncode, run.stderr) == (0, "")
+    for words in ("solve", "--student-units", "-K", "--plot", "--json"):
+        assert words in run.stdout
+
+
+@pytest.mark.parametrize(
+    "imports",
+    ["import tutelage, jax", "import jax, tutelage", "from tutelage.problem import Problem; import jax"],
+)
+def test_float64_whoever_imports_jax(imports):
+    run = python(f"{imports}\nprint(jax.numpy.zeros(1).dtype)", JAX_ENABLE_X64="0")
+    assert run.stdout == "float64\n"
+
+
+def test_float64_can_be_declined():
+    assert python("import tutelage, jax; print(jax.numpy.zeros(1).dtype)", TUTELAGE_X64="0").stdout == "float32\n"
+
+
+def test_programs_are_kept_between_runs(tmp_path):
+    flags = ["-K", "1", "-M", "1", "--activation", "linear", "--times", "5", "--no-validity"]
+    command = [sys.executable, "-m", "tutelage.cli", "solve", *flags]
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "EQX_", "TUTELAGE_"))}
+    cache, outputs, entries = tmp_path / "cache", [], []
+    for _ in range(2):
+        run = subprocess.run(
+            command, env=kept | {"XDG_CACHE_HOME": str(cache)}, capture_output=True, text=True, cwd=tmp_path
+        )
+        assert (run.returncode, run.stderr) == (0, "")
+        outputs.append(run.stdout)
+        entries.append(sorted(p.name for p in (cache / "tutelage" / "jax").iterdir() if not p.name.endswith("-atime")))
+    assert outputs[0] == outputs[1]
+    assert entries[0] == entries[1]
+    assert any("integrate" in name for name in entries[0])
+
+
+def test_no_cache_folder_is_no_error(monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", "/proc/absent")
+    assert compile_cache._writable_folder() is None
+
+
+def test_cache_is_left_alone_once_jax_is_there(monkeypatch):
+    monkeypatch.delenv("TUTELAGE_CACHE")
+    before = dict(os.environ)
+    compile_cache.keep_compiled_programs()
+    assert dict(os.environ) == before
+
+
+def test_interrupt_while_jax_works():
+    run = python(
+        "import os, signal, time\n"
+        "from tutelage.cli.interrupt import leave_on_interrupt\n"
+        "with leave_on_interrupt():\n"
+        "    os.kill(os.getpid(), signal.SIGINT); time.sleep(30)"
+    )
+    assert (run.returncode, run.stdout, run.stderr) == (130, "", "interrupted.\n")
+
+
+def test_a_reader_may_stop_early():
+    line = f"{sys.executable} -m tutelage.cli solve --help | head -n 1"
+    run = subprocess.run(["bash", "-c", line], capture_output=True, text=True)
+    assert (run.returncode, run.stderr) == (0, "")

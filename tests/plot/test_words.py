@@ -1,0 +1,41 @@
+"""Problems in words."""
+
+import pytest
+
+import tutelage as tu
+from tutelage.plot import problem_in_words
+
+ONE = tu.Network(1, "linear")
+
+
+def words(**parts):
+    return problem_in_words(tu.Problem(ONE, ONE, **parts))
+
+
+def test_plain():
+    assert words(sgd=tu.SGD(0.5)) == (
+        "One linear unit learns from one linear unit",
+        "learning rate 0.5, no label noise, isotropic inputs",
+    )
+
+
+@pytest.mark.parametrize(
+    ("parts", "expected"),
+    [
+        ({"noise": 0.3}, "label noise 0.3"),
+        ({"inputs": tu.PowerLaw(1.5, 4)}, "power-law inputs (beta = 1.5, 4 levels)"),
+        ({"sgd": tu.SGD(tu.Constant(0.2))}, "learning rate 0.2"),
+        ({"sgd": tu.SGD(tu.PowerDecay(0.5, 0.7))}, "falling from 0.5 as a power 0.7"),
+        ({"sgd": tu.SGD(tu.Cosine(0.5, 10.0))}, "on a cosine from 0.5 to 0"),
+        ({"sgd": tu.SGD(tu.Piecewise([1.0], [0.5, 0.1]))}, "in 2 steps from 0.5 to 0.1"),
+        ({"sgd": tu.SGD(lambda t: 0.1 + 0 * t)}, "on a schedule"),
+        ({"sgd": tu.SGD(0.1, batch=8)}, "batches of 8"),
+        ({"sgd": tu.SGD(0.1, weight_decay=0.01)}, "weight decay 0.01"),
+        ({"sgd": tu.SGD(0.1, momentum=0.9)}, "momentum 0.9"),
+        ({"sgd": tu.SGD(0.1, momentum=tu.SlowMomentum(2.0))}, "slow momentum"),
+        ({"sgd": tu.SGD(0.1, trainable=[0])}, "some levels frozen"),
+        ({"sgd": tu.SGD(0.1, spherical=True)}, "fixed length"),
+    ],
+)
+def test_each_choice_is_named(parts, expected):
+    assert expected in words(**parts)[1]

@@ -1,0 +1,112 @@
+"""jit, grad and vmap go through `solve`; equal shapes compile once."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import tutelage as tu
+from tests.problems import generic_overlaps, pair
+
+TIMES = np.linspace(0.0, 10.0, 11)
+R, Q, T = generic_overlaps(2, 2)
+START = tu.Start(R, Q, T)
+PROBLEM = pair(2, 2, noise=0.1)
+
+
+def final_error(problem, start=START, **options):
+    return tu.solve(problem, start, TIMES, rtol=1e-10, **options).error[-1]
+
+
+VALUES = {"lr": 0.5, "noise": 0.1, "readout": np.array([1.1, 0.8]), "R": R}
+
+
+def error_of(values, **options):
+    problem = PROBLEM.replace(lr=values["lr"], noise=values["noise"], **{"student.readout": values["readout"]})
+    return final_error(problem, tu.Start(values["R"], Q, T), **options)
+
+
+@pytest.fixture(scope="module")
+def gradient():
+    """One reverse pass gives the derivatives with respect to all of them."""
+    return jax.grad(error_of)(jax.tree.map(jnp.asarray, VALUES))
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_gradient_equals_finite_differences(name, gradient):
+    direction = np.random.default_rng(1).standard_normal(np.shape(VALUES[name]))
+    step = 1e-4
+    ahead, behind = (error_of(VALUES | {name: VALUES[name] + sign * step * direction}) for sign in (1, -1))
+    finite = (ahead - behind) / (2 * step)
+    assert np.sum(gradient[name] * direction) == pytest.approx(finite, rel=1e-5)
+    assert abs(finite) > 1e-4  # something to measure
+
+
+def test_forward_mode_agrees_with_reverse_mode(gradient):
+    _, forward = jax.jvp(lambda lr: error_of(VALUES | {"lr": lr}, gradient="forward"), (0.5,), (1.0,))
+    assert forward == pytest.approx(float(gradient["lr"]), rel=1e-7)
+
+
+@pytest.mark.full
+def test_gradient_through_a_schedule():
+    function = lambda x: final_error(pair(2, 2, lr=tu.PowerDecay(0.5, x, 2.0)))  # noqa: E731
+    finite = (function(0.5 + 1e-4) - function(0.5 - 1e-4)) / 2e-4
+    assert jax.grad(function)(0.5) == pytest.approx(float(finite), rel=1e-5)
+
+
+def test_vmap_over_learning_rates_equals_the_loop():
+    rates = np.geomspace(0.05, 2.0, 100)
+    batched = jax.vmap(lambda lr: tu.solve(PROBLEM.replace(lr=lr), START, TIMES))(rates)
+    assert batched.error.shape == (100, 11)
+    for i in range(0, 100, 9):
+        single = tu.solve(PROBLEM.replace(lr=rates[i]), START, TIMES)
+        np.testing.assert_allclose(batched.error[i], single.error, rtol=1e-6)
+        np.testing.assert_allclose(batched.Q[i], single.Q, atol=1e-7)
+
+
+def test_diverged_members_of_a_batch_say_so_and_leave_the_others_alone():
+    problem = pair(1, 1, "linear")
+    start = tu.Start([[0.1]], [[0.5]])
+    times = np.array([0.0, 1.0, 200.0])
+    out = jax.vmap(lambda lr: tu.solve(problem.replace(lr=lr), start, times))(np.array([0.5, 5.0]))
+    assert out.status_code.tolist() == [tu.Status.FINISHED, tu.Status.DIVERGED]
+    assert np.all(np.isfinite(out.error[0]))
+    assert np.isnan(out.error[1, -1])
+    assert "1 of 2 did not finish" in out.status
+
+
+def test_a_jitted_solve():
+    jitted = jax.jit(lambda lr: tu.solve(PROBLEM.replace(lr=lr), START, TIMES).error)
+    np.testing.assert_allclose(jitted(0.5), tu.solve(PROBLEM, START, TIMES).error, rtol=1e-9)
+
+
+@pytest.fixture
+def compilations():
+    """Counts what XLA compiles while the test runs."""
+    seen = []
+
+    def listen(name, *_, **__):
+        if name == "/jax/core/compile/backend_compile_duration":
+            seen.append(name)
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    yield seen
+    jax.monitoring.unregister_event_duration_listener(listen)
+
+
+def test_equal_shapes_compile_once(compilations):
+    tu.solve(PROBLEM, START, TIMES)
+    compilations.clear()
+    for lr, noise in ((0.3, 0.0), (0.7, 0.2), (1.1, 0.5)):
+        problem = PROBLEM.replace(lr=lr, noise=noise, weight_decay=0.01, **{"student.readout": [lr, 1.0]})
+        tu.solve(problem, tu.Start(R * 0.9, Q, T), TIMES + 1.0)
+    assert compilations == []
+    tu.solve(PROBLEM, START, TIMES[:-1])  # control: another shape is another program
+    assert len(compilations) > 0
+
+
+def test_a_trajectory_is_a_pytree():
+    out = tu.solve(PROBLEM, START, TIMES)
+    doubled = jax.tree.map(lambda x: 2 * x if eqx.is_array_like(x) else x, out)
+    np.testing.assert_allclose(doubled.error, 2 * out.error)
