@@ -14,6 +14,7 @@ $(READY): requirements.txt pyproject.toml
 	touch $@
 
 demo: $(READY)  ## solve a problem, write and name the figure
+	mkdir -p output
 	$(BIN)/tutelage solve --out output/demo.nc --plot output/demo.png
 
 test: $(READY)  ## the whole suite

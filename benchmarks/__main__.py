@@ -31,7 +31,8 @@ def main() -> None:
     about = {"tutelage": tu.__version__, "jax": jax.__version__, "python": platform.python_version()}
     about |= {"device": str(jax.devices()[0]), "cores": os.cpu_count(), "load": os.getloadavg()}
     (folder / "benchmarks.json").write_text(json.dumps({"about": about, "rows": core.ROWS}, indent=1, default=float))
-    console.print(f"device {about['device']}, {about['cores']} cores, load {about['load'][0]:.1f}; written to {folder / 'benchmarks.json'}")
+    console.print(f"device {about['device']}, {about['cores']} cores, load {about['load'][0]:.1f}")
+    console.print(f"written to {folder / 'benchmarks.json'}")
 
 
 if __name__ == "__main__":

@@ -61,7 +61,13 @@ def many_rates():
     solve(rates)
     ours, out = best_of(lambda: solve(rates), repeats=2)
     exact = tu.solve(problem.replace(lr=rates[500]), start, times, rtol=1e-12).error
-    record("1000 learning rates, K=M=3, alpha=100, rtol 1e-6", ours, one * 100, np.abs(out[500] - exact).max(), f"{1000 / ours:.0f} problems/s")
+    record(
+        "1000 learning rates, K=M=3, alpha=100, rtol 1e-6",
+        ours,
+        one * 100,
+        np.abs(out[500] - exact).max(),
+        f"{1000 / ours:.0f} problems/s",
+    )
 
 
 def many_levels():
@@ -74,7 +80,13 @@ def many_levels():
     theirs, reference = best_of(lambda: baseline.solve(R, Q, T, 0.02, times, lam, p, method="DOP853"), repeats=1)
     tu.solve(problem, start, times, rtol=1e-6)
     ours, out = best_of(lambda: tu.solve(problem, start, times, rtol=1e-6), repeats=2)
-    record("L=1024, K=M=2, eta=.02, alpha=1000, rtol 1e-6", ours, theirs, np.abs(out.error - reference).max(), "baseline: DOP853")
+    record(
+        "L=1024, K=M=2, eta=.02, alpha=1000, rtol 1e-6",
+        ours,
+        theirs,
+        np.abs(out.error - reference).max(),
+        "baseline: DOP853",
+    )
 
 
 def cold_start():
@@ -83,8 +95,11 @@ def cold_start():
         environment = os.environ | {"XDG_CACHE_HOME": folder}
         run = lambda *command: subprocess.run(command, check=True, capture_output=True, env=environment)  # noqa: E731
         command = os.path.join(os.path.dirname(sys.executable), "tutelage")
-        record("tutelage --help", best_of(lambda: run(command, "--help"), 3)[0] )
-        record("import tutelage and touch solve", best_of(lambda: run(sys.executable, "-c", "import tutelage; tutelage.solve"), 3)[0])
+        record("tutelage --help", best_of(lambda: run(command, "--help"), 3)[0])
+        record(
+            "import tutelage and touch solve",
+            best_of(lambda: run(sys.executable, "-c", "import tutelage; tutelage.solve"), 3)[0],
+        )
         record("tutelage solve, empty cache", best_of(lambda: run(command, "solve", "--quiet"), 1)[0])
         record("tutelage solve, warm cache", best_of(lambda: run(command, "solve", "--quiet"), 3)[0])
 

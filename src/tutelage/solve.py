@@ -19,7 +19,7 @@ from tutelage._errors import DivergenceWarning, InputError, SymmetryWarning, Val
 from tutelage._types import Array
 from tutelage.averages import Quadrature
 from tutelage.dynamics import ClosedSystem, Equations, OrderParameters, initial_overlaps
-from tutelage.problem import Problem, Spectrum, Start
+from tutelage.problem import Problem, SlowMomentum, Spectrum, Start, random_start
 from tutelage.problem.schedules import require_rate_on
 from tutelage.progress import ProgressBar
 from tutelage.status import Status
@@ -28,6 +28,8 @@ from tutelage.validity import Validity, limit_warning, symmetry_warning
 
 KEEP_LEVELS = 16  # overlaps per level are kept by default up to this many levels
 BOUND = 1e8  # overlaps this much larger than at the start have diverged
+GROWN = 1e2  # a step that has become too short to take after this much growth is a blow-up in finite time
+SHORTEST = 1e-14  # shortest step, in units of the whole time
 FINE = 1e4  # the error is integrated in this unit, so that its absolute tolerance is finer than that of the overlaps
 SOLVERS = {"explicit": diffrax.Dopri8, "implicit": diffrax.Kvaerno5}
 
@@ -78,10 +80,14 @@ def solve(
         max_steps=_checks.as_count("max_steps", max_steps),
         progress=_checks.as_flag("progress", progress),
     )
-    tolerances = tuple(_positive(name, x) for name, x in (("rtol", rtol), ("atol", atol)))
+    if quadrature is not None and not isinstance(quadrature, Quadrature):
+        raise InputError(
+            f"quadrature is {_checks.shown(quadrature)}; it must be a Quadrature, such as Quadrature(nodes=96)."
+        )
+    tolerances = _positive("rtol", rtol), _positive("atol", atol)
     times = _check_times(times)
     problem_, start = _prepare(problem, start, times)
-    raw = _integrate(_arrays(problem_), _arrays(start), jnp.asarray(times), tolerances, options)
+    raw = _integrate(_arrays(problem_), _arrays(_anonymous(start)), jnp.asarray(times), tolerances, options)
     settings = (("gradient_flow", gradient_flow), ("rtol", float(rtol)), ("solver", solver))
     if _checks.is_traced(raw):
         return _assemble(raw, times, problem, start, settings)
@@ -117,19 +123,21 @@ def _integrate(problem: Any, start: Any, times: Array, tolerances: tuple[float, 
     error = system.error(system.observe(state))
     bound = BOUND * (1.0 + _largest(state))
 
-    def rates(t: Array, y: Any, _: Any) -> Any:
+    def rates(t: Any, y: Any, _: Any) -> Any:
         drift, error_rate = system.drift_and_error_rate(t, y[0])
         return drift, error_rate * FINE
 
-    def diverged(t: Array, y: Any, args: Any, **_: Any) -> Array:
+    def diverged(t: Any, y: Any, args: Any, **_: Any) -> Array:
         return ~(_largest(y[0]) < bound)  # also true for NaN
 
     rtol, atol = tolerances
-    controller = diffrax.PIDController(rtol=rtol, atol=atol, pcoeff=0.2, icoeff=0.5)
+    controller = diffrax.PIDController(
+        rtol=rtol, atol=atol, pcoeff=0.2, icoeff=0.5, dtmin=SHORTEST * jnp.maximum(times[-1], 1.0), force_dtmin=False
+    )
     switches = system.switches()
     if switches is not None:
         controller = diffrax.ClipStepSizeController(controller, jump_ts=switches)
-    solution = diffrax.diffeqsolve(
+    solution: Any = diffrax.diffeqsolve(
         diffrax.ODETerm(rates),
         SOLVERS[options.solver](),
         t0=0.0,
@@ -149,11 +157,13 @@ def _integrate(problem: Any, start: Any, times: Array, tolerances: tuple[float, 
         throw=False,
         progress_meter=ProgressBar() if options.progress else diffrax.NoProgressMeter(),
     )
-    (saved_times, end), (observed, _) = solution.ts, solution.ys
+    (saved_times, end), (observed, size) = solution.ts, solution.ys
     reached = jnp.isfinite(saved_times)
     observed = jax.tree.map(lambda x: jnp.where(reached.reshape(-1, *[1] * (x.ndim - 1)), x, jnp.nan), observed)
     errors = jax.vmap(system.error)(observed)
-    return _Raw(observed, errors, _code(solution.result), end[-1], solution.stats["num_accepted_steps"], T)
+    blown_up = size[-1] > GROWN * (1.0 + _largest(state))
+    code = _code(solution.result, blown_up)
+    return _Raw(observed, errors, code, end[-1], solution.stats["num_accepted_steps"], T)
 
 
 def _system(problem: Any, start: Any, options: _Options) -> tuple[ClosedSystem, Any, Array | None]:
@@ -168,13 +178,13 @@ def _largest(state: Any) -> Array:
     return jnp.max(jnp.stack([jnp.max(jnp.abs(leaf)) for leaf in jax.tree.leaves(state)]))
 
 
-def _code(result: Any) -> Array:
+def _code(result: Any, blown_up: Array) -> Array:
     table = (
         (diffrax.RESULTS.successful, Status.FINISHED),
         (diffrax.RESULTS.event_occurred, Status.DIVERGED),
         (diffrax.RESULTS.max_steps_reached, Status.MAX_STEPS),
     )
-    code = jnp.asarray(int(Status.FAILED))
+    code = jnp.where(blown_up, int(Status.DIVERGED), int(Status.FAILED))
     for reason, status in table:
         code = jnp.where(result == reason, int(status), code)
     return code
@@ -187,6 +197,11 @@ def _arrays(tree: Any) -> Any:
     return jax.tree.map(lambda x: jnp.asarray(x, float) if eqx.is_array_like(x) else x, tree)
 
 
+def _anonymous(start: Any) -> Any:
+    """A start without its N: the limit does not depend on it, so neither must the compiled program."""
+    return Start(start.R, start.Q, start.T, start.readout, start.bias) if isinstance(start, Start) else start
+
+
 def _prepare(problem: Any, start: Any, times: np.ndarray) -> tuple[Any, Any]:
     """Check problem and start against each other; warn where the answer will need a sentence beside it."""
     if isinstance(problem, Equations):
@@ -196,16 +211,18 @@ def _prepare(problem: Any, start: Any, times: np.ndarray) -> tuple[Any, Any]:
     if not isinstance(problem, Problem):
         raise InputError(f"problem is of type {type(problem).__name__}; solve takes a tutelage Problem or Equations.")
     if start is None:
-        from tutelage.problem import random_start
-
         start = random_start(problem, dim=problem.inputs.known_dim or max(1000, problem.inputs.levels))
     if not isinstance(start, Start):
         raise InputError(
             f"start is of type {type(start).__name__}; make one with Start, random_start or start_from_weights."
         )
     blocks = start.blocks(problem)
-    for name in ("lr", "readout_lr", "bias_lr"):
-        require_rate_on(name, getattr(problem.sgd, name), times)
+    sgd = problem.sgd
+    rates = {name: getattr(sgd, name) for name in ("lr", "readout_lr", "bias_lr")}
+    if isinstance(sgd.momentum, SlowMomentum):
+        rates["k"] = sgd.momentum.k
+    for name, rate in rates.items():
+        require_rate_on(name, rate, times)
     if not _checks.is_traced((problem, blocks)):
         for category, sentence in (
             (SymmetryWarning, symmetry_warning(problem, start, blocks)),
@@ -252,7 +269,7 @@ def _finish(raw: _Raw, times: np.ndarray, problem: Any, start: Any, settings: An
 
 
 def _check_times(times: Any) -> np.ndarray:
-    if isinstance(times, jax.core.Tracer):
+    if _checks.is_traced(times):
         raise InputError("times are traced; they must be known when solve is called. Close over them instead.")
     times = _checks.as_array("times", times)
     if times.ndim == 0:

@@ -14,8 +14,8 @@ class Status(IntEnum):
 
 
 def describe(code: int, end_time: float, lr: str | None) -> str:
-    """One sentence with the time, the learning rate (None or "given": not known here) and the fix."""
-    when = f"at alpha = {end_time:.6g}" + ("" if lr in (None, "given") else f" with learning rate {lr}")
+    """One sentence with the time, the learning rate (None: not known here) and the fix."""
+    when = f"at alpha = {end_time:.6g}" + ("" if lr is None else f" with learning rate {lr}")
     return {
         Status.FINISHED: "finished",
         Status.DIVERGED: f"diverged {when}: the overlaps outgrew every bound. Lower the learning rate.",

@@ -105,14 +105,14 @@ class Trajectory(eqx.Module):
         bad = np.flatnonzero(codes.ravel())
         if bad.size == 0:
             return f"finished ({codes.size} solutions)"
-        first = describe(int(codes.flat[bad[0]]), float(ends.flat[bad[0]]), "given")
+        first = describe(int(codes.flat[bad[0]]), float(ends.flat[bad[0]]), None)
         return f"{bad.size} of {codes.size} did not finish; number {bad[0]} {first}"
 
-    def _lr_at_end(self) -> str:
+    def _lr_at_end(self) -> str | None:
         if self.problem is None:
-            return "given"
+            return None
         rate = np.asarray(rate_at(self.problem.sgd.lr, jnp.asarray(self.end_time)))
-        return f"{rate:.6g}" if rate.ndim == 0 else "given"
+        return f"{rate:.6g}" if rate.ndim == 0 else None
 
     @property
     def validity(self) -> Any:

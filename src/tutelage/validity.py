@@ -16,10 +16,12 @@ import numpy as np
 
 from tutelage.averages import Quadrature
 from tutelage.averages.quadrature import QuadratureAverages
+from tutelage.dynamics.error import averages_of, field_means
 from tutelage.dynamics.increments import sample_increments
 from tutelage.dynamics.linearised import critical_rate, flatten, jacobian
+from tutelage.dynamics.matrices import pull, spread
 from tutelage.dynamics.order_parameters import OrderParameters, initial_overlaps
-from tutelage.dynamics.overlaps import Overlaps
+from tutelage.dynamics.overlaps import Overlaps, joint_covariance
 from tutelage.problem import Problem, SlowMomentum
 from tutelage.problem.schedules import rate_at
 
@@ -145,7 +147,7 @@ def assess(trajectory: Any, quadrature: Quadrature | None, gradient_flow: bool) 
         effective_rank=float(weights.sum() ** 2 / (fractions * lam**2).sum()),
         start_to_noise=None if noise_dim is None or dim is None else float(np.sqrt(dim / noise_dim)),
         noise_dim=noise_dim,
-        rate_to_critical=None if critical is None else float(problem.sgd.lr) / critical,
+        rate_to_critical=None if critical is None else float(np.asarray(problem.sgd.lr)) / critical,
         critical_rate=critical,
         quadrature_error=quadrature_error(system, trajectory),
         notes=tuple(notes),
@@ -164,8 +166,8 @@ def _states(trajectory: Any, like: Overlaps) -> Overlaps | None:
     seen = trajectory.variables
     if "r" not in seen:
         return None
-    arrays = [jnp.asarray(seen[name]) for name in ("r", "q", "readout")]
-    return Overlaps(*arrays, None if like.bias is None else jnp.asarray(seen["bias"]), None)
+    r, q, readout = (jnp.asarray(seen[name]) for name in ("r", "q", "readout"))
+    return Overlaps(r, q, readout, None if like.bias is None else jnp.asarray(seen["bias"]), None)
 
 
 def _escape_noise(system: OrderParameters, trajectory: Any, like: Overlaps, notes: list[str]) -> float | None:
@@ -202,9 +204,10 @@ def _escape_noise(system: OrderParameters, trajectory: Any, like: Overlaps, note
 def _unstable(jacobian: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Rates and left eigenvectors (columns) of the fastest growing directions: permutations make several nearly equal."""
     values, left = np.linalg.eig(jacobian.T)
-    lead = values.real.max()
-    chosen = (values.real > 0.8 * lead) & (np.abs(values.imag) < 1e-9 * abs(lead)) & (lead > 0)
-    return values[chosen].real, left[:, chosen].real
+    rates = np.real(values)
+    lead = rates.max()
+    chosen = (rates > 0.8 * lead) & (np.abs(np.imag(values)) < 1e-9 * abs(lead)) & (lead > 0)
+    return rates[chosen], np.real(left[:, chosen])
 
 
 @eqx.filter_jit
@@ -253,23 +256,29 @@ def quadrature_error(system: OrderParameters, trajectory: Any) -> tuple[float, f
     """Relative change of (A, B) and of G under a finer rule, the worst over five moments; None for closed forms."""
     if not isinstance(system.averages, QuadratureAverages):
         return None
-    finer = OrderParameters(system.problem, system.t, system.gradient_flow, True, system.averages.rule.finer())
-    seen, count = trajectory.variables, len(trajectory.times)
-    worst = np.zeros(2)
-    for i in sorted({0, count // 4, count // 2, 3 * count // 4, count - 1}):
-        at = {name: jnp.asarray(seen[name][i]) for name in seen}
-        coarse, fine = (_matrices_at(s, trajectory.T, at) for s in (system, finer))
-        gaps = [np.max(np.abs(a - b)) / max(np.max(np.abs(b)), 1e-300) for a, b in zip(coarse, fine, strict=True)]
-        worst = np.maximum(worst, [max(gaps[:2]), gaps[2]])
-    return float(worst[0]), float(worst[1])
+    rule = system.averages.rule
+    moments = np.linspace(0, len(trajectory.times) - 1, 5).astype(int)
+    seen = {name: jnp.asarray(trajectory.variables[name][moments]) for name in trajectory.variables if name not in "rq"}
+    coarse, fine = (_matrices_at(system.problem, r, jnp.asarray(trajectory.T), seen) for r in (rule, rule.finer()))
+    gaps = [_worst_gap(a, b) for a, b in zip(coarse, fine, strict=True)]
+    return max(gaps[:2]), gaps[2]
 
 
-def _matrices_at(system: OrderParameters, T: Any, at: dict[str, Any]) -> tuple[np.ndarray, ...]:
-    """A, B, G from recorded field covariances: one level carries them all."""
-    from tutelage.problem import Isotropic
+def _worst_gap(a: Any, b: Any) -> float:
+    """Largest difference relative to the largest entry, moment by moment."""
+    a, b = np.asarray(a), np.asarray(b)
+    size = np.maximum(np.max(np.abs(b), axis=(1, 2)), 1e-300)
+    return float(np.max(np.max(np.abs(a - b), axis=(1, 2)) / size))
 
-    single = eqx.tree_at(lambda p: p.inputs, system.problem, Isotropic())
-    flat = OrderParameters(single, jnp.asarray(T)[None], system.gradient_flow, True, system.averages.rule)
-    state = Overlaps(at["R"][None], at["Q"][None], at["readout"], at.get("bias"), None)
-    pull, G = flat.matrices(state)
-    return np.asarray(pull.A), np.asarray(pull.B), np.asarray(G)
+
+@eqx.filter_jit
+def _matrices_at(problem: Problem, rule: Quadrature, T: Any, seen: dict[str, Any]) -> tuple[Any, Any, Any]:
+    """A, B, G with this rule at recorded field covariances."""
+    averages, v_teacher = averages_of(problem, rule), jnp.asarray(problem.teacher.readout)
+
+    def one(at: dict[str, Any]) -> tuple[Any, Any, Any]:
+        C, mean = joint_covariance(at["R"], at["Q"], T), field_means(problem, at.get("bias"))
+        p = pull(averages, C, mean, at["readout"], v_teacher)
+        return p.A, p.B, spread(averages, C, mean, at["readout"], v_teacher, jnp.asarray(problem.noise))
+
+    return jax.lax.map(one, seen)

@@ -131,11 +131,9 @@ class QuadratureAverages(Averages):
         s = safe_sqrt(jnp.where(left > LOST * jnp.diagonal(C), left, 0.0))
         c = jnp.where(np.eye(s.size, dtype=bool), 1.0, jnp.clip(safe_ratio(rest, s[:, None] * s), -1.0, 1.0))
         z, inner = _hermite_rule(self.rule.given)
-        waves = w * jnp.moveaxis(self._each(means[..., None] + s[:, None] * z) @ inner, -1, 0)
-        total, power = jnp.zeros(weights.shape), jnp.ones_like(c)
-        for wave in waves:
-            total = total + jnp.sum(wave * (wave @ power), axis=1)
-            power = power * c
+        waves = w * jnp.moveaxis(self._each(means[..., None] + s[:, None] * z) @ inner, -1, 0)  # (k, points, n)
+        powers = c ** np.arange(z.size)[:, None, None]
+        total = jnp.sum(waves * (waves @ powers), axis=(0, 2))
         slopes = [self.student.slope(means[:, i]) for i in students]
         return jnp.sum(weights * slopes[0] * slopes[-1] * total)
 

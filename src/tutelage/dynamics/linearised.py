@@ -55,7 +55,9 @@ def critical_rate(problem: Problem, t: Array) -> float | None:
     from scipy.optimize import brentq
 
     student, teacher, sgd = problem.student, problem.teacher, problem.sgd
-    plain = not (student.train_readout or sgd.spherical or sgd.trainable or isinstance(sgd.momentum, SlowMomentum))
+    if isinstance(sgd.momentum, SlowMomentum):
+        return None
+    plain = not (student.train_readout or sgd.spherical or sgd.trainable is not None)
     same = student.hidden == teacher.hidden and np.array_equal(np.asarray(student.readout), np.asarray(teacher.readout))
     if not (plain and same and are_twins(problem) and student.activation.smooth and float(sgd.weight_decay) == 0.0):
         return None
@@ -73,4 +75,5 @@ def critical_rate(problem: Problem, t: Array) -> float | None:
     unstable = next((eta for eta in trials if growth(eta) > 0), None)
     if unstable is None or unstable == trials[0]:
         return None
-    return share * float(brentq(growth, unstable / (trials[1] / trials[0]), unstable, xtol=1e-12))
+    root: Any = brentq(growth, unstable / (trials[1] / trials[0]), unstable, xtol=1e-12)
+    return share * root
