@@ -116,7 +116,7 @@ def test_the_spectrum_of_real_images():
 
     images = load_digits().data
     inputs = tu.Spectrum.from_data(images)
-    problem = pair(2, 2, lr=0.1, inputs=inputs)
+    problem = pair(2, 2, lr=0.5, inputs=inputs)
     assert inputs.dropped == 3
     assert inputs.levels == 61
     assert np.sum(inputs.weights) == pytest.approx(1.0)

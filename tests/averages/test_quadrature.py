@@ -65,7 +65,7 @@ def pair_errors(student, teacher, K, M, C, mean, **options):
 @pytest.mark.parametrize("biased", [False, True])
 @pytest.mark.parametrize("name", ["tanh", "gelu", "sigmoid", "softplus", "swish"])
 def test_smooth_pairs(name, biased):
-    C = ref.random_covariance(3, 1, 0.7)
+    C = ref.random_covariance(3, 1, 1.6)  # variances up to 1.1
     assert max(pair_errors(name, name, 2, 1, C, BIASES if biased else None, nodes=129, reach=8)) < 1e-9
 
 
@@ -153,7 +153,10 @@ CASES = ["random", "plateau", "small start", "half learned"]
 def test_spread_of_three_students_at_default_settings(name, case):
     """K = M = 3, six fields: 1e-4 relative (2e-4 where Delta has half vanished), and the estimate covers the error."""
     C, w, rule = covariance(case), np.array([-1.0, -1, -1, 1, 1, 1]), Quadrature()
-    expected = ref.contrast(ref.units(name, name, 3, 3), 3, C, w, nodes=31, reach=6.5)
+    grid = (
+        {"nodes": 41, "reach": 7.0} if name == "tanh" and case in ("random", "half learned") else {"nodes": 31, "reach": 6.5}
+    )
+    expected = ref.contrast(ref.units(name, name, 3, 3), 3, C, w, **grid)
     ours, finer = (np.asarray(contrast(family(name, name, 3, 3, r), C, None, w)) for r in (rule, rule.finer()))
     scale = np.max(np.abs(expected))
     error = np.max(np.abs(ours - expected)) / scale
