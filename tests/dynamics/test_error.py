@@ -135,8 +135,9 @@ def test_continuous_where_the_formula_changes():
 def test_error_broadcasts_and_defaults_to_an_identity_teacher():
     problem = networks("erf", 2, 3, 1.0, 1.0)
     R, Q = 0.1 * jnp.ones((5, 2, 3)), jnp.broadcast_to(0.5 * jnp.eye(2), (5, 2, 2))
-    values = tu.generalisation_error(problem, R, Q)
+    error = eqx.filter_jit(tu.generalisation_error)
+    values = error(problem, R, Q)
     assert values.shape == (5,)
-    assert values[3] == pytest.approx(float(tu.generalisation_error(problem, R[0], Q[0], jnp.eye(3))), rel=1e-15)
+    assert values[3] == pytest.approx(float(error(problem, R[0], Q[0], jnp.eye(3))), rel=1e-15)
     with pytest.raises(tu.InputError, match="R has shape"):
         tu.generalisation_error(problem, R[..., :2], Q)

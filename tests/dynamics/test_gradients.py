@@ -34,16 +34,16 @@ def build(activation, bias=None):
 
 @eqx.filter_jit
 def derivatives(system, state):
-    def error(s):
-        return system.error(system.observe(s))
+    """The gradient of the error plus a sum over the drift: one that is not a number makes all of it so."""
 
-    def summed(s):
-        return sum(jnp.sum(jnp.sin(leaf)) for leaf in jax.tree.leaves(system.drift(jnp.asarray(0.0), s)))
+    def both(s):
+        drift = jax.tree.leaves(system.drift(jnp.asarray(0.0), s))
+        return system.error(system.observe(s)) + sum(jnp.sum(jnp.sin(leaf)) for leaf in drift)
 
-    return error(state), summed(state), jax.grad(error)(state), jax.grad(summed)(state)
+    return jax.value_and_grad(both)(state)
 
 
-@pytest.mark.parametrize("activation", ["erf", "linear", "he3", "relu", "tanh, biases", "relu, biases"])
+@pytest.mark.parametrize("activation", ["erf", "quadratic", "relu", "tanh, biases", "relu, biases"])
 def test_no_nan_anywhere(activation):
     name, _, biased = activation.partition(", ")
     system = build(name, np.zeros(2) if biased else None)
