@@ -5,7 +5,6 @@ default, so that a teacher with unit weights has unit fields. Everything else ab
 only when weights or data are given; `Spectrum.from_data` keeps it for that.
 """
 
-from abc import abstractmethod
 from typing import Any
 
 import equinox as eqx
@@ -19,13 +18,8 @@ from tutelage._types import ArrayLike
 class Inputs(eqx.Module):
     """A law of the inputs. `eigenvalues` and `fractions` have shape (levels,): NumPy arrays unless traced."""
 
-    @property
-    @abstractmethod
-    def eigenvalues(self) -> Any: ...
-
-    @property
-    @abstractmethod
-    def fractions(self) -> Any: ...
+    eigenvalues: eqx.AbstractVar[Any]
+    fractions: eqx.AbstractVar[Any]
 
     @property
     def levels(self) -> int:
@@ -63,6 +57,9 @@ class Inputs(eqx.Module):
 
 class Isotropic(Inputs):
     """Independent inputs of unit variance: one level."""
+
+    def __init__(self) -> None:
+        """Nothing to choose."""
 
     @property
     def eigenvalues(self) -> Any:
@@ -107,8 +104,8 @@ class Spectrum(Inputs):
     With `normalise` (default) the eigenvalues are divided by their mean sum_l p_l lam_l, kept as `scale`.
     """
 
-    eigenvalues: Any  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    fractions: Any  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    eigenvalues: Any
+    fractions: Any
     scale: ArrayLike
     centre: np.ndarray | None
     dropped: int = eqx.field(static=True)
