@@ -53,7 +53,7 @@ def to_dataset(trajectory: Any) -> "xarray.Dataset":
         if len(lead) == 1
         else tuple(f"batch_{i}" for i in range(len(lead)))
     )
-    data = {"error": (*lead_dims, "time"), "test_loss": (*lead_dims, "time")}
+    data: dict[str, tuple[str, ...]] = {"error": (*lead_dims, "time"), "test_loss": (*lead_dims, "time")}
     arrays = {"error": trajectory.error}
     if trajectory.problem is not None:
         arrays["test_loss"] = trajectory.test_loss
@@ -61,12 +61,16 @@ def to_dataset(trajectory: Any) -> "xarray.Dataset":
         own = DIMS.get(name, tuple(f"{name}_{i}" for i in range(np.ndim(value) - len(lead) - 1)))
         data[name], arrays[name] = (*lead_dims, "time", *own), value
     if trajectory.T is not None:
-        data["T"], arrays["T"] = DIMS["T"], _unbatched(trajectory.T, 2)
+        own = trajectory.kind == "simulation" and np.ndim(trajectory.T) == 3  # every run has its own teacher
+        data["T"] = (*lead_dims, *DIMS["T"]) if own else DIMS["T"]
+        arrays["T"] = trajectory.T if own else _unbatched(trajectory.T, 2)
     variables = {
         name: (data[name], np.asarray(value), {"long_name": LONG.get(name, name)}) for name, value in arrays.items()
     }
     variables |= _start_variables(trajectory.start)
     coords = {"time": ("time", np.asarray(trajectory.times), {"long_name": "alpha = steps / N"})}
+    if trajectory.kind == "simulation":
+        coords["step"] = ("time", np.asarray(trajectory.step), {"long_name": "steps taken, ceil(alpha N)"})
     if "r" in arrays and trajectory.problem is not None:
         inputs = trajectory.problem.inputs
         coords["eigenvalue"] = ("level", np.asarray(inputs.eigenvalues), {"long_name": "eigenvalue of the level"})
