@@ -45,6 +45,7 @@ from tutelage.problem import (
     random_start,
     start_from_weights,
 )
+from tutelage.simulate import simulate
 from tutelage.solve import linear_times, log_times, solve
 from tutelage.status import Status
 from tutelage.trajectory import Trajectory, load
@@ -83,6 +84,7 @@ __all__ = [
     "load",
     "log_times",
     "random_start",
+    "simulate",
     "solve",
     "start_from_weights",
 ]
