@@ -1,10 +1,11 @@
 """tutelage: the exact learning dynamics of two-layer neural networks.
 
-State a problem, solve its theory (order-parameter ODEs), hold the result:
+State a problem, solve its theory (order-parameter ODEs), simulate the network itself, hold the results:
 
     problem = tu.Problem(tu.Network(3, "erf"), tu.Network(3, "erf"), sgd=tu.SGD(lr=0.5), noise=0.1)
     start = tu.random_start(problem, dim=1000, scale=0.1, seed=0)
     theory = tu.solve(problem, start, times=tu.linear_times(300))
+    runs = tu.simulate(problem, start, times=tu.linear_times(300), runs=20)
 
 Float64 is switched on at import (set TUTELAGE_X64=0 to keep JAX's own setting). A name is loaded when first used, so that
 `tutelage --help` does not wait for JAX; a new public name goes into `_HOMES`, the imports below it and `__all__`.
@@ -34,6 +35,7 @@ _HOMES = {
     "tutelage.trajectory": ("Trajectory", "load"),
     "tutelage.validity": ("Validity",),
     "tutelage.solve": ("solve", "linear_times", "log_times"),
+    "tutelage.simulate": ("simulate",),
 }
 _SUBMODULES = ("averages", "plot")
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -61,6 +63,7 @@ if TYPE_CHECKING:
         random_start,
         start_from_weights,
     )
+    from tutelage.simulate import simulate
     from tutelage.solve import linear_times, log_times, solve
     from tutelage.status import Status
     from tutelage.trajectory import Trajectory, load
@@ -100,6 +103,7 @@ __all__ = [
     "log_times",
     "plot",
     "random_start",
+    "simulate",
     "solve",
     "start_from_weights",
 ]
