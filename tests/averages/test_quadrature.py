@@ -54,7 +54,7 @@ def contrast(averages, C, mean, w):
 
 def pair_errors(student, teacher, K, M, C, mean, **options):
     g = ref.units(student, teacher, K, M)
-    ours = pair_averages(family(student, teacher, K, M), C, mean)
+    ours = pair_averages(family(student, teacher, K, M), C, np.zeros(K + M) if mean is None else mean)
     theirs = [ref.outputs(g, C, mean, **options)]
     theirs.append(ref.rows(g, K, C, mean, **options) if g[-1].slope else None)
     theirs.append(ref.rows(g, K, C, mean, orders=(2, 0), **options) if g[0].curvature else None)
@@ -62,11 +62,11 @@ def pair_errors(student, teacher, K, M, C, mean, **options):
     return [float(np.max(np.abs(np.asarray(a) - b))) for a, b in zip(ours, theirs, strict=True) if b is not None]
 
 
-@pytest.mark.parametrize("biased", [False, True])
 @pytest.mark.parametrize("name", ["tanh", "gelu", "sigmoid", "softplus", "swish"])
-def test_smooth_pairs(name, biased):
+def test_smooth_pairs(name):
     C = ref.random_covariance(3, 1, 1.6)  # variances up to 1.1
-    assert max(pair_errors(name, name, 2, 1, C, BIASES if biased else None, nodes=129, reach=8)) < 1e-9
+    for mean in (None, BIASES):
+        assert max(pair_errors(name, name, 2, 1, C, mean, nodes=129, reach=8)) < 1e-9
 
 
 def test_small_and_almost_equal_fields():
@@ -148,8 +148,7 @@ def covariance(case):
 CASES = ["random", "plateau", "small start", "half learned"]
 
 
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("name", ["tanh", "gelu"])
+@pytest.mark.parametrize(("name", "case"), [*(("tanh", case) for case in CASES), ("gelu", "random")])
 def test_spread_of_three_students_at_default_settings(name, case):
     """K = M = 3, six fields: 1e-4 relative (2e-4 where Delta has half vanished), and the estimate covers the error."""
     C, w, rule = covariance(case), np.array([-1.0, -1, -1, 1, 1, 1]), Quadrature()
@@ -185,15 +184,15 @@ def test_spread_of_other_functions(student, teacher, tolerance):
     assert np.max(np.abs(wrong - expected)) > 2 * tolerance * np.max(np.abs(expected))
 
 
-@pytest.mark.parametrize("nodes", [12, 64])
-def test_reported_error_covers_the_true_one(nodes):
+def test_reported_error_covers_the_true_one():
+    """With a rule so coarse that there is an error to report."""
     K = M = 2
     C = ref.near_teacher(K, M, 1, 0.7)
     Q, R = C[:K, :K], C[:K, K:]
     problem = tu.Problem(tu.Network(K, "tanh"), tu.Network(M, "tanh"))
     seen = {"R": R[None], "Q": Q[None], "readout": np.ones((1, K))}
     trajectory = SimpleNamespace(variables=seen, times=np.zeros(1), T=np.eye(M))
-    rule = Quadrature(nodes, 2**11 if nodes < 64 else 2**14)
+    rule = Quadrature(12, 2**11)
     system = OrderParameters(problem, jnp.eye(M)[None], quadrature=rule)
     pairs, spread = quadrature_error(system, trajectory)
     g, w = ref.units("tanh", "tanh", K, M), np.array([-1.0, -1, 1, 1])
@@ -206,9 +205,8 @@ def test_reported_error_covers_the_true_one(nodes):
     true_spread = np.max(np.abs(contrast(averages, C, None, w) - G)) / np.max(np.abs(G))
     assert true_pairs < 1.2 * pairs + 1e-10
     assert true_spread < 1.2 * spread + 2e-6
-    if nodes == 12:  # a rule this coarse must say so
-        assert pairs > 1e-4
-        assert spread > 1e-3
+    assert pairs > 1e-4
+    assert spread > 1e-3
 
 
 def test_finds_the_kinks_of_any_function():

@@ -94,6 +94,19 @@ def test_accurate_down_to_perfect_learning(activation, sizes, distance):
         assert truth < 1e-10
 
 
+@pytest.mark.parametrize(("activation", "flipped"), [("quadratic", 1.0), ("erf", -1.0), ("linear", -1.0)])
+def test_accurate_near_mirrored_teachers(activation, flipped):
+    """w = -w* is a perfect student too: with the same readout for even functions, the opposite one for odd ones."""
+    away = 2.0**-22 * np.array([[1.0, -1.0, 2.0, 0.0], [0.0, 1.0, 1.0, 3.0]])
+    students = np.array([[-1.0, 0, 0, 0], [0, 1.0, 0, 0]]) + away
+    vectors = np.concatenate([students, np.eye(2, 4)])
+    C = vectors @ vectors.T  # exact: every product has few bits
+    v, u = [0.5 * flipped, -2.0], [0.5, -2.0]
+    truth = exact(activation, C, np.concatenate([-np.array(v), u]))
+    assert 1e-14 < truth < 1e-11
+    assert error_of(networks(activation, 2, 2, v, u), C) == pytest.approx(truth, rel=1e-6, abs=0)
+
+
 def test_the_plain_sum_would_fail():
     """Negative control: at 1e-12 the direct formula is rounding."""
     C = ref.near_teacher(2, 2, 0, 2.0**-20)

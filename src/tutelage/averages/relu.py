@@ -135,7 +135,7 @@ def _price_integral(r12: Array, r13: Array, r14: Array, r23: Array, r24: Array, 
     # Plain nodes in t see a square-root singularity at t = 1 when a student meets a teacher; t = 1 - (1-u)^6 removes it.
     x, weights = np.polynomial.legendre.leggauss(NODES)
     u = (x + 1) / 2
-    t, dt = 1 - (1 - u) ** 6, 3 * weights * (1 - u) ** 5
+    t, dt = jnp.asarray(1 - (1 - u) ** 6), 3 * weights * (1 - u) ** 5
     r12, r13, r14, r23, r24, r34 = (jnp.asarray(r)[..., None] for r in (r12, r13, r14, r23, r24, r34))
     slope = (
         r13 * _kernel(t * r13, r12, t * r14, t * r23, r34, t * r24)

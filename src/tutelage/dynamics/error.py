@@ -9,6 +9,7 @@ whose terms are small from the start. Given exact overlaps this keeps nine digit
 
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -25,25 +26,29 @@ PATH = np.polynomial.legendre.leggauss(5)
 
 
 def population_error(
-    averages: Averages, R: Array, Q: Array, T: Array, v: Array, v_teacher: Array, mean: Array | None, twins: bool
+    averages: Averages, R: Array, Q: Array, T: Array, v: Array, v_teacher: Array, mean: Array | None, parity: int | None
 ) -> Array:
-    """e_g from field covariances. `twins`: student and teacher share activation and have no biases."""
+    """e_g from field covariances. `parity`: that of the activation which student and teacher share, None if they do not."""
     w = error_weights(v, v_teacher)
     direct = jnp.maximum(w @ averages.outputs(joint_covariance(R, Q, T), mean) @ w / 2, 0.0)
-    if not twins:
+    if parity is None:
         return direct
-    near, path = _near_perfect(averages, R, Q, T, v, v_teacher)
+    near, path = _near_perfect(averages, R, Q, T, v, v_teacher, parity)
     return jnp.where(near, jnp.maximum(path, 0.0), direct)
 
 
-def _near_perfect(averages: Averages, R: Array, Q: Array, T: Array, v: Array, v_teacher: Array) -> tuple[Array, Array]:
-    K = v.shape[0]
+def _near_perfect(
+    averages: Averages, R: Array, Q: Array, T: Array, v: Array, v_teacher: Array, parity: int
+) -> tuple[Array, Array]:
+    K, M = R.shape
     nearest = jnp.argmax(jnp.abs(R) / jnp.sqrt(jnp.diagonal(T)), axis=1)
-    copy = jax.nn.one_hot(nearest, T.shape[0], dtype=T.dtype)  # (K, M)
+    copy = jax.nn.one_hot(nearest, M, dtype=T.dtype)  # (K, M)
+    acts_as = v  # the readout with which the copy imitates its teacher
+    if parity:  # a mirrored student (w = -w*) imitates too: with the same readout if g is even, the opposite if odd
+        sign = jnp.where(jnp.take_along_axis(R, nearest[:, None], axis=1) < 0, -1.0, 1.0)
+        copy, acts_as = sign * copy, v if parity > 0 else sign[:, 0] * v
     R0, Q0 = copy @ T, copy @ T @ copy.T
-    mismatch = error_weights(copy.T @ v, v_teacher)
-    M = T.shape[0]
-    left = mismatch[:M] + mismatch[M:]
+    left = v_teacher - jnp.abs(copy).T @ acts_as
     teachers = averages.outputs(joint_covariance(R, Q, T), None)[K:, K:]
     dR, dQ = R - R0, Q - Q0
 
@@ -78,14 +83,21 @@ def generalisation_error(
     if T.shape != (M, M):
         raise InputError(f"T has shape {T.shape}; it must be ({M}, {M}).")
     v = jnp.asarray(problem.student.readout if readout is None else readout, float)
-    averages = averages_of(problem, quadrature)
-    mean = field_means(problem, problem.student.bias if bias is None else bias)
+    bias = problem.student.bias if bias is None else bias
+    return _errors_at(problem, quadrature, R, Q, T, v, None if bias is None else jnp.asarray(bias, float))
 
-    def one(R: Array, Q: Array) -> Array:
-        teacher_readout = jnp.asarray(problem.teacher.readout)
-        return population_error(averages, R, Q, T, v, teacher_readout, mean, are_twins(problem))
 
-    flat = jax.vmap(one)(R.reshape(-1, K, M), Q.reshape(-1, K, K))
+@eqx.filter_jit
+def _errors_at(
+    problem: Problem, quadrature: Quadrature | None, R: Array, Q: Array, T: Array, v: Array, bias: Array | None
+) -> Array:
+    averages, mean = averages_of(problem, quadrature), field_means(problem, bias)
+    v_teacher, parity = jnp.asarray(problem.teacher.readout), shared_parity(problem)
+
+    def one(at: tuple[Array, Array]) -> Array:
+        return population_error(averages, *at, T, v, v_teacher, mean, parity)
+
+    flat = jax.vmap(one)((R.reshape(-1, *R.shape[-2:]), Q.reshape(-1, *Q.shape[-2:])))
     return flat.reshape(R.shape[:-2])
 
 
@@ -96,7 +108,13 @@ def averages_of(problem: Problem, quadrature: Quadrature | None = None) -> Avera
 
 
 def are_twins(problem: Problem) -> bool:
+    """Do student and teacher share their activation, without biases? Then a student can be a copy of a teacher."""
     return problem.student.activation == problem.teacher.activation and not problem.biased
+
+
+def shared_parity(problem: Problem) -> int | None:
+    """Parity of the activation that student and teacher share; None if they do not."""
+    return problem.student.activation.parity if are_twins(problem) else None
 
 
 def field_means(problem: Problem, bias: Any) -> Array | None:

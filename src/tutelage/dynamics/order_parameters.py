@@ -17,7 +17,7 @@ import numpy as np
 from tutelage._types import Array
 from tutelage.averages import Averages, Quadrature
 from tutelage.dynamics.equations import ClosedSystem
-from tutelage.dynamics.error import are_twins, averages_of, field_means, population_error
+from tutelage.dynamics.error import averages_of, field_means, population_error, shared_parity
 from tutelage.dynamics.matrices import Pull, pull, spread
 from tutelage.dynamics.overlaps import Overlaps, Velocity, field_covariance, joint_covariance
 from tutelage.problem import Problem, SlowMomentum, Start
@@ -165,10 +165,8 @@ class OrderParameters(ClosedSystem):
         problem = self.problem
         T = jnp.einsum("l,lab->ab", jnp.asarray(problem.inputs.weights), self.t)
         mean = field_means(problem, observed.get("bias"))
-        v_teacher = jnp.asarray(problem.teacher.readout)
-        return population_error(
-            self.averages, observed["R"], observed["Q"], T, observed["readout"], v_teacher, mean, are_twins(problem)
-        )
+        v, v_teacher = observed["readout"], jnp.asarray(problem.teacher.readout)
+        return population_error(self.averages, observed["R"], observed["Q"], T, v, v_teacher, mean, shared_parity(problem))
 
 
 def initial_overlaps(problem: Problem, start: Start) -> tuple[Overlaps, Array]:

@@ -24,6 +24,7 @@ class Activation:
     `polynomial` holds the coefficients (constant first) when g is one: averages of polynomials are exact.
     `trainable` is False for functions that jump (sign): they have no slope to follow and serve as teachers only.
     `smooth` is False where g' may jump: its second derivative is then never evaluated pointwise.
+    `parity` is 1 for even functions, -1 for odd ones, 0 where neither is known.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Activation:
     polynomial: tuple[float, ...] | None = None
     trainable: bool = True
     smooth: bool = True
+    parity: int = 0
 
     def __call__(self, x: jax.Array) -> jax.Array:
         return self.function(x)
@@ -62,7 +64,9 @@ def _polynomial(name: str, coefficients: tuple[float, ...]) -> Activation:
     def function(x: jax.Array) -> jax.Array:
         return jnp.polyval(jnp.asarray(coefficients[::-1], dtype=jnp.result_type(float)), x)
 
-    return Activation(name, function, polynomial=coefficients)
+    powers = {p % 2 for p, c in enumerate(coefficients) if c != 0}
+    parity = {frozenset({0}): 1, frozenset({1}): -1}.get(frozenset(powers), 0)
+    return Activation(name, function, polynomial=coefficients, parity=parity)
 
 
 def hermite(degree: int) -> tuple[float, ...]:
@@ -79,21 +83,21 @@ def _erf(x: jax.Array) -> jax.Array:
 
 
 def _gelu(x: jax.Array) -> jax.Array:
-    return x * jax.scipy.special.ndtr(x)
+    return x * (1.0 + jax.scipy.special.erf(x / jnp.sqrt(2.0))) / 2.0
 
 
 NAMED: dict[str, Activation] = {
     a.name: a
     for a in (
-        Activation("erf", _erf),
+        Activation("erf", _erf, parity=-1),
         _polynomial("linear", (0.0, 1.0)),
         _polynomial("quadratic", (0.0, 0.0, 1.0)),
         Activation("relu", jax.nn.relu, smooth=False),
-        Activation("sign", jnp.sign, trainable=False, smooth=False),
+        Activation("sign", jnp.sign, trainable=False, smooth=False, parity=-1),
         _polynomial("he2", hermite(2)),
         _polynomial("he3", hermite(3)),
         _polynomial("he4", hermite(4)),
-        Activation("tanh", jnp.tanh),
+        Activation("tanh", jnp.tanh, parity=-1),
         Activation("gelu", _gelu),
         Activation("sigmoid", jax.nn.sigmoid),
         Activation("softplus", jax.nn.softplus),

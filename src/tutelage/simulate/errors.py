@@ -13,7 +13,7 @@ import numpy as np
 
 from tutelage.averages import Averages
 from tutelage.averages.quadrature import QuadratureAverages
-from tutelage.dynamics.error import are_twins, averages_of, population_error
+from tutelage.dynamics.error import averages_of, population_error, shared_parity
 from tutelage.problem import Problem
 
 
@@ -41,13 +41,13 @@ def _in_batches(problem: Problem, R: Any, Q: Any, T: Any, readout: Any, bias: An
     for first in range(0, R.shape[0], size):
         which = np.minimum(np.arange(first, first + size), R.shape[0] - 1)
         states = (R[which], Q[which], T[which], readout[which], None if mean is None else mean[which])
-        parts.append(np.asarray(_errors(averages, v_teacher, are_twins(problem), *states)))
+        parts.append(np.asarray(_errors(averages, v_teacher, shared_parity(problem), *states)))
     return np.concatenate(parts)[: R.shape[0]]
 
 
 @eqx.filter_jit
-def _errors(averages: Averages, v_teacher: Any, twins: bool, R: Any, Q: Any, T: Any, v: Any, mean: Any) -> Any:
+def _errors(averages: Averages, v_teacher: Any, parity: int | None, R: Any, Q: Any, T: Any, v: Any, mean: Any) -> Any:
     def one(R: Any, Q: Any, T: Any, v: Any, mean: Any) -> Any:
-        return population_error(averages, R, Q, T, v, jnp.asarray(v_teacher), mean, twins)
+        return population_error(averages, R, Q, T, v, jnp.asarray(v_teacher), mean, parity)
 
     return jax.vmap(one)(R, Q, T, v, mean)
