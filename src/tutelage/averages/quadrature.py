@@ -37,11 +37,11 @@ class Quadrature(eqx.Module):
     """How finely to average functions without a closed form.
 
     nodes: per axis, for pairs of fields (tanh: 1e-8 needs 49 at variance 1, 129 at 10, 401 at 100).
-    points: for the four-field average of the eta^2 term, shared by its three axes (2**14: 25 x 25 x 33).
+    points: for the four-field average of the eta^2 term, shared by its three axes (2**15: 32 x 32 x 41).
     """
 
     nodes: int = eqx.field(static=True, default=64)
-    points: int = eqx.field(static=True, default=2**14)
+    points: int = eqx.field(static=True, default=2**15)
 
     def __check_init__(self) -> None:
         _checks.as_count("nodes", self.nodes, least=8)
