@@ -182,7 +182,7 @@ def _escape_noise(system: OrderParameters, trajectory: Any, like: Overlaps, note
         return None
     times = jnp.asarray(trajectory.times)
     speed = np.linalg.norm(np.asarray(_drifts(system, times, states)), axis=1)
-    slowest = _slowest_before_rise(speed)
+    slowest = slowest_before_rise(speed)
     if slowest is None:
         notes.append("escape: no plateau is left within these times")
         return None
@@ -243,7 +243,7 @@ def _carried_back(times: np.ndarray, jacobians: np.ndarray, directions: np.ndarr
     return np.array(out[::-1])
 
 
-def _slowest_before_rise(speed: np.ndarray) -> int | None:
+def slowest_before_rise(speed: np.ndarray) -> int | None:
     """Index of the slowest recorded moment after which the dynamics speeds up at least threefold."""
     rise = np.maximum.accumulate(speed[::-1])[::-1] / np.maximum(speed, 1e-300)
     candidates = [
