@@ -1,5 +1,6 @@
 """The generalisation error: by definition, never negative, and accurate down to perfect learning."""
 
+import equinox as eqx
 import jax.numpy as jnp
 import mpmath as mp
 import numpy as np
@@ -9,10 +10,14 @@ import tutelage as tu
 from tests.averages import reference as ref
 
 
-def error_of(problem, C, **options):
+@eqx.filter_jit
+def compiled(problem, C):
     K = problem.student.hidden
-    C = np.asarray(C)
-    return float(tu.generalisation_error(problem, C[..., :K, K:], C[..., :K, :K], C[K:, K:], **options))
+    return tu.generalisation_error(problem, C[:K, K:], C[:K, :K], C[K:, K:])
+
+
+def error_of(problem, C):
+    return float(compiled(problem, np.asarray(C)))
 
 
 def networks(student, K, M, v, v_teacher, teacher=None):
@@ -21,8 +26,16 @@ def networks(student, K, M, v, v_teacher, teacher=None):
 
 @pytest.mark.parametrize(
     ("student", "teacher"),
-    [("erf", "erf"), ("linear", "linear"), ("quadratic", "quadratic"), ("erf", "sign"), ("he3", "he2"), ("tanh", "gelu"), ("relu", "relu")],
-)  # fmt: skip
+    [
+        ("erf", "erf"),
+        ("linear", "linear"),
+        ("quadratic", "quadratic"),
+        ("erf", "sign"),
+        ("he3", "he2"),
+        ("tanh", "gelu"),
+        ("relu", "relu"),
+    ],
+)
 def test_error_by_definition(student, teacher):
     """(1/2) E[(y - yhat)^2] with K != M, a general T and readouts of both signs."""
     K, M, v, u = 2, 3, np.array([0.7, -1.2]), np.array([1.1, -0.6, 0.4])
@@ -122,8 +135,9 @@ def test_continuous_where_the_formula_changes():
 def test_error_broadcasts_and_defaults_to_an_identity_teacher():
     problem = networks("erf", 2, 3, 1.0, 1.0)
     R, Q = 0.1 * jnp.ones((5, 2, 3)), jnp.broadcast_to(0.5 * jnp.eye(2), (5, 2, 2))
-    values = tu.generalisation_error(problem, R, Q)
+    error = eqx.filter_jit(tu.generalisation_error)
+    values = error(problem, R, Q)
     assert values.shape == (5,)
-    assert values[3] == pytest.approx(float(tu.generalisation_error(problem, R[0], Q[0], jnp.eye(3))), rel=1e-15)
+    assert values[3] == pytest.approx(float(error(problem, R[0], Q[0], jnp.eye(3))), rel=1e-15)
     with pytest.raises(tu.InputError, match="R has shape"):
         tu.generalisation_error(problem, R[..., :2], Q)

@@ -34,16 +34,16 @@ def build(activation, bias=None):
 
 @eqx.filter_jit
 def derivatives(system, state):
-    def error(s):
-        return system.error(system.observe(s))
+    """The gradient of the error plus a sum over the drift: one that is not a number makes all of it so."""
 
-    def summed(s):
-        return sum(jnp.sum(jnp.sin(leaf)) for leaf in jax.tree.leaves(system.drift(jnp.asarray(0.0), s)))
+    def both(s):
+        drift = jax.tree.leaves(system.drift(jnp.asarray(0.0), s))
+        return system.error(system.observe(s)) + sum(jnp.sum(jnp.sin(leaf)) for leaf in drift)
 
-    return error(state), summed(state), jax.grad(error)(state), jax.grad(summed)(state)
+    return jax.value_and_grad(both)(state)
 
 
-@pytest.mark.parametrize("activation", ["erf", "linear", "quadratic", "he3", "relu", "tanh", "tanh, biases", "relu, biases"])
+@pytest.mark.parametrize("activation", ["erf", "quadratic", "relu", "tanh, biases", "relu, biases"])
 def test_no_nan_anywhere(activation):
     name, _, biased = activation.partition(", ")
     system = build(name, np.zeros(2) if biased else None)
@@ -54,14 +54,18 @@ def test_no_nan_anywhere(activation):
             assert np.all(np.isfinite(leaf)), label
 
 
+@eqx.filter_jit
+def pull_and_gradient(system, state):
+    return system.matrices(state)[0], jax.grad(lambda s: system.error(system.observe(s)))(state)
+
+
 @pytest.mark.parametrize("activation", ["erf", "quadratic", "tanh", "relu"])
 def test_gradient_of_the_error_is_minus_the_pull(activation):
     """The gradient with respect to Q and R is -A/2 and -B: checked by differentiating, away from special states."""
     R, Q, T = np.array([[0.4, 0.1], [-0.2, 0.3]]), np.array([[0.6, 0.1], [0.1, 0.5]]), EYE
     system = eqx.tree_at(lambda s: s.t, build(activation), jnp.asarray(T)[None])
     state = Overlaps(jnp.asarray(R)[None], jnp.asarray(Q)[None], jnp.array([0.7, -1.2]), None, None)
-    p, _ = system.matrices(state)
-    gradient = jax.grad(lambda s: system.error(system.observe(s)))(state)
+    p, gradient = pull_and_gradient(system, state)
     off = (gradient.q[0] + gradient.q[0].T) / 2  # Q is symmetric: only the symmetric part has a meaning
     A = (p.A + p.A.T) / 2
     np.testing.assert_allclose(off, -A / 2, atol=1e-8)

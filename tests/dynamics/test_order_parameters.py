@@ -238,11 +238,11 @@ def test_fast_slow_momentum_is_plain_sgd():
     """gamma -> infinity with k = gamma lr: the same curve, up to 1/gamma."""
     start = tu.Start(R=[[0.3, 0.1], [0.05, 0.2]], Q=[[0.3, 0.05], [0.05, 0.25]])
     plain = problem_of(noise=0.1, lr=0.5)
-    times = [0.0, 1.0, 3.0]
+    times = [0.0, 1.0]
     reference = tu.solve(plain, start, times)
     gaps = []
-    for gamma in (100.0, 400.0):
+    for gamma in (50.0, 200.0):
         slow = tu.solve(plain.replace(momentum=tu.SlowMomentum(gamma)), start, times, rtol=1e-7, atol=1e-9)
         gaps.append(max(float(np.max(np.abs(np.asarray(slow[x]) - np.asarray(reference[x])))) for x in ("R", "Q")))
-    assert gaps[0] < 0.02
+    assert gaps[0] < 0.03
     assert gaps[1] == pytest.approx(gaps[0] / 4, rel=0.1)

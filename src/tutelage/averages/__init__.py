@@ -4,9 +4,11 @@
 derivation or writing one's own equations.
 """
 
+from typing import Any
+
+import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from tutelage import _checks
 from tutelage._errors import InputError
@@ -35,12 +37,12 @@ def averages_for(
 
 def I2(activation: str | Activation, C: ArrayLike, quadrature: Quadrature | None = None) -> Array:
     """E[g(a) g(b)] for jointly Gaussian (a, b) with covariance C of shape (..., 2, 2)."""
-    return _average("I2", activation, C, 2, 2, quadrature, lambda e, c: e.outputs(c, None)[0, 1])
+    return _average("I2", activation, C, 2, 2, quadrature)
 
 
 def J2(activation: str | Activation, C: ArrayLike, quadrature: Quadrature | None = None) -> Array:
     """E[g'(a) g'(b)] for jointly Gaussian (a, b) with covariance C of shape (..., 2, 2)."""
-    return _average("J2", activation, C, 2, 1, quadrature, lambda e, c: e.slopes(c, None)[0, 1])
+    return _average("J2", activation, C, 2, 1, quadrature)
 
 
 def I3(activation: str | Activation, C: ArrayLike, quadrature: Quadrature | None = None) -> Array:
@@ -48,24 +50,34 @@ def I3(activation: str | Activation, C: ArrayLike, quadrature: Quadrature | None
 
     By Stein's lemma C_ab E[g''(a) g(c)] + C_bc E[g'(a) g'(c)].
     """
-    return _average(
-        "I3", activation, C, 3, 1, quadrature,
-        lambda e, c: c[0, 1] * e.curvatures(c, None)[0, 2] + c[1, 2] * e.slopes(c, None)[0, 2],
-    )  # fmt: skip
+    return _average("I3", activation, C, 3, 1, quadrature)
 
 
 def I4(activation: str | Activation, C: ArrayLike, quadrature: Quadrature | None = None) -> Array:
     """E[g'(a) g'(b) g(c) g(d)] for jointly Gaussian (a, b, c, d) with covariance C of shape (..., 4, 4)."""
-
-    def polarised(e: Averages, c: Array) -> Array:
-        third, fourth = jnp.array([0.0, 0, 1, 0]), jnp.array([0.0, 0, 0, 1])
-        both = e.contrast(c, None, third + fourth) - e.contrast(c, None, third - fourth)
-        return both[0, 1] / 4
-
-    return _average("I4", activation, C, 4, 2, quadrature, polarised)
+    return _average("I4", activation, C, 4, 2, quadrature)
 
 
-def _average(name, activation, C, fields, students, quadrature, formula) -> Array:
+def _polarised(e: Averages, c: Array) -> Array:
+    third, fourth = jnp.array([0.0, 0, 1, 0]), jnp.array([0.0, 0, 0, 1])
+    both = e.contrast(c, None, third + fourth) - e.contrast(c, None, third - fourth)
+    return both[0, 1] / 4
+
+
+FORMULAS = {
+    "I2": lambda e, c: e.outputs(c, None)[0, 1],
+    "J2": lambda e, c: e.slopes(c, None)[0, 1],
+    "I3": lambda e, c: c[0, 1] * e.curvatures(c, None)[0, 2] + c[1, 2] * e.slopes(c, None)[0, 2],
+    "I4": _polarised,
+}
+
+
+@eqx.filter_jit
+def _evaluate(name: str, family: Averages, C: Array) -> Array:
+    return jax.vmap(lambda c: FORMULAS[name](family, c))(C)
+
+
+def _average(name: str, activation: Any, C: Any, fields: int, students: int, quadrature: Quadrature | None) -> Array:
     g = as_activation(activation)
     if name != "I2" and not g.trainable:
         raise InputError(f"{name} needs the derivative of {g.name!r}, which has none; use 'erf', or I2 alone.")
@@ -74,5 +86,4 @@ def _average(name, activation, C, fields, students, quadrature, formula) -> Arra
         raise InputError(f"C has shape {C.shape}; {name} needs (..., {fields}, {fields}), the covariance of its fields.")
     _checks.require_gram("C", C)
     family = averages_for(g, g, students, fields - students, quadrature=quadrature)
-    flat = C.reshape(-1, fields, fields)
-    return jax.vmap(lambda c: formula(family, c))(flat).reshape(np.shape(C)[:-2])
+    return _evaluate(name, family, C.reshape(-1, fields, fields)).reshape(C.shape[:-2])

@@ -86,8 +86,12 @@ class OrderParameters(ClosedSystem):
         p, G = self.matrices(state)
         d = self._drift(t, state, p, G)
         dR, dQ, _ = field_covariance(jnp.asarray(self.problem.inputs.weights), d.r, d.q, self.t)
-        rate = -jnp.sum(p.A * dQ) / 2 - jnp.sum(p.B * dR) - p.readout @ d.readout
-        return d, rate if d.bias is None else rate - p.bias @ d.bias
+        rate = -jnp.sum(p.A * dQ) / 2 - jnp.sum(p.B * dR)
+        if self.problem.student.train_readout:
+            rate = rate - p.readout @ d.readout
+        if d.bias is not None and self.problem.student.train_bias:
+            rate = rate - p.bias @ d.bias
+        return d, rate
 
     def _drift(self, t: Array, state: Overlaps, p: Pull, G: Array) -> Overlaps:
         sgd, student = self.problem.sgd, self.problem.student

@@ -1,0 +1,120 @@
+"""Options of `solve`: schedules, solvers, what is kept, how it ends."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import tutelage as tu
+from tests.problems import generic_overlaps, pair
+
+R, Q, T = generic_overlaps(2, 2)
+START = tu.Start(R, Q, T)
+TIMES = np.linspace(0.0, 10.0, 11)
+
+
+def test_a_piecewise_rate_equals_two_solves_in_a_row():
+    """The jump falls between two recorded times and inside what would be one step."""
+    rate = tu.Piecewise([3.7], [0.9, 0.2])
+    whole = tu.solve(pair(2, 2, lr=rate, noise=0.2), START, TIMES, rtol=1e-10)
+    first = tu.solve(pair(2, 2, lr=0.9, noise=0.2), START, [0, 3.7], rtol=1e-10)
+    middle = tu.Start(first.R[-1], first.Q[-1], T)
+    second = tu.solve(pair(2, 2, lr=0.2, noise=0.2), middle, [0, 10 - 3.7], rtol=1e-10)
+    np.testing.assert_allclose(whole.R[-1], second.R[-1], atol=1e-8)
+    np.testing.assert_allclose(whole.error[-1], second.error[-1], atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "function"),
+    [
+        (tu.PowerDecay(0.8, 0.6, 3.0), lambda t: 0.8 / (1 + t / 3.0) ** 0.6),
+        (tu.Cosine(0.8, 7.0, 0.1), lambda t: 0.1 + 0.7 * (1 + jnp.cos(jnp.pi * jnp.minimum(t / 7.0, 1.0))) / 2),
+        (tu.Constant(0.8), lambda t: 0.8 + 0 * t),
+    ],
+)
+def test_schedules_equal_functions_of_time(schedule, function):
+    named = tu.solve(pair(2, 2, lr=schedule), START, TIMES)
+    own = tu.solve(pair(2, 2, lr=function), START, TIMES)
+    np.testing.assert_allclose(named.error, own.error, rtol=1e-7)
+    constant = tu.solve(pair(2, 2, lr=0.75), START, TIMES)
+    assert np.abs(named.error - constant.error).max() > 1e-4
+
+
+def test_gradient_flow_does_not_see_noise_batch_or_the_size_of_the_rate():
+    slow = tu.solve(pair(2, 2, lr=0.1), START, TIMES * 5, gradient_flow=True)
+    fast = tu.solve(pair(2, 2, lr=0.5, noise=0.7, batch=3), START, TIMES, gradient_flow=True)
+    np.testing.assert_allclose(slow.error, fast.error, rtol=1e-6)
+
+
+def test_the_implicit_solver_agrees():
+    problem = pair(1, 1, "linear", noise=0.1, inputs=tu.Spectrum([30.0, 1.0], [0.02, 0.98]))
+    start = tu.Start([[0.1]], [[0.5]])
+    explicit = tu.solve(problem, start, TIMES)
+    implicit = tu.solve(problem, start, TIMES, solver="implicit", rtol=1e-7)
+    np.testing.assert_allclose(implicit.error, explicit.error, rtol=1e-5)
+
+
+def test_levels_are_kept_when_few_or_asked_for():
+    problem = pair(2, 2, inputs=tu.PowerLaw(1.0, 3))
+    assert tu.solve(problem, START, [0, 1]).r.shape == (2, 3, 2, 2)
+    with pytest.raises(tu.InputError, match="keep='blocks'"):
+        _ = tu.solve(problem, START, [0, 1], keep="fields").r
+    weights = np.asarray(problem.inputs.weights)
+    out = tu.solve(problem, START, [0, 1], keep="blocks")
+    np.testing.assert_allclose(np.einsum("l,tlab->tab", weights, out.q), out.Q, atol=1e-14)
+
+
+def test_a_divergence_keeps_what_came_before():
+    problem = pair(1, 1, "linear", lr=5.0)
+    with pytest.warns(tu.DivergenceWarning, match="with learning rate 5"):
+        out = tu.solve(problem, tu.Start([[0.1]], [[0.5]]), np.linspace(0, 100, 401))
+    assert not out.finished
+    assert 0 < len(out.times) < 401
+    assert out.times[-1] <= out.end_time
+    assert all(np.all(np.isfinite(x)) for x in (out.error, out.R, out.Q))
+    np.testing.assert_allclose(out.error, 0.65 * np.exp((5**2 - 2 * 5) * out.times), rtol=1e-6)
+
+
+def test_a_blow_up_in_finite_time_is_a_divergence():
+    problem = pair(2, 2, "quadratic", lr=1.0)
+    with pytest.warns(tu.DivergenceWarning, match="diverged at alpha"):
+        out = tu.solve(problem, START, 10.0)
+    assert out.end_time < 1
+
+
+def test_running_out_of_steps_says_what_to_do():
+    with pytest.warns(tu.DivergenceWarning, match="Raise max_steps"):
+        out = tu.solve(pair(2, 2), START, 1000.0, max_steps=5)
+    assert np.all(np.isfinite(out.error))
+
+
+def test_times_may_be_one_number_a_list_or_time_zero():
+    assert tu.solve(pair(2, 2), START, 5.0).times.tolist() == np.linspace(0, 5, 201).tolist()
+    only = tu.solve(pair(2, 2), START, [0.0])
+    np.testing.assert_allclose(only.R[0], R, atol=1e-12)
+    log = tu.log_times(0.1, 100.0, 5)
+    np.testing.assert_allclose(log, [0, 0.1, 1, 10, 100])
+
+
+def test_a_default_start_is_drawn_at_a_thousand_dimensions():
+    out = tu.solve(pair(2, 2), times=[0, 1])
+    assert out.start.dim == 1000
+
+
+def test_test_loss_adds_the_noise_of_the_labels():
+    out = tu.solve(pair(2, 2, noise=0.3), START, TIMES)
+    np.testing.assert_allclose(out.test_loss - out.error, 0.045)
+
+
+def test_the_error_of_a_perfect_student_decays_cleanly():
+    """Down to 1e-11, far below where a difference of arcsines would be noise; K = M = 1 in 40-digit arithmetic."""
+    exact = {20: 2.620392972794415e-06, 30: 6.15679964959203e-08, 40: 1.5496936460225388e-09, 50: 3.9230824401056924e-11}
+    out = tu.solve(pair(1, 1, lr=1.5), tu.Start([[0.1]], [[0.5]]), [0, *exact, 100, 200])
+    np.testing.assert_allclose(out.error[1:5], list(exact.values()), rtol=5e-6)
+    assert np.all(out.error >= 0)
+
+
+def test_the_progress_bar_is_silent_for_short_solves(capfd):
+    quiet = tu.solve(pair(2, 2), START, TIMES)
+    shown = tu.solve(pair(2, 2), START, TIMES, progress=True)
+    np.testing.assert_array_equal(quiet.error, shown.error)
+    assert capfd.readouterr().err == ""
