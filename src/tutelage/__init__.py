@@ -6,6 +6,8 @@ State a problem, solve its theory (order-parameter ODEs), hold the result:
     start = tu.random_start(problem, dim=1000, scale=0.1, seed=0)
     theory = tu.solve(problem, start, times=tu.linear_times(300))
 
+and hold it against runs of the network itself: `tu.compare(theory, runs)`.
+
 Float64 is switched on at import (set TUTELAGE_X64=0 to keep JAX's own setting). A name is loaded when first used, so that
 `tutelage --help` does not wait for JAX; a new public name goes into `_HOMES`, the imports below it and `__all__`.
 """
@@ -34,6 +36,7 @@ _HOMES = {
     "tutelage.trajectory": ("Trajectory", "load"),
     "tutelage.validity": ("Validity",),
     "tutelage.solve": ("solve", "linear_times", "log_times"),
+    "tutelage.compare": ("compare", "Comparison"),
 }
 _SUBMODULES = ("averages", "plot")
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
     from tutelage import averages, plot
     from tutelage._errors import DivergenceWarning, InputError, SymmetryWarning, TutelageWarning, ValidityWarning
     from tutelage.averages import Quadrature
+    from tutelage.compare import Comparison, compare
     from tutelage.dynamics import Equations, generalisation_error, linear_regression
     from tutelage.problem import (
         SGD,
@@ -69,6 +73,7 @@ if TYPE_CHECKING:
 __all__ = [
     "SGD",
     "Activation",
+    "Comparison",
     "Constant",
     "Cosine",
     "DivergenceWarning",
@@ -93,6 +98,7 @@ __all__ = [
     "ValidityWarning",
     "__version__",
     "averages",
+    "compare",
     "generalisation_error",
     "linear_regression",
     "linear_times",

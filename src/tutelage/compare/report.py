@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 SHOWN = 6  # rows of the learning curve
 CURVE = ("alpha", "theory", "mean of runs", "gap", "std. error", "expected", "z")
-WORST = ("quantity", "largest z at", "theory", "mean of runs", "gap", "std. error", "expected", "z", f"|z| < {LIMIT:g}")
+WORST = ("quantity", "alpha", "theory", "mean of runs", "gap", "std. error", "expected", "z", f"|z| < {LIMIT:g}")
 
 
 def headline(comparison: Any) -> list[str]:
@@ -107,15 +107,16 @@ def table(comparison: Any) -> "RenderableType":
             remarks.add_row("" if i else Text(name, bold), Text(line, bold))
     label = "generalisation error" if comparison.theory.problem is not None else "error"
     parts = [Text(who, "bold"), Text(how), Text(""), Text(label), curve, Text("")]
-    return Group(*parts, Text(_counted_words(comparison)), worst, Text(""), remarks)
+    return Group(*parts, Text(counted_words(comparison)), worst, Text(""), remarks)
 
 
-def _counted_words(comparison: Any) -> str:
+def counted_words(comparison: Any) -> str:
+    """Over which times the second table looks."""
     if comparison.verdict.counted.all():
-        return "where the gap is largest"
+        return "where |z| is largest"
     if not comparison.verdict.counted.any():
         return "no time before the first departure from the plateau"
-    return f"where the gap is largest before the first departure from the plateau, alpha < {comparison.escape.first_departure:.4g}"
+    return f"where |z| is largest before the first departure from the plateau, alpha < {comparison.escape.first_departure:.4g}"
 
 
 def _grid(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> Any:

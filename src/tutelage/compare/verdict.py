@@ -15,6 +15,7 @@ from tutelage.compare.escape import Escape
 from tutelage.compare.gaps import CAP, Gap
 
 LIMIT = 4.0  # standard errors
+NOISE_ALONE = 3.0  # start / noise below which noise decides alone
 OVERALL, EACH = 0.99, 0.95  # shares that must lie within the limit
 AGREE, BIASED, DIFFER, NOISE, UNKNOWN = (
     "agree",
@@ -105,10 +106,11 @@ def _noise_sentence(escape: Escape, swapped: int, runs: int, before: str) -> str
     found = escape.escaped
     times = f"{found.mean():.4g} ± {found.std(ddof=1):.2g}" if found.size > 1 else "later"
     own = f"{escape.theory:.4g}" if np.isfinite(escape.theory) else "later"
+    who = "rather than the start" if (escape.start_to_noise or 0.0) < NOISE_ALONE else "of some runs"
     return (
-        f"{NOISE}, not the start (start / noise = {escape.start_to_noise:.2g}): runs leave the plateau at alpha = {times}, the "
+        f"{NOISE} {who} (start / noise = {escape.start_to_noise:.2g} at this N): runs leave the plateau at alpha = {times}, the "
         f"theory at {own} ({escape.earlier} of {runs} runs are earlier), and {swapped} of {runs} end in another permutation of "
-        f"units. Their mean follows no single curve, however large N is; compare times of escape. Up to the first departure, "
+        f"units. Their mean follows no single curve, however large N is: compare times of escape. Up to the first departure, "
         f"alpha = {escape.first_departure:.4g}, they {before}"
     )
 
