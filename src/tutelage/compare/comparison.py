@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 class Comparison:
     """What `compare` found. gaps: by name ("error", "R", "Q", ...; `comparison["R"]`), each with gap, standard_error, z.
 
-    verdict: outcome, sentence and shares. matching: which runs were relabelled. escape: times of escape from a plateau, None if
-    there is none. validity: the theory's report, None for one's own equations. dim: N of the runs. notes: sentences to
-    read beside the verdict.
+    verdict: outcome, sentence and shares. matching: which runs were relabelled. escape: times of escape from a plateau, None
+    if there is none. validity: the theory's report, None for one's own equations. dim: N of the runs. notes: sentences
+    to read beside the verdict.
     """
 
     theory: Trajectory

@@ -1,9 +1,9 @@
 """When a plateau is left, and whether the start or the noise decides it.
 
-Near a plateau the unstable amplitude obeys da = rate a dalpha + sqrt(D/N) dW. If the start's amplitude is not far above the
-noise that reaches it (`validity.start_to_noise` below 10), runs leave at times and in permutations of their own however large
-N is, and their mean follows no single curve. Then the times of escape are the right thing to compare, and the curves only
-before the first departure.
+Near a plateau the unstable amplitude obeys da = rate a dalpha + sqrt(D/N) dW. If the start's amplitude is not far above
+the noise that reaches it (`validity.start_to_noise` below 10), runs leave at times and in permutations of their own however
+large N is, and their mean follows no single curve. Then the times of escape are the right thing to compare, and the curves
+only before the first departure.
 """
 
 from dataclasses import dataclass

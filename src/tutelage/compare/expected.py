@@ -214,4 +214,3 @@ def _between(times: np.ndarray, moments: np.ndarray, values: np.ndarray) -> np.n
     flat = values.reshape(moments.size, -1)
     out = np.stack([np.interp(times, moments, column) for column in flat.T], axis=1)
     return out.reshape(times.size, *values.shape[1:])
-

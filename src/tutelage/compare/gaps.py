@@ -1,8 +1,8 @@
 """Gap, standard error and z-score of one quantity at every time.
 
-gap = mean over runs - theory, standard error = sd / sqrt(runs). With few runs gap / standard error follows Student's law, which
-has long tails (with 20 runs, 4 is exceeded ten times more often than for a normal variable), so z is the value of a normal
-variable that is exceeded equally often: |z| < 4 then means the same for 5 runs and for 500 (6 in 100,000).
+gap = mean over runs - theory, standard error = sd / sqrt(runs). With few runs gap / standard error follows Student's law,
+which has long tails (with 20 runs, 4 is exceeded ten times more often than by a normal variable), so z is the value of a
+normal variable that is exceeded equally often: |z| < 4 then means the same for 5 runs and for 500 (6 in 100,000).
 """
 
 from dataclasses import dataclass
@@ -56,7 +56,9 @@ def measure(name: str, theory: np.ndarray, runs: np.ndarray, expected: np.ndarra
     error = np.maximum(sd / np.sqrt(count), floor)
     low, high = (-2 * np.abs(expected), 2 * np.abs(expected)) if rough else _interval(2 * expected)
     left = gap - np.clip(gap, low, high)
-    return Gap(name, theory, runs, mean, gap, error, z_score(gap / error, count), expected, z_score(left / error, count), rough)
+    return Gap(
+        name, theory, runs, mean, gap, error, z_score(gap / error, count), expected, z_score(left / error, count), rough
+    )
 
 
 def _interval(end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

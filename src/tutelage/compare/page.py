@@ -12,7 +12,7 @@ import numpy as np
 
 from tutelage._errors import InputError
 from tutelage._version import __version__
-from tutelage.compare.report import CURVE, WORST, counted_words, curve_rows, headline, remark_rows, worst_rows
+from tutelage.compare.report import CURVE, LEGEND, WORST, counted_words, curve_rows, headline, remark_rows, worst_rows
 from tutelage.compare.verdict import AGREE, BIASED, DIFFER
 
 STYLE = """
@@ -42,8 +42,9 @@ ul { padding-left: 1.1rem; margin: .25rem 0; }
 pre { background: var(--card); padding: .75rem 1rem; overflow-x: auto; font-size: .85rem; line-height: 1.4; }
 details > summary { cursor: pointer; font-weight: 600; margin: 1rem 0 .5rem; }
 footer { margin-top: 2.5rem; border-top: 1px solid var(--line); padding-top: .75rem; font-size: .85rem; }
-@media print { :root { --ink: #000; --soft: #333; --paper: #fff; --card: #fff; --line: #999; } body { max-width: none; padding: 0; }
-  figure svg { filter: none; min-width: 0; } figure, table, .verdict, pre { break-inside: avoid; } pre { white-space: pre-wrap; } }
+@media print { :root { --ink: #000; --soft: #333; --paper: #fff; --card: #fff; --line: #999; }
+  body { max-width: none; padding: 0; } figure svg { filter: none; min-width: 0; } pre { white-space: pre-wrap; }
+  figure, table, .verdict, pre { break-inside: avoid; } }
 """.strip()
 
 
@@ -54,12 +55,13 @@ def page(comparison: Any) -> str:
         f"<h1>{escape(who)}</h1>",
         f'<p class="how">{escape(how)}</p>',
         _verdict(comparison),
-        f'<figure><div class="scroll">{figure_svg(comparison)}</div><figcaption>{escape(_caption(comparison))}</figcaption></figure>',
+        f'<figure><div class="scroll">{figure_svg(comparison)}</div>',
+        f"<figcaption>{escape(_caption(comparison))}</figcaption></figure>",
         f"<h2>Error along the curve</h2>{_table(CURVE, curve_rows(comparison))}",
         f"<h2>{escape(_capital(counted_words(comparison)))}</h2>{_table(WORST, worst_rows(comparison))}",
         *(f"<h2>{escape(_capital(name))}</h2>{_list(lines)}" for name, lines in remark_rows(comparison)),
         *_sources(comparison),
-        f"<footer>Gap: mean of runs minus theory. Expected: the gap of order 1/N that a right theory leaves. tutelage {__version__}</footer>",
+        f"<footer>{escape(_capital(LEGEND))}. tutelage {__version__}</footer>",
     ]
     head = (
         '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -109,7 +111,11 @@ def _verdict(comparison: Any) -> str:
 
 
 def _caption(comparison: Any) -> str:
-    runs = "bands: mean of the runs ± 2 standard errors, marks on it; thin: single runs" if comparison.count > 1 else "marks: the run"
+    runs = (
+        "bands: mean of the runs ± 2 standard errors, marks on it; thin: single runs"
+        if comparison.count > 1
+        else "marks: the run"
+    )
     return f"Lines: theory; {runs}."
 
 
@@ -167,7 +173,9 @@ def snippet(comparison: Any) -> str:
     lines.append(f"times = {_times(comparison.times)}")
     flow = ", gradient_flow=True" if dict(theory.settings).get("gradient_flow") else ""
     lines.append(f"theory = tu.solve(problem, {'start' if start is not None else None}, times=times{flow})")
-    options = {"dim": comparison.dim, "runs": comparison.count} | {n: settings[n] for n in ("seed", "method") if n in settings}
+    options = {"dim": comparison.dim, "runs": comparison.count} | {
+        n: settings[n] for n in ("seed", "method") if n in settings
+    }
     given = ", ".join(f"{name}={value!r}" for name, value in options.items() if value is not None)
     lines.append(f"runs = tu.simulate(problem, {'start' if start is not None else None}, times=times, {given})")
     return "\n".join([*lines, "print(tu.compare(theory, runs))"])

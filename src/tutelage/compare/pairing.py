@@ -81,7 +81,9 @@ def dim_of(trajectory: Trajectory) -> int | None:
 def _require_kinds(theory: Any, runs: Any) -> None:
     for name, value in (("theory", theory), ("runs", runs)):
         if not isinstance(value, Trajectory):
-            raise InputError(f"{name} is of type {type(value).__name__}; compare takes two Trajectories, compare(theory, runs).")
+            raise InputError(
+                f"{name} is of type {type(value).__name__}; compare takes two Trajectories, compare(theory, runs)."
+            )
         if _checks.is_traced(value):
             raise InputError(f"{name} is traced; compare needs numbers. Call it outside jit, grad and vmap.")
     if theory.kind == "simulation":

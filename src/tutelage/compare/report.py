@@ -11,8 +11,9 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 SHOWN = 6  # rows of the learning curve
-CURVE = ("alpha", "theory", "mean of runs", "gap", "std. error", "expected", "z")
-WORST = ("quantity", "alpha", "theory", "mean of runs", "gap", "std. error", "expected", "z", f"|z| < {LIMIT:g}")
+CURVE = ("alpha", "theory", "runs", "gap", "s.e.", "expected", "z")
+WORST = ("quantity", "alpha", "theory", "runs", "gap", "s.e.", "expected", "z", f"|z|<{LIMIT:g}")
+LEGEND = "gap: mean of runs - theory; s.e.: its standard error; expected: the gap of order 1/N that a right theory leaves"
 
 
 def headline(comparison: Any) -> list[str]:
@@ -99,7 +100,11 @@ def table(comparison: Any) -> "RenderableType":
     from rich.text import Text
 
     who, how = headline(comparison)
-    curve, worst, remarks = _grid(CURVE, curve_rows(comparison)), _grid(WORST, worst_rows(comparison)), Table.grid(padding=(0, 2))
+    curve, worst, remarks = (
+        _grid(CURVE, curve_rows(comparison)),
+        _grid(WORST, worst_rows(comparison)),
+        Table.grid(padding=(0, 2)),
+    )
     remarks.add_column(min_width=8, no_wrap=True)
     for name, lines in (*remark_rows(comparison), ("verdict", [comparison.verdict.sentence])):
         for i, line in enumerate(lines):
@@ -107,7 +112,7 @@ def table(comparison: Any) -> "RenderableType":
             remarks.add_row("" if i else Text(name, bold), Text(line, bold))
     label = "generalisation error" if comparison.theory.problem is not None else "error"
     parts = [Text(who, "bold"), Text(how), Text(""), Text(label), curve, Text("")]
-    return Group(*parts, Text(counted_words(comparison)), worst, Text(""), remarks)
+    return Group(*parts, Text(counted_words(comparison)), worst, Text(LEGEND, "dim"), Text(""), remarks)
 
 
 def counted_words(comparison: Any) -> str:
@@ -116,14 +121,16 @@ def counted_words(comparison: Any) -> str:
         return "where |z| is largest"
     if not comparison.verdict.counted.any():
         return "no time before the first departure from the plateau"
-    return f"where |z| is largest before the first departure from the plateau, alpha < {comparison.escape.first_departure:.4g}"
+    return (
+        f"where |z| is largest before the first departure from the plateau, alpha < {comparison.escape.first_departure:.4g}"
+    )
 
 
 def _grid(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> Any:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    grid = Table(box=SIMPLE_HEAD, padding=(0, 1), pad_edge=False, header_style="")
+    grid = Table(box=SIMPLE_HEAD, padding=(0, 1), pad_edge=False, collapse_padding=True, header_style="")
     for i, name in enumerate(head):
         grid.add_column(name, justify="left" if i == 0 else "right", no_wrap=i > 0)
     for row in rows:
@@ -162,7 +169,8 @@ def to_dict(comparison: Any) -> dict[str, Any]:
         "times": comparison.times.tolist(),
         "quantities": {
             name: {
-                part: getattr(gap, part).tolist() for part in ("theory", "mean", "gap", "standard_error", "z", "expected", "beyond")
+                part: getattr(gap, part).tolist()
+                for part in ("theory", "mean", "gap", "standard_error", "z", "expected", "beyond")
             }
             | {"expected_is_rough": gap.rough}
             for name, gap in comparison.gaps.items()

@@ -47,7 +47,9 @@ def decide(gaps: dict[str, Gap], times: np.ndarray, escape: Escape | None, swapp
     counted = times < escape.first_departure if escape is not None and noisy else np.ones(times.size, bool)
     if runs < 2:
         worst = max(gaps.values(), key=lambda g: float(np.max(np.abs(g.gap))) if g.name == "error" else 0.0)
-        text = f"one run has no standard error; the largest gap of {worst.name} is {np.max(np.abs(worst.gap)):.3g}. Run more."
+        text = (
+            f"one run has no standard error; the largest gap of {worst.name} is {np.max(np.abs(worst.gap)):.3g}. Run more."
+        )
         return Verdict(UNKNOWN, f"{UNKNOWN}: {text}", np.nan, np.nan, counted)
     outcome, (plain, biased) = _outcome(gaps, counted)
     sentence = f"{outcome}: {_why(outcome, gaps, times, counted, plain, biased)}"
@@ -92,7 +94,9 @@ def _worst(gap: Gap, times: np.ndarray, counted: np.ndarray) -> str:
     off, expected = (gap.entries(x)[place] for x in (gap.gap, gap.expected))
     name, many = gap.labels()[place[1]], "more than 30" if abs(z) >= CAP - 1 else f"{abs(z):.0f}"
     about = "about " if gap.rough else ""
-    return f"{name} is off by {off:.2g} at alpha = {times[place[0]]:g} ({many} standard errors; expected {about}{expected:.1g})"
+    return (
+        f"{name} is off by {off:.2g} at alpha = {times[place[0]]:g} ({many} standard errors; expected {about}{expected:.1g})"
+    )
 
 
 def worst_place(gap: Gap, which: str, counted: np.ndarray) -> tuple[int, int]:
@@ -108,10 +112,10 @@ def _noise_sentence(escape: Escape, swapped: int, runs: int, before: str) -> str
     own = f"{escape.theory:.4g}" if np.isfinite(escape.theory) else "later"
     who = "rather than the start" if (escape.start_to_noise or 0.0) < NOISE_ALONE else "of some runs"
     return (
-        f"{NOISE} {who} (start / noise = {escape.start_to_noise:.2g} at this N): runs leave the plateau at alpha = {times}, the "
-        f"theory at {own} ({escape.earlier} of {runs} runs are earlier), and {swapped} of {runs} end in another permutation of "
-        f"units. Their mean follows no single curve, however large N is: compare times of escape. Up to the first departure, "
-        f"alpha = {escape.first_departure:.4g}, they {before}"
+        f"{NOISE} {who} (start / noise = {escape.start_to_noise:.2g} at this N): runs leave the plateau at alpha = {times}, "
+        f"the theory at {own} ({escape.earlier} of {runs} runs are earlier), and {swapped} of {runs} end in another "
+        f"permutation of units. Their mean follows no single curve, however large N is: compare times of escape. "
+        f"Up to the first departure, alpha = {escape.first_departure:.4g}, they {before}"
     )
 
 

@@ -62,8 +62,21 @@ def _draw_error(axes: Any, times: np.ndarray, comparison: Any, shown: np.ndarray
             axes.plot(t, run, color=FAINT, linewidth=0.5, alpha=0.5, label="single runs" if i == 0 else None)
     _band(axes, t, gap.mean[shown], gap.standard_error[shown], COLOURS[1], "± 2 std. errors" if count > 1 else None)
     axes.plot(t, gap.theory[shown], color=COLOURS[0], linewidth=1.8, label="theory")
-    marks = {"marker": "o", "markersize": 4.2, "markerfacecolor": "white", "markevery": spread_marks(t, 0, 1, 2 * MARKS) or None}
-    axes.plot(t, gap.mean[shown], color=COLOURS[1], linestyle="none", zorder=3, **marks, label="mean of runs" if count > 1 else "run")
+    marks = {
+        "marker": "o",
+        "markersize": 4.2,
+        "markerfacecolor": "white",
+        "markevery": spread_marks(t, 0, 1, 2 * MARKS) or None,
+    }
+    axes.plot(
+        t,
+        gap.mean[shown],
+        color=COLOURS[1],
+        linestyle="none",
+        zorder=3,
+        **marks,
+        label="mean of runs" if count > 1 else "run",
+    )
     known = comparison.theory.problem is not None
     axes.set_ylabel("generalisation\n" + r"error $\epsilon_g$" if known else "error")
     scale_error(axes, np.concatenate([gap.theory[None], gap.runs])[:, shown])
@@ -100,7 +113,9 @@ def _draw_overlaps(axes: Any, times: np.ndarray, gap: Any, shown: np.ndarray) ->
         marker = stroke(line.unit)["marker"] if few else "."
         every = spread_marks(t, i, len(theory), MARKS) or None
         face = {"markerfacecolor": "white"} if few else {}
-        axes.plot(t, mean, color=look["color"], linestyle="none", marker=marker, markersize=3.8, markevery=every, zorder=3, **face)
+        axes.plot(
+            t, mean, color=look["color"], linestyle="none", marker=marker, markersize=3.8, markevery=every, zorder=3, **face
+        )
         axes.plot(t, line.values[0][shown], label=label, **look)
     axes.set_ylabel(LABELS.get(gap.name, gap.name))
     scale_overlaps(axes, gap.theory)
