@@ -54,6 +54,7 @@ MAKE = {
     "equations": lambda: tu.solve(pair(), {"x": [1.0, 2.0], "T": 0.5}, times=TIMES),
     "batch": batch,
     "diverged": diverged,
+    "runs": lambda: tu.simulate(PLAIN, ALONE, dim=50, times=TIMES, runs=3),
 }
 _made = {}
 

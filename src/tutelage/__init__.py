@@ -1,12 +1,12 @@
 """tutelage: the exact learning dynamics of two-layer neural networks.
 
-State a problem, solve its theory (order-parameter ODEs), hold the result:
+State a problem, solve its theory (order-parameter ODEs), simulate the network itself, compare:
 
     problem = tu.Problem(tu.Network(3, "erf"), tu.Network(3, "erf"), sgd=tu.SGD(lr=0.5), noise=0.1)
     start = tu.random_start(problem, dim=1000, scale=0.1, seed=0)
     theory = tu.solve(problem, start, times=tu.linear_times(300))
-
-and hold it against runs of the network itself: `tu.compare(theory, runs)`.
+    runs = tu.simulate(problem, start, times=tu.linear_times(300), runs=20)
+    print(tu.compare(theory, runs))
 
 Float64 is switched on at import (set TUTELAGE_X64=0 to keep JAX's own setting). A name is loaded when first used, so that
 `tutelage --help` does not wait for JAX; a new public name goes into `_HOMES`, the imports below it and `__all__`.
@@ -36,6 +36,7 @@ _HOMES = {
     "tutelage.trajectory": ("Trajectory", "load"),
     "tutelage.validity": ("Validity",),
     "tutelage.solve": ("solve", "linear_times", "log_times"),
+    "tutelage.simulate": ("simulate",),
     "tutelage.compare": ("compare", "Comparison"),
 }
 _SUBMODULES = ("averages", "plot")
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
         random_start,
         start_from_weights,
     )
+    from tutelage.simulate import simulate
     from tutelage.solve import linear_times, log_times, solve
     from tutelage.status import Status
     from tutelage.trajectory import Trajectory, load
@@ -106,6 +108,7 @@ __all__ = [
     "log_times",
     "plot",
     "random_start",
+    "simulate",
     "solve",
     "start_from_weights",
 ]

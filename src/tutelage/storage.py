@@ -48,6 +48,7 @@ LONG = {
     "end_time": "time reached",
     "steps": "steps taken",
     "time": "alpha = steps / N",
+    "step": "steps taken by then, ceil(alpha N)",
     "eigenvalue": "eigenvalue of the level",
     "fraction": "fraction of dimensions",
 }
@@ -80,6 +81,8 @@ def to_dataset(trajectory: Any) -> "xarray.Dataset":
         data["T"] = _entry("T", (*lead.dims, *DIMS["T"])[-np.ndim(trajectory.T) :], trajectory.T)
     data |= _start_entries(trajectory.start, lead)
     coords = {"time": _entry("time", ("time",), _shared_times(trajectory))}
+    if trajectory.kind == "simulation":
+        coords["step"] = _entry("step", ("time",), trajectory.step)
     problem, varied = lead.member_and_varied(trajectory.problem)
     coords |= varied
     if problem is not None and not any(name.startswith("inputs.") for name in varied):

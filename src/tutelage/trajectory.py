@@ -18,6 +18,7 @@ from tutelage._errors import InputError
 from tutelage.problem import Problem, Start
 from tutelage.problem.schedules import rate_at
 from tutelage.status import Status, describe
+from tutelage.steps import steps_at
 
 if TYPE_CHECKING:
     import xarray
@@ -27,8 +28,9 @@ class Trajectory(eqx.Module):
     """Order parameters and error against time alpha = steps / N.
 
     times: (time,). variables: named arrays (..., time, ...); R, Q, readout (r, q per level, bias) for a `Problem`, the
-    user's own names for `Equations`. error: e_g, (..., time). After a divergence only the times before it are kept (under
-    vmap, where shapes are fixed, the rest is NaN and `status_code` says so).
+    user's own names for `Equations`. error: e_g, (..., time). After a divergence only the times before it are kept; under
+    vmap and in simulations, where other members go on, the rest is NaN and `status_code` says so.
+    steps: taken by the solver, or by each run of a simulation.
     """
 
     times: Any
@@ -80,6 +82,18 @@ class Trajectory(eqx.Module):
     def bias(self) -> Any:
         """Student biases b, (..., time, K)."""
         return self["bias"]
+
+    @property
+    def dim(self) -> int | None:
+        """N of a simulation, or of the weights that a solve started from; None: there is none."""
+        return dict(self.settings).get("dim", None if self.start is None else self.start.dim)
+
+    @property
+    def step(self) -> Any:
+        """Of a simulation: the number of steps, ceil(alpha N), after which each time was recorded."""
+        if self.kind != "simulation" or self.dim is None:
+            raise InputError("only a simulation counts steps; a solve has no N. Use .times.")
+        return steps_at(self.times, self.dim)
 
     @property
     def test_loss(self) -> Any:

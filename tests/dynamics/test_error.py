@@ -89,7 +89,7 @@ def test_accurate_down_to_perfect_learning(activation, sizes, distance):
     value, truth = error_of(networks(activation, K, M, v, u), C), exact(activation, C, w)
     assert value >= 0
     if truth > 1e-13:
-        assert value == pytest.approx(truth, rel=1e-6)
+        assert value == pytest.approx(truth, rel=1e-6, abs=0)
     if distance == 1e-6:
         assert truth < 1e-10
 
@@ -103,7 +103,7 @@ def test_the_plain_sum_would_fail():
     truth = exact("erf", C, w)
     assert truth < 1e-11
     assert abs(direct / truth - 1) > 1e-6
-    assert error_of(networks("erf", 2, 2, 1.0, 1.0), C) == pytest.approx(truth, rel=1e-6)
+    assert error_of(networks("erf", 2, 2, 1.0, 1.0), C) == pytest.approx(truth, rel=1e-6, abs=0)
 
 
 @pytest.mark.parametrize("distance", [1e-2, 1e-4, 1e-6])
@@ -111,7 +111,7 @@ def test_relu_stays_positive(distance):
     C = ref.near_teacher(2, 2, 1, distance)
     value, truth = error_of(networks("relu", 2, 2, 1.0, 1.0), C), exact("relu", C, np.array([-1.0, -1, 1, 1]))
     assert value >= 0
-    assert value == pytest.approx(truth, rel=1e-4 if distance > 1e-5 else 0.05)
+    assert value == pytest.approx(truth, rel=1e-4 if distance > 1e-5 else 0.05, abs=0)
 
 
 @pytest.mark.parametrize("activation", ["erf", "linear", "quadratic", "relu", "tanh", "he3"])
@@ -129,7 +129,7 @@ def test_continuous_where_the_formula_changes():
     problem = networks("erf", 2, 2, 1.0, 1.0)
     for s in np.linspace(0.002, 0.06, 25):
         C = (1 - s) * perfect + s * direction
-        assert error_of(problem, C) == pytest.approx(exact("erf", C, np.array([-1.0, -1, 1, 1])), rel=1e-9)
+        assert error_of(problem, C) == pytest.approx(exact("erf", C, np.array([-1.0, -1, 1, 1])), rel=1e-9, abs=0)
 
 
 def test_error_broadcasts_and_defaults_to_an_identity_teacher():

@@ -8,6 +8,7 @@ averages/__init__.py. Tests compare each family with quadrature and with Monte C
 """
 
 from abc import abstractmethod
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -45,19 +46,19 @@ class Averages(eqx.Module):
         """E[g'_i g'_j (sum_a w_a g_a)^2], shape (K, K)."""
 
 
-def safe_sqrt(x: Array) -> Array:
+def safe_sqrt(x: Any) -> Array:
     """sqrt that is zero, with zero gradient, where rounding has made x negative (or x is zero)."""
     positive = x > 0
     return jnp.where(positive, jnp.sqrt(jnp.where(positive, x, 1.0)), 0.0)
 
 
-def safe_arcsin(x: Array) -> Array:
+def safe_arcsin(x: Any) -> Array:
     """arcsin that stays finite, with finite gradient, where rounding has pushed |x| to one or beyond."""
     inside = jnp.abs(x) < 1
     return jnp.where(inside, jnp.arcsin(jnp.where(inside, x, 0.0)), jnp.sign(x) * (jnp.pi / 2))
 
 
-def safe_ratio(x: Array, y: Array) -> Array:
+def safe_ratio(x: Any, y: Any) -> Array:
     """x / y, and zero where y is zero (a unit of zero norm is correlated with nothing)."""
     nonzero = y != 0
     return jnp.where(nonzero, x / jnp.where(nonzero, y, 1.0), 0.0)

@@ -83,10 +83,9 @@ class PolynomialAverages(Averages):
         total = jnp.zeros((K, K))
         for graph in _graphs(len(slope) - 1, len(g) - 1):
             m12, m13, m23, m14, m24, m34 = graph
-            vertices = slope[m12 + m13 + m14], slope[m12 + m23 + m24], g[m13 + m23 + m34], g[m14 + m24 + m34]
-            if any(v is None for v in vertices):
+            f1, f2, f3, f4 = slope[m12 + m13 + m14], slope[m12 + m23 + m24], g[m13 + m23 + m34], g[m14 + m24 + m34]
+            if f1 is None or f2 is None or f3 is None or f4 is None:
                 continue
-            f1, f2, f3, f4 = vertices
             towards3 = C[:K, None] ** m13 * C[None, :K] ** m23 * (w * f3)
             towards4 = C[:K, None] ** m14 * C[None, :K] ** m24 * (w * f4)
             joined = jnp.einsum("ija,ab,ijb->ij", towards3, C**m34, towards4)

@@ -15,6 +15,7 @@ converges too slowly for functions with kinks: those are averaged over all n fie
 """
 
 from functools import lru_cache
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -185,7 +186,7 @@ class _Pairs:
         self.first = mean[:rows, None, None] + self.s[..., None] * self.z
         self.second = at + self.across[..., None, None] * self.y
 
-    def average(self, first: Array, second: Array) -> Array:
+    def average(self, first: Any, second: Any) -> Array:
         """Average of first (rows, 1 or n, z) times second (rows, n, z, y) over both normals, (rows, n)."""
         given = second @ self.inner if np.ndim(self.inner) == 1 else jnp.sum(second * self.inner, axis=-1)
         return jnp.sum(first * self.weights * given, axis=-1)

@@ -10,6 +10,8 @@ of i and j; F(0) factorises. Given z_i = 0, Stein's lemma turns the rest into tw
 two of the four fields are one and the same the dimension drops, and a closed form takes over.
 """
 
+from typing import Any
+
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
@@ -146,7 +148,7 @@ def _price_integral(r12: Array, r13: Array, r14: Array, r23: Array, r24: Array, 
     return start[..., 0] + jnp.sum(slope * dt, axis=-1) / jnp.sqrt(2 * jnp.pi)
 
 
-def _kernel(ij: Array, ik: Array, il: Array, kj: Array, jl: Array, kl: Array) -> Array:
+def _kernel(ij: Any, ik: Any, il: Any, kj: Any, jl: Any, kl: Any) -> Array:
     """E[th_k th_j z_l+ | z_i = 0] from the correlations of the four fields i, j, k, l."""
     kk, jj, ll = 1 - ik**2, 1 - ij**2, 1 - il**2
     kj, jl, kl = kj - ik * ij, jl - ij * il, kl - ik * il

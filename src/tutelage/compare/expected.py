@@ -33,6 +33,7 @@ from tutelage.dynamics.matrices import pull, spread
 from tutelage.dynamics.order_parameters import OrderParameters, initial_overlaps
 from tutelage.dynamics.overlaps import Overlaps, joint_covariance
 from tutelage.problem import SlowMomentum
+from tutelage.steps import steps_at
 
 MOMENTS, RUNS = 61, 256  # at most so many moments and runs enter the estimate
 FEWEST = 8  # recorded times below which the equation for b cannot be integrated
@@ -81,11 +82,7 @@ def _speed(pair: Pair, name: str) -> np.ndarray:
 
 def _lateness(times: np.ndarray, dim: int | None) -> np.ndarray:
     """ceil(alpha N)/N - alpha."""
-    if dim is None:
-        return np.zeros_like(times)
-    steps = times * dim
-    whole = np.abs(steps - np.rint(steps)) <= 1e-9 * np.maximum(1.0, steps)
-    return np.where(whole, 0.0, np.ceil(steps) / dim - times)
+    return np.zeros_like(times) if dim is None else steps_at(times, dim) / dim - times
 
 
 def _column(values: np.ndarray, like: np.ndarray) -> np.ndarray:

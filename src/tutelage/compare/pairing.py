@@ -66,16 +66,10 @@ def pair(theory: Any, runs: Any) -> Pair:
         compared=_compared(model, seen, problem),
         problem=problem,
         start=theory.start if theory.start is not None else runs.start,
-        dim=dim_of(runs) or dim_of(theory),
+        dim=runs.dim or theory.dim,
         gradient_flow=bool(dict(theory.settings).get("gradient_flow", False)),
         notes=notes + dropped,
     )
-
-
-def dim_of(trajectory: Trajectory) -> int | None:
-    """N, where a simulation or the start of a solve knows it."""
-    dim = dict(trajectory.settings).get("dim")
-    return dim if dim is not None else (None if trajectory.start is None else trajectory.start.dim)
 
 
 def _require_kinds(theory: Any, runs: Any) -> None:
