@@ -188,7 +188,7 @@ def _escape_noise(system: OrderParameters, trajectory: Any, like: Overlaps, note
         return None
     chosen = np.linspace(0, slowest, MOMENTS).astype(int)
     times, states = times[chosen], jax.tree.map(lambda x: x[chosen], states)
-    jacobians = np.asarray(_jacobians(system, times, states))
+    jacobians = np.asarray(jacobians_along(system, times, states))
     rates, directions = _unstable(jacobians[-1])
     if rates.size == 0:
         return None
@@ -216,7 +216,8 @@ def _drifts(system: OrderParameters, times: Any, states: Overlaps) -> Any:
 
 
 @eqx.filter_jit
-def _jacobians(system: OrderParameters, times: Any, states: Overlaps) -> Any:
+def jacobians_along(system: OrderParameters, times: Any, states: Overlaps) -> Any:
+    """J at each of the moments; compiled once for `MOMENTS` of them."""
     return jax.lax.map(lambda ts: jacobian(system, *ts), (times, states))
 
 

@@ -18,7 +18,6 @@ one's own equations, large spectra) only its size is known, `rough_sizes`.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -28,14 +27,15 @@ import numpy as np
 from tutelage._types import Array
 from tutelage.compare.pairing import Pair
 from tutelage.dynamics.error import field_means
-from tutelage.dynamics.linearised import flat_drift, flatten, unflatten
+from tutelage.dynamics.linearised import flatten, unflatten
 from tutelage.dynamics.matrices import pull, spread
 from tutelage.dynamics.order_parameters import OrderParameters, initial_overlaps
 from tutelage.dynamics.overlaps import Overlaps, joint_covariance
 from tutelage.problem import SlowMomentum
 from tutelage.steps import steps_at
+from tutelage.validity import MOMENTS, jacobians_along
 
-MOMENTS, RUNS = 61, 256  # at most so many moments and runs enter the estimate
+RUNS, CHUNK = 256, 256  # at most so many runs enter the estimate; points evaluated at once
 FEWEST = 8  # recorded times below which the equation for b cannot be integrated
 LARGEST = 400  # largest state whose Jacobian is taken
 
@@ -107,24 +107,31 @@ def _computed(pair: Pair) -> dict[str, np.ndarray]:
     like, t = initial_overlaps(problem, pair.start)
     system = OrderParameters(problem, t, pair.gradient_flow, True)
     chosen = _moments(pair)
-    times = pair.times[chosen]
-    states = _states({name: value[chosen] for name, value in pair.theory.items()}, like)
-    clouds = _states({name: value[:RUNS, chosen].swapaxes(0, 1) for name, value in pair.runs.items()}, like)
-    jacobians, sources, jensen = (np.asarray(x) for x in _sources(system, jnp.asarray(times), states, clouds, dim))
-    b = _carried(times, jacobians, sources)
-    gaps = {name: np.asarray(value) for name, value in _observed(system, states, jnp.asarray(b)).items()}
-    gaps["error"] = gaps["error"] + jensen
-    return {name: _between(pair.times, times, value) for name, value in gaps.items() if name in pair.compared}
+    times, lead = jnp.asarray(pair.times[chosen]), {name: value[chosen] for name, value in pair.theory.items()}
+    states = _states(lead, like)
+    points = _flat({name: value[:RUNS, chosen] for name, value in pair.runs.items()})  # (run, moment, size)
+    along, mean = _flat(lead), points.mean(axis=0)
+    drifts, errors = _evaluate(system, like, pair.times[chosen], np.concatenate([points, mean[None], along[None]]))
+    curved, jensen = drifts[:-2].mean(axis=0) - drifts[-2], errors[:-2].mean(axis=0) - errors[-2]
+    jacobians = np.asarray(jacobians_along(system, times, states))
+    acceleration = np.einsum("tij,tj->ti", jacobians, drifts[-1])
+    if callable(problem.sgd.lr):  # the drift also changes by itself
+        acceleration = _slopes(pair.times[chosen], drifts[-1])
+    sources = curved + (np.asarray(_beyond(system, times, states)) - acceleration / 2) / dim
+    b = _carried(pair.times[chosen], jacobians, sources)
+    moved = _evaluate(system, like, pair.times[chosen], (along + b)[None])[1][0] - errors[-1]
+    gaps = _by_name(system, like, b) | {"error": np.where(np.isfinite(moved), moved, 0.0) + jensen}
+    return {name: _between(pair.times, pair.times[chosen], value) for name, value in gaps.items() if name in pair.compared}
 
 
 def _moments(pair: Pair) -> np.ndarray:
-    """Indices of up to MOMENTS times, close together where the curve moves."""
+    """Indices of MOMENTS times, close together where the curve moves (repeated if there are fewer: shapes stay the same)."""
     if pair.times.size <= MOMENTS:
-        return np.arange(pair.times.size)
+        return np.minimum(np.arange(MOMENTS), pair.times.size - 1)
     moved = sum(np.abs(np.diff(pair.theory[n], axis=0)).reshape(pair.times.size - 1, -1).sum(1) for n in ("r", "q"))
     passed = np.diff(pair.times) / np.ptp(pair.times) + moved / max(float(np.sum(moved)), 1e-300)
     length = np.concatenate([[0.0], np.cumsum(passed)])
-    return np.unique(np.searchsorted(length, np.linspace(0.0, length[-1], MOMENTS)).clip(0, pair.times.size - 1))
+    return np.searchsorted(length, np.linspace(0.0, length[-1], MOMENTS)).clip(0, pair.times.size - 1)
 
 
 def _states(values: dict[str, np.ndarray], like: Overlaps) -> Overlaps:
@@ -132,27 +139,50 @@ def _states(values: dict[str, np.ndarray], like: Overlaps) -> Overlaps:
     return Overlaps(r, q, readout, None if like.bias is None else jnp.asarray(values["bias"]), None)
 
 
+def _flat(values: dict[str, np.ndarray]) -> np.ndarray:
+    """Variables (..., ) as flat coordinates, in the order of `flatten`."""
+    rows, columns = np.triu_indices(values["q"].shape[-1])
+    lead = values["readout"].shape[:-1]
+    parts = [
+        values["r"],
+        values["q"][..., rows, columns],
+        values["readout"],
+        *([values["bias"]] if "bias" in values else []),
+    ]
+    return np.concatenate([part.reshape(*lead, -1) for part in parts], axis=-1)
+
+
+def _evaluate(
+    system: OrderParameters, like: Overlaps, times: np.ndarray, points: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Drift and error at points (run, moment, size); in chunks of one shape, so that one program serves all."""
+    flat, when = points.reshape(-1, points.shape[-1]), np.broadcast_to(times, points.shape[:-1]).reshape(-1)
+    drifts, errors = [], []
+    for first in range(0, len(flat), CHUNK):
+        inside = np.minimum(np.arange(first, first + CHUNK), len(flat) - 1)
+        drift, error = _chunk(system, like, jnp.asarray(when[inside]), jnp.asarray(flat[inside]))
+        drifts.append(np.asarray(drift))
+        errors.append(np.asarray(error))
+    drift, error = (np.concatenate(parts)[: len(flat)] for parts in (drifts, errors))
+    return drift.reshape(points.shape), error.reshape(points.shape[:-1])
+
+
 @eqx.filter_jit
-def _sources(system: OrderParameters, times: Array, states: Overlaps, clouds: Overlaps, dim: Any) -> Any:
-    """At each moment: J, the source of b, and <e(u)> - e(<u>)."""
+def _chunk(system: OrderParameters, like: Overlaps, times: Array, points: Array) -> tuple[Array, Array]:
+    def one(t: Array, x: Array) -> tuple[Array, Array]:
+        state = unflatten(x, like)
+        return flatten(system.drift(t, state)), system.error(system.observe(state))
 
-    def one(moment: Any) -> Any:
-        t, state, cloud = moment
-        drift = flat_drift(system, state)
-        x = flatten(state)
-        J = jax.jacfwd(lambda y: drift(t, y))(x)
-        acceleration = jax.jvp(drift, (t, x), (jnp.ones(()), drift(t, x)))[1]
-        points = jax.vmap(flatten)(cloud)
-        mean = points.mean(axis=0)
-        curved = jax.vmap(lambda y: drift(t, y))(points).mean(axis=0) - drift(t, mean)
-        error = lambda y: system.error(system.observe(unflatten(y, state)))  # noqa: E731
-        jensen = jax.vmap(error)(points).mean() - error(mean)
-        return J, curved + (_beyond(system, t, state) - acceleration / 2) / dim, jensen
-
-    return jax.lax.map(one, (times, states, clouds))
+    return jax.vmap(one)(times, points)
 
 
-def _beyond(system: OrderParameters, t: Array, state: Overlaps) -> Array:
+@eqx.filter_jit
+def _beyond(system: OrderParameters, times: Array, states: Overlaps) -> Array:
+    """c at each moment."""
+    return jax.lax.map(lambda moment: _beyond_at(system, *moment), (times, states))
+
+
+def _beyond_at(system: OrderParameters, t: Array, state: Overlaps) -> Array:
     """c: N^2 times what the mean of one step adds to q beyond the limit, in flat coordinates."""
     problem, sgd = system.problem, system.problem.sgd
     K, eta = problem.student.hidden, system._rates(t)[0]
@@ -189,25 +219,25 @@ def _carried(times: np.ndarray, jacobians: np.ndarray, sources: np.ndarray) -> n
     return b
 
 
-@eqx.filter_jit
-def _observed(system: OrderParameters, states: Overlaps, b: Array) -> dict[str, Array]:
-    """What b does to each recorded quantity."""
+def _by_name(system: OrderParameters, like: Overlaps, b: np.ndarray) -> dict[str, np.ndarray]:
+    """b in flat coordinates as gaps of the recorded variables, which are linear in them."""
+    weights = np.asarray(system.problem.inputs.weights)
+    parts = [unflatten(jnp.asarray(x), like) for x in b]
+    out = {name: np.stack([np.asarray(getattr(p, name)) for p in parts]) for name in ("r", "q", "readout")}
+    out |= {big: np.einsum("l,tlab->tab", weights, out[small]) for big, small in (("R", "r"), ("Q", "q"))}
+    return out | ({} if like.bias is None else {"bias": np.stack([np.asarray(p.bias) for p in parts])})
 
-    def one(state: Overlaps, b: Array) -> dict[str, Array]:
-        def seen(x: Array) -> dict[str, Array]:
-            values = system.observe(unflatten(x, state))
-            return values | {"error": system.error(values)}
 
-        x = flatten(state)
-        slope = jax.jvp(seen, (x,), (b,))[1]
-        there = seen(x + b)["error"] - seen(x)["error"]
-        return slope | {"error": jnp.where(jnp.isfinite(there), there, slope["error"])}
-
-    return jax.vmap(one)(states, b)
+def _slopes(moments: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """d values / d time at moments of which some are repeated."""
+    different, first = np.unique(moments, return_index=True)
+    return _between(moments, different, np.gradient(values[first], different, axis=0))
 
 
 def _between(times: np.ndarray, moments: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Values at the moments, interpolated to all times."""
+    moments, first = np.unique(moments, return_index=True)
+    values = values[first]
     flat = values.reshape(moments.size, -1)
     out = np.stack([np.interp(times, moments, column) for column in flat.T], axis=1)
     return out.reshape(times.size, *values.shape[1:])

@@ -10,6 +10,7 @@ are alike, as on a plateau, are never swapped.
 from dataclasses import dataclass
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from tutelage.compare.pairing import Pair
@@ -104,6 +105,6 @@ def _exchangeable(problem: Problem) -> np.ndarray:
 
 def _sign_free(problem: Problem) -> bool:
     """g(-x) = -g(x) with a trained readout: (w, v, b) and (-w, -v, -b) are the same unit."""
-    x = np.linspace(0.1, 3.0, 7)
+    x = jnp.linspace(0.1, 3.0, 7)
     g = problem.student.activation
     return bool(problem.student.train_readout) and bool(np.allclose(np.asarray(g(-x)), -np.asarray(g(x)), atol=1e-12))
