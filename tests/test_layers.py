@@ -24,6 +24,7 @@ LAYERS = (
     ("analysis",),
     ("replicate",),
     ("plot",),
+    ("compare",),
     ("sweep",),
     ("cli", "explorer"),
 )
@@ -96,6 +97,7 @@ def test_a_layer_imports_only_layers_to_its_left(path):
         ("from tutelage import nonsense", "solve"),
         ("from tutelage import Trajectory, solve", "dynamics"),
         ("from tutelage.explorer import page", "cli"),
+        ("def f():\n    from tutelage.compare import compare", "plot"),
     ],
 )
 def test_a_wrong_import_is_detected(source, layer):

@@ -1,11 +1,12 @@
 """tutelage: the exact learning dynamics of two-layer neural networks.
 
-State a problem, solve its theory (order-parameter ODEs), simulate the network itself, hold the results:
+State a problem, solve its theory (order-parameter ODEs), simulate the network itself, compare:
 
     problem = tu.Problem(tu.Network(3, "erf"), tu.Network(3, "erf"), sgd=tu.SGD(lr=0.5), noise=0.1)
     start = tu.random_start(problem, dim=1000, scale=0.1, seed=0)
     theory = tu.solve(problem, start, times=tu.linear_times(300))
     runs = tu.simulate(problem, start, times=tu.linear_times(300), runs=20)
+    print(tu.compare(theory, runs))
 
 Float64 is switched on at import (set TUTELAGE_X64=0 to keep JAX's own setting). A name is loaded when first used, so that
 `tutelage --help` does not wait for JAX; a new public name goes into `_HOMES`, the imports below it and `__all__`.
@@ -36,6 +37,7 @@ _HOMES = {
     "tutelage.validity": ("Validity",),
     "tutelage.solve": ("solve", "linear_times", "log_times"),
     "tutelage.simulate": ("simulate",),
+    "tutelage.compare": ("compare", "Comparison"),
 }
 _SUBMODULES = ("averages", "plot")
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from tutelage import averages, plot
     from tutelage._errors import DivergenceWarning, InputError, SymmetryWarning, TutelageWarning, ValidityWarning
     from tutelage.averages import Quadrature
+    from tutelage.compare import Comparison, compare
     from tutelage.dynamics import Equations, generalisation_error, linear_regression
     from tutelage.problem import (
         SGD,
@@ -72,6 +75,7 @@ if TYPE_CHECKING:
 __all__ = [
     "SGD",
     "Activation",
+    "Comparison",
     "Constant",
     "Cosine",
     "DivergenceWarning",
@@ -96,6 +100,7 @@ __all__ = [
     "ValidityWarning",
     "__version__",
     "averages",
+    "compare",
     "generalisation_error",
     "linear_regression",
     "linear_times",

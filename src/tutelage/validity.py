@@ -182,13 +182,13 @@ def _escape_noise(system: OrderParameters, trajectory: Any, like: Overlaps, note
         return None
     times = jnp.asarray(trajectory.times)
     speed = np.linalg.norm(np.asarray(_drifts(system, times, states)), axis=1)
-    slowest = _slowest_before_rise(speed)
+    slowest = slowest_before_rise(speed)
     if slowest is None:
         notes.append("escape: no plateau is left within these times")
         return None
     chosen = np.linspace(0, slowest, MOMENTS).astype(int)
     times, states = times[chosen], jax.tree.map(lambda x: x[chosen], states)
-    jacobians = np.asarray(_jacobians(system, times, states))
+    jacobians = np.asarray(jacobians_along(system, times, states))
     rates, directions = _unstable(jacobians[-1])
     if rates.size == 0:
         return None
@@ -216,7 +216,8 @@ def _drifts(system: OrderParameters, times: Any, states: Overlaps) -> Any:
 
 
 @eqx.filter_jit
-def _jacobians(system: OrderParameters, times: Any, states: Overlaps) -> Any:
+def jacobians_along(system: OrderParameters, times: Any, states: Overlaps) -> Any:
+    """J at each of the moments; compiled once for `MOMENTS` of them."""
     return jax.lax.map(lambda ts: jacobian(system, *ts), (times, states))
 
 
@@ -243,7 +244,7 @@ def _carried_back(times: np.ndarray, jacobians: np.ndarray, directions: np.ndarr
     return np.array(out[::-1])
 
 
-def _slowest_before_rise(speed: np.ndarray) -> int | None:
+def slowest_before_rise(speed: np.ndarray) -> int | None:
     """Index of the slowest recorded moment after which the dynamics speeds up at least threefold."""
     rise = np.maximum.accumulate(speed[::-1])[::-1] / np.maximum(speed, 1e-300)
     candidates = [

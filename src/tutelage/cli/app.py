@@ -14,10 +14,12 @@ from cyclopts.exceptions import UnusedCliTokensError
 from tutelage._errors import InputError
 from tutelage._version import __version__
 from tutelage.cli import interrupt
+from tutelage.cli.compare import compare
+from tutelage.cli.simulate import simulate
 from tutelage.cli.solve import solve
 
 # The function's name is the command, its docstring the help. Their modules import JAX only when called.
-COMMANDS = (solve,)
+COMMANDS = (compare, simulate, solve)
 
 
 def build_app() -> App:

@@ -59,11 +59,11 @@ class StartFlags:
     """Learning begins at the overlaps of random weights."""
 
     dim: Whole = None
-    """Input dimension N of the random weights (default 1000)."""
+    """Input dimension N (default 1000)."""
     scale: float | None = None
     """Standard deviation of the student's weights; the teacher's is 1 (default 0.1)."""
     seed: Whole = None
-    """Which random weights (default 0)."""
+    """Which random draw (default 0)."""
 
 
 @Parameter(name="*", group=TIMES)
@@ -81,7 +81,7 @@ class TimeFlags:
 
 @Parameter(name="*", group=METHOD)
 @dataclass(frozen=True, kw_only=True)
-class SolveFlags:
+class TheoryFlags:
     """How the equations are solved."""
 
     gradient_flow: Switch = False
@@ -90,22 +90,66 @@ class SolveFlags:
     """Relative tolerance per step."""
     solver: str = "explicit"
     """explicit, or implicit for stiff spectra."""
+
+
+@Parameter(name="*", group=METHOD)
+@dataclass(frozen=True, kw_only=True)
+class SolveFlags(TheoryFlags):
+    """How the equations are solved, and whether their limit is checked."""
+
     validity: Annotated[bool, Parameter(show_default=False)] = True
     """Report where the limit may be trusted."""
 
 
+@Parameter(name="*", group=METHOD)
+@dataclass(frozen=True, kw_only=True)
+class RunFlags:
+    """How the finite network is simulated."""
+
+    runs: Whole = None
+    """How many networks (default 20)."""
+    method: str | None = None
+    """overlaps (any N at the same cost) or weights (default overlaps)."""
+
+
+@Parameter(name="*", group=START)
+@dataclass(frozen=True, kw_only=True)
+class CompareStartFlags(StartFlags):
+    """Where theory and runs begin."""
+
+    start: str | None = None
+    """asymmetric: each unit nearer to one teacher, so that the start decides the escape; random: random weights (default
+    asymmetric; with a file, as in the file)."""
+
+
 @Parameter(name="*", group=OUTPUT)
 @dataclass(frozen=True, kw_only=True)
-class OutputFlags:
+class TalkFlags:
+    """What is printed."""
+
+    json: Switch = False
+    """Print JSON on standard output, and nothing else."""
+    quiet: Switch = False
+    """Print no table; notes and errors remain."""
+
+
+@Parameter(name="*", group=OUTPUT)
+@dataclass(frozen=True, kw_only=True)
+class FolderFlags(TalkFlags):
+    """Where a report goes."""
+
+    out_dir: Path = Path("output/compare")
+    """Folder for the figure, the page and both trajectories; made if it is not there."""
+
+
+@Parameter(name="*", group=OUTPUT)
+@dataclass(frozen=True, kw_only=True)
+class OutputFlags(TalkFlags):
     """Where the answer goes."""
 
     out: Path | None = None
     """Write the trajectory to this NetCDF file (.nc)."""
     plot: Path | None = None
     """Draw it into this figure (.png, .pdf or .svg)."""
-    json: Switch = False
-    """Print JSON on standard output, and nothing else."""
-    quiet: Switch = False
-    """Print no table; notes and errors remain."""
     progress: Switch = False
     """Show how far a long solve has come (compiles anew, without the cache)."""

@@ -7,6 +7,8 @@ from typing import Any
 from tutelage._errors import InputError
 from tutelage.cli.flags import OutputFlags
 
+REPORT = {"figure": "compare.png", "page": "compare.html", "theory": "theory.nc", "runs": "runs.nc"}
+
 
 def check_outputs(flags: OutputFlags) -> None:
     """Endings, folders and permissions; nothing is left behind."""
@@ -21,10 +23,40 @@ def check_outputs(flags: OutputFlags) -> None:
             raise InputError(f"the folder {path.parent} does not exist; create it first.")
         if path.is_dir():
             raise InputError(f"{path} is a folder; give the name of a file.")
-        try:
-            tempfile.TemporaryFile(dir=path.parent).close()
-        except OSError as error:
-            raise InputError(f"{path} cannot be written: {error.strerror or error}.") from None
+        _require_writable(path.parent, path)
+
+
+def check_folder(folder: Path) -> None:
+    """Make the folder of a report, if need be."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise InputError(f"{folder} is a file; give the name of a folder.") from None
+    except OSError as error:
+        raise InputError(f"the folder {folder} cannot be made: {error.strerror or error}.") from None
+    _require_writable(folder, folder)
+
+
+def _require_writable(folder: Path, what: Path) -> None:
+    try:
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise InputError(f"{what} cannot be written: {error.strerror or error}.") from None
+
+
+def write_report(comparison: Any, folder: Path) -> dict[str, str]:
+    """Figure, page and both trajectories of a comparison; returns their names."""
+    from tutelage.plot import save_figure
+
+    paths = {name: folder / file for name, file in REPORT.items()}
+    try:
+        save_figure(comparison.plot(), paths["figure"])
+        comparison.save_html(paths["page"])
+        comparison.theory.save(paths["theory"])
+        comparison.runs.save(paths["runs"])
+    except OSError as error:
+        raise InputError(f"{error.filename or folder} cannot be written: {error.strerror or error}.") from None
+    return {name: str(path) for name, path in paths.items()}
 
 
 def write_outputs(trajectory: Any, flags: OutputFlags) -> list[str]:

@@ -16,15 +16,17 @@ def print_curve(trajectory: Any) -> None:
     from rich.table import Table
 
     who, how = problem_in_words(trajectory.problem)
-    console = _console()
+    console = plain_console()
     console.print(who, style="bold")
     console.print(", ".join([how, *settings_in_words(trajectory)]).replace("$", "").replace("N=", "N = "))
     console.print()
-    times = np.asarray(trajectory.times)
+    times, error = np.asarray(trajectory.times), np.asarray(trajectory.error)
+    runs = len(error) if error.ndim > 1 else None
+    error = error if runs is None else error.mean(axis=0)
     picked = sorted({0, len(times) // 2, len(times) - 1})
     curve = Table.grid(padding=(0, 3))
     curve.add_row("alpha", *(f"{times[i]:g}" for i in picked))
-    curve.add_row("e_g", *(f"{trajectory.error[i]:.4g}" for i in picked))
+    curve.add_row("e_g" if runs is None else f"e_g, mean of {runs} runs", *(f"{error[i]:.4g}" for i in picked))
     console.print(curve)
     console.print()
     console.print(_matrices(trajectory, f"alpha = {times[-1]:g}"))
@@ -40,10 +42,11 @@ def print_field(name: str, lines: list[str]) -> None:
     table.add_column(min_width=8)
     for i, line in enumerate(lines):
         table.add_row("" if i else name, line)
-    _console().print(table)
+    plain_console().print(table)
 
 
-def _console() -> Any:
+def plain_console() -> Any:
+    """Standard output; brackets and colons are text, not commands."""
     from rich.console import Console
 
     return Console(highlight=False, markup=False, emoji=False)
@@ -53,12 +56,20 @@ def _matrices(trajectory: Any, when: str) -> Any:
     from rich.table import Table
 
     table = Table.grid(padding=(0, 5))
-    parts = [("R", trajectory.R[-1]), ("Q", trajectory.Q[-1])]
+    parts = [(name, _at_end(trajectory, name, mean=True)) for name in ("R", "Q")]
     if trajectory.problem.student.train_readout:
-        parts.append(("readout", trajectory.readout[-1][:, None]))
+        parts.append(("readout", _at_end(trajectory, "readout", mean=True)[:, None]))
     table.add_row(*(f"{name} at {when}" for name, _ in parts))
     table.add_row(*(_matrix(value) for _, value in parts))
     return table
+
+
+def _at_end(trajectory: Any, name: str, mean: bool = False) -> np.ndarray:
+    """A variable at the last time: of each run, or their mean."""
+    values = np.asarray(trajectory[name])
+    if np.ndim(trajectory.error) == 1:
+        return values[-1]
+    return values[:, -1].mean(axis=0) if mean else values[:, -1]
 
 
 def _matrix(values: np.ndarray) -> str:
@@ -69,25 +80,27 @@ def _matrix(values: np.ndarray) -> str:
 
 
 def to_json(trajectory: Any, start: dict[str, Any], validity: Any, files: list[str]) -> str:
-    """One JSON object; numbers that JSON cannot hold become null."""
-    last = {name: trajectory[name][-1] for name in ("R", "Q", "readout", "bias") if name in trajectory.variables}
-    return json.dumps(
-        _plain(
-            {
-                "problem": trajectory.problem.to_dict(),
-                "start": start,
-                "settings": dict(trajectory.settings),
-                "status": trajectory.status,
-                "finished": trajectory.finished,
-                "times": trajectory.times,
-                "error": trajectory.error,
-                "final": last,
-                "validity": None if validity is None else asdict(validity),
-                "files": files,
-            }
-        ),
-        allow_nan=False,
+    """One JSON object."""
+    last = {name: _at_end(trajectory, name) for name in ("R", "Q", "readout", "bias") if name in trajectory.variables}
+    return dumps(
+        {
+            "problem": trajectory.problem.to_dict(),
+            "start": start,
+            "settings": dict(trajectory.settings),
+            "status": trajectory.status,
+            "finished": trajectory.finished,
+            "times": trajectory.times,
+            "error": trajectory.error,
+            "final": last,
+            "validity": None if validity is None else asdict(validity),
+            "files": files,
+        }
     )
+
+
+def dumps(answer: dict[str, Any]) -> str:
+    """JSON of nested tables and arrays; numbers that JSON cannot hold become null."""
+    return json.dumps(_plain(answer), allow_nan=False)
 
 
 def _plain(value: Any) -> Any:

@@ -25,9 +25,19 @@ class Request:
     start_table: dict[str, Any]
 
 
-def read_request(path: Path | None, problem: ProblemFlags, start: StartFlags, times: TimeFlags) -> Request:
-    """Read, merge and check everything that a command is told."""
+def read_request(
+    path: Path | None,
+    problem: ProblemFlags,
+    start: StartFlags,
+    times: TimeFlags,
+    begin: Callable[[Any, dict[str, Any], bool], Any] | None = None,
+) -> Request:
+    """Read, merge and check everything that a command is told.
+
+    begin: builds the start from the problem, its table, and whether a file gave one (default: `build_start`).
+    """
     tables = dict(DEFAULTS) if path is None else read_problem_file(path)
+    from_file = "start" in tables
     start_table = dict(tables.pop("start", {})) | _given(dim=start.dim, scale=start.scale, seed=start.seed)
     times_table = dict(tables.pop("times", {})) | _given(end=times.times, points=times.points, log=times.log_times)
     tables = _override(tables, problem, alone=path is None)
@@ -35,7 +45,7 @@ def read_request(path: Path | None, problem: ProblemFlags, start: StartFlags, ti
     from tutelage import Problem
 
     built = _built(where, lambda: Problem.from_dict(tables))
-    first = _built(where, lambda: build_start(built, start_table))
+    first = _built(where, lambda: begin(built, start_table, from_file) if begin else build_start(built, start_table))
     return Request(built, first, _built(where, lambda: build_times(times_table)), start_table)
 
 

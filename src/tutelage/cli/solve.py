@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from tutelage.cli.flags import OutputFlags, ProblemFlags, SolveFlags, StartFlags, TimeFlags
+from tutelage.cli.flags import OutputFlags, ProblemFlags, SolveFlags, StartFlags, TheoryFlags, TimeFlags
 
 
 def solve(
@@ -43,7 +43,7 @@ def solve(
     table = not (output.json or output.quiet)
     silent = () if output.quiet and not output.json else (DivergenceWarning,)  # the table and the JSON say it themselves
     with notes(*silent):
-        trajectory = _solved(request, how, output)
+        trajectory = solved(request, how, output.progress)
         if table:
             report.print_curve(trajectory)
         files = write_outputs(trajectory, output)
@@ -60,14 +60,15 @@ def solve(
     return _exit_code(trajectory)
 
 
-def _solved(request: Any, how: SolveFlags, output: OutputFlags) -> Any:
+def solved(request: Any, how: TheoryFlags, progress: bool = False) -> Any:
+    """The theory of a request, with a sign of life while it is computed."""
     from contextlib import nullcontext
 
     import tutelage as tu
     from tutelage.cli.interrupt import leave_on_interrupt
     from tutelage.cli.messages import working
 
-    with leave_on_interrupt(), nullcontext() if output.progress else working("solving"):
+    with leave_on_interrupt(), nullcontext() if progress else working("solving"):
         return tu.solve(
             request.problem,
             request.start,
@@ -75,7 +76,7 @@ def _solved(request: Any, how: SolveFlags, output: OutputFlags) -> Any:
             gradient_flow=how.gradient_flow,
             rtol=how.rtol,
             solver=how.solver,
-            progress=output.progress,
+            progress=progress,
         )
 
 

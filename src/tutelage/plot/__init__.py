@@ -7,9 +7,10 @@ Figures are plain `matplotlib.figure.Figure` objects outside pyplot, so nothing 
 Matplotlib is imported when the first figure is drawn. Nothing inside the core imports this package.
 """
 
+from tutelage.plot.comparison import plot_comparison
 from tutelage.plot.save import check_figure_path, save_figure
 from tutelage.plot.style import style
 from tutelage.plot.trajectory import plot_trajectory
 from tutelage.plot.words import problem_in_words
 
-__all__ = ["check_figure_path", "plot_trajectory", "problem_in_words", "save_figure", "style"]
+__all__ = ["check_figure_path", "plot_comparison", "plot_trajectory", "problem_in_words", "save_figure", "style"]

@@ -54,6 +54,13 @@ def panels_of(trajectory: Any) -> list[Panel]:
     return ([Panel(", ".join(c.label for c in scalars), scalars)] if scalars else []) + arrays
 
 
+def curves_of(name: str, values: np.ndarray) -> list[Curve]:
+    """The curves of one variable, (run, time, ...)."""
+    if LAYOUT.get(name) == values.ndim - 2:
+        return _named(name, values)
+    return [Curve(values, name, 0)] if values.ndim == 2 else _entries(name, values)
+
+
 def _runs(value: Any, lead: int) -> np.ndarray:
     """Leading axes as one: (run, time, ...)."""
     array = np.asarray(value, dtype=float)
@@ -103,10 +110,10 @@ def draw_panel(axes: Any, times: np.ndarray, panel: Panel) -> None:
     groups = list(dict.fromkeys(c.group for c in panel.curves))
     seen: set[str] = set()
     for i, curve in enumerate(panel.curves):
-        look = stroke(curve.unit, curve.partner) | {"markevery": _spread_marks(times, i, len(panel.curves))}
+        look = stroke(curve.unit, curve.partner) | {"markevery": spread_marks(times, i, len(panel.curves))}
         label = curve.label
         if many:
-            look = _shared_look(groups, curve)
+            look = shared_look(groups, curve)
             label = f"_{curve.label}" if curve.group in seen or len(groups) > len(COLOURS) else curve.group
             seen.add(curve.group)
         axes.plot(times, np.mean(curve.values, axis=0), label=label, **look)
@@ -116,15 +123,16 @@ def draw_panel(axes: Any, times: np.ndarray, panel: Panel) -> None:
         axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.03), borderaxespad=0.0)
 
 
-def _shared_look(groups: list[str], curve: Curve) -> dict[str, Any]:
+def shared_look(groups: list[str], curve: Curve) -> dict[str, Any]:
+    """Line properties where curves are too many to name: one look per group."""
     place = groups.index(curve.group)
     if len(groups) > len(COLOURS):
         return {"color": FAINT, "linewidth": 0.7, "alpha": 0.7}
     return {"color": COLOURS[place], "linestyle": DASHES[place % len(DASHES)], "linewidth": 1.0, "alpha": 0.8}
 
 
-def _spread_marks(times: np.ndarray, place: int, count: int) -> list[int]:
+def spread_marks(times: np.ndarray, place: int, count: int, marks: int = 6) -> list[int]:
     """About six marks per curve, those of different curves side by side rather than on top of each other."""
     last = len(times) - 1
-    wanted = (np.arange(6) + (place + 0.5) / count) / 6
+    wanted = (np.arange(marks) + (place + 0.5) / count) / marks
     return sorted({int(round(last * w)) for w in wanted if last > 12})

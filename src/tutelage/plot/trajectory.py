@@ -1,11 +1,11 @@
 """The standard figure of a trajectory: the learning curve above, what the network has learned below, one time axis."""
 
-import textwrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tutelage._errors import InputError
+from tutelage.plot.heads import SMALL, TITLE, write_head
 from tutelage.plot.panels import Panel, draw_panel, panels_of
 from tutelage.plot.scales import is_log_spaced, scale_error, scale_overlaps
 from tutelage.plot.style import ALARM, COLOURS, FAINT, style
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WIDTH, CURVE_HEIGHT, PANEL_HEIGHT, TITLE_HEIGHT = 7.0, 2.3, 1.75, 0.9
-WRAP = 94  # characters of the small print per line
 THIN_RUNS = 40  # single runs drawn behind their mean
 
 
@@ -67,20 +66,14 @@ def _draw_error(axes: Any, times: np.ndarray, trajectory: Any, shown: np.ndarray
 def _head(grid: Any, trajectory: Any, title: str | None) -> None:
     """Above the curves: the title in words, the conditions, and the sentence of a run that did not finish."""
     who, how = _words(trajectory)
-    parts = [(title or who, WRAP - 20, {"fontsize": 11, "fontweight": "bold"}), (how, WRAP, {"fontsize": 8.5})]
+    parts = [(title or who, TITLE), (how, SMALL)]
     if not trajectory.finished:
         sentence = f"The {'solve' if trajectory.kind != 'simulation' else 'run'} {trajectory.status}"
-        parts.append((sentence, WRAP - 6, {"fontsize": 8.5, "color": ALARM, "fontweight": "bold"}))
+        parts.append((sentence, SMALL | {"color": ALARM, "fontweight": "bold"}))
         for axes in grid:
             for end in np.unique(np.atleast_1d(trajectory.end_time)):
                 axes.axvline(float(end), color=ALARM, linewidth=1.0, linestyle=(0, (2, 2)))
-    height = 8.0
-    for text, width, look in reversed(parts):
-        lines = textwrap.wrap(text, width)
-        if lines:
-            place = {"xy": (0, 1), "xycoords": "axes fraction", "xytext": (0, height), "textcoords": "offset points"}
-            grid[0].annotate("\n".join(lines), **place, ha="left", va="bottom", linespacing=1.2, **look)
-            height += len(lines) * look["fontsize"] * 1.35 + 2.0
+    write_head(grid[0], parts)
 
 
 def _words(trajectory: Any) -> tuple[str, str]:

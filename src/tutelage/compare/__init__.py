@@ -1,0 +1,12 @@
+"""Theory against the network itself: gaps, standard errors, and a verdict in words. docs/compare.md states the criteria.
+
+pairing  -> matching        -> expected    -> gaps     -> escape        -> verdict    -> comparison
+do they     hidden units in    the gap of     z-scores    who decides     in words      the result, with
+belong?     the same order     order 1/N                  the escape?                   table, figure, page
+"""
+
+from tutelage.compare.compare import compare
+from tutelage.compare.comparison import Comparison
+from tutelage.compare.gaps import Gap
+
+__all__ = ["Comparison", "Gap", "compare"]

@@ -1,0 +1,66 @@
+"""`compare`: do the runs follow the theory?"""
+
+from typing import Any
+
+from tutelage.compare.comparison import Comparison
+from tutelage.compare.escape import find_escape
+from tutelage.compare.expected import expected_gaps
+from tutelage.compare.gaps import measure
+from tutelage.compare.matching import match
+from tutelage.compare.pairing import Pair, pair
+from tutelage.compare.verdict import decide
+from tutelage.trajectory import Trajectory
+from tutelage.validity import Validity, assess
+
+
+def compare(theory: Trajectory, runs: Trajectory) -> Comparison:
+    """Hold the mean over runs against the theory, quantity by quantity and time by time, and say whether they agree.
+
+    theory: what `solve` returned (or `load`); runs: what `simulate` returned for the same problem, start and times. Of
+    one's own `Equations`, give runs of the same names as a Trajectory with a leading run axis.
+
+    Hidden units are matched first. Each gap gets a standard error, a z-score and the gap of order 1/N that a right theory
+    leaves; the verdict is "agree", "agree within the expected finite-N bias", "differ: ..." or, where noise rather than the
+    start decides the escape from a plateau, says that and compares times of escape. docs/compare.md has the criteria.
+    """
+    together, matching = match(pair(theory, runs))
+    expected = expected_gaps(together)
+    gaps = {
+        name: measure(name, together.theory[name], together.runs[name], expected.gaps[name], expected.rough)
+        for name in together.compared
+    }
+    validity = _validity(theory, together)
+    escape = find_escape(together, validity)
+    swapped = 0 if matching is None else matching.count
+    return Comparison(
+        theory=theory,
+        runs=runs,
+        times=together.times,
+        count=together.count,
+        dim=together.dim,
+        gaps=gaps,
+        matching=matching,
+        escape=escape,
+        validity=validity,
+        verdict=decide(gaps, together.times, escape, swapped, together.count),
+        notes=(*together.notes, *_notes(together, swapped, escape)),
+    )
+
+
+def _validity(theory: Trajectory, together: Pair) -> Validity | None:
+    """The theory's own report; one read from a file has none yet."""
+    if theory.problem is None or theory.start is None:
+        return None
+    report: Any = theory.report
+    return assess(theory, None, together.gradient_flow) if report is None else report()
+
+
+def _notes(together: Pair, swapped: int, escape: Any) -> tuple[str, ...]:
+    notes = []
+    if together.gradient_flow:
+        notes.append("the theory is gradient flow: without the terms of order eta^2 that the runs have")
+    if 1 < together.count < 5:
+        notes.append(f"{together.count} runs give a standard error that is itself uncertain; run 10 or more")
+    if swapped and (escape is None or not escape.by_noise):
+        notes.append(f"{swapped} of {together.count} runs had their hidden units relabelled before averaging")
+    return tuple(notes)

@@ -1,0 +1,92 @@
+"""The result of a comparison: numbers by name, a verdict, and ways to show them."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tutelage._errors import InputError
+from tutelage.compare import verdict as words
+from tutelage.compare.escape import Escape
+from tutelage.compare.gaps import Gap
+from tutelage.compare.matching import Matching
+from tutelage.compare.verdict import Verdict
+from tutelage.trajectory import Trajectory
+from tutelage.validity import Validity
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from rich.console import RenderableType
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What `compare` found. gaps: by name ("error", "R", "Q", ...; `comparison["R"]`), each with gap, standard_error, z.
+
+    verdict: outcome, sentence and shares. matching: which runs were relabelled. escape: times of escape from a plateau, None
+    if there is none. validity: the theory's report, None for one's own equations. dim: N of the runs. notes: sentences
+    to read beside the verdict.
+    """
+
+    theory: Trajectory
+    runs: Trajectory
+    times: np.ndarray
+    count: int
+    dim: int | None
+    gaps: dict[str, Gap]
+    matching: Matching | None
+    escape: Escape | None
+    validity: Validity | None
+    verdict: Verdict
+    notes: tuple[str, ...]
+
+    def __getitem__(self, name: str) -> Gap:
+        """The gap of a quantity by name."""
+        if name not in self.gaps:
+            raise InputError(f"this comparison has no {name!r}; it has {', '.join(self.gaps)}.")
+        return self.gaps[name]
+
+    @property
+    def agrees(self) -> bool | None:
+        """True, False, or None where the question cannot be answered (one run) or is the wrong one (noise decides)."""
+        outcome = self.verdict.outcome
+        return None if outcome in (words.NOISE, words.UNKNOWN) else outcome in (words.AGREE, words.BIASED)
+
+    def table(self) -> "RenderableType":
+        """The report as a rich renderable: print it with rich."""
+        from tutelage.compare.report import table
+
+        return table(self)
+
+    def plot(self, *, title: str | None = None) -> "Figure":
+        """Learning curve, overlaps and z-scores as a Matplotlib figure (see `plot.save_figure`)."""
+        from tutelage.plot import plot_comparison
+
+        return plot_comparison(self, title=title)
+
+    def to_html(self) -> str:
+        """The whole report as one page that needs nothing else: no network, no scripts."""
+        from tutelage.compare.page import page
+
+        return page(self)
+
+    def save_html(self, path: str | Path) -> Path:
+        """Write the page, all or nothing; returns the path."""
+        from tutelage.compare.page import write_page
+
+        return write_page(self, path)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The numbers behind the verdict, for JSON; docs/compare.md lists them."""
+        from tutelage.compare.report import to_dict
+
+        return to_dict(self)
+
+    def __str__(self) -> str:
+        from tutelage.compare.report import plain_text
+
+        return plain_text(self)
+
+    def __repr__(self) -> str:
+        return f"<Comparison of {self.count} runs at {self.times.size} times: {self.verdict.outcome}>"

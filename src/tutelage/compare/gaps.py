@@ -1,0 +1,75 @@
+"""Gap, standard error and z-score of one quantity at every time.
+
+gap = mean over runs - theory, standard error = sd / sqrt(runs). With few runs gap / standard error follows Student's law,
+which has long tails (with 20 runs, 4 is exceeded ten times more often than by a normal variable), so z is the value of a
+normal variable that is exceeded equally often: |z| < 4 then means the same for 5 runs and for 500 (6 in 100,000).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+FINEST = 1e-8  # the solver's own tolerance, relative to the largest value: no gap below it is meaningful
+CAP = 37.0  # larger z-scores have no probability in float64
+
+
+@dataclass(frozen=True)
+class Gap:
+    """theory, mean, gap, standard_error, z, expected, beyond: (time, ...). runs: (run, time, ...), relabelled.
+
+    expected: the gap that a right theory leaves at this N (its size if `rough`). beyond: the z-score of what is left of the
+    gap when anything from zero to twice the expected gap (either sign, if rough) is allowed.
+    """
+
+    name: str
+    theory: np.ndarray
+    runs: np.ndarray
+    mean: np.ndarray
+    gap: np.ndarray
+    standard_error: np.ndarray
+    z: np.ndarray
+    expected: np.ndarray
+    beyond: np.ndarray
+    rough: bool
+
+    def entries(self, values: np.ndarray) -> np.ndarray:
+        """(time, entries): each independent number once (Q is symmetric)."""
+        if self.name == "Q":
+            return values[:, *np.triu_indices(values.shape[-1])]
+        return values.reshape(values.shape[0], -1)
+
+    def labels(self) -> list[str]:
+        """Names of the entries, counted from one as in the figures."""
+        shape = self.theory.shape[1:]
+        pairs = zip(*np.triu_indices(shape[-1]), strict=True) if self.name == "Q" else np.ndindex(shape)
+        comma = "," if max(shape, default=1) > 9 else ""
+        return [self.name + ("_" + comma.join(str(int(i) + 1) for i in index) if len(index) else "") for index in pairs]
+
+
+def measure(name: str, theory: np.ndarray, runs: np.ndarray, expected: np.ndarray, rough: bool) -> Gap:
+    """The gap of a quantity: theory (time, ...), runs (run, time, ...)."""
+    count = runs.shape[0]
+    mean = runs.mean(axis=0)
+    gap = mean - theory
+    sd = runs.std(axis=0, ddof=1) if count > 1 else np.full_like(gap, np.nan)
+    floor = FINEST * max(float(np.max(np.abs(theory), initial=0.0)), 1e-12)
+    error = np.maximum(sd / np.sqrt(count), floor)
+    low, high = (-2 * np.abs(expected), 2 * np.abs(expected)) if rough else _interval(2 * expected)
+    left = gap - np.clip(gap, low, high)
+    return Gap(
+        name, theory, runs, mean, gap, error, z_score(gap / error, count), expected, z_score(left / error, count), rough
+    )
+
+
+def _interval(end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return np.minimum(end, 0.0), np.maximum(end, 0.0)
+
+
+def z_score(ratio: np.ndarray, count: int) -> np.ndarray:
+    """Gap over standard error of `count` runs, as the normal deviate of equal probability; NaN for one run."""
+    from scipy import stats
+
+    if count < 2:
+        return np.full_like(ratio, np.nan)
+    tail = np.maximum(stats.t.sf(np.abs(ratio), count - 1), 1e-299)
+    return np.sign(ratio) * np.minimum(stats.norm.isf(tail), CAP)

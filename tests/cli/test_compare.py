@@ -1,0 +1,105 @@
+"""`tutelage compare` and `tutelage simulate` as their user meets them."""
+
+import json
+
+import numpy as np
+import pytest
+
+import tutelage as tu
+from tutelage.cli.starts import asymmetric_start
+
+SMALL = ("-K", "2", "-M", "2", "--lr", "1", "--times", "20", "--points", "41", "--dim", "200", "--runs", "12")
+FILES = ["compare.html", "compare.png", "runs.nc", "theory.nc"]
+
+
+def test_table_verdict_and_files(tutelage, folder):
+    ending = tutelage("compare", *SMALL, "--out-dir", "here/there")
+    assert (ending.code, ending.stderr) == (0, "")
+    for words in ("2 erf units learn from 2 erf units", "12 runs, N = 200", "verdict", "agree:", "compare.html", "(figure)"):
+        assert words in ending.stdout
+    assert sorted(p.name for p in (folder / "here/there").iterdir()) == FILES
+    theory, runs = (tu.load(folder / "here/there" / name) for name in ("theory.nc", "runs.nc"))
+    assert tu.compare(theory, runs).agrees
+    assert runs.R.shape == (12, 41, 2, 2)
+
+
+def test_json_and_the_library_agree(tutelage, folder):
+    ending = tutelage("compare", *SMALL, "--seed", "4", "--json")
+    assert (ending.code, ending.stderr) == (0, "")
+    answer = json.loads(ending.stdout)
+    problem = tu.Problem.from_dict(answer["problem"])
+    start, times = asymmetric_start(problem, 200), tu.linear_times(20, 41)
+    runs = tu.simulate(problem, start, times=times, runs=12, seed=4)
+    np.testing.assert_allclose(answer["quantities"]["error"]["mean"], runs.error.mean(axis=0), rtol=1e-12)
+    assert answer["outcome"] == "agree"
+    assert answer["files"]["page"].endswith("output/compare/compare.html")
+    assert (folder / answer["files"]["page"]).is_file()
+
+
+def test_gradient_flow_is_told_apart(tutelage):
+    assert json.loads(tutelage("compare", *SMALL, "--gradient-flow", "--json").stdout)["outcome"] == "differ"
+
+
+def test_random_start_and_quiet(tutelage, folder):
+    assert tutelage("compare", *SMALL, "--start", "random", "--scale", "0.2", "--quiet") == (0, "", "")
+    stored = tu.load(folder / "output/compare/runs.nc")
+    expected = tu.random_start(stored.problem, dim=200, scale=0.2, seed=0)
+    np.testing.assert_allclose(stored.R[:, 0], np.broadcast_to(expected.R, (12, 2, 2)), atol=1e-12)
+
+
+def test_a_start_in_the_file(tutelage, folder):
+    problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=1.0))
+    start = asymmetric_start(problem, 200)
+    table = "\n".join(f"{n} = {np.asarray(getattr(start, n)).tolist()}" for n in ("R", "Q"))
+    times = "[times]\nend = 20\npoints = 41\n"
+    (folder / "p.toml").write_text(f"{problem.to_toml()}\n[start]\n{table}\n\n{times}")
+    assert tutelage("compare", "p.toml", "--runs", "5", "--dim", "200", "--seed", "2", "--quiet").code == 0
+    given = tu.load(folder / "output/compare/runs.nc")
+    same = tu.simulate(problem, start, times=tu.linear_times(20, 41), runs=5, seed=2)
+    np.testing.assert_allclose(given.error, same.error, rtol=1e-12)
+    (folder / "r.toml").write_text(f"{problem.to_toml()}\n[start]\nscale = 0.3\ndim = 200\n\n{times}")
+    assert tutelage("simulate", "r.toml", "--runs", "2", "--quiet", "--out", "r.nc").code == 0
+    drawn = tu.random_start(problem, dim=200, scale=0.3, seed=0)
+    np.testing.assert_allclose(tu.load("r.nc").R[0, 0], drawn.R, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (("--start", "rondom"), "--start is 'rondom'; it must be one of asymmetric, random"),
+        (("--scale", "0.2"), "it goes with --start random"),
+        (("--runs", "0"), "runs is 0"),
+        (("--runs", "2.5"), "not a whole number"),
+        (("--method", "guess"), "method is 'guess'"),
+        (("--dim", "2"), "dim is 2"),
+        (("--out-dir", "taken"), "taken is a file"),
+        (("missing.toml",), "there is no file missing.toml"),
+    ],
+)
+def test_bad_input_is_one_sentence(tutelage, folder, flags, words):
+    (folder / "taken").write_text("")
+    ending = tutelage("compare", *SMALL[:-4], *flags)
+    assert (ending.code, ending.stdout) == (2, "")
+    assert words in ending.stderr
+    assert ending.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(("K", "M"), [(1, 1), (2, 5), (5, 2), (4, 4)])
+def test_asymmetric_starts_are_possible_and_asymmetric(K, M):
+    gram = 0.3 + 0.7 * np.eye(M)
+    for teacher in (tu.Network(M, "erf"), tu.Network(M, "erf", gram=gram)):
+        problem = tu.Problem(tu.Network(K, "erf"), teacher, sgd=tu.SGD(lr=0.5))
+        start = asymmetric_start(problem, 100)
+        start.blocks(problem)
+        rows = {tuple(row) for row in np.round(start.R, 12)}
+        assert len(rows) == K
+
+
+def test_simulate(tutelage, folder):
+    ending = tutelage("simulate", *SMALL, "--out", "a.nc", "--plot", "a.svg")
+    assert (ending.code, ending.stderr) == (0, "")
+    for words in ("e_g, mean of 12 runs", "R at alpha = 20", "finished (12 solutions)", "a.nc"):
+        assert words in ending.stdout
+    answer = json.loads(tutelage("simulate", *SMALL, "--json").stdout)
+    np.testing.assert_allclose(answer["error"], tu.load("a.nc").error, rtol=1e-12)
+    assert np.shape(answer["final"]["R"]) == (12, 2, 2)

@@ -1,0 +1,79 @@
+"""Problems, starts and trajectories that the tests of `compare` share; solved and simulated once."""
+
+from functools import cache
+
+import equinox as eqx
+import numpy as np
+
+import tutelage as tu
+
+TIMES = tu.linear_times(20.0, 41)
+
+
+def start_of(K, M, dim, own=0.1):
+    """Every student a little nearer to a teacher of its own."""
+    R = np.full((K, M), 0.2)
+    R[np.arange(K), np.arange(K) % M] += own * (1 - np.arange(K) / (2 * K))
+    return tu.Start(R=R, Q=R @ R.T + 0.1 * np.eye(K), dim=dim)
+
+
+def erf_problem(noise=0.1, lr=1.0):
+    return tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=lr), noise=noise)
+
+
+def linear_problem():
+    return tu.Problem(tu.Network(1, "linear"), tu.Network(1, "linear"), sgd=tu.SGD(lr=0.8), noise=0.3)
+
+
+@cache
+def theory(noise=0.1, gradient_flow=False, dim=200):
+    return tu.solve(erf_problem(noise), start_of(2, 2, dim), TIMES, gradient_flow=gradient_flow)
+
+
+@cache
+def runs(count=100, dim=200, seed=3):
+    return tu.simulate(erf_problem(), start_of(2, 2, dim), times=TIMES, runs=count, seed=seed)
+
+
+def with_(trajectory, **changes):
+    """The trajectory with some fields replaced."""
+    names = list(changes)
+    return eqx.tree_at(
+        lambda t: [getattr(t, n) for n in names], trajectory, list(changes.values()), is_leaf=lambda x: x is None
+    )
+
+
+def with_error(trajectory, error):
+    return with_(trajectory, error=error)
+
+
+def permuted(trajectory, which, order, since=0):
+    """Runs `which` with their hidden units in another order, from the time with index `since` on."""
+    variables = {name: np.array(value) for name, value in trajectory.variables.items()}
+    for run in which:
+        for name, axes in {"R": (1,), "Q": (1, 2), "r": (2,), "q": (2, 3), "readout": (1,)}.items():
+            for axis in axes:
+                variables[name][run, since:] = np.take(variables[name][run, since:], order, axis=axis)
+    return with_(trajectory, variables=variables)
+
+
+def scaled_spread(problem, start, times, factor):
+    """A wrong theory: the terms of order eta^2 multiplied by `factor`, integrated by scipy."""
+    from scipy.integrate import solve_ivp
+
+    from tutelage.dynamics import OrderParameters, initial_overlaps
+    from tutelage.dynamics.linearised import flat_drift, flatten, unflatten
+
+    like, t = initial_overlaps(problem, start)
+    full, flow = (eqx.filter_jit(flat_drift(OrderParameters(problem, t, g, True), like)) for g in (False, True))
+    system = OrderParameters(problem, t, False, True)
+
+    def drift(t, x):
+        slow = np.asarray(flow(t, x))
+        return slow + factor * (np.asarray(full(t, x)) - slow)
+
+    path = solve_ivp(drift, (0, times[-1]), np.asarray(flatten(like)), t_eval=times, rtol=1e-8, atol=1e-10).y.T
+    seen = [system.observe(unflatten(x, like)) for x in path]
+    variables = {name: np.stack([np.asarray(s[name]) for s in seen]) for name in seen[0]}
+    error = np.array([float(system.error(s)) for s in seen])
+    return with_(tu.solve(problem, start, times), variables=variables, error=error)
