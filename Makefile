@@ -13,9 +13,9 @@ $(READY): requirements.txt pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
 	touch $@
 
-demo: $(READY)  ## solve a problem, write and name the figure
+demo: $(READY)  ## theory against twenty networks: a table, and the names of the figure and the page
 	mkdir -p output
-	$(BIN)/tutelage solve --out output/demo.nc --plot output/demo.png
+	$(BIN)/tutelage compare --out-dir output/compare
 
 test: $(READY)  ## the whole suite
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not full"

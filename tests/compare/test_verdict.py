@@ -25,7 +25,7 @@ def test_theory_and_runs_agree():
     np.testing.assert_allclose(result["R"].gap, runs().R.mean(axis=0) - theory().R, atol=1e-15)
     np.testing.assert_allclose(result["Q"].standard_error[1:], runs().Q.std(axis=0, ddof=1)[1:] / 10)
     assert result["R"].z.shape == (41, 2, 2)
-    assert abs(result["error"].z[0]) < 1e-5
+    assert abs(result["error"].z[0]) < 1e-3
     assert (result.count, result.dim, result.matching.count) == (100, 200, 0)
 
 
@@ -59,7 +59,7 @@ def test_a_wrong_theory_is_told_apart(wrong):
     result = tu.compare(wrong(), runs(400))
     assert result.verdict.outcome == "differ"
     assert result.agrees is False
-    assert "standard errors" in result.verdict.sentence
+    assert "is off by" in result.verdict.sentence
     assert result.verdict.within_bias < 0.9
 
 

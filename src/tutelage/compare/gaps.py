@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-FINEST = 1e-8  # the solver's own tolerance, relative to the largest value: no gap below it is meaningful
+FINEST, FINEST_ERROR, ROUNDING = 1e-8, 1e-6, 1e-14  # accuracy of a solve: overlaps, error (relative), any error
 CAP = 37.0  # larger z-scores have no probability in float64
 
 
@@ -52,13 +52,19 @@ def measure(name: str, theory: np.ndarray, runs: np.ndarray, expected: np.ndarra
     mean = runs.mean(axis=0)
     gap = mean - theory
     sd = runs.std(axis=0, ddof=1) if count > 1 else np.full_like(gap, np.nan)
-    floor = FINEST * max(float(np.max(np.abs(theory), initial=0.0)), 1e-12)
-    error = np.maximum(sd / np.sqrt(count), floor)
+    error = sd / np.sqrt(count)
+    unit = np.maximum(error, _resolution(name, theory))
     low, high = (-2 * np.abs(expected), 2 * np.abs(expected)) if rough else _interval(2 * expected)
     left = gap - np.clip(gap, low, high)
-    return Gap(
-        name, theory, runs, mean, gap, error, z_score(gap / error, count), expected, z_score(left / error, count), rough
-    )
+    z, beyond = (z_score(x / unit, count) for x in (gap, left))
+    return Gap(name, theory, runs, mean, gap, error, z, expected, beyond, rough)
+
+
+def _resolution(name: str, theory: np.ndarray) -> np.ndarray:
+    """What the solver itself cannot resolve: a smaller standard error (at time zero there is none) counts as this."""
+    if name == "error":
+        return FINEST_ERROR * np.abs(theory) + ROUNDING
+    return np.full_like(theory, FINEST * max(float(np.max(np.abs(theory), initial=0.0)), 1e-12))
 
 
 def _interval(end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -73,7 +73,7 @@ def _inside(gaps: dict[str, Gap], which: str, counted: np.ndarray) -> list[np.nd
 
 def _why(outcome: str, gaps: dict[str, Gap], times: Any, counted: np.ndarray, plain: float, biased: float) -> str:
     entries = sum(len(g.labels()) for g in gaps.values())
-    every = f"{percent(plain)} of {entries} quantities at {int(counted.sum())} times lie within {LIMIT:g} standard errors"
+    every = f"{percent(plain)} of {entries} quantities at {int(counted.sum())} times have |z| < {LIMIT:g}"
     if outcome == AGREE:
         return every
     if outcome == BIASED:
@@ -92,11 +92,9 @@ def _worst(gap: Gap, times: np.ndarray, counted: np.ndarray) -> str:
     if abs(gap.entries(gap.beyond)[place]) < LIMIT:
         return ""
     off, expected = (gap.entries(x)[place] for x in (gap.gap, gap.expected))
-    name, many = gap.labels()[place[1]], "more than 30" if abs(z) >= CAP - 1 else f"{abs(z):.0f}"
+    name, score = gap.labels()[place[1]], f"|z| > {CAP - 1:.0f}" if abs(z) >= CAP - 1 else f"z = {z:.0f}"
     about = "about " if gap.rough else ""
-    return (
-        f"{name} is off by {off:.2g} at alpha = {times[place[0]]:g} ({many} standard errors; expected {about}{expected:.1g})"
-    )
+    return f"{name} is off by {off:.2g} at alpha = {times[place[0]]:g} ({score}; expected {about}{expected:.1g})"
 
 
 def worst_place(gap: Gap, which: str, counted: np.ndarray) -> tuple[int, int]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 WIDTH, CURVE_HEIGHT, PANEL_HEIGHT, SCORE_HEIGHT, TITLE_HEIGHT = 7.4, 2.6, 2.0, 1.5, 1.1
 THIN_RUNS = 40  # single runs drawn behind the band
 MARKS = 8  # marks of the runs' mean on each curve of the overlaps
-LIMIT, MANY = 4.0, 12.0  # standard errors: the line that is drawn, and where the axis turns logarithmic
+LIMIT, MANY = 4.0, 12.0  # z-scores: the line that is drawn, and where the axis turns logarithmic
 
 
 def plot_comparison(comparison: Any, *, title: str | None = None) -> "Figure":
@@ -87,7 +87,8 @@ def _draw_error(axes: Any, times: np.ndarray, comparison: Any, shown: np.ndarray
 
 def _band(axes: Any, times: np.ndarray, mean: np.ndarray, error: np.ndarray, colour: str, label: str | None) -> None:
     axes.plot(times, mean, color=colour, linewidth=0.9, alpha=0.9)
-    axes.fill_between(times, mean - 2 * error, mean + 2 * error, color=colour, alpha=0.35, linewidth=0, label=label)
+    low = np.maximum(mean - 2 * error, np.minimum(mean, 0.0) + 0.01 * np.abs(mean))  # a logarithmic axis has no zero
+    axes.fill_between(times, low, mean + 2 * error, color=colour, alpha=0.35, linewidth=0, label=label)
 
 
 def _draw_escapes(axes: Any, escape: Any) -> None:
@@ -138,7 +139,7 @@ def _draw_scores(axes: Any, times: np.ndarray, comparison: Any, shown: np.ndarra
     left_out = times[~comparison.verdict.counted]
     if left_out.size:
         axes.axvspan(float(left_out[0]), float(left_out[-1]), color=FAINT, alpha=0.18, linewidth=0, label="not counted")
-    axes.set_ylabel("gap in standard\nerrors, |z|")
+    axes.set_ylabel("z-score\nof the gap, |z|")
     if largest > MANY:
         axes.set_yscale("log")
         axes.set_ylim(0.1, 60.0)
