@@ -1,4 +1,4 @@
-"""A teacher that labels handwritten digits: Gaussian theory of the measured spectrum against SGD on the images themselves."""
+"""A teacher labels handwritten digits: Gaussian theory of the measured spectrum against SGD on the images themselves."""
 
 import numpy as np
 import pytest
