@@ -6,7 +6,6 @@ is pickled: the problem is a JSON string, and what differs between the members o
 
 import json
 import os
-import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ import numpy as np
 
 from tutelage import _checks
 from tutelage._errors import InputError
+from tutelage._files import require_place, whole_file
 from tutelage._version import __version__
 from tutelage.problem import Problem, Spectrum, Start
 
@@ -268,18 +268,9 @@ def _require_schema(attrs: Any, what: str) -> None:
 
 def write(dataset: "xarray.Dataset", path: str | Path) -> Path:
     """Write a dataset as NetCDF: the file appears complete or not at all."""
-    path = _as_path(path)
-    if not path.parent.is_dir():
-        raise InputError(f"the folder {path.parent} does not exist; it must. Create it first.")
-    if path.is_dir():
-        raise InputError(f"{path} is a folder; give the name of a file in it.")
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
-    try:
+    path = require_place(_as_path(path))
+    with whole_file(path) as temporary:
         dataset.to_netcdf(temporary, engine="h5netcdf")
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
     return path
 
 

@@ -1,9 +1,7 @@
 """The report as one HTML page: it needs no network and no scripts, and reads on a phone, in the dark and on paper."""
 
 import io
-import os
 import re
-import uuid
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -11,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tutelage._errors import InputError
+from tutelage._files import require_place, whole_file
 from tutelage._version import __version__
 from tutelage.compare.report import CURVE, LEGEND, WORST, counted_words, curve_rows, headline, remark_rows, worst_rows
 from tutelage.compare.verdict import AGREE, BIASED, DIFFER
@@ -72,19 +71,10 @@ def page(comparison: Any) -> str:
 
 def write_page(comparison: Any, path: str | Path) -> Path:
     """The page as a file, complete or not there at all."""
-    path = Path(path)
-    if not path.parent.is_dir():
-        raise InputError(f"the folder {path.parent} does not exist; create it first.")
-    if path.is_dir():
-        raise InputError(f"{path} is a folder; give the name of a file.")
+    path = require_place(Path(path))
     text = page(comparison)
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
-    try:
+    with whole_file(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
     return path
 
 

@@ -1,11 +1,10 @@
 """Figures as files: png, pdf or svg, checked before the work and complete or absent after it."""
 
-import os
-import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tutelage._errors import InputError
+from tutelage._files import require_place, whole_file
 from tutelage.plot.style import style
 
 if TYPE_CHECKING:
@@ -21,23 +20,13 @@ def check_figure_path(path: str | Path) -> Path:
     if path.suffix.lower() not in FORMATS:
         given = f"ends in {path.suffix!r}" if path.suffix else "has no ending"
         raise InputError(f"the figure {path} {given}; it must end in {', '.join(FORMATS)}.")
-    if not path.parent.is_dir():
-        raise InputError(f"the folder {path.parent} does not exist; create it first.")
-    if path.is_dir():
-        raise InputError(f"{path} is a folder; give the name of a file.")
-    return path
+    return require_place(path)
 
 
 def save_figure(figure: "Figure", path: str | Path) -> Path:
     """Write a figure; the ending chooses the format, and a reader never sees half a file."""
     path = check_figure_path(path)
     kind = path.suffix.lower()
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
-    try:
-        with style():
-            figure.savefig(temporary, format=kind[1:], metadata=FORMATS[kind])
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    with whole_file(path) as temporary, style():
+        figure.savefig(temporary, format=kind[1:], metadata=FORMATS[kind])
     return path
