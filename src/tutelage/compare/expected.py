@@ -185,7 +185,7 @@ def _beyond(system: OrderParameters, times: Array, states: Overlaps) -> Array:
 def _beyond_at(system: OrderParameters, t: Array, state: Overlaps) -> Array:
     """c: N^2 times what the mean of one step adds to q beyond the limit, in flat coordinates."""
     problem, sgd = system.problem, system.problem.sgd
-    K, eta = problem.student.hidden, system._rates(t)[0]
+    K, eta = problem.student.hidden, system.rates(t)[0]
     R, Q, T = system.covariances(state)
     mean, v, v_teacher = field_means(problem, state.bias), state.readout, jnp.asarray(problem.teacher.readout)
     p = pull(system.averages, joint_covariance(R, Q, T), mean, v, v_teacher)

@@ -41,7 +41,7 @@ def sample_increments(system: OrderParameters, t: Array, state: Overlaps, key: A
     labels = problem.teacher.activation(fields[:, K:]) @ jnp.asarray(problem.teacher.readout)
     delta = labels + problem.noise * jax.random.normal(noise_key, (count,)) - g @ state.readout
     force = delta[:, None] * state.readout * slope
-    eta, eta_v, eta_b = system._rates(t)
+    eta, eta_v, eta_b = system.rates(t)
     dr = eta * jnp.einsum("ck,clm->clkm", force, parts[..., K:]) / p[:, None, None]
     fq = eta * jnp.einsum("ci,clk->clik", force, parts[..., :K]) / p[:, None, None]
     dq = fq + jnp.swapaxes(fq, 2, 3) + eta**2 * lam[:, None, None] * jnp.einsum("ci,ck->cik", force, force)[:, None]

@@ -49,7 +49,7 @@ class OrderParameters(ClosedSystem):
     def _lam(self) -> Array:
         return jnp.asarray(self.problem.inputs.eigenvalues)[:, None, None]
 
-    def _rates(self, t: Array) -> tuple[Array, Array, Array]:
+    def rates(self, t: Array) -> tuple[Array, Array, Array]:
         """eta, eta_v, eta_b at time t, a fixed momentum included."""
         sgd = self.problem.sgd
         lr = rate_at(sgd.lr, t)
@@ -95,7 +95,7 @@ class OrderParameters(ClosedSystem):
 
     def _drift(self, t: Array, state: Overlaps, p: Pull, G: Array) -> Overlaps:
         sgd, student = self.problem.sgd, self.problem.student
-        eta, eta_v, eta_b = self._rates(t)
+        eta, eta_v, eta_b = self.rates(t)
         frozen = jnp.zeros_like(state.readout)
         readout = eta_v * p.readout if student.train_readout else frozen
         bias = None if state.bias is None else (eta_b * p.bias if student.train_bias else frozen)
