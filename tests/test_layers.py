@@ -21,10 +21,10 @@ LAYERS = (
     ("validity",),
     ("solve",),
     ("simulate",),
-    ("analysis",),
-    ("replicate",),
     ("plot",),
+    ("analysis",),
     ("compare",),
+    ("replicate",),
     ("sweep",),
     ("cli", "explorer"),
 )

@@ -4,7 +4,8 @@
     save_figure(plot_trajectory(theory), "theory.png")
 
 Figures are plain `matplotlib.figure.Figure` objects outside pyplot, so nothing is left open and no display is needed.
-Matplotlib is imported when the first figure is drawn. Nothing inside the core imports this package.
+Matplotlib is imported when the first figure is drawn. Nothing here imports what it draws: a result is read by its fields,
+and a result's own `.plot()` imports its function when called.
 """
 
 from tutelage.plot.comparison import plot_comparison
