@@ -29,6 +29,10 @@ def test_a_piecewise_rate_equals_two_solves_in_a_row():
         (tu.PowerDecay(0.8, 0.6, 3.0), lambda t: 0.8 / (1 + t / 3.0) ** 0.6),
         (tu.Cosine(0.8, 7.0, 0.1), lambda t: 0.1 + 0.7 * (1 + jnp.cos(jnp.pi * jnp.minimum(t / 7.0, 1.0))) / 2),
         (tu.Constant(0.8), lambda t: 0.8 + 0 * t),
+        (
+            tu.Interpolated([2.0, 4.0, 8.0], [0.8, 0.2, 1.6]),
+            lambda t: 0.8 * 4.0 ** (jnp.maximum(jnp.minimum(2 - t, 0.0), -2.0) / 2 + 1.5 * jnp.clip(t - 4, 0.0, 4.0) / 4),
+        ),
     ],
 )
 def test_schedules_equal_functions_of_time(schedule, function):

@@ -27,8 +27,9 @@ _enable_float64()
 _HOMES = {
     "tutelage._errors": ("InputError", "TutelageWarning", "DivergenceWarning", "SymmetryWarning", "ValidityWarning"),
     "tutelage.problem": (
-        *("Problem", "Network", "Activation", "SGD", "SlowMomentum", "Constant", "PowerDecay", "Piecewise", "Cosine"),
-        *("Inputs", "Isotropic", "PowerLaw", "Spectrum", "Start", "random_start", "start_from_weights"),
+        *("Problem", "Network", "Activation", "SGD", "SlowMomentum", "Constant", "PowerDecay", "Piecewise"),
+        *("Interpolated", "Cosine", "Inputs", "Isotropic", "PowerLaw", "Spectrum"),
+        *("Start", "random_start", "start_from_weights"),
     ),
     "tutelage.averages": ("Quadrature",),
     "tutelage.dynamics": ("Equations", "generalisation_error", "linear_regression"),
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
         Constant,
         Cosine,
         Inputs,
+        Interpolated,
         Isotropic,
         Network,
         Piecewise,
@@ -82,6 +84,7 @@ __all__ = [
     "Equations",
     "InputError",
     "Inputs",
+    "Interpolated",
     "Isotropic",
     "Network",
     "Piecewise",

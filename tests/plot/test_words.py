@@ -28,6 +28,7 @@ def test_plain():
         ({"sgd": tu.SGD(tu.PowerDecay(0.5, 0.7))}, "falling from 0.5 as a power 0.7"),
         ({"sgd": tu.SGD(tu.Cosine(0.5, 10.0))}, "on a cosine from 0.5 to 0"),
         ({"sgd": tu.SGD(tu.Piecewise([1.0], [0.5, 0.1]))}, "in 2 steps from 0.5 to 0.1"),
+        ({"sgd": tu.SGD(tu.Interpolated([0, 1, 5], [0.5, 0.3, 0.1]))}, "through 3 values from 0.5 to 0.1"),
         ({"sgd": tu.SGD(lambda t: 0.1 + 0 * t)}, "on a schedule"),
         ({"sgd": tu.SGD(0.1, batch=8)}, "batches of 8"),
         ({"sgd": tu.SGD(0.1, weight_decay=0.01)}, "weight decay 0.01"),

@@ -148,6 +148,11 @@ CASES = {
     "piecewise count": (lambda: tu.Piecewise([1.0], [0.5]), ["1 switch", "1 values", "one value more"]),
     "piecewise unsorted": (lambda: tu.Piecewise([2.0, 1.0], [0.5, 0.4, 0.3]), ["switches", "[2.0, 1.0]", "increase"]),
     "piecewise zero": (lambda: tu.Piecewise([1.0], [0.5, 0.0]), ["values", "0", "positive"]),
+    "knots count": (lambda: tu.Interpolated([0.0, 1.0], [0.5]), ["(2,)", "(1,)", "equal length"]),
+    "knots single": (lambda: tu.Interpolated([1.0], [0.5]), ["(1,)", "two numbers or more"]),
+    "knots unsorted": (lambda: tu.Interpolated([2.0, 1.0], [0.5, 0.4]), ["times", "[2.0, 1.0]", "increase"]),
+    "knots negative": (lambda: tu.Interpolated([-1.0, 1.0], [0.5, 0.4]), ["times", "-1", "zero or more"]),
+    "knots zero": (lambda: tu.Interpolated([0.0, 1.0], [0.5, 0.0]), ["values", "0", "positive"]),
     # problems
     "student word": (lambda: problem(student="erf"), ["student", "'erf'", "Network"]),
     "teacher None": (lambda: problem(teacher=None), ["teacher", "None", "Network"]),
@@ -353,7 +358,8 @@ def test_what_is_not_a_number_is_refused(value):
 @PROPERTY
 @given(NOT_POSITIVE)
 def test_rates_must_be_positive_and_finite(value):
-    for call in (tu.SGD, tu.Constant, tu.PowerDecay, tu.SlowMomentum, lambda v: tu.Piecewise([1.0], [0.1, v])):
+    lists = (lambda v: tu.Piecewise([1.0], [0.1, v]), lambda v: tu.Interpolated([0.0, 1.0], [0.1, v]))
+    for call in (tu.SGD, tu.Constant, tu.PowerDecay, tu.SlowMomentum, *lists):
         with pytest.raises(tu.InputError) as caught:
             call(value)
         require_refusal(caught.value)

@@ -32,6 +32,9 @@ schedules = st.one_of(
     st.builds(tu.PowerDecay, positive, st.floats(0, 3), positive),
     st.builds(tu.Cosine, positive, positive, st.floats(0, 1)),
     st.builds(lambda wait, rate: tu.Piecewise(np.cumsum(wait), rate * np.arange(1.0, len(wait) + 2)), waits, positive),
+    st.builds(
+        lambda wait, rate: tu.Interpolated([0.0, *np.cumsum(wait)], rate * np.arange(1.0, len(wait) + 2)), waits, positive
+    ),
 )
 spectra = st.lists(st.tuples(positive, st.floats(0.1, 1.0)), min_size=1, max_size=5)
 

@@ -41,6 +41,9 @@ def _rate(lr: Any) -> str:
         return f"learning rate on a cosine from {float(lr.initial):g} to {float(lr.final):g}"
     if kind == "Piecewise":
         return f"learning rate in {np.size(lr.values)} steps from {float(lr.values[0]):g} to {float(lr.values[-1]):g}"
+    if kind == "Interpolated":
+        first, last = float(lr.values[0]), float(lr.values[-1])
+        return f"learning rate through {np.size(lr.values)} values from {first:.3g} to {last:.3g}"
     return "learning rate on a schedule"
 
 

@@ -4,7 +4,7 @@ from tutelage.problem.activation import Activation
 from tutelage.problem.inputs import Inputs, Isotropic, PowerLaw, Spectrum
 from tutelage.problem.network import Network
 from tutelage.problem.problem import Problem
-from tutelage.problem.schedules import Constant, Cosine, Piecewise, PowerDecay
+from tutelage.problem.schedules import Constant, Cosine, Interpolated, Piecewise, PowerDecay
 from tutelage.problem.sgd import SGD, SlowMomentum
 from tutelage.problem.start import Start, random_start, start_from_weights
 
@@ -14,6 +14,7 @@ __all__ = [
     "Constant",
     "Cosine",
     "Inputs",
+    "Interpolated",
     "Isotropic",
     "Network",
     "Piecewise",

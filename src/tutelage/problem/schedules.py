@@ -71,6 +71,27 @@ class Piecewise(eqx.Module):
         return jnp.asarray(self.values)[jnp.searchsorted(jnp.asarray(self.switches), t, side="right")]
 
 
+class Interpolated(eqx.Module):
+    """eta(alpha) through `values` at `times`: straight lines of ln eta between them, constant before and after."""
+
+    times: ArrayLike = eqx.field(converter=lambda x: _checks.as_array("times", x))
+    values: ArrayLike = eqx.field(converter=lambda x: _checks.as_array("values", x))
+
+    def __check_init__(self) -> None:
+        if np.ndim(self.times) != 1 or np.size(self.times) < 2 or np.shape(self.values) != np.shape(self.times):
+            raise InputError(
+                f"Interpolated got times of shape {np.shape(self.times)} and values of shape {np.shape(self.values)}; "
+                "they must be two lists of equal length, two numbers or more each."
+            )
+        _checks.require_nonnegative("times", self.times)
+        _checks.require_positive("values (learning rates)", self.values)
+        if not _checks.is_traced(self.times) and np.any(np.diff(self.times) <= 0):
+            raise InputError(f"times are {_checks.shown(self.times)}; they must increase. Sort them.")
+
+    def __call__(self, t: Array) -> Array:
+        return jnp.exp(jnp.interp(t, jnp.asarray(self.times), jnp.log(jnp.asarray(self.values))))
+
+
 class Cosine(eqx.Module):
     """eta(alpha) from `initial` to `final` along half a cosine, constant after `horizon`."""
 
@@ -95,7 +116,13 @@ def _require_numbers(schedule: eqx.Module) -> None:
 
 
 Rate = ArrayLike | Callable[[Array], Array]
-NAMED = {"constant": Constant, "power_decay": PowerDecay, "piecewise": Piecewise, "cosine": Cosine}
+NAMED = {
+    "constant": Constant,
+    "power_decay": PowerDecay,
+    "piecewise": Piecewise,
+    "interpolated": Interpolated,
+    "cosine": Cosine,
+}
 
 
 def as_rate(name: str, value: Any) -> Any:
@@ -116,9 +143,10 @@ def rate_at(rate: Any, t: Array) -> Array:
 
 
 def switch_times(*rates: Any) -> Array | None:
-    """Times at which a rate jumps; the solver must not step across them."""
+    """Times at which a rate jumps or bends; the solver must not step across them."""
     jumps = [jnp.asarray(rate.switches) for rate in rates if isinstance(rate, Piecewise)]
-    return jnp.concatenate(jumps) if jumps else None
+    bends = [jnp.asarray(rate.times) for rate in rates if isinstance(rate, Interpolated)]
+    return jnp.concatenate(jumps + bends) if jumps or bends else None
 
 
 def require_rate_on(name: str, rate: Any, times: np.ndarray) -> None:
