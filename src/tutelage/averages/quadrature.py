@@ -2,8 +2,8 @@
 
 Pairs of fields: a rule on two independent normals over [-7, 7]^2. The first carries the student field, the second what is
 left of the other, so a field paired with itself is exact. The trapezoid rule converges exponentially for smooth functions
-(the tails are below 1e-11); where g or g' jumps, Gauss-Legendre panels end at the jump instead (`_kinks` finds the jumps of
-any function). Where g'' is not a function, it is moved onto the Gaussian by Stein's lemma,
+(price.py, with derivatives that hold everywhere); where g or g' jumps, Gauss-Legendre panels end at the jump instead
+(`_kinks` finds the jumps of any function). Where g'' is not a function, it is moved onto the Gaussian by Stein's lemma,
     E[z g'_i g_a] = s_i E[g''_i g_a] + (C_ia/s_i) E[g'_i g'_a].
 
 Four fields, E[g'_i g'_j Delta^2]: hold the student fields i and j; given them the others are Gaussian with shifted means
@@ -14,7 +14,7 @@ converges too slowly for functions with kinks: those are averaged over all n fie
 (the same points at each call, so the right-hand side stays repeatable), antithetic, to about 1e-3. G multiplies eta^2.
 """
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import equinox as eqx
@@ -25,12 +25,12 @@ import numpy as np
 from tutelage import _checks
 from tutelage._types import Array
 from tutelage.averages._base import Averages, safe_ratio, safe_sqrt
+from tutelage.averages.price import LOST, REACH, Functions, apply, pair_averages, trapezoid
 from tutelage.problem.activation import Activation, Function
 
-REACH = 7.0
 BALL = 5.5
 FAR = 1e6  # stands for "no kink": clipped away, with a harmless gradient
-LOST = 1e-13  # relative variance below which a conditional field has none
+NUDGE = 1e-6  # relative variance added to every field where the four-field average is differentiated
 
 
 class Quadrature(eqx.Module):
@@ -79,40 +79,65 @@ class QuadratureAverages(Averages):
     def covers(cls, student: Activation, teacher: Activation, biased: bool) -> bool:
         return True
 
+    @property
+    def _smooth(self) -> bool:
+        return self.student.smooth and self.teacher.smooth
+
+    @property
+    def _activations(self) -> Functions:
+        return self.student, self.teacher
+
+    @property
+    def _slopes(self) -> Functions:
+        return self.student.slope, self.teacher.slope
+
+    def _average(self, rows: int, first: Functions, second: Functions, C: Array, mean: Array | None) -> Array:
+        mean = jnp.zeros(C.shape[0]) if mean is None else mean
+        return pair_averages(self.rule.nodes, self.K, rows, first, second, C, mean)
+
     def outputs(self, C: Array, mean: Array | None) -> Array:
+        if self._smooth:
+            return self._average(self.K + self.M, self._activations, self._activations, C, mean)
         pairs = _Pairs(self, C, mean, self.K + self.M)
-        first = jnp.concatenate([self.student(pairs.first[: self.K]), self.teacher(pairs.first[self.K :])])
-        return pairs.average(first, self._each(pairs.second))
+        return pairs.average(apply(self._activations, pairs.first, self.K, axis=0), self._each(pairs.second))
 
     def slopes(self, C: Array, mean: Array | None) -> Array:
-        return self._slopes(_Pairs(self, C, mean, self.K))
+        if self._smooth:
+            return self._average(self.K, self._slopes, self._slopes, C, mean)
+        return self._kinked_slopes(_Pairs(self, C, mean, self.K))
 
-    def _slopes(self, pairs: "_Pairs") -> Array:
+    def _kinked_slopes(self, pairs: "_Pairs") -> Array:
         first = self.student.slope(pairs.first)
-        students, teachers = pairs.second[:, : self.K], pairs.second[:, self.K :]
         if self.teacher.trainable:
-            second = jnp.concatenate([self.student.slope(students), self.teacher.slope(teachers)], axis=1)
-            return pairs.average(first, second)
+            return pairs.average(first, apply(self._slopes, pairs.second, self.K, axis=1))
+        students, teachers = pairs.second[:, : self.K], pairs.second[:, self.K :]
         # a teacher that jumps: E[g'_i g'_a] = E[g'_i g_a y] / across, with y the second normal
         jumps = self.teacher(teachers) * jnp.broadcast_to(pairs.y, pairs.second.shape)[:, self.K :]
         average = pairs.average(first, jnp.concatenate([self.student.slope(students), jumps], axis=1))
         return average.at[:, self.K :].set(safe_ratio(average, pairs.across)[:, self.K :])
 
     def curvatures(self, C: Array, mean: Array | None) -> Array:
+        if self._smooth:
+            curvature = self.student.curvature, self.teacher.curvature
+            return self._average(self.K, curvature, self._activations, C, mean)
         pairs = _Pairs(self, C, mean, self.K)
         if self.student.smooth:
             return pairs.average(self.student.curvature(pairs.first), self._each(pairs.second))
         moment = pairs.average(pairs.z * self.student.slope(pairs.first), self._each(pairs.second))
-        return safe_ratio(moment - pairs.along * self._slopes(pairs), pairs.s)
+        return safe_ratio(moment - pairs.along * self._kinked_slopes(pairs), pairs.s)
 
     def forces(self, C: Array, mean: Array | None) -> Array:
+        if self._smooth:
+            return self._average(self.K, self._slopes, self._activations, C, mean)
         pairs = _Pairs(self, C, mean, self.K)
         return pairs.average(self.student.slope(pairs.first), self._each(pairs.second))
 
     def contrast(self, C: Array, mean: Array | None, w: Array) -> Array:
         mean = jnp.zeros(self.K + self.M) if mean is None else mean
-        if self.kinks.size:
-            return self._sampled(C, mean, w)
+        return self._sampled(C, mean, w) if self.kinks.size else _contrast(self, C, mean, w)
+
+    def held_contrast(self, C: Array, mean: Array, w: Array) -> Array:
+        """`contrast` of functions without kinks: every pair of students held in turn."""
         i, j = np.triu_indices(self.K, 1)
         total = jnp.diag(jax.vmap(lambda i: self._held(C, mean, w, (i,)))(np.arange(self.K)))
         if i.size:
@@ -155,7 +180,20 @@ class QuadratureAverages(Averages):
 
     def _each(self, fields: Array) -> Array:
         """Each field's own activation; fields (rows, n, ...)."""
-        return jnp.concatenate([self.student(fields[:, : self.K]), self.teacher(fields[:, self.K :])], axis=1)
+        return apply(self._activations, fields, self.K, axis=1)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _contrast(averages: QuadratureAverages, C: Array, mean: Array, w: Array) -> Array:
+    return averages.held_contrast(C, mean, w)
+
+
+@_contrast.defjvp
+def _nearby(averages: QuadratureAverages, primals: Any, tangents: Any) -> Any:
+    """Where fields coincide the rule has no derivative, but the average has: it is taken a little apart, at 1e-6."""
+    C, mean, w = primals
+    apart = C + NUDGE * jnp.max(jnp.diagonal(C)) * jnp.eye(C.shape[0])
+    return averages.held_contrast(*primals), jax.jvp(averages.held_contrast, (apart, mean, w), tangents)[1]
 
 
 class _Pairs:
@@ -181,7 +219,7 @@ class _Pairs:
             at = (mean[:, None] + self.along[..., None] * self.z)[..., None]
             self.y, self.inner = _panels(safe_ratio(kinks[:, None] - at, self.across[..., None, None]), nodes // 2)
         else:
-            self.z, self.weights = self.y, self.inner = _trapezoid(nodes)
+            self.z, self.weights = self.y, self.inner = trapezoid(nodes)
             at = mean[:, None, None] + self.along[..., None, None] * self.z[:, None]
         self.first = mean[:rows, None, None] + self.s[..., None] * self.z
         self.second = at + self.across[..., None, None] * self.y
@@ -201,13 +239,6 @@ def _panels(breaks: Array, nodes: int) -> tuple[Array, Array]:
     z = ends[..., :-1, None] + length * (x + 1) / 2
     weights = length * weights * jnp.exp(-(z**2) / 2) / np.sqrt(8 * np.pi)
     return z.reshape(*breaks.shape[:-1], -1), weights.reshape(*breaks.shape[:-1], -1)
-
-
-@lru_cache
-def _trapezoid(nodes: int) -> tuple[np.ndarray, np.ndarray]:
-    z = np.linspace(-REACH, REACH, nodes)
-    density = np.exp(-(z**2) / 2)
-    return z, density / density.sum()
 
 
 @lru_cache
