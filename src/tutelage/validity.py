@@ -16,9 +16,16 @@ import numpy as np
 
 from tutelage.averages import Quadrature
 from tutelage.averages.quadrature import QuadratureAverages
+from tutelage.dynamics.deviations import (
+    carried_back,
+    drifts_along,
+    fed_covariances,
+    growing_directions,
+    jacobians_along,
+    propagators,
+)
 from tutelage.dynamics.error import averages_of, field_means
-from tutelage.dynamics.increments import sample_increments
-from tutelage.dynamics.linearised import critical_rate, flatten, jacobian
+from tutelage.dynamics.linearised import critical_rate, flatten
 from tutelage.dynamics.matrices import pull, spread
 from tutelage.dynamics.order_parameters import OrderParameters, initial_overlaps
 from tutelage.dynamics.overlaps import Overlaps, joint_covariance
@@ -27,7 +34,7 @@ from tutelage.problem.schedules import rate_at
 
 LIMIT = 0.05  # largest eta lam_max / N at which the limit is used without a warning
 ACCURATE_PAIRS, ACCURATE_SPREAD = 1e-6, 1e-2  # quadrature errors above which the report warns
-MOMENTS, SAMPLES = 40, 2048  # along the curve up to the plateau, and per moment
+MOMENTS = 40  # along the curve up to the plateau
 MAX_SIZE = 400  # largest state whose Jacobian is decomposed for the report
 
 
@@ -57,12 +64,6 @@ class Validity:
         """The report as a promise: computed once, when called."""
         return lru_cache(lambda: assess(trajectory, quadrature, gradient_flow))
 
-    def _who_decides(self) -> str:
-        ratio = self.start_to_noise or 0.0
-        if ratio > 10:
-            return "the start decides when and where"
-        return "mostly the start, but some runs will differ" if ratio > 3 else "noise decides: single runs will differ"
-
     def lines(self) -> list[str]:
         """The report in sentences, one per line."""
         out = [f"spectrum: effective rank {self.effective_rank:.3g} of N"]
@@ -74,7 +75,9 @@ class Validity:
             word = "negligible" if self.limit_ratio < LIMIT else "NOT negligible"
             out.append(f"limit: eta lam_max / N = {self.limit_ratio:.2g} at N = {self.dim}: what it drops is {word}")
         if self.start_to_noise is not None:
-            out.append(f"escape: start / noise = {self.start_to_noise:.2g} at N = {self.dim}: {self._who_decides()}")
+            out.append(
+                f"escape: start / noise = {self.start_to_noise:.2g} at N = {self.dim}: {who_decides(self.start_to_noise)}"
+            )
         elif self.noise_dim is not None:
             out.append(f"escape: the start decides it for N far above {self.noise_dim:.3g}; near or below that, noise does")
         if self.rate_to_critical is not None:
@@ -90,6 +93,13 @@ class Validity:
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
+
+
+def who_decides(start_to_noise: float) -> str:
+    """Start or noise, in words, from the ratio of what they put into the unstable direction."""
+    if start_to_noise > 10:
+        return "the start decides when and where"
+    return "mostly the start, but some runs will differ" if start_to_noise > 3 else "noise decides: single runs will differ"
 
 
 def limit_warning(problem: Problem, dim: int | None) -> str | None:
@@ -181,7 +191,7 @@ def _escape_noise(system: OrderParameters, trajectory: Any, like: Overlaps, note
     if states is None or sgd.spherical or sgd.trainable is not None or isinstance(sgd.momentum, SlowMomentum):
         return None
     times = jnp.asarray(trajectory.times)
-    speed = np.linalg.norm(np.asarray(_drifts(system, times, states)), axis=1)
+    speed = np.linalg.norm(np.asarray(drifts_along(system, times, states)), axis=1)
     slowest = slowest_before_rise(speed)
     if slowest is None:
         notes.append("escape: no plateau is left within these times")
@@ -189,59 +199,16 @@ def _escape_noise(system: OrderParameters, trajectory: Any, like: Overlaps, note
     chosen = np.linspace(0, slowest, MOMENTS).astype(int)
     times, states = times[chosen], jax.tree.map(lambda x: x[chosen], states)
     jacobians = np.asarray(jacobians_along(system, times, states))
-    rates, directions = _unstable(jacobians[-1])
+    rates, directions = growing_directions(jacobians[-1])
     if rates.size == 0:
         return None
-    amplitudes = np.asarray(_drifts(system, times, states))[-1] @ directions / rates
-    carried = _carried_back(np.asarray(times), jacobians, directions)
-    fed = np.asarray(_fed_covariances(system, times, states, jnp.asarray(carried))) / sgd.batch
+    amplitudes = np.asarray(drifts_along(system, times, states))[-1] @ directions / rates
+    carried = carried_back(propagators(np.asarray(times), jacobians), directions)
+    fed = np.asarray(fed_covariances(system, times, states, jnp.asarray(carried)))
     until = np.trapezoid(fed, np.asarray(times), axis=0)
     after = fed[-1] / (rates[:, None] + rates)  # what is fed later counts less and less
     distance = amplitudes @ np.linalg.pinv(until + after) @ amplitudes
     return float(1 / distance) if distance > 0 else None
-
-
-def _unstable(jacobian: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rates and left eigenvectors (columns) of the fastest growing directions: permutations make several nearly equal."""
-    values, left = np.linalg.eig(jacobian.T)
-    rates = np.real(values)
-    lead = rates.max()
-    chosen = (rates > 0.8 * lead) & (np.abs(np.imag(values)) < 1e-9 * abs(lead)) & (lead > 0)
-    return rates[chosen], np.real(left[:, chosen])
-
-
-@eqx.filter_jit
-def _drifts(system: OrderParameters, times: Any, states: Overlaps) -> Any:
-    return jax.vmap(lambda t, s: flatten(system.drift(t, s)))(times, states)
-
-
-@eqx.filter_jit
-def jacobians_along(system: OrderParameters, times: Any, states: Overlaps) -> Any:
-    """J at each of the moments; compiled once for `MOMENTS` of them."""
-    return jax.lax.map(lambda ts: jacobian(system, *ts), (times, states))
-
-
-@eqx.filter_jit
-def _fed_covariances(system: OrderParameters, times: Any, states: Overlaps, directions: Any) -> Any:
-    """Covariance per time that the steps feed into the directions (moments, size, count)."""
-
-    def one(moment: Any) -> Any:
-        t, state, directions = moment
-        samples = sample_increments(system, t, state, jax.random.key(0), SAMPLES) @ directions
-        samples = samples - samples.mean(axis=0)
-        return samples.T @ samples / SAMPLES
-
-    return jax.lax.map(one, (times, states, directions))
-
-
-def _carried_back(times: np.ndarray, jacobians: np.ndarray, directions: np.ndarray) -> np.ndarray:
-    """The adjoint of directions at the last moment, at each earlier one: (moments, size, count)."""
-    from scipy.linalg import expm
-
-    out = [directions]
-    for i in reversed(range(times.size - 1)):
-        out.append(expm((jacobians[i] + jacobians[i + 1]).T * (times[i + 1] - times[i]) / 2) @ out[-1])
-    return np.array(out[::-1])
 
 
 def slowest_before_rise(speed: np.ndarray) -> int | None:

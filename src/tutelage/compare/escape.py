@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tutelage.analysis.thresholds import escape_threshold, last_fall
 from tutelage.compare.pairing import Pair
 from tutelage.validity import slowest_before_rise
 
@@ -73,12 +74,12 @@ def find_escape(pair: Pair, validity: Any) -> Escape | None:
         return None
     error, times = pair.theory["error"], pair.times
     plateau = float(error[at])
-    threshold = max(plateau / 2, float(np.sqrt(plateau * max(error[-1], 0.0))))
+    threshold = escape_threshold(plateau, float(error[-1]))
     if not np.min(error[at:]) < threshold:
         return None
     curves = np.concatenate([error[None], pair.runs["error"]])
-    escapes = np.array([_last_fall(times, curve, threshold) for curve in curves])
-    departures = np.array([_last_fall(times, curve, max(threshold, DEPARTED * plateau)) for curve in curves])
+    escapes = np.array([last_fall(times, curve, threshold) for curve in curves])
+    departures = np.array([last_fall(times, curve, max(threshold, DEPARTED * plateau)) for curve in curves])
     ratio = None
     if validity is not None and validity.noise_dim is not None and pair.dim is not None:
         ratio = float(np.sqrt(pair.dim / validity.noise_dim))
@@ -89,15 +90,3 @@ def _speed(pair: Pair) -> np.ndarray:
     """|d(R, Q)/dalpha| of the theory."""
     parts = [np.gradient(pair.theory[n], pair.times, axis=0).reshape(pair.times.size, -1) for n in ("R", "Q")]
     return np.linalg.norm(np.concatenate(parts, axis=1), axis=1)
-
-
-def _last_fall(times: np.ndarray, error: np.ndarray, threshold: float) -> float:
-    """When a curve falls below the threshold for good, between recorded times by interpolation; inf: not yet."""
-    above = np.flatnonzero(error >= threshold)
-    if above.size == 0:
-        return float(times[0])
-    i = int(above[-1])
-    if i == times.size - 1:
-        return np.inf
-    high, low, wanted = np.log(np.maximum([error[i], error[i + 1], threshold], 1e-300))
-    return float(times[i] + (times[i + 1] - times[i]) * (high - wanted) / (high - low))

@@ -26,6 +26,7 @@ import numpy as np
 
 from tutelage._types import Array
 from tutelage.compare.pairing import Pair
+from tutelage.dynamics.deviations import jacobians_along
 from tutelage.dynamics.error import field_means
 from tutelage.dynamics.linearised import flatten, unflatten
 from tutelage.dynamics.matrices import pull, spread
@@ -33,7 +34,7 @@ from tutelage.dynamics.order_parameters import OrderParameters, initial_overlaps
 from tutelage.dynamics.overlaps import Overlaps, joint_covariance
 from tutelage.problem import SlowMomentum
 from tutelage.steps import steps_at
-from tutelage.validity import MOMENTS, jacobians_along
+from tutelage.validity import MOMENTS
 
 RUNS, CHUNK = 256, 256  # at most so many runs enter the estimate; points evaluated at once
 FEWEST = 8  # recorded times below which the equation for b cannot be integrated
