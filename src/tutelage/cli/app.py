@@ -1,7 +1,7 @@
 """The program `tutelage`: finds the command, and turns every ending into an exit code and at most one sentence.
 
-0: there is an answer (a divergence is one). 1: the solver gave up before the end. 2: bad input, nothing was written.
-130: interrupted. To add a command, write its module and add its function to `COMMANDS`.
+0: there is an answer (a divergence is one). 1: the solver gave up before the end, or a claim of a figure fails. 2: bad
+input, nothing was written. 130: interrupted. To add a command, write its module and add its function to `COMMANDS`.
 """
 
 import os
@@ -15,11 +15,12 @@ from tutelage._errors import InputError
 from tutelage._version import __version__
 from tutelage.cli import interrupt
 from tutelage.cli.compare import compare
+from tutelage.cli.replicate import replicate
 from tutelage.cli.simulate import simulate
 from tutelage.cli.solve import solve
 
 # The function's name is the command, its docstring the help. Their modules import JAX only when called.
-COMMANDS = (compare, simulate, solve)
+COMMANDS = (compare, replicate, simulate, solve)
 
 
 def build_app() -> App:

@@ -1,0 +1,186 @@
+"""`tutelage replicate`: published figures, computed again and judged."""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from tutelage._errors import InputError
+from tutelage.cli.flags import Switch
+
+VerdictWords = {"pass": "pass", "fail": "FAIL", "does_not_hold": "does not hold"}
+
+
+def replicate(
+    *ids: str,
+    all_: Annotated[Switch, Parameter(name="--all")] = False,
+    quick: Switch = False,
+    out: Path = Path("output/replicate"),
+    format_: Annotated[Literal["pdf", "svg"] | None, Parameter(name="--format")] = None,
+    json: Switch = False,
+) -> int:
+    """Do published figures hold? Computes them again and checks every claim by its number.
+
+    Without ids, lists the figures and what is known of them. Results are kept in the folder and found again as long as
+    parameters and code are the same: a second run is instant, a stopped run continues. Exit code 1: a claim fails.
+
+    Examples: tutelage replicate; tutelage replicate primer-1 --quick; tutelage replicate --all
+
+    Parameters
+    ----------
+    ids: str
+        Figures, such as primer-1.
+    all_: bool
+        Every figure, and one page (gallery.html) with all of them.
+    quick: bool
+        Smaller networks and fewer runs, the same claims.
+    out: Path
+        Folder of the figures (PNG), the data (NetCDF) and the page; made if it is not there.
+    format_: str
+        Draw every figure as pdf or svg, too.
+    json: bool
+        Print JSON on standard output, and nothing else.
+    """
+    from tutelage.cli.outputs import check_folder
+    from tutelage.replicate.registry import find, replicas
+
+    if all_ and ids:
+        raise InputError(f"--all and {ids[0]!r} are given; name figures, or ask for all of them.")
+    if not all_ and not ids:
+        return _list(out, json)
+    chosen = list(replicas().values()) if all_ else find(ids)
+    check_folder(out)
+    formats = _formats(svg=all_, also=format_)
+    results = _results(chosen, out, quick, formats, talks=not json)
+    page = _write_gallery(results, out, quick) if all_ else None
+    _finish(results, page, json)
+    return 1 if any(result.failed for result in results) else 0
+
+
+def _formats(svg: bool, also: str | None) -> tuple[str, ...]:
+    """PNG always; SVG for the gallery; what was asked for."""
+    wanted = {"png": True, "svg": svg or also == "svg", "pdf": also == "pdf"}
+    return tuple(ending for ending, asked in wanted.items() if asked)
+
+
+def _list(folder: Path, json: bool) -> int:
+    """Every figure, with what the folder holds of it."""
+    from tutelage.cli import report
+    from tutelage.replicate.registry import SOURCES, replicas
+    from tutelage.replicate.run import found
+
+    rows = [(replica, [found(replica, folder, quick) for quick in (True, False)]) for replica in replicas().values()]
+    if json:
+        print(report.dumps({"figures": [_listed(replica, states) for replica, states in rows]}))
+        return 0
+    from rich.table import Table
+
+    table = Table(box=None, padding=(0, 2), pad_edge=False, header_style="bold")
+    for name in ("figure", "", "quick", "full"):
+        table.add_column(name, no_wrap=name != "")
+    source = None
+    for replica, states in rows:
+        if replica.source != source:
+            source = replica.source
+            table.add_row("", f"[{SOURCES[source]}]", "", "")
+        table.add_row(replica.id, replica.title, *(_state(state) for state in states))
+    report.plain_console().print(table)
+    return 0
+
+
+def _listed(replica: Any, states: list[Any]) -> dict[str, Any]:
+    from tutelage.replicate.run import count
+
+    known = {
+        mode: {"status": status or "not computed", "seconds": seconds} | count(claims)
+        for mode, (status, seconds, claims) in zip(("quick", "full"), states, strict=True)
+    }
+    return {"id": replica.id, "source": replica.source, "figure": replica.figure, "title": replica.title} | known
+
+
+def _state(state: Any) -> str:
+    from tutelage.replicate.gallery import duration
+
+    status, seconds, claims = state
+    if status == "":
+        return "-"
+    return f"stale, {duration(seconds)}" if status == "stale" else f"{_score(claims)}, {duration(seconds)}"
+
+
+def _score(claims: Any) -> str:
+    from tutelage.replicate.run import count
+
+    return ", ".join(f"{number} {VerdictWords[verdict]}" for verdict, number in count(claims).items() if number)
+
+
+def _results(chosen: list[Any], folder: Path, quick: bool, formats: tuple[str, ...], talks: bool) -> list[Any]:
+    """Run them one after the other; each is kept as soon as it is done."""
+    import sys
+    from contextlib import ExitStack, contextmanager
+
+    from tutelage.cli.compile_cache import keep_compiled_programs
+
+    keep_compiled_programs()
+    from tutelage.cli.interrupt import leave_on_interrupt
+    from tutelage.cli.messages import notes, working
+    from tutelage.replicate.gallery import duration
+    from tutelage.replicate.run import run
+
+    results = []
+    for i, replica in enumerate(chosen):
+
+        @contextmanager
+        def around(name: str = replica.id) -> Any:
+            with ExitStack() as stack:
+                stack.enter_context(leave_on_interrupt())
+                stack.enter_context(working(name))
+                yield
+
+        with notes():
+            result = run(replica, folder, quick=quick, formats=formats, around=around)
+        results.append(result)
+        how = "computed" if result.computed else "found"
+        line = f"{replica.id}: {_score(result.claims)} ({how}, {duration(result.seconds)})"
+        print(f"[{i + 1}/{len(chosen)}] {line}", file=sys.stderr, flush=True)
+        if talks:
+            _print_claims(result)
+    return results
+
+
+def _print_claims(result: Any) -> None:
+    from rich.table import Table
+
+    from tutelage.cli import report
+    from tutelage.replicate.gallery import expectation
+
+    console = report.plain_console()
+    console.print(f"{result.replica.id}: {result.replica.title}", style="bold")
+    table = Table(box=None, padding=(0, 2), pad_edge=False)
+    table.add_column("claim")
+    table.add_column("expected", justify="right", no_wrap=True)
+    table.add_column("measured", justify="right", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
+    for claim in result.claims:
+        name = claim.name + (f" ({claim.evidence})" if claim.evidence else "")
+        table.add_row(name, expectation(claim), f"{claim.measured:.5g}", VerdictWords[claim.verdict])
+    console.print(table)
+    report.print_field("wrote", [str(path) for path in result.files.values()])
+    console.print()
+
+
+def _write_gallery(results: list[Any], folder: Path, quick: bool) -> Path:
+    from tutelage.plot.html import write_text
+    from tutelage.replicate.gallery import gallery
+
+    return write_text(folder / ("gallery-quick.html" if quick else "gallery.html"), gallery(results))
+
+
+def _finish(results: list[Any], page: Path | None, json: bool) -> None:
+    from tutelage.cli import report
+
+    if json:
+        print(report.dumps({"figures": [result.to_dict() for result in results]}))
+    elif page is not None:
+        claims = [claim for result in results for claim in result.claims]
+        report.print_field("total", [f"{len(results)} figures: {_score(claims)}"])
+        report.print_field("gallery", [str(page)])

@@ -1,0 +1,92 @@
+"""Sheets of several panels, and what panels of different figures have in common: bands of runs, legends, labels."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tutelage.plot.heads import SMALL, TITLE
+from tutelage.plot.panels import spread_marks
+from tutelage.plot.style import COLOURS, DASHES, FAINT, MARKERS
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+WIDTH, HEIGHT, TOP = 9.0, 2.6, 0.6
+TIME = r"time $\alpha$ = steps / $N$"
+ERROR = r"generalisation error $\epsilon_g$"
+MARKS = 10
+
+
+def sheet(
+    rows: int, columns: int, title: str, small: str = "", *, height: float = HEIGHT, width: float = WIDTH, **grid: Any
+) -> "tuple[Figure, Any]":
+    """A figure of rows x columns panels below a title and a line in small print, and its axes as a 2-d array.
+
+    height: of one row, in inches; width: of the figure. grid: for Figure.subplots (sharex, sharey, width_ratios, ...).
+    """
+    from matplotlib.figure import Figure
+
+    total = TOP + rows * height
+    figure = Figure(figsize=(width, total), layout="constrained")
+    figure.set_layout_engine("constrained", rect=(0.0, 0.0, 1.0, 1.0 - TOP / total))
+    figure.text(0.01, 1.0 - 0.1 / total, title, va="top", fontsize=TITLE["fontsize"], fontweight="bold")
+    figure.text(0.01, 1.0 - 0.35 / total, small, va="top", fontsize=SMALL["fontsize"])
+    return figure, figure.subplots(rows, columns, squeeze=False, **grid)
+
+
+def outside_legend(axes: Any, title: str | None = None) -> None:
+    """The legend to the right of the panel, where no curve is."""
+    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.02), borderaxespad=0.0, title=title, alignment="left")
+
+
+def label_panel(axes: Any, text: str) -> None:
+    """What this panel shows, in small letters above it, to the left."""
+    axes.set_title(text, loc="left", fontsize=9.0)
+
+
+def draw_band(
+    axes: Any,
+    times: np.ndarray,
+    theory: Any,
+    mean: Any,
+    error: Any,
+    *,
+    look: int = 0,
+    dashes: int | None = None,
+    label: str | None = None,
+    place: int | None = None,
+) -> None:
+    """Theory as a line, the mean over runs as marks on a band of two standard errors to either side.
+
+    look: index of colour and marker, and of the dashes unless they are given. place: shifts the marks (default: look), so
+    that those of several curves lie side by side.
+    """
+    colour = COLOURS[look % len(COLOURS)]
+    theory, mean, error = (np.asarray(x, dtype=float) for x in (theory, mean, error))
+    low = np.maximum(mean - 2 * error, np.minimum(mean, 0.0) + 0.01 * np.abs(mean))  # a logarithmic axis has no zero
+    axes.fill_between(times, low, mean + 2 * error, color=colour, alpha=0.3, linewidth=0)
+    axes.plot(
+        times,
+        theory,
+        color=colour,
+        linestyle=DASHES[(look if dashes is None else dashes) % len(DASHES)],
+        linewidth=1.5,
+        label=label,
+    )
+    axes.plot(
+        times,
+        mean,
+        linestyle="none",
+        color=colour,
+        marker=MARKERS[look % len(MARKERS)],
+        markersize=3.8,
+        markerfacecolor="white",
+        markevery=spread_marks(times, (look if place is None else place) % 5, 5, MARKS) or None,
+        zorder=3,
+    )
+
+
+def draw_power(axes: Any, x: Any, first: float, exponent: float, label: str) -> None:
+    """A faint straight line of a given exponent through (x[0], first), on logarithmic axes: a guide to the eye."""
+    x = np.asarray(x, dtype=float)
+    axes.plot(x, first * (x / x[0]) ** exponent, color=FAINT, linestyle=DASHES[2], linewidth=1.2, label=label)
