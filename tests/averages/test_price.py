@@ -24,33 +24,36 @@ PLACES = {
 }
 
 
-def turned(averages, name, C, times=1):
-    """The derivative of an average, once or twice, along TURN."""
+def turned(averages, C):
+    """First and second derivatives of the pair averages along TURN."""
 
-    def value(t):
-        return getattr(averages, name)(jnp.asarray(C) + t * TURN, None)
+    def values(t):
+        return [getattr(averages, name)(C + t * TURN, None) for name in ("outputs", "slopes", "curvatures")]
 
-    for _ in range(times):
-        value = jax.jacfwd(value)
-    return np.asarray(value(0.0))
+    return jax.jacfwd(values)(0.0), jax.jacfwd(jax.jacfwd(values))(0.0)
+
+
+@jax.jit
+def both(C):
+    return turned(RULE, C), turned(CLOSED, C)
 
 
 @pytest.mark.parametrize("place", PLACES)
 def test_first_and_second_derivatives_hold_everywhere(place):
     assert isinstance(RULE, QuadratureAverages)
-    for name in ("outputs", "slopes", "curvatures"):
-        for times in (1, 2):
-            found, wanted = (turned(averages, name, PLACES[place], times) for averages in (RULE, CLOSED))
-            np.testing.assert_allclose(found, wanted, atol=2e-9)
+    found, wanted = both(PLACES[place])
+    jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, atol=2e-9), found, wanted)
 
 
 def test_derivative_with_respect_to_biases():
     rule, mean, step = averages_for(SAME, SAME, 2, 1, biased=True), jnp.array([0.3, -0.5, 0.2]), jnp.array([1.0, 0.4, -0.7])
-    C = jnp.asarray(PLACES["generic"])
-    for name in ("outputs", "slopes", "curvatures", "forces"):
-        f = getattr(rule, name)
-        slope = jax.jvp(lambda m: f(C, m), (mean,), (step,))[1]  # noqa: B023
-        np.testing.assert_allclose(slope, (f(C, mean + 1e-5 * step) - f(C, mean - 1e-5 * step)) / 2e-5, atol=1e-9)
+
+    @jax.jit
+    def values(t):
+        return [getattr(rule, name)(PLACES["generic"], mean + t * step) for name in ("outputs", "curvatures", "forces")]
+
+    slopes, up, down = jax.jit(jax.jacfwd(values))(0.0), values(1e-5), values(-1e-5)
+    jax.tree.map(lambda s, x, y: np.testing.assert_allclose(s, (x - y) / 2e-5, atol=1e-9), slopes, up, down)
 
 
 def test_four_field_average_has_its_derivative_at_perfect_learning():
