@@ -38,6 +38,10 @@ _HOMES = {
     "tutelage.validity": ("Validity",),
     "tutelage.solve": ("solve", "linear_times", "log_times"),
     "tutelage.simulate": ("simulate",),
+    "tutelage.analysis.linear": ("linear_network", "LinearNetwork"),
+    "tutelage.analysis.linear_modes": ("LinearModes",),
+    "tutelage.analysis.linear_scaling": ("PowerLawSum",),
+    "tutelage.analysis.linear_features": ("raw_features", "RawFeatures"),
     "tutelage.compare": ("compare", "Comparison"),
 }
 _SUBMODULES = ("averages", "plot")
@@ -46,6 +50,10 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 if TYPE_CHECKING:
     from tutelage import averages, plot
     from tutelage._errors import DivergenceWarning, InputError, SymmetryWarning, TutelageWarning, ValidityWarning
+    from tutelage.analysis.linear import LinearNetwork, linear_network
+    from tutelage.analysis.linear_features import RawFeatures, raw_features
+    from tutelage.analysis.linear_modes import LinearModes
+    from tutelage.analysis.linear_scaling import PowerLawSum
     from tutelage.averages import Quadrature
     from tutelage.compare import Comparison, compare
     from tutelage.dynamics import Equations, generalisation_error, linear_regression
@@ -86,12 +94,16 @@ __all__ = [
     "Inputs",
     "Interpolated",
     "Isotropic",
+    "LinearModes",
+    "LinearNetwork",
     "Network",
     "Piecewise",
     "PowerDecay",
     "PowerLaw",
+    "PowerLawSum",
     "Problem",
     "Quadrature",
+    "RawFeatures",
     "SlowMomentum",
     "Spectrum",
     "Start",
@@ -105,12 +117,14 @@ __all__ = [
     "averages",
     "compare",
     "generalisation_error",
+    "linear_network",
     "linear_regression",
     "linear_times",
     "load",
     "log_times",
     "plot",
     "random_start",
+    "raw_features",
     "simulate",
     "solve",
     "start_from_weights",
