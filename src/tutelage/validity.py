@@ -25,10 +25,11 @@ from tutelage.dynamics.deviations import (
     propagators,
 )
 from tutelage.dynamics.error import averages_of, field_means
-from tutelage.dynamics.linearised import critical_rate, flatten
+from tutelage.dynamics.linearised import flatten
 from tutelage.dynamics.matrices import pull, spread
 from tutelage.dynamics.order_parameters import OrderParameters, initial_overlaps
 from tutelage.dynamics.overlaps import Overlaps, joint_covariance
+from tutelage.dynamics.perfect import critical_rate
 from tutelage.problem import Problem, SlowMomentum
 from tutelage.problem.schedules import rate_at
 

@@ -1,37 +1,36 @@
 """Where the dynamics stands still, and what happens beside it: plateaus, perfect learning, noisy asymptotic states.
 
-The root of the drift is found by Newton's method (optimistix) in the flat coordinates of `dynamics.linearised`. A plateau is
-first approached by a solve inside the symmetric subspace (symmetry.py), which neither the solve nor Newton can leave.
+A plateau is approached by a solve inside the symmetric subspace (symmetry.py), which neither the solve nor the search for
+the root can leave. Perfect learning is known (dynamics/perfect.py); noise and weight decay move it, and it is followed.
 """
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
-import lineax as lx
 import numpy as np
-import optimistix as optx
 
 from tutelage import _checks
 from tutelage._errors import InputError
 from tutelage._types import Array
 from tutelage.analysis.mode_names import named_modes
 from tutelage.analysis.modes import Mode, rate_in_words
-from tutelage.analysis.symmetry import Subspace, free_subspace, symmetric_subspace
+from tutelage.analysis.roots import MARGIN, Field, Root, approach, least_eigenvalue
+from tutelage.analysis.symmetry import Subspace, classes, copied_subspace, free_subspace, same, symmetric_subspace
 from tutelage.averages import Quadrature
+from tutelage.averages.quadrature import QuadratureAverages
 from tutelage.dynamics import OrderParameters, initial_overlaps
-from tutelage.dynamics.linearised import flat_drift, flatten, jacobian, unflatten
+from tutelage.dynamics.linearised import drift_at, flatten, jacobian
 from tutelage.dynamics.overlaps import Overlaps
+from tutelage.dynamics.perfect import copies_of_teachers, is_kinked, perfect_jacobian, perfect_overlaps, perfection
 from tutelage.problem import Constant, Problem, SlowMomentum, Start
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MARGIN = 1e-9  # rates below this, relative to the largest, are zero
-EXACT = 1e-11  # largest drift, per unit learning rate, of what is called a fixed point
 SMALL = 0.1  # length of the student vectors from which a plateau is approached
+FAR, SHORTEST = 0.1, 1e-4  # the perfect solution is followed by moves no farther, in shares of the noise no smaller
 
 
 @dataclass(frozen=True)
@@ -157,24 +156,26 @@ def fixed_point(
     """The fixed point of the dynamics near a place, to machine precision, with its modes.
 
     near: "plateau", where equal units are still alike: the end of a solve from small weights inside the symmetric
-    subspace. Or a `Start`, from which Newton's method runs (`distance` says how far it went). The learning rate must be
-    constant. gradient_flow: terms of order eta only; equal students are then copies of each other (q_ij = q_ii), for
-    nothing of that order drives them apart.
+    subspace. "perfect": every teacher has its copy among the students, extra students are zero; label noise and weight
+    decay move this point, and the moved one is returned: the state that learning ends in. Or a `Start`, from which the
+    nearest root is sought (`distance` says how far away it was). Learning rates must be constant.
+    gradient_flow: terms of order eta only. Equal students are then copies of each other on a plateau (q_ij = q_ii), for
+    nothing of that order drives them apart. quadrature: as in `solve`.
     """
-    gradient_flow = _checks.as_flag("gradient_flow", gradient_flow)
     problem = with_constant_rates(problem)
+    gradient_flow = _checks.as_flag("gradient_flow", gradient_flow)
     if isinstance(near, Start):
-        state, t = initial_overlaps(problem, near)
-        system = OrderParameters(problem, t, gradient_flow, quadrature=quadrature)
-        found = _polish(system, state, free_subspace(problem, state), flatten(state))
-    else:
-        _checks.known("near", near, ("plateau",))
-        found, system, state = _plateau(problem, gradient_flow, quadrature)
-    return describe(system, unflatten(jnp.asarray(found.vector), state), found.distance)
+        return _from_start(problem, near, gradient_flow, quadrature)
+    find = _perfect if _checks.known("near", near, ("plateau", "perfect")) == "perfect" else _plateau
+    if problem.sgd.trainable is not None:
+        raise InputError("some levels are frozen, at overlaps that only a start knows; give a Start instead of a word.")
+    K, M = problem.student.hidden, problem.teacher.hidden
+    blank, t = initial_overlaps(problem, Start(np.zeros((K, M)), np.zeros((K, K))))
+    return find(OrderParameters(problem, t, gradient_flow, quadrature=quadrature), blank)
 
 
 def with_constant_rates(problem: Any) -> Problem:
-    """The problem, its `Constant` schedules as numbers; refuses what has no fixed points or other modes than these."""
+    """The problem, its `Constant` schedules as numbers; refuses what has no fixed points, or other modes than these."""
     if not isinstance(problem, Problem):
         raise InputError(f"problem is of type {type(problem).__name__}; give a tutelage Problem.")
     sgd = problem.sgd
@@ -192,130 +193,99 @@ def with_constant_rates(problem: Any) -> Problem:
         if isinstance(rate, Constant):
             changes[name] = rate.value
         elif callable(rate):
-            raise InputError(f"{name} is a schedule; a fixed point needs a constant rate. Use problem.replace({name}=0.5).")
+            raise InputError(f"{name} is a schedule; this needs a constant rate. Use problem.replace({name}=0.5).")
     return problem.replace(**changes) if changes else problem
 
 
-@dataclass(frozen=True)
-class _Root:
-    vector: np.ndarray
-    distance: float
-    stable: bool  # inside the subspace in which it was sought
-
-
-def _polish(system: OrderParameters, like: Overlaps, subspace: Subspace, vector: Any) -> _Root:
-    """Newton's method inside a subspace; refuses where it does not converge, or ends at overlaps of no vectors."""
-    root = newton(system, like, subspace, subspace.coordinates(vector))
-    if root is None:
-        raise InputError(
-            "Newton's method found no fixed point from this start; give a nearer one, such as the end of a long solve."
-        )
-    least = least_eigenvalue(unflatten(jnp.asarray(root.vector), like), system.t)
+def _from_start(problem: Problem, start: Start, gradient_flow: bool, quadrature: Quadrature | None) -> FixedPoint:
+    state, t = initial_overlaps(problem, start)
+    system = OrderParameters(problem, t, gradient_flow, quadrature=quadrature)
+    field = Field(system, state, free_subspace(problem, state))
+    found = field.root(field.subspace.coordinates(flatten(state)))
+    if found is None:
+        raise InputError("no fixed point was found from this start; give a nearer one, such as the end of a long solve.")
+    least = least_eigenvalue(found.state, t)
     if least < -1e-8:
         raise InputError(
-            f"the root near this start has overlaps of no real vectors (eigenvalue {least:.3g}); give a nearer start."
+            f"the root nearest to this start has overlaps of no real vectors (eigenvalue {least:.3g}); give a nearer start."
         )
-    return root
+    return describe(system, found)
 
 
-def newton(system: OrderParameters, like: Overlaps, subspace: Subspace, y: np.ndarray) -> _Root | None:
-    """The root of the drift inside a subspace from coordinates y; None if Newton's method does not converge."""
-    found, drift, J = (np.asarray(x) for x in _newton(system, like, subspace.embed, subspace.average, subspace.base, y))
-    scale = float(np.asarray(system.rates(jnp.zeros(()))[0])) * max(1.0, float(np.max(np.abs(found), initial=0.0)))
-    if not np.all(np.isfinite(found)) or np.max(np.abs(drift), initial=0.0) > EXACT * scale:
-        return None
-    rates = np.linalg.eigvals(J)
-    stable = bool(np.all(rates.real <= MARGIN * np.max(np.abs(rates), initial=0.0)))
-    return _Root(subspace.inside(found), float(np.max(np.abs(found - y), initial=0.0)), stable)
-
-
-@eqx.filter_jit
-def _newton(system: Any, like: Overlaps, embed: Any, average: Any, base: Any, y: Any) -> tuple[Array, Array, Array]:
-    drift = flat_drift(system, like)
-
-    def inside(y: Array, _: Any = None) -> Array:
-        return jnp.asarray(average) @ drift(jnp.zeros(()), jnp.asarray(base) + jnp.asarray(embed) @ y)
-
-    solver = optx.Newton(rtol=1e-12, atol=1e-14, linear_solver=lx.SVD(rcond=1e-10))
-    solution = optx.root_find(inside, solver, jnp.asarray(y), max_steps=40, throw=False)
-    return solution.value, inside(solution.value), jax.jacfwd(inside)(solution.value)
-
-
-def _plateau(
-    problem: Problem, gradient_flow: bool, quadrature: Quadrature | None
-) -> tuple[_Root, OrderParameters, Overlaps]:
-    """Approach by a solve inside the symmetric subspace, then Newton: until it stays near, at a root that attracts there."""
-    if problem.sgd.trainable is not None:
-        raise InputError(
-            "some levels are frozen, at overlaps that only a start knows; a plateau cannot be found without it. Give a Start."
-        )
-    state, t = small_symmetric_state(problem)
-    system = OrderParameters(problem, t, gradient_flow, quadrature=quadrature)
+def _plateau(system: OrderParameters, blank: Overlaps) -> FixedPoint:
+    problem, t = system.problem, system.t
+    state = _small_symmetric_state(problem, t, blank)
     even = problem.student.activation.parity == 1
-    subspace = symmetric_subspace(problem, t, state, copies=gradient_flow and not even)
-    if subspace.embed.shape[1] == free_subspace(problem, state).embed.shape[1]:
-        raise InputError(
-            "no two units of this problem are equal, so there is no symmetry to keep and no plateau to find; give a Start."
-        )
-    eta = float(np.asarray(system.rates(jnp.zeros(()))[0]))
-    y = subspace.coordinates(flatten(state))
-    for span in 10.0 * 4.0 ** np.arange(9):
-        y = _settle(system, state, subspace, y, span / eta)
-        root = newton(system, state, subspace, y)
-        if root is not None and root.stable and root.distance < 0.05 * max(1.0, float(np.max(np.abs(y)))):
-            return root, system, state
-    raise InputError(
-        f"the symmetric state is still moving at alpha = {span / eta:.3g}; there may be no plateau. Give a Start near it."
-    )
+    subspace = symmetric_subspace(problem, t, state, copies=system.gradient_flow and not even)
+    if subspace.size == free_subspace(problem, state).size:
+        raise InputError("no two units of this problem are equal, so no symmetry holds it on a plateau; give a Start.")
+    found = approach(Field(system, state, subspace), subspace.coordinates(flatten(state)))
+    return describe(system, found)
 
 
-def small_symmetric_state(problem: Problem) -> tuple[Overlaps, Array]:
-    """Small student vectors that see all teachers alike, each with a part of its own: v_k (v* . w*) and noise."""
-    K, M = problem.student.hidden, problem.teacher.hidden
-    blank, t = initial_overlaps(problem, Start(np.zeros((K, M)), np.zeros((K, K))))
+def _small_symmetric_state(problem: Problem, t: Array, blank: Overlaps) -> Overlaps:
+    """Small student vectors that see all teachers alike, along v_k (v* . w*), each with as long a part of its own."""
     v, v_teacher = np.asarray(blank.readout), np.asarray(problem.teacher.readout)
     direction = np.asarray(t) @ v_teacher  # (L, M)
     length = np.einsum("l,lm,m->", np.asarray(problem.inputs.weights), direction, v_teacher)
-    unit = v / max(float(np.max(np.abs(v))), 1e-300)
-    along = SMALL / np.sqrt(max(float(length), 1e-300))
-    r = along * unit[:, None] * direction[:, None, :]
-    own = along**2 * (direction @ v_teacher)[:, None, None] * unit[:, None] * unit
-    q = own + SMALL**2 * np.eye(K)
-    return Overlaps(jnp.asarray(r), jnp.asarray(q), blank.readout, blank.bias, None), t
+    along = SMALL / np.sqrt(max(float(length), 1e-12)) * v / max(float(np.max(np.abs(v))), 1e-12)
+    r = along[:, None] * direction[:, None, :]
+    q = along[:, None] * along * (direction @ v_teacher)[:, None, None] + SMALL**2 * np.eye(v.size)
+    return Overlaps(jnp.asarray(r), jnp.asarray(q), blank.readout, blank.bias, None)
 
 
-def _settle(system: OrderParameters, like: Overlaps, subspace: Subspace, y: np.ndarray, span: float) -> np.ndarray:
-    """The coordinates after a time `span` inside the subspace."""
-    from scipy.integrate import solve_ivp
-
-    pieces = (system, like, subspace.embed, subspace.average, subspace.base)
-    drift = lambda _, y: np.asarray(_inside(*pieces, y))  # noqa: E731
-    out = solve_ivp(drift, (0.0, span), y, method="LSODA", rtol=1e-8, atol=1e-11)
-    if out.status != 0 or not np.all(np.isfinite(out.y)) or np.max(np.abs(out.y)) > 1e6:
-        raise InputError(
-            f"the symmetric state diverges at learning rate {_checks.shown(system.problem.sgd.lr)}; there is no plateau. "
-            "Lower the rate."
-        )
-    return out.y[:, -1]
-
-
-@eqx.filter_jit
-def _inside(system: Any, like: Overlaps, embed: Any, average: Any, base: Any, y: Any) -> Array:
-    return jnp.asarray(average) @ flat_drift(system, like)(jnp.zeros(()), jnp.asarray(base) + jnp.asarray(embed) @ y)
+def _perfect(system: OrderParameters, blank: Overlaps) -> FixedPoint:
+    problem, t = system.problem, system.t
+    U0 = copies_of_teachers(problem)
+    state = perfect_overlaps(problem, t, U0)
+    noise, decay = float(problem.noise), float(problem.sgd.weight_decay)
+    if decay == 0 and (noise == 0 or system.gradient_flow):
+        if is_kinked(system):
+            raise InputError(
+                f"{problem.student.activation.name!r} has a kink: the dynamics has no derivative, and so no modes, where a "
+                "student meets its teacher. Use a smooth activation, such as 'softplus' or 'gelu', or add noise."
+            )
+        return describe(system, Root(state, 0.0, True), perfect_jacobian(system, state))
+    extra, v = np.abs(U0).sum(axis=1) == 0, np.asarray(state.readout)
+    alike = classes(v.size, lambda i, j: bool(extra[i] and extra[j]) and same(v[i], v[j]))
+    return describe(system, _moved(system, state, copied_subspace(problem, state, alike)))
 
 
-def least_eigenvalue(state: Overlaps, t: Any) -> float:
-    """Of the joint Gram matrix [[q, r], [r^T, t]], over all levels."""
-    r, q, t = (np.asarray(x) for x in (state.r, state.q, t))
-    return float(np.min(np.linalg.eigvalsh(np.block([[q, r], [np.swapaxes(r, -1, -2), t]]))))
+def _moved(system: OrderParameters, state: Overlaps, subspace: Subspace) -> Root:
+    """The perfect solution followed to the noise and weight decay of the problem; equal extra units stay copies.
+
+    Where it is one of many (or its modes are unknown), the dynamics itself must choose: integrate from there.
+    """
+    problem, y = system.problem, subspace.coordinates(flatten(state))
+    if is_kinked(system) or not perfection(problem.replace(weight_decay=0.0), system.t, _rule(system)).isolated:
+        return approach(Field(system, state, subspace), y)
+    share, step, found = 0.0, 0.01, None
+    while share < 1.0:
+        tried = min(1.0, share + step)
+        lighter = problem.replace(noise=problem.noise * np.sqrt(tried), weight_decay=problem.sgd.weight_decay * tried)
+        found = Field(eqx.tree_at(lambda s: s.problem, system, lighter), state, subspace).root(y)
+        if found is not None and found.distance < FAR and least_eigenvalue(found.state, system.t) > -1e-8:
+            share, step, y = tried, 3 * step, subspace.coordinates(flatten(found.state))
+        else:
+            step /= 4
+        if step < SHORTEST:
+            raise InputError(
+                f"the perfect solution is lost at {share:.3g} of this noise and weight decay, at learning rate "
+                f"{float(problem.sgd.lr):g}; lower them (see critical_learning_rate)."
+            )
+    assert found is not None
+    return Root(found.state, float(np.max(np.abs(flatten(found.state) - flatten(state)))), found.stable)
 
 
-def describe(system: OrderParameters, state: Overlaps, distance: float) -> FixedPoint:
-    """Error, residual and modes at a state where the drift vanishes."""
-    free = free_subspace(system.problem, state)
-    columns = free.embed.argmax(axis=0)
-    J = np.asarray(jacobian(system, 0.0, state))[np.ix_(columns, columns)]
-    drift = np.asarray(flatten(system.drift(jnp.zeros(()), state)))[columns]
+def _rule(system: OrderParameters) -> Quadrature | None:
+    return system.averages.rule if isinstance(system.averages, QuadratureAverages) else None
+
+
+def describe(system: OrderParameters, found: Root, J: np.ndarray | None = None) -> FixedPoint:
+    """Error, residual and modes at a root. J: the Jacobian there, if it needed care."""
+    state, free = found.state, free_subspace(system.problem, found.state)
+    J = np.asarray(jacobian(system, 0.0, state)) if J is None else J
+    drift = np.asarray(drift_at(system, 0.0, state)) @ free.embed
     return FixedPoint(
         problem=system.problem,
         gradient_flow=system.gradient_flow,
@@ -323,6 +293,6 @@ def describe(system: OrderParameters, state: Overlaps, distance: float) -> Fixed
         t=np.asarray(system.t),
         error=float(system.error(system.observe(state))),
         residual=float(np.max(np.abs(drift), initial=0.0)),
-        modes=named_modes(system, state, J, free),
-        distance=distance,
+        modes=named_modes(state, np.asarray(system.t), J, free),
+        distance=found.distance,
     )

@@ -79,6 +79,6 @@ def _clusters(values: np.ndarray, width: float) -> list[np.ndarray]:
 def _real_span(vectors: np.ndarray) -> np.ndarray:
     """An orthonormal real basis of the span; one vector keeps its direction and gets a positive largest entry."""
     count = vectors.shape[1]
-    basis = np.linalg.svd(np.concatenate([vectors.real, vectors.imag], axis=1), full_matrices=False)[0][:, :count]
+    basis = np.linalg.svd(np.concatenate([np.real(vectors), np.imag(vectors)], axis=1), full_matrices=False)[0][:, :count]
     largest = np.argmax(np.abs(basis), axis=0)
     return basis * np.sign(basis[largest, np.arange(count)])

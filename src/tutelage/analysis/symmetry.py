@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from tutelage.dynamics.linearised import flatten
@@ -38,29 +39,113 @@ class Subspace:
         """The flat vector with coordinates y."""
         return self.base + self.embed @ np.asarray(y)
 
+    @property
+    def size(self) -> int:
+        """The number of coordinates."""
+        return self.embed.shape[1]
 
-def classes(count: int, alike: Callable[[int, int], bool]) -> np.ndarray:
-    """A label per unit: the first unit that is like it."""
-    return np.array([next(i for i in range(j + 1) if i == j or alike(i, j)) for j in range(count)])
+
+def free_subspace(problem: Problem, state: Overlaps) -> Subspace:
+    """Every entry that learns, on its own."""
+    return _subspace(np.arange(flatten(state).size), learns(problem), state, np.zeros(flatten(state).size, bool))
 
 
-def equal_students(problem: Problem, readout: Any, bias: Any) -> np.ndarray:
+def symmetric_subspace(problem: Problem, t: Any, state: Overlaps, *, copies: bool) -> Subspace:
+    """States that no exchange of equal units (nor change of sign, for even activations) alters.
+
+    state: supplies what does not learn. copies: equal units have equal vectors too (q_ij = q_ii).
+    """
+    labels = orbits(state, equal_students(state), equal_teachers(problem, t), copies=copies)
+    return _subspace(labels, learns(problem), state, _vanishing(problem, t, state))
+
+
+def copied_subspace(problem: Problem, state: Overlaps, copied: np.ndarray) -> Subspace:
+    """States in which the student units with one label in `copied` are copies of each other."""
+    labels = orbits(state, copied, np.arange(problem.teacher.hidden), copies=True)
+    return _subspace(labels, learns(problem), state, np.zeros(labels.size, bool))
+
+
+def _subspace(labels: np.ndarray, learns: np.ndarray, state: Overlaps, zero: np.ndarray) -> Subspace:
+    free = learns & ~zero
+    _, orbit = np.unique(labels[free], return_inverse=True)
+    embed = np.zeros((labels.size, int(orbit.max(initial=-1)) + 1))
+    embed[free, orbit.ravel()] = 1.0
+    return Subspace(embed, np.where(learns, 0.0, np.asarray(flatten(state))))
+
+
+def orbits(like: Overlaps, students: np.ndarray, teachers: np.ndarray, *, copies: bool = False) -> np.ndarray:
+    """A label for every flat coordinate; equal for entries that exchanges within the classes of units can reach."""
+    L, K, M = like.r.shape
+    level, s, s2 = np.arange(L)[:, None, None], students[:, None], students
+    r = (level * K + s) * M + teachers
+    distinct = ~np.eye(K, dtype=bool) & ~(copies & (s == s2))
+    q = ((level * K + np.minimum(s, s2)) * K + np.maximum(s, s2)) * 2 + distinct
+    readout = L * K * (M + 2 * K) + students
+    return _flat(r, L * K * M + q, readout, None if like.bias is None else readout + K).astype(int)
+
+
+def learns(problem: Problem) -> np.ndarray:
+    """Which flat coordinates learn."""
+    L, K, M = problem.inputs.levels, problem.student.hidden, problem.teacher.hidden
+    mask = problem.trainable_mask()
+    mask = np.ones((L, K)) if mask is None else mask
+    r, q = np.repeat(mask[:, :, None], M, axis=2), np.maximum(mask[:, :, None], mask[:, None, :])
+    bias = np.full(K, problem.student.train_bias) if problem.biased else None
+    return _flat(r, q, np.full(K, problem.student.train_readout), bias) > 0
+
+
+def _vanishing(problem: Problem, t: Any, like: Overlaps) -> np.ndarray:
+    """Flat coordinates that changes of sign force to zero.
+
+    An even student may flip each unit, so its overlaps with all others vanish; those of students and teachers also vanish
+    if the teacher is even and its units are orthogonal.
+    """
+    (L, K, M), t = like.r.shape, np.asarray(t)
+    even = problem.student.activation.parity == 1 and not problem.biased
+    alone = problem.teacher.activation.parity == 1 and not problem.biased and same(t, t * np.eye(M))
+    q = np.broadcast_to(even & ~np.eye(K, dtype=bool), (L, K, K))
+    return _flat(np.full((L, K, M), even or alone), q, np.zeros(K), None if like.bias is None else np.zeros(K)) > 0
+
+
+def equal_students(state: Overlaps) -> np.ndarray:
     """Labels of student units that nothing but their weights tells apart."""
-    v = np.asarray(readout)
-    b = np.zeros_like(v) if bias is None else np.asarray(bias)
-    return classes(problem.student.hidden, lambda i, j: _same(v[i], v[j]) and _same(b[i], b[j]))
+    v = np.asarray(state.readout)
+    b = np.zeros_like(v) if state.bias is None else np.asarray(state.bias)
+    return classes(v.size, lambda i, j: same(v[i], v[j]) and same(b[i], b[j]))
 
 
 def equal_teachers(problem: Problem, t: Any) -> np.ndarray:
-    """Labels of teachers that may be exchanged: the overlaps t (L, M, M), readouts and biases stay the same."""
+    """Labels of teachers that may be exchanged: overlaps t (L, M, M), readouts and biases stay the same."""
     t, v = np.asarray(t), np.asarray(problem.teacher.readout)
     b = np.zeros_like(v) if problem.teacher.bias is None else np.asarray(problem.teacher.bias)
 
     def alike(i: int, j: int) -> bool:
         swap = exchanged(v.size, i, j)
-        return _same(v[i], v[j]) and _same(b[i], b[j]) and _same(t, t[:, swap][:, :, swap])
+        return same(v[i], v[j]) and same(b[i], b[j]) and same(t, t[:, swap][:, :, swap])
 
     return classes(v.size, alike)
+
+
+def exchangeable(state: Overlaps, t: Any, tolerance: float = 1e-7) -> tuple[np.ndarray, np.ndarray]:
+    """Labels of student units, and of teachers, whose exchange leaves this state as it is."""
+    r, q, t, flat = (np.asarray(x) for x in (state.r, state.q, t, flatten(state)))
+    v, b = np.asarray(state.readout), np.zeros(1) if state.bias is None else np.asarray(state.bias)
+
+    def students(i: int, j: int) -> bool:
+        swap = exchanged(v.size, i, j)
+        pairs = ((r, r[:, swap]), (q, q[:, swap][:, :, swap]), (v, v[swap]), (b, b[swap] if b.size > 1 else b))
+        return all(np.allclose(x, y, rtol=0, atol=tolerance * max(1.0, np.max(np.abs(flat)))) for x, y in pairs)
+
+    def teachers(i: int, j: int) -> bool:
+        swap = exchanged(t.shape[-1], i, j)
+        return np.allclose(r, r[:, :, swap], rtol=0, atol=tolerance) and same(t, t[:, swap][:, :, swap])
+
+    return classes(v.size, students), classes(t.shape[-1], teachers)
+
+
+def classes(count: int, alike: Callable[[int, int], bool]) -> np.ndarray:
+    """A label per unit: the first unit that is like it."""
+    return np.array([next(i for i in range(j + 1) if i == j or alike(i, j)) for j in range(count)])
 
 
 def exchanged(count: int, i: int, j: int) -> np.ndarray:
@@ -70,68 +155,11 @@ def exchanged(count: int, i: int, j: int) -> np.ndarray:
     return swap
 
 
-def moving(problem: Problem) -> Overlaps:
-    """Which entries of a state learn: ones and zeros in the shape of a state."""
-    L, K, M = problem.inputs.levels, problem.student.hidden, problem.teacher.hidden
-    mask = problem.trainable_mask()
-    mask = np.ones((L, K)) if mask is None else mask
-    r = np.repeat(mask[:, :, None], M, axis=2)
-    q = np.maximum(mask[:, :, None], mask[:, None, :])
-    bias = np.full(K, float(problem.student.train_bias)) if problem.biased else None
-    return Overlaps(r, q, np.full(K, float(problem.student.train_readout)), bias, None)
-
-
-def free_subspace(problem: Problem, state: Overlaps) -> Subspace:
-    """Every entry that learns on its own."""
-    free = np.asarray(flatten(moving(problem))) > 0
-    return Subspace(np.eye(free.size)[:, free], np.where(free, 0.0, np.asarray(flatten(state))))
-
-
-def symmetric_subspace(problem: Problem, t: Any, state: Overlaps, *, copies: bool) -> Subspace:
-    """States that no exchange of equal units (nor change of sign, for even activations) alters.
-
-    state: supplies what does not learn. copies: equal units also have equal vectors (q_ij = q_ii). Without the eta^2 term
-    nothing drives them apart, and what separates them fades only algebraically, so gradient flow is asked there.
-    """
-    students, teachers = equal_students(problem, state.readout, state.bias), equal_teachers(problem, t)
-    L, K, M = np.shape(state.r)
-    even, r_vanishes = vanishing(problem, t)
-    level, s, s2 = np.arange(L)[:, None, None], students[:, None], students[None, :]
-    r = (level * K + s) * M + teachers
-    other = ~np.eye(K, dtype=bool) & ~(copies & (s == s2))
-    q = ((level * K + np.minimum(s, s2)) * K + np.maximum(s, s2)) * 2 + other
-    held = np.asarray(flatten(moving(problem))) == 0
-    zero = np.asarray(
-        flatten(
-            _like(state, np.full(r.shape, r_vanishes), np.broadcast_to(even & ~np.eye(K, dtype=bool), q.shape), 0 * s[:, 0])
-        )
-    )
-    kind = np.asarray(flatten(_like(state, 0 * r, 0 * q + 1, 0 * students + 2, 3)))
-    label = np.asarray(flatten(_like(state, r, q, students)))
-    free = ~held & (zero == 0)
-    _, orbit = np.unique(np.stack([kind, label])[:, free], axis=1, return_inverse=True)
-    embed = np.zeros((free.size, orbit.max() + 1))
-    embed[free, orbit.ravel()] = 1.0
-    return Subspace(embed, np.where(held, np.asarray(flatten(state)), 0.0))
-
-
-def vanishing(problem: Problem, t: Any) -> tuple[bool, bool]:
-    """Does a change of sign of one student unit alter nothing (even g)? Do the overlaps with teachers then vanish?
-
-    They also vanish where the teacher is even and its units are orthogonal.
-    """
-    t = np.asarray(t)
-    even = problem.student.activation.parity == 1 and not problem.biased
-    orthogonal = _same(t, t * np.eye(t.shape[-1]))
-    return even, even or (problem.teacher.activation.parity == 1 and not problem.biased and orthogonal)
-
-
-def _like(state: Overlaps, r: Any, q: Any, unit: Any, shift: float = 2) -> Overlaps:
-    """A state-shaped holder of labels: those of readouts, and those of biases (`shift` tells their kind)."""
-    unit = np.asarray(unit, float)
-    bias = None if state.bias is None else unit + (shift - 2)
-    return Overlaps(np.asarray(r, float), np.asarray(q, float), unit, bias, None)
-
-
-def _same(a: Any, b: Any) -> bool:
+def same(a: Any, b: Any) -> bool:
+    """Equal up to rounding."""
     return bool(np.all(np.abs(a - b) <= ALIKE * max(1.0, float(np.max(np.abs(a))))))
+
+
+def _flat(r: Any, q: Any, readout: Any, bias: Any) -> np.ndarray:
+    r, q, readout = (jnp.asarray(x, float) for x in (r, q, readout))
+    return np.asarray(flatten(Overlaps(r, q, readout, None if bias is None else jnp.asarray(bias, float), None)))

@@ -1,4 +1,4 @@
-"""The dynamics near a state: flat coordinates, Jacobian, and the smallest rate at which perfect learning is lost.
+"""The dynamics near a state: flat coordinates, drift and Jacobian in them (perfect.py: near perfect learning).
 
 Flat coordinates hold each independent number once (q is symmetric), so eigenvalues and vectors mean what they should.
 """
@@ -12,10 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from tutelage._types import Array
-from tutelage.dynamics.error import are_twins
 from tutelage.dynamics.order_parameters import OrderParameters
 from tutelage.dynamics.overlaps import Overlaps
-from tutelage.problem import Problem, SlowMomentum
 
 
 def flatten(state: Overlaps) -> Array:
@@ -42,38 +40,12 @@ def flat_drift(system: OrderParameters, like: Overlaps) -> Callable[[Array, Arra
 
 
 @eqx.filter_jit
+def drift_at(system: OrderParameters, t: Any, state: Overlaps) -> Array:
+    """The drift at a state, in flat coordinates, compiled once for all problems of one shape."""
+    return flatten(system.drift(jnp.asarray(t, float), state))
+
+
+@eqx.filter_jit
 def jacobian(system: OrderParameters, t: Any, state: Overlaps) -> Array:
     """The derivative of the drift with respect to the flat coordinates."""
     return jax.jacfwd(lambda x: flat_drift(system, state)(jnp.asarray(t, float), x))(flatten(state))
-
-
-def critical_rate(problem: Problem, t: Array) -> float | None:
-    """The constant learning rate above which zero error is unstable; None where there is no isolated perfect solution.
-
-    At the perfect solution the Jacobian is eta J1 + (eta^2/batch) J2: one decomposition per trial rate, no integration.
-    """
-    from scipy.optimize import brentq
-
-    student, teacher, sgd = problem.student, problem.teacher, problem.sgd
-    if isinstance(sgd.momentum, SlowMomentum):
-        return None
-    plain = not (student.train_readout or sgd.spherical or sgd.trainable is not None)
-    same = student.hidden == teacher.hidden and np.array_equal(np.asarray(student.readout), np.asarray(teacher.readout))
-    if not (plain and same and are_twins(problem) and student.activation.smooth and float(sgd.weight_decay) == 0.0):
-        return None
-    unit = problem.replace(lr=1.0, batch=1, momentum=0.0, noise=0.0)
-    perfect = Overlaps(t, t, jnp.asarray(student.readout), None, None)
-    size = t.size + t.shape[0] * student.hidden * (student.hidden + 1) // 2
-    slow = np.asarray(jacobian(OrderParameters(unit, t, gradient_flow=True), 0.0, perfect))[:size, :size]
-    fast = np.asarray(jacobian(OrderParameters(unit, t), 0.0, perfect))[:size, :size] - slow
-    share = (1.0 - float(sgd.momentum)) * sgd.batch
-
-    def growth(eta: float) -> float:
-        return float(np.max(np.linalg.eigvals(slow + eta * fast).real))
-
-    trials = np.geomspace(1e-3, 1e3, 61)
-    unstable = next((eta for eta in trials if growth(eta) > 0), None)
-    if unstable is None or unstable == trials[0]:
-        return None
-    root: Any = brentq(growth, unstable / (trials[1] / trials[0]), unstable, xtol=1e-12)
-    return share * root
