@@ -63,8 +63,7 @@ def draw_band(
     """
     colour = COLOURS[look % len(COLOURS)]
     theory, mean, error = (np.asarray(x, dtype=float) for x in (theory, mean, error))
-    low = np.maximum(mean - 2 * error, np.minimum(mean, 0.0) + 0.01 * np.abs(mean))  # a logarithmic axis has no zero
-    axes.fill_between(times, low, mean + 2 * error, color=colour, alpha=0.3, linewidth=0)
+    axes.fill_between(times, mean - 2 * error, mean + 2 * error, color=colour, alpha=0.3, linewidth=0)
     axes.plot(
         times,
         theory,

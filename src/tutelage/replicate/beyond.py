@@ -1,0 +1,85 @@
+"""Figures beyond the four sources: what the theory should also be able to say."""
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import tutelage as tu
+from tutelage.plot.sheet import ERROR, TIME, draw_band, outside_legend, sheet
+from tutelage.plot.style import DASHES, FAINT
+from tutelage.replicate.claims import Claim
+from tutelage.replicate.registry import Replica
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from xarray import Dataset
+
+# A very large network: the simulation costs the same per step at any N.
+
+
+def compute_large(
+    lr: float, R: list[list[float]], Q: list[list[float]], end: float, points: int, dim: int, runs: int, seed: int
+) -> "Dataset":
+    """A band of a few runs, and how long a run takes."""
+    from tutelage.replicate.bands import band, wrong_theory
+
+    problem = tu.Problem(tu.Network(3, "erf"), tu.Network(3, "erf"), sgd=tu.SGD(lr=lr))
+    start, times = tu.Start(R=R, Q=Q), tu.linear_times(end, points)
+    began = time.perf_counter()
+    networks = tu.simulate(problem, start, dim=dim, times=times, runs=runs, seed=seed)
+    seconds = time.perf_counter() - began
+    data = band(tu.solve(problem, start, times), networks, wrong_theory(problem, start, times))
+    return data.assign(dim=dim, runs=runs, run_seconds=seconds)
+
+
+def claims_large(data: "Dataset") -> list[Claim]:
+    """Inside the band."""
+    from tutelage.replicate.bands import inside_claims
+
+    return inside_claims(data, f"N = {int(data['dim'])}, {int(data['runs'])} runs")
+
+
+def draw_large(data: "Dataset") -> "Figure":
+    """The error, its gap to the theory, and the overlaps."""
+    dim, runs, seconds = int(data["dim"]), int(data["runs"]), float(data["run_seconds"])
+    title = f"A network with {f'{dim:,}'.replace(',', ' ')} inputs, K = M = 3"
+    small = (
+        f"Lines: theory; marks: mean of {runs} runs ({seconds:.0f} s for all of them); bands: ± 2 standard errors. "
+        "Dotted grey: theory with 0.9 G."
+    )
+    figure, axes = sheet(1, 3, title, small, height=2.9)
+    left, middle, right = axes[0]
+    times = data["time"].values
+    draw_band(left, times, data["error"], data["error_mean"], data["error_se"])
+    left.plot(times, data["error_wrong"], color=FAINT, linestyle=DASHES[2])
+    left.set(xlabel=TIME, ylabel=ERROR, yscale="log")
+    scale = 1e3
+    zero = 0 * data["error"]
+    draw_band(middle, times, zero, scale * (data["error_mean"] - data["error"]), scale * data["error_se"])
+    middle.set(xlabel=TIME, ylabel=r"runs $-$ theory, $10^3\,\Delta\epsilon_g$")
+    for look, (name, k, l) in enumerate((("R", 0, 0), ("R", 1, 1), ("R", 1, 2), ("Q", 0, 0), ("Q", 0, 1))):
+        columns = [data[f"{name}{ending}"].values[:, k, l] for ending in ("", "_mean", "_se")]
+        draw_band(right, times, *columns, look=look, label=f"${name}_{{{k + 1}{l + 1}}}$")
+    right.set(xlabel=TIME, ylabel="overlaps")
+    outside_legend(right)
+    return figure
+
+
+GENERIC = {
+    "R": [[0.45, 0.05, -0.05], [0.0, 0.4, 0.1], [-0.1, 0.05, 0.35]],
+    "Q": [[0.5, 0.05, 0.0], [0.05, 0.4, 0.1], [0.0, 0.1, 0.45]],
+}
+LARGE: dict[str, Any] = GENERIC | {"lr": 0.5, "end": 20.0, "points": 41, "runs": 4, "seed": 1}
+
+FIGURES = (
+    Replica(
+        id="bign-1",
+        source="beyond",
+        figure="large networks",
+        title="theory and a network with a million inputs",
+        full=LARGE | {"dim": 1_000_000},
+        quick=LARGE | {"dim": 50_000},
+        compute=compute_large,
+        draw=draw_large,
+        claims=claims_large,
+    ),
+)
