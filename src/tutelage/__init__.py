@@ -42,6 +42,12 @@ _HOMES = {
     "tutelage.analysis.linear_modes": ("LinearModes",),
     "tutelage.analysis.linear_scaling": ("PowerLawSum",),
     "tutelage.analysis.linear_features": ("raw_features", "RawFeatures"),
+    "tutelage.analysis.per_run": ("PerRun",),
+    "tutelage.analysis.plateau": ("plateaus", "Plateaus", "Plateau"),
+    "tutelage.analysis.specialise": ("specialisation", "Specialisation"),
+    "tutelage.analysis.phase": ("phases", "Phases", "Phase"),
+    "tutelage.analysis.stopping": ("early_stopping", "EarlyStopping"),
+    "tutelage.analysis.scaling": ("fit_exponent", "Exponent"),
     "tutelage.compare": ("compare", "Comparison"),
 }
 _SUBMODULES = ("averages", "plot")
@@ -54,6 +60,12 @@ if TYPE_CHECKING:
     from tutelage.analysis.linear_features import RawFeatures, raw_features
     from tutelage.analysis.linear_modes import LinearModes
     from tutelage.analysis.linear_scaling import PowerLawSum
+    from tutelage.analysis.per_run import PerRun
+    from tutelage.analysis.phase import Phase, Phases, phases
+    from tutelage.analysis.plateau import Plateau, Plateaus, plateaus
+    from tutelage.analysis.scaling import Exponent, fit_exponent
+    from tutelage.analysis.specialise import Specialisation, specialisation
+    from tutelage.analysis.stopping import EarlyStopping, early_stopping
     from tutelage.averages import Quadrature
     from tutelage.compare import Comparison, compare
     from tutelage.dynamics import Equations, generalisation_error, linear_regression
@@ -89,7 +101,9 @@ __all__ = [
     "Constant",
     "Cosine",
     "DivergenceWarning",
+    "EarlyStopping",
     "Equations",
+    "Exponent",
     "InputError",
     "Inputs",
     "Interpolated",
@@ -97,7 +111,12 @@ __all__ = [
     "LinearModes",
     "LinearNetwork",
     "Network",
+    "PerRun",
+    "Phase",
+    "Phases",
     "Piecewise",
+    "Plateau",
+    "Plateaus",
     "PowerDecay",
     "PowerLaw",
     "PowerLawSum",
@@ -105,6 +124,7 @@ __all__ = [
     "Quadrature",
     "RawFeatures",
     "SlowMomentum",
+    "Specialisation",
     "Spectrum",
     "Start",
     "Status",
@@ -116,17 +136,22 @@ __all__ = [
     "__version__",
     "averages",
     "compare",
+    "early_stopping",
+    "fit_exponent",
     "generalisation_error",
     "linear_network",
     "linear_regression",
     "linear_times",
     "load",
     "log_times",
+    "phases",
+    "plateaus",
     "plot",
     "random_start",
     "raw_features",
     "simulate",
     "solve",
+    "specialisation",
     "start_from_weights",
 ]
 

@@ -1,0 +1,87 @@
+"""What figures of one learning curve share: the frame, the curve, its overlaps, the head, shaded intervals.
+
+A curve is anything with times, error, variables, kind and problem, as the answers of the analysis verbs carry it.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tutelage.plot.heads import SMALL, TITLE, write_head
+from tutelage.plot.panels import Panel, draw_panel, panels_of
+from tutelage.plot.scales import is_log_spaced, scale_error, scale_overlaps
+from tutelage.plot.style import COLOURS, FAINT
+from tutelage.plot.words import problem_in_words
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+WIDTH, TITLE_HEIGHT, CURVE_HEIGHT, PANEL_HEIGHT = 7.4, 0.9, 2.5, 1.8
+
+
+def frame(panels: int, titled: bool = True) -> tuple["Figure", Any]:
+    """A figure with a learning curve above and this many panels below, one time axis."""
+    from matplotlib.figure import Figure
+
+    heights = [CURVE_HEIGHT, *[PANEL_HEIGHT] * panels]
+    figure = Figure(figsize=(WIDTH, (TITLE_HEIGHT if titled else 0.3) + sum(heights)), layout="constrained")
+    return figure, figure.subplots(len(heights), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
+
+
+def finish(figure: "Figure", grid: Any, curve: Any, title: str | None, sentence: str) -> None:
+    """Scale and name the time axis, align the labels, write the head; title: "" leaves the head out."""
+    if is_log_spaced(curve.times):
+        grid[0].set_xscale("log")
+        grid[0].set_xlim(left=curve.times[curve.times > 0][0])
+    grid[-1].set_xlabel(time_label(curve))
+    figure.align_ylabels(list(grid))
+    if title != "":
+        who, how = ("A system of one's own", "") if curve.problem is None else problem_in_words(curve.problem)
+        write_head(grid[0], [(title or who, TITLE), (how, SMALL), (sentence, SMALL | {"fontweight": "bold"})])
+
+
+def time_label(curve: Any) -> str:
+    """What the time axis measures."""
+    return r"time $\alpha$ = steps / $N$" if curve.kind != "equations" else "time"
+
+
+def draw_error(axes: Any, curve: Any, label: str | None = None) -> None:
+    """The learning curve on the axis it asks for."""
+    light = curve.kind == "simulation"
+    axes.plot(curve.times, curve.error, color=COLOURS[0], linewidth=1.0 if light else 2.0, label=label)
+    axes.set_ylabel("generalisation\n" + r"error $\epsilon_g$" if curve.kind != "equations" else "error")
+    scale_error(axes, curve.error)
+
+
+def overlap_panel(curve: Any) -> Panel | None:
+    """The student-teacher overlaps, or the first panel of a system of one's own."""
+    panels = panels_of(curve)
+    return panels[0] if panels else None
+
+
+def draw_overlaps(axes: Any, curve: Any, panel: Panel) -> None:
+    """The curves of a panel."""
+    draw_panel(axes, curve.times, panel)
+    scale_overlaps(axes, panel.values)
+
+
+def shade(axes: Any, start: float, end: float, colour: str, label: str | None = None, alpha: float = 0.16) -> None:
+    """An interval of time."""
+    axes.axvspan(start, end, color=colour, alpha=alpha, linewidth=0, label=label, zorder=0)
+
+
+def mark_time(axes: Any, time: float, label: str | None = None, colour: str = FAINT) -> None:
+    """A moment."""
+    axes.axvline(time, color=colour, linewidth=1.0, linestyle=(0, (4, 2)), label=label)
+
+
+def legend(axes: Any) -> None:
+    """Outside the curves, on the right."""
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.03), borderaxespad=0.0)
+
+
+def shown_range(curve: Any) -> tuple[float, float]:
+    """The times that the axis shows."""
+    times = np.asarray(curve.times)
+    return (float(times[times > 0][0]) if is_log_spaced(times) else float(times[0])), float(times[-1])

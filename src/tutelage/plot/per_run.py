@@ -1,0 +1,41 @@
+"""The figure of one answer per run: all learning curves, and on each the times that its answer marks."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tutelage._errors import InputError
+from tutelage.plot.curve_parts import finish, frame, legend
+from tutelage.plot.scales import scale_error
+from tutelage.plot.style import COLOURS, FAINT, MARKERS, style
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SHOWN = 40  # runs drawn
+
+
+def plot_per_run(result: Any, *, title: str | None = None) -> "Figure":
+    """Learning curves of the runs with their marks, one colour per kind of mark. title: "" leaves the head out."""
+    if not all(hasattr(result, name) for name in ("answers", "marks")):
+        raise InputError(f"plot_per_run got a {type(result).__name__}; give it the answers of several runs.")
+    curves = [answer.curve for answer in result.answers[:SHOWN]]
+    with style():
+        figure, grid = frame(0, title != "")
+        for i, curve in enumerate(curves):
+            grid[0].plot(curve.times, curve.error, color=FAINT, linewidth=0.7, label="runs" if i == 0 else None)
+        for place, (name, times) in enumerate(result.marks.items()):
+            _draw_marks(grid[0], curves, times[:SHOWN], name, place)
+        grid[0].set_ylabel("generalisation\n" + r"error $\epsilon_g$")
+        scale_error(grid[0], np.concatenate([curve.error for curve in curves]))
+        legend(grid[0])
+        finish(figure, grid, curves[0], title, f"{len(result)} runs, {len(curves)} shown")
+    return figure
+
+
+def _draw_marks(axes: Any, curves: list[Any], times: np.ndarray, name: str, place: int) -> None:
+    found = [(t, np.interp(t, c.times, c.error)) for t, c in zip(times, curves, strict=True) if np.isfinite(t)]
+    if found:
+        t, heights = zip(*found, strict=True)
+        look = {"color": COLOURS[place % len(COLOURS)], "marker": MARKERS[place % len(MARKERS)], "linestyle": "none"}
+        axes.plot(t, heights, markersize=4.5, markerfacecolor="white", zorder=3, label=name, **look)

@@ -1,0 +1,30 @@
+"""The figure of early stopping: the learning curve, its minimum, and what is lost by the end."""
+
+from typing import TYPE_CHECKING, Any
+
+from tutelage._errors import InputError
+from tutelage.plot.curve_parts import draw_error, finish, frame, legend, mark_time, shade
+from tutelage.plot.style import ALARM, COLOURS, INK, style
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def plot_early_stopping(result: Any, *, title: str | None = None) -> "Figure":
+    """The learning curve with the smallest error and the error at the end marked. title: "" leaves the head out."""
+    if not all(hasattr(result, name) for name in ("bracket", "gain", "curve")):
+        raise InputError(f"plot_early_stopping got a {type(result).__name__}; give it what early_stopping returned.")
+    with style():
+        figure, grid = frame(0, title != "")
+        axes = grid[0]
+        draw_error(axes, result.curve)
+        axes.plot([result.time], [result.value], "o", color=COLOURS[2], markersize=7, label=f"smallest, {result.value:.4g}")
+        if result.inside:
+            name = f"at the end, {result.end_value:.4g}"
+            axes.plot([result.end_time], [result.end_value], "s", color=ALARM, markersize=6, label=name)
+            axes.axhline(result.value, color=INK, linewidth=0.8, linestyle=(0, (2, 2)))
+            mark_time(axes, result.time, f"stop at {result.time:.4g}")
+            shade(axes, result.time, result.end_time, ALARM, "error grows again", 0.08)
+        legend(axes)
+        finish(figure, grid, result.curve, title, str(result).capitalize())
+    return figure
