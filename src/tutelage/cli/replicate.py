@@ -8,7 +8,7 @@ from cyclopts import Parameter
 from tutelage._errors import InputError
 from tutelage.cli.flags import Switch
 
-VerdictWords = {"pass": "pass", "fail": "FAIL", "does_not_hold": "does not hold"}
+VERDICT_WORDS = {"pass": "pass", "fail": "FAIL", "does_not_hold": "does not hold"}
 
 
 def replicate(
@@ -110,7 +110,7 @@ def _state(state: Any) -> str:
 def _score(claims: Any) -> str:
     from tutelage.replicate.run import count
 
-    return ", ".join(f"{number} {VerdictWords[verdict]}" for verdict, number in count(claims).items() if number)
+    return ", ".join(f"{number} {VERDICT_WORDS[verdict]}" for verdict, number in count(claims).items() if number)
 
 
 def _results(chosen: list[Any], folder: Path, quick: bool, formats: tuple[str, ...], talks: bool) -> list[Any]:
@@ -161,8 +161,9 @@ def _print_claims(result: Any) -> None:
     table.add_column("measured", justify="right", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
     for claim in result.claims:
-        name = claim.name + (f" ({claim.evidence})" if claim.evidence else "")
-        table.add_row(name, expectation(claim), f"{claim.measured:.5g}", VerdictWords[claim.verdict])
+        table.add_row(claim.name, expectation(claim), f"{claim.measured:.5g}", VERDICT_WORDS[claim.verdict])
+        if claim.evidence:
+            table.add_row(f"({claim.evidence})", style="dim")
     console.print(table)
     report.print_field("wrote", [str(path) for path in result.files.values()])
     console.print()

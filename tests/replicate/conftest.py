@@ -1,0 +1,8 @@
+import pytest
+
+from tests.replicate.toys import CALLS
+
+
+@pytest.fixture(autouse=True)
+def no_calls_yet():
+    CALLS.clear()

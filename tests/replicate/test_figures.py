@@ -1,0 +1,20 @@
+"""The quick version of every figure, once: no claim fails, and what it draws is drawn."""
+
+import math
+
+import pytest
+
+from tutelage.replicate import replicas, run
+
+FIGURES = replicas()
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_quick_version(name, tmp_path):
+    result = run(FIGURES[name], tmp_path, quick=True, formats=("png", "svg"))
+    assert result.claims
+    assert [str(claim) for claim in result.claims if claim.verdict == "fail"] == []
+    assert all(math.isfinite(claim.measured) and claim.name for claim in result.claims)
+    assert len({claim.name for claim in result.claims}) == len(result.claims), "two claims have the same name"
+    assert result.files["png"].stat().st_size > 10_000
+    assert result.files["svg"].stat().st_size < 3_000_000, "too heavy for the gallery: draw fewer points"
