@@ -48,6 +48,12 @@ _HOMES = {
     "tutelage.analysis.phase": ("phases", "Phases", "Phase"),
     "tutelage.analysis.stopping": ("early_stopping", "EarlyStopping"),
     "tutelage.analysis.scaling": ("fit_exponent", "Exponent"),
+    "tutelage.analysis.landscapes": ("landscape", "Landscape"),
+    "tutelage.analysis.curvature": ("Curvature",),
+    "tutelage.analysis.stationary_points": ("critical_points", "CriticalPoints", "CriticalPoint"),
+    "tutelage.analysis.spectrum_check": ("SpectrumCheck",),
+    "tutelage.analysis.bias": ("implicit_bias", "ImplicitBias", "BiasPath"),
+    "tutelage.analysis.manifold": ("solution_manifold", "SolutionManifold"),
     "tutelage.compare": ("compare", "Comparison"),
 }
 _SUBMODULES = ("averages", "plot")
@@ -56,15 +62,21 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 if TYPE_CHECKING:
     from tutelage import averages, plot
     from tutelage._errors import DivergenceWarning, InputError, SymmetryWarning, TutelageWarning, ValidityWarning
+    from tutelage.analysis.bias import BiasPath, ImplicitBias, implicit_bias
+    from tutelage.analysis.curvature import Curvature
+    from tutelage.analysis.landscapes import Landscape, landscape
     from tutelage.analysis.linear import LinearNetwork, linear_network
     from tutelage.analysis.linear_features import RawFeatures, raw_features
     from tutelage.analysis.linear_modes import LinearModes
     from tutelage.analysis.linear_scaling import PowerLawSum
+    from tutelage.analysis.manifold import SolutionManifold, solution_manifold
     from tutelage.analysis.per_run import PerRun
     from tutelage.analysis.phase import Phase, Phases, phases
     from tutelage.analysis.plateau import Plateau, Plateaus, plateaus
     from tutelage.analysis.scaling import Exponent, fit_exponent
     from tutelage.analysis.specialise import Specialisation, specialisation
+    from tutelage.analysis.spectrum_check import SpectrumCheck
+    from tutelage.analysis.stationary_points import CriticalPoint, CriticalPoints, critical_points
     from tutelage.analysis.stopping import EarlyStopping, early_stopping
     from tutelage.averages import Quadrature
     from tutelage.compare import Comparison, compare
@@ -97,17 +109,23 @@ if TYPE_CHECKING:
 __all__ = [
     "SGD",
     "Activation",
+    "BiasPath",
     "Comparison",
     "Constant",
     "Cosine",
+    "CriticalPoint",
+    "CriticalPoints",
+    "Curvature",
     "DivergenceWarning",
     "EarlyStopping",
     "Equations",
     "Exponent",
+    "ImplicitBias",
     "InputError",
     "Inputs",
     "Interpolated",
     "Isotropic",
+    "Landscape",
     "LinearModes",
     "LinearNetwork",
     "Network",
@@ -124,8 +142,10 @@ __all__ = [
     "Quadrature",
     "RawFeatures",
     "SlowMomentum",
+    "SolutionManifold",
     "Specialisation",
     "Spectrum",
+    "SpectrumCheck",
     "Start",
     "Status",
     "SymmetryWarning",
@@ -136,9 +156,12 @@ __all__ = [
     "__version__",
     "averages",
     "compare",
+    "critical_points",
     "early_stopping",
     "fit_exponent",
     "generalisation_error",
+    "implicit_bias",
+    "landscape",
     "linear_network",
     "linear_regression",
     "linear_times",
@@ -150,6 +173,7 @@ __all__ = [
     "random_start",
     "raw_features",
     "simulate",
+    "solution_manifold",
     "solve",
     "specialisation",
     "start_from_weights",

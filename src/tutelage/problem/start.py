@@ -173,6 +173,16 @@ def start_from_weights(problem: Problem, weights: Any, teacher_weights: Any, *, 
     The columns are input coordinates: those of the data if the spectrum was measured (`Spectrum.from_data`), else the
     eigenvectors themselves, level by level in the order of the spectrum.
     """
+    W, W_teacher = weights_by_level(problem, weights, teacher_weights)
+    q, r, t = (
+        np.stack([a @ b.T / a.shape[1] for a, b in zip(x, y, strict=True)])
+        for x, y in ((W, W), (W, W_teacher), (W_teacher, W_teacher))
+    )
+    return _measured(problem, r, q, t, dim=sum(level.shape[1] for level in W), readout=readout)
+
+
+def weights_by_level(problem: Problem, weights: Any, teacher_weights: Any) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """W and W*, checked, in the eigenbasis of the inputs: one array (units, dimensions of the level) for each level."""
     if _checks.is_traced((weights, teacher_weights, problem.inputs)):
         raise InputError("the weights are traced; they must be known to project them. Call this outside jax.jit and vmap.")
     W, W_teacher = _checks.as_array("weights", weights), _checks.as_array("teacher_weights", teacher_weights)
@@ -197,10 +207,5 @@ def start_from_weights(problem: Problem, weights: Any, teacher_weights: Any, *, 
             f"{problem.inputs!r} comes from a file, without its eigenvectors; weights must be projected on them. "
             "Measure it again with Spectrum.from_data."
         )
-    dim = W.shape[1]
-    edges = np.cumsum(problem.inputs.level_dims(dim))[:-1]
-    q, r, t = (
-        np.stack([a @ b.T / a.shape[1] for a, b in zip(np.split(x, edges, 1), np.split(y, edges, 1), strict=True)])
-        for x, y in ((W, W), (W, W_teacher), (W_teacher, W_teacher))
-    )
-    return _measured(problem, r, q, t, dim=dim, readout=readout)
+    edges = np.cumsum(problem.inputs.level_dims(W.shape[1]))[:-1]
+    return np.split(W, edges, axis=1), np.split(W_teacher, edges, axis=1)
