@@ -1,10 +1,14 @@
-"""One step of the finite network, sampled: N times the change of the overlaps.
+"""One step of the finite network: N times the change of the overlaps, as a function of the sample it sees.
 
-Fields of each level are drawn with that level's covariance; Delta and delta_k = Delta v_k g'(lambda_k) follow, and with them
+The fields of each level, x_l = (lambda_l, rho_l), are Gaussian with that level's covariance; Delta and delta_k = Delta v_k
+g'(lambda_k) follow from their sum, and with them a sample's share of a step with batch B,
     N dr_l = eta delta_k rho_ml / p_l,
-    N dq_l = eta (delta_i lambda_kl + delta_k lambda_il) / p_l + eta^2 lam_l delta_i delta_k,
-    N dv   = eta_v Delta g(lambda_k).
-Their mean is the drift and their covariance, divided by N, the diffusion: what the limit drops.
+    N dq_l = eta (delta_i lambda_kl + delta_k lambda_il) / p_l + (eta^2 / B) lam_l delta_i delta_k,
+    N dv   = eta_v Delta g(lambda_k),    N db = eta_b delta_k.
+A step is the mean of the shares of its B samples: what two samples do to q together, (eta/B)^2 x.x' delta_i delta'_k / N,
+is smaller by N^(-1/2), for x.x' is of order sqrt(N). So the mean share is the drift (but for weight decay, which is the same
+for all samples and left out) and Cov(share) / B the diffusion D (diffusion.py). Frozen parts lose their force, spherical
+weights are pulled back as in the drift, a fixed momentum divides every rate by 1 - beta.
 """
 
 import jax
@@ -14,38 +18,63 @@ from tutelage._types import Array
 from tutelage.dynamics.error import field_means
 from tutelage.dynamics.linearised import flatten
 from tutelage.dynamics.order_parameters import OrderParameters
-from tutelage.dynamics.overlaps import Overlaps
+from tutelage.dynamics.overlaps import Overlaps, joint_covariance
 
 
 def sample_increments(system: OrderParameters, t: Array, state: Overlaps, key: Array, count: int) -> Array:
-    """`count` samples of N times the increments of one step (batch 1), in flat coordinates: (count, size)."""
-    problem = system.problem
-    K, M = problem.student.hidden, problem.teacher.hidden
-    lam, p = jnp.asarray(problem.inputs.eigenvalues), jnp.asarray(problem.inputs.fractions)
-    key, noise_key = jax.random.split(key)
-    joint = jnp.concatenate(
-        [
-            jnp.concatenate([state.q, state.r], axis=2),
-            jnp.concatenate([jnp.swapaxes(state.r, 1, 2), system.t], axis=2),
-        ],
-        axis=1,
-    )
-    values, vectors = jnp.linalg.eigh(joint)
+    """`count` samples' shares of a step, in flat coordinates: (count, size)."""
+    covariances = level_covariances(system, state)
+    values, vectors = jnp.linalg.eigh(covariances)
     roots = vectors * jnp.sqrt(jnp.maximum(values, 0.0))[:, None, :]
-    normals = jax.random.normal(key, (count, lam.shape[0], K + M))
-    parts = jnp.einsum("lab,clb->cla", roots, normals) * jnp.sqrt(p * lam)[:, None]  # fields by level
-    fields = parts.sum(axis=1)
-    mean = field_means(problem, state.bias)
+    key, noise_key = jax.random.split(key)
+    normals = jax.random.normal(key, (count, *covariances.shape[:2]))
+    parts = jnp.einsum("lab,clb->cla", roots, normals)
+    return shares(system, t, state, parts, jax.random.normal(noise_key, (count,)))
+
+
+def level_covariances(system: OrderParameters, state: Overlaps) -> Array:
+    """Covariance of the fields of each level, (L, n, n)."""
+    joint = jax.vmap(joint_covariance)(state.r, state.q, system.t)
+    return jnp.asarray(system.problem.inputs.weights)[:, None, None] * joint
+
+
+def shares(system: OrderParameters, t: Array, state: Overlaps, parts: Array, noise: Array) -> Array:
+    """Shares in a step of samples with these fields by level (count, L, n) and this label noise (count,)."""
+
+    def one(parts: Array, xi: Array) -> Array:
+        force, readout = response(system, state, parts, xi)
+        moved = jnp.einsum("k,la->lka", force, parts)
+        return assemble(system, t, state, moved, jnp.outer(force, force), readout, force)
+
+    return jax.vmap(one)(parts, noise)
+
+
+def response(system: OrderParameters, state: Overlaps, parts: Array, xi: Array) -> tuple[Array, Array]:
+    """delta_k and Delta g(lambda_k) of one sample with fields (L, n) by level."""
+    problem, fields = system.problem, parts.sum(axis=0)
+    mean, K = field_means(problem, state.bias), problem.student.hidden
     fields = fields if mean is None else fields + mean
-    g, slope = problem.student.activation(fields[:, :K]), problem.student.activation.slope(fields[:, :K])
-    labels = problem.teacher.activation(fields[:, K:]) @ jnp.asarray(problem.teacher.readout)
-    delta = labels + problem.noise * jax.random.normal(noise_key, (count,)) - g @ state.readout
-    force = delta[:, None] * state.readout * slope
-    eta, eta_v, eta_b = system.rates(t)
-    dr = eta * jnp.einsum("ck,clm->clkm", force, parts[..., K:]) / p[:, None, None]
-    fq = eta * jnp.einsum("ci,clk->clik", force, parts[..., :K]) / p[:, None, None]
-    dq = fq + jnp.swapaxes(fq, 2, 3) + eta**2 * lam[:, None, None] * jnp.einsum("ci,ck->cik", force, force)[:, None]
-    trained = problem.student.train_readout
-    dv = eta_v * delta[:, None] * g if trained else jnp.zeros_like(g)
-    db = None if state.bias is None else eta_b * force * float(problem.student.train_bias)
-    return jax.vmap(flatten)(Overlaps(dr, dq, dv, db, None))
+    g, slope = problem.student.activation(fields[:K]), problem.student.activation.slope(fields[:K])
+    label = problem.teacher.activation(fields[K:]) @ jnp.asarray(problem.teacher.readout) + problem.noise * xi
+    delta = label - g @ state.readout
+    return delta * state.readout * slope, delta * g
+
+
+def assemble(
+    system: OrderParameters, t: Array, state: Overlaps, moved: Array, pairs: Array, readout: Array, bias: Array
+) -> Array:
+    """The share in flat coordinates: linear in delta_k x_la (L, K, n), delta_i delta_k (K, K), Delta g (K,) and delta (K,)."""
+    problem, (eta, eta_v, eta_b) = system.problem, system.rates(t)
+    student, inputs, K = problem.student, problem.inputs, problem.student.hidden
+    lam, p = (jnp.asarray(x)[:, None, None] for x in (inputs.eigenvalues, inputs.fractions))
+    mask = problem.trainable_mask()
+    if mask is not None:
+        mask = jnp.asarray(mask)
+        moved, pairs = mask[:, :, None] * moved, mask[:, :, None] * pairs * mask[:, None, :]
+    dr, half = eta * moved[..., K:] / p, eta * moved[..., :K] / p
+    kicks = 0.0 if system.gradient_flow else eta**2 / problem.sgd.batch * lam * pairs
+    dq = half + jnp.swapaxes(half, 1, 2) + kicks
+    dr, dq = system.onto_sphere(state, dr, dq) if problem.sgd.spherical else (dr, dq)
+    dv = eta_v * float(student.train_readout) * readout
+    db = None if state.bias is None else eta_b * float(student.train_bias) * bias
+    return flatten(Overlaps(dr, dq, dv, db, None))

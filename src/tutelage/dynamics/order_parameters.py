@@ -119,9 +119,9 @@ class OrderParameters(ClosedSystem):
         if mask is not None:
             dr, fq, noise = mask * dr, mask * fq, mask * noise * _T(mask)
         dq = fq + _T(fq) + noise
-        return self._onto_sphere(state, dr, dq) if sgd.spherical else (dr, dq)
+        return self.onto_sphere(state, dr, dq) if sgd.spherical else (dr, dq)
 
-    def _onto_sphere(self, state: Overlaps, dr: Array, dq: Array) -> tuple[Array, Array]:
+    def onto_sphere(self, state: Overlaps, dr: Array, dq: Array) -> tuple[Array, Array]:
         """Subtract from each student vector its change of length: mu_k = d|w_k|^2 / (2 |w_k|^2)."""
         fractions = jnp.asarray(self.problem.inputs.fractions)
         length, change = (jnp.einsum("l,lkk->k", fractions, x) for x in (state.q, dq))
