@@ -38,6 +38,12 @@ _HOMES = {
     "tutelage.validity": ("Validity",),
     "tutelage.solve": ("solve", "linear_times", "log_times"),
     "tutelage.simulate": ("simulate",),
+    "tutelage.analysis.modes": ("Mode",),
+    "tutelage.analysis.fixed_points": ("fixed_point", "FixedPoint"),
+    "tutelage.analysis.learning_rates": (
+        *("critical_learning_rate", "CriticalRate", "decay_rate", "DecayRate", "best_constant_rate", "BestRate"),
+    ),
+    "tutelage.analysis.noise_floors": ("noise_floor", "NoiseFloor"),
     "tutelage.analysis.linear": ("linear_network", "LinearNetwork"),
     "tutelage.analysis.linear_modes": ("LinearModes",),
     "tutelage.analysis.linear_scaling": ("PowerLawSum",),
@@ -65,11 +71,22 @@ if TYPE_CHECKING:
     from tutelage.analysis.bias import BiasPath, ImplicitBias, implicit_bias
     from tutelage.analysis.curvature import Curvature
     from tutelage.analysis.landscapes import Landscape, landscape
+    from tutelage.analysis.fixed_points import FixedPoint, fixed_point
+    from tutelage.analysis.learning_rates import (
+        BestRate,
+        CriticalRate,
+        DecayRate,
+        best_constant_rate,
+        critical_learning_rate,
+        decay_rate,
+    )
     from tutelage.analysis.linear import LinearNetwork, linear_network
     from tutelage.analysis.linear_features import RawFeatures, raw_features
     from tutelage.analysis.linear_modes import LinearModes
     from tutelage.analysis.linear_scaling import PowerLawSum
     from tutelage.analysis.manifold import SolutionManifold, solution_manifold
+    from tutelage.analysis.modes import Mode
+    from tutelage.analysis.noise_floors import NoiseFloor, noise_floor
     from tutelage.analysis.per_run import PerRun
     from tutelage.analysis.phase import Phase, Phases, phases
     from tutelage.analysis.plateau import Plateau, Plateaus, plateaus
@@ -109,17 +126,21 @@ if TYPE_CHECKING:
 __all__ = [
     "SGD",
     "Activation",
+    "BestRate",
     "BiasPath",
     "Comparison",
     "Constant",
     "Cosine",
     "CriticalPoint",
     "CriticalPoints",
+    "CriticalRate",
     "Curvature",
+    "DecayRate",
     "DivergenceWarning",
     "EarlyStopping",
     "Equations",
     "Exponent",
+    "FixedPoint",
     "ImplicitBias",
     "InputError",
     "Inputs",
@@ -128,7 +149,9 @@ __all__ = [
     "Landscape",
     "LinearModes",
     "LinearNetwork",
+    "Mode",
     "Network",
+    "NoiseFloor",
     "PerRun",
     "Phase",
     "Phases",
@@ -155,10 +178,14 @@ __all__ = [
     "ValidityWarning",
     "__version__",
     "averages",
+    "best_constant_rate",
     "compare",
+    "critical_learning_rate",
     "critical_points",
+    "decay_rate",
     "early_stopping",
     "fit_exponent",
+    "fixed_point",
     "generalisation_error",
     "implicit_bias",
     "landscape",
@@ -167,6 +194,7 @@ __all__ = [
     "linear_times",
     "load",
     "log_times",
+    "noise_floor",
     "phases",
     "plateaus",
     "plot",

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SMALL = 0.1  # length of the student vectors from which a plateau is approached
-FAR, SHORTEST = 0.1, 1e-4  # the perfect solution is followed by moves no farther, in shares of the noise no smaller
+FAR = 0.1  # a change of an overlap that is no longer small
+SHORTEST = 1e-4  # smallest share of noise and weight decay by which the perfect solution is followed
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,8 @@ class FixedPoint:
     """A state at which the drift vanishes. modes: all of them, fastest growing first (flat coordinates).
 
     error: generalisation error there. residual: the largest drift that is left. t: overlaps of the teachers per level.
-    distance: how far (largest change of an overlap) the root lies from the state that was given or approached.
+    distance: how far (largest change of an overlap) the root lies from where the search for it began: the given start, the
+    perfect solution without noise and decay, or the end of the approach to a plateau.
     """
 
     problem: Problem
@@ -108,6 +110,11 @@ class FixedPoint:
         return not self.unstable
 
     @property
+    def is_far(self) -> bool:
+        """Did the search end far from where it began, so that the root may not be the one that was meant?"""
+        return self.distance > FAR
+
+    @property
     def stability(self) -> str:
         """One sentence: stable, or which modes leave it and how fast."""
         if self.unstable:
@@ -130,10 +137,13 @@ class FixedPoint:
             f"Q = {_checks.shown(self.Q)}",
             self.stability,
         ]
-        return "\n".join(lines + [f"  {mode}" for mode in self._distinct()])
+        if self.is_far:
+            lines.append(f"FAR: an overlap changed by {self.distance:.3g} on the way from where the search began")
+        return "\n".join(lines + [f"  {mode}" for mode in self.distinct])
 
-    def _distinct(self) -> list[Mode]:
-        """One mode per rate (and per pair of conjugates)."""
+    @property
+    def distinct(self) -> list[Mode]:
+        """One mode for each rate, and for each pair of conjugates."""
         out: list[Mode] = []
         for mode in self.modes:
             if not out or (mode.rate != out[-1].rate and mode.rate != np.conj(out[-1].rate)):

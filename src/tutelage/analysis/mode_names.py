@@ -35,6 +35,11 @@ def named_modes(state: Overlaps, t: np.ndarray, J: np.ndarray, free: Subspace) -
     return tuple(modes)
 
 
+def name_of_growth(state: Overlaps, t: np.ndarray, vectors: np.ndarray) -> str:
+    """What a deviation along these flat vectors (n, count) does when it grows."""
+    return _Namer(state, t).name(1.0, vectors, 0.0)
+
+
 @dataclass(frozen=True)
 class _Shares:
     """Parts of the squared length of a group of modes."""

@@ -180,12 +180,16 @@ class Perfection:
         radius = float(np.max(np.linalg.eigvals(np.linalg.solve(-self.slow, self.fast)).real))
         return self.problem.sgd.batch / (self.momentum * radius) if radius > 0 else float("inf")
 
+    def is_stable(self, lr: float) -> bool:
+        """Does no overlap outside the span grow at this learning rate?"""
+        rates = np.linalg.eigvals(self.outside(lr)).real
+        return bool(np.max(rates) <= FLAT * np.max(np.abs(rates)))
+
     def noise_floor(self, lr: float) -> float:
         """e_g / sigma^2 as sigma -> 0 by linear response: the X at which decay balances what the noise feeds."""
         fed = (self.momentum * lr) ** 2 / self.problem.sgd.batch * self.noise
         J = self.outside(lr)
-        rates = np.linalg.eigvals(J).real
-        if np.max(rates) > FLAT * np.max(np.abs(rates)):
+        if not self.is_stable(lr):
             raise InputError(f"lr is {lr:g}, where zero error is unstable even without noise; lower it.")
         X = np.linalg.lstsq(J, -fed, rcond=1e-11)[0]
         if np.max(np.abs(J @ X + fed)) > 1e-8 * np.max(np.abs(fed)):
