@@ -70,8 +70,8 @@ if TYPE_CHECKING:
     from tutelage._errors import DivergenceWarning, InputError, SymmetryWarning, TutelageWarning, ValidityWarning
     from tutelage.analysis.bias import BiasPath, ImplicitBias, implicit_bias
     from tutelage.analysis.curvature import Curvature
-    from tutelage.analysis.landscapes import Landscape, landscape
     from tutelage.analysis.fixed_points import FixedPoint, fixed_point
+    from tutelage.analysis.landscapes import Landscape, landscape
     from tutelage.analysis.learning_rates import (
         BestRate,
         CriticalRate,

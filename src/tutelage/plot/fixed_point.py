@@ -33,7 +33,8 @@ def plot_fixed_point(point: Any, *, title: str | None = None) -> "Figure":
     height = ROW_HEIGHT * len(shown) + 0.9
     with style():
         figure = Figure(figsize=(WIDTH, HEAD_HEIGHT + MAPS_HEIGHT + height), layout="constrained")
-        head, upper, lower = figure.subfigures(3, 1, height_ratios=[HEAD_HEIGHT, MAPS_HEIGHT, height])
+        places: Any = figure.subfigures(3, 1, height_ratios=[HEAD_HEIGHT, MAPS_HEIGHT, height])
+        head, upper, lower = places
         _head(head, point, title)
         maps = upper.subplots(1, 2)
         largest = max(float(np.max(np.abs(point.R))), float(np.max(np.abs(point.Q))), 1e-12)
