@@ -99,7 +99,11 @@ class Plateaus:
     @property
     def marks(self) -> dict[str, float]:
         """When the longest plateau is reached and left."""
-        return {} if self.longest is None else {"reaches it": self.longest.start, "leaves it": self.longest.end}
+        return (
+            {}
+            if self.longest is None
+            else {"reaches the plateau": self.longest.start, "leaves the plateau": self.longest.end}
+        )
 
     def plot(self, *, title: str | None = None) -> "Figure":
         """The learning curve with its plateaus, as a Matplotlib figure (see `plot.save_figure`)."""

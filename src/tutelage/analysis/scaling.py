@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 DECADES = 0.5  # shortest window that may be called a power law
 TOLERANCE = 0.05  # share of the slope by which local slopes of a power law may differ
+LIKELY, CERTAIN = 1.5, 3.0  # drifts, in units of their noise, at which a window is passed over, and a given one flagged
 EDGES = 60  # windows are searched between at most this many points
 RANGES = 8  # a local slope is taken over this fraction of the data's range
 
@@ -108,7 +109,7 @@ def fit_exponent(
         error=line.error,
         statistical=line.statistical,
         systematic=line.systematic,
-        constant=_is_constant(line, tolerance),
+        constant=_is_constant(line, tolerance, CERTAIN),
         window=(float(np.exp(X[0])), float(np.exp(X[-1]))),
         points=X.size,
         parts=line.parts,
@@ -170,8 +171,8 @@ def _require_positive(x: np.ndarray, y: np.ndarray, inside: np.ndarray) -> None:
         )
 
 
-def _is_constant(line: Line, tolerance: float) -> bool:
-    return not line.drifts or line.drift <= tolerance * abs(line.slope)
+def _is_constant(line: Line, tolerance: float, doubt: float) -> bool:
+    return line.certainty <= doubt or line.systematic <= tolerance * abs(line.slope)
 
 
 def _longest(X: np.ndarray, Y: np.ndarray, S: np.ndarray | None, tolerance: float) -> tuple[slice, str]:
@@ -182,9 +183,9 @@ def _longest(X: np.ndarray, Y: np.ndarray, S: np.ndarray | None, tolerance: floa
     for i, j in sorted(pairs, key=lambda p: (X[p[0]] - X[p[1]], -p[0])):
         part = slice(int(i), int(j) + 1)
         line = fit_line(X[part], Y[part], None if S is None else S[part])
-        if _is_constant(line, tolerance):
+        if _is_constant(line, tolerance, LIKELY):
             whole = "all the data: " if part == slice(0, X.size) else f"the longest of {len(pairs)} tried: "
-            how = f"less than {100 * tolerance:g}%" if line.drifts else "no more than noise explains"
+            how = f"less than {100 * tolerance:g}%" if line.certainty > LIKELY else "no more than noise explains"
             return part, whole + f"the local slope drifts by {how}"
     parts = fit_line(X, Y, S).parts
     raise InputError(

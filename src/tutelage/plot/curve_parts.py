@@ -5,8 +5,6 @@ A curve is anything with times, error, variables, kind and problem, as the answe
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from tutelage.plot.heads import SMALL, TITLE, write_head
 from tutelage.plot.panels import Panel, draw_panel, panels_of
 from tutelage.plot.scales import is_log_spaced, scale_error, scale_overlaps
@@ -28,7 +26,7 @@ def frame(panels: int, titled: bool = True) -> tuple["Figure", Any]:
     return figure, figure.subplots(len(heights), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
 
 
-def finish(figure: "Figure", grid: Any, curve: Any, title: str | None, sentence: str) -> None:
+def finish(figure: "Figure", grid: Any, curve: Any, title: str | None, outcome: str) -> None:
     """Scale and name the time axis, align the labels, write the head; title: "" leaves the head out."""
     if is_log_spaced(curve.times):
         grid[0].set_xscale("log")
@@ -37,7 +35,12 @@ def finish(figure: "Figure", grid: Any, curve: Any, title: str | None, sentence:
     figure.align_ylabels(list(grid))
     if title != "":
         who, how = ("A system of one's own", "") if curve.problem is None else problem_in_words(curve.problem)
-        write_head(grid[0], [(title or who, TITLE), (how, SMALL), (sentence, SMALL | {"fontweight": "bold"})])
+        write_head(grid[0], [(title or who, TITLE), (how, SMALL), (outcome, SMALL | {"fontweight": "bold"})])
+
+
+def sentence(words: str) -> str:
+    """With a capital."""
+    return words[:1].upper() + words[1:]
 
 
 def time_label(curve: Any) -> str:
@@ -79,9 +82,3 @@ def legend(axes: Any) -> None:
     """Outside the curves, on the right."""
     if axes.get_legend_handles_labels()[0]:
         axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.03), borderaxespad=0.0)
-
-
-def shown_range(curve: Any) -> tuple[float, float]:
-    """The times that the axis shows."""
-    times = np.asarray(curve.times)
-    return (float(times[times > 0][0]) if is_log_spaced(times) else float(times[0])), float(times[-1])

@@ -46,10 +46,9 @@ def _draw_data(axes: Any, result: Any) -> None:
     seen = (result.x > 0) & (result.y > 0)
     x, y = result.x[seen], result.y[seen]
     look = {"marker": "o", "markersize": 3.4, "linestyle": "none", "color": COLOURS[0], "markerfacecolor": "white"}
-    if result.y_error is None:
-        axes.plot(x, y, label="data", **look)
-    else:
-        axes.errorbar(x, y, yerr=result.y_error[seen], label="data", elinewidth=0.8, **look)
+    axes.plot(x, y, label="data", **look)
+    if result.y_error is not None:
+        axes.errorbar(x, y, yerr=result.y_error[seen], fmt="none", elinewidth=0.8, ecolor=COLOURS[0])
     edges = np.array(result.window)
     fitted = result.amplitude * edges**result.slope
     axes.plot(edges, fitted, color=COLOURS[1], linewidth=2.0, label=rf"$x^{{{result.slope:.3f}}}$")
@@ -64,3 +63,6 @@ def _draw_slopes(axes: Any, result: Any) -> None:
     axes.plot(edges, [slope] * 2, color=COLOURS[1], linewidth=2.0, label=f"{slope:.4g} ± {error:.1g}")
     axes.fill_between(edges, slope - error, slope + error, color=COLOURS[1], alpha=0.25, linewidth=0)
     axes.set_ylabel("local slope\n" + r"d ln $y$ / d ln $x$")
+    low, high = min(slope, np.min(result.local_slope)), max(slope, np.max(result.local_slope))
+    room = max(0.08 * (high - low), 0.02 * abs(slope))  # the band of a bad fit may reach far beyond the slopes
+    axes.set_ylim(low - room, high + room)

@@ -29,7 +29,7 @@ def plot_per_run(result: Any, *, title: str | None = None) -> "Figure":
         grid[0].set_ylabel("generalisation\n" + r"error $\epsilon_g$")
         scale_error(grid[0], np.concatenate([curve.error for curve in curves]))
         legend(grid[0])
-        finish(figure, grid, curves[0], title, f"{len(result)} runs, {len(curves)} shown")
+        finish(figure, grid, curves[0], title, "; ".join(str(result).split("\n")[: 1 + len(result.marks)][:3]))
     return figure
 
 

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from tutelage._errors import InputError
-from tutelage.plot.curve_parts import draw_error, finish, frame, legend, mark_time
+from tutelage.plot.curve_parts import draw_error, finish, frame, legend, mark_time, sentence
 from tutelage.plot.panels import FEW, spread_marks
 from tutelage.plot.style import COLOURS, FAINT, stroke, style
 
@@ -35,5 +35,5 @@ def plot_specialisation(result: Any, *, title: str | None = None) -> "Figure":
                 mark_time(axes, when, f"transition, {when:.4g}" if axes is grid[0] else None)
         for axes in grid:
             legend(axes)
-        finish(figure, grid, result.curve, title, str(result).split("\n")[0].capitalize())
+        finish(figure, grid, result.curve, title, sentence(str(result).split("\n")[0]))
     return figure

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tutelage._errors import InputError
-from tutelage.plot.curve_parts import draw_error, draw_overlaps, finish, frame, legend, overlap_panel, shade
+from tutelage.plot.curve_parts import draw_error, draw_overlaps, finish, frame, legend, overlap_panel, sentence, shade
 from tutelage.plot.style import ALARM, COLOURS, FAINT, INK, style
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def plot_plateaus(result: Any, *, title: str | None = None) -> "Figure":
             _draw_departures(grid[1], curve.times, growing)
         if panel is not None:
             draw_overlaps(grid[-1], curve, panel)
-        finish(figure, grid, curve, title, "; ".join(str(result).split("\n")[:2]))
+        finish(figure, grid, curve, title, sentence("; ".join(str(result).split("\n")[:2])))
     return figure
 
 
@@ -79,7 +79,7 @@ def plot_phases(result: Any, *, title: str | None = None) -> "Figure":
         legend(grid[0])
         if panel is not None:
             draw_overlaps(grid[-1], curve, panel)
-        finish(figure, grid, curve, title, ", ".join(phase.name for phase in result.intervals).capitalize())
+        finish(figure, grid, curve, title, sentence(", ".join(phase.name for phase in result.intervals)))
     return figure
 
 

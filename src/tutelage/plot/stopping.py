@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from tutelage._errors import InputError
-from tutelage.plot.curve_parts import draw_error, finish, frame, legend, mark_time, shade
+from tutelage.plot.curve_parts import draw_error, finish, frame, legend, mark_time, sentence, shade
 from tutelage.plot.style import ALARM, COLOURS, INK, style
 
 if TYPE_CHECKING:
@@ -26,5 +26,5 @@ def plot_early_stopping(result: Any, *, title: str | None = None) -> "Figure":
             mark_time(axes, result.time, f"stop at {result.time:.4g}")
             shade(axes, result.time, result.end_time, ALARM, "error grows again", 0.08)
         legend(axes)
-        finish(figure, grid, result.curve, title, str(result).capitalize())
+        finish(figure, grid, result.curve, title, sentence(str(result)))
     return figure
