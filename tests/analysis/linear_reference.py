@@ -15,8 +15,8 @@ def linear_problem(levels=5, beta=1.0, lr=0.5, noise=0.0, inputs=None, readouts=
 def exact_moments(covariance, a, b, steps, *, rate, decay=0.0, batch=1, noise=0.0, trained=None):
     """sum_ij Sigma_ij E[e_i e_j] / N and diag E[e e^T], e = a - b, after each of the recorded steps (a sorted list).
 
-    a <- a - (h/N) P C e - (h k/N) P a + (h/sqrt N) P mean(sigma xi x), C the covariance of one batch, P what is trained. With
-    Gaussian inputs E[C e e^T C] = Sigma X Sigma + (Sigma X Sigma + Sigma tr(Sigma X))/B, X = E[e e^T].
+    a <- a - (h/N) P C e - (h k/N) P a + (h/sqrt N) P mean(sigma xi x), C the covariance of one batch, P what is trained.
+    With Gaussian inputs E[C e e^T C] = Sigma X Sigma + (Sigma X Sigma + Sigma tr(Sigma X))/B, X = E[e e^T].
     """
     N = len(a)
     P = np.eye(N) if trained is None else np.diag(np.asarray(trained, float))

@@ -62,7 +62,7 @@ def test_published_moment_form():
 
 
 def moment_modes(levels, beta, rate, digits):
-    """|lambda_B,k| and b_k |lambda_B,k| of equations 27 and 57, fastest first, from the companion matrix in long arithmetic."""
+    """|lambda_B,k| and b_k |lambda_B,k| of equations 27 and 57, fastest first: the companion matrix in long arithmetic."""
     with mpmath.workdps(digits):
         lam = [mpmath.mpf(k) ** -(1 + mpmath.mpf(beta)) for k in range(1, levels + 1)]
         mean = mpmath.fsum(lam) / levels
@@ -116,7 +116,7 @@ def test_modes_share_the_error_and_become_the_levels():
 
 
 def test_steady_states():
-    """e_g(inf) = lr sigma^2 / (2 (2 - lr)); with decay, V = 2(1+k)/(2(1+k) - lr) (k^2/(1+k)^2 + sigma^2), isotropic inputs."""
+    """e_g(inf) = lr sigma^2 / (2 (2 - lr)); isotropic with decay, V = 2(1+k)/(2(1+k) - lr) (k^2/(1+k)^2 + sigma^2)."""
     for levels in (1, 7):
         network = tu.linear_network(linear_problem(levels, 1.0, 0.8, 0.5))
         assert network.steady_state == pytest.approx(0.8 * 0.25 / (2 * (2 - 0.8)), rel=1e-12)
@@ -165,7 +165,7 @@ def test_small_rate():
 
 
 def test_closed_order_parameters_of_the_source():
-    """Equations 7 and 38: R = 1 - (1/L) sum lam exp(-lr lam alpha), exact at any rate; Q of equation 46 only at small ones."""
+    """Equations 7 and 38: R = 1 - (1/L) sum lam exp(-lr lam alpha), exact at any rate; Q of equation 46 is not."""
     problem = linear_problem(8, 1.0, 0.9)
     lam = problem.inputs.eigenvalues
     network = tu.linear_network(problem, alike(0.09))

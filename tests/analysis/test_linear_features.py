@@ -1,4 +1,4 @@
-"""Training only some inputs: in the eigenbasis and outside it, against second moments, runs of real weights and equation 88."""
+"""Training only some inputs, in the eigenbasis and outside it: second moments, runs of real weights, equation 88."""
 
 import numpy as np
 import pytest

@@ -53,6 +53,23 @@ def test_equals_all_second_moments_step_by_step(options, lam):
                                + network.Q(0.0) - 2 * v_teacher / v * network.R(0.0), rtol=1e-9)  # fmt: skip
 
 
+def test_slope_is_the_change_in_one_step():
+    problem, start, *_ = network_of([2, 3, 1], (2.4, 0.9, 0.3), 0, lr=0.5, noise=0.3, weight_decay=0.6)
+    network, times = tu.linear_network(problem, start).finite(6), np.array(STEPS[1:-1]) / 6
+    change = (network.error(times + 1 / 6) - network.error(times)) * 6
+    np.testing.assert_allclose(network.local_slope(times), times * change / network.error(times), rtol=1e-9, atol=1e-12)
+
+
+def test_levels_that_do_not_divide_the_dimension():
+    """Three equal shares of seven inputs are three, two and two of them, as in `simulate`."""
+    problem = linear_problem(3, 1.0, 0.5, 0.2)
+    J, B = np.random.default_rng(3).standard_normal((2, 7))
+    values = np.repeat(problem.inputs.eigenvalues, problem.inputs.level_dims(7))
+    error, _ = exact_moments(np.diag(values), J, B, STEPS, rate=0.5, noise=0.2)
+    network = tu.linear_network(problem, tu.start_from_weights(problem, J[None], B[None])).finite(7)
+    np.testing.assert_allclose(network.error(np.array(STEPS) / 7), error / 2, rtol=1e-11)
+
+
 def test_the_limit_is_reached_as_one_over_the_dimension():
     problem = linear_problem(4, 1.0, 0.8, 0.3)
     network, times = tu.linear_network(problem), np.array([0.5, 2.0, 8.0])

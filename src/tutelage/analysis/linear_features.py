@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.linalg import cholesky, qr
+from scipy.linalg import cholesky
 
 from tutelage import _checks
 from tutelage._errors import InputError
@@ -196,8 +196,8 @@ def _raw_covariance(problem: Problem, dim: int | None, seed: int) -> np.ndarray:
     if basis is None:
         dim = inputs.levels if dim is None else _checks.as_count("dim", dim)
         rng = np.random.default_rng(_checks.as_count("seed", seed, least=0))
-        turned: Any = qr(rng.standard_normal((dim, dim)))
-        basis = turned[0] * np.sign(np.diag(turned[1]))
+        turned, scales = np.linalg.qr(rng.standard_normal((dim, dim)))
+        basis = turned * np.sign(np.diag(scales))
     elif dim is not None and dim != basis.shape[1]:
         raise InputError(f"dim is {dim}; the data of this spectrum has {basis.shape[1]} inputs. Leave it out.")
     if basis.shape[0] != basis.shape[1]:
