@@ -262,6 +262,8 @@ def test_other_refusals():
         tu.linear_network(linear_problem(), tu.Start(np.zeros((2, 1, 1)), np.ones((2, 1, 1))))
     with pytest.raises(tu.InputError, match="beyond every bound"):
         tu.linear_network(linear_problem(lr=4.0)).error([1.0, 1e6])
+    with pytest.raises(tu.InputError, match="has no slope"):
+        tu.linear_network(linear_problem(), tu.Start([[1.0]], [[1.0]], [[1.0]])).local_slope([1.0])
     with pytest.raises(tu.InputError, match="a trajectory holds the limit"):
         network.finite(50).trajectory(1.0)
     with pytest.raises(tu.InputError, match="need at least 5 dimensions"):

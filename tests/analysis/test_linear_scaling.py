@@ -160,6 +160,7 @@ def test_refused_questions():
         (lambda: law.corrections(1.0, 2), "order is 2"),
         (lambda: law.local_slope(1.0, "sums"), "nearest is 'sum'"),
         (lambda: law.sum(-1.0), "zero or more"),
+        (lambda: law.local_slope(1e9), "has no slope"),
         (lambda: law.plot([0.0]), "no positive number"),
     ):
         with pytest.raises(tu.InputError, match=words):

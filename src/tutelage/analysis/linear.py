@@ -13,7 +13,7 @@ import numpy as np
 
 from tutelage import _checks
 from tutelage._errors import InputError
-from tutelage.analysis.linear_clock import at_times
+from tutelage.analysis.linear_clock import at_times, log_slope
 from tutelage.analysis.linear_modes import LinearModes
 from tutelage.analysis.linear_relaxation import Relaxation
 from tutelage.problem import Problem, SlowMomentum, Start, random_start
@@ -89,8 +89,8 @@ class LinearNetwork:
 
     def local_slope(self, times: Any) -> np.ndarray:
         """d ln e_g / d ln alpha: the exponent that a straight line in a log-log plot would show there."""
-        total = lambda t: self._relaxation.total(t) + self._frozen  # noqa: E731
-        return at_times(times, lambda t: t * self._relaxation.total_rate(t) / total(t))
+        at = self._relaxation
+        return at_times(times, lambda t: log_slope(t, at.total(t) + self._frozen, at.total_rate(t)))
 
     @cached_property
     def modes(self) -> LinearModes:

@@ -58,6 +58,16 @@ class Clock:
         return steps_at(times, self.dim) * np.maximum(per_step, -1 / TINY)
 
 
+def log_slope(times: np.ndarray, value: np.ndarray, rate: np.ndarray) -> np.ndarray:
+    """d ln value / d ln time = time * rate / value; refused where nothing is left to have a slope."""
+    if np.any(value <= 0):
+        raise InputError(
+            f"by alpha = {times[value <= 0].min():g} the error is zero, or too small for a number; it has no slope there. "
+            "Ask for earlier times."
+        )
+    return times * rate / value
+
+
 def at_times(times: Any, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
     """A function of a row of times, (T,) -> (T, ...), at times of any shape; refused where it leaves every bound."""
     if _checks.is_traced(times):

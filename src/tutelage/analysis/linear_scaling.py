@@ -17,7 +17,7 @@ from scipy.special import gamma, gammainc, gammaincc, zeta
 
 from tutelage import _checks
 from tutelage._errors import InputError
-from tutelage.analysis.linear_clock import at_times
+from tutelage.analysis.linear_clock import at_times, log_slope
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -147,10 +147,10 @@ class PowerLawSum:
 
         def value(t: np.ndarray) -> np.ndarray:
             if form == "sum":
-                fall, all_of = self._x(t) * self._moment(t, 2), self._moment(t, 1)
+                falling, total = self._moment(t, 2), self._moment(t, 1)
             else:
-                fall, all_of = self._x(t) * self._integral(t, 1 + self.exponent), self._integral(t, self.exponent)
-            return -fall / (all_of + self.floor / self._height)
+                falling, total = self._integral(t, 1 + self.exponent), self._integral(t, self.exponent)
+            return log_slope(self._x(t), total + self.floor / self._height, -falling)
 
         return at_times(times, value)
 
