@@ -42,7 +42,7 @@ def test_a_second_run_computes_nothing(tutelage):
 
 
 def test_json_alone_on_stdout(tutelage):
-    ending = tutelage("replicate", "toy-1", "toy-2", "--quick", "--json")
+    ending = tutelage("replicate", "toy-1", "toy-2", "--quick", "--json", "--workers", "1")
     answer = json.loads(ending.stdout)
     assert list(answer) == ["figures"]
     assert [figure["id"] for figure in answer["figures"]] == ["toy-1", "toy-2"]
@@ -56,7 +56,7 @@ def test_json_alone_on_stdout(tutelage):
 
 
 def test_all_writes_one_page(tutelage, folder):
-    ending = tutelage("replicate", "--all", "--quick")
+    ending = tutelage("replicate", "--all", "--quick", "--workers", "1")
     assert ending.code == 1
     page = (folder / "output/replicate/gallery-quick.html").read_text()
     assert page.count("<section") == 2
@@ -71,9 +71,9 @@ def test_a_stopped_run_resumes(tutelage, monkeypatch):
 
     whole = registry.replicas()
     monkeypatch.setattr(registry, "replicas", lambda: {**whole, "toy-2": toy("toy-2", compute=stopped)})
-    assert tutelage("replicate", "--all").code == 130
+    assert tutelage("replicate", "--all", "--workers", "1").code == 130
     monkeypatch.setattr(registry, "replicas", lambda: whole)
-    ending = tutelage("replicate", "--all")
+    ending = tutelage("replicate", "--all", "--workers", "1")
     assert CALLS["compute"] == 2
     assert "toy-1: 2 pass, 1 does not hold (found" in ending.stderr
 
@@ -98,6 +98,7 @@ def test_the_list_says_what_is_known(tutelage):
         (("toy-1", "--all"), "--all and 'toy-1' are given"),
         (("toy-1", "--out", "taken"), "taken is a file"),
         (("toy-1", "--format", "gif"), "gif"),
+        (("toy-1", "--workers", "0"), "--workers is 0; it must be a whole number, 1 or more."),
     ],
 )
 def test_bad_input_is_one_sentence(tutelage, folder, flags, words):

@@ -8,6 +8,7 @@ import xarray as xr
 from tests.replicate import toys
 from tests.replicate.toys import CALLS, toy
 from tutelage.replicate import cache, run
+from tutelage.replicate.pool import run_all
 from tutelage.replicate.run import found
 
 
@@ -93,11 +94,8 @@ def test_a_stopped_run_continues(tmp_path):
 
 
 def test_a_failed_drawing_keeps_the_numbers(tmp_path):
-    def broken(data):
-        raise RuntimeError("no ink")
-
     with pytest.raises(RuntimeError, match="no ink"):
-        run(toy(draw=broken), tmp_path)
+        run(toy(draw=toys.refuse), tmp_path)
     run(toy(), tmp_path)
     assert CALLS == {"compute": 1, "draw": 1}
 
@@ -122,3 +120,26 @@ def test_verdicts_of_a_result(tmp_path):
     good, bad = run(toy("toy-1"), tmp_path), run(toy("toy-2", slope=4.0), tmp_path)
     assert (good.failed, bad.failed) == (False, True)
     assert list(good.to_dict()) == ["id", "source", "seconds", "claims"]
+
+
+def test_processes_leave_the_same_results(tmp_path):
+    """Also of a figure that was kept from before, and in the order that was asked for."""
+    figures = [toy(f"toy-{i}", slope=float(i)) for i in (1, 2, 3)]
+    run(figures[1], tmp_path)
+    results = list(run_all(figures, tmp_path, formats=("png", "svg"), workers=2))
+    assert CALLS["compute"] == 1
+    assert [(result.replica.id, result.computed) for result in results] == [
+        ("toy-1", True),
+        ("toy-2", False),
+        ("toy-3", True),
+    ]
+    assert [float(result.data["slope"]) for result in results] == [1.0, 2.0, 3.0]
+    assert all(path.is_file() for result in results for path in result.files.values())
+    alone = run(figures[2], tmp_path)
+    assert not alone.computed
+
+
+def test_a_failure_in_another_process_is_a_failure_here(tmp_path):
+    figures = [toy(name, draw=toys.refuse) for name in ("toy-1", "toy-2")]
+    with pytest.raises(RuntimeError, match="no ink"):
+        list(run_all(figures, tmp_path, workers=2))

@@ -22,6 +22,10 @@ def draw(data):
     return figure
 
 
+def refuse(data):
+    raise RuntimeError("no ink")
+
+
 def claims(data):
     slope = float(data["slope"])
     said = close("slope of eq. 7", slope, 3.0, rel=0.01, says="the slope is <three>")

@@ -1,12 +1,15 @@
 """`tutelage replicate`: published figures, computed again and judged."""
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from tutelage._errors import InputError
-from tutelage.cli.flags import Switch
+from tutelage.cli.flags import Switch, Whole
 
 VERDICT_WORDS = {"pass": "pass", "fail": "FAIL", "does_not_hold": "does not hold"}
 
@@ -17,6 +20,7 @@ def replicate(
     quick: Switch = False,
     out: Path = Path("output/replicate"),
     format_: Annotated[Literal["pdf", "svg"] | None, Parameter(name="--format")] = None,
+    workers: Whole = None,
     json: Switch = False,
 ) -> int:
     """Do published figures hold? Computes them again and checks every claim by its number.
@@ -38,6 +42,8 @@ def replicate(
         Folder of the figures (PNG), the data (NetCDF) and the page; made if it is not there.
     format_: str
         Draw every figure as pdf or svg, too.
+    workers: int
+        Processes for several figures (default: the cores, up to four); numbers do not depend on it.
     json: bool
         Print JSON on standard output, and nothing else.
     """
@@ -46,12 +52,13 @@ def replicate(
 
     if all_ and ids:
         raise InputError(f"--all and {ids[0]!r} are given; name figures, or ask for all of them.")
+    if workers is not None and workers < 1:
+        raise InputError(f"--workers is {workers}; it must be a whole number, 1 or more.")
     if not all_ and not ids:
         return _list(out, json)
     chosen = list(replicas().values()) if all_ else find(ids)
     check_folder(out)
-    formats = _formats(svg=all_, also=format_)
-    results = _results(chosen, out, quick, formats, talks=not json)
+    results = _results(chosen, out, quick, _formats(svg=all_, also=format_), workers, talks=not json)
     page = _write_gallery(results, out, quick) if all_ else None
     _finish(results, page, json)
     return 1 if any(result.failed for result in results) else 0
@@ -113,38 +120,44 @@ def _score(claims: Any) -> str:
     return ", ".join(f"{number} {VERDICT_WORDS[verdict]}" for verdict, number in count(claims).items() if number)
 
 
-def _results(chosen: list[Any], folder: Path, quick: bool, formats: tuple[str, ...], talks: bool) -> list[Any]:
-    """Run them one after the other; each is kept as soon as it is done."""
-    import sys
-    from contextlib import ExitStack, contextmanager
-
+def _results(
+    chosen: list[Any], folder: Path, quick: bool, formats: tuple[str, ...], workers: int | None, talks: bool
+) -> list[Any]:
+    """Each is told as soon as it is there."""
     from tutelage.cli.compile_cache import keep_compiled_programs
 
     keep_compiled_programs()
-    from tutelage.cli.interrupt import leave_on_interrupt
-    from tutelage.cli.messages import notes, working
     from tutelage.replicate.gallery import duration
-    from tutelage.replicate.run import run
+    from tutelage.replicate.pool import run_all
 
     results = []
-    for i, replica in enumerate(chosen):
-
-        @contextmanager
-        def around(name: str = replica.id) -> Any:
-            with ExitStack() as stack:
-                stack.enter_context(leave_on_interrupt())
-                stack.enter_context(working(name))
-                yield
-
-        with notes():
-            result = run(replica, folder, quick=quick, formats=formats, around=around)
+    for result in run_all(
+        chosen, folder, quick=quick, formats=formats, workers=workers, around=_computing, inside=_with_notes
+    ):
         results.append(result)
         how = "computed" if result.computed else "found"
-        line = f"{replica.id}: {_score(result.claims)} ({how}, {duration(result.seconds)})"
-        print(f"[{i + 1}/{len(chosen)}] {line}", file=sys.stderr, flush=True)
+        line = f"{result.replica.id}: {_score(result.claims)} ({how}, {duration(result.seconds)})"
+        print(f"[{len(results)}/{len(chosen)}] {line}", file=sys.stderr, flush=True)
         if talks:
             _print_claims(result)
     return results
+
+
+@contextmanager
+def _computing(name: str) -> Iterator[None]:
+    from tutelage.cli.interrupt import leave_on_interrupt
+    from tutelage.cli.messages import working
+
+    with leave_on_interrupt(), working(name), _with_notes(name):
+        yield
+
+
+@contextmanager
+def _with_notes(name: str) -> Iterator[None]:
+    from tutelage.cli.messages import notes
+
+    with notes():
+        yield
 
 
 def _print_claims(result: Any) -> None:

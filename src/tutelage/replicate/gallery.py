@@ -15,7 +15,7 @@ WORDS = {PASS: "pass", FAIL: "fail", DOES_NOT_HOLD: "does not hold"}
 SIGNS = {PASS: "✓", FAIL: "✗", DOES_NOT_HOLD: "≠"}
 CLASSES = {PASS: "good", FAIL: "bad", DOES_NOT_HOLD: "other"}
 STYLE = """
-body { max-width: 76rem; }
+body { max-width: 88rem; }
 .board { display: flex; flex-wrap: wrap; gap: .75rem; margin: 1.25rem 0; padding: 0; }
 .board div { flex: 1 1 9rem; border-left: .3rem solid var(--other); background: var(--card); padding: .6rem 1rem; }
 .board div.good { border-color: var(--good); } .board div.bad { border-color: var(--bad); }
@@ -27,14 +27,17 @@ section { border-top: 1px solid var(--line); margin-top: 2rem; padding-top: 1rem
 .beside figure { margin: 0 0 .75rem; } figure img { min-width: 0; }
 .claims { width: 100%; font-size: .82rem; }
 .claims th, .claims td { padding: .25rem .45rem; vertical-align: top; }
-.claims td:first-child { white-space: normal; }
+.claims td:first-child { white-space: normal; padding-left: 0; }
+.claims th:first-child { padding-left: 0; }
 .claims td:last-child, .claims th:last-child { text-align: left; padding-right: 0; }
 .mark-good { color: var(--good); } .mark-bad { color: var(--bad); font-weight: 700; } .mark-other { color: var(--other); }
 .remark { display: block; color: var(--soft); } .erratum { font-weight: 700; color: var(--other); }
 .toc td:first-child { white-space: normal; } .toc a { color: var(--other); }
 pre.command { margin: .25rem 0 .5rem; padding: .4rem .75rem; }
-@media print { .beside { display: block; } .beside figure { max-width: 17cm; } section { break-before: page; border: 0; }
-  section.first { break-before: auto; } details { display: none; } a { color: inherit; text-decoration: none; } }
+@media print { body { font-size: 10pt; } .beside { display: block; } .claims th, .claims td { padding: .12rem .4rem; }
+  figure img { width: auto; max-width: 100%; max-height: 13.5cm; }
+  section { break-before: page; border: 0; margin: 0; padding: 0; } details { display: none; }
+  table.claims, table.toc { break-inside: auto; } tr { break-inside: avoid; } a { color: inherit; text-decoration: none; } }
 """.strip()
 
 
@@ -49,7 +52,7 @@ def gallery(results: Sequence[Result]) -> str:
         f'<p class="how">{len(results)} figures, {len(claims)} claims; {version}.</p>',
         _board(count(claims), seconds),
         _contents(results),
-        *(_section(result, first=i == 0) for i, result in enumerate(results)),
+        *(_section(result) for result in results),
         f"<footer>tutelage {__version__}. {escape(EXPLANATION)}</footer>",
     ]
     return document("Published figures, computed again", body, STYLE)
@@ -81,19 +84,18 @@ def _contents(results: Sequence[Result]) -> str:
     return f'<div class="scroll"><table class="toc"><thead>{head}</thead><tbody>{"".join(rows)}</tbody></table></div>'
 
 
-def _section(result: Result, first: bool) -> str:
+def _section(result: Result) -> str:
     replica = result.replica
-    where = f"{replica.figure}, {SOURCES[replica.source]}"
+    where = f"{replica.figure}, {SOURCES[replica.source]}; computed in {duration(result.seconds)}"
     claims = "".join(_claim(claim) for claim in result.claims)
     head = "<tr><th>claim</th><th>expected</th><th>measured</th><th>verdict</th></tr>"
-    return f"""<section id="{replica.id}"{' class="first"' if first else ""}>
+    return f"""<section id="{replica.id}">
 <h2>{escape(replica.id)}: {escape(capital(replica.title))}</h2>
 <p class="how">{escape(where)}</p>
 <div class="beside"><div><figure>{_image(result)}</figure>
 <pre class="command">{escape(replica.command(result.quick))}</pre>
 <details><summary>Parameters</summary><pre>{escape(_parameters(replica.parameters(result.quick)))}</pre></details></div>
-<div class="scroll"><table class="claims"><thead>{head}</thead><tbody>{claims}</tbody></table>
-<p class="how">computed in {duration(result.seconds)}</p></div></div>
+<div class="scroll"><table class="claims"><thead>{head}</thead><tbody>{claims}</tbody></table></div></div>
 </section>"""
 
 
@@ -107,9 +109,8 @@ def _claim(claim: Claim) -> str:
     label = '<span class="erratum">erratum</span> ' if claim.verdict == DOES_NOT_HOLD else ""
     below = "".join(f'<span class="remark">{remark}</span>' for remark in remarks)
     verdict = f'<span class="mark-{kind}">{SIGNS[claim.verdict]} {WORDS[claim.verdict]}</span>'
-    expected = f"{expectation(claim)}"
     return (
-        f"<tr><td>{label}{escape(claim.name)}{below}</td><td>{escape(expected)}</td><td>{claim.measured:.5g}</td>"
+        f"<tr><td>{label}{escape(claim.name)}{below}</td><td>{escape(expectation(claim))}</td><td>{claim.measured:.5g}</td>"
         f"<td>{verdict}</td></tr>"
     )
 

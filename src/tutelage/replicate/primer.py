@@ -140,6 +140,7 @@ def _draw_sizes(left: Any, right: Any, data: "Dataset") -> None:
         panel.set(xscale="log", yscale="log", xlabel="input dimension $N$", ylabel=label)
         panel.set_xticks(dims, [f"{n}" for n in dims])
         panel.minorticks_off()
+        panel.margins(x=0.06)
         panel.legend(loc="lower left")
 
 

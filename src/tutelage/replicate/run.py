@@ -49,18 +49,19 @@ def run(
     *,
     quick: bool = False,
     formats: tuple[str, ...] = ("png",),
-    around: Callable[[], AbstractContextManager[Any]] = nullcontext,
+    around: Callable[[str], AbstractContextManager[Any]] = nullcontext,
 ) -> Result:
     """The result of a figure in a folder, which must exist: found there by content, else computed and stored.
 
-    formats: drawings to make (png, pdf, svg). around: a context for the computation, such as a sign of life.
+    formats: drawings to make (png, pdf, svg). around: a context for the computation, such as a sign of life;
+    it is called with the id.
     """
     key, path = cache.key(replica, quick), folder / f"{replica.name(quick)}.nc"
     data = cache.read(path)
     fresh = data is None or data.attrs.get("key") != key
     if data is None or fresh:
         began = time.perf_counter()
-        with around():
+        with around(replica.id):
             data = replica.compute(**replica.parameters(quick))
         seconds = time.perf_counter() - began
         parameters = json.dumps(replica.parameters(quick))
@@ -83,6 +84,12 @@ def _draw(replica: Replica, data: "Dataset", drawings: dict[str, Path]) -> None:
         figure = replica.draw(data)
     for path in missing:
         save_figure(figure, path)
+
+
+def is_kept(replica: Replica, folder: Path, quick: bool) -> bool:
+    """Does the folder hold the numbers of this figure, as its parameters and code are now?"""
+    data = cache.read(folder / f"{replica.name(quick)}.nc")
+    return data is not None and data.attrs.get("key") == cache.key(replica, quick)
 
 
 def found(replica: Replica, folder: Path, quick: bool) -> tuple[str, float | None, tuple[Claim, ...]]:

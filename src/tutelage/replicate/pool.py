@@ -1,0 +1,70 @@
+"""Many figures at once: one process each, as many as there are cores, because compiling programs uses one core only.
+
+The processes leave their results in the folder, where they are found like those of any earlier run; numbers do not depend on
+how many there are.
+"""
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tutelage.replicate.registry import Replica
+from tutelage.replicate.run import Result, is_kept, run
+
+MOST = 4  # a process holds a whole JAX
+
+Around = Callable[[str], AbstractContextManager[Any]]
+
+
+def run_all(
+    figures: Sequence[Replica],
+    folder: Path,
+    *,
+    quick: bool = False,
+    formats: tuple[str, ...] = ("png",),
+    workers: int | None = None,
+    around: Around = nullcontext,
+    inside: Around = nullcontext,
+) -> Iterator[Result]:
+    """The results, in the order of the figures; each is kept in the folder as soon as it is there.
+
+    workers: processes (default: the cores, up to four; 1: this process). around: a context in which this process computes or
+    waits. inside: one for the computation in another process, a function that can be pickled. Both are called with the id.
+    """
+    missing = [figure for figure in figures if not is_kept(figure, folder, quick)]
+    count = min(len(missing), _cores() if workers is None else workers)
+    if count <= 1:
+        for figure in figures:
+            yield run(figure, folder, quick=quick, formats=formats, around=around)
+        return
+    with ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), _leave_with_parent) as pool:
+        waiting = {figure.id: pool.submit(_run_beside, figure, folder, quick, formats, inside) for figure in missing}
+        for figure in figures:
+            if figure.id in waiting:
+                with around(figure.id):
+                    waiting[figure.id].result()
+            result = run(figure, folder, quick=quick, formats=formats)
+            yield replace(result, computed=figure.id in waiting)
+
+
+def _cores() -> int:
+    return min(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1, MOST)
+
+
+def _run_beside(figure: Replica, folder: Path, quick: bool, formats: tuple[str, ...], inside: Around) -> None:
+    run(figure, folder, quick=quick, formats=formats, around=inside)
+
+
+def _leave_with_parent() -> None:
+    """Ctrl-C ends a worker without a word, and none outlives the process that asked for it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
