@@ -36,7 +36,7 @@ def claims(data):
     ]
 
 
-def toy(name="toy-1", slope=2.0, draw=draw, compute=compute):
+def toy(name="toy-1", slope=2.0, draw=draw, compute=compute, page=None):
     return Replica(
         id=name,
         source="beyond",
@@ -47,4 +47,5 @@ def toy(name="toy-1", slope=2.0, draw=draw, compute=compute):
         compute=compute,
         draw=draw,
         claims=claims,
+        page=page,
     )

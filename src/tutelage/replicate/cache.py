@@ -26,7 +26,8 @@ SCHEMA = "tutelage-replica/1"
 BELOW = ("jax", "diffrax", "numba", "numpy", "scipy")
 ROOT = Path(tutelage.__file__).parent
 ABOVE = ("cli", "explorer", "sweep")  # parts of the package on which no figure depends
-DRAWINGS = (".png", ".pdf", ".svg")
+DRAWINGS = (".png", ".pdf", ".svg", ".html")
+CODE = {".py", ".html", ".css", ".js"}
 
 
 def key(replica: Replica, quick: bool) -> str:
@@ -49,7 +50,9 @@ def _versions() -> dict[str, str]:
 @cache
 def _library() -> str:
     figures = {ROOT / "replicate" / f"{name}.py" for name in MODULES}
-    files = [path for path in sorted(ROOT.rglob("*.py")) if path.relative_to(ROOT).parts[0] not in ABOVE]
+    files = [
+        path for path in sorted(ROOT.rglob("*")) if path.suffix in CODE and path.relative_to(ROOT).parts[0] not in ABOVE
+    ]
     return _digest([path for path in files if path not in figures])
 
 

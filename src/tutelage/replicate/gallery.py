@@ -32,7 +32,7 @@ section { border-top: 1px solid var(--line); margin-top: 2rem; padding-top: 1rem
 .claims td:last-child, .claims th:last-child { text-align: left; padding-right: 0; }
 .mark-good { color: var(--good); } .mark-bad { color: var(--bad); font-weight: 700; } .mark-other { color: var(--other); }
 .remark { display: block; color: var(--soft); } .erratum { font-weight: 700; color: var(--other); }
-.toc td:first-child { white-space: normal; } .toc a { color: var(--other); }
+.toc td:first-child { white-space: normal; } .toc a, .beside a { color: var(--other); }
 pre.command { margin: .25rem 0 .5rem; padding: .4rem .75rem; }
 @media print { body { font-size: 10pt; } .beside { display: block; } .claims th, .claims td { padding: .12rem .4rem; }
   figure img { width: auto; max-width: 100%; max-height: 13.5cm; }
@@ -93,7 +93,7 @@ def _section(result: Result) -> str:
 <h2>{escape(replica.id)}: {escape(capital(replica.title))}</h2>
 <p class="how">{escape(where)}</p>
 <div class="beside"><div><figure>{_image(result)}</figure>
-<pre class="command">{escape(replica.command(result.quick))}</pre>
+{_link(result)}<pre class="command">{escape(replica.command(result.quick))}</pre>
 <details><summary>Parameters</summary><pre>{escape(_parameters(replica.parameters(result.quick)))}</pre></details></div>
 <div class="scroll"><table class="claims"><thead>{head}</thead><tbody>{claims}</tbody></table></div></div>
 </section>"""
@@ -128,6 +128,15 @@ def _image(result: Result) -> str:
     """The drawing inside the page; as an image of its own, so that names inside two drawings cannot clash."""
     text = base64.b64encode(result.files["svg"].read_bytes()).decode()
     return f'<img alt="{escape(result.replica.title)}" loading="lazy" src="data:image/svg+xml;base64,{text}">'
+
+
+def _link(result: Result) -> str:
+    """To the page of its own, which lies beside the gallery."""
+    if "html" not in result.files:
+        return ""
+    return (
+        f'<p><a href="{escape(result.files["html"].name)}">The same with a slider for time</a>, a page beside this one.</p>'
+    )
 
 
 def _parameters(parameters: dict[str, Any]) -> str:

@@ -37,6 +37,7 @@ class Replica:
     full, quick: the parameters as numbers, words and lists: those printed in the source, and a cheaper set for the tests.
     compute: called as compute(**parameters), does all the work and returns a Dataset that holds all that the other two need.
     draw: Dataset -> Figure, called in the house style. claims: Dataset -> list of `Claim`. Both are quick: they only read.
+    page: Dataset -> HTML, for a figure that is also a page of its own with something to move.
     """
 
     id: str
@@ -48,6 +49,7 @@ class Replica:
     compute: Callable[..., "Dataset"]
     draw: Callable[["Dataset"], "Figure"]
     claims: Callable[["Dataset"], list[Claim]]
+    page: Callable[["Dataset"], str] | None = None
 
     def parameters(self, quick: bool) -> dict[str, Any]:
         """The parameters of one of the two versions."""

@@ -70,7 +70,8 @@ def run(
         seconds = float(data.attrs["seconds"])
     drawings = {ending: path.with_suffix(f".{ending}") for ending in formats}
     _draw(replica, data, drawings)
-    return Result(replica, quick, data, seconds, tuple(replica.claims(data)), {"nc": path} | drawings, fresh)
+    files = {"nc": path} | drawings | _write_page(replica, data, path.with_suffix(".html"))
+    return Result(replica, quick, data, seconds, tuple(replica.claims(data)), files, fresh)
 
 
 def _draw(replica: Replica, data: "Dataset", drawings: dict[str, Path]) -> None:
@@ -84,6 +85,17 @@ def _draw(replica: Replica, data: "Dataset", drawings: dict[str, Path]) -> None:
         figure = replica.draw(data)
     for path in missing:
         save_figure(figure, path)
+
+
+def _write_page(replica: Replica, data: "Dataset", path: Path) -> dict[str, Path]:
+    """The page of its own, for a figure that has one, if it is not there yet."""
+    if replica.page is None:
+        return {}
+    if not path.is_file():
+        from tutelage.plot.html import write_text
+
+        write_text(path, replica.page(data))
+    return {"html": path}
 
 
 def is_kept(replica: Replica, folder: Path, quick: bool) -> bool:
