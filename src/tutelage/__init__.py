@@ -44,10 +44,10 @@ _HOMES = {
         *("critical_learning_rate", "CriticalRate", "decay_rate", "DecayRate", "best_constant_rate", "BestRate"),
     ),
     "tutelage.analysis.noise_floors": ("noise_floor", "NoiseFloor"),
-    "tutelage.analysis.linear": ("linear_network", "LinearNetwork"),
-    "tutelage.analysis.linear_modes": ("LinearModes",),
-    "tutelage.analysis.linear_scaling": ("PowerLawSum",),
-    "tutelage.analysis.linear_features": ("raw_features", "RawFeatures"),
+    "tutelage.analysis.linear": (
+        *("linear_network", "LinearNetwork", "LinearModes"),
+        *("PowerLawSum", "raw_features", "RawFeatures"),
+    ),
     "tutelage.analysis.per_run": ("PerRun",),
     "tutelage.analysis.plateau": ("plateaus", "Plateaus", "Plateau"),
     "tutelage.analysis.specialise": ("specialisation", "Specialisation"),
@@ -80,10 +80,7 @@ if TYPE_CHECKING:
         critical_learning_rate,
         decay_rate,
     )
-    from tutelage.analysis.linear import LinearNetwork, linear_network
-    from tutelage.analysis.linear_features import RawFeatures, raw_features
-    from tutelage.analysis.linear_modes import LinearModes
-    from tutelage.analysis.linear_scaling import PowerLawSum
+    from tutelage.analysis.linear import LinearModes, LinearNetwork, PowerLawSum, RawFeatures, linear_network, raw_features
     from tutelage.analysis.manifold import SolutionManifold, solution_manifold
     from tutelage.analysis.modes import Mode
     from tutelage.analysis.noise_floors import NoiseFloor, noise_floor
