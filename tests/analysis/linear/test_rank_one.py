@@ -4,7 +4,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from tutelage.analysis import rank_one
+from tutelage.analysis.linear import rank_one
 from tutelage.analysis.linear.rank_one import rank_one_shift
 
 
