@@ -2,6 +2,7 @@
 
 from types import SimpleNamespace
 
+import jax
 import numpy as np
 import pytest
 
@@ -114,8 +115,11 @@ def test_extra_units_vanish_algebraically():
 
 
 def test_noise_is_mentioned_and_the_figure_drawn():
-    bias = tu.implicit_bias(quadratic(noise=0.1), start())
+    bias = tu.implicit_bias(quadratic(lr=0.4, noise=0.1), start())
     assert "label noise" in str(bias)
+    noisy = bias.follow()
+    assert noisy.moved.max() < 1e-6  # S is conserved all the same
+    assert noisy.error[-1] > 1e-5
     bias = tu.implicit_bias(quadratic(), start())
     assert bias.manifold_dimension == 3
     assert bias.degrees_of_freedom is None
@@ -169,3 +173,12 @@ def test_what_is_refused(call, mentions):
     with pytest.raises(tu.InputError) as refusal:
         call()
     require_refusal(refusal.value, *mentions)
+
+
+def test_traced_problems_are_refused():
+    def through(lr):
+        return tu.implicit_bias(quadratic(lr=lr), start()).distance
+
+    with pytest.raises(tu.InputError) as refusal:
+        jax.jit(through)(0.1)
+    require_refusal(refusal.value, "traced", "implicit_bias")

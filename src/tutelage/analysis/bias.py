@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tutelage import _checks
 from tutelage._errors import InputError
 from tutelage.analysis.manifold import degrees_of_freedom, manifold_dimension
 from tutelage.analysis.quadratic import quadratic_readouts
@@ -158,6 +159,8 @@ def implicit_bias(problem: Problem, start: Start) -> ImplicitBias:
         )
     if not isinstance(start, Start):
         raise InputError(f"start is of type {type(start).__name__}; make one with Start or random_start.")
+    if _checks.is_traced(start):
+        raise InputError("the start is traced; implicit_bias must know it. Call it outside jax.jit and vmap.")
     R, Q, T = (np.asarray(x)[0] for x in start.blocks(problem))
     sizes = np.linalg.svd(R, compute_uv=False)
     if sizes[-1] <= FAINT * np.sqrt(np.trace(Q) * np.trace(T)):

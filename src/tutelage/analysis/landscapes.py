@@ -147,6 +147,10 @@ def landscape(
     """
     if not isinstance(problem, Problem):
         raise InputError(f"problem is of type {type(problem).__name__}; landscape takes a tutelage Problem.")
+    if quadrature is not None and not isinstance(quadrature, Quadrature):
+        raise InputError(
+            f"quadrature is {_checks.shown(quadrature)}; it must be a Quadrature, such as Quadrature(nodes=96)."
+        )
     v = _readout(problem, readout)
     W, W_teacher = weights_by_level(problem, weights, teacher_weights)
     span = span_of(problem, W, W_teacher)
@@ -175,8 +179,8 @@ def _in_inputs(problem: Problem, directions: np.ndarray) -> np.ndarray:
 
 def _readout(problem: Problem, readout: Any) -> np.ndarray:
     v = problem.student.readout if readout is None else _checks.as_array("readout", readout)
-    if _checks.is_traced(v):
-        raise InputError("the readout is traced; it must be known to decompose a Hessian. Call this outside jit and vmap.")
+    if _checks.is_traced((problem, v)):
+        raise InputError("the problem is traced; it must be known to decompose a Hessian. Call this outside jit and vmap.")
     _checks.require_shape("readout", v, (problem.student.hidden,), fix="One number per student unit.")
     _checks.require_finite("readout", v)
     return np.asarray(v, float)

@@ -18,6 +18,8 @@ def quadratic_readouts(problem: Any, verb: str) -> tuple[float, float]:
     """v and v* of a problem that is a quadratic network in this sense; `verb` refuses any other."""
     if not isinstance(problem, Problem):
         raise InputError(f"problem is of type {type(problem).__name__}; {verb} takes a tutelage Problem.")
+    if _checks.is_traced(problem):
+        raise InputError(f"the problem is traced; {verb} must know it. Call it outside jax.jit and vmap.")
     for name, network in (("student", problem.student), ("teacher", problem.teacher)):
         if network.activation.name != "quadratic":
             raise InputError(
@@ -31,8 +33,6 @@ def quadratic_readouts(problem: Any, verb: str) -> tuple[float, float]:
 
 
 def _equal(name: str, readout: Any, verb: str) -> float:
-    if _checks.is_traced(readout):
-        raise InputError(f"the {name}'s readout is traced; {verb} must know it. Call it outside jax.jit and vmap.")
     v = np.asarray(readout, float)
     if np.ptp(v) > 1e-12 * np.max(np.abs(v)) or v[0] <= 0:
         raise InputError(
