@@ -75,9 +75,7 @@ class Curve:
 def each(trajectory: Any, run: Any, verb: str, answer: Callable[[Curve], Any], least: int = 2) -> Any:
     """The answer for the one curve, for the chosen run, or for every run as a `PerRun`; `least`: recorded times needed."""
     if not all(hasattr(trajectory, name) for name in ("times", "variables", "error", "status_code")):
-        raise InputError(
-            f"{verb} got a {type(trajectory).__name__}; give it the Trajectory that solve or simulate returned."
-        )
+        raise InputError(f"{verb} got a {type(trajectory).__name__}; give it what solve or simulate returned.")
     if _checks.is_traced((trajectory.times, trajectory.error)):
         raise InputError(f"the trajectory is traced; {verb} needs numbers. Call it outside jax.jit, grad and vmap.")
     error = np.asarray(trajectory.error, dtype=float)

@@ -44,7 +44,8 @@ def growth(curve: Curve, start: float, end: float, until: float) -> Growth | str
     final = float(np.max(u[times <= until]))
     middle = int(np.searchsorted(times, (start + end) / 2))
     last = middle + first_index(u[middle:] >= TOP * final, times.size - middle)
-    floor = max(final * TOP / RANGE, CLEAR * roughness(times, u) if curve.noisy else 0.0)
+    noise = roughness(times, u) if curve.noisy else 0.0
+    floor = max(final * TOP / RANGE, CLEAR * noise)
     low = (u[:last] <= floor) | (times[:last] < start)
     first = last - first_index(low[::-1], last)
     if last - first < LEAST:
@@ -55,7 +56,8 @@ def growth(curve: Curve, start: float, end: float, until: float) -> Growth | str
     terms = np.stack([np.ones_like(t), t - t[0], -saturation], axis=1)
     b = np.linalg.lstsq(terms, np.log(inside), rcond=None)[0][2]
     line = fit_line(t, np.log(inside) + b * saturation, smooth=True)
-    return Growth(line.slope, line.error, (float(t[0]), float(t[-1])), u)
+    by_noise = noise / inside[0] / (t[-1] - t[0])  # what the noise in u at the beginning does to the rate
+    return Growth(line.slope, float(np.hypot(line.error, by_noise)), (float(t[0]), float(t[-1])), u)
 
 
 def departure(curve: Curve, start: float, end: float, until: float) -> np.ndarray | None:

@@ -99,11 +99,8 @@ class Plateaus:
     @property
     def marks(self) -> dict[str, float]:
         """When the longest plateau is reached and left."""
-        return (
-            {}
-            if self.longest is None
-            else {"reaches the plateau": self.longest.start, "leaves the plateau": self.longest.end}
-        )
+        longest = self.longest
+        return {} if longest is None else {"reaches the plateau": longest.start, "leaves the plateau": longest.end}
 
     def plot(self, *, title: str | None = None) -> "Figure":
         """The learning curve with its plateaus, as a Matplotlib figure (see `plot.save_figure`)."""

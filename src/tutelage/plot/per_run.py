@@ -29,8 +29,14 @@ def plot_per_run(result: Any, *, title: str | None = None) -> "Figure":
         grid[0].set_ylabel("generalisation\n" + r"error $\epsilon_g$")
         scale_error(grid[0], np.concatenate([curve.error for curve in curves]))
         legend(grid[0])
-        finish(figure, grid, curves[0], title, "; ".join(str(result).split("\n")[: 1 + len(result.marks)][:3]))
+        finish(figure, grid, curves[0], title, f"{len(result)} runs: " + ", ".join(_times(result.marks)[:3]))
     return figure
+
+
+def _times(marks: dict[str, np.ndarray]) -> list[str]:
+    """Mean and standard deviation of each mark over the runs that have it."""
+    found = {name: times[np.isfinite(times)] for name, times in marks.items()}
+    return [f"{name} at {t.mean():.4g}" + (f" ± {t.std(ddof=1):.2g}" if t.size > 1 else "") for name, t in found.items()]
 
 
 def _draw_marks(axes: Any, curves: list[Any], times: np.ndarray, name: str, place: int) -> None:
