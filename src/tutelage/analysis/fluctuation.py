@@ -103,18 +103,17 @@ class Fluctuations:
         out += [f"  alpha = {self.times[i]:.4g}: e_g = {error[i]:.4g} ± {sd[i]:.2g}" for i in picked]
         worst = {name: float(np.max(self.sd(name))) for name in ("R", "Q")}
         out.append(f"largest: R ± {worst['R']:.2g}, Q ± {worst['Q']:.2g}; all shrink as N^(-1/2)")
-        out.append(
-            f"accuracy of sd(e_g): {100 * float(np.sqrt(np.mean(self.accuracy**2))):.1g}% (root mean square over times)"
-        )
-        return out + self._doubts()
+        rough = 100 * float(np.sqrt(np.mean(self.accuracy**2)))
+        out.append(f"accuracy of sd(e_g): {rough:.1g}% (root mean square over times)")
+        return out + self.doubts()
 
-    def _doubts(self) -> list[str]:
+    def doubts(self) -> list[str]:
         """Where not to believe the numbers."""
         out, ratio, relative = [], self.start_to_noise, self._relative()
         if ratio is not None and ratio <= DECIDED:
             out.append(
-                f"NOT valid through the escape from the plateau: start / noise = {ratio:.2g} there (it must be far above "
-                f"{DECIDED:g}); noise decides when and where single networks leave, and their scatter is not small"
+                f"NOT valid through the escape from the plateau: start / noise = {ratio:.2g} there, below {DECIDED:g}; noise has "
+                "a say in when and where single networks leave, so that their scatter is neither small nor normal"
             )
         if np.max(relative) >= WIDE:
             first = self.times[int(np.argmax(relative >= WIDE))]
@@ -164,10 +163,11 @@ def fluctuations_along(theory: Trajectory, dim: int, *, points: int = 2**12) -> 
     """`fluctuations` around a curve that `solve` returned, with its overlaps per level."""
     dim = _checks.as_count("dim", dim)
     count = _checks.as_count("points", points, least=2**7) // HALVES
-    problem, times = _derived(theory.problem), np.asarray(theory.times, dtype=float)
+    problem, start, times = _derived(theory.problem), theory.start, np.asarray(theory.times, dtype=float)
+    assert start is not None
     if times.size == 0 or times[-1] <= 0.0:
         raise InputError("the times end at 0; fluctuations need time to grow. Give later times.")
-    curve = NoisyCurve(problem, theory)
+    curve = NoisyCurve(problem, start, theory)
     gradient, edges = curve.gradients(), curve.edges()
     scaled, variances = covariance_at(times, edges, curve.panels(edges, count, HALVES), gradient)
     accuracy = np.std(variances, axis=0) / np.maximum(2 * np.mean(variances, axis=0), 1e-300)
@@ -181,14 +181,10 @@ def _derived(problem: Any) -> Problem:
     if _checks.is_traced(problem):
         raise InputError("the problem holds traced values; call fluctuations outside jit, grad and vmap.")
     if isinstance(problem.sgd.momentum, SlowMomentum):
-        raise InputError(
-            "momentum is a SlowMomentum, whose noise is not derived; use a fixed momentum such as momentum=0.9."
-        )
+        raise InputError("momentum is a SlowMomentum, whose noise is not derived; use a fixed one such as momentum=0.9.")
     size = state_size(problem)
     if size > LARGEST:
-        raise InputError(
-            f"the state has {size} numbers; fluctuations follows at most {LARGEST}. Use fewer units or levels of the spectrum."
-        )
+        raise InputError(f"the state has {size} numbers; fluctuations follows at most {LARGEST}. Use fewer units or levels.")
     return problem
 
 
@@ -201,6 +197,7 @@ def state_size(problem: Problem) -> int:
 def _named_parts(theory: Trajectory) -> dict[str, np.ndarray]:
     """What one unit of each flat coordinate adds to each quantity: (size, *shape) by name."""
     assert theory.problem is not None
+    assert theory.start is not None
     like, _ = initial_overlaps(theory.problem, theory.start)
     each = jax.vmap(lambda x: unflatten(x, like))(jnp.eye(flatten(like).size))
     parts = {name: np.asarray(getattr(each, name)) for name in ("r", "q", "readout")}

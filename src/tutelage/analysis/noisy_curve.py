@@ -17,13 +17,14 @@ from tutelage._errors import InputError, TutelageWarning
 from tutelage._types import Array
 from tutelage.analysis.small_noise import NODES, panel_edges, panel_nodes
 from tutelage.dynamics import OrderParameters, initial_overlaps
+from tutelage.dynamics.deviations import jacobians_along
 from tutelage.dynamics.diffusion import diffusion, point_sets
 from tutelage.dynamics.linearised import flatten
 from tutelage.dynamics.overlaps import Overlaps
-from tutelage.problem import Problem
+from tutelage.problem import Problem, Start
 from tutelage.solve import solve
 from tutelage.trajectory import Trajectory
-from tutelage.validity import MOMENTS, jacobians_along
+from tutelage.validity import MOMENTS
 
 SHORT, LONG = 0.5, 1.0  # length of a panel in units of the fastest mode's time: wished, and at most
 MOST = 4000  # panels
@@ -34,9 +35,9 @@ FEWEST, LARGEST, USUAL = 32, 512, 64  # moments solved for at once: as many as r
 class NoisyCurve:
     """The curve that `solve` returned for a `Problem`."""
 
-    def __init__(self, problem: Problem, theory: Trajectory):
-        self.problem, self.theory, self.settings = problem, theory, dict(theory.settings)
-        self.like, t = initial_overlaps(problem, theory.start)
+    def __init__(self, problem: Problem, start: Start, theory: Trajectory):
+        self.problem, self.start, self.theory, self.settings = problem, start, theory, dict(theory.settings)
+        self.like, t = initial_overlaps(problem, start)
         self.system = OrderParameters(problem, t, bool(self.settings.get("gradient_flow", False)), True)
         count = len(theory.times)
         self.batch = count if FEWEST <= count <= LARGEST else USUAL
@@ -46,7 +47,7 @@ class NoisyCurve:
         end = float(self.theory.times[-1])
         moments = end * np.linspace(0.0, 1.0, self.batch) ** 2  # closer together at the start
         chosen = np.linspace(0, self.batch - 1, MOMENTS).astype(int)
-        states = jax.tree.map(lambda x: x[chosen], self.states(moments))
+        states = _at(self.states(moments), chosen)
         moments = moments[chosen]
         jacobians = np.asarray(jacobians_along(self.system, jnp.asarray(moments), states))
         rates = np.maximum(np.max(np.abs(np.linalg.eigvals(jacobians)), axis=1), 1.0 / end)
@@ -69,7 +70,7 @@ class NoisyCurve:
             while known < moments.size:
                 first = min(known, moments.size - self.batch)  # the last batch overlaps the one before
                 wanted = moments[first : first + self.batch]
-                solved = solve(self.problem, self.theory.start, wanted, keep="blocks", **options)
+                solved = solve(self.problem, self.start, wanted, keep="blocks", **options)
                 parts.append({name: np.asarray(x)[known - first :] for name, x in solved.variables.items()})
                 known = first + self.batch
         return self._stacked({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
@@ -87,7 +88,7 @@ class NoisyCurve:
         for first in range(0, len(moments), TOGETHER):
             here = moments[first : first + TOGETHER]
             inside = np.minimum(first * NODES.size + np.arange(MOMENTS), moments.size - 1)
-            times, at = jnp.asarray(moments.ravel()[inside]), jax.tree.map(lambda x: x[inside], states)
+            times, at = jnp.asarray(moments.ravel()[inside]), _at(states, inside)
             J = np.asarray(jacobians_along(self.system, times, at))
             D = np.stack([np.asarray(_diffusions(self.system, times, at, *part)) for part in points])
             for j in range(len(here)):
@@ -104,6 +105,10 @@ class NoisyCurve:
         return np.concatenate(out)[:count]
 
 
+def _at(states: Overlaps, which: np.ndarray) -> Overlaps:
+    return jax.tree.map(lambda x: x[which], states)
+
+
 @eqx.filter_jit
 def _diffusions(system: OrderParameters, times: Array, states: Overlaps, points: Array, weights: Array) -> Array:
     return jax.lax.map(lambda moment: diffusion(system, *moment), (times, states, points, weights))
@@ -115,7 +120,7 @@ def _gradients(system: OrderParameters, states: Overlaps) -> Array:
 
 
 def error_gradient(system: OrderParameters, state: Overlaps) -> Array:
-    """The derivative of e_g with respect to the flat coordinates: -(A, B, ...); an off-diagonal entry of q stands for two."""
+    """The derivative of e_g with respect to the flat coordinates; an off-diagonal entry of q stands for two."""
     p, _ = system.matrices(state)
     weights = jnp.asarray(system.problem.inputs.weights)[:, None, None]
     twice = 1.0 - jnp.eye(p.A.shape[0]) / 2

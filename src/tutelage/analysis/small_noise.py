@@ -3,11 +3,12 @@
 On a panel [b, b'] with propagator X(s) (dX/ds = J X, X(b) = 1) the solution is
     Sig(t) = X(t) [Sig(b) + int_b^t X(s)^-1 D(s) X(s)^-T ds] X(t)^T.
 X is found by collocation at three Gauss points, the integral by the same polynomials, so that for every vector a the
-variance a^T Sig a is a sum of squares of the noise at the nodes, carried to the end. That matters for the error: near perfect
-learning the gradient of e_g almost cancels in Sig, and of an interpolated D or an absolute tolerance the error would be left.
+variance a^T Sig a is a sum of squares of the noise at the nodes, carried to the end. That matters for the error: near
+perfect learning the gradient of e_g almost cancels in Sig, and would leave the errors of an interpolated D or a tolerance.
 """
 
 from collections.abc import Iterable
+
 import numpy as np
 
 NODES = (np.polynomial.legendre.leggauss(3)[0] + 1) / 2

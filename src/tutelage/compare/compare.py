@@ -2,18 +2,20 @@
 
 from typing import Any
 
+from tutelage import _checks
 from tutelage.compare.comparison import Comparison
 from tutelage.compare.escape import find_escape
 from tutelage.compare.expected import expected_gaps
 from tutelage.compare.gaps import measure
 from tutelage.compare.matching import match
 from tutelage.compare.pairing import Pair, pair
+from tutelage.compare.scatter import predicted_scatter
 from tutelage.compare.verdict import decide
 from tutelage.trajectory import Trajectory
 from tutelage.validity import Validity, assess
 
 
-def compare(theory: Trajectory, runs: Trajectory) -> Comparison:
+def compare(theory: Trajectory, runs: Trajectory, *, fluctuations: bool = True) -> Comparison:
     """Hold the mean over runs against the theory, quantity by quantity and time by time, and say whether they agree.
 
     theory: what `solve` returned (or `load`); runs: what `simulate` returned for the same problem, start and times. Of
@@ -22,6 +24,7 @@ def compare(theory: Trajectory, runs: Trajectory) -> Comparison:
     Hidden units are matched first. Each gap gets a standard error, a z-score and the gap of order 1/N that a right theory
     leaves; the verdict is "agree", "agree within the expected finite-N bias", "differ: ..." or, where noise rather than the
     start decides the escape from a plateau, says that and compares times of escape. docs/compare.md has the criteria.
+    fluctuations: also predict how far the errors of single runs scatter, where that takes a second or two.
     """
     together, matching = match(pair(theory, runs))
     expected = expected_gaps(together)
@@ -32,6 +35,7 @@ def compare(theory: Trajectory, runs: Trajectory) -> Comparison:
     validity = _validity(theory, together)
     escape = find_escape(together, validity)
     swapped = 0 if matching is None else matching.count
+    predict = _checks.as_flag("fluctuations", fluctuations)
     return Comparison(
         theory=theory,
         runs=runs,
@@ -42,6 +46,7 @@ def compare(theory: Trajectory, runs: Trajectory) -> Comparison:
         matching=matching,
         escape=escape,
         validity=validity,
+        scatter=predicted_scatter(together, theory, escape) if predict else None,
         verdict=decide(gaps, together.times, escape, swapped, together.count),
         notes=(*together.notes, *_notes(together, swapped, escape)),
     )

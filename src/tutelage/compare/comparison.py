@@ -11,6 +11,7 @@ from tutelage.compare import verdict as words
 from tutelage.compare.escape import Escape
 from tutelage.compare.gaps import Gap
 from tutelage.compare.matching import Matching
+from tutelage.compare.scatter import Scatter
 from tutelage.compare.verdict import Verdict
 from tutelage.trajectory import Trajectory
 from tutelage.validity import Validity
@@ -25,8 +26,8 @@ class Comparison:
     """What `compare` found. gaps: by name ("error", "R", "Q", ...; `comparison["R"]`), each with gap, standard_error, z.
 
     verdict: outcome, sentence and shares. matching: which runs were relabelled. escape: times of escape from a plateau, None
-    if there is none. validity: the theory's report, None for one's own equations. dim: N of the runs. notes: sentences
-    to read beside the verdict.
+    if there is none. validity: the theory's report, None for one's own equations. scatter: of the errors of single runs,
+    predicted and measured; None where it is not predicted. dim: N of the runs. notes: sentences to read beside the verdict.
     """
 
     theory: Trajectory
@@ -38,6 +39,7 @@ class Comparison:
     matching: Matching | None
     escape: Escape | None
     validity: Validity | None
+    scatter: Scatter | None
     verdict: Verdict
     notes: tuple[str, ...]
 

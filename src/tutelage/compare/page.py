@@ -50,7 +50,8 @@ def _caption(comparison: Any) -> str:
         if comparison.count > 1
         else "marks: the run"
     )
-    return f"Lines: theory; {runs}."
+    pale = "; pale: two standard deviations of single runs, predicted" if comparison.scatter is not None else ""
+    return f"Lines: theory; {runs}{pale}."
 
 
 def _sources(comparison: Any) -> list[str]:

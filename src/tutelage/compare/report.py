@@ -68,10 +68,12 @@ def worst_rows(comparison: Any) -> list[tuple[str, ...]]:
 
 
 def remark_rows(comparison: Any) -> list[tuple[str, list[str]]]:
-    """Named lines below the tables: escape, notes, validity."""
+    """Named lines below the tables: escape, scatter, notes, validity."""
     rows = []
     if comparison.escape is not None:
         rows.append(("escape", comparison.escape.lines()))
+    if comparison.scatter is not None:
+        rows.append(("scatter", comparison.scatter.lines()))
     if comparison.notes:
         rows.append(("notes", list(comparison.notes)))
     if comparison.validity is not None:
@@ -151,7 +153,7 @@ def plain_text(comparison: Any, width: int = 110) -> str:
 
 def to_dict(comparison: Any) -> dict[str, Any]:
     """Verdict, scores and curves as plain numbers and lists."""
-    verdict, escape, matching = comparison.verdict, comparison.escape, comparison.matching
+    verdict, escape, matching, scatter = comparison.verdict, comparison.escape, comparison.matching, comparison.scatter
     return {
         "outcome": verdict.outcome,
         "agrees": comparison.agrees,
@@ -165,6 +167,7 @@ def to_dict(comparison: Any) -> dict[str, Any]:
         "relabelled": 0 if matching is None else matching.count,
         "escape": None if escape is None else asdict(escape),
         "validity": None if comparison.validity is None else asdict(comparison.validity),
+        "scatter": None if scatter is None else scatter.to_dict(),
         "notes": list(comparison.notes),
         "times": comparison.times.tolist(),
         "quantities": {

@@ -63,7 +63,7 @@ def response(system: OrderParameters, state: Overlaps, parts: Array, xi: Array) 
 def assemble(
     system: OrderParameters, t: Array, state: Overlaps, moved: Array, pairs: Array, readout: Array, bias: Array
 ) -> Array:
-    """The share in flat coordinates: linear in delta_k x_la (L, K, n), delta_i delta_k (K, K), Delta g (K,) and delta (K,)."""
+    """The share in flat coordinates, linear in delta_k x_la (L, K, n), delta_i delta_k (K, K), Delta g and delta (K,)."""
     problem, (eta, eta_v, eta_b) = system.problem, system.rates(t)
     student, inputs, K = problem.student, problem.inputs, problem.student.hidden
     lam, p = (jnp.asarray(x)[:, None, None] for x in (inputs.eigenvalues, inputs.fractions))

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 WIDTH, CURVE_HEIGHT, PANEL_HEIGHT, SCORE_HEIGHT, TITLE_HEIGHT = 7.4, 2.6, 2.0, 1.5, 1.1
 THIN_RUNS = 40  # single runs drawn behind the band
 MARKS = 8  # marks of the runs' mean on each curve of the overlaps
+SCATTER = "± 2 std. dev. of\nsingle runs, theory"
 LIMIT, MANY = 4.0, 12.0  # z-scores: the line that is drawn, and where the axis turns logarithmic
 
 
@@ -24,8 +25,9 @@ def plot_comparison(comparison: Any, *, title: str | None = None) -> "Figure":
     """Learning curve, overlaps and z-scores of what `compare` returned, as a Matplotlib figure (see `save_figure`).
 
     Lines are the theory; bands are the mean over runs with two standard errors to either side, marks that mean; thin grey
-    lines single runs. Below, the largest |z| among the entries of each quantity. Where noise decides the escape, short
-    strokes mark when each run escapes, and the times after the first departure are shaded. title: "" leaves the head out.
+    lines single runs, and the pale band behind them where the theory expects 95 of 100 of them. Below, the largest |z| among
+    the entries of each quantity. Where noise decides the escape, short strokes mark when each run escapes, and the times
+    after the first departure are shaded. title: "" leaves the head out.
     """
     if not all(hasattr(comparison, name) for name in ("gaps", "verdict", "times")):
         raise InputError(f"plot_comparison got a {type(comparison).__name__}; give it what compare returned.")
@@ -57,6 +59,8 @@ def plot_comparison(comparison: Any, *, title: str | None = None) -> "Figure":
 def _draw_error(axes: Any, times: np.ndarray, comparison: Any, shown: np.ndarray) -> None:
     gap, count = comparison.gaps["error"], comparison.count
     t = times[shown]
+    if comparison.scatter is not None:
+        _draw_scatter(axes, t, gap.theory[shown], comparison.scatter.predicted[shown])
     if count > 1:
         for i, run in enumerate(gap.runs[:THIN_RUNS, shown]):
             axes.plot(t, run, color=FAINT, linewidth=0.5, alpha=0.5, label="single runs" if i == 0 else None)
@@ -83,6 +87,12 @@ def _draw_error(axes: Any, times: np.ndarray, comparison: Any, shown: np.ndarray
     if comparison.escape is not None and comparison.escape.by_noise:
         _draw_escapes(axes, comparison.escape)
     _legend(axes)
+
+
+def _draw_scatter(axes: Any, times: np.ndarray, theory: np.ndarray, sd: np.ndarray) -> None:
+    """Where the theory expects most single runs, pale, behind everything."""
+    low = np.maximum(theory - 2 * sd, 1e-3 * theory)  # a band that reaches zero has no end on a logarithmic axis
+    axes.fill_between(times, low, theory + 2 * sd, color=COLOURS[0], alpha=0.15, linewidth=0, zorder=0.5, label=SCATTER)
 
 
 def _band(axes: Any, times: np.ndarray, mean: np.ndarray, error: np.ndarray, colour: str, label: str | None) -> None:
