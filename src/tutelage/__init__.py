@@ -54,12 +54,12 @@ _HOMES = {
     "tutelage.analysis.phase": ("phases", "Phases", "Phase"),
     "tutelage.analysis.stopping": ("early_stopping", "EarlyStopping"),
     "tutelage.analysis.scaling": ("fit_exponent", "Exponent"),
-    "tutelage.analysis.landscapes": ("landscape", "Landscape"),
-    "tutelage.analysis.curvature": ("Curvature",),
-    "tutelage.analysis.stationary_points": ("critical_points", "CriticalPoints", "CriticalPoint"),
-    "tutelage.analysis.spectrum_check": ("SpectrumCheck",),
-    "tutelage.analysis.bias": ("implicit_bias", "ImplicitBias", "BiasPath"),
-    "tutelage.analysis.manifold": ("solution_manifold", "SolutionManifold"),
+    "tutelage.analysis.geometry.landscapes": ("landscape", "Landscape"),
+    "tutelage.analysis.geometry.curvature": ("Curvature",),
+    "tutelage.analysis.quadratic.stationary_points": ("critical_points", "CriticalPoints", "CriticalPoint"),
+    "tutelage.analysis.quadratic.spectrum_check": ("SpectrumCheck",),
+    "tutelage.analysis.quadratic.bias": ("implicit_bias", "ImplicitBias", "BiasPath"),
+    "tutelage.analysis.quadratic.manifold": ("solution_manifold", "SolutionManifold"),
     "tutelage.compare": ("compare", "Comparison"),
 }
 _SUBMODULES = ("averages", "plot")
@@ -68,10 +68,9 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 if TYPE_CHECKING:
     from tutelage import averages, plot
     from tutelage._errors import DivergenceWarning, InputError, SymmetryWarning, TutelageWarning, ValidityWarning
-    from tutelage.analysis.bias import BiasPath, ImplicitBias, implicit_bias
-    from tutelage.analysis.curvature import Curvature
     from tutelage.analysis.fixed_points import FixedPoint, fixed_point
-    from tutelage.analysis.landscapes import Landscape, landscape
+    from tutelage.analysis.geometry.curvature import Curvature
+    from tutelage.analysis.geometry.landscapes import Landscape, landscape
     from tutelage.analysis.learning_rates import (
         BestRate,
         CriticalRate,
@@ -81,16 +80,17 @@ if TYPE_CHECKING:
         decay_rate,
     )
     from tutelage.analysis.linear import LinearModes, LinearNetwork, PowerLawSum, RawFeatures, linear_network, raw_features
-    from tutelage.analysis.manifold import SolutionManifold, solution_manifold
     from tutelage.analysis.modes import Mode
     from tutelage.analysis.noise_floors import NoiseFloor, noise_floor
     from tutelage.analysis.per_run import PerRun
     from tutelage.analysis.phase import Phase, Phases, phases
     from tutelage.analysis.plateau import Plateau, Plateaus, plateaus
+    from tutelage.analysis.quadratic.bias import BiasPath, ImplicitBias, implicit_bias
+    from tutelage.analysis.quadratic.manifold import SolutionManifold, solution_manifold
+    from tutelage.analysis.quadratic.spectrum_check import SpectrumCheck
+    from tutelage.analysis.quadratic.stationary_points import CriticalPoint, CriticalPoints, critical_points
     from tutelage.analysis.scaling import Exponent, fit_exponent
     from tutelage.analysis.specialise import Specialisation, specialisation
-    from tutelage.analysis.spectrum_check import SpectrumCheck
-    from tutelage.analysis.stationary_points import CriticalPoint, CriticalPoints, critical_points
     from tutelage.analysis.stopping import EarlyStopping, early_stopping
     from tutelage.averages import Quadrature
     from tutelage.compare import Comparison, compare

@@ -10,10 +10,10 @@ import numpy as np
 
 from tutelage import _checks
 from tutelage._errors import InputError
-from tutelage.analysis.curvature import EQUAL_ERROR, Curvature, spectrum_of
-from tutelage.analysis.hessian import Hessian, hessian_at, span_of
-from tutelage.analysis.orbit import orbit_of
-from tutelage.analysis.smoothness import require_second_derivative
+from tutelage.analysis.geometry.curvature import EQUAL_ERROR, Curvature, spectrum_of
+from tutelage.analysis.geometry.hessian import Hessian, hessian_at, span_of
+from tutelage.analysis.geometry.orbit import orbit_of
+from tutelage.analysis.geometry.smoothness import require_second_derivative
 from tutelage.averages import Quadrature
 from tutelage.problem import Problem
 from tutelage.problem.start import weights_by_level

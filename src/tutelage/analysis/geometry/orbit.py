@@ -13,7 +13,7 @@ from itertools import combinations
 
 import numpy as np
 
-from tutelage.analysis.hessian import Span
+from tutelage.analysis.geometry.hessian import Span
 from tutelage.problem import Problem
 from tutelage.problem.activation import Activation
 

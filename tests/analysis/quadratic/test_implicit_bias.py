@@ -9,7 +9,7 @@ import pytest
 import tutelage as tu
 from tests.problem.messages import require_refusal
 from tests.problems import pair
-from tutelage.analysis.bias import polar_factor
+from tutelage.analysis.quadratic.bias import polar_factor
 
 P, Q = 3, 2
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tutelage.analysis.hessian import Hessian
-from tutelage.analysis.orbit import Orbit
+from tutelage.analysis.geometry.hessian import Hessian
+from tutelage.analysis.geometry.orbit import Orbit
 
 SAME = 1e-7  # eigenvalues this close, in units of the largest, are one; this close to zero they are flat
 CLEAR = 1e-5  # how far from 0 and 1 the share of a direction in a subspace may be

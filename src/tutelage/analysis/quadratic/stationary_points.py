@@ -22,10 +22,10 @@ import numpy as np
 
 from tutelage import _checks
 from tutelage._errors import InputError
-from tutelage.analysis.curvature import EQUAL_ERROR, MERELY_FLAT, Curvature
-from tutelage.analysis.landscapes import Landscape, landscape
-from tutelage.analysis.quadratic import quadratic_readouts
-from tutelage.analysis.spectrum_check import SpectrumCheck, compare_spectra
+from tutelage.analysis.geometry.curvature import EQUAL_ERROR, MERELY_FLAT, Curvature
+from tutelage.analysis.geometry.landscapes import Landscape, landscape
+from tutelage.analysis.quadratic.setting import quadratic_readouts
+from tutelage.analysis.quadratic.spectrum_check import SpectrumCheck, compare_spectra
 from tutelage.problem import Problem
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from tutelage.analysis.landscapes import Landscape
+from tutelage.analysis.geometry.landscapes import Landscape
 
 
 @dataclass(frozen=True)

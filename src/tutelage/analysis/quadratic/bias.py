@@ -16,8 +16,8 @@ import numpy as np
 
 from tutelage import _checks
 from tutelage._errors import InputError
-from tutelage.analysis.manifold import degrees_of_freedom, manifold_dimension
-from tutelage.analysis.quadratic import quadratic_readouts
+from tutelage.analysis.quadratic.manifold import degrees_of_freedom, manifold_dimension
+from tutelage.analysis.quadratic.setting import quadratic_readouts
 from tutelage.problem import Problem, SlowMomentum, Start
 from tutelage.problem.schedules import Constant
 from tutelage.solve import log_times, solve
