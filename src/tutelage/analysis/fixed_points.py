@@ -19,11 +19,17 @@ from tutelage.analysis.modes import Mode, rate_in_words
 from tutelage.analysis.roots import MARGIN, Field, Root, approach, least_eigenvalue
 from tutelage.analysis.symmetry import Subspace, classes, copied_subspace, free_subspace, same, symmetric_subspace
 from tutelage.averages import Quadrature
-from tutelage.averages.quadrature import QuadratureAverages
-from tutelage.dynamics import OrderParameters, initial_overlaps
+from tutelage.dynamics import OrderParameters, generalisation_error, initial_overlaps
 from tutelage.dynamics.linearised import drift_at, flatten, jacobian
 from tutelage.dynamics.overlaps import Overlaps
-from tutelage.dynamics.perfect import copies_of_teachers, is_kinked, perfect_jacobian, perfect_overlaps, perfection
+from tutelage.dynamics.perfect import (
+    copies_of_teachers,
+    is_kinked,
+    perfect_jacobian,
+    perfect_overlaps,
+    perfection,
+    quadrature_of,
+)
 from tutelage.problem import Constant, Problem, SlowMomentum, Start
 
 if TYPE_CHECKING:
@@ -267,7 +273,7 @@ def _moved(system: OrderParameters, state: Overlaps, subspace: Subspace) -> Root
     Where it is one of many (or its modes are unknown), the dynamics itself must choose: integrate from there.
     """
     problem, y = system.problem, subspace.coordinates(flatten(state))
-    if is_kinked(system) or not perfection(problem.replace(weight_decay=0.0), system.t, _rule(system)).isolated:
+    if is_kinked(system) or not perfection(problem.replace(weight_decay=0.0), system.t, quadrature_of(system)).isolated:
         return approach(Field(system, state, subspace), y)
     share, step, found = 0.0, 0.01, None
     while share < 1.0:
@@ -287,21 +293,18 @@ def _moved(system: OrderParameters, state: Overlaps, subspace: Subspace) -> Root
     return Root(found.state, float(np.max(np.abs(flatten(found.state) - flatten(state)))), found.stable)
 
 
-def _rule(system: OrderParameters) -> Quadrature | None:
-    return system.averages.rule if isinstance(system.averages, QuadratureAverages) else None
-
-
 def describe(system: OrderParameters, found: Root, J: np.ndarray | None = None) -> FixedPoint:
     """Error, residual and modes at a root. J: the Jacobian there, if it needed care."""
     state, free = found.state, free_subspace(system.problem, found.state)
     J = np.asarray(jacobian(system, 0.0, state)) if J is None else J
-    drift = np.asarray(drift_at(system, 0.0, state)) @ free.embed
+    drift = np.asarray(drift_at(system, flatten(state), state)) @ free.embed
+    R, Q, T = system.covariances(state)
     return FixedPoint(
         problem=system.problem,
         gradient_flow=system.gradient_flow,
         state=state,
         t=np.asarray(system.t),
-        error=float(system.error(system.observe(state))),
+        error=float(generalisation_error(system.problem, R, Q, T, state.readout, state.bias, quadrature_of(system))),
         residual=float(np.max(np.abs(drift), initial=0.0)),
         modes=named_modes(state, np.asarray(system.t), J, free),
         distance=found.distance,

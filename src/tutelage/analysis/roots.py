@@ -42,7 +42,7 @@ class Field:
 
     def drift(self, y: Any) -> np.ndarray:
         """dy / dalpha."""
-        return self.subspace.average @ np.asarray(drift_at(self.system, 0.0, self.state(y)))
+        return self.subspace.average @ np.asarray(drift_at(self.system, self.subspace.inside(y), self.like))
 
     def jacobian(self, y: Any) -> np.ndarray:
         """Its derivative."""

@@ -40,9 +40,9 @@ def flat_drift(system: OrderParameters, like: Overlaps) -> Callable[[Array, Arra
 
 
 @eqx.filter_jit
-def drift_at(system: OrderParameters, t: Any, state: Overlaps) -> Array:
-    """The drift at a state, in flat coordinates, compiled once for all problems of one shape."""
-    return flatten(system.drift(jnp.asarray(t, float), state))
+def drift_at(system: OrderParameters, vector: Any, like: Overlaps) -> Array:
+    """The drift at flat coordinates and time zero, compiled once for all problems of one shape."""
+    return flat_drift(system, like)(jnp.zeros(()), jnp.asarray(vector))
 
 
 @eqx.filter_jit

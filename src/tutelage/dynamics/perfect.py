@@ -105,6 +105,11 @@ def is_kinked(system: OrderParameters) -> bool:
     return isinstance(averages, ReluAverages) or (isinstance(averages, QuadratureAverages) and averages.kinks.size > 0)
 
 
+def quadrature_of(system: OrderParameters) -> Quadrature | None:
+    """The rule by which the averages of a system are found, None for closed forms."""
+    return system.averages.rule if isinstance(system.averages, QuadratureAverages) else None
+
+
 def perfect_jacobian(system: OrderParameters, state: Overlaps) -> np.ndarray:
     """The Jacobian at perfect overlaps.
 
