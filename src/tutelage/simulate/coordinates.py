@@ -28,6 +28,15 @@ def level_coordinates(problem: Problem, start: Start, dims: np.ndarray) -> list[
     return levels
 
 
+def in_random_frames(levels: list[np.ndarray], dims: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Vectors (M + K, N) with these coordinates in a random orthonormal frame of each eigenspace, teachers first."""
+    parts = []
+    for n, coordinate in zip(dims, levels, strict=True):
+        frame = np.linalg.qr(rng.standard_normal((n, coordinate.shape[1])))[0]
+        parts.append(np.sqrt(n) * coordinate @ frame.T)
+    return np.concatenate(parts, axis=1)
+
+
 def _gram(r: np.ndarray, q: np.ndarray, t: np.ndarray) -> np.ndarray:
     """Overlaps of all vectors of a level, teachers first."""
     gram = np.block([[t, r.T], [r, q]])

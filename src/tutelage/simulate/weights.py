@@ -100,12 +100,8 @@ class WeightsMethod:
         if self.weights is not None:
             return self.weights[0].copy(), self.weights[1]
         assert self.levels is not None
-        rng, M = stream(self.seed, index, FRAME), self.problem.teacher.hidden
-        parts = []
-        for n, coordinate in zip(self.dims, self.levels[which], strict=True):
-            frame = np.linalg.qr(rng.standard_normal((n, coordinate.shape[1])))[0]
-            parts.append(np.sqrt(n) * coordinate @ frame.T)
-        vectors = np.concatenate(parts, axis=1)
+        vectors = coordinates.in_random_frames(self.levels[which], self.dims, stream(self.seed, index, FRAME))
+        M = self.problem.teacher.hidden
         return np.ascontiguousarray(vectors[M:]), np.ascontiguousarray(vectors[:M])
 
     def _source(self, index: int) -> DrawnInputs | RowInputs:
