@@ -1,0 +1,190 @@
+"""The law of escape times at finite N: does the start decide when and where to a network escapes, or the noise of SGD?
+
+Beside the symmetric path the asymmetry of a network of N inputs obeys dx = J x dalpha + dW / sqrt(N). What will grow of it
+is Gaussian (plateau_path.py),
+
+    b = b_0 + N^(-1/2) xi,    Cov(xi) = int left^T D left ds,
+
+fed along the whole way and not on the plateau alone. Each b escapes at a time of its own, (1/rate) ln(c / |b|), with a
+permutation of its own. Random weights have b_0 ~ N^(-1/2) as well: then neither the spread of the times nor the odds of the
+permutations depend on N, however large it is; only the mean grows, by ln(N) / (2 rate).
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tutelage import _checks
+from tutelage._errors import InputError
+from tutelage.analysis.exits import chosen_teachers, exit_times, follow_exit, teachers_of
+from tutelage.analysis.fixed_points import FixedPoint, with_constant_rates
+from tutelage.analysis.plateau_path import PlateauPath, plateau_path
+from tutelage.analysis.thresholds import last_fall
+from tutelage.problem import Problem, Start, random_start
+from tutelage.trajectory import Trajectory
+from tutelage.validity import who_decides
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+UNSEEN = 1e-9  # of the noise: a start whose amplitude is below this is symmetric
+LEAST = 0.05  # permutations rarer than this are not named in the report
+
+
+@dataclass(frozen=True)
+class EscapeDistribution:
+    """times: (samples,); inf: not within 60 e-folding times. teachers: (samples, K), as each unit chose.
+
+    start_to_noise: what the start puts into the growing modes over what the noise puts there, in standard deviations of the
+    noise (root mean square over random starts). theory: when the solved curve of the start escapes; None for random starts
+    and for exactly symmetric ones, whose solution never does.
+    rate: growth on the plateau. threshold: the error below which a network has escaped. dim: N.
+    """
+
+    problem: Problem
+    dim: int
+    times: np.ndarray
+    teachers: np.ndarray
+    start_to_noise: float
+    theory: float | None
+    rate: float
+    threshold: float
+    plateau: FixedPoint
+
+    def quantiles(self, shares: Any = (0.05, 0.5, 0.95)) -> np.ndarray:
+        """Times by which these shares of networks have escaped."""
+        shares = _checks.as_array("shares", shares)
+        if np.any((shares < 0) | (shares > 1)):
+            raise InputError(f"shares is {_checks.shown(shares)}; every share must lie between 0 and 1.")
+        return np.quantile(self.times, shares, method="inverted_cdf")
+
+    def cdf(self, times: Any) -> np.ndarray:
+        """The share of networks that have escaped by these times."""
+        return np.searchsorted(np.sort(self.times), np.asarray(times, float), side="right") / self.times.size
+
+    @property
+    def mean(self) -> float:
+        """Mean time of those that escape."""
+        return float(np.mean(self.times[np.isfinite(self.times)]))
+
+    @property
+    def width(self) -> float:
+        """Standard deviation of the times; for random starts it tends to a constant (of order 1/rate) as N grows."""
+        return float(np.std(self.times[np.isfinite(self.times)]))
+
+    @property
+    def permutations(self) -> dict[tuple[int, ...], float]:
+        """Which teacher each unit chooses, and how probably, the most probable first."""
+        found, counts = np.unique(self.teachers, axis=0, return_counts=True)
+        order = np.argsort(-counts, kind="stable")
+        return {tuple(found[i].tolist()): float(counts[i] / counts.sum()) for i in order}
+
+    def probability(self, permutation: Any) -> float:
+        """The probability that unit k chooses teacher permutation[k], for every k."""
+        K, M = self.teachers.shape[1], self.problem.teacher.hidden
+        wanted = tuple(permutation) if isinstance(permutation, list | tuple | np.ndarray) else ()
+        if len(wanted) != K or any(m not in range(M) for m in wanted):
+            raise InputError(
+                f"permutation is {_checks.shown(permutation)}; it must name a teacher, 0 to {M - 1}, for each of {K} units."
+            )
+        return self.permutations.get(tuple(int(m) for m in wanted), 0.0)
+
+    @property
+    def words(self) -> str:
+        """Who decides, in words."""
+        return who_decides(self.start_to_noise)
+
+    def measured(self, runs: Trajectory) -> tuple[np.ndarray, np.ndarray]:
+        """When each run of a simulation escaped, (run,) (inf: not yet), and its units' teachers at the end, (run, K)."""
+        if not isinstance(runs, Trajectory) or runs.kind != "simulation" or np.ndim(runs.error) != 2:
+            raise InputError(f"runs is of type {type(runs).__name__}; give what simulate returned.")
+        if not runs.finished:
+            raise InputError(f"these runs have no end to look at: {runs.status}. Simulate up to an earlier time.")
+        times = np.array([last_fall(np.asarray(runs.times), error, self.threshold) for error in np.asarray(runs.error)])
+        return times, teachers_of(self.problem, np.asarray(runs.R)[:, -1], np.asarray(runs.T))
+
+    def plot(self, *, title: str | None = None) -> "Figure":
+        """Histogram and distribution function of the times, and the permutations, as a Matplotlib figure."""
+        from tutelage.plot.escapes import plot_escape_distribution
+
+        return plot_escape_distribution(self, title=title)
+
+    def __str__(self) -> str:
+        low, middle, high = self.quantiles()
+        lines = [
+            f"escape from the plateau (e_g = {self.plateau.error:.4g}) at N = {self.dim}, {self.times.size} samples: "
+            f"median {middle:.4g}, 90% between {low:.4g} and {high:.4g}",
+            f"mean {self.mean:.4g}, standard deviation {self.width:.3g} = {self.width * self.rate:.2f} / rate",
+            f"start / noise = {self.start_to_noise:.2g}: {self.words}",
+        ]
+        if self.theory is not None:
+            share = float(self.cdf(self.theory))
+            lines.append(f"the theory's own escape at {self.theory:.4g}; {100 * share:.0f}% of networks are earlier")
+        named = [f"{list(p)} {100 * share:.0f}%" for p, share in self.permutations.items() if share >= LEAST]
+        return "\n".join([*lines, f"teachers that the units choose: {', '.join(named) or 'none more often than 5%'}"])
+
+    def __repr__(self) -> str:
+        return f"<EscapeDistribution at N = {self.dim}: {self.mean:.5g} ± {self.width:.3g}, {self.words}>"
+
+
+def escape_distribution(
+    problem: Problem,
+    start: Start | None = None,
+    dim: int | None = None,
+    *,
+    scale: float = 0.1,
+    samples: int = 500,
+    seed: int = 0,
+) -> EscapeDistribution:
+    """When and in which permutation networks of N = dim inputs leave the plateau, run by run.
+
+    start: the start that all share; None: each run draws weights of its own, `random_start(problem, dim, scale)`. dim: N
+    (default: that of the start). samples: how many networks are drawn; each is launched into its own nonlinear exit.
+    Leading order in 1/N: what it drops is of relative order N^(-1/2) in the amplitude, so N^(-1/2)/rate in the time.
+    """
+    problem = with_constant_rates(problem)
+    samples, seed = _checks.as_count("samples", samples, least=2), _checks.as_count("seed", seed, least=0)
+    dim, fresh = _dim(problem, start, dim), start is None
+    path = plateau_path(problem, random_start(problem, None, scale) if start is None else start, smallest=dim**-0.5)
+    rng, noise = np.random.default_rng(seed), path.noise() / dim
+    starts = _random_amplitudes(path, problem, dim, scale, samples, rng) if fresh else path.amplitudes(path.start)[None]
+    b = starts + rng.multivariate_normal(np.zeros(len(noise)), noise, size=samples, method="eigh")
+    path.require_small(b[0])
+    symmetric = fresh or np.linalg.norm(starts) <= UNSEEN * np.sqrt(np.trace(noise))
+    first = follow_exit(path, b[0] if symmetric else starts[0])
+    times, ends = exit_times(path, b, first.threshold)
+    distances = np.einsum("si,ij,sj->s", starts, np.linalg.pinv(noise), starts)
+    return EscapeDistribution(
+        problem=problem,
+        dim=dim,
+        times=times,
+        teachers=chosen_teachers(path, ends),
+        start_to_noise=float(np.sqrt(distances.mean())),
+        theory=None if symmetric else first.time,
+        rate=path.rate,
+        threshold=first.threshold,
+        plateau=path.plateau,
+    )
+
+
+def _dim(problem: Problem, start: Any, dim: int | None) -> int:
+    known = next((d for d in (dim, getattr(start, "dim", None), problem.inputs.known_dim) if d is not None), None)
+    if known is None:
+        raise InputError("dim is not known; give the number of inputs N, as in escape_distribution(problem, dim=1000).")
+    return _checks.as_count("dim", known)
+
+
+def _random_amplitudes(
+    path: PlateauPath, problem: Problem, dim: int, scale: float, samples: int, rng: np.random.Generator
+) -> np.ndarray:
+    """b of freshly drawn weights, (samples, d)."""
+    seeds = rng.integers(2**63, size=samples)
+    blocks = [random_start(problem, dim, scale, seed=int(s)).blocks(problem) for s in seeds]
+    K = problem.student.hidden
+    rows, columns = np.triu_indices(K)
+    r, q = (np.stack([block[i] for block in blocks]) for i in (0, 1))
+    vectors = np.tile(path.start, (samples, 1))
+    overlaps = np.concatenate([r.reshape(samples, -1), q[:, :, rows, columns].reshape(samples, -1)], axis=1)
+    vectors[:, : overlaps.shape[1]] = overlaps
+    return path.amplitudes(vectors)
