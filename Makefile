@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-full lint bench lock clean
+.PHONY: demo test test-full browser lint bench lock clean
 
 $(READY): requirements.txt pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tutelage needs Python 3.11 or newer; run: make PYTHON=python3.12")'
@@ -17,11 +17,14 @@ demo: $(READY)  ## theory against twenty networks: a table, and the names of the
 	mkdir -p output
 	$(BIN)/tutelage compare --out-dir output/compare
 
-test: $(READY)  ## the whole suite
+test: $(READY) browser  ## the whole suite
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not full"
 
-test-full: $(READY)  ## the suite with its long statistical tests
+test-full: $(READY) browser  ## the suite with its long statistical tests
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal
+
+browser:  ## for the tests of pages: Chromium, installed if it is missing and that is permitted
+	.ci/browser
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -24,6 +24,7 @@ LAYERS = (
     ("plot",),
     ("analysis",),
     ("compare",),
+    ("page",),
     ("replicate",),
     ("sweep",),
     ("cli", "explorer"),

@@ -60,7 +60,10 @@ _HOMES = {
     "tutelage.analysis.quadratic.spectrum_check": ("SpectrumCheck",),
     "tutelage.analysis.quadratic.bias": ("implicit_bias", "ImplicitBias", "BiasPath"),
     "tutelage.analysis.quadratic.manifold": ("solution_manifold", "SolutionManifold"),
+    "tutelage.analysis.escapes": ("escape_time", "EscapeTime"),
+    "tutelage.analysis.escape_law": ("escape_distribution", "EscapeDistribution"),
     "tutelage.compare": ("compare", "Comparison"),
+    "tutelage.page": ("trajectory_page", "save_page"),
 }
 _SUBMODULES = ("averages", "plot")
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -68,6 +71,8 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 if TYPE_CHECKING:
     from tutelage import averages, plot
     from tutelage._errors import DivergenceWarning, InputError, SymmetryWarning, TutelageWarning, ValidityWarning
+    from tutelage.analysis.escape_law import EscapeDistribution, escape_distribution
+    from tutelage.analysis.escapes import EscapeTime, escape_time
     from tutelage.analysis.fixed_points import FixedPoint, fixed_point
     from tutelage.analysis.geometry.curvature import Curvature
     from tutelage.analysis.geometry.landscapes import Landscape, landscape
@@ -95,6 +100,7 @@ if TYPE_CHECKING:
     from tutelage.averages import Quadrature
     from tutelage.compare import Comparison, compare
     from tutelage.dynamics import Equations, generalisation_error, linear_regression
+    from tutelage.page import save_page, trajectory_page
     from tutelage.problem import (
         SGD,
         Activation,
@@ -136,6 +142,8 @@ __all__ = [
     "DivergenceWarning",
     "EarlyStopping",
     "Equations",
+    "EscapeDistribution",
+    "EscapeTime",
     "Exponent",
     "FixedPoint",
     "ImplicitBias",
@@ -181,6 +189,8 @@ __all__ = [
     "critical_points",
     "decay_rate",
     "early_stopping",
+    "escape_distribution",
+    "escape_time",
     "fit_exponent",
     "fixed_point",
     "generalisation_error",
@@ -197,11 +207,13 @@ __all__ = [
     "plot",
     "random_start",
     "raw_features",
+    "save_page",
     "simulate",
     "solution_manifold",
     "solve",
     "specialisation",
     "start_from_weights",
+    "trajectory_page",
 ]
 
 

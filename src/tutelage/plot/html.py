@@ -45,11 +45,11 @@ footer { margin-top: 2.5rem; border-top: 1px solid var(--line); padding-top: .75
 """.strip()
 
 
-def document(title: str, body: list[str], more_style: str = "") -> str:
+def document(title: str, body: list[str], more_style: str = "", more_head: str = "") -> str:
     """A whole page from its parts."""
     head = (
         '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{STYLE}{more_style}</style>"
+        f"{more_head}<title>{escape(title)}</title><style>{STYLE}{more_style}</style>"
     )
     return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n' + "\n".join(body) + "\n</body></html>\n"
 

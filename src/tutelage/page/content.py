@@ -1,0 +1,136 @@
+"""What the page shows, as plain data: the one schema between Python and the script.
+
+    title, conditions    sentences: who learns from whom, and how
+    note                 a sentence about the rows, or "" (the order of the students)
+    warning              a sentence, or "": the solve did not finish
+    time_name            what time is: "α = steps / N"
+    log_time, log_error  booleans: which axes are logarithmic at first
+    times, error         (frame,): numbers
+    phases               in the order of time, without gaps: {name, start, end, colour}
+    maps                 {name, title, rows, columns, values}: rows, columns {name, labels}; values (frame, row, column)
+    bound                the largest |value| of all maps: colours run from -bound to bound at every time
+
+A number that is not finite is null. Everything is rounded to six digits: the page is for looking, `Trajectory.save` for
+computing.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from tutelage._errors import InputError
+from tutelage.analysis.curves import Curve
+from tutelage.analysis.per_run import PerRun
+from tutelage.analysis.phase import Phases, phases
+from tutelage.plot.html import capital
+from tutelage.plot.scales import is_log_spaced, wants_log
+from tutelage.plot.stages import PHASE_COLOURS
+from tutelage.plot.style import FAINT
+from tutelage.plot.words import problem_in_words, settings_in_words
+from tutelage.trajectory import Trajectory
+
+MOST_FRAMES, LEAST_FRAMES = 1001, 20
+MOST_NUMBERS = 150_000  # in all maps: more than a page should carry
+COLUMNS = {"readout": ("v", "readouts"), "bias": ("b", "biases")}
+
+
+def trajectory_content(trajectory: Trajectory, title: str | None = None, run: int | None = None) -> dict[str, Any]:
+    """The data of a trajectory's page; `run` chooses one of several runs. Long records are thinned evenly."""
+    found = _phases(trajectory, run)
+    curve = found.curve
+    who, how = problem_in_words(curve.problem) if curve.problem is not None else ("Order parameters", "")
+    order, note = _order(found)
+    maps = _maps(curve, order)
+    log_time = is_log_spaced(curve.times)
+    shown = np.flatnonzero(curve.times > 0) if log_time else np.arange(curve.times.size)
+    frames = shown[_frames(shown.size, sum(m["values"][0].size for m in maps))]
+    bound = max(float(np.max(np.abs(m["values"]))) for m in maps)
+    which = [] if run is None else [f"run {run}"]
+    conditions = [how, *(words.replace("$", "") for words in settings_in_words(trajectory)), *which]
+    return {
+        "title": title or who,
+        "conditions": ", ".join(words for words in conditions if words),
+        "note": note,
+        "warning": "" if trajectory.finished else f"The {'run' if curve.noisy else 'solve'} {trajectory.status}",
+        "time_name": "α = steps / N",
+        "log_time": log_time,
+        "log_error": wants_log(curve.error),
+        "times": _numbers(curve.times[frames]),
+        "error": _numbers(curve.error[frames]),
+        "phases": [
+            {"name": p.name, "start": p.start, "end": p.end, "colour": PHASE_COLOURS.get(p.name, FAINT)} for p in found
+        ],
+        "maps": [m | {"values": _numbers(m["values"][frames])} for m in maps],
+        "bound": float(f"{bound:.3g}") or 1.0,
+    }
+
+
+def _phases(trajectory: Any, run: int | None) -> Phases:
+    if not isinstance(trajectory, Trajectory):
+        raise InputError(f"trajectory is of type {type(trajectory).__name__}; give what solve or simulate returned.")
+    if trajectory.kind == "equations":
+        raise InputError(
+            "the page shows the overlaps R and Q of a Problem; a system of one's own has none. Use plot.plot_trajectory."
+        )
+    found = phases(trajectory, run)
+    if isinstance(found, PerRun):
+        raise InputError(f"the trajectory has {len(found)} runs; the page shows one curve. Choose one, such as run=0.")
+    return found
+
+
+def _order(found: Phases) -> tuple[np.ndarray, str]:
+    """Students in the order of the teachers that they end with, those without one last; and a sentence that says so."""
+    count = found.curve.variables["R"].shape[1]
+    if found.specialisation is None:
+        return np.arange(count), ""
+    own = found.specialisation.permutation
+    order = np.argsort(np.where(own < 0, count + own.max(), own), kind="stable")
+    if np.array_equal(order, np.arange(count)):
+        return order, ""
+    return order, "Students are in the order of the teachers that they end with."
+
+
+def _maps(curve: Curve, order: np.ndarray) -> list[dict[str, Any]]:
+    """R and Q, and what else of the students is trained."""
+    R, Q = curve.variables["R"], curve.variables["Q"]
+    students = _axis("student", order + 1)
+    maps = [
+        _map("R", "students and teachers", students, _axis("teacher", np.arange(R.shape[2]) + 1), R[:, order]),
+        _map("Q", "students and students", students, students, Q[:, order][:, :, order]),
+    ]
+    for name, (letter, words) in COLUMNS.items():
+        values = curve.variables.get(name)
+        if values is not None and np.ptp(values, axis=0).max() > 0:
+            maps.append(_map(letter, words, students, _axis("", [letter]), values[:, order, None]))
+    return maps
+
+
+def _axis(name: str, labels: Any) -> dict[str, Any]:
+    return {"name": name, "labels": [str(label) for label in labels]}
+
+
+def _map(name: str, words: str, rows: dict[str, Any], columns: dict[str, Any], values: np.ndarray) -> dict[str, Any]:
+    return {"name": name, "title": f"{name}: {words}", "rows": rows, "columns": columns, "values": values}
+
+
+def _frames(count: int, numbers: int) -> np.ndarray:
+    """Which recorded times to show: all, or evenly many of them, the first and the last included."""
+    most = min(MOST_FRAMES, MOST_NUMBERS // numbers)
+    if most < LEAST_FRAMES:
+        raise InputError(
+            f"there are {numbers} overlaps; a page shows at most {MOST_NUMBERS // LEAST_FRAMES}. Use plot.plot_trajectory."
+        )
+    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int))
+
+
+def _numbers(values: np.ndarray) -> Any:
+    """Nested lists of six digits; null where there is no number."""
+    if values.ndim > 1:
+        return [_numbers(part) for part in values]
+    return [float(f"{x:.6g}") if np.isfinite(x) else None for x in values]
+
+
+def phases_in_words(content: dict[str, Any]) -> str:
+    """For a reader without scripts."""
+    parts = [f"{p['name']} from {p['start']:.4g} to {p['end']:.4g}" for p in content["phases"]]
+    return capital("; ".join(parts)) + "."

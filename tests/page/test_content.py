@@ -1,0 +1,113 @@
+"""What the page is made of: data of a stated schema, in one text that nothing in the data can break."""
+
+import dataclasses
+import json
+import re
+
+import equinox as eqx
+import numpy as np
+import pytest
+
+import tutelage as tu
+from tests.problems import pair
+from tutelage import InputError
+from tutelage.page.content import MOST_FRAMES, MOST_NUMBERS, _frames, phases_in_words, trajectory_content
+
+SCHEMA = {"title", "conditions", "note", "warning", "time_name", "log_time", "log_error", "times", "error", "phases", "maps"}
+
+
+def data_of(text):
+    return json.loads(re.search(r'<script id="data" type="application/json">(.*?)</script>', text, re.DOTALL)[1])
+
+
+def test_schema(theory):
+    content = trajectory_content(theory)
+    assert content.keys() == SCHEMA | {"bound"}
+    assert len(content["times"]) == len(content["error"]) == 151
+    assert content["title"] == "2 erf units learn from 2 erf units"
+    assert [m["name"] for m in content["maps"]] == ["R", "Q"]
+    for m in content["maps"]:
+        assert np.shape(m["values"]) == (151, len(m["rows"]["labels"]), len(m["columns"]["labels"]))
+        assert np.max(np.abs(m["values"])) <= content["bound"] * 1.01
+    names = [p["name"] for p in content["phases"]]
+    assert names == ["search", "symmetric plateau", "specialisation", "convergence"]
+    assert [p["start"] for p in content["phases"][1:]] == [p["end"] for p in content["phases"][:-1]]
+    assert "symmetric plateau from" in phases_in_words(content)
+
+
+def test_numbers_are_those_of_the_trajectory(theory):
+    content = trajectory_content(theory)
+    np.testing.assert_allclose(content["error"], theory.error, rtol=1e-5)
+    R, Q = (np.array(m["values"]) for m in content["maps"])
+    np.testing.assert_allclose(R, theory.R[:, [1, 0]], rtol=1e-5)
+    np.testing.assert_allclose(Q, theory.Q[:, [1, 0]][:, :, [1, 0]], rtol=1e-5)
+
+
+def test_students_stand_beside_their_teachers(theory):
+    content = trajectory_content(theory)
+    R = content["maps"][0]
+    assert R["rows"] == {"name": "student", "labels": ["2", "1"]}
+    assert R["columns"] == {"name": "teacher", "labels": ["1", "2"]}
+    assert np.argmax(R["values"][-1], axis=1).tolist() == [0, 1]
+    assert "order of the teachers" in content["note"]
+
+
+def test_what_is_trained_is_shown_and_what_is_not_is_not(theory):
+    moving = np.stack([np.ones(151), np.linspace(1.0, 2.0, 151)], axis=1)
+    trained = eqx.tree_at(lambda t: t.variables["readout"], theory, moving)
+    maps = trajectory_content(trained)["maps"]
+    assert [m["name"] for m in maps] == ["R", "Q", "v"]
+    assert maps[2]["values"][-1] == [[2.0], [1.0]]
+
+
+def test_a_run_is_chosen():
+    start = tu.Start(R=[[0.5, 0.1], [0.0, 0.4]], Q=[[0.5, 0.1], [0.1, 0.4]])
+    runs = tu.simulate(pair(2, 2), start, dim=100, times=tu.linear_times(20.0, 41), runs=3, seed=1)
+    with pytest.raises(InputError, match=r"3 runs; the page shows one curve.*run=0"):
+        tu.trajectory_page(runs)
+    content = trajectory_content(runs, run=2)
+    np.testing.assert_allclose(content["error"], runs.error[2], rtol=1e-5)
+    assert content["conditions"].endswith("run 2")
+
+
+def test_long_records_are_thinned_evenly():
+    frames = _frames(5000, 8)
+    assert (frames[0], frames[-1], frames.size) == (0, 4999, MOST_FRAMES)
+    assert set(np.diff(frames)) == {4, 5} or set(np.diff(frames)) == {5}
+    assert _frames(151, 8).tolist() == list(range(151))
+    assert _frames(1001, 2 * 30**2).size * 2 * 30**2 <= MOST_NUMBERS
+    with pytest.raises(InputError, match=r"20000 overlaps; a page shows at most 7500"):
+        _frames(1001, 20_000)
+
+
+def test_one_page_that_nothing_in_its_data_breaks(theory):
+    title = 'a </script><script>alert("x")</script> & <b>'
+    text = tu.trajectory_page(theory, title)
+    assert data_of(text)["title"] == title
+    assert "<script>alert" not in text
+    assert len(text.encode()) < 3_000_000
+    assert not re.search(r'(src|href)="(?!data:)', text.split("<script>")[0])
+    assert "Content-Security-Policy" in text.split("<title>")[0]
+
+
+def test_saved_whole(theory, tmp_path):
+    path = tu.save_page(theory, tmp_path / "a.html", title="A curve")
+    assert path == tmp_path / "a.html"
+    assert path.read_text(encoding="utf-8") == tu.trajectory_page(theory, "A curve")
+    with pytest.raises(InputError, match="does not exist"):
+        tu.save_page(theory, tmp_path / "nowhere" / "a.html")
+
+
+def test_a_curve_that_diverged_says_so(theory):
+    codes = np.asarray(tu.Status.DIVERGED), np.asarray(300.0)
+    content = trajectory_content(eqx.tree_at(lambda t: (t.status_code, t.end_time), theory, codes))
+    assert content["warning"].startswith("The solve diverged at alpha = 300")
+    json.dumps(content, allow_nan=False)
+
+
+def test_what_has_no_overlaps_is_refused(theory):
+    own = dataclasses.replace(theory, kind="equations")
+    with pytest.raises(InputError, match=r"overlaps R and Q.*plot_trajectory"):
+        tu.trajectory_page(own)
+    with pytest.raises(InputError, match="of type str; give what solve or simulate returned"):
+        tu.trajectory_page("theory.nc")
