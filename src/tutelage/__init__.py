@@ -62,6 +62,9 @@ _HOMES = {
     "tutelage.analysis.quadratic.manifold": ("solution_manifold", "SolutionManifold"),
     "tutelage.analysis.escapes": ("escape_time", "EscapeTime"),
     "tutelage.analysis.escape_law": ("escape_distribution", "EscapeDistribution"),
+    "tutelage.analysis.fluctuation": ("fluctuations", "Fluctuations"),
+    "tutelage.analysis.concentrations": ("concentration", "Concentration"),
+    "tutelage.analysis.step_moments": ("empirical_drift", "EmpiricalDrift"),
     "tutelage.compare": ("compare", "Comparison"),
     "tutelage.page": ("trajectory_page", "save_page"),
 }
@@ -71,9 +74,11 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 if TYPE_CHECKING:
     from tutelage import averages, plot
     from tutelage._errors import DivergenceWarning, InputError, SymmetryWarning, TutelageWarning, ValidityWarning
+    from tutelage.analysis.concentrations import Concentration, concentration
     from tutelage.analysis.escape_law import EscapeDistribution, escape_distribution
     from tutelage.analysis.escapes import EscapeTime, escape_time
     from tutelage.analysis.fixed_points import FixedPoint, fixed_point
+    from tutelage.analysis.fluctuation import Fluctuations, fluctuations
     from tutelage.analysis.geometry.curvature import Curvature
     from tutelage.analysis.geometry.landscapes import Landscape, landscape
     from tutelage.analysis.learning_rates import (
@@ -96,6 +101,7 @@ if TYPE_CHECKING:
     from tutelage.analysis.quadratic.stationary_points import CriticalPoint, CriticalPoints, critical_points
     from tutelage.analysis.scaling import Exponent, fit_exponent
     from tutelage.analysis.specialise import Specialisation, specialisation
+    from tutelage.analysis.step_moments import EmpiricalDrift, empirical_drift
     from tutelage.analysis.stopping import EarlyStopping, early_stopping
     from tutelage.averages import Quadrature
     from tutelage.compare import Comparison, compare
@@ -132,6 +138,7 @@ __all__ = [
     "BestRate",
     "BiasPath",
     "Comparison",
+    "Concentration",
     "Constant",
     "Cosine",
     "CriticalPoint",
@@ -141,11 +148,13 @@ __all__ = [
     "DecayRate",
     "DivergenceWarning",
     "EarlyStopping",
+    "EmpiricalDrift",
     "Equations",
     "EscapeDistribution",
     "EscapeTime",
     "Exponent",
     "FixedPoint",
+    "Fluctuations",
     "ImplicitBias",
     "InputError",
     "Inputs",
@@ -185,14 +194,17 @@ __all__ = [
     "averages",
     "best_constant_rate",
     "compare",
+    "concentration",
     "critical_learning_rate",
     "critical_points",
     "decay_rate",
     "early_stopping",
+    "empirical_drift",
     "escape_distribution",
     "escape_time",
     "fit_exponent",
     "fixed_point",
+    "fluctuations",
     "generalisation_error",
     "implicit_bias",
     "landscape",

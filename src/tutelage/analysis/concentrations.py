@@ -1,0 +1,169 @@
+"""Why there is a curve at all: the conditions under which the overlaps of SGD concentrate on an ODE, measured against N.
+
+The theorem (Wang, Mattingly & Lu 2017; Goldt et al. 2019): if in N steps per unit of time
+    mean      N E[du | u] = f(u) + o(1)          one step moves as the drift says          here N^-1
+    variance  N Var(du | u) -> 0                 the noise of a unit of time vanishes       here N^-1
+    start     u(0) -> a fixed value              different draws of weights start alike     here N^(-1/2)
+then u follows du/dalpha = f(u), with single runs at a distance of order N^(-1/2). Each quantity (`vanishing.py`) is measured
+at several N, and its exponent fitted.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tutelage import _checks
+from tutelage._errors import InputError
+from tutelage.analysis.lines import LEAST
+from tutelage.analysis.one_step import require_plain, take_steps
+from tutelage.analysis.scaling import DECADES, Exponent, fit_exponent
+from tutelage.analysis.step_moments import require_start, theory_moments
+from tutelage.analysis.vanishing import largest_distance, mean_gap, start_scatter, total_variance
+from tutelage.problem import Problem, Start
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SEEN = 3.0  # standard errors at which a gap is told from noise
+NEAR = 0.15  # distance to the expected exponent at which it is called equal
+FLAT = -0.1  # exponents above this do not vanish
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One quantity that must vanish: values (with standard errors) at each N, the expected power of N and the fitted one.
+
+    theory: what it should be, (dims,), where that is known. exponent: None where too few values stand out of the noise.
+    holds: False if it does not vanish. verdict: in words.
+    """
+
+    name: str
+    meaning: str
+    dims: np.ndarray
+    values: np.ndarray
+    errors: np.ndarray
+    theory: np.ndarray | None
+    expected: float
+    exponent: Exponent | None
+    holds: bool
+    verdict: str
+
+
+@dataclass(frozen=True)
+class Concentration:
+    """What `concentration` measured: `conditions` by name ("mean", "variance", "start", and "runs" if asked for)."""
+
+    problem: Problem
+    inputs: str
+    samples: int
+    conditions: dict[str, Condition]
+
+    def __getitem__(self, name: str) -> Condition:
+        """A condition by name."""
+        return self.conditions[_checks.known("the name of a condition", name, self.conditions)]
+
+    @property
+    def holds(self) -> bool:
+        """Do all conditions hold, as far as was measured?"""
+        return all(condition.holds for condition in self.conditions.values())
+
+    def lines(self) -> list[str]:
+        """One sentence per condition."""
+        dims = next(iter(self.conditions.values())).dims
+        head = f"{self.inputs} inputs, N = {dims[0]} to {dims[-1]}, {self.samples} single steps at each"
+        return [head, *(f"{c.meaning}: {c.verdict}" for c in self.conditions.values())]
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+    def plot(self, *, title: str | None = None) -> "Figure":
+        """Each quantity against N with its fit, as a Matplotlib figure."""
+        from tutelage.plot.concentration import plot_concentration
+
+        return plot_concentration(self, title=title)
+
+
+def concentration(
+    problem: Problem,
+    start: Start,
+    dims: Any = (16, 32, 64, 128, 256, 512),
+    *,
+    samples: int = 100_000,
+    inputs: str = "gaussian",
+    end: float | None = None,
+    runs: int = 64,
+    seed: int = 0,
+) -> Concentration:
+    """Measure the conditions of concentration at several N, and fit their exponents.
+
+    start: where the single steps begin; random weights for the third condition have these overlaps on average. dims: five
+    or more, over half a decade or more. samples: single steps at each N. inputs: their law, as in `empirical_drift`.
+    end: also follow `runs` whole runs at each N up to this time, and measure their largest distance to the solved curve.
+    """
+    require_plain(problem, inputs)
+    start, sizes = require_start(start), _dims(problem, dims)
+    count, seed = _checks.as_count("samples", samples, least=100), _checks.as_count("seed", seed, least=0)
+    f, D, _ = theory_moments(problem, start)
+    one = [take_steps(problem, start, int(n), count, inputs, seed + i) for i, n in enumerate(sizes)]
+    gaps = [mean_gap(problem, start, steps, int(n), f, inputs == "gaussian") for steps, n in zip(one, sizes, strict=True)]
+    noise = [total_variance(steps.increments) for steps in one]
+    starts = [start_scatter(problem, start, int(n), seed + i) for i, n in enumerate(sizes)]
+    moments = {
+        "mean": ("mean: |N E[du] - f|", np.array(gaps), None, -1.0),
+        "variance": ("variance: N Var(du)", np.array(noise) / sizes[:, None], np.trace(D) / sizes, -1.0),
+        "start": ("start: scatter of u(0)", np.array(starts)[:, :2], np.array(starts)[:, 2], -0.5),
+    }
+    if end is not None:
+        away = [largest_distance(problem, start, int(n), end, runs, inputs, seed) for n in sizes]
+        moments["runs"] = ("whole runs: largest |u_N - u|", np.array(away), None, -0.5)
+    found = {
+        name: judged(name, meaning, sizes, values[:, 0], values[:, 1], theory, expected)
+        for name, (meaning, values, theory, expected) in moments.items()
+    }
+    return Concentration(problem, inputs, count, found)
+
+
+def _dims(problem: Problem, dims: Any) -> np.ndarray:
+    """Increasing whole numbers, enough of them for an exponent, each large enough for the vectors."""
+    sizes = np.array([_checks.as_count("dims", n) for n in np.atleast_1d(np.asarray(dims, dtype=object))])
+    if sizes.size < LEAST or np.any(np.diff(sizes) <= 0) or np.log10(sizes[-1] / sizes[0]) < DECADES:
+        raise InputError(
+            f"dims are {_checks.shown(sizes)}; give {LEAST} or more increasing sizes over half a decade or more, such as "
+            "(16, 32, 64, 128, 256, 512)."
+        )
+    least, vectors = int(problem.inputs.level_dims(int(sizes[0])).min()), problem.student.hidden + problem.teacher.hidden
+    if least < vectors:
+        raise InputError(
+            f"at dim = {sizes[0]} a level has {least} dimensions; {vectors} vectors (students and teachers) need at least "
+            f"{vectors}. Start at larger dims."
+        )
+    return sizes
+
+
+def judged(
+    name: str, meaning: str, dims: np.ndarray, values: np.ndarray, errors: np.ndarray, theory: Any, expected: float
+) -> Condition:
+    """A condition with its exponent, if its values stand out of the noise, and a verdict."""
+    clear = values > SEEN * errors
+    fit, wide = None, clear.sum() >= LEAST and np.log10(dims[clear][-1] / dims[clear][0]) >= DECADES
+    if wide:
+        x = dims[clear].astype(float)
+        fit = fit_exponent(x, values[clear], (x[0], x[-1]), y_error=np.maximum(errors[clear], 1e-12 * values[clear]))
+    holds, words = _verdict(fit, expected, dims, values, errors)
+    return Condition(name, meaning, dims, values, errors, theory, expected, fit, holds, words)
+
+
+def _verdict(fit: Exponent | None, expected: float, dims: Any, values: np.ndarray, errors: np.ndarray) -> tuple[bool, str]:
+    if fit is None:
+        bound = values[-1] + 2 * errors[-1]
+        return (
+            True,
+            f"holds as far as measured: lost in noise, below {bound:.2g} at N = {dims[-1]}; raise samples to see it",
+        )
+    power = f"N^s with s = {fit.slope:.3f} ± {fit.error:.2g}, {values[-1]:.2g} at N = {dims[-1]}"
+    if fit.slope - 2 * fit.error > FLAT or fit.slope > FLAT:
+        return False, f"FAILS: does not vanish, {power}"
+    if abs(fit.slope - expected) < NEAR + 2 * fit.error:
+        return True, f"holds: falls as {power} (expected {expected:g})"
+    return True, f"holds, but falls as {power} (expected {expected:g})"
