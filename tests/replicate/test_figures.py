@@ -18,3 +18,5 @@ def test_quick_version(name, tmp_path):
     assert len({claim.name for claim in result.claims}) == len(result.claims), "two claims have the same name"
     assert result.files["png"].stat().st_size > 10_000
     assert result.files["svg"].stat().st_size < 3_000_000, "too heavy for the gallery: draw fewer points"
+    assert ("html" in result.files) == (FIGURES[name].page is not None)
+    assert "html" not in result.files or result.files["html"].stat().st_size < 3_000_000
