@@ -53,6 +53,8 @@ _HOMES = {
     "tutelage.analysis.specialise": ("specialisation", "Specialisation"),
     "tutelage.analysis.phase": ("phases", "Phases", "Phase"),
     "tutelage.analysis.stopping": ("early_stopping", "EarlyStopping"),
+    "tutelage.analysis.schedule_design": ("design_schedule",),
+    "tutelage.analysis.schedule_result": ("ScheduleDesign",),
     "tutelage.analysis.scaling": ("fit_exponent", "Exponent"),
     "tutelage.analysis.geometry.landscapes": ("landscape", "Landscape"),
     "tutelage.analysis.geometry.curvature": ("Curvature",),
@@ -100,6 +102,8 @@ if TYPE_CHECKING:
     from tutelage.analysis.quadratic.spectrum_check import SpectrumCheck
     from tutelage.analysis.quadratic.stationary_points import CriticalPoint, CriticalPoints, critical_points
     from tutelage.analysis.scaling import Exponent, fit_exponent
+    from tutelage.analysis.schedule_design import design_schedule
+    from tutelage.analysis.schedule_result import ScheduleDesign
     from tutelage.analysis.specialise import Specialisation, specialisation
     from tutelage.analysis.step_moments import EmpiricalDrift, empirical_drift
     from tutelage.analysis.stopping import EarlyStopping, early_stopping
@@ -178,6 +182,7 @@ __all__ = [
     "Problem",
     "Quadrature",
     "RawFeatures",
+    "ScheduleDesign",
     "SlowMomentum",
     "SolutionManifold",
     "Specialisation",
@@ -198,6 +203,7 @@ __all__ = [
     "critical_learning_rate",
     "critical_points",
     "decay_rate",
+    "design_schedule",
     "early_stopping",
     "empirical_drift",
     "escape_distribution",

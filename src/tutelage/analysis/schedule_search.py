@@ -1,0 +1,192 @@
+"""Schedules as points of a space, and the search in it.
+
+A point holds the logarithms of the rates at the knots, one row per rate that is sought; between knots ln eta is straight
+(`Interpolated`). The value of a point is the final or the integrated error of the solved theory. Its derivative comes from
+`solve` itself, in forward mode, one tangent per coordinate: knots, times and numbers are data, so that all designs of equal
+shape share one compiled program.
+"""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy import optimize
+
+from tutelage._errors import TutelageWarning
+from tutelage.averages import Quadrature
+from tutelage.problem import Interpolated, Problem, Start
+from tutelage.solve import solve
+from tutelage.trajectory import Trajectory
+
+FEWEST, ENOUGH = 4, 96  # Gauss-Legendre nodes, where the error is recorded and integrated: per piece, and in all
+SCAN = 41  # constant rates that are tried between the bounds
+HOPELESS, MANY = 1.5, 6  # larger rates are not tried after so many in a row at this multiple of no learning at all
+WALL = 50.0  # ln(value) of a schedule that diverges
+
+
+@dataclass(frozen=True)
+class Search:
+    """names: the rates that are sought. knots: where they are set. final: is it the error at the last time that counts?"""
+
+    problem: Problem
+    start: Start
+    names: tuple[str, ...]
+    knots: np.ndarray
+    t_max: float
+    final: bool
+    bounds: tuple[float, float]
+    quadrature: Quadrature | None = None
+
+    @property
+    def times(self) -> np.ndarray:
+        """0, the nodes of every piece, and the end."""
+        return np.concatenate([[0.0], self._nodes()[0], [self.t_max]])
+
+    def _nodes(self) -> tuple[np.ndarray, np.ndarray]:
+        edges = np.unique(np.concatenate([[0.0], self.knots, [self.t_max]]))
+        x, w = np.polynomial.legendre.leggauss(max(FEWEST, -(-ENOUGH // (edges.size - 1))))
+        half = np.diff(edges)[:, None] / 2
+        return (edges[:-1, None] + half * (1 + x)).ravel(), (half * w).ravel()
+
+    def value(self, error: Any) -> float:
+        """The objective, from the error at `times`; infinite if the curve does not reach the end."""
+        error = np.asarray(error)
+        if error.size < self.times.size or not np.all(np.isfinite(error)):
+            return np.inf
+        return float(error[-1] if self.final else self._nodes()[1] @ error[1:-1])
+
+    def scales(self) -> np.ndarray:
+        """Root of the time that each coordinate rules, in units of the mean: in these units all weigh about alike.
+
+        Of an integral, a rate late in time rules less: only what is still to come.
+        """
+        time = np.convolve(np.diff(self.knots), [0.5, 0.5])
+        if not self.final:
+            time = time * (1.1 - self.knots / self.t_max)
+        return np.tile(np.sqrt(time / time.mean()), len(self.names))
+
+    def constant(self, logs: Any) -> np.ndarray:
+        """The point of constant rates, given the logarithm of each."""
+        return np.repeat(np.atleast_1d(logs), self.knots.size)
+
+    def schedules(self, point: Any) -> dict[str, Interpolated]:
+        """The schedules of a point, by name."""
+        rows = jnp.exp(jnp.asarray(point)).reshape(len(self.names), -1)
+        return {name: Interpolated(self.knots, row) for name, row in zip(self.names, rows, strict=True)}
+
+    def solve_with(self, rates: dict[str, Any], times: np.ndarray | None = None) -> Trajectory:
+        """The theory under these rates."""
+        times = self.times if times is None else times
+        return solve(self.problem.replace(**rates), self.start, times, gradient="forward", quadrature=self.quadrature)
+
+    def solve(self, point: np.ndarray) -> Trajectory:
+        """The theory under the schedules of a point."""
+        return self.solve_with(self.schedules(point))
+
+    def try_out(self, point: np.ndarray) -> Trajectory:
+        """The same without warnings: a trial may diverge, and what is chosen in the end is solved aloud."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TutelageWarning)
+            return self.solve(point)
+
+    def log_value_and_slope(self, point: np.ndarray) -> tuple[float, np.ndarray]:
+        """ln(value) and its derivative with respect to the logarithms of the rates."""
+        nodes, weights = ([self.t_max], [1.0]) if self.final else self._nodes()
+        times, weights = np.array(nodes), jnp.asarray(weights)
+
+        def log_value(at: Any) -> Any:
+            return jnp.log(weights @ self.solve_with(self.schedules(at), times).error)
+
+        def along(direction: Any) -> Any:
+            return jax.jvp(log_value, (jnp.asarray(point),), (direction,))
+
+        value, slope = jax.vmap(along, out_axes=(None, 0))(jnp.eye(point.size))
+        return float(value), np.asarray(slope)
+
+
+def best_constants(search: Search) -> tuple[np.ndarray, list[float]]:
+    """Logarithms of the best constant rates, and of other constant rates that are worth starting from."""
+    low, high = np.log(search.bounds)
+    count = len(search.names)
+
+    def curve(logs: Any) -> Any:
+        return search.try_out(search.constant(np.clip(logs, low, high))).error
+
+    def value(logs: Any) -> float:
+        return search.value(curve(logs))
+
+    nothing = search.value(np.full(search.times.size, curve(np.full(count, low))[0]))  # if nothing were learned
+    alike = _scan(lambda x: value(np.full(count, x)), low, high, HOPELESS * nothing)
+    best = np.full(count, min(alike, key=lambda place: alike[place]))
+    for i in range(1, count):
+        alone = _scan(lambda x, i=i: value(np.where(np.arange(count) == i, x, best)), low, high, HOPELESS * nothing)
+        best[i] = min(alone, key=lambda place: alone[place])
+    step = (high - low) / (SCAN - 1)
+    simplex = best + step / 2 * np.vstack([-np.ones(count), *(2 * np.eye(count) - 1)])
+    options = {"initial_simplex": simplex, "xatol": 1e-4, "fatol": np.inf, "maxiter": 200}
+    found = optimize.minimize(value, best, method="Nelder-Mead", options=options)
+    others = [x for x in _promising(alike, nothing) if abs(x - best[0]) > 1.5 * step]
+    return np.clip(found.x if found.fun < value(best) else best, low, high), others
+
+
+def _scan(value: Callable[[float], float], low: float, high: float, hopeless: float) -> dict[float, float]:
+    """Values at evenly spaced places, from below; given up where many in a row are hopeless."""
+    values: dict[float, float] = {}
+    for place in np.linspace(low, high, SCAN).tolist():
+        values[place] = value(place)
+        if len(values) >= MANY and min(list(values.values())[-MANY:]) > hopeless:
+            break
+    return values
+
+
+def _promising(scan: dict[float, float], nothing: float) -> list[float]:
+    """Places of all minima of a scan, and half the largest rate that learns: a bold start, which may leave a plateau.
+
+    (On a plateau small rates do better than moderate ones, so a descent from the best constant rate may stay there.)
+    """
+    places, values = list(scan), np.array([np.inf, *scan.values(), np.inf])
+    minima = [x for i, x in enumerate(places) if values[i + 1] <= min(values[i], values[i + 2]) < np.inf]
+    learns = [x for x in places if scan[x] < nothing / 2]
+    return minima + [x - np.log(2) for x in learns[-1:] if all(abs(x - np.log(2) - y) > 0.5 for y in minima)]
+
+
+@dataclass(frozen=True)
+class Descent:
+    """Where a descent ended: point, ln(value), its slope there, and ln(value) after each iteration."""
+
+    point: np.ndarray
+    log_value: float
+    slope: np.ndarray
+    history: np.ndarray
+
+
+def descend(search: Search, point: np.ndarray, iterations: int) -> Descent:
+    """Follow the slope of ln(value) down from a point, within the bounds (L-BFGS-B); the best point met is returned."""
+    low, high = np.log(search.bounds)
+    scales = search.scales()
+    point = np.clip(point, low, high)
+    met = [Descent(point, np.inf, np.zeros(point.size), np.array([np.inf]))]  # the last is the best so far
+
+    def evaluate(x: np.ndarray) -> tuple[float, np.ndarray]:
+        value, slope = search.log_value_and_slope(x / scales)
+        if not (np.isfinite(value) and np.all(np.isfinite(slope))):
+            return WALL, np.zeros(x.size)
+        if value < met[-1].log_value:
+            met.append(replace(met[0], point=x / scales, log_value=value, slope=slope))
+        return value, slope / scales
+
+    history: list[float] = []
+    optimize.minimize(
+        evaluate,
+        point * scales,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[(low * scale, high * scale) for scale in scales],
+        callback=lambda _: history.append(met[-1].log_value),
+        options={"maxiter": iterations, "ftol": 1e-8, "gtol": 1e-5},
+    )
+    return replace(met[-1], history=np.array([*(m.log_value for m in met[1:2]), *history]))
