@@ -1,4 +1,4 @@
-"""Trajectories that the tests of the verbs reading a curve share; solved once, with 201 times each so that little compiles."""
+"""Trajectories that the tests of the verbs reading a curve share; solved once, with 201 times each to compile little."""
 
 import warnings
 from functools import cache

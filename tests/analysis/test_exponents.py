@@ -89,10 +89,50 @@ def test_errors_of_noisy_data_cover_the_truth(memory, bars):
     assert two > 0.9
 
 
-def test_chosen_windows_cover_the_truth_too():
-    one, two = coverage(0.0, False, window=None)
+@pytest.mark.parametrize(("memory", "bars"), [(0.0, False), (0.8, True)])
+def test_chosen_windows_cover_the_truth_too(memory, bars):
+    """Known errors also tell correlated noise from a bend, so that the window is not cut where noise happens to drift."""
+    one, two = coverage(memory, bars, window=None)
     assert one > 0.6
     assert two > 0.88
+
+
+def test_a_bend_hidden_in_noise_is_covered():
+    """x^-1/2 (1 + 2/x) with 1% of noise: the longest window without a visible bend still has one."""
+    x, scores = np.geomspace(1.0, 1000.0, 41), []
+    for seed in range(60):
+        y = x**-0.5 * (1 + 2 / x) * np.exp(0.01 * np.random.default_rng(seed).standard_normal(41))
+        found = tu.fit_exponent(x, y)
+        scores.append([abs(found.slope + 0.5) / found.error, abs(found.slope + 0.5) / found.statistical])
+    honest, residuals_only = np.mean(np.array(scores) < 2, axis=0)
+    assert honest > 0.9
+    assert residuals_only < 0.8  # the power of this test
+
+
+@pytest.mark.parametrize("memory", [0.0, 0.5])
+def test_the_statistical_error_is_the_scatter_of_slopes(memory):
+    found = [tu.fit_exponent(*noisy(seed, memory=memory, count=200), (1.0, 100.0)) for seed in range(SEEDS)]
+    scatter = np.std([f.slope for f in found])
+    assert np.mean([f.statistical for f in found]) == pytest.approx(scatter, rel=0.2)
+
+
+def test_a_wave_without_a_bend_is_no_power_law():
+    """Local slopes that rise and fall again have no curvature on average; the slopes of the thirds tell."""
+    wave = 0.05 * np.sin(2 * np.pi * np.log(X) / np.log(1000.0))
+    found = tu.fit_exponent(X, X**-0.5 * np.exp(wave), (1.0, 1000.0))
+    assert not found.constant
+    assert found.systematic > 0.05
+
+
+def test_slopes_that_change_less_and_less_are_followed_to_their_end():
+    """x^-1/2 e^(x^-w / 2): the local slope is -1/2 - (w/2) x^-w, whose limit the slopes of three thirds give exactly."""
+    x = np.geomspace(3.0, 30.0, 91)
+    found = tu.fit_exponent(x, x**-0.5 * np.exp(x**-0.3 / 2), (3.0, 30.0))
+    first, middle, last = found.parts
+    limit = last + (last - middle) ** 2 / ((middle - first) - (last - middle))
+    assert limit == pytest.approx(-0.5, abs=2e-3)
+    assert found.systematic == pytest.approx(abs(found.slope - limit), rel=1e-9)
+    assert abs(found.slope + 0.5) < 1.05 * found.error
 
 
 def test_the_coverage_test_has_power():

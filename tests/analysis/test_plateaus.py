@@ -199,6 +199,22 @@ def test_every_run_passes_one_plateau(spacing):
     assert "6 of 6 runs" in str(found)
 
 
+def test_excursions_of_small_networks_do_not_end_a_plateau():
+    """A solved curve with 6% of noise that lasts for a few recorded times, forty of them: one plateau each."""
+    theory, rng = from_outside(1e-4), np.random.default_rng(0)
+    noise = rng.standard_normal((40, COUNT))
+    for i in range(1, COUNT):
+        noise[:, i] = 0.5 * noise[:, i - 1] + np.sqrt(0.75) * noise[:, i]
+    error = theory.error * np.exp(0.06 * noise)
+    variables = {name: np.stack([value] * 40) for name, value in theory.variables.items()}
+    code = np.zeros(40, int)
+    networks = tu.Trajectory(theory.times, variables, error, code, 1.0, 1, T=theory.T, kind="simulation")
+    found = tu.plateaus(networks)
+    assert [len(each) for each in found] == [1] * 40
+    np.testing.assert_allclose(found.marks["leaves the plateau"], one(theory).end, rtol=0.15)
+    np.testing.assert_allclose([each[0].height for each in found], HEIGHT, rtol=0.05)
+
+
 def test_numbers_of_all_runs():
     found = tu.plateaus(runs("linear"))
     assert found.numbers("share") == pytest.approx([each.share for each in found])
