@@ -158,6 +158,16 @@ def test_names_are_measured(name):
     assert name_of_growth(point.state, point.t, np.array(VECTORS[name], float)[:, None]) == name
 
 
+def test_names_do_not_depend_on_the_sign_of_a_teacher():
+    """An odd teacher with readout -1 is its mirror image with readout 1."""
+    names = [
+        [m.name for m in tu.fixed_point(pair(2, 2, teacher={"readout": v})).modes if "turn" in m.name]
+        for v in ([1, 1], [1, -1])
+    ]
+    assert names[0] == names[1]
+    assert len(names[0]) == 2
+
+
 def test_names_at_the_perfect_solution_say_where_a_mode_lives():
     point = tu.fixed_point(pair(2, 2), "perfect")
     for m in point.modes:
@@ -280,6 +290,7 @@ def test_a_constant_schedule_is_a_number():
 def test_words_and_figure():
     point = plateau(2)
     text = str(point)
+    assert "R = [[0.414394," in text
     assert "e_g = 0.01464485" in text
     assert "breaks the symmetry" in text
     assert "Unstable: it is left along 1 mode of 7" in text

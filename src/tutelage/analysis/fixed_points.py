@@ -20,16 +20,10 @@ from tutelage.analysis.roots import MARGIN, Field, Root, approach, least_eigenva
 from tutelage.analysis.symmetry import Subspace, classes, copied_subspace, free_subspace, same, symmetric_subspace
 from tutelage.averages import Quadrature
 from tutelage.dynamics import OrderParameters, generalisation_error, initial_overlaps
+from tutelage.dynamics.copies import copies_of_teachers, perfect_overlaps
 from tutelage.dynamics.linearised import drift_at, flatten, jacobian
 from tutelage.dynamics.overlaps import Overlaps
-from tutelage.dynamics.perfect import (
-    copies_of_teachers,
-    is_kinked,
-    perfect_jacobian,
-    perfect_overlaps,
-    perfection,
-    quadrature_of,
-)
+from tutelage.dynamics.perfect import is_kinked, perfect_jacobian, perfection, quadrature_of
 from tutelage.problem import Constant, Problem, SlowMomentum, Start
 
 if TYPE_CHECKING:
@@ -139,8 +133,8 @@ class FixedPoint:
         lines = [
             f"fixed point of {'gradient flow' if self.gradient_flow else 'SGD'}: e_g = {self.error:.8g}, "
             f"residual {self.residual:.1e}",
-            f"R = {_checks.shown(self.R)}",
-            f"Q = {_checks.shown(self.Q)}",
+            f"R = {_shown(self.R)}",
+            f"Q = {_shown(self.Q)}",
             self.stability,
         ]
         if self.is_far:
@@ -164,6 +158,13 @@ class FixedPoint:
 
     def __repr__(self) -> str:
         return f"<FixedPoint: e_g = {self.error:.6g}, {len(self.unstable)} unstable of {len(self.modes)} modes>"
+
+
+def _shown(matrix: np.ndarray) -> str:
+    """Every entry of a small matrix, the range of a large one."""
+    if matrix.size <= 16:
+        return _checks.shown(matrix)
+    return f"{matrix.shape[0]} x {matrix.shape[1]} entries from {matrix.min():.6g} to {matrix.max():.6g}"
 
 
 def fixed_point(

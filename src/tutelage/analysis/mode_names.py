@@ -15,6 +15,7 @@ from tutelage.analysis.symmetry import Subspace, exchangeable, orbits
 from tutelage.dynamics.overlaps import Overlaps
 
 NONE, PART = 1e-6, 0.1  # shares of a mode below which something is absent, or only comes along
+UNEQUAL = "some grow, some shrink"
 STILL = 1e-9  # rates below this, relative to the largest, are zero
 
 
@@ -79,13 +80,12 @@ class _Namer:
     def _by_symmetry(self, shares: _Shares) -> str | None:
         breaks = bool(self.alike) and shares.students < NONE
         alike = self.all_students and shares.students > 1 - NONE
-        some_teachers = self.all_teachers and shares.teachers < NONE
+        turns = shares.r > NONE and shares.q < NONE and shares.own < NONE  # lengths stay as they are
         if breaks:
             which = " and ".join(_listed(units) for units in self.alike)
             units = "student units" if self.all_students else f"the equal student units {which}"
-            end = "each turns to teachers of its own" if some_teachers else "some grow, some shrink"
-            return f"breaks the symmetry between {units}: {end}"
-        if some_teachers:
+            return f"breaks the symmetry between {units}: {'each turns to teachers of its own' if turns else UNEQUAL}"
+        if (self.all_teachers and shares.teachers < NONE) or (alike and turns):
             return f"turns {'all student units alike' if alike else 'student units'} towards some teachers"
         if alike and shares.r < NONE:
             return "changes the norms of all student units alike"

@@ -1,4 +1,4 @@
-"""Perfect learning: the state in which each teacher has its copy among the students, and the dynamics of small deviations.
+"""The dynamics of small deviations from perfect learning (copies.py).
 
 Write W = U W* + Z with Z orthogonal to all teachers. Near W = U0 W* the overlaps deviate by
     dr_l = dU t_l,    dq_l = dr_l U0^T + U0 dr_l^T + X_l,    X_l = Z P_l Z^T / (N p_l) + dU t_l dU^T,
@@ -24,6 +24,7 @@ from tutelage._types import Array
 from tutelage.averages import Quadrature
 from tutelage.averages.quadrature import QuadratureAverages
 from tutelage.averages.relu import ReluAverages
+from tutelage.dynamics.copies import copies_of_teachers, perfect_overlaps
 from tutelage.dynamics.error import field_means
 from tutelage.dynamics.linearised import jacobian
 from tutelage.dynamics.order_parameters import OrderParameters
@@ -31,72 +32,7 @@ from tutelage.dynamics.overlaps import Overlaps, joint_covariance
 from tutelage.problem import Problem, SlowMomentum
 
 STEP = 1e-5  # displacement (relative to the norms) at which averages by quadrature are differentiated
-FLAT = 1e-7  # rates smaller than this, relative to the largest, are zero
-
-
-def copies_of_teachers(problem: Problem) -> np.ndarray:
-    """U0 (K, M): which student is a copy (1) or a mirror image (-1) of which teacher; extra students have a row of zeros."""
-    from scipy.optimize import linear_sum_assignment
-
-    student, teacher = problem.student, problem.teacher
-    K, M = student.hidden, teacher.hidden
-    if student.activation != teacher.activation:
-        raise InputError(
-            f"the student is {student.activation.name!r} and the teacher {teacher.activation.name!r}; only equal "
-            "activations have a perfect solution. Give both the same."
-        )
-    if K < M:
-        raise InputError(f"{K} student units cannot copy {M} teachers, so there is no perfect solution; use hidden={M}.")
-    if K > M and not _silent_when_extra(problem):
-        raise InputError(
-            f"{K - M} student units are left over, and their outputs are not held at zero (trained readouts or biases, or "
-            f"g(0) != 0); there is no isolated perfect solution. Use hidden={M}."
-        )
-    mirror = -1.0 if student.activation.parity == -1 and not problem.biased else 1.0
-    fits = np.stack([_fits(problem, 1.0), _fits(problem, mirror)])
-    order = 1e-3 * np.abs(np.arange(K)[:, None] - np.arange(M)) / K
-    chosen = np.where(fits[0], 0.0, np.where(fits[1], 1e-2, 1.0)) + order / K
-    rows, columns = linear_sum_assignment(chosen)
-    if not np.all(fits[:, rows, columns].any(axis=0)):
-        raise InputError(
-            f"no assignment of students to teachers matches readouts {np.asarray(student.readout).tolist()} to "
-            f"{np.asarray(teacher.readout).tolist()} (and biases); set them equal, or train them."
-        )
-    U0 = np.zeros((K, M))
-    U0[rows, columns] = np.where(fits[0][rows, columns], 1.0, mirror)
-    return U0
-
-
-def _fits(problem: Problem, sign: float) -> np.ndarray:
-    """(K, M): can this student, with its fixed readout and bias, be this teacher (or its mirror image)?"""
-    student, teacher = problem.student, problem.teacher
-    v, v_teacher = np.asarray(student.readout), np.asarray(teacher.readout)
-    fits = np.full((v.size, v_teacher.size), True)
-    if not student.train_readout:
-        fits &= np.isclose(v[:, None], sign * v_teacher, rtol=1e-12, atol=0)
-    if problem.biased and not student.train_bias:
-        b, b_teacher = (np.zeros(n.hidden) if n.bias is None else np.asarray(n.bias) for n in (student, teacher))
-        fits &= np.isclose(b[:, None], b_teacher, rtol=1e-12, atol=0)
-    return fits
-
-
-def _silent_when_extra(problem: Problem) -> bool:
-    student = problem.student
-    fixed = not (student.train_readout or problem.biased)
-    return fixed and abs(float(student.activation(jnp.zeros(())))) < 1e-12
-
-
-def perfect_overlaps(problem: Problem, t: Array, U0: np.ndarray) -> Overlaps:
-    """The state in which students are U0 times the teachers, with the readouts and biases of those."""
-    copied, student, teacher = np.abs(U0).sum(axis=1) > 0, problem.student, problem.teacher
-    readout = np.where(copied, U0 @ np.asarray(teacher.readout), np.asarray(student.readout))
-    if student.activation.parity != -1:
-        readout = np.where(copied, np.abs(U0) @ np.asarray(teacher.readout), readout)
-    bias = None
-    if problem.biased:
-        bias = jnp.asarray(U0 @ (np.zeros(teacher.hidden) if teacher.bias is None else np.asarray(teacher.bias)))
-    r = jnp.asarray(U0) @ t
-    return Overlaps(r, r @ U0.T, jnp.asarray(readout), bias, None)
+FLAT = 1e-7  # what is smaller than this, relative to the largest, is zero
 
 
 def is_kinked(system: OrderParameters) -> bool:
@@ -166,9 +102,12 @@ class Perfection:
 
     @cached_property
     def isolated(self) -> bool:
-        """Does every deviation, inside the teachers' span and outside, change the error?"""
-        rates = np.concatenate([np.linalg.eigvals(self.hessian).real, np.linalg.eigvals(self.slow).real])
-        return bool(np.max(rates) < -FLAT * np.max(np.abs(rates)))
+        """Does every deviation, inside the teachers' span and outside, change the error? (Levels are weighed alike.)"""
+        L, K, M = self.state.r.shape
+        lam = np.asarray(self.problem.inputs.eigenvalues)
+        inside = np.concatenate([np.repeat(lam, K * M), np.ones(len(self.hessian) - L * K * M)])
+        outside = np.repeat(lam, K * (K + 1) // 2)
+        return _is_regular(self.hessian / inside[:, None]) and _is_regular(self.slow / outside[:, None])
 
     def require_isolated(self) -> None:
         """Refuse solutions along which one can move without error."""
@@ -257,6 +196,11 @@ def _require_plain(problem: Problem) -> None:
     for applies, given, fix in reasons:
         if applies:
             raise InputError(f"{given}; the linear dynamics around zero error is known for plain SGD only: {fix}.")
+
+
+def _is_regular(matrix: np.ndarray) -> bool:
+    values = np.linalg.svd(matrix, compute_uv=False)
+    return bool(values[-1] > FLAT * values[0])
 
 
 class _Split:
