@@ -1,5 +1,7 @@
 """Named phases cover the record without gaps, and their boundaries are those of the fixed points."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -135,6 +137,19 @@ def test_a_run_that_diverged_is_cut():
     assert found[2][-1].end == networks.times[149]
     assert names(found[2])[-1] == "divergence"
     assert found[1][-1].end == networks.times[-1]
+
+
+@pytest.mark.full
+def test_a_batch_of_solutions_is_read_like_runs():
+    """Each member of a vmapped solve has its own label noise."""
+    single = from_outside(1e-4)
+
+    def solved(noise):
+        return tu.solve(single.problem.replace(noise=noise), single.start, single.times)
+
+    found = tu.phases(jax.vmap(solved)(jnp.array([0.0, 0.3])))
+    assert [names(member)[-1] for member in found] == ["convergence", "noise floor"]
+    assert str(found[0]) == str(tu.phases(single))
 
 
 @pytest.mark.parametrize("when", [-1.0, 801.0, np.nan, [1.0, 2.0]])

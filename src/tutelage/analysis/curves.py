@@ -32,9 +32,9 @@ class Curve:
     variables: dict[str, np.ndarray]
     T: np.ndarray | None
     problem: Problem | None
+    label_noise: float
     kind: str
     diverged: bool
-    label: str
 
     @property
     def noisy(self) -> bool:
@@ -106,9 +106,9 @@ def _member(trajectory: Any, index: int, verb: str, least: int) -> Curve:
 
     error = pick(trajectory.error, 1)
     kept = int(np.argmin(np.isfinite(error))) if not np.all(np.isfinite(error)) else error.size
-    label = f"run {index}" if lead else "the curve"
     if kept < least:
-        raise InputError(f"{label} has {kept} recorded times; {verb} needs at least {least}. Record more of them.")
+        who = f"run {index}" if lead else "the curve"
+        raise InputError(f"{who} has {kept} recorded times; {verb} needs at least {least}. Record more, or ask another run.")
     variables = {}
     for name, value in trajectory.variables.items():
         array = np.asarray(value, dtype=float)
@@ -120,9 +120,9 @@ def _member(trajectory: Any, index: int, verb: str, least: int) -> Curve:
         variables=variables,
         T=None if trajectory.T is None else pick(trajectory.T, 2),
         problem=trajectory.problem,
+        label_noise=0.0 if trajectory.problem is None else float(pick(trajectory.problem.noise, 0)),
         kind=trajectory.kind,
         diverged=int(codes[index % codes.size]) == Status.DIVERGED,
-        label=label,
     )
 
 

@@ -161,7 +161,7 @@ def _final_level(curve: Curve) -> float | None:
 def _name_of_end(curve: Curve, special: Specialisation | None) -> str:
     if special is not None and special.final < 0.5 and alike_at(curve, float(curve.times[-1])):
         return SYMMETRIC
-    return NOISE_FLOOR if curve.problem is not None and float(np.asarray(curve.problem.noise)) > 0 else FINAL_LEVEL
+    return NOISE_FLOOR if curve.label_noise > 0 else FINAL_LEVEL
 
 
 def _intervals(begins: list[tuple[float, str]], end: float) -> tuple[Phase, ...]:

@@ -62,7 +62,7 @@ class EarlyStopping:
             low, high = self.bracket
             return (
                 f"stop at {self.time:.5g} (between {low:.5g} and {high:.5g}): the error is smallest, {self.value:.5g}; "
-                f"going on to {self.end_time:.5g} makes it {self.end_value:.5g}, {self.gain:.4g} times as much"
+                f"going on to {self.end_time:.5g} makes it {self.end_value:.5g}, {self.gain:.5g} times as much"
             )
         if self.time == self.end_time:
             up_to = " up to fluctuations" if self.curve.noisy else ""
