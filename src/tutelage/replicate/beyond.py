@@ -3,23 +3,36 @@
 import time
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 import tutelage as tu
 from tutelage.plot.sheet import ERROR, TIME, draw_band, outside_legend, sheet
 from tutelage.plot.style import DASHES, FAINT
-from tutelage.replicate.claims import Claim
+from tutelage.replicate.claims import Claim, at_least, below
 from tutelage.replicate.registry import Replica
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from xarray import Dataset
 
+RESOLUTION = 1e-8  # of a solve; at time zero there is no spread at all
+
 # A very large network: the simulation costs the same per step at any N.
 
 
 def compute_large(
-    lr: float, R: list[list[float]], Q: list[list[float]], end: float, points: int, dim: int, runs: int, seed: int
+    lr: float,
+    R: list[list[float]],
+    Q: list[list[float]],
+    end: float,
+    points: int,
+    dim: int,
+    runs: int,
+    small_dim: int,
+    small_runs: int,
+    seed: int,
 ) -> "Dataset":
-    """A band of a few runs, and how long a run takes."""
+    """A band of a few runs and how long they take; and many runs of a smaller network, which measure the spread better."""
     from tutelage.replicate.bands import band, wrong_theory
 
     problem = tu.Problem(tu.Network(3, "erf"), tu.Network(3, "erf"), sgd=tu.SGD(lr=lr))
@@ -28,14 +41,32 @@ def compute_large(
     networks = tu.simulate(problem, start, dim=dim, times=times, runs=runs, seed=seed)
     seconds = time.perf_counter() - began
     data = band(tu.solve(problem, start, times), networks, wrong_theory(problem, start, times))
-    return data.assign(dim=dim, runs=runs, run_seconds=seconds)
+    small = tu.simulate(problem, start, dim=small_dim, times=times, runs=small_runs, seed=seed + 1)
+    spread = {"error": small.error.std(axis=0, ddof=1), "R": small.R.std(axis=0, ddof=1), "Q": small.Q.std(axis=0, ddof=1)}
+    known = {f"{name}_known_se": (data[name].dims, sd * np.sqrt(small_dim / dim / runs)) for name, sd in spread.items()}
+    return data.assign(**known, dim=dim, runs=runs, run_seconds=seconds, small_dim=small_dim, small_runs=small_runs)
 
 
 def claims_large(data: "Dataset") -> list[Claim]:
-    """Inside the band."""
+    """Inside the band; also with a standard error that four runs alone cannot tell."""
     from tutelage.replicate.bands import inside_claims
 
-    return inside_claims(data, f"N = {int(data['dim'])}, {int(data['runs'])} runs")
+    name = f"N = {int(data['dim'])}, {int(data['runs'])} runs"
+    how = f"standard errors: spread of {int(data['small_runs'])} runs of N = {int(data['small_dim'])}, scaled as N^(-1/2)"
+    return [
+        *inside_claims(data, name),
+        at_least(f"{name}: share of times within 4 known standard errors", _share(data, ""), 0.95, evidence=how),
+        below(f"{name}: within 4 known standard errors with 0.9 G, which must fail", _share(data, "_wrong"), 0.95),
+    ]
+
+
+def _share(data: "Dataset", which: str) -> float:
+    """Of times at which the mean of the runs is within four known standard errors, for the worst entry."""
+    inside = [
+        np.abs(data[f"{name}_mean"] - data[f"{name}{which}"]) <= 4 * data[f"{name}_known_se"] + RESOLUTION
+        for name in ("error", "R", "Q")
+    ]
+    return min(float(np.min(part.values.mean(axis=0))) for part in inside)
 
 
 def draw_large(data: "Dataset") -> "Figure":
@@ -68,7 +99,7 @@ GENERIC = {
     "R": [[0.45, 0.05, -0.05], [0.0, 0.4, 0.1], [-0.1, 0.05, 0.35]],
     "Q": [[0.5, 0.05, 0.0], [0.05, 0.4, 0.1], [0.0, 0.1, 0.45]],
 }
-LARGE: dict[str, Any] = GENERIC | {"lr": 0.5, "end": 20.0, "points": 41, "runs": 4, "seed": 1}
+LARGE: dict[str, Any] = GENERIC | {"lr": 0.5, "end": 20.0, "points": 41, "runs": 4, "small_dim": 1000, "seed": 1}
 
 FIGURES = (
     Replica(
@@ -76,8 +107,8 @@ FIGURES = (
         source="beyond",
         figure="large networks",
         title="theory and a network with a million inputs",
-        full=LARGE | {"dim": 1_000_000},
-        quick=LARGE | {"dim": 50_000},
+        full=LARGE | {"dim": 1_000_000, "small_runs": 400},
+        quick=LARGE | {"dim": 50_000, "small_runs": 100},
         compute=compute_large,
         draw=draw_large,
         claims=claims_large,
