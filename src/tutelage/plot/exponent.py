@@ -61,8 +61,9 @@ def _draw_slopes(axes: Any, result: Any) -> None:
     edges, slope, error = np.array(result.window), result.slope, result.error
     axes.plot(result.local_x, result.local_slope, color=COLOURS[0], linewidth=1.4, label="local slope")
     axes.plot(edges, [slope] * 2, color=COLOURS[1], linewidth=2.0, label=f"{slope:.4g} ± {error:.1g}")
-    axes.fill_between(edges, slope - error, slope + error, color=COLOURS[1], alpha=0.25, linewidth=0)
+    if result.constant:
+        axes.fill_between(edges, slope - error, slope + error, color=COLOURS[1], alpha=0.25, linewidth=0)
     axes.set_ylabel("local slope\n" + r"d ln $y$ / d ln $x$")
     low, high = min(slope, np.min(result.local_slope)), max(slope, np.max(result.local_slope))
-    room = max(0.08 * (high - low), 0.02 * abs(slope))  # the band of a bad fit may reach far beyond the slopes
+    room = max(0.08 * (high - low), 0.02 * abs(slope))
     axes.set_ylim(low - room, high + room)
