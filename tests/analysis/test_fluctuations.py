@@ -86,6 +86,7 @@ def test_without_the_kicks_the_scatter_is_wrong(monkeypatch):
     assert_far(ratios(wrong, networks("erf", 500, 200)), ["error"])
 
 
+@pytest.mark.full
 def test_readout_batch_and_levels_together():
     problem = pair(
         2,
