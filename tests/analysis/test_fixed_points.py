@@ -3,6 +3,7 @@
 import warnings
 from math import asin, pi, sqrt
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from tests import naive
 from tests.problems import pair, symmetric_overlaps
 from tutelage.analysis.mode_names import name_of_growth
 from tutelage.dynamics.linearised import flatten, unflatten
+from tutelage.plot.fixed_point import plot_fixed_point
 
 
 def plateau(K, activation="erf", gradient_flow=False, **options):
@@ -283,6 +285,17 @@ def test_refusals(case):
     assert "\n" not in str(caught.value)
 
 
+def test_arguments_are_checked():
+    with pytest.raises(tu.InputError, match="quadrature is 64; it must be a Quadrature"):
+        tu.fixed_point(pair(2, 2), quadrature=64)
+    with pytest.raises(tu.InputError, match="gradient_flow is 1; it must be True or False"):
+        tu.fixed_point(pair(2, 2), gradient_flow=1)
+    with pytest.raises(tu.InputError, match="the problem is traced"):
+        jax.jit(lambda lr: tu.fixed_point(pair(2, 2, lr=lr)).error)(0.5)
+    with pytest.raises(tu.InputError, match="this state has 7168 overlaps"):
+        tu.fixed_point(pair(2, 2, inputs=tu.PowerLaw(1.0, 1024)))
+
+
 def test_a_constant_schedule_is_a_number():
     assert tu.fixed_point(problem_with(lr=tu.Constant(0.5))).error == plateau(2).error
 
@@ -304,4 +317,4 @@ def test_words_and_figure():
     widths = [bar.get_width() for bar in modes.patches]
     np.testing.assert_allclose(widths, [m.rate for m in point.distinct])
     with pytest.raises(tu.InputError, match="give it what fixed_point returned"):
-        tu.plot.fixed_point.plot_fixed_point(3)
+        plot_fixed_point(3)

@@ -14,7 +14,7 @@ import numpy as np
 
 from tutelage._errors import InputError
 from tutelage._types import Array
-from tutelage.analysis.fixed_points import with_constant_rates
+from tutelage.analysis.constant_rates import as_rule, concrete, with_constant_rates
 from tutelage.analysis.mode_names import name_of_growth, named_modes
 from tutelage.analysis.modes import Mode
 from tutelage.analysis.symmetry import free_subspace
@@ -190,15 +190,14 @@ def best_constant_rate(problem: Problem, *, quadrature: Quadrature | None = None
 
 def perfect_dynamics(problem: Any, quadrature: Quadrature | None) -> Perfection:
     """The linear dynamics around an isolated perfect solution."""
-    found = perfection(problem, teacher_overlaps(problem), quadrature)
+    found = perfection(problem, teacher_overlaps(problem), as_rule(quadrature))
     found.require_isolated()
     return found
 
 
 def teacher_overlaps(problem: Any) -> Array:
     """t (L, M, M): the problem's gram, or the identity."""
-    if not isinstance(problem, Problem):
-        raise InputError(f"problem is of type {type(problem).__name__}; give a tutelage Problem.")
+    problem = concrete(problem)
     K, M = problem.student.hidden, problem.teacher.hidden
     return initial_overlaps(problem, Start(np.zeros((K, M)), np.zeros((K, K))))[1]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tutelage.analysis.fixed_points import with_constant_rates
+from tutelage.analysis.constant_rates import as_rule, with_constant_rates
 from tutelage.analysis.learning_rates import teacher_overlaps
 from tutelage.averages import Quadrature
 from tutelage.dynamics.perfect import Perfection, perfection
@@ -65,5 +65,5 @@ def noise_floor(problem: Problem, *, quadrature: Quadrature | None = None) -> No
     """
     problem = with_constant_rates(problem)
     lr = float(problem.sgd.lr)
-    dynamics = perfection(problem, teacher_overlaps(problem), quadrature)
+    dynamics = perfection(problem, teacher_overlaps(problem), as_rule(quadrature))
     return NoiseFloor(problem, lr, dynamics.noise_floor(lr), dynamics)

@@ -32,6 +32,7 @@ from tutelage.dynamics.overlaps import Overlaps, joint_covariance
 from tutelage.problem import Problem, SlowMomentum
 
 STEP = 1e-5  # displacement (relative to the norms) at which averages by quadrature are differentiated
+LARGEST = 2500  # overlaps of a state whose modes are found
 FLAT = 1e-7  # what is smaller than this, relative to the largest, is zero
 
 
@@ -144,6 +145,7 @@ class Perfection:
 def perfection(problem: Problem, t: Any, quadrature: Quadrature | None = None) -> Perfection:
     """The linear dynamics around the perfect solution of a problem; refuses, with the reason, those that have none."""
     _require_plain(problem)
+    require_small(problem)
     t = jnp.asarray(t)
     U0 = copies_of_teachers(problem)
     state = perfect_overlaps(problem, t, U0)
@@ -183,6 +185,17 @@ def _pull_at_zero_error(system: OrderParameters, state: Overlaps) -> np.ndarray:
     C = joint_covariance(*system.covariances(state))
     v = np.asarray(state.readout)
     return -v[:, None] * v * np.asarray(system.averages.slopes(C, field_means(system.problem, state.bias)))[:, : v.size]
+
+
+def require_small(problem: Problem) -> None:
+    """Refuse states whose Jacobian would take minutes to decompose."""
+    L, K, M = problem.inputs.levels, problem.student.hidden, problem.teacher.hidden
+    size = L * (K * M + K * (K + 1) // 2)
+    if size > LARGEST:
+        raise InputError(
+            f"this state has {size} overlaps; its modes are found for up to {LARGEST}. Use fewer levels or units "
+            "(Spectrum.from_data groups levels)."
+        )
 
 
 def _require_plain(problem: Problem) -> None:
