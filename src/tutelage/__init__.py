@@ -48,14 +48,14 @@ _HOMES = {
         *("linear_network", "LinearNetwork", "LinearModes"),
         *("PowerLawSum", "raw_features", "RawFeatures"),
     ),
-    "tutelage.analysis.per_run": ("PerRun",),
-    "tutelage.analysis.plateau": ("plateaus", "Plateaus", "Plateau"),
-    "tutelage.analysis.specialise": ("specialisation", "Specialisation"),
-    "tutelage.analysis.phase": ("phases", "Phases", "Phase"),
-    "tutelage.analysis.stopping": ("early_stopping", "EarlyStopping"),
+    "tutelage.analysis.curves.per_run": ("PerRun",),
+    "tutelage.analysis.curves.plateau": ("plateaus", "Plateaus", "Plateau"),
+    "tutelage.analysis.curves.specialise": ("specialisation", "Specialisation"),
+    "tutelage.analysis.curves.phase": ("phases", "Phases", "Phase"),
+    "tutelage.analysis.curves.stopping": ("early_stopping", "EarlyStopping"),
     "tutelage.analysis.schedule_design": ("design_schedule",),
     "tutelage.analysis.schedule_result": ("ScheduleDesign",),
-    "tutelage.analysis.scaling": ("fit_exponent", "Exponent"),
+    "tutelage.analysis.curves.scaling": ("fit_exponent", "Exponent"),
     "tutelage.analysis.geometry.landscapes": ("landscape", "Landscape"),
     "tutelage.analysis.geometry.curvature": ("Curvature",),
     "tutelage.analysis.quadratic.stationary_points": ("critical_points", "CriticalPoints", "CriticalPoint"),
@@ -77,6 +77,12 @@ if TYPE_CHECKING:
     from tutelage import averages, plot
     from tutelage._errors import DivergenceWarning, InputError, SymmetryWarning, TutelageWarning, ValidityWarning
     from tutelage.analysis.concentrations import Concentration, concentration
+    from tutelage.analysis.curves.per_run import PerRun
+    from tutelage.analysis.curves.phase import Phase, Phases, phases
+    from tutelage.analysis.curves.plateau import Plateau, Plateaus, plateaus
+    from tutelage.analysis.curves.scaling import Exponent, fit_exponent
+    from tutelage.analysis.curves.specialise import Specialisation, specialisation
+    from tutelage.analysis.curves.stopping import EarlyStopping, early_stopping
     from tutelage.analysis.escape_law import EscapeDistribution, escape_distribution
     from tutelage.analysis.escapes import EscapeTime, escape_time
     from tutelage.analysis.fixed_points import FixedPoint, fixed_point
@@ -94,19 +100,13 @@ if TYPE_CHECKING:
     from tutelage.analysis.linear import LinearModes, LinearNetwork, PowerLawSum, RawFeatures, linear_network, raw_features
     from tutelage.analysis.modes import Mode
     from tutelage.analysis.noise_floors import NoiseFloor, noise_floor
-    from tutelage.analysis.per_run import PerRun
-    from tutelage.analysis.phase import Phase, Phases, phases
-    from tutelage.analysis.plateau import Plateau, Plateaus, plateaus
     from tutelage.analysis.quadratic.bias import BiasPath, ImplicitBias, implicit_bias
     from tutelage.analysis.quadratic.manifold import SolutionManifold, solution_manifold
     from tutelage.analysis.quadratic.spectrum_check import SpectrumCheck
     from tutelage.analysis.quadratic.stationary_points import CriticalPoint, CriticalPoints, critical_points
-    from tutelage.analysis.scaling import Exponent, fit_exponent
     from tutelage.analysis.schedule_design import design_schedule
     from tutelage.analysis.schedule_result import ScheduleDesign
-    from tutelage.analysis.specialise import Specialisation, specialisation
     from tutelage.analysis.step_moments import EmpiricalDrift, empirical_drift
-    from tutelage.analysis.stopping import EarlyStopping, early_stopping
     from tutelage.averages import Quadrature
     from tutelage.compare import Comparison, compare
     from tutelage.dynamics import Equations, generalisation_error, linear_regression

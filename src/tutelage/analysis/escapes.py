@@ -33,16 +33,16 @@ UNSEEN = 1e-9  # share of an asymmetry below which it holds nothing that grows
 class EscapeTime:
     """time: the predicted escape, (1/rate) ln(constant / amplitude). rate: growth of the asymmetry on the plateau.
 
-    growth: its growth on the way, when it is launched into the exit: some per cent from rate as long as the slow symmetric
-    modes (q_ii - q_ij) have not come to rest. asymmetry: size of what tells units of the start apart (Euclidean norm over
-    all overlaps). amplitude: what it amounts to on the plateau, counted back to time zero. threshold: the error below which
-    the network has escaped. teachers: the teacher that each unit chooses. times, errors, sizes: the predicted learning
-    curve, and the size of the asymmetry up to its launch (NaN after).
+    slope: how much later an e-th of the asymmetry escapes; 1/rate for small ones, some per cent more or less as long as the
+    slow symmetric modes (q_ii - q_ij) have not come to rest. asymmetry: size of what tells units of the start apart
+    (Euclidean norm over all overlaps). amplitude: what it amounts to on the plateau, counted back to time zero. threshold:
+    the error below which the network has escaped. teachers: the teacher that each unit chooses. times, errors, sizes: the
+    predicted learning curve, and the size of the asymmetry up to its launch (NaN after).
     """
 
     time: float
     rate: float
-    growth: float
+    slope: float
     amplitude: float
     asymmetry: float
     threshold: float
@@ -56,11 +56,6 @@ class EscapeTime:
     def constant(self) -> float:
         """c in time = (1/rate) ln(c / amplitude): depends on the direction of the asymmetry, hardly on its size."""
         return self.amplitude * float(np.exp(self.rate * self.time))
-
-    @property
-    def slope(self) -> float:
-        """How much later an e-th of the asymmetry escapes: 1/growth, which is 1/rate for small asymmetries."""
-        return 1 / self.growth
 
     @property
     def per_log_dim(self) -> float:
@@ -120,7 +115,7 @@ def escape_time(problem: Problem, start: Start, *, gradient_flow: bool = False) 
     return EscapeTime(
         time=exit_.time,
         rate=path.rate,
-        growth=path.growth(b, exit_.launch_time),
+        slope=follow_exit(path, b / np.e).time - exit_.time,
         amplitude=launch_size * float(np.exp(-path.rate * exit_.launch_time)),
         asymmetry=asymmetry,
         threshold=exit_.threshold,

@@ -59,7 +59,8 @@ def greedy_rates(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The greedy rate and the error along its own path, at the times (increasing, from 0); NaN if it does not arrive."""
     state, t = initial_overlaps(problem, start)
-    rates, errors = _follow(problem, t, state, jnp.asarray(times), tuple(map(jnp.asarray, bounds)), quadrature)
+    data = jax.tree.map(lambda x: jnp.asarray(x, float) if eqx.is_array_like(x) else x, problem)  # one program for all
+    rates, errors = _follow(data, t, state, jnp.asarray(times), tuple(map(jnp.asarray, bounds)), quadrature)
     return np.asarray(rates), np.asarray(errors)
 
 

@@ -72,10 +72,6 @@ class PlateauPath:
         """The size of the asymmetry right(alpha) b at every moment, (m,)."""
         return np.linalg.norm(self.right @ b, axis=1)
 
-    def growth(self, b: np.ndarray, time: float) -> float:
-        """d ln(size) / dalpha at a time: the plateau's rate once the slow symmetric modes have come to rest."""
-        return float(np.interp(time, self.times, np.gradient(np.log(self.sizes(b)), self.times)))
-
     def require_small(self, b: np.ndarray) -> None:
         """Refuse an asymmetry that is never small."""
         smallest = float(self.sizes(b).min())

@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from tutelage._errors import InputError
-from tutelage.analysis.curves import Curve
-from tutelage.analysis.per_run import PerRun
-from tutelage.analysis.phase import Phases, phases
+from tutelage.analysis.curves.curve import Curve
+from tutelage.analysis.curves.per_run import PerRun
+from tutelage.analysis.curves.phase import Phases, phases
 from tutelage.plot.html import capital
 from tutelage.plot.scales import is_log_spaced, wants_log
 from tutelage.plot.stages import PHASE_COLOURS

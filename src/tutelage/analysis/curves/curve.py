@@ -12,7 +12,7 @@ import numpy as np
 
 from tutelage import _checks
 from tutelage._errors import InputError
-from tutelage.analysis.per_run import PerRun
+from tutelage.analysis.curves.per_run import PerRun
 from tutelage.problem import Problem
 from tutelage.status import Status
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tutelage._errors import InputError
-from tutelage.analysis.curves import Curve, each
-from tutelage.analysis.per_run import PerRun
+from tutelage.analysis.curves.curve import Curve, each
+from tutelage.analysis.curves.per_run import PerRun
 from tutelage.trajectory import Trajectory
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from scipy.interpolate import CubicSpline
 from scipy.optimize import brentq
 
 import tutelage as tu
-from tests.analysis.curve_cases import (
+from tests.analysis.curves.cases import (
     COUNT,
     HEIGHT,
     RATE,

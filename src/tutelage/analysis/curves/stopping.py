@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tutelage.analysis.curves import Curve, each
-from tutelage.analysis.per_run import PerRun
+from tutelage.analysis.curves.curve import Curve, each
+from tutelage.analysis.curves.per_run import PerRun
 from tutelage.problem.schedules import switch_times
 from tutelage.trajectory import Trajectory
 

@@ -14,11 +14,11 @@ import numpy as np
 
 from tutelage import _checks
 from tutelage._errors import InputError
-from tutelage.analysis.curves import Curve, each
-from tutelage.analysis.per_run import PerRun
-from tutelage.analysis.plateau import LEAST, Plateaus, alike_at, find_plateaus, span_around
-from tutelage.analysis.specialise import Specialisation, can_specialise, find_specialisation
-from tutelage.analysis.stopping import find_minimum
+from tutelage.analysis.curves.curve import Curve, each
+from tutelage.analysis.curves.per_run import PerRun
+from tutelage.analysis.curves.plateau import LEAST, Plateaus, alike_at, find_plateaus, span_around
+from tutelage.analysis.curves.specialise import Specialisation, can_specialise, find_specialisation
+from tutelage.analysis.curves.stopping import find_minimum
 from tutelage.trajectory import Trajectory
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tutelage as tu
-from tests.analysis.curve_cases import from_outside, of_curve, of_overlaps, runs, specialised_start, thinned
+from tests.analysis.curves.cases import from_outside, of_curve, of_overlaps, runs, specialised_start, thinned
 from tests.problems import generic_overlaps
 
 

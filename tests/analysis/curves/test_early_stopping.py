@@ -6,7 +6,7 @@ from scipy.linalg import expm
 from scipy.optimize import minimize_scalar
 
 import tutelage as tu
-from tests.analysis.curve_cases import (
+from tests.analysis.curves.cases import (
     EIGENVALUES,
     FRACTIONS,
     LR,

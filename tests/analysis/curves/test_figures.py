@@ -5,7 +5,7 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 import tutelage as tu
-from tests.analysis.curve_cases import from_outside, of_curve, runs
+from tests.analysis.curves.cases import from_outside, of_curve, runs
 from tutelage.plot import save_figure
 from tutelage.plot.exponent import plot_exponent
 from tutelage.plot.per_run import plot_per_run

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tutelage as tu
-from tests.analysis.curve_cases import (
+from tests.analysis.curves.cases import (
     HEIGHT,
     from_outside,
     from_plateau,

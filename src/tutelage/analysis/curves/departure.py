@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tutelage.analysis.curves import Curve, first_index, roughness
-from tutelage.analysis.lines import LEAST, fit_line
+from tutelage.analysis.curves.curve import Curve, first_index, roughness
+from tutelage.analysis.curves.lines import LEAST, fit_line
 
 GROWN = 5.0  # a difference that grows by less than this factor is not a departure
 TOP, RANGE = 0.25, 100.0  # fitted: from a quarter of the final departure down by two decades

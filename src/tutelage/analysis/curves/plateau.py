@@ -18,9 +18,9 @@ import numpy as np
 
 from tutelage import _checks
 from tutelage._errors import InputError
-from tutelage.analysis.curves import Curve, each, require_positive_error
-from tutelage.analysis.departure import growth
-from tutelage.analysis.per_run import PerRun
+from tutelage.analysis.curves.curve import Curve, each, require_positive_error
+from tutelage.analysis.curves.departure import growth
+from tutelage.analysis.curves.per_run import PerRun
 from tutelage.trajectory import Trajectory
 
 if TYPE_CHECKING:

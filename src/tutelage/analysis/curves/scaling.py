@@ -13,7 +13,7 @@ import numpy as np
 
 from tutelage import _checks
 from tutelage._errors import InputError
-from tutelage.analysis.lines import LEAST, Line, fit_line
+from tutelage.analysis.curves.lines import LEAST, Line, fit_line
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
