@@ -49,6 +49,15 @@ def test_gradient_flow_does_not_see_noise_batch_or_the_size_of_the_rate():
     np.testing.assert_allclose(slow.error, fast.error, rtol=1e-6)
 
 
+def test_rounding_does_not_carry_a_curve_away_at_large_learning_rates():
+    """Q - Q^T, of no meaning and of the size of rounding, would grow through G and leave a stable fixed point."""
+    start = tu.Start([[0.9, 0.05], [-0.05, 0.85]], [[0.95, 0.02], [0.02, 0.9]], np.eye(2))
+    late = tu.solve(pair(2, 2, lr=3.0), start, TIMES * 300)
+    np.testing.assert_allclose(late.Q, late.Q.swapaxes(-1, -2), atol=1e-10)
+    np.testing.assert_allclose(late.error[-1], late.error[1], rtol=1e-6)
+    assert late.error[-1] > 0.01  # control: zero error is unstable there, so the state is one that G holds
+
+
 def test_the_implicit_solver_agrees():
     problem = pair(1, 1, "linear", noise=0.1, inputs=tu.Spectrum([30.0, 1.0], [0.02, 0.98]))
     start = tu.Start([[0.1]], [[0.5]])

@@ -34,5 +34,9 @@ def field_covariance(weights: Array, r: Array, q: Array, t: Array) -> tuple[Arra
 
 
 def joint_covariance(R: Array, Q: Array, T: Array) -> Array:
-    """C = [[Q, R], [R^T, T]]."""
-    return jnp.block([[Q, R], [R.T, T]])
+    """C = [[Q, R], [R^T, T]], exactly symmetric.
+
+    Rounding leaves Q - Q^T of order 1e-17. At order eta nothing moves it, but G depends on it: at large learning rates it
+    would grow exponentially and leave the fixed points of real vectors.
+    """
+    return jnp.block([[(Q + Q.T) / 2, R], [R.T, T]])
