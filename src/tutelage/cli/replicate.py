@@ -132,7 +132,14 @@ def _results(
 
     results = []
     for result in run_all(
-        chosen, folder, quick=quick, formats=formats, workers=workers, around=_computing, inside=_with_notes
+        chosen,
+        folder,
+        quick=quick,
+        formats=formats,
+        workers=workers,
+        around=_computing,
+        waiting=_waiting,
+        inside=_with_notes,
     ):
         results.append(result)
         how = "computed" if result.computed else "found"
@@ -149,6 +156,14 @@ def _computing(name: str) -> Iterator[None]:
     from tutelage.cli.messages import working
 
     with leave_on_interrupt(), working(name), _with_notes(name):
+        yield
+
+
+@contextmanager
+def _waiting(name: str) -> Iterator[None]:
+    from tutelage.cli.messages import working
+
+    with working(name):
         yield
 
 

@@ -10,7 +10,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,12 +31,13 @@ def run_all(
     formats: tuple[str, ...] = ("png",),
     workers: int | None = None,
     around: Around = nullcontext,
+    waiting: Around = nullcontext,
     inside: Around = nullcontext,
 ) -> Iterator[Result]:
     """The results, in the order of the figures; each is kept in the folder as soon as it is there.
 
-    workers: processes (default: the cores, up to four; 1: this process). around: a context in which this process computes or
-    waits. inside: one for the computation in another process, a function that can be pickled. Both are called with the id.
+    workers: processes (default: the cores, up to four; 1: this process). Contexts, called with the id: around, in which this
+    process computes; waiting, in which it waits for another; inside, in which another computes (it must be picklable).
     """
     missing = [figure for figure in figures if not is_kept(figure, folder, quick)]
     count = min(len(missing), _cores() if workers is None else workers)
@@ -44,14 +45,29 @@ def run_all(
         for figure in figures:
             yield run(figure, folder, quick=quick, formats=formats, around=around)
         return
-    with ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), _leave_with_parent) as pool:
-        waiting = {figure.id: pool.submit(_run_beside, figure, folder, quick, formats, inside) for figure in missing}
+    with _processes(count) as pool:
+        tasks = {figure.id: pool.submit(_run_beside, figure, folder, quick, formats, inside) for figure in missing}
         for figure in figures:
-            if figure.id in waiting:
-                with around(figure.id):
-                    waiting[figure.id].result()
+            if figure.id in tasks:
+                with waiting(figure.id):
+                    tasks[figure.id].result()
             result = run(figure, folder, quick=quick, formats=formats)
-            yield replace(result, computed=figure.id in waiting)
+            yield replace(result, computed=figure.id in tasks)
+
+
+@contextmanager
+def _processes(count: int) -> Iterator[ProcessPoolExecutor]:
+    """A pool whose processes end with it, also when it is left by an error or by Ctrl-C."""
+    before = set(multiprocessing.active_children())
+    pool = ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), _leave_with_parent)
+    try:
+        yield pool
+    except BaseException:
+        for child in set(multiprocessing.active_children()) - before:
+            child.terminate()
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _cores() -> int:
