@@ -41,9 +41,10 @@ def compute_3(
     data, without = band(theory, networks, wrong_theory(problem, start, times)), band(flow, networks, flow)
     by_hand = [_error_by_hand(r, q, np.eye(UNITS), whole) for whole in (True, False) for r, q in _overlaps(theory)]
     whole, partial = np.reshape(by_hand, (2, -1))
-    return data.assign(
-        **{f"{name}_flow": without[name] for name in ("error", "R", "Q")},
-        inside_flow=without["inside"],
+    flows: dict[str, Any] = {f"{name}_flow": without[name] for name in ("error", "R", "Q")} | {
+        "inside_flow": without["inside"]
+    }
+    return data.assign(flows).assign(
         error_by_hand=("time", whole),
         error_partial=("time", partial),
         lr=lr,
