@@ -165,7 +165,7 @@ def _check_problem(problem: Any, start: Any, names: tuple[str, ...], method: str
         )
     if not isinstance(start, Start):
         raise InputError(
-            f"start is of type {type(start).__name__}; make one with Start, random_start or start_from_weights."
+            f"start is {_checks.shown(start)}; it must be a Start. Make one with Start, random_start or start_from_weights."
         )
     if _checks.is_traced((problem, start)):
         raise InputError("the problem holds traced values; design a schedule outside jit, grad and vmap.")

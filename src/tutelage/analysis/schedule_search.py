@@ -125,6 +125,8 @@ def best_constants(search: Search) -> tuple[np.ndarray, list[float]]:
     for i in range(1, count):
         alone = _scan(lambda x, i=i: value(np.where(np.arange(count) == i, x, best)), low, high, HOPELESS * nothing)
         best[i] = min(alone, key=lambda place: alone[place])
+    if not np.isfinite(min(alike.values())):
+        return best, []  # every rate diverges
     step = (high - low) / (SCAN - 1)
     simplex = best + step / 2 * np.vstack([-np.ones(count), *(2 * np.eye(count) - 1)])
     options = {"initial_simplex": simplex, "xatol": 1e-4, "fatol": np.inf, "maxiter": 200}
