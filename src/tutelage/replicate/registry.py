@@ -18,7 +18,17 @@ if TYPE_CHECKING:
     from xarray import Dataset
 
 # Modules of tutelage.replicate that hold figures, in the order of the list and of the gallery.
-MODULES = ("primer", "primer_transition", "notes", "notes_relu", "notes_phases", "beyond", "beyond_noise", "beyond_errors")
+MODULES = (
+    "primer",
+    "primer_transition",
+    "notes",
+    "notes_relu",
+    "notes_phases",
+    "beyond",
+    "beyond_noise",
+    "beyond_errors",
+    "beyond_escape",
+)
 
 SOURCES = {
     "primer": "A primer on the analytical learning dynamics of nonlinear neural networks",
