@@ -141,7 +141,7 @@ def draw_escape(data: "Dataset") -> "Figure":
     """For each K: distribution functions, mean and width against N, permutations."""
     small = (
         f"erf, η = {float(data['lr']):g}, every network draws its own weights. Lines: law; marks: runs. "
-        "The width does not shrink with N: start and noise both scale as N^(-1/2)."
+        "Start and noise both shrink as N^(-1/2), so the width does not."
     )
     figure, axes = sheet(
         data["units"].size, 3, "When networks leave their plateau, and to which teachers", small, height=2.8
