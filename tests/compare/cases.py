@@ -59,21 +59,22 @@ def permuted(trajectory, which, order, since=0):
 
 def scaled_spread(problem, start, times, factor):
     """A wrong theory: the terms of order eta^2 multiplied by `factor`, integrated by scipy."""
+    from jax.flatten_util import ravel_pytree
     from scipy.integrate import solve_ivp
 
     from tutelage.dynamics import OrderParameters, initial_overlaps
-    from tutelage.dynamics.linearised import flat_drift, flatten, unflatten
 
     like, t = initial_overlaps(problem, start)
-    full, flow = (eqx.filter_jit(flat_drift(OrderParameters(problem, t, g, True), like)) for g in (False, True))
-    system = OrderParameters(problem, t, False, True)
+    first, state_of = ravel_pytree(like)
+    system, flow = OrderParameters(problem, t, False, True), OrderParameters(problem, t, True, True)
 
+    @eqx.filter_jit
     def drift(t, x):
-        slow = np.asarray(flow(t, x))
-        return slow + factor * (np.asarray(full(t, x)) - slow)
+        full, slow = (ravel_pytree(s.drift(t, state_of(x)))[0] for s in (system, flow))
+        return slow + factor * (full - slow)
 
-    path = solve_ivp(drift, (0, times[-1]), np.asarray(flatten(like)), t_eval=times, rtol=1e-8, atol=1e-10).y.T
-    seen = [system.observe(unflatten(x, like)) for x in path]
+    path = solve_ivp(drift, (0, times[-1]), np.asarray(first), t_eval=times, rtol=1e-8, atol=1e-10).y.T
+    seen = [system.observe(state_of(x)) for x in path]
     variables = {name: np.stack([np.asarray(s[name]) for s in seen]) for name in seen[0]}
     error = np.array([float(system.error(s)) for s in seen])
     return with_(tu.solve(problem, start, times), variables=variables, error=error)
