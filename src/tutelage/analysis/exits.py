@@ -20,7 +20,7 @@ from tutelage.dynamics.linearised import unflatten
 from tutelage.dynamics.overlaps import Overlaps
 from tutelage.problem import Problem
 
-FOLLOWED, RECORDED = 25.0, 501  # e-folding times for which one exit is followed, and errors recorded meanwhile
+FOLLOWED, RECORDED = 15.0, 301  # e-folding times for which one exit is followed, and errors recorded meanwhile
 BATCH = 64  # exits solved side by side
 GRID = 25  # errors recorded per e-folding time
 LONGEST = 60  # e-folding times after which an exit is given up

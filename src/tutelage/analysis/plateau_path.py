@@ -136,8 +136,9 @@ def _as_started(problem: Problem, start: Start) -> Problem:
     if problem.sgd.trainable is not None:
         raise InputError("some levels are frozen; an escape is predicted only where everything learns. Use trainable=None.")
     changes: dict[str, Any] = {}
-    if start.T is not None and problem.teacher.gram is None:
-        changes["teacher.gram"] = start.blocks(problem)[2]
+    t, usual = (s.blocks(problem)[2] for s in (start, Start(0 * start.R, start.Q)))
+    if problem.teacher.gram is None and not np.allclose(t, usual, rtol=0, atol=1e-12):
+        changes["teacher.gram"] = t
     for name, trained in (("readout", problem.student.train_readout), ("bias", problem.student.train_bias)):
         value = getattr(start, name)
         if value is not None and not trained:
