@@ -38,12 +38,13 @@ _HOMES = {
     "tutelage.validity": ("Validity",),
     "tutelage.solve": ("solve", "linear_times", "log_times"),
     "tutelage.simulate": ("simulate",),
-    "tutelage.analysis.modes": ("Mode",),
-    "tutelage.analysis.fixed_points": ("fixed_point", "FixedPoint"),
-    "tutelage.analysis.learning_rates": (
+    "tutelage.analysis.fixed_points.modes": ("Mode",),
+    "tutelage.analysis.fixed_points.find": ("fixed_point",),
+    "tutelage.analysis.fixed_points.result": ("FixedPoint",),
+    "tutelage.analysis.fixed_points.learning_rates": (
         *("critical_learning_rate", "CriticalRate", "decay_rate", "DecayRate", "best_constant_rate", "BestRate"),
     ),
-    "tutelage.analysis.noise_floors": ("noise_floor", "NoiseFloor"),
+    "tutelage.analysis.fixed_points.noise_floors": ("noise_floor", "NoiseFloor"),
     "tutelage.analysis.linear": (
         *("linear_network", "LinearNetwork", "LinearModes"),
         *("PowerLawSum", "raw_features", "RawFeatures"),
@@ -85,21 +86,23 @@ if TYPE_CHECKING:
     from tutelage.analysis.curves.stopping import EarlyStopping, early_stopping
     from tutelage.analysis.escape_law import EscapeDistribution, escape_distribution
     from tutelage.analysis.escapes import EscapeTime, escape_time
-    from tutelage.analysis.fixed_points import FixedPoint, fixed_point
-    from tutelage.analysis.fluctuation import Fluctuations, fluctuations
-    from tutelage.analysis.geometry.curvature import Curvature
-    from tutelage.analysis.geometry.landscapes import Landscape, landscape
-    from tutelage.analysis.learning_rates import (
+    from tutelage.analysis.fixed_points import (
         BestRate,
         CriticalRate,
         DecayRate,
+        FixedPoint,
+        Mode,
+        NoiseFloor,
         best_constant_rate,
         critical_learning_rate,
         decay_rate,
+        fixed_point,
+        noise_floor,
     )
+    from tutelage.analysis.fluctuation import Fluctuations, fluctuations
+    from tutelage.analysis.geometry.curvature import Curvature
+    from tutelage.analysis.geometry.landscapes import Landscape, landscape
     from tutelage.analysis.linear import LinearModes, LinearNetwork, PowerLawSum, RawFeatures, linear_network, raw_features
-    from tutelage.analysis.modes import Mode
-    from tutelage.analysis.noise_floors import NoiseFloor, noise_floor
     from tutelage.analysis.quadratic.bias import BiasPath, ImplicitBias, implicit_bias
     from tutelage.analysis.quadratic.manifold import SolutionManifold, solution_manifold
     from tutelage.analysis.quadratic.spectrum_check import SpectrumCheck

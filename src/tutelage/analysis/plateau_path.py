@@ -19,7 +19,7 @@ import numpy as np
 from tutelage import _checks
 from tutelage._errors import InputError
 from tutelage.analysis.fixed_points import FixedPoint, fixed_point, with_constant_rates
-from tutelage.analysis.symmetry import symmetric_subspace
+from tutelage.analysis.fixed_points.symmetry import symmetric_subspace
 from tutelage.dynamics import OrderParameters, initial_overlaps
 from tutelage.dynamics.deviations import carried_back, carried_on, fed_covariances, propagators
 from tutelage.dynamics.linearised import flat_drift, flatten, jacobian, unflatten

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tutelage.analysis.constant_rates import as_rule, with_constant_rates
-from tutelage.analysis.learning_rates import teacher_overlaps
+from tutelage.analysis.fixed_points.constant_rates import as_rule, with_constant_rates
+from tutelage.analysis.fixed_points.learning_rates import teacher_overlaps
 from tutelage.averages import Quadrature
 from tutelage.dynamics.perfect import Perfection, perfection
 from tutelage.problem import Problem

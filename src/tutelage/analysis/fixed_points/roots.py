@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tutelage._errors import InputError
-from tutelage.analysis.symmetry import Subspace
+from tutelage.analysis.fixed_points.symmetry import Subspace
 from tutelage.dynamics import OrderParameters
 from tutelage.dynamics.linearised import drift_at, jacobian, unflatten
 from tutelage.dynamics.overlaps import Overlaps

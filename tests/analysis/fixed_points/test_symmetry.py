@@ -6,7 +6,13 @@ import pytest
 
 import tutelage as tu
 from tests.problems import generic_overlaps, pair
-from tutelage.analysis.symmetry import copied_subspace, equal_teachers, exchangeable, free_subspace, symmetric_subspace
+from tutelage.analysis.fixed_points.symmetry import (
+    copied_subspace,
+    equal_teachers,
+    exchangeable,
+    free_subspace,
+    symmetric_subspace,
+)
 from tutelage.dynamics.overlaps import Overlaps
 
 TILTED = np.array([[[1.0, 0.3], [0.3, 1.0]]])

@@ -14,10 +14,10 @@ import numpy as np
 
 from tutelage._errors import InputError
 from tutelage._types import Array
-from tutelage.analysis.constant_rates import as_rule, concrete, with_constant_rates
-from tutelage.analysis.mode_names import name_of_growth, named_modes
-from tutelage.analysis.modes import Mode
-from tutelage.analysis.symmetry import free_subspace
+from tutelage.analysis.fixed_points.constant_rates import as_rule, concrete, with_constant_rates
+from tutelage.analysis.fixed_points.mode_names import name_of_growth, named_modes
+from tutelage.analysis.fixed_points.modes import Mode
+from tutelage.analysis.fixed_points.symmetry import free_subspace
 from tutelage.averages import Quadrature
 from tutelage.dynamics import OrderParameters, initial_overlaps
 from tutelage.dynamics.perfect import Perfection, perfect_jacobian, perfection

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tutelage.analysis.modes import Mode, decompose, left_vectors
-from tutelage.analysis.symmetry import Subspace, exchangeable, orbits
+from tutelage.analysis.fixed_points.modes import Mode, decompose, left_vectors
+from tutelage.analysis.fixed_points.symmetry import Subspace, exchangeable, orbits
 from tutelage.dynamics.overlaps import Overlaps
 
 NONE, PART = 1e-6, 0.1  # shares of a mode below which something is absent, or only comes along

@@ -13,11 +13,18 @@ import numpy as np
 from tutelage import _checks
 from tutelage._errors import InputError
 from tutelage._types import Array
-from tutelage.analysis.constant_rates import as_rule, with_constant_rates
-from tutelage.analysis.fixed_point_result import FAR, FixedPoint
-from tutelage.analysis.mode_names import named_modes
-from tutelage.analysis.roots import Field, Root, approach, least_eigenvalue
-from tutelage.analysis.symmetry import Subspace, classes, copied_subspace, free_subspace, same, symmetric_subspace
+from tutelage.analysis.fixed_points.constant_rates import as_rule, with_constant_rates
+from tutelage.analysis.fixed_points.mode_names import named_modes
+from tutelage.analysis.fixed_points.result import FAR, FixedPoint
+from tutelage.analysis.fixed_points.roots import Field, Root, approach, least_eigenvalue
+from tutelage.analysis.fixed_points.symmetry import (
+    Subspace,
+    classes,
+    copied_subspace,
+    free_subspace,
+    same,
+    symmetric_subspace,
+)
 from tutelage.averages import Quadrature
 from tutelage.dynamics import OrderParameters, generalisation_error, initial_overlaps
 from tutelage.dynamics.copies import copies_of_teachers, perfect_overlaps

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tutelage import _checks
-from tutelage.analysis.modes import Mode, rate_in_words
-from tutelage.analysis.roots import MARGIN
+from tutelage.analysis.fixed_points.modes import Mode, rate_in_words
+from tutelage.analysis.fixed_points.roots import MARGIN
 from tutelage.dynamics.overlaps import Overlaps
 from tutelage.problem import Problem, Start
 
