@@ -358,6 +358,17 @@ def test_the_integrated_error_satisfies_pontryagins_condition():
 
 
 @pytest.mark.full
+def test_finite_networks_gain_as_much(noisy):
+    """40 runs at N = 2000; a right theory fails at one of the two means (4 standard errors, 39 degrees of freedom) once in 1800."""
+    constant = noisy.problem.replace(lr=noisy.best_constant.rate)
+    for problem, theory in ((noisy.problem, noisy.final_error), (constant, noisy.best_constant.final_error)):
+        runs = tu.simulate(problem, ORDER_ONE, dim=2000, times=[0.0, 100.0], runs=40, seed=1)
+        error = np.asarray(runs.error)[:, -1]
+        assert abs(error.mean() - theory) < 4 * error.std(ddof=1) / np.sqrt(40)
+        assert error.std() / theory < 0.1  # so the two, a factor of five apart, are told apart by a single run
+
+
+@pytest.mark.full
 def test_fewer_students_than_teachers():
     problem = tu.Problem(tu.Network(1), tu.Network(2), sgd=tu.SGD(0.5), noise=0.1)
     assert tu.design_schedule(problem, tu.Start([[0.3, 0.1]], [[0.4]]), 20.0, pieces=PIECES).gain > 1
