@@ -359,7 +359,7 @@ def test_the_integrated_error_satisfies_pontryagins_condition():
 
 @pytest.mark.full
 def test_finite_networks_gain_as_much(noisy):
-    """40 runs at N = 2000; a right theory fails at one of the two means (4 standard errors, 39 degrees of freedom) once in 1800."""
+    """40 runs at N = 2000; a right theory fails one of the means (4 standard errors, 39 degrees of freedom) once in 1800."""
     constant = noisy.problem.replace(lr=noisy.best_constant.rate)
     for problem, theory in ((noisy.problem, noisy.final_error), (constant, noisy.best_constant.final_error)):
         runs = tu.simulate(problem, ORDER_ONE, dim=2000, times=[0.0, 100.0], runs=40, seed=1)

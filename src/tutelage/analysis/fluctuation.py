@@ -112,8 +112,8 @@ class Fluctuations:
         out, ratio, relative = [], self.start_to_noise, self._relative()
         if ratio is not None and ratio <= DECIDED:
             out.append(
-                f"NOT valid through the escape from the plateau: start / noise = {ratio:.2g} there, below {DECIDED:g}; noise "
-                "has a say in when and where single networks leave, so that their scatter is neither small nor normal"
+                f"NOT valid through the escape from the plateau: start / noise = {ratio:.2g} there, below {DECIDED:g}; "
+                "noise has a say in when and where single networks leave, so that their scatter is neither small nor normal"
             )
         if np.max(relative) >= WIDE:
             first = self.times[int(np.argmax(relative >= WIDE))]
