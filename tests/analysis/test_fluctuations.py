@@ -4,6 +4,7 @@ from dataclasses import replace
 from functools import cache
 from types import SimpleNamespace
 
+import equinox as eqx
 import jax
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import pytest
 import tutelage as tu
 from tests.problems import pair
 from tutelage.analysis import noisy_curve
+from tutelage.analysis.fluctuation import fluctuations_along
 from tutelage.dynamics import OrderParameters, initial_overlaps
 
 TIMES = np.linspace(0.0, 4.0, 37)  # the count is shared, so that `solve` compiles once per shape
@@ -231,5 +233,7 @@ def test_what_it_cannot_answer_is_refused(problem, start, times, dim, words):
 def test_a_missing_size_and_a_trace_are_refused():
     with pytest.raises(tu.InputError, match="dim is missing"):
         tu.fluctuations(committee("erf"), START3, TIMES)
+    with pytest.raises(tu.InputError, match="the times end at 0; fluctuations need a curve"):
+        fluctuations_along(eqx.tree_at(lambda theory: theory.times, predicted("erf").theory, np.zeros(1)), 100)
     with pytest.raises(tu.InputError, match="traced"):
         jax.jit(lambda lr: tu.fluctuations(pair(2, 2, lr=lr), START2, TIMES, 100).scaled)(0.5)

@@ -166,7 +166,8 @@ def fluctuations_along(theory: Trajectory, dim: int, *, points: int = 2**12) -> 
     problem, start, times = _derived(theory.problem), theory.start, np.asarray(theory.times, dtype=float)
     assert start is not None
     if times.size == 0 or times[-1] <= 0.0:
-        raise InputError("the times end at 0; fluctuations need time to grow. Give later times.")
+        why = "the times end at 0" if theory.finished else f"the solve {theory.status.rstrip('.')}"
+        raise InputError(f"{why}; fluctuations need a curve that reaches a time after 0.")
     curve = NoisyCurve(problem, start, theory)
     gradient, edges = curve.gradients(), curve.edges()
     scaled, variances = covariance_at(times, edges, curve.panels(edges, count, HALVES), gradient)
