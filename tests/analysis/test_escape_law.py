@@ -63,7 +63,8 @@ def test_one_mode_chooses_by_the_sign_of_a_gaussian(fixed):
     """P(the theory's permutation) = Phi(start / noise)."""
     law, _ = fixed
     expected = stats.norm.cdf(law.start_to_noise)
-    assert max(law.permutations.values()) == pytest.approx(expected, abs=4 * np.sqrt(0.25 / law.times.size))
+    assert law.theory_teachers == (0, 1)
+    assert law.probability(law.theory_teachers) == pytest.approx(expected, abs=4 * np.sqrt(0.25 / law.times.size))
 
 
 def test_a_law_without_noise_or_with_too_much_fails(fixed, monkeypatch):

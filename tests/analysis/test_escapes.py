@@ -37,8 +37,8 @@ def test_the_predicted_time_is_that_of_the_solved_curve(K, lr, asymmetry):
     assert found.time == pytest.approx(time, rel=0.01)
     assert found.threshold == pytest.approx(found.plateau.error / 2)
     assert found.teachers == tuple(teachers_of(problem, curve.R[-1], curve.T))
-    at = np.searchsorted(found.times, found.time)
-    np.testing.assert_allclose(found.errors[:at], np.interp(found.times[:at], curve.times, curve.error), rtol=0.15)
+    here = (found.times > found.time / 10) & (found.times < found.time)  # earlier the solved curve is recorded too coarsely
+    np.testing.assert_allclose(found.errors[here], np.interp(found.times[here], curve.times, curve.error), rtol=0.15)
 
 
 @pytest.mark.full
@@ -69,7 +69,7 @@ def test_several_rates_of_growth(lr):
         pair(2, 2, noise=0.3, batch=4, weight_decay=0.01),
         pair(2, 2, momentum=0.5, lr=0.2),
         pair(2, 2, student={"train_readout": True}),
-        pair(2, 2, student={"readout": [1.0, 2.0]}),  # only teachers are exchanged
+        pair(2, 2, student={"readout": [1.0, 2.0]}, teacher={"gram": np.eye(2)}),  # only teachers are exchanged
         pair(2, 2, "relu", lr=0.3),
         pair(3, 2, "quadratic", lr=0.02, student={"readout": 1 / 3}, teacher={"readout": 1 / 2}),
     ],

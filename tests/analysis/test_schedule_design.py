@@ -86,8 +86,9 @@ def test_the_greedy_design_is_its_own_schedule():
     """Solved as a schedule, the feedback gives its own curve again; its figure says by how much it wins or loses."""
     design = tu.design_schedule(line(), LINE, END, pieces=PIECES, objective="integrated", method="greedy")
     assert design.slope is None
-    np.testing.assert_allclose(design.trajectory.error, design.greedy.error, rtol=1e-5)
-    assert design.value == design.greedy.value < design.best_constant.value
+    np.testing.assert_allclose(design.trajectory.error, design.greedy.error, rtol=1e-3)
+    assert design.value == pytest.approx(design.greedy.value, rel=1e-3)
+    assert design.value < design.best_constant.value
     assert [curve.get_label() for curve in design.plot().axes[0].get_lines()] == ["greedy", "best constant"]
 
 
@@ -359,7 +360,7 @@ def test_the_integrated_error_satisfies_pontryagins_condition():
 
 @pytest.mark.full
 def test_finite_networks_gain_as_much(noisy):
-    """40 runs at N = 2000; a right theory fails one of the means (4 standard errors, 39 degrees of freedom) once in 1800."""
+    """40 runs at N = 2000, two means within 4 standard errors each: a right theory fails once in 1800 (Student, 39)."""
     constant = noisy.problem.replace(lr=noisy.best_constant.rate)
     for problem, theory in ((noisy.problem, noisy.final_error), (constant, noisy.best_constant.final_error)):
         runs = tu.simulate(problem, ORDER_ONE, dim=2000, times=[0.0, 100.0], runs=40, seed=1)

@@ -37,8 +37,8 @@ class EscapeDistribution:
     """times: (samples,); inf: not within 60 e-folding times. teachers: (samples, K), as each unit chose.
 
     start_to_noise: what the start puts into the growing modes over what the noise puts there, in standard deviations of the
-    noise (root mean square over random starts). theory: when the solved curve of the start escapes; None for random starts
-    and for exactly symmetric ones, whose solution never does.
+    noise (root mean square over random starts). theory, theory_teachers: when, and where to, the solved curve of the
+    start escapes; None for random starts, and for symmetric ones, whose solution never does.
     rate: growth on the plateau. threshold: the error below which a network has escaped. dim: N.
     """
 
@@ -48,6 +48,7 @@ class EscapeDistribution:
     teachers: np.ndarray
     start_to_noise: float
     theory: float | None
+    theory_teachers: tuple[int, ...] | None
     rate: float
     threshold: float
     plateau: FixedPoint
@@ -119,8 +120,11 @@ class EscapeDistribution:
             f"start / noise = {self.start_to_noise:.2g}: {self.words}",
         ]
         if self.theory is not None:
-            share = float(self.cdf(self.theory))
-            lines.append(f"the theory's own escape at {self.theory:.4g}; {100 * share:.0f}% of networks are earlier")
+            earlier, same = float(self.cdf(self.theory)), self.probability(self.theory_teachers)
+            lines.append(
+                f"the theory's own escape at {self.theory:.4g}: {100 * earlier:.0f}% of networks are earlier, and "
+                f"{100 * same:.0f}% choose the same teachers"
+            )
         named = [f"{list(p)} {100 * share:.0f}%" for p, share in self.permutations.items() if share >= LEAST]
         return "\n".join([*lines, f"teachers that the units choose: {', '.join(named) or 'none more often than 5%'}"])
 
@@ -162,6 +166,7 @@ def escape_distribution(
         teachers=chosen_teachers(path, ends),
         start_to_noise=float(np.sqrt(distances.mean())),
         theory=None if symmetric else first.time,
+        theory_teachers=None if symmetric else tuple(chosen_teachers(path, first.last[None])[0].tolist()),
         rate=path.rate,
         threshold=first.threshold,
         plateau=path.plateau,

@@ -58,8 +58,7 @@ def follow_exit(path: PlateauPath, b: np.ndarray) -> Exit:
         return np.asarray(flat_drifts(path.system, path.like, x[None]))[0]
 
     out = solve_ivp(drift, (0.0, times[-1]), launch, method="LSODA", t_eval=times, rtol=1e-7, atol=1e-10)
-    if out.status != 0 or not np.all(np.isfinite(out.y)):
-        raise InputError("the overlaps diverge once the plateau is left; lower the learning rate.")
+    _require_finite(out)
     errors, plateau = np.asarray(flat_errors(path.system, path.like, out.y.T)), path.plateau.error
     threshold = escape_threshold(plateau, float(errors[-1]))
     time = launch_time + last_fall(times, errors, threshold)
@@ -75,23 +74,20 @@ def exit_times(path: PlateauPath, b: np.ndarray, threshold: float) -> tuple[np.n
     """When asymmetries with amplitudes b (B, d) have escaped, (B,), and the states at which they are later on, (B, n).
 
     inf: not within LONGEST e-folding times of their launch. All are followed for at least one e-folding time more, so that
-    the units have chosen their teachers. One mode has two directions only: the times are interpolated between a few sizes.
+    the units have chosen their teachers.
     """
-    if b.shape[1] > 1:
-        return _solved(path, b, threshold)
-    size = np.log(np.maximum(np.abs(b[:, 0]), 1e-300))
+    return _solved(path, b, threshold) if b.shape[1] > 1 else _interpolated(path, b[:, 0], threshold)
+
+
+def _interpolated(path: PlateauPath, b: np.ndarray, threshold: float) -> tuple[np.ndarray, np.ndarray]:
+    """One mode has two directions: the times are nearly linear in ln|b| along each, and solved for a few sizes only."""
+    size = np.log(np.maximum(np.abs(b), 1e-300))
     nodes = np.linspace(size.min(), size.max(), BATCH // 2)
-    times, ends = np.empty(len(b)), np.empty((len(b), path.start.size))
-    found, states = _solved(path, np.exp(np.concatenate([nodes, nodes]))[:, None] * _signs(BATCH), threshold)
-    for sign, half in ((1.0, slice(None, BATCH // 2)), (-1.0, slice(BATCH // 2, None))):
-        mine = np.sign(b[:, 0]) == sign
-        times[mine] = np.interp(size[mine], nodes, found[half])
-        ends[mine] = states[half][np.abs(size[mine, None] - nodes).argmin(axis=1)]
-    return times, ends
-
-
-def _signs(count: int) -> np.ndarray:
-    return np.repeat([1.0, -1.0], count // 2)[:, None]
+    signed = np.concatenate([np.exp(nodes), -np.exp(nodes)])
+    found, states = (x.reshape(2, BATCH // 2, -1) for x in _solved(path, signed[:, None], threshold))
+    side, nearest = (b < 0).astype(int), np.abs(size[:, None] - nodes).argmin(axis=1)
+    times = np.where(side == 0, *(np.interp(size, nodes, half[:, 0]) for half in found))
+    return times, states[side, nearest]
 
 
 def _solved(path: PlateauPath, b: np.ndarray, threshold: float) -> tuple[np.ndarray, np.ndarray]:
@@ -119,6 +115,7 @@ def _side_by_side(path: PlateauPath, vectors: np.ndarray, threshold: float) -> t
     grid = np.linspace(0.0, unit, GRID + 1)[1:]
     for _ in range(LONGEST):
         out = solve_ivp(drift, (0.0, unit), vectors.ravel(), method="RK45", t_eval=grid, rtol=1e-5, atol=1e-8)
+        _require_finite(out)
         states = out.y.T.reshape(GRID, *vectors.shape)
         vectors = states[-1]
         flat = states.reshape(-1, vectors.shape[1])
@@ -128,6 +125,11 @@ def _side_by_side(path: PlateauPath, vectors: np.ndarray, threshold: float) -> t
         waiting = bool(np.any(errors[-1][-1] >= threshold))
     times = unit * np.arange(1, GRID * len(errors) + 1) / GRID
     return np.array([last_fall(times, curve, threshold) for curve in np.concatenate(errors).T]), vectors
+
+
+def _require_finite(out: Any) -> None:
+    if out.status != 0 or not np.all(np.isfinite(out.y)):
+        raise InputError("the overlaps diverge once the plateau is left; lower the learning rate.")
 
 
 def chosen_teachers(path: PlateauPath, vectors: np.ndarray) -> np.ndarray:

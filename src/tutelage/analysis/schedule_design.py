@@ -116,16 +116,17 @@ def _greedy_design(search: Search, objective: str, constant: Candidate, greedy: 
             f"the greedy rate cannot be followed up to t_max = {search.t_max:g}; its solution must stay finite. "
             "Lower t_max or the upper bound."
         )
+    trajectory = search.solve_with(greedy.rates)  # of the interpolated feedback, which is what a schedule can be
     return ScheduleDesign(
         problem=search.problem.replace(**greedy.rates),
         objective=objective,
         method="greedy",
         schedules=greedy.rates,
-        value=greedy.value,
-        trajectory=search.solve_with(greedy.rates),
+        value=search.value(trajectory.error),
+        trajectory=trajectory,
         best_constant=constant,
         greedy=greedy,
-        history=np.array([greedy.value]),
+        history=np.array([search.value(trajectory.error)]),
         slope=None,
         notes=(),
     )

@@ -68,10 +68,10 @@ def _curves(design: Any) -> dict[str, tuple[dict[str, Any], np.ndarray, np.ndarr
 def _draw_rates(axes: Any, name: str, rates: dict[str, Any], end: float) -> np.ndarray:
     """All rates of one candidate; returns their values."""
     times, values = np.linspace(0.0, end, POINTS), []
-    alone = len({id(rate) for rate in rates.values()}) == 1
-    for i, (which, rate) in enumerate(list(rates.items())[: 1 if alone else None]):
-        label = name if alone else f"{name}, {LETTERS[which]}"
-        look = LOOKS[name] | ({} if alone else {"linestyle": DASHES[i]})
+    shared = len(rates) > 1 and len({id(rate) for rate in rates.values()}) == 1
+    for i, (which, rate) in enumerate(list(rates.items())[: 1 if shared else None]):
+        label = name if len(rates) == 1 else f"{name}, {'both' if shared else LETTERS[which]}"
+        look = LOOKS[name] | ({} if len(rates) == 1 else {"linestyle": DASHES[i]})
         if callable(rate):
             knots, heights = np.asarray(rate.times), np.asarray(rate.values)
             grid = np.union1d(times, knots)
