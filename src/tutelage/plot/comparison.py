@@ -92,7 +92,7 @@ def _draw_error(axes: Any, times: np.ndarray, comparison: Any, shown: np.ndarray
 def _draw_scatter(axes: Any, times: np.ndarray, theory: np.ndarray, sd: np.ndarray) -> None:
     """Where the theory expects most single runs, pale, behind everything."""
     low = np.maximum(theory - 2 * sd, 1e-3 * theory)  # a band that reaches zero has no end on a logarithmic axis
-    axes.fill_between(times, low, theory + 2 * sd, color=COLOURS[0], alpha=0.15, linewidth=0, zorder=0.5, label=SCATTER)
+    axes.fill_between(times, low, theory + 2 * sd, color=COLOURS[0], alpha=0.2, linewidth=0, zorder=0.5, label=SCATTER)
 
 
 def _band(axes: Any, times: np.ndarray, mean: np.ndarray, error: np.ndarray, colour: str, label: str | None) -> None:
