@@ -54,8 +54,8 @@ _HOMES = {
     "tutelage.analysis.curves.specialise": ("specialisation", "Specialisation"),
     "tutelage.analysis.curves.phase": ("phases", "Phases", "Phase"),
     "tutelage.analysis.curves.stopping": ("early_stopping", "EarlyStopping"),
-    "tutelage.analysis.schedule_design": ("design_schedule",),
-    "tutelage.analysis.schedule_result": ("ScheduleDesign",),
+    "tutelage.analysis.schedules.design": ("design_schedule",),
+    "tutelage.analysis.schedules.result": ("ScheduleDesign",),
     "tutelage.analysis.curves.scaling": ("fit_exponent", "Exponent"),
     "tutelage.analysis.geometry.landscapes": ("landscape", "Landscape"),
     "tutelage.analysis.geometry.curvature": ("Curvature",),
@@ -63,11 +63,11 @@ _HOMES = {
     "tutelage.analysis.quadratic.spectrum_check": ("SpectrumCheck",),
     "tutelage.analysis.quadratic.bias": ("implicit_bias", "ImplicitBias", "BiasPath"),
     "tutelage.analysis.quadratic.manifold": ("solution_manifold", "SolutionManifold"),
-    "tutelage.analysis.escapes": ("escape_time", "EscapeTime"),
-    "tutelage.analysis.escape_law": ("escape_distribution", "EscapeDistribution"),
-    "tutelage.analysis.fluctuation": ("fluctuations", "Fluctuations"),
-    "tutelage.analysis.concentrations": ("concentration", "Concentration"),
-    "tutelage.analysis.step_moments": ("empirical_drift", "EmpiricalDrift"),
+    "tutelage.analysis.escape.times": ("escape_time", "EscapeTime"),
+    "tutelage.analysis.escape.law": ("escape_distribution", "EscapeDistribution"),
+    "tutelage.analysis.noise.fluctuation": ("fluctuations", "Fluctuations"),
+    "tutelage.analysis.single_steps.concentrations": ("concentration", "Concentration"),
+    "tutelage.analysis.single_steps.step_moments": ("empirical_drift", "EmpiricalDrift"),
     "tutelage.compare": ("compare", "Comparison"),
     "tutelage.page": ("trajectory_page", "save_page"),
 }
@@ -77,15 +77,14 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 if TYPE_CHECKING:
     from tutelage import averages, plot
     from tutelage._errors import DivergenceWarning, InputError, SymmetryWarning, TutelageWarning, ValidityWarning
-    from tutelage.analysis.concentrations import Concentration, concentration
     from tutelage.analysis.curves.per_run import PerRun
     from tutelage.analysis.curves.phase import Phase, Phases, phases
     from tutelage.analysis.curves.plateau import Plateau, Plateaus, plateaus
     from tutelage.analysis.curves.scaling import Exponent, fit_exponent
     from tutelage.analysis.curves.specialise import Specialisation, specialisation
     from tutelage.analysis.curves.stopping import EarlyStopping, early_stopping
-    from tutelage.analysis.escape_law import EscapeDistribution, escape_distribution
-    from tutelage.analysis.escapes import EscapeTime, escape_time
+    from tutelage.analysis.escape.law import EscapeDistribution, escape_distribution
+    from tutelage.analysis.escape.times import EscapeTime, escape_time
     from tutelage.analysis.fixed_points import (
         BestRate,
         CriticalRate,
@@ -99,17 +98,18 @@ if TYPE_CHECKING:
         fixed_point,
         noise_floor,
     )
-    from tutelage.analysis.fluctuation import Fluctuations, fluctuations
     from tutelage.analysis.geometry.curvature import Curvature
     from tutelage.analysis.geometry.landscapes import Landscape, landscape
     from tutelage.analysis.linear import LinearModes, LinearNetwork, PowerLawSum, RawFeatures, linear_network, raw_features
+    from tutelage.analysis.noise.fluctuation import Fluctuations, fluctuations
     from tutelage.analysis.quadratic.bias import BiasPath, ImplicitBias, implicit_bias
     from tutelage.analysis.quadratic.manifold import SolutionManifold, solution_manifold
     from tutelage.analysis.quadratic.spectrum_check import SpectrumCheck
     from tutelage.analysis.quadratic.stationary_points import CriticalPoint, CriticalPoints, critical_points
-    from tutelage.analysis.schedule_design import design_schedule
-    from tutelage.analysis.schedule_result import ScheduleDesign
-    from tutelage.analysis.step_moments import EmpiricalDrift, empirical_drift
+    from tutelage.analysis.schedules.design import design_schedule
+    from tutelage.analysis.schedules.result import ScheduleDesign
+    from tutelage.analysis.single_steps.concentrations import Concentration, concentration
+    from tutelage.analysis.single_steps.step_moments import EmpiricalDrift, empirical_drift
     from tutelage.averages import Quadrature
     from tutelage.compare import Comparison, compare
     from tutelage.dynamics import Equations, generalisation_error, linear_regression

@@ -5,6 +5,7 @@ import inspect
 import json
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -15,11 +16,13 @@ from tutelage.replicate import find, replicas
 from tutelage.replicate.registry import MODULES, SOURCES
 
 FIGURES = list(replicas().values())
-ROOT = Path(tutelage.__file__).parent / "replicate"
+ROOT = Path(tutelage.__file__).parent / "replicate" / "figures"
 
 
 def test_ids_are_unique():
-    listed = [figure.id for name in MODULES for figure in __import__(f"tutelage.replicate.{name}", fromlist=["x"]).FIGURES]
+    listed = [
+        figure.id for name in MODULES for figure in __import__(f"tutelage.replicate.figures.{name}", fromlist=["x"]).FIGURES
+    ]
     assert sorted(listed) == sorted(set(listed))
 
 
@@ -48,8 +51,8 @@ def imports_of(path):
 @pytest.mark.parametrize("name", MODULES)
 def test_figures_use_the_public_library_and_never_each_other(name):
     """The key of a kept result counts the library and the figure's own module, so nothing else may decide its numbers."""
-    others = {f"tutelage.replicate.{other}" for other in MODULES}
-    for module in imports_of(ROOT / f"{name}.py"):
+    others = {f"tutelage.replicate.figures.{other}" for other in MODULES}
+    for module in imports_of(ROOT / f"{name.replace('.', '/')}.py"):
         assert module == "tutelage" or module.startswith(("tutelage.plot", "tutelage.replicate")), module
         assert module not in others
 

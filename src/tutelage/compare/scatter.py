@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tutelage._errors import InputError
-from tutelage.analysis.fluctuation import fluctuations_along, state_size
+from tutelage.analysis.noise.fluctuation import fluctuations_along, state_size
 from tutelage.compare.escape import Escape
 from tutelage.compare.pairing import Pair
 from tutelage.trajectory import Trajectory

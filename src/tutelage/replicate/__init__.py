@@ -1,8 +1,8 @@
 """Published figures, computed again and held against the numbers that their sources claim.
 
-registry -> a module per source (primer, notes, ...) -> run     -> gallery
-what a      parameters, compute, draw, claims           store,     all of them
-figure is                                               find       on one page
+registry -> figures/<source>/<figure>         -> run     -> gallery
+what a      parameters, compute, draw, claims    store,     all of them
+figure is                                        find       on one page
 
 docs/replicate.md is for its users, CONTRIBUTING.md shows how to add a figure.
 """

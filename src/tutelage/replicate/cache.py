@@ -49,7 +49,7 @@ def _versions() -> dict[str, str]:
 
 @cache
 def _library() -> str:
-    figures = {ROOT / "replicate" / f"{name}.py" for name in MODULES}
+    figures = {ROOT / "replicate" / "figures" / f"{name.replace('.', '/')}.py" for name in MODULES}
     files = [
         path for path in sorted(ROOT.rglob("*")) if path.suffix in CODE and path.relative_to(ROOT).parts[0] not in ABOVE
     ]

@@ -17,17 +17,18 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from xarray import Dataset
 
-# Modules of tutelage.replicate that hold figures, in the order of the list and of the gallery.
+# Modules of tutelage.replicate.figures, in the order of the list and of the gallery.
 MODULES = (
-    "primer",
-    "primer_transition",
-    "notes",
-    "notes_relu",
-    "notes_phases",
-    "beyond",
-    "beyond_noise",
-    "beyond_errors",
-    "beyond_escape",
+    "primer.finite_networks",
+    "primer.transition",
+    "notes.regression",
+    "notes.relu",
+    "notes.ingredients",
+    "notes.phases",
+    "beyond.noise_floor",
+    "beyond.error_bars",
+    "beyond.escapes",
+    "beyond.million",
 )
 
 SOURCES = {
@@ -76,7 +77,7 @@ class Replica:
 
 def replicas() -> dict[str, Replica]:
     """All figures by id, in order."""
-    found = [figure for name in MODULES for figure in import_module(f"tutelage.replicate.{name}").FIGURES]
+    found = [figure for name in MODULES for figure in import_module(f"tutelage.replicate.figures.{name}").FIGURES]
     return {figure.id: figure for figure in found}
 
 

@@ -17,10 +17,10 @@ import numpy as np
 
 from tutelage import _checks
 from tutelage._errors import InputError
-from tutelage.analysis.exits import chosen_teachers, exit_times, follow_exit, teachers_of
+from tutelage.analysis.escape.exits import chosen_teachers, exit_times, follow_exit, teachers_of
+from tutelage.analysis.escape.plateau_path import PlateauPath, plateau_path
+from tutelage.analysis.escape.thresholds import last_fall
 from tutelage.analysis.fixed_points import FixedPoint, with_constant_rates
-from tutelage.analysis.plateau_path import PlateauPath, plateau_path
-from tutelage.analysis.thresholds import last_fall
 from tutelage.problem import Problem, Start, random_start
 from tutelage.trajectory import Trajectory
 from tutelage.validity import who_decides

@@ -7,10 +7,10 @@ import pytest
 
 import tutelage as tu
 from tests.problems import pair
-from tutelage.analysis.concentrations import judged
-from tutelage.analysis.one_step import _inputs, take_steps
-from tutelage.analysis.step_moments import coordinate_names, theory_moments
-from tutelage.analysis.vanishing import mean_gap, start_scatter
+from tutelage.analysis.single_steps.concentrations import judged
+from tutelage.analysis.single_steps.one_step import _inputs, take_steps
+from tutelage.analysis.single_steps.step_moments import coordinate_names, theory_moments
+from tutelage.analysis.single_steps.vanishing import mean_gap, start_scatter
 from tutelage.simulate.coordinates import in_random_frames, level_coordinates
 
 R = np.array([[0.4, 0.1], [0.05, 0.3]])

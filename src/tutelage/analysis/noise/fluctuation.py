@@ -16,8 +16,8 @@ import numpy as np
 
 from tutelage import _checks
 from tutelage._errors import InputError
-from tutelage.analysis.noisy_curve import NoisyCurve
-from tutelage.analysis.small_noise import covariance_at
+from tutelage.analysis.noise.noisy_curve import NoisyCurve
+from tutelage.analysis.noise.small_noise import covariance_at
 from tutelage.dynamics import initial_overlaps
 from tutelage.dynamics.linearised import flatten, unflatten
 from tutelage.problem import Problem, SlowMomentum

@@ -15,7 +15,7 @@ import numpy as np
 
 from tutelage._errors import InputError, TutelageWarning
 from tutelage._types import Array
-from tutelage.analysis.small_noise import NODES, panel_edges, panel_nodes
+from tutelage.analysis.noise.small_noise import NODES, panel_edges, panel_nodes
 from tutelage.dynamics import OrderParameters, initial_overlaps
 from tutelage.dynamics.deviations import jacobians_along
 from tutelage.dynamics.diffusion import diffusion, point_sets

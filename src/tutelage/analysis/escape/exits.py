@@ -13,8 +13,8 @@ import jax
 import numpy as np
 
 from tutelage._errors import InputError
-from tutelage.analysis.plateau_path import PlateauPath, flat_drifts
-from tutelage.analysis.thresholds import escape_threshold, last_fall
+from tutelage.analysis.escape.plateau_path import PlateauPath, flat_drifts
+from tutelage.analysis.escape.thresholds import escape_threshold, last_fall
 from tutelage.dynamics import OrderParameters
 from tutelage.dynamics.linearised import unflatten
 from tutelage.dynamics.overlaps import Overlaps

@@ -14,9 +14,9 @@ import numpy as np
 
 from tutelage import _checks
 from tutelage._errors import InputError
-from tutelage.analysis.greedy_rate import greedy_rates
-from tutelage.analysis.schedule_result import Candidate, ScheduleDesign
-from tutelage.analysis.schedule_search import Descent, Search, best_constants, descend
+from tutelage.analysis.schedules.greedy_rate import greedy_rates
+from tutelage.analysis.schedules.result import Candidate, ScheduleDesign
+from tutelage.analysis.schedules.search import Descent, Search, best_constants, descend
 from tutelage.averages import Quadrature
 from tutelage.problem import Interpolated, Problem, SlowMomentum, Start
 from tutelage.problem.schedules import rate_at

@@ -16,7 +16,7 @@ import numpy as np
 from tutelage import _checks
 from tutelage._errors import InputError
 from tutelage._types import Array
-from tutelage.analysis.one_step import require_plain, take_steps
+from tutelage.analysis.single_steps.one_step import require_plain, take_steps
 from tutelage.dynamics import OrderParameters, initial_overlaps
 from tutelage.dynamics.diffusion import diffusion, point_sets
 from tutelage.dynamics.linearised import flatten

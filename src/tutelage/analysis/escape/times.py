@@ -18,9 +18,9 @@ import numpy as np
 
 from tutelage import _checks
 from tutelage._errors import InputError
-from tutelage.analysis.exits import chosen_teachers, flat_errors, follow_exit
+from tutelage.analysis.escape.exits import chosen_teachers, flat_errors, follow_exit
+from tutelage.analysis.escape.plateau_path import LAUNCH, plateau_path
 from tutelage.analysis.fixed_points import FixedPoint
-from tutelage.analysis.plateau_path import LAUNCH, plateau_path
 from tutelage.problem import Problem, Start
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from tutelage import _checks
 from tutelage._errors import InputError
 from tutelage.analysis.curves.lines import LEAST
 from tutelage.analysis.curves.scaling import DECADES, Exponent, fit_exponent
-from tutelage.analysis.one_step import require_plain, take_steps
-from tutelage.analysis.step_moments import require_start, theory_moments
-from tutelage.analysis.vanishing import largest_distance, mean_gap, start_scatter, total_variance
+from tutelage.analysis.single_steps.one_step import require_plain, take_steps
+from tutelage.analysis.single_steps.step_moments import require_start, theory_moments
+from tutelage.analysis.single_steps.vanishing import largest_distance, mean_gap, start_scatter, total_variance
 from tutelage.problem import Problem, Start
 
 if TYPE_CHECKING:

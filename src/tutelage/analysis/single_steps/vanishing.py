@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tutelage._types import Array
-from tutelage.analysis.one_step import Steps
+from tutelage.analysis.single_steps.one_step import Steps
 from tutelage.dynamics import OrderParameters, initial_overlaps
 from tutelage.dynamics.increments import shares
 from tutelage.dynamics.linearised import flatten

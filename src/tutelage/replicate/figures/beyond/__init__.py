@@ -1,0 +1,1 @@
+"""Figures of: Beyond the four sources."""

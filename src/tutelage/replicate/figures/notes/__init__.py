@@ -1,0 +1,1 @@
+"""Figures of: Notes on the dynamical analysis of online SGD in high dimension."""

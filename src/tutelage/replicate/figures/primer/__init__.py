@@ -1,0 +1,1 @@
+"""Figures of: A primer on the analytical learning dynamics of nonlinear neural networks."""

@@ -1,0 +1,1 @@
+"""Figures of: Online learning of quadratic networks."""
