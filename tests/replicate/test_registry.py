@@ -5,7 +5,6 @@ import inspect
 import json
 import subprocess
 import sys
-from importlib import import_module
 from pathlib import Path
 
 import pytest
