@@ -21,10 +21,13 @@ if TYPE_CHECKING:
 MODULES = (
     "primer.finite_networks",
     "primer.transition",
+    "primer.limits",
+    "power.linear_sum",
     "notes.regression",
     "notes.relu",
     "notes.ingredients",
     "notes.phases",
+    "quad.spectra",
     "beyond.noise_floor",
     "beyond.error_bars",
     "beyond.escapes",
