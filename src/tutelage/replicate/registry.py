@@ -27,6 +27,7 @@ MODULES = (
     "notes.relu",
     "notes.ingredients",
     "notes.phases",
+    "quad.counting",
     "quad.spectra",
     "beyond.noise_floor",
     "beyond.error_bars",
