@@ -23,6 +23,7 @@ MODULES = (
     "primer.transition",
     "primer.limits",
     "power.linear_sum",
+    "power.feature_modes",
     "notes.regression",
     "notes.relu",
     "notes.ingredients",

@@ -23,7 +23,7 @@ def compute_sum(levels: int, scale: float, betas: list[float], rates: list[float
     import xarray as xr
 
     x = np.concatenate([[0.0], np.geomspace(1e-2, 30.0, points - 1)])
-    cases = []
+    cases: list[Dataset] = []
     for beta, given in zip(betas, rates, strict=True):
         rate = 1 / (2 * tu.PowerLawSum(beta, levels, 1.0).largest) if given is None else given
         law = tu.PowerLawSum(beta, levels, rate, scale)
