@@ -22,6 +22,7 @@ MODULES = (
     "primer.finite_networks",
     "primer.transition",
     "primer.limits",
+    "power.learning_curves",
     "power.linear_sum",
     "power.feature_modes",
     "notes.regression",
