@@ -68,6 +68,13 @@ _HOMES = {
     "tutelage.analysis.noise.fluctuation": ("fluctuations", "Fluctuations"),
     "tutelage.analysis.single_steps.concentrations": ("concentration", "Concentration"),
     "tutelage.analysis.single_steps.step_moments": ("empirical_drift", "EmpiricalDrift"),
+    "tutelage.analysis.structured.committees": ("scaled_committee",),
+    "tutelage.analysis.structured.moments": ("overlap_moments", "Moments"),
+    "tutelage.analysis.structured.formulas": ("plateau_formulas", "PlateauFormulas"),
+    "tutelage.analysis.structured.common_student": ("common_plateau", "CommonPlateau"),
+    "tutelage.analysis.structured.late": ("late_decay", "LateDecay"),
+    "tutelage.analysis.structured.reduced": ("reduced_system", "ReducedSystem"),
+    "tutelage.analysis.structured.flow_in_weights": ("weight_flow", "WeightFlow"),
     "tutelage.compare": ("compare", "Comparison"),
     "tutelage.page": ("trajectory_page", "save_page"),
 }
@@ -110,6 +117,13 @@ if TYPE_CHECKING:
     from tutelage.analysis.schedules.result import ScheduleDesign
     from tutelage.analysis.single_steps.concentrations import Concentration, concentration
     from tutelage.analysis.single_steps.step_moments import EmpiricalDrift, empirical_drift
+    from tutelage.analysis.structured.committees import scaled_committee
+    from tutelage.analysis.structured.common_student import CommonPlateau, common_plateau
+    from tutelage.analysis.structured.flow_in_weights import WeightFlow, weight_flow
+    from tutelage.analysis.structured.formulas import PlateauFormulas, plateau_formulas
+    from tutelage.analysis.structured.late import LateDecay, late_decay
+    from tutelage.analysis.structured.moments import Moments, overlap_moments
+    from tutelage.analysis.structured.reduced import ReducedSystem, reduced_system
     from tutelage.averages import Quadrature
     from tutelage.compare import Comparison, compare
     from tutelage.dynamics import Equations, generalisation_error, linear_regression
@@ -144,6 +158,7 @@ __all__ = [
     "Activation",
     "BestRate",
     "BiasPath",
+    "CommonPlateau",
     "Comparison",
     "Concentration",
     "Constant",
@@ -168,9 +183,11 @@ __all__ = [
     "Interpolated",
     "Isotropic",
     "Landscape",
+    "LateDecay",
     "LinearModes",
     "LinearNetwork",
     "Mode",
+    "Moments",
     "Network",
     "NoiseFloor",
     "PerRun",
@@ -178,6 +195,7 @@ __all__ = [
     "Phases",
     "Piecewise",
     "Plateau",
+    "PlateauFormulas",
     "Plateaus",
     "PowerDecay",
     "PowerLaw",
@@ -185,6 +203,7 @@ __all__ = [
     "Problem",
     "Quadrature",
     "RawFeatures",
+    "ReducedSystem",
     "ScheduleDesign",
     "SlowMomentum",
     "SolutionManifold",
@@ -198,9 +217,11 @@ __all__ = [
     "TutelageWarning",
     "Validity",
     "ValidityWarning",
+    "WeightFlow",
     "__version__",
     "averages",
     "best_constant_rate",
+    "common_plateau",
     "compare",
     "concentration",
     "critical_learning_rate",
@@ -217,24 +238,30 @@ __all__ = [
     "generalisation_error",
     "implicit_bias",
     "landscape",
+    "late_decay",
     "linear_network",
     "linear_regression",
     "linear_times",
     "load",
     "log_times",
     "noise_floor",
+    "overlap_moments",
     "phases",
+    "plateau_formulas",
     "plateaus",
     "plot",
     "random_start",
     "raw_features",
+    "reduced_system",
     "save_page",
+    "scaled_committee",
     "simulate",
     "solution_manifold",
     "solve",
     "specialisation",
     "start_from_weights",
     "trajectory_page",
+    "weight_flow",
 ]
 
 

@@ -1,0 +1,21 @@
+"""Committees whose output stays of order one however many units they have (Worschech and Rosenow 2024, eq. 2)."""
+
+from typing import Any
+
+import numpy as np
+
+from tutelage import _checks
+from tutelage.problem import SGD, Inputs, Network, Problem
+
+
+def scaled_committee(
+    students: int, teachers: int | None = None, inputs: Inputs | None = None, lr: Any = 0.1, *, activation: Any = "erf"
+) -> Problem:
+    """K students with readout sqrt(M)/K learn from M teachers with readout 1/sqrt(M).
+
+    Outputs of both then have a variance of order one for any K and M. teachers: M (default: as many as students).
+    """
+    K = _checks.as_count("students", students)
+    M = K if teachers is None else _checks.as_count("teachers", teachers)
+    student = Network(K, activation, readout=np.sqrt(M) / K)
+    return Problem(student, Network(M, activation, readout=1 / np.sqrt(M)), inputs=inputs, sgd=SGD(lr))
