@@ -63,6 +63,8 @@ _HOMES = {
     "tutelage.analysis.quadratic.spectrum_check": ("SpectrumCheck",),
     "tutelage.analysis.quadratic.bias": ("implicit_bias", "ImplicitBias", "BiasPath"),
     "tutelage.analysis.quadratic.manifold": ("solution_manifold", "SolutionManifold"),
+    "tutelage.analysis.quadratic.ordered": ("quadratic_curves", "QuadraticCurves"),
+    "tutelage.analysis.quadratic.preset": ("quadratic_network", "QuadraticNetwork"),
     "tutelage.analysis.escape.times": ("escape_time", "EscapeTime"),
     "tutelage.analysis.escape.law": ("escape_distribution", "EscapeDistribution"),
     "tutelage.analysis.noise.fluctuation": ("fluctuations", "Fluctuations"),
@@ -111,6 +113,8 @@ if TYPE_CHECKING:
     from tutelage.analysis.noise.fluctuation import Fluctuations, fluctuations
     from tutelage.analysis.quadratic.bias import BiasPath, ImplicitBias, implicit_bias
     from tutelage.analysis.quadratic.manifold import SolutionManifold, solution_manifold
+    from tutelage.analysis.quadratic.ordered import QuadraticCurves, quadratic_curves
+    from tutelage.analysis.quadratic.preset import QuadraticNetwork, quadratic_network
     from tutelage.analysis.quadratic.spectrum_check import SpectrumCheck
     from tutelage.analysis.quadratic.stationary_points import CriticalPoint, CriticalPoints, critical_points
     from tutelage.analysis.schedules.design import design_schedule
@@ -201,6 +205,8 @@ __all__ = [
     "PowerLaw",
     "PowerLawSum",
     "Problem",
+    "QuadraticCurves",
+    "QuadraticNetwork",
     "Quadrature",
     "RawFeatures",
     "ReducedSystem",
@@ -250,6 +256,8 @@ __all__ = [
     "plateau_formulas",
     "plateaus",
     "plot",
+    "quadratic_curves",
+    "quadratic_network",
     "random_start",
     "raw_features",
     "reduced_system",

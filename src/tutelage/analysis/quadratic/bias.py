@@ -17,8 +17,8 @@ import numpy as np
 from tutelage import _checks
 from tutelage._errors import InputError
 from tutelage.analysis.quadratic.manifold import degrees_of_freedom, manifold_dimension
-from tutelage.analysis.quadratic.setting import quadratic_readouts
-from tutelage.problem import Problem, SlowMomentum, Start
+from tutelage.analysis.quadratic.setting import quadratic_readouts, require_plain
+from tutelage.problem import Problem, Start
 from tutelage.problem.schedules import Constant
 from tutelage.solve import log_times, solve
 from tutelage.trajectory import Trajectory
@@ -150,7 +150,7 @@ def implicit_bias(problem: Problem, start: Start) -> ImplicitBias:
     Equal readouts on each side, isotropic inputs, p >= p*, first layer trained by plain SGD (any constant or changing rate).
     """
     v, v_teacher = quadratic_readouts(problem, "implicit_bias")
-    _require_plain(problem)
+    require_plain(problem, "implicit_bias")
     p, p_teacher = problem.student.hidden, problem.teacher.hidden
     if p < p_teacher:
         raise InputError(
@@ -182,20 +182,6 @@ def implicit_bias(problem: Problem, start: Start) -> ImplicitBias:
         manifold_dimension=manifold_dimension(p, p_teacher),
         degrees_of_freedom=None if start.dim is None else degrees_of_freedom(p, start.dim),
     )
-
-
-def _require_plain(problem: Problem) -> None:
-    sgd, student = problem.sgd, problem.student
-    reasons = {
-        "train_readout is True": student.train_readout,
-        "weight_decay is not 0": float(np.asarray(sgd.weight_decay)) != 0,
-        "spherical is True": sgd.spherical,
-        "trainable freezes components": sgd.trainable is not None,
-        "momentum is slow": isinstance(sgd.momentum, SlowMomentum),
-    }
-    for reason, holds in reasons.items():
-        if holds:
-            raise InputError(f"{reason}; implicit_bias knows plain SGD on the first layer only. Leave that out.")
 
 
 def _commutator(X: np.ndarray, Y: np.ndarray) -> float:

@@ -11,7 +11,7 @@ import numpy as np
 
 from tutelage import _checks
 from tutelage._errors import InputError
-from tutelage.problem import Problem
+from tutelage.problem import Problem, SlowMomentum
 
 
 def quadratic_readouts(problem: Any, verb: str) -> tuple[float, float]:
@@ -39,3 +39,18 @@ def _equal(name: str, readout: Any, verb: str) -> float:
             f"the {name}'s readout is {_checks.shown(v)}; {verb} needs one positive number for all units, such as 1/hidden."
         )
     return float(v[0])
+
+
+def require_plain(problem: Problem, verb: str) -> None:
+    """Nothing but plain SGD on the first layer; `verb` refuses the rest."""
+    sgd, student = problem.sgd, problem.student
+    reasons = {
+        "train_readout is True": student.train_readout,
+        "weight_decay is not 0": float(np.asarray(sgd.weight_decay)) != 0,
+        "spherical is True": sgd.spherical,
+        "trainable freezes components": sgd.trainable is not None,
+        "momentum is slow": isinstance(sgd.momentum, SlowMomentum),
+    }
+    for reason, holds in reasons.items():
+        if holds:
+            raise InputError(f"{reason}; {verb} knows plain SGD on the first layer only. Leave that out.")
