@@ -30,6 +30,7 @@ MODULES = (
     "notes.ingredients",
     "notes.phases",
     "quad.counting",
+    "quad.overparameterisation",
     "quad.spectra",
     "beyond.noise_floor",
     "beyond.error_bars",
