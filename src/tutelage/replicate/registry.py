@@ -29,6 +29,7 @@ MODULES = (
     "notes.relu",
     "notes.ingredients",
     "notes.phases",
+    "quad.implicit_bias",
     "quad.counting",
     "quad.overparameterisation",
     "quad.spectra",
