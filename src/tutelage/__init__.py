@@ -31,6 +31,7 @@ _HOMES = {
         *("Interpolated", "Cosine", "Inputs", "Isotropic", "PowerLaw", "Spectrum"),
         *("Start", "random_start", "start_from_weights"),
     ),
+    "tutelage.problem.images": ("digits",),
     "tutelage.averages": ("Quadrature",),
     "tutelage.dynamics": ("Equations", "generalisation_error", "linear_regression"),
     "tutelage.status": ("Status",),
@@ -47,7 +48,8 @@ _HOMES = {
     "tutelage.analysis.fixed_points.noise_floors": ("noise_floor", "NoiseFloor"),
     "tutelage.analysis.linear": (
         *("linear_network", "LinearNetwork", "LinearModes"),
-        *("PowerLawSum", "raw_features", "RawFeatures"),
+        *("PowerLawSum", "raw_features", "RawFeatures", "random_basis_floors"),
+        *("spectral_exponent", "SpectralExponent", "teacher_moments", "TeacherMoments"),
     ),
     "tutelage.analysis.curves.per_run": ("PerRun",),
     "tutelage.analysis.curves.plateau": ("plateaus", "Plateaus", "Plateau"),
@@ -109,7 +111,19 @@ if TYPE_CHECKING:
     )
     from tutelage.analysis.geometry.curvature import Curvature
     from tutelage.analysis.geometry.landscapes import Landscape, landscape
-    from tutelage.analysis.linear import LinearModes, LinearNetwork, PowerLawSum, RawFeatures, linear_network, raw_features
+    from tutelage.analysis.linear import (
+        LinearModes,
+        LinearNetwork,
+        PowerLawSum,
+        RawFeatures,
+        SpectralExponent,
+        TeacherMoments,
+        linear_network,
+        random_basis_floors,
+        raw_features,
+        spectral_exponent,
+        teacher_moments,
+    )
     from tutelage.analysis.noise.fluctuation import Fluctuations, fluctuations
     from tutelage.analysis.quadratic.bias import BiasPath, ImplicitBias, implicit_bias
     from tutelage.analysis.quadratic.manifold import SolutionManifold, solution_manifold
@@ -151,6 +165,7 @@ if TYPE_CHECKING:
         random_start,
         start_from_weights,
     )
+    from tutelage.problem.images import digits
     from tutelage.simulate import simulate
     from tutelage.solve import linear_times, log_times, solve
     from tutelage.status import Status
@@ -214,11 +229,13 @@ __all__ = [
     "SlowMomentum",
     "SolutionManifold",
     "Specialisation",
+    "SpectralExponent",
     "Spectrum",
     "SpectrumCheck",
     "Start",
     "Status",
     "SymmetryWarning",
+    "TeacherMoments",
     "Trajectory",
     "TutelageWarning",
     "Validity",
@@ -234,6 +251,7 @@ __all__ = [
     "critical_points",
     "decay_rate",
     "design_schedule",
+    "digits",
     "early_stopping",
     "empirical_drift",
     "escape_distribution",
@@ -258,6 +276,7 @@ __all__ = [
     "plot",
     "quadratic_curves",
     "quadratic_network",
+    "random_basis_floors",
     "random_start",
     "raw_features",
     "reduced_system",
@@ -267,7 +286,9 @@ __all__ = [
     "solution_manifold",
     "solve",
     "specialisation",
+    "spectral_exponent",
     "start_from_weights",
+    "teacher_moments",
     "trajectory_page",
     "weight_flow",
 ]

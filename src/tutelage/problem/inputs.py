@@ -13,6 +13,7 @@ import numpy as np
 from tutelage import _checks
 from tutelage._errors import InputError
 from tutelage._types import ArrayLike
+from tutelage.problem.images import as_rows, mean_and_covariance
 
 
 class Inputs(eqx.Module):
@@ -164,20 +165,16 @@ class Spectrum(Inputs):
 
     @classmethod
     def from_data(cls, data: Any, levels: int | None = None) -> "Spectrum":
-        """The spectrum of the rows of an array (samples, N).
+        """The spectrum of the rows of an array (samples, N), of images (samples, height, width, ...), or of a .npy file.
 
-        The rows are centred (`centre`), directions without variance dropped (`dropped`), the eigenvalues divided by
-        their mean (`scale`): all three are recorded, and `basis` holds the eigenvectors that remain. A file (TOML, JSON,
-        NetCDF) keeps all that the theory needs: the levels, `scale`, `dropped` and `known_dim`; `centre` and `basis`
-        stay with the data, so weights can be projected only on a spectrum measured in this session.
+        A file is read piece by piece, so it may be larger than memory. The rows are centred (`centre`), directions without
+        variance dropped (`dropped`), the eigenvalues divided by their mean (`scale`): all three are recorded, and `basis`
+        holds the eigenvectors that remain. A file (TOML, JSON, NetCDF) keeps all that the theory needs: the levels, `scale`,
+        `dropped` and `known_dim`; `centre` and `basis` stay with the data, so weights can be projected only on a spectrum
+        measured in this session.
         """
-        data = _checks.as_array("data", data)
-        if np.ndim(data) != 2 or data.shape[0] < 2 or data.shape[1] < 1:
-            raise InputError(f"data has shape {np.shape(data)}; it must be (samples, features), two samples or more.")
-        _checks.require_finite("data", data)
-        centre = data.mean(axis=0)
-        spectrum = cls.from_covariance(np.cov(data - centre, rowvar=False, bias=True).reshape(data.shape[1], -1), levels)
-        return spectrum._with(centre=centre)
+        centre, covariance = mean_and_covariance(as_rows(data))
+        return cls.from_covariance(covariance, levels)._with(centre=centre)
 
     @classmethod
     def _measured(cls, values: np.ndarray, basis: np.ndarray, dropped: int, levels: int | None) -> "Spectrum":

@@ -1,0 +1,60 @@
+"""Is this spectrum a power law, and with which beta? lam_k ~ k^-(1+beta) (equation 1 of arXiv 2410.09005).
+
+The exponent is that of `fit_exponent`: a straight line through ln lam against ln k, in a stated window of ranks, with the
+drift of the local slope as an error of its own. Spectra of real data bend; without a window of constant slope there is no
+beta, only an average of it over the ranks that are asked for.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tutelage._errors import InputError
+from tutelage.analysis.curves.scaling import Exponent, fit_exponent
+from tutelage.problem import Inputs
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class SpectralExponent:
+    """beta ± error from the ranks in `fit.window`. ranks, eigenvalues: largest first. fit: the straight line in full."""
+
+    beta: float
+    error: float
+    ranks: np.ndarray
+    eigenvalues: np.ndarray
+    fit: Exponent
+
+    @property
+    def is_power_law(self) -> bool:
+        """Is the local slope constant through the window, within its noise and 5%?"""
+        return self.fit.constant
+
+    def __str__(self) -> str:
+        low, high = self.fit.window
+        lines = [f"lam_k ~ k^-(1 + beta) with beta = {self.beta:.3g} ± {self.error:.2g} for k from {low:.0f} to {high:.0f}"]
+        if not self.is_power_law:
+            slopes = ", ".join(f"{-1 - s:.3g}" for s in self.fit.parts)
+            lines.append(f"NOT a power law there: beta runs {slopes} through the window")
+        return "\n".join(lines)
+
+    def plot(self, *, title: str | None = None) -> "Figure":
+        """The spectrum, the fitted law, and beta rank by rank, as a Matplotlib figure."""
+        from tutelage.plot.spectrum import plot_spectral_exponent
+
+        return plot_spectral_exponent(self, title=title)
+
+
+def spectral_exponent(inputs: Inputs, window: tuple[float, float] | None = None) -> SpectralExponent:
+    """beta of a spectrum, with its error. window: (first, last) rank; None: the longest with a constant slope."""
+    if not isinstance(inputs, Inputs):
+        raise InputError(f"inputs are of type {type(inputs).__name__}; measure a spectrum with Spectrum.from_data first.")
+    order = np.argsort(-np.asarray(inputs.eigenvalues), kind="stable")
+    lam, p = np.asarray(inputs.eigenvalues, dtype=float)[order], np.asarray(inputs.fractions, dtype=float)[order]
+    dim = inputs.known_dim or round(1 / float(p.min()))
+    ranks = dim * (np.cumsum(p) - p / 2) + 0.5  # the middle of a level; k itself where each has one dimension
+    fit = fit_exponent(ranks, lam, window)
+    return SpectralExponent(-1 - fit.slope, fit.error, ranks, lam, fit)
