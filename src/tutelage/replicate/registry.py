@@ -33,6 +33,7 @@ MODULES = (
     "notes.schedule",
     "notes.phases",
     "quad.finite_networks",
+    "quad.learning_rates",
     "quad.implicit_bias",
     "quad.counting",
     "quad.overparameterisation",
