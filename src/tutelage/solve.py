@@ -1,8 +1,9 @@
 """Theory as a curve: integrate a closed system with diffrax and hold the result in a `Trajectory`.
 
-One compiled function serves all problems of equal shape; learning rates, noise, readouts, spectra and starts are data to it,
-so that `jax.grad`, `jax.vmap` and `jax.jit` go through `solve`. The error is integrated beside the overlaps only to guide
-the steps: near perfect learning a tolerance on overlaps of order one says nothing about an error of 1e-9.
+One compiled function serves all problems of equal shape; learning rates, noise, readouts, spectra, starts, tolerances and
+(up to a standard count) times are data to it, and `jax.grad`, `jax.vmap` and `jax.jit` go through `solve`. The error is
+integrated beside the overlaps only to guide the steps: near perfect learning a tolerance on overlaps of order one says
+nothing about an error of 1e-9.
 """
 
 import warnings
@@ -18,7 +19,9 @@ from tutelage import _checks
 from tutelage._errors import DivergenceWarning, InputError, SymmetryWarning, ValidityWarning
 from tutelage._types import Array
 from tutelage.averages import Quadrature
+from tutelage.averages.quadrature import QuadratureAverages
 from tutelage.dynamics import ClosedSystem, Equations, OrderParameters, initial_overlaps
+from tutelage.dynamics.error import averages_of
 from tutelage.problem import Problem, SlowMomentum, Spectrum, Start, random_start
 from tutelage.problem.schedules import require_rate_on
 from tutelage.progress import ProgressBar
@@ -31,6 +34,7 @@ BOUND = 1e8  # overlaps this much larger than at the start have diverged
 GROWN = 1e2  # a step that has become too short to take after this much growth is a blow-up in finite time
 SHORTEST = 1e-14  # shortest step, in units of the whole time
 FINE = 1e4  # the error is integrated in this unit, so that its absolute tolerance is finer than that of the overlaps
+COUNTS = (64, 256, 512, 1024, 2048, 4096)  # of times: compiled programs are made for these
 SOLVERS = {"explicit": diffrax.Dopri8, "implicit": diffrax.Kvaerno5}
 
 
@@ -84,10 +88,11 @@ def solve(
         raise InputError(
             f"quadrature is {_checks.shown(quadrature)}; it must be a Quadrature, such as Quadrature(nodes=96)."
         )
-    tolerances = _positive("rtol", rtol), _positive("atol", atol)
+    tolerances = jnp.array([_positive("rtol", rtol), _positive("atol", atol)])
     times = _check_times(times)
     problem_, start = _prepare(problem, start, times)
-    raw = _integrate(_arrays(problem_), _arrays(_anonymous(start)), jnp.asarray(times), tolerances, options)
+    raw = _integrate(_arrays(problem_), _arrays(_anonymous(start)), _padded(times, problem), tolerances, options)
+    raw = _first(raw if _checks.is_traced(raw) else eager(raw), times.size)
     settings = (("gradient_flow", gradient_flow), ("rtol", float(rtol)), ("solver", solver))
     if _checks.is_traced(raw):
         return _assemble(raw, times, problem, start, settings)
@@ -118,7 +123,7 @@ class _Raw(eqx.Module):
 
 
 @eqx.filter_jit
-def _integrate(problem: Any, start: Any, times: Array, tolerances: tuple[float, float], options: _Options) -> _Raw:
+def _integrate(problem: Any, start: Any, times: Array, tolerances: Array, options: _Options) -> _Raw:
     system, state, T = _system(problem, start, options)
     error = system.error(system.observe(state))
     bound = BOUND * (1.0 + _largest(state))
@@ -197,6 +202,22 @@ def _arrays(tree: Any) -> Any:
     return jax.tree.map(lambda x: jnp.asarray(x, float) if eqx.is_array_like(x) else x, tree)
 
 
+def _padded(times: np.ndarray, problem: Any) -> Array:
+    """The last time repeated up to a standard count: another number of times is then no other program.
+
+    Not where each time costs a quadrature, nor for more times than the largest count.
+    """
+    costly = isinstance(problem, Problem) and isinstance(averages_of(problem), QuadratureAverages)
+    count = next((n for n in COUNTS if n >= times.size and not costly), times.size)
+    return jnp.asarray(np.pad(times, (0, count - times.size), mode="edge"))
+
+
+def _first(raw: _Raw, count: int) -> _Raw:
+    """What was recorded at the first times."""
+    kept = jax.tree.map(lambda x: x[:count], (raw.variables, raw.error))
+    return eqx.tree_at(lambda w: (w.variables, w.error), raw, kept)
+
+
 def _anonymous(start: Any) -> Any:
     """A start without its N: the limit does not depend on it, so neither must the compiled program."""
     return Start(start.R, start.Q, start.T, start.readout, start.bias) if isinstance(start, Start) else start
@@ -253,12 +274,9 @@ def _assemble(raw: Any, times: Any, problem: Any, start: Any, settings: Any, rep
 
 def _finish(raw: _Raw, times: np.ndarray, problem: Any, start: Any, settings: Any, options: _Options) -> Trajectory:
     """Outside JAX transformations: cut at a divergence, say so, and attach the validity report."""
-    raw = eager(raw)
     end = int(np.searchsorted(times, raw.end_time, side="right"))
     if raw.status_code != Status.FINISHED:
-        cut = lambda x: x[:end]  # noqa: E731
-        raw = eqx.tree_at(lambda w: (w.variables, w.error), raw, (jax.tree.map(cut, raw.variables), cut(raw.error)))
-        times = times[:end]
+        raw, times = _first(raw, end), times[:end]
     trajectory = _assemble(raw, times, problem, start, settings)
     if isinstance(problem, Problem):
         report = Validity.lazy(trajectory, options.quadrature, options.gradient_flow)
