@@ -28,6 +28,7 @@ MODULES = (
     "power.plateau_heights",
     "power.linear_sum",
     "power.feature_modes",
+    "power.real_data",
     "power.floors",
     "power.plateau_moments",
     "power.teacher_spread",

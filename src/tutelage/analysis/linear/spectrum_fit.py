@@ -1,8 +1,7 @@
 """Is this spectrum a power law, and with which beta? lam_k ~ k^-(1+beta) (equation 1 of arXiv 2410.09005).
 
-The exponent is that of `fit_exponent`: a straight line through ln lam against ln k, in a stated window of ranks, with the
-drift of the local slope as an error of its own. Spectra of real data bend; without a window of constant slope there is no
-beta, only an average of it over the ranks that are asked for.
+The exponent is that of `fit_exponent`: a straight line through ln lam against ln k, in a stated window of ranks. Spectra of
+real data bend: beta is then an average over the ranks that are asked for, and its error says how far it runs through them.
 """
 
 from dataclasses import dataclass
@@ -20,7 +19,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SpectralExponent:
-    """beta ± error from the ranks in `fit.window`. ranks, eigenvalues: largest first. fit: the straight line in full."""
+    """beta ± error from the ranks in `fit.window`. ranks, eigenvalues: largest first. fit: the straight line in full.
+
+    error: of the straight line (scatter of the eigenvalues around it), and half the range through which beta runs from the
+    first to the last third of the window, in quadrature.
+    """
 
     beta: float
     error: float
@@ -57,4 +60,5 @@ def spectral_exponent(inputs: Inputs, window: tuple[float, float] | None = None)
     dim = inputs.known_dim or round(1 / float(p.min()))
     ranks = dim * (np.cumsum(p) - p / 2) + 0.5  # the middle of a level; k itself where each has one dimension
     fit = fit_exponent(ranks, lam, window)
-    return SpectralExponent(-1 - fit.slope, fit.error, ranks, lam, fit)
+    error = float(np.hypot(fit.statistical, np.ptp(fit.parts) / 2))
+    return SpectralExponent(-1 - fit.slope, error, ranks, lam, fit)
