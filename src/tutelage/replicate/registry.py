@@ -45,6 +45,7 @@ MODULES = (
     "quad.overparameterisation",
     "quad.spectra",
     "quad.noisy_solutions",
+    "quad.other_settings",
     "beyond.noise_floor",
     "beyond.error_bars",
     "beyond.escapes",

@@ -38,8 +38,9 @@ def simulate(
     method: "overlaps", the exact law on Gaussian inputs at a cost that does not depend on N (default), or "weights", the
     actual weights (default when weights or inputs are given).
     weights: (W, W_teacher) of shapes (K, N), (M, N) in input coordinates; default: built in a random frame with exactly the
-    start's overlaps. inputs: "gaussian", "rademacher", "uniform", "student_t" (unit variance, in eigencoordinates), or an
-    array of rows (samples, N), used in the order "given", "shuffled" (each once) or "sampled" (with replacement).
+    start's overlaps. inputs: "gaussian", "rademacher", "uniform", "student_t", "student_t3" (unit variance, in
+    eigencoordinates), or rows (samples, N), used in the order "given", "shuffled" (each once) or "sampled" (with
+    replacement).
     keep: "blocks" or "fields", as in `solve`. workers: threads (default: the cores); they never change the numbers.
     seed: same seed, same runs; run i depends on the seed and i alone.
 

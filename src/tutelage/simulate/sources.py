@@ -1,8 +1,9 @@
 """Where the samples of the weights method come from, in eigencoordinates: x_i = sqrt(lam_i) z_i, level by level.
 
-Laws of z (unit variance, independent): gaussian, rademacher (signs), uniform, student_t (five degrees of freedom). Or rows
-of an array, which is then the user's x itself; with a spectrum measured on data, rows are centred, scaled and rotated as
-recorded there. Blocks of rows have a fixed size, so that the samples of a run depend on its seed alone.
+Laws of z (unit variance, independent): gaussian, rademacher (signs), uniform, student_t (five degrees of freedom) and
+student_t3 (three: an infinite fourth moment, and with it an infinite variance of one step). Or rows of an array, which is
+then the user's x itself; with a spectrum measured on data, rows are centred, scaled and rotated as recorded there. Blocks of
+rows have a fixed size, so that the samples of a run depend on its seed alone.
 """
 
 from collections.abc import Callable
@@ -14,8 +15,7 @@ from tutelage._errors import InputError
 from tutelage.problem import Problem, Spectrum
 
 BLOCK = 2**16  # numbers drawn at a time: small enough for a cache, large enough to hide a function call
-DEGREES = 5.0  # of freedom of student_t: heavy tails, finite kurtosis
-LAWS = ("gaussian", "rademacher", "uniform", "student_t")
+LAWS = ("gaussian", "rademacher", "uniform", "student_t", "student_t3")
 ORDERS = ("given", "shuffled", "sampled")
 
 Fill = Callable[[np.random.Generator, np.ndarray], None]
@@ -43,12 +43,21 @@ def _uniform(rng: np.random.Generator, rows: np.ndarray) -> None:
     rows *= np.sqrt(12.0)
 
 
-def _student_t(rng: np.random.Generator, rows: np.ndarray) -> None:
-    rows[:] = rng.standard_t(DEGREES, size=rows.shape)
-    rows *= np.sqrt((DEGREES - 2) / DEGREES)
+def _student_t(degrees: float) -> Fill:
+    def fill(rng: np.random.Generator, rows: np.ndarray) -> None:
+        rows[:] = rng.standard_t(degrees, size=rows.shape)
+        rows *= np.sqrt((degrees - 2) / degrees)
+
+    return fill
 
 
-FILL: dict[str, Fill] = {"gaussian": _gaussian, "rademacher": _rademacher, "uniform": _uniform, "student_t": _student_t}
+FILL: dict[str, Fill] = {
+    "gaussian": _gaussian,
+    "rademacher": _rademacher,
+    "uniform": _uniform,
+    "student_t": _student_t(5.0),
+    "student_t3": _student_t(3.0),
+}
 
 
 class DrawnInputs:

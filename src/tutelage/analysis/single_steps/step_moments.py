@@ -101,8 +101,8 @@ def empirical_drift(
 ) -> EmpiricalDrift:
     """Drift and diffusion of one step at a start, measured on real weights of N = `dim` inputs, beside the theory's.
 
-    inputs: "gaussian", "rademacher", "uniform" or "student_t" (five degrees of freedom), independent with unit variance in
-    eigencoordinates, as in `simulate`. The rates of schedules are those at time zero.
+    inputs: "gaussian", "rademacher", "uniform", "student_t" or "student_t3" (five and three degrees of freedom), independent
+    with unit variance in eigencoordinates, as in `simulate`. The rates of schedules are those at time zero.
     """
     require_plain(problem, inputs)
     count = _checks.as_count("samples", samples, least=100)
