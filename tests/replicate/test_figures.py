@@ -4,14 +4,14 @@ import math
 
 import pytest
 
-from tutelage.replicate import replicas, run
+from tutelage.replicate import replicas
 
 FIGURES = replicas()
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_quick_version(name, tmp_path):
-    result = run(FIGURES[name], tmp_path, quick=True, formats=("png", "svg"))
+def test_quick_version(name, quick):
+    result = quick(name)
     assert result.claims
     assert [str(claim) for claim in result.claims if claim.verdict == "fail"] == []
     assert all(math.isfinite(claim.measured) and claim.name for claim in result.claims)
