@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 MODE = r"mode $k$"
 EQUAL = 1e-8
+SPREAD = 0.25  # variance of the student's first weights where R and Q are compared
 
 
 def modes_of(levels: int, beta: float, rate: float) -> "tu.LinearModes":
@@ -94,6 +95,12 @@ def printed_forms(levels: float, beta: float, rate: float) -> dict[str, Any]:
         b = np.linalg.solve(vectors / vectors[0], T[:-1])
         return prefactor * np.exp(factor * np.outer(times, values)) @ (b * np.abs(values))
 
+    R, Q = moment_solution(A, U, T, rate, times)
+    linear = tu.Network(1, "linear")
+    problem = tu.Problem(linear, linear, inputs=tu.PowerLaw(beta, levels), sgd=tu.SGD(rate))
+    network = tu.linear_network(problem, tu.Start(R=[[0.0]], Q=[[SPREAD]], T=[[1.0]]))
+    small_rate = 1 + np.exp(-2 * rate * np.outer(times, lam)) @ lam * (1 + SPREAD) / levels
+    small_rate -= 2 * np.exp(-rate * np.outer(times, lam)) @ lam / levels
     step = 1e-6  # R^(j) = (1/L) sum lam^j (1 - exp(-eta lam alpha)), equation 38
     growth = np.mean(lam ** (levels - 1) * -np.expm1(-rate * lam * step)) / step
     return {
@@ -103,9 +110,26 @@ def printed_forms(levels: float, beta: float, rate: float) -> dict[str, Any]:
         "eq_6_sign": ("printed_time", sums(A + rate * U, 2 * rate, 1 / (2 * levels))),
         "eq_56_sign": ("printed_time", sums(2 * A + rate * U, 2 * rate, 1 / (2 * levels))),
         "corrected": ("printed_time", sums(2 * A + rate * U, rate, 1 / (2 * (2 - rate)))),
+        "moment_gap_R": float(np.max(np.abs(network.R(times) - R))),
+        "moment_gap_Q": float(np.max(np.abs(network.Q(times) - Q))),
+        "eq_46_gap": float(np.max(np.abs(network.Q(times) - small_rate))),
         "growth_eq_25": float(rate * c @ T[:-1]),
         "growth": float(growth),
     }
+
+
+def moment_solution(
+    A: np.ndarray, U: np.ndarray, T: np.ndarray, rate: float, times: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """R^(1) and Q^(1) of equations 30 and 45, by matrix exponentials of the moment form, from R = 0 and Q = SPREAD T."""
+    from scipy.linalg import expm
+
+    R, Q = [], []
+    for time in times:
+        slow, fast = expm(rate * time * A), expm(rate * time * (2 * A + rate * U))
+        R.append((T[:-1] - slow @ T[:-1])[1])
+        Q.append((T[:-1] + (1 + SPREAD) * fast @ T[:-1] - 2 * slow @ T[:-1])[1])
+    return np.array(R), np.array(Q)
 
 
 def claims_10(data: "Dataset") -> list[Claim]:
@@ -143,6 +167,11 @@ def claims_10(data: "Dataset") -> list[Claim]:
             truth,
             rel=EQUAL,
         ),
+        at_most(
+            "gap of R in eqs. 30 and 38, by matrix exponentials, to the closed form", float(data["moment_gap_R"]), EQUAL
+        ),
+        at_most("gap of Q in eq. 45, by matrix exponentials, to the closed form", float(data["moment_gap_Q"]), EQUAL),
+        above("gap of Q in eq. 46, the small-rate form, at eta = 0.5", float(data["eq_46_gap"]), 0.01),
         refuted(
             close(
                 "initial growth of the last R^(L-1) by eq. 25", float(data["growth_eq_25"]), float(data["growth"]), rel=0.05
