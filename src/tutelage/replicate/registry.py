@@ -26,6 +26,7 @@ MODULES = (
     "power.learning_curves",
     "power.scaled_features",
     "power.plateau_heights",
+    "power.decay",
     "power.linear_sum",
     "power.feature_modes",
     "power.real_data",

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 IN_ORDER = 1e-9  # what Q and T may have off their diagonals, in units of the largest entry
 BOUND = 1e3  # squared lengths this much larger than at the start have diverged
 RTOL, ATOL = 1e-9, 1e-14
+FEW = 40  # up to so many numbers a solver for stiff curves (slow extra units, noise) is affordable
 
 
 @dataclass(frozen=True)
@@ -166,7 +167,8 @@ def _integrate(law: _Law, d: np.ndarray, z: np.ndarray, times: np.ndarray) -> tu
     first = np.concatenate([d.ravel(), z.ravel()])
     if times[-1] == 0.0:
         return np.repeat(d[None], times.size, 0), np.repeat(z[None], times.size, 0)
-    found = solve_ivp(rates, (0.0, times[-1]), first, method="DOP853", t_eval=times, rtol=RTOL, atol=ATOL)
+    method = "LSODA" if first.size <= FEW else "DOP853"
+    found = solve_ivp(rates, (0.0, times[-1]), first, method=method, t_eval=times, rtol=RTOL, atol=ATOL)
     if not found.success:
         raise InputError(f"these curves could not be followed to alpha = {times[-1]:g}; lower the learning rate.")
     d, z = found.y.T.reshape(-1, 2, *shape).swapaxes(0, 1)
