@@ -128,15 +128,15 @@ def _on_images(
     """SGD on the images themselves, in the eigenbasis of their covariance, and the mean that their spectrum predicts."""
     from tutelage.replicate.figures.power.linear_runs import diagonal_error, linear_sgd
 
-    data = tu.digits() if images == "digits" else np.load(images)
+    data = tu.digits() if images == "digits" else np.load(images, mmap_mode="r")
     rows = data.reshape(len(data), -1)
     spectrum = tu.Spectrum.from_data(rows)
     lam = np.asarray(spectrum.eigenvalues)
-    X = (rows - spectrum.centre) @ np.asarray(spectrum.basis).T / np.sqrt(float(np.asarray(spectrum.scale)))
+    turn = np.asarray(spectrum.basis).T / np.sqrt(float(np.asarray(spectrum.scale)))
     W, W_teacher = drawn(rng, starts, lam.size, scale)
     times, mask = np.geomspace(1.0, end, points), np.arange(lam.size) < np.array(trained)[:, None]
     mismatch = np.broadcast_to(W_teacher - W, (len(trained), starts, lam.size))
-    sampled = lambda count: X[rng.integers(len(X), size=(count, starts))]  # noqa: E731
+    sampled = lambda count: (rows[rng.integers(len(rows), size=(count, starts))] - spectrum.centre) @ turn  # noqa: E731
     runs = linear_sgd(mismatch, sampled, rate, steps_at(times, lam.size), diagonal_error(lam), mask)
     means, _ = eigenbasis_means(problem_of(spectrum, rate), W, W_teacher, trained, times, learned=False)
     return {
