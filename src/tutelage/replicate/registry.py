@@ -22,6 +22,7 @@ MODULES = (
     "primer.finite_networks",
     "primer.transition",
     "primer.large_starts",
+    "primer.both_layers",
     "primer.limits",
     "power.learning_curves",
     "power.scaled_features",
