@@ -10,12 +10,12 @@ from rich.console import Console
 from rich.table import Table
 
 import tutelage as tu
-from benchmarks import core, finite
+from benchmarks import core, explorer, finite
 
 
 def main() -> None:
     console = Console()
-    for part in (*core.ALL, *finite.ALL):
+    for part in (*core.ALL, *finite.ALL, *explorer.ALL):
         with console.status(part.__doc__ or part.__name__):
             part()
     table = Table("work", "seconds", "baseline", "ratio", "error", "note", title="tutelage benchmarks")

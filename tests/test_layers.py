@@ -27,7 +27,8 @@ LAYERS = (
     ("page",),
     ("replicate",),
     ("sweep",),
-    ("cli", "explorer"),
+    ("explorer",),
+    ("cli",),
 )
 RANK = {name: rank for rank, group in enumerate(LAYERS) for name in group}
 MAX_LINES = 400
@@ -97,7 +98,7 @@ def test_a_layer_imports_only_layers_to_its_left(path):
         ("from tutelage.trajectory import Trajectory", "storage"),
         ("from tutelage import nonsense", "solve"),
         ("from tutelage import Trajectory, solve", "dynamics"),
-        ("from tutelage.explorer import page", "cli"),
+        ("from tutelage.cli import app", "explorer"),
         ("def f():\n    from tutelage.compare import compare", "plot"),
     ],
 )

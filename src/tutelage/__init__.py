@@ -29,7 +29,7 @@ _HOMES = {
     "tutelage.problem": (
         *("Problem", "Network", "Activation", "SGD", "SlowMomentum", "Constant", "PowerDecay", "Piecewise"),
         *("Interpolated", "Cosine", "Inputs", "Isotropic", "PowerLaw", "Spectrum"),
-        *("Start", "random_start", "start_from_weights"),
+        *("Start", "asymmetric_start", "random_start", "start_from_weights"),
     ),
     "tutelage.problem.images": ("digits",),
     "tutelage.averages": ("Quadrature",),
@@ -162,6 +162,7 @@ if TYPE_CHECKING:
         SlowMomentum,
         Spectrum,
         Start,
+        asymmetric_start,
         random_start,
         start_from_weights,
     )
@@ -242,6 +243,7 @@ __all__ = [
     "ValidityWarning",
     "WeightFlow",
     "__version__",
+    "asymmetric_start",
     "averages",
     "best_constant_rate",
     "common_plateau",

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tutelage as tu
-from tutelage.cli.starts import asymmetric_start
+from tutelage import asymmetric_start
 
 SMALL = ("-K", "2", "-M", "2", "--lr", "1", "--times", "20", "--points", "41", "--dim", "200", "--runs", "12")
 FILES = ["compare.html", "compare.png", "runs.nc", "theory.nc"]

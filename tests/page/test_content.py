@@ -13,7 +13,10 @@ from tests.problems import pair
 from tutelage import InputError
 from tutelage.page.content import MOST_FRAMES, MOST_NUMBERS, _frames, phases_in_words, trajectory_content
 
-SCHEMA = {"title", "conditions", "note", "warning", "time_name", "log_time", "log_error", "times", "error", "phases", "maps"}
+SCHEMA = {
+    *("title", "conditions", "note", "warning", "time_name", "log_time", "log_error", "times", "error", "phases", "maps"),
+    *("bound", "frames", "runs", "band", "escape", "code"),
+}
 
 
 def data_of(text):
@@ -22,7 +25,7 @@ def data_of(text):
 
 def test_schema(theory):
     content = trajectory_content(theory)
-    assert content.keys() == SCHEMA | {"bound"}
+    assert content.keys() == SCHEMA
     assert len(content["times"]) == len(content["error"]) == 151
     assert content["title"] == "2 erf units learn from 2 erf units"
     assert [m["name"] for m in content["maps"]] == ["R", "Q"]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tutelage as tu
-from tutelage.page.assemble import HEAD
+from tutelage.page.assemble import POLICY, head
 
 STATE = """() => {
   const chart = (id) => document.getElementById(id);
@@ -148,6 +148,7 @@ def test_other_data_are_drawn_by_the_same_script(page):
     """As a live page will do: three students, one more map, another record."""
     other = """() => tutelagePage.render({
       title: "Other", conditions: "", note: "", warning: "It <stopped>.", time_name: "t", log_time: false, log_error: false,
+      runs: [], band: null, escape: null, code: [], frames: [0, 1, 2],
       times: [0, 1, 2], error: [3, 2, null], bound: 1, phases: [{name: "search", start: 0, end: 2, colour: "#888888"}],
       maps: ["R", "v"].map((name) => ({name, title: name, rows: {name: "student", labels: ["1", "2", "3"]},
         columns: {name: "", labels: ["1"]}, values: [0, 1, 2].map((t) => [[t / 4], [0], [-t / 4]])}))})"""
@@ -203,7 +204,7 @@ def test_a_request_would_be_noticed(browser, file, policy, tmp_path):
     """A negative control; the page's own policy already forbids the request, and the browser complains."""
     leak = tmp_path / "leak.html"
     text = file.read_text().replace("<h1", '<img src="https://example.org/x.png"><h1')
-    leak.write_text(text if policy else text.replace(HEAD, ""))
+    leak.write_text(text if policy else text.replace(head(POLICY), ""))
     with opened(browser, leak) as page:
         assert len(page.heard) > 1
         assert any("console error" in heard for heard in page.heard)

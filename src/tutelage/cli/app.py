@@ -15,12 +15,13 @@ from tutelage._errors import InputError
 from tutelage._version import __version__
 from tutelage.cli import interrupt
 from tutelage.cli.compare import compare
+from tutelage.cli.explore import explore
 from tutelage.cli.replicate import replicate
 from tutelage.cli.simulate import simulate
 from tutelage.cli.solve import solve
 
 # The function's name is the command, its docstring the help. Their modules import JAX only when called.
-COMMANDS = (compare, replicate, simulate, solve)
+COMMANDS = (compare, explore, replicate, simulate, solve)
 
 
 def build_app() -> App:

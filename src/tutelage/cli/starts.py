@@ -2,36 +2,15 @@
 
 from typing import Any
 
-import numpy as np
-
 from tutelage._errors import InputError
 from tutelage.cli.request import build_start
 
 KINDS = ("asymmetric", "random")
-SHARED, OWN, REST = 0.2, 0.1, 0.1  # overlap with every teacher, more of it with one's own, squared length beside them
-
-
-def asymmetric_start(problem: Any, dim: int) -> Any:
-    """Student k is a mixture of all teachers with a little more of teacher k: w_k = sum_m a_km w*_m + what is orthogonal.
-
-    a_km = 0.2 + 0.1 (1 - k/2K) [m = k mod M], so R = a T and Q = a T a^T + 0.1. The asymmetry does not shrink with N: noise
-    has no say in when, and into which permutation, the units part. The factor keeps any two units from being alike.
-    """
-    from tutelage import Start
-
-    K, M = problem.student.hidden, problem.teacher.hidden
-    units = np.arange(K)
-    a = np.full((K, M), SHARED)
-    a[units, units % M] += OWN * (1 - units / (2 * K))
-    T = np.eye(M) if problem.teacher.gram is None else np.asarray(problem.teacher.gram, dtype=float)
-    R = a @ T
-    Q = R @ a.T + REST * np.eye(K)
-    return Start(R=R, Q=(Q + np.swapaxes(Q, -1, -2)) / 2, dim=dim)
 
 
 def build_compare_start(problem: Any, table: dict[str, Any], from_file: bool, kind: str | None) -> Any:
     """The start of a comparison: as a file gives it, else the kind asked for. N is always known."""
-    from tutelage import Start, _checks
+    from tutelage import Start, _checks, asymmetric_start
 
     overlaps = "R" in table or "Q" in table
     if kind is not None:
@@ -44,7 +23,7 @@ def build_compare_start(problem: Any, table: dict[str, Any], from_file: bool, ki
         return start if start.dim is not None else Start(start.R, start.Q, start.T, start.readout, start.bias, dim=dim)
     if "scale" in table:
         raise InputError("--scale is the size of random weights; it goes with --start random.")
-    return asymmetric_start(problem, _checks.as_count("dim", dim))
+    return asymmetric_start(problem, dim)
 
 
 def _without_seed(table: dict[str, Any]) -> dict[str, Any]:

@@ -11,8 +11,7 @@ from tutelage.page.content import phases_in_words, trajectory_content
 from tutelage.plot.html import document, write_text
 from tutelage.trajectory import Trajectory
 
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
-HEAD = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}"><link rel="icon" href="data:,">'
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:"
 BEGIN = 'tutelagePage.render(JSON.parse(document.getElementById("data").textContent));'
 
 
@@ -23,7 +22,7 @@ def trajectory_page(trajectory: Trajectory, title: str | None = None, run: int |
     page is self-contained: it holds its data and its charts, and works without a network. Records of more than a thousand
     times are thinned evenly. title: instead of the problem in words.
     """
-    return _assemble(trajectory_content(trajectory, title, run))
+    return assemble(trajectory_content(trajectory, title, run))
 
 
 def save_page(trajectory: Trajectory, path: str | Path, title: str | None = None, run: int | None = None) -> Path:
@@ -31,18 +30,38 @@ def save_page(trajectory: Trajectory, path: str | Path, title: str | None = None
     return write_text(path, trajectory_page(trajectory, title, run))
 
 
-def _assemble(content: dict[str, Any]) -> str:
-    body = (
-        _part("template.html")
-        .replace("{{without-scripts}}", escape(phases_in_words(content)))
-        .replace("{{version}}", __version__)
-    )
+def assemble(content: dict[str, Any]) -> str:
+    """The page that shows data of the schema in content.py."""
+    body, script = _template(phases_in_words(content)), _part("page.js") + BEGIN
+    return _document(content["title"], body, _part("page.css"), _inside_script(content), script, POLICY)
+
+
+def assemble_live(title: str, aside: str, style: str, script: str, table: dict[str, Any]) -> str:
+    """The same page without data, for a script that fetches them from where the page came from.
+
+    aside, style, script: beside, after and after those of the page. table: what the script reads from the element "data".
+    """
+    body = f'<div class="beside">{aside}<div>{_template("")}</div></div>'
+    css, js = _part("page.css") + style, _part("page.js") + script
+    return _document(title, body, css, _inside_script(table), js, f"{POLICY}; connect-src 'self'")
+
+
+def _template(without_scripts: str) -> str:
+    return _part("template.html").replace("{{without-scripts}}", escape(without_scripts)).replace("{{version}}", __version__)
+
+
+def _document(title: str, body: str, style: str, data: str, script: str, policy: str) -> str:
     scripts = [
         f"<script>{_part('vendor/plotly-cartesian.min.js')}</script>",
-        f'<script id="data" type="application/json">{_inside_script(content)}</script>',
-        f"<script>{_part('page.js')}{BEGIN}</script>",
+        f'<script id="data" type="application/json">{data}</script>',
+        f"<script>{script}</script>",
     ]
-    return document(content["title"], [body, *scripts], _part("page.css"), HEAD)
+    return document(title, [body, *scripts], style, head(policy))
+
+
+def head(policy: str) -> str:
+    """What a browser must know before anything else: whom the page may ask."""
+    return f'<meta http-equiv="Content-Security-Policy" content="{policy}"><link rel="icon" href="data:,">'
 
 
 def _part(name: str) -> str:

@@ -9,6 +9,11 @@
     phases               in the order of time, without gaps: {name, start, end, colour}
     maps                 {name, title, rows, columns, values}: rows, columns {name, labels}; values (frame, row, column)
     bound                the largest |value| of all maps: colours run from -bound to bound at every time
+    frames               (frame,): which of the recorded times are shown
+    runs                 errors of simulated networks beside the curve, (frame,) each
+    band                 {dim, low, high}: where single networks of N = dim are expected, (frame,) each; or null
+    escape               the time at which the curve is predicted to leave its plateau; or null
+    code                 {name, text, file}: the problem as text to copy or keep
 
 A number that is not finite is null. Everything is rounded to six digits: the page is for looking, `Trajectory.save` for
 computing.
@@ -55,13 +60,18 @@ def trajectory_content(trajectory: Trajectory, title: str | None = None, run: in
         "time_name": "α = steps / N",
         "log_time": log_time,
         "log_error": wants_log(curve.error),
-        "times": _numbers(curve.times[frames]),
-        "error": _numbers(curve.error[frames]),
+        "times": numbers(curve.times[frames]),
+        "error": numbers(curve.error[frames]),
         "phases": [
             {"name": p.name, "start": p.start, "end": p.end, "colour": PHASE_COLOURS.get(p.name, FAINT)} for p in found
         ],
-        "maps": [m | {"values": _numbers(m["values"][frames])} for m in maps],
+        "maps": [m | {"values": numbers(m["values"][frames])} for m in maps],
         "bound": float(f"{bound:.3g}") or 1.0,
+        "frames": frames.tolist(),
+        "runs": [],
+        "band": None,
+        "escape": None,
+        "code": _code(curve.problem),
     }
 
 
@@ -113,21 +123,30 @@ def _map(name: str, words: str, rows: dict[str, Any], columns: dict[str, Any], v
     return {"name": name, "title": f"{name}: {words}", "rows": rows, "columns": columns, "values": values}
 
 
-def _frames(count: int, numbers: int) -> np.ndarray:
+def _frames(count: int, entries: int) -> np.ndarray:
     """Which recorded times to show: all, or evenly many of them, the first and the last included."""
-    most = min(MOST_FRAMES, MOST_NUMBERS // numbers)
+    most = min(MOST_FRAMES, MOST_NUMBERS // entries)
     if most < LEAST_FRAMES:
         raise InputError(
-            f"there are {numbers} overlaps; a page shows at most {MOST_NUMBERS // LEAST_FRAMES}. Use plot.plot_trajectory."
+            f"there are {entries} overlaps; a page shows at most {MOST_NUMBERS // LEAST_FRAMES}. Use plot.plot_trajectory."
         )
     return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int))
 
 
-def _numbers(values: np.ndarray) -> Any:
+def numbers(values: np.ndarray) -> Any:
     """Nested lists of six digits; null where there is no number."""
     if values.ndim > 1:
-        return [_numbers(part) for part in values]
+        return [numbers(part) for part in values]
     return [float(f"{x:.6g}") if np.isfinite(x) else None for x in values]
+
+
+def _code(problem: Any) -> list[dict[str, str]]:
+    """The problem as a file for the command line, if a file can hold it."""
+    try:
+        text = problem.to_toml()
+    except (AttributeError, InputError):
+        return []
+    return [{"name": "TOML", "text": text, "file": "problem.toml"}]
 
 
 def phases_in_words(content: dict[str, Any]) -> str:

@@ -1,6 +1,8 @@
 /* A trajectory with a slider for time. Draws data of the schema in content.py, wherever they come from:
-     tutelagePage.render(data)      everything anew, at the first time
-     tutelagePage.setTime(index)    the marker, the heat maps and the words at one recorded time
+     tutelagePage.render(data, stay)   everything anew, at the first time or (stay) at the present one
+     tutelagePage.setTime(index)       the marker, the heat maps, the diagram and the words at one recorded time
+     tutelagePage.add(more)            more of the data: runs (appended), band, escape
+     tutelagePage.data()               what is shown
    Needs Plotly and the elements of template.html. */
 const tutelagePage = (() => {
   "use strict";
@@ -49,21 +51,46 @@ const tutelagePage = (() => {
     const base = { type: "rect", yref: "paper", y0: 0, y1: 1, layer: "below", line: { width: 0 }, opacity: Number(colour("shade")) };
     const phases = data.phases.map((phase) => (
       { ...base, x0: Math.max(phase.start, first), x1: Math.max(phase.end, first), fillcolor: phase.colour }));
-    const line = { type: "line", yref: "paper", y0: 0, y1: 1, x0: first, x1: first, line: { color: colour("soft"), width: 1, dash: "dot" } };
-    return [...phases, line];
+    const at = (x, dash) => ({ type: "line", yref: "paper", y0: 0, y1: 1, x0: x, x1: x, line: { color: colour("soft"), width: 1, dash } });
+    return [...phases, at(first, "dot"), ...(escapes() ? [at(data.escape, "dash")] : [])];
   }
 
   function drawCurve() {
     const hover = "time %{x:.5g}<br>error %{y:.4g}<extra></extra>";
+    const line = (color, width) => ({ color, width, simplify: false });
+    const beside = { type: "scatter", mode: "lines", x: data.times, hoverinfo: "skip" };
     const traces = [
-      { type: "scatter", mode: "lines", x: data.times, y: data.error, line: { color: colour("curve"), width: 2.5, simplify: false }, hovertemplate: hover },
-      { type: "scatter", mode: "markers", x: [], y: [], hoverinfo: "skip", cliponaxis: false,
+      { ...beside, y: data.error, line: line(colour("curve"), 2.5), hoverinfo: "all", hovertemplate: hover, zorder: 3 },
+      { type: "scatter", mode: "markers", x: [], y: [], hoverinfo: "skip", cliponaxis: false, zorder: 4,
         marker: { size: 12, color: colour("mark"), line: { color: colour("paper"), width: 2 } } },
+      ...data.runs.map((run) => ({ ...beside, y: run, line: line(colour("run"), 1), opacity: 0.75, zorder: 2 })),
     ];
-    const xaxis = { title: { text: `time ${data.time_name}` }, type: data.log_time ? "log" : "linear" };
+    if (data.band) {
+      const edge = { ...beside, line: { width: 0 }, zorder: 1 };
+      traces.push({ ...edge, y: data.band.low }, { ...edge, y: data.band.high, fill: "tonexty", fillcolor: colour("band") });
+    }
+    const logTime = byId("log-time").checked;
+    const xaxis = { title: { text: `time ${data.time_name}` }, type: logTime ? "log" : "linear" };
     const yaxis = { title: { text: "generalisation error" }, type: byId("log").checked ? "log" : "linear", exponentformat: "power" };
     if (!byId("log").checked) yaxis.rangemode = "tozero";
-    draw("curve", traces, { xaxis, yaxis, shapes: shapes() });
+    draw("curve", traces, { xaxis, yaxis, shapes: shapes(), annotations: escapeLabel(logTime) });
+    describe();
+  }
+
+  function escapeLabel(logTime) {
+    if (!escapes()) return [];
+    const x = logTime ? Math.log10(data.escape) : data.escape;
+    return [{ x, y: 1, yref: "paper", yanchor: "top", text: "predicted escape", showarrow: false, textangle: -90, xshift: -8, font: { color: colour("soft") } }];
+  }
+
+  const escapes = () => data.escape !== null && data.escape <= data.times[data.times.length - 1];
+
+  function describe() {
+    const parts = ["Line: theory."];
+    if (data.runs.length) parts.push(`Thin: ${data.runs.length} simulated network${data.runs.length > 1 ? "s" : ""}.`);
+    if (data.band) parts.push(`Band: ± 2 standard deviations of single networks, N = ${data.band.dim}.`);
+    if (data.escape !== null) parts.push(`Predicted escape: ${show(data.escape, 4)}.`);
+    byId("legend").textContent = parts.length > 1 ? parts.join(" ") : "";
   }
 
   function moveMarker() {
@@ -118,6 +145,43 @@ const tutelagePage = (() => {
     for (const map of data.maps) Plotly.restyle(`map-${map.name}`, { z: [map.values[index]] }, [0]);
   }
 
+  // The diagram: students on the left, teachers on the right; edges are the entries of R at this time.
+
+  function node(kind, attributes, text) {
+    const element = document.createElementNS("http://www.w3.org/2000/svg", kind);
+    for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+    if (text !== undefined) element.textContent = text;
+    return element;
+  }
+
+  const ROW = 34;
+  const place = (i, count, most) => ROW * (i + (most - count) / 2 + 0.5) + 14;
+
+  function drawDiagram() {
+    const map = data.maps.find((m) => m.name === "R");
+    const [students, teachers] = [map.rows.labels, map.columns.labels];
+    const most = Math.max(students.length, teachers.length);
+    const edges = students.flatMap((_, k) => teachers.map((_, m) => node("line", {
+      x1: 52, y1: place(k, students.length, most), x2: 208, y2: place(m, teachers.length, most), "stroke-linecap": "round", class: "edge" })));
+    const circles = (labels, x, name) => labels.flatMap((label, i) => {
+      const y = place(i, labels.length, most);
+      return [node("circle", { cx: x, cy: y, r: 12, class: name }), node("text", { x, y: y + 4 }, label)];
+    });
+    const heads = [node("text", { x: 40, y: 12, class: "head" }, "students"), node("text", { x: 220, y: 12, class: "head" }, "teachers")];
+    byId("diagram").setAttribute("viewBox", `0 0 260 ${ROW * most + 18}`);
+    byId("diagram").replaceChildren(...edges, ...circles(students, 40, "student"), ...circles(teachers, 220, "teacher"), ...heads);
+  }
+
+  function moveDiagram() {
+    const R = data.maps.find((m) => m.name === "R").values[index].flat();
+    byId("diagram").querySelectorAll(".edge").forEach((edge, i) => {
+      const size = Math.min(1, Math.abs(R[i]) / data.bound);
+      edge.setAttribute("stroke", colour(R[i] < 0 ? "cold" : "warm"));
+      edge.setAttribute("stroke-width", (0.3 + 7 * size).toFixed(2));
+      edge.setAttribute("stroke-dasharray", R[i] < 0 ? "7 7" : "none");
+    });
+  }
+
   // Words and controls.
 
   function makePhases() {
@@ -154,6 +218,7 @@ const tutelagePage = (() => {
     say();
     moveMarker();
     moveMaps();
+    moveDiagram();
   }
 
   function pause() {
@@ -182,31 +247,87 @@ const tutelagePage = (() => {
     if (data === null) return;
     drawCurve();
     drawMaps();
+    drawDiagram();
     setTime(index);
   }
 
-  function render(given) {
-    pause();
-    [data, index] = [given, 0];
+  // Things to keep: the chart as it is, and the problem as text.
+
+  function save(name, href) {
+    const link = document.createElement("a");
+    link.download = name;
+    link.href = href;
+    link.click();
+  }
+
+  async function savePicture(format) {
+    const { clientWidth: width, clientHeight: height } = byId("curve");
+    const picture = await Plotly.toImage("curve", { format, width, height, scale: format === "png" ? 3 : 1 });
+    save(`learning-curve.${format}`, picture);
+  }
+
+  function makeCode() {
+    byId("code").replaceChildren(...data.code.map((code) => {
+      const part = document.createElement("details");
+      const name = document.createElement("summary");
+      name.textContent = code.name;
+      const text = document.createElement("pre");
+      text.textContent = code.text;
+      const button = document.createElement("button");
+      button.type = "button";
+      button.textContent = `Save as ${code.file}`;
+      button.addEventListener("click", () => save(code.file, `data:text/plain;charset=utf-8,${encodeURIComponent(code.text)}`));
+      part.append(name, text, button);
+      return part;
+    }));
+  }
+
+  function makeAll() {
     document.title = byId("title").textContent = data.title;
     byId("conditions").textContent = data.conditions;
     byId("warning").textContent = data.warning;
     byId("warning").hidden = data.warning === "";
     byId("note").textContent = data.note;
-    byId("log").checked = data.log_error;
     byId("time").max = data.times.length - 1;
     makePhases();
     makeMaps();
+    makeCode();
+  }
+
+  function render(given, stay = false) {
+    const before = stay ? data : null;
+    if (!stay) pause();
+    data = given;
+    if (before === null) {
+      index = 0;
+      byId("log").checked = data.log_error;
+      byId("log-time").checked = data.log_time;
+    } else {
+      index = nearest(before.times[index]);
+    }
+    makeAll();
     redraw();
     const curve = byId("curve");
     curve.removeAllListeners("plotly_click");
     curve.on("plotly_click", (event) => { pause(); setTime(event.points[0].pointNumber); });
   }
 
+  const nearest = (time) => {
+    const later = data.times.findIndex((t) => t >= time);
+    return later < 0 ? data.times.length - 1 : later;
+  };
+
+  function add(more) {
+    data = { ...data, ...more, runs: [...data.runs, ...(more.runs ?? [])] };
+    drawCurve();
+    moveMarker();
+  }
+
   byId("time").addEventListener("input", (event) => { pause(); setTime(event.target.value); });
   byId("play").addEventListener("click", () => (playing === null ? play() : pause()));
-  byId("log").addEventListener("change", redraw);
+  for (const id of ["log", "log-time"]) byId(id).addEventListener("change", redraw);
+  for (const format of ["png", "svg"]) byId(format).addEventListener("click", () => savePicture(format));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
   matchMedia("print").addEventListener("change", redraw);
-  return { render, setTime };
+  return { render, setTime, add, data: () => data };
 })();

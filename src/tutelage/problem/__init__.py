@@ -6,7 +6,7 @@ from tutelage.problem.network import Network
 from tutelage.problem.problem import Problem
 from tutelage.problem.schedules import Constant, Cosine, Interpolated, Piecewise, PowerDecay
 from tutelage.problem.sgd import SGD, SlowMomentum
-from tutelage.problem.start import Start, random_start, start_from_weights
+from tutelage.problem.start import Start, asymmetric_start, random_start, start_from_weights
 
 __all__ = [
     "SGD",
@@ -24,6 +24,7 @@ __all__ = [
     "SlowMomentum",
     "Spectrum",
     "Start",
+    "asymmetric_start",
     "random_start",
     "start_from_weights",
 ]

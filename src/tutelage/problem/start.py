@@ -1,7 +1,8 @@
 """Where learning begins: the overlaps of student and teacher at time zero.
 
-Three ways to say it: by hand (`Start`), as the overlaps of random weights (`random_start`), or of given weights
-(`start_from_weights`). All give a `Start`; `blocks` spreads it over the levels of a problem's spectrum.
+Ways to say it: by hand (`Start`), as the overlaps of random weights (`random_start`) or of given ones
+(`start_from_weights`), or units that differ from the beginning (`asymmetric_start`). All give a `Start`; `blocks` spreads it
+over the levels of a problem's spectrum.
 """
 
 from typing import Any
@@ -13,6 +14,8 @@ from tutelage import _checks
 from tutelage._errors import InputError
 from tutelage._types import ArrayLike
 from tutelage.problem.problem import Problem
+
+SHARED, OWN, REST = 0.2, 0.1, 0.1  # of `asymmetric_start`: of every teacher, more of one's own, squared length beside them
 
 
 class Start(eqx.Module):
@@ -132,6 +135,22 @@ def random_start(problem: Problem, dim: int | None = None, scale: float = 0.1, s
         pairs = [_beside(rng, K, n, teacher) for n, teacher in zip(dims, t, strict=True)]
         r, q = np.stack([p[0] for p in pairs]) * scale, np.stack([p[1] for p in pairs]) * scale**2
     return _measured(problem, r, q, None if gram is not None else t, dim=dim)
+
+
+def asymmetric_start(problem: Problem, dim: int | None = None) -> Start:
+    """Student k is a mixture of all teachers with a little more of teacher k: w_k = sum_m a_km w*_m + what is orthogonal.
+
+    a_km = 0.2 + 0.1 (1 - k/2K) [m = k mod M], so R = a T and Q = a T a^T + 0.1. The asymmetry does not shrink with N: noise
+    has no say in when, and into which permutation, the units part. The factor keeps any two units from being alike.
+    """
+    K, M = problem.student.hidden, problem.teacher.hidden
+    units = np.arange(K)
+    a = np.full((K, M), SHARED)
+    a[units, units % M] += OWN * (1 - units / (2 * K))
+    T = np.eye(M) if problem.teacher.gram is None else np.asarray(problem.teacher.gram, dtype=float)
+    R = a @ T
+    Q = R @ a.T + REST * np.eye(K)
+    return Start(R=R, Q=(Q + np.swapaxes(Q, -1, -2)) / 2, dim=dim)
 
 
 def _measured(problem: Problem, r: np.ndarray, q: np.ndarray, t: np.ndarray | None, dim: int, readout: Any = None) -> Start:

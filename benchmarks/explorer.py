@@ -1,0 +1,51 @@
+"""From the move of a slider to the redrawn curve, in a real browser, after each shape has been compiled."""
+
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+
+from benchmarks.core import record
+
+MOVES = 60
+MEASURE = """async (moves) => {
+  const taken = [];
+  for (let i = 0; i < moves; i++) {
+    const began = performance.now();
+    tutelageExplorer.change({ lr: 0.3 + 0.005 * (i % 40) });
+    while (!tutelageExplorer.settled()) await new Promise((resolve) => setTimeout(resolve, 1));
+    await new Promise((resolve) => requestAnimationFrame(resolve));
+    taken.push(performance.now() - began);
+  }
+  return taken;
+}"""
+
+
+def slider_moves() -> None:
+    """Slider to curve."""
+    from playwright.sync_api import sync_playwright
+
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    if chromium is None:
+        return
+    server = subprocess.Popen(
+        [sys.executable, "-m", "tutelage.cli", "explore", "--no-browser"], stdout=subprocess.PIPE, text=True
+    )
+    assert server.stdout is not None
+    address = re.search(r"http://\S+", server.stdout.readline())[0]  # type: ignore[index]
+    try:
+        with sync_playwright() as playwright:
+            page = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"]).new_page()
+            for units in (2, 3, 4):
+                page.goto(f"{address}?students={units}&teachers={units}&runs=0&band=false")
+                page.wait_for_function("() => document.body.dataset.state === 'done'", timeout=300_000)
+                taken = page.evaluate(MEASURE, MOVES)
+                note = f"median of {MOVES} moves, isotropic, alpha = 300; slowest {max(taken):.0f} ms"
+                record(f"explorer: slider to redrawn curve, K = M = {units}", statistics.median(taken) / 1000, note=note)
+    finally:
+        server.terminate()
+        server.wait()
+
+
+ALL = (slider_moves,)

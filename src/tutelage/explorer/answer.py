@@ -1,0 +1,199 @@
+"""From settings to what the page shows, in parts: the curve, and then the details, which take longer.
+
+    curve    the data of tutelage.page (content.py), and how much of the time is solved
+    runs     one simulated network, as its errors; once for each
+    rates    the critical and the best constant learning rate, for the marks on the slider
+    band     two standard deviations of single networks around the theory
+    escape   when the theory leaves its plateau, predicted from the start alone
+
+A part that does not apply to these settings says so in one sentence (`note`), and is not an error.
+"""
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any
+
+import equinox as eqx
+import numpy as np
+
+import tutelage as tu
+from tutelage import InputError
+from tutelage.analysis.noise.fluctuation import fluctuations_along
+from tutelage.explorer.settings import Settings
+from tutelage.explorer.texts import python_text, toml_text
+from tutelage.page.content import numbers, trajectory_content
+from tutelage.trajectory import Trajectory
+
+STRETCHES = 10  # in which a long solve comes
+SLOW = {"tanh", "gelu"}  # averaged by quadrature
+MOST_STEPS = 40_000_000  # of one simulated network: about twenty seconds
+MAX_SOLVER_STEPS = 100_000
+FEW = 20  # recorded times that make no curve
+
+Part = dict[str, Any]
+
+
+def curve(settings: Settings) -> Iterator[Part]:
+    """The learning curve; a long solve comes in stretches, each with more of it."""
+    with _silent():
+        problem = settings.problem()
+        start, times = settings.first(problem), settings.times()
+        for theory in _solved(settings, problem, start, times):
+            found = _up_to_divergence(problem, start, theory)
+            yield _curve(settings, found, found.times.size / times.size)
+
+
+def details(settings: Settings) -> Iterator[Part]:
+    """What is worth knowing once the curve is there; what does not apply does not spoil the rest."""
+    with _silent():
+        problem = settings.problem()
+        start, theory = settings.first(problem), theory_of(settings)
+        frames = trajectory_content(theory)["frames"]
+        for index in range(settings["runs"]):
+            yield _or_note("runs", lambda index=index: _run(problem, start, theory, index, frames))
+        yield _or_note("rates", lambda: _rates(settings))
+        if theory.finished:
+            if settings["band"]:
+                yield _or_note("band", lambda: _band(theory, settings["dim"], frames))
+            yield _or_note("escape", lambda: {"escape": float(tu.escape_time(problem, start).time)})
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Without warnings: what they say is in the status of the trajectory and in notes."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _or_note(name: str, work: Any) -> Part:
+    try:
+        return {"part": name, **work()}
+    except InputError as error:
+        return {"part": name, "note": str(error)}
+
+
+def is_long(settings: Settings) -> bool:
+    """Whether a solve may take more than a second or so."""
+    K, M, levels = settings["students"], settings["teachers"], settings["levels"]
+    structured = settings["spectrum"] == "power law"
+    return (
+        K * M > 25
+        or (structured and (levels > 32 or K * M > 9))
+        or (settings["activation"] in SLOW and K * M > 4)
+        or settings["lr"] * settings["end"] > 5000
+    )
+
+
+def _solved(settings: Settings, problem: Any, start: Any, times: np.ndarray) -> Iterator[Trajectory]:
+    """The theory: whole, or growing stretch by stretch."""
+    if not is_long(settings):
+        yield tu.solve(problem, start, times, max_steps=MAX_SOLVER_STEPS)
+        return
+    whole = None
+    size = -(-(times.size - 1) // STRETCHES)
+    for first in range(0, times.size - 1, size):
+        stretch = times[first : first + size + 1]
+        begin = start if whole is None else _last_state(whole, start)
+        part = tu.solve(problem, begin, stretch - stretch[0], keep="blocks", max_steps=MAX_SOLVER_STEPS)
+        whole = part if whole is None else _joined(whole, part, stretch[0])
+        yield whole
+        if not whole.finished:
+            return
+
+
+def _up_to_divergence(problem: Any, start: Any, theory: Trajectory) -> Trajectory:
+    """A solve that ended after few recorded times, again with times that fill what there is."""
+    if theory.finished or theory.times.size > FEW:
+        return theory
+    within = tu.solve(problem, start, tu.linear_times(0.999 * float(theory.end_time)), max_steps=MAX_SOLVER_STEPS)
+    return eqx.tree_at(lambda t: (t.status_code, t.end_time), within, (theory.status_code, theory.end_time))
+
+
+def _last_state(theory: Trajectory, start: Any) -> Any:
+    R, Q = (theory["r"], theory["q"]) if "r" in theory.variables else (theory.R, theory.Q)
+    return tu.Start(R=R[-1], Q=Q[-1], T=start.T, readout=theory.readout[-1], dim=start.dim)
+
+
+def _joined(whole: Trajectory, part: Trajectory, time: float) -> Trajectory:
+    """Two stretches as one trajectory; the first time of the second is the last of the first."""
+    return Trajectory(
+        times=np.concatenate([whole.times, part.times[1:] + time]),
+        variables={name: np.concatenate([value, part.variables[name][1:]]) for name, value in whole.variables.items()},
+        error=np.concatenate([whole.error, part.error[1:]]),
+        status_code=part.status_code,
+        end_time=part.end_time + time,
+        steps=whole.steps + part.steps,
+        T=whole.T,
+        problem=whole.problem,
+        start=whole.start,
+        report=whole.report,
+        kind=whole.kind,
+        settings=whole.settings,
+    )
+
+
+def _curve(settings: Settings, theory: Trajectory, share: float) -> Part:
+    content = trajectory_content(theory)
+    content["code"] = [
+        {"name": "Python", "text": python_text(settings), "file": "problem.py"},
+        {"name": "TOML", "text": toml_text(settings), "file": "problem.toml"},
+    ]
+    return {"part": "curve", "content": content, "share": share if theory.finished else 1.0}
+
+
+RATES_DEPEND_ON = ("activation", "students", "teachers", "train_readout", "batch", "decay", "spectrum", "beta", "levels")
+
+
+def _rates(settings: Settings) -> Part:
+    return dict(_rates_of(tuple((name, settings[name]) for name in RATES_DEPEND_ON)))
+
+
+@lru_cache(maxsize=256)
+def _rates_of(values: tuple[tuple[str, Any], ...]) -> tuple[tuple[str, Any], ...]:
+    """Both rates belong to the problem alone, so moving a slider of the learning rate does not ask again."""
+    problem = Settings.read(dict(values)).problem()
+    critical = tu.critical_learning_rate(problem)
+    best = tu.best_constant_rate(problem)
+    return ("critical", float(critical)), ("best", float(best))
+
+
+def _run(problem: Any, start: Any, theory: Trajectory, index: int, frames: list[int]) -> Part:
+    steps = start.dim * float(theory.times[-1])
+    if steps > MOST_STEPS:
+        raise InputError(
+            f"a run of N = {start.dim} to alpha = {theory.times[-1]:g} has {steps:.2g} steps; the page simulates up to "
+            f"{MOST_STEPS:.0e}. Lower N or the last time, or use `tutelage simulate`."
+        )
+    run = tu.simulate(problem, start, times=theory.times, runs=1, seed=index)
+    return {"index": index, "error": numbers(np.asarray(run.error)[0, frames])}
+
+
+def _band(theory: Trajectory, dim: int, frames: list[int]) -> Part:
+    found = fluctuations_along(theory, dim)
+    error, sd = np.asarray(theory.error)[frames], found.sd("error")[frames]
+    lowest = float(np.min(error)) / 10  # a band on a logarithmic axis has to end somewhere above zero
+    band = {"dim": dim, "low": numbers(np.maximum(error - 2 * sd, lowest)), "high": numbers(error + 2 * sd)}
+    return {"band": band, "note": " ".join(found.doubts())}
+
+
+def theory_of(settings: Settings) -> Trajectory:
+    """The trajectory that the page shows."""
+    with _silent():
+        problem = settings.problem()
+        start = settings.first(problem)
+        return _up_to_divergence(problem, start, list(_solved(settings, problem, start, settings.times()))[-1])
+
+
+def whole_content(settings: Settings) -> dict[str, Any]:
+    """All parts in one, for a page that is kept."""
+    content = list(curve(settings))[-1]["content"]
+    for part in details(settings):
+        name = part["part"]
+        if name == "runs" and "error" in part:
+            content["runs"].append(part["error"])
+        elif name in ("band", "escape") and name in part:
+            content[name] = part[name]
+    return content

@@ -1,0 +1,41 @@
+"""Start the server on a free port of this machine, say where, and open the browser."""
+
+import socket
+import webbrowser
+
+from tutelage._errors import InputError
+
+HOST = "127.0.0.1"
+
+
+def listen(port: int | None) -> socket.socket:
+    """A socket on this port, or on a free one."""
+    here = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    here.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        here.bind((HOST, port or 0))
+        here.listen()  # from now on a request waits rather than fails
+    except (OSError, OverflowError) as error:
+        here.close()
+        raise InputError(
+            f"--port {port} cannot be used ({error}); leave it out for a free one, or give another from 1024 to 65535."
+        ) from None
+    return here
+
+
+def serve(port: int | None = None, browser: bool = True) -> None:
+    """Serve the explorer until it is interrupted."""
+    import uvicorn
+
+    from tutelage.explorer.server import MOST_TEXT, build_app
+
+    here = listen(port)
+    free = int(here.getsockname()[1])
+    address = f"http://{HOST}:{free}/"
+    config = uvicorn.Config(
+        build_app(free), log_level="warning", ws="websockets-sansio", ws_max_size=MOST_TEXT, timeout_graceful_shutdown=1
+    )
+    print(f"tutelage explorer: {address}  (Ctrl-C ends it)", flush=True)
+    if browser:
+        webbrowser.open(address)
+    uvicorn.Server(config).run(sockets=[here])

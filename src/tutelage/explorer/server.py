@@ -1,0 +1,191 @@
+"""The local server: one page, one websocket for each page, two files to keep. It answers to this machine only.
+
+Requests that name another host (a rebound domain) or come from another origin are refused before anything else is read.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.routing import Route, WebSocketRoute
+from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from tutelage._errors import InputError
+from tutelage.explorer.files import FILES, MEDIA
+from tutelage.explorer.pool import Pool
+from tutelage.explorer.settings import Settings
+
+MOST_PAGES = 16  # open at the same time
+MOST_TEXT = 65_536  # characters of one message
+QUIET = 0.4  # seconds without a newer request after which a page is told more than the curve
+
+
+class OnlyFromHere:
+    """Refuse requests for another host or from another origin."""
+
+    def __init__(self, app: ASGIApp, port: int):
+        self.app = app
+        self.hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost")}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] in ("http", "websocket") and not self._is_ours(scope):
+            return await self._refuse(scope, receive, send)
+        return await self.app(scope, receive, send)
+
+    def _is_ours(self, scope: Scope) -> bool:
+        headers = [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in scope["headers"]]
+        hosts = [value for name, value in headers if name == "host"]
+        origins = [value for name, value in headers if name == "origin"]
+        return len(hosts) == 1 and hosts[0] in self.hosts and all(o in {f"http://{h}" for h in self.hosts} for o in origins)
+
+    async def _refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008, "reason": "another origin"})
+        else:
+            sentence = "This server answers to its own page on this machine only.\n"
+            await PlainTextResponse(sentence, status_code=403)(scope, receive, send)
+
+
+def build_app(port: int) -> Starlette:
+    """The application; `port` is the one that it will be reached at."""
+    explorer = Explorer()
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        explorer.curves.open()
+        explorer.details.open()
+        yield
+        explorer.curves.close()
+        explorer.details.close()
+
+    routes = [
+        Route("/", explorer.page),
+        Route("/file/{name}", explorer.file),
+        WebSocketRoute("/live", explorer.live),
+    ]
+    app = Starlette(routes=routes, lifespan=lifespan)
+    app.add_middleware(OnlyFromHere, port=port)
+    return app
+
+
+class Explorer:
+    """What the routes do.
+
+    Curves have processes of their own, so that a slider never waits for details that are still compiled or computed.
+    """
+
+    def __init__(self) -> None:
+        self.curves = Pool(2, grace=1.5)
+        self.details = Pool(1, grace=20.0)
+        self.pages = 0
+
+    async def page(self, request: Request) -> Response:
+        """The page; it reads its settings from its own address."""
+        from tutelage.explorer.live_page import live_page
+
+        return HTMLResponse(live_page(), headers={"Cache-Control": "no-store"})
+
+    async def file(self, request: Request) -> Response:
+        """One of the files to keep, for the settings in the address."""
+        name = request.path_params["name"]
+        if name not in FILES:
+            return PlainTextResponse(f"There is no file {name!r}; there are {', '.join(FILES)}.\n", status_code=404)
+        try:
+            settings = Settings.from_query(dict(request.query_params))
+        except InputError as error:
+            return PlainTextResponse(f"{error}\n", status_code=400)
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        page = object()
+        self.details.ask(page, name, dict(settings.values), lambda last, message: answer.set_result(message))
+        try:
+            content = await answer
+        finally:
+            self.details.forget(page)
+        if isinstance(content, str):
+            return PlainTextResponse(json.loads(content)["sentence"] + "\n", status_code=400)
+        headers = {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "no-store"}
+        return Response(content, media_type=MEDIA[name], headers=headers)
+
+    async def live(self, socket: WebSocket) -> None:
+        """One page: requests in, parts of answers out, until it closes."""
+        if self.pages >= MOST_PAGES:
+            return await socket.close(1013, f"{MOST_PAGES} pages are open already")
+        await socket.accept()
+        self.pages += 1
+        page = Page(self.curves, self.details)
+        sender = asyncio.create_task(page.send_all(socket))
+        try:
+            while True:
+                page.take(await socket.receive_text())
+        except (WebSocketDisconnect, KeyError):  # KeyError: bytes instead of text
+            pass
+        finally:
+            self.pages -= 1
+            page.stop()
+            sender.cancel()
+
+
+class Page:
+    """One open page: its newest request, and the parts of the answer that have not left yet."""
+
+    def __init__(self, curves: Pool, details: Pool):
+        self.curves, self.details = curves, details
+        self.out: asyncio.Queue[str] = asyncio.Queue()
+        self.later: asyncio.TimerHandle | None = None
+
+    def take(self, text: str) -> None:
+        """A request, or what claims to be one. Nothing of an older one is sent any more."""
+        number = None
+        try:
+            number, given = _understand(text)
+            values = dict(Settings.read(given).values)
+        except InputError as error:
+            return self._put(number, json.dumps({"part": "error", "sentence": str(error)}))
+        self.stop()
+
+        def curve(last: bool, part: str) -> None:
+            self._put(number, part)
+            if last and json.loads(part)["part"] != "error":
+                self.later = asyncio.get_running_loop().call_later(QUIET, self._ask_details, number, values)
+
+        return self.curves.ask(self, "curve", values, curve)
+
+    def _ask_details(self, number: int, values: dict[str, Any]) -> None:
+        self.details.ask(self, "details", values, lambda last, part: self._put(number, part))
+
+    def stop(self) -> None:
+        """Forget what was asked."""
+        self.curves.forget(self)
+        self.details.forget(self)
+        if self.later is not None:
+            self.later.cancel()
+        while not self.out.empty():
+            self.out.get_nowait()
+
+    def _put(self, number: int | None, part: str) -> None:
+        self.out.put_nowait(f'{{"id":{json.dumps(number)},"answer":{part}}}')
+
+    async def send_all(self, socket: WebSocket) -> None:
+        """Send what there is, as it comes."""
+        while True:
+            await socket.send_text(await self.out.get())
+
+
+def _understand(text: str) -> tuple[int, Any]:
+    """A request: its number and its settings."""
+    try:
+        if len(text) > MOST_TEXT:
+            raise ValueError
+        request = json.loads(text)
+        number = request["id"]
+        if isinstance(number, bool) or not isinstance(number, int) or abs(number) >= 2**53:
+            raise ValueError
+        return number, request["settings"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise InputError('a request must be JSON such as {"id": 1, "settings": {"lr": 0.5}}.') from None

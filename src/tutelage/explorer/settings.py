@@ -1,0 +1,178 @@
+"""What the controls of the page say: one table of them, and the problem that their values describe.
+
+The table is the single source: the page builds its controls from it, the server checks against it, and the address of a
+page holds the values that differ from the defaults.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+from tutelage._errors import InputError
+
+POINTS = 201  # recorded times
+DECADES = 4  # logarithmic times begin this many decades before their end
+
+
+@dataclass(frozen=True)
+class Control:
+    """One control. kind: choice, flag, count (whole number), number; log: a slider that is even in the logarithm."""
+
+    name: str
+    words: str
+    kind: str
+    default: Any
+    least: float = 0
+    most: float = 0
+    log: bool = False
+    options: tuple[str, ...] = ()
+    group: str = ""
+    only: Mapping[str, Any] = field(default_factory=dict)  # shown when another control has this value
+
+    def check(self, value: Any) -> Any:
+        """The value as this control can hold it; anything else is refused with one sentence."""
+        if self.kind == "choice":
+            if not isinstance(value, str) or value not in self.options:
+                raise InputError(f"{self.name} is {_shown(value)}; it must be one of {', '.join(self.options)}.")
+            return value
+        if self.kind == "flag":
+            if not isinstance(value, bool):
+                raise InputError(f"{self.name} is {_shown(value)}; it must be true or false.")
+            return value
+        if isinstance(value, bool) or not isinstance(value, int | float) or not _finite(value):
+            raise InputError(f"{self.name} is {_shown(value)}; it must be a number from {self.least:g} to {self.most:g}.")
+        if self.kind == "count" and value != int(value):
+            raise InputError(f"{self.name} is {_shown(value)}; it must be a whole number.")
+        if not self.least <= value <= self.most:
+            raise InputError(f"{self.name} is {_shown(value)}; it must be from {self.least:g} to {self.most:g}.")
+        return int(value) if self.kind == "count" else float(value)
+
+
+def _finite(value: float) -> bool:
+    try:
+        return isfinite(value)
+    except OverflowError:  # a whole number too large to be a float
+        return False
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+ACTIVATIONS = ("erf", "relu", "linear", "quadratic", "tanh", "gelu")
+POWER_LAW = {"spectrum": "power law"}
+RANDOM = {"start": "random weights"}
+
+CONTROLS = (
+    Control("activation", "activation", "choice", "erf", options=ACTIVATIONS, group="Networks"),
+    Control("students", "student units K", "count", 3, 1, 12, group="Networks"),
+    Control("teachers", "teacher units M", "count", 3, 1, 12, group="Networks"),
+    Control("train_readout", "train the readout, too", "flag", False, group="Networks"),
+    Control("lr", "learning rate η", "number", 0.5, 1e-3, 20, log=True, group="Learning"),
+    Control("noise", "label noise σ", "number", 0.0, 0, 2, group="Learning"),
+    Control("batch", "batch", "count", 1, 1, 1000, log=True, group="Learning"),
+    Control("decay", "weight decay", "number", 0.0, 0, 1, group="Learning"),
+    Control("spectrum", "inputs", "choice", "isotropic", options=("isotropic", "power law"), group="Inputs and start"),
+    Control("beta", "exponent β", "number", 1.0, 0.05, 3, group="Inputs and start", only=POWER_LAW),
+    Control("levels", "levels L", "count", 16, 2, 512, log=True, group="Inputs and start", only=POWER_LAW),
+    Control(
+        "start",
+        "start",
+        "choice",
+        "random weights",
+        options=("random weights", "asymmetric"),
+        group="Inputs and start",
+    ),
+    Control("scale", "size of the weights", "number", 0.1, 1e-6, 3, log=True, group="Inputs and start", only=RANDOM),
+    Control("seed", "seed", "count", 0, 0, 999, group="Inputs and start", only=RANDOM),
+    Control("dim", "input dimension N", "count", 1000, 10, 1_000_000, log=True, group="Finite networks"),
+    Control("runs", "simulated runs", "count", 3, 0, 20, group="Finite networks"),
+    Control("band", "band of single networks", "flag", True, group="Finite networks"),
+    Control("end", "last time α", "number", 300.0, 1, 1e6, log=True, group="Time"),
+    Control("log_time", "logarithmic times", "flag", False, group="Time"),
+)
+BY_NAME = {control.name: control for control in CONTROLS}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """One value for every control."""
+
+    values: Mapping[str, Any]
+
+    @classmethod
+    def read(cls, given: Any) -> "Settings":
+        """Settings from plain data: names and values checked, defaults where nothing is said."""
+        if not isinstance(given, Mapping):
+            raise InputError(f"the settings are {_shown(given)}; they must be a table of names and values.")
+        for name in given:
+            if name not in BY_NAME:
+                raise InputError(f"there is no control {_shown(name)}; there are {', '.join(BY_NAME)}.")
+        settings = cls({name: control.check(given.get(name, control.default)) for name, control in BY_NAME.items()})
+        if settings["levels"] > settings["dim"] and settings["spectrum"] == "power law":
+            raise InputError(
+                f"levels is {settings['levels']} and N is {settings['dim']}; every level needs an input. Raise N."
+            )
+        return settings
+
+    @classmethod
+    def from_query(cls, query: Mapping[str, str]) -> "Settings":
+        """Settings from the words of an address."""
+        return cls.read({name: _value(name, text) for name, text in query.items()})
+
+    def __getitem__(self, name: str) -> Any:
+        return self.values[name]
+
+    def changed(self) -> dict[str, Any]:
+        """What differs from the defaults."""
+        return {name: value for name, value in self.values.items() if value != BY_NAME[name].default}
+
+    def problem(self) -> Any:
+        """The tutelage Problem that these values describe."""
+        import tutelage as tu
+
+        s = self.values
+        return tu.Problem(
+            tu.Network(s["students"], s["activation"], train_readout=s["train_readout"]),
+            tu.Network(s["teachers"], s["activation"]),
+            inputs=tu.PowerLaw(s["beta"], s["levels"]) if s["spectrum"] == "power law" else tu.Isotropic(),
+            sgd=tu.SGD(s["lr"], batch=s["batch"], weight_decay=s["decay"]),
+            noise=s["noise"],
+        )
+
+    def first(self, problem: Any) -> Any:
+        """Where it begins."""
+        import tutelage as tu
+
+        if self["start"] == "random weights":
+            return tu.random_start(problem, dim=self["dim"], scale=self["scale"], seed=self["seed"])
+        return tu.asymmetric_start(problem, dim=self["dim"])
+
+    def times(self) -> np.ndarray:
+        """The times to record."""
+        from tutelage import linear_times, log_times
+
+        end = self["end"]
+        return log_times(end / 10**DECADES, end, POINTS) if self["log_time"] else linear_times(end, POINTS)
+
+
+def _value(name: str, text: str) -> Any:
+    """One value of an address."""
+    control = BY_NAME.get(name)
+    if control is None or control.kind == "choice":
+        return text
+    if control.kind == "flag":
+        return {"true": True, "false": False}.get(text, text)
+    try:
+        return int(text) if control.kind == "count" else float(text)
+    except ValueError:
+        return text
+
+
+def controls_as_data() -> list[dict[str, Any]]:
+    """The table for the page."""
+    return [{**asdict(control), "options": list(control.options), "only": dict(control.only)} for control in CONTROLS]

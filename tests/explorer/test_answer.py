@@ -1,0 +1,84 @@
+"""What the page is told, against the library called directly."""
+
+import numpy as np
+import pytest
+
+import tutelage as tu
+from tests.explorer.conftest import BASE
+from tests.problems import pair
+from tutelage import InputError
+from tutelage.explorer import answer
+from tutelage.explorer.settings import Settings
+
+SMALL = Settings.read(BASE | {"runs": 2, "dim": 200, "lr": 0.7})
+
+
+@pytest.fixture(scope="module")
+def told():
+    return [*answer.curve(SMALL), *answer.details(SMALL)]
+
+
+def of(told, name):
+    return [part for part in told if part["part"] == name]
+
+
+def test_the_curve_is_that_of_solve(told):
+    problem = pair(2, 2, lr=0.7)
+    theory = tu.solve(problem, tu.asymmetric_start(problem, dim=200), tu.linear_times(20.0, 201))
+    content = told[0]["content"]
+    np.testing.assert_allclose(content["error"], theory.error, rtol=1e-5)
+    np.testing.assert_allclose(content["times"], theory.times, rtol=1e-5)
+    assert told[0]["share"] == 1.0
+
+
+def test_the_runs_are_those_of_simulate(told):
+    problem = pair(2, 2, lr=0.7)
+    start, times = tu.asymmetric_start(problem, dim=200), tu.linear_times(20.0, 201)
+    for index, part in enumerate(of(told, "runs")):
+        run = tu.simulate(problem, start, times=times, runs=1, seed=index)
+        np.testing.assert_allclose(part["error"], run.error[0], rtol=1e-5)
+
+
+def test_the_rates_are_those_of_the_verbs(told):
+    problem = pair(2, 2)
+    (rates,) = of(told, "rates")
+    assert rates["critical"] == pytest.approx(float(tu.critical_learning_rate(problem)), rel=1e-9)
+    assert rates["best"] == pytest.approx(float(tu.best_constant_rate(problem)), rel=1e-9)
+
+
+def test_what_does_not_apply_is_a_note_and_not_an_error(told):
+    (escape,) = of(told, "escape")  # this start is far from symmetric
+    assert "escape" in escape or escape["note"]
+
+
+def test_a_solve_in_stretches_is_the_whole_solve(monkeypatch):
+    chosen = Settings.read(BASE | {"spectrum": "power law", "levels": 4, "dim": 100})
+    whole = answer.theory_of(chosen)
+    monkeypatch.setattr(answer, "is_long", lambda settings: True)
+    problem = chosen.problem()
+    grown = list(answer._solved(chosen, problem, chosen.first(problem), chosen.times()))
+    assert len(grown) == answer.STRETCHES
+    assert np.all(np.diff([part.times.size for part in grown]) > 0)
+    np.testing.assert_array_equal(grown[-1].times.round(9), whole.times.round(9))
+    np.testing.assert_allclose(grown[-1].error, whole.error, rtol=1e-6)
+    np.testing.assert_allclose(grown[-1].R, whole.R, atol=1e-7)
+
+
+@pytest.mark.parametrize("end", [200.0, 1e6])
+def test_a_divergence_is_drawn_up_to_where_it_happens(end):
+    chosen = Settings.read(BASE | {"activation": "linear", "lr": 5.0, "end": end})
+    curve = next(iter(answer.curve(chosen)))
+    content = curve["content"]
+    assert len(content["times"]) > 100
+    assert content["error"][-1] > 1e3 * content["error"][0]
+    assert 0.2 < content["times"][-1] < 0.3
+    assert "diverged" in content["warning"]
+    assert curve["share"] == 1.0
+
+
+def test_too_many_steps_are_refused_with_a_way_out():
+    chosen = Settings.read(BASE | {"runs": 1, "dim": 1_000_000, "end": 300.0})
+    problem = chosen.problem()
+    theory = answer.theory_of(chosen)
+    with pytest.raises(InputError, match=r"tutelage simulate"):
+        answer._run(problem, chosen.first(problem), theory, 0, [0, 1])

@@ -1,0 +1,195 @@
+"""The page in a real browser: what is drawn is what `solve` gives, whatever is moved and however quickly."""
+
+import numpy as np
+import pytest
+
+import tutelage as tu
+from tests.explorer.conftest import BASE, LivePage, Server, address_of
+from tutelage.explorer.settings import Settings
+
+
+def solved(**changes):
+    """The theory of these settings, built by hand."""
+    s = Settings.read(BASE | changes).values
+    inputs = tu.PowerLaw(s["beta"], s["levels"]) if s["spectrum"] == "power law" else tu.Isotropic()
+    student = tu.Network(s["students"], s["activation"], train_readout=s["train_readout"])
+    sgd = tu.SGD(s["lr"], batch=s["batch"], weight_decay=s["decay"])
+    problem = tu.Problem(student, tu.Network(s["teachers"], s["activation"]), inputs=inputs, sgd=sgd, noise=s["noise"])
+    if s["start"] == "asymmetric":
+        start = tu.asymmetric_start(problem, dim=s["dim"])
+    else:
+        start = tu.random_start(problem, dim=s["dim"], scale=s["scale"], seed=s["seed"])
+    times = tu.log_times(s["end"] / 1e4, s["end"], 201) if s["log_time"] else tu.linear_times(s["end"], 201)
+    return tu.solve(problem, start, times)
+
+
+def assert_drawn(live, **changes):
+    x, y = live.drawn()
+    theory = solved(**changes)
+    first = 1 if changes.get("log_time") else 0
+    np.testing.assert_allclose(x, theory.times[first:], rtol=1e-5)
+    np.testing.assert_allclose(y, theory.error[first:], rtol=1e-5)
+
+
+MOVES = [
+    *({"lr": 1.3}, {"noise": 0.4}, {"batch": 5}, {"decay": 0.05}, {"end": 45.0}, {"log_time": True}),
+    {"start": "random weights", "scale": 0.5, "seed": 7, "dim": 300},
+]
+SHAPES = [
+    {"activation": "linear"},
+    {"students": 3},
+    {"teachers": 3},
+    {"train_readout": True},
+    {"spectrum": "power law", "levels": 3},
+]
+
+
+def test_every_control_that_is_data_changes_the_curve_as_it_should(server, live):
+    live.open(address_of(server))
+    assert_drawn(live)
+    for move in MOVES:
+        live.change(**(Settings.read({}).values | BASE | move))
+        assert_drawn(live, **move)
+
+
+def test_every_control_of_the_shape_changes_the_curve_as_it_should(server, live):
+    live.open(address_of(server, activation="linear"))
+    for move in SHAPES:
+        move = {"activation": "linear"} | move
+        live.change(**(Settings.read({}).values | BASE | move))
+        assert_drawn(live, **move)
+
+
+def test_the_form_itself_moves_the_curve(server, live):
+    """Through the elements that a reader uses: number, slider, box, list; and through the keyboard."""
+    live.open(address_of(server))
+    page = live.page
+    page.fill("#control-lr", "0.9")
+    page.keyboard.press("Tab")
+    live.wait()
+    assert_drawn(live, lr=0.9)
+    page.focus("#slider-noise")
+    page.keyboard.press("PageUp")
+    live.wait()
+    noise = float(page.input_value("#control-noise"))
+    assert noise > 0
+    assert_drawn(live, lr=0.9, noise=noise)
+    page.check("#control-log_time")
+    live.wait()
+    assert_drawn(live, lr=0.9, noise=noise, log_time=True)
+    page.select_option("#control-start", "random weights")
+    live.wait()
+    assert page.is_visible("#control-seed")
+    assert_drawn(live, lr=0.9, noise=noise, log_time=True, start="random weights")
+
+
+def test_a_link_brings_the_state_back(server, live, browser):
+    live.open(address_of(server, lr=0.77, noise=0.3))
+    live.change(decay=0.02)
+    again = LivePage(browser).open(live.page.url)
+    assert again.page.evaluate("tutelageExplorer.values()") == live.page.evaluate("tutelageExplorer.values()")
+    assert again.drawn() == live.drawn()
+    assert_drawn(again, lr=0.77, noise=0.3, decay=0.02)
+    again.page.close()
+
+
+def test_two_hundred_quick_moves_end_in_the_last_one(server, live):
+    live.open(address_of(server))
+    live.page.evaluate(
+        """async () => {
+          const slider = document.getElementById("slider-lr");
+          for (let i = 0; i < 200; i++) {
+            slider.value = 400 + ((i * 37) % 200);
+            slider.dispatchEvent(new Event("input", { bubbles: true }));
+            await new Promise((resolve) => setTimeout(resolve, 4));
+          }
+        }"""
+    )
+    live.wait()
+    lr = live.page.evaluate("tutelageExplorer.values().lr")
+    assert lr == float(live.page.input_value("#control-lr"))
+    assert_drawn(live, lr=lr)
+
+
+def test_runs_band_marks_and_diagram(server, live):
+    live.open(address_of(server, runs=2, band=True, dim=300)).wait_for_all()
+    page = live.page
+    traces = page.evaluate("document.getElementById('curve').data.length")
+    assert traces == 2 + 2 + 2  # curve, marker; two runs; both edges of the band
+    assert page.inner_text("#marks").split() == ["best", "critical"]
+    before = page.eval_on_selector_all("#diagram .edge", "edges => edges.map(e => e.getAttribute('stroke-width'))")
+    assert len(before) == 4
+    page.evaluate("tutelagePage.setTime(200)")
+    assert page.eval_on_selector_all("#diagram .edge", "edges => edges.map(e => e.getAttribute('stroke-width'))") != before
+    assert "2 simulated networks" in page.inner_text("#legend")
+
+
+def test_a_preset_and_a_divergence(server, live):
+    live.open(address_of(server, activation="linear", lr=5.0, end=100.0))
+    assert "diverged" in live.page.inner_text("#warning")
+    assert live.drawn()[0][-1] < 1.0
+    live.change(lr=0.5)
+    assert live.page.is_hidden("#warning")
+
+
+def test_the_kept_page_needs_no_server(server, live, browser, tmp_path):
+    live.open(address_of(server, runs=1, dim=200))
+    with live.page.expect_download(timeout=60_000) as download:
+        live.page.click("#file-html")
+    path = tmp_path / "page.html"
+    download.value.save_as(path)
+    assert path.stat().st_size < 3_000_000
+    kept = LivePage(browser)
+    requests = []
+    kept.page.context.set_offline(True)
+    kept.page.on("request", lambda request: requests.append(request.url))
+    kept.page.goto(path.as_uri())
+    assert kept.drawn() == live.drawn()
+    assert kept.page.evaluate("document.getElementById('curve').data.length") == 3
+    kept.page.fill("#time", "150")
+    assert kept.page.inner_text("#now-time") == "15"
+    assert [url for url in requests if not url.startswith(("file:", "data:", "blob:"))] == []
+    assert kept.complaints == []
+    kept.page.close()
+
+
+@pytest.mark.parametrize("kind", ["png", "svg"])
+def test_pictures_are_kept(server, live, tmp_path, kind):
+    live.open(address_of(server))
+    with live.page.expect_download() as download:
+        live.page.click(f"#{kind}")
+    path = tmp_path / f"picture.{kind}"
+    download.value.save_as(path)
+    assert path.read_bytes()[:4] in (b"\x89PNG", b"<svg")
+
+
+def test_netcdf_is_the_trajectory(server, live, tmp_path):
+    live.open(address_of(server, lr=0.6))
+    with live.page.expect_download() as download:
+        live.page.click("#file-nc")
+    path = tmp_path / "curve.nc"
+    download.value.save_as(path)
+    np.testing.assert_allclose(tu.load(path).error, solved(lr=0.6).error, rtol=1e-9)
+
+
+def test_a_stopped_server_is_announced(cache, browser):
+    server = Server(cache)
+    page = LivePage(browser)
+    try:
+        page.open(address_of(server))
+    finally:
+        _, error = server.stop()
+    page.wait_stopped()
+    assert "server has stopped" in page.page.inner_text("#state")
+    assert "Traceback" not in error
+    page.page.close()
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 720), (390, 844)])
+def test_nothing_is_wider_than_the_window(server, browser, width, height):
+    page = LivePage(browser, viewport={"width": width, "height": height})
+    page.open(address_of(server))
+    assert page.page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.page.locator("#form").is_visible() == (width > 1000)  # on a phone the controls are folded
+    assert page.complaints == []
+    page.page.close()

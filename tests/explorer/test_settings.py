@@ -1,0 +1,116 @@
+"""What the controls can say, and what they refuse."""
+
+import json
+import math
+import tomllib
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tutelage as tu
+from tutelage import InputError
+from tutelage.explorer.presets import PRESETS
+from tutelage.explorer.settings import BY_NAME, CONTROLS, Settings, controls_as_data
+from tutelage.explorer.texts import python_text, toml_text
+
+
+def test_defaults_are_allowed_and_the_table_is_data():
+    assert Settings.read({}).changed() == {}
+    assert json.loads(json.dumps(controls_as_data()))[0]["name"] == CONTROLS[0].name
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_presets_build_problems(name):
+    chosen = Settings.read(PRESETS[name])
+    problem = chosen.problem()
+    assert chosen.first(problem).dim == chosen["dim"]
+    assert name == "three units specialise" or chosen.changed()
+
+
+@pytest.mark.parametrize("control", CONTROLS, ids=lambda control: control.name)
+def test_values_outside_are_refused_in_one_sentence(control):
+    wrong = {"choice": ["nothing", 3], "flag": [1, "yes"]}.get(
+        control.kind, [control.most * 2 + 1, math.nan, math.inf, "1", True]
+    )
+    for value in wrong:
+        with pytest.raises(InputError, match=control.name) as caught:
+            Settings.read({control.name: value})
+        assert str(caught.value).count("\n") == 0
+
+
+def settings_or_sentence(read, values):
+    try:
+        return read(values), ""
+    except InputError as error:
+        return None, str(error)
+
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20), lambda inner: st.lists(inner, max_size=3)
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.dictionaries(st.sampled_from([*BY_NAME, "other"]), anything, max_size=6))
+def test_whatever_is_given_is_settings_or_a_sentence(given_):
+    chosen, sentence = settings_or_sentence(Settings.read, given_)
+    if chosen is None:
+        assert "\n" not in sentence
+        return
+    for name, control in BY_NAME.items():
+        if control.kind in ("count", "number"):
+            assert control.least <= chosen[name] <= control.most
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.dictionaries(st.sampled_from([*BY_NAME, "../etc"]), st.text(max_size=12), max_size=5))
+def test_whatever_an_address_says_is_settings_or_a_sentence(query):
+    chosen, sentence = settings_or_sentence(Settings.from_query, query)
+    assert chosen is not None or len(sentence) < 600
+
+
+def test_an_address_says_the_same_as_the_table():
+    given_ = {"students": 4, "lr": 0.25, "train_readout": True, "spectrum": "power law", "levels": 8, "log_time": True}
+    query = {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in given_.items()}
+    assert Settings.from_query(query) == Settings.read(given_)
+
+
+@pytest.mark.parametrize(
+    "given_",
+    [
+        {"students": 2, "teachers": 2, "lr": 0.3, "noise": 0.1, "batch": 4, "decay": 0.01, "end": 40.0, "seed": 3},
+        {"start": "asymmetric", "train_readout": True, "spectrum": "power law", "levels": 4, "beta": 0.5, "log_time": True},
+    ],
+    ids=["random", "asymmetric"],
+)
+def test_python_and_toml_describe_this_problem(given_, tmp_path, monkeypatch):
+    from tutelage.cli.flags import ProblemFlags, StartFlags, TimeFlags
+    from tutelage.cli.request import read_request
+
+    chosen = Settings.read(given_)
+    expected = chosen.problem()
+    first = chosen.first(expected)
+    scope = {}
+    lines = python_text(chosen).splitlines()
+    exec("\n".join(line for line in lines if not line.startswith(("theory", "runs", "print"))), scope)
+    path = tmp_path / "problem.toml"
+    path.write_text(toml_text(chosen))
+    assert tomllib.loads(toml_text(chosen))["start"]["dim"] == chosen["dim"]
+    request = read_request(path, ProblemFlags(), StartFlags(), TimeFlags())
+    for problem, start, times in (
+        (scope["problem"], scope["start"], scope["times"]),
+        (request.problem, request.start, request.times),
+    ):
+        assert problem.to_dict() == expected.to_dict()
+        assert np.allclose(times, chosen.times())
+        for a, b in zip(start.blocks(problem), first.blocks(expected), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-12)
+
+
+def test_the_script_runs(capsys):
+    chosen = Settings.read({"students": 2, "teachers": 2, "end": 5.0, "dim": 50, "start": "asymmetric", "runs": 4})
+    exec(python_text(chosen), {})
+    assert "agree" in capsys.readouterr().out
+    assert isinstance(tu.Problem.from_dict(chosen.problem().to_dict()), tu.Problem)
