@@ -1,4 +1,4 @@
-"""`solve` against an independent implementation: plain loops, scipy's DOP853 at 1e-11 (tests/naive.py)."""
+"""`solve` against an independent implementation: plain loops, scipy's DOP853 at 1e-11, or at COARSE (tests/naive.py)."""
 
 import numpy as np
 import pytest
@@ -8,6 +8,7 @@ from tests import naive
 from tests.problems import generic_overlaps
 
 TIMES = np.linspace(0.0, 8.0, 9)
+COARSE = 1e-9  # of slow loops; fine enough for a gap of 1e-7
 
 
 def both(family, activation, K, M, *, lr, times=TIMES, size=1.0, seed=0, v=None, v_teacher=None, train=0.0, **more):
@@ -61,16 +62,16 @@ def test_linear():
 def test_hermite_three_equals_its_monomials_only_through_the_library():
     """x^3 by pairings, one at a time, against the same polynomial in the library."""
     ours = tu.Activation("cube", lambda x: x**3, polynomial=(0.0, 0.0, 0.0, 1.0))
-    assert gap(*both(naive.Wick(3), ours, 2, 1, lr=2e-3, size=0.5, sigma=0.1, times=TIMES[:5])) < 1e-7
+    assert gap(*both(naive.Wick(3), ours, 2, 1, lr=2e-3, size=0.5, sigma=0.1, times=TIMES[:5], rtol=COARSE)) < 1e-7
 
 
 def test_relu():
-    assert gap(*both(naive.Relu(), "relu", 2, 2, lr=0.4, sigma=0.1, times=TIMES[:4])) < 1e-7
+    assert gap(*both(naive.Relu(), "relu", 2, 2, lr=0.4, sigma=0.1, times=TIMES[:4], rtol=COARSE)) < 1e-7
 
 
 def test_tanh_gradient_flow():
     family = naive.Grid(np.tanh, lambda x: 1 / np.cosh(x) ** 2)
-    assert gap(*both(family, "tanh", 2, 2, lr=0.5, flow=True, times=TIMES[:5])) < 1e-7
+    assert gap(*both(family, "tanh", 2, 2, lr=0.5, flow=True, times=TIMES[:5], rtol=COARSE)) < 1e-7
 
 
 def test_tanh_with_all_terms():
