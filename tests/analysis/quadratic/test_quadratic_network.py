@@ -217,6 +217,15 @@ def test_diffusion_of_an_overlap():
     assert abs(diffusion(p, k, eta, q * 1.25) - draws.mean()) > 4 * draws.std() / np.sqrt(n)
 
 
+def test_noise_carried_back_to_time_zero():
+    """On the plateau itself the growth is constant, and V = D / (2 g)."""
+    network = tu.quadratic_network(4, 3, 0.1)
+    plateau = network.plateau()
+    noise = network.seed_noise(plateau.norm)
+    assert noise.growth == pytest.approx(plateau.growth, rel=1e-6)
+    assert noise.variance == pytest.approx(diffusion(4, 3, 0.1, plateau.norm) / (2 * plateau.growth), rel=1e-6)
+
+
 def test_escape_times_of_runs():
     """Mean and spread of 24 runs; the law of a start without noise is a single time."""
     network, n, runs = tu.quadratic_network(P, K, 0.1), 300, 24

@@ -171,7 +171,8 @@ def _beyond_the_tables(p: int, k: int, n: int, seed: int) -> "Dataset":
     by_verb = 2 * tu.landscape(points.problem, W, W_teacher).hessian()
     fewer = points_of(k - 1, k, n)[k - 1, 0]
     at_rest = [risk(*units(fewer, seed + i)) for i in range(20)]
-    square, alone = points_of(n, k, n)[0, n - k], points[0, p - 1]
+    side = min(n, 20)
+    square, alone = points_of(side, k, side)[0, side - k], points[0, p - 1]
     crowded = np.linalg.eigvalsh(hessian(*units(square, seed)))
     lengths = np.sqrt(
         (p - alone.orthogonal) / 2 / alone.beta
@@ -191,7 +192,7 @@ def _beyond_the_tables(p: int, k: int, n: int, seed: int) -> "Dataset":
             "fewer_predicted": 2 * fewer.error,
             "fewer_lowest": np.linalg.eigvalsh(hessian(*units(fewer, seed)))[0],
             "square_ratio": np.sum(crowded < -SAME) / np.sum(np.abs(crowded) < SAME),
-            "square_printed": k / (n / 2 - k - 1 / 2),
+            "square_printed": k / (side / 2 - k - 1 / 2),
             "misprint_gradient": np.max(np.abs(gradient(lengths * J_alone, T_alone))),
         }
     )
