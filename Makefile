@@ -20,8 +20,8 @@ demo: $(READY)  ## theory against twenty networks: a table, and the names of the
 test: $(READY) browser  ## the whole suite
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not full"
 
-test-full: $(READY) browser  ## the suite with its long statistical tests
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal
+test-full: $(READY) browser  ## the suite with its long statistical tests, compiled as for users (tests/conftest.py)
+	XLA_FLAGS= $(BIN)/python -m pytest -q -n 2 --dist worksteal
 
 browser:  ## for the tests of pages: Chromium, installed if it is missing and that is permitted
 	.ci/browser
