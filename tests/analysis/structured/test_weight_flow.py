@@ -31,6 +31,17 @@ def test_overlaps_are_those_of_solve(case):
     assert flow.trajectory.finished
 
 
+def test_linear_flow_is_the_late_decay(case):
+    problem, (_, W_teacher) = case
+    rng, times = np.random.default_rng(3), tu.linear_times(400, 81)
+    W = W_teacher[[1, 2, 0]] + 0.1 * rng.standard_normal((3, 24))
+    decay = tu.late_decay(problem, tu.start_from_weights(problem, W, W_teacher))
+    flow = tu.weight_flow(problem, (W, W_teacher), times, linear=True, rtol=1e-8, atol=1e-12)
+    np.testing.assert_allclose(flow.trajectory.error, decay.error(times), rtol=1e-3)
+    whole = tu.weight_flow(problem, (W, W_teacher), times, rtol=1e-8, atol=1e-12)
+    assert np.abs(flow.trajectory.error / whole.trajectory.error - 1).max() > 0.01  # the force is not linear
+
+
 def test_parting_rates_are_those_of_the_whole_jacobian(case):
     """Numerical derivative of the force on all weights, at alike students that are not at rest."""
     problem, (_, W_teacher) = case

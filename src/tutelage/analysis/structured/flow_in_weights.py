@@ -18,6 +18,7 @@ from tutelage import _checks
 from tutelage._errors import InputError
 from tutelage._types import Array
 from tutelage.analysis.structured.chebyshev import Chebyshev
+from tutelage.analysis.structured.late import own_teachers
 from tutelage.analysis.structured.response import effective_rate, numbers, parting_response, pull_at, require_plain
 from tutelage.dynamics.error import averages_of, population_error, shared_parity
 from tutelage.problem import Problem, Start, start_from_weights
@@ -81,6 +82,7 @@ def weight_flow(
     weights: tuple[Any, Any],
     times: Any = 100.0,
     *,
+    linear: bool = False,
     solver: str = "stabilised",
     rtol: float = 1e-6,
     atol: float = 1e-9,
@@ -88,8 +90,10 @@ def weight_flow(
 ) -> WeightFlow:
     """The gradient flow (terms of order eta) of given weights, weights = (W (K, N), W* (M, N)), as in `simulate`.
 
-    times: increasing times, or the last one. solver: "stabilised" (second order, for wide spectra, see chebyshev.py) or
-    "explicit" (Dopri8, for narrow ones and high accuracy). Only first-layer weights learn, at a constant rate.
+    times: increasing times, or the last one. linear: only the part of the force that is linear in W - W*, each student
+    beside its own teacher: the last stage of learning as a sum of exponentials, as `late_decay`, for any L up to N (K = M).
+    solver: "stabilised" (second order, for wide spectra, see chebyshev.py) or "explicit" (Dopri8, for narrow ones and high
+    accuracy). Only first-layer weights learn, at a constant rate.
     """
     problem = require_plain(problem)
     solver = _checks.known("solver", solver, SOLVERS)
@@ -102,8 +106,10 @@ def weight_flow(
     W, W_teacher = (np.concatenate(levels, axis=1) for levels in by_level)
     lam = np.repeat(np.asarray(problem.inputs.eigenvalues), [level.shape[1] for level in by_level[0]])
     times = _as_times(times)
+    if _checks.as_flag("linear", linear):
+        W_teacher = W_teacher[own_teachers(problem, (W * lam) @ W_teacher.T / lam.size)]
     data = jax.tree.map(jnp.asarray, (W, W_teacher, lam, times, effective_rate(problem)))
-    options = (solver, float(rtol), float(atol), _checks.as_count("max_steps", max_steps))
+    options = (solver, linear, float(rtol), float(atol), _checks.as_count("max_steps", max_steps))
     saved, observed, steps, done = eager(_flow(problem, data, options))
     if not done:
         raise InputError(f"the flow ran out of {max_steps} steps; raise max_steps or rtol, or use solver='stabilised'.")
@@ -122,7 +128,7 @@ def _as_times(times: Any) -> np.ndarray:
 def _flow(problem: Problem, data: Any, options: tuple) -> Any:
     """Saved weights, (R, Q, e_g) at each time, steps taken, and whether it reached the end."""
     W, W_teacher, lam, times, eta = data
-    solver, rtol, atol, max_steps = options
+    solver, linear, rtol, atol, max_steps = options
     N = W.shape[1]
     T = (W_teacher * lam) @ W_teacher.T / N
 
@@ -130,9 +136,12 @@ def _flow(problem: Problem, data: Any, options: tuple) -> Any:
         fields = W * lam
         return fields @ W_teacher.T / N, fields @ W.T / N
 
-    def drift(t: Any, W: Array, _: Any) -> Array:
+    def force(W: Array) -> Array:
         p = pull_at(problem, *overlaps(W), T)
         return eta * lam * (p.A @ W + p.B @ W_teacher)
+
+    def drift(t: Any, W: Array, _: Any) -> Array:
+        return jax.jvp(force, (W_teacher,), (W - W_teacher,))[1] if linear else force(W)
 
     solution: Any = diffrax.diffeqsolve(
         diffrax.ODETerm(drift),  # pyright: ignore[reportArgumentType]

@@ -129,13 +129,20 @@ def late_decay(problem: Problem, start: Start) -> LateDecay:
 
 def _in_order(problem: Problem, r: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, np.ndarray, Problem]:
     """Teachers in the order of the students that come to them."""
-    R = np.einsum("l,lab->ab", np.asarray(problem.inputs.weights), r)
-    order = linear_sum_assignment(-R)[1]
+    order = own_teachers(problem, np.einsum("l,lab->ab", np.asarray(problem.inputs.weights), r))
     t = t[:, order][:, :, order]
-    v_teacher = np.asarray(problem.teacher.readout)[order]
-    if not np.allclose(v_teacher, np.asarray(problem.student.readout)):
-        raise InputError("readouts of students and their teachers differ; perfect learning needs equal ones.")
-    return r[:, :, order], t, problem.replace(**{"teacher.gram": t, "teacher.readout": v_teacher})
+    return r[:, :, order], t, problem.replace(**{"teacher.gram": t})
+
+
+def own_teachers(problem: Problem, R: np.ndarray) -> np.ndarray:
+    """The teacher that each student comes to: the assignment with the largest overlaps; refuses what cannot be learned."""
+    v, v_teacher = np.asarray(problem.student.readout), np.asarray(problem.teacher.readout)
+    alike = problem.student.activation == problem.teacher.activation and v.shape == v_teacher.shape
+    if not alike or not np.allclose([v, v_teacher], v[0]) or float(problem.noise) != 0:
+        raise InputError(
+            "perfect learning needs K = M, one activation, equal readouts and no noise; this problem has no such solution."
+        )
+    return linear_sum_assignment(-R)[1]
 
 
 def _modes_inside(problem: Problem, A: np.ndarray, Y: np.ndarray, t: np.ndarray) -> np.ndarray:
