@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from xarray import Dataset
 
-# Modules of tutelage.replicate.figures, in the order of the list and of the gallery.
+# Modules of tutelage.replicate.figures.
 MODULES = (
     "primer.finite_networks",
     "primer.transition",
@@ -99,9 +99,16 @@ class Replica:
 
 
 def replicas() -> dict[str, Replica]:
-    """All figures by id, in order."""
+    """All figures by id: source by source, and within each in the order of their numbers."""
     found = [figure for name in MODULES for figure in import_module(f"tutelage.replicate.figures.{name}").FIGURES]
-    return {figure.id: figure for figure in found}
+    sources = list(SOURCES)
+    return {figure.id: figure for figure in sorted(found, key=lambda f: (sources.index(f.source), _number(f)))}
+
+
+def _number(figure: Replica) -> int:
+    """That in its id; figures that are not numbered within their source stay in the order of `MODULES`."""
+    name, _, number = figure.id.rpartition("-")
+    return int(number) if name == figure.source else 0
 
 
 def find(ids: list[str] | tuple[str, ...]) -> list[Replica]:
