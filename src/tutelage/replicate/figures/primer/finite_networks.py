@@ -153,7 +153,6 @@ PRINTED_1 = {
     "noises": [0.0, 0.1],
     **GENERIC,
     "end": 100.0,
-    "points": 101,
     "window": [4.0, 20.0],
     "seed": 1,
 }
@@ -164,8 +163,8 @@ FIGURES = (
         source="primer",
         figure="Fig. 1",
         title="theory and experiment in the soft committee machine",
-        full=PRINTED_1 | {"dim": 784, "runs": 200, "dims": [50, 100, 200, 400, 800], "runs_per_dim": 12},
-        quick=PRINTED_1 | {"dim": 400, "runs": 40, "dims": [20, 40, 80], "runs_per_dim": 33},
+        full=PRINTED_1 | {"points": 101, "dim": 784, "runs": 200, "dims": [50, 100, 200, 400, 800], "runs_per_dim": 12},
+        quick=PRINTED_1 | {"points": 51, "dim": 400, "runs": 24, "dims": [20, 40, 80], "runs_per_dim": 33},
         compute=compute_1,
         draw=draw_1,
         claims=claims_1,
