@@ -175,6 +175,22 @@ def test_closed_order_parameters_of_the_source():
     assert np.max(np.abs(network.Q(TIMES) - (1 + 1.09 * fast - 2 * slow))) > 0.1
 
 
+def test_order_parameters_of_frozen_levels():
+    """Equation 77: the first three of eight levels learn; R holds at any rate, Q at a small one."""
+    problem = linear_problem(8, 1.0, 0.9)
+    lam, rate = problem.inputs.eigenvalues, 1e-6
+    on = np.arange(8) < 3
+    slow = tu.linear_network(problem.replace(lr=rate, trainable=[0, 1, 2]), alike(0.09))
+    fast = tu.linear_network(problem.replace(trainable=[0, 1, 2]), alike(0.09))
+    once, twice = (np.exp(-k * np.outer(TIMES, lam)) * lam * on / 8 for k in (1, 2))
+    learned = np.sum(lam * on) / 8
+    Q = 1.09 * twice.sum(axis=1) - 2 * once.sum(axis=1) + learned + 0.09 * np.sum(lam * ~on) / 8
+    np.testing.assert_allclose(slow.R(TIMES / rate), learned - once.sum(axis=1), atol=1e-12)
+    np.testing.assert_allclose(fast.R(TIMES / 0.9), learned - once.sum(axis=1), atol=1e-12)
+    np.testing.assert_allclose(slow.Q(TIMES / rate), Q, atol=1e-5)
+    assert np.max(np.abs(fast.Q(TIMES / 0.9) - Q)) > 0.05, "a large rate is another matter"
+
+
 def test_levels_and_local_slope():
     network = tu.linear_network(linear_problem(6, 1.0, 0.7, 0.2, weight_decay=0.1), alike())
     levels = network.levels(TIMES)

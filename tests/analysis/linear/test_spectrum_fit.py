@@ -39,11 +39,11 @@ def test_digits_are_no_power_law():
     assert not found.is_power_law
     assert "NOT a power law there: beta runs" in str(found)
     assert 0.2 < found.beta < 0.6
-    assert found.error > 0.1
+    runs = np.ptp(found.fit.parts)
+    assert runs > 5 * found.fit.statistical
+    assert found.error == pytest.approx(np.hypot(found.fit.statistical, runs / 2))
     top, bottom = found.plot().axes
     assert top.get_ylabel() == r"eigenvalue $\lambda_k$"
     assert bottom.get_xlabel() == "rank $k$"
-    with pytest.raises(
-        tu.InputError, match=r"inputs are of type ndarray; measure a spectrum with Spectrum\.from_data"
-    ):
+    with pytest.raises(tu.InputError, match=r"inputs are of type ndarray; measure a spectrum with Spectrum\.from_data"):
         tu.spectral_exponent(tu.digits())
