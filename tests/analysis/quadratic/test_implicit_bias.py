@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import jax
 import numpy as np
 import pytest
+from scipy.integrate import solve_ivp
 
 import tutelage as tu
 from tests.problem.messages import require_refusal
@@ -114,6 +115,33 @@ def test_extra_units_vanish_algebraically():
     assert slope == pytest.approx(-2.0, abs=0.05)
 
 
+@pytest.mark.parametrize(("p", "p_teacher"), [(1, 3), (2, 3), (2, 5)])
+def test_fewer_students_end_at_the_closest_best_fit(p, p_teacher):
+    """By the flow of explicit weights, which knows nothing of modes; the error and alpha are those of the critical point."""
+    n, rng = p_teacher + 4, np.random.default_rng(p)
+    J_teacher = np.eye(n)[:p_teacher]
+    J = np.concatenate([0.1 * rng.standard_normal((p, p_teacher)), np.eye(4)[:p]], axis=1)
+    values, vectors = np.linalg.eigh(J @ J.T)
+    J = (vectors / np.sqrt(values)) @ vectors.T @ J
+
+    def rates(_, y):
+        J = y.reshape(p, n)
+        E = J_teacher.T @ J_teacher / p_teacher - J.T @ J / p
+        return (2 / p * J @ (np.trace(E) * np.eye(n) + 2 * E)).ravel()
+
+    end = solve_ivp(rates, (0, 400), J.ravel(), rtol=1e-10, atol=1e-12).y[:, -1].reshape(p, n)
+    problem = quadratic(p, p_teacher)
+    bias = tu.implicit_bias(problem, tu.start_from_weights(problem, np.sqrt(n) * J, np.sqrt(n) * J_teacher))
+    best = tu.critical_points(problem, n)[p, 0]
+    assert bias.conserved
+    np.testing.assert_allclose(end @ J_teacher.T, bias.R, atol=1e-6)
+    np.testing.assert_allclose(end @ end.T, bias.Q, atol=1e-6)
+    np.testing.assert_allclose(bias.Q, best.alpha * np.eye(p), atol=1e-12)
+    assert bias.distance == pytest.approx(np.sum((J - end) ** 2), rel=1e-6)
+    assert bias.manifold_dimension == best.manifold_dimension
+    assert "best fits" in str(bias)
+
+
 def test_noise_is_mentioned_and_the_figure_drawn():
     bias = tu.implicit_bias(quadratic(lr=0.4, noise=0.1), start())
     assert "label noise" in str(bias)
@@ -158,7 +186,10 @@ def test_counts_as_published():
     [
         (lambda: tu.implicit_bias(pair(3, 2), start()), ("erf", "quadratic")),
         (lambda: tu.implicit_bias(pair(3, 2, "quadratic", student={"readout": [1, 1, 0.5]}), start()), ("readout",)),
-        (lambda: tu.implicit_bias(quadratic(1, 2), tu.Start([[0.1, 0.1]], [[1.0]])), ("1 units", "critical_points")),
+        (
+            lambda: tu.implicit_bias(quadratic(1, 2), tu.Start([[0.1, 0.1]], [[1.0]], [[1.0, 0.3], [0.3, 1.0]])),
+            ("1 units", "orthonormal"),
+        ),
         (lambda: tu.implicit_bias(quadratic(), tu.Start(np.zeros((3, 2)), np.eye(3))), ("rank 0", "rank 2")),
         (lambda: tu.implicit_bias(quadratic(weight_decay=0.1), start()), ("weight_decay",)),
         (lambda: tu.implicit_bias(quadratic(), 0.1), ("start",)),

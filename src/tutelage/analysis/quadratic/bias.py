@@ -6,7 +6,9 @@ R(t), is conserved, and it is, at any learning rate, if R0 = U D V^T with Q(0) d
 that A, B and G make of them stay so. That is,
     [Q(0), R0 R0^T] = 0   and   [T, R0^T R0] = 0;
 orthonormal students and teachers satisfy both. Otherwise S moves, and the end is another solution (the paper's claim lacks
-this condition).
+this condition). Fewer students than (orthonormal) teachers are never perfect; they end among the best fits,
+W = sqrt(alpha) S W*, S S^T = 1, with alpha of the class (p, 0) of critical points; all of the above holds for them, with
+S = (R0 R0^T)^(-1/2) R0.
 """
 
 from dataclasses import dataclass
@@ -36,7 +38,8 @@ SMALL = 5e-4  # norm to which it follows the units that vanish
 class ImplicitBias:
     """What `implicit_bias` predicts from a start.
 
-    S (p, p*): orthonormal columns. R, Q: overlaps at the closest solution. distance: |W(0) - W|^2 / N to it.
+    S (p, p*): orthonormal columns (rows, if p < p*, where solution means best fit). R, Q: overlaps at the closest solution.
+    distance: |W(0) - W|^2 / N to it.
     disorder: (student, teacher), the relative sizes of the two commutators that must vanish for S to be conserved.
     manifold_dimension: of all solutions. degrees_of_freedom: of the student in N dimensions, None if the start has no N.
     """
@@ -91,13 +94,14 @@ class ImplicitBias:
 
     def __str__(self) -> str:
         p, p_teacher = self.S.shape
+        what = "solutions" if p >= p_teacher else "best fits"
         lines = [
-            f"the closest of the solutions lies at |W(0) - W|^2/N = {self.distance:.6g}; all of them form a manifold of "
+            f"the closest of the {what} lies at |W(0) - W|^2/N = {self.distance:.6g}; all of them form a manifold of "
             f"dimension {self.manifold_dimension}",
-            f"S = R0 (R0^T R0)^(-1/2), {p} x {p_teacher}: " + ", ".join(f"{x:.4g}" for x in self.S.ravel()[:12]),
+            f"S, the polar factor of R0, {p} x {p_teacher}: " + ", ".join(f"{x:.4g}" for x in self.S.ravel()[:12]),
         ]
         if self.conserved:
-            lines.append("S is conserved, at any learning rate: learning ends at this solution")
+            lines.append("S is conserved, at any learning rate: learning ends there")
         else:
             q, t = self.disorder
             lines.append(f"S moves: Q(0) and R0 R0^T fail to commute by {q:.2g}, T and R0^T R0 by {t:.2g} (relative)")
@@ -139,37 +143,39 @@ class BiasPath:
 
 
 def polar_factor(R: np.ndarray) -> np.ndarray:
-    """R (R^T R)^(-1/2) of matrices (..., p, p*), p >= p*."""
+    """R (R^T R)^(-1/2) of matrices (..., p, p*), p >= p*; (R R^T)^(-1/2) R for p < p*."""
     left, _, right = np.linalg.svd(R, full_matrices=False)
     return left @ right
 
 
 def implicit_bias(problem: Problem, start: Start) -> ImplicitBias:
-    """Which zero-error solution a quadratic network will reach from a start, and whether that can be known from it alone.
+    """Which solution (or best fit) a quadratic network will reach from a start, and whether that can be known from it alone.
 
-    Equal readouts on each side, isotropic inputs, p >= p*, first layer trained by plain SGD (any constant or changing rate).
+    Equal readouts on each side, isotropic inputs, first layer trained by plain SGD (any constant or changing rate); orthonormal
+    teachers, if there are more of them than students.
     """
     v, v_teacher = quadratic_readouts(problem, "implicit_bias")
     require_plain(problem, "implicit_bias")
     p, p_teacher = problem.student.hidden, problem.teacher.hidden
-    if p < p_teacher:
-        raise InputError(
-            f"the student has {p} units and the teacher {p_teacher}; fewer units are never perfect, so there is no "
-            f"solution to predict. Use {p_teacher} units or more, or critical_points for the best fit."
-        )
     if not isinstance(start, Start):
         raise InputError(f"start is of type {type(start).__name__}; make one with Start or random_start.")
     if _checks.is_traced(start):
         raise InputError("the start is traced; implicit_bias must know it. Call it outside jax.jit and vmap.")
     R, Q, T = (np.asarray(x)[0] for x in start.blocks(problem))
+    if p < p_teacher and np.max(np.abs(T - np.eye(p_teacher))) > IN_ORDER:
+        raise InputError(
+            f"the student has {p} units for {p_teacher} teachers that are not orthonormal; their best fit is not known. Use "
+            f"orthonormal teachers, or {p_teacher} units or more."
+        )
     sizes = np.linalg.svd(R, compute_uv=False)
     if sizes[-1] <= FAINT * np.sqrt(np.trace(Q) * np.trace(T)):
         rank = int(np.sum(sizes > FAINT * np.sqrt(np.trace(Q) * np.trace(T))))
         raise InputError(
-            f"R has rank {rank} at the start; it must have rank {p_teacher}, or several solutions are equally close. Start "
-            "with overlaps, such as random_start(problem, dim=1000) has."
+            f"R has rank {rank} at the start; it must have rank {min(p, p_teacher)}, or several solutions are equally close. "
+            "Start with overlaps, such as random_start(problem, dim=1000) has."
         )
-    S, scale = polar_factor(R), np.sqrt(v_teacher / v)
+    missing = v_teacher * max(p_teacher - p, 0) / (2 + p)  # tau / 2 of the class (p, 0), stationary_points.py
+    S, scale = polar_factor(R), np.sqrt((v_teacher + missing) / v)
     end = scale**2 * S @ T @ S.T
     return ImplicitBias(
         problem=problem,
@@ -179,7 +185,7 @@ def implicit_bias(problem: Problem, start: Start) -> ImplicitBias:
         Q=end,
         distance=float(np.trace(Q) + np.trace(end) - 2 * scale * np.sum(S * R)),
         disorder=(_commutator(Q, R @ R.T), _commutator(T, R.T @ R)),
-        manifold_dimension=manifold_dimension(p, p_teacher),
+        manifold_dimension=manifold_dimension(max(p, p_teacher), min(p, p_teacher)),
         degrees_of_freedom=None if start.dim is None else degrees_of_freedom(p, start.dim),
     )
 
