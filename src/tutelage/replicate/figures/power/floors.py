@@ -1,5 +1,6 @@
 """The error that frozen inputs leave, against the number of those that learn: eigenbasis, random basis, very many levels."""
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -61,13 +62,11 @@ def compute_16(
     )
 
 
-def _rotations(levels: int, covariances: int, seed: int) -> list[np.ndarray]:
+def _rotations(levels: int, covariances: int, seed: int) -> Iterator[np.ndarray]:
     """Random orthogonal matrices, uniformly: as `raw_features` draws them from these seeds."""
-    out = []
     for i in range(covariances):
         Q, R = np.linalg.qr(np.random.default_rng(seed + i).standard_normal((levels, levels)))
-        out.append(Q * np.sign(np.diag(R)))
-    return out
+        yield Q * np.sign(np.diag(R))
 
 
 def _floors(rotation: np.ndarray, beta: float, scale: float, counts: np.ndarray) -> np.ndarray:
