@@ -7,8 +7,8 @@ that A, B and G make of them stay so. That is,
     [Q(0), R0 R0^T] = 0   and   [T, R0^T R0] = 0;
 orthonormal students and teachers satisfy both. Otherwise S moves, and the end is another solution (the paper's claim lacks
 this condition). Fewer students than (orthonormal) teachers are never perfect; they end among the best fits,
-W = sqrt(alpha) S W*, S S^T = 1, with alpha of the class (p, 0) of critical points; all of the above holds for them, with
-S = (R0 R0^T)^(-1/2) R0.
+W = sqrt(alpha) S W*, S S^T = 1, with alpha of the class (p, 0) of critical points, for small rates (what cannot be learnt acts
+as noise); S = (R0 R0^T)^(-1/2) R0 is conserved at any.
 """
 
 from dataclasses import dataclass
@@ -105,6 +105,10 @@ class ImplicitBias:
         else:
             q, t = self.disorder
             lines.append(f"S moves: Q(0) and R0 R0^T fail to commute by {q:.2g}, T and R0^T R0 by {t:.2g} (relative)")
+        if p < p_teacher:
+            lines.append(
+                "what cannot be learnt acts as noise: a finite learning rate keeps the network at a distance from it"
+            )
         if float(np.asarray(self.problem.noise)) > 0:
             lines.append("label noise keeps the network at a distance from the solution")
         return "\n".join(lines)
@@ -151,8 +155,8 @@ def polar_factor(R: np.ndarray) -> np.ndarray:
 def implicit_bias(problem: Problem, start: Start) -> ImplicitBias:
     """Which solution (or best fit) a quadratic network will reach from a start, and whether that can be known from it alone.
 
-    Equal readouts on each side, isotropic inputs, first layer trained by plain SGD (any constant or changing rate); orthonormal
-    teachers, if there are more of them than students.
+    Equal readouts on each side, isotropic inputs, first layer trained by plain SGD (any constant or changing rate). If there
+    are more teachers than students, they must be orthonormal.
     """
     v, v_teacher = quadratic_readouts(problem, "implicit_bias")
     require_plain(problem, "implicit_bias")
@@ -171,7 +175,7 @@ def implicit_bias(problem: Problem, start: Start) -> ImplicitBias:
     if sizes[-1] <= FAINT * np.sqrt(np.trace(Q) * np.trace(T)):
         rank = int(np.sum(sizes > FAINT * np.sqrt(np.trace(Q) * np.trace(T))))
         raise InputError(
-            f"R has rank {rank} at the start; it must have rank {min(p, p_teacher)}, or several solutions are equally close. "
+            f"R has rank {rank} at the start; it must have rank {min(p, p_teacher)}, or several solutions are equally near. "
             "Start with overlaps, such as random_start(problem, dim=1000) has."
         )
     missing = v_teacher * max(p_teacher - p, 0) / (2 + p)  # tau / 2 of the class (p, 0), stationary_points.py
