@@ -7,8 +7,8 @@ that A, B and G make of them stay so. That is,
     [Q(0), R0 R0^T] = 0   and   [T, R0^T R0] = 0;
 orthonormal students and teachers satisfy both. Otherwise S moves, and the end is another solution (the paper's claim lacks
 this condition). Fewer students than (orthonormal) teachers are never perfect; they end among the best fits,
-W = sqrt(alpha) S W*, S S^T = 1, with alpha of the class (p, 0) of critical points, for small rates (what cannot be learnt acts
-as noise); S = (R0 R0^T)^(-1/2) R0 is conserved at any.
+W = sqrt(alpha) S W*, S S^T = 1, with alpha of the class (p, 0) of critical points, at small rates (what cannot be learnt is
+like noise); S = (R0 R0^T)^(-1/2) R0 is conserved at any.
 """
 
 from dataclasses import dataclass
