@@ -68,7 +68,7 @@ def compute_modes(
 
 def _gap(own: np.ndarray, exact: np.ndarray) -> float:
     """Largest relative gap; where all digits are lost, a large number."""
-    return float(np.max(np.nan_to_num(np.abs(own / exact - 1), nan=1e3, posinf=1e3)))
+    return float(np.max(np.nan_to_num(np.abs(exact / own - 1), nan=1e3, posinf=1e3)))
 
 
 def printed_forms(levels: float, beta: float, rate: float) -> dict[str, Any]:
