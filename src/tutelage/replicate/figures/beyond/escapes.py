@@ -21,18 +21,30 @@ RARE = 3.0  # expected counts below this are put together
 
 
 def compute_escape(
-    lr: float, units: list[int], dims: list[int], run_dims: list[int], runs: list[int], samples: int, points: int, seed: int
+    lr: float,
+    units: list[int],
+    dims: list[int],
+    run_dims: list[int],
+    runs: list[list[int]],
+    samples: list[int],
+    points: int,
+    seed: int,
 ) -> "Dataset":
     """The law of escape times at every N, and networks at some; for each number of units K = M.
 
-    law_times, run_times: NaN where there is no such run, and `end` for those that have not escaped by then.
+    runs: for each K, at each of run_dims. samples: of the law, for each K; at every N with the same random numbers, so that
+    what chance does to a width it does at all N alike, more or less.
+    law_times, run_times: NaN where there is no such sample or run. Not escaped: inf by law, `end` in the runs.
     same: p-value of the Kolmogorov-Smirnov test between runs and the law at their N; same_far: and the law at the largest N;
     same_slow: between times multiplied by SLOWER and the law (both are controls).
     share, count: of each permutation, by law and in the runs at the first N of run_dims; "other": no permutation.
     """
     import xarray as xr
 
-    cases = [_one_pair(K, lr, dims, run_dims, runs, samples, points, seed + 100 * K) for K in units]
+    cases = [
+        _one_pair(K, lr, dims, run_dims, some, drawn, points, seed + 100 * K)
+        for K, some, drawn in zip(units, runs, samples, strict=True)
+    ]
     return xr.concat(cases, dim=xr.DataArray(units, dims="units", name="units"), join="outer").assign(lr=lr)
 
 
@@ -42,7 +54,7 @@ def _one_pair(
     import xarray as xr
 
     problem = tu.Problem(tu.Network(K, "erf"), tu.Network(K, "erf"), sgd=tu.SGD(lr=lr))
-    laws = {n: tu.escape_distribution(problem, dim=n, samples=samples, seed=seed + i) for i, n in enumerate(dims)}
+    laws = {n: tu.escape_distribution(problem, dim=n, samples=samples, seed=seed) for n in dims}
     far, ends = laws[max(dims)], []
     run_times, same = np.full((len(run_dims), max(runs)), np.nan), np.empty((3, len(run_dims)))
     chosen = []
@@ -61,7 +73,7 @@ def _one_pair(
     names, share, count = chosen[0]
     return xr.Dataset(
         {
-            "law_times": (("dim", "sample"), [np.where(np.isfinite(law.times), law.times, np.nan) for law in laws.values()]),
+            "law_times": (("dim", "sample"), [law.times for law in laws.values()]),
             "width": ("dim", [law.width for law in laws.values()]),
             "mean": ("dim", [law.mean for law in laws.values()]),
             "rate": far.rate,
@@ -74,7 +86,13 @@ def _one_pair(
             "share": ("permutation", share),
             "count": ("permutation", count),
         },
-        coords={"dim": dims, "run_dim": run_dims, "permutation": names},
+        coords={
+            "dim": dims,
+            "run_dim": run_dims,
+            "permutation": names,
+            "sample": np.arange(samples),
+            "run": np.arange(max(runs)),
+        },
     )
 
 
@@ -160,7 +178,8 @@ def draw_escape(data: "Dataset") -> "Figure":
 def _draw_times(panel: Any, part: "Dataset") -> None:
     dims = list(part["dim"].values)
     for i, n in enumerate(dims):
-        times = np.sort(part["law_times"].sel(dim=n).values)
+        times = part["law_times"].sel(dim=n).values
+        times = np.sort(times[~np.isnan(times)])
         share = np.arange(1, times.size + 1) / times.size
         panel.plot(times, share, color=COLOURS[i], linestyle=DASHES[i % len(DASHES)], label=f"N = {n}")
     for n in part["run_dim"].values:
@@ -171,7 +190,8 @@ def _draw_times(panel: Any, part: "Dataset") -> None:
         i, gone = dims.index(n), times < end
         marks = {"marker": MARKERS[i], "markerfacecolor": "white", "markersize": 3.2, "linestyle": "none"}
         panel.plot(times[gone], share[gone], color=COLOURS[i], markevery=max(1, times.size // 24), **marks)
-    panel.set(xlabel=r"escape time $\alpha$", ylabel="share of networks", xlim=(0, float(part["law_times"].quantile(0.998))))
+    latest = float(part["law_times"].where(np.isfinite(part["law_times"])).quantile(0.998))
+    panel.set(xlabel=r"escape time $\alpha$", ylabel="share of networks", xlim=(0, latest))
     panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.25), ncols=2)
 
 
@@ -216,8 +236,9 @@ FIGURES = (
         figure="escape times",
         title="escape times and permutations from random weights",
         full=PRINTED
-        | {"dims": [1000, 10_000, 100_000, 1_000_000], "run_dims": [1000, 10_000], "runs": [200, 32], "samples": 2000},
-        quick=PRINTED | {"dims": [400, 1_000_000], "run_dims": [400], "runs": [48], "samples": 1000},
+        | {"dims": [1000, 10_000, 100_000, 1_000_000], "run_dims": [1000, 10_000], "runs": [[200, 32], [200, 32]]}
+        | {"samples": [2000, 2000]},
+        quick=PRINTED | {"dims": [400, 1_000_000], "run_dims": [400], "runs": [[48], [24]], "samples": [1000, 512]},
         compute=compute_escape,
         draw=draw_escape,
         claims=claims_escape,
