@@ -1,21 +1,50 @@
-"""The figure of a spectrum's exponent: eigenvalues against rank with the fitted law, and the local slope below."""
+"""The figure of a spectrum's exponent: eigenvalues against rank with the fitted law, and beta rank by rank below."""
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tutelage._errors import InputError
-from tutelage.plot.exponent import plot_exponent
+from tutelage.plot.curve_parts import legend, shade
+from tutelage.plot.heads import SMALL, TITLE, write_head
+from tutelage.plot.style import ALARM, COLOURS, style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+WIDTH, HEIGHT = 7.4, 5.4
+
 
 def plot_spectral_exponent(result: Any, *, title: str | None = None) -> "Figure":
-    """Eigenvalues and fit on logarithmic axes; below, -(1 + beta) rank by rank. title: "" leaves the head out."""
+    """Eigenvalues and fit on logarithmic axes, local beta with its mean and error. title: "" leaves the head out."""
     if not all(hasattr(result, name) for name in ("beta", "fit", "ranks")):
         raise InputError(f"plot_spectral_exponent got a {type(result).__name__}; give it what spectral_exponent returned.")
-    heading = title or ("A power-law spectrum" if result.fit.constant else "A spectrum that is no power law in this window")
-    figure = plot_exponent(result.fit, title="" if title == "" else heading)
-    top, bottom = figure.axes
-    top.set_ylabel(r"eigenvalue $\lambda_k$")
-    bottom.set(xlabel=r"rank $k$", ylabel="local slope\n" + r"$-(1 + \beta)$")
+    from matplotlib.figure import Figure
+
+    fit = result.fit
+    edges = np.array(fit.window)
+    with style():
+        figure = Figure(figsize=(WIDTH, HEIGHT), layout="constrained")
+        top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=[3, 2])
+        dots = {"marker": "o", "markersize": 3.4, "linestyle": "none", "color": COLOURS[0], "markerfacecolor": "white"}
+        top.plot(result.ranks, result.eigenvalues, label="spectrum", **dots)
+        law = rf"$k^{{{fit.slope:.2f}}}$"
+        top.plot(edges, fit.amplitude * edges**fit.slope, color=COLOURS[1], linewidth=2.0, label=law)
+        top.set(ylabel=r"eigenvalue $\lambda_k$", xscale="log", yscale="log")
+        bottom.plot(fit.local_x, -1 - fit.local_slope, color=COLOURS[0], linewidth=1.4, label=r"local $\beta$")
+        bottom.plot(
+            edges, [result.beta] * 2, color=COLOURS[1], linewidth=2.0, label=f"{result.beta:.3g} ± {result.error:.2g}"
+        )
+        low, high = result.beta - result.error, result.beta + result.error
+        bottom.fill_between(edges, low, high, color=COLOURS[1], alpha=0.25, linewidth=0)
+        room = 2 * result.error + 0.1
+        bottom.set(xlabel=r"rank $k$", ylabel=r"$\beta = -1 - d\ln\lambda/d\ln k$", ylim=(low - room, high + room))
+        for axes in (top, bottom):
+            shade(axes, edges[0], edges[1], COLOURS[2], "window" if axes is top else None, 0.12)
+            legend(axes)
+        if title != "":
+            first, *alarm = str(result).split("\n")
+            heading = title or ("A power-law spectrum" if fit.constant else "A spectrum that is no power law in this window")
+            styled = [(line, SMALL | {"color": ALARM, "fontweight": "bold"}) for line in alarm]
+            write_head(top, [(heading, TITLE), (first, SMALL), *styled])
     return figure

@@ -42,7 +42,12 @@ def test_condition_of_the_moment_form(levels):
 
 
 def test_words_and_refusals():
-    assert "T^(2): " in str(tu.teacher_moments(tu.PowerLaw(1.0, 8)))
+    found = tu.teacher_moments(tu.PowerLaw(1.0, 8))
+    assert "T^(2): " in str(found)
+    (axes,) = found.plot().axes
+    assert [len(line.get_xdata()) for line in axes.get_lines()] == [5, 5, 5]
+    with pytest.raises(tu.InputError, match="give it what teacher_moments returned"):
+        tu.plot.teacher_moments.plot_teacher_moments(3)
     assert np.isfinite(tu.teacher_moments(tu.PowerLaw(1.0, 1000)).condition), "logarithms do not overflow"
     with pytest.raises(tu.InputError, match="orders is -1; it must be a whole number, 0 or more"):
         tu.teacher_moments(tu.PowerLaw(1.0, 8), orders=[-1])

@@ -10,13 +10,16 @@ direction carries the moment. The overlaps per level, t_l, are averages over n_l
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tutelage import _checks
 from tutelage._errors import InputError
 from tutelage.problem import Inputs
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,12 @@ class TeacherMoments:
         rows = range(lam.size)
         inverse = max(grow.sum() - grow[i] - np.log(np.abs(np.delete(lam, i) - lam[i])).sum() for i in rows)
         return float((inverse + max(np.logaddexp.reduce(j * logs) for j in rows)) / np.log(10))
+
+    def plot(self, *, title: str | None = None) -> "Figure":
+        """Mean and spread against the order, as a Matplotlib figure."""
+        from tutelage.plot.teacher_moments import plot_teacher_moments
+
+        return plot_teacher_moments(self, title=title)
 
     def __str__(self) -> str:
         rows = zip(self.orders, self.mean, self.diagonal_sd, self.other_sd, strict=True)

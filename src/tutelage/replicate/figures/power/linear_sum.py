@@ -156,7 +156,7 @@ def draw_corrections(data: "Dataset") -> "Figure":
             ("+ 0th order", middle + ends),
         )
         for look, (label, curve) in enumerate(lines):
-            style = {"color": COLOURS[look], "linestyle": (*DASHES, DASHES[2])[look], "label": label}
+            style = {"color": COLOURS[look], "linestyle": DASHES[(0, 1, 0, 3, 2)[look]], "label": label}
             axes[0, i].plot(times, curve, **style)
             if look:
                 axes[1, i].plot(times, np.abs(total - curve) / total, **style)
