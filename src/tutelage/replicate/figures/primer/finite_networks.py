@@ -49,7 +49,7 @@ def compute_1(
     ]
     labels = [rf"$\eta = {lr:g}$, $\sigma = {noise:g}$" for lr, noise in cases]
     data = xr.concat(bands, dim=xr.DataArray(labels, dims="case", name="case"))
-    first = bands[0]["error"].sel(time=slice(*window))[::2]
+    first = bands[0]["error"].sel(time=slice(*window))
     return data.merge(_sizes(committee(*cases[0]), start, first, dims, runs_per_dim, seed))
 
 
