@@ -27,6 +27,7 @@ MODULES = (
     "power.learning_curves",
     "power.scaled_features",
     "power.plateau_heights",
+    "power.escape_rates",
     "power.decay",
     "power.linear_sum",
     "power.feature_modes",

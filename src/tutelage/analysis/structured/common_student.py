@@ -18,7 +18,14 @@ import numpy as np
 from scipy import optimize
 
 from tutelage._errors import InputError
-from tutelage.analysis.structured.response import effective_rate, numbers, parting_response, pull_at, require_plain
+from tutelage.analysis.structured.response import (
+    effective_rate,
+    numbers,
+    parting_response,
+    pull_at,
+    require_plain,
+    without_inputs,
+)
 from tutelage.dynamics import generalisation_error
 from tutelage.problem import Network, Problem, Start
 
@@ -99,7 +106,7 @@ def common_plateau(problem: Problem, start: Start) -> CommonPlateau:
     T, T2 = (np.einsum("l,lab->ab", w, t) for w in (weights, weights * lam))
     c = _resting_combination(problem, T)
     R, Q = T @ c, float(c @ T @ c)
-    a, X = numbers(*parting_response(problem, R, Q, T))
+    a, X = numbers(*parting_response(without_inputs(problem), R, np.asarray(Q), T))
     if abs(a) > RESTING * np.max(np.abs(X)):
         raise InputError(
             f"units of {problem.student.activation.name!r} part outside the span of the teachers, too (E[Delta g''] is not "
@@ -107,14 +114,14 @@ def common_plateau(problem: Problem, start: Start) -> CommonPlateau:
         )
     mix = np.concatenate([c[None], np.eye(M)])  # overlaps with (common student, teachers) from those with the teachers
     rates = effective_rate(problem) * np.linalg.eigvals(T2 @ mix.T @ X @ mix).real
-    together = generalisation_error(problem, np.tile(R, (K, 1)), np.full((K, K), Q), T)
+    together = generalisation_error(without_inputs(problem), np.tile(R, (K, 1)), np.full((K, K), Q), T)
     return CommonPlateau(problem, c, t, R, Q, float(together), np.sort(rates)[::-1])
 
 
 def _resting_combination(problem: Problem, T: np.ndarray) -> np.ndarray:
     """c with A(c) c + B(c) = 0 for one student that stands for all of them."""
     M, v = problem.teacher.hidden, np.sum(np.asarray(problem.student.readout))
-    one = problem.replace(student=Network(1, problem.student.activation, readout=v))
+    one = without_inputs(problem).replace(student=Network(1, problem.student.activation, readout=v))
 
     def matrices(c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         p = _compiled_pull(one, jnp.asarray(T @ c)[None], jnp.asarray([[c @ T @ c]]), T)

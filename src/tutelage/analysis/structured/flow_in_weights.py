@@ -19,7 +19,14 @@ from tutelage._errors import InputError
 from tutelage._types import Array
 from tutelage.analysis.structured.chebyshev import Chebyshev
 from tutelage.analysis.structured.late import own_teachers
-from tutelage.analysis.structured.response import effective_rate, numbers, parting_response, pull_at, require_plain
+from tutelage.analysis.structured.response import (
+    effective_rate,
+    numbers,
+    parting_response,
+    pull_at,
+    require_plain,
+    without_inputs,
+)
 from tutelage.dynamics.error import averages_of, population_error, shared_parity
 from tutelage.problem import Problem, Start, start_from_weights
 from tutelage.problem.start import weights_by_level
@@ -59,7 +66,7 @@ class WeightFlow:
         W, lam, N = self.weights[index], self.eigenvalues, self.eigenvalues.size
         V = np.concatenate([W.mean(axis=0, keepdims=True), self.teacher_weights]) * lam
         C = V @ (V / lam).T / N
-        a, X = numbers(*parting_response(problem, C[0, 1:], C[0, 0], C[1:, 1:]))
+        a, X = numbers(*parting_response(without_inputs(problem), C[0, 1:], C[0, 0], C[1:, 1:]))
         matrix = effective_rate(problem) * (np.diag(a * lam) + V.T @ X @ V / N)
         return np.linalg.eigvalsh((matrix + matrix.T) / 2)[::-1]
 
@@ -110,7 +117,7 @@ def weight_flow(
         W_teacher = W_teacher[own_teachers(problem, (W * lam) @ W_teacher.T / lam.size)]
     data = jax.tree.map(jnp.asarray, (W, W_teacher, lam, times, effective_rate(problem)))
     options = (solver, linear, float(rtol), float(atol), _checks.as_count("max_steps", max_steps))
-    saved, observed, steps, done = eager(_flow(problem, data, options))
+    saved, observed, steps, done = eager(_flow(without_inputs(problem), data, options))
     if not done:
         raise InputError(f"the flow ran out of {max_steps} steps; raise max_steps or rtol, or use solver='stabilised'.")
     return WeightFlow(_trajectory(problem, start, times, observed, steps, solver, rtol), saved, W_teacher, lam)

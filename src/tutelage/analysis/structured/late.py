@@ -15,7 +15,7 @@ from scipy.optimize import linear_sum_assignment
 
 from tutelage import _checks
 from tutelage._errors import InputError
-from tutelage.analysis.structured.response import effective_rate, homing_response, numbers, require_plain
+from tutelage.analysis.structured.response import effective_rate, homing_response, numbers, require_plain, without_inputs
 from tutelage.dynamics import generalisation_error
 from tutelage.problem import Problem, Start
 
@@ -76,7 +76,7 @@ class LateDecay:
 
     def error(self, times: Any) -> np.ndarray:
         """e_g at times after the start: exact in the overlaps, linear in the weights."""
-        return np.asarray(generalisation_error(self.problem, *self.overlaps(times)))
+        return np.asarray(generalisation_error(without_inputs(self.problem), *self.overlaps(times)))
 
     def first_order(self, times: Any) -> np.ndarray:
         """Linear in the overlaps (eqs. 121-122): e_g = -tr(A E)/2, E what R leaves of Q to first order."""
@@ -120,7 +120,7 @@ def late_decay(problem: Problem, start: Start) -> LateDecay:
         raise InputError(f"L K M is {r.size}; modes are decomposed up to {MAX_SIZE}. Use weight_flow or solve instead.")
     r, t, problem = _in_order(problem, r, t)
     T = np.einsum("l,lab->ab", np.asarray(problem.inputs.weights), t)
-    A, Y = numbers(*homing_response(problem, T))
+    A, Y = numbers(*homing_response(without_inputs(problem), T))
     inside = r @ np.linalg.pinv(t, hermitian=True)
     zz = q - inside @ t @ np.swapaxes(inside, -1, -2)
     values, vectors = np.linalg.eig(effective_rate(problem) * _modes_inside(problem, A, Y, t))

@@ -18,7 +18,7 @@ from tutelage.analysis.fixed_points import with_constant_rates
 from tutelage.dynamics.error import averages_of
 from tutelage.dynamics.matrices import Pull, pull
 from tutelage.dynamics.overlaps import joint_covariance
-from tutelage.problem import Problem
+from tutelage.problem import Isotropic, Problem
 
 
 def require_plain(problem: Any) -> Problem:
@@ -33,6 +33,11 @@ def require_plain(problem: Any) -> Problem:
         if wrong:
             raise InputError(f"{what}; this is known only for first-layer weights that all learn, without biases and decay.")
     return problem
+
+
+def without_inputs(problem: Problem) -> Problem:
+    """The same units without spectrum and teachers' overlaps, which A and B do not need: one program for all of them."""
+    return problem.replace(inputs=Isotropic(), **{"teacher.gram": None})
 
 
 def effective_rate(problem: Problem) -> float:
