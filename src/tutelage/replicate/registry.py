@@ -24,6 +24,7 @@ MODULES = (
     "primer.large_starts",
     "primer.both_layers",
     "primer.limits",
+    "power.plateau_lengths",
     "power.learning_curves",
     "power.scaled_features",
     "power.plateau_heights",
