@@ -5,6 +5,8 @@ import pytest
 
 import tutelage as tu
 from tutelage._errors import InputError
+from tutelage.dynamics import OrderParameters, initial_overlaps
+from tutelage.dynamics.linearised import drift_at, flatten, jacobian
 
 
 @pytest.fixture(scope="module")
@@ -41,13 +43,18 @@ def test_moments_are_those_of_the_weights(case):
 
 
 def test_the_plateau_is_a_fixed_point_of_the_overlaps_with_the_same_rates(case, plateau):
-    problem, start = case
-    found = tu.fixed_point(problem.replace(**{"teacher.gram": start.T}), near=plateau.start, gradient_flow=True)
-    assert found.distance < 1e-9
-    assert found.residual < 1e-12
-    assert plateau.error == pytest.approx(found.error, rel=1e-9)
-    growing = [mode.rate for mode in found.modes if mode.growth > 1e-6]
-    np.testing.assert_allclose(growing, np.repeat(plateau.rates[plateau.rates > 1e-6], 2), rtol=1e-7)
+    problem = case[0]
+    state, t = initial_overlaps(problem, plateau.start)
+    system = OrderParameters(problem, t, gradient_flow=True)
+    assert np.max(np.abs(drift_at(system, flatten(state), state))) < 1e-12
+    rates = np.sort(np.linalg.eigvals(np.asarray(jacobian(system, 0.0, state))).real)[::-1]
+    growing = plateau.rates[plateau.rates > 1e-6]
+    np.testing.assert_allclose(rates[: 2 * growing.size], np.repeat(growing, 2), rtol=1e-6)  # each K - 1 times
+    assert rates[2 * growing.size] < 1e-6
+    field = tu.generalisation_error(
+        problem, np.tile(plateau.R, (3, 1)), np.full((3, 3), plateau.Q), system.covariances(state)[2]
+    )
+    assert plateau.error == pytest.approx(float(field), rel=1e-9)
 
 
 def test_a_solve_from_small_weights_comes_to_these_heights(case, plateau):

@@ -11,7 +11,6 @@ import numpy as np
 import tutelage as tu
 from tutelage.plot.sheet import ERROR, TIME, label_panel, outside_legend, sheet
 from tutelage.plot.style import COLOURS, DASHES, INK
-from tutelage.replicate.bands import band, wrong_theory
 from tutelage.replicate.claims import Claim, above, at_least, at_most, below, close, refuted
 from tutelage.replicate.figures.power.same_shape import split_power_law
 from tutelage.replicate.registry import Replica
@@ -89,6 +88,8 @@ def _band_times(end: float) -> np.ndarray:
 
 def _band(problem: Any, start: Any, dim: int, end: float, runs: int, seed: int) -> tuple[float, float, np.ndarray]:
     """Shares of times inside the band of the runs, of the theory and of one nearly without G; mean e_g of the runs."""
+    from tutelage.replicate.bands import band, wrong_theory
+
     times = _band_times(end)
     theory, wrong = tu.solve(problem, start, times), wrong_theory(problem, start, times, NEARLY_NONE)
     found = band(theory, tu.simulate(problem, start, dim=dim, times=times, runs=runs, seed=seed), wrong)
