@@ -9,6 +9,7 @@ from tests.replicate import toys
 from tests.replicate.toys import CALLS, toy
 from tutelage.replicate import cache, run
 from tutelage.replicate.pool import run_all
+from tutelage.replicate.registry import MODULES
 from tutelage.replicate.run import found
 
 
@@ -52,9 +53,10 @@ def test_other_code_is_computed_again(tmp_path, monkeypatch, what):
 def test_the_key_reads_the_code(tmp_path, monkeypatch):
     """A changed byte in the library or in the figure's own module changes the key; one in another module does not."""
     root = tmp_path / "tutelage"
-    (root / "replicate").mkdir(parents=True)
+    figure = f"replicate/figures/{MODULES[0].replace('.', '/')}.py"
+    (root / figure).parent.mkdir(parents=True)
     (root / "cli").mkdir()
-    for name in ("solve.py", "replicate/primer.py", "replicate/bands.py", "cli/app.py"):
+    for name in ("solve.py", figure, "replicate/bands.py", "cli/app.py"):
         (root / name).write_text("x = 1\n")
     monkeypatch.setattr(cache, "ROOT", root)
 
@@ -64,7 +66,7 @@ def test_the_key_reads_the_code(tmp_path, monkeypatch):
 
     try:
         first = library()
-        for name in ("replicate/primer.py", "cli/app.py"):
+        for name in (figure, "cli/app.py"):
             (root / name).write_text("x = 2\n")
             assert library() == first
         for name in ("solve.py", "replicate/bands.py"):
