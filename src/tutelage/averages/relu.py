@@ -21,6 +21,7 @@ from tutelage.averages._base import Averages, safe_arcsin, safe_ratio, safe_sqrt
 from tutelage.problem.activation import Activation
 
 NODES = 48
+ROUNDING = 4 * float(np.finfo(float).eps)  # a difference no larger than this share is none; its root would be 1e-8
 SAME = 4e-15  # fields whose correlation differs from one by no more than rounding are one field (costs 1e-9 at most)
 
 
@@ -166,7 +167,9 @@ def _quadrant(aa: Array, bb: Array, ab: Array) -> Array:
 def _root_and_angle(rows: Array, C: Array) -> tuple[Array, Array]:
     """sqrt(C_ii C_aa - C_ia^2) and the angle between the fields, accurate also when they almost coincide."""
     variance = jnp.diagonal(C)
-    root = safe_sqrt(variance[: rows.shape[0], None] * variance - rows**2)
+    square = variance[: rows.shape[0], None] * variance
+    gap = square - rows**2
+    root = safe_sqrt(jnp.where(gap > ROUNDING * square, gap, 0.0))
     apart = root > 0
     angle = jnp.arctan2(jnp.where(apart, root, 0.0), jnp.where(apart | (rows != 0), rows, 1.0))
     return root, jnp.where(apart, angle, jnp.where(rows < 0, jnp.pi, 0.0))
