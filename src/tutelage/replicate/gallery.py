@@ -127,7 +127,7 @@ def expectation(claim: Claim) -> str:
 def _image(result: Result) -> str:
     """The drawing inside the page; as an image of its own, so that names inside two drawings cannot clash."""
     text = base64.b64encode(result.files["svg"].read_bytes()).decode()
-    return f'<img alt="{escape(result.replica.title)}" loading="lazy" src="data:image/svg+xml;base64,{text}">'
+    return f'<img alt="{escape(result.replica.title)}" decoding="async" src="data:image/svg+xml;base64,{text}">'
 
 
 def _link(result: Result) -> str:
