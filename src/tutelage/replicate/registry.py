@@ -36,6 +36,7 @@ MODULES = (
     "power.floors",
     "power.plateau_moments",
     "power.teacher_spread",
+    "power.crossover",
     "notes.regression",
     "notes.concentration",
     "notes.relu",

@@ -13,7 +13,7 @@ import tutelage as tu
 from tutelage.plot.sheet import ERROR, TIME, draw_power, label_panel, outside_legend, sheet
 from tutelage.plot.style import COLOURS, DASHES, INK
 from tutelage.replicate.claims import Claim, at_most, close, refuted
-from tutelage.replicate.figures.power.same_shape import largest_gap, parting, solved_committee, split_power_law
+from tutelage.replicate.figures.power.same_shape import largest_gap, own_rates, parting, solved_committee, split_power_law
 from tutelage.replicate.registry import Replica
 
 if TYPE_CHECKING:
@@ -214,15 +214,9 @@ def _flows(
         problem, weights = _network(units, dim, beta, lr, scale, seed + i)
         errors.append(np.asarray(tu.weight_flow(problem, weights, times, rtol=1e-5).trajectory.error))
         lam, W = np.asarray(problem.inputs.eigenvalues), weights[1]
-        rates = lr * np.multiply.outer(_own_rates((W * lam) @ W.T / dim), lam)
+        rates = lr * np.multiply.outer(own_rates((W * lam) @ W.T / dim), lam)
         sums.append(np.array([np.sum(rates * np.exp(-2 * rates * t)) for t in times]) / (2 * lr * dim))
     return errors, sums
-
-
-def _own_rates(T: np.ndarray) -> np.ndarray:
-    """Eigenvalues of -A where each student is its teacher: v v^T o (2/pi) / sqrt((1 + T_aa)(1 + T_bb) - T_ab^2)."""
-    d = 1 + np.diag(T)
-    return np.linalg.eigvalsh((2 / np.pi) / np.sqrt(np.multiply.outer(d, d) - T**2)) / len(T)
 
 
 def claims_6(data: "Dataset") -> list[Claim]:

@@ -53,3 +53,9 @@ def solved_committee(
 def largest_gap(measured: Any, expected: Any) -> float:
     """Largest relative distance."""
     return float(np.max(np.abs(np.asarray(measured) / np.asarray(expected) - 1)))
+
+
+def own_rates(T: np.ndarray) -> np.ndarray:
+    """Eigenvalues of -A where each student is its teacher: v v^T o (2/pi) / sqrt((1 + T_aa)(1 + T_bb) - T_ab^2)."""
+    d = 1 + np.diag(T)
+    return np.linalg.eigvalsh((2 / np.pi) / np.sqrt(np.multiply.outer(d, d) - T**2)) / len(T)
