@@ -135,9 +135,12 @@ def _frames(count: int, entries: int) -> np.ndarray:
 
 def numbers(values: np.ndarray) -> Any:
     """Nested lists of six digits; null where there is no number."""
-    if values.ndim > 1:
-        return [numbers(part) for part in values]
-    return [float(f"{x:.6g}") if np.isfinite(x) else None for x in values]
+    values = np.asarray(values, dtype=float)
+    finite = np.isfinite(values)
+    size = np.abs(np.where(finite & (values != 0), values, 1.0))
+    power = 10.0 ** np.clip(5 - np.floor(np.log10(size)), -300, 300)
+    rounded = np.round(np.where(finite, values, 0.0) * power) / power
+    return rounded.tolist() if finite.all() else np.where(finite, rounded.astype(object), None).tolist()
 
 
 def _code(problem: Any) -> list[dict[str, str]]:

@@ -52,7 +52,7 @@ const tutelagePage = (() => {
     const phases = data.phases.map((phase) => (
       { ...base, x0: Math.max(phase.start, first), x1: Math.max(phase.end, first), fillcolor: phase.colour }));
     const at = (x, dash) => ({ type: "line", yref: "paper", y0: 0, y1: 1, x0: x, x1: x, line: { color: colour("soft"), width: 1, dash } });
-    return [...phases, at(first, "dot"), ...(escapes() ? [at(data.escape, "dash")] : [])];
+    return [...phases, at(data.times[index], "dot"), ...(escapes() ? [at(data.escape, "dash")] : [])];
   }
 
   function drawCurve() {
@@ -61,7 +61,7 @@ const tutelagePage = (() => {
     const beside = { type: "scatter", mode: "lines", x: data.times, hoverinfo: "skip" };
     const traces = [
       { ...beside, y: data.error, line: line(colour("curve"), 2.5), hoverinfo: "all", hovertemplate: hover, zorder: 3 },
-      { type: "scatter", mode: "markers", x: [], y: [], hoverinfo: "skip", cliponaxis: false, zorder: 4,
+      { type: "scatter", mode: "markers", x: [data.times[index]], y: [data.error[index]], hoverinfo: "skip", cliponaxis: false, zorder: 4,
         marker: { size: 12, color: colour("mark"), line: { color: colour("paper"), width: 2 } } },
       ...data.runs.map((run) => ({ ...beside, y: run, line: line(colour("run"), 1), opacity: 0.75, zorder: 2 })),
     ];
@@ -101,7 +101,12 @@ const tutelagePage = (() => {
 
   // Heat maps, one element each; colours have one range for all maps and all times.
 
+  const mapsOf = (content) => JSON.stringify(content.maps.map((map) => [map.title, map.rows, map.columns]));
+  let made = ""; // the maps that there are elements for
+
   function makeMaps() {
+    if (mapsOf(data) === made) return;
+    made = mapsOf(data);
     byId("maps").replaceChildren(...data.maps.map((map) => {
       const part = document.createElement("section");
       part.className = "map";
@@ -248,7 +253,8 @@ const tutelagePage = (() => {
     drawCurve();
     drawMaps();
     drawDiagram();
-    setTime(index);
+    moveDiagram();
+    say();
   }
 
   // Things to keep: the chart as it is, and the problem as text.
@@ -320,7 +326,6 @@ const tutelagePage = (() => {
   function add(more) {
     data = { ...data, ...more, runs: [...data.runs, ...(more.runs ?? [])] };
     drawCurve();
-    moveMarker();
   }
 
   byId("time").addEventListener("input", (event) => { pause(); setTime(event.target.value); });
