@@ -242,7 +242,7 @@ FIGURES = (
         title="the plateau shortens with the number of levels and is gone at 64",
         full=ONE
         | {"levels": [1, 4, 16, 64], "end": 4000.0, "band_levels": [1, 4, 16], "band_end": 150.0, "band_runs": 200}
-        | {"law_levels": [1, 4, 16], "law_ends": [5000.0, 2500.0, 1000.0], "law_runs": 40, "samples": 500},
+        | {"law_levels": [1, 4, 16], "law_ends": [3200.0, 1600.0, 700.0], "law_runs": 40, "samples": 500},
         quick=ONE
         | {"levels": [1, 4, 64], "end": 1500.0, "band_levels": [4], "band_end": 60.0, "band_runs": 60}
         | {"law_levels": [4], "law_ends": [700.0], "law_runs": 20, "samples": 300, "dim": 256, "lr": 0.3},
