@@ -8,8 +8,6 @@ import sys
 
 import pytest
 
-from tests.page.conftest import browser  # noqa: F401  (a fixture)
-
 BASE = {"students": 2, "teachers": 2, "start": "asymmetric", "end": 20.0, "runs": 0, "band": False}
 
 
@@ -91,7 +89,7 @@ class LivePage:
 
 
 @pytest.fixture
-def live(browser):  # noqa: F811
+def live(browser):
     made = LivePage(browser)
     yield made
     assert made.complaints == []

@@ -2,11 +2,8 @@ from functools import cache
 
 import pytest
 
-from tests.page.conftest import browser
 from tests.replicate.toys import CALLS
 from tutelage.replicate import find, run
-
-__all__ = ["browser", "no_calls_yet", "quick"]
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,7 @@
 
 Every verb is a public name of the package, `tutelage.fixed_point` or `tutelage.analysis.fixed_point`; docs/how-to has a page
 for each question. One package here for each group of them: fixed_points, curves, escape, noise, single_steps, schedules,
-linear, geometry, quadratic.
+linear, structured, geometry, quadratic.
 """
 
 from typing import Any

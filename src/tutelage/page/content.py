@@ -139,8 +139,9 @@ def numbers(values: np.ndarray) -> Any:
     finite = np.isfinite(values)
     size = np.abs(np.where(finite & (values != 0), values, 1.0))
     power = 10.0 ** np.clip(5 - np.floor(np.log10(size)), -300, 300)
-    rounded = np.round(np.where(finite, values, 0.0) * power) / power
-    return rounded.tolist() if finite.all() else np.where(finite, rounded.astype(object), None).tolist()
+    rounded = (np.round(np.where(finite, values, 0.0) * power) / power).astype(object)
+    rounded[~finite] = None
+    return rounded.tolist()
 
 
 def _code(problem: Any) -> list[dict[str, str]]:

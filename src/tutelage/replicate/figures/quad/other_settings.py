@@ -79,9 +79,12 @@ def first_weights(p: int, k: int, n: int, overlap: float, seed: int) -> tuple[np
 
 
 def compute_10(
-    p: int, k: int, fewer: int, n: int, overlap: float, spread: list[float], end: float, points: int, seed: int
+    p: int, k: int, fewer: int, n: int, overlap: float, spread: list[float], end: float, points: int, starts: int, seed: int
 ) -> "Dataset":
-    """Four flows: the source's setting, readouts trained, fewer students than teachers, unequal variances."""
+    """Four flows: the source's setting, readouts trained, fewer students than teachers, unequal variances.
+
+    gain: e_g at the end with trained readouts over that with fixed ones, for several starts.
+    """
     import xarray as xr
 
     times = np.concatenate([[0.0], np.geomspace(0.5, end, points - 1)])
@@ -109,6 +112,7 @@ def compute_10(
             "charge_change": np.max(np.abs(charge - charge[0])),
             "norm_change": np.max(np.abs(np.sum(trained.J[-1] ** 2, 1) - np.sum(trained.J[0] ** 2, 1))),
             "readout_spread": np.ptp(trained.v[-1]),
+            "gain": ("start", [_gain(*first_weights(p, k, n, overlap, seed + i), end) for i in range(starts)]),
             "fewer_end": under.error[-1],
             "fewer_best": best.error,
             "fewer_gap": np.max(np.abs(end_R - np.sqrt(best.alpha) * under.S()[0])),
@@ -118,6 +122,12 @@ def compute_10(
         },
         coords={"case": list(flows), "time": times},
     )
+
+
+def _gain(J: np.ndarray, J_teacher: np.ndarray, end: float) -> float:
+    """What training the readouts leaves of the error at the end."""
+    trained, fixed = (flow(J, J_teacher, np.array([0.0, end]), train=train).error[-1] for train in (True, False))
+    return float(trained / fixed)
 
 
 def _gram_gap(path: Flow, k: int) -> float:
@@ -154,10 +164,11 @@ def claims_10(data: "Dataset") -> list[Claim]:
         at_most("readouts trained: largest change of |w_k|^2 - 2 v_k^2", float(data["charge_change"]), 1e-7),
         above("of |w_k|^2 alone", float(data["norm_change"]), 1e-2),
         at_most("readouts trained: e_g at the end", ends["readouts trained"], 1e-6),
-        at_most(
-            "the same over e_g with fixed readouts: extra units are switched off, not worn away",
-            ends["readouts trained"] / ends["as the source"],
-            1e-3,
+        above(
+            "share of starts from which extra units are switched off: e_g below 1e-3 of that with fixed readouts",
+            float(np.mean(data["gain"].values < 1e-3)),
+            0.5,
+            evidence="the ratios: " + ", ".join(f"{x:.2g}" for x in data["gain"].values),
         ),
         close("p < p*: e_g at the end, best fit (p, 0)", float(data["fewer_end"]), float(data["fewer_best"]), rel=1e-4),
         at_most("p < p*: largest change of an entry of S", moved["fewer students"], 1e-6),
@@ -201,8 +212,8 @@ FIGURES = (
         source="quad",
         figure="beyond the paper",
         title="trained readouts, fewer students than teachers, unequal variances",
-        full=PRINTED | {"n": 16, "spread": [0.3, 0.6], "end": 20_000.0},
-        quick=PRINTED | {"n": 10, "spread": [0.3, 0.6], "end": 10_000.0},
+        full=PRINTED | {"n": 16, "spread": [0.3, 0.6], "end": 20_000.0, "starts": 10},
+        quick=PRINTED | {"n": 10, "spread": [0.3, 0.6], "end": 10_000.0, "starts": 3},
         compute=compute_10,
         draw=draw_10,
         claims=claims_10,
