@@ -31,6 +31,7 @@ SLOW = {"tanh", "gelu"}  # averaged by quadrature
 MOST_STEPS = 40_000_000  # of one simulated network: about twenty seconds
 MAX_SOLVER_STEPS = 100_000
 FEW = 20  # recorded times that make no curve
+DRAWN, KEPT = 1e-7, 1e-8  # relative tolerances: of a curve that is looked at, and of one that is kept
 
 Part = dict[str, Any]
 
@@ -40,7 +41,7 @@ def curve(settings: Settings) -> Iterator[Part]:
     with _silent():
         problem = settings.problem()
         start, times = settings.first(problem), settings.times()
-        for theory in _solved(settings, problem, start, times):
+        for theory in _solved(settings, problem, start, times, rtol=DRAWN):
             found = _up_to_divergence(problem, start, theory)
             yield _curve(settings, found, found.times.size / times.size)
 
@@ -87,17 +88,17 @@ def is_long(settings: Settings) -> bool:
     )
 
 
-def _solved(settings: Settings, problem: Any, start: Any, times: np.ndarray) -> Iterator[Trajectory]:
+def _solved(settings: Settings, problem: Any, start: Any, times: np.ndarray, rtol: float = KEPT) -> Iterator[Trajectory]:
     """The theory: whole, or growing stretch by stretch."""
     if not is_long(settings):
-        yield tu.solve(problem, start, times, max_steps=MAX_SOLVER_STEPS)
+        yield tu.solve(problem, start, times, rtol=rtol, max_steps=MAX_SOLVER_STEPS)
         return
     whole = None
     size = -(-(times.size - 1) // STRETCHES)
     for first in range(0, times.size - 1, size):
         stretch = times[first : first + size + 1]
         begin = start if whole is None else _last_state(whole, start)
-        part = tu.solve(problem, begin, stretch - stretch[0], keep="blocks", max_steps=MAX_SOLVER_STEPS)
+        part = tu.solve(problem, begin, stretch - stretch[0], rtol=rtol, keep="blocks", max_steps=MAX_SOLVER_STEPS)
         whole = part if whole is None else _joined(whole, part, stretch[0])
         yield whole
         if not whole.finished:

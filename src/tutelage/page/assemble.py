@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tutelage._version import __version__
-from tutelage.page.content import phases_in_words, trajectory_content
+from tutelage.page.content import code_of, phases_in_words, trajectory_content
 from tutelage.plot.html import document, write_text
 from tutelage.trajectory import Trajectory
 
@@ -22,7 +22,7 @@ def trajectory_page(trajectory: Trajectory, title: str | None = None, run: int |
     page is self-contained: it holds its data and its charts, and works without a network. Records of more than a thousand
     times are thinned evenly. title: instead of the problem in words.
     """
-    return assemble(trajectory_content(trajectory, title, run))
+    return assemble(trajectory_content(trajectory, title, run) | {"code": code_of(trajectory.problem)})
 
 
 def save_page(trajectory: Trajectory, path: str | Path, title: str | None = None, run: int | None = None) -> Path:

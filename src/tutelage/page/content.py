@@ -71,7 +71,7 @@ def trajectory_content(trajectory: Trajectory, title: str | None = None, run: in
         "runs": [],
         "band": None,
         "escape": None,
-        "code": _code(curve.problem),
+        "code": [],
     }
 
 
@@ -144,7 +144,7 @@ def numbers(values: np.ndarray) -> Any:
     return rounded.tolist()
 
 
-def _code(problem: Any) -> list[dict[str, str]]:
+def code_of(problem: Any) -> list[dict[str, str]]:
     """The problem as a file for the command line, if a file can hold it."""
     try:
         text = problem.to_toml()

@@ -15,13 +15,14 @@ const tutelagePage = (() => {
   let playing = null; // the frame that was asked for, while playing
 
   // Colours come from the style sheet, so that charts follow light, dark and paper.
-  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+  let colours = {};
+  const colour = (name) => (colours[name] ??= getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim());
   const show = (x, digits) => (x === null ? "–" : String(Number(x.toPrecision(digits))));
 
   // A chart follows the size of its element a moment later; paper does not wait, so there its size is stated.
   function draw(id, traces, more) {
-    const { clientWidth: width, clientHeight: height } = byId(id);
-    Plotly.react(id, traces, layout(matchMedia("print").matches ? { ...more, width, height } : { ...more, autosize: true }), SETTINGS);
+    const size = matchMedia("print").matches ? { width: byId(id).clientWidth, height: byId(id).clientHeight } : { autosize: true };
+    Plotly.react(id, traces, layout({ ...more, ...size }), SETTINGS);
   }
 
   function layout(more) {
@@ -248,13 +249,31 @@ const tutelagePage = (() => {
     playing = requestAnimationFrame(step);
   }
 
-  function redraw() {
-    if (data === null) return;
-    drawCurve();
+  function drawOverlaps() {
+    makeCode();
     drawMaps();
     drawDiagram();
     moveDiagram();
+  }
+
+  let later = null; // overlaps that are drawn once the curve is on the screen
+
+  function redrawCurveFirst() {
+    drawCurve();
     say();
+    clearTimeout(later);
+    requestAnimationFrame(() => {
+      clearTimeout(later);
+      later = setTimeout(drawOverlaps);
+    });
+  }
+
+  function redraw() {
+    if (data === null) return;
+    colours = {};
+    drawCurve();
+    say();
+    drawOverlaps();
   }
 
   // Things to keep: the chart as it is, and the problem as text.
@@ -297,7 +316,6 @@ const tutelagePage = (() => {
     byId("time").max = data.times.length - 1;
     makePhases();
     makeMaps();
-    makeCode();
   }
 
   function render(given, stay = false) {
@@ -312,7 +330,8 @@ const tutelagePage = (() => {
       index = nearest(before.times[index]);
     }
     makeAll();
-    redraw();
+    if (before === null) redraw();
+    else redrawCurveFirst();
     const curve = byId("curve");
     curve.removeAllListeners("plotly_click");
     curve.on("plotly_click", (event) => { pause(); setTime(event.points[0].pointNumber); });
