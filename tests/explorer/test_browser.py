@@ -31,6 +31,10 @@ def assert_drawn(live, **changes):
     np.testing.assert_allclose(y, theory.error[first:], rtol=1e-5)
 
 
+OVERLAPS_ARE_DRAWN = """() => {
+  const [shown, map] = [tutelagePage.data(), document.getElementById("map-R").data[0]];
+  return JSON.stringify(map.z) === JSON.stringify(shown.maps[0].values[Number(document.getElementById("time").value)]);
+}"""
 MOVES = [
     *({"lr": 1.3}, {"noise": 0.4}, {"batch": 5}, {"decay": 0.05}, {"end": 45.0}, {"log_time": True}),
     {"start": "random weights", "scale": 0.5, "seed": 7, "dim": 300},
@@ -80,6 +84,7 @@ def test_the_form_itself_moves_the_curve(server, live):
     page.select_option("#control-start", "random weights")
     live.wait()
     assert page.is_visible("#control-seed")
+    page.wait_for_function(OVERLAPS_ARE_DRAWN, timeout=10_000)
     assert_drawn(live, lr=0.9, noise=noise, log_time=True, start="random weights")
 
 
