@@ -13,7 +13,8 @@ MEASURE = """async (moves) => {
   const taken = [];
   for (let i = 0; i < moves; i++) {
     const began = performance.now();
-    const drawn = new Promise((resolve) => new MutationObserver(resolve).observe(document.body, { attributeFilter: ["data-answered"] }));
+    const answered = { attributeFilter: ["data-answered"] };
+    const drawn = new Promise((resolve) => new MutationObserver(resolve).observe(document.body, answered));
     tutelageExplorer.change({ lr: 0.3 + 0.005 * (i % 40) });
     await drawn;
     await new Promise((resolve) => requestAnimationFrame(resolve));
