@@ -13,14 +13,20 @@ import tutelage as tu
 from tutelage.plot.sheet import ERROR, TIME, draw_power, label_panel, outside_legend, sheet
 from tutelage.plot.style import COLOURS, DASHES, INK
 from tutelage.replicate.claims import Claim, at_most, close, refuted
-from tutelage.replicate.figures.power.same_shape import largest_gap, own_rates, parting, solved_committee, split_power_law
+from tutelage.replicate.figures.power.same_shape import (
+    WORDS,
+    largest_gap,
+    own_rates,
+    parting,
+    solved_committee,
+    split_power_law,
+)
 from tutelage.replicate.registry import Replica
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from xarray import Dataset
 
-WORDS = "erf units, random teachers, gradient flow (terms of order $\\eta$)"
 POINTS = 241
 APART = 1e-2  # distance of the units beyond which they have left the common student
 

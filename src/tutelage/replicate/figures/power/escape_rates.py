@@ -12,14 +12,13 @@ import tutelage as tu
 from tutelage.plot.sheet import ERROR, TIME, label_panel, outside_legend, sheet
 from tutelage.plot.style import COLOURS, DASHES, FAINT, MARKERS
 from tutelage.replicate.claims import Claim, above, at_most, below, between, close, refuted
-from tutelage.replicate.figures.power.same_shape import growth_rate, padded_committee, parting, split_power_law
+from tutelage.replicate.figures.power.same_shape import WORDS, growth_rate, padded_committee, parting, split_power_law
 from tutelage.replicate.registry import Replica
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from xarray import Dataset
 
-WORDS = "erf units, random teachers, gradient flow (terms of order $\\eta$)"
 LINEAR = (1e-3, 2e-2)  # distance of the units between which their parting is exponential
 POINTS = 321
 

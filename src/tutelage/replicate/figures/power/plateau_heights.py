@@ -14,6 +14,8 @@ from tutelage.plot.style import COLOURS, DASHES, FAINT, INK
 from tutelage.replicate.claims import Claim, at_most, close, refuted
 from tutelage.replicate.figures.power.enlarged import around, inset_axes
 from tutelage.replicate.figures.power.same_shape import (
+    LATEST,
+    WORDS,
     growth_rate,
     largest_gap,
     parting,
@@ -27,9 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from xarray import Dataset
 
-WORDS = "erf units, random teachers, gradient flow (terms of order $\\eta$)"
 LINEAR = (1e-3, 2e-2)  # distance of the units between which their parting is exponential
-LATEST = 1e-2  # distance beyond which they have left the plateau
 
 
 def compute_4(

@@ -14,6 +14,8 @@ from tutelage.plot.style import COLOURS, DASHES, FAINT, INK
 from tutelage.replicate.claims import Claim, at_most, refuted
 from tutelage.replicate.figures.power.enlarged import around, inset_axes
 from tutelage.replicate.figures.power.same_shape import (
+    LATEST,
+    WORDS,
     largest_gap,
     parting,
     resting_index,
@@ -25,9 +27,6 @@ from tutelage.replicate.registry import Replica
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from xarray import Dataset
-
-WORDS = "erf units, random teachers, gradient flow (terms of order $\\eta$)"
-LATEST = 1e-2  # distance beyond which the units have left the plateau
 
 
 def compute_18(

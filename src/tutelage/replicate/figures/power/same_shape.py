@@ -9,6 +9,9 @@ import numpy as np
 
 import tutelage as tu
 
+WORDS = "erf units, random teachers, gradient flow (terms of order $\\eta$)"
+LATEST = 1e-2  # distance of the units beyond which they have left the plateau
+
 
 def split_power_law(beta: float, levels: int, total: int) -> "tu.Spectrum":
     """The power law on `levels` levels, written as `total` levels, some of which share their eigenvalue."""
