@@ -8,6 +8,8 @@ from pathlib import Path
 
 from tutelage._errors import InputError
 
+UNFINISHED = ".part"  # how the names of files end that a killed process has left behind
+
 
 def require_place(path: Path) -> Path:
     """The path, if a file can be put there; else a sentence saying why not."""
@@ -19,12 +21,29 @@ def require_place(path: Path) -> Path:
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
-    """A temporary name to write to, in the same folder; moved to `path` at the end, removed if anything goes wrong."""
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
+def whole_file(path: Path, *, durable: bool = False) -> Iterator[Path]:
+    """A temporary name to write to, in the same folder; moved to `path` at the end, removed if anything goes wrong.
+
+    durable: when it is left, the file also survives a loss of power: its bytes are on the disk before its name is, and the
+    name before we go on.
+    """
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}{UNFINISHED}")
     try:
         yield temporary
+        if durable:
+            _to_disk(temporary)
         os.replace(temporary, path)
+        if durable:
+            _to_disk(path.parent)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def _to_disk(path: Path) -> None:
+    """Wait until the system has written this file, or the names in this folder."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

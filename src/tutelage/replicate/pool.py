@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from tutelage._cores import cores
 from tutelage.replicate.registry import Replica
 from tutelage.replicate.run import Result, is_kept, run
 
@@ -40,7 +41,7 @@ def run_all(
     process computes; waiting, in which it waits for another; inside, in which another computes (it must be picklable).
     """
     missing = [figure for figure in figures if not is_kept(figure, folder, quick)]
-    count = min(len(missing), _cores() if workers is None else workers)
+    count = min(len(missing), min(cores(), MOST) if workers is None else workers)
     if count <= 1:
         for figure in figures:
             yield run(figure, folder, quick=quick, formats=formats, around=around)
@@ -68,10 +69,6 @@ def _processes(count: int) -> Iterator[ProcessPoolExecutor]:
         raise
     finally:
         pool.shutdown(cancel_futures=True)
-
-
-def _cores() -> int:
-    return min(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1, MOST)
 
 
 def _run_beside(figure: Replica, folder: Path, quick: bool, formats: tuple[str, ...], inside: Around) -> None:

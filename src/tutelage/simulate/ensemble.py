@@ -4,7 +4,6 @@ The loops release the GIL, so threads are enough. Every run has its own random s
 number alone: neither the number of workers nor the number of runs changes a single digit of it.
 """
 
-import os
 import sys
 import threading
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tutelage import _checks
+from tutelage._cores import cores
 from tutelage.progress import SILENT_SECONDS
 from tutelage.simulate.layout import Records
 from tutelage.status import Status
@@ -54,7 +54,7 @@ def stream(seed: int, *key: int) -> np.random.Generator:
 
 def spread(one: Callable[[int, Watch], Run], runs: int, steps: int, workers: int | None, progress: bool) -> list[Run]:
     """one(0, watch) .. one(runs - 1, watch) on `workers` threads. After Ctrl-C: the runs that had begun."""
-    workers = _cores() if workers is None else _checks.as_count("workers", workers)
+    workers = cores() if workers is None else _checks.as_count("workers", workers)
     watch, futures = Watch(runs), []
     with ThreadPoolExecutor(min(workers, runs)) as pool:
         try:
@@ -100,8 +100,3 @@ def _bar(total: int) -> Any:
     return tqdm(
         total=total, desc="simulating", unit=" steps", unit_scale=True, delay=SILENT_SECONDS, leave=False, file=sys.stderr
     )
-
-
-def _cores() -> int:
-    """The cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

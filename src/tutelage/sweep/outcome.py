@@ -51,9 +51,8 @@ class Outcome:
         """Refuse an outcome that does not fit its chunk."""
         for name, values in self.arrays.items():
             if np.shape(values)[:1] != (points,):
-                raise InputError(
-                    f"the array {name!r} has the shape {np.shape(values)}; its first axis must be the chunk's {points} points."
-                )
+                shape = f"the array {name!r} has the shape {np.shape(values)}"
+                raise InputError(f"{shape}; its first axis must be the chunk's {points} points.")
         for failure in self.failures:
             if not 0 <= failure.point < points:
                 raise InputError(f"a failure names point {failure.point} of the chunk; it has points 0 to {points - 1}.")
