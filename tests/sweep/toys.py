@@ -1,10 +1,11 @@
 """Small sweeps whose numbers need nothing but NumPy, and a program that runs one (python -m tests.sweep.toys ...).
 
-What a worker does is seen in log files: a line when it begins a chunk (with its process) and a line when the sweep announces it.
+What happens is seen in two files: a line when a worker begins a chunk, with its process, and one when a chunk is announced.
 """
 
 import json
 import os
+import resource
 import signal
 import sys
 import time
@@ -28,7 +29,7 @@ def numbers(payload: dict) -> Outcome:
         Failure(i, f"x is {value:g}; it must not be") for i, value in enumerate(x) if value in payload.get("bad", ())
     )
     arrays = {"sine": np.sin(x), "waves": np.cos(np.outer(x, np.arange(1, 4))), "count": np.arange(len(x))}
-    arrays["ballast"] = np.sin(np.outer(x, np.arange(payload.get("ballast", 1))))
+    arrays["ballast"] = np.sin(np.outer(x, np.arange(20_000 if payload["index"] in payload.get("heavy", ()) else 500)))
     arrays["sine"][[failure.point for failure in failed]] = np.nan
     return Outcome(arrays, failed, {"waves": ("harmonic",)})
 
@@ -67,6 +68,11 @@ def tasks(count: int, **payload) -> list[Task]:
         Task(index, {"index": index, "x": [0.1 * p for p in of(index, points)], **payload}, tuple(of(index, points)))
         for index in range(count)
     ]
+
+
+def workers(log: Path) -> set[int]:
+    """The processes that have begun chunks."""
+    return {int(line.split()[1]) for line in log.read_text().splitlines()} if log.exists() else set()
 
 
 def of(index: int, points: int) -> range:
@@ -110,6 +116,8 @@ class Announcing:
 def main(request: str) -> None:
     """One run of a sweep, as the only thing of a process: what it was told is JSON."""
     asked = json.loads(request)
+    if "limit" in asked:  # bytes per file, which the system refuses to exceed
+        resource.setrlimit(resource.RLIMIT_FSIZE, (asked["limit"], resource.RLIM_INFINITY))
     folder = Path(asked["folder"])
     chosen = tasks(asked["count"], log=asked["log"], **asked.get("payload", {}))
     progress = Announcing(Path(asked["announced"]))

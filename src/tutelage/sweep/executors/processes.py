@@ -1,30 +1,23 @@
 """Processes of this machine, each with one core, one task at a time and a pipe of its own.
 
-When one is lost it is known which task it had. They are started as programs of their own, not by `multiprocessing`, which
-would run the user's script again in each of them; they never get the Ctrl-C of the terminal, and end with this process.
+When one is lost it is known which task it had. They end with this process, however it ends.
 """
 
-import json
-import os
 import pickle
 import signal
 import socket
-import subprocess
-import sys
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 
 from tutelage._cores import cores
 from tutelage.sweep.errors import StoreError
-from tutelage.sweep.executors.attempt import TRIES, Compute, Notice, Results, one_thread
+from tutelage.sweep.executors.attempt import TRIES, Compute, Notice, Results
+from tutelage.sweep.executors.children import start
 from tutelage.sweep.outcome import Outcome, Task, WorkerError
 
-PROGRAM = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[2]); "
-    "from tutelage.sweep.executors.worker import work; work(int(sys.argv[1]))"
-)
+WORKER = "tutelage.sweep.executors.worker"
 
 
 def processes(compute: Compute, tasks: Iterable[Task], workers: int | None, notice: Notice) -> Results:
@@ -41,10 +34,8 @@ class _Worker:
 
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()
-        command = [sys.executable, "-c", PROGRAM, str(theirs.fileno()), json.dumps(sys.path)]
-        environment = os.environ | one_thread()
-        with theirs, _interrupts_held_back():
-            self.process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, env=environment)
+        with theirs:
+            self.process = start(WORKER, [str(theirs.fileno())], pass_fds=[theirs.fileno()])
         self.pipe = Connection(ours.detach())
         self.ready = False  # until it has said so
         self.task: Task | None = None
@@ -124,13 +115,3 @@ class _Team:
         else:
             self._notice(f"a worker {end} during chunk {task.index}, which is given to another.")
             self._again.append(task)
-
-
-@contextmanager
-def _interrupts_held_back() -> Iterator[None]:
-    """A process started inside never gets a Ctrl-C of its own: it inherits that the signal is held back."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)

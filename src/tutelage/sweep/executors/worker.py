@@ -6,6 +6,7 @@ Into the pipe go pickled (compute, payload); out of it comes True, once it is re
 import os
 import pickle
 import queue
+import sys
 import threading
 from multiprocessing.connection import Connection
 
@@ -38,3 +39,7 @@ def _answer(message: bytes) -> Outcome | WorkerError:
     except Exception as error:
         return WorkerError(f"the worker does not find what to compute: {error}")
     return attempt(compute, payload)
+
+
+if __name__ == "__main__":
+    work(int(sys.argv[1]))
