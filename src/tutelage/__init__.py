@@ -38,6 +38,7 @@ _HOMES = {
     "tutelage.trajectory": ("Trajectory", "load"),
     "tutelage.validity": ("Validity",),
     "tutelage.solve": ("solve", "linear_times", "log_times"),
+    "tutelage.many": ("solve_many",),
     "tutelage.simulate": ("simulate",),
     "tutelage.analysis.fixed_points.modes": ("Mode",),
     "tutelage.analysis.fixed_points.find": ("fixed_point",),
@@ -145,6 +146,7 @@ if TYPE_CHECKING:
     from tutelage.averages import Quadrature
     from tutelage.compare import Comparison, compare
     from tutelage.dynamics import Equations, generalisation_error, linear_regression
+    from tutelage.many import solve_many
     from tutelage.page import save_page, trajectory_page
     from tutelage.problem import (
         SGD,
@@ -287,6 +289,7 @@ __all__ = [
     "simulate",
     "solution_manifold",
     "solve",
+    "solve_many",
     "specialisation",
     "spectral_exponent",
     "start_from_weights",

@@ -1,0 +1,69 @@
+"""Many problems at once are the problems one by one: numbers, divergences, starts, and what is refused."""
+
+import numpy as np
+import pytest
+
+import tutelage as tu
+from tests.problems import pair
+
+PROBLEM = pair(2, 2)
+START = tu.Start(R=[[0.3, 0.1], [0.05, 0.2]], Q=0.5 * np.eye(2))
+TIMES = tu.linear_times(20, 5)
+
+
+def test_each_member_is_its_own_solve():
+    rates, noises = np.linspace(0.1, 1.0, 7), np.linspace(0.0, 0.3, 7)
+    many = tu.solve_many(PROBLEM, {"lr": rates, "noise": noises}, START, TIMES, chunk=3)  # the last chunk is padded
+    assert many.error.shape == (7, 5)
+    assert many.Q.shape == (7, 5, 2, 2)
+    for i in (0, 3, 6):
+        one = tu.solve(PROBLEM.replace(lr=rates[i], noise=noises[i]), START, TIMES)
+        np.testing.assert_allclose(many.error[i], one.error, rtol=1e-6)
+        np.testing.assert_allclose(many.Q[i], one.Q, atol=1e-7)
+        np.testing.assert_allclose(many.test_loss[i], one.test_loss, rtol=1e-6)
+    alone = tu.solve_many(PROBLEM, {"lr": rates, "noise": noises}, START, TIMES, chunk=3, workers=1)
+    np.testing.assert_array_equal(many.error, alone.error)  # threads change no digit
+    data = many.to_dataset()
+    np.testing.assert_allclose(data["sgd.lr"], rates)
+    assert data["error"].dims == ("batch", "time")
+
+
+def test_every_member_may_have_its_own_start():
+    starts = [tu.Start(R=[[0.3, 0.1], [0.05, r]], Q=0.5 * np.eye(2)) for r in (0.2, 0.3, 0.4)]
+    many = tu.solve_many(PROBLEM, {"lr": [0.5] * 3}, starts, TIMES, chunk=3)
+    np.testing.assert_allclose(many.R[:, 0, 1, 1], [0.2, 0.3, 0.4])
+    np.testing.assert_allclose(many.error[2], tu.solve(PROBLEM, starts[2], TIMES).error, rtol=1e-6)
+    assert np.unique(many.error[:, -1]).size == 3
+
+
+def test_a_member_that_diverges_says_so_and_leaves_the_others_alone():
+    problem = pair(2, 2, "quadratic")
+    with pytest.warns(tu.DivergenceWarning, match="1 of 3 did not finish; number 2 diverged"):
+        many = tu.solve_many(problem, {"lr": [0.01, 0.02, 3.0]}, START, TIMES, chunk=3)
+    assert many.status_code.tolist() == [tu.Status.FINISHED, tu.Status.FINISHED, tu.Status.DIVERGED]
+    assert np.isfinite(many.error[:2]).all()
+    assert np.isnan(many.error[2, -1])
+
+
+REFUSED = {
+    "nothing": ({"over": {}}, "name what differs"),
+    "no mapping": ({"over": [0.1]}, "name what differs"),
+    "one number": ({"over": {"lr": 0.1}}, "one entry per problem"),
+    "unequal lists": ({"over": {"lr": [0.1, 0.2], "noise": [0.1]}}, r"lengths \{'lr': 2, 'noise': 1\}"),
+    "unknown name": ({"over": {"rate": [0.1]}}, "the name of a change"),
+    "one bad rate": ({"over": {"lr": [0.1, -0.2, 0.3]}}, "lr is -0.2"),
+    "not finite": ({"over": {"lr": [0.1, np.nan]}}, "nan"),
+    "words": ({"over": {"lr": ["fast"]}}, "lr"),
+    "starts": ({"over": {"lr": [0.1, 0.2]}, "start": [START]}, "1 starts are given for 2 problems"),
+    "start of words": ({"over": {"lr": [0.1]}, "start": 3}, "start is of type int"),
+    "no problem": ({"problem": 3, "over": {"lr": [0.1]}}, "problem is of type int"),
+    "chunk": ({"over": {"lr": [0.1]}, "chunk": 0}, "chunk is 0"),
+    "a shape": ({"over": {"student.hidden": [2, 3]}}, "hidden"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_impossible_wishes_are_refused(name):
+    arguments, message = REFUSED[name]
+    with pytest.raises(tu.InputError, match=message):
+        tu.solve_many(**({"problem": PROBLEM, "start": START, "times": TIMES} | arguments))
