@@ -1,0 +1,9 @@
+"""What the site needs beyond Sphinx: code blocks that run, and pages that are generated from the library itself.
+
+blocks    ```python blocks of a page are run, and their output is shown below them
+runner    the one process that runs them
+gallery   the figures of the registry with their claims
+errata    what the sources print and what holds, each line tied to a claim or a test
+reference the public names and the commands
+docstring our plain docstrings as reStructuredText
+"""

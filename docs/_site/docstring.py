@@ -1,0 +1,98 @@
+"""Our docstrings are plain text, not reStructuredText: this turns the one into the other for the reference.
+
+Paragraphs; `code`, a link where it is a public name; indented lines: an equation, kept as it is; examples (>>>). Names of
+parameters and fields before a colon are set in bold.
+"""
+
+import inspect
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import tutelage
+from sphinx.application import Sphinx
+
+SPECIAL = re.compile(r"([\\*_|])")
+CODE = re.compile(r"`([^`]+)`")
+
+
+def to_rst(text: str, names: Iterable[str] = ()) -> str:
+    """A docstring as reStructuredText. names: of parameters and fields."""
+    chunks = []
+    for kind, lines in _chunks(text.splitlines()):
+        if kind == "equation":
+            chunks.append("::\n\n" + "\n".join(f"    {line}" for line in lines))
+        else:
+            chunks.append("\n".join(lines if kind == "example" else [_prose("\n".join(lines), tuple(names))]))
+    return "\n\n".join(chunks) + "\n"
+
+
+def _chunks(lines: list[str]) -> Iterator[tuple[str, list[str]]]:
+    """Runs of lines of one kind: "text", "equation" (indented) or "example" (from >>> up to an empty line)."""
+    kind, run = "", []
+    for line in [*lines, ""]:
+        now = _kind(line, kind)
+        if now != kind and run:
+            yield kind, run
+            run = []
+        kind = now
+        if kind:
+            run.append(line)
+
+
+def _kind(line: str, before: str) -> str:
+    if not line.strip():
+        return ""
+    if line.startswith(">>>") or before == "example":
+        return "example"
+    return "equation" if line.startswith("    ") else "text"
+
+
+def _prose(text: str, names: tuple[str, ...]) -> str:
+    parts = CODE.split(text)
+    for i, part in enumerate(parts):
+        parts[i] = _code(part) if i % 2 else _bold(SPECIAL.sub(r"\\\1", part), names)
+    return "".join(parts)
+
+
+def _code(code: str) -> str:
+    bare = code.removeprefix("tu.").split("(")[0]
+    return f":py:obj:`{code} <tutelage.{bare}>`" if bare in tutelage.__all__ and bare[0] != "_" else f"``{code}``"
+
+
+def _bold(text: str, names: tuple[str, ...]) -> str:
+    if not names:
+        return text
+    one = "|".join(re.escape(SPECIAL.sub(r"\\\1", name)) for name in sorted(names, key=len, reverse=True))
+    return re.sub(rf"(?<![\w.\\])((?:{one})(?:, (?:{one}))*):(?=\s)", r"**\1**:", text)
+
+
+def names_of(value: Any) -> tuple[str, ...]:
+    """Parameters of a function; fields and parameters of a class."""
+    fields = tuple(getattr(value, "__dataclass_fields__", ()))
+    try:
+        return (*fields, *inspect.signature(value).parameters)
+    except (TypeError, ValueError):
+        return fields
+
+
+def convert(app: Sphinx, what: str, name: str, value: Any, options: Any, lines: list[str]) -> None:
+    """For autodoc's event."""
+    lines[:] = to_rst("\n".join(lines), names_of(value) if callable(value) else ()).splitlines()
+
+
+def shorten(app: Sphinx, what: str, name: str, value: Any, options: Any, signature: str, returns: str) -> Any:
+    """The constructor of what a verb returns is of no use to its reader: only its fields are."""
+    is_result = what == "class" and getattr(value, "__module__", "").startswith(RESULTS) and value.__name__ not in MADE_BY_HAND
+    return ("", None) if is_result else (signature, returns)
+
+
+RESULTS = ("tutelage.analysis", "tutelage.compare", "tutelage.sweep", "tutelage.trajectory", "tutelage.validity", "tutelage.status")
+MADE_BY_HAND = {"PowerLawSum", "SolutionManifold"}
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Sphinx calls this."""
+    app.connect("autodoc-process-docstring", convert)
+    app.connect("autodoc-process-signature", shorten)
+    return {"parallel_read_safe": True}

@@ -1,0 +1,126 @@
+"""Pages of the gallery, one for each source: every figure of the registry with its claims, its command and its time.
+
+Nothing is pasted. A figure is taken from output/replicate, where `tutelage replicate` leaves the full versions, else from
+output/quick, where the test suite leaves the quick ones (the content key of both must be that of the code as it is). What is
+in neither is computed, quick, into output/quick: four minutes for all on two cores, nothing after `make test`.
+A draft (-D draft=1) leaves it out: its command stands in its place.
+"""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from _site.markdown import plain, table, write
+from sphinx.application import Sphinx
+from sphinx.errors import ExtensionError
+from tutelage.plot.html import capital
+from tutelage.replicate import Claim, Replica, Result, replicas, run
+from tutelage.replicate.gallery import SIGNS, WORDS, duration, expectation
+from tutelage.replicate.registry import SOURCES
+from tutelage.replicate.run import count, is_kept
+
+ROOT = Path(__file__).resolve().parents[2]
+FULL, QUICK = ROOT / "output" / "replicate", ROOT / "output" / "quick"
+
+
+def collect(compute: bool) -> dict[str, Result]:
+    """The results of all figures by id: full if there is one, else quick."""
+    figures = replicas()
+    places = {name: _place(figure) for name, figure in figures.items()}
+    missing = [name for name, place in places.items() if place is None]
+    if missing and compute:
+        _compute(missing)
+        places |= dict.fromkeys(missing, (QUICK, True))
+    return {name: run(figures[name], place[0], quick=place[1]) for name, place in places.items() if place}
+
+
+def _place(figure: Replica) -> tuple[Path, bool] | None:
+    for folder, quick in ((FULL, False), (FULL, True), (QUICK, True)):
+        if is_kept(figure, folder, quick):
+            return folder, quick
+    return None
+
+
+def _compute(names: list[str]) -> None:
+    """With the command that readers use; a claim that fails (exit code 1) is for the tests to report."""
+    command = [str(Path(sys.executable).with_name("tutelage")), "replicate", *names, "--quick", "--workers", "2"]
+    done = subprocess.run([*command, "--out", str(QUICK)], capture_output=True, text=True)
+    if done.returncode not in (0, 1):
+        raise ExtensionError(f"the gallery could not be computed: {done.stderr[-2000:]}")
+
+
+def index_page(results: dict[str, Result]) -> list[str]:
+    """The table of contents."""
+    figures = replicas()
+    counts = count([claim for result in results.values() for claim in result.claims])
+    text = f"{len(figures)} figures, {sum(counts.values())} claims: {counts['pass']} pass, {counts['fail']} fail, and "
+    text += f"{counts['does_not_hold']} of the sources do not hold ([errata](../errata.md))."
+    lines = ["# Gallery", "", "Published figures, computed again; a claim passes or fails by its number.", "", text, ""]
+    lines += ["This page and those below it are made by the build from the registry, see [how](../../replicate.md).", ""]
+    lines += ["```{toctree}", ":hidden:", *SOURCES, "```", ""]
+    for source, title in SOURCES.items():
+        rows = [
+            [f"[{name}]({source}.md#{name})", plain(figure.title), _score(results.get(name)), _time(results.get(name))]
+            for name, figure in figures.items()
+            if figure.source == source
+        ]
+        lines += [f"## {title}", "", *table(["figure", "what it shows", "claims", "time"], rows), ""]
+    return lines
+
+
+def _score(result: Result | None) -> str:
+    return " ".join(f"{n} {SIGNS[verdict]}" for verdict, n in count(result.claims).items() if n) if result else "-"
+
+
+def _time(result: Result | None) -> str:
+    return duration(result.seconds) + (", quick" if result.quick else "") if result else "-"
+
+
+def source_page(source: str, results: dict[str, Result]) -> list[str]:
+    """All figures of one source."""
+    lines = [f"# {SOURCES[source]}", ""]
+    for name, figure in replicas().items():
+        if figure.source == source:
+            lines += [f"({name})=", f"## {name}: {plain(capital(figure.title))}", "", f"*{plain(figure.figure)}*", ""]
+            lines += _section(results[name]) if name in results else ["Not computed in this build.", ""]
+            lines += ["```text", figure.command(name in results and results[name].quick), "```", ""]
+    return lines
+
+
+def _section(result: Result) -> list[str]:
+    rows = [[_sentence(c), plain(expectation(c)), f"{c.measured:.5g}", f"{SIGNS[c.verdict]} {WORDS[c.verdict]}"] for c in result.claims]
+    version = "quick version: smaller networks, fewer runs, the same claims" if result.quick else "the parameters of the source"
+    lines = [f"```{{image}} images/{result.files['png'].name}", f":alt: {result.replica.title}", "```", ""]
+    lines += [":::{table}", ":class: claims", "", *table(["claim", "expected", "measured", "verdict"], rows), "", ":::", ""]
+    if "html" in result.files:
+        lines += [f"[The same with a slider for time](images/{result.files['html'].name}).", ""]
+    return [*lines, f"Computed in {duration(result.seconds)}; {version}.", ""]
+
+
+def _sentence(claim: Claim) -> str:
+    says = f" The source: “{plain(claim.says)}”." if claim.says else ""
+    return plain(claim.name) + "." + says + (f" {plain(claim.evidence)}" if claim.evidence else "")
+
+
+def write_pages(app: Sphinx) -> None:
+    """Before Sphinx looks for pages. The results stay with the app, for the errata."""
+    folder = Path(app.srcdir) / "generated" / "gallery"
+    images = folder / "images"
+    images.mkdir(parents=True, exist_ok=True)
+    results = collect(compute=not app.config.draft)
+    for result in results.values():
+        for ending in ("png", "html"):
+            if ending in result.files:
+                shutil.copyfile(result.files[ending], images / result.files[ending].name)
+    write(folder / "index.md", index_page(results))
+    for source in SOURCES:
+        write(folder / f"{source}.md", source_page(source, results))
+    app.replica_results = results  # type: ignore[attr-defined]
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Sphinx calls this."""
+    app.connect("builder-inited", write_pages, priority=400)
+    return {"parallel_read_safe": False}

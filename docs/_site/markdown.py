@@ -1,0 +1,28 @@
+"""Small parts of generated pages."""
+
+import re
+from pathlib import Path
+
+PUNCTUATION = re.compile(r"([\\`*_{}\[\]<>#|$~^])")
+
+
+def plain(text: str) -> str:
+    """Text that Markdown shows as it is, also in a cell of a table."""
+    return PUNCTUATION.sub(r"\\\1", " ".join(text.split()))
+
+
+def table(head: list[str], rows: list[list[str]]) -> list[str]:
+    """Lines of a table; its cells are Markdown."""
+    return [_row(head), "|" + "---|" * len(head), *map(_row, rows)]
+
+
+def _row(cells: list[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def write(path: Path, lines: list[str]) -> None:
+    """Write a page if it changed, so that Sphinx reads again only what is new."""
+    text = "\n".join(lines).rstrip() + "\n"
+    if not path.is_file() or path.read_text() != text:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)

@@ -1,0 +1,122 @@
+"""Runs the ```python blocks of pages, all pages in one process, and stores what each block shows.
+
+    python docs/_site/runner.py PAGE=FOLDER ...        FOLDER/outputs.json and the files that it names
+
+One process, not one Jupyter kernel for each page: a kernel costs 6 s of CPU before its first curve (JAX starts, the solver is
+compiled), here the second page of a shape costs milliseconds: 23 pages took 85 s of CPU, kernels alone would have taken 140. And
+the pages stay plain Markdown, which reads as well on a code host.
+
+The blocks of a page share a namespace and an empty folder. Below a block is shown: what it prints, the value of its last
+line, every Matplotlib figure that it binds to a name or that its last line makes, and every HTML file that it writes, framed.
+Warnings are errors.
+"""
+
+import ast
+import contextlib
+import hashlib
+import io
+import json
+import os
+import re
+import shutil
+import sys
+import tempfile
+import traceback
+import warnings
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+BLOCK = re.compile(r"^```python\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
+
+
+def blocks(text: str) -> list[str]:
+    """The ```python blocks of a page."""
+    return BLOCK.findall(text)
+
+
+def key(text: str) -> str:
+    """What the outputs of a page depend on: its blocks, and the code of the library and of this file."""
+    return hashlib.sha256("\0".join([library(), *blocks(text)]).encode()).hexdigest()[:24]
+
+
+@cache
+def library() -> str:
+    """The hash of the library's code, as it was when first asked."""
+    files = sorted([*(ROOT / "src").rglob("*.py"), Path(__file__)])
+    return hashlib.sha256(b"\0".join(path.read_bytes() for path in files)).hexdigest()
+
+
+def run_page(page: Path, target: Path) -> None:
+    """Run the blocks of one page and store their outputs; a block that raises ends everything with its traceback."""
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir(parents=True)
+    here = Path.cwd()
+    with tempfile.TemporaryDirectory() as scratch:
+        os.chdir(scratch)
+        try:
+            names: dict[str, Any] = {"__name__": "__main__"}
+            outputs = [_run(block, i, names, page, target) for i, block in enumerate(blocks(page.read_text()))]
+        finally:
+            os.chdir(here)
+    (target / "outputs.json").write_text(json.dumps(outputs, indent=1))
+
+
+def _run(block: str, number: int, names: dict[str, Any], page: Path, target: Path) -> dict[str, Any]:
+    """What one block shows: {"code", "text", "images", "frames"}."""
+    tree = ast.parse(block, page.name)
+    last = ast.Expression(tree.body.pop().value) if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+    known = {name: id(value) for name, value in names.items()}
+    printed, value = io.StringIO(), None
+    try:
+        with contextlib.redirect_stdout(printed), warnings.catch_warnings():
+            warnings.simplefilter("error")
+            exec(compile(tree, page.name, "exec"), names)
+            if last is not None:
+                value = eval(compile(last, page.name, "eval"), names)
+    except Exception:
+        sys.exit(f"{page}: block {number + 1} raises\n\n{block}\n{traceback.format_exc()}")
+    figures = [v for name, v in names.items() if known.get(name) != id(v)] + [value]
+    images = _save_figures(figures, target, number)
+    if value is not None and not _is_figure(value):
+        print(repr(value), file=printed)
+    return {"code": block, "text": printed.getvalue(), "images": images, "frames": _take_pages(target, number)}
+
+
+def _is_figure(value: Any) -> bool:
+    return type(value).__module__ == "matplotlib.figure" and hasattr(value, "savefig")
+
+
+def _save_figures(values: list[Any], target: Path, number: int) -> list[dict[str, Any]]:
+    """Figures among these values, each once, as images twice as fine as they are shown; width in pixels."""
+    saved = []
+    for figure in {id(v): v for v in values if _is_figure(v)}.values():
+        name = f"{number}-{len(saved)}.png"
+        figure.savefig(target / name, dpi=192)
+        saved.append({"file": name, "width": round(96 * figure.get_figwidth())})
+    return saved
+
+
+def _take_pages(target: Path, number: int) -> list[str]:
+    """HTML files that the block wrote; they are moved, so that the next block does not show them again."""
+    taken = []
+    for path in sorted(Path.cwd().glob("*.html")):
+        shutil.move(path, target / f"{number}-{path.name}")
+        taken.append(f"{number}-{path.name}")
+    return taken
+
+
+def main(*tasks: str) -> None:
+    """Run these pages, one after the other."""
+    os.environ.setdefault("MPLBACKEND", "agg")
+    from tutelage.cli.compile_cache import compile_quickly
+
+    compile_quickly()
+    for task in tasks:
+        page, _, folder = task.partition("=")
+        run_page(Path(page), Path(folder))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
