@@ -22,6 +22,7 @@ from tutelage.averages import Quadrature
 from tutelage.averages.quadrature import QuadratureAverages
 from tutelage.dynamics import ClosedSystem, Equations, OrderParameters, initial_overlaps
 from tutelage.dynamics.error import averages_of
+from tutelage.integrate import FINE, guided_norm, stiff_solver
 from tutelage.problem import Problem, SlowMomentum, Spectrum, Start, random_start
 from tutelage.problem.schedules import require_rate_on
 from tutelage.progress import ProgressBar
@@ -33,9 +34,8 @@ KEEP_LEVELS = 16  # overlaps per level are kept by default up to this many level
 BOUND = 1e8  # overlaps this much larger than at the start have diverged
 GROWN = 1e2  # a step that has become too short to take after this much growth is a blow-up in finite time
 SHORTEST = 1e-14  # shortest step, in units of the whole time
-FINE = 1e4  # the error is integrated in this unit, so that its absolute tolerance is finer than that of the overlaps
 COUNTS = (64, 256, 512, 1024, 2048, 4096)  # of times: compiled programs are made for these
-SOLVERS = {"explicit": diffrax.Dopri8, "implicit": diffrax.Kvaerno5}
+SOLVERS = ("explicit", "stiff", "implicit")
 
 
 def linear_times(end: float, count: int = 201) -> np.ndarray:
@@ -137,14 +137,20 @@ def _integrate(problem: Any, start: Any, times: Array, tolerances: Array, option
 
     rtol, atol = tolerances
     controller = diffrax.PIDController(
-        rtol=rtol, atol=atol, pcoeff=0.2, icoeff=0.5, dtmin=SHORTEST * jnp.maximum(times[-1], 1.0), force_dtmin=False
+        rtol=rtol,
+        atol=atol,
+        pcoeff=0.2,
+        icoeff=0.5,
+        dtmin=SHORTEST * jnp.maximum(times[-1], 1.0),
+        force_dtmin=False,
+        **({"norm": guided_norm} if options.solver == "stiff" else {}),
     )
     switches = system.switches()
     if switches is not None:
         controller = diffrax.ClipStepSizeController(controller, jump_ts=switches)
     solution: Any = diffrax.diffeqsolve(
         diffrax.ODETerm(rates),
-        SOLVERS[options.solver](),
+        _solver(system, options),
         t0=0.0,
         t1=jnp.maximum(times[-1], 1e-12),
         dt0=None,
@@ -177,6 +183,12 @@ def _system(problem: Any, start: Any, options: _Options) -> tuple[ClosedSystem, 
     state, t = initial_overlaps(problem, start)
     system = OrderParameters(problem, t, options.gradient_flow, options.keep, options.quadrature)
     return system, state, system.covariances(state)[2]
+
+
+def _solver(system: Any, options: _Options) -> Any:
+    if options.solver == "stiff":
+        return stiff_solver(system)
+    return diffrax.Dopri8() if options.solver == "explicit" else diffrax.Kvaerno5()
 
 
 def _largest(state: Any) -> Array:

@@ -70,14 +70,16 @@ class OrderParameters(ClosedSystem):
 
     def matrices(self, state: Overlaps) -> tuple[Pull, Array]:
         """A, B (with what moves readout and bias) and G at a state."""
-        problem, v = self.problem, state.readout
-        C = joint_covariance(*self.covariances(state))
-        mean = field_means(problem, state.bias)
-        v_teacher = jnp.asarray(problem.teacher.readout)
-        p = pull(self.averages, C, mean, v, v_teacher)
+        return self.matrices_at(*self.covariances(state), state.readout, state.bias)
+
+    def matrices_at(self, R: Array, Q: Array, T: Array, readout: Array, bias: Array | None) -> tuple[Pull, Array]:
+        """The same as functions of the fields' covariances, the readout and the biases: on nothing else do they depend."""
+        C, mean = joint_covariance(R, Q, T), field_means(self.problem, bias)
+        v_teacher = jnp.asarray(self.problem.teacher.readout)
+        p = pull(self.averages, C, mean, readout, v_teacher)
         if self.gradient_flow:
             return p, jnp.zeros_like(p.A)
-        return p, spread(self.averages, C, mean, v, v_teacher, jnp.asarray(problem.noise))
+        return p, spread(self.averages, C, mean, readout, v_teacher, jnp.asarray(self.problem.noise))
 
     def drift(self, t: Array, state: Overlaps) -> Overlaps:
         return self._drift(t, state, *self.matrices(state))

@@ -1,0 +1,174 @@
+"""(1 - s J)^-1 for the dynamics of overlaps, in O(L): what an implicit method needs at every step.
+
+The levels talk to each other only through the fields z = (R, Q, v, b), on which A, B, G depend. So the Jacobian J of the
+drift is diagonal over levels, apart from a part of low rank: with primes for changes,
+    r'_l -> eta (lam_l (A r'_l + A' r_l + B' t_l) - kappa r'_l),
+    q'_l -> eta (lam_l (A q'_l + B r'_l^T + A' q_l + B' r_l^T) - kappa q'_l) + transpose + (eta^2 / batch) lam_l G',
+where A', B', G' are linear in z' = (sum_l p_l lam_l r'_l, sum_l p_l lam_l q'_l, v', b'). A is symmetric (A / 2 is minus the
+gradient of e_g with respect to Q), so one eigen-decomposition of this K x K matrix makes every level diagonal; what remains
+is one dense system for z', of K M + K (K + 1) / 2 numbers (and K for readouts or biases that learn).
+Frozen levels have rate zero. Masks that differ between the students of a level, vectors on a sphere and slow momentum
+do not have this form (`unsuited`).
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+
+from tutelage._types import Array
+from tutelage.dynamics.order_parameters import OrderParameters
+from tutelage.dynamics.overlaps import Overlaps
+from tutelage.problem import Problem, SlowMomentum
+
+
+def unsuited(problem: Problem) -> str | None:
+    """Why the dynamics of a problem does not have this form; None if it has."""
+    if isinstance(problem.sgd.momentum, SlowMomentum):
+        return "momentum is a SlowMomentum"
+    if problem.sgd.spherical:
+        return "spherical is True"
+    mask = problem.trainable_mask()
+    if mask is not None and np.any(mask != mask[:, :1]):
+        return "trainable differs between students of one level"
+    return None
+
+
+class Fields(eqx.Module):
+    """What A, B, G depend on, or a change of it: R (K, M), upper triangle of Q, and the readout and bias if they learn."""
+
+    R: Array
+    Q: Array
+    readout: Array | None
+    bias: Array | None
+
+
+class Controls(eqx.Module):
+    """What drives the levels, readout and bias; or a change of it."""
+
+    A: Array
+    B: Array
+    G: Array
+    readout: Array
+    bias: Array
+
+
+def resolvent(system: OrderParameters, t: Any, state: Overlaps, shift: Any) -> Callable[[Overlaps], Overlaps]:
+    """x -> (1 - shift J)^-1 x, with J the derivative of the drift at this time and state. Differentiable in everything."""
+    solve = Levels(*jax.lax.stop_gradient((system, t, state, shift))).solve
+
+    def apply(x: Overlaps) -> Overlaps:
+        moved = jax.jvp(lambda y: system.drift(t, y), (state,), (x,))[1]
+        return jax.tree.map(lambda a, b: a - shift * b, x, moved)
+
+    def transposed(_: Any, x: Overlaps) -> Overlaps:
+        return jax.linear_transpose(solve, x)(x)[0]
+
+    return lambda x: jax.lax.custom_linear_solve(apply, x, lambda _, b: solve(b), transposed)
+
+
+class Levels(eqx.Module):
+    """J at a state in the eigenbasis of A, level by level, and the dense system for the change of the fields."""
+
+    basis: Array  # (K, K): columns are eigenvectors of A
+    weights: Array  # p_l lam_l, (L,)
+    force: Array  # shift eta lam_l, (L, 1, 1)
+    spread: Array  # eta / batch
+    shrink_r: Array  # 1 / (1 - shift eta (lam_l a_k - kappa)), (L, K, 1)
+    shrink_q: Array  # 1 / (1 - shift eta (lam_l (a_i + a_j) - 2 kappa)), (L, K, K)
+    r: Array
+    q: Array
+    t: Array
+    B: Array
+    rates: tuple[Array, Array]  # shift eta_v, shift eta_b
+    slopes: Controls  # d controls / d fields: a last axis more
+    dense: tuple[Array, Array]  # LU of the system for the change of the fields
+    trained: tuple[bool, bool] = eqx.field(static=True)
+
+    def __init__(self, system: OrderParameters, t: Any, state: Overlaps, shift: Any):
+        problem = system.problem
+        inputs, sgd, student = problem.inputs, problem.sgd, problem.student
+        R, Q, T = system.covariances(state)
+        p, _ = system.matrices(state)
+        values, self.basis = jnp.linalg.eigh(p.A)
+        self.trained = student.train_readout, student.train_bias and state.bias is not None
+        eta, eta_v, eta_b = system.rates(t)
+        mask, lam = problem.trainable_mask(), jnp.asarray(inputs.eigenvalues)[:, None, None]
+        eta_l = shift * eta * (1.0 if mask is None else jnp.asarray(mask)[:, :1, None])
+        kappa = sgd.weight_decay
+        self.weights, self.force, self.spread = jnp.asarray(inputs.weights), eta_l * lam, eta / sgd.batch
+        self.shrink_r = 1 / (1 - eta_l * (lam * values[:, None] - kappa))
+        self.shrink_q = 1 / (1 - eta_l * (lam * (values[:, None] + values) - 2 * kappa))
+        turn = self.basis.T
+        self.r, self.q, self.t, self.B = turn @ state.r, turn @ state.q @ self.basis, system.t, turn @ p.B
+        self.rates = shift * eta_v, shift * eta_b
+        self.slopes = self._slopes(system, state, R, Q, T)
+        self.dense = jax.scipy.linalg.lu_factor(self._system())
+
+    def _slopes(self, system: OrderParameters, state: Overlaps, R: Array, Q: Array, T: Array) -> Controls:
+        turn = self.basis.T
+        at = self._fields(turn @ R, turn @ Q @ self.basis, state.readout, state.bias)
+        flat, unravel = ravel_pytree(at)
+
+        def controls(fields: Array) -> Controls:
+            z = unravel(fields)
+            readout = state.readout if z.readout is None else z.readout
+            bias = state.bias if z.bias is None else z.bias
+            p, G = system.matrices_at(self.basis @ z.R, self.basis @ _symmetric(z.Q, len(R)) @ turn, T, readout, bias)
+            return Controls(turn @ p.A @ self.basis, turn @ p.B, turn @ G @ self.basis, p.readout, p.bias)
+
+        return jax.jacfwd(controls)(flat)
+
+    def _fields(self, R: Array, Q: Array, readout: Array, bias: Array | None) -> Fields:
+        rows, columns = np.triu_indices(Q.shape[0])
+        return Fields(R, Q[rows, columns], readout if self.trained[0] else None, bias if self.trained[1] else None)
+
+    def _system(self) -> Array:
+        """1 - d(change of the fields) / d(fields that were assumed), by sums over levels of K^3 numbers each."""
+        w, f, A, B, G = self.weights, self.force, self.slopes.A, self.slopes.B, self.slopes.G
+        to_r, to_q = (w[:, None, None] * f * x for x in (self.shrink_r, self.shrink_q))
+        through = to_q * f * jnp.swapaxes(self.shrink_r, 1, 2)  # q_l moves with r_l
+        t_B, r_B = self.B @ self.t, self.B @ jnp.swapaxes(self.r, 1, 2)
+        sums = jnp.einsum
+        R = sums("kjz,kjm->kmz", A, sums("lk,ljm->kjm", to_r[:, :, 0], self.r))
+        R += sums("kjz,kjm->kmz", B, sums("lk,ljm->kjm", to_r[:, :, 0], self.t))
+        Q = sums("inz,inj->ijz", A, sums("lij,lnj->inj", to_q, self.q))
+        Q += sums("imz,ijm->ijz", B, sums("lij,ljm->ijm", to_q, self.r))
+        Q += sums("jnz,ijn->ijz", A, sums("lij,lin->ijn", through, r_B))
+        Q += sums("jnz,ijn->ijz", B, sums("lij,lin->ijn", through, t_B))
+        Q += jnp.swapaxes(Q, 0, 1) + self.spread * to_q.sum(axis=0)[:, :, None] * G
+        moved = self._fields(R, Q, *(rate * x for rate, x in zip(self.rates, (self.slopes.readout, self.slopes.bias))))
+        flat = jnp.concatenate([x.reshape(-1, R.shape[-1]) for x in jax.tree.leaves(moved)])
+        return jnp.eye(len(flat)) - flat
+
+    def solve(self, x: Overlaps) -> Overlaps:
+        """(1 - shift J)^-1 x."""
+        turn, back = self.basis.T, self.basis
+        r, q = turn @ x.r, turn @ x.q @ back
+        free = self._alone(r, q)
+        R, Q = (jnp.einsum("l,lab->ab", self.weights, y) for y in free)
+        flat = ravel_pytree(self._fields(R, Q, x.readout, x.bias))[0]
+        fields = jax.scipy.linalg.lu_solve(self.dense, flat)
+        change = jax.tree.map(lambda slope: slope @ fields, self.slopes)
+        push = change.A @ self.q + change.B @ jnp.swapaxes(self.r, 1, 2)
+        r = r + self.force * (change.A @ self.r + change.B @ self.t)
+        q = q + self.force * (push + jnp.swapaxes(push, 1, 2) + self.spread * change.G)
+        r, q = self._alone(r, q)
+        readout = x.readout + self.rates[0] * change.readout if self.trained[0] else x.readout
+        bias = x.bias + self.rates[1] * change.bias if self.trained[1] and x.bias is not None else x.bias
+        return Overlaps(back @ r, back @ q @ turn, readout, bias, None)
+
+    def _alone(self, r: Array, q: Array) -> tuple[Array, Array]:
+        """Each level for itself, with A, B, G as they are."""
+        r = self.shrink_r * r
+        push = self.B @ jnp.swapaxes(r, 1, 2)
+        return r, self.shrink_q * (q + self.force * (push + jnp.swapaxes(push, 1, 2)))
+
+
+def _symmetric(upper: Array, K: int) -> Array:
+    rows, columns = np.triu_indices(K)
+    return jnp.zeros((K, K)).at[rows, columns].set(upper).at[columns, rows].set(upper)

@@ -1,0 +1,132 @@
+"""Rodas5P: a linearly implicit method of order 5 for stiff equations, as a diffrax solver.
+
+One step from (t, y) to (t + h, y1), with J and f_t the derivatives of f at its beginning (a Rosenbrock-Wanner method):
+    (1 - h g J) u_i = g (h f(t + c_i h, y + sum_j<i a_ij u_j) + sum_j<i C_ij u_j + h^2 d_i f_t),    i = 1..8
+    y1 = y + sum_j a_8j u_j + u_8,    error estimate u_8 (an embedded method of order 4).
+No nonlinear equation is solved: whoever uses it says how (1 - s J) x = b is. L-stable, and of full order for equations with
+slow parts under fast ones (Prothero and Robinson); between the ends of a step a polynomial of order 4 is at hand.
+Source: G. Steinebach, Construction of Rosenbrock-Wanner method Rodas5P and numerical benchmarks within the Julia
+Differential Equations package, BIT Numerical Mathematics 63 (2023) 27.
+"""
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import diffrax
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tutelage._types import Array
+
+GAMMA = 0.21193756319429014
+NODES = (0.0, 0.6358126895828704, 0.4095798393397535, 0.9769306725060716, 0.4288403609558664, 1.0, 1.0, 1.0)  # c
+IN_TIME = (GAMMA, -0.42387512638858027, -0.3384627126235924, 1.8046452872882734, 2.325825639765069, 0.0, 0.0, 0.0)  # d
+LAST = (-7.502846399306121, 2.561846144803919, -11.627539656261098, -0.18268767659942256, 0.030198172008377946)
+STAGES = (  # a
+    (),
+    (3.0,),
+    (2.849394379747939, 0.45842242204463923),
+    (-6.954028509809101, 2.489845061869568, -10.358996098473584),
+    (2.8029986275628964, 0.5072464736228206, -0.3988312541770524, -0.04721187230404641),
+    LAST,
+    (*LAST, 1.0),
+    (*LAST, 1.0, 1.0),
+)
+COUPLING = (  # C
+    (),
+    (-14.155112264123755,),
+    (-17.97296035885952, -2.859693295451294),
+    (147.12150275711716, -1.41221402718213, 71.68940251302358),
+    (165.43517024871676, -0.4592823456491126, 42.90938336958603, -5.961986721573306),
+    (24.854864614690072, -3.0009227002832186, 47.4931110020768, 5.5814197821558125, -0.6610691825249471),
+    (30.91273214028599, -3.1208243349937974, 77.79954646070892, 34.28646028294783, -19.097331116725623, -28.087943162872662),
+    (
+        37.80277123390563, -3.2571969029072276, 112.26918849496327, 66.9347231244047, -40.06618937091002,
+        -54.66780262877968, -9.48861652309627,
+    ),
+)  # fmt: skip
+BETWEEN = (
+    (
+        25.948786856663858, -2.5579724845846235, 10.433815404888879, -2.3679251022685204, 0.524948541321073,
+        1.1241088310450404, 0.4272876194431874, -0.17202221070155493,
+    ),
+    (
+        -9.91568850695171, -0.9689944594115154, 3.0438037242978453, -24.495224566215796, 20.176138334709044,
+        15.98066361424651, -6.789040303419874, -6.710236069923372,
+    ),
+    (
+        11.419903575922262, 2.8879645146136994, 72.92137995996029, 80.12511834622643, -52.072871366152654,
+        -59.78993625266729, -0.15582684282751913, 4.883087185713722,
+    ),
+)  # fmt: skip
+
+
+class Between(diffrax.AbstractLocalInterpolation):
+    """y(t0 + x h) = (1 - x) y0 + x (y1 + (1 - x) (k_1 + x (k_2 + x k_3))): order 4 in a step."""
+
+    t0: Any
+    t1: Any
+    y0: Any
+    y1: Any
+    k: Any  # as y, with a first axis of 3
+
+    def evaluate(self, t0: Any, t1: Any = None, left: bool = True) -> Any:
+        """The solution at t0, or its change from t0 to t1."""
+        if t1 is not None:
+            return jax.tree.map(lambda b, a: b - a, self.evaluate(t1), self.evaluate(t0))
+        x = (t0 - self.t0) / jnp.where(self.t1 == self.t0, 1.0, self.t1 - self.t0)
+
+        def at(y0: Array, y1: Array, k: Array) -> Array:
+            return (1 - x) * y0 + x * (y1 + (1 - x) * (k[0] + x * (k[1] + x * k[2])))
+
+        return jax.tree.map(at, self.y0, self.y1, self.k)
+
+
+class Rodas5P(diffrax.AbstractAdaptiveSolver):
+    """`resolvent(t, y, s)` returns the function b -> (1 - s J)^-1 b at time t and state y."""
+
+    resolvent: Callable[[Any, Any, Any], Callable[[Any], Any]]
+
+    term_structure: ClassVar[Any] = diffrax.AbstractTerm
+    interpolation_cls: ClassVar[Any] = Between
+
+    def order(self, terms: Any) -> int:
+        return 5
+
+    def init(self, terms: Any, t0: Any, t1: Any, y0: Any, args: Any) -> None:
+        return None
+
+    def func(self, terms: Any, t0: Any, y0: Any, args: Any) -> Any:
+        return terms.vf(t0, y0, args)
+
+    def step(
+        self, terms: Any, t0: Any, t1: Any, y0: Any, args: Any, solver_state: None, made_jump: Any
+    ) -> tuple[Any, Any, dict, None, Any]:
+        h = t1 - t0
+        solve = self.resolvent(t0, y0, h * GAMMA)
+        in_time = jax.jvp(lambda t: terms.vf(t, y0, args), (t0,), (jnp.ones_like(t0),))[1]
+
+        def stage(stages: Any, row: tuple[Array, ...]) -> tuple[Any, None]:
+            """Stage i into the stack of all; those after it are still zero."""
+            i, node, rate, across, coupled = row
+            f = terms.vf(t0 + node * h, _plus(y0, across, stages), args)
+            known = jax.tree.map(lambda a, b: GAMMA * h * (a + h * rate * b), f, in_time)
+            u = solve(_plus(known, GAMMA * coupled, stages))
+            return jax.tree.map(lambda stack, new: stack.at[i].set(new), stages, u), None
+
+        empty = jax.tree.map(lambda y: jnp.zeros((len(NODES), *y.shape)), y0)
+        rows = (jnp.arange(len(NODES)), *map(jnp.asarray, (NODES, IN_TIME, _square(STAGES), _square(COUPLING))))
+        stages = jax.lax.scan(stage, empty, rows)[0]
+        doubt = jax.tree.map(lambda stack: stack[-1], stages)
+        y1 = _plus(y0, jnp.array([*STAGES[-1], 1.0]), stages)
+        k = jax.tree.map(lambda stack: jnp.tensordot(jnp.asarray(BETWEEN), stack, 1), stages)
+        return y1, doubt, {"y0": y0, "y1": y1, "k": k}, None, diffrax.RESULTS.successful
+
+
+def _plus(y: Any, factors: Array, stages: Any) -> Any:
+    return jax.tree.map(lambda a, stack: a + jnp.tensordot(factors, stack, 1), y, stages)
+
+
+def _square(rows: tuple[tuple[float, ...], ...]) -> np.ndarray:
+    return np.array([[*row, *[0.0] * (len(rows) - len(row))] for row in rows])
