@@ -143,7 +143,7 @@ def _in_chunks(members: Any, shared: Any, count: int, size: int, workers: int | 
 
 @eqx.filter_jit
 def _together(members: Any, times: Any, tolerances: Any, options: _Options) -> Any:
-    return jax.vmap(lambda each: _integrate(*each, times, tolerances, options))(members)
+    return jax.vmap(lambda problem, start: _integrate(problem, start, times, tolerances, options))(*members)
 
 
 def _host(tree: Any) -> Any:
