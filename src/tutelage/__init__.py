@@ -80,6 +80,7 @@ _HOMES = {
     "tutelage.analysis.structured.late": ("late_decay", "LateDecay"),
     "tutelage.analysis.structured.reduced": ("reduced_system", "ReducedSystem"),
     "tutelage.analysis.structured.flow_in_weights": ("weight_flow", "WeightFlow"),
+    "tutelage.analysis.structured.alike": ("alike_flow", "AlikeFlow"),
     "tutelage.compare": ("compare", "Comparison"),
     "tutelage.page": ("trajectory_page", "save_page"),
 }
@@ -136,6 +137,7 @@ if TYPE_CHECKING:
     from tutelage.analysis.schedules.result import ScheduleDesign
     from tutelage.analysis.single_steps.concentrations import Concentration, concentration
     from tutelage.analysis.single_steps.step_moments import EmpiricalDrift, empirical_drift
+    from tutelage.analysis.structured.alike import AlikeFlow, alike_flow
     from tutelage.analysis.structured.committees import scaled_committee
     from tutelage.analysis.structured.common_student import CommonPlateau, common_plateau
     from tutelage.analysis.structured.flow_in_weights import WeightFlow, weight_flow
@@ -178,6 +180,7 @@ if TYPE_CHECKING:
 __all__ = [
     "SGD",
     "Activation",
+    "AlikeFlow",
     "BestRate",
     "BiasPath",
     "CommonPlateau",
@@ -245,6 +248,7 @@ __all__ = [
     "ValidityWarning",
     "WeightFlow",
     "__version__",
+    "alike_flow",
     "asymmetric_start",
     "averages",
     "best_constant_rate",

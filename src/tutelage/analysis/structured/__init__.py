@@ -4,4 +4,5 @@ committees (the normalisation of the power-law paper), moments (its order parame
 response (how the mean force answers to unequal units) -> common_student (the exact plateau of any teacher, any spectrum)
 late (near perfect learning, in the weights), reduced (the same systems for alike units, as small matrices)
 flow_in_weights (gradient flow with K x N numbers, any L up to N), chebyshev (the solver that makes it quick)
+alike (gradient flow of K = M alike units with four numbers per level, any K)
 """

@@ -14,6 +14,10 @@ def scaled_committee(
     """K students with readout sqrt(M)/K learn from M teachers with readout 1/sqrt(M).
 
     Outputs of both then have a variance of order one for any K and M. teachers: M (default: as many as students).
+
+    >>> import tutelage as tu
+    >>> tu.scaled_committee(4, 2).student, tu.scaled_committee(4, 2).teacher
+    (Network(4, 'erf', readout=0.353553), Network(2, 'erf', readout=0.707107))
     """
     K = _checks.as_count("students", students)
     M = K if teachers is None else _checks.as_count("teachers", teachers)

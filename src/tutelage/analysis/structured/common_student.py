@@ -38,9 +38,17 @@ RESTING = 1e-8  # |a| below this, in units of X, vanishes
 
 @dataclass(frozen=True)
 class CommonPlateau:
-    """coefficients: c (M,). R (M,), Q: covariances of the common field. error: e_g there. t: teachers per level (L, M, M).
+    """The plateau on which all students are one.
 
+    coefficients: c (M,). R (M,), Q: covariances of the common field. error: e_g there. t: teachers per level (L, M, M).
     rates: growth of what parts the units, all of them, the fastest first, each K - 1 times.
+
+    >>> import tutelage as tu
+    >>> problem = tu.scaled_committee(2, inputs=tu.PowerLaw(beta=1.0, levels=3), lr=0.25)
+    >>> start = tu.random_start(problem, dim=3000, scale=0.01)
+    >>> plateau = tu.common_plateau(problem, start)
+    >>> round(float(plateau.rate * plateau.time_constant), 9)
+    1.0
     """
 
     problem: Problem
@@ -96,6 +104,13 @@ def common_plateau(problem: Problem, start: Start) -> CommonPlateau:
 
     Exact for any teachers, any spectrum, any number of levels: it costs the solution of M equations and the eigenvalues of
     an M x M matrix. K >= 2 students without biases; terms of order eta.
+
+    >>> import tutelage as tu
+    >>> problem = tu.scaled_committee(2, inputs=tu.PowerLaw(beta=1.0, levels=3), lr=0.25)
+    >>> start = tu.random_start(problem, dim=3000, scale=0.01)
+    >>> plateau = tu.common_plateau(problem, start)
+    >>> plateau.coefficients.shape, plateau.rates.shape
+    ((2,), (2,))
     """
     problem = require_plain(problem)
     K, M, v = problem.student.hidden, problem.teacher.hidden, np.asarray(problem.student.readout)

@@ -112,7 +112,7 @@ def weight_flow(
     by_level = weights_by_level(problem, *weights)
     W, W_teacher = (np.concatenate(levels, axis=1) for levels in by_level)
     lam = np.repeat(np.asarray(problem.inputs.eigenvalues), [level.shape[1] for level in by_level[0]])
-    times = _as_times(times)
+    times = as_times(times)
     if _checks.as_flag("linear", linear):
         W_teacher = W_teacher[own_teachers(problem, (W * lam) @ W_teacher.T / lam.size)]
     data = jax.tree.map(jnp.asarray, (W, W_teacher, lam, times, effective_rate(problem)))
@@ -120,10 +120,11 @@ def weight_flow(
     saved, observed, steps, done = eager(_flow(without_inputs(problem), data, options))
     if not done:
         raise InputError(f"the flow ran out of {max_steps} steps; raise max_steps or rtol, or use solver='stabilised'.")
-    return WeightFlow(_trajectory(problem, start, times, observed, steps, solver, rtol), saved, W_teacher, lam)
+    return WeightFlow(flow_trajectory(problem, start, times, observed, steps, solver, rtol), saved, W_teacher, lam)
 
 
-def _as_times(times: Any) -> np.ndarray:
+def as_times(times: Any) -> np.ndarray:
+    """Times that increase from zero or later, or those up to the last one."""
     times = _checks.as_array("times", times)
     times = linear_times(float(times)) if np.ndim(times) == 0 else times
     if np.ndim(times) != 1 or np.size(times) < 2 or np.any(np.diff(times) <= 0) or times[0] < 0:
@@ -150,32 +151,40 @@ def _flow(problem: Problem, data: Any, options: tuple) -> Any:
     def drift(t: Any, W: Array, _: Any) -> Array:
         return jax.jvp(force, (W_teacher,), (W - W_teacher,))[1] if linear else force(W)
 
-    solution: Any = diffrax.diffeqsolve(
-        diffrax.ODETerm(drift),  # pyright: ignore[reportArgumentType]
-        SOLVERS[solver](),
-        t0=0.0,
-        t1=times[-1],
-        dt0=None,
-        y0=W,
-        saveat=diffrax.SaveAt(ts=times),
-        stepsize_controller=diffrax.PIDController(rtol=rtol, atol=atol, pcoeff=0.2, icoeff=0.5),
-        adjoint=diffrax.ForwardMode(),
-        max_steps=max_steps,
-        throw=False,
-    )
+    saved, steps, done = integrate(drift, W, times, (solver, rtol, atol, max_steps))
 
     def observe(W: Array) -> tuple[Array, Array, Array]:
         R, Q = overlaps(W)
         v, v_teacher = jnp.asarray(problem.student.readout), jnp.asarray(problem.teacher.readout)
         return R, Q, population_error(averages_of(problem), R, Q, T, v, v_teacher, None, shared_parity(problem))
 
-    steps, done = solution.stats["num_accepted_steps"], solution.result == diffrax.RESULTS.successful
-    return solution.ys, (*jax.lax.map(observe, solution.ys), T), steps, done
+    return saved, (*jax.lax.map(observe, saved), T), steps, done
 
 
-def _trajectory(
+def integrate(drift: Any, y0: Array, times: Array, options: tuple) -> tuple[Array, Array, Array]:
+    """Saved states, steps taken, and whether it reached the end. options: solver, rtol, atol, max_steps."""
+    solver, rtol, atol, max_steps = options
+    solution: Any = diffrax.diffeqsolve(
+        diffrax.ODETerm(drift),
+        SOLVERS[solver](),
+        t0=0.0,
+        t1=times[-1],
+        dt0=None,
+        y0=y0,
+        saveat=diffrax.SaveAt(ts=times),
+        stepsize_controller=diffrax.PIDController(rtol=rtol, atol=atol, pcoeff=0.2, icoeff=0.5),
+        adjoint=diffrax.ForwardMode(),
+        max_steps=max_steps,
+        throw=False,
+    )
+    done = solution.result == diffrax.RESULTS.successful
+    return solution.ys, solution.stats["num_accepted_steps"], done
+
+
+def flow_trajectory(
     problem: Problem, start: Start, times: np.ndarray, observed: Any, steps: Any, solver: str, rtol: float
 ) -> Trajectory:
+    """What was observed, (R, Q, e_g, T), as the trajectory that `solve` would give."""
     R, Q, error, T = observed
     readout = np.tile(np.asarray(problem.student.readout), (times.size, 1))
     return Trajectory(

@@ -22,6 +22,14 @@ class PlateauFormulas:
 
     R_each (M,), Q_each: eq. 95, each teacher by its own row. R, Q, error: eqs. 97 and 99, all rows by their mean.
     time_constant: of the overlaps, eq. 15; the error departs at twice the rate.
+
+    >>> import tutelage as tu
+    >>> problem = tu.scaled_committee(2, inputs=tu.PowerLaw(beta=1.0, levels=3), lr=0.25)
+    >>> start = tu.random_start(problem, dim=3000, scale=0.01)
+    >>> formulas = tu.plateau_formulas(problem, start)
+    >>> exact = tu.common_plateau(problem, start)
+    >>> bool(abs(formulas.error / exact.error - 1) < 0.05)
+    True
     """
 
     problem: Problem
@@ -57,6 +65,12 @@ def plateau_formulas(problem: Problem, start: Start) -> PlateauFormulas:
     """The closed forms for a committee of `scaled_committee` and the teachers of a start (or the teacher's gram).
 
     K = M erf units, readouts sqrt(M)/K and 1/sqrt(M), constant learning rate, terms of order eta.
+
+    >>> import tutelage as tu
+    >>> problem = tu.scaled_committee(2, inputs=tu.PowerLaw(beta=1.0, levels=3), lr=0.25)
+    >>> start = tu.random_start(problem, dim=3000, scale=0.01)
+    >>> bool(tu.plateau_formulas(problem, start).time_constant > 0)
+    True
     """
     M = problem.teacher.hidden
     _require_committee(problem)

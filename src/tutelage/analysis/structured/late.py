@@ -31,6 +31,13 @@ class LateDecay:
 
     u (L, K, M), zz (L, K, K): deviations of the weights inside and outside the teachers' span. rates: of the modes inside
     (values), the slowest first; own_rates: of those outside, eta lam_l times the eigenvalues of -A.
+
+    >>> import numpy as np
+    >>> import tutelage as tu
+    >>> problem = tu.scaled_committee(2, inputs=tu.PowerLaw(beta=1.0, levels=3), lr=0.25)
+    >>> decay = tu.late_decay(problem, tu.Start(0.99 * np.eye(2), 0.99 * np.eye(2), np.eye(2)))
+    >>> decay.rates.shape, bool(np.all(decay.rates > 0))
+    ((12,), True)
     """
 
     problem: Problem
@@ -108,6 +115,14 @@ def late_decay(problem: Problem, start: Start) -> LateDecay:
 
     K = M, readouts of students equal to those of their teachers. Each student is assigned the teacher that it overlaps with
     most. Holds as long as |u| and |z| are small; L K M <= 3000.
+
+    >>> import numpy as np
+    >>> import tutelage as tu
+    >>> problem = tu.scaled_committee(2, inputs=tu.PowerLaw(beta=1.0, levels=3), lr=0.25)
+    >>> near = tu.Start(0.99 * np.eye(2), 0.99 * np.eye(2), np.eye(2))
+    >>> decay = tu.late_decay(problem, near)
+    >>> decay.error([0.0, 1000.0]).round(7)
+    array([1.8362e-03, 5.0000e-07])
     """
     problem = require_plain(problem)
     K, M = problem.student.hidden, problem.teacher.hidden

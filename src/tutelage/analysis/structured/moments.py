@@ -18,7 +18,14 @@ from tutelage.trajectory import Trajectory
 
 @dataclass(frozen=True)
 class Moments:
-    """R (..., K, M), Q (..., K, K), T (M, M) of one order; leading axes as in what they were taken of."""
+    """R (..., K, M), Q (..., K, K), T (M, M) of one order; leading axes as in what they were taken of.
+
+    >>> import tutelage as tu
+    >>> problem = tu.scaled_committee(2, inputs=tu.PowerLaw(beta=1.0, levels=3), lr=0.25)
+    >>> start = tu.random_start(problem, dim=3000, scale=0.01)
+    >>> tu.overlap_moments(start, 1, problem).order
+    1
+    """
 
     order: int
     R: np.ndarray
@@ -35,6 +42,13 @@ def overlap_moments(of: Any, order: int, problem: Problem | None = None) -> Mome
     """The moments of an order (0, 1, 2, ...) of a `Trajectory` with overlaps per level, a `FixedPoint` or a `Start`.
 
     problem: whose spectrum it is; needed for a `Start` only.
+
+    >>> import tutelage as tu
+    >>> problem = tu.scaled_committee(2, inputs=tu.PowerLaw(beta=1.0, levels=3), lr=0.25)
+    >>> start = tu.random_start(problem, dim=3000, scale=0.01)
+    >>> moments = tu.overlap_moments(start, 2, problem)
+    >>> moments.T.shape
+    (2, 2)
     """
     order = _checks.as_count("order", order, least=0)
     problem = getattr(of, "problem", None) if problem is None else problem

@@ -26,7 +26,16 @@ from tutelage.problem import Problem, Start
 
 @dataclass(frozen=True)
 class ReducedSystem:
-    """point: (R, S, Q, C) of the fields there. own, shared: (4, 4), for r, s, q, c. near: "plateau" or "perfect"."""
+    """The linear dynamics of alike units, as two small matrices.
+
+    point: (R, S, Q, C) of the fields there. own, shared: (4, 4), for r, s, q, c. near: "plateau" or "perfect".
+
+    >>> import tutelage as tu
+    >>> problem = tu.scaled_committee(3, lr=0.1)
+    >>> system = tu.reduced_system(problem, "perfect")
+    >>> system.near, system.matrix.shape
+    ('perfect', (4, 4))
+    """
 
     problem: Problem
     near: str
@@ -71,7 +80,13 @@ class ReducedSystem:
 
 
 def reduced_system(problem: Problem, near: str = "plateau") -> ReducedSystem:
-    """The reduced linear system of K = M alike units and orthonormal teachers, near="plateau" or "perfect"; order eta."""
+    """The reduced linear system of K = M alike units and orthonormal teachers, near="plateau" or "perfect"; order eta.
+
+    >>> import tutelage as tu
+    >>> problem = tu.scaled_committee(3, lr=0.1)
+    >>> tu.reduced_system(problem, "perfect").own_rates.round(4)
+    array([-0.6694, -0.3347, -0.0328, -0.0164])
+    """
     problem, near = require_plain(problem), _checks.known("near", near, ("plateau", "perfect"))
     K, M = problem.student.hidden, problem.teacher.hidden
     v = np.concatenate([np.asarray(problem.student.readout), np.asarray(problem.teacher.readout)])
