@@ -6,20 +6,65 @@ catch it; the command line turns it into exit code 2.
 
 
 class InputError(ValueError):
-    """The input cannot be meant: nothing was computed, nothing was written."""
+    """The input cannot be meant: nothing was computed, nothing was written.
+
+    >>> import tutelage as tu
+    >>> try:
+    ...     tu.SGD(lr=-1)
+    ... except tu.InputError as refusal:
+    ...     print(refusal)
+    lr is -1; it must be positive. A network that should not learn needs no SGD.
+    """
 
 
 class TutelageWarning(UserWarning):
-    """The computation ran, but its result needs this sentence beside it."""
+    """The computation ran, but its result needs this sentence beside it.
+
+    >>> import tutelage as tu
+    >>> issubclass(tu.SymmetryWarning, tu.TutelageWarning)
+    True
+    """
 
 
 class DivergenceWarning(TutelageWarning):
-    """The solution left every bound (or the solver gave up); what came before is kept."""
+    """The solution left every bound (or the solver gave up); what came before is kept.
+
+    >>> import tutelage as tu
+    >>> import warnings
+    >>> problem = tu.Problem(tu.Network(1, "linear"), tu.Network(1, "linear"), sgd=tu.SGD(lr=5.0))
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     theory = tu.solve(problem, tu.Start([[0.0]], [[1.0]]), times=100.0)
+    >>> caught[0].category.__name__
+    'DivergenceWarning'
+    """
 
 
 class SymmetryWarning(TutelageWarning):
-    """The start has an exact symmetry that the dynamics can never break."""
+    """The start has an exact symmetry that the dynamics can never break.
+
+    >>> import tutelage as tu
+    >>> import warnings
+    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
+    >>> alike = tu.Start(R=[[0.1, 0.1], [0.1, 0.1]], Q=[[0.1, 0.1], [0.1, 0.1]])
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     theory = tu.solve(problem, alike, times=1.0)
+    >>> caught[0].category.__name__
+    'SymmetryWarning'
+    """
 
 
 class ValidityWarning(TutelageWarning):
-    """The limit, or a quadrature, is used where it is not accurate."""
+    """The limit, or a quadrature, is used where it is not accurate.
+
+    >>> import tutelage as tu
+    >>> import warnings
+    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
+    >>> small = tu.random_start(problem, dim=5, seed=0)
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     theory = tu.solve(problem, small, times=1.0)
+    >>> caught[0].category.__name__
+    'ValidityWarning'
+    """

@@ -31,6 +31,14 @@ class Trajectory(eqx.Module):
     user's own names for `Equations`. error: e_g, (..., time). After a divergence only the times before it are kept; under
     vmap and in simulations, where other members go on, the rest is NaN and `status_code` says so.
     steps: taken by the solver, or by each run of a simulation.
+
+    >>> import tutelage as tu
+    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
+    >>> theory = tu.solve(problem, tu.asymmetric_start(problem), times=tu.linear_times(10, 11))
+    >>> theory.error.shape, theory.R.shape, str(theory.status)
+    ((11,), (11, 2, 2), 'finished')
+    >>> sorted(theory.to_dataset().data_vars)[:4]
+    ['Q', 'R', 'T', 'end_time']
     """
 
     times: Any
@@ -154,7 +162,19 @@ class Trajectory(eqx.Module):
 
 
 def load(path: str | Path) -> Trajectory:
-    """Read a trajectory that `Trajectory.save` wrote; any other file is refused with one sentence."""
+    """Read a trajectory that `Trajectory.save` wrote; any other file is refused with one sentence.
+
+    >>> import numpy as np
+    >>> import tutelage as tu
+    >>> import tempfile, pathlib
+    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
+    >>> theory = tu.solve(problem, tu.asymmetric_start(problem), times=tu.linear_times(10, 11))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = theory.save(pathlib.Path(folder) / "theory.nc")
+    ...     again = tu.load(path)
+    >>> bool(np.all(again.error == theory.error))
+    True
+    """
     return Trajectory.from_dataset(storage.read(path))
 
 

@@ -41,12 +41,21 @@ MAX_SIZE = 400  # largest state whose Jacobian is decomposed for the report
 
 @dataclass(frozen=True)
 class Validity:
-    """dim: N, if known. limit_ratio: eta lam_max / N (what the limit drops). dim_needed: N at which that is 0.05.
+    """Where a solve may be trusted; `print` it.
 
+    dim: N, if known. limit_ratio: eta lam_max / N (what the limit drops). dim_needed: N at which that is 0.05.
     effective_rank: (sum p lam)^2 / sum p lam^2, as a fraction of N. start_to_noise: amplitude of the start in the unstable
     direction of the plateau it passes, over the noise that SGD adds there at this N (large: the start decides when and where
     it escapes; small: noise does, and single runs differ from this curve however large N is). rate_to_critical: lr / eta_c.
     quadrature_error: estimated relative errors of the pair averages and of G. None: does not apply, `notes` say why.
+
+    >>> import tutelage as tu
+    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
+    >>> theory = tu.solve(problem, tu.asymmetric_start(problem, dim=1000), times=tu.linear_times(10, 11))
+    >>> theory.validity.limit_ratio, theory.validity.effective_rank
+    (0.0005, 1.0)
+    >>> round(theory.validity.rate_to_critical, 4)
+    0.2167
     """
 
     dim: int | None

@@ -25,6 +25,15 @@ def compare(theory: Trajectory, runs: Trajectory, *, fluctuations: bool = True) 
     leaves; the verdict is "agree", "agree within the expected finite-N bias", "differ: ..." or, where noise rather than the
     start decides the escape from a plateau, says that and compares times of escape. docs/compare.md has the criteria.
     fluctuations: also predict how far the errors of single runs scatter, where that takes a second or two.
+
+    >>> import tutelage as tu
+    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
+    >>> start = tu.asymmetric_start(problem, dim=1000)
+    >>> theory = tu.solve(problem, start, times=tu.linear_times(10, 11))
+    >>> runs = tu.simulate(problem, start, times=tu.linear_times(10, 11), runs=10, seed=1)
+    >>> result = tu.compare(theory, runs, fluctuations=False)
+    >>> result.agrees, result.verdict.outcome
+    (True, 'agree')
     """
     together, matching = match(pair(theory, runs))
     expected = expected_gaps(together)

@@ -28,6 +28,15 @@ class Comparison:
     verdict: outcome, sentence and shares. matching: which runs were relabelled. escape: times of escape from a plateau, None
     if there is none. validity: the theory's report, None for one's own equations. scatter: of the errors of single runs,
     predicted and measured; None where it is not predicted. dim: N of the runs. notes: sentences to read beside the verdict.
+
+    >>> import tutelage as tu
+    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
+    >>> start = tu.asymmetric_start(problem, dim=1000)
+    >>> theory = tu.solve(problem, start, times=tu.linear_times(10, 11))
+    >>> runs = tu.simulate(problem, start, times=tu.linear_times(10, 11), runs=10, seed=1)
+    >>> result = tu.compare(theory, runs, fluctuations=False)
+    >>> result["R"].z.shape, result.count
+    ((11, 2, 2), 10)
     """
 
     theory: Trajectory

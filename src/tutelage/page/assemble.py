@@ -21,12 +21,27 @@ def trajectory_page(trajectory: Trajectory, title: str | None = None, run: int |
     It shows the learning curve with its phases and a marker that moves, and R and Q at the marked time as heat maps. The
     page is self-contained: it holds its data and its charts, and works without a network. Records of more than a thousand
     times are thinned evenly. title: instead of the problem in words.
+
+    >>> import tutelage as tu
+    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
+    >>> theory = tu.solve(problem, tu.asymmetric_start(problem), times=tu.linear_times(10, 11))
+    >>> tu.trajectory_page(theory).startswith("<!doctype html>")
+    True
     """
     return assemble(trajectory_content(trajectory, title, run) | {"code": code_of(trajectory.problem)})
 
 
 def save_page(trajectory: Trajectory, path: str | Path, title: str | None = None, run: int | None = None) -> Path:
-    """Write `trajectory_page` as a file, complete or not there at all; returns the path."""
+    """Write `trajectory_page` as a file, complete or not there at all; returns the path.
+
+    >>> import tutelage as tu
+    >>> import tempfile, pathlib
+    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
+    >>> theory = tu.solve(problem, tu.asymmetric_start(problem), times=tu.linear_times(10, 11))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     tu.save_page(theory, pathlib.Path(folder) / "theory.html").name
+    'theory.html'
+    """
     return write_text(path, trajectory_page(trajectory, title, run))
 
 

@@ -25,6 +25,11 @@ class Activation:
     `trainable` is False for functions that jump (sign): they have no slope to follow and serve as teachers only.
     `smooth` is False where g' may jump: its second derivative is then never evaluated pointwise.
     `parity` is 1 for even functions, -1 for odd ones, 0 where neither is known.
+
+    >>> import tutelage as tu
+    >>> g = tu.Network(1, "erf").activation
+    >>> g.name, g.parity, round(float(g.slope(0.0)), 6)                 # sqrt(2/pi)
+    ('erf', -1, 0.797885)
     """
 
     name: str

@@ -14,7 +14,12 @@ CHUNK = 2**23  # numbers held at a time while a covariance is measured
 
 
 def digits() -> np.ndarray:
-    """1797 handwritten digits, (1797, 8, 8), values 0 to 16: the example of real data (source: problem/data/README.md)."""
+    """1797 handwritten digits, (1797, 8, 8), values 0 to 16: the example of real data (source: problem/data/README.md).
+
+    >>> import tutelage as tu
+    >>> tu.digits().shape
+    (1797, 8, 8)
+    """
     with np.load(Path(__file__).parent / "data" / "digits.npz") as file:
         return file["images"].astype(float)
 

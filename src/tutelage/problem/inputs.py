@@ -17,7 +17,12 @@ from tutelage.problem.images import as_rows, mean_and_covariance
 
 
 class Inputs(eqx.Module):
-    """A law of the inputs. `eigenvalues` and `fractions` have shape (levels,): NumPy arrays unless traced."""
+    """A law of the inputs. `eigenvalues` and `fractions` have shape (levels,): NumPy arrays unless traced.
+
+    >>> import tutelage as tu
+    >>> isinstance(tu.Isotropic(), tu.Inputs), tu.PowerLaw(beta=1.0, levels=4).level_dims(100)
+    (True, array([25, 25, 25, 25]))
+    """
 
     eigenvalues: eqx.AbstractVar[Any]
     fractions: eqx.AbstractVar[Any]
@@ -61,7 +66,12 @@ class Inputs(eqx.Module):
 
 
 class Isotropic(Inputs):
-    """Independent inputs of unit variance: one level."""
+    """Independent inputs of unit variance: one level.
+
+    >>> import tutelage as tu
+    >>> tu.Isotropic().eigenvalues, tu.Isotropic().fractions
+    (array([1.]), array([1.]))
+    """
 
     def __init__(self) -> None:
         pass
@@ -79,7 +89,13 @@ class Isotropic(Inputs):
 
 
 class PowerLaw(Inputs):
-    """lam_l proportional to l^-(1 + beta) on `levels` equal shares of the dimensions, scaled to unit mean."""
+    """lam_l proportional to l^-(1 + beta) on `levels` equal shares of the dimensions, scaled to unit mean.
+
+    >>> import tutelage as tu
+    >>> inputs = tu.PowerLaw(beta=1.0, levels=4)
+    >>> inputs.eigenvalues.round(3), float(inputs.weights.sum().round(12))
+    (array([2.81 , 0.702, 0.312, 0.176]), 1.0)
+    """
 
     beta: ArrayLike = eqx.field(converter=lambda x: _checks.as_array("beta", x))
     count: int = eqx.field(static=True)
@@ -107,6 +123,14 @@ class Spectrum(Inputs):
     """Any spectrum: eigenvalues and the fraction of dimensions that each holds (default: equal shares).
 
     With `normalise` (default) the eigenvalues are divided by their mean sum_l p_l lam_l, kept as `scale`.
+
+    >>> import numpy as np
+    >>> import tutelage as tu
+    >>> tu.Spectrum([4.0, 0.25], [0.2, 0.8]).levels
+    2
+    >>> rows = np.random.default_rng(0).standard_normal((100, 3))
+    >>> tu.Spectrum.from_data(rows).levels
+    3
     """
 
     eigenvalues: Any

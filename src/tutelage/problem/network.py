@@ -18,6 +18,12 @@ class Network(eqx.Module):
     readout: v, one number for all units or one each. train_readout: the student's readout learns too.
     bias: hidden biases b (None: none). train_bias: the student's biases learn (from zero if bias is None).
     gram: the teacher's overlaps T, (M, M) or per level (L, M, M); None: taken from the start, else the identity.
+
+    >>> import tutelage as tu
+    >>> tu.Network(3, "relu", readout=1 / 3)
+    Network(3, 'relu', readout=0.333333)
+    >>> tu.Network(2, "tanh", readout=[1.0, -1.0], train_readout=True)
+    Network(2, 'tanh', readout=[1.0, -1.0], train_readout=True)
     """
 
     hidden: int = eqx.field(static=True)

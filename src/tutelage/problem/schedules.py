@@ -18,7 +18,12 @@ from tutelage._types import Array, ArrayLike
 
 
 class Constant(eqx.Module):
-    """eta(alpha) = value. A plain number means the same."""
+    """eta(alpha) = value. A plain number means the same.
+
+    >>> import tutelage as tu
+    >>> float(tu.Constant(0.5)(10.0))
+    0.5
+    """
 
     value: ArrayLike = eqx.field(converter=lambda x: _checks.as_array("value", x))
 
@@ -31,7 +36,13 @@ class Constant(eqx.Module):
 
 
 class PowerDecay(eqx.Module):
-    """eta(alpha) = initial / (1 + alpha / timescale)^exponent."""
+    """eta(alpha) = initial / (1 + alpha / timescale)^exponent.
+
+    >>> import tutelage as tu
+    >>> rate = tu.PowerDecay(0.5, exponent=1.0, timescale=50.0)
+    >>> float(rate(0.0)), float(rate(50.0))
+    (0.5, 0.25)
+    """
 
     initial: ArrayLike = eqx.field(converter=lambda x: _checks.as_array("initial", x))
     exponent: ArrayLike = eqx.field(converter=lambda x: _checks.as_array("exponent", x), default=1.0)
@@ -51,6 +62,11 @@ class Piecewise(eqx.Module):
     """eta(alpha) = values[i] between the switch times i-1 and i; one value more than switch times.
 
     The solver stops at each switch, so a jump costs no accuracy.
+
+    >>> import tutelage as tu
+    >>> rate = tu.Piecewise([100.0], [0.5, 0.05])
+    >>> float(rate(99.0)), float(rate(101.0))
+    (0.5, 0.05)
     """
 
     switches: ArrayLike = eqx.field(converter=lambda x: _checks.as_array("switches", x))
@@ -72,7 +88,13 @@ class Piecewise(eqx.Module):
 
 
 class Interpolated(eqx.Module):
-    """eta(alpha) through `values` at `times`: straight lines of ln eta between them, constant before and after."""
+    """eta(alpha) through `values` at `times`: straight lines of ln eta between them, constant before and after.
+
+    >>> import tutelage as tu
+    >>> rate = tu.Interpolated([0.0, 100.0], [1.0, 0.01])
+    >>> round(float(rate(50.0)), 6)
+    0.1
+    """
 
     times: ArrayLike = eqx.field(converter=lambda x: _checks.as_array("times", x))
     values: ArrayLike = eqx.field(converter=lambda x: _checks.as_array("values", x))
@@ -93,7 +115,13 @@ class Interpolated(eqx.Module):
 
 
 class Cosine(eqx.Module):
-    """eta(alpha) from `initial` to `final` along half a cosine, constant after `horizon`."""
+    """eta(alpha) from `initial` to `final` along half a cosine, constant after `horizon`.
+
+    >>> import tutelage as tu
+    >>> rate = tu.Cosine(1.0, 100.0)
+    >>> round(float(rate(50.0)), 6), float(rate(200.0))
+    (0.5, 0.0)
+    """
 
     initial: ArrayLike = eqx.field(converter=lambda x: _checks.as_array("initial", x))
     horizon: ArrayLike = eqx.field(converter=lambda x: _checks.as_array("horizon", x))

@@ -22,6 +22,10 @@ class SlowMomentum(eqx.Module):
         Om <- (1 - gamma/N) Om + (k / sqrt(N)) delta x,    w <- w + Om / N
     k: strength of the force; None: gamma * lr, which tends to plain SGD as gamma grows. With k given, lr moves only the
     readout and the biases. (A fixed beta is simply `momentum=beta`: in the limit, plain SGD with eta / (1 - beta).)
+
+    >>> import tutelage as tu
+    >>> tu.SGD(lr=0.5, momentum=tu.SlowMomentum(gamma=2.0))
+    SGD(lr=0.5, momentum=SlowMomentum(gamma=2))
     """
 
     gamma: ArrayLike = eqx.field(converter=lambda x: _checks.as_array("gamma", x))
@@ -33,11 +37,18 @@ class SlowMomentum(eqx.Module):
 
 
 class SGD(eqx.Module):
-    """lr: a positive number or a schedule. batch: samples averaged per step. weight_decay: kappa, first layer.
+    """How the student learns: one-pass SGD on fresh batches.
 
+    lr: a positive number or a schedule. batch: samples averaged per step. weight_decay: kappa, first layer.
     readout_lr, bias_lr: None means lr. momentum: a fixed beta in [0, 1) or `SlowMomentum`.
     trainable: levels that learn (list of indices), or a mask of shape (L,) or (K, L); None: all. The rest is frozen.
     spherical: each student vector is rescaled to its initial norm after every step.
+
+    >>> import tutelage as tu
+    >>> tu.SGD(lr=0.5)
+    SGD(lr=0.5)
+    >>> tu.SGD(lr=tu.PowerDecay(0.5, exponent=1.0, timescale=50.0), batch=4, weight_decay=1e-3)
+    SGD(lr=PowerDecay(initial=0.5, exponent=1, timescale=50), batch=4, weight_decay=0.001)
     """
 
     lr: Any

@@ -24,6 +24,11 @@ class Start(eqx.Module):
     R: (K, M), Q: (K, K), T: (M, M) field covariances, or with a leading level axis (L, ...) the overlaps r, q, t of each
     eigenspace. Without that axis all levels start alike. T=None: the teacher's gram, else the identity.
     readout, bias: initial v and b of the student; None: those of the problem. dim: N, if the start belongs to one.
+
+    >>> import tutelage as tu
+    >>> start = tu.Start(R=[[0.3, 0.2], [0.2, 0.3]], Q=[[0.4, 0.1], [0.1, 0.4]], dim=1000)
+    >>> start.R.shape, start.dim
+    ((2, 2), 1000)
     """
 
     R: ArrayLike
@@ -113,6 +118,13 @@ def random_start(problem: Problem, dim: int | None = None, scale: float = 0.1, s
     dim: the N of those weights; the fluctuations of order N^(-1/2) in R are what breaks the symmetry later. None: the
     typical values of N -> infinity, R = 0 and Q = scale^2 I, which can never specialise (`solve` says so).
     The draw costs the same at any N: it uses the law of the Gram matrix, not the vectors.
+
+    >>> import tutelage as tu
+    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
+    >>> start = tu.random_start(problem, dim=1000, scale=0.1, seed=0)
+    >>> start.R.round(4)
+    array([[-0.0022, -0.0073],
+           [-0.004 , -0.0006]])
     """
     K, M = problem.student.hidden, problem.teacher.hidden
     scale = _checks.as_array("scale", scale)
@@ -142,6 +154,12 @@ def asymmetric_start(problem: Problem, dim: int | None = None) -> Start:
 
     a_km = 0.2 + 0.1 (1 - k/2K) [m = k mod M], so R = a T and Q = a T a^T + 0.1. The asymmetry does not shrink with N: noise
     has no say in when, and into which permutation, the units part. The factor keeps any two units from being alike.
+
+    >>> import tutelage as tu
+    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
+    >>> tu.asymmetric_start(problem).R
+    array([[0.3  , 0.2  ],
+           [0.2  , 0.275]])
     """
     K, M = problem.student.hidden, problem.teacher.hidden
     units = np.arange(K)
@@ -191,6 +209,14 @@ def start_from_weights(problem: Problem, weights: Any, teacher_weights: Any, *, 
 
     The columns are input coordinates: those of the data if the spectrum was measured (`Spectrum.from_data`), else the
     eigenvectors themselves, level by level in the order of the spectrum.
+
+    >>> import numpy as np
+    >>> import tutelage as tu
+    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
+    >>> W = np.random.default_rng(0).standard_normal((2, 50))
+    >>> start = tu.start_from_weights(problem, W, W)
+    >>> np.allclose(start.R, W @ W.T / 50)
+    True
     """
     W, W_teacher = weights_by_level(problem, weights, teacher_weights)
     q, r, t = (

@@ -16,7 +16,16 @@ SHOWN = 12  # runs whose line is printed
 
 @dataclass(frozen=True)
 class PerRun:
-    """The answers of all runs, in their order: a sequence. `numbers(name)` collects a field; `marks` the times found."""
+    """The answers of all runs, in their order: a sequence. `numbers(name)` collects a field; `marks` the times found.
+
+    >>> import tutelage as tu
+    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
+    >>> start = tu.asymmetric_start(problem, dim=200)
+    >>> runs = tu.simulate(problem, start, times=tu.linear_times(200), runs=3)
+    >>> per_run = tu.specialisation(runs)
+    >>> len(per_run), per_run.numbers("transition_time").shape
+    (3, (3,))
+    """
 
     answers: tuple[Any, ...]
 

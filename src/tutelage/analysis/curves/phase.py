@@ -33,7 +33,12 @@ FLAT = 0.1  # |d ln e_g / d ln alpha| at the end below which the error has stopp
 
 @dataclass(frozen=True)
 class Phase:
-    """name, and the times between which it lasts."""
+    """name, and the times between which it lasts.
+
+    >>> import tutelage as tu
+    >>> tu.Phase("search", 0.0, 8.0)
+    Phase(name='search', start=0.0, end=8.0)
+    """
 
     name: str
     start: float
@@ -48,6 +53,13 @@ class Phases:
     """Intervals in the order of time, without gaps: a sequence. plateaus, specialisation: what they are built on.
 
     specialisation is None for a single unit or a system of one's own.
+
+    >>> import tutelage as tu
+    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
+    >>> start = tu.Start(R=[[0.11, 0.1], [0.1, 0.11]], Q=[[0.1, 0.0], [0.0, 0.1]])
+    >>> theory = tu.solve(problem, start, times=tu.linear_times(400))
+    >>> tu.phases(theory).at(50.0)
+    'symmetric plateau'
     """
 
     intervals: tuple[Phase, ...]
@@ -95,6 +107,13 @@ def phases(trajectory: Trajectory, run: int | None = None) -> Phases | PerRun:
 
     `phases(theory).at(alpha)` names the phase at a time. The module docstring defines them; plateau heights are those of the
     fixed points that the curve passes (docs/how-to/plateaus-and-phases.md).
+
+    >>> import tutelage as tu
+    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
+    >>> start = tu.Start(R=[[0.11, 0.1], [0.1, 0.11]], Q=[[0.1, 0.0], [0.0, 0.1]])
+    >>> theory = tu.solve(problem, start, times=tu.linear_times(400))
+    >>> [phase.name for phase in tu.phases(theory)]
+    ['search', 'symmetric plateau', 'specialisation', 'convergence']
     """
     return each(trajectory, run, "phases", find_phases, LEAST)
 

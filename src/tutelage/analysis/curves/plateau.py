@@ -34,11 +34,20 @@ ALIKE = 0.3  # students whose rows of R differ by less than this share are alike
 
 @dataclass(frozen=True)
 class Plateau:
-    """start, end: the error is within `share` of `height` between them; height: its median over that time.
+    """One plateau of a learning curve.
 
+    start, end: the error is within `share` of `height` between them; height: its median over that time.
     growth_rate: exponential rate at which the overlaps depart from the plateau, with growth_error, fitted between the times
     growth_window; None, and `note` says why, where no such growth can be measured. departure: (time,), what grows.
     symmetric: were all students alike in their overlaps with the teachers? None for one unit, or a system of one's own.
+
+    >>> import tutelage as tu
+    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
+    >>> start = tu.Start(R=[[0.11, 0.1], [0.1, 0.11]], Q=[[0.1, 0.0], [0.0, 0.1]])
+    >>> theory = tu.solve(problem, start, times=tu.linear_times(400))
+    >>> plateau = tu.plateaus(theory)[0]
+    >>> plateau.start < plateau.middle < plateau.end, round(plateau.growth_rate, 3)
+    (True, 0.03)
     """
 
     start: float
@@ -75,6 +84,13 @@ class Plateaus:
     """The plateaus of a curve in the order of time: a sequence, empty (and `note` says so) if it leaves none.
 
     share: within which share of its height the error counts as being on a plateau.
+
+    >>> import tutelage as tu
+    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
+    >>> start = tu.Start(R=[[0.11, 0.1], [0.1, 0.11]], Q=[[0.1, 0.0], [0.0, 0.1]])
+    >>> theory = tu.solve(problem, start, times=tu.linear_times(400))
+    >>> tu.plateaus(theory).longest.symmetric
+    True
     """
 
     found: tuple[Plateau, ...]
@@ -118,6 +134,14 @@ def plateaus(trajectory: Trajectory, run: int | None = None, *, share: float = 0
     share: how far from its height the error may be, relative to it, while it counts as being on a plateau. For runs it is
     widened to three times their fluctuation where that is more. The module docstring states what counts as a plateau;
     docs/how-to/plateaus-and-phases.md how far to trust the rate.
+
+    >>> import tutelage as tu
+    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
+    >>> start = tu.Start(R=[[0.11, 0.1], [0.1, 0.11]], Q=[[0.1, 0.0], [0.0, 0.1]])
+    >>> theory = tu.solve(problem, start, times=tu.linear_times(400))
+    >>> found = tu.plateaus(theory)
+    >>> len(found), round(found[0].height, 4)
+    (1, 0.0146)
     """
     given = float(_checks.as_array("share", share)) if np.ndim(share) == 0 else np.nan
     if not 0 < given < 1:

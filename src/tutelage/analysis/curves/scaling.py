@@ -32,6 +32,13 @@ class Exponent:
     constant: is the local slope constant within the tolerance (or the noise), so that this is a power law? window: first and
     last x of the fit; reason: how it came about. parts: slopes of its thirds (or halves). local_x, local_slope:
     d ln y / d ln x along all the data. amplitude: y = amplitude x^slope.
+
+    >>> import numpy as np
+    >>> import tutelage as tu
+    >>> x = np.geomspace(1, 1000, 61)
+    >>> found = tu.fit_exponent(x, x**-0.5 * (1 + 1 / x), window=(1, 100))
+    >>> found.constant                                                   # not a power law in this window
+    False
     """
 
     slope: float
@@ -95,6 +102,13 @@ def fit_exponent(
     decade, through which the local slope drifts by less than `tolerance` times itself, or by no more than noise
     explains. y_error: standard errors of y, which weigh the points. A given window whose slope drifts is fitted and flagged
     (`constant` is False); if no window has a constant slope, that is said instead of an exponent.
+
+    >>> import numpy as np
+    >>> import tutelage as tu
+    >>> x = np.geomspace(1, 1000, 61)
+    >>> found = tu.fit_exponent(x, 3 * x**-0.5)
+    >>> round(found.slope, 9), round(found.decades, 9)
+    (-0.5, 3.0)
     """
     x, y, sd = _checked(x, y, y_error)
     _checks.require_positive("tolerance", _checks.as_array("tolerance", tolerance))

@@ -27,10 +27,21 @@ NOTICEABLE, CHANCE = 1e-6, 3.0  # a smaller gain, relative to the error, is roun
 
 @dataclass(frozen=True)
 class EarlyStopping:
-    """time, value: of the smallest error e_g (the test loss, e_g + sigma^2/2, is smallest at the same time).
+    """When the error is smallest.
 
+    time, value: of the smallest error e_g (the test loss, e_g + sigma^2/2, is smallest at the same time).
     bracket: the recorded times around it. end_value: the error at the last recorded time. inside: is the minimum within
     the record, rather than at its end (train on) or at its beginning (training only harms)?
+
+    >>> import numpy as np
+    >>> import tutelage as tu
+    >>> inputs = tu.Spectrum([25.0, 0.5102], [0.02, 0.98])
+    >>> problem = tu.Problem(tu.Network(1, "linear"), tu.Network(1, "linear"), inputs=inputs, sgd=tu.SGD(lr=0.5), noise=0.5)
+    >>> nothing = np.zeros((2, 1, 1))
+    >>> start = tu.Start(R=nothing, Q=nothing, T=[[[1.0]], [[0.0]]])     # the teacher has no second part
+    >>> theory = tu.linear_network(problem, start).trajectory(tu.linear_times(6))
+    >>> tu.early_stopping(theory).inside
+    True
     """
 
     time: float
@@ -77,6 +88,17 @@ def early_stopping(trajectory: Trajectory, run: int | None = None) -> EarlyStopp
 
     Of a solved trajectory, of one run, or of every run of a simulation (a `PerRun`). Says so if the error is smallest at
     the end.
+
+    >>> import numpy as np
+    >>> import tutelage as tu
+    >>> inputs = tu.Spectrum([25.0, 0.5102], [0.02, 0.98])
+    >>> problem = tu.Problem(tu.Network(1, "linear"), tu.Network(1, "linear"), inputs=inputs, sgd=tu.SGD(lr=0.5), noise=0.5)
+    >>> nothing = np.zeros((2, 1, 1))
+    >>> start = tu.Start(R=nothing, Q=nothing, T=[[[1.0]], [[0.0]]])     # the teacher has no second part
+    >>> theory = tu.linear_network(problem, start).trajectory(tu.linear_times(6))
+    >>> found = tu.early_stopping(theory)
+    >>> round(found.time, 2), round(found.gain, 2)
+    (0.29, 1.84)
     """
     return each(trajectory, run, "early_stopping", find_minimum, 2)
 

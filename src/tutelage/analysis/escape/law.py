@@ -34,12 +34,20 @@ LEAST = 0.05  # permutations rarer than this are not named in the report
 
 @dataclass(frozen=True)
 class EscapeDistribution:
-    """times: (samples,); inf: not within 60 e-folding times. teachers: (samples, K), as each unit chose.
+    """The law of escape times and permutations over networks.
 
+    times: (samples,); inf: not within 60 e-folding times. teachers: (samples, K), as each unit chose.
     start_to_noise: what the start puts into the growing modes over what the noise puts there, in standard deviations of the
     noise (root mean square over random starts). theory, theory_teachers: when, and where to, the solved curve of the
     start escapes; None for random starts, and for symmetric ones, whose solution never does.
     rate: growth on the plateau. threshold: the error below which a network has escaped. dim: N.
+
+    >>> import tutelage as tu
+    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=1.5))
+    >>> start = tu.Start(R=[[0.31, 0.29], [0.29, 0.31]], Q=[[0.45, 0.25], [0.25, 0.45]], dim=1000)
+    >>> law = tu.escape_distribution(problem, start, samples=50)
+    >>> law.probability((0, 1)) + law.probability((1, 0))
+    1.0
     """
 
     problem: Problem
@@ -146,6 +154,13 @@ def escape_distribution(
     start: the start that all share; None: each run draws weights of its own, `random_start(problem, dim, scale)`. dim: N
     (default: that of the start). samples: how many networks are drawn; each is launched into its own nonlinear exit.
     Leading order in 1/N: what it drops is of relative order N^(-1/2) in the amplitude, so N^(-1/2)/rate in the time.
+
+    >>> import tutelage as tu
+    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=1.5))
+    >>> start = tu.Start(R=[[0.31, 0.29], [0.29, 0.31]], Q=[[0.45, 0.25], [0.25, 0.45]], dim=1000)
+    >>> law = tu.escape_distribution(problem, start, samples=50)
+    >>> law.times.shape, law.quantiles([0.05, 0.95]).shape
+    ((50,), (2,))
     """
     problem = with_constant_rates(problem)
     samples, seed = _checks.as_count("samples", samples, least=2), _checks.as_count("seed", seed, least=0)

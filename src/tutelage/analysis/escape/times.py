@@ -31,13 +31,21 @@ UNSEEN = 1e-9  # share of an asymmetry below which it holds nothing that grows
 
 @dataclass(frozen=True)
 class EscapeTime:
-    """time: the predicted escape, (1/rate) ln(constant / amplitude). rate: growth of the asymmetry on the plateau.
+    """The predicted escape from a plateau.
 
+    time: the predicted escape, (1/rate) ln(constant / amplitude). rate: growth of the asymmetry on the plateau.
     slope: how much later an e-th of the asymmetry escapes; 1/rate for small ones, some per cent more or less as long as the
     slow symmetric modes (q_ii - q_ij) have not come to rest. asymmetry: size of what tells units of the start apart
     (Euclidean norm over all overlaps). amplitude: what it amounts to on the plateau, counted back to time zero. threshold:
     the error below which the network has escaped. teachers: the teacher that each unit chooses. times, errors, sizes: the
     predicted learning curve, and the size of the asymmetry up to its launch (NaN after).
+
+    >>> import tutelage as tu
+    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=1.5))
+    >>> start = tu.Start(R=[[0.31, 0.29], [0.29, 0.31]], Q=[[0.45, 0.25], [0.25, 0.45]], dim=1000)
+    >>> escape = tu.escape_time(problem, start)
+    >>> escape.teachers, round(escape.scaled(0.1) - escape.time, 1)        # ten times more symmetric
+    ((0, 1), 30.0)
     """
 
     time: float
@@ -100,6 +108,13 @@ def escape_time(problem: Problem, start: Start, *, gradient_flow: bool = False) 
     The start must be nearly symmetric: units alike up to an asymmetry (R_1m - R_2m, Q_11 - Q_22, ...) of at most about
     0.25. Within 0.5% of the solved time for asymmetries up to 0.1, and within 5% up to 0.25 (tests). Constant learning
     rates, any activation, spectrum, batch, weight decay, label noise, trained readouts.
+
+    >>> import tutelage as tu
+    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=1.5))
+    >>> start = tu.Start(R=[[0.31, 0.29], [0.29, 0.31]], Q=[[0.45, 0.25], [0.25, 0.45]], dim=1000)
+    >>> escape = tu.escape_time(problem, start)
+    >>> round(escape.time, 1), round(escape.rate, 4)
+    (45.6, 0.0764)
     """
     path = plateau_path(problem, start, gradient_flow=_checks.as_flag("gradient_flow", gradient_flow))
     b, asymmetry = path.amplitudes(path.start), float(np.linalg.norm(path.start - path.path[0]))

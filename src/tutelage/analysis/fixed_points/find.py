@@ -48,6 +48,15 @@ def fixed_point(
     nearest root is sought (`distance` says how far away it was). Learning rates must be constant.
     gradient_flow: terms of order eta only. Equal students are then copies of each other on a plateau (q_ij = q_ii), for
     nothing of that order drives them apart. quadrature: as in `solve`.
+
+    >>> import tutelage as tu
+    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
+    >>> plateau = tu.fixed_point(problem, gradient_flow=True)
+    >>> plateau.Q.round(6)                                                # 1/(2K - 1)
+    array([[0.333333, 0.333333],
+           [0.333333, 0.333333]])
+    >>> round(plateau.error, 8), len(plateau.unstable)
+    (0.01161084, 1)
     """
     problem, quadrature = with_constant_rates(problem), as_rule(quadrature)
     gradient_flow = _checks.as_flag("gradient_flow", gradient_flow)

@@ -31,9 +31,16 @@ TRIALS = 65  # learning rates among which the best is bracketed
 
 @dataclass(frozen=True)
 class CriticalRate:
-    """rate: eta_c; zero error is stable below it. mode: what is lost there (its rate is zero, up to rounding).
+    """The learning rate beyond which zero error is lost.
 
+    rate: eta_c; zero error is stable below it. mode: what is lost there (its rate is zero, up to rounding).
     Converts to float. `share`: the problem's own learning rate over eta_c, None for a schedule.
+
+    >>> import tutelage as tu
+    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
+    >>> critical = tu.critical_learning_rate(problem)
+    >>> round(critical.share, 4)                                         # lr over it
+    0.2167
     """
 
     problem: Problem
@@ -66,10 +73,17 @@ class CriticalRate:
 
 @dataclass(frozen=True)
 class DecayRate:
-    """e_g falls as exp(-rate alpha) in the end; rate = min(2 inside, outside). Negative: zero error is unstable.
+    """How fast the error falls in the end.
 
+    e_g falls as exp(-rate alpha) in the end; rate = min(2 inside, outside). Negative: zero error is unstable.
     inside: rate of the slowest deviation inside the teachers' span (it enters e_g squared). outside: of the slowest overlap
     outside it (linearly). Converts to float.
+
+    >>> import tutelage as tu
+    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
+    >>> found = tu.decay_rate(problem)
+    >>> found.learning_rate, found.limited_by
+    (0.5, 'inside')
     """
 
     problem: Problem
@@ -109,9 +123,16 @@ class DecayRate:
 
 @dataclass(frozen=True)
 class BestRate:
-    """The constant learning rate of fastest asymptotic decay. rate: e_g ~ exp(-rate alpha) there. critical: eta_c.
+    """The constant learning rate that is fastest in the end.
 
+    The constant learning rate of fastest asymptotic decay. rate: e_g ~ exp(-rate alpha) there. critical: eta_c.
     Converts to float (the learning rate).
+
+    >>> import tutelage as tu
+    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
+    >>> best = tu.best_constant_rate(problem)
+    >>> best.learning_rate < best.critical
+    True
     """
 
     problem: Problem
@@ -144,6 +165,11 @@ def critical_learning_rate(problem: Problem, *, quadrature: Quadrature | None = 
     eta_c = batch (1 - momentum) / (spectral radius of (-slow)^-1 fast), where overlaps outside the teachers' span obey
     dX = (eta slow + eta^2/batch fast) X (dynamics/perfect.py). For one erf unit this is pi sqrt(5/3) (Saad & Solla 1995).
     Readouts and biases that learn do not change it. Label noise is left out.
+
+    >>> import tutelage as tu
+    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
+    >>> round(tu.critical_learning_rate(problem).rate, 6)
+    2.306828
     """
     dynamics = perfect_dynamics(problem, quadrature)
     rate = dynamics.critical_rate
@@ -156,6 +182,11 @@ def decay_rate(problem: Problem, *, quadrature: Quadrature | None = None) -> Dec
     """The rate at which e_g falls in the end, near the perfect solution, at the problem's constant learning rate.
 
     Label noise is left out: with it the error stops at a floor (`noise_floor`).
+
+    >>> import tutelage as tu
+    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
+    >>> round(tu.decay_rate(problem).rate, 6)                            # e_g falls as exp(-rate alpha)
+    0.044185
     """
     problem = with_constant_rates(problem)
     dynamics = perfect_dynamics(problem, quadrature)
@@ -168,6 +199,11 @@ def best_constant_rate(problem: Problem, *, quadrature: Quadrature | None = None
     """The constant learning rate at which e_g falls fastest in the end: the maximum of `decay_rate` below eta_c.
 
     For one erf unit it is two thirds of eta_c. Rates of readouts and biases follow it unless they are set.
+
+    >>> import tutelage as tu
+    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
+    >>> round(tu.best_constant_rate(problem).learning_rate, 4)
+    1.8808
     """
     from scipy.optimize import minimize_scalar
 

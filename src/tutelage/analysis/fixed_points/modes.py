@@ -13,9 +13,18 @@ EQUAL = 1e-7  # rates closer than this, relative to the largest, are one rate
 
 @dataclass(frozen=True)
 class Mode:
-    """rate: per unit of alpha, a float where it is real. right, left: flat vectors with left @ right = 1.
+    """One mode of the linear dynamics around a fixed point.
 
+    rate: per unit of alpha, a float where it is real. right, left: flat vectors with left @ right = 1.
     multiplicity: how many modes share this rate (each is listed). name: what the mode does, in words.
+
+    >>> import tutelage as tu
+    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
+    >>> mode = tu.fixed_point(problem, "plateau").unstable[0]
+    >>> round(mode.growth, 5), mode.multiplicity
+    (0.03162, 1)
+    >>> print(mode.name)
+    breaks the symmetry between student units: each turns to teachers of its own
     """
 
     rate: float | complex

@@ -22,8 +22,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class NoiseFloor:
-    """per_variance: e_g(infinity) / sigma^2 as sigma -> 0. error: that times the problem's own sigma^2. Converts to float
-    (per_variance)."""
+    """What weak label noise leaves of the error.
+
+    per_variance: e_g(infinity) / sigma^2 as sigma -> 0. error: that times the problem's own sigma^2. Converts to float
+    (per_variance).
+
+    >>> import tutelage as tu
+    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
+    >>> floor = tu.noise_floor(problem.replace(lr=0.1, noise=0.05))
+    >>> round(floor.error / 0.05**2 / floor.per_variance, 12)
+    1.0
+    """
 
     problem: Problem
     learning_rate: float
@@ -62,6 +71,12 @@ def noise_floor(problem: Problem, *, quadrature: Quadrature | None = None) -> No
 
     For erf and small eta it is eta (extra + M/sqrt 3) / 2 pi with K = M + extra (Goldt et al. 2019), for linear units
     eta K / (4 - 2 eta K). Refuses rates at which zero error is unstable, and what has no perfect solution.
+
+    >>> import tutelage as tu
+    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
+    >>> floor = tu.noise_floor(problem.replace(lr=0.1, noise=0.05))
+    >>> round(floor.per_variance, 6)                                      # e_g / sigma^2
+    0.019204
     """
     problem = with_constant_rates(problem)
     lr = float(problem.sgd.lr)

@@ -24,6 +24,12 @@ class FixedPoint:
     error: generalisation error there. residual: the largest drift that is left. t: overlaps of the teachers per level.
     distance: how far (largest change of an overlap) the root lies from where the search for it began: the given start, the
     perfect solution without noise and decay, or the end of the approach to a plateau.
+
+    >>> import tutelage as tu
+    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
+    >>> plateau = tu.fixed_point(problem, "plateau")
+    >>> plateau.stable, round(plateau.unstable[0].growth, 5)
+    (False, 0.03162)
     """
 
     problem: Problem

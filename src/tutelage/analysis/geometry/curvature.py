@@ -27,6 +27,14 @@ class Curvature:
 
     directions: (count, K, S) in coordinates of the span where level is None; else (count, K, 1), combinations of students
     that take any of the dimensions of that level outside the span. None where the value is predicted, not computed.
+
+    >>> import numpy as np
+    >>> import tutelage as tu
+    >>> problem = tu.quadratic_network(2, 2).problem
+    >>> W = np.sqrt(5) * np.eye(2, 5)
+    >>> lowest = tu.landscape(problem, W, W).spectrum[0]
+    >>> abs(lowest.value) < 1e-9, lowest.multiplicity
+    (True, 1)
     """
 
     value: float

@@ -32,6 +32,14 @@ class Landscape:
     error: e_g. gradient: (K, N). spectrum: every eigenvalue of the Hessian, lowest first, as `Curvature` (value,
     multiplicity, family). orbit: dimension of the manifold of equal error that symmetries make through this point.
     dim: N. shape: the Hessian itself, in parts.
+
+    >>> import numpy as np
+    >>> import tutelage as tu
+    >>> problem = tu.quadratic_network(2, 2).problem
+    >>> W = np.sqrt(5) * np.eye(2, 5)
+    >>> here = tu.landscape(problem, W, W)
+    >>> round(here.error, 12), here.index, here.flat
+    (0.0, 0, 1)
     """
 
     problem: Problem
@@ -144,6 +152,13 @@ def landscape(
     Derivatives are taken in W / sqrt(N), so that curvatures do not depend on N, and a direction of curvature h shrinks as
     exp(-lr h alpha) under gradient flow. Any activation, any spectrum; the cost does not depend on N, for directions outside
     the span of students and teachers share K curvatures a level. readout: v, if not the problem's.
+
+    >>> import numpy as np
+    >>> import tutelage as tu
+    >>> problem = tu.quadratic_network(2, 2).problem
+    >>> W = np.sqrt(5) * np.eye(2, 5)
+    >>> tu.landscape(problem, W, W).kind
+    'minimum'
     """
     if not isinstance(problem, Problem):
         raise InputError(f"problem is of type {type(problem).__name__}; landscape takes a tutelage Problem.")

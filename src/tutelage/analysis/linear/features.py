@@ -36,6 +36,13 @@ def raw_features(
     The raw inputs are those of the data, if the spectrum was measured (`Spectrum.from_data`, `from_covariance`); else the
     spectrum is turned at random in `dim` dimensions (default: one per level), by the seed. weights: (W, W_teacher), each
     (N,) or (1, N), in raw coordinates; None: the mean over teacher weights N(0, 1) and student weights N(0, scale^2).
+
+    >>> import tutelage as tu
+    >>> inputs = tu.PowerLaw(beta=1.0, levels=16)
+    >>> problem = tu.Problem(tu.Network(1, "linear"), tu.Network(1, "linear"), inputs=inputs, sgd=tu.SGD(lr=0.05))
+    >>> features = tu.raw_features(problem, trained=4, scale=0.01)
+    >>> bool(features.floor < features.steady_state)                      # a finite rate adds to the floor
+    True
     """
     require_linear(problem)
     if problem.sgd.trainable is not None:
@@ -55,6 +62,13 @@ class RawFeatures:
     """What `raw_features` returns. covariance: (N, N) in raw coordinates. trained: how many of them learn.
 
     Errors are exact means over runs of a network with these N inputs (and over random weights, unless weights were given).
+
+    >>> import tutelage as tu
+    >>> inputs = tu.PowerLaw(beta=1.0, levels=16)
+    >>> problem = tu.Problem(tu.Network(1, "linear"), tu.Network(1, "linear"), inputs=inputs, sgd=tu.SGD(lr=0.05))
+    >>> features = tu.raw_features(problem, trained=4, scale=0.01)
+    >>> features.dim, features.stable, features.floors([4, 8, 16]).shape
+    (16, True, (3,))
     """
 
     problem: Problem

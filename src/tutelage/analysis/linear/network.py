@@ -32,6 +32,12 @@ def linear_network(problem: Problem, start: Start | None = None) -> "LinearNetwo
     start: default `random_start(problem)`, the typical start (R = 0, Q = 0.01). The equations are linear, so the error from
     the mean overlaps of many starts is their mean error. Noise, batches, weight decay and frozen levels (`trainable`) are
     included. Refused: more units, other activations, biases, trained readouts, momentum, schedules.
+
+    >>> import tutelage as tu
+    >>> problem = tu.Problem(tu.Network(1, "linear"), tu.Network(1, "linear"), sgd=tu.SGD(lr=0.5), noise=0.1)
+    >>> network = tu.linear_network(problem, tu.Start([[0.0]], [[0.0]]))
+    >>> network.critical_rate, network.error([0.0, 10.0]).round(6)
+    (2.0, array([0.5     , 0.001942]))
     """
     if start is not None and not isinstance(start, Start):
         raise InputError(
@@ -48,6 +54,12 @@ class LinearNetwork:
     """What `linear_network` returns: functions of time alpha (a number or an array of times >= 0), and what sets them.
 
     dim: None for the limit of large N; N for the exact mean over runs of a network of that size (`finite`).
+
+    >>> import tutelage as tu
+    >>> problem = tu.Problem(tu.Network(1, "linear"), tu.Network(1, "linear"), sgd=tu.SGD(lr=0.5), noise=0.1)
+    >>> network = tu.linear_network(problem, tu.Start([[0.0]], [[0.0]]))
+    >>> round(float(network.steady_state), 6), network.stable
+    (0.001667, True)
     """
 
     problem: Problem

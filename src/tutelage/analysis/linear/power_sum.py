@@ -31,6 +31,11 @@ class PowerLawSum:
 
     trained: N_l, how many levels learn (the largest first; None: all); the others add their `floor` for ever.
     Methods take times alpha >= 0, a number or an array.
+
+    >>> import tutelage as tu
+    >>> law = tu.PowerLawSum(beta=1.0, levels=256, rate=0.1, scale=0.01)
+    >>> law.exponent, law.sum([1.0, 10.0]).round(4)
+    (0.5, array([0.0472, 0.0141]))
     """
 
     beta: float

@@ -23,6 +23,11 @@ class SpectralExponent:
 
     error: of the straight line (scatter of the eigenvalues around it), and half the range through which beta runs from the
     first to the last third of the window, in quadrature.
+
+    >>> import tutelage as tu
+    >>> found = tu.spectral_exponent(tu.Spectrum.from_data(tu.digits()), window=(1, 40))
+    >>> found.is_power_law                                                # handwritten digits
+    False
     """
 
     beta: float
@@ -52,7 +57,13 @@ class SpectralExponent:
 
 
 def spectral_exponent(inputs: Inputs, window: tuple[float, float] | None = None) -> SpectralExponent:
-    """beta of a spectrum, with its error. window: (first, last) rank; None: the longest with a constant slope."""
+    """beta of a spectrum, with its error. window: (first, last) rank; None: the longest with a constant slope.
+
+    >>> import tutelage as tu
+    >>> found = tu.spectral_exponent(tu.PowerLaw(beta=0.5, levels=200))
+    >>> round(found.beta, 6), found.is_power_law
+    (0.5, True)
+    """
     if not isinstance(inputs, Inputs):
         raise InputError(f"inputs are of type {type(inputs).__name__}; measure a spectrum with Spectrum.from_data first.")
     order = np.argsort(-np.asarray(inputs.eigenvalues), kind="stable")

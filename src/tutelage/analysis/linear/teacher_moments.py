@@ -27,6 +27,11 @@ class TeacherMoments:
     """Of each order: mean of a diagonal entry (others: zero), standard deviations of diagonal and other entries.
 
     eigenvalues, fractions: the spectrum, in N = dim dimensions.
+
+    >>> import tutelage as tu
+    >>> found = tu.teacher_moments(tu.PowerLaw(1.0, 4), dim=1000)
+    >>> found.orders, found.diagonal_sd.round(3)
+    (array([0, 1, 2, 3, 4]), array([0.045, 0.065, 0.177, 0.496, 1.394]))
     """
 
     dim: int
@@ -71,7 +76,12 @@ class TeacherMoments:
 
 
 def teacher_moments(inputs: Inputs, dim: int | None = None, orders: Any = (0, 1, 2, 3, 4)) -> TeacherMoments:
-    """Mean and spread of T^(j) over teachers with weights N(0, 1). dim: N (default: one dimension per level)."""
+    """Mean and spread of T^(j) over teachers with weights N(0, 1). dim: N (default: one dimension per level).
+
+    >>> import tutelage as tu
+    >>> tu.teacher_moments(tu.PowerLaw(1.0, 4), dim=1000).mean.round(3)
+    array([ 1.   ,  1.   ,  2.129,  5.641, 15.645])
+    """
     if not isinstance(inputs, Inputs):
         raise InputError(f"inputs are of type {type(inputs).__name__}; use Isotropic, PowerLaw or Spectrum.")
     dim = (inputs.known_dim or inputs.levels) if dim is None else dim

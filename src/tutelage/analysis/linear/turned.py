@@ -25,6 +25,10 @@ def random_basis_floors(inputs: Inputs, trained: Any, *, scale: float = 0.0) -> 
     """e_g in the end at a small rate if a share `trained` (0 to 1) of the raw inputs learns, in a random basis, N large.
 
     Mean over teacher weights N(0, 1) and student weights N(0, scale^2). `raw_features` has the same for one covariance.
+
+    >>> import tutelage as tu
+    >>> tu.random_basis_floors(tu.PowerLaw(1.0, 1024), [0.1, 0.5]).round(4)
+    array([0.0067, 0.0008])
     """
     if not isinstance(inputs, Inputs):
         raise InputError(f"inputs are of type {type(inputs).__name__}; use Isotropic, PowerLaw or Spectrum.")

@@ -40,6 +40,13 @@ class Fluctuations:
     scaled: N Cov(u) in flat coordinates, (time, size, size). gradient: of e_g, (time, size). accuracy: estimated relative
     error of sd(e_g) from the finite point set, (time,). `sd("R")`, `covariance("R", "Q")` name what flat coordinates hide:
     R, Q, readout, bias, r and q per level, error. `at(dim)` is the same at another N.
+
+    >>> import numpy as np
+    >>> import tutelage as tu
+    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
+    >>> bars = tu.fluctuations(problem, tu.asymmetric_start(problem), times=tu.linear_times(5, 6), dim=500, points=256)
+    >>> np.allclose(bars.at(2000).sd("error"), bars.sd("error") / 2)       # as N^(-1/2)
+    True
     """
 
     theory: Trajectory
@@ -151,6 +158,12 @@ def fluctuations(
     Any activation, spectrum, batch, schedule, weight decay, trained readouts and biases, frozen parts, spherical weights; a
     fixed momentum as in the limit (up to corrections of order 1/(N (1 - beta))). Slow momentum and states of more than 400
     numbers are refused. All networks start at the same overlaps.
+
+    >>> import tutelage as tu
+    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
+    >>> bars = tu.fluctuations(problem, tu.asymmetric_start(problem), times=tu.linear_times(5, 6), dim=500, points=256)
+    >>> bars.sd("error").shape, bars.sd("R").shape
+    ((6,), (6, 2, 2))
     """
     theory = solve(_derived(problem), start, times, gradient_flow=gradient_flow, keep="blocks")
     dim = theory.dim if dim is None else dim

@@ -42,6 +42,15 @@ class ImplicitBias:
     distance: |W(0) - W|^2 / N to it.
     disorder: (student, teacher), the relative sizes of the two commutators that must vanish for S to be conserved.
     manifold_dimension: of all solutions. degrees_of_freedom: of the student in N dimensions, None if the start has no N.
+
+    >>> import numpy as np
+    >>> import tutelage as tu
+    >>> problem = tu.quadratic_network(3, 2).problem
+    >>> start = tu.Start(R=[[0.1, 0.0], [0.0, 0.05], [0.02, 0.0]], Q=np.eye(3), T=np.eye(2))
+    >>> tu.implicit_bias(problem, start).R.round(4)                       # overlaps at the solution
+    array([[1.201 , 0.    ],
+           [0.    , 1.2247],
+           [0.2402, 0.    ]])
     """
 
     problem: Problem
@@ -116,7 +125,16 @@ class ImplicitBias:
 
 @dataclass(frozen=True)
 class BiasPath:
-    """Along a trajectory: S (..., time, p, p*); moved: largest change of its entries; gap: |R(t) - R| to the prediction."""
+    """Along a trajectory: S (..., time, p, p*); moved: largest change of its entries; gap: |R(t) - R| to the prediction.
+
+    >>> import numpy as np
+    >>> import tutelage as tu
+    >>> problem = tu.quadratic_network(3, 2).problem
+    >>> start = tu.Start(R=[[0.1, 0.0], [0.0, 0.05], [0.02, 0.0]], Q=np.eye(3), T=np.eye(2))
+    >>> path = tu.implicit_bias(problem, start).follow()
+    >>> path.confirmed
+    True
+    """
 
     bias: ImplicitBias
     times: np.ndarray
@@ -157,6 +175,14 @@ def implicit_bias(problem: Problem, start: Start) -> ImplicitBias:
 
     Equal readouts on each side, isotropic inputs, first layer trained by plain SGD (any constant or changing rate). If there
     are more teachers than students, they must be orthonormal.
+
+    >>> import numpy as np
+    >>> import tutelage as tu
+    >>> problem = tu.quadratic_network(3, 2).problem
+    >>> start = tu.Start(R=[[0.1, 0.0], [0.0, 0.05], [0.02, 0.0]], Q=np.eye(3), T=np.eye(2))
+    >>> bias = tu.implicit_bias(problem, start)
+    >>> bias.conserved, np.allclose(bias.S.T @ bias.S, np.eye(2))
+    (True, True)
     """
     v, v_teacher = quadratic_readouts(problem, "implicit_bias")
     require_plain(problem, "implicit_bias")

@@ -37,7 +37,13 @@ def degrees_of_freedom(students: int, dim: int) -> int:
 
 @dataclass(frozen=True)
 class SolutionManifold:
-    """degrees_of_freedom of the student, and dimension of the manifold of its solutions (None: it cannot be perfect)."""
+    """degrees_of_freedom of the student, and dimension of the manifold of its solutions (None: it cannot be perfect).
+
+    >>> import tutelage as tu
+    >>> count = tu.solution_manifold(students=6, teachers=3, dim=5)
+    >>> count.measured_degrees_of_freedom(), count.measured_dimension()   # again, as ranks
+    (15, 12)
+    """
 
     students: int
     teachers: int
@@ -92,6 +98,11 @@ def solution_manifold(students: int, teachers: int, dim: int) -> SolutionManifol
     """Degrees of freedom of a quadratic student, and the dimension of the manifold of its zero-error solutions.
 
     For any widths, also more students than dimensions; the measured_... methods check both counts as ranks.
+
+    >>> import tutelage as tu
+    >>> count = tu.solution_manifold(students=6, teachers=3, dim=5)
+    >>> count.degrees_of_freedom, count.dimension
+    (15, 12)
     """
     p, p_teacher = _checks.as_count("students", students), _checks.as_count("teachers", teachers)
     n = _checks.as_count("dim", dim)

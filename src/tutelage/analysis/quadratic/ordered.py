@@ -38,6 +38,13 @@ class QuadraticCurves:
 
     t (..., p): squared lengths of the teachers' directions, 0 for students beyond p*. left (..., p, p), right (..., p*, p*):
     U and V. A start that has diverged is NaN from then on.
+
+    >>> import numpy as np
+    >>> import tutelage as tu
+    >>> network = tu.quadratic_network(3, 2)
+    >>> curves = network.curves(network.start(overlap=0.1, seed=0), np.linspace(0, 20, 51))
+    >>> bool(curves.time_below(curves.error[0] / 2) > 0)
+    True
     """
 
     problem: Problem
@@ -102,6 +109,13 @@ def quadratic_curves(
 
     Equal readouts on each side, isotropic inputs, plain SGD on the first layer with constant rates; any widths, noise and
     batch. A start that is not in order is refused; `solve` knows those.
+
+    >>> import tutelage as tu
+    >>> network = tu.quadratic_network(3, 2)
+    >>> start = network.start(overlap=0.01, seed=0)
+    >>> curves = tu.quadratic_curves(network.problem, start, [0.0, 1000.0])
+    >>> curves.error.shape, curves.R.shape
+    ((2,), (2, 3, 2))
     """
     v, v_teacher = quadratic_readouts(problem, "quadratic_curves")
     require_plain(problem, "quadratic_curves")

@@ -32,7 +32,13 @@ BEYOND = 4.0  # e-folding times that a half may take beyond ln(1 / overlap)
 
 @dataclass(frozen=True)
 class QuadraticNetwork:
-    """students p, teachers p*, paper_lr eta of a loss without 1/2. Rates below are per unit of the paper's t = eta alpha."""
+    """students p, teachers p*, paper_lr eta of a loss without 1/2. Rates below are per unit of the paper's t = eta alpha.
+
+    >>> import tutelage as tu
+    >>> network = tu.quadratic_network(3, 2)
+    >>> round(network.plateau().fastest_lr, 4)                            # leaves the plateau first
+    0.301
+    """
 
     students: int
     teachers: int
@@ -172,6 +178,11 @@ def quadratic_network(students: int, teachers: int, paper_lr: float = 0.01) -> Q
     """The setting of Bocchi et al. 2026: problem, starts, closed forms and exact curves of its quadratic networks.
 
     paper_lr: the learning rate as that paper counts it, of a loss without 1/2; ours (`problem.sgd.lr`) is twice that.
+
+    >>> import tutelage as tu
+    >>> network = tu.quadratic_network(3, 2)
+    >>> network.plateau_norm, network.overlap_rate
+    (0.6, 1.3333333333333333)
     """
     lr = _checks.as_array("paper_lr", paper_lr)
     _checks.require_shape("paper_lr", lr, ())

@@ -10,7 +10,13 @@ from tutelage.analysis.geometry.landscapes import Landscape
 
 @dataclass(frozen=True)
 class SpectrumCheck:
-    """Predicted against numerical: largest gap of an eigenvalue, gap of e_g, gradient, and two counts of each kind."""
+    """Predicted against numerical: largest gap of an eigenvalue, gap of e_g, gradient, and two counts of each kind.
+
+    >>> import tutelage as tu
+    >>> point = tu.critical_points(tu.quadratic_network(3, 2).problem, dim=20)[1, 1]
+    >>> point.check().passed                                             # against the numerical Hessian
+    True
+    """
 
     name: str
     eigenvalue_gap: float

@@ -53,6 +53,12 @@ def design_schedule(
 
     The search is local, from several starts: the best constant rate (so the result is never worse), other rates that stand
     out among the constant ones, a large one, and the greedy schedule where it is better than all of these.
+
+    >>> import tutelage as tu
+    >>> problem = tu.Problem(tu.Network(1, "linear"), tu.Network(1, "linear"), sgd=tu.SGD(lr=0.5), noise=0.1)
+    >>> design = tu.design_schedule(problem, tu.Start([[0.0]], [[0.0]]), t_max=20.0, pieces=3, iterations=10)
+    >>> design.gain > 1                                                  # over the best constant rate
+    True
     """
     objective = _checks.known("objective", objective, ("final", "integrated"))
     method = _checks.known("method", method, ("optimal", "greedy"))

@@ -52,7 +52,14 @@ class Condition:
 
 @dataclass(frozen=True)
 class Concentration:
-    """What `concentration` measured: `conditions` by name ("mean", "variance", "start", and "runs" if asked for)."""
+    """What `concentration` measured: `conditions` by name ("mean", "variance", "start", and "runs" if asked for).
+
+    >>> import tutelage as tu
+    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
+    >>> found = tu.concentration(problem, tu.asymmetric_start(problem), dims=(16, 32, 64, 128, 256), samples=4000, runs=16)
+    >>> found["variance"].values.shape
+    (5,)
+    """
 
     problem: Problem
     inputs: str
@@ -100,6 +107,12 @@ def concentration(
     start: where the single steps begin; random weights for the third condition have these overlaps on average. dims: five
     or more, over half a decade or more. samples: single steps at each N. inputs: their law, as in `empirical_drift`.
     end: also follow `runs` whole runs at each N up to this time, and measure their largest distance to the solved curve.
+
+    >>> import tutelage as tu
+    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
+    >>> found = tu.concentration(problem, tu.asymmetric_start(problem), dims=(16, 32, 64, 128, 256), samples=4000, runs=16)
+    >>> -1.3 < found["variance"].exponent.slope < -0.7
+    True
     """
     require_plain(problem, inputs)
     start, sizes = require_start(start), _dims(problem, dims)

@@ -32,10 +32,17 @@ LIMIT = 5.0  # |z| that a right theory exceeds once in thousands of measurements
 
 @dataclass(frozen=True)
 class EmpiricalDrift:
-    """drift, diffusion: N E[du] (size,) and N^2 Cov(du) (size, size) of one step, measured on `samples` steps.
+    """Mean and covariance of one step, measured and predicted.
 
+    drift, diffusion: N E[du] (size,) and N^2 Cov(du) (size, size) of one step, measured on `samples` steps.
     *_error: standard errors (of the difference, where the theory has one of its own); *_theory: f(u) and D(u). names: of the
     coordinates, those that move; with several levels, level first. inputs: the law of the inputs. dim: N.
+
+    >>> import tutelage as tu
+    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
+    >>> step = tu.empirical_drift(problem, tu.asymmetric_start(problem), dim=200, samples=4000)
+    >>> step.names[:3], step.drift.shape
+    (('R_11', 'R_12', 'R_21'), (7,))
     """
 
     problem: Problem
@@ -103,6 +110,12 @@ def empirical_drift(
 
     inputs: "gaussian", "rademacher", "uniform", "student_t" or "student_t3" (five and three degrees of freedom), independent
     with unit variance in eigencoordinates, as in `simulate`. The rates of schedules are those at time zero.
+
+    >>> import tutelage as tu
+    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
+    >>> step = tu.empirical_drift(problem, tu.asymmetric_start(problem), dim=200, samples=4000)
+    >>> step.agrees
+    True
     """
     require_plain(problem, inputs)
     count = _checks.as_count("samples", samples, least=100)
