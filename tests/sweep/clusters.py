@@ -67,7 +67,7 @@ def dask_cluster(folder: Path, workers: int = 2, **environment: str) -> Iterator
         cluster.end()
 
 
-def wait_until(true, what: str, seconds: float = 120.0) -> None:
+def wait_until(true, what: str, seconds: float = 60.0) -> None:
     """Until `true()`; it fails if that takes absurdly long."""
     end = time.monotonic() + seconds
     while not true():

@@ -12,8 +12,8 @@ from typing import Any
 
 from tutelage._errors import InputError
 from tutelage.sweep.executors.attempt import Execute
-from tutelage.sweep.executors.processes import processes
-from tutelage.sweep.executors.serial import serial
+from tutelage.sweep.executors.one_by_one import serial
+from tutelage.sweep.executors.team import processes
 
 NAMES = ("serial", "processes", "dask", "slurm")
 

@@ -1,12 +1,15 @@
 """A Dask cluster: the one at an address, one of this machine, or jobs of SLURM.
 
-Dask itself gives the task of a lost worker to another one. On a cluster that we start, a task may be lost TRIES times;
-a scheduler that is there already has its own number (distributed.scheduler.allowed-failures).
+On a cluster that we start, Dask reports every lost worker, and we give its task to another, TRIES times in all. A scheduler
+that is there already does so itself a number of times (distributed.scheduler.allowed-failures); when it gives up we try once
+more, for it blames all tasks that waited for a lost worker.
 """
 
 import shlex
 import shutil
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator
+from concurrent.futures import CancelledError
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from itertools import islice
@@ -23,7 +26,8 @@ from tutelage.sweep.outcome import Outcome, Task, WorkerError
 if TYPE_CHECKING:
     from distributed import Client, Future
 
-PER_CORE, AT_LEAST = 3, 16  # tasks that the scheduler knows of at a time
+OUR_SCHEDULER = {"distributed.scheduler.allowed-failures": 0, "distributed.scheduler.worker-saturation": 1.0}
+TRIES_ELSEWHERE = 2
 SECONDS_TO_CONNECT, SECONDS_TO_START = 20, 120
 
 
@@ -41,7 +45,16 @@ class Dask:
             elif not client.ncores():
                 notice(f"no worker has come to the cluster ({self.where}) yet; the sweep begins when one does.")
             _require_same_version(client)
-            yield from _results(client, compute, iter(tasks))
+            try:
+                yield from _results(client, compute, iter(tasks), TRIES if self.ours else TRIES_ELSEWHERE, notice)
+            except (CancelledError, OSError):
+                sentence = "the Dask scheduler has ended; finished work is kept. Start it and run the sweep again to go on."
+                raise StoreError(sentence) from None
+
+    @property
+    def ours(self) -> bool:
+        """Whether we start the cluster, and end it."""
+        return self.where in ("dask", "slurm")
 
     @contextmanager
     def _client(self, workers: int | None) -> "Iterator[Client]":
@@ -51,9 +64,9 @@ class Dask:
             from distributed import Client
         except ImportError:
             raise _missing(self.where) from None
-        if self.where not in ("dask", "slurm") and workers is not None:
+        if not self.ours and workers is not None:
             raise InputError(f"workers is {workers}; the cluster at {self.where} has its own number. Leave it out.")
-        with dask.config.set({"distributed.scheduler.allowed-failures": TRIES - 1}), self._cluster(workers) as where:
+        with dask.config.set(OUR_SCHEDULER), self._cluster(workers) as where:
             try:
                 client = Client(**where, timeout=SECONDS_TO_CONNECT, set_as_default=False)
             except (OSError, TimeoutError, ValueError):
@@ -110,35 +123,52 @@ def _slurm_cluster(workers: int | None, options: dict[str, Any]) -> Iterator[dic
         yield {"address": cluster}
 
 
-def _results(client: Any, compute: Compute, tasks: Iterator[Task]) -> Results:
-    """As they come; the scheduler has enough to do but never all tasks at once."""
+def _results(client: Any, compute: Compute, tasks: Iterator[Task], tries: int, notice: Notice) -> Results:
+    """As they come. The scheduler knows of as many tasks as there are cores: one that waits for the same worker as a task
+    that kills it would be blamed, too."""
     from distributed import as_completed
 
-    under_way: dict[Future, Task] = {}
-    finished = as_completed(loop=client.loop)
+    finished, under_way, losses = as_completed(loop=client.loop), {}, Counter()
+    again: deque[Task] = deque()
     while True:
-        room = max(AT_LEAST, PER_CORE * sum(client.ncores().values())) - len(under_way)
-        for task in islice(tasks, max(room, 0)):
+        room = max(1, sum(client.ncores().values())) - len(under_way)
+        for task in islice(_first(again, tasks), max(room, 0)):
             future = client.submit(attempt, compute, task.payload, pure=False, retries=0)
             under_way[future] = task
             finished.add(future)
         if not under_way:
             return
         future = next(finished)
-        yield under_way.pop(future), _result(client, future)
+        task, result = under_way.pop(future), _result(future)
+        losses[task.index] += result is None
+        if result is not None:
+            yield task, result
+        elif losses[task.index] == tries:
+            yield task, WorkerError("lost with its workers again and again (out of memory?)")
+        else:
+            notice(f"a worker was lost during chunk {task.index}, which is given to another.")
+            again.append(task)
 
 
-def _result(client: "Client", future: "Future") -> Outcome | WorkerError:
+def _first(again: deque[Task], tasks: Iterator[Task]) -> Iterator[Task]:
+    while again:
+        yield again.popleft()
+    yield from tasks
+
+
+def _result(future: "Future") -> Outcome | WorkerError | None:
+    """The result of a finished task, or None: lost. If only the result was lost, Dask computes it again."""
     from distributed import KilledWorker
 
-    if future.status == "finished":
+    try:
         return future.result()
-    if future.status == "cancelled":
-        raise StoreError("the Dask scheduler has ended; finished work is kept. Start it and run the sweep again to go on.")
-    error = future.exception()
-    if isinstance(error, KilledWorker):
-        return WorkerError(f"lost with {error.allowed_failures + 1} workers, one after the other (out of memory?)")
-    return WorkerError(f"{type(error).__name__}: {error}")
+    except KilledWorker:
+        return None
+    except (CancelledError, OSError):  # of the scheduler
+        raise
+    except Exception as error:  # not of the computation: `attempt` catches those
+        sentence = f"the Dask workers cannot compute ({type(error).__name__}: {error}); mend them and run the sweep again."
+        raise StoreError(sentence) from None
 
 
 def _require_a_worker(client: Any) -> None:

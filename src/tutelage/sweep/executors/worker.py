@@ -1,6 +1,7 @@
 """A process that computes one task at a time and ends when its parent does, however that ends.
 
-Into the pipe go pickled (compute, payload); out of it comes True, once it is ready, and then an Outcome or WorkerError each.
+Into the pipe go pickled (compute, payload); out of it comes True, once it is ready, and then an Outcome or WorkerError
+each, or a string: why it cannot work at all.
 """
 
 import os
@@ -33,11 +34,11 @@ def _listen(pipe: Connection, messages: "queue.SimpleQueue[bytes]") -> None:
         os._exit(1)
 
 
-def _answer(message: bytes) -> Outcome | WorkerError:
+def _answer(message: bytes) -> Outcome | WorkerError | str:
     try:
         compute, payload = pickle.loads(message)
     except Exception as error:
-        return WorkerError(f"the worker does not find what to compute: {error}")
+        return f"{type(error).__name__}: {error}"
     return attempt(compute, payload)
 
 

@@ -92,7 +92,9 @@ class _Team:
             idle.pop().give(self._compute, task)
         return any(worker.task is not None for worker in self._workers)
 
-    def _received(self, worker: _Worker, message: Outcome | WorkerError | bool) -> Results:
+    def _received(self, worker: _Worker, message: Outcome | WorkerError | bool | str) -> Results:
+        if isinstance(message, str):
+            raise StoreError(f"the workers do not find what to compute ({message}); it must be a function of a module.")
         if isinstance(message, bool):
             worker.ready, self._stillborn = True, 0
         elif worker.task is not None:
