@@ -83,6 +83,8 @@ _HOMES = {
     "tutelage.analysis.structured.alike": ("alike_flow", "AlikeFlow"),
     "tutelage.compare": ("compare", "Comparison"),
     "tutelage.page": ("trajectory_page", "save_page"),
+    "tutelage.sweep.verbs": ("sweep", "open_sweep"),
+    "tutelage.sweep.result": ("Sweep",),
 }
 _SUBMODULES = ("averages", "plot")
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -174,6 +176,8 @@ if TYPE_CHECKING:
     from tutelage.simulate import simulate
     from tutelage.solve import linear_times, log_times, solve
     from tutelage.status import Status
+    from tutelage.sweep.result import Sweep
+    from tutelage.sweep.verbs import open_sweep, sweep
     from tutelage.trajectory import Trajectory, load
     from tutelage.validity import Validity
 
@@ -240,6 +244,7 @@ __all__ = [
     "SpectrumCheck",
     "Start",
     "Status",
+    "Sweep",
     "SymmetryWarning",
     "TeacherMoments",
     "Trajectory",
@@ -277,6 +282,7 @@ __all__ = [
     "load",
     "log_times",
     "noise_floor",
+    "open_sweep",
     "overlap_moments",
     "phases",
     "plateau_formulas",
@@ -297,6 +303,7 @@ __all__ = [
     "specialisation",
     "spectral_exponent",
     "start_from_weights",
+    "sweep",
     "teacher_moments",
     "trajectory_page",
     "weight_flow",

@@ -19,9 +19,10 @@ from tutelage.cli.explore import explore
 from tutelage.cli.replicate import replicate
 from tutelage.cli.simulate import simulate
 from tutelage.cli.solve import solve
+from tutelage.cli.sweep import sweep
 
 # The function's name is the command, its docstring the help. Their modules import JAX only when called.
-COMMANDS = (compare, explore, replicate, simulate, solve)
+COMMANDS = (compare, explore, replicate, simulate, solve, sweep)
 
 
 def build_app() -> App:

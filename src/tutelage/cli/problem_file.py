@@ -21,7 +21,7 @@ def read_problem_file(path: Path) -> dict[str, Any]:
     """The tables of the file, with every name of ours checked; the library checks those of the problem."""
     from tutelage import _checks
 
-    data = _read_toml(path)
+    data = read_toml(path)
     for name in data:
         _checks.known(f"a name in {path}", name, TABLES)
     for table, names in (("start", START_NAMES), ("times", TIMES_NAMES)):
@@ -32,7 +32,8 @@ def read_problem_file(path: Path) -> dict[str, Any]:
     return data
 
 
-def _read_toml(path: Path) -> dict[str, Any]:
+def read_toml(path: Path) -> dict[str, Any]:
+    """What a TOML file holds; whatever is wrong with it is said in one sentence."""
     if path.is_dir():
         raise InputError(f"{path} is a folder; give the name of a problem file.")
     try:

@@ -140,7 +140,7 @@ class Problem(eqx.Module):
         )
 
 
-PARTS = ("student", "teacher", "inputs", "sgd")
+PARTS = serialise.PARTS
 EXAMPLES = {
     Network: "a Network, such as Network(3, 'erf')",
     Inputs: "a law of inputs, such as Isotropic()",

@@ -23,6 +23,7 @@ from tutelage.problem.network import Network
 from tutelage.problem.sgd import SGD, SlowMomentum
 
 INPUTS = {"isotropic": input_laws.Isotropic, "power_law": input_laws.PowerLaw, "spectrum": input_laws.Spectrum}
+PARTS = ("student", "teacher", "inputs", "sgd")
 # Where the constructor's word and the stored field differ.
 FIELDS = {"levels": "count", "normalise": None}
 
@@ -72,6 +73,24 @@ def problem_to_dict(problem: Any) -> dict[str, Any]:
         "inputs": _inputs_to_dict(problem.inputs),
         "sgd": _compact(problem.sgd),
     }
+
+
+def plain(name: str, value: Any) -> Any:
+    """A value of the problem as numbers, words, lists and tables; `revived` is its inverse."""
+    if isinstance(value, input_laws.Inputs):
+        return _inputs_to_dict(value)
+    if isinstance(value, dict):
+        return {key: plain(key, part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [plain(name, part) for part in value]
+    return _plain(name, value)
+
+
+def revived(name: str, value: Any) -> Any:
+    """What `Problem.replace` takes under this name ("lr", "sgd.lr", "inputs"), from plain data."""
+    if name == "inputs":
+        return _inputs_from_dict(dict(_table("inputs", value)))
+    return _revive(name.rpartition(".")[2], value)
 
 
 def _inputs_to_dict(inputs: Any) -> dict[str, Any]:

@@ -1,0 +1,159 @@
+"""`tutelage sweep`: the same question at thousands of problems, kept in a folder."""
+
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import App, Parameter
+
+from tutelage._errors import InputError
+from tutelage.cli.flags import Switch, Whole
+
+HELP = """The same question at many problems: measures over a grid, kept in a folder that can be resumed.
+
+The file is a problem file (see solve) with measure = [...], a table [over] of names and values (or [[points]]), and, if
+need be, starts, runs, seed, [start], [times], [cluster]. Stop it in any way and run it again: finished work is kept. Exit
+code 1: some points failed; their errors are kept with them.
+
+Examples: tutelage sweep examples/sweep.toml --out output/sweep; tutelage sweep status output/sweep
+"""
+sweep = App(name="sweep", help=HELP)
+
+
+@sweep.default
+def sweep_file(
+    spec: Path,
+    /,
+    *,
+    out: Path | None = None,
+    executor: str | None = None,
+    workers: Whole = None,
+    new: Switch = False,
+    retry: Switch = False,
+    plot: Path | None = None,
+    json: Switch = False,
+    quiet: Switch = False,
+) -> int:
+    """Run the sweep that a file describes.
+
+    Parameters
+    ----------
+    spec: Path
+        The sweep (TOML).
+    out: Path
+        Folder of the results, made if it is not there (default output/NAME, after the file).
+    executor: str
+        processes, serial, dask (a local cluster), slurm, or the address of a Dask scheduler (default processes).
+    workers: int
+        How many of them (default: the cores); numbers do not depend on it.
+    new: bool
+        If the folder holds another sweep, begin one beside it rather than refuse.
+    retry: bool
+        Compute the chunks with failed points again.
+    plot: Path
+        Draw the first measure into this figure (.png, .pdf or .svg).
+    json: bool
+        Print JSON on standard output, and nothing else.
+    quiet: bool
+        Print no summary; notes and errors remain.
+    """
+    from tutelage.cli.compile_cache import keep_compiled_programs
+    from tutelage.cli.interrupt import EXIT_CODE
+    from tutelage.cli.sweep_file import read_sweep_file
+
+    keep_compiled_programs()
+    problem, arguments, cluster = read_sweep_file(spec)
+    if plot is not None:
+        from tutelage.plot import check_figure_path
+
+        check_figure_path(plot)
+    folder = out or Path("output") / spec.stem
+    if out is None:
+        folder.parent.mkdir(exist_ok=True)
+    from tutelage import sweep as compute_sweep
+
+    options = cluster if executor == "slurm" else None
+    try:
+        result = compute_sweep(
+            problem,
+            **arguments,
+            out=folder,
+            new=new,
+            retry=retry,
+            executor=executor,
+            workers=workers,
+            cluster=options,
+            progress=True,
+        )
+    except KeyboardInterrupt as stopped:
+        print(f"interrupted: {stopped}" if str(stopped) else "interrupted.", file=sys.stderr)
+        return EXIT_CODE
+    files = [str(Path(str(result.folder)) / "sweep.nc"), *_drawn(result, plot)]
+    _tell(result, files, json, quiet)
+    return 1 if result.failures else 0
+
+
+def _drawn(result: Any, plot: Path | None) -> list[str]:
+    if plot is None:
+        return []
+    from tutelage.plot import save_figure
+
+    return [str(save_figure(result.plot(), plot))]
+
+
+def _tell(result: Any, files: list[str], json: bool, quiet: bool) -> None:
+    from tutelage.cli import report
+
+    if json:
+        print(report.dumps(_summary(result) | {"files": files}))
+    elif not quiet:
+        report.print_field("sweep", str(result).splitlines())
+        report.print_field("folder", str(result.report).splitlines())
+        report.print_field("wrote", files)
+
+
+def _summary(result: Any) -> dict[str, Any]:
+    """What a program wants to know; the numbers themselves are in the file."""
+    import numpy as np
+
+    measured = {}
+    for name in result.variables:
+        values = result.dataset[name]
+        found = values.values[np.isfinite(values.values)]
+        ends = {"least": found.min(), "most": found.max()} if found.size else {"least": None, "most": None}
+        measured[name] = {"dims": list(values.dims), **ends, "missing": int(values.size - found.size)}
+    status = asdict(result.report.status)
+    return {
+        "folder": str(result.folder),
+        "points": status["points"],
+        "axes": {name: list(values) for name, values in (result.spec.over or {}).items()},
+        "measures": measured,
+        "computed": result.report.computed,
+        "kept": result.report.kept,
+        "diverged": result.diverged,
+        "notes": {str(point): words for point, words in result.notes.items()},
+        "failures": {str(point): words for point, words in result.failures.items()},
+        "notices": list(result.report.notices),
+    }
+
+
+@sweep.command
+def status(folder: Annotated[Path, Parameter()], /, *, json: Switch = False) -> int:
+    """How far a sweep is: points, chunks, failures, and who is working on it.
+
+    Parameters
+    ----------
+    folder: Path
+        The folder of the sweep.
+    json: bool
+        Print JSON on standard output, and nothing else.
+    """
+    from tutelage.cli import report
+    from tutelage.sweep.store import Store
+
+    if not folder.is_dir():
+        raise InputError(f"there is no folder {folder}; give that of a sweep.")
+    found = Store.open(folder).status()
+    print(report.dumps(asdict(found) | {"complete": found.complete}) if json else found)
+    return 0

@@ -1,0 +1,36 @@
+"""What can be computed at a point, by name.
+
+    error, test_loss, final_error, final_test_loss, overlaps, final_overlaps      of the theory
+    simulated_error, simulated_final_error, run_error, run_final_error            of finite networks
+    noise_floor, escape_time.rate, plateaus.longest.length, ...                   any verb, and which number of its answer
+    my_module:my_function                                                         one's own
+
+`resolve` finds a measure; a new one of the first two kinds goes into the table of its module.
+"""
+
+from tutelage.sweep.measures.answers import AS_NUMBER, is_verb, own_measure, verb_measure, verbs
+from tutelage.sweep.measures.base import Case, Measure
+from tutelage.sweep.measures.simulated import SIMULATED
+from tutelage.sweep.measures.theory import THEORY
+
+__all__ = ["Case", "Measure", "resolve"]
+
+TABLE = {measure.name: measure for measure in (*THEORY, *SIMULATED)}
+
+
+def resolve(name: str, functions: dict | None = None) -> Measure:
+    """The measure of this name. functions: the user's own that cannot be imported by name."""
+    from tutelage import _checks
+    from tutelage._errors import InputError
+
+    if name in TABLE:
+        return TABLE[name]
+    if ":" in name:
+        return own_measure(name, functions or {})
+    if is_verb(_checks.as_text("a measure", name).partition(".")[0]):
+        return verb_measure(name)
+    numbers = [verb if verb in AS_NUMBER else f"{verb}.<number>" for verb in verbs()]
+    raise InputError(
+        f"{name!r} is no measure; give one of {', '.join(TABLE)}, a verb with the number to take of its answer "
+        f"({', '.join(numbers)}), or your own function as 'module:function'."
+    )

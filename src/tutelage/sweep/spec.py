@@ -1,0 +1,168 @@
+"""What a sweep is asked, as plain data: everything that its numbers depend on, and nothing else.
+
+Two sweeps with equal specs give equal numbers, whoever computes them; the store refuses to mix different ones.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from tutelage import _checks
+from tutelage._errors import InputError
+from tutelage.problem import Problem, Start, serialise
+from tutelage.sweep.points import Points, as_points
+
+START_NAMES = ("kind", "dim", "scale", "R", "Q", "T", "readout", "bias")
+OVERLAPS = ("R", "Q", "T", "readout", "bias")
+KINDS = ("random", "asymmetric")
+
+
+@dataclass(frozen=True)
+class SweepSpec:
+    """problem: the base, as `Problem.to_dict` gives it. over: axes of a grid, or None; points: a list of points, or None.
+
+    measure: names (measures/). times: those of every solve and simulation. start: a table as in a problem file (dim, scale;
+    or R, Q, T, ...; or kind = "asymmetric"). starts: how many random starts, None for one without an axis; number i has the
+    seed `seed + i` at every point. runs: of each simulation. sources: hashes of the user's own functions.
+    points_per_chunk: how many points are computed together (chunks.py).
+    """
+
+    problem: dict[str, Any]
+    over: dict[str, list[Any]] | None
+    points: list[dict[str, Any]] | None
+    measure: tuple[str, ...]
+    times: tuple[float, ...]
+    start: dict[str, Any]
+    starts: int | None
+    runs: int
+    seed: int
+    gradient_flow: bool
+    rtol: float
+    solver: str
+    points_per_chunk: int
+    sources: dict[str, str]
+
+    @cached_property
+    def base(self) -> Problem:
+        """The problem that the points change."""
+        return Problem.from_dict(self.problem)
+
+    @cached_property
+    def all_points(self) -> Points:
+        """Every point, in order."""
+        return Points(self.over or {}, self.points)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Numbers, words, lists and tables."""
+        table = asdict(self)
+        return table | {"measure": list(self.measure), "times": list(self.times)}
+
+    @classmethod
+    def from_dict(cls, table: Mapping[str, Any]) -> "SweepSpec":
+        """The spec that `to_dict` wrote."""
+        values: dict[str, Any] = {field.name: table[field.name] for field in fields(cls)}
+        values["measure"], values["times"] = tuple(values["measure"]), tuple(values["times"])
+        return cls(**values)
+
+
+def build_spec(
+    problem: Any,
+    *,
+    over: Any,
+    points: Any,
+    measure: Sequence[str],
+    times: Any,
+    start: Any,
+    starts: Any,
+    runs: Any,
+    seed: Any,
+    gradient_flow: Any,
+    rtol: Any,
+    solver: Any,
+    points_per_chunk: Any,
+    sources: dict[str, str],
+    chunk_size: Callable[[SweepSpec], int],
+) -> SweepSpec:
+    """Every argument checked and made plain. chunk_size: chooses points_per_chunk where it is None."""
+    from tutelage.solve import SOLVERS
+
+    if not isinstance(problem, Problem):
+        raise InputError(f"problem is of type {type(problem).__name__}; a sweep takes a tutelage Problem.")
+    chosen = as_points(problem, over, points)
+    table = start_table(start)
+    count = None if starts is None else _checks.as_count("starts", starts)
+    if count is not None and (table.get("kind") == "asymmetric" or "R" in table):
+        raise InputError(f"starts is {count} and the start is given; only random starts differ. Leave one of them out.")
+    spec = SweepSpec(
+        problem=problem.to_dict(),
+        over=None if chosen.listed is not None else chosen.axes,
+        points=chosen.listed,
+        measure=tuple(measure),
+        times=plain_times(times),
+        start=table,
+        starts=count,
+        runs=_checks.as_count("runs", runs, least=2),
+        seed=_checks.as_count("seed", seed, least=0),
+        gradient_flow=_checks.as_flag("gradient_flow", gradient_flow),
+        rtol=_positive("rtol", rtol),
+        solver=_checks.known("solver", solver, SOLVERS),
+        points_per_chunk=0 if points_per_chunk is None else _checks.as_count("points_per_chunk", points_per_chunk),
+        sources=sources,
+    )
+    return spec if spec.points_per_chunk else replace(spec, points_per_chunk=chunk_size(spec))
+
+
+def start_table(start: Any) -> dict[str, Any]:
+    """A start as plain data: a `Start`, the word "random" or "asymmetric", or a table as in a problem file."""
+    if start is None:
+        return {}
+    if isinstance(start, Start):
+        given = {name: getattr(start, name) for name in OVERLAPS if getattr(start, name) is not None}
+        table = {name: np.asarray(value).tolist() for name, value in given.items()}
+        return table | ({} if start.dim is None else {"dim": start.dim})
+    table = {"kind": start} if isinstance(start, str) else start
+    if not isinstance(table, Mapping):
+        raise InputError(f"start is {_checks.shown(start)}; it must be a Start, 'random', 'asymmetric', or a table.")
+    for name in table:
+        _checks.known("a name in start", name, START_NAMES)
+    if "kind" in table:
+        _checks.known("the kind of start", table["kind"], KINDS)
+    if ("R" in table) != ("Q" in table):
+        raise InputError(f"the start gives {'R' if 'R' in table else 'Q'} alone; give R and Q, or dim and scale.")
+    if "R" in table and ("scale" in table or table.get("kind") is not None):
+        raise InputError("the start gives overlaps (R, Q) and also how to draw them; leave one of them out.")
+    return {name: serialise.plain(name, value) for name, value in table.items()}
+
+
+def plain_times(times: Any) -> tuple[float, ...]:
+    """Increasing times, or even ones up to a last one, as `solve` takes them."""
+    from tutelage.solve import _check_times
+
+    return tuple(float(t) for t in _check_times(times))
+
+
+def _positive(name: str, value: Any) -> float:
+    array = _checks.as_array(name, value)
+    _checks.require_shape(name, array, ())
+    _checks.require_positive(name, array)
+    return float(array)
+
+
+def start_at(spec: SweepSpec, problem: Problem, own: Mapping[str, Any], number: int) -> Start:
+    """Start `number` of a point; own: what the point itself says (dim, scale)."""
+    from tutelage.problem import asymmetric_start, random_start
+
+    table = {name: value for name, value in spec.start.items() if name != "kind"} | dict(own)
+    if "R" in table:
+        if "scale" in own:
+            raise InputError("the sweep changes scale and the start gives overlaps; only random weights have a scale.")
+        return Start(**table)
+    dim = table.pop("dim", problem.inputs.known_dim or max(1000, problem.inputs.levels))
+    if spec.start.get("kind") == "asymmetric":
+        if "scale" in table:
+            raise InputError("scale is the size of random weights; it goes with the start 'random'.")
+        return asymmetric_start(problem, dim)
+    return random_start(problem, dim=dim, seed=spec.seed + number, **table)
