@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+SPHINX := $(BIN)/python -m sphinx -q -W --keep-going -b html
 
-.PHONY: demo test test-full browser lint bench lock clean
+.PHONY: demo test test-full docs docs-draft figures browser lint bench lock clean
 
 $(READY): requirements.txt pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tutelage needs Python 3.11 or newer; run: make PYTHON=python3.12")'
@@ -18,10 +19,20 @@ demo: $(READY)  ## theory against twenty networks: a table, and the names of the
 	$(BIN)/tutelage compare --out-dir output/compare
 
 test: $(READY) browser  ## the whole suite
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not full"
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not full and not site"
 
 test-full: $(READY) browser  ## the suite with its long statistical tests, compiled as for users (tests/conftest.py)
-	XLA_FLAGS= $(BIN)/python -m pytest -q -n 2 --dist worksteal
+	XLA_FLAGS= $(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not site"
+
+docs: $(READY) browser  ## the site, in output/docs: every block of code is run, links and names resolve, then it is looked at in a browser
+	$(SPHINX) -d output/docs-build/doctrees docs output/docs
+	$(BIN)/python -m pytest -q -n 0 -m site tests/test_site.py
+
+docs-draft: $(READY)  ## the site without running anything, in seconds, in output/docs-draft: to read while writing
+	$(SPHINX) -D draft=1 -d output/docs-draft-build/doctrees docs output/docs-draft
+
+figures: $(READY) browser  ## the two pictures of the README
+	$(BIN)/python docs/_site/pictures.py
 
 browser:  ## for the tests of pages: Chromium, installed if it is missing and that is permitted
 	.ci/browser

@@ -25,7 +25,7 @@ extensions = [
     "_site.reference",
     "_site.docstring",
 ]
-exclude_patterns = ["_site"]
+exclude_patterns = ["_site", "generated/scripts.md"]
 
 # Markdown: $x$ and $$x$$ are mathematics; every heading can be linked to.
 myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence", "deflist"]
@@ -44,7 +44,7 @@ maximum_signature_line_length = 100
 add_module_names = False
 toc_object_entries = False
 
-# Nothing is fetched from elsewhere: MathJax is copied from a package of the environment, and the theme's fonts are the system's.
+# Nothing is fetched from elsewhere: MathJax is copied from a package, and the fonts of the theme are those of the system.
 _MATHJAX = Path(str(find_spec("sphinx-mathjax-offline").submodule_search_locations[0])) / "static" / "mathjax"
 mathjax_path = "mathjax/tex-chtml.js"
 mathjax3_config = {"options": {"enableMenu": False}, "chtml": {"displayAlign": "left", "displayIndent": "2em"}}
@@ -52,6 +52,7 @@ html_theme = "furo"
 html_title = f"tutelage {release}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_favicon = "_static/favicon.svg"
 html_copy_source = False
 html_show_sphinx = False
 html_theme_options = {

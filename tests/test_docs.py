@@ -1,35 +1,200 @@
-"""Every block of Python in the documents runs as printed."""
+"""The documents: links resolve, what is named exists, and docs/_site does what it says. `make docs` runs the code of pages."""
 
+import json
 import re
+import sys
+import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
+import tutelage as tu
+from tutelage.replicate import close, refuted, replicas
+
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+sys.path.insert(0, str(ROOT / "docs"))
+
+from _site import docstring, errata, reference, runner  # noqa: E402
+
+GENERATED = ROOT / "docs" / "generated"
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [page for page in PAGES if GENERATED not in page.parents]
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
 
 
-def name_of(page):
-    return str(page.relative_to(ROOT))
-
-
-def blocks(text):
-    return re.findall(r"^```python\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
-
-
-@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p.read_text())], ids=name_of)
-def test_code_of_a_page_runs(page, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    namespace = {}
-    for block in blocks(page.read_text()):
-        exec(compile(block, page.name, "exec"), namespace)
-
-
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_inside_resolve(page):
-    for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
-        assert (page.parent / target).exists(), f"{page.name} links to {target}"
+    """As a code host shows them; generated pages are there only on the site, where Sphinx checks them."""
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
+        path = (page.parent / target).resolve()
+        assert path.exists() or GENERATED in path.parents, f"{page.name} links to {target}"
 
 
-def test_blocks_are_found():
-    assert blocks("a\n```python\nx = 1\n```\nb\n```python\ny = 2\n```\n") == ["x = 1\n", "y = 2\n"]
+@pytest.mark.parametrize("name", [name for names in tu._HOMES.values() for name in names])
+def test_public_names_have_words_and_an_example(name):
+    text = getattr(tu, name).__doc__ or ""
+    assert len(text.strip().splitlines()[0]) > 15
+    assert ">>> " in text, f"{name} has no example that runs as a doctest"
+
+
+def test_every_public_name_is_in_the_reference():
+    listed = [name for names in reference.groups().values() for name in names]
+    assert sorted(listed) == sorted(set(tu.__all__) - {"__version__", *tu._SUBMODULES})
+    assert list(reference.groups())[-1] == "errors"
+
+
+def test_every_command_is_in_the_reference():
+    text = "\n".join(reference.cli_page())
+    assert "Usage: tutelage COMMAND" in text
+    for command in ("compare", "explore", "replicate", "simulate", "solve", "sweep", "sweep status"):
+        assert f"## tutelage {command}" in text
+        assert f"Usage: tutelage {command}" in text
+
+
+def test_tests_that_are_named_exist():
+    named = re.findall(r"`(tests/[\w/]+\.py)`", (ROOT / "docs" / "how-we-know.md").read_text())
+    assert len(named) > 15
+    assert [name for name in named if not (ROOT / name).is_file()] == []
+
+
+# The pages' code
+
+
+def test_a_page_is_run_and_shown(tmp_path):
+    page = tmp_path / "page.md"
+    blocks = (
+        "x = 2\nprint('two')\nx + 1\n",
+        "from matplotlib.figure import Figure\nfigure = Figure(figsize=(1, 1))\nassert x == 2\n",
+        "from pathlib import Path\nn = Path('a.html').write_text('<p>')\n",
+        "def f():\n    return 1\n",
+    )
+    page.write_text("\n".join(f"words\n\n```python\n{block}```" for block in blocks) + "\n\n```text\nx = 3\n```\n")
+    runner.run_page(page, tmp_path / "out")
+    shown = json.loads((tmp_path / "out" / "outputs.json").read_text())
+    assert [entry["code"] for entry in shown] == list(blocks)
+    assert [entry["text"] for entry in shown] == ["two\n3\n", "", "", ""]
+    assert [len(entry["images"]) for entry in shown] == [0, 1, 0, 0]
+    assert shown[1]["images"][0]["width"] == 96
+    assert shown[2]["frames"] == ["2-a.html"]
+    for name in ("1-0.png", "2-a.html"):
+        assert (tmp_path / "out" / name).is_file()
+
+
+@pytest.mark.parametrize("code", ["1 / 0", "import warnings\nwarnings.warn('careful')", "undefined"])
+def test_a_block_that_fails_ends_the_build(code, tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(f"```python\nx = 1\n```\n```python\n{code}\n```\n")
+    with pytest.raises(SystemExit, match=r"page.md: block 2 raises"):
+        runner.run_page(page, tmp_path / "out")
+    assert not (tmp_path / "out" / "outputs.json").exists()
+
+
+def test_outputs_belong_to_code_and_library():
+    assert runner.key("a\n```python\nx\n```\n") == runner.key("b\n```python\nx\n```\n")
+    assert runner.key("a\n```python\nx\n```\n") != runner.key("a\n```python\ny\n```\n")
+
+
+# Docstrings
+
+
+def test_docstrings_as_restructured_text():
+    text = "The `solve` of w*_m, |z|.\n\nlr, noise: numbers; `x` is code.\n\n    a = b_k\nand\n\n>>> 1\n1\n"
+    expected = [
+        ":py:obj:`solve <tutelage.solve>`",
+        r"w\*\_m, \|z\|",
+        "**lr, noise**: numbers; ``x`` is code",
+        "::\n\n        a = b_k",
+        "\n\nand\n\n>>> 1\n1\n",
+    ]
+    found = docstring.to_rst(text, ("lr", "noise"))
+    assert [part for part in expected if part not in found] == []
+
+
+# Errata
+
+
+def test_errata_point_to_figures_and_tests():
+    known = replicas()
+    entries = list(errata.entries())
+    assert len(entries) > 40
+    assert [e["where"] for _, e in entries if "test" not in e and (e["figure"] not in known or not errata.names(e))] == []
+    assert errata.problems({}) == []
+
+
+def test_errata_that_point_nowhere_are_found():
+    """An entry without its claim, and a refuted claim without an entry."""
+    known = replicas()["power-7"]
+    printed = refuted(close("learning rate 1/(2 lam_1)", 0.0095, 0.001, rel=0.05), evidence="arithmetic")
+    other = refuted(close("something else", 2.0, 1.0, rel=0.1), evidence="arithmetic")
+    found = errata.problems({"power-7": SimpleNamespace(replica=known, claims=(printed, other))})
+    assert len(found) == 2
+    assert "power, 49: power-7 has no claim" in found[0]
+    assert "'something else' does not hold, and no erratum says so" in found[1]
+
+
+def test_errata_name_their_sources():
+    from tutelage.replicate.registry import SOURCES
+
+    assert set(tomllib.loads(errata.FILE.read_text())) <= set(SOURCES)
+
+
+# Skeletons of CONTRIBUTING.md, which docs/extending.md shows
+
+
+def skeleton(heading, number=0):
+    """The n-th indented block under a heading."""
+    part = CONTRIBUTING.split(f"## {heading}\n")[1].split("\n## ")[0]
+    blocks = re.findall(r"(?:^    .*\n|^\n(?=    ))+", part, flags=re.MULTILINE)
+    return re.sub(r"^    ", "", blocks[number], flags=re.MULTILINE)
+
+
+def test_an_activation_in_one_line():
+    import jax
+
+    (activation,) = eval(skeleton("Add an activation"), {"Activation": tu.Activation, "jax": jax})
+    problem = tu.Problem(tu.Network(2, activation), tu.Network(2, activation))
+    assert problem.student.activation.name == "swish"
+    assert float(activation.slope(0.0)) == pytest.approx(0.5)
+
+
+def test_a_family_of_averages():
+    import equinox as eqx
+
+    from tutelage.averages._base import Averages
+
+    names = {"Averages": Averages, "eqx": eqx}
+    exec(skeleton("Add an activation", 1), names)
+    swish, erf = SimpleNamespace(name="swish"), SimpleNamespace(name="erf")
+    family = names["SwishAverages"](swish, swish, 2, 3)
+    assert family.K == 2
+    assert family.covers(swish, swish, False)
+    assert not family.covers(swish, erf, False)
+
+
+def test_an_analysis():
+    names = {"np": np, "Trajectory": tu.Trajectory, "InputError": tu.InputError}
+    exec(skeleton("Add an analysis"), names)
+    times, error = np.arange(4.0), np.array([1.0, 0.8, 0.4, 0.2])
+    assert names["half_time"](SimpleNamespace(times=times, error=error)) == 2.0
+    with pytest.raises(tu.InputError, match="never falls to half"):
+        names["half_time"](SimpleNamespace(times=times, error=1 + error))
+
+
+def test_a_figure():
+    """As printed, with smaller numbers: computed, judged, drawn."""
+    from tutelage import replicate
+    from tutelage.plot import panels, sheet, style
+    from tutelage.replicate import bands
+
+    code = skeleton("Add a published figure")
+    used = {"tu": tu, "START": tu.Start(R=[[0.5, 0.1], [0.1, 0.5]], Q=0.6 * np.eye(2))}
+    for module in (replicate, bands, panels, sheet):
+        used |= {name: value for name, value in vars(module).items() if re.search(rf"\b{name}\b", code)}
+    exec("from __future__ import annotations\n" + code, used)
+    (figure,) = used["FIGURES"]
+    data = figure.compute(**figure.parameters(quick=True) | {"dim": 50, "runs": 4})
+    assert {claim.name for claim in figure.claims(data)} > {"final error"}
+    with style():
+        assert figure.draw(data).axes

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from docutils import nodes
-from _site.runner import ROOT, blocks, key
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.errors import ExtensionError
+
+from _site.runner import ROOT, blocks, key
 
 BESIDE = ("README.md",)  # pages outside the site whose blocks are run, too
 PROCESSES = 2
@@ -59,7 +60,9 @@ def _output(app: Sphinx, entry: dict[str, Any], folder: Path) -> list[nodes.Node
     """The nodes that show one entry of outputs.json."""
     shown: list[nodes.Node] = []
     if entry["text"].strip():
-        shown.append(nodes.literal_block(entry["text"].rstrip(), entry["text"].rstrip(), language="none", classes=["output"]))
+        shown.append(
+            nodes.literal_block(entry["text"].rstrip(), entry["text"].rstrip(), language="none", classes=["output"])
+        )
     for image in entry["images"]:
         url = _publish(app, folder / image["file"])
         html = f'<img class="output" src="{url}" width="{image["width"]}" alt="what the block above draws" loading="lazy">'

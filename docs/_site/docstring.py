@@ -9,8 +9,9 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-import tutelage
 from sphinx.application import Sphinx
+
+import tutelage
 
 SPECIAL = re.compile(r"([\\*_|])")
 CODE = re.compile(r"`([^`]+)`")
@@ -83,11 +84,20 @@ def convert(app: Sphinx, what: str, name: str, value: Any, options: Any, lines: 
 
 def shorten(app: Sphinx, what: str, name: str, value: Any, options: Any, signature: str, returns: str) -> Any:
     """The constructor of what a verb returns is of no use to its reader: only its fields are."""
-    is_result = what == "class" and getattr(value, "__module__", "").startswith(RESULTS) and value.__name__ not in MADE_BY_HAND
+    is_result = (
+        what == "class" and getattr(value, "__module__", "").startswith(RESULTS) and value.__name__ not in MADE_BY_HAND
+    )
     return ("", None) if is_result else (signature, returns)
 
 
-RESULTS = ("tutelage.analysis", "tutelage.compare", "tutelage.sweep", "tutelage.trajectory", "tutelage.validity", "tutelage.status")
+RESULTS = (
+    "tutelage.analysis",
+    "tutelage.compare",
+    "tutelage.sweep",
+    "tutelage.trajectory",
+    "tutelage.validity",
+    "tutelage.status",
+)
 MADE_BY_HAND = {"PowerLawSum", "SolutionManifold"}
 
 

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from _site.markdown import plain, table, write
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
+
+from _site.markdown import plain, table, write
 from tutelage.replicate import Claim, Result
 from tutelage.replicate.gallery import expectation
 from tutelage.replicate.registry import SOURCES
@@ -53,7 +54,11 @@ def problems(results: dict[str, Result]) -> list[str]:
             if not claims:
                 found.append(f"{words}: {entry['figure']} has no claim {entry['claim']!r}")
     refuted = [(r.replica.id, c.name) for r in results.values() for c in r.claims if c.verdict == "does_not_hold"]
-    return found + [f"{figure}: {name!r} does not hold, and no erratum says so" for figure, name in refuted if (figure, name) not in covered]
+    return found + [
+        f"{figure}: {name!r} does not hold, and no erratum says so"
+        for figure, name in refuted
+        if (figure, name) not in covered
+    ]
 
 
 def _text(path: Path) -> str:
@@ -62,15 +67,30 @@ def _text(path: Path) -> str:
 
 def page(results: dict[str, Result]) -> list[str]:
     """All errata, by source."""
-    lines = ["# Errata of the sources", "", "Sentences and equations that do not hold as printed, and what does. Each stands beside the check that", ""]
-    lines[-1:] = ["shows it: a claim of a figure, with its numbers, or a test. `tutelage replicate ID` computes a claim again.", ""]
+    lines = [
+        "# Errata of the sources",
+        "",
+        "Sentences and equations that do not hold as printed, and what does. Each stands beside the check that",
+        "",
+    ]
+    lines[-1:] = [
+        "shows it: a claim of a figure, with its numbers, or a test. `tutelage replicate ID` computes a claim again.",
+        "",
+    ]
     parts = tomllib.loads(FILE.read_text())
     for source, part in parts.items():
         rows = [
             [plain(entry["where"]), plain(entry["printed"]), plain(entry["holds"]), _check(entry, results)]
             for entry in part["errata"]
         ]
-        lines += [f"## {SOURCES[source]}", "", part["about"], "", *table(["where", "as printed", "what holds", "check"], rows), ""]
+        lines += [
+            f"## {SOURCES[source]}",
+            "",
+            part["about"],
+            "",
+            *table(["where", "as printed", "what holds", "check"], rows),
+            "",
+        ]
     return lines
 
 

@@ -12,9 +12,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from _site.markdown import plain, table, write
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
+
+from _site.markdown import plain, table, write
 from tutelage.plot.html import capital
 from tutelage.replicate import Claim, Replica, Result, replicas, run
 from tutelage.replicate.gallery import SIGNS, WORDS, duration, expectation
@@ -90,8 +91,13 @@ def source_page(source: str, results: dict[str, Result]) -> list[str]:
 
 
 def _section(result: Result) -> list[str]:
-    rows = [[_sentence(c), plain(expectation(c)), f"{c.measured:.5g}", f"{SIGNS[c.verdict]} {WORDS[c.verdict]}"] for c in result.claims]
-    version = "quick version: smaller networks, fewer runs, the same claims" if result.quick else "the parameters of the source"
+    rows = [
+        [_sentence(c), plain(expectation(c)), f"{c.measured:.5g}", f"{SIGNS[c.verdict]} {WORDS[c.verdict]}"]
+        for c in result.claims
+    ]
+    version = (
+        "quick version: smaller networks, fewer runs, the same claims" if result.quick else "the parameters of the source"
+    )
     lines = [f"```{{image}} images/{result.files['png'].name}", f":alt: {result.replica.title}", "```", ""]
     lines += [":::{table}", ":class: claims", "", *table(["claim", "expected", "measured", "verdict"], rows), "", ":::", ""]
     if "html" in result.files:

@@ -3,12 +3,14 @@
 import re
 from pathlib import Path
 
-PUNCTUATION = re.compile(r"([\\`*_{}\[\]<>#|$~^])")
+PUNCTUATION = re.compile(r"([\\*_{}\[\]<>#|$~^])")
+CODE = re.compile(r"(`[^`]+`)")
 
 
 def plain(text: str) -> str:
-    """Text that Markdown shows as it is, also in a cell of a table."""
-    return PUNCTUATION.sub(r"\\\1", " ".join(text.split()))
+    """Text that Markdown shows as it is, also in a cell of a table; `code` stays code."""
+    parts = CODE.split(" ".join(text.split()))
+    return "".join(part.replace("|", "\\|") if i % 2 else PUNCTUATION.sub(r"\\\1", part) for i, part in enumerate(parts))
 
 
 def table(head: list[str], rows: list[list[str]]) -> list[str]:

@@ -1,15 +1,20 @@
-"""Pages of the reference that the library writes itself: the public names in the order of the flow, and the commands.
+"""Pages that the library writes itself: the public names in the order of the flow, the commands, the examples.
 
-They are written as sources into docs/generated/reference, which git ignores, before Sphinx looks for pages.
+They are written as sources into docs/generated, which git ignores, before Sphinx looks for pages.
 """
 
+import ast
 import io
 from pathlib import Path
 from typing import Any
 
+from cyclopts import App
+from rich.console import Console
+from sphinx.application import Sphinx
+
 import tutelage
 from _site.markdown import plain, table, write
-from sphinx.application import Sphinx
+from tutelage.cli.app import build_app
 
 GROUPS = {
     "problem": "The problem",
@@ -83,20 +88,44 @@ def _first_line(name: str) -> str:
 
 def cli_page() -> list[str]:
     """The help of every command, as the program prints it."""
-    from rich.console import Console
-    from tutelage.cli.app import COMMANDS, build_app
+    lines = ["# Command line", "", "`tutelage COMMAND --help` prints what stands here.", EXIT_CODES, ""]
+    for command in commands():
+        title = [f"## tutelage {' '.join(command)}", ""] if command else []
+        lines += [*title, "```text", help_of(command), "```", ""]
+    return lines
 
-    def help_of(*command: str) -> str:
-        text = io.StringIO()
-        build_app().help_print([*command], console=Console(file=text, width=90, color_system=None, legacy_windows=False))
-        return "\n".join(line.rstrip() for line in text.getvalue().strip().splitlines())
 
-    exits = "Exit codes: 0 for an answer, 1 where the solver gave up or a claim of a figure fails, 2 for bad input, 130 after Ctrl-C."
-    lines = ["# Command line", "", "`tutelage COMMAND --help` prints what stands here.", exits, ""]
-    lines += ["```text", help_of(), "```", ""]
-    for command in COMMANDS:
-        name = command.__name__.replace("_", "-")
-        lines += [f"## tutelage {name}", "", "```text", help_of(name), "```", ""]
+EXIT_CODES = "Exit codes: 0: an answer; 1: the solver gave up, or a claim of a figure fails; 2: bad input; 130: Ctrl-C."
+
+
+def commands() -> list[tuple[str, ...]]:
+    """The program, its commands, and theirs."""
+    app = build_app()
+    found: list[tuple[str, ...]] = [()]
+    for name in _commands_of(app):
+        found += [(name,), *((name, below) for below in _commands_of(app[name]))]
+    return found
+
+
+def _commands_of(app: App) -> list[str]:
+    return [name for name in app if not name.startswith("-")]
+
+
+def help_of(command: tuple[str, ...]) -> str:
+    """What --help prints, without colours."""
+    text = io.StringIO()
+    build_app().help_print([*command], console=Console(file=text, width=90, color_system=None, legacy_windows=False))
+    return "\n".join(line.rstrip() for line in text.getvalue().strip().splitlines())
+
+
+def examples(folder: Path) -> list[str]:
+    """The scripts of examples/, as they are: what docs/examples.md includes."""
+    lines = []
+    for path in sorted(folder.glob("*.py")):
+        if path.name[0] != "_":
+            words = (ast.get_docstring(ast.parse(path.read_text())) or path.stem).split("\n")[0]
+            lines += [f"## {path.stem.replace('_', ' ').capitalize()}", "", plain(words), ""]
+            lines += [f"```{{literalinclude}} ../examples/{path.name}", ":language: python", "```", ""]
     return lines
 
 
@@ -111,6 +140,7 @@ def write_pages(app: Sphinx) -> None:
             path.unlink()
     for name, text in pages.items():
         write(folder / name, text)
+    write(folder.parent / "scripts.md", examples(Path(app.srcdir).parent / "examples"))
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

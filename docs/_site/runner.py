@@ -2,13 +2,13 @@
 
     python docs/_site/runner.py PAGE=FOLDER ...        FOLDER/outputs.json and the files that it names
 
-One process, not one Jupyter kernel for each page: a kernel costs 6 s of CPU before its first curve (JAX starts, the solver is
-compiled), here the second page of a shape costs milliseconds: 23 pages took 85 s of CPU, kernels alone would have taken 140. And
-the pages stay plain Markdown, which reads as well on a code host.
+One process, not one Jupyter kernel for each page (myst-nb): a kernel costs 6 s of CPU before its first curve (JAX starts, the
+solver is compiled), while here the second page of a shape costs milliseconds: 23 pages took 85 s of CPU, of which kernels
+alone would have taken 140. And the pages stay plain Markdown, which reads as well on a code host.
 
 The blocks of a page share a namespace and an empty folder. Below a block is shown: what it prints, the value of its last
-line, every Matplotlib figure that it binds to a name or that its last line makes, and every HTML file that it writes, framed.
-Warnings are errors.
+line, every Matplotlib figure that it binds to a name or that its last line makes, and every HTML file that it writes, in a
+frame. Warnings are errors.
 """
 
 import ast

@@ -1,9 +1,14 @@
+import os
+import shutil
 from functools import cache
+from pathlib import Path
 
 import pytest
 
 from tests.replicate.toys import CALLS
 from tutelage.replicate import find, run
+
+KEPT = Path(__file__).parents[2] / "output" / "quick"
 
 
 @pytest.fixture(autouse=True)
@@ -13,6 +18,22 @@ def no_calls_yet():
 
 @pytest.fixture(scope="session")
 def quick(tmp_path_factory):
-    """The result of a figure's quick version, computed once."""
+    """The result of a figure's quick version, computed once; the gallery of `make docs` takes it from output/quick."""
     folder = tmp_path_factory.mktemp("figures")
-    return cache(lambda name: run(find([name])[0], folder, quick=True, formats=("png", "svg")))
+
+    @cache
+    def result(name):
+        found = run(find([name])[0], folder, quick=True, formats=("png", "svg"))
+        keep(found.files.values())
+        return found
+
+    return result
+
+
+def keep(files):
+    """Copies beside each other, each complete or not there: two processes may do so at once."""
+    KEPT.mkdir(parents=True, exist_ok=True)
+    for path in files:
+        copy = KEPT / f"{path.name}.{os.getpid()}"
+        shutil.copyfile(path, copy)
+        copy.replace(KEPT / path.name)

@@ -1,0 +1,48 @@
+"""`make figures`: the pictures of the README, demo.png (`tutelage compare`) and explorer.png (`tutelage explore`)."""
+
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+DOCS = Path(__file__).resolve().parents[1]
+PROGRAM = [sys.executable, "-m", "tutelage.cli"]
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+PAGE = "?dim=10000&runs=3"
+
+
+def comparison(target: Path) -> None:
+    """What `make demo` draws."""
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([*PROGRAM, "compare", "--out-dir", folder], check=True, stdout=subprocess.DEVNULL)
+        shutil.copyfile(Path(folder) / "compare.png", target)
+
+
+def explorer(target: Path) -> None:
+    """The page of `tutelage explore` at time 180, when all is drawn."""
+    from playwright.sync_api import sync_playwright
+
+    path = next(filter(None, map(shutil.which, BROWSERS)))
+    server = subprocess.Popen([*PROGRAM, "explore", "--no-browser"], stdout=subprocess.PIPE, text=True)
+    try:
+        address = re.search(r"http://\S+", server.stdout.readline())[0]
+        with sync_playwright() as playwright:
+            page = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"]).new_page(
+                viewport={"width": 1280, "height": 720}
+            )
+            page.goto(address + PAGE)
+            page.wait_for_selector("body[data-state=done]", timeout=300_000)
+            page.evaluate("tutelagePage.setTime(180)")
+            page.wait_for_timeout(500)
+            page.screenshot(path=target)
+    finally:
+        server.send_signal(signal.SIGINT)
+        server.wait(timeout=30)
+
+
+if __name__ == "__main__":
+    comparison(DOCS / "demo.png")
+    explorer(DOCS / "explorer.png")
