@@ -1,6 +1,7 @@
 """Serial, processes and a real Dask cluster: the same bytes, the same failures, the same sentences."""
 
 import gc
+import importlib
 import os
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from tests.sweep import toys
 from tests.sweep.clusters import ROOT, dask_cluster, is_running, wait_until
 from tutelage import InputError
 from tutelage.sweep.engine import run
-from tutelage.sweep.executors import executor
+from tutelage.sweep.executors import dask, executor
 from tutelage.sweep.outcome import Task
 
 COUNT = 8
@@ -141,7 +142,7 @@ def test_what_cannot_be_meant_is_refused(tmp_path, name, more, said):
 
 
 def test_no_scheduler_at_the_address(tmp_path, monkeypatch):
-    monkeypatch.setattr("tutelage.sweep.executors.dask.SECONDS_TO_CONNECT", 0.5)
+    monkeypatch.setattr(dask, "SECONDS_TO_CONNECT", 0.5)
     with pytest.raises(InputError, match=r"no Dask scheduler answers at tcp://127.0.0.1:9; start one"):
         run(toys.store(tmp_path / "s", 2), toys.tasks(2), toys.numbers, "tcp://127.0.0.1:9")
 
@@ -154,9 +155,21 @@ def test_without_dask_a_sentence_says_how_to_install_it(tmp_path, monkeypatch):
 
 
 def test_workers_of_another_version_are_refused(tmp_path, two_workers, monkeypatch):
-    monkeypatch.setattr("tutelage.sweep.executors.dask.__version__", "9.9.9")
-    with pytest.raises(InputError, match=r"Dask workers with tutelage .*, and here it is 9.9.9; install the same"):
+    monkeypatch.setattr(dask, "__version__", "9.9.9")
+    with pytest.raises(InputError, match=r"workers cannot compute .*a worker has tutelage .*, and the sweep 9.9.9"):
         run(toys.store(tmp_path / "s", 2), toys.tasks(2), toys.numbers, two_workers)
+
+
+def test_workers_that_lack_a_module_stop_the_sweep(tmp_path, two_workers, monkeypatch):
+    (tmp_path / "only_here.py").write_text("def compute(payload): pass\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    compute = importlib.import_module("only_here").compute
+    with pytest.raises(
+        InputError,
+        match=r"the Dask workers cannot compute .*No module named .only_here.*; mend them and run the sweep again",
+    ):
+        run(toys.store(tmp_path / "s", 2), toys.tasks(2), compute, two_workers)
+    assert toys.files(tmp_path / "s") == {}
 
 
 @pytest.mark.full

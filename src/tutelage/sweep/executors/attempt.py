@@ -23,5 +23,10 @@ def attempt(compute: Compute, payload: dict[str, Any]) -> Outcome | WorkerError:
     try:
         return compute(payload)
     except Exception as error:
-        sentence = " ".join(str(error).split())
-        return WorkerError(sentence if isinstance(error, InputError) else f"{type(error).__name__}: {sentence}".rstrip(": "))
+        return WorkerError(in_words(error))
+
+
+def in_words(error: BaseException) -> str:
+    """One line."""
+    sentence = " ".join(str(error).split())
+    return sentence if isinstance(error, InputError) else f"{type(error).__name__}: {sentence}".rstrip(": ")

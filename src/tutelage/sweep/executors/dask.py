@@ -19,7 +19,7 @@ from tutelage._cores import cores
 from tutelage._errors import InputError
 from tutelage._version import __version__
 from tutelage.sweep.errors import StoreError
-from tutelage.sweep.executors.attempt import TRIES, Compute, Notice, Results, attempt
+from tutelage.sweep.executors.attempt import TRIES, Compute, Notice, Results, attempt, in_words
 from tutelage.sweep.executors.children import one_core, start
 from tutelage.sweep.outcome import Outcome, Task, WorkerError
 
@@ -44,7 +44,6 @@ class Dask:
                 _require_a_worker(client)
             elif not client.ncores():
                 notice(f"no worker has come to the cluster ({self.where}) yet; the sweep begins when one does.")
-            _require_same_version(client)
             try:
                 yield from _results(client, compute, iter(tasks), TRIES if self.ours else TRIES_ELSEWHERE, notice)
             except (CancelledError, OSError):
@@ -133,7 +132,7 @@ def _results(client: Any, compute: Compute, tasks: Iterator[Task], tries: int, n
     while True:
         room = max(1, sum(client.ncores().values())) - len(under_way)
         for task in islice(_first(again, tasks), max(room, 0)):
-            future = client.submit(attempt, compute, task.payload, pure=False, retries=0)
+            future = client.submit(attempt_there, __version__, compute, task.payload, pure=False, retries=0)
             under_way[future] = task
             finished.add(future)
         if not under_way:
@@ -167,8 +166,8 @@ def _result(future: "Future") -> Outcome | WorkerError | None:
     except (CancelledError, OSError):  # of the scheduler
         raise
     except Exception as error:  # not of the computation: `attempt` catches those
-        sentence = f"the Dask workers cannot compute ({type(error).__name__}: {error}); mend them and run the sweep again."
-        raise StoreError(sentence) from None
+        reason = in_words(error.__cause__ or error)
+        raise StoreError(f"the Dask workers cannot compute ({reason}); mend them and run the sweep again.") from None
 
 
 def _require_a_worker(client: Any) -> None:
@@ -178,23 +177,11 @@ def _require_a_worker(client: Any) -> None:
         raise StoreError(f"no Dask worker has started within {SECONDS_TO_START} s; use the executor 'processes'.") from None
 
 
-def _require_same_version(client: Any) -> None:
-    """Workers that cannot import this library, or have another version of it, would fail or mix numbers."""
-    try:
-        found = set(client.run(version_here).values())
-    except Exception as error:
-        sentence = (
-            f"the Dask workers cannot import tutelage ({type(error).__name__}: {error}); start them where it is installed."
-        )
-        raise InputError(sentence) from None
-    if found - {__version__}:
-        others = ", ".join(sorted(found - {__version__}))
-        raise InputError(f"there are Dask workers with tutelage {others}, and here it is {__version__}; install the same.")
-
-
-def version_here() -> str:
-    """Run on the workers."""
-    return __version__
+def attempt_there(version: str, compute: Compute, payload: dict[str, Any]) -> Outcome | WorkerError:
+    """Run on the workers, which may have come long after the sweep began: other versions would mix numbers."""
+    if version != __version__:
+        raise ImportError(f"a worker has tutelage {__version__}, and the sweep {version}")
+    return attempt(compute, payload)
 
 
 def _missing(where: str) -> InputError:

@@ -11,7 +11,7 @@ import sys
 import threading
 from multiprocessing.connection import Connection
 
-from tutelage.sweep.executors.attempt import attempt
+from tutelage.sweep.executors.attempt import attempt, in_words
 from tutelage.sweep.outcome import Outcome, WorkerError
 
 
@@ -38,7 +38,7 @@ def _answer(message: bytes) -> Outcome | WorkerError | str:
     try:
         compute, payload = pickle.loads(message)
     except Exception as error:
-        return f"{type(error).__name__}: {error}"
+        return in_words(error)
     return attempt(compute, payload)
 
 
