@@ -52,12 +52,6 @@ def safe_sqrt(x: Any) -> Array:
     return jnp.where(positive, jnp.sqrt(jnp.where(positive, x, 1.0)), 0.0)
 
 
-def safe_arcsin(x: Any) -> Array:
-    """arcsin that stays finite, with finite gradient, where rounding has pushed |x| to one or beyond."""
-    inside = jnp.abs(x) < 1
-    return jnp.where(inside, jnp.arcsin(jnp.where(inside, x, 0.0)), jnp.sign(x) * (jnp.pi / 2))
-
-
 def safe_ratio(x: Any, y: Any) -> Array:
     """x / y, and zero where y is zero (a unit of zero norm is correlated with nothing)."""
     nonzero = y != 0

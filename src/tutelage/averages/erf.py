@@ -5,15 +5,21 @@ simply gains the variance s. With d_a = s_a + C_aa (s = 1 for erf, 0 for sign):
     E[g_a g_b]           = (2/pi) asin(C_ab / sqrt(d_a d_b))
     E[g'_a g'_b]         = (2/pi) / sqrt(d_a d_b - C_ab^2)
     E[g''_i g_a]         = -(2/pi) C_ia / (d_i sqrt(d_i d_a - C_ia^2))
-    E[g'_1 g'_2 g_3 g_4] = (4/pi^2) asin(L0 / sqrt(L1 L2)) / sqrt(L4)
+Four fields: g' is a Gaussian function, which only tilts the law of the other fields, as if the softened fields i and j were
+known to be zero. What is left of the others then is C_ab|ij = C_ab - x_a x_b - y_a y_b, d_a|ij likewise, where x and y are
+the parts along field i and along what is left of field j, and
+    E[g'_i g'_j g_a g_b] = E[g'_i g'_j] (2/pi) asin(C_ab|ij / sqrt(d_a|ij d_b|ij)),
+which is the textbook's (4/pi^2) asin(L0 / sqrt(L1 L2)) / sqrt(L4) with L4 = d_i d_j - C_ij^2, L0 = L4 C_ab|ij.
 """
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from tutelage._types import Array
-from tutelage.averages._base import Averages, safe_arcsin
+from tutelage.averages._base import Averages
+from tutelage.averages.arcsine import safe_arcsin
 from tutelage.problem.activation import Activation
 
 SOFTNESS = {"erf": 1.0, "sign": 0.0}
@@ -36,14 +42,14 @@ class ErfAverages(Averages):
     def _d(self, C: Array) -> Array:
         return jnp.diagonal(C) + jnp.asarray(self.softness)
 
-    def _angles(self, sines: Array) -> Array:
-        """arcsin; sign times itself is one, which the arcsine of a rounded one would miss by 1e-8."""
-        itself = np.diag(np.array(self.softness) == 0)
-        return jnp.where(itself, jnp.pi / 2, safe_arcsin(jnp.where(itself, 0.0, sines)))
+    def _angles(self, sines: Array, a: np.ndarray, b: np.ndarray) -> Array:
+        """arcsin for fields a and b; sign times itself is one, which the arcsine of a rounded one would miss by 1e-8."""
+        itself = (a == b) & (np.array(self.softness)[a] == 0)
+        return jnp.where(itself, jnp.pi / 2, safe_arcsin(sines)) if itself.any() else safe_arcsin(sines)
 
     def outputs(self, C: Array, mean: Array | None) -> Array:
         d = self._d(C)
-        return (2 / jnp.pi) * self._angles(C / jnp.sqrt(d[:, None] * d))
+        return (2 / jnp.pi) * self._angles(C / jnp.sqrt(d[:, None] * d), *np.indices(C.shape))
 
     def _root(self, C: Array) -> Array:
         """sqrt(d_i d_a - C_ia^2), shape (K, n)."""
@@ -60,14 +66,34 @@ class ErfAverages(Averages):
         return jnp.zeros((self.K, C.shape[0]))  # g' is even and g odd: without biases nothing pulls on them
 
     def contrast(self, C: Array, mean: Array | None, w: Array) -> Array:
+        """Each pair of students and each pair a <= b of fields once; the pairs i, i + k (cyclic) of one k at a time.
+
+        So memory stays at K n^2, and what the loop reads has been computed before it: XLA would else fuse the roots into
+        the loop over all pairs of pairs.
+        """
         K, d = self.K, self._d(C)
-        d1, d2 = d[:K, None, None, None], d[None, :K, None, None]
-        C12, C34 = C[:K, :K, None, None], C[None, None]
-        C13, C14 = C[:K, None, :, None], C[:K, None, None, :]
-        C23, C24 = C[None, :K, :, None], C[None, :K, None, :]
-        L4 = d1 * d2 - C12**2
-        L0 = L4 * C34 - C23 * C24 * d1 - C13 * C14 * d2 + C12 * (C13 * C24 + C14 * C23)
-        L1 = L4[..., 0] * d - C[None, :K] ** 2 * d1[..., 0] - C[:K, None] ** 2 * d2[..., 0]
-        L1 = L1 + 2 * C12[..., 0] * C[:K, None] * C[None, :K]  # (K, K, n): the same for fields 3 and 4
-        angles = self._angles(L0 / jnp.sqrt(L1[..., :, None] * L1[..., None, :]))
-        return (4 / jnp.pi**2) * jnp.einsum("ijab,a,b->ij", angles, w, w) / jnp.sqrt(L4[..., 0, 0])
+        a, b = np.triu_indices(C.shape[0])
+        partner = (np.arange(K) + np.arange(K // 2 + 1)[:, None]) % K  # (k, K)
+        root = jax.lax.rsqrt(d)
+        c = C * (root[:, None] * root)
+        along, c_ij = c[:, :K], c[np.arange(K), partner][:, None]  # (n, K), (k, 1, K)
+        across = (jnp.swapaxes(c[partner], 1, 2) - c_ij * along) * jax.lax.rsqrt(1 - c_ij**2)  # (k, n, K)
+        left = jax.lax.rsqrt(1 - along**2 - across**2)
+        c_ab, twice = c[a, b][:, None], jnp.where(a == b, 1.0, 2.0) * w[a] * w[b]
+
+        @jax.checkpoint
+        def given(pairs: tuple[Array, Array, Array]) -> Array:
+            """sum_ab w_a w_b arcsin for the K pairs of one k."""
+            x, y, s = pairs
+            sines = c_ab * s[a] * s[b] - x[a] * x[b] - y[a] * y[b]
+            return twice @ self._angles(sines, a[:, None], b[:, None])
+
+        angles = jax.lax.map(given, (along * left, across * left, left))
+        return (2 / jnp.pi) * self.slopes(C, mean)[:, :K] * angles[_cyclic(K)]
+
+
+def _cyclic(K: int) -> tuple[np.ndarray, np.ndarray]:
+    """Where the pair (i, j) is found among the pairs (i, i + k), k <= K/2: (k, i), each (K, K)."""
+    i, j = np.indices((K, K))
+    ahead = (j - i) % K
+    return np.minimum(ahead, -ahead % K), np.where(ahead <= K // 2, i, j)

@@ -17,7 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from tutelage._types import Array
-from tutelage.averages._base import Averages, safe_arcsin, safe_ratio, safe_sqrt
+from tutelage.averages._base import Averages, safe_ratio, safe_sqrt
+from tutelage.averages.arcsine import safe_arcsin
 from tutelage.problem.activation import Activation
 
 NODES = 48

@@ -1,0 +1,48 @@
+"""The polynomial arcsine against the C library's, over its whole range, and its derivatives against closed forms."""
+
+import jax
+import numpy as np
+import pytest
+
+from tutelage.averages import arcsine
+from tutelage.averages.arcsine import safe_arcsin
+
+RNG = np.random.default_rng(0)
+NEAR_ONE = 1 - 10.0 ** RNG.uniform(-16, 0, 20_000)
+RANGE = np.concatenate(
+    [RNG.uniform(-1, 1, 50_000), NEAR_ONE, -NEAR_ONE, 10.0 ** RNG.uniform(-300, 0, 5_000), [0, 0.5, -0.5, 1, -1]]
+)
+
+
+def units_off(x):
+    """Largest distance from the true angle, in units of its last place."""
+    exact = np.arcsin(x)
+    return float(np.max(np.abs(np.asarray(jax.jit(safe_arcsin)(x)) - exact) / np.spacing(np.abs(exact))))
+
+
+def test_within_three_units_in_the_last_place():
+    assert units_off(RANGE) <= 3
+
+
+def test_a_term_less_is_noticed(monkeypatch):
+    monkeypatch.setattr(arcsine, "COEFFICIENTS", arcsine.COEFFICIENTS[:-1])
+    assert np.max(np.abs(np.asarray(safe_arcsin(RANGE)) - np.arcsin(RANGE))) > 1e-12
+
+
+@pytest.mark.parametrize("x", [1 + 1e-15, 1.0, -1.0, -1 - 1e-15, 7.0])
+def test_at_one_and_beyond_it_stays_there_with_finite_slope(x):
+    assert float(safe_arcsin(x)) == pytest.approx(np.sign(x) * np.pi / 2, abs=1e-16)
+    assert float(jax.grad(safe_arcsin)(x)) == 0.0
+
+
+def test_what_is_not_a_number_stays_so():
+    assert np.isnan(float(safe_arcsin(np.nan)))
+
+
+def test_derivatives_in_both_modes():
+    x = np.array([-0.999999, -0.7, -0.5, -1e-3, 0.0, 0.3, 0.5, 0.5000001, 0.9, 1 - 1e-12])
+    square = (1 - x) * (1 + x)
+    first, second = jax.vmap(jax.grad(safe_arcsin))(x), jax.vmap(jax.grad(jax.grad(safe_arcsin)))(x)
+    np.testing.assert_allclose(first, square**-0.5, rtol=1e-14)
+    np.testing.assert_allclose(second, x * square**-1.5, rtol=1e-13)
+    np.testing.assert_allclose(jax.jvp(safe_arcsin, (x,), (np.ones_like(x),))[1], first, rtol=1e-15)
