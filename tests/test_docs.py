@@ -1,4 +1,4 @@
-"""The documents: links resolve, what is named exists, and docs/_site does what it says. `make docs` runs the code of pages."""
+"""Documents: links resolve, what is named exists, docs/_site does what it says. (`make docs` runs the code of the pages.)"""
 
 import json
 import re

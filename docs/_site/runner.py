@@ -2,7 +2,7 @@
 
     python docs/_site/runner.py PAGE=FOLDER ...        FOLDER/outputs.json and the files that it names
 
-One process, not one Jupyter kernel for each page (myst-nb): a kernel costs 6 s of CPU before its first curve (JAX starts, the
+One process, not one Jupyter kernel for each page (myst-nb): a kernel costs 6 s of CPU before its first curve (JAX starts, a
 solver is compiled), while here the second page of a shape costs milliseconds: 23 pages took 85 s of CPU, of which kernels
 alone would have taken 140. And the pages stay plain Markdown, which reads as well on a code host.
 
