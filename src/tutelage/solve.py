@@ -1,9 +1,9 @@
 """Theory as a curve: integrate a closed system with diffrax and hold the result in a `Trajectory`.
 
 One compiled function serves all problems of equal shape; learning rates, noise, readouts, spectra, starts, tolerances and
-(up to a standard count) times are data to it, and `jax.grad`, `jax.vmap` and `jax.jit` go through `solve`. The error is
-integrated beside the overlaps only to guide the steps: near perfect learning a tolerance on overlaps of order one says
-nothing about an error of 1e-9.
+(up to a standard count) times are data to it, and `jax.grad`, `jax.vmap` and `jax.jit` go through `solve`. The error stands
+beside the overlaps only to guide the steps: near perfect learning a tolerance on overlaps of order one says nothing about
+an error of 1e-9. How steps are made in wide spectra: integrate/.
 """
 
 import warnings
@@ -14,6 +14,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optimistix
 
 from tutelage import _checks
 from tutelage._errors import DivergenceWarning, InputError, SymmetryWarning, ValidityWarning
@@ -22,7 +23,8 @@ from tutelage.averages import Quadrature
 from tutelage.averages.quadrature import QuadratureAverages
 from tutelage.dynamics import ClosedSystem, Equations, OrderParameters, initial_overlaps
 from tutelage.dynamics.error import averages_of
-from tutelage.integrate import FINE, guided_norm, stiff_solver
+from tutelage.dynamics.resolvent import unsuited
+from tutelage.integrate import FINE, choose, guided_norm, stiff_solver
 from tutelage.problem import Problem, SlowMomentum, Spectrum, Start, random_start
 from tutelage.problem.schedules import require_rate_on
 from tutelage.progress import ProgressBar
@@ -59,7 +61,7 @@ def solve(
     gradient_flow: bool = False,
     rtol: float = 1e-8,
     atol: float = 1e-12,
-    solver: str = "explicit",
+    solver: str = "auto",
     quadrature: Quadrature | None = None,
     keep: str | None = None,
     gradient: str = "reverse",
@@ -70,30 +72,33 @@ def solve(
 
     problem: a `Problem`, or a user's own `Equations`. start: a `Start` (default: `random_start(problem, dim=1000)`), or the
     initial values of the equations. times: increasing times alpha >= 0 to record, or the last one (201 even times).
-    gradient_flow: terms of order eta only (G dropped). solver: "explicit" (Dopri8) or "implicit" (Kvaerno5, for stiff
-    spectra; compiles for longer). quadrature: how finely activations without closed form are averaged.
+    gradient_flow: terms of order eta only (G dropped). solver: "explicit" (Dopri8), "stiff" (Rodas5P with the structure of
+    the overlaps: its cost does not grow with the largest eigenvalue; compiles for longer), "implicit" (Kvaerno5, dense: for
+    stiff equations of one's own), or "auto": stiff where explicit would clearly be slower, else explicit (also inside
+    jit, vmap and grad, where the numbers are not known). quadrature: how finely what has no closed form is averaged.
     keep: "blocks" or "fields", whether to keep r and q per level (default: up to 16 levels).
     gradient: "reverse" for jax.grad, "forward" for jax.jvp and jacfwd. Float64; accuracy is set by rtol.
     """
+    if quadrature is not None and not isinstance(quadrature, Quadrature):
+        raise InputError(
+            f"quadrature is {_checks.shown(quadrature)}; it must be a Quadrature, such as Quadrature(nodes=96)."
+        )
+    solver = _checks.known("solver", solver, ("auto", *SOLVERS))
+    tolerances = jnp.array([_positive("rtol", rtol), _positive("atol", atol)])
+    times = _check_times(times)
+    problem_, start = _prepare(problem, start, times)
     options = _Options(
         gradient_flow=_checks.as_flag("gradient_flow", gradient_flow),
-        solver=_checks.known("solver", solver, SOLVERS),
+        solver=choose(problem, times) if solver == "auto" else solver,
         quadrature=quadrature,
         keep=_keep(problem, keep),
         gradient=_checks.known("gradient", gradient, ("reverse", "forward")),
         max_steps=_checks.as_count("max_steps", max_steps),
         progress=_checks.as_flag("progress", progress),
     )
-    if quadrature is not None and not isinstance(quadrature, Quadrature):
-        raise InputError(
-            f"quadrature is {_checks.shown(quadrature)}; it must be a Quadrature, such as Quadrature(nodes=96)."
-        )
-    tolerances = jnp.array([_positive("rtol", rtol), _positive("atol", atol)])
-    times = _check_times(times)
-    problem_, start = _prepare(problem, start, times)
     raw = _integrate(_arrays(problem_), _arrays(_anonymous(start)), _padded(times, problem), tolerances, options)
     raw = _first(raw if _checks.is_traced(raw) else eager(raw), times.size)
-    settings = (("gradient_flow", gradient_flow), ("rtol", float(rtol)), ("solver", solver))
+    settings = (("gradient_flow", gradient_flow), ("rtol", float(rtol)), ("solver", options.solver))
     if _checks.is_traced(raw):
         return _assemble(raw, times, problem, start, settings)
     return _finish(raw, times, problem, start, settings, options)
@@ -143,7 +148,7 @@ def _integrate(problem: Any, start: Any, times: Array, tolerances: Array, option
         icoeff=0.5,
         dtmin=SHORTEST * jnp.maximum(times[-1], 1.0),
         force_dtmin=False,
-        **({"norm": guided_norm} if options.solver == "stiff" else {}),
+        norm=guided_norm if options.solver == "stiff" else optimistix.rms_norm,
     )
     switches = system.switches()
     if switches is not None:
@@ -186,9 +191,14 @@ def _system(problem: Any, start: Any, options: _Options) -> tuple[ClosedSystem, 
 
 
 def _solver(system: Any, options: _Options) -> Any:
-    if options.solver == "stiff":
-        return stiff_solver(system)
-    return diffrax.Dopri8() if options.solver == "explicit" else diffrax.Kvaerno5()
+    if options.solver != "stiff":
+        return diffrax.Dopri8() if options.solver == "explicit" else diffrax.Kvaerno5()
+    if not isinstance(system, OrderParameters):
+        raise InputError("solver is 'stiff', which knows only the equations of a Problem; use solver='implicit'.")
+    reason = unsuited(system.problem)
+    if reason:
+        raise InputError(f"solver is 'stiff' and {reason}; its levels are then coupled otherwise. Use solver='explicit'.")
+    return stiff_solver(system)
 
 
 def _largest(state: Any) -> Array:

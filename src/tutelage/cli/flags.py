@@ -88,8 +88,8 @@ class TheoryFlags:
     """Terms of first order in the learning rate only."""
     rtol: float = 1e-8
     """Relative tolerance per step."""
-    solver: str = "explicit"
-    """explicit, or implicit for stiff spectra."""
+    solver: str = "auto"
+    """explicit, stiff (for wide spectra), implicit, or auto: stiff where explicit would clearly be slower."""
 
 
 @Parameter(name="*", group=METHOD)

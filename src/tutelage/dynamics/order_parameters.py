@@ -87,13 +87,17 @@ class OrderParameters(ClosedSystem):
     def drift_and_error_rate(self, t: Array, state: Overlaps) -> tuple[Overlaps, Array]:
         p, G = self.matrices(state)
         d = self._drift(t, state, p, G)
+        return d, self.error_slope(p, d)
+
+    def error_slope(self, p: Pull, d: Overlaps) -> Array:
+        """The change of e_g along a change of the state, where the matrices are p."""
         dR, dQ, _ = field_covariance(jnp.asarray(self.problem.inputs.weights), d.r, d.q, self.t)
-        rate = -jnp.sum(p.A * dQ) / 2 - jnp.sum(p.B * dR)
+        slope = -jnp.sum(p.A * dQ) / 2 - jnp.sum(p.B * dR)
         if self.problem.student.train_readout:
-            rate = rate - p.readout @ d.readout
+            slope = slope - p.readout @ d.readout
         if d.bias is not None and self.problem.student.train_bias:
-            rate = rate - p.bias @ d.bias
-        return d, rate
+            slope = slope - p.bias @ d.bias
+        return slope
 
     def _drift(self, t: Array, state: Overlaps, p: Pull, G: Array) -> Overlaps:
         sgd, student = self.problem.sgd, self.problem.student

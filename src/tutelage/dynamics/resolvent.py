@@ -25,6 +25,8 @@ from tutelage.dynamics.order_parameters import OrderParameters
 from tutelage.dynamics.overlaps import Overlaps
 from tutelage.problem import Problem, SlowMomentum
 
+TOGETHER = 2**24  # numbers that the derivatives of G may hold at a time
+
 
 def unsuited(problem: Problem) -> str | None:
     """Why the dynamics of a problem does not have this form; None if it has."""
@@ -92,10 +94,10 @@ class Levels(eqx.Module):
     def __init__(self, system: OrderParameters, t: Any, state: Overlaps, shift: Any):
         problem = system.problem
         inputs, sgd, student = problem.inputs, problem.sgd, problem.student
-        R, Q, T = system.covariances(state)
-        p, _ = system.matrices(state)
-        values, self.basis = jnp.linalg.eigh(p.A)
         self.trained = student.train_readout, student.train_bias and state.bias is not None
+        now, slopes = self._controls(system, state)
+        values, self.basis = jnp.linalg.eigh(now.A)
+        turn = self.basis.T
         eta, eta_v, eta_b = system.rates(t)
         mask, lam = problem.trainable_mask(), jnp.asarray(inputs.eigenvalues)[:, None, None]
         eta_l = shift * eta * (1.0 if mask is None else jnp.asarray(mask)[:, :1, None])
@@ -103,25 +105,29 @@ class Levels(eqx.Module):
         self.weights, self.force, self.spread = jnp.asarray(inputs.weights), eta_l * lam, eta / sgd.batch
         self.shrink_r = 1 / (1 - eta_l * (lam * values[:, None] - kappa))
         self.shrink_q = 1 / (1 - eta_l * (lam * (values[:, None] + values) - 2 * kappa))
-        turn = self.basis.T
-        self.r, self.q, self.t, self.B = turn @ state.r, turn @ state.q @ self.basis, system.t, turn @ p.B
+        self.r, self.q, self.t, self.B = turn @ state.r, turn @ state.q @ self.basis, system.t, turn @ now.B
         self.rates = shift * eta_v, shift * eta_b
-        self.slopes = self._slopes(system, state, R, Q, T)
+        A, G = (jnp.einsum("ia,ijz,jb->abz", self.basis, x, self.basis) for x in (slopes.A, slopes.G))
+        self.slopes = Controls(A, jnp.einsum("ia,imz->amz", self.basis, slopes.B), G, slopes.readout, slopes.bias)
         self.dense = jax.scipy.linalg.lu_factor(self._system())
 
-    def _slopes(self, system: OrderParameters, state: Overlaps, R: Array, Q: Array, T: Array) -> Controls:
-        turn = self.basis.T
-        at = self._fields(turn @ R, turn @ Q @ self.basis, state.readout, state.bias)
-        flat, unravel = ravel_pytree(at)
+    def _controls(self, system: OrderParameters, state: Overlaps) -> tuple[Controls, Controls]:
+        """The controls at a state and their derivatives with respect to the fields."""
+        R, Q, T = system.covariances(state)
+        K = R.shape[0]
+        flat, unravel = ravel_pytree(self._fields(R, Q, state.readout, state.bias))
 
         def controls(fields: Array) -> Controls:
             z = unravel(fields)
             readout = state.readout if z.readout is None else z.readout
             bias = state.bias if z.bias is None else z.bias
-            p, G = system.matrices_at(self.basis @ z.R, self.basis @ _symmetric(z.Q, len(R)) @ turn, T, readout, bias)
-            return Controls(turn @ p.A @ self.basis, turn @ p.B, turn @ G @ self.basis, p.readout, p.bias)
+            p, G = system.matrices_at(z.R, _symmetric(z.Q, K), T, readout, bias)
+            return Controls(p.A, p.B, G, p.readout, p.bias)
 
-        return jax.jacfwd(controls)(flat)
+        now, along = jax.linearize(controls, flat)
+        together = max(1, TOGETHER // (K * sum(R.shape)) ** 2)  # G is a sum of (K (K + M))^2 terms
+        rows = jax.lax.map(along, jnp.eye(flat.size), batch_size=min(together, flat.size))
+        return now, jax.tree.map(lambda x: jnp.moveaxis(x, 0, -1), rows)
 
     def _fields(self, R: Array, Q: Array, readout: Array, bias: Array | None) -> Fields:
         rows, columns = np.triu_indices(Q.shape[0])
@@ -141,7 +147,8 @@ class Levels(eqx.Module):
         Q += sums("jnz,ijn->ijz", A, sums("lij,lin->ijn", through, r_B))
         Q += sums("jnz,ijn->ijz", B, sums("lij,lin->ijn", through, t_B))
         Q += jnp.swapaxes(Q, 0, 1) + self.spread * to_q.sum(axis=0)[:, :, None] * G
-        moved = self._fields(R, Q, *(rate * x for rate, x in zip(self.rates, (self.slopes.readout, self.slopes.bias))))
+        R, Q = sums("ai,imz->amz", self.basis, R), sums("ai,ijz,bj->abz", self.basis, Q, self.basis)
+        moved = self._fields(R, Q, self.rates[0] * self.slopes.readout, self.rates[1] * self.slopes.bias)
         flat = jnp.concatenate([x.reshape(-1, R.shape[-1]) for x in jax.tree.leaves(moved)])
         return jnp.eye(len(flat)) - flat
 
@@ -151,7 +158,7 @@ class Levels(eqx.Module):
         r, q = turn @ x.r, turn @ x.q @ back
         free = self._alone(r, q)
         R, Q = (jnp.einsum("l,lab->ab", self.weights, y) for y in free)
-        flat = ravel_pytree(self._fields(R, Q, x.readout, x.bias))[0]
+        flat = ravel_pytree(self._fields(back @ R, back @ Q @ turn, x.readout, x.bias))[0]
         fields = jax.scipy.linalg.lu_solve(self.dense, flat)
         change = jax.tree.map(lambda slope: slope @ fields, self.slopes)
         push = change.A @ self.q + change.B @ jnp.swapaxes(self.r, 1, 2)

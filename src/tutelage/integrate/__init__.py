@@ -1,5 +1,6 @@
-"""How steps are made: explicit, implicit, and linearly implicit with the structure of the overlaps."""
+"""How steps are made: the stiff method that knows the structure of the overlaps, and when it is worth its price."""
 
+from tutelage.integrate.choice import choose
 from tutelage.integrate.guided import FINE, guided_norm, stiff_solver
 
-__all__ = ["FINE", "guided_norm", "stiff_solver"]
+__all__ = ["FINE", "choose", "guided_norm", "stiff_solver"]

@@ -22,10 +22,10 @@ FINE = 1e4  # the error is taken in this unit, so that its absolute tolerance is
 
 
 class Guided(diffrax.AbstractAdaptiveSolver):
-    """A solver of the state, for pairs of state and `error(state)`."""
+    """A solver of the state, for pairs of state and error. guide(state, doubt): the error and its change along doubt."""
 
     solver: Rodas5P
-    error: Callable[[Any], Array]
+    guide: Callable[[Any, Any], tuple[Array, Array]]
 
     term_structure: ClassVar[Any] = diffrax.AbstractTerm
     interpolation_cls: ClassVar[Any] = Between
@@ -45,7 +45,7 @@ class Guided(diffrax.AbstractAdaptiveSolver):
         state, error = y0
         alone = diffrax.ODETerm(lambda t, y, args: terms.vf(t, (y, error), args)[0])
         new, doubt, dense, _, result = self.solver.step(alone, t0, t1, state, args, None, made_jump)
-        new_error, error_doubt = jax.jvp(self.error, *jax.lax.stop_gradient(((new,), (doubt,))))
+        new_error, error_doubt = self.guide(*jax.lax.stop_gradient((new, doubt)))
         y1 = new, new_error
         dense = {"y0": y0, "y1": y1, "k": (dense["k"], jnp.zeros(3))}
         return y1, (doubt, error_doubt), dense, None, result
@@ -53,10 +53,12 @@ class Guided(diffrax.AbstractAdaptiveSolver):
 
 def stiff_solver(system: OrderParameters) -> Guided:
     """Rodas5P for the overlaps of this system."""
-    return Guided(
-        Rodas5P(lambda t, state, shift: resolvent(system, t, state, shift)),
-        lambda state: FINE * system.error(system.observe(state)),
-    )
+
+    def guide(state: Any, doubt: Any) -> tuple[Array, Array]:
+        error = system.error(system.observe(state))
+        return FINE * error, FINE * system.error_slope(system.matrices(state)[0], doubt)
+
+    return Guided(Rodas5P(lambda t, state, shift: resolvent(system, t, state, shift)), guide)
 
 
 def guided_norm(scaled: tuple[Any, Array]) -> Array:

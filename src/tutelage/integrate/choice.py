@@ -1,0 +1,46 @@
+"""Which solver a problem needs, estimated before anything is computed.
+
+An explicit method must resolve the fastest level, whether or not anything still happens there: its steps are about
+EXPLICIT / (eta lam_max |v|^2) long. The stiff one takes a few hundred steps whatever the spectrum, but each also needs the
+derivatives of A, B, G with respect to every field.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tutelage import _checks
+from tutelage.dynamics.resolvent import unsuited
+from tutelage.problem import Problem, SlowMomentum
+from tutelage.problem.schedules import rate_at
+
+EXPLICIT = 8.0  # measured: erf, K = M = 2, 1024 levels, beta = 1
+EVALUATIONS = 12  # of A, B, G in an explicit step
+STIFF = 400  # steps of the stiff method
+STIFF_EVALUATIONS = 20  # in each of them, besides one for each derivative
+WORTH = 5.0  # the stiff method compiles for longer: it must save this factor
+MOST_FIELDS = 200  # its dense system grows with the square of their number
+
+
+def choose(problem: object, times: np.ndarray) -> str:
+    """ "stiff" where the dynamics has the form for it and an explicit method would be much slower, else "explicit".
+
+    What cannot be known (numbers that JAX traces, equations of one's own) is explicit.
+    """
+    if not isinstance(problem, Problem) or _checks.is_traced(problem) or unsuited(problem):
+        return "explicit"
+    K, M, student = problem.student.hidden, problem.teacher.hidden, problem.student
+    fields = K * M + K * (K + 1) // 2 + K * student.train_readout + K * student.train_bias
+    explicit = EVALUATIONS * natural_time(problem, times) / EXPLICIT
+    stiff = STIFF * (STIFF_EVALUATIONS + fields)
+    return "stiff" if fields <= MOST_FIELDS and explicit > WORTH * stiff else "explicit"
+
+
+def natural_time(problem: Problem, times: np.ndarray) -> float:
+    """lam_max |v|^2 times the integral of eta: how many time constants of the fastest level pass."""
+    sgd = problem.sgd
+    rates = np.asarray(jax.vmap(lambda t: rate_at(sgd.lr, t))(jnp.asarray(times)) if callable(sgd.lr) else sgd.lr)
+    rates = np.broadcast_to(rates, times.shape)
+    clock = np.trapezoid(rates, times) + rates[0] * times[0]
+    clock /= 1.0 if isinstance(sgd.momentum, SlowMomentum) else 1.0 - float(sgd.momentum)
+    return float(clock * np.max(problem.inputs.eigenvalues) * np.sum(np.square(problem.student.readout)))
