@@ -1,8 +1,8 @@
 """The theory of all points of a chunk at once: one compiled program for each shape, its numbers as data.
 
-On a CPU the members are solved LANES at a time, side by side in one vectorised loop, which lasts as long as its slowest
-member; neighbours of a sweep take about equally many steps. On a GPU all go together. A batch is filled up to the full
-chunk with copies of its last member, so that the last chunk needs no program of its own.
+On a CPU the members are solved LANES at a time, side by side in one vectorised loop that lasts as long as its slowest
+member; neighbours of a sweep take about equally many steps. On a GPU the whole chunk goes together. The last lanes are
+filled up with copies, so that they need no program of their own.
 """
 
 from collections.abc import Callable, Mapping
@@ -52,30 +52,34 @@ def solved(
 
 
 def _solve_group(spec: SweepSpec, times: tuple[float, ...], members: Members) -> dict[tuple[int, int], Trajectory]:
-    size = spec.points_per_chunk * (spec.starts or 1)
-    pairs = [(problem, _anonymous(start)) for problem, start in members.values()]
-    pairs += [pairs[-1]] * (size - len(pairs))
-    batch = jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf, dtype=float) for leaf in leaves]), *pairs)
-    program = _program(times, spec.gradient_flow, spec.rtol, spec.solver, jax.default_backend())
-    raw = eager(program(*batch))
-    return {key: _member(raw, i, times, *pair) for i, (key, pair) in enumerate(members.items())}
+    lanes = LANES if jax.default_backend() == "cpu" else spec.points_per_chunk * (spec.starts or 1)
+    program = _program(times, spec.gradient_flow, spec.rtol, spec.solver)
+    keys, found = list(members), {}
+    for first in range(0, len(keys), lanes):
+        side_by_side = [members[key] for key in keys[first : first + lanes]]
+        raw = eager(program(*_stacked(side_by_side, lanes)))
+        for i, key in enumerate(keys[first : first + lanes]):
+            found[key] = _member(raw, i, times, *members[key])
+    return found
+
+
+def _stacked(pairs: list[tuple[Any, Start]], lanes: int) -> Any:
+    """Problems and starts of one shape as one problem and one start with a leading axis, filled up with the last."""
+    pairs = [(problem, _anonymous(start)) for problem, start in pairs]
+    pairs += [pairs[-1]] * (lanes - len(pairs))
+    return jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf, dtype=float) for leaf in leaves]), *pairs)
 
 
 @cache
-def _program(times: tuple[float, ...], gradient_flow: bool, rtol: float, solver: str, backend: str) -> Any:
+def _program(times: tuple[float, ...], gradient_flow: bool, rtol: float, solver: str) -> Any:
     """The compiled batch for these times and options; JAX keeps one program for each shape."""
 
-    def one(pair: Any) -> Any:
-        problem, start = pair
-        result = solve(problem, start, np.array(times), gradient_flow=gradient_flow, rtol=rtol, solver=solver, keep="fields")
+    def one(problem: Any, start: Any) -> Any:
+        options = {"gradient_flow": gradient_flow, "rtol": rtol, "solver": solver}
+        result = solve(problem, start, np.array(times), keep="fields", **options)
         return result.variables, result.error, result.status_code, result.end_time, result.steps, result.T
 
-    def batch(problems: Any, starts: Any) -> Any:
-        if backend == "cpu":
-            return jax.lax.map(one, (problems, starts), batch_size=LANES)
-        return jax.vmap(one)((problems, starts))
-
-    return jax.jit(batch)
+    return jax.jit(jax.vmap(one))
 
 
 def _member(raw: Any, i: int, times: tuple[float, ...], problem: Any, start: Start) -> Trajectory:

@@ -63,6 +63,14 @@ def sweep(
     begins a folder of its own beside it). retry: compute again the chunks with failed points. executor: "serial",
     "processes", "dask", "slurm" (cluster: its options) or the address of a Dask scheduler; default: processes, or here if
     there is little to do. Numbers depend on none of these.
+
+    >>> import tutelage as tu
+    >>> problem = tu.Problem(tu.Network(1), tu.Network(1))
+    >>> found = tu.sweep(problem, {"lr": [0.5, 1.0], "noise": [0.1, 0.2, 0.3]}, "critical_learning_rate")
+    >>> found["critical_learning_rate"].dims
+    ('lr', 'noise')
+    >>> round(float(found["critical_learning_rate"][0, 0]), 3)  # pi sqrt(5/3), whatever the rate and the noise are
+    4.056
     """
     names, functions = _named(measure, stored=out is not None)
     spec = build_spec(
@@ -107,8 +115,10 @@ def carry_out(
         )
     chosen = executor or ("serial" if functions or (len(tasks) <= FEW and out is None) else "processes")
     watched = Bar() if progress else Silent()
+    execute = named_executor(chosen, cluster)  # refuses an unknown one before anything is written
+    workers = None if workers is None else _checks.as_count("workers", workers)
     if out is None:
-        return _in_memory(spec, tasks, functions, named_executor(chosen, cluster), workers, watched)
+        return _in_memory(spec, tasks, functions, execute, workers, watched)
     store = _store(spec, Path(out), len(tasks), new)
     report = run(store, tasks, compute, chosen, workers=workers, cluster=cluster, retry=retry, progress=watched)
     result = Sweep(spec, _collected(spec, store), store.folder, report)
@@ -120,7 +130,16 @@ def carry_out(
 
 
 def open_sweep(folder: str | Path) -> Sweep:
-    """What the folder of a sweep holds so far, whether the sweep has ended, was stopped, or is still running."""
+    """What the folder of a sweep holds so far, whether the sweep has ended, was stopped, or is still running.
+
+    >>> import tempfile
+    >>> import tutelage as tu
+    >>> problem = tu.Problem(tu.Network(1), tu.Network(1))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     swept = tu.sweep(problem, {"lr": [0.5]}, "critical_learning_rate", out=f"{folder}/a", executor="serial")
+    ...     tu.open_sweep(f"{folder}/a").dataset.sizes["lr"]
+    1
+    """
     store = Store.open(Path(folder))
     spec = SweepSpec.from_dict(store.spec)
     return Sweep(spec, _collected(spec, store), store.folder)
