@@ -24,8 +24,9 @@ extensions = [
     "_site.errata",
     "_site.reference",
     "_site.docstring",
+    "_site.examples",
 ]
-exclude_patterns = ["_site", "generated/scripts.md"]
+exclude_patterns = ["_site"]
 
 # Markdown: $x$ and $$x$$ are mathematics; every heading can be linked to.
 myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence", "deflist"]

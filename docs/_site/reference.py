@@ -1,9 +1,8 @@
-"""Pages that the library writes itself: the public names in the order of the flow, the commands, the examples.
+"""Pages that the library writes itself: the public names in the order of the flow, the commands.
 
 They are written as sources into docs/generated, which git ignores, before Sphinx looks for pages.
 """
 
-import ast
 import io
 from pathlib import Path
 from typing import Any
@@ -118,17 +117,6 @@ def help_of(command: tuple[str, ...]) -> str:
     return "\n".join(line.rstrip() for line in text.getvalue().strip().splitlines())
 
 
-def examples(folder: Path) -> list[str]:
-    """The scripts of examples/, as they are: what docs/examples.md includes."""
-    lines = []
-    for path in sorted(folder.glob("*.py")):
-        if path.name[0] != "_":
-            words = (ast.get_docstring(ast.parse(path.read_text())) or path.stem).split("\n")[0]
-            lines += [f"## {path.stem.replace('_', ' ').capitalize()}", "", plain(words), ""]
-            lines += [f"```{{literalinclude}} ../examples/{path.name}", ":language: python", "```", ""]
-    return lines
-
-
 def write_pages(app: Sphinx) -> None:
     """Before Sphinx looks for pages."""
     folder = Path(app.srcdir) / "generated" / "reference"
@@ -140,7 +128,6 @@ def write_pages(app: Sphinx) -> None:
             path.unlink()
     for name, text in pages.items():
         write(folder / name, text)
-    write(folder.parent / "scripts.md", examples(Path(app.srcdir).parent / "examples"))
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
