@@ -7,13 +7,13 @@ never wrong, and it does not matter when the cache was last written.
 import json
 import os
 from collections import Counter
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from tutelage._files import whole_file
-from tutelage.sweep.chunk_file import belongs_to, decode, index_and_digest, is_whole
-from tutelage.sweep.outcome import Outcome
+from tutelage.sweep.chunk_file import errors_of, index_and_digest, is_whole
 
 NAME, VERSION = "manifest.json", 1
 MOST_ERRORS = 5  # different errors kept per chunk; all are in the file itself
@@ -28,9 +28,9 @@ class Entry:
     errors: dict[str, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, outcome: Outcome, points: int) -> "Entry":
-        errors = Counter(failure.error for failure in outcome.failures)
-        return cls(points, len(outcome.failures), dict(errors.most_common(MOST_ERRORS)))
+    def of(cls, errors: Iterable[str], points: int) -> "Entry":
+        counts = Counter(errors)
+        return cls(points, counts.total(), dict(counts.most_common(MOST_ERRORS)))
 
 
 def listing(folder: Path) -> dict[int, str]:
@@ -46,10 +46,8 @@ def listing(folder: Path) -> dict[int, str]:
 
 def entry_of(name: str, data: bytes, key: str) -> Entry | None:
     """The entry of the file with this name and these bytes, or None: damaged, or of another sweep."""
-    if not is_whole(name, data) or not belongs_to(data, key):
-        return None
-    kept = decode(data)
-    return Entry.of(kept.outcome, len(kept.points))
+    errors = errors_of(data, key) if is_whole(name, data) else None
+    return None if errors is None else Entry.of(errors[errors != ""], len(errors))
 
 
 def load(folder: Path, key: str) -> dict[str, Entry]:

@@ -127,7 +127,7 @@ class Store:
             if before not in (None, name):
                 (self.folder / CHUNKS / str(before)).unlink(missing_ok=True)
         self._names[task.index] = name
-        self._entries[name] = manifest.Entry.of(outcome, len(task.points))
+        self._entries[name] = manifest.Entry.of((failure.error for failure in outcome.failures), len(task.points))
         if time.monotonic() - self._saved > SECONDS_BETWEEN_SAVES:
             self._save_manifest()
 

@@ -1,0 +1,65 @@
+"""Sweeps: a store of a million points is listed, checked and resumed; what it costs to keep a chunk."""
+
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import xarray as xr
+
+from benchmarks.measure import best_of, record
+from tutelage.sweep.chunk_file import encode, name_of
+from tutelage.sweep.engine import run
+from tutelage.sweep.outcome import Outcome, Task
+from tutelage.sweep.store import Store
+
+CHUNKS, POINTS = 2_000, 500  # a million points
+OPENED = 50  # by the baseline, which is extrapolated
+
+
+def compute(payload: dict) -> Outcome:
+    """Five numbers per point, which cost nothing."""
+    numbers = np.random.default_rng(payload["seed"]).normal(size=(5, POINTS))
+    return Outcome({f"measure_{i}": values for i, values in enumerate(numbers)})
+
+
+def tasks(chunks: int) -> list[Task]:
+    return [Task(i, {"seed": i}, tuple(range(i * POINTS, (i + 1) * POINTS))) for i in range(chunks)]
+
+
+def store_of(folder: str, chunks: int) -> Store:
+    return Store.create(Path(folder) / "sweep", {"synthetic": chunks}, chunks=chunks, points=chunks * POINTS)
+
+
+def million_points() -> None:
+    """A sweep that lacks one of its chunks; baseline: opening every chunk with xarray."""
+    with tempfile.TemporaryDirectory() as folder:
+        work, store = tasks(CHUNKS), store_of(folder, CHUNKS)
+        for task in work[1:]:
+            data = encode(task, compute(task.payload), store.key)
+            (store.folder / "chunks" / name_of(task.index, data)).write_bytes(data)
+        some = sorted((store.folder / "chunks").iterdir())[:OPENED]
+        opening, _ = best_of(lambda: [xr.open_dataset(path).close() for path in some], 1)
+        opening *= CHUNKS / OPENED
+        name = f"{CHUNKS * POINTS:.0e} points in {CHUNKS} chunks"
+        rebuilt, status = best_of(lambda: Store.open(store.folder).status(), 1)
+        record(f"{name}: listed, no manifest", rebuilt, opening, note=f"{status.points_done} points")
+        resumed, report = best_of(lambda: run(store_of(folder, CHUNKS), work, compute, "serial"), 1)
+        record(f"{name}: resumed, all hashes checked", resumed, opening, note=f"{report.computed} chunk computed")
+        listed, status = best_of(lambda: Store.open(store.folder).status(), 3)
+        record(f"{name}: listed", listed, opening, note=f"{status.points_done} points")
+        again, report = best_of(lambda: run(store_of(folder, CHUNKS), work, compute, "serial"), 1)
+        record(f"{name}: nothing left to do, all hashes checked", again, opening, note=f"{report.computed} chunks computed")
+
+
+def keeping() -> None:
+    """One chunk: computed for nothing, encoded, hashed, written, and waited for until it is on the disk."""
+    chunks = 100
+    with tempfile.TemporaryDirectory() as folder:
+        store, work = store_of(folder, chunks), tasks(chunks)
+        begin = time.perf_counter()
+        run(store, work, compute, "serial")
+        record(f"a chunk of {POINTS} points kept", (time.perf_counter() - begin) / chunks)
+
+
+ALL = (million_points, keeping)
