@@ -50,14 +50,14 @@ def library() -> str:
 
 def run_page(page: Path, target: Path) -> None:
     """Run the blocks of one page and store their outputs; a block that raises ends everything with its traceback."""
+    code, target, here = blocks(page.read_text()), target.resolve(), Path.cwd()
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
-    here = Path.cwd()
     with tempfile.TemporaryDirectory() as scratch:
         os.chdir(scratch)
         try:
             names: dict[str, Any] = {"__name__": "__main__"}
-            outputs = [_run(block, i, names, page, target) for i, block in enumerate(blocks(page.read_text()))]
+            outputs = [_run(block, i, names, page, target) for i, block in enumerate(code)]
         finally:
             os.chdir(here)
     (target / "outputs.json").write_text(json.dumps(outputs, indent=1))
