@@ -8,13 +8,17 @@ averages/__init__.py. Tests compare each family with quadrature and with Monte C
 """
 
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 
 from tutelage._types import Array
 from tutelage.problem.activation import Activation
+
+ROOM = 2**22  # numbers that one array of an average may hold: 32 MiB
 
 
 class Averages(eqx.Module):
@@ -44,6 +48,17 @@ class Averages(eqx.Module):
     @abstractmethod
     def contrast(self, C: Array, mean: Array | None, w: Array) -> Array:
         """E[g'_i g'_j (sum_a w_a g_a)^2], shape (K, K)."""
+
+
+def in_turn(function: Callable[..., Array], *arguments: Any, size: int) -> Array:
+    """`jax.vmap(function)`, but only as many at once as there is `ROOM` for, where one of them holds `size` numbers.
+
+    Nor do derivatives hold more: what was computed in an earlier turn is computed again.
+    """
+    at_once = max(1, ROOM // size)
+    if len(arguments[0]) <= at_once:
+        return jax.vmap(function)(*arguments)
+    return jax.lax.map(jax.checkpoint(lambda each: function(*each)), arguments, batch_size=at_once)
 
 
 def safe_sqrt(x: Any) -> Array:

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tutelage._types import Array
-from tutelage.averages._base import safe_ratio, safe_sqrt
+from tutelage.averages._base import in_turn, safe_ratio, safe_sqrt
 from tutelage.problem.activation import Function, elementwise_derivative
 
 REACH = 7.0
@@ -39,10 +39,14 @@ def pair_averages(nodes: int, K: int, rows: int, first: Functions, second: Funct
     along = safe_ratio(C[:rows], s)
     rest = variance - along**2
     across = safe_sqrt(jnp.where(rest > LOST * variance, rest, 0.0))
-    at = mean[:, None, None] + along[..., None, None] * z[:, None]
-    given = apply(second, at + across[..., None, None] * z, K, axis=1) @ weights  # (rows, n, z)
     values = apply(first, mean[:rows, None] + s * z, K, axis=0)
-    return jnp.sum(values[:, None] * weights * given, axis=-1)
+
+    def row(along: Array, across: Array, values: Array) -> Array:
+        at = mean[:, None, None] + along[:, None, None] * z[:, None]
+        given = apply(second, at + across[:, None, None] * z, K, axis=0) @ weights  # (n, z)
+        return given @ (values * weights)
+
+    return in_turn(row, along, across, values, size=C.shape[0] * nodes**2)
 
 
 @partial(pair_averages.defjvp, symbolic_zeros=True)

@@ -24,7 +24,7 @@ import numpy as np
 
 from tutelage import _checks
 from tutelage._types import Array
-from tutelage.averages._base import Averages, safe_ratio, safe_sqrt
+from tutelage.averages._base import Averages, in_turn, safe_ratio, safe_sqrt
 from tutelage.averages.price import LOST, REACH, Functions, apply, pair_averages, trapezoid
 from tutelage.problem.activation import Activation, Function
 
@@ -139,9 +139,10 @@ class QuadratureAverages(Averages):
     def held_contrast(self, C: Array, mean: Array, w: Array) -> Array:
         """`contrast` of functions without kinks: every pair of students held in turn."""
         i, j = np.triu_indices(self.K, 1)
-        total = jnp.diag(jax.vmap(lambda i: self._held(C, mean, w, (i,)))(np.arange(self.K)))
+        size = self.rule.held**2 * self.rule.given * (self.K + self.M)
+        total = jnp.diag(in_turn(lambda i: self._held(C, mean, w, (i,)), np.arange(self.K), size=size))
         if i.size:
-            pairs = jax.vmap(lambda i, j: self._held(C, mean, w, (i, j)))(i, j)
+            pairs = in_turn(lambda i, j: self._held(C, mean, w, (i, j)), i, j, size=size)
             total = total.at[i, j].set(pairs).at[j, i].set(pairs)
         return total
 

@@ -7,17 +7,19 @@ With c the correlation of fields a and b and theta their angle (cos theta = c):
 Four points, F = E[th_1 th_2 z3+ z4+] (th: step, z+: positive part): scale the covariances between {1,2} and {3,4} by t.
 By Price's theorem dF/dt = sum_{i in 12, j in 34} C_ij E[delta(z_i) th_k th_j z_l+] at C(t), where k and l are the partners
 of i and j; F(0) factorises. Given z_i = 0, Stein's lemma turns the rest into two-dimensional orthant probabilities. Where
-two of the four fields are one and the same the dimension drops, and a closed form takes over.
+two of the four fields are one and the same the dimension drops, and a closed form takes over. Of few fields each quadruple
+gets its formula beforehand; of many, all of them are computed for one pair of students after the other and one is chosen.
 """
 
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from tutelage._types import Array
-from tutelage.averages._base import Averages, safe_ratio, safe_sqrt
+from tutelage.averages._base import ROOM, Averages, safe_ratio, safe_sqrt
 from tutelage.averages.arcsine import safe_arcsin
 from tutelage.problem.activation import Activation
 
@@ -63,14 +65,40 @@ class ReluAverages(Averages):
     def contrast(self, C: Array, mean: Array | None, w: Array) -> Array:
         s = safe_sqrt(jnp.diagonal(C))
         r = jnp.clip(safe_ratio(C, s[:, None] * s), -1.0, 1.0)
-        weight = w * s
-        total = jnp.zeros((self.K, self.K))
-        for form, (i, j, a, b) in _index_sets(self.K, self.K + self.M):
-            if i.size:
-                values = form(r, i, j, a, b) * weight[a] * weight[b] * np.where(a == b, 1.0, 2.0)
-                pair = jnp.zeros((self.K, self.K)).at[i, j].add(values)
-                total = total + pair
+        K, n = self.K, self.K + self.M
+        few = (K * n) ** 2 * NODES <= 4 * ROOM  # a quarter of the quadruples are different
+        total = (_at_once if few else _pair_by_pair)(r, w * s, K)
         return total + jnp.triu(total, 1).T
+
+
+def _at_once(r: Array, weight: Array, K: int) -> Array:
+    """The sum over a and b for i <= j, (K, K): each quadruple by its own formula."""
+    total = jnp.zeros((K, K))
+    for form, (i, j, a, b) in _index_sets(K, weight.size):
+        if i.size:
+            values = form(r, i, j, a, b) * weight[a] * weight[b] * np.where(a == b, 1.0, 2.0)
+            total = total.at[i, j].add(values)
+    return total
+
+
+def _pair_by_pair(r: Array, weight: Array, K: int) -> Array:
+    """The same in memory of order n^2: each quadruple by all formulas."""
+    a, b = np.triu_indices(weight.size)
+    weights = weight[a] * weight[b] * np.where(a == b, 1.0, 2.0)
+
+    @jax.checkpoint
+    def one(students: tuple[Array, Array]) -> Array:
+        i, j = students
+        three = (i == j) | (a == i) | (a == j) | (b == i) | (b == j)
+        special = three | (a == b)
+        apart = jnp.where(special, 0.0, 1.0)  # no derivative passes through a formula that is not used
+        generic = step_step_relu_relu(*(apart * x for x in (r[i, j], r[i, a], r[i, b], r[j, a], r[j, b], r[a, b])))
+        square = _square(r * jnp.where(i == j, 0.0, 1.0), i, j, a, b)
+        values = jnp.where(three, _step_once(r, i, j, a, b), jnp.where(a == b, square, generic))
+        return values @ weights
+
+    i, j = np.triu_indices(K)
+    return jnp.zeros((K, K)).at[i, j].set(jax.lax.map(one, (i, j)))
 
 
 def _index_sets(K: int, n: int):
@@ -84,13 +112,13 @@ def _index_sets(K: int, n: int):
     return [(form, (i[m], j[m], a[m], b[m])) for form, m in ((_step_once, three), (_square, square), (_generic, generic))]
 
 
-def _step_once(r: Array, i: np.ndarray, j: np.ndarray, a: np.ndarray, b: np.ndarray) -> Array:
+def _step_once(r: Array, i: Any, j: Any, a: np.ndarray, b: np.ndarray) -> Array:
     """One step function remains: the other is the same, or is absorbed by a positive part of the same field."""
-    step = np.where((a == i) | (b == i), j, i)
+    step = jnp.where((a == i) | (b == i), j, i)
     return step_relu_relu(r[step, a], r[step, b], jnp.where(a == b, 1.0, r[a, b]))
 
 
-def _square(r: Array, i: np.ndarray, j: np.ndarray, a: np.ndarray, b: np.ndarray) -> Array:
+def _square(r: Array, i: Any, j: Any, a: np.ndarray, b: np.ndarray) -> Array:
     return step_step_square(r[i, j], r[i, a], r[j, a])
 
 
