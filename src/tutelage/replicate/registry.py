@@ -37,6 +37,7 @@ MODULES = (
     "power.plateau_moments",
     "power.teacher_spread",
     "power.crossover",
+    "power.exponents",
     "notes.regression",
     "notes.concentration",
     "notes.relu",
