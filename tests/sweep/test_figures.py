@@ -116,14 +116,15 @@ def test_a_phase_diagram_has_the_lines_of_theory_on_it(tmp_path):
     figure = swept.phase_diagram(boundary=lines, level=0.01)
     assert texts(figure) == ["computed: 0.01", "floor", "critical", "own"]
     floor, eta_c, own = figure.axes[0].lines[::2]
-    assert np.array_equal(eta_c.get_xdata(), NOISES)
-    assert eta_c.get_ydata() == pytest.approx(np.full(9, critical))
-    assert own.get_ydata() == pytest.approx(1 + NOISES)
-    assert np.array_equal(floor.get_ydata(), RATES)
-    stable = critical > RATES
-    exact = [np.sqrt(0.01 / tu.noise_floor(PROBLEM.replace(lr=lr)).per_variance) for lr in RATES[stable]]
-    assert floor.get_xdata()[stable] == pytest.approx(exact)
-    assert np.isnan(floor.get_xdata()[~stable]).all()
+    assert eta_c.get_xdata()[[0, -1]].tolist() == NOISES[[0, -1]].tolist()
+    assert eta_c.get_ydata() == pytest.approx(np.full(eta_c.get_xdata().size, critical))
+    assert own.get_ydata() == pytest.approx(1 + own.get_xdata())
+    rates, noises = floor.get_ydata()[::5], floor.get_xdata()[::5]
+    stable = rates < critical
+    exact = [np.sqrt(0.01 / tu.noise_floor(PROBLEM.replace(lr=lr)).per_variance) for lr in rates[stable]]
+    assert noises[stable] == pytest.approx(exact)
+    assert np.isnan(noises[~stable]).all()
+    assert 2 < stable.sum() < rates.size
     assert drawn(figure, tmp_path) > 0
 
 

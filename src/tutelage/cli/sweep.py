@@ -32,6 +32,8 @@ def sweep_file(
     new: Switch = False,
     retry: Switch = False,
     plot: Path | None = None,
+    boundary: list[str] | None = None,
+    level: float | None = None,
     json: Switch = False,
     quiet: Switch = False,
 ) -> int:
@@ -53,6 +55,10 @@ def sweep_file(
         Compute the chunks with failed points again.
     plot: Path
         Draw the first measure into this figure (.png, .pdf or .svg).
+    boundary: str
+        Theory's line on that figure: critical_learning_rate, noise_floor (with --level); can be given twice.
+    level: float
+        The value of the measure that is looked for: its contour is drawn, too.
     json: bool
         Print JSON on standard output, and nothing else.
     quiet: bool
@@ -68,6 +74,8 @@ def sweep_file(
         from tutelage.plot import check_figure_path
 
         check_figure_path(plot)
+    elif boundary or level is not None:
+        raise InputError(f"{'--boundary' if boundary else '--level'} is given without --plot; say where to draw it.")
     folder = out or Path("output") / spec.stem
     if out is None:
         folder.parent.mkdir(exist_ok=True)
@@ -89,17 +97,19 @@ def sweep_file(
     except KeyboardInterrupt as stopped:
         print(f"interrupted: {stopped}" if str(stopped) else "interrupted.", file=sys.stderr)
         return EXIT_CODE
-    files = [str(Path(str(result.folder)) / "sweep.nc"), *_drawn(result, plot)]
+    files = [str(Path(str(result.folder)) / "sweep.nc"), *_drawn(result, plot, boundary, level)]
     _tell(result, files, json, quiet)
     return 1 if result.failures else 0
 
 
-def _drawn(result: Any, plot: Path | None) -> list[str]:
+def _drawn(result: Any, plot: Path | None, boundary: list[str] | None, level: float | None) -> list[str]:
     if plot is None:
         return []
     from tutelage.plot import save_figure
 
-    return [str(save_figure(result.plot(), plot))]
+    lines = boundary or []
+    figure = result.phase_diagram(boundary=lines, level=level) if lines or level is not None else result.plot()
+    return [str(save_figure(figure, plot))]
 
 
 def _tell(result: Any, files: list[str], json: bool, quiet: bool) -> None:

@@ -19,7 +19,7 @@ from tutelage.problem import Problem
 from tutelage.sweep.points import known_names, parts_of, problem_at
 from tutelage.sweep.spec import SweepSpec
 
-MOST = 41  # values of an axis at which a boundary is computed
+MOST = 41  # places along an axis at which a boundary is computed
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def _line(
 
 
 def _spread(values: np.ndarray) -> np.ndarray:
-    """At most MOST of the values, first and last among them."""
-    if values.size <= MOST:
+    """Where to ask along an axis: MOST places from its first value to its last; counts and words only as they are."""
+    if values.dtype.kind != "f":
         return values
-    return values[np.unique(np.linspace(0, values.size - 1, MOST).round().astype(int))]
+    return np.interp(np.linspace(0, values.size - 1, MOST), np.arange(values.size), values)
