@@ -65,32 +65,23 @@ def _text(path: Path) -> str:
     return path.read_text() if path.is_file() else ""
 
 
+INTRODUCTION = """# Errata of the sources
+
+Sentences and equations that do not hold as printed, and what does. Each stands beside the check that shows it: a claim of a
+figure, with its numbers, or a test. `tutelage replicate ID` computes a claim again.
+"""
+
+
 def page(results: dict[str, Result]) -> list[str]:
     """All errata, by source."""
-    lines = [
-        "# Errata of the sources",
-        "",
-        "Sentences and equations that do not hold as printed, and what does. Each stands beside the check that",
-        "",
-    ]
-    lines[-1:] = [
-        "shows it: a claim of a figure, with its numbers, or a test. `tutelage replicate ID` computes a claim again.",
-        "",
-    ]
-    parts = tomllib.loads(FILE.read_text())
-    for source, part in parts.items():
+    lines = [INTRODUCTION]
+    for source, part in tomllib.loads(FILE.read_text()).items():
         rows = [
             [plain(entry["where"]), plain(entry["printed"]), plain(entry["holds"]), _check(entry, results)]
             for entry in part["errata"]
         ]
-        lines += [
-            f"## {SOURCES[source]}",
-            "",
-            part["about"],
-            "",
-            *table(["where", "as printed", "what holds", "check"], rows),
-            "",
-        ]
+        lines += [f"## {SOURCES[source]}", "", part["about"], ""]
+        lines += [*table(["where", "as printed", "what holds", "check"], rows, "14 24 30 32"), ""]
     return lines
 
 

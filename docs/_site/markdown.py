@@ -13,9 +13,10 @@ def plain(text: str) -> str:
     return "".join(part.replace("|", "\\|") if i % 2 else PUNCTUATION.sub(r"\\\1", part) for i, part in enumerate(parts))
 
 
-def table(head: list[str], rows: list[list[str]]) -> list[str]:
-    """Lines of a table; its cells are Markdown."""
-    return [_row(head), "|" + "---|" * len(head), *map(_row, rows)]
+def table(head: list[str], rows: list[list[str]], widths: str = "") -> list[str]:
+    """Lines of a table; its cells are Markdown. widths: of the columns, in per cent; then words break to keep them."""
+    lines = [_row(head), "|" + "---|" * len(head), *map(_row, rows)]
+    return [":::{table}", f":widths: {widths}", ":class: fixed", "", *lines, "", ":::"] if widths else lines
 
 
 def _row(cells: list[str]) -> str:
