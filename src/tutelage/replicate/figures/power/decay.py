@@ -44,6 +44,7 @@ def _decays(
     for L in levels:
         problem, start, curve = solved_committee(2, split_power_law(beta, L, total), dim, scale, lr, times, seed)
         row: dict[str, Any] = {"error": ("time", curve.error), "S_end": _off(curve.R[-1]), "T": _own(curve.T)}
+        row["C_end"] = float(np.abs(curve.Q[-1, 0, 1]))
         late = []
         for begin in begins:
             first = int(np.searchsorted(times, begin))
@@ -115,7 +116,7 @@ def claims_20(data: "Dataset") -> list[Claim]:
                 "large as what eq. 121 keeps",
             )
         )
-    root, T, S = np.sqrt(3), float(data["T"][-1]), float(data["S_end"][-1])
+    root, T, S, C = np.sqrt(3), *(float(data[name][-1]) for name in ("T", "S_end", "C_end"))
     for M, (fast, slow, shared) in zip(data["units"].values, data["groups"].values, strict=True):
         out += [
             close(f"M = {M}: fast group 2 + (M-1) sqrt(3)", fast, 2 + (M - 1) * root, rel=1e-6),
@@ -134,6 +135,11 @@ def claims_20(data: "Dataset") -> list[Claim]:
         at_most("overlap with another's teacher at the end, over T (S = s)", S / T, 0.1),
         refuted(
             close("the same, as printed: S = T + s", S / T, 1.0, absolute=0.1),
+            evidence="the solved curve tends to zero error",
+        ),
+        at_most("overlap of two students at the end, over T (C = c)", C / T, 0.1),
+        refuted(
+            close("the same, as printed: C = T + c", C / T, 1.0, absolute=0.1),
             evidence="the solved curve tends to zero error",
         ),
     ]

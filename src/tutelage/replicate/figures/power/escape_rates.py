@@ -149,7 +149,8 @@ def claims_5(data: "Dataset") -> list[Claim]:
             float(np.mean(over.mean(axis=1) / expected)),
             1.0,
             rel=0.2,
-            evidence=f"the first level is one direction of T^(2); flows {measured.min():.2g} to {measured.max():.2g} times eq. 15",
+            evidence=f"the first level is one direction of T^(2); flows: {measured.min():.2g} to {measured.max():.2g} "
+            "times eq. 15",
         ),
         close(
             "exponent of the escape time in M at L = N, exact plateaus",

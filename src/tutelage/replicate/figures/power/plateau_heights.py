@@ -59,6 +59,8 @@ def compute_4(
             "R_each": ("teacher", closed.R_each),
             "Q_each": closed.Q_each,
             "R_one": closed.R,
+            "Q_one": closed.Q,
+            "Q_entries": 1 / (units * (1 + T) / (T + (units - 1) * D) - 1),
             "R_exact": ("teacher", exact.R),
             "error_rest": float(curve.error[still]),
             "error_closed": closed.error,
@@ -105,6 +107,13 @@ def claims_4(data: "Dataset") -> list[Claim]:
         refuted(
             at_most("R against the one height of eq. 97: largest relative gap", largest_gap(R, data["R_one"]), 0.01),
             evidence=one,
+        ),
+        at_most("Q against eq. 97, D the sum of a row: relative gap", largest_gap(data["Q_rest"], data["Q_one"]), 0.001),
+        refuted(
+            at_most(
+                "the same with D in every entry of the row (C.2)", largest_gap(data["Q_rest"], data["Q_entries"]), 0.001
+            ),
+            evidence="T_nm = D/(M-1), as in section 5, has D for the sum of a row; T_nm = D, as in C.2, has M-1 times that",
         ),
         close("e_g on the plateau, against eq. 99 corrected", e, float(data["error_closed"]), rel=0.01),
         refuted(
