@@ -178,19 +178,21 @@ def test_equals_radau_on_the_equations_written_out():
 
 
 def test_accurate_near_perfect_learning():
-    """Errors fall below 1e-9; at equal tolerance the stiff solver is at least as close as the explicit one, or within rtol."""
+    """Errors fall below 1e-9; at equal tolerance the stiff solver is as close as the explicit one, or within rtol."""
+    problem = pair(2, 2, lr=1.0, inputs=tu.Spectrum([2.0, 1.2, 1.0, 0.8]))
     start = tu.Start(np.eye(2) * 0.9, np.eye(2) * 0.85, np.eye(2))
-    times = np.array([0.0, 10.0, 100.0, 400.0, 1000.0, 1600.0])
-    best = tu.solve(PLAIN, start, times, rtol=1e-12, solver="explicit").error
-    stiff, explicit = (tu.solve(PLAIN, start, times, rtol=1e-7, solver=s).error for s in ("stiff", "explicit"))
-    assert best[-1] < 1e-9
+    times = np.linspace(0.0, 300.0, 10)
+    best = tu.solve(problem, start, times, rtol=1e-12, solver="explicit").error
+    stiff, explicit = (tu.solve(problem, start, times, rtol=1e-7, solver=s).error for s in ("stiff", "explicit"))
     gap, other = (np.abs(x / best - 1).max() for x in (stiff, explicit))
-    assert gap < max(other, 1e-6)
+    assert best[-1] < 1e-9
+    assert gap < max(other, 2e-7)
 
 
 def test_the_number_of_steps_grows_slower_than_the_time():
-    steps = [int(tu.solve(PLAIN, START, [0.0, end], solver="stiff", rtol=1e-6).steps) for end in (10.0, 100.0, 1000.0, 1e5)]
-    assert steps[-1] < 3 * steps[0]
+    """Also past perfect learning, where only rounding moves."""
+    steps = [int(tu.solve(PLAIN, START, [0.0, end], solver="stiff", rtol=1e-6).steps) for end in (10.0, 100.0, 1e4, 1e6)]
+    assert steps[-1] < 5 * steps[0]
     explicit = [int(tu.solve(PLAIN, START, [0.0, end], solver="explicit", rtol=1e-6).steps) for end in (10.0, 100.0)]
     assert explicit[1] > 5 * explicit[0]  # control
 
@@ -237,7 +239,11 @@ def test_auto_takes_the_stiff_solver_where_it_pays():
     assert choose(pair(2, 2, lr=0.1), long) == "explicit"  # no wide spectrum
     assert choose(pair(2, 2, lr=tu.PowerDecay(0.1, 2.0), inputs=WIDE), long) == "explicit"  # the rate decays before
     assert choose(pair(2, 2, lr=0.1, inputs=WIDE, momentum=tu.SlowMomentum(1.0)), long) == "explicit"
-    assert tu.solve(PLAIN, START, long, rtol=1e-6).settings["solver"] == "stiff"
+    assert tu.solve(PLAIN, START, long, rtol=1e-6).settings == (
+        ("gradient_flow", False),
+        ("rtol", 1e-6),
+        ("solver", "stiff"),
+    )
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import numpy as np
 
 from tutelage import _checks
 from tutelage.dynamics.resolvent import unsuited
-from tutelage.problem import Problem, SlowMomentum
+from tutelage.problem import Problem
 from tutelage.problem.schedules import rate_at
 
 EXPLICIT = 8.0  # measured: erf, K = M = 2, 1024 levels, beta = 1
@@ -31,16 +31,18 @@ def choose(problem: object, times: np.ndarray) -> str:
         return "explicit"
     K, M, student = problem.student.hidden, problem.teacher.hidden, problem.student
     fields = K * M + K * (K + 1) // 2 + K * student.train_readout + K * student.train_bias
-    explicit = EVALUATIONS * natural_time(problem, times) / EXPLICIT
+    explicit = EVALUATIONS * natural_time(problem, float(times[-1])) / EXPLICIT
     stiff = STIFF * (STIFF_EVALUATIONS + fields)
     return "stiff" if fields <= MOST_FIELDS and explicit > WORTH * stiff else "explicit"
 
 
-def natural_time(problem: Problem, times: np.ndarray) -> float:
+def natural_time(problem: Problem, end: float) -> float:
     """lam_max |v|^2 times the integral of eta: how many time constants of the fastest level pass."""
     sgd = problem.sgd
-    rates = np.asarray(jax.vmap(lambda t: rate_at(sgd.lr, t))(jnp.asarray(times)) if callable(sgd.lr) else sgd.lr)
-    rates = np.broadcast_to(rates, times.shape)
-    clock = np.trapezoid(rates, times) + rates[0] * times[0]
-    clock /= 1.0 if isinstance(sgd.momentum, SlowMomentum) else 1.0 - float(sgd.momentum)
-    return float(clock * np.max(problem.inputs.eigenvalues) * np.sum(np.square(problem.student.readout)))
+    fastest = np.max(problem.inputs.eigenvalues) * np.sum(np.square(problem.student.readout))
+    if callable(sgd.lr):
+        times = end * np.append(0.0, np.geomspace(1e-6, 1.0, 64))
+        clock = np.trapezoid(np.asarray(jax.vmap(lambda t: rate_at(sgd.lr, t))(jnp.asarray(times))), times)
+    else:
+        clock = end * float(sgd.lr)
+    return float(clock / (1.0 - float(sgd.momentum)) * fastest)

@@ -20,6 +20,8 @@ from tutelage.integrate.rosenbrock import Between, Rodas5P
 
 FINE = 1e4  # the error is taken in this unit, so that its absolute tolerance is finer than that of the overlaps
 
+ROUNDING = 1e-15  # overlaps are not known better, so neither is the error: no step is refused for less
+
 
 class Guided(diffrax.AbstractAdaptiveSolver):
     """A solver of the state, for pairs of state and error. guide(state, doubt): the error and its change along doubt."""
@@ -55,8 +57,10 @@ def stiff_solver(system: OrderParameters) -> Guided:
     """Rodas5P for the overlaps of this system."""
 
     def guide(state: Any, doubt: Any) -> tuple[Array, Array]:
-        error = system.error(system.observe(state))
-        return FINE * error, FINE * system.error_slope(system.matrices(state)[0], doubt)
+        error, (p, _) = system.error(system.observe(state)), system.matrices(state)
+        slope = system.error_slope(p, doubt)
+        rounding = ROUNDING * (jnp.sum(jnp.abs(p.A)) + jnp.sum(jnp.abs(p.B)))
+        return FINE * error, FINE * jnp.where(jnp.abs(slope) < rounding, 0.0, slope)
 
     return Guided(Rodas5P(lambda t, state, shift: resolvent(system, t, state, shift)), guide)
 
