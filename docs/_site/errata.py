@@ -81,7 +81,7 @@ def page(results: dict[str, Result]) -> list[str]:
             for entry in part["errata"]
         ]
         lines += [f"## {SOURCES[source]}", "", part["about"], ""]
-        lines += [*table(["where", "as printed", "what holds", "check"], rows, "14 24 30 32"), ""]
+        lines += [*table(["where", "as printed", "what holds", "check"], rows, "errata"), ""]
     return lines
 
 

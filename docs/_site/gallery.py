@@ -99,7 +99,7 @@ def _section(result: Result) -> list[str]:
         "quick version: smaller networks, fewer runs, the same claims" if result.quick else "the parameters of the source"
     )
     lines = [f"```{{image}} images/{result.files['png'].name}", f":alt: {result.replica.title}", "```", ""]
-    lines += [*table(["claim", "expected", "measured", "verdict"], rows, "50 20 14 16"), ""]
+    lines += [*table(["claim", "expected", "measured", "verdict"], rows, "claims"), ""]
     if "html" in result.files:
         lines += [f"[The same with a slider for time](images/{result.files['html'].name}).", ""]
     return [*lines, f"Computed in {duration(result.seconds)}; {version}.", ""]

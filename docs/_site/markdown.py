@@ -13,10 +13,10 @@ def plain(text: str) -> str:
     return "".join(part.replace("|", "\\|") if i % 2 else PUNCTUATION.sub(r"\\\1", part) for i, part in enumerate(parts))
 
 
-def table(head: list[str], rows: list[list[str]], widths: str = "") -> list[str]:
-    """Lines of a table; its cells are Markdown. widths: of the columns, in per cent; then words break to keep them."""
+def table(head: list[str], rows: list[list[str]], kind: str = "") -> list[str]:
+    """Lines of a table; its cells are Markdown. kind: a class whose columns have widths of their own (site.css)."""
     lines = [_row(head), "|" + "---|" * len(head), *map(_row, rows)]
-    return [":::{table}", f":widths: {widths}", ":class: fixed", "", *lines, "", ":::"] if widths else lines
+    return [":::{table}", f":class: fixed {kind}", "", *lines, "", ":::"] if kind else lines
 
 
 def _row(cells: list[str]) -> str:
