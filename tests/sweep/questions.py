@@ -20,7 +20,7 @@ OPTIONS = {
     "seed": 0,
     "gradient_flow": False,
     "rtol": 1e-8,
-    "solver": "explicit",
+    "solver": "auto",
     "points_per_chunk": None,
     "sources": {},
 }

@@ -7,7 +7,10 @@ import pytest
 
 import tutelage as tu
 from tests.problems import pair
-from tests.sweep.questions import PROBLEM, START, moody, ratio, three
+from tests.sweep.questions import PROBLEM, START, moody, ratio, spec_of, three
+from tutelage.sweep import batch
+from tutelage.sweep.chunks import tasks
+from tutelage.sweep.compute import compute
 from tutelage.sweep.measures import TABLE, resolve
 from tutelage.sweep.measures.answers import AS_NUMBER, verbs
 from tutelage.sweep.measures.simulated import simulation_seed
@@ -181,3 +184,15 @@ def test_what_can_be_asked():
 def test_what_cannot(name, words):
     with pytest.raises(tu.InputError, match=words):
         resolve(name)
+
+
+def test_the_solver_is_chosen_point_by_point(monkeypatch):
+    """As `solve` chooses it: neighbours in a chunk do not decide."""
+    asked = []
+    monkeypatch.setattr(batch, "choose", lambda problem, times: "stiff" if float(problem.sgd.lr) > 0.7 else "explicit")
+    monkeypatch.setattr(
+        batch, "_solve_group", lambda spec, times, solver, members: asked.append((solver, list(members))) or {}
+    )
+    compute(next(tasks(spec_of(over={"lr": [0.5, 1.0, 0.6]}))).payload)
+    compute(next(tasks(spec_of(over={"lr": [0.5, 1.0]}, solver="implicit"))).payload)
+    assert asked == [("explicit", [(0, 0), (2, 0)]), ("stiff", [(1, 0)]), ("implicit", [(0, 0), (1, 0)])]

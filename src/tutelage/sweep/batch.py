@@ -13,6 +13,7 @@ import jax
 import numpy as np
 
 from tutelage._errors import InputError
+from tutelage.integrate import choose
 from tutelage.problem import Start
 from tutelage.problem.schedules import require_rate_on
 from tutelage.solve import solve
@@ -33,27 +34,30 @@ def solved(
     failed: told of a point that cannot be solved. whole: at all times, or at the last alone.
     """
     times = spec.times if whole else spec.times[-1:]
-    groups: dict[str, list[tuple[int, int]]] = {}
+    groups: dict[tuple[str, str], list[tuple[int, int]]] = {}
     for key, (problem, start) in members.items():
         try:
             require_rate_on("lr", problem.sgd.lr, np.array(times))
         except InputError as error:
             failed(key[0], error)
             continue
-        groups.setdefault(shape_of((problem, _anonymous(start))), []).append(key)
+        solver = choose(problem, np.array(spec.times)) if spec.solver == "auto" else spec.solver
+        groups.setdefault((solver, shape_of((problem, _anonymous(start)))), []).append(key)
     found = {}
-    for keys in groups.values():
+    for (solver, _), keys in groups.items():
         try:
-            found |= _solve_group(spec, times, {key: members[key] for key in keys})
+            found |= _solve_group(spec, times, solver, {key: members[key] for key in keys})
         except InputError as error:
             for place in dict.fromkeys(key[0] for key in keys):
                 failed(place, error)
     return found
 
 
-def _solve_group(spec: SweepSpec, times: tuple[float, ...], members: Members) -> dict[tuple[int, int], Trajectory]:
+def _solve_group(
+    spec: SweepSpec, times: tuple[float, ...], solver: str, members: Members
+) -> dict[tuple[int, int], Trajectory]:
     lanes = LANES if jax.default_backend() == "cpu" else spec.points_per_chunk * (spec.starts or 1)
-    program = _program(times, spec.gradient_flow, spec.rtol, spec.solver)
+    program = _program(times, spec.gradient_flow, spec.rtol, solver)
     keys, found = list(members), {}
     for first in range(0, len(keys), lanes):
         side_by_side = [members[key] for key in keys[first : first + lanes]]

@@ -108,7 +108,7 @@ def build_spec(
         seed=_checks.as_count("seed", seed, least=0),
         gradient_flow=_checks.as_flag("gradient_flow", gradient_flow),
         rtol=_positive("rtol", rtol),
-        solver=_checks.known("solver", solver, SOLVERS),
+        solver=_checks.known("solver", solver, ("auto", *SOLVERS)),
         points_per_chunk=0 if points_per_chunk is None else _checks.as_count("points_per_chunk", points_per_chunk),
         sources=sources,
     )

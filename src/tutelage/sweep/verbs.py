@@ -40,7 +40,7 @@ def sweep(
     seed: int = 0,
     gradient_flow: bool = False,
     rtol: float = 1e-8,
-    solver: str = "explicit",
+    solver: str = "auto",
     points_per_chunk: int | None = None,
     out: str | Path | None = None,
     new: bool = False,
