@@ -124,14 +124,17 @@ def test_errata_point_to_figures_and_tests():
 
 
 def test_errata_that_point_nowhere_are_found():
-    """An entry without its claim, and a refuted claim without an entry."""
+    """An entry without its claim is refused; a refuted claim without an entry gets its own line."""
     known = replicas()["power-7"]
     printed = refuted(close("learning rate 1/(2 lam_1)", 0.0095, 0.001, rel=0.05), evidence="arithmetic")
-    other = refuted(close("something else", 2.0, 1.0, rel=0.1), evidence="arithmetic")
-    found = errata.problems({"power-7": SimpleNamespace(replica=known, claims=(printed, other))})
-    assert len(found) == 2
-    assert "power, 49: power-7 has no claim" in found[0]
-    assert "'something else' does not hold, and no erratum says so" in found[1]
+    other = refuted(close("something else", 2.0, 1.0, rel=0.1), evidence="it is two")
+    results = {"power-7": SimpleNamespace(replica=known, claims=(printed, other))}
+    (found,) = errata.problems(results)
+    assert "power, 49: power-7 has no claim" in found
+    assert [claim.name for _, claim in errata.without_entry(results)] == ["something else"]
+    lines = "\n".join(errata.page(results)).splitlines()
+    assert [line.count("it is two") for line in lines if "something else" in line] == [1]
+    assert [line for line in lines if "learning rate 1/(2 lam\\_1): 0.0095, expected 0.001 within 5%" in line]
 
 
 def test_errata_name_their_sources():

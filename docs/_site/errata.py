@@ -1,6 +1,7 @@
 """The page of errata, from errata.toml: each entry beside the numbers of its claim, or the test that shows it.
 
-An entry whose claim or test does not exist ends the build, and so does a refuted claim of the registry without an entry.
+An entry whose claim or test does not exist ends the build. A refuted claim of the registry without an entry gets a line of
+its own.
 """
 
 import tomllib
@@ -12,7 +13,7 @@ from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 
 from _site.markdown import plain, table, write
-from tutelage.replicate import Claim, Result
+from tutelage.replicate import Claim, Result, replicas
 from tutelage.replicate.gallery import expectation
 from tutelage.replicate.registry import SOURCES
 
@@ -40,25 +41,25 @@ def claims_of(entry: dict[str, Any], results: dict[str, Result]) -> list[Claim]:
 
 
 def problems(results: dict[str, Result]) -> list[str]:
-    """Entries that point nowhere, and refuted claims that no entry covers. Figures without a result are left alone."""
-    found, covered = [], set()
+    """Entries that point nowhere. Figures without a result are left alone."""
+    found = []
     for source, entry in entries():
         words = f"{source}, {entry['where']}"
         if "test" in entry:
             path, _, name = entry["test"].partition("::")
             if not name or f"def {name}(" not in _text(ROOT / path):
                 found.append(f"{words}: there is no test {entry['test']}")
-        elif entry["figure"] in results:
-            claims = claims_of(entry, results)
-            covered |= {(entry["figure"], claim.name) for claim in claims}
-            if not claims:
-                found.append(f"{words}: {entry['figure']} has no claim {entry['claim']!r}")
-    refuted = [(r.replica.id, c.name) for r in results.values() for c in r.claims if c.verdict == "does_not_hold"]
-    return found + [
-        f"{figure}: {name!r} does not hold, and no erratum says so"
-        for figure, name in refuted
-        if (figure, name) not in covered
-    ]
+        elif entry["figure"] in results and not claims_of(entry, results):
+            found.append(f"{words}: {entry['figure']} has no claim {entry['claim']!r}")
+    return found
+
+
+def without_entry(results: dict[str, Result]) -> list[tuple[Result, Claim]]:
+    """Refuted claims that no entry covers."""
+    known = [entry for _, entry in entries() if entry.get("figure") in results]
+    covered = {(entry["figure"], claim.name) for entry in known for claim in claims_of(entry, results)}
+    refuted = [(r, claim) for r in results.values() for claim in r.claims if claim.verdict == "does_not_hold"]
+    return [(r, claim) for r, claim in refuted if (r.replica.id, claim.name) not in covered]
 
 
 def _text(path: Path) -> str:
@@ -74,26 +75,37 @@ figure, with its numbers, or a test. `tutelage replicate ID` computes a claim ag
 
 def page(results: dict[str, Result]) -> list[str]:
     """All errata, by source."""
-    lines = [INTRODUCTION]
+    lines, others = [INTRODUCTION], without_entry(results)
     for source, part in tomllib.loads(FILE.read_text()).items():
         rows = [
             [plain(entry["where"]), plain(entry["printed"]), plain(entry["holds"]), _check(entry, results)]
             for entry in part["errata"]
         ]
+        rows += [_own_line(r, claim) for r, claim in others if r.replica.source == source]
         lines += [f"## {SOURCES[source]}", "", part["about"], ""]
         lines += [*table(["where", "as printed", "what holds", "check"], rows, "errata"), ""]
     return lines
 
 
+def _own_line(result: Result, claim: Claim) -> list[str]:
+    """In the words of the claim."""
+    words = [result.replica.figure, claim.says or claim.name, claim.evidence]
+    return [*map(plain, words), f"{_link(result.replica.id)}: {_numbers(claim)}"]
+
+
 def _check(entry: dict[str, Any], results: dict[str, Result]) -> str:
     if "test" in entry:
         return f"`{entry['test']}`"
-    figure = entry["figure"]
-    link = f"[{figure}](gallery/{figure.partition('-')[0] if figure.partition('-')[0] in SOURCES else 'beyond'}.md#{figure})"
-    if figure not in results:
-        return link
-    numbers = [f"{plain(c.name)}: {c.measured:.4g}, expected {plain(expectation(c))}" for c in claims_of(entry, results)[:2]]
-    return f"{link}: {'; '.join(numbers)}"
+    shown = claims_of(entry, results)[:2] if entry["figure"] in results else []
+    return f"{_link(entry['figure'])}{': ' * bool(shown)}{'; '.join(map(_numbers, shown))}"
+
+
+def _link(figure: str) -> str:
+    return f"[{figure}](gallery/{replicas()[figure].source}.md#{figure})"
+
+
+def _numbers(claim: Claim) -> str:
+    return f"{plain(claim.name)}: {claim.measured:.4g}, expected {plain(expectation(claim))}"
 
 
 def write_page(app: Sphinx) -> None:

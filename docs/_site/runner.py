@@ -110,9 +110,10 @@ def _take_pages(target: Path, number: int) -> list[str]:
 def main(*tasks: str) -> None:
     """Run these pages, one after the other."""
     os.environ.setdefault("MPLBACKEND", "agg")
-    from tutelage.cli.compile_cache import compile_quickly
+    from tutelage.cli.compile_cache import compile_quickly, keep_compiled_programs
 
     compile_quickly()
+    keep_compiled_programs()  # what the other process, or an earlier build, has compiled
     for task in tasks:
         page, _, folder = task.partition("=")
         run_page(Path(page), Path(folder))
