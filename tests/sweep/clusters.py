@@ -76,9 +76,9 @@ def wait_until(true, what: str, seconds: float = 60.0) -> None:
 
 
 def is_running(pid: int) -> bool:
-    """Whether the process exists and is more than an entry that nobody has looked at."""
+    """Whether a Python process has this number; one that has ended and whom nobody has looked at has no command line."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+        return b"python" in Path(f"/proc/{pid}/cmdline").read_bytes()
     except (FileNotFoundError, ProcessLookupError):
         return False
 

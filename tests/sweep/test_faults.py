@@ -1,5 +1,7 @@
 """Real faults: processes killed at random moments, workers lost, a full disk, two writers. Finished work is always kept."""
 
+import errno
+import fcntl
 import json
 import os
 import random
@@ -14,7 +16,7 @@ import pytest
 
 from tests.sweep import toys
 from tests.sweep.clusters import ROOT, dask_cluster, is_running, kill, wait_until
-from tutelage import InputError
+from tutelage import InputError, TutelageWarning
 from tutelage.sweep.chunk_file import is_whole
 from tutelage.sweep.engine import run
 from tutelage.sweep.executors import team
@@ -29,7 +31,7 @@ def nothing_left_running():
         process = Program.started.pop()
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
+            process.wait()
 
 
 class Program:
@@ -39,34 +41,32 @@ class Program:
 
     def __init__(self, folder, count, executor="processes", **asked):
         self.folder, self.count = folder / "s", count
-        self.log, self.announced = folder / "log", folder / "announced"
+        self.log, self.announced, self._stderr = folder / "log", folder / "announced", folder / "stderr"
         asked |= {"folder": str(self.folder), "count": count, "executor": executor, "log": str(self.log)}
         self._asked = json.dumps(asked | {"announced": str(self.announced)})
         self.process = None
 
     def start(self):
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.sweep.toys", self._asked],
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
+        with open(self._stderr, "w") as stderr:  # a pipe would be held open by workers that are left behind
+            command = [sys.executable, "-m", "tests.sweep.toys", self._asked]
+            self.process = subprocess.Popen(command, cwd=ROOT, stderr=stderr, start_new_session=True)
         self.started.append(self.process)
         return self
 
     def run(self):
         """To its end; the exit code and what was said on standard error."""
-        _, said = self.start().process.communicate()
-        return self.process.returncode, said
+        self.start()
+        return self.wait()
+
+    def wait(self):
+        return self.process.wait(), self._stderr.read_text()
 
     def announcements(self):
         return [int(line) for line in self.announced.read_text().split()] if self.announced.exists() else []
 
     def kill(self, group: bool):
         (os.killpg if group else os.kill)(self.process.pid, signal.SIGKILL)
-        self.process.communicate()
+        self.process.wait()
 
 
 def expected(folder, count, **payload):
@@ -117,7 +117,7 @@ def test_interrupted_from_the_keyboard(tmp_path):
     program = Program(tmp_path, count=20, workers=2, payload={"seconds": 0.2}).start()
     wait_until(lambda: len(program.announcements()) >= 2, "two chunks are there")
     os.killpg(program.process.pid, signal.SIGINT)
-    _, said = program.process.communicate()
+    _, said = program.wait()
     kept = len(Store.open(program.folder).done)
     assert said.count("Traceback") == 1, said
     assert said.endswith(
@@ -297,7 +297,7 @@ def test_a_second_process_on_the_same_folder_is_refused(tmp_path):
     owner = f"{first.folder} is being written to by process {first.process.pid} on {os.uname().nodename}"
     assert (code, said) == (1, f"{owner}; wait for it, stop it, or give another folder.\n")
     assert toys.begun(second.log) == []
-    assert first.process.communicate()[1] == ""
+    assert first.wait() == (0, "")
     assert toys.files(first.folder) == expected(tmp_path / "whole", 6)
 
 
@@ -322,3 +322,23 @@ def test_two_runs_in_one_process_are_refused_too(tmp_path):
     store = toys.store(tmp_path / "s", 2)
     with store.writing(), pytest.raises(InputError, match="is being written to by process"):
         run(toys.store(tmp_path / "s", 2), toys.tasks(2), toys.numbers, "serial")
+
+
+def test_a_folder_that_cannot_be_written_to(tmp_path):
+    store = toys.store(tmp_path / "s", 2)
+    (tmp_path / "s" / "lock").unlink()
+    (tmp_path / "s" / "lock").mkdir()
+    with pytest.raises(InputError, match=r"s cannot be written to \(Is a directory\); mend that, or give another folder"):
+        run(store, toys.tasks(2), toys.numbers, "serial")
+
+
+def test_a_file_system_without_locks_is_said(tmp_path, monkeypatch):
+    store = toys.store(tmp_path / "s", 2)
+
+    def no_locks(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    with pytest.warns(TutelageWarning, match="keeps no locks; see to it yourself that only one process writes there"):
+        report = run(store, toys.tasks(2), toys.numbers, "serial")
+    assert report.computed == 2

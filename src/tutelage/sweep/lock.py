@@ -25,7 +25,10 @@ NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}  # some network file s
 @contextmanager
 def only_writer(folder: Path) -> Iterator[None]:
     """Inside, no other process writes to the folder; if one does, one sentence says which."""
-    descriptor = os.open(folder / NAME, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        descriptor = os.open(folder / NAME, os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise StoreError(f"{folder} cannot be written to ({error.strerror}); mend that, or give another folder.") from error
     try:
         if not _take(descriptor, folder):
             raise StoreError(

@@ -27,11 +27,12 @@ def start(module: str, arguments: Sequence[str], *, pass_fds: Sequence[int] = ()
 def one_core() -> Mapping[str, str]:
     """The environment of a worker that uses one core: the others have workers of their own.
 
-    NPROC is what XLA takes for the number of cores, for its pool of threads.
+    NPROC is what XLA takes for the number of cores, for its pool of threads. On a GPU, which they share, the first worker
+    would take most of the memory for itself.
     """
     libraries = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "NPROC")
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_multi_thread_eigen=false".strip()
-    return dict.fromkeys(libraries, "1") | {"XLA_FLAGS": flags}
+    return dict.fromkeys(libraries, "1") | {"XLA_FLAGS": flags, "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
 
 
 @contextmanager
