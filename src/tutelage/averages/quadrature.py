@@ -38,6 +38,10 @@ class Quadrature(eqx.Module):
 
     nodes: per axis, for pairs of fields (tanh: 1e-8 needs 49 at variance 1, 129 at 10, 401 at 100).
     points: for the four-field average of the eta^2 term, shared by its three axes (2**15: 32 x 32 x 41).
+
+    >>> import tutelage as tu
+    >>> tu.Quadrature(nodes=32, points=4096)
+    Quadrature(nodes=32, points=4096)
     """
 
     nodes: int = eqx.field(static=True, default=64)

@@ -33,8 +33,19 @@ ALIKE = 1e-9  # how far entries may differ that ought to be equal
 
 @dataclass(frozen=True)
 class AlikeFlow:
-    """trajectory: R, Q and e_g against time, as from `solve`. inside, outside (time, 2, L): the eigenvalues u of U and z of
-    Z, for deviations that sum to zero over units (P) and for the common one (J)."""
+    """The gradient flow of alike units.
+
+    trajectory: R, Q and e_g against time, as from `solve`. inside, outside (time, 2, L): the eigenvalues u of U and z of
+    Z, for deviations that sum to zero over units (P) and for the common one (J).
+
+    >>> import numpy as np
+    >>> import tutelage as tu
+    >>> problem = tu.scaled_committee(3, inputs=tu.PowerLaw(beta=1.0, levels=4), lr=0.5)
+    >>> start = tu.Start(R=0.1 + 0.1 * np.eye(3), Q=0.1 + 0.2 * np.eye(3))
+    >>> flow = tu.alike_flow(problem, start, times=[0.0, 1.0, 10.0, 100.0])
+    >>> flow.inside.shape, flow.slopes.shape
+    ((4, 2, 4), (4,))
+    """
 
     trajectory: Trajectory
     inside: np.ndarray
@@ -75,6 +86,14 @@ def alike_flow(
 
     start: the same in all levels, or per level: R with one number on and one off the diagonal, Q likewise, and T = 1 in each
     level. K = M, readouts equal within each network. times: increasing times, or the last one.
+
+    >>> import numpy as np
+    >>> import tutelage as tu
+    >>> problem = tu.scaled_committee(3, inputs=tu.PowerLaw(beta=1.0, levels=4), lr=0.5)
+    >>> start = tu.Start(R=0.1 + 0.1 * np.eye(3), Q=0.1 + 0.2 * np.eye(3))
+    >>> flow = tu.alike_flow(problem, start, times=[0.0, 1.0, 10.0, 100.0])
+    >>> bool(flow.trajectory.error[-1] < flow.trajectory.error[0])
+    True
     """
     problem = require_plain(problem)
     K, M = problem.student.hidden, problem.teacher.hidden

@@ -42,8 +42,19 @@ SOLVERS = {"stabilised": Chebyshev, "explicit": diffrax.Dopri8}
 
 @dataclass(frozen=True)
 class WeightFlow:
-    """trajectory: R, Q and e_g against time, as from `solve`. weights (time, K, N), teacher_weights (M, N): eigenbasis, in
-    the order of levels. eigenvalues (N,): of each coordinate."""
+    """The gradient flow of weights.
+
+    trajectory: R, Q and e_g against time, as from `solve`. weights (time, K, N), teacher_weights (M, N): eigenbasis, in
+    the order of levels. eigenvalues (N,): of each coordinate.
+
+    >>> import numpy as np
+    >>> import tutelage as tu
+    >>> problem = tu.scaled_committee(2, lr=0.5)
+    >>> W_teacher = np.random.default_rng(0).standard_normal((2, 20))
+    >>> flow = tu.weight_flow(problem, (0.5 * W_teacher, W_teacher), times=[0.0, 10.0])
+    >>> flow.weights.shape, flow.eigenvalues.shape
+    ((2, 2, 20), (20,))
+    """
 
     trajectory: Trajectory
     weights: np.ndarray
@@ -101,6 +112,14 @@ def weight_flow(
     beside its own teacher: the last stage of learning as a sum of exponentials, as `late_decay`, for any L up to N (K = M).
     solver: "stabilised" (second order, for wide spectra, see chebyshev.py) or "explicit" (Dopri8, for narrow ones and high
     accuracy). Only first-layer weights learn, at a constant rate.
+
+    >>> import numpy as np
+    >>> import tutelage as tu
+    >>> problem = tu.scaled_committee(2, lr=0.5)
+    >>> W_teacher = np.random.default_rng(0).standard_normal((2, 20))
+    >>> flow = tu.weight_flow(problem, (0.5 * W_teacher, W_teacher), times=[0.0, 10.0])
+    >>> bool(flow.trajectory.error[-1] < flow.trajectory.error[0])
+    True
     """
     problem = require_plain(problem)
     solver = _checks.known("solver", solver, SOLVERS)
