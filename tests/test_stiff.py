@@ -178,15 +178,15 @@ def test_equals_radau_on_the_equations_written_out():
 
 
 def test_accurate_near_perfect_learning():
-    """Errors fall below 1e-9; at equal tolerance the stiff solver is as close as the explicit one, or within rtol."""
+    """Errors fall below 1e-9; at equal tolerance the stiff solver is as close as the explicit one: rtol, or rounding."""
     problem = pair(2, 2, lr=1.0, inputs=tu.Spectrum([2.0, 1.2, 1.0, 0.8]))
     start = tu.Start(np.eye(2) * 0.9, np.eye(2) * 0.85, np.eye(2))
-    times = np.linspace(0.0, 300.0, 10)
+    times = np.linspace(0.0, 240.0, 9)
     best = tu.solve(problem, start, times, rtol=1e-12, solver="explicit").error
-    stiff, explicit = (tu.solve(problem, start, times, rtol=1e-7, solver=s).error for s in ("stiff", "explicit"))
-    gap, other = (np.abs(x / best - 1).max() for x in (stiff, explicit))
     assert best[-1] < 1e-9
-    assert gap < max(other, 2e-7)
+    for solver in ("stiff", "explicit"):
+        error = tu.solve(problem, start, times, rtol=1e-7, solver=solver).error
+        np.testing.assert_allclose(error, best, rtol=2e-7, atol=1e-15)
 
 
 def test_the_number_of_steps_grows_slower_than_the_time():

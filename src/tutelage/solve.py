@@ -7,6 +7,7 @@ an error of 1e-9. How steps are made in wide spectra: integrate/.
 """
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import diffrax
@@ -15,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optimistix
+from jax.flatten_util import ravel_pytree
 
 from tutelage import _checks
 from tutelage._errors import DivergenceWarning, InputError, SymmetryWarning, ValidityWarning
@@ -74,7 +76,7 @@ def solve(
     initial values of the equations. times: increasing times alpha >= 0 to record, or the last one (201 even times).
     gradient_flow: terms of order eta only (G dropped). solver: "explicit" (Dopri8), "stiff" (Rodas5P with the structure of
     the overlaps: its cost does not grow with the largest eigenvalue; compiles for longer), "implicit" (Kvaerno5, dense: for
-    stiff equations of one's own), or "auto": stiff where explicit would clearly be slower, else explicit (also inside
+    stiff equations of one's own), or "auto": stiff where that saves more than it costs to compile, else explicit (also inside
     jit, vmap and grad, where the numbers are not known). quadrature: how finely what has no closed form is averaged.
     keep: "blocks" or "fields", whether to keep r and q per level (default: up to 16 levels).
     gradient: "reverse" for jax.grad, "forward" for jax.jvp and jacfwd. Float64; accuracy is set by rtol.
@@ -84,7 +86,7 @@ def solve(
             f"quadrature is {_checks.shown(quadrature)}; it must be a Quadrature, such as Quadrature(nodes=96)."
         )
     solver = _checks.known("solver", solver, ("auto", *SOLVERS))
-    tolerances = jnp.array([_positive("rtol", rtol), _positive("atol", atol)])
+    tolerances = np.array([_positive("rtol", rtol), _positive("atol", atol)])
     times = _check_times(times)
     problem_, start = _prepare(problem, start, times)
     options = _Options(
@@ -128,17 +130,18 @@ class _Raw(eqx.Module):
 
 
 @eqx.filter_jit
-def _integrate(problem: Any, start: Any, times: Array, tolerances: Array, options: _Options) -> _Raw:
+def _integrate(problem: Any, start: Any, times: Any, tolerances: Any, options: _Options) -> _Raw:
     system, state, T = _system(problem, start, options)
     error = system.error(system.observe(state))
     bound = BOUND * (1.0 + _largest(state))
+    pack, parts = _packing((state, error), options.solver)
 
     def rates(t: Any, y: Any, _: Any) -> Any:
-        drift, error_rate = system.drift_and_error_rate(t, y[0])
-        return drift, error_rate * FINE
+        drift, error_rate = system.drift_and_error_rate(t, parts(y)[0])
+        return pack((drift, error_rate * FINE))
 
     def diverged(t: Any, y: Any, args: Any, **_: Any) -> Array:
-        return ~(_largest(y[0]) < bound)  # also true for NaN
+        return ~(_largest(parts(y)[0]) < bound)  # also true for NaN
 
     rtol, atol = tolerances
     controller = diffrax.PIDController(
@@ -159,11 +162,11 @@ def _integrate(problem: Any, start: Any, times: Array, tolerances: Array, option
         t0=0.0,
         t1=jnp.maximum(times[-1], 1e-12),
         dt0=None,
-        y0=(state, error * FINE),
+        y0=pack((state, error * FINE)),
         saveat=diffrax.SaveAt(
             subs=[
-                diffrax.SubSaveAt(ts=times, fn=lambda t, y, args: system.observe(y[0])),
-                diffrax.SubSaveAt(t1=True, fn=lambda t, y, args: _largest(y[0])),
+                diffrax.SubSaveAt(ts=times, fn=lambda t, y, args: system.observe(parts(y)[0])),
+                diffrax.SubSaveAt(t1=True, fn=lambda t, y, args: _largest(parts(y)[0])),
             ]
         ),
         stepsize_controller=controller,
@@ -201,6 +204,14 @@ def _solver(system: Any, options: _Options) -> Any:
     return stiff_solver(system)
 
 
+def _packing(like: Any, solver: str) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
+    """How the solver is given a state, and back: as one vector, whose stages are combined once a step, not once for each
+    part of the state; but the stiff solver looks at the parts."""
+    if solver == "stiff":
+        return (lambda tree: tree), (lambda tree: tree)
+    return (lambda tree: ravel_pytree(tree)[0]), ravel_pytree(like)[1]
+
+
 def _largest(state: Any) -> Array:
     return jnp.max(jnp.stack([jnp.max(jnp.abs(leaf)) for leaf in jax.tree.leaves(state)]))
 
@@ -218,20 +229,21 @@ def _code(result: Any, blown_up: Array) -> Array:
 
 
 def _arrays(tree: Any) -> Any:
-    """Numbers as JAX arrays (data to the compiled function), functions and words as they are."""
+    """Numbers as arrays (data to the compiled function, which takes them to its device), functions and words as they are."""
     if isinstance(tree, Problem) and isinstance(tree.inputs, Spectrum):
         tree = eqx.tree_at(lambda p: p.inputs, tree, tree.inputs.without_basis())
-    return jax.tree.map(lambda x: jnp.asarray(x, float) if eqx.is_array_like(x) else x, tree)
+    as_array = lambda x: jnp.asarray(x, float) if isinstance(x, jax.Array) else np.asarray(x, float)  # noqa: E731
+    return jax.tree.map(lambda x: as_array(x) if eqx.is_array_like(x) else x, tree)
 
 
-def _padded(times: np.ndarray, problem: Any) -> Array:
+def _padded(times: np.ndarray, problem: Any) -> np.ndarray:
     """The last time repeated up to a standard count: another number of times is then no other program.
 
     Not where each time costs a quadrature, nor for more times than the largest count.
     """
     costly = isinstance(problem, Problem) and isinstance(averages_of(problem), QuadratureAverages)
     count = next((n for n in COUNTS if n >= times.size and not costly), times.size)
-    return jnp.asarray(np.pad(times, (0, count - times.size), mode="edge"))
+    return np.pad(times, (0, count - times.size), mode="edge")
 
 
 def _first(raw: _Raw, count: int) -> _Raw:

@@ -18,12 +18,13 @@ EXPLICIT = 8.0  # measured: erf, K = M = 2, 1024 levels, beta = 1
 EVALUATIONS = 12  # of A, B, G in an explicit step
 STIFF = 400  # steps of the stiff method
 STIFF_EVALUATIONS = 20  # in each of them, besides one for each derivative
-WORTH = 5.0  # the stiff method compiles for longer: it must save this factor
-MOST_FIELDS = 200  # its dense system grows with the square of their number
+OVERHEAD = 150  # levels: an evaluation costs as much as so many of them before the first
+WORTH = 6e7  # evaluations, times levels, that must be saved: the stiff method compiles for longer, by about so much
+MOST_FIELDS = 200  # the dense system grows with the square of their number
 
 
 def choose(problem: object, times: np.ndarray) -> str:
-    """ "stiff" where the dynamics has the form for it and an explicit method would be much slower, else "explicit".
+    """The word "stiff" where the dynamics has the form for it and saves more than it costs to compile, else "explicit".
 
     What cannot be known (numbers that JAX traces, equations of one's own) is explicit.
     """
@@ -33,7 +34,8 @@ def choose(problem: object, times: np.ndarray) -> str:
     fields = K * M + K * (K + 1) // 2 + K * student.train_readout + K * student.train_bias
     explicit = EVALUATIONS * natural_time(problem, float(times[-1])) / EXPLICIT
     stiff = STIFF * (STIFF_EVALUATIONS + fields)
-    return "stiff" if fields <= MOST_FIELDS and explicit > WORTH * stiff else "explicit"
+    price = (problem.inputs.levels + OVERHEAD) * K * (K + M) / 8  # of an evaluation; K = M = 2 is one
+    return "stiff" if fields <= MOST_FIELDS and (explicit - stiff) * price > WORTH else "explicit"
 
 
 def natural_time(problem: Problem, end: float) -> float:
