@@ -2,8 +2,10 @@
 
 import io
 import sys
+import time
 
 from tests.sweep import toys
+from tutelage.sweep import progress
 from tutelage.sweep.engine import run
 from tutelage.sweep.progress import Bar
 
@@ -58,3 +60,21 @@ def test_a_report_in_words(tmp_path):
     assert str(report).startswith(
         f"5 chunks computed, 1 kept from before\n{tmp_path / 's'}: 28 of 28 points (100 %), 6 of 6 chunks"
     )
+
+
+def test_the_clock_goes_on_while_nothing_comes(tmp_path, monkeypatch):
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_TICKS", 0.05)
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    bar = Bar()
+    bar.begin(10, 0)
+    time.sleep(1.5)
+    bar.end()
+    assert "[00:01<" in terminal.getvalue()
+    settled = terminal.getvalue()
+    time.sleep(0.2)
+    assert terminal.getvalue() == settled
+
+
+def test_few_of_many_different_errors_are_shown(tmp_path, capfd):
+    sweep(tmp_path / "s", Bar(), bad=[0.0, 0.1, 0.2, 0.4, 0.5, 0.8, 1.0, 1.1])
+    assert capfd.readouterr().err.count("note: points fail:") == progress.MOST_SHOWN

@@ -1,10 +1,13 @@
 """What is seen of a running sweep: nothing, or a bar with rate, time left and failures so far. Silent unless asked for."""
 
 import sys
-from collections import Counter
+import threading
 from typing import Any, Protocol
 
 from tutelage.sweep.outcome import Outcome, Task
+
+SECONDS_BETWEEN_TICKS = 1.0
+MOST_SHOWN = 5  # different errors; all are kept with their points
 
 
 class Progress(Protocol):
@@ -40,33 +43,41 @@ class Silent:
 
 
 class Bar:
-    """A bar on standard error where that is a terminal; notices and errors in lines of their own, each error once."""
+    """A bar on standard error where that is a terminal; notices and errors in lines of their own, each error once, the first few."""
 
     def __init__(self) -> None:
         self._bar: Any = None
+        self._ended = threading.Event()
         self._failed = 0
-        self._errors: Counter[str] = Counter()
+        self._errors: set[str] = set()
 
     def begin(self, points: int, kept: int) -> None:
         from tqdm import tqdm
 
-        layout = "{desc}: {percentage:3.0f}% |{bar}| {n_fmt}/{total_fmt} points [{elapsed}<{remaining}, {rate_fmt}{postfix}]"
+        clock = "[{elapsed}<{remaining}, {rate_noinv_fmt}{postfix}]"
         self._bar = tqdm(
             total=points,
             initial=kept,
             desc="sweeping",
-            bar_format=layout,
+            bar_format=f"{{desc}}: {{percentage:3.0f}}% |{{bar}}| {{n_fmt}}/{{total_fmt}} points {clock}",
             unit=" points",
             smoothing=0.1,
             leave=False,
             disable=None,
         )
+        self._clock = threading.Thread(target=self._tick, daemon=True)
+        self._clock.start()
+
+    def _tick(self) -> None:
+        """The clock goes on while nothing comes: the first chunk of a shape waits for its compilation."""
+        while not self._ended.wait(SECONDS_BETWEEN_TICKS):
+            self._bar.refresh()
 
     def done(self, task: Task, outcome: Outcome) -> None:
-        new = {failure.error for failure in outcome.failures} - set(self._errors)
-        self._errors.update(failure.error for failure in outcome.failures)
-        for error in sorted(new):
-            self.notice(f"points fail: {error}")
+        for failure in outcome.failures:
+            if failure.error not in self._errors and len(self._errors) < MOST_SHOWN:
+                self._errors.add(failure.error)
+                self.notice(f"points fail: {failure.error}")
         self._failed += len(outcome.failures)
         if self._failed:
             self._bar.set_postfix_str(f"{self._failed} failed", refresh=False)
@@ -78,4 +89,6 @@ class Bar:
         tqdm.write(f"note: {sentence}", file=sys.stderr)
 
     def end(self) -> None:
+        self._ended.set()
+        self._clock.join()
         self._bar.close()
