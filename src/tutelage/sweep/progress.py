@@ -43,7 +43,7 @@ class Silent:
 
 
 class Bar:
-    """A bar on standard error where that is a terminal; notices and errors in lines of their own, each error once, the first few."""
+    """A bar on standard error where that is a terminal; notices, and the first few errors, in lines of their own."""
 
     def __init__(self) -> None:
         self._bar: Any = None
