@@ -76,8 +76,8 @@ def solve(
     initial values of the equations. times: increasing times alpha >= 0 to record, or the last one (201 even times).
     gradient_flow: terms of order eta only (G dropped). solver: "explicit" (Dopri8), "stiff" (Rodas5P with the structure of
     the overlaps: its cost does not grow with the largest eigenvalue; compiles for longer), "implicit" (Kvaerno5, dense: for
-    stiff equations of one's own), or "auto": stiff where that saves more than it costs to compile, else explicit (also inside
-    jit, vmap and grad, where the numbers are not known). quadrature: how finely what has no closed form is averaged.
+    stiff equations of one's own), or "auto": stiff where that saves more than it costs to compile, else explicit (also
+    inside jit, vmap and grad, where numbers are not known). quadrature: how finely what has no closed form is averaged.
     keep: "blocks" or "fields", whether to keep r and q per level (default: up to 16 levels).
     gradient: "reverse" for jax.grad, "forward" for jax.jvp and jacfwd. Float64; accuracy is set by rtol.
     """
