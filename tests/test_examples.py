@@ -3,13 +3,19 @@
 The expected numbers come from elsewhere: another verb, a formula, networks against theory, a published value.
 """
 
+import sys
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-FOLDER = Path(__file__).parent.parent / "examples"
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT / "docs"))
+
+from _site import examples as page  # noqa: E402
+
+FOLDER = ROOT / "examples"
 LARGEST = 60  # lines
 
 
@@ -97,3 +103,13 @@ def test_examples_are_short():
         lines = (FOLDER / f"{name}.py").read_text().splitlines()
         assert len(lines) <= LARGEST, f"{name} has {len(lines)} lines"
         assert f"def test_{name}(" in Path(__file__).read_text()
+
+
+def test_the_page_shows_every_example():
+    assert sorted(page.ORDER) == sorted(path.stem for path in FOLDER.glob("*.py"))
+    table = (ROOT / "docs" / "examples.md").read_text()
+    for name in page.ORDER:
+        text = "\n".join(page.section(name, None))
+        assert text.startswith("## ")
+        assert f"python examples/{name}.py" in text
+        assert f"examples/{name}.py" in table
