@@ -37,7 +37,7 @@ def file(folder):
 def test_a_sweep_into_a_folder_and_its_status(tutelage, file, folder):
     ending = tutelage("sweep", file, "--out", "here", "--executor", "serial", "--plot", "a.png")
     assert ending.code == 0
-    for words in ("6 points: sgd.lr (2), noise (3)", "final_error:", "3 without an answer", "here/sweep.nc", "a.png"):
+    for words in ("6 points: sgd.lr (2), noise (3)", "final_error:", "3 with a note", "here/sweep.nc", "a.png"):
         assert words in ending.stdout
     data = xr.load_dataset(folder / "here" / "sweep.nc", engine="h5netcdf")
     assert data["noise"].values == pytest.approx([0.1, 0.2, 0.4])
@@ -93,6 +93,8 @@ BAD = {
     FILE.replace("[0.3, 9.0]", "[]"): "no values",
     FILE.replace('"final_error"', '"finalerror"'): "finalerror",
     FILE.replace("R = [[0.2]]\n", ""): "Q alone",
+    FILE.replace("R = [[0.2]]", "R = [['a']]"): "R",
+    FILE.replace("R = [[0.2]]\nQ = [[0.3]]", "scale = -1"): "scale",
     FILE.replace("end = 10", "endd = 10"): "'end'",
     FILE.replace("[teacher]", "[teachers]"): "teacher",
     FILE.replace("rtol = 1e-6", "rtol = 'fine'"): "rtol",

@@ -196,3 +196,36 @@ def test_the_solver_is_chosen_point_by_point(monkeypatch):
     compute(next(tasks(spec_of(over={"lr": [0.5, 1.0, 0.6]}))).payload)
     compute(next(tasks(spec_of(over={"lr": [0.5, 1.0]}, solver="implicit"))).payload)
     assert asked == [("explicit", [(0, 0), (2, 0)]), ("stiff", [(1, 0)]), ("implicit", [(0, 0), (1, 0)])]
+
+
+def test_warnings_of_solve_are_notes():
+    """Units that start alike never part, and a large eigenvalue at small N leaves the limit: said at every such point."""
+    alike = tu.Start(R=np.full((2, 2), 0.1), Q=np.full((2, 2), 0.1) + 0.1 * np.eye(2), dim=20)
+    swept = tu.sweep(PROBLEM, {"lr": [0.4, 5.0]}, "error", times=TIMES, start=alike, executor="serial")
+    assert "exactly alike" in swept.notes[0]
+    assert "eta lam_max / N" not in swept.notes[0]
+    assert "eta lam_max / N is 0.25" in swept.notes[1]
+    assert "2 with a note" in str(swept)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("measure", "alone"),
+    [
+        ("escape_time", lambda p, s: tu.escape_time(p, s).time),
+        ("escape_time.rate", lambda p, s: tu.escape_time(p, s).rate),
+        ("fixed_point", lambda p, s: tu.fixed_point(p).error),
+        ("plateaus.longest.length", lambda p, s: tu.plateaus(tu.solve(p, s, tu.linear_times(600, 301))).longest.length),
+        ("phases.marks", None),
+    ],
+)
+def test_verbs_that_solve_for_themselves(measure, alone):
+    points = [{"lr": 0.4, "noise": 0.0}, {"lr": 1.0, "noise": 0.1}]
+    times = tu.linear_times(600, 301)
+    swept = tu.sweep(PROBLEM, points=points, measure=measure, times=times, start={"dim": 1000}, executor="serial")
+    if alone is None:
+        assert "is dict, not a number" in swept.notes[0]
+        return
+    starts = [tu.random_start(PROBLEM, dim=1000, seed=0)] * 2
+    expected = [alone(PROBLEM.replace(**point), start) for point, start in zip(points, starts, strict=True)]
+    assert swept[measure].values == pytest.approx(expected, rel=1e-5)

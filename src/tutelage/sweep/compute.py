@@ -26,7 +26,7 @@ def compute(payload: dict[str, Any]) -> Outcome:
     points: list[Mapping[str, Any]] = payload.get("values") or [spec.all_points[number] for number in payload["points"]]
     measures = [resolve(name, payload.get("functions")) for name in spec.measure]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TutelageWarning)  # said once for the sweep, or by the status of a point
+        warnings.simplefilter("ignore", TutelageWarning)  # what they say is in the notes and the status of a point
         chunk = _Chunk(spec, payload["points"], points, frozenset().union(*(m.needs for m in measures)))
         for measure in measures:
             chunk.measure(measure)
@@ -69,8 +69,9 @@ class _Chunk:
             if not self.solves or (place, i) in curves:
                 run = self._simulation(problem, start, place, i)
                 cases[place, i] = Case(problem, start, curves.get((place, i)), run, self.spec.gradient_flow)
-        for key, curve in curves.items():
-            self.status[key], self.end_time[key] = curve.status_code, curve.end_time
+        for (place, i), curve in curves.items():
+            self.status[place, i], self.end_time[place, i] = curve.status_code, curve.end_time
+            self.notes[place] |= dict.fromkeys(_warnings_of(curve.problem, curve.start))
         return cases
 
     def _starts(self, problem: Any, point: Mapping[str, Any]) -> list[Any]:
@@ -145,6 +146,14 @@ class _Chunk:
         for key, value in found.items():
             array[(*key, *(slice(size) for size in value.shape))] = value
         return array
+
+
+def _warnings_of(problem: Any, start: Any) -> list[str]:
+    """What `solve` would warn of."""
+    from tutelage.validity import limit_warning, symmetry_warning
+
+    said = (symmetry_warning(problem, start, start.blocks(problem)), limit_warning(problem, start.dim))
+    return [sentence.rstrip(".") for sentence in said if sentence]
 
 
 def _sentence(error: Exception) -> str:

@@ -2,10 +2,12 @@
 
 import json
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tutelage._errors import InputError
 from tutelage._version import __version__
 from tutelage.status import Status
 from tutelage.sweep.measures import resolve
@@ -22,7 +24,7 @@ LONG = {
     "status": "how the solve ended",
     "end_time": "time reached by the solve",
     "failure": "why a point has no numbers",
-    "note": "why a verb gives no number here",
+    "note": "what to read beside the numbers: why a verb has none, what solve would warn of",
     "time": "alpha = steps / N",
     "start": "number of the random start: its seed less that of the sweep",
 }
@@ -99,7 +101,8 @@ def _joined(name: str, kept: list[tuple[np.ndarray, Outcome]], count: int) -> tu
 def _words(spec: SweepSpec, functions: dict[str, Any] | None) -> dict[str, str]:
     words: dict[str, str] = {}
     for name in spec.measure:
-        words |= resolve(name, functions).words
+        with suppress(InputError):  # a function that is not here does not keep its numbers from being read
+            words |= resolve(name, functions).words
     return words
 
 

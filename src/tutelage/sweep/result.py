@@ -55,7 +55,7 @@ class Sweep:
 
     @property
     def notes(self) -> dict[int, str]:
-        """Why a verb gave no number, by the number of the point."""
+        """What is to be read beside the numbers, by the number of the point: why a verb has none, what `solve` warns of."""
         return self._sentences("note") if "note" in self.dataset else {}
 
     def _sentences(self, name: str) -> dict[int, str]:
@@ -140,7 +140,7 @@ class Sweep:
             found = values[np.isfinite(values)]
             span = f"{found.min():.5g} to {found.max():.5g}" if found.size else "no number"
             lines.append(f"{name}: {span}")
-        counts = (("diverged", self.diverged), ("without an answer (see .notes)", len(self.notes)))
+        counts = (("diverged", self.diverged), ("with a note (see .notes)", len(self.notes)))
         counts += (("failed (see .failures)", len(self.failures)),)
         return "\n".join([*lines, *(f"{count} {what}" for what, count in counts if count)])
 

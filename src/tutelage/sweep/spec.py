@@ -13,7 +13,7 @@ import numpy as np
 from tutelage import _checks
 from tutelage._errors import InputError
 from tutelage.problem import Problem, Start, serialise
-from tutelage.sweep.points import Points, as_points
+from tutelage.sweep.points import Points, as_points, start_values
 
 START_NAMES = ("kind", "dim", "scale", "R", "Q", "T", "readout", "bias")
 OVERLAPS = ("R", "Q", "T", "readout", "bias")
@@ -112,6 +112,7 @@ def build_spec(
         points_per_chunk=0 if points_per_chunk is None else _checks.as_count("points_per_chunk", points_per_chunk),
         sources=sources,
     )
+    start_at(spec, problem, start_values(chosen[0]), 0)  # refuses what no point could use
     return spec if spec.points_per_chunk else replace(spec, points_per_chunk=chunk_size(spec))
 
 

@@ -3,6 +3,7 @@
 import hashlib
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -162,10 +163,11 @@ def _in_memory(spec: SweepSpec, tasks: list[Task], functions: Any, execute: Any,
     kept: list[tuple[Any, Outcome]] = []
     watched.begin(len(spec.all_points), 0)
     try:
-        for task, result in execute(compute, tasks, workers, watched.notice):
-            outcome = result.outcome(len(task.points)) if isinstance(result, WorkerError) else result
-            kept.append((task.points, outcome))
-            watched.done(task, outcome)
+        with closing(execute(compute, tasks, workers, watched.notice)) as results:
+            for task, result in results:
+                outcome = result.outcome(len(task.points)) if isinstance(result, WorkerError) else result
+                kept.append((task.points, outcome))
+                watched.done(task, outcome)
     finally:
         watched.end()
     return Sweep(spec, assemble(spec, sorted(kept, key=lambda entry: entry[0]), functions))
