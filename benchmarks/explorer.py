@@ -6,7 +6,7 @@ import statistics
 import subprocess
 import sys
 
-from benchmarks.core import record
+from benchmarks.measure import record
 
 MOVES = 60
 MEASURE = """async (moves) => {

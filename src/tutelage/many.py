@@ -19,6 +19,7 @@ from tutelage import _checks
 from tutelage._cores import cores
 from tutelage._errors import DivergenceWarning, InputError
 from tutelage.averages import Quadrature
+from tutelage.integrate import choose
 from tutelage.problem import Problem, Start, random_start
 from tutelage.solve import (
     SOLVERS,
@@ -36,7 +37,7 @@ from tutelage.solve import (
 from tutelage.trajectory import Trajectory, eager
 
 ON_CPU = 16  # members that step together
-ON_GPU = 2**27  # numbers recorded by the members that step together
+ON_GPU = 2**25  # numbers of the members that step together: more of them would not stay in a GPU's cache
 
 
 def solve_many(
@@ -48,9 +49,9 @@ def solve_many(
     gradient_flow: bool = False,
     rtol: float = 1e-8,
     atol: float = 1e-12,
-    solver: str = "explicit",
+    solver: str = "auto",
     quadrature: Quadrature | None = None,
-    keep: str | None = None,
+    keep: str = "fields",
     max_steps: int = 100_000,
     chunk: int | None = None,
     workers: int | None = None,
@@ -59,18 +60,30 @@ def solve_many(
 
     over: what differs, by the names that `Problem.replace` knows, one entry per member: {"lr": rates, "noise": sigmas}.
     All lists have one length; every combination is the caller's to make (np.meshgrid). start: one for all, or one each.
-    The other arguments are those of `solve`. chunk: members that step together (default: 16 on a CPU, what fits on a GPU).
+    The other arguments are those of `solve`; keep="blocks" adds r and q per level.
+    chunk: members that step together (default: 16 on a CPU, what fits on a GPU).
     workers: threads (default: the cores). A member that diverges is NaN from there on; `status_code` says which did.
 
     Each member is what `solve` gives for it, to the tolerance: members share no step sizes.
+
+    >>> import tutelage as tu
+    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
+    >>> rates = [0.1, 0.2, 0.5]
+    >>> curves = tu.solve_many(problem, {"lr": rates}, tu.asymmetric_start(problem), times=tu.linear_times(10, 11))
+    >>> curves.error.shape, curves.error[:, -1].round(4)
+    ((3, 11), array([0.028 , 0.0163, 0.0145]))
     """
     values, count = _values(problem, over)
     times, starts = _check_times(times), _starts(problem, start, count)
     for index in (0, count - 1):
-        _prepare(problem.replace(**{name: value[index] for name, value in values.items()}), starts[index], times)
+        _prepare(
+            problem.replace(**{name: value[index] for name, value in values.items()}),
+            starts[min(index, len(starts) - 1)],
+            times,
+        )
     options = _Options(
         gradient_flow=_checks.as_flag("gradient_flow", gradient_flow),
-        solver=_checks.known("solver", solver, SOLVERS),
+        solver=_solver(problem, values, times, solver),
         quadrature=quadrature,
         keep=_keep(problem, keep),
         gradient="forward",
@@ -78,11 +91,11 @@ def solve_many(
         progress=False,
     )
     problems = _host(jax.vmap(lambda each: _arrays(problem.replace(**each)))(values))
-    begin = jax.tree.map(lambda *x: np.stack(x), *(_host(_arrays(_anonymous(one))) for one in starts))
+    begin = _stacked(starts, count)
     shared = _padded(times, problem), jnp.array([_positive("rtol", rtol), _positive("atol", atol)]), options
     size = min(count, _fitting(problem, times) if chunk is None else _checks.as_count("chunk", chunk))
-    raw = _until(_in_chunks((problems, begin), shared, count, size, workers), times.size)
-    settings = (("gradient_flow", gradient_flow), ("rtol", float(rtol)), ("solver", solver))
+    raw = _in_chunks((problems, begin), shared, count, size, workers, times.size)
+    settings = (("gradient_flow", gradient_flow), ("rtol", float(rtol)), ("solver", options.solver))
     trajectory = _assemble(raw, times, problems, begin, settings)
     if not trajectory.finished:
         warnings.warn(f"of these problems {trajectory.status}", DivergenceWarning, stacklevel=2)
@@ -106,13 +119,26 @@ def _values(problem: Any, over: Any) -> tuple[dict[str, np.ndarray], int]:
 
 
 def _starts(problem: Problem, start: Any, count: int) -> list[Start]:
+    """One start for all, or one for each."""
     if start is None:
         start = random_start(problem, dim=problem.inputs.known_dim or max(1000, problem.inputs.levels))
-    if isinstance(start, Sequence):
-        if len(start) != count:
-            raise InputError(f"{len(start)} starts are given for {count} problems; give one for all, or one for each.")
-        return list(start)
-    return [start] * count
+    starts = list(start) if isinstance(start, Sequence) else [start]
+    if isinstance(start, Sequence) and len(starts) != count:
+        raise InputError(f"{len(starts)} starts are given for {count} problems; give one for all, or one for each.")
+    return starts
+
+
+def _stacked(starts: list[Start], count: int) -> Any:
+    """Their numbers with a leading axis of members; one start is shared, not copied."""
+    together = jax.tree.map(lambda *x: np.stack(x).astype(float), *map(_anonymous, starts))
+    return jax.tree.map(lambda x: np.broadcast_to(x, (count, *x.shape[1:])), together)
+
+
+def _solver(problem: Problem, values: dict[str, np.ndarray], times: np.ndarray, solver: str) -> str:
+    """One for all members: "auto" looks at the largest values."""
+    if _checks.known("solver", solver, ("auto", *SOLVERS)) != "auto":
+        return solver
+    return choose(problem.replace(**{name: value.max(axis=0) for name, value in values.items()}), times)
 
 
 def _fitting(problem: Problem, times: np.ndarray) -> int:
@@ -120,25 +146,29 @@ def _fitting(problem: Problem, times: np.ndarray) -> int:
     if jax.default_backend() == "cpu":
         return ON_CPU
     K, M, L = problem.student.hidden, problem.teacher.hidden, problem.inputs.levels
-    return max(1, ON_GPU // (K * (K + M) * (times.size + 1 + 20 * L)))
+    return max(1, ON_GPU // (K * (K + M) * (times.size + 20 * L + K * (K + M))))
 
 
-def _in_chunks(members: Any, shared: Any, count: int, size: int, workers: int | None) -> Any:
-    """All members, `size` at a time; the last chunk repeats its last member, so that one program serves all."""
+def _in_chunks(members: Any, shared: Any, count: int, size: int, workers: int | None, times: int) -> Any:
+    """All members, `size` at a time; the last chunk repeats its last member, so that one program serves all.
+
+    times: how many are wanted; the padding of the others is left on the device.
+    """
     workers = cores() if workers is None else _checks.as_count("workers", workers)
+    size = -(-count // -(-count // size))  # chunks of equal size
     chunks = [np.minimum(np.arange(first, first + size), count - 1) for first in range(0, count, size)]
-    on_cpu = jax.default_backend() == "cpu"
+    busy = workers if jax.default_backend() == "cpu" else 2  # a GPU computes one chunk while another is fetched
 
     def one(which: np.ndarray) -> Any:
-        return eager(_together(jax.tree.map(lambda x: x[which], members), *shared))
+        return eager(_until(_together(jax.tree.map(lambda x: x[which], members), *shared), times))
 
-    with ThreadPoolExecutor(workers if on_cpu else 1) as pool:
+    with ThreadPoolExecutor(busy) as pool:
         try:
             parts = list(pool.map(one, chunks))
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
-    return jax.tree.map(lambda *x: np.concatenate(x)[:count], *parts)
+    return parts[0] if size == count else jax.tree.map(lambda *x: np.concatenate(x)[:count], *parts)
 
 
 @eqx.filter_jit

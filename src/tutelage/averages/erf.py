@@ -23,6 +23,7 @@ from tutelage.averages.arcsine import safe_arcsin
 from tutelage.problem.activation import Activation
 
 SOFTNESS = {"erf": 1.0, "sign": 0.0}
+ON_GPU = 2**24  # pairs of pairs at once: a loop of small kernels would wait for their launches
 
 
 class ErfAverages(Averages):
@@ -88,7 +89,8 @@ class ErfAverages(Averages):
             sines = c_ab * s[a] * s[b] - x[a] * x[b] - y[a] * y[b]
             return twice @ self._angles(sines, a[:, None], b[:, None])
 
-        angles = jax.lax.map(given, (along * left, across * left, left))
+        at_once = None if jax.default_backend() == "cpu" else int(np.clip(ON_GPU // (a.size * K), 1, K // 2 + 1))
+        angles = jax.lax.map(given, (along * left, across * left, left), batch_size=at_once)
         return (2 / jnp.pi) * self.slopes(C, mean)[:, :K] * angles[_cyclic(K)]
 
 

@@ -31,6 +31,22 @@ class Run:
     taken: int
 
 
+@dataclass(frozen=True)
+class Runs:
+    """All runs: records with a leading axis of runs, status codes and steps taken."""
+
+    records: Records
+    status: np.ndarray
+    taken: np.ndarray
+
+    @staticmethod
+    def of(runs: list[Run]) -> "Runs":
+        """Single runs, stacked."""
+        parts = [np.stack(part) for part in list(zip(*(run.records for run in runs), strict=True))[1:]]
+        status, taken = (np.array([int(getattr(run, name)) for run in runs]) for name in ("status", "taken"))
+        return Runs(Records(runs[0].records.steps, *parts), status, taken)
+
+
 class Watch:
     """What runs and the caller share: steps taken so far, and the wish to stop."""
 
@@ -74,7 +90,7 @@ def spread(one: Callable[[int, Watch], Run], runs: int, steps: int, workers: int
 
 def _follow(futures: list[Future], watch: Watch, total: int, progress: bool) -> None:
     """Wait for all runs; an error in one ends all."""
-    bar = _bar(total) if progress else None
+    bar = bar_for(total) if progress else None
     try:
         pending: Any = futures
         while pending:
@@ -94,7 +110,8 @@ def _halt(futures: list[Future], watch: Watch) -> None:
         future.cancel()
 
 
-def _bar(total: int) -> Any:
+def bar_for(total: int) -> Any:
+    """A progress bar that counts steps."""
     from tqdm import tqdm
 
     return tqdm(

@@ -36,7 +36,7 @@ def _in_batches(problem: Problem, R: Any, Q: Any, T: Any, readout: Any, bias: An
     if problem.biased:
         teacher = np.zeros(problem.teacher.hidden) if problem.teacher.bias is None else np.asarray(problem.teacher.bias)
         mean = np.concatenate([bias, np.broadcast_to(teacher, (bias.shape[0], teacher.size))], axis=1)
-    size = 32 if isinstance(averages, QuadratureAverages) else 512
+    size = 32 if isinstance(averages, QuadratureAverages) else 512 if jax.default_backend() == "cpu" else 2**15
     parts = []
     for first in range(0, R.shape[0], size):
         which = np.minimum(np.arange(first, first + size), R.shape[0] - 1)

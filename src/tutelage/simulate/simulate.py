@@ -9,7 +9,7 @@ import numpy as np
 from tutelage import _checks
 from tutelage._errors import DivergenceWarning, TutelageWarning
 from tutelage.problem import Problem, Start
-from tutelage.simulate.ensemble import Run, spread
+from tutelage.simulate.ensemble import Runs, spread
 from tutelage.simulate.request import Request, understand
 from tutelage.status import Status
 from tutelage.trajectory import Trajectory
@@ -29,6 +29,7 @@ def simulate(
     order: str = "given",
     keep: str | None = None,
     workers: int | None = None,
+    together: bool | None = None,
     progress: bool = False,
 ) -> Trajectory:
     """One-pass SGD of a network with N inputs, `runs` times (default 20) from the same start.
@@ -42,17 +43,49 @@ def simulate(
     eigencoordinates), or rows (samples, N), used in the order "given", "shuffled" (each once) or "sampled" (with
     replacement).
     keep: "blocks" or "fields", as in `solve`. workers: threads (default: the cores); they never change the numbers.
-    seed: same seed, same runs; run i depends on the seed and i alone.
+    together: all runs side by side in one JAX program (overlaps only), for thousands of runs on a GPU: the same law from
+    other random numbers. None: where JAX has a GPU, from 1000 runs on.
+    seed: same seed, same runs; run i depends on the seed and i (and together) alone.
 
     A run that diverges, and after Ctrl-C a run that was under way, keeps what it recorded and is NaN after; `status_code`
     says which. The error is the exact population error at the recorded overlaps.
+
+    >>> import numpy as np
+    >>> import tutelage as tu
+    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
+    >>> runs = tu.simulate(problem, tu.asymmetric_start(problem), dim=1000, times=tu.linear_times(10, 11), runs=4, seed=1)
+    >>> runs.error.shape
+    (4, 11)
+    >>> bool(np.all(runs.step == 1000 * runs.times))
+    True
     """
     request = understand(problem, start, dim, times, runs, seed, method, weights, inputs, order, keep)
-    one = _method(request)
-    done = spread(one.run, request.runs, int(request.steps[-1]), workers, _checks.as_flag("progress", progress))
-    trajectory = _assemble(request, done)
+    progress = _checks.as_flag("progress", progress)
+    if _together(request, together):
+        done = _ensemble(request).run(progress)
+    else:
+        done = Runs.of(spread(_method(request).run, request.runs, int(request.steps[-1]), workers, progress))
+    trajectory = _assemble(request, done, _together(request, together))
     _warn(trajectory, request)
     return trajectory
+
+
+def _together(request: Request, together: Any) -> bool:
+    """All runs in one program: as asked, or if that pays here."""
+    from tutelage.simulate.together import pays, refuse_if_unfit
+
+    if together is None:
+        return pays(request.problem, request.dims, request.method, request.runs)
+    if _checks.as_flag("together", together):
+        refuse_if_unfit(request.problem, request.dims, request.method)
+    return together
+
+
+def _ensemble(request: Request) -> Any:
+    from tutelage.simulate.together import Ensemble
+
+    shared = (request.problem, request.starts, request.dims, request.steps, request.seed, request.keep)
+    return Ensemble(*shared, request.runs)
 
 
 def _method(request: Request) -> Any:
@@ -65,35 +98,31 @@ def _method(request: Request) -> Any:
     return WeightsMethod(*shared, request.weights, request.inputs, request.order)
 
 
-def _assemble(request: Request, done: list[Run]) -> Trajectory:
+def _assemble(request: Request, done: Runs, together: bool) -> Trajectory:
     from tutelage.simulate.errors import errors_of
 
-    problem, count = request.problem, len(done)
+    problem, count = request.problem, done.status.size
     names = ["R", "Q", "readout", *(["bias"] if problem.biased else []), *(["r", "q"] if request.keep else [])]
-    variables = {name: np.stack([getattr(run.records, name) for run in done]) for name in names}
+    variables = {name: getattr(done.records, name) for name in names}
     T = _teachers(request)
     each = np.broadcast_to(T if T.ndim == 2 else T[:count, None], (count, request.steps.size, *T.shape[-2:]))
-    bias = np.stack([run.records.bias for run in done])
-    error = errors_of(problem, variables["R"], variables["Q"], each, variables["readout"], bias)
+    error = errors_of(problem, variables["R"], variables["Q"], each, variables["readout"], done.records.bias)
     law = request.inputs if isinstance(request.inputs, str) else f"rows, {request.order}"
     settings = {"method": request.method, "dim": request.dim, "runs": request.runs, "seed": request.seed, "inputs": law}
+    settings |= {"together": True} if together else {}
     return Trajectory(
         times=request.times,
         variables=variables,
         error=error,
-        status_code=np.array([int(run.status) for run in done]),
-        end_time=np.array([_end(run, request) for run in done]),
-        steps=np.array([run.taken for run in done]),
+        status_code=done.status,
+        end_time=np.where(done.status == Status.FINISHED, float(request.times[-1]), done.taken / request.dim),
+        steps=done.taken,
         T=T,
         problem=problem,
         start=request.starts[0] if len(request.starts) == 1 else None,
         kind="simulation",
         settings=tuple(settings.items()),
     )
-
-
-def _end(run: Run, request: Request) -> float:
-    return float(request.times[-1]) if run.status == Status.FINISHED else run.taken / request.dim
 
 
 def _teachers(request: Request) -> np.ndarray:

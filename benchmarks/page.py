@@ -1,0 +1,89 @@
+"""docs/benchmarks.md and its figure, from the committed numbers: python -m benchmarks.page."""
+
+import json
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from benchmarks.__main__ import cells
+from tutelage.plot.style import style
+
+DOCS = Path(__file__).parent.parent / "docs"
+DATA = DOCS / "data"
+HEAD = "| work | measured | baseline | ratio | error | target | verdict | note |\n|---|---|---|---|---|---|---|---|\n"
+
+
+def main() -> None:
+    """Write the page and its figure."""
+    cpu, gpu = (json.loads((DATA / f"benchmarks-{name}.json").read_text()) for name in ("cpu", "gpu"))
+    draw(cpu["growth"]).savefig(DOCS / "benchmarks.png", dpi=130)
+    (DOCS / "benchmarks.md").write_text(page(cpu, gpu))
+
+
+def page(cpu: dict, gpu: dict) -> str:
+    """The page as Markdown."""
+    parts = [
+        "# How fast is it?",
+        "",
+        "`make bench` measures this on your machine (`python -m benchmarks core finite --quick` for parts of it) and writes",
+        "`output/benchmarks.json`. Every ratio is to a baseline timed in the same run, taking turns with ours: a vectorised",
+        "NumPy right-hand side with scipy's LSODA at 1e-6, a plain SGD loop, or merely drawing random inputs. The error is",
+        "the largest deviation of e_g from a solution at 1e-12. What is missed stays in the table with its reason.",
+        "",
+        "## On a CPU",
+        "",
+        words(cpu["about"]),
+        "",
+        HEAD + rows(cpu),
+        "",
+        "![Cost growth](benchmarks.png)",
+        "",
+        "How cost grows with units, levels, dimensions, and problems that step together.",
+        "",
+        "## On a GPU",
+        "",
+        words(gpu["about"]),
+        "",
+        HEAD + rows(gpu),
+        "",
+        "The numbers are in `docs/data/`; this page is written by `python -m benchmarks.page`.",
+        "",
+    ]
+    return "\n".join(parts)
+
+
+def rows(data: dict) -> str:
+    return "\n".join("| " + " | ".join(cell.replace("|", "/") for cell in cells(row)) + " |" for row in data["rows"])
+
+
+def words(about: dict) -> str:
+    """Device, versions, load and clock in one sentence each."""
+    clock = {
+        "wall": "Times are by the wall clock.",
+        "cpu": "The machine was busy: times are processor seconds of all threads, divided by the cores in rates.",
+    }[about["clock"]]
+    versions = ", ".join(
+        f"{name} {about[name]}" for name in ("tutelage", "jax", "diffrax", "numpy", "scipy", "numba") if name in about
+    )
+    device = about["device"] if about["device"] != "cpu" else about["processor"] or "CPU"
+    return f"{device}, {about['cores']} cores, load {about['load']:.1f}; Python {about['python']}, {versions}. {clock}"
+
+
+def draw(growth: list[dict]) -> Figure:
+    """One panel for each kind of growth."""
+    panels = list(dict.fromkeys(one["panel"] for one in growth))
+    with style():
+        figure = Figure(figsize=(10, 7), layout="constrained")
+        axes = figure.subplots(2, 2).ravel()
+        for axis, panel in zip(axes, panels, strict=False):
+            for one in (g for g in growth if g["panel"] == panel):
+                axis.loglog(one["x"], one["y"], "o-", label=one["label"])
+                axis.set(xlabel=one["xlabel"], ylabel=one["ylabel"])
+            axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, frameon=False, fontsize="small")
+        for axis in axes[len(panels) :]:
+            axis.remove()
+    return figure
+
+
+if __name__ == "__main__":
+    main()

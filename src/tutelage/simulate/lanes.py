@@ -1,0 +1,208 @@
+"""One step of the overlaps method for many runs side by side: a run is a lane, and no lane looks at another.
+
+The same step as in compiled.py (its docstring has the equations), written so that a GPU does it in a few kernels: small
+matrices are Python lists of entries, each an array (levels, runs), so that everything is elementwise and XLA fuses it.
+Random numbers come from JAX's counter-based generator, keyed by seed, run and step: run i does not depend on how many runs
+there are beside it, nor on the size of the blocks in which numbers are drawn.
+"""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tutelage._types import Array
+from tutelage.problem import Problem
+from tutelage.simulate.layout import Blocks, Rule
+
+TINY = 2.0**-53  # the smallest uniform number: its normal is finite
+Matrix = list[list[Any]]  # entries are arrays (levels, runs), or what broadcasts to them
+
+
+class State(NamedTuple):
+    """rows: coordinates of the K students, then of their velocities. The rest: per student, arrays (runs,)."""
+
+    rows: Matrix
+    readout: list[Any]
+    bias: list[Any]
+    readout_momentum: list[Any]
+    bias_momentum: list[Any]
+
+
+class Draws(NamedTuple):
+    """Random numbers of a block of steps."""
+
+    normals: Any  # (steps, B, W, L, runs)
+    labels: Any  # (steps, B, runs): what the teacher says, with its noise
+    outside: Any  # (steps, J, J, L, runs): Bartlett's factors, J = min(B, K); zero above the diagonal
+
+
+class Lanes(eqx.Module):
+    """The step of one problem, and its random numbers. Numbers are data to a compiled program, shapes are not."""
+
+    rule: Rule
+    blocks: Blocks
+    student: Any = eqx.field(static=True)
+    teacher: Any = eqx.field(static=True)
+    K: int = eqx.field(static=True)
+    M: int = eqx.field(static=True)
+    width: int = eqx.field(static=True)
+    columns: int = eqx.field(static=True)
+    outer: tuple[bool, ...] = eqx.field(static=True)
+
+    def __init__(self, problem: Problem, rule: Rule, blocks: Blocks):
+        numbers = {name: np.asarray(getattr(rule, name), dtype=float) for name in ("noise", "dim", "decay", "keep", "beta")}
+        self.rule, self.blocks = rule._replace(**numbers), blocks
+        self.student, self.teacher = problem.student.activation.function, problem.teacher.activation.function
+        self.K, self.M = problem.student.hidden, problem.teacher.hidden
+        self.width, self.columns = int(blocks.width.max()), min(rule.batch, self.K)
+        self.outer = tuple((blocks.dof > 0).tolist())
+
+    def draw(self, teachers: Matrix, keys: Array, first: Array, steps: int) -> Draws:
+        """Numbers for steps first .. first + steps - 1 of every run; keys: one per run. No label waits for the students."""
+        each = jax.vmap(jax.vmap(jax.random.fold_in, (None, 0)), (0, None))(keys, first + jnp.arange(steps))
+        draws = jax.vmap(jax.vmap(self._draw_step))(each)
+        normals, noise, outside = jax.tree.map(lambda x: jnp.moveaxis(x, 0, -1), draws)
+        inputs, labels = [normals[:, :, c] for c in range(self.width)], self.rule.noise * noise
+        for m, teacher in enumerate(teachers):
+            field = self._field(teacher, inputs) + self.rule.teacher_bias[m]
+            labels = labels + self.rule.teacher_readout[m] * self.teacher(field)
+        return Draws(normals, labels, outside)
+
+    def _draw_step(self, key: Array) -> tuple[Array, Array, Array]:
+        """Normals, label noise and Bartlett's factors of one step of one run."""
+        B, J, W, L = self.rule.batch, self.columns, self.width, len(self.outer)
+        inside, outside = jax.random.split(key)
+        rows, columns = np.tril_indices(J, -1)
+        z = jax.random.normal(inside, (B * W * L + B + rows.size * L,))
+        normals, noise, below = jnp.split(z, np.cumsum([B * W * L, B]))
+        normals = normals.reshape(B, W, L) * (np.arange(W)[:, None] < self.blocks.width)
+        bartlett = jnp.zeros((J, J, L)).at[rows, columns].set(below.reshape(-1, L))
+        if any(self.outer):
+            lengths = chi(outside, jnp.maximum(self.blocks.dof - np.arange(J)[:, None], 1))
+            bartlett = bartlett.at[np.arange(J), np.arange(J)].set(lengths)
+        return normals, noise, bartlett
+
+    def step(self, state: State, lengths: Any, draws: Draws, rates: Array) -> State:
+        """One step; lengths: squared norms to hold, per student; draws: of this step."""
+        B, blocks = self.rule.batch, self.blocks
+        batch: list[tuple[list[Any], list[Any]]] = []
+        forces = [(0.0, 0.0)] * self.K
+        for s in range(B):
+            normals = [draws.normals[s, c] for c in range(self.width)]
+            fields = [self._field(row, normals) for row in state.rows[: self.K]]
+            delta, felt = self._respond(state, fields, draws.labels[s])
+            batch.append((normals, delta))
+            forces = [(a + c, b + d) for (a, b), (c, d) in zip(forces, felt, strict=True)]
+        scale = [(blocks.step * blocks.mask[:, k] / B)[:, None] for k in range(self.K)]
+        pull = [[sum(delta[k] * z[c] for z, delta in batch) for c in range(self.width)] for k in range(self.K)]
+        decay = [(self.rule.decay * blocks.mask[:, k])[:, None] for k in range(self.K)]
+        inside = [[scale[k] * p - decay[k] * w for p, w in zip(pull[k], state.rows[k], strict=True)] for k in range(self.K)]
+        rows = self._kick(state.rows, inside, rates)
+        if any(self.outer):
+            factor = self._factor([delta for _, delta in batch])
+            rows = self._fold_outside(rows, factor, scale, draws.outside, rates)
+        if self.rule.spherical:
+            rows = self._onto_sphere(rows, lengths)
+        return self._move_heads(state._replace(rows=rows), forces, rates)
+
+    def _field(self, row: list[Any], normals: list[Any]) -> Any:
+        terms = sum(w * z for w, z in zip(row, normals, strict=False))  # teachers have fewer columns
+        return jnp.sum(self.blocks.field[:, None] * terms, axis=-2)
+
+    def _respond(self, state: State, fields: list[Any], label: Any) -> tuple[list[Any], list[Any]]:
+        """delta_k = Delta v_k g'(lambda_k), and what the sample adds to the forces on readout and biases."""
+        felt = [jax.jvp(self.student, (f + b,), (jnp.ones_like(f),)) for f, b in zip(fields, state.bias, strict=True)]
+        error = label - sum(v * g for v, (g, _) in zip(state.readout, felt, strict=True))
+        delta = [error * v * slope for v, (_, slope) in zip(state.readout, felt, strict=True)]
+        return delta, [(error * g, d) for (g, _), d in zip(felt, delta, strict=True)]
+
+    def _factor(self, deltas: Matrix) -> Matrix:
+        """(K, J) with factor factor^T = sum_s delta_s delta_s^T: all that the other dimensions see of a batch."""
+        across = [[delta[k] for delta in deltas] for k in range(self.K)]
+        if self.rule.batch <= self.K:
+            return across
+        return fold([[0.0 * across[0][0]] * self.K for _ in range(self.K)], across)
+
+    def _fold_outside(self, rows: Matrix, factor: Matrix, scale: list[Any], bartlett: Any, rates: Array) -> Matrix:
+        """The step along all other dimensions: new columns, folded back into Z where a level has an outside."""
+        K, J, first, span = self.K, self.columns, self.M, len(rows)
+        new = [[scale[k] * sum(factor[k][i] * bartlett[i, j] for i in range(j, J)) for j in range(J)] for k in range(K)]
+        extra = self._kick([[0.0] * J for _ in rows], new, rates)
+        folded = fold([row[first : first + span] for row in rows], extra)
+        if not all(self.outer):
+            there = np.array(self.outer)[:, None]
+            folded = [
+                [jnp.where(there, a, b) for a, b in zip(new, row[first : first + span], strict=True)]
+                for new, row in zip(folded, rows, strict=True)
+            ]
+        return [[*row[:first], *z, *row[first + span :]] for row, z in zip(rows, folded, strict=True)]
+
+    def _kick(self, rows: Matrix, gradient: Matrix, rates: Array) -> Matrix:
+        """Students (and velocities) after a gradient on their coordinates."""
+        K, force, push = self.K, rates[0], rates[1]
+        kicks = [[force * g for g in row] for row in gradient]
+        if self.rule.momentum:
+            kicks = [
+                [self.rule.keep * m + kick for m, kick in zip(*pair, strict=True)]
+                for pair in zip(rows[K:], kicks, strict=True)
+            ]
+        moved = [[w + push * kick for w, kick in zip(*pair, strict=True)] for pair in zip(rows[:K], kicks, strict=True)]
+        return moved + (kicks if self.rule.momentum else [])
+
+    def _onto_sphere(self, rows: Matrix, lengths: Any) -> Matrix:
+        share = self.blocks.share[:, None]
+        scales = [jnp.sqrt(lengths[k] / jnp.sum(share * sum(w**2 for w in rows[k]), axis=0)) for k in range(self.K)]
+        return [[w * s for w in row] for row, s in zip(rows, scales, strict=False)] + rows[self.K :]
+
+    def _move_heads(self, state: State, forces: list[Any], rates: Array) -> State:
+        """Readout and biases learn from the batch's sums."""
+        rule, scale = self.rule, 1.0 / (self.rule.dim * self.rule.batch)
+        readout, bias, v_momentum, b_momentum = state[1:]
+        if rule.train_readout:
+            v_momentum = [rule.beta * m + scale * f for m, (f, _) in zip(v_momentum, forces, strict=True)]
+            readout = [v + rates[2] * m for v, m in zip(readout, v_momentum, strict=True)]
+        if rule.train_bias:
+            b_momentum = [rule.beta * m + scale * f for m, (_, f) in zip(b_momentum, forces, strict=True)]
+            bias = [b + rates[3] * m for b, m in zip(bias, b_momentum, strict=True)]
+        return State(state.rows, readout, bias, v_momentum, b_momentum)
+
+
+def fold(Z: Matrix, extra: Matrix) -> Matrix:
+    """Lower triangular Z' with Z' Z'^T = Z Z^T + extra extra^T (Householder, as `fold` in compiled.py)."""
+    count = len(Z)
+    rows = [[*z, *e] for z, e in zip(Z, extra, strict=True)]
+    for j in range(count):
+        head, rest = rows[j][j], rows[j][j + 1 :]
+        tail = sum(x * x for x in rest)
+        moves = tail >= 1e-280
+        norm = jnp.sqrt(head * head + tail)
+        image = jnp.where(head > 0, -norm, norm)
+        u0 = head - image
+        strength = jnp.where(moves, 1.0 / jnp.where(moves, norm * (norm + jnp.abs(head)), 1.0), 0.0)
+        for i in range(j + 1, count):
+            dot = strength * (u0 * rows[i][j] + sum(a * b for a, b in zip(rest, rows[i][j + 1 :], strict=True)))
+            rows[i][j] = rows[i][j] - dot * u0
+            rows[i][j + 1 :] = [b - dot * a for a, b in zip(rest, rows[i][j + 1 :], strict=True)]
+        rows[j] = rows[j][:j] + [jnp.where(moves, image, head)] + [jnp.zeros_like(tail)] * len(rest)
+    return [row[:count] for row in rows]
+
+
+def chi(key: Array, dof: Array) -> Array:
+    """Lengths of standard normal vectors in `dof` dimensions (Marsaglia and Tsang 2000), tried until all are accepted."""
+    d = 0.5 * dof - 1.0 / 3.0
+
+    def attempt(state: Any) -> Any:
+        number, length, done = state
+        v, u = jax.random.uniform(jax.random.fold_in(key, number), (2, *dof.shape), minval=TINY)
+        x = np.sqrt(2.0) * jax.scipy.special.erfinv(2.0 * v - 1.0)
+        cube = jnp.maximum(1.0 + x / jnp.sqrt(9.0 * d), 0.0) ** 3
+        safe = jnp.where(cube > 0, cube, 1.0)
+        good = (cube > 0) & (jnp.log(u) < 0.5 * x * x + d * (1.0 - safe + jnp.log(safe)))
+        new = jnp.where(dof == 1, jnp.abs(x), jnp.sqrt(2.0 * d * safe))
+        return number + 1, jnp.where(done, length, new), done | good | (dof == 1)
+
+    begin = (0, jnp.zeros(dof.shape), jnp.zeros(dof.shape, bool))
+    return jax.lax.while_loop(lambda state: ~jnp.all(state[2]), attempt, begin)[1]
