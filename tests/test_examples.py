@@ -4,7 +4,6 @@ The expected numbers come from elsewhere: another verb, a formula, networks agai
 """
 
 import sys
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import numpy as np
@@ -19,61 +18,55 @@ FOLDER = ROOT / "examples"
 LARGEST = 60  # lines
 
 
-def run(name, folder):
-    """What main() of an example returns; its figure must be there."""
-    spec = spec_from_file_location(name, FOLDER / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    answer = module.main(folder)
-    figure = folder / f"{name}.png"
-    assert figure.stat().st_size > 10_000
+def run(name):
+    """What main() of an example returns. Its figure must be there, and stays for the page of examples."""
+    answer = page.run(name)
+    assert (page.RESULTS / f"{name}.png").stat().st_size > 10_000
     return answer
 
 
-def test_choose_a_learning_rate(tmp_path, capsys):
-    answer = run("choose_a_learning_rate", tmp_path)
+def test_choose_a_learning_rate():
+    answer = run("choose_a_learning_rate")
     assert answer["critical"] == pytest.approx(2.3068277, abs=1e-6)
     assert answer["rate"] == pytest.approx(0.588, rel=0.05)  # what design_schedule finds as the best constant rate
     assert answer["error"] == pytest.approx(1.845e-3, rel=0.01)
     assert answer["networks"] == pytest.approx(answer["error"], rel=0.1)
-    assert "best constant rate" in capsys.readouterr().out
+    assert "best constant rate" in (page.RESULTS / "choose_a_learning_rate.txt").read_text()
 
 
-def test_plateau_and_escape(tmp_path):
-    answer = run("plateau_and_escape", tmp_path)
+def test_plateau_and_escape():
+    answer = run("plateau_and_escape")
     assert answer["fixed_point"] == pytest.approx(0.01464485, rel=1e-6)
     assert answer["height"] == pytest.approx(answer["fixed_point"], rel=0.01)
     assert answer["predicted"] == pytest.approx(answer["solved"], abs=1.5)  # recorded times are one apart
     assert answer["predicted_later"] == pytest.approx(answer["solved_later"], abs=1.5)
     assert answer["solved_later"] - answer["solved"] == pytest.approx(np.log(10) / 0.031618, rel=0.05)
-    assert (tmp_path / "plateau_and_escape.html").stat().st_size < 3_000_000
+    assert (page.RESULTS / "plateau_and_escape.html").stat().st_size < 3_000_000
 
 
-def test_spectrum_of_real_data(tmp_path):
-    answer = run("spectrum_of_real_data", tmp_path)
+def test_spectrum_of_real_data():
+    answer = run("spectrum_of_real_data")
     assert answer["gap"] < 0.08  # forty runs; isotropic inputs of the same variance would be off by more than half
     assert answer["flat_gap"] > 0.5
 
 
-def test_overparameterise_with_noise(tmp_path):
-    answer = run("overparameterise_with_noise", tmp_path)
+def test_overparameterise_with_noise():
+    answer = run("overparameterise_with_noise")
     for students, (error, formula) in answer.items():
         assert error == pytest.approx(formula, rel=0.1), students  # the formula is of first order in eta
     errors = [answer[students][0] for students in (2, 3, 4)]
     assert errors == sorted(errors)
 
 
-def test_design_a_schedule(tmp_path):
-    answer = run("design_a_schedule", tmp_path)
+def test_design_a_schedule():
+    answer = run("design_a_schedule")
     assert 4 < answer["gain"] < 5.66  # fifteen pieces gain 5.66
     assert answer["networks"] == pytest.approx(answer["error"], rel=0.1)
     assert answer["networks_gain"] == pytest.approx(answer["gain"], rel=0.2)
 
 
-def test_own_activation(tmp_path):
-    answer = run("own_activation", tmp_path)
+def test_own_activation():
+    answer = run("own_activation")
     a, b = np.random.default_rng(0).multivariate_normal([0, 0], [[0.6, 0.5], [0.5, 1.0]], 400_000).T
     products = a / (1 + a**2) * b / (1 + b**2)
     assert answer["average"] == pytest.approx(products.mean(), abs=5 * products.std() / np.sqrt(products.size))
@@ -81,16 +74,16 @@ def test_own_activation(tmp_path):
     assert answer["z"] < 4.5
 
 
-def test_phase_diagram(tmp_path):
-    answer = run("phase_diagram", tmp_path)
+def test_phase_diagram():
+    answer = run("phase_diagram")
     assert answer["critical"] == pytest.approx(2.3068277, abs=1e-6)
     assert answer["lost"] == pytest.approx(answer["critical"], rel=0.12)  # rates are 26% apart
     assert 0.5 < answer["share"] < 0.7
     assert answer["error_at_low_noise"] == pytest.approx(answer["floor_at_low_noise"], rel=0.02)
 
 
-def test_a_million_inputs(tmp_path):
-    answer = run("a_million_inputs", tmp_path)
+def test_a_million_inputs():
+    answer = run("a_million_inputs")
     assert answer["z"] < 4.5
     assert 1e-5 < answer["sd"] < 2e-4  # about 0.07 / sqrt(N)
     assert answer["error"] == pytest.approx(answer["theory"], abs=5 * answer["sd"])

@@ -2,7 +2,8 @@
 
     python docs/_site/examples.py NAME ...             output/examples/NAME.png and NAME.txt
 
-Scripts whose code or library has changed since are run again, all in one process: a minute for all eight. A draft
+The tests run them, too, and leave these files; scripts whose code or library has changed since are run again, all in one
+process: a minute for all eight. A draft
 (-D draft=1) runs nothing and shows the code alone.
 """
 
@@ -55,13 +56,15 @@ def is_kept(name: str) -> bool:
     return stored.is_file() and stored.read_text() == key(name)
 
 
-def run(name: str) -> None:
-    """Run one example, and keep its figure and its words."""
+def run(name: str) -> Any:
+    """Run one example, keep its figure and its words, and return its answer."""
+    RESULTS.mkdir(parents=True, exist_ok=True)
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        load(name).main(RESULTS)
+        answer = load(name).main(RESULTS)
     (RESULTS / f"{name}.txt").write_text(printed.getvalue())
     (RESULTS / f"{name}.key").write_text(key(name))
+    return answer
 
 
 def section(name: str, images: Path | None) -> list[str]:
@@ -96,7 +99,6 @@ def main(*names: str) -> None:
     from tutelage.cli.compile_cache import compile_quickly
 
     compile_quickly()
-    RESULTS.mkdir(parents=True, exist_ok=True)
     for name in names:
         run(name)
 
