@@ -46,7 +46,7 @@ def draw(theory: tu.Trajectory, run: tu.Trajectory, sd: np.ndarray, folder: Path
         axes.set(
             xlabel=r"time $\alpha$ = steps / $N$",
             ylabel=r"$10^6\,\times$ distance of $\epsilon_g$ to theory",
-            title="A million inputs: on the curve, but for a millionth",
+            title="One network of a million inputs, and how far it may stray",
         )
         figure.legend(loc="outside lower center", ncols=2)
     tu.plot.save_figure(figure, folder / "a_million_inputs.png")
