@@ -13,14 +13,26 @@ DATA = DOCS / "data"
 HEAD = "| work | measured | baseline | ratio | error | target | verdict | note |\n|---|---|---|---|---|---|---|---|\n"
 
 
+SECTIONS = {
+    "cpu": "On two cores of a server",
+    "busy": "On two cores of the machine that tutelage was written on",
+    "gpu": "On a GPU",
+}
+
+
 def main() -> None:
     """Write the page and its figure."""
-    cpu, gpu = (json.loads((DATA / f"benchmarks-{name}.json").read_text()) for name in ("cpu", "gpu"))
-    draw(cpu["growth"]).savefig(DOCS / "benchmarks.png", dpi=130)
-    (DOCS / "benchmarks.md").write_text(page(cpu, gpu))
+    found = data()
+    draw(found["cpu"]["growth"]).savefig(DOCS / "benchmarks.png", dpi=130)
+    (DOCS / "benchmarks.md").write_text(page(found))
 
 
-def page(cpu: dict, gpu: dict) -> str:
+def data() -> dict[str, dict]:
+    """What `python -m benchmarks --out docs/data/benchmarks-<section>.json` wrote."""
+    return {name: json.loads((DATA / f"benchmarks-{name}.json").read_text()) for name in SECTIONS}
+
+
+def page(found: dict[str, dict]) -> str:
     """The page as Markdown."""
     parts = [
         "# How fast is it?",
@@ -30,26 +42,22 @@ def page(cpu: dict, gpu: dict) -> str:
         "NumPy right-hand side with scipy's LSODA at 1e-6, a plain SGD loop, or merely drawing random inputs. The error is",
         "the largest deviation of e_g from a solution at 1e-12. What is missed stays in the table with its reason.",
         "",
-        "## On a CPU",
-        "",
-        words(cpu["about"]),
-        "",
-        HEAD + rows(cpu),
-        "",
-        "![Cost growth](benchmarks.png)",
-        "",
-        "How cost grows with units, levels, dimensions, and problems that step together.",
-        "",
-        "## On a GPU",
-        "",
-        words(gpu["about"]),
-        "",
-        HEAD + rows(gpu),
-        "",
-        "The numbers are in `docs/data/`; this page is written by `python -m benchmarks.page`.",
-        "",
     ]
-    return "\n".join(parts)
+    for name, title in SECTIONS.items():
+        parts += [f"## {title}", "", words(found[name]["about"]), "", HEAD + rows(found[name]), ""]
+    return "\n".join(
+        [
+            *parts,
+            "## How cost grows",
+            "",
+            "With units, levels, dimensions, and problems that step together (on the server).",
+            "",
+            "![Seconds per solve by units and levels, per step by dimensions, problems per second](benchmarks.png)",
+            "",
+            "The numbers are in `docs/data/`; `python -m benchmarks.page` writes this page from them.",
+            "",
+        ]
+    )
 
 
 def rows(data: dict) -> str:

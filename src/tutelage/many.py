@@ -36,7 +36,7 @@ from tutelage.solve import (
 )
 from tutelage.trajectory import Trajectory, eager
 
-ON_CPU = 16  # members that step together
+ON_CPU = 32  # members that step together
 ON_GPU = 2**25  # numbers of the members that step together: more of them would not stay in a GPU's cache
 
 
@@ -61,7 +61,7 @@ def solve_many(
     over: what differs, by the names that `Problem.replace` knows, one entry per member: {"lr": rates, "noise": sigmas}.
     All lists have one length; every combination is the caller's to make (np.meshgrid). start: one for all, or one each.
     The other arguments are those of `solve`; keep="blocks" adds r and q per level.
-    chunk: members that step together (default: 16 on a CPU, what fits on a GPU).
+    chunk: members that step together (default: 32 on a CPU, what fits on a GPU).
     workers: threads (default: the cores). A member that diverges is NaN from there on; `status_code` says which did.
 
     Each member is what `solve` gives for it, to the tolerance: members share no step sizes.
