@@ -83,5 +83,11 @@ def is_running(pid: int) -> bool:
         return False
 
 
+def descendants(pid: int) -> set[int]:
+    """The processes that it has started, and those that they have."""
+    children = {int(child) for path in Path(f"/proc/{pid}/task").glob("*/children") for child in path.read_text().split()}
+    return children.union(*map(descendants, children))
+
+
 def kill(pid: int) -> None:
     os.kill(pid, signal.SIGKILL)

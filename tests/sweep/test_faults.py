@@ -15,7 +15,7 @@ from typing import ClassVar
 import pytest
 
 from tests.sweep import toys
-from tests.sweep.clusters import ROOT, dask_cluster, is_running, kill, wait_until
+from tests.sweep.clusters import ROOT, dask_cluster, descendants, is_running, kill, wait_until
 from tutelage import InputError, TutelageWarning
 from tutelage.sweep.chunk_file import is_whole
 from tutelage.sweep.engine import run
@@ -215,8 +215,10 @@ def test_a_local_dask_cluster_replaces_its_workers(tmp_path):
 def test_a_killed_sweep_takes_its_local_dask_cluster_with_it(tmp_path):
     program = Program(tmp_path, count=40, executor="dask", workers=2, payload={"seconds": 0.2}).start()
     wait_until(lambda: len(program.announcements()) >= 2, "two chunks are there")
+    family = descendants(program.process.pid)
+    assert len(family) >= 3, "two workers and who looks after them"
     program.kill(group=False)
-    wait_until(lambda: not any(map(is_running, toys.workers(program.log))), "the workers have ended")
+    wait_until(lambda: not any(map(is_running, family)), "all of them have ended")
     assert torn(program.folder) == []
 
 

@@ -5,6 +5,7 @@ that is there already does so itself a number of times (distributed.scheduler.al
 more, for it blames all tasks that waited for a lost worker.
 """
 
+import os
 import shlex
 import shutil
 from collections import Counter, deque
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 OUR_SCHEDULER = {"distributed.scheduler.allowed-failures": 0, "distributed.scheduler.worker-saturation": 1.0}
 TRIES_ELSEWHERE = 2
+KEEPER = "tutelage.sweep.executors.keeper"
 SECONDS_TO_CONNECT, SECONDS_TO_START = 20, 120
 
 
@@ -90,12 +92,15 @@ def _local_cluster(workers: int) -> Iterator[dict[str, Any]]:
     cluster: Any  # LocalCluster's types are those of its asynchronous use
     with LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0") as cluster:
         arguments = [cluster.scheduler_address, "--nworkers", str(workers), "--nthreads", "1", "--no-dashboard"]
-        nannies = start("distributed.cli.dask_worker", arguments, DASK_LOGGING__DISTRIBUTED="critical")
+        theirs, ours = os.pipe()
+        keeper = start(KEEPER, [str(theirs), *arguments], pass_fds=[theirs], DASK_LOGGING__DISTRIBUTED="critical")
+        os.close(theirs)
         try:
             yield {"address": cluster}
         finally:
-            nannies.terminate()
-            nannies.wait()
+            keeper.terminate()
+            keeper.wait()
+            os.close(ours)
 
 
 @contextmanager
