@@ -26,7 +26,9 @@ def explorer(target: Path) -> None:
     from playwright.sync_api import sync_playwright
 
     path = next(filter(None, map(shutil.which, BROWSERS)))
-    server = subprocess.Popen([*PROGRAM, "explore", "--no-browser"], stdout=subprocess.PIPE, text=True)
+    server = subprocess.Popen(
+        [*PROGRAM, "explore", "--no-browser"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
     try:
         address = re.search(r"http://\S+", server.stdout.readline())[0]
         with sync_playwright() as playwright:
