@@ -22,7 +22,7 @@ def comparison(target: Path) -> None:
 
 
 def explorer(target: Path) -> None:
-    """The page of `tutelage explore` at time 180, when all is drawn."""
+    """The page of `tutelage explore` at the 120th of its 200 times, when all is drawn."""
     from playwright.sync_api import sync_playwright
 
     path = next(filter(None, map(shutil.which, BROWSERS)))
@@ -37,7 +37,7 @@ def explorer(target: Path) -> None:
             )
             page.goto(address + PAGE)
             page.wait_for_selector("body[data-state=done]", timeout=300_000)
-            page.evaluate("tutelagePage.setTime(180)")
+            page.evaluate("tutelagePage.setTime(120)")
             page.wait_for_timeout(500)
             page.screenshot(path=target)
     finally:
