@@ -75,10 +75,12 @@ def test_numbers_do_not_depend_on_the_chunks(in_memory):
     assert np.array_equal(single["error"].values[0], in_memory["error"].sel(lr=0.9, noise=0.2).values)
 
 
-def test_four_hundred_points_on_every_executor(tmp_path, two_workers):
+@pytest.mark.parametrize(
+    "measure", [["final_error", "error"], pytest.param(["final_error", "run_error"], marks=pytest.mark.full)], ids=str
+)
+def test_four_hundred_points_on_every_executor(tmp_path, two_workers, measure):
     """Identical, bit by bit: here, in processes, and on a Dask cluster of two workers."""
     over = {"lr": np.linspace(0.1, 2.0, 20), "noise": np.linspace(0.0, 0.5, 20)}
-    measure = ["error", "final_error", "simulated_final_error"]
     options = OPTIONS | {"runs": 2, "points_per_chunk": 50, "start": tu.Start(R=[[0.2]], Q=[[0.3]], dim=20)}
     found = {
         name: tu.sweep(ONE, over, measure, executor=name, workers=workers, out=tmp_path / str(i), **options)
@@ -86,7 +88,7 @@ def test_four_hundred_points_on_every_executor(tmp_path, two_workers):
     }
     first, *others = found.values()
     assert first["final_error"].size == 400
-    assert np.isfinite(first["simulated_final_error"].values).all()
+    assert np.isfinite(first[measure[1]].values).all()
     assert first.failures == {}
     for other in others:
         xr.testing.assert_identical(other.dataset, first.dataset)
