@@ -123,6 +123,7 @@ def _curves(panel: Any, middle: Any, low: Any, high: Any, split: str | None) -> 
         panel.set_xticks(places, [str(value) for value in x])
     elif _is_log_spaced(x):
         panel.set_xscale("log")
+        _label_in_plain_numbers(panel.xaxis)
     if wants_log(middle.values):
         panel.set_yscale("log", nonpositive="mask")
     panel.set(xlabel=_axis_label(along), ylabel=_value_label(middle))
@@ -182,9 +183,10 @@ def _heat_map(figure: Any, panel: Any, middle: Any, status: Any, lines: Any, lev
     norm = (LogNorm if logarithmic else Normalize)(lowest, np.nanmax(z))
     panel.grid(False)
     panel.set_facecolor("#E4E4E4")
-    for points, scale in ((x, panel.set_xscale), (y, panel.set_yscale)):
+    for points, scale, axis in ((x, panel.set_xscale, panel.xaxis), (y, panel.set_yscale, panel.yaxis)):
         if _is_log_spaced(points):
             scale("log")
+            _label_in_plain_numbers(axis)
     edges = _edges(x), _edges(y)
     mesh = panel.pcolormesh(*edges, z, norm=norm, cmap="viridis", rasterized=True)
     cut = logarithmic and float(np.nanmin(middle.values)) < lowest
@@ -208,6 +210,15 @@ def _edges(points: np.ndarray) -> np.ndarray:
     middle = (p[1:] + p[:-1]) / 2
     edges = np.concatenate([[2 * p[0] - middle[0]], middle, [2 * p[-1] - middle[-1]]])
     return np.exp(edges) if logarithmic else edges
+
+
+def _label_in_plain_numbers(axis: Any) -> None:
+    """0.02, 0.05, 0.1, ...: the values of a parameter seldom span many decades."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def _is_log_spaced(points: np.ndarray) -> bool:
