@@ -34,7 +34,7 @@ def single_solves():
             met=bool(theirs / ours >= wanted and gap < 1e-7),
             reason=""
             if theirs / ours >= wanted
-            else f"{int(out.steps)} steps of 13 evaluations at 4 us; 2 ms of checks in Python",
+            else f"{int(out.steps)} steps of 13 evaluations, {ours / out.steps / 13e-6:.0f} us each with all around them",
         )
 
 

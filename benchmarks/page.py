@@ -14,8 +14,8 @@ HEAD = "| work | measured | baseline | ratio | error | target | verdict | note |
 
 
 SECTIONS = {
-    "cpu": "On two cores of a server",
-    "busy": "On two cores of the machine that tutelage was written on",
+    "cpu": "On two idle cores",
+    "busy": "On two busy cores",
     "gpu": "On a GPU",
 }
 
@@ -50,7 +50,7 @@ def page(found: dict[str, dict]) -> str:
             *parts,
             "## How cost grows",
             "",
-            "With units, levels, dimensions, and problems that step together (on the server).",
+            "With units, levels, dimensions, and problems that step together (on the idle cores).",
             "",
             "![Seconds per solve by units and levels, per step by dimensions, problems per second](benchmarks.png)",
             "",
