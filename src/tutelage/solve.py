@@ -182,7 +182,8 @@ def _integrate(problem: Any, start: Any, times: Any, tolerances: Any, options: _
         t0=0.0,
         t1=jnp.maximum(times[-1], 1e-12),
         dt0=None,
-        y0=pack((state, error * FINE)),
+        # inside another jit, where the start is a constant, XLA must not compute with it beforehand: it rounds otherwise
+        y0=jax.lax.optimization_barrier(pack((state, error * FINE))),
         saveat=diffrax.SaveAt(
             subs=[
                 diffrax.SubSaveAt(ts=times, fn=lambda t, y, args: system.observe(parts(y)[0])),
