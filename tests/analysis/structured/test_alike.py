@@ -1,5 +1,8 @@
 """Alike units: four numbers per level are the whole gradient flow, for any number of units."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -64,6 +67,8 @@ def test_slopes_are_local_exponents():
     middle = np.log(error[2:] / error[:-2]) / np.log(t[2:] / t[:-2])
     np.testing.assert_allclose(flow.slopes[2:-1], middle, rtol=1e-9)
     assert np.isnan(flow.slopes[0])
+    one = SimpleNamespace(times=np.array([0.0, 1.0]), error=np.array([0.2, 0.1]))
+    assert np.isnan(replace(flow, trajectory=one).slopes).all()
 
 
 @pytest.mark.parametrize(

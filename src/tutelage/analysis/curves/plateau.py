@@ -193,7 +193,7 @@ def _slow_moments(spans: list[tuple[float, float]]) -> list[int]:
 
 def _level(times: np.ndarray, y: np.ndarray, span: tuple[float, float], band: float) -> tuple[float, float, float]:
     """ln of the height, start and end of the plateau around a slow moment."""
-    height = float(np.median(np.interp(np.linspace(*span, 1001), times, y)))
+    height = float(np.median(np.interp(np.linspace(span[0], min(span[1], times[-1]), 1001), times, y)))
     inside = np.flatnonzero((times >= span[0]) & (times <= span[1]))
     at = int(inside[np.argmin(np.abs(y[inside] - height))])
     return height, *span_around(times, y, at, height, band)

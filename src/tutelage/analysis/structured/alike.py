@@ -53,10 +53,11 @@ class AlikeFlow:
 
     @property
     def slopes(self) -> np.ndarray:
-        """d ln e_g / d ln alpha at each time after the first, NaN at time zero and where e_g is zero."""
+        """d ln e_g / d ln alpha at each time after the first, NaN at time zero, where e_g is zero, and of a single time."""
         t, error = np.asarray(self.trajectory.times), np.asarray(self.trajectory.error)
         slopes, good = np.full(t.size, np.nan), (t > 0) & (error > 0)
-        slopes[good] = np.gradient(np.log(error[good]), np.log(t[good]))
+        if good.sum() > 1:
+            slopes[good] = np.gradient(np.log(error[good]), np.log(t[good]))
         return slopes
 
     def __str__(self) -> str:
