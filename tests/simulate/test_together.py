@@ -49,7 +49,7 @@ def test_same_law_with_many_runs(name):
     assert probability(*ensembles(name, 2000 if "biases" in name else 20_000)) > LEVEL
 
 
-@pytest.mark.parametrize("dof", [1, 995])
+@pytest.mark.parametrize("dof", [1, 40])
 def test_chi_has_its_law(dof):
     draw = jax.jit(jax.vmap(lambda key: lanes.chi(key, jnp.array([dof]))[0]))
     lengths = np.asarray(draw(jax.random.split(jax.random.key(dof), 20_000)))
