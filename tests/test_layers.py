@@ -11,12 +11,12 @@ import tutelage
 ROOT = Path(tutelage.__file__).parent
 # Left to right; a group may import the groups before it, and within itself only packages do.
 LAYERS = (
-    ("_version", "_errors", "_types", "_precision", "_checks", "_cores", "_files", "progress", "steps"),
+    ("_version", "_errors", "_types", "_precision", "_checks", "_cores", "_files", "progress", "steps", "times"),
     ("problem",),
     ("averages",),
     ("dynamics",),
-    ("integrate",),
     ("status",),
+    ("integrate",),
     ("storage",),
     ("trajectory",),
     ("validity",),

@@ -37,7 +37,8 @@ _HOMES = {
     "tutelage.status": ("Status",),
     "tutelage.trajectory": ("Trajectory", "load"),
     "tutelage.validity": ("Validity",),
-    "tutelage.solve": ("solve", "linear_times", "log_times"),
+    "tutelage.times": ("linear_times", "log_times"),
+    "tutelage.solve": ("solve",),
     "tutelage.many": ("solve_many",),
     "tutelage.simulate": ("simulate",),
     "tutelage.analysis.fixed_points.modes": ("Mode",),
@@ -174,10 +175,11 @@ if TYPE_CHECKING:
     )
     from tutelage.problem.images import digits
     from tutelage.simulate import simulate
-    from tutelage.solve import linear_times, log_times, solve
+    from tutelage.solve import solve
     from tutelage.status import Status
     from tutelage.sweep.result import Sweep
     from tutelage.sweep.verbs import open_sweep, sweep
+    from tutelage.times import linear_times, log_times
     from tutelage.trajectory import Trajectory, load
     from tutelage.validity import Validity
 

@@ -12,28 +12,16 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from tutelage import _checks
 from tutelage._cores import cores
 from tutelage._errors import DivergenceWarning, InputError
 from tutelage.averages import Quadrature
-from tutelage.integrate import choose
+from tutelage.integrate import SOLVERS, Options, Raw, anonymous, as_arrays, choose, integrate, padded
 from tutelage.problem import Problem, Start, random_start
-from tutelage.solve import (
-    SOLVERS,
-    _anonymous,
-    _arrays,
-    _assemble,
-    _check_times,
-    _integrate,
-    _keep,
-    _Options,
-    _padded,
-    _positive,
-    _prepare,
-)
+from tutelage.solve import ATOL, MAX_STEPS, assemble, keeps_blocks, prepare
+from tutelage.times import as_positive, check_times
 from tutelage.trajectory import Trajectory, eager
 
 ON_CPU = 32  # members that step together
@@ -48,11 +36,11 @@ def solve_many(
     *,
     gradient_flow: bool = False,
     rtol: float = 1e-8,
-    atol: float = 1e-12,
+    atol: float = ATOL,
     solver: str = "auto",
     quadrature: Quadrature | None = None,
     keep: str = "fields",
-    max_steps: int = 100_000,
+    max_steps: int = MAX_STEPS,
     chunk: int | None = None,
     workers: int | None = None,
 ) -> Trajectory:
@@ -74,29 +62,31 @@ def solve_many(
     ((3, 11), array([0.028 , 0.0163, 0.0145]))
     """
     values, count = _values(problem, over)
-    times, starts = _check_times(times), _starts(problem, start, count)
+    times, starts = check_times(times), _starts(problem, start, count)
     for index in (0, count - 1):
-        _prepare(
+        prepare(
             problem.replace(**{name: value[index] for name, value in values.items()}),
             starts[min(index, len(starts) - 1)],
             times,
         )
-    options = _Options(
+    options = Options(
         gradient_flow=_checks.as_flag("gradient_flow", gradient_flow),
         solver=_solver(problem, values, times, solver),
         quadrature=quadrature,
-        keep=_keep(problem, keep),
+        keep=keeps_blocks(problem, keep),
         gradient="forward",
         max_steps=_checks.as_count("max_steps", max_steps),
         progress=False,
     )
-    problems = _host(jax.vmap(lambda each: _arrays(problem.replace(**each)))(values))
-    begin = _stacked(starts, count)
-    shared = _padded(times, problem), jnp.array([_positive("rtol", rtol), _positive("atol", atol)]), options
+    problems = _host(jax.vmap(lambda each: as_arrays(problem.replace(**each)))(values))
+    begin = _shared(starts, count)
     size = min(count, _fitting(problem, times) if chunk is None else _checks.as_count("chunk", chunk))
-    raw = _in_chunks((problems, begin), shared, count, size, workers, times.size)
+    size = -(-count // -(-count // size))  # chunks of equal size
+    workers = cores() if workers is None else _checks.as_count("workers", workers)
+    tolerances = as_positive("rtol", rtol), as_positive("atol", atol)
+    raw = side_by_side(problems, begin, times, tolerances, options, size=size, workers=workers)
     settings = (("gradient_flow", gradient_flow), ("rtol", float(rtol)), ("solver", options.solver))
-    trajectory = _assemble(raw, times, problems, begin, settings)
+    trajectory = assemble(raw, times, problems, begin, settings)
     if not trajectory.finished:
         warnings.warn(f"of these problems {trajectory.status}", DivergenceWarning, stacklevel=2)
     return trajectory
@@ -128,9 +118,9 @@ def _starts(problem: Problem, start: Any, count: int) -> list[Start]:
     return starts
 
 
-def _stacked(starts: list[Start], count: int) -> Any:
+def _shared(starts: list[Start], count: int) -> Any:
     """Their numbers with a leading axis of members; one start is shared, not copied."""
-    together = jax.tree.map(lambda *x: np.stack(x).astype(float), *map(_anonymous, starts))
+    together = jax.tree.map(lambda *x: np.stack(x).astype(float), *map(anonymous, starts))
     return jax.tree.map(lambda x: np.broadcast_to(x, (count, *x.shape[1:])), together)
 
 
@@ -149,18 +139,28 @@ def _fitting(problem: Problem, times: np.ndarray) -> int:
     return max(1, ON_GPU // (K * (K + M) * (times.size + 20 * L + K * (K + M))))
 
 
-def _in_chunks(members: Any, shared: Any, count: int, size: int, workers: int | None, times: int) -> Any:
+def side_by_side(
+    problems: Any,
+    starts: Any,
+    times: np.ndarray,
+    tolerances: tuple[float, float],
+    options: Options,
+    *,
+    size: int,
+    workers: int,
+) -> Raw:
     """All members, `size` at a time; the last chunk repeats its last member, so that one program serves all.
 
-    times: how many are wanted; the padding of the others is left on the device.
+    problems, starts: one of each, with a leading axis of members on every number. tolerances: rtol, atol.
     """
-    workers = cores() if workers is None else _checks.as_count("workers", workers)
-    size = -(-count // -(-count // size))  # chunks of equal size
+    count = jax.tree.leaves(problems)[0].shape[0]
     chunks = [np.minimum(np.arange(first, first + size), count - 1) for first in range(0, count, size)]
+    shared = padded(times, problems), np.array(tolerances), options
     busy = workers if jax.default_backend() == "cpu" else 2  # a GPU computes one chunk while another is fetched
 
-    def one(which: np.ndarray) -> Any:
-        return eager(_until(_together(jax.tree.map(lambda x: x[which], members), *shared), times))
+    def one(which: np.ndarray) -> Raw:
+        raw = _together(jax.tree.map(lambda x: x[which], (problems, starts)), *shared)
+        return eager(_until(raw, times.size))  # the padding of the times stays on the device
 
     with ThreadPoolExecutor(busy) as pool:
         try:
@@ -172,15 +172,15 @@ def _in_chunks(members: Any, shared: Any, count: int, size: int, workers: int | 
 
 
 @eqx.filter_jit
-def _together(members: Any, times: Any, tolerances: Any, options: _Options) -> Any:
-    return jax.vmap(lambda problem, start: _integrate(problem, start, times, tolerances, options))(*members)
+def _together(members: Any, times: Any, tolerances: Any, options: Options) -> Raw:
+    return jax.vmap(lambda problem, start: integrate(problem, start, times, tolerances, options))(*members)
 
 
 def _host(tree: Any) -> Any:
     return jax.tree.map(np.asarray, tree)
 
 
-def _until(raw: Any, count: int) -> Any:
+def _until(raw: Raw, count: int) -> Raw:
     """What was recorded at the first times."""
     kept = jax.tree.map(lambda x: x[:, :count], (raw.variables, raw.error))
     return eqx.tree_at(lambda w: (w.variables, w.error), raw, kept)

@@ -10,13 +10,13 @@ import sys
 
 import pytest
 
-# One term of L0 = L4 C34 - C23 C24 d1 - C13 C14 d2 + C12 (C13 C24 + C14 C23) with the other sign; None: as it is.
+# One term of what is left of two fields when i and j are given, with the other sign. (The two signs in `across` hang on the
+# students' correlation, which is small on this short curve; tests/averages see them.)
 SIGNS = {
     "as it is": ("", ""),
-    "C23 C24 d1": ("- C23 * C24 * d1", "+ C23 * C24 * d1"),
-    "C13 C14 d2": ("- C13 * C14 * d2", "+ C13 * C14 * d2"),
-    "C12 (...)": ("+ C12 * (C13", "- C12 * (C13"),
-    "C14 C23": ("+ C14 * C23)", "- C14 * C23)"),
+    "across^2": ("- across**2", "+ across**2"),
+    "x_a x_b": ("- x[a] * x[b]", "+ x[a] * x[b]"),
+    "y_a y_b": ("- y[a] * y[b]", "+ y[a] * y[b]"),
 }
 PROGRAM = """
 import inspect, json, sys, textwrap
@@ -42,7 +42,7 @@ def verdicts(signs):
 
 
 def test_a_wrong_sign_fails():
-    assert verdicts(SIGNS["C23 C24 d1"]) == ["fail"]
+    assert verdicts(SIGNS["x_a x_b"]) == ["fail"]
 
 
 @pytest.mark.full

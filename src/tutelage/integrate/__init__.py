@@ -1,6 +1,20 @@
-"""How steps are made: the stiff method that knows the structure of the overlaps, and when it is worth its price."""
+"""From equations to numbers: the compiled program, the stiff method that knows the structure of the overlaps, and when it
+is worth its price."""
 
 from tutelage.integrate.choice import choose
-from tutelage.integrate.guided import FINE, guided_norm, stiff_solver
+from tutelage.integrate.guided import FINE
+from tutelage.integrate.program import BOUND, SOLVERS, Options, Raw, anonymous, as_arrays, first_times, integrate, padded
 
-__all__ = ["FINE", "choose", "guided_norm", "stiff_solver"]
+__all__ = [
+    "BOUND",
+    "FINE",
+    "SOLVERS",
+    "Options",
+    "Raw",
+    "anonymous",
+    "as_arrays",
+    "choose",
+    "first_times",
+    "integrate",
+    "padded",
+]

@@ -114,6 +114,6 @@ def field_weights(blocks: Blocks) -> np.ndarray:
 
 def divergence_bound(students: np.ndarray) -> float:
     """Squared coordinates beyond this have diverged (the same factor as in `solve`)."""
-    from tutelage.solve import BOUND
+    from tutelage.integrate import BOUND
 
     return BOUND * (1.0 + float(np.max(students**2)))

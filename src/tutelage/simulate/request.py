@@ -11,8 +11,9 @@ from tutelage._errors import InputError
 from tutelage.problem import Problem, Start, random_start, start_from_weights
 from tutelage.problem.schedules import require_rate_on
 from tutelage.simulate.sources import LAWS, ORDERS
-from tutelage.solve import KEEP_LEVELS, _check_times
+from tutelage.solve import KEEP_LEVELS
 from tutelage.steps import steps_at
+from tutelage.times import check_times
 
 METHODS = ("overlaps", "weights")
 
@@ -62,7 +63,7 @@ def understand(
     dim = _dim(problem, dim, start, given, rows)
     if start is None:
         start = random_start(problem, dim)
-    times = _check_times(times)
+    times = check_times(times)
     steps = steps_at(times, dim)
     if isinstance(rows, np.ndarray):
         _check_rows(problem, rows, dim, int(steps[-1]), order)

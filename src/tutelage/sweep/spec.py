@@ -87,7 +87,7 @@ def build_spec(
     chunk_size: Callable[[SweepSpec], int],
 ) -> SweepSpec:
     """Every argument checked and made plain. chunk_size: chooses points_per_chunk where it is None."""
-    from tutelage.solve import SOLVERS
+    from tutelage.integrate import SOLVERS
 
     if not isinstance(problem, Problem):
         raise InputError(f"problem is of type {type(problem).__name__}; a sweep takes a tutelage Problem.")
@@ -140,9 +140,9 @@ def start_table(start: Any) -> dict[str, Any]:
 
 def plain_times(times: Any) -> tuple[float, ...]:
     """Increasing times, or even ones up to a last one, as `solve` takes them."""
-    from tutelage.solve import _check_times
+    from tutelage.times import check_times
 
-    return tuple(float(t) for t in _check_times(times))
+    return tuple(float(t) for t in check_times(times))
 
 
 def _positive(name: str, value: Any) -> float:

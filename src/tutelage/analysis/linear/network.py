@@ -17,8 +17,9 @@ from tutelage.analysis.linear.clock import at_times, log_slope
 from tutelage.analysis.linear.modes import LinearModes
 from tutelage.analysis.linear.relaxation import Relaxation
 from tutelage.problem import Problem, SlowMomentum, Start, random_start
-from tutelage.solve import KEEP_LEVELS, _check_times
+from tutelage.solve import KEEP_LEVELS
 from tutelage.status import Status
+from tutelage.times import check_times
 from tutelage.trajectory import Trajectory
 from tutelage.validity import Validity
 
@@ -137,7 +138,7 @@ class LinearNetwork:
         """The closed solution as what `solve` returns, to plot, compare and store; times as there. Only in the limit."""
         if self.dim is not None:
             raise InputError(f"this network has N = {self.dim}; a trajectory holds the limit. Use .error, .R and .Q.")
-        times = _check_times(times)
+        times = check_times(times)
         r, q = self._r(times), self._q(times)
         fields = {"R": r @ self._weights, "Q": q @ self._weights}
         variables = {name: value[:, None, None] for name, value in fields.items()}

@@ -22,7 +22,8 @@ from tutelage.analysis.quadratic.manifold import degrees_of_freedom, manifold_di
 from tutelage.analysis.quadratic.setting import quadratic_readouts, require_plain
 from tutelage.problem import Problem, Start
 from tutelage.problem.schedules import Constant
-from tutelage.solve import log_times, solve
+from tutelage.solve import solve
+from tutelage.times import log_times
 from tutelage.trajectory import Trajectory
 
 if TYPE_CHECKING:

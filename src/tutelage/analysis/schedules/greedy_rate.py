@@ -22,8 +22,8 @@ import numpy as np
 from tutelage._types import Array
 from tutelage.averages import Quadrature
 from tutelage.dynamics import OrderParameters, Overlaps, initial_overlaps
+from tutelage.integrate import FINE
 from tutelage.problem import Problem, Start
-from tutelage.solve import FINE
 
 MAX_STEPS = 100_000
 FIRST = 1e-5  # first step, in units of the whole time

@@ -12,7 +12,8 @@ from tutelage.dynamics.linearised import flatten
 from tutelage.dynamics.overlaps import Overlaps
 from tutelage.problem import Problem, Start
 from tutelage.simulate import simulate
-from tutelage.solve import linear_times, solve
+from tutelage.solve import solve
+from tutelage.times import linear_times
 
 DRAWS = 1000  # of random weights
 TIMES = 33  # at which whole runs are compared

@@ -1,0 +1,187 @@
+"""The compiled program: a closed system from its start to the last time, recorded on the way.
+
+One program serves all problems of equal shape; learning rates, noise, readouts, spectra, starts, tolerances and (up to a
+standard count) times are data to it. The error stands beside the overlaps only to guide the steps: near perfect learning a
+tolerance on overlaps of order one says nothing about an error of 1e-9.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optimistix
+from jax.flatten_util import ravel_pytree
+
+from tutelage._errors import InputError
+from tutelage._types import Array
+from tutelage.averages import Quadrature
+from tutelage.averages.quadrature import QuadratureAverages
+from tutelage.dynamics import ClosedSystem, Equations, OrderParameters, initial_overlaps
+from tutelage.dynamics.error import averages_of
+from tutelage.dynamics.resolvent import unsuited
+from tutelage.integrate.guided import FINE, guided_norm, stiff_solver
+from tutelage.problem import Problem, Spectrum, Start
+from tutelage.progress import ProgressBar
+from tutelage.status import Status
+
+SOLVERS = ("explicit", "stiff", "implicit")
+BOUND = 1e8  # overlaps this much larger than at the start have diverged
+GROWN = 1e2  # a step that has become too short to take after this much growth is a blow-up in finite time
+SHORTEST = 1e-14  # shortest step, in units of the whole time
+COUNTS = (64, 256, 512, 1024, 2048, 4096)  # of times: compiled programs are made for these
+
+
+class Options(eqx.Module):
+    """What the compiled function depends on besides shapes."""
+
+    gradient_flow: bool = eqx.field(static=True)
+    solver: str = eqx.field(static=True)
+    quadrature: Quadrature | None = eqx.field(static=True)
+    keep: bool = eqx.field(static=True)
+    gradient: str = eqx.field(static=True)
+    max_steps: int = eqx.field(static=True)
+    progress: bool = eqx.field(static=True)
+
+
+class Raw(eqx.Module):
+    """What comes out of the compiled function."""
+
+    variables: dict[str, Array]
+    error: Array
+    status_code: Array
+    end_time: Array
+    steps: Array
+    T: Array | None
+
+
+@eqx.filter_jit
+def integrate(problem: Any, start: Any, times: Any, tolerances: Any, options: Options) -> Raw:
+    system, state, T = _system(problem, start, options)
+    error = system.error(system.observe(state))
+    bound = BOUND * (1.0 + _largest(state))
+    pack, parts = _packing((state, error), options.solver)
+
+    def rates(t: Any, y: Any, _: Any) -> Any:
+        drift, error_rate = system.drift_and_error_rate(t, parts(y)[0])
+        return pack((drift, error_rate * FINE))
+
+    def diverged(t: Any, y: Any, args: Any, **_: Any) -> Array:
+        return ~(_largest(parts(y)[0]) < bound)  # also true for NaN
+
+    rtol, atol = tolerances
+    controller = diffrax.PIDController(
+        rtol=rtol,
+        atol=atol,
+        pcoeff=0.2,
+        icoeff=0.5,
+        dtmin=SHORTEST * jnp.maximum(times[-1], 1.0),
+        force_dtmin=False,
+        norm=guided_norm if options.solver == "stiff" else optimistix.rms_norm,
+    )
+    switches = system.switches()
+    if switches is not None:
+        controller = diffrax.ClipStepSizeController(controller, jump_ts=switches)
+    solution: Any = diffrax.diffeqsolve(
+        diffrax.ODETerm(rates),
+        _solver(system, options),
+        t0=0.0,
+        t1=jnp.maximum(times[-1], 1e-12),
+        dt0=None,
+        # inside another jit, where the start is a constant, XLA must not compute with it beforehand: it rounds otherwise
+        y0=jax.lax.optimization_barrier(pack((state, error * FINE))),
+        saveat=diffrax.SaveAt(
+            subs=[
+                diffrax.SubSaveAt(ts=times, fn=lambda t, y, args: system.observe(parts(y)[0])),
+                diffrax.SubSaveAt(t1=True, fn=lambda t, y, args: _largest(parts(y)[0])),
+            ]
+        ),
+        stepsize_controller=controller,
+        adjoint=diffrax.ForwardMode() if options.gradient == "forward" else diffrax.RecursiveCheckpointAdjoint(),
+        event=diffrax.Event(diverged),
+        max_steps=options.max_steps,
+        throw=False,
+        progress_meter=ProgressBar() if options.progress else diffrax.NoProgressMeter(),
+    )
+    (saved_times, end), (observed, size) = solution.ts, solution.ys
+    reached = jnp.isfinite(saved_times)
+    observed = jax.tree.map(lambda x: jnp.where(reached.reshape(-1, *[1] * (x.ndim - 1)), x, jnp.nan), observed)
+    errors = jax.vmap(system.error)(observed)
+    blown_up = size[-1] > GROWN * (1.0 + _largest(state))
+    code = _code(solution.result, blown_up)
+    return Raw(observed, errors, code, end[-1], solution.stats["num_accepted_steps"], T)
+
+
+def _system(problem: Any, start: Any, options: Options) -> tuple[ClosedSystem, Any, Array | None]:
+    if isinstance(problem, Equations):
+        return problem, start, None
+    state, t = initial_overlaps(problem, start)
+    system = OrderParameters(problem, t, options.gradient_flow, options.keep, options.quadrature)
+    return system, state, system.covariances(state)[2]
+
+
+def _solver(system: Any, options: Options) -> Any:
+    if options.solver != "stiff":
+        return diffrax.Dopri8() if options.solver == "explicit" else diffrax.Kvaerno5()
+    if not isinstance(system, OrderParameters):
+        raise InputError("solver is 'stiff', which knows only the equations of a Problem; use solver='implicit'.")
+    reason = unsuited(system.problem)
+    if reason:
+        raise InputError(f"solver is 'stiff' and {reason}; its levels are then coupled otherwise. Use solver='explicit'.")
+    return stiff_solver(system)
+
+
+def _packing(like: Any, solver: str) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
+    """How the solver is given a state, and back: as one vector, whose stages are combined once a step, not once for each
+    part of the state; but the stiff solver looks at the parts."""
+    if solver == "stiff":
+        return (lambda tree: tree), (lambda tree: tree)
+    return (lambda tree: ravel_pytree(tree)[0]), ravel_pytree(like)[1]
+
+
+def _largest(state: Any) -> Array:
+    return jnp.max(jnp.stack([jnp.max(jnp.abs(leaf)) for leaf in jax.tree.leaves(state)]))
+
+
+def _code(result: Any, blown_up: Array) -> Array:
+    table = (
+        (diffrax.RESULTS.successful, Status.FINISHED),
+        (diffrax.RESULTS.event_occurred, Status.DIVERGED),
+        (diffrax.RESULTS.max_steps_reached, Status.MAX_STEPS),
+    )
+    code = jnp.where(blown_up, int(Status.DIVERGED), int(Status.FAILED))
+    for reason, status in table:
+        code = jnp.where(result == reason, int(status), code)
+    return code
+
+
+def as_arrays(tree: Any) -> Any:
+    """Numbers as arrays (data to the compiled function, which takes them to its device), functions and words as they are."""
+    if isinstance(tree, Problem) and isinstance(tree.inputs, Spectrum):
+        tree = eqx.tree_at(lambda p: p.inputs, tree, tree.inputs.without_basis())
+    as_array = lambda x: jnp.asarray(x, float) if isinstance(x, jax.Array) else np.asarray(x, float)  # noqa: E731
+    return jax.tree.map(lambda x: as_array(x) if eqx.is_array_like(x) else x, tree)
+
+
+def padded(times: np.ndarray, problem: Any) -> np.ndarray:
+    """The last time repeated up to a standard count: another number of times is then no other program.
+
+    Not where each time costs a quadrature, nor for more times than the largest count.
+    """
+    costly = isinstance(problem, Problem) and isinstance(averages_of(problem), QuadratureAverages)
+    count = next((n for n in COUNTS if n >= times.size and not costly), times.size)
+    return np.pad(times, (0, count - times.size), mode="edge")
+
+
+def first_times(raw: Raw, count: int) -> Raw:
+    """What was recorded at the first times."""
+    kept = jax.tree.map(lambda x: x[:count], (raw.variables, raw.error))
+    return eqx.tree_at(lambda w: (w.variables, w.error), raw, kept)
+
+
+def anonymous(start: Any) -> Any:
+    """A start without its N: the limit does not depend on it, so neither must the compiled program."""
+    return Start(start.R, start.Q, start.T, start.readout, start.bias) if isinstance(start, Start) else start

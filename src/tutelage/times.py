@@ -1,0 +1,57 @@
+"""Times alpha to record: even, even in the logarithm, or given; checked in one place for all who take them."""
+
+from typing import Any
+
+import numpy as np
+
+from tutelage import _checks
+from tutelage._errors import InputError
+
+
+def linear_times(end: float, count: int = 201) -> np.ndarray:
+    """`count` times from 0 to `end`, evenly spaced.
+
+    >>> import tutelage as tu
+    >>> tu.linear_times(10.0, 5)
+    array([ 0. ,  2.5,  5. ,  7.5, 10. ])
+    """
+    return np.linspace(0.0, as_positive("end", end), _checks.as_count("count", count, least=2))
+
+
+def log_times(first: float, end: float, count: int = 201) -> np.ndarray:
+    """0, and then `count` - 1 times from `first` to `end`, evenly spaced in the logarithm.
+
+    >>> import tutelage as tu
+    >>> tu.log_times(0.1, 10.0, 3).round(6)
+    array([ 0. ,  0.1, 10. ])
+    """
+    first, end = as_positive("first", first), as_positive("end", end)
+    if first >= end:
+        raise InputError(f"first is {first:g} and end is {end:g}; first must be below end.")
+    return np.concatenate([[0.0], np.geomspace(first, end, _checks.as_count("count", count, least=3) - 1)])
+
+
+def check_times(times: Any) -> np.ndarray:
+    """Increasing times from a list, or up to the one that is given."""
+    if _checks.is_traced(times):
+        raise InputError("times are traced; they must be known when solve is called. Close over them instead.")
+    times = _checks.as_array("times", times)
+    if times.ndim == 0:
+        return linear_times(float(times))
+    if times.ndim != 1 or times.size == 0:
+        raise InputError(f"times have shape {times.shape}; give a list of times, or the last one.")
+    _checks.require_nonnegative("times", times)
+    if np.any(np.diff(times) <= 0):
+        first = int(np.argmax(np.diff(times) <= 0))
+        raise InputError(
+            f"times go from {times[first]:g} to {times[first + 1]:g}; they must increase. Use np.unique(times)."
+        )
+    return times
+
+
+def as_positive(name: str, value: Any) -> float:
+    """A positive number, or a sentence."""
+    array = _checks.as_array(name, value)
+    _checks.require_shape(name, array, ())
+    _checks.require_positive(name, array)
+    return float(array)
