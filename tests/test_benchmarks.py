@@ -7,6 +7,7 @@ from benchmarks import measure, page
 from benchmarks.__main__ import cells, table
 
 PARTS = ("core", "cold", "finite", "growth", "gpu")
+LONG = ("core", "growth", "gpu")  # with compilation
 
 
 @pytest.fixture
@@ -16,7 +17,7 @@ def tiny(monkeypatch):
         monkeypatch.setattr(measure, name, [])
 
 
-@pytest.mark.parametrize("name", PARTS)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.full if name in LONG else ()) for name in PARTS])
 def test_benchmarks_run(name, tiny):
     for part in importlib.import_module(f"benchmarks.{name}").ALL:
         part()

@@ -197,6 +197,7 @@ def test_the_number_of_steps_grows_slower_than_the_time():
     assert explicit[1] > 5 * explicit[0]  # control
 
 
+@pytest.mark.full
 def test_a_divergence_is_seen():
     problem = pair(2, 2, "linear", lr=3.0, inputs=WIDE)
     with pytest.warns(tu.DivergenceWarning, match="diverged at alpha"):
@@ -213,6 +214,7 @@ def late_error(lr, **options):
     return tu.solve(PLAIN.replace(lr=lr), START, [0.0, 30.0], solver="stiff", rtol=1e-9, **options).error[-1]
 
 
+@pytest.mark.full
 def test_jvp_equals_finite_differences():
     _, slope = jax.jvp(lambda lr: late_error(lr, gradient="forward"), (0.1,), (1.0,))
     assert slope == pytest.approx(float(late_error(0.1001) - late_error(0.0999)) / 2e-4, rel=1e-4)
@@ -223,6 +225,7 @@ def test_grad_equals_finite_differences():
     assert jax.grad(late_error)(0.1) == pytest.approx(float(late_error(0.1001) - late_error(0.0999)) / 2e-4, rel=1e-4)
 
 
+@pytest.mark.full
 def test_vmap_equals_the_loop():
     rates = np.array([0.05, 0.1])
     batched = jax.vmap(late_error)(rates)
