@@ -220,3 +220,17 @@ def test_slurm_is_asked_for_jobs_with_one_core_each(tmp_path, sbatch):
     for line in ("#SBATCH -p long", "#SBATCH -t 00:10:00", "export OMP_NUM_THREADS=1"):
         assert line in script
     wait_until(lambda: not any(map(is_running, toys.workers(tmp_path / "log"))), "the job ends")
+
+
+def test_asking_for_slurm_leaves_ctrl_c_as_it_was():
+    """In a process of its own: the import that changes it happens once."""
+    program = """
+import signal
+from tutelage.sweep.executors.dask import _slurm_class
+_slurm_class()
+assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+import importlib, dask_jobqueue.runner
+importlib.reload(dask_jobqueue.runner)
+assert signal.getsignal(signal.SIGINT) is not signal.default_int_handler, "there is nothing to put back any more"
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)

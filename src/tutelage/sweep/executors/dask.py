@@ -8,6 +8,7 @@ more, for it blames all tasks that waited for a lost worker.
 import os
 import shlex
 import shutil
+import signal
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import CancelledError
@@ -103,13 +104,22 @@ def _local_cluster(workers: int) -> Iterator[dict[str, Any]]:
             os.close(ours)
 
 
-@contextmanager
-def _slurm_cluster(workers: int | None, options: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """A scheduler in this process, and as many jobs as it takes to have these workers."""
+def _slurm_class() -> Any:
+    """dask_jobqueue's; its import makes Ctrl-C end the whole process, which is put back: finished work must be told of."""
+    usual = signal.getsignal(signal.SIGINT)
     try:
         from dask_jobqueue import SLURMCluster
     except ImportError:
         raise _missing("slurm") from None
+    if signal.getsignal(signal.SIGINT) is not usual:
+        signal.signal(signal.SIGINT, usual)
+    return SLURMCluster
+
+
+@contextmanager
+def _slurm_cluster(workers: int | None, options: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """A scheduler in this process, and as many jobs as it takes to have these workers."""
+    SLURMCluster = _slurm_class()
     if workers is None:
         raise InputError("executor is 'slurm' and workers is not given; say how many workers SLURM is to start.")
     if shutil.which("sbatch") is None:
