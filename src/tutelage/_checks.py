@@ -162,3 +162,11 @@ def _sentence(name: str, value: Any, rule: str, fix: str) -> str:
 
 def _fix(fix: str) -> str:
     return f" {fix}" if fix else ""
+
+
+def as_positive(name: str, value: Any) -> float:
+    """A positive number, or a sentence."""
+    array = as_array(name, value)
+    require_shape(name, array, ())
+    require_positive(name, array)
+    return float(array)

@@ -21,7 +21,7 @@ from tutelage.averages import Quadrature
 from tutelage.integrate import SOLVERS, Options, Raw, anonymous, as_arrays, choose, integrate, padded
 from tutelage.problem import Problem, Start, random_start
 from tutelage.solve import ATOL, MAX_STEPS, assemble, keeps_blocks, prepare
-from tutelage.times import as_positive, check_times
+from tutelage.times import check_times
 from tutelage.trajectory import Trajectory, eager
 
 ON_CPU = 32  # members that step together
@@ -83,7 +83,7 @@ def solve_many(
     size = min(count, _fitting(problem, times) if chunk is None else _checks.as_count("chunk", chunk))
     size = -(-count // -(-count // size))  # chunks of equal size
     workers = cores() if workers is None else _checks.as_count("workers", workers)
-    tolerances = as_positive("rtol", rtol), as_positive("atol", atol)
+    tolerances = _checks.as_positive("rtol", rtol), _checks.as_positive("atol", atol)
     raw = side_by_side(problems, begin, times, tolerances, options, size=size, workers=workers)
     settings = (("gradient_flow", gradient_flow), ("rtol", float(rtol)), ("solver", options.solver))
     trajectory = assemble(raw, times, problems, begin, settings)

@@ -16,7 +16,7 @@ from tutelage.integrate import SOLVERS, Options, Raw, anonymous, as_arrays, choo
 from tutelage.problem import Problem, SlowMomentum, Start, random_start
 from tutelage.problem.schedules import require_rate_on
 from tutelage.status import Status
-from tutelage.times import as_positive, check_times
+from tutelage.times import check_times
 from tutelage.trajectory import Trajectory, eager
 from tutelage.validity import Validity, limit_warning, symmetry_warning
 
@@ -65,7 +65,7 @@ def solve(
             f"quadrature is {_checks.shown(quadrature)}; it must be a Quadrature, such as Quadrature(nodes=96)."
         )
     solver = _checks.known("solver", solver, ("auto", *SOLVERS))
-    tolerances = np.array([as_positive("rtol", rtol), as_positive("atol", atol)])
+    tolerances = np.array([_checks.as_positive("rtol", rtol), _checks.as_positive("atol", atol)])
     times = check_times(times)
     problem_, start = prepare(problem, start, times)
     options = Options(

@@ -15,7 +15,7 @@ def linear_times(end: float, count: int = 201) -> np.ndarray:
     >>> tu.linear_times(10.0, 5)
     array([ 0. ,  2.5,  5. ,  7.5, 10. ])
     """
-    return np.linspace(0.0, as_positive("end", end), _checks.as_count("count", count, least=2))
+    return np.linspace(0.0, _checks.as_positive("end", end), _checks.as_count("count", count, least=2))
 
 
 def log_times(first: float, end: float, count: int = 201) -> np.ndarray:
@@ -25,7 +25,7 @@ def log_times(first: float, end: float, count: int = 201) -> np.ndarray:
     >>> tu.log_times(0.1, 10.0, 3).round(6)
     array([ 0. ,  0.1, 10. ])
     """
-    first, end = as_positive("first", first), as_positive("end", end)
+    first, end = _checks.as_positive("first", first), _checks.as_positive("end", end)
     if first >= end:
         raise InputError(f"first is {first:g} and end is {end:g}; first must be below end.")
     return np.concatenate([[0.0], np.geomspace(first, end, _checks.as_count("count", count, least=3) - 1)])
@@ -47,11 +47,3 @@ def check_times(times: Any) -> np.ndarray:
             f"times go from {times[first]:g} to {times[first + 1]:g}; they must increase. Use np.unique(times)."
         )
     return times
-
-
-def as_positive(name: str, value: Any) -> float:
-    """A positive number, or a sentence."""
-    array = _checks.as_array(name, value)
-    _checks.require_shape(name, array, ())
-    _checks.require_positive(name, array)
-    return float(array)

@@ -107,7 +107,7 @@ def build_spec(
         runs=_checks.as_count("runs", runs, least=2),
         seed=_checks.as_count("seed", seed, least=0),
         gradient_flow=_checks.as_flag("gradient_flow", gradient_flow),
-        rtol=_positive("rtol", rtol),
+        rtol=_checks.as_positive("rtol", rtol),
         solver=_checks.known("solver", solver, ("auto", *SOLVERS)),
         points_per_chunk=0 if points_per_chunk is None else _checks.as_count("points_per_chunk", points_per_chunk),
         sources=sources,
@@ -143,13 +143,6 @@ def plain_times(times: Any) -> tuple[float, ...]:
     from tutelage.times import check_times
 
     return tuple(float(t) for t in check_times(times))
-
-
-def _positive(name: str, value: Any) -> float:
-    array = _checks.as_array(name, value)
-    _checks.require_shape(name, array, ())
-    _checks.require_positive(name, array)
-    return float(array)
 
 
 def start_at(spec: SweepSpec, problem: Problem, own: Mapping[str, Any], number: int) -> Start:

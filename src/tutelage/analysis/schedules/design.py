@@ -65,7 +65,7 @@ def design_schedule(
     names = RATES[_checks.known("which", which, RATES)]
     iterations = _checks.as_count("iterations", iterations)
     _check_problem(problem, start, names, method)
-    t_max = _positive("t_max", t_max)
+    t_max = _checks.as_positive("t_max", t_max)
     bounds = _bounds(problem, names, bounds)
     search = Search(problem, start, names, _knots(pieces, t_max), t_max, objective == "final", bounds, quadrature)
     logs, others = best_constants(search)
@@ -159,7 +159,7 @@ def _greedy(search: Search) -> Candidate | None:
 def _at_knots(search: Search, rate: Any) -> np.ndarray:
     """A rate, the same for all names, as a point of the search."""
     if not callable(rate):
-        return search.constant(np.full(len(search.names), np.log(_positive("guess", rate))))
+        return search.constant(np.full(len(search.names), np.log(_checks.as_positive("guess", rate))))
     values = np.asarray(jax.vmap(lambda t: rate_at(rate, t))(jnp.asarray(search.knots)))
     _checks.require_positive("guess (at the knots)", values)
     return np.tile(np.log(values), len(search.names))
@@ -234,13 +234,6 @@ def _knots(pieces: Any, t_max: float) -> np.ndarray:
             f"{t_max:g}. Or give their number."
         )
     return knots
-
-
-def _positive(name: str, value: Any) -> float:
-    array = _checks.as_array(name, value)
-    _checks.require_shape(name, array, ())
-    _checks.require_positive(name, array)
-    return float(array)
 
 
 def _check_value(value: float, search: Search) -> None:
