@@ -1,9 +1,8 @@
 """From equations to numbers: the compiled program, the stiff method that knows the structure of the overlaps, and when it
 is worth its price."""
 
+from tutelage.integrate.call import BOUND, FINE, SOLVERS, Options, Raw, anonymous, as_arrays, first_times, integrate, padded
 from tutelage.integrate.choice import choose
-from tutelage.integrate.guided import FINE
-from tutelage.integrate.program import BOUND, SOLVERS, Options, Raw, anonymous, as_arrays, first_times, integrate, padded
 
 __all__ = [
     "BOUND",

@@ -16,9 +16,8 @@ import optimistix
 from tutelage._types import Array
 from tutelage.dynamics.order_parameters import OrderParameters
 from tutelage.dynamics.resolvent import resolvent
+from tutelage.integrate.call import FINE
 from tutelage.integrate.rosenbrock import Between, Rodas5P
-
-FINE = 1e4  # the error is taken in this unit, so that its absolute tolerance is finer than that of the overlaps
 
 ROUNDING = 1e-15  # overlaps are not known better, so neither is the error: no step is refused for less
 

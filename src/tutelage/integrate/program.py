@@ -1,65 +1,33 @@
-"""The compiled program: a closed system from its start to the last time, recorded on the way.
+"""What is compiled: a closed system from its start to the last time, recorded on the way, by diffrax. call.py calls it.
 
-One program serves all problems of equal shape; learning rates, noise, readouts, spectra, starts, tolerances and (up to a
-standard count) times are data to it. The error stands beside the overlaps only to guide the steps: near perfect learning a
-tolerance on overlaps of order one says nothing about an error of 1e-9.
+The error stands beside the overlaps only to guide the steps: near perfect learning a tolerance on overlaps of order one says
+nothing about an error of 1e-9.
 """
 
 from collections.abc import Callable
 from typing import Any
 
 import diffrax
-import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optimistix
 from jax.flatten_util import ravel_pytree
 
 from tutelage._errors import InputError
 from tutelage._types import Array
-from tutelage.averages import Quadrature
-from tutelage.averages.quadrature import QuadratureAverages
 from tutelage.dynamics import ClosedSystem, Equations, OrderParameters, initial_overlaps
-from tutelage.dynamics.error import averages_of
 from tutelage.dynamics.resolvent import unsuited
-from tutelage.integrate.guided import FINE, guided_norm, stiff_solver
-from tutelage.problem import Problem, Spectrum, Start
+from tutelage.integrate.call import BOUND, FINE, Options, Raw
+from tutelage.integrate.guided import guided_norm, stiff_solver
 from tutelage.progress import ProgressBar
 from tutelage.status import Status
 
-SOLVERS = ("explicit", "stiff", "implicit")
-BOUND = 1e8  # overlaps this much larger than at the start have diverged
 GROWN = 1e2  # a step that has become too short to take after this much growth is a blow-up in finite time
 SHORTEST = 1e-14  # shortest step, in units of the whole time
-COUNTS = (64, 256, 512, 1024, 2048, 4096)  # of times: compiled programs are made for these
 
 
-class Options(eqx.Module):
-    """What the compiled function depends on besides shapes."""
-
-    gradient_flow: bool = eqx.field(static=True)
-    solver: str = eqx.field(static=True)
-    quadrature: Quadrature | None = eqx.field(static=True)
-    keep: bool = eqx.field(static=True)
-    gradient: str = eqx.field(static=True)
-    max_steps: int = eqx.field(static=True)
-    progress: bool = eqx.field(static=True)
-
-
-class Raw(eqx.Module):
-    """What comes out of the compiled function."""
-
-    variables: dict[str, Array]
-    error: Array
-    status_code: Array
-    end_time: Array
-    steps: Array
-    T: Array | None
-
-
-@eqx.filter_jit
-def integrate(problem: Any, start: Any, times: Any, tolerances: Any, options: Options) -> Raw:
+def integrated(problem: Any, start: Any, times: Any, tolerances: Any, options: Options) -> Raw:
+    """`integrate`, as it is traced (call.py)."""
     system, state, T = _system(problem, start, options)
     error = system.error(system.observe(state))
     bound = BOUND * (1.0 + _largest(state))
@@ -156,32 +124,3 @@ def _code(result: Any, blown_up: Array) -> Array:
     for reason, status in table:
         code = jnp.where(result == reason, int(status), code)
     return code
-
-
-def as_arrays(tree: Any) -> Any:
-    """Numbers as arrays (data to the compiled function, which takes them to its device), functions and words as they are."""
-    if isinstance(tree, Problem) and isinstance(tree.inputs, Spectrum):
-        tree = eqx.tree_at(lambda p: p.inputs, tree, tree.inputs.without_basis())
-    as_array = lambda x: jnp.asarray(x, float) if isinstance(x, jax.Array) else np.asarray(x, float)  # noqa: E731
-    return jax.tree.map(lambda x: as_array(x) if eqx.is_array_like(x) else x, tree)
-
-
-def padded(times: np.ndarray, problem: Any) -> np.ndarray:
-    """The last time repeated up to a standard count: another number of times is then no other program.
-
-    Not where each time costs a quadrature, nor for more times than the largest count.
-    """
-    costly = isinstance(problem, Problem) and isinstance(averages_of(problem), QuadratureAverages)
-    count = next((n for n in COUNTS if n >= times.size and not costly), times.size)
-    return np.pad(times, (0, count - times.size), mode="edge")
-
-
-def first_times(raw: Raw, count: int) -> Raw:
-    """What was recorded at the first times."""
-    kept = jax.tree.map(lambda x: x[:count], (raw.variables, raw.error))
-    return eqx.tree_at(lambda w: (w.variables, w.error), raw, kept)
-
-
-def anonymous(start: Any) -> Any:
-    """A start without its N: the limit does not depend on it, so neither must the compiled program."""
-    return Start(start.R, start.Q, start.T, start.readout, start.bias) if isinstance(start, Start) else start
