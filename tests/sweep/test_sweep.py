@@ -12,6 +12,7 @@ from tests.problems import pair
 from tests.sweep.questions import PROBLEM, moody, ratio
 from tutelage.sweep import verbs
 from tutelage.sweep.errors import StoreError
+from tutelage.sweep.executors import dask
 
 ONE = pair(1, 1, noise=0.1)
 OPTIONS = {"times": [0.0, 5.0, 10.0], "start": tu.Start(R=[[0.2]], Q=[[0.3]]), "rtol": 1e-6}
@@ -174,3 +175,14 @@ def test_the_example_of_the_docs_is_a_sweep():
     problem, arguments, _ = read_sweep_file(Path(__file__).parents[2] / "examples" / "sweep.toml")
     assert problem.student.hidden == 2
     assert json.loads(json.dumps(list(arguments["measure"])))
+
+
+@pytest.mark.parametrize(
+    ("executor", "workers", "said"),
+    [("tcp://127.0.0.1:9", None, "no Dask scheduler answers"), ("slurm", 2, "no sbatch here")],
+)
+def test_a_cluster_that_is_not_there_leaves_no_folder(tmp_path, monkeypatch, executor, workers, said):
+    monkeypatch.setattr(dask, "SECONDS_TO_CONNECT", 0.5)
+    with pytest.raises(tu.InputError, match=said):
+        tu.sweep(ONE, {"lr": [0.3]}, "critical_learning_rate", out=tmp_path / "new", executor=executor, workers=workers)
+    assert not (tmp_path / "new").exists()

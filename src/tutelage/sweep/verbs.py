@@ -16,6 +16,7 @@ from tutelage.sweep.dataset import assemble
 from tutelage.sweep.engine import run
 from tutelage.sweep.errors import StoreError
 from tutelage.sweep.executors import executor as named_executor
+from tutelage.sweep.executors import require
 from tutelage.sweep.measures import resolve
 from tutelage.sweep.measures.answers import imported
 from tutelage.sweep.outcome import Outcome, Task, WorkerError
@@ -120,6 +121,7 @@ def carry_out(
     workers = None if workers is None else _checks.as_count("workers", workers)
     if out is None:
         return _in_memory(spec, tasks, functions, execute, workers, watched)
+    require(execute, workers)
     store = _store(spec, Path(out), len(tasks), new)
     report = run(store, tasks, compute, chosen, workers=workers, cluster=cluster, retry=retry, progress=watched)
     result = Sweep(spec, _collected(spec, store), store.folder, report)

@@ -37,3 +37,10 @@ def executor(name: str, cluster: Mapping[str, Any] | None = None) -> Execute:
         f"executor is {name!r}; it must be one of {', '.join(map(repr, NAMES))}, "
         "or the address of a Dask scheduler such as 'tcp://10.0.0.1:8786'."
     )
+
+
+def require(execute: Execute, workers: int | None) -> None:
+    """Refuse an executor that cannot begin, such as an address at which nobody answers, before a folder is made."""
+    check = getattr(execute, "require", None)  # of a cluster; this machine is always there
+    if check is not None:
+        check(workers)

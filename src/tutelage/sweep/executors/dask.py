@@ -53,6 +53,16 @@ class Dask:
                 sentence = "the Dask scheduler has ended; finished work is kept. Start it and run the sweep again to go on."
                 raise StoreError(sentence) from None
 
+    def require(self, workers: int | None) -> None:
+        """Refuse what cannot begin, before a sweep is: no Dask, nobody at the address, no SLURM here."""
+        if self.where == "dask":
+            _require_dask(self.where)
+        elif self.where == "slurm":
+            _require_slurm(workers)
+        else:
+            with self._client(workers):
+                pass
+
     @property
     def ours(self) -> bool:
         """Whether we start the cluster, and end it."""
@@ -61,11 +71,10 @@ class Dask:
     @contextmanager
     def _client(self, workers: int | None) -> "Iterator[Client]":
         """Connected to the cluster, which is ended afterwards if it is ours."""
-        try:
-            import dask
-            from distributed import Client
-        except ImportError:
-            raise _missing(self.where) from None
+        _require_dask(self.where)
+        import dask
+        from distributed import Client
+
         if not self.ours and workers is not None:
             raise InputError(f"workers is {workers}; the cluster at {self.where} has its own number. Leave it out.")
         with dask.config.set(OUR_SCHEDULER), self._cluster(workers) as where:
@@ -104,6 +113,16 @@ def _local_cluster(workers: int) -> Iterator[dict[str, Any]]:
             os.close(ours)
 
 
+def _require_slurm(workers: int | None) -> Any:
+    """The class of the cluster, if this is a place to start one."""
+    SLURMCluster = _slurm_class()
+    if workers is None:
+        raise InputError("executor is 'slurm' and workers is not given; say how many workers SLURM is to start.")
+    if shutil.which("sbatch") is None:
+        raise InputError("executor is 'slurm' and there is no sbatch here; run this on a login node of the cluster.")
+    return SLURMCluster
+
+
 def _slurm_class() -> Any:
     """dask_jobqueue's; its import makes Ctrl-C end the whole process, which is put back: finished work must be told of."""
     usual = signal.getsignal(signal.SIGINT)
@@ -119,11 +138,7 @@ def _slurm_class() -> Any:
 @contextmanager
 def _slurm_cluster(workers: int | None, options: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """A scheduler in this process, and as many jobs as it takes to have these workers."""
-    SLURMCluster = _slurm_class()
-    if workers is None:
-        raise InputError("executor is 'slurm' and workers is not given; say how many workers SLURM is to start.")
-    if shutil.which("sbatch") is None:
-        raise InputError("executor is 'slurm' and there is no sbatch here; run this on a login node of the cluster.")
+    SLURMCluster = _require_slurm(workers)
     exports = [f"export {name}={shlex.quote(value)}" for name, value in one_core().items()]
     asked: dict[str, Any] = {"cores": 1, "processes": 1, "scheduler_options": {"dashboard_address": ":0"}} | options
     asked["job_script_prologue"] = [*exports, *asked.get("job_script_prologue", ())]
@@ -197,6 +212,13 @@ def attempt_there(version: str, compute: Compute, payload: dict[str, Any]) -> Ou
     if version != __version__:
         raise ImportError(f"a worker has tutelage {__version__}, and the sweep {version}")
     return attempt(compute, payload)
+
+
+def _require_dask(where: str) -> None:
+    try:
+        import distributed  # noqa: F401
+    except ImportError:
+        raise _missing(where) from None
 
 
 def _missing(where: str) -> InputError:
