@@ -1,8 +1,9 @@
 """Compiled programs kept between runs, so that the second `tutelage solve` of a shape starts at once.
 
-JAX keeps only programs without callbacks into Python. Equinox's run-time errors are such callbacks, unless they are turned
-into NaN; `solve` reads the solver's result code in either mode, so no NaN passes for an answer. Only the command line does
-this: a library should not choose a folder for its user. TUTELAGE_CACHE=0 switches it off.
+The solver's programs are kept whole (integrate/kept.py), all others in JAX's own cache: it has them traced again, but not
+compiled. Both keep only programs without callbacks into Python. Equinox's run-time errors are such callbacks, unless they
+are turned into NaN; `solve` reads the solver's result code in either mode, so no NaN passes for an answer. Only the command
+line does this: a library should not choose a folder for its user. TUTELAGE_CACHE=0 switches it off.
 
 XLA's newer emitters of fused loops compile for 40% longer than the older ones and gain nothing here: commands go without.
 Quick figures solve small problems a few times each, so that most of their time is XLA's: they do without LLVM's
@@ -28,7 +29,8 @@ def keep_compiled_programs() -> None:
     folder = _writable_folder()
     if folder is None:
         return
-    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(folder))
+    os.environ.setdefault("TUTELAGE_PROGRAMS", str(folder / "programs"))
+    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(folder / "jax"))
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
     os.environ.setdefault("EQX_ON_ERROR", "nan")
 
@@ -46,7 +48,7 @@ def _set_flags(flags: str) -> None:
 
 def _writable_folder() -> Path | None:
     try:
-        folder = _user_cache() / "tutelage" / "jax"
+        folder = _user_cache() / "tutelage"
         folder.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()
     except (OSError, RuntimeError):  # no home, no permission, no space

@@ -1,9 +1,11 @@
 """How the compiled program is called: what goes in, what comes out.
 
 One program serves all problems of equal shape; learning rates, noise, readouts, spectra, starts, tolerances and (up to a
-standard count) times are data to it. diffrax, which takes half a second to import, is loaded only where one is traced: program.py.
+standard count) times are data to it. diffrax, which takes half a second to import, is loaded only
+where one is traced (program.py), not where one is kept (kept.py).
 """
 
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -15,6 +17,7 @@ from tutelage._types import Array
 from tutelage.averages import Quadrature
 from tutelage.averages.quadrature import QuadratureAverages
 from tutelage.dynamics.error import averages_of
+from tutelage.integrate.kept import kept
 from tutelage.problem import Problem, Spectrum, Start
 
 SOLVERS = ("explicit", "stiff", "implicit")
@@ -46,7 +49,7 @@ class Raw(eqx.Module):
     T: Array | None
 
 
-@eqx.filter_jit
+@kept
 def integrate(problem: Any, start: Any, times: Any, tolerances: Any, options: Options) -> Raw:
     """The dynamics of a problem (or of equations of one's own) from its start, recorded at the times."""
     from tutelage.integrate.program import integrated
@@ -75,9 +78,9 @@ def padded(times: np.ndarray, problem: Any) -> np.ndarray:
 def first_times(raw: Raw, count: int) -> Raw:
     """What was recorded at the first times."""
     kept = jax.tree.map(lambda x: x[:count], (raw.variables, raw.error))
-    return eqx.tree_at(lambda w: (w.variables, w.error), raw, kept)
+    return replace(raw, variables=kept[0], error=kept[1])
 
 
 def anonymous(start: Any) -> Any:
     """A start without its N: the limit does not depend on it, so neither must the compiled program."""
-    return Start(start.R, start.Q, start.T, start.readout, start.bias) if isinstance(start, Start) else start
+    return start.without_dim() if isinstance(start, Start) else start

@@ -1,0 +1,136 @@
+"""Compiled programs kept between processes: a second `tutelage solve` of a shape neither traces nor compiles.
+
+JAX's own cache keeps what XLA made of a program, but wants it traced again to find it: that, and the import of what it is
+traced with, takes longer than all the rest. Here a program is found by the text of what it was made from (described.py);
+what cannot be described is not kept.
+
+The environment variable TUTELAGE_PROGRAMS names the folder. The command line sets it (cli/compile_cache.py); anybody may,
+together with EQX_ON_ERROR=nan, for a program that calls Python when something goes wrong cannot be kept. A file that is
+damaged, or from elsewhere, is replaced. Loading a program runs what is in its file, as importing a module does: the folder
+is made for this user alone, and nothing is read that another user could have written.
+"""
+
+import os
+import pickle
+import threading
+import zlib
+from collections.abc import Callable
+from functools import wraps
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+from jax.experimental.serialize_executable import deserialize_and_load, serialize
+
+from tutelage._checks import is_traced
+from tutelage._files import whole_file
+from tutelage.integrate.described import Indescribable, describe, device, is_array, setting
+
+FOLDER = "TUTELAGE_PROGRAMS"
+ENDING = ".program"
+MOST = 200  # files in the folder: those unused for longest give way
+CALLBACKS = (b"python_cpu_callback", b"python_gpu_callback")  # a program with these belongs to its process
+
+
+def kept(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`eqx.filter_jit`; outside transformations, where a folder is chosen, its programs come from there and go there."""
+    jitted, programs, lock = eqx.filter_jit(function), {}, threading.Lock()
+
+    @wraps(function)
+    def call(*args: Any) -> Any:
+        folder = _folder()
+        if folder is None or is_traced(args):
+            return jitted(*args)
+        try:
+            description = describe(function, args)
+        except Indescribable:
+            return jitted(*args)
+        with lock:
+            if description not in programs:
+                programs[description] = _found(folder, description) or _made(folder, description, function, args)
+        compiled, out = programs[description]
+        return jax.tree.unflatten(out, compiled(*_arrays(args)))
+
+    return call
+
+
+def _folder() -> Path | None:
+    """The chosen one; None where nothing can be kept."""
+    name, usual = os.environ.get(FOLDER), os.environ.get("EQX_ON_ERROR") in ("nan", "off")
+    ordinary = usual and not setting("jax_disable_jit") and setting("jax_default_device") is None
+    return Path(name) if name and ordinary else None
+
+
+def _arrays(args: Any) -> list[Any]:
+    return [leaf for leaf in jax.tree.leaves(args) if is_array(leaf)]
+
+
+def _found(folder: Path, description: str) -> tuple[Any, Any] | None:
+    """Program and structure of its result; None if they are not there, or not as they were written."""
+    path = _path(folder, description)
+    try:
+        if not (_private(folder) and _private(path)):
+            return None
+        content = path.read_bytes()
+        if sha256(content[32:]).digest() != content[:32]:
+            return None
+        told, result, payload, *trees = pickle.loads(zlib.decompress(content[32:]))
+        if told != description:
+            return None
+        compiled = deserialize_and_load(payload, *trees, execution_devices=[device()])
+        os.utime(path)
+    except Exception:  # whatever is wrong with the file: the answer can be computed without it
+        return None
+    return compiled, jax.tree.structure(result)
+
+
+def _made(folder: Path, description: str, function: Callable[..., Any], args: Any) -> tuple[Any, Any]:
+    """The same, compiled now, and kept if it can be."""
+    leaves, tree = jax.tree.flatten(args)
+    results: list[Any] = []
+
+    def flat(*arrays: Any) -> list[Any]:
+        given = iter(arrays)
+        result = function(*jax.tree.unflatten(tree, [next(given) if is_array(leaf) else leaf for leaf in leaves]))
+        results.append(jax.tree.map(lambda _: 0, result))
+        return jax.tree.leaves(result)
+
+    flat.__name__ = function.__name__
+    compiled = jax.jit(flat).lower(*_arrays(args)).compile()
+    try:
+        payload, *trees = serialize(compiled)
+        if not any(name in payload for name in CALLBACKS):
+            body = zlib.compress(pickle.dumps((description, results[-1], payload, *trees)), level=1)
+            _write(_path(folder, description), sha256(body).digest() + body)
+    except Exception:  # no space, no permission, a device whose programs cannot be written
+        pass
+    return compiled, jax.tree.structure(results[-1])
+
+
+def _path(folder: Path, description: str) -> Path:
+    return folder / (sha256(description.encode()).hexdigest()[:40] + ENDING)
+
+
+def _write(path: Path, content: bytes) -> None:
+    folder = path.parent
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not _private(folder):
+        return
+    with whole_file(path) as temporary, open(temporary, "xb", opener=_for_this_user) as file:
+        file.write(content)
+    for old in sorted(folder.glob(f"*{ENDING}"), key=lambda file: -file.stat().st_mtime)[MOST:]:
+        old.unlink(missing_ok=True)
+
+
+def _for_this_user(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _private(path: Path) -> bool:
+    """Could nobody else have written this?"""
+    if os.name != "posix":
+        return True
+    about = path.stat()
+    return about.st_uid == os.getuid() and not about.st_mode & 0o022
