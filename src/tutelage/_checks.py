@@ -53,6 +53,14 @@ def as_count(name: str, value: Any, least: int = 1) -> int:
     return int(value)
 
 
+def as_positive(name: str, value: Any) -> float:
+    """A positive number, or a sentence."""
+    array = as_array(name, value)
+    require_shape(name, array, ())
+    require_positive(name, array)
+    return float(array)
+
+
 def as_flag(name: str, value: Any) -> bool:
     """True or False; numbers and words are refused."""
     if not isinstance(value, bool | np.bool_):
@@ -65,6 +73,12 @@ def as_text(name: str, value: Any) -> str:
     if not isinstance(value, str):
         raise InputError(f"{name} is {shown(value)}; it must be text. Read the file first.")
     return value
+
+
+def require_known(name: str, verb: str, *values: Any) -> None:
+    """Refuse values that only a JAX transformation knows, for a verb that looks at its numbers."""
+    if is_traced(*values):
+        raise InputError(f"{name} is traced; {verb} needs numbers. Call it outside jax.jit, grad and vmap.")
 
 
 def require_finite(name: str, value: Any) -> None:
@@ -162,11 +176,3 @@ def _sentence(name: str, value: Any, rule: str, fix: str) -> str:
 
 def _fix(fix: str) -> str:
     return f" {fix}" if fix else ""
-
-
-def as_positive(name: str, value: Any) -> float:
-    """A positive number, or a sentence."""
-    array = as_array(name, value)
-    require_shape(name, array, ())
-    require_positive(name, array)
-    return float(array)

@@ -4,6 +4,9 @@ One sentence each: what was given, what is allowed, how to fix it. `InputError` 
 catch it; the command line turns it into exit code 2.
 """
 
+from collections.abc import Iterable
+from typing import Any
+
 
 class InputError(ValueError):
     """The input cannot be meant: nothing was computed, nothing was written.
@@ -68,3 +71,9 @@ class ValidityWarning(TutelageWarning):
     >>> caught[0].category.__name__
     'ValidityWarning'
     """
+
+
+def require_fields(verb: str, result: Any, fields: Iterable[str], source: str) -> None:
+    """Refuse a result without these fields, by which the verb reads it; `source` says where a right one comes from."""
+    if not all(hasattr(result, field) for field in fields):
+        raise InputError(f"{verb} got a {type(result).__name__}; give it {source}.")

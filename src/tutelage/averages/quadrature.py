@@ -23,6 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tutelage import _checks
+from tutelage._errors import InputError
 from tutelage._types import Array
 from tutelage.averages._base import Averages, in_turn, safe_ratio, safe_sqrt
 from tutelage.averages.price import LOST, REACH, Functions, apply, pair_averages, trapezoid
@@ -64,6 +65,15 @@ class Quadrature(eqx.Module):
     def finer(self) -> "Quadrature":
         """The rule that estimates this one's error: 3/2 the nodes, four times the points."""
         return Quadrature(self.nodes * 3 // 2, self.points * 4)
+
+
+def as_rule(quadrature: Any) -> Quadrature | None:
+    """A rule of quadrature, or None for the usual one."""
+    if quadrature is not None and not isinstance(quadrature, Quadrature):
+        raise InputError(
+            f"quadrature is {_checks.shown(quadrature)}; it must be a Quadrature, such as Quadrature(nodes=96)."
+        )
+    return quadrature
 
 
 class QuadratureAverages(Averages):

@@ -78,8 +78,7 @@ def _require_kinds(theory: Any, runs: Any) -> None:
             raise InputError(
                 f"{name} is of type {type(value).__name__}; compare takes two Trajectories, compare(theory, runs)."
             )
-        if _checks.is_traced(value):
-            raise InputError(f"{name} is traced; compare needs numbers. Call it outside jit, grad and vmap.")
+        _checks.require_known(name, "compare", value)
     if theory.kind == "simulation":
         raise InputError("the first trajectory is a simulation; call compare(theory, runs), the theory first.")
     if np.ndim(theory.error) != 1:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tutelage._errors import InputError
+from tutelage._errors import require_fields
 from tutelage.plot.heads import SMALL, TITLE, write_head
 from tutelage.plot.scales import is_log_spaced
 from tutelage.plot.style import COLOURS, DASHES, FAINT, INK, style
@@ -18,8 +18,7 @@ SIZE = (7.0, 6.4)
 
 def plot_bias(path: Any, others: Any = (), *, title: str | None = None) -> "Figure":
     """Distance of R(t) from the predicted end, e_g, and the entries of S(t); other paths in grey."""
-    if not all(hasattr(path, name) for name in ("S", "gap", "bias")):
-        raise InputError(f"plot_bias got a {type(path).__name__}; give it what ImplicitBias.along or follow returned.")
+    require_fields("plot_bias", path, ("S", "gap", "bias"), "what ImplicitBias.along or follow returned")
     from matplotlib.figure import Figure
 
     with style():

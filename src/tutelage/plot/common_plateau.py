@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tutelage._errors import InputError
+from tutelage._errors import require_fields
 from tutelage.plot.sheet import sheet
 from tutelage.plot.style import COLOURS, FAINT, style
 from tutelage.plot.words import problem_in_words
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
 def plot_common_plateau(plateau: Any, *, title: str | None = None) -> "Figure":
     """R with each teacher beside Q, and the rates of parting."""
-    if not all(hasattr(plateau, name) for name in ("coefficients", "R", "Q", "rates")):
-        raise InputError(f"plot_common_plateau got a {type(plateau).__name__}; give it what common_plateau returned.")
+    require_fields("plot_common_plateau", plateau, ("coefficients", "R", "Q", "rates"), "what common_plateau returned")
     who, how = problem_in_words(plateau.problem)
     small = f"{how}; $\\epsilon_g={plateau.error:.4g}$, time constant {plateau.time_constant:.4g}"
     with style():

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tutelage._errors import InputError
+from tutelage._errors import require_fields
 from tutelage.plot.heads import SMALL, TITLE, write_head
 from tutelage.plot.panels import FEW, LABELS, Curve, curves_of, shared_look, spread_marks
 from tutelage.plot.scales import is_log_spaced, scale_error, scale_overlaps
@@ -29,8 +29,7 @@ def plot_comparison(comparison: Any, *, title: str | None = None) -> "Figure":
     the entries of each quantity. Where noise decides the escape, short strokes mark when each run escapes, and the times
     after the first departure are shaded. title: "" leaves the head out.
     """
-    if not all(hasattr(comparison, name) for name in ("gaps", "verdict", "times")):
-        raise InputError(f"plot_comparison got a {type(comparison).__name__}; give it what compare returned.")
+    require_fields("plot_comparison", comparison, ("gaps", "verdict", "times"), "what compare returned")
     from matplotlib.figure import Figure
 
     times = comparison.times

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tutelage._errors import InputError
+from tutelage._errors import require_fields
 from tutelage.plot.sheet import sheet
 from tutelage.plot.style import ALARM, COLOURS, FAINT, style
 from tutelage.plot.words import problem_in_words
@@ -22,8 +22,7 @@ LABELS = {
 
 def plot_concentration(result: Any, *, title: str | None = None) -> "Figure":
     """What `concentration` measured, one panel per condition, on logarithmic axes."""
-    if not hasattr(result, "conditions"):
-        raise InputError(f"plot_concentration got a {type(result).__name__}; give it what concentration returned.")
+    require_fields("plot_concentration", result, ("conditions",), "what concentration returned")
     conditions = list(result.conditions.values())
     who, how = problem_in_words(result.problem)
     small = f"{how}; {result.inputs} law of the inputs, {result.samples} single steps at each $N$"

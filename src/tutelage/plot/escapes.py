@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tutelage._errors import InputError
+from tutelage._errors import require_fields
 from tutelage.plot.heads import SMALL, TITLE, write_head
 from tutelage.plot.scales import scale_error
 from tutelage.plot.style import COLOURS, DASHES, FAINT, INK, style
@@ -21,8 +21,7 @@ TIME = r"time $\alpha$ = steps / $N$"
 
 def plot_escape_time(escape: Any, *, title: str | None = None) -> "Figure":
     """The predicted learning curve above, the growth of the asymmetry below, as a Matplotlib figure (see `save_figure`)."""
-    if not all(hasattr(escape, name) for name in ("time", "amplitude", "sizes", "errors")):
-        raise InputError(f"plot_escape_time got a {type(escape).__name__}; give it what escape_time returned.")
+    require_fields("plot_escape_time", escape, ("time", "amplitude", "sizes", "errors"), "what escape_time returned")
     from matplotlib.figure import Figure
 
     shown = escape.times <= escape.time + AFTER / escape.rate
@@ -59,9 +58,7 @@ def _draw_growth(axes: Any, escape: Any, times: np.ndarray, sizes: np.ndarray) -
 
 def plot_escape_distribution(law: Any, *, title: str | None = None) -> "Figure":
     """Histogram and distribution function of the escape times, and the permutations, as a Matplotlib figure."""
-    if not all(hasattr(law, name) for name in ("times", "cdf", "permutations", "start_to_noise")):
-        name = type(law).__name__
-        raise InputError(f"plot_escape_distribution got a {name}; give it what escape_distribution returned.")
+    require_fields("plot_escape_distribution", law, ("times", "cdf", "permutations"), "what escape_distribution returned")
     from matplotlib.figure import Figure
 
     times = np.sort(law.times[np.isfinite(law.times)])

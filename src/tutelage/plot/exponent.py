@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tutelage._errors import InputError
+from tutelage._errors import require_fields
 from tutelage.plot.curve_parts import legend, shade
 from tutelage.plot.heads import SMALL, TITLE, write_head
 from tutelage.plot.style import ALARM, COLOURS, style
@@ -20,8 +20,7 @@ def plot_exponent(result: Any, *, title: str | None = None) -> "Figure":
 
     title: "" leaves the head out.
     """
-    if not all(hasattr(result, name) for name in ("slope", "local_slope", "window")):
-        raise InputError(f"plot_exponent got a {type(result).__name__}; give it what fit_exponent returned.")
+    require_fields("plot_exponent", result, ("slope", "local_slope", "window"), "what fit_exponent returned")
     from matplotlib.figure import Figure
 
     with style():

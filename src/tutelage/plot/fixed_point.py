@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tutelage._errors import InputError
+from tutelage._errors import require_fields
 from tutelage.plot.heads import SMALL, TITLE, write_head
 from tutelage.plot.style import ALARM, COLOURS, FAINT, INK, style
 from tutelage.plot.words import problem_in_words
@@ -24,8 +24,7 @@ def plot_fixed_point(point: Any, *, title: str | None = None) -> "Figure":
 
     Bars to the right grow, bars to the left fade; the axis is linear around zero and logarithmic beyond.
     """
-    if not all(hasattr(point, name) for name in ("distinct", "R", "Q", "stability")):
-        raise InputError(f"plot_fixed_point got a {type(point).__name__}; give it what fixed_point returned.")
+    require_fields("plot_fixed_point", point, ("distinct", "R", "Q", "stability"), "what fixed_point returned")
     from matplotlib.figure import Figure
 
     groups = point.distinct

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tutelage._errors import InputError
+from tutelage._errors import require_fields
 from tutelage.plot.heads import SMALL, TITLE, write_head
 from tutelage.plot.panels import FEW, LABELS, curves_of, shared_look
 from tutelage.plot.scales import is_log_spaced, scale_error, scale_overlaps
@@ -24,8 +24,7 @@ def plot_fluctuations(result: Any, *, title: str | None = None) -> "Figure":
 
     Takes what `fluctuations` returned. title: "" leaves the head out.
     """
-    if not all(hasattr(result, name) for name in ("theory", "sd", "dim", "scaled")):
-        raise InputError(f"plot_fluctuations got a {type(result).__name__}; give it what fluctuations returned.")
+    require_fields("plot_fluctuations", result, ("theory", "sd", "dim", "scaled"), "what fluctuations returned")
     from matplotlib.figure import Figure
 
     times, theory = np.asarray(result.times), result.theory

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tutelage._errors import InputError
+from tutelage._errors import require_fields
 from tutelage.plot.heads import SMALL, TITLE, write_head
 from tutelage.plot.style import COLOURS, FAINT, INK, style
 from tutelage.plot.words import problem_in_words
@@ -19,8 +19,7 @@ WAYS = (("down", COLOURS[1], "v"), ("flat", FAINT, "o"), ("up", COLOURS[0], "^")
 
 def plot_landscape(landscape: Any, *, title: str | None = None) -> "Figure":
     """Every curvature of what `landscape` or a critical point holds, lowest on top, with multiplicity and family."""
-    if not all(hasattr(landscape, name) for name in ("spectrum", "index", "error")):
-        raise InputError(f"plot_landscape got a {type(landscape).__name__}; give it a landscape or a critical point.")
+    require_fields("plot_landscape", landscape, ("spectrum", "index", "error"), "a landscape or a critical point")
     from matplotlib.figure import Figure
 
     few = len(landscape.spectrum) <= FEW

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tutelage._errors import InputError
+from tutelage._errors import require_fields
 from tutelage.plot.heads import SMALL, TITLE, write_head
 from tutelage.plot.style import COLOURS, DASHES, style
 from tutelage.plot.words import problem_in_words
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
 def plot_late_decay(decay: Any, times: Any = None, *, title: str | None = None) -> "Figure":
     """e_g against time after the start. times: default 200 times over the slowest mode, evenly spaced in the logarithm."""
-    if not all(hasattr(decay, name) for name in ("first_order", "rates", "own_rates")):
-        raise InputError(f"plot_late_decay got a {type(decay).__name__}; give it what late_decay returned.")
+    require_fields("plot_late_decay", decay, ("first_order", "rates", "own_rates"), "what late_decay returned")
     from matplotlib.figure import Figure
 
     if times is None:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tutelage._errors import InputError
+from tutelage._errors import require_fields
 from tutelage.plot.heads import SMALL, TITLE, write_head
 from tutelage.plot.scales import is_log_spaced, scale_error
 from tutelage.plot.style import ALARM, COLOURS, DASHES, FAINT, style
@@ -22,8 +22,7 @@ def plot_linear_network(network: Any, times: Any = None, *, title: str | None = 
 
     times: default 0 and 200 times, evenly spaced in the logarithm, over all modes.
     """
-    if not all(hasattr(network, name) for name in ("error", "small_rate", "modes")):
-        raise InputError(f"plot_linear_network got a {type(network).__name__}; give it what linear_network returned.")
+    require_fields("plot_linear_network", network, ("error", "small_rate", "modes"), "what linear_network returned")
     from matplotlib.figure import Figure
 
     times = _all_modes(network) if times is None else np.sort(np.ravel(np.asarray(times, dtype=float)))

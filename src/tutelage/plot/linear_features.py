@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tutelage._errors import InputError
+from tutelage._errors import require_fields
 from tutelage.plot.heads import SMALL, TITLE, write_head
 from tutelage.plot.style import COLOURS, DASHES, style
 from tutelage.plot.words import problem_in_words
@@ -21,8 +21,7 @@ def plot_raw_features(features: Any, counts: Any = None, *, title: str | None = 
 
     counts: numbers of trained inputs; default 60 of them, evenly spaced in the logarithm.
     """
-    if not all(hasattr(features, name) for name in ("floors", "eigenbasis_floors", "trained")):
-        raise InputError(f"plot_raw_features got a {type(features).__name__}; give it what raw_features returned.")
+    require_fields("plot_raw_features", features, ("floors", "eigenbasis_floors", "trained"), "what raw_features returned")
     from matplotlib.figure import Figure
 
     N = features.dim

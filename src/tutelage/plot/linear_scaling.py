@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tutelage._errors import InputError
+from tutelage._errors import InputError, require_fields
 from tutelage.plot.heads import SMALL, TITLE, write_head
 from tutelage.plot.style import COLOURS, DASHES, FAINT, INK, style
 
@@ -20,8 +20,7 @@ def plot_power_law_sum(law: Any, times: Any = None, *, title: str | None = None)
 
     times: default 200 times from a tenth of the window's first to three times its last. The window is shaded.
     """
-    if not all(hasattr(law, name) for name in ("sum", "integral", "bounds", "window")):
-        raise InputError(f"plot_power_law_sum got a {type(law).__name__}; give it a PowerLawSum.")
+    require_fields("plot_power_law_sum", law, ("sum", "integral", "bounds", "window"), "a PowerLawSum")
     from matplotlib.figure import Figure
 
     first, last = law.window

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tutelage._errors import InputError
+from tutelage._errors import require_fields
 from tutelage.plot.curve_parts import finish, frame, legend
 from tutelage.plot.scales import scale_error
 from tutelage.plot.style import COLOURS, FAINT, MARKERS, style
@@ -17,8 +17,7 @@ SHOWN = 40  # runs drawn
 
 def plot_per_run(result: Any, *, title: str | None = None) -> "Figure":
     """Learning curves of the runs with their marks, one colour per kind of mark. title: "" leaves the head out."""
-    if not all(hasattr(result, name) for name in ("answers", "marks")):
-        raise InputError(f"plot_per_run got a {type(result).__name__}; give it the answers of several runs.")
+    require_fields("plot_per_run", result, ("answers", "marks"), "the answers of several runs")
     curves = [answer.curve for answer in result.answers[:SHOWN]]
     with style():
         figure, grid = frame(0, title != "")

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tutelage._errors import InputError
+from tutelage._errors import require_fields
 from tutelage.plot.heads import SMALL, TITLE, write_head
 from tutelage.plot.style import COLOURS, DASHES, FAINT, INK, style
 from tutelage.plot.words import problem_in_words
@@ -19,7 +19,9 @@ TIME = r"time $\alpha$ = steps / $N$"
 
 def plot_quadratic_network(network: Any, curves: Any, *, title: str | None = None) -> "Figure":
     """Risk, and the eigenvalues of R and Q, of one start against t; closed forms of norm learning, plateau and escape."""
-    _require(network, "plot_quadratic_network", ("plateau_risk", "norm_at", "overlap_rate"))
+    require_fields(
+        "plot_quadratic_network", network, ("plateau_risk", "norm_at", "overlap_rate"), "a result of quadratic_network"
+    )
     from matplotlib.figure import Figure
 
     with style():
@@ -43,7 +45,7 @@ def plot_quadratic_network(network: Any, curves: Any, *, title: str | None = Non
 
 def plot_quadratic_curves(curves: Any, *, title: str | None = None) -> "Figure":
     """Error, and the modes of the first start, against alpha."""
-    _require(curves, "plot_quadratic_curves", ("d", "z", "error"))
+    require_fields("plot_quadratic_curves", curves, ("d", "z", "error"), "a result of quadratic_network")
     from matplotlib.figure import Figure
 
     with style():
@@ -64,7 +66,7 @@ def plot_quadratic_curves(curves: Any, *, title: str | None = None) -> "Figure":
 
 def plot_fastest_escape(fastest: Any, *, title: str | None = None) -> "Figure":
     """Mean time to half the loss against the learning rate."""
-    _require(fastest, "plot_fastest_escape", ("lrs", "times", "on_plateau"))
+    require_fields("plot_fastest_escape", fastest, ("lrs", "times", "on_plateau"), "a result of quadratic_network")
     from matplotlib.figure import Figure
 
     with style():
@@ -89,8 +91,3 @@ def _draw_modes(axes: Any, times: np.ndarray, curves: Any) -> None:
         place = (0, 2, 3)[look]
         for i, value in enumerate(values[:, chosen].T):
             axes.plot(times, value, color=COLOURS[place], linewidth=1.2, label=label if i == 0 else None)
-
-
-def _require(what: Any, name: str, fields: tuple[str, ...]) -> None:
-    if not all(hasattr(what, field) for field in fields):
-        raise InputError(f"{name} got a {type(what).__name__}; give it a result of quadratic_network.")

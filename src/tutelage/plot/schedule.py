@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tutelage._errors import InputError
+from tutelage._errors import require_fields
 from tutelage.plot.heads import SMALL, TITLE, write_head
 from tutelage.plot.scales import scale_error, wants_log
 from tutelage.plot.style import COLOURS, DASHES, FAINT, style
@@ -28,8 +28,9 @@ def plot_schedule(design: Any, *, title: str | None = None) -> "Figure":
 
     Dots mark the knots of the designed schedule. Where two different rates are shown, that of the readout is dashed.
     """
-    if not all(hasattr(design, name) for name in ("schedules", "best_constant", "trajectory", "gain")):
-        raise InputError(f"plot_schedule got a {type(design).__name__}; give it what design_schedule returned.")
+    require_fields(
+        "plot_schedule", design, ("schedules", "best_constant", "trajectory", "gain"), "what design_schedule returned"
+    )
     from matplotlib.figure import Figure
 
     curves = _curves(design)

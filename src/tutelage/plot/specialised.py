@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from tutelage._errors import InputError
+from tutelage._errors import require_fields
 from tutelage.plot.curve_parts import draw_error, finish, frame, legend, mark_time, sentence
 from tutelage.plot.panels import FEW, spread_marks
 from tutelage.plot.style import COLOURS, FAINT, stroke, style
@@ -13,8 +13,7 @@ if TYPE_CHECKING:
 
 def plot_specialisation(result: Any, *, title: str | None = None) -> "Figure":
     """Learning curve, specialisation index and the cosines of assigned pairs. title: "" leaves the head out."""
-    if not all(hasattr(result, name) for name in ("index", "own", "permutation")):
-        raise InputError(f"plot_specialisation got a {type(result).__name__}; give it what specialisation returned.")
+    require_fields("plot_specialisation", result, ("index", "own", "permutation"), "what specialisation returned")
     times, when = result.times, result.transition_time
     with style():
         figure, grid = frame(2, title != "")

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tutelage._errors import InputError
+from tutelage._errors import require_fields
 from tutelage.plot.curve_parts import legend, shade
 from tutelage.plot.heads import SMALL, TITLE, write_head
 from tutelage.plot.style import ALARM, COLOURS, style
@@ -17,8 +17,7 @@ WIDTH, HEIGHT = 7.4, 5.4
 
 def plot_spectral_exponent(result: Any, *, title: str | None = None) -> "Figure":
     """Eigenvalues and fit on logarithmic axes, local beta with its mean and error. title: "" leaves the head out."""
-    if not all(hasattr(result, name) for name in ("beta", "fit", "ranks")):
-        raise InputError(f"plot_spectral_exponent got a {type(result).__name__}; give it what spectral_exponent returned.")
+    require_fields("plot_spectral_exponent", result, ("beta", "fit", "ranks"), "what spectral_exponent returned")
     from matplotlib.figure import Figure
 
     fit = result.fit

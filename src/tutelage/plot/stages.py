@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tutelage._errors import InputError
+from tutelage._errors import require_fields
 from tutelage.plot.curve_parts import draw_error, draw_overlaps, finish, frame, legend, overlap_panel, sentence, shade
 from tutelage.plot.style import ALARM, COLOURS, FAINT, INK, style
 
@@ -31,8 +31,7 @@ def plot_plateaus(result: Any, *, title: str | None = None) -> "Figure":
     Shaded: where the error is within its share of the height. In the middle panel, what grows while a plateau is left, on a
     logarithmic axis, with the fitted exponential over the times of the fit. title: "" leaves the head out.
     """
-    if not all(hasattr(result, name) for name in ("found", "curve", "share")):
-        raise InputError(f"plot_plateaus got a {type(result).__name__}; give it what plateaus returned.")
+    require_fields("plot_plateaus", result, ("found", "curve", "share"), "what plateaus returned")
     curve, panel = result.curve, overlap_panel(result.curve)
     growing = [p for p in result.found if p.departure is not None]
     with style():
@@ -69,8 +68,7 @@ def _draw_departures(axes: Any, times: np.ndarray, growing: list[Any]) -> None:
 
 def plot_phases(result: Any, *, title: str | None = None) -> "Figure":
     """The learning curve and the overlaps, shaded by phase, with the names in the legend. title: "" leaves the head out."""
-    if not all(hasattr(result, name) for name in ("intervals", "curve")):
-        raise InputError(f"plot_phases got a {type(result).__name__}; give it what phases returned.")
+    require_fields("plot_phases", result, ("intervals", "curve"), "what phases returned")
     curve, panel = result.curve, overlap_panel(result.curve)
     with style():
         figure, grid = frame(int(panel is not None), title != "")

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tutelage._errors import InputError
+from tutelage._errors import require_fields
 from tutelage.plot.heads import SMALL, TITLE, write_head
 from tutelage.plot.style import COLOURS, DASHES, MARKERS, style
 from tutelage.plot.words import problem_in_words
@@ -17,8 +17,7 @@ SIZE = (7.0, 4.2)
 
 def plot_critical_points(points: Any, *, title: str | None = None) -> "Figure":
     """e_g against the share of directions that lead down; one line for each number s of aligned directions, r along it."""
-    if not (hasattr(points, "points") and hasattr(points, "dim")):
-        raise InputError(f"plot_critical_points got a {type(points).__name__}; give it what critical_points returned.")
+    require_fields("plot_critical_points", points, ("points", "dim"), "what critical_points returned")
     from matplotlib.figure import Figure
 
     with style():

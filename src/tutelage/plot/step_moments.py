@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tutelage._errors import InputError
+from tutelage._errors import require_fields
 from tutelage.plot.sheet import sheet
 from tutelage.plot.style import COLOURS, FAINT, style
 from tutelage.plot.words import problem_in_words
@@ -18,8 +18,7 @@ KINDS = {"R": "overlaps with teachers", "Q": "overlaps of students", "V": "reado
 
 def plot_step_moments(result: Any, *, title: str | None = None) -> "Figure":
     """What `empirical_drift` measured: on the diagonal, theory and network agree."""
-    if not all(hasattr(result, name) for name in ("drift", "diffusion", "names")):
-        raise InputError(f"plot_step_moments got a {type(result).__name__}; give it what empirical_drift returned.")
+    require_fields("plot_step_moments", result, ("drift", "diffusion", "names"), "what empirical_drift returned")
     upper = np.triu_indices(len(result.names))
     who, how = problem_in_words(result.problem)
     step = f"one step of {result.samples} networks with N = {result.dim}, {result.inputs} inputs"

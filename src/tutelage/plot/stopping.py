@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from tutelage._errors import InputError
+from tutelage._errors import require_fields
 from tutelage.plot.curve_parts import draw_error, finish, frame, legend, mark_time, sentence, shade
 from tutelage.plot.style import ALARM, COLOURS, INK, style
 
@@ -12,8 +12,7 @@ if TYPE_CHECKING:
 
 def plot_early_stopping(result: Any, *, title: str | None = None) -> "Figure":
     """The learning curve with the smallest error and the error at the end marked. title: "" leaves the head out."""
-    if not all(hasattr(result, name) for name in ("bracket", "gain", "curve")):
-        raise InputError(f"plot_early_stopping got a {type(result).__name__}; give it what early_stopping returned.")
+    require_fields("plot_early_stopping", result, ("bracket", "gain", "curve"), "what early_stopping returned")
     with style():
         figure, grid = frame(0, title != "")
         axes = grid[0]

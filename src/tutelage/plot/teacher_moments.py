@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from tutelage._errors import InputError
+from tutelage._errors import require_fields
 from tutelage.plot.curve_parts import legend
 from tutelage.plot.heads import SMALL, TITLE, write_head
 from tutelage.plot.style import COLOURS, DASHES, style
@@ -15,8 +15,7 @@ WIDTH, HEIGHT = 6.6, 3.8
 
 def plot_teacher_moments(result: Any, *, title: str | None = None) -> "Figure":
     """Mean and standard deviations against the order, on a logarithmic axis. title: "" leaves the head out."""
-    if not all(hasattr(result, name) for name in ("orders", "mean", "other_sd")):
-        raise InputError(f"plot_teacher_moments got a {type(result).__name__}; give it what teacher_moments returned.")
+    require_fields("plot_teacher_moments", result, ("orders", "mean", "other_sd"), "what teacher_moments returned")
     from matplotlib.figure import Figure
 
     lines = (

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tutelage._errors import InputError
+from tutelage._errors import InputError, require_fields
 from tutelage.plot.heads import SMALL, TITLE, write_head
 from tutelage.plot.panels import Panel, draw_panel, panels_of
 from tutelage.plot.scales import is_log_spaced, scale_error, scale_overlaps
@@ -25,8 +25,7 @@ def plot_trajectory(trajectory: Any, *, title: str | None = None) -> "Figure":
     logarithmic axis when it spans more than a decade and a half, time when the recorded times are so spaced. Several runs
     are drawn thin with their mean. A run that diverged or stopped says so.
     """
-    if not all(hasattr(trajectory, name) for name in ("times", "variables", "error", "status")):
-        raise InputError(f"plot_trajectory got a {type(trajectory).__name__}; give it a Trajectory.")
+    require_fields("plot_trajectory", trajectory, ("times", "variables", "error", "status"), "a Trajectory")
     times = np.asarray(trajectory.times, dtype=float)
     times = times.reshape(-1, times.shape[-1])[0]
     if times.size == 0:

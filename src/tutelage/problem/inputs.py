@@ -47,13 +47,17 @@ class Inputs(eqx.Module):
         """The input dimension, where the spectrum was measured on something that has one."""
         return None
 
+    @property
+    def usual_dim(self) -> int:
+        """N where none is asked for: that of the data, else 1000, or more if there are more levels."""
+        return self.known_dim or max(1000, self.levels)
+
     def level_dims(self, dim: int) -> np.ndarray:
         """Whole numbers of dimensions per level that sum to `dim`: the nearest to p_l N, at least one each."""
         dim = _checks.as_count("dim", dim)
         if dim < self.levels:
             raise InputError(f"dim is {dim}; {self.levels} levels need at least {self.levels} dimensions.")
-        if _checks.is_traced(self.fractions):
-            raise InputError("fractions are traced; they must be known to count dimensions. Do it outside jit and vmap.")
+        _checks.require_known("the list of fractions", "a count of dimensions", self.fractions)
         exact = np.asarray(self.fractions) * dim
         dims = np.maximum(np.floor(exact + 1e-9).astype(int), 1)
         while dims.sum() != dim:

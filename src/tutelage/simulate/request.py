@@ -9,6 +9,7 @@ import numpy as np
 from tutelage import _checks
 from tutelage._errors import InputError
 from tutelage.problem import Problem, Start, random_start, start_from_weights
+from tutelage.problem.arguments import require_problem, require_start
 from tutelage.problem.schedules import require_rate_on
 from tutelage.simulate.sources import LAWS, ORDERS
 from tutelage.solve import KEEP_LEVELS
@@ -51,10 +52,7 @@ def understand(
     keep: Any,
 ) -> Request:
     """The arguments of `simulate`, checked against each other."""
-    if not isinstance(problem, Problem):
-        raise InputError(f"problem is of type {type(problem).__name__}; simulate takes a tutelage Problem.")
-    if _checks.is_traced(problem):
-        raise InputError("the problem holds traced values; simulate draws real numbers, call it outside jit, grad and vmap.")
+    problem = require_problem(problem, "simulate")
     method = _method(method, weights, inputs)
     order = _checks.known("order", order, ORDERS)
     given = _weights(problem, weights) if weights is not None else None
@@ -138,12 +136,8 @@ def _start(problem: Problem, start: Any, given: Any) -> Any:
         return given[2]
     starts = list(start) if isinstance(start, Sequence) else [start]
     for one in starts:
-        if one is not None and not isinstance(one, Start):
-            raise InputError(
-                f"start is of type {type(one).__name__}; make one with Start, random_start or start_from_weights."
-            )
         if one is not None:
-            one.blocks(problem)
+            require_start(one).blocks(problem)
     if isinstance(start, Sequence) and (not starts or None in starts):
         raise InputError("start is a list with nothing in it; give one Start for all runs, or one for each.")
     return start

@@ -13,6 +13,7 @@ import numpy as np
 from tutelage import _checks
 from tutelage._errors import InputError
 from tutelage.problem import Problem, Start, serialise
+from tutelage.problem.arguments import require_problem
 from tutelage.sweep.points import Points, as_points, start_values
 
 START_NAMES = ("kind", "dim", "scale", "R", "Q", "T", "readout", "bias")
@@ -89,9 +90,7 @@ def build_spec(
     """Every argument checked and made plain. chunk_size: chooses points_per_chunk where it is None."""
     from tutelage.integrate import SOLVERS
 
-    if not isinstance(problem, Problem):
-        raise InputError(f"problem is of type {type(problem).__name__}; a sweep takes a tutelage Problem.")
-    chosen = as_points(problem, over, points)
+    chosen = as_points(require_problem(problem, "sweep"), over, points)
     table = start_table(start)
     count = None if starts is None else _checks.as_count("starts", starts)
     if count is not None and (table.get("kind") == "asymmetric" or "R" in table):
@@ -154,7 +153,7 @@ def start_at(spec: SweepSpec, problem: Problem, own: Mapping[str, Any], number: 
         if "scale" in own:
             raise InputError("the sweep changes scale and the start gives overlaps; only random weights have a scale.")
         return Start(**table)
-    dim = table.pop("dim", problem.inputs.known_dim or max(1000, problem.inputs.levels))
+    dim = table.pop("dim", problem.inputs.usual_dim)
     if spec.start.get("kind") == "asymmetric":
         if "scale" in table:
             raise InputError("scale is the size of random weights; it goes with the start 'random'.")

@@ -262,7 +262,7 @@ REFUSED = {
     "held norms": (lambda: problem_with(spherical=True), "plateau", "spherical is True"),
     "frozen levels": (lambda: pair(2, 2, trainable=[0]), "perfect", "give a Start"),
     "another place": (lambda: pair(2, 2), "plato", "nearest is 'plateau'"),
-    "no problem": (lambda: 3, "plateau", "give a tutelage Problem"),
+    "no problem": (lambda: 3, "plateau", "takes a tutelage Problem"),
     "no symmetry": (lambda: pair(1, 1), "plateau", "no two units"),
     "too few students": (lambda: pair(1, 2), "perfect", "1 student units cannot copy 2 teachers"),
     "two activations": (

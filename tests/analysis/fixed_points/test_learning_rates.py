@@ -189,7 +189,7 @@ REFUSED = {
     "weight decay": (lambda: pair(2, 2, weight_decay=0.1), "weight_decay is 0.1"),
     "slow momentum": (lambda: pair(2, 2, momentum=tu.SlowMomentum(1.0)), "SlowMomentum"),
     "a kink": (lambda: pair(2, 2, "relu"), "has a kink"),
-    "no problem": (lambda: None, "give a tutelage Problem"),
+    "no problem": (lambda: None, "takes a tutelage Problem"),
     "other readouts": (lambda: pair(2, 2, student={"readout": 0.7}), "set them equal"),
 }
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tutelage import _checks
-from tutelage._errors import InputError
+from tutelage._errors import InputError, require_fields
 from tutelage.analysis.curves.per_run import PerRun
 from tutelage.problem import Problem
 from tutelage.status import Status
@@ -74,10 +74,8 @@ class Curve:
 
 def each(trajectory: Any, run: Any, verb: str, answer: Callable[[Curve], Any], least: int = 2) -> Any:
     """The answer for the one curve, for the chosen run, or for every run as a `PerRun`; `least`: recorded times needed."""
-    if not all(hasattr(trajectory, name) for name in ("times", "variables", "error", "status_code")):
-        raise InputError(f"{verb} got a {type(trajectory).__name__}; give it what solve or simulate returned.")
-    if _checks.is_traced((trajectory.times, trajectory.error)):
-        raise InputError(f"the trajectory is traced; {verb} needs numbers. Call it outside jax.jit, grad and vmap.")
+    require_fields(verb, trajectory, ("times", "variables", "error", "status_code"), "what solve or simulate returned")
+    _checks.require_known("the trajectory", verb, trajectory.times, trajectory.error)
     error = np.asarray(trajectory.error, dtype=float)
     count = int(np.prod(error.shape[:-1], dtype=int))
     if run is not None:

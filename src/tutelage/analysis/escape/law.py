@@ -162,7 +162,7 @@ def escape_distribution(
     >>> law.times.shape, law.quantiles([0.05, 0.95]).shape
     ((50,), (2,))
     """
-    problem = with_constant_rates(problem)
+    problem = with_constant_rates(problem, "escape_distribution")
     samples, seed = _checks.as_count("samples", samples, least=2), _checks.as_count("seed", seed, least=0)
     dim, fresh = _dim(problem, start, dim), start is None
     path = plateau_path(problem, random_start(problem, None, scale) if start is None else start, smallest=dim**-0.5)

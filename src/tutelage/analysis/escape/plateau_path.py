@@ -25,6 +25,7 @@ from tutelage.dynamics.deviations import carried_back, carried_on, fed_covarianc
 from tutelage.dynamics.linearised import flat_drift, flatten, jacobian, unflatten
 from tutelage.dynamics.overlaps import Overlaps
 from tutelage.problem import Problem, Start
+from tutelage.problem.arguments import require_start
 
 MOMENTS = 240  # along the path, dense at first
 SETTLED = 10.0  # e-foldings for which the path is followed, beyond those that the asymmetry needs to grow to one
@@ -102,7 +103,7 @@ def plateau_path(
     problem: Problem, start: Start, *, gradient_flow: bool = False, smallest: float | None = None
 ) -> PlateauPath:
     """The way from a start to its plateau, long enough for asymmetries as small as `smallest` (default: its own) to grow."""
-    problem = _as_started(with_constant_rates(problem), start)
+    problem = _as_started(with_constant_rates(problem, "escape_time"), require_start(start))
     state, t = initial_overlaps(problem, start)
     vector = np.asarray(flatten(state))
     if vector.size > MAX_SIZE:
@@ -129,10 +130,6 @@ def plateau_path(
 
 def _as_started(problem: Problem, start: Start) -> Problem:
     """The problem with the start's teachers, and its readouts and biases where these do not learn."""
-    if not isinstance(start, Start):
-        raise InputError(
-            f"start is of type {type(start).__name__}; make one with Start, random_start or start_from_weights."
-        )
     if problem.sgd.trainable is not None:
         raise InputError("some levels are frozen; an escape is predicted only where everything learns. Use trainable=None.")
     changes: dict[str, Any] = {}

@@ -13,7 +13,7 @@ import numpy as np
 from tutelage import _checks
 from tutelage._errors import InputError
 from tutelage._types import Array
-from tutelage.analysis.fixed_points.constant_rates import as_rule, with_constant_rates
+from tutelage.analysis.fixed_points.constant_rates import with_constant_rates
 from tutelage.analysis.fixed_points.mode_names import named_modes
 from tutelage.analysis.fixed_points.result import FAR, FixedPoint
 from tutelage.analysis.fixed_points.roots import Field, Root, approach, least_eigenvalue
@@ -25,7 +25,7 @@ from tutelage.analysis.fixed_points.symmetry import (
     same,
     symmetric_subspace,
 )
-from tutelage.averages import Quadrature
+from tutelage.averages import Quadrature, as_rule
 from tutelage.dynamics import OrderParameters, generalisation_error, initial_overlaps
 from tutelage.dynamics.copies import copies_of_teachers, perfect_overlaps
 from tutelage.dynamics.linearised import drift_at, flatten, jacobian
@@ -58,7 +58,7 @@ def fixed_point(
     >>> round(plateau.error, 8), len(plateau.unstable)
     (0.01161084, 1)
     """
-    problem, quadrature = with_constant_rates(problem), as_rule(quadrature)
+    problem, quadrature = with_constant_rates(problem, "fixed_point"), as_rule(quadrature)
     gradient_flow = _checks.as_flag("gradient_flow", gradient_flow)
     require_small(problem)
     if isinstance(near, Start):

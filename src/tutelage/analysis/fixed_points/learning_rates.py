@@ -14,14 +14,15 @@ import numpy as np
 
 from tutelage._errors import InputError
 from tutelage._types import Array
-from tutelage.analysis.fixed_points.constant_rates import as_rule, concrete, with_constant_rates
+from tutelage.analysis.fixed_points.constant_rates import with_constant_rates
 from tutelage.analysis.fixed_points.mode_names import name_of_growth, named_modes
 from tutelage.analysis.fixed_points.modes import Mode
 from tutelage.analysis.fixed_points.symmetry import free_subspace
-from tutelage.averages import Quadrature
+from tutelage.averages import Quadrature, as_rule
 from tutelage.dynamics import OrderParameters, initial_overlaps
 from tutelage.dynamics.perfect import Perfection, perfect_jacobian, perfection
 from tutelage.problem import Problem, Start
+from tutelage.problem.arguments import require_problem
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -171,7 +172,7 @@ def critical_learning_rate(problem: Problem, *, quadrature: Quadrature | None = 
     >>> round(tu.critical_learning_rate(problem).rate, 6)
     2.306828
     """
-    dynamics = perfect_dynamics(problem, quadrature)
+    dynamics = perfect_dynamics(require_problem(problem, "critical_learning_rate"), quadrature)
     rate = dynamics.critical_rate
     if not np.isfinite(rate):
         raise InputError("the noise of SGD never outweighs the decay here: zero error is stable at any learning rate.")
@@ -188,7 +189,7 @@ def decay_rate(problem: Problem, *, quadrature: Quadrature | None = None) -> Dec
     >>> round(tu.decay_rate(problem).rate, 6)                            # e_g falls as exp(-rate alpha)
     0.044185
     """
-    problem = with_constant_rates(problem)
+    problem = with_constant_rates(problem, "decay_rate")
     dynamics = perfect_dynamics(problem, quadrature)
     lr = float(problem.sgd.lr)
     inside, outside = slowest(dynamics, lr)
@@ -207,7 +208,7 @@ def best_constant_rate(problem: Problem, *, quadrature: Quadrature | None = None
     """
     from scipy.optimize import minimize_scalar
 
-    problem = with_constant_rates(problem)
+    problem = with_constant_rates(problem, "best_constant_rate")
     dynamics = perfect_dynamics(problem, quadrature)
     critical = dynamics.critical_rate
     if not np.isfinite(critical):
@@ -224,16 +225,15 @@ def best_constant_rate(problem: Problem, *, quadrature: Quadrature | None = None
     return BestRate(problem, float(found.x), -float(found.fun), critical, dynamics)
 
 
-def perfect_dynamics(problem: Any, quadrature: Quadrature | None) -> Perfection:
+def perfect_dynamics(problem: Problem, quadrature: Quadrature | None) -> Perfection:
     """The linear dynamics around an isolated perfect solution."""
     found = perfection(problem, teacher_overlaps(problem), as_rule(quadrature))
     found.require_isolated()
     return found
 
 
-def teacher_overlaps(problem: Any) -> Array:
+def teacher_overlaps(problem: Problem) -> Array:
     """t (L, M, M): the problem's gram, or the identity."""
-    problem = concrete(problem)
     K, M = problem.student.hidden, problem.teacher.hidden
     return initial_overlaps(problem, Start(np.zeros((K, M)), np.zeros((K, K))))[1]
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tutelage.analysis.fixed_points.constant_rates import as_rule, with_constant_rates
+from tutelage.analysis.fixed_points.constant_rates import with_constant_rates
 from tutelage.analysis.fixed_points.learning_rates import teacher_overlaps
-from tutelage.averages import Quadrature
+from tutelage.averages import Quadrature, as_rule
 from tutelage.dynamics.perfect import Perfection, perfection
 from tutelage.problem import Problem
 
@@ -78,7 +78,7 @@ def noise_floor(problem: Problem, *, quadrature: Quadrature | None = None) -> No
     >>> round(floor.per_variance, 6)                                      # e_g / sigma^2
     0.019204
     """
-    problem = with_constant_rates(problem)
+    problem = with_constant_rates(problem, "noise_floor")
     lr = float(problem.sgd.lr)
     dynamics = perfection(problem, teacher_overlaps(problem), as_rule(quadrature))
     return NoiseFloor(problem, lr, dynamics.noise_floor(lr), dynamics)

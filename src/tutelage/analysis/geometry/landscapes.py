@@ -14,8 +14,9 @@ from tutelage.analysis.geometry.curvature import EQUAL_ERROR, Curvature, spectru
 from tutelage.analysis.geometry.hessian import Hessian, hessian_at, span_of
 from tutelage.analysis.geometry.orbit import orbit_of
 from tutelage.analysis.geometry.smoothness import require_second_derivative
-from tutelage.averages import Quadrature
+from tutelage.averages import Quadrature, as_rule
 from tutelage.problem import Problem
+from tutelage.problem.arguments import require_problem
 from tutelage.problem.start import weights_by_level
 
 if TYPE_CHECKING:
@@ -160,13 +161,7 @@ def landscape(
     >>> tu.landscape(problem, W, W).kind
     'minimum'
     """
-    if not isinstance(problem, Problem):
-        raise InputError(f"problem is of type {type(problem).__name__}; landscape takes a tutelage Problem.")
-    if quadrature is not None and not isinstance(quadrature, Quadrature):
-        raise InputError(
-            f"quadrature is {_checks.shown(quadrature)}; it must be a Quadrature, such as Quadrature(nodes=96)."
-        )
-    v = _readout(problem, readout)
+    v, quadrature = _readout(require_problem(problem, "landscape"), readout), as_rule(quadrature)
     W, W_teacher = weights_by_level(problem, weights, teacher_weights)
     span = span_of(problem, W, W_teacher)
     if span.students.size > LARGEST:
@@ -194,8 +189,7 @@ def _in_inputs(problem: Problem, directions: np.ndarray) -> np.ndarray:
 
 def _readout(problem: Problem, readout: Any) -> np.ndarray:
     v = problem.student.readout if readout is None else _checks.as_array("readout", readout)
-    if _checks.is_traced((problem, v)):
-        raise InputError("the problem is traced; it must be known to decompose a Hessian. Call this outside jit and vmap.")
+    _checks.require_known("the readout", "landscape", v)
     _checks.require_shape("readout", v, (problem.student.hidden,), fix="One number per student unit.")
     _checks.require_finite("readout", v)
     return np.asarray(v, float)

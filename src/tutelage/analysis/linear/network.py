@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tutelage import _checks
 from tutelage._errors import InputError
 from tutelage.analysis.linear.clock import at_times, log_slope
 from tutelage.analysis.linear.modes import LinearModes
 from tutelage.analysis.linear.relaxation import Relaxation
 from tutelage.problem import Problem, SlowMomentum, Start, random_start
+from tutelage.problem.arguments import require_problem, require_start
 from tutelage.solve import KEEP_LEVELS
 from tutelage.status import Status
 from tutelage.times import check_times
@@ -40,11 +40,7 @@ def linear_network(problem: Problem, start: Start | None = None) -> "LinearNetwo
     >>> network.critical_rate, network.error([0.0, 10.0]).round(6)
     (2.0, array([0.5     , 0.001942]))
     """
-    if start is not None and not isinstance(start, Start):
-        raise InputError(
-            f"start is of type {type(start).__name__}; make one with Start, random_start or start_from_weights."
-        )
-    require_linear(problem, None if start is None else start.readout)
+    require_linear(problem, "linear_network", None if start is None else require_start(start).readout)
     start = random_start(problem) if start is None else start
     start.blocks(problem)
     return LinearNetwork(problem, start)
@@ -252,12 +248,9 @@ class LinearNetwork:
         return (self._squares(times) + 2 * v * v_teacher * self._r(times) - v_teacher**2 * t) / v**2
 
 
-def require_linear(problem: Any, readout: Any = None) -> None:
+def require_linear(problem: Any, verb: str, readout: Any = None) -> None:
     """One unit on each side, both linear, plain SGD at one rate; else one sentence. readout: where a start replaces it."""
-    if not isinstance(problem, Problem):
-        raise InputError(f"problem is of type {type(problem).__name__}; linear_network takes a tutelage Problem.")
-    if _checks.is_traced(problem):
-        raise InputError("the problem is traced; the closed solution is computed with NumPy. Call it outside jit and vmap.")
+    require_problem(problem, verb)
     student, teacher, sgd = problem.student, problem.teacher, problem.sgd
     if (student.hidden, teacher.hidden) != (1, 1):
         raise InputError(

@@ -21,6 +21,7 @@ from tutelage.analysis.noise.small_noise import covariance_at
 from tutelage.dynamics import initial_overlaps
 from tutelage.dynamics.linearised import flatten, unflatten
 from tutelage.problem import Problem, SlowMomentum
+from tutelage.problem.arguments import require_problem
 from tutelage.solve import solve
 from tutelage.trajectory import Trajectory
 
@@ -190,10 +191,7 @@ def fluctuations_along(theory: Trajectory, dim: int, *, points: int = 2**12) -> 
 
 def _derived(problem: Any) -> Problem:
     """The problem, if its noise is known."""
-    if not isinstance(problem, Problem):
-        raise InputError(f"problem is of type {type(problem).__name__}; fluctuations takes a tutelage Problem.")
-    if _checks.is_traced(problem):
-        raise InputError("the problem holds traced values; call fluctuations outside jit, grad and vmap.")
+    problem = require_problem(problem, "fluctuations")
     if isinstance(problem.sgd.momentum, SlowMomentum):
         raise InputError("momentum is a SlowMomentum, whose noise is not derived; use a fixed one such as momentum=0.9.")
     size = state_size(problem)

@@ -19,8 +19,9 @@ import numpy as np
 from tutelage import _checks
 from tutelage._errors import InputError
 from tutelage.analysis.quadratic.manifold import degrees_of_freedom, manifold_dimension
-from tutelage.analysis.quadratic.setting import quadratic_readouts, require_plain
+from tutelage.analysis.quadratic.setting import quadratic_readouts, require_first_layer_sgd
 from tutelage.problem import Problem, Start
+from tutelage.problem.arguments import require_start
 from tutelage.problem.schedules import Constant
 from tutelage.solve import solve
 from tutelage.times import log_times
@@ -186,12 +187,9 @@ def implicit_bias(problem: Problem, start: Start) -> ImplicitBias:
     (True, True)
     """
     v, v_teacher = quadratic_readouts(problem, "implicit_bias")
-    require_plain(problem, "implicit_bias")
+    require_first_layer_sgd(problem, "implicit_bias")
     p, p_teacher = problem.student.hidden, problem.teacher.hidden
-    if not isinstance(start, Start):
-        raise InputError(f"start is of type {type(start).__name__}; make one with Start or random_start.")
-    if _checks.is_traced(start):
-        raise InputError("the start is traced; implicit_bias must know it. Call it outside jax.jit and vmap.")
+    _checks.require_known("the start", "implicit_bias", require_start(start))
     R, Q, T = (np.asarray(x)[0] for x in start.blocks(problem))
     if p < p_teacher and np.max(np.abs(T - np.eye(p_teacher))) > IN_ORDER:
         raise InputError(

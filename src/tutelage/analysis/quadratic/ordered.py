@@ -19,7 +19,7 @@ import numpy as np
 
 from tutelage import _checks
 from tutelage._errors import InputError
-from tutelage.analysis.quadratic.setting import quadratic_readouts, require_plain
+from tutelage.analysis.quadratic.setting import quadratic_readouts, require_first_layer_sgd
 from tutelage.problem import Problem, Start
 from tutelage.problem.schedules import Constant
 
@@ -118,7 +118,7 @@ def quadratic_curves(
     ((2,), (2, 3, 2))
     """
     v, v_teacher = quadratic_readouts(problem, "quadratic_curves")
-    require_plain(problem, "quadratic_curves")
+    require_first_layer_sgd(problem, "quadratic_curves")
     eta, square = _rates(problem, _checks.as_flag("gradient_flow", gradient_flow))
     times = _times(times)
     starts = [start] if isinstance(start, Start) else list(start) if isinstance(start, Sequence) else []

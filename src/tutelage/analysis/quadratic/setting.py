@@ -12,14 +12,12 @@ import numpy as np
 from tutelage import _checks
 from tutelage._errors import InputError
 from tutelage.problem import Problem, SlowMomentum
+from tutelage.problem.arguments import require_problem
 
 
 def quadratic_readouts(problem: Any, verb: str) -> tuple[float, float]:
     """v and v* of a problem that is a quadratic network in this sense; `verb` refuses any other."""
-    if not isinstance(problem, Problem):
-        raise InputError(f"problem is of type {type(problem).__name__}; {verb} takes a tutelage Problem.")
-    if _checks.is_traced(problem):
-        raise InputError(f"the problem is traced; {verb} must know it. Call it outside jax.jit and vmap.")
+    require_problem(problem, verb)
     for name, network in (("student", problem.student), ("teacher", problem.teacher)):
         if network.activation.name != "quadratic":
             raise InputError(
@@ -41,7 +39,7 @@ def _equal(name: str, readout: Any, verb: str) -> float:
     return float(v[0])
 
 
-def require_plain(problem: Problem, verb: str) -> None:
+def require_first_layer_sgd(problem: Problem, verb: str) -> None:
     """Nothing but plain SGD on the first layer; `verb` refuses the rest."""
     sgd, student = problem.sgd, problem.student
     reasons = {

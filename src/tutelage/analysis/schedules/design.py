@@ -19,6 +19,7 @@ from tutelage.analysis.schedules.result import Candidate, ScheduleDesign
 from tutelage.analysis.schedules.search import Descent, Search, best_constants, descend
 from tutelage.averages import Quadrature
 from tutelage.problem import Interpolated, Problem, SlowMomentum, Start
+from tutelage.problem.arguments import require_problem, require_start
 from tutelage.problem.schedules import rate_at
 
 RATES = {"lr": ("lr",), "readout_lr": ("readout_lr",), "both": ("lr", "readout_lr")}
@@ -166,16 +167,8 @@ def _at_knots(search: Search, rate: Any) -> np.ndarray:
 
 
 def _check_problem(problem: Any, start: Any, names: tuple[str, ...], method: str) -> None:
-    if not isinstance(problem, Problem):
-        raise InputError(
-            f"problem is of type {type(problem).__name__}; it must be a tutelage Problem, whose rate can be changed."
-        )
-    if not isinstance(start, Start):
-        raise InputError(
-            f"start is {_checks.shown(start)}; it must be a Start. Make one with Start, random_start or start_from_weights."
-        )
-    if _checks.is_traced((problem, start)):
-        raise InputError("the problem holds traced values; design a schedule outside jit, grad and vmap.")
+    require_problem(problem, "design_schedule")
+    _checks.require_known("the start", "design_schedule", require_start(start))
     momentum = problem.sgd.momentum
     if isinstance(momentum, SlowMomentum) and momentum.k is not None and "lr" in names:
         raise InputError(

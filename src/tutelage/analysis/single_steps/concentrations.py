@@ -17,8 +17,8 @@ from tutelage import _checks
 from tutelage._errors import InputError
 from tutelage.analysis.curves.lines import LEAST
 from tutelage.analysis.curves.scaling import DECADES, Exponent, fit_exponent
-from tutelage.analysis.single_steps.one_step import require_plain, take_steps
-from tutelage.analysis.single_steps.step_moments import require_start, theory_moments
+from tutelage.analysis.single_steps.one_step import require_free_steps, take_steps
+from tutelage.analysis.single_steps.step_moments import theory_moments, without_dim
 from tutelage.analysis.single_steps.vanishing import largest_distance, mean_gap, start_scatter, total_variance
 from tutelage.problem import Problem, Start
 
@@ -114,8 +114,8 @@ def concentration(
     >>> -1.3 < found["variance"].exponent.slope < -0.7
     True
     """
-    require_plain(problem, inputs)
-    start, sizes = require_start(start), _dims(problem, dims)
+    require_free_steps(problem, inputs, "concentration")
+    start, sizes = without_dim(start), _dims(problem, dims)
     count, seed = _checks.as_count("samples", samples, least=100), _checks.as_count("seed", seed, least=0)
     f, D, _ = theory_moments(problem, start)
     one = [take_steps(problem, start, int(n), count, inputs, seed + i) for i, n in enumerate(sizes)]

@@ -21,6 +21,7 @@ from tutelage._errors import InputError
 from tutelage.dynamics import OrderParameters, initial_overlaps
 from tutelage.dynamics.error import field_means
 from tutelage.problem import Problem, SlowMomentum, Start
+from tutelage.problem.arguments import require_problem
 from tutelage.simulate.coordinates import in_random_frames, level_coordinates
 from tutelage.simulate.sources import FILL, LAWS
 
@@ -102,13 +103,9 @@ def _response(
     return delta * v * slope, delta * g
 
 
-def require_plain(problem: Any, inputs: Any) -> None:
+def require_free_steps(problem: Any, inputs: Any, verb: str) -> None:
     """Refuse what one step from rest does not show, and laws of inputs that do not exist."""
-    if not isinstance(problem, Problem):
-        raise InputError(f"problem is of type {type(problem).__name__}; give a tutelage Problem.")
-    if _checks.is_traced(problem):
-        raise InputError("the problem holds traced values; real steps need numbers, outside jit, grad and vmap.")
-    sgd = problem.sgd
+    sgd = require_problem(problem, verb).sgd
     if isinstance(sgd.momentum, SlowMomentum) or float(sgd.momentum) != 0.0:
         raise InputError("the problem has momentum, of which one step from rest shows nothing; use momentum=0.")
     for name, given in (("spherical", sgd.spherical), ("trainable", sgd.trainable is not None)):

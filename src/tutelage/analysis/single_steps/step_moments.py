@@ -14,14 +14,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from tutelage import _checks
-from tutelage._errors import InputError
 from tutelage._types import Array
-from tutelage.analysis.single_steps.one_step import require_plain, take_steps
+from tutelage.analysis.single_steps.one_step import require_free_steps, take_steps
 from tutelage.dynamics import OrderParameters, initial_overlaps
 from tutelage.dynamics.diffusion import diffusion, point_sets
 from tutelage.dynamics.linearised import flatten
 from tutelage.dynamics.overlaps import Overlaps
 from tutelage.problem import Problem, Start
+from tutelage.problem.arguments import require_start
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -117,9 +117,9 @@ def empirical_drift(
     >>> step.agrees
     True
     """
-    require_plain(problem, inputs)
+    require_free_steps(problem, inputs, "empirical_drift")
     count = _checks.as_count("samples", samples, least=100)
-    seed, start = _checks.as_count("seed", seed, least=0), require_start(start)
+    seed, start = _checks.as_count("seed", seed, least=0), without_dim(start)
     taken = take_steps(problem, start, _checks.as_count("dim", dim), count, inputs, seed).increments
     f, D, D_error = theory_moments(problem, start)
     moves = np.diagonal(D) > 0
@@ -140,12 +140,9 @@ def empirical_drift(
     )
 
 
-def require_start(start: Any) -> Start:
+def without_dim(start: Any) -> Start:
     """The start without its N: only its overlaps count."""
-    if not isinstance(start, Start):
-        raise InputError(
-            f"start is of type {type(start).__name__}; make one with Start, random_start or start_from_weights."
-        )
+    start = require_start(start)
     return Start(start.R, start.Q, start.T, start.readout, start.bias)
 
 

@@ -20,7 +20,7 @@ from tutelage import _checks
 from tutelage._errors import InputError
 from tutelage._types import Array
 from tutelage.analysis.structured.flow_in_weights import as_times, flow_trajectory, integrate
-from tutelage.analysis.structured.response import effective_rate, numbers, pull_at, require_plain, without_inputs
+from tutelage.analysis.structured.response import effective_rate, first_layer_problem, numbers, pull_at, without_inputs
 from tutelage.dynamics import generalisation_error
 from tutelage.problem import Isotropic, Network, Problem, Start
 from tutelage.trajectory import Trajectory, eager
@@ -96,7 +96,7 @@ def alike_flow(
     >>> bool(flow.trajectory.error[-1] < flow.trajectory.error[0])
     True
     """
-    problem = require_plain(problem)
+    problem = first_layer_problem(problem, "alike_flow")
     K, M = problem.student.hidden, problem.teacher.hidden
     v, v_teacher = numbers(problem.student.readout, problem.teacher.readout)
     if K != M or K < 2 or not np.allclose(v, v[0]) or not np.allclose(v_teacher, v_teacher[0]):

@@ -20,10 +20,10 @@ from scipy import optimize
 from tutelage._errors import InputError
 from tutelage.analysis.structured.response import (
     effective_rate,
+    first_layer_problem,
     numbers,
     parting_response,
     pull_at,
-    require_plain,
     without_inputs,
 )
 from tutelage.dynamics import generalisation_error
@@ -112,7 +112,7 @@ def common_plateau(problem: Problem, start: Start) -> CommonPlateau:
     >>> plateau.coefficients.shape, plateau.rates.shape
     ((2,), (2,))
     """
-    problem = require_plain(problem)
+    problem = first_layer_problem(problem, "common_plateau")
     K, M, v = problem.student.hidden, problem.teacher.hidden, np.asarray(problem.student.readout)
     if K < 2 or not np.allclose(v, v[0]):
         raise InputError("students are alike only if there are two or more with equal readouts; this problem has others.")

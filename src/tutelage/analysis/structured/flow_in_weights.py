@@ -21,10 +21,10 @@ from tutelage.analysis.structured.chebyshev import Chebyshev
 from tutelage.analysis.structured.late import own_teachers
 from tutelage.analysis.structured.response import (
     effective_rate,
+    first_layer_problem,
     numbers,
     parting_response,
     pull_at,
-    require_plain,
     without_inputs,
 )
 from tutelage.dynamics.error import averages_of, population_error, shared_parity
@@ -121,7 +121,7 @@ def weight_flow(
     >>> bool(flow.trajectory.error[-1] < flow.trajectory.error[0])
     True
     """
-    problem = require_plain(problem)
+    problem = first_layer_problem(problem, "weight_flow")
     solver = _checks.known("solver", solver, SOLVERS)
     if not isinstance(weights, tuple | list) or len(weights) != 2:
         raise InputError(

@@ -15,7 +15,13 @@ from scipy.optimize import linear_sum_assignment
 
 from tutelage import _checks
 from tutelage._errors import InputError
-from tutelage.analysis.structured.response import effective_rate, homing_response, numbers, require_plain, without_inputs
+from tutelage.analysis.structured.response import (
+    effective_rate,
+    first_layer_problem,
+    homing_response,
+    numbers,
+    without_inputs,
+)
 from tutelage.dynamics import generalisation_error
 from tutelage.problem import Problem, Start
 
@@ -124,7 +130,7 @@ def late_decay(problem: Problem, start: Start) -> LateDecay:
     >>> decay.error([0.0, 1000.0]).round(7)
     array([1.8362e-03, 5.0000e-07])
     """
-    problem = require_plain(problem)
+    problem = first_layer_problem(problem, "late_decay")
     K, M = problem.student.hidden, problem.teacher.hidden
     if K != M or problem.student.activation != problem.teacher.activation or float(problem.noise) != 0:
         raise InputError(

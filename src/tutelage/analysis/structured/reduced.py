@@ -20,7 +20,7 @@ from tutelage import _checks
 from tutelage._errors import InputError
 from tutelage._types import Array
 from tutelage.analysis.structured.common_student import common_plateau
-from tutelage.analysis.structured.response import effective_rate, numbers, pull_at, require_plain
+from tutelage.analysis.structured.response import effective_rate, first_layer_problem, numbers, pull_at
 from tutelage.problem import Problem, Start
 
 
@@ -87,7 +87,10 @@ def reduced_system(problem: Problem, near: str = "plateau") -> ReducedSystem:
     >>> tu.reduced_system(problem, "perfect").own_rates.round(4)
     array([-0.6694, -0.3347, -0.0328, -0.0164])
     """
-    problem, near = require_plain(problem), _checks.known("near", near, ("plateau", "perfect"))
+    problem, near = (
+        first_layer_problem(problem, "reduced_system"),
+        _checks.known("near", near, ("plateau", "perfect")),
+    )
     K, M = problem.student.hidden, problem.teacher.hidden
     v = np.concatenate([np.asarray(problem.student.readout), np.asarray(problem.teacher.readout)])
     if K != M or M < 2 or not np.allclose(v, v[0]) or problem.student.activation != problem.teacher.activation:

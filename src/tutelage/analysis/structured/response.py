@@ -21,9 +21,9 @@ from tutelage.dynamics.overlaps import joint_covariance
 from tutelage.problem import Isotropic, Problem
 
 
-def require_plain(problem: Any) -> Problem:
+def first_layer_problem(problem: Any, verb: str) -> Problem:
     """The problem, if only first-layer weights learn, all of them, at a constant rate and without decay."""
-    problem = with_constant_rates(problem)
+    problem = with_constant_rates(problem, verb)
     for wrong, what in (
         (problem.biased, "units have biases"),
         (problem.student.train_readout, "the readout learns too"),
@@ -31,7 +31,7 @@ def require_plain(problem: Any) -> Problem:
         (float(problem.sgd.weight_decay) != 0, "the weights decay"),
     ):
         if wrong:
-            raise InputError(f"{what}; this is known only for first-layer weights that all learn, without biases and decay.")
+            raise InputError(f"{what}; {verb} knows only first-layer weights that all learn, without biases and decay.")
     return problem
 
 
