@@ -14,7 +14,7 @@ UNFINISHED = ".part"  # how the names of files end that a killed process has lef
 def require_place(path: Path) -> Path:
     """The path, if a file can be put there; else a sentence saying why not."""
     if not path.parent.is_dir():
-        raise InputError(f"the folder {path.parent} does not exist; it must. Create it first.")
+        raise InputError(f"the folder {path.parent} does not exist; create it first.")
     if path.is_dir():
         raise InputError(f"{path} is a folder; give the name of a file in it.")
     return path

@@ -7,6 +7,8 @@ import numpy as np
 from tutelage import _checks
 from tutelage._errors import InputError
 
+DECADES = 4  # by which logarithmic times begin before their end, where only the end is given
+
 
 def linear_times(end: float, count: int = 201) -> np.ndarray:
     """`count` times from 0 to `end`, evenly spaced.
@@ -29,6 +31,11 @@ def log_times(first: float, end: float, count: int = 201) -> np.ndarray:
     if first >= end:
         raise InputError(f"first is {first:g} and end is {end:g}; first must be below end.")
     return np.concatenate([[0.0], np.geomspace(first, end, _checks.as_count("count", count, least=3) - 1)])
+
+
+def times_up_to(end: float, count: int, log: bool) -> np.ndarray:
+    """What the command line and the page record: even times, or DECADES of them even in the logarithm."""
+    return log_times(end / 10**DECADES, end, count) if log else linear_times(end, count)
 
 
 def check_times(times: Any) -> np.ndarray:

@@ -1,10 +1,13 @@
 """Files that a command writes: refused before the computation where they could not be written after it."""
 
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from tutelage._errors import InputError
+from tutelage._files import require_place
 from tutelage.cli.flags import OutputFlags
 
 REPORT = {"figure": "compare.png", "page": "compare.html", "theory": "theory.nc", "runs": "runs.nc"}
@@ -12,18 +15,14 @@ REPORT = {"figure": "compare.png", "page": "compare.html", "theory": "theory.nc"
 
 def check_outputs(flags: OutputFlags) -> None:
     """Endings, folders and permissions; nothing is left behind."""
-    from tutelage.plot import check_figure_path
-
     if flags.out is not None and flags.out.suffix != ".nc":
         raise InputError(f"the trajectory is to go to {flags.out}; it is NetCDF, so the name must end in .nc.")
     if flags.plot is not None:
+        from tutelage.plot import check_figure_path
+
         check_figure_path(flags.plot)
     for path in _paths(flags):
-        if not path.parent.is_dir():
-            raise InputError(f"the folder {path.parent} does not exist; create it first.")
-        if path.is_dir():
-            raise InputError(f"{path} is a folder; give the name of a file.")
-        _require_writable(path.parent, path)
+        _require_writable(require_place(path).parent, path)
 
 
 def check_folder(folder: Path) -> None:
@@ -38,10 +37,18 @@ def check_folder(folder: Path) -> None:
 
 
 def _require_writable(folder: Path, what: Path) -> None:
-    try:
+    with _disk_errors(what):
         tempfile.TemporaryFile(dir=folder).close()
+
+
+@contextmanager
+def _disk_errors(what: Any = None) -> Iterator[None]:
+    """Inside, what the disk refuses is said in one sentence. what: the file, if the error does not know it."""
+    try:
+        yield
     except OSError as error:
-        raise InputError(f"{what} cannot be written: {error.strerror or error}.") from None
+        name = what or error.filename or "the output"
+        raise InputError(f"{name} cannot be written: {error.strerror or error}. Mend that, or give another place.") from None
 
 
 def write_report(comparison: Any, folder: Path) -> dict[str, str]:
@@ -49,27 +56,23 @@ def write_report(comparison: Any, folder: Path) -> dict[str, str]:
     from tutelage.plot import save_figure
 
     paths = {name: folder / file for name, file in REPORT.items()}
-    try:
+    with _disk_errors():
         save_figure(comparison.plot(), paths["figure"])
         comparison.save_html(paths["page"])
         comparison.theory.save(paths["theory"])
         comparison.runs.save(paths["runs"])
-    except OSError as error:
-        raise InputError(f"{error.filename or folder} cannot be written: {error.strerror or error}.") from None
     return {name: str(path) for name, path in paths.items()}
 
 
 def write_outputs(trajectory: Any, flags: OutputFlags) -> list[str]:
     """Write what was asked for and return the names."""
-    try:
+    with _disk_errors():
         if flags.out is not None:
             trajectory.save(flags.out)
         if flags.plot is not None:
             from tutelage.plot import plot_trajectory, save_figure
 
             save_figure(plot_trajectory(trajectory), flags.plot)
-    except OSError as error:
-        raise InputError(f"{error.filename or 'the output'} cannot be written: {error.strerror or error}.") from None
     return [str(path) for path in _paths(flags)]
 
 

@@ -25,10 +25,10 @@ def read_problem_file(path: Path) -> dict[str, Any]:
     for name in data:
         _checks.known(f"a name in {path}", name, TABLES)
     for table, names in (("start", START_NAMES), ("times", TIMES_NAMES)):
-        for name in _table(path, table, data.get(table, {})):
+        for name in require_table(path, table, data.get(table, {})):
             _checks.known(f"a name in [{table}]", name, names)
     for table in ("student", "teacher", "inputs", "sgd"):
-        _table(path, table, data.get(table, {}))
+        require_table(path, table, data.get(table, {}))
     return data
 
 
@@ -48,7 +48,10 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise InputError(f"{path} cannot be read: {error.strerror}.") from None
 
 
-def _table(path: Path, name: str, value: Any) -> dict[str, Any]:
+def require_table(path: Path, name: str, value: Any) -> dict[str, Any]:
+    """The value, if it is a table."""
+    from tutelage import _checks
+
     if not isinstance(value, dict):
-        raise InputError(f"{name} is {value!r} in {path}; it must be a table, [{name}].")
+        raise InputError(f"{name} is {_checks.shown(value)} in {path}; it must be a table, [{name}].")
     return value

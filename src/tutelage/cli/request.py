@@ -12,7 +12,6 @@ from tutelage.cli.flags import ProblemFlags, StartFlags, TimeFlags
 from tutelage.cli.problem_file import read_problem_file
 
 DEFAULTS = {"student": {"hidden": 3}, "teacher": {"hidden": 3}, "sgd": {"lr": 0.5}, "noise": 0.0}
-DECADES = 4  # logarithmic times begin this many decades before their end
 
 
 @dataclass(frozen=True)
@@ -93,7 +92,7 @@ def build_start(problem: Any, table: dict[str, Any]) -> Any:
 
     overlaps = {name: table[name] for name in ("R", "Q", "T", "readout", "bias") if name in table}
     if not overlaps:
-        return random_start(problem, **{"dim": max(1000, problem.inputs.levels)} | table)
+        return random_start(problem, **{"dim": problem.inputs.usual_dim} | table)
     drawn = [name for name in ("scale", "seed") if name in table]
     if drawn:
         raise InputError(
@@ -107,11 +106,10 @@ def build_start(problem: Any, table: dict[str, Any]) -> Any:
 
 def build_times(table: dict[str, Any]) -> np.ndarray:
     """Even times from 0 to end, or even in the logarithm."""
-    from tutelage import _checks, linear_times, log_times
+    from tutelage import _checks
+    from tutelage.times import times_up_to
 
-    end = _checks.as_array("the last time", table.get("end", 300.0))
-    _checks.require_shape("the last time", end, ())
-    _checks.require_positive("the last time", end)
+    end = _checks.as_positive("the last time", table.get("end", 300.0))
     log = _checks.as_flag("log in [times]", table.get("log", False))
     points = _checks.as_count("points (the number of times)", table.get("points", 201), least=3 if log else 2)
-    return log_times(float(end) / 10**DECADES, float(end), points) if log else linear_times(float(end), points)
+    return times_up_to(end, points, log)

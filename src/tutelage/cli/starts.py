@@ -17,7 +17,7 @@ def build_compare_start(problem: Any, table: dict[str, Any], from_file: bool, ki
         _checks.known("--start", kind, KINDS)
         if overlaps:
             raise InputError(f"the file gives a start by its overlaps, and --start {kind} another; leave one of them out.")
-    dim = table.get("dim") or problem.inputs.known_dim or max(1000, problem.inputs.levels)
+    dim = table.get("dim") or problem.inputs.usual_dim
     if overlaps or kind == "random" or (kind is None and from_file):
         start = build_start(problem, table | {"dim": dim} if not overlaps else _without_seed(table))
         return start if start.dim is not None else Start(start.R, start.Q, start.T, start.readout, start.bias, dim=dim)

@@ -1,14 +1,14 @@
 """`tutelage sweep`: the same question at thousands of problems, kept in a folder."""
 
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
 from tutelage._errors import InputError
-from tutelage.cli.flags import Switch, Whole
+from tutelage.cli.flags import METHOD, OUTPUT, Switch, TalkFlags, Whole
 
 HELP = """The same question at many problems: measures over a grid, kept in a folder that can be resumed.
 
@@ -21,21 +21,43 @@ Examples: tutelage sweep examples/sweep.toml --out output/sweep; tutelage sweep 
 sweep = App(name="sweep", help=HELP)
 
 
+@Parameter(name="*", group=METHOD)
+@dataclass(frozen=True, kw_only=True)
+class WorkFlags:
+    """Who computes, and what is computed again."""
+
+    executor: str | None = None
+    """processes, serial, dask (a local cluster), slurm, or the address of a Dask scheduler (default processes)."""
+    workers: Whole = None
+    """How many of them (default: the cores); numbers do not depend on it."""
+    new: Switch = False
+    """If the folder holds another sweep, begin one beside it rather than refuse."""
+    retry: Switch = False
+    """Compute the chunks with failed points again."""
+
+
+@Parameter(name="*", group=OUTPUT)
+@dataclass(frozen=True, kw_only=True)
+class SweepOutputFlags(TalkFlags):
+    """Where the answer goes."""
+
+    out: Path | None = None
+    """Folder of the results, made if it is not there (default output/NAME, after the file)."""
+    plot: Path | None = None
+    """Draw the first measure into this figure (.png, .pdf or .svg)."""
+    boundary: Annotated[list[str] | None, Parameter(negative="")] = None
+    """Theory's line on that figure: critical_learning_rate, noise_floor (with --level); can be given twice."""
+    level: float | None = None
+    """The value of the measure that is looked for: its contour is drawn, too."""
+
+
 @sweep.default
 def sweep_file(
     spec: Path,
     /,
     *,
-    out: Path | None = None,
-    executor: str | None = None,
-    workers: Whole = None,
-    new: Switch = False,
-    retry: Switch = False,
-    plot: Path | None = None,
-    boundary: list[str] | None = None,
-    level: float | None = None,
-    json: Switch = False,
-    quiet: Switch = False,
+    work: WorkFlags = WorkFlags(),  # noqa: B008
+    output: SweepOutputFlags = SweepOutputFlags(),  # noqa: B008
 ) -> int:
     """Run the sweep that a file describes.
 
@@ -43,26 +65,6 @@ def sweep_file(
     ----------
     spec: Path
         The sweep (TOML).
-    out: Path
-        Folder of the results, made if it is not there (default output/NAME, after the file).
-    executor: str
-        processes, serial, dask (a local cluster), slurm, or the address of a Dask scheduler (default processes).
-    workers: int
-        How many of them (default: the cores); numbers do not depend on it.
-    new: bool
-        If the folder holds another sweep, begin one beside it rather than refuse.
-    retry: bool
-        Compute the chunks with failed points again.
-    plot: Path
-        Draw the first measure into this figure (.png, .pdf or .svg).
-    boundary: str
-        Theory's line on that figure: critical_learning_rate, noise_floor (with --level); can be given twice.
-    level: float
-        The value of the measure that is looked for: its contour is drawn, too.
-    json: bool
-        Print JSON on standard output, and nothing else.
-    quiet: bool
-        Print no summary; notes and errors remain.
     """
     from tutelage.cli.compile_cache import keep_compiled_programs
     from tutelage.cli.interrupt import EXIT_CODE
@@ -70,54 +72,50 @@ def sweep_file(
 
     keep_compiled_programs()
     problem, arguments, cluster = read_sweep_file(spec)
-    if plot is not None:
-        from tutelage.plot import check_figure_path
-
-        check_figure_path(plot)
-    elif boundary or level is not None:
-        raise InputError(f"{'--boundary' if boundary else '--level'} is given without --plot; say where to draw it.")
-    folder = out or Path("output") / spec.stem
-    if out is None:
+    _check_figure(output)
+    folder = output.out or Path("output") / spec.stem
+    if output.out is None:
         folder.parent.mkdir(exist_ok=True)
     from tutelage import sweep as compute_sweep
 
-    options = cluster if executor == "slurm" else None
+    options = cluster if work.executor == "slurm" else None
     try:
-        result = compute_sweep(
-            problem,
-            **arguments,
-            out=folder,
-            new=new,
-            retry=retry,
-            executor=executor,
-            workers=workers,
-            cluster=options,
-            progress=True,
-        )
+        result = compute_sweep(problem, **arguments, out=folder, **asdict(work), cluster=options, progress=True)
     except KeyboardInterrupt as stopped:
         print(f"interrupted: {stopped}" if str(stopped) else "interrupted.", file=sys.stderr)
         return EXIT_CODE
-    files = [str(Path(str(result.folder)) / "sweep.nc"), *_drawn(result, plot, boundary, level)]
-    _tell(result, files, json, quiet)
+    files = [str(Path(str(result.folder)) / "sweep.nc"), *_drawn(result, output)]
+    _tell(result, files, output)
     return 1 if result.failures else 0
 
 
-def _drawn(result: Any, plot: Path | None, boundary: list[str] | None, level: float | None) -> list[str]:
-    if plot is None:
+def _check_figure(output: SweepOutputFlags) -> None:
+    """Before anything is computed."""
+    if output.plot is not None:
+        from tutelage.plot import check_figure_path
+
+        check_figure_path(output.plot)
+    elif output.boundary or output.level is not None:
+        flag = "--boundary" if output.boundary else "--level"
+        raise InputError(f"{flag} is given without --plot; say where to draw it.")
+
+
+def _drawn(result: Any, output: SweepOutputFlags) -> list[str]:
+    if output.plot is None:
         return []
     from tutelage.plot import save_figure
 
-    lines = boundary or []
+    lines, level = output.boundary or [], output.level
     figure = result.phase_diagram(boundary=lines, level=level) if lines or level is not None else result.plot()
-    return [str(save_figure(figure, plot))]
+    return [str(save_figure(figure, output.plot))]
 
 
-def _tell(result: Any, files: list[str], json: bool, quiet: bool) -> None:
+def _tell(result: Any, files: list[str], output: SweepOutputFlags) -> None:
     from tutelage.cli import report
 
-    if json:
+    if output.json:
         print(report.dumps(_summary(result) | {"files": files}))
-    elif not quiet:
+    elif not output.quiet:
         report.print_field("sweep", str(result).splitlines())
         report.print_field("folder", str(result.report).splitlines())
         report.print_field("wrote", files)
@@ -149,7 +147,7 @@ def _summary(result: Any) -> dict[str, Any]:
 
 
 @sweep.command
-def status(folder: Annotated[Path, Parameter()], /, *, json: Switch = False) -> int:
+def status(folder: Path, /, *, json: Switch = False) -> int:
     """How far a sweep is: points, chunks, failures, and who is working on it.
 
     Parameters

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tutelage._errors import InputError
-from tutelage.cli.problem_file import read_toml
+from tutelage.cli.problem_file import TIMES_NAMES, read_toml, require_table
 
 PROBLEM = ("noise", "student", "teacher", "inputs", "sgd")
 OPTIONS = ("measure", "starts", "runs", "seed", "gradient_flow", "rtol", "solver", "points_per_chunk")
@@ -32,10 +32,9 @@ def read_sweep_file(path: Path) -> tuple[Any, dict[str, Any], dict[str, Any]]:
     for name in data:
         _checks.known(f"a name in {path}", name, (*OPTIONS, *TABLES, *PROBLEM))
     for name in ("over", "start", "times", "cluster"):
-        if not isinstance(data.get(name, {}), dict):
-            raise InputError(f"{name} is {_checks.shown(data[name])} in {path}; it must be a table, [{name}].")
+        require_table(path, name, data.get(name, {}))
     for name in data.get("times", {}):
-        _checks.known("a name in [times]", name, ("end", "points", "log"))
+        _checks.known("a name in [times]", name, TIMES_NAMES)
     problem = Problem.from_dict({name: data[name] for name in PROBLEM if name in data})
     arguments = {name: data[name] for name in (*OPTIONS, "points", "start") if name in data}
     if "over" in data:

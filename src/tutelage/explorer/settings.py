@@ -14,7 +14,6 @@ import numpy as np
 from tutelage._errors import InputError
 
 POINTS = 201  # recorded times
-DECADES = 4  # logarithmic times begin this many decades before their end
 
 
 @dataclass(frozen=True)
@@ -154,10 +153,9 @@ class Settings:
 
     def times(self) -> np.ndarray:
         """The times to record."""
-        from tutelage import linear_times, log_times
+        from tutelage.times import times_up_to
 
-        end = self["end"]
-        return log_times(end / 10**DECADES, end, POINTS) if self["log_time"] else linear_times(end, POINTS)
+        return times_up_to(self["end"], POINTS, self["log_time"])
 
 
 def _value(name: str, text: str) -> Any:

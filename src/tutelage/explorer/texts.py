@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tutelage.explorer.settings import DECADES, POINTS, Settings
+from tutelage.explorer.settings import POINTS, Settings
 
 
 def python_text(settings: Settings) -> str:
@@ -41,6 +41,8 @@ def _start_text(s: Any) -> str:
 
 
 def _times_text(s: Any) -> str:
+    from tutelage.times import DECADES
+
     end = s["end"]
     if s["log_time"]:
         return f"tu.log_times({end / 10**DECADES!r}, {end!r}, {POINTS})"

@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-from tutelage._errors import InputError
+from tutelage import _checks
 from tutelage._version import __version__
 from tutelage.sweep.executors import executor as named_executor
 from tutelage.sweep.executors.attempt import Compute, Results
@@ -49,8 +49,7 @@ def run(
     is a StoreError, with the store intact.
     """
     execute = named_executor(executor, cluster)
-    if workers is not None and workers < 1:
-        raise InputError(f"workers is {workers}; it must be a whole number, 1 or more.")
+    workers = None if workers is None else _checks.as_count("workers", workers)
     watched = _Noting(progress or Silent())
     with store.writing():
         if store.version != __version__:
