@@ -71,6 +71,18 @@ def test_rows_of_whole_numbers_and_sampling_beyond_them():
     assert not np.allclose(runs.Q[0], runs.Q[1])
 
 
+def test_images_and_a_file_of_images_are_rows(tmp_path):
+    images = np.random.default_rng(0).standard_normal((50, 2, 4))
+    np.save(tmp_path / "images.npy", images)
+    problem = tu.Problem(tu.Network(2), tu.Network(2), sgd=tu.SGD(0.1))
+    rows, *others = (
+        tu.simulate(problem, START, inputs=inputs, times=[0.0, 6.0], runs=1).Q
+        for inputs in (images.reshape(50, 8), images, str(tmp_path / "images.npy"), tmp_path / "images.npy")
+    )
+    for other in others:
+        np.testing.assert_array_equal(other, rows)
+
+
 def test_measured_rows_are_centred_scaled_and_rotated():
     """The loop on raw rows, with (row - centre) / sqrt(scale) for x, gives the same overlaps."""
     rng = np.random.default_rng(2)

@@ -182,6 +182,7 @@ REFUSED = {
     "data for overlaps": ({"dim": 10, "method": "overlaps", "inputs": ROWS}, "Gaussian inputs only"),
     "too few rows": ({"inputs": ROWS, "times": [4.0]}, "30 rows, but 40 steps of batch 1 need 40; stop at alpha = 3"),
     "rows of words": ({"inputs": [["a", "b"]]}, "give numbers of shape"),
+    "no such file": ({"inputs": "nowhere.npy"}, "there is no file 'nowhere.npy'"),
     "rows not finite": ({"inputs": ROWS * np.nan, "times": [1.0]}, "inputs contain nan"),
     "one weight": ({"weights": W}, "pair"),
     "wrong weights": ({"weights": (W[:1], W_TEACHER)}, r"weights has shape \(1, 10\)"),

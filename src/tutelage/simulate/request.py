@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ from tutelage import _checks
 from tutelage._errors import InputError
 from tutelage.problem import Problem, Start, random_start, start_from_weights
 from tutelage.problem.arguments import require_problem, require_start
+from tutelage.problem.images import as_rows
 from tutelage.problem.schedules import require_rate_on
 from tutelage.simulate.sources import LAWS, ORDERS
 from tutelage.solve import KEEP_LEVELS
@@ -117,15 +120,17 @@ def _rotated(problem: Problem, W: np.ndarray, W_teacher: np.ndarray) -> tuple[np
 def _inputs(inputs: Any) -> Any:
     if inputs is None:
         return "gaussian"
-    if isinstance(inputs, str):
+    if isinstance(inputs, str) and not inputs.endswith(".npy"):
         return _checks.known("inputs", inputs, LAWS)
+    if isinstance(inputs, str | PathLike):
+        return as_rows(inputs)
     rows = inputs if isinstance(inputs, np.ndarray) else np.asarray(inputs)
-    if rows.ndim != 2 or not (np.issubdtype(rows.dtype, np.number) or rows.dtype == bool):
+    if rows.ndim < 2 or not (np.issubdtype(rows.dtype, np.number) or rows.dtype == bool):
         raise InputError(
-            f"inputs have shape {rows.shape} and type {rows.dtype}; give numbers of shape (samples, N), or a law: "
-            f"{', '.join(LAWS)}."
+            f"inputs have shape {rows.shape} and type {rows.dtype}; give numbers of shape (samples, N), images, the name "
+            f"of a .npy file, or a law: {', '.join(LAWS)}."
         )
-    return rows
+    return rows.reshape(rows.shape[0], prod(rows.shape[1:]))
 
 
 def _start(problem: Problem, start: Any, given: Any) -> Any:

@@ -40,8 +40,8 @@ def simulate(
     actual weights (default when weights or inputs are given).
     weights: (W, W_teacher) of shapes (K, N), (M, N) in input coordinates; default: built in a random frame with exactly the
     start's overlaps. inputs: "gaussian", "rademacher", "uniform", "student_t", "student_t3" (unit variance, in
-    eigencoordinates), or rows (samples, N), used in the order "given", "shuffled" (each once) or "sampled" (with
-    replacement).
+    eigencoordinates), or samples: rows (samples, N), images, or the name of a .npy file, used in the order "given",
+    "shuffled" (each once) or "sampled" (with replacement).
     keep: "blocks" or "fields", as in `solve`. workers: threads (default: the cores); they never change the numbers.
     together: all runs side by side in one JAX program (overlaps only), for thousands of runs on a GPU: the same law from
     other random numbers. None: where JAX has a GPU, from 1000 runs on.
