@@ -31,7 +31,6 @@ from tutelage.dynamics.order_parameters import OrderParameters, initial_overlaps
 from tutelage.dynamics.overlaps import Overlaps, joint_covariance
 from tutelage.dynamics.perfect import critical_rate
 from tutelage.problem import Problem, SlowMomentum
-from tutelage.problem.schedules import rate_at
 
 LIMIT = 0.05  # largest eta lam_max / N at which the limit is used without a warning
 ACCURATE_PAIRS, ACCURATE_SPREAD = 1e-6, 1e-2  # quadrature errors above which the report warns
@@ -176,7 +175,7 @@ def assess(trajectory: Any, quadrature: Quadrature | None, gradient_flow: bool) 
 
 def _largest_rate(problem: Problem) -> float:
     sgd = problem.sgd
-    lr = float(rate_at(sgd.lr, jnp.zeros(())))
+    lr = float(sgd.lr(jnp.zeros(())) if callable(sgd.lr) else sgd.lr)
     momentum = 0.0 if isinstance(sgd.momentum, SlowMomentum) else float(sgd.momentum)
     return lr / (1 - momentum) * float(np.max(problem.inputs.eigenvalues))
 

@@ -5,6 +5,7 @@ Ways to say it: by hand (`Start`), as the overlaps of random weights (`random_st
 over the levels of a problem's spectrum.
 """
 
+from copy import copy
 from typing import Any
 
 import equinox as eqx
@@ -64,6 +65,12 @@ class Start(eqx.Module):
                 _checks.require_shape(name, value, (K,), fix="One number per student unit.")
                 _checks.require_finite(name, value)
 
+    def without_dim(self) -> "Start":
+        """The same overlaps, belonging to no N. They have been checked before."""
+        bare = copy(self)
+        object.__setattr__(bare, "dim", None)
+        return bare
+
     def blocks(self, problem: Problem) -> tuple[Any, Any, Any]:
         """r (L, K, M), q (L, K, K), t (L, M, M) for the levels of this problem, checked against it."""
         L, K, M = problem.inputs.levels, problem.student.hidden, problem.teacher.hidden
@@ -102,7 +109,8 @@ class Start(eqx.Module):
 
 def _require_joint(r: Any, q: Any, t: Any) -> None:
     if not _checks.is_traced((r, q, t)):
-        joint = np.block([[q, r], [np.swapaxes(r, -1, -2), t]])
+        students, teachers = np.concatenate([q, r], -1), np.concatenate([np.swapaxes(r, -1, -2), t], -1)
+        joint = np.concatenate([students, teachers], -2)
         _checks.require_gram("the joint Gram matrix [[Q, R], [R^T, T]] of the start", joint)
 
 
