@@ -37,13 +37,13 @@ def working(what: str) -> Iterator[None]:
 
     It knows no percentage: that takes calls from the compiled program, which then could not be kept (compile_cache.py).
     """
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
+    if not sys.stderr.isatty():
         yield
         return
+    from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
 
     bar = Progress(TextColumn(what), BarColumn(), TimeElapsedColumn(), console=console, transient=True)
     bar.add_task(what, total=None)

@@ -25,6 +25,7 @@ from tutelage.problem.activation import NAMED
 BUILT_ON = ("jax", "jaxlib", "numpy", "equinox", "diffrax", "optimistix", "lineax")
 LAYERS = (".", "problem", "averages", "dynamics", "integrate")  # of this package: their text decides what is compiled
 FLAGS = ("XLA_FLAGS", "EQX_ON_ERROR")
+HARMLESS = ("cache", "log", "traceback")  # in the names of settings that change no number
 POLYNOMIAL = NAMED["linear"].function.__code__  # shared by all polynomials; they differ in their coefficients
 
 
@@ -87,7 +88,7 @@ def _at_home(thing: Any, packages: tuple[str, ...]) -> bool:
 
 def _settings() -> str:
     """What may change while a process lives."""
-    told = [f"{name}={setting(name)}" for name in jax.config.values if "cache" not in name]
+    told = [f"{name}={setting(name)}" for name in jax.config.values if not any(word in name for word in HARMLESS)]
     return f"{jnp.result_type(float)} {' '.join(f'{name}={os.environ.get(name)}' for name in FLAGS)} {' '.join(told)}"
 
 

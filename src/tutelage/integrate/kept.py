@@ -14,7 +14,8 @@ import os
 import pickle
 import threading
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from hashlib import sha256
 from pathlib import Path
@@ -22,6 +23,7 @@ from typing import Any
 
 import equinox as eqx
 import jax
+from jax.experimental.compilation_cache.compilation_cache import reset_cache
 from jax.experimental.serialize_executable import deserialize_and_load, serialize
 
 from tutelage._checks import is_traced
@@ -47,13 +49,28 @@ def kept(function: Callable[..., Any]) -> Callable[..., Any]:
             description = describe(function, args)
         except Indescribable:
             return jitted(*args)
+        arrays = [leaf for leaf in jax.tree.leaves(args) if is_array(leaf)]
         with lock:
             if description not in programs:
-                programs[description] = _found(folder, description) or _made(folder, description, function, args)
-        compiled, out = programs[description]
-        return jax.tree.unflatten(out, compiled(*_arrays(args)))
+                path = folder / (sha256(description.encode()).hexdigest()[:40] + ENDING)
+                found = _found(path, description, arrays)
+                if found is not None:
+                    programs[description], first = found
+                    return first
+                programs[description] = _made(path, description, function, args)
+        return programs[description](arrays)
 
     return call
+
+
+class Program:
+    """A compiled function of arrays, and the structure of its result."""
+
+    def __init__(self, compiled: Any, result: Any):
+        self.compiled, self.structure = compiled, jax.tree.structure(result)
+
+    def __call__(self, arrays: list[Any]) -> Any:
+        return jax.tree.unflatten(self.structure, self.compiled(*arrays))
 
 
 def _folder() -> Path | None:
@@ -63,15 +80,10 @@ def _folder() -> Path | None:
     return Path(name) if name and ordinary else None
 
 
-def _arrays(args: Any) -> list[Any]:
-    return [leaf for leaf in jax.tree.leaves(args) if is_array(leaf)]
-
-
-def _found(folder: Path, description: str) -> tuple[Any, Any] | None:
-    """Program and structure of its result; None if they are not there, or not as they were written."""
-    path = _path(folder, description)
+def _found(path: Path, description: str, arrays: list[Any]) -> tuple[Program, Any] | None:
+    """The program of a file, with its first answer; None if there is none, or if it is not as it was written."""
     try:
-        if not (_private(folder) and _private(path)):
+        if not (_private(path.parent) and _private(path)):
             return None
         content = path.read_bytes()
         if sha256(content[32:]).digest() != content[:32]:
@@ -79,15 +91,16 @@ def _found(folder: Path, description: str) -> tuple[Any, Any] | None:
         told, result, payload, *trees = pickle.loads(zlib.decompress(content[32:]))
         if told != description:
             return None
-        compiled = deserialize_and_load(payload, *trees, execution_devices=[device()])
+        program = Program(deserialize_and_load(payload, *trees, execution_devices=[device()]), result)
+        first = jax.block_until_ready(program(arrays))
         os.utime(path)
     except Exception:  # whatever is wrong with the file: the answer can be computed without it
         return None
-    return compiled, jax.tree.structure(result)
+    return program, first
 
 
-def _made(folder: Path, description: str, function: Callable[..., Any], args: Any) -> tuple[Any, Any]:
-    """The same, compiled now, and kept if it can be."""
+def _made(path: Path, description: str, function: Callable[..., Any], args: Any) -> Program:
+    """The program, compiled now, and kept if it can be."""
     leaves, tree = jax.tree.flatten(args)
     results: list[Any] = []
 
@@ -98,19 +111,30 @@ def _made(folder: Path, description: str, function: Callable[..., Any], args: An
         return jax.tree.leaves(result)
 
     flat.__name__ = function.__name__
-    compiled = jax.jit(flat).lower(*_arrays(args)).compile()
+    lowered = jax.jit(flat).lower(*(leaf for leaf in leaves if is_array(leaf)))
+    with _without_other_cache():
+        compiled = lowered.compile()
     try:
         payload, *trees = serialize(compiled)
         if not any(name in payload for name in CALLBACKS):
             body = zlib.compress(pickle.dumps((description, results[-1], payload, *trees)), level=1)
-            _write(_path(folder, description), sha256(body).digest() + body)
+            _write(path, sha256(body).digest() + body)
     except Exception:  # no space, no permission, a device whose programs cannot be written
         pass
-    return compiled, jax.tree.structure(results[-1])
+    return Program(compiled, results[-1])
 
 
-def _path(folder: Path, description: str) -> Path:
-    return folder / (sha256(description.encode()).hexdigest()[:40] + ENDING)
+@contextmanager
+def _without_other_cache() -> Iterator[None]:
+    """JAX's own cache is not asked: a program that came from there lacks what it takes to be written again."""
+    before = setting("jax_enable_compilation_cache")
+    try:
+        jax.config.update("jax_enable_compilation_cache", False)
+        reset_cache()
+        yield
+    finally:
+        jax.config.update("jax_enable_compilation_cache", before)
+        reset_cache()
 
 
 def _write(path: Path, content: bytes) -> None:
