@@ -58,7 +58,8 @@ REFUSED = {
     "start of words": ({"over": {"lr": [0.1]}, "start": 3}, "start is of type int"),
     "no problem": ({"problem": 3, "over": {"lr": [0.1]}}, "problem is of type int"),
     "chunk": ({"over": {"lr": [0.1]}, "chunk": 0}, "chunk is 0"),
-    "a shape": ({"over": {"student.hidden": [2, 3]}}, "hidden"),
+    "a shape": ({"over": {"student.hidden": [2, 3]}}, "'student.hidden', which changes shapes"),
+    "a function": ({"over": {"activation": ["erf", "relu"]}}, "'activation', which changes shapes or functions"),
 }  # fmt: skip
 
 

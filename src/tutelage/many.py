@@ -24,6 +24,7 @@ from tutelage.solve import ATOL, MAX_STEPS, assemble, keeps_blocks, prepare
 from tutelage.times import check_times
 from tutelage.trajectory import Trajectory, eager
 
+NOT_NUMBERS = ("hidden", "activation", "levels", "train_readout", "train_bias", "student", "teacher", "inputs", "sgd")
 ON_CPU = 32  # members that step together
 ON_GPU = 2**25  # numbers of the members that step together: more of them would not stay in a GPU's cache
 
@@ -98,6 +99,11 @@ def _values(problem: Any, over: Any) -> tuple[dict[str, np.ndarray], int]:
         raise InputError(f"problem is of type {type(problem).__name__}; solve_many takes a tutelage Problem.")
     if not isinstance(over, Mapping) or not over:
         raise InputError(f"over is {_checks.shown(over)}; name what differs between the problems, as {{'lr': rates}}.")
+    for name in over:
+        if str(name).rpartition(".")[2] in NOT_NUMBERS:
+            raise InputError(
+                f"over has {name!r}, which changes shapes or functions; call solve_many once for each, or use sweep."
+            )
     values = {name: np.asarray(_checks.as_array(name, value), dtype=float) for name, value in over.items()}
     lengths = {name: value.shape[0] if value.ndim else 0 for name, value in values.items()}
     if len(set(lengths.values())) != 1 or 0 in lengths.values():

@@ -97,6 +97,8 @@ def test_saved_whole(theory, tmp_path):
     path = tu.save_page(theory, tmp_path / "a.html", title="A curve")
     assert path == tmp_path / "a.html"
     assert path.read_text(encoding="utf-8") == tu.trajectory_page(theory, "A curve")
+    with pytest.raises(InputError, match=r"a.png is HTML; its name must end in .html"):
+        tu.save_page(theory, tmp_path / "a.png")
     with pytest.raises(InputError, match="does not exist"):
         tu.save_page(theory, tmp_path / "nowhere" / "a.html")
 

@@ -6,6 +6,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tutelage._errors import InputError
 from tutelage._files import require_place, whole_file
 from tutelage.plot.style import style
 
@@ -55,8 +56,10 @@ def document(title: str, body: list[str], more_style: str = "", more_head: str =
 
 
 def write_text(path: str | Path, text: str) -> Path:
-    """A text as a file, complete or not there at all."""
+    """A page as a file, complete or not there at all."""
     path = require_place(Path(path))
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"the page {path} is HTML; its name must end in .html.")
     with whole_file(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
     return path
