@@ -6,6 +6,7 @@ import numpy as np
 
 from tutelage._errors import require_fields
 from tutelage.plot.heads import SMALL, TITLE, write_head
+from tutelage.plot.labels import ERROR_IN_TWO_LINES, TIME, outside_legend
 from tutelage.plot.scales import is_log_spaced
 from tutelage.plot.style import COLOURS, DASHES, FAINT, INK, style
 from tutelage.plot.words import problem_in_words
@@ -32,15 +33,15 @@ def plot_bias(path: Any, others: Any = (), *, title: str | None = None) -> "Figu
         _draw(error, path.times, path.error, color=INK, linewidth=2.0, label="this start")
         _draw_entries(kept, path)
         far.set_ylabel("distance to the\n" + r"predicted end $|R - \bar R|$")
-        error.set_ylabel("generalisation\n" + r"error $\epsilon_g$")
+        error.set_ylabel(ERROR_IN_TWO_LINES)
         kept.set_ylabel("entries of\n" + r"$S = R\,(R^\top R)^{-1/2}$")
-        kept.set_xlabel(r"time $\alpha$ = steps / $N$")
+        kept.set_xlabel(TIME)
         for axes in (far, error):
             axes.set_yscale("log")
         if is_log_spaced(path.times):
             far.set_xscale("log")
         for axes in (far, kept):
-            axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0)
+            outside_legend(axes)
         figure.align_ylabels([far, error, kept])
         _head(far, path, title)
     return figure

@@ -6,6 +6,7 @@ import numpy as np
 
 from tutelage._errors import require_fields
 from tutelage.plot.heads import SMALL, TITLE, write_head
+from tutelage.plot.labels import ERROR_IN_TWO_LINES, TIME, outside_legend
 from tutelage.plot.panels import FEW, LABELS, Curve, curves_of, shared_look, spread_marks
 from tutelage.plot.scales import is_log_spaced, scale_error, scale_overlaps
 from tutelage.plot.style import ALARM, COLOURS, DASHES, FAINT, INK, stroke, style
@@ -48,7 +49,7 @@ def plot_comparison(comparison: Any, *, title: str | None = None) -> "Figure":
         if not shown.all():
             grid[0].set_xscale("log")
         known = comparison.theory.problem is not None
-        grid[-1].set_xlabel(r"time $\alpha$ = steps / $N$" if known else "time")
+        grid[-1].set_xlabel(TIME if known else "time")
         figure.align_ylabels(list(grid))
         if title != "":
             _head(grid[0], comparison, title)
@@ -81,11 +82,11 @@ def _draw_error(axes: Any, times: np.ndarray, comparison: Any, shown: np.ndarray
         label="mean of runs" if count > 1 else "run",
     )
     known = comparison.theory.problem is not None
-    axes.set_ylabel("generalisation\n" + r"error $\epsilon_g$" if known else "error")
+    axes.set_ylabel(ERROR_IN_TWO_LINES if known else "error")
     scale_error(axes, np.concatenate([gap.theory[None], gap.runs])[:, shown])
     if comparison.escape is not None and comparison.escape.by_noise:
         _draw_escapes(axes, comparison.escape)
-    _legend(axes)
+    outside_legend(axes)
 
 
 def _draw_scatter(axes: Any, times: np.ndarray, theory: np.ndarray, sd: np.ndarray) -> None:
@@ -129,7 +130,7 @@ def _draw_overlaps(axes: Any, times: np.ndarray, gap: Any, shown: np.ndarray) ->
         axes.plot(t, line.values[0][shown], label=label, **look)
     axes.set_ylabel(LABELS.get(gap.name, gap.name))
     scale_overlaps(axes, gap.theory)
-    _legend(axes)
+    outside_legend(axes)
 
 
 def _look(curve: Curve) -> dict[str, Any]:
@@ -154,12 +155,7 @@ def _draw_scores(axes: Any, times: np.ndarray, comparison: Any, shown: np.ndarra
         axes.set_ylim(0.1, 60.0)
     else:
         axes.set_ylim(0.0, max(5.0, 1.15 * largest))
-    _legend(axes)
-
-
-def _legend(axes: Any) -> None:
-    if axes.get_legend_handles_labels()[0]:
-        axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.03), borderaxespad=0.0)
+    outside_legend(axes)
 
 
 def _head(axes: Any, comparison: Any, title: str | None) -> None:

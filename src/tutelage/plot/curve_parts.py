@@ -6,6 +6,7 @@ A curve is anything with times, error, variables, kind and problem, as the answe
 from typing import TYPE_CHECKING, Any
 
 from tutelage.plot.heads import SMALL, TITLE, write_head
+from tutelage.plot.labels import ERROR_IN_TWO_LINES, time_label
 from tutelage.plot.panels import Panel, draw_panel, panels_of
 from tutelage.plot.scales import is_log_spaced, scale_error, scale_overlaps
 from tutelage.plot.style import COLOURS, FAINT
@@ -43,16 +44,11 @@ def sentence(words: str) -> str:
     return words[:1].upper() + words[1:]
 
 
-def time_label(curve: Any) -> str:
-    """What the time axis measures."""
-    return r"time $\alpha$ = steps / $N$" if curve.kind != "equations" else "time"
-
-
 def draw_error(axes: Any, curve: Any, label: str | None = None) -> None:
     """The learning curve on the axis it asks for."""
     light = curve.kind == "simulation"
     axes.plot(curve.times, curve.error, color=COLOURS[0], linewidth=1.0 if light else 2.0, label=label)
-    axes.set_ylabel("generalisation\n" + r"error $\epsilon_g$" if curve.kind != "equations" else "error")
+    axes.set_ylabel(ERROR_IN_TWO_LINES if curve.kind != "equations" else "error")
     scale_error(axes, curve.error)
 
 
@@ -76,9 +72,3 @@ def shade(axes: Any, start: float, end: float, colour: str, label: str | None = 
 def mark_time(axes: Any, time: float, label: str | None = None, colour: str = FAINT) -> None:
     """A moment."""
     axes.axvline(time, color=colour, linewidth=1.0, linestyle=(0, (4, 2)), label=label)
-
-
-def legend(axes: Any) -> None:
-    """Outside the curves, on the right."""
-    if axes.get_legend_handles_labels()[0]:
-        axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.03), borderaxespad=0.0)

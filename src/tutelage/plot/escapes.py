@@ -6,6 +6,7 @@ import numpy as np
 
 from tutelage._errors import require_fields
 from tutelage.plot.heads import SMALL, TITLE, write_head
+from tutelage.plot.labels import ERROR_IN_TWO_LINES, TIME, outside_legend
 from tutelage.plot.scales import scale_error
 from tutelage.plot.style import COLOURS, DASHES, FAINT, INK, style
 from tutelage.plot.words import problem_in_words
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 WIDTH, HEIGHT = 7.2, 5.4
 AFTER = 5.0  # e-folding times shown after the escape
 FEW = 24  # permutations drawn one by one
-TIME = r"time $\alpha$ = steps / $N$"
 
 
 def plot_escape_time(escape: Any, *, title: str | None = None) -> "Figure":
@@ -32,13 +32,13 @@ def plot_escape_time(escape: Any, *, title: str | None = None) -> "Figure":
         upper.plot(times, escape.errors[shown], color=COLOURS[0], linewidth=2.0, label="predicted")
         upper.axhline(escape.plateau.error, color=FAINT, linewidth=1.0, linestyle=DASHES[2], label="plateau")
         upper.plot([escape.time], [escape.threshold], "D", color=COLOURS[1], markersize=6, label="escape")
-        upper.set_ylabel("generalisation\n" + r"error $\epsilon_g$")
+        upper.set_ylabel(ERROR_IN_TWO_LINES)
         scale_error(upper, escape.errors[shown])
         _draw_growth(lower, escape, times, escape.sizes[shown])
         lower.set_xlabel(TIME)
         for axes in (upper, lower):
             axes.axvline(escape.time, color=COLOURS[1], linewidth=0.8, linestyle=DASHES[1])
-            axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.03), borderaxespad=0.0)
+            outside_legend(axes)
         figure.align_ylabels([upper, lower])
         words = f"Escape at $\\alpha$ = {escape.time:.4g}"
         _head(upper, escape.plateau.problem, title or words, f"asymmetry of the start {escape.asymmetry:.2g}")
@@ -76,7 +76,7 @@ def plot_escape_distribution(law: Any, *, title: str | None = None) -> "Figure":
             if law.theory is not None:
                 axes.axvline(law.theory, color=COLOURS[1], linewidth=1.4, linestyle=DASHES[1], label="theory of\nthe start")
             axes.axvline(np.median(law.times), color=INK, linewidth=1.0, linestyle=DASHES[2], label="median")
-            axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.03), borderaxespad=0.0)
+            outside_legend(axes)
         _draw_permutations(lower, law.permutations)
         figure.align_ylabels([upper, middle, lower])
         how = f"$N={law.dim}$, start / noise = {law.start_to_noise:.2g}: {law.words}"

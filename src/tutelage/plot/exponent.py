@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tutelage._errors import require_fields
-from tutelage.plot.curve_parts import legend, shade
+from tutelage.plot.curve_parts import shade
 from tutelage.plot.heads import SMALL, TITLE, write_head
+from tutelage.plot.labels import outside_legend
 from tutelage.plot.style import ALARM, COLOURS, style
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def plot_exponent(result: Any, *, title: str | None = None) -> "Figure":
         _draw_slopes(bottom, result)
         for axes in (top, bottom):
             shade(axes, result.window[0], result.window[1], COLOURS[2], "window" if axes is top else None, 0.12)
-            legend(axes)
+            outside_legend(axes)
         bottom.set_xlabel("$x$")
         figure.align_ylabels([top, bottom])
         if title != "":

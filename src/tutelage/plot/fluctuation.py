@@ -6,6 +6,7 @@ import numpy as np
 
 from tutelage._errors import require_fields
 from tutelage.plot.heads import SMALL, TITLE, write_head
+from tutelage.plot.labels import ERROR_IN_TWO_LINES, TIME, outside_legend
 from tutelage.plot.panels import FEW, LABELS, curves_of, shared_look
 from tutelage.plot.scales import is_log_spaced, scale_error, scale_overlaps
 from tutelage.plot.style import ALARM, COLOURS, stroke, style
@@ -40,7 +41,7 @@ def plot_fluctuations(result: Any, *, title: str | None = None) -> "Figure":
         _draw_spread(grid[-1], times[shown], np.asarray(theory.error)[shown], result.sd("error")[shown])
         if not shown.all():
             grid[0].set_xscale("log")
-        grid[-1].set_xlabel(r"time $\alpha$ = steps / $N$")
+        grid[-1].set_xlabel(TIME)
         figure.align_ylabels(list(grid))
         if title != "":
             _head(grid[0], result, title)
@@ -51,9 +52,9 @@ def _draw_error(axes: Any, times: np.ndarray, error: np.ndarray, sd: np.ndarray)
     low = np.maximum(error - WIDE * sd, 1e-3 * error)  # a band that reaches zero has no end on a logarithmic axis
     axes.fill_between(times, low, error + WIDE * sd, color=COLOURS[0], alpha=PALE, linewidth=0, label="± 2 std. deviations")
     axes.plot(times, error, color=COLOURS[0], linewidth=1.8, label=r"theory, $N \to \infty$")
-    axes.set_ylabel("generalisation\n" + r"error $\epsilon_g$")
+    axes.set_ylabel(ERROR_IN_TWO_LINES)
     scale_error(axes, error)
-    _legend(axes)
+    outside_legend(axes)
 
 
 def _draw_overlaps(axes: Any, times: np.ndarray, name: str, values: np.ndarray, sd: np.ndarray) -> None:
@@ -70,18 +71,13 @@ def _draw_overlaps(axes: Any, times: np.ndarray, name: str, values: np.ndarray, 
         axes.plot(times, middle, label=label, **look)
     axes.set_ylabel(LABELS[name])
     scale_overlaps(axes, values)
-    _legend(axes)
+    outside_legend(axes)
 
 
 def _draw_spread(axes: Any, times: np.ndarray, error: np.ndarray, sd: np.ndarray) -> None:
     axes.plot(times, sd / np.maximum(error, 1e-300), color=COLOURS[0], linewidth=1.4)
     axes.set_ylabel("relative scatter\n" + r"sd$(\epsilon_g)\,/\,\epsilon_g$")
     axes.set_ylim(bottom=0.0)
-
-
-def _legend(axes: Any) -> None:
-    if axes.get_legend_handles_labels()[0]:
-        axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.03), borderaxespad=0.0)
 
 
 def _head(axes: Any, result: Any, title: str | None) -> None:

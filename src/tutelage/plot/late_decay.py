@@ -6,6 +6,7 @@ import numpy as np
 
 from tutelage._errors import require_fields
 from tutelage.plot.heads import SMALL, TITLE, write_head
+from tutelage.plot.labels import ERROR
 from tutelage.plot.style import COLOURS, DASHES, style
 from tutelage.plot.words import problem_in_words
 
@@ -27,7 +28,7 @@ def plot_late_decay(decay: Any, times: Any = None, *, title: str | None = None) 
         axes.loglog(times, decay.error(times), color=COLOURS[0], label="linear in the weights, exact $\\epsilon_g$")
         label = "linear in the overlaps"
         axes.loglog(times, decay.first_order(times), color=COLOURS[1], linestyle=DASHES[1], label=label)
-        axes.set(xlabel=r"time after the start, $\alpha$", ylabel=r"generalisation error $\epsilon_g$")
+        axes.set(xlabel=r"time after the start, $\alpha$", ylabel=ERROR)
         axes.legend(loc="upper left", bbox_to_anchor=(0.0, -0.18), ncols=2)
         who, how = problem_in_words(decay.problem)
         write_head(axes, [(title or who, TITLE), (f"{how}; near perfect learning, gradient flow", SMALL)])

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tutelage.plot.heads import SMALL, TITLE, write_head
+from tutelage.plot.labels import outside_legend
 from tutelage.plot.style import ALARM, COLOURS, DASHES, FAINT, INK, style
 from tutelage.plot.words import problem_in_words
 
@@ -98,7 +99,7 @@ def _mark_critical(axes: Any, critical: float) -> None:
 
 def _finish(axes: Any, problem: Any, title: str) -> None:
     axes.set_xlabel(r"constant learning rate $\eta$")
-    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.03), borderaxespad=0.0)
+    outside_legend(axes)
     who, how = problem_in_words(problem)
     rest = [part for part in how.split(", ") if not part.startswith("learning rate")]
     write_head(axes, [(title, TITLE), (", ".join([who, *rest]), SMALL)])

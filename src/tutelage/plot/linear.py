@@ -6,6 +6,7 @@ import numpy as np
 
 from tutelage._errors import require_fields
 from tutelage.plot.heads import SMALL, TITLE, write_head
+from tutelage.plot.labels import ERROR_IN_TWO_LINES, TIME, outside_legend
 from tutelage.plot.scales import is_log_spaced, scale_error
 from tutelage.plot.style import ALARM, COLOURS, DASHES, FAINT, style
 from tutelage.plot.words import problem_in_words
@@ -65,10 +66,10 @@ def _draw_curve(axes: Any, network: Any, times: np.ndarray) -> None:
     axes.plot(times, small, color=COLOURS[1], linestyle=DASHES[1], label="small learning rate")
     if network.stable and network.steady_state > 0:
         axes.axhline(network.steady_state, color=FAINT, linewidth=1.0, linestyle=DASHES[3], label="in the end")
-    axes.set_ylabel("generalisation\n" + r"error $\epsilon_g$")
-    axes.set_xlabel(r"time $\alpha$ = steps / $N$")
+    axes.set_ylabel(ERROR_IN_TWO_LINES)
+    axes.set_xlabel(TIME)
     scale_error(axes, np.concatenate([error, small]))
-    _legend(axes)
+    outside_legend(axes)
 
 
 def _draw_modes(axes: Any, modes: Any) -> None:
@@ -86,8 +87,4 @@ def _draw_modes(axes: Any, modes: Any) -> None:
         axes.set_yscale("log")
     axes.set_ylabel("modes of the error")
     axes.set_xlabel("mode $k$, fastest first")
-    _legend(axes)
-
-
-def _legend(axes: Any) -> None:
-    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.03), borderaxespad=0.0)
+    outside_legend(axes)

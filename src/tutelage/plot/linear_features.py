@@ -6,6 +6,7 @@ import numpy as np
 
 from tutelage._errors import require_fields
 from tutelage.plot.heads import SMALL, TITLE, write_head
+from tutelage.plot.labels import outside_legend
 from tutelage.plot.style import COLOURS, DASHES, style
 from tutelage.plot.words import problem_in_words
 
@@ -41,7 +42,7 @@ def plot_raw_features(features: Any, counts: Any = None, *, title: str | None = 
         axes.set_yscale("log")
         axes.set_xlabel("number of inputs that learn, $N_l$")
         axes.set_ylabel("generalisation error\n" + r"in the end, $\epsilon_g(\infty)$")
-        axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.03), borderaxespad=0.0)
+        outside_legend(axes)
         how = f"{problem_in_words(features.problem)[1]}, N = {N}"
         write_head(axes, [(title or "Training only some of the inputs", TITLE), (how, SMALL)])
     return figure

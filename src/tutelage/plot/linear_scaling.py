@@ -6,6 +6,7 @@ import numpy as np
 
 from tutelage._errors import InputError, require_fields
 from tutelage.plot.heads import SMALL, TITLE, write_head
+from tutelage.plot.labels import ERROR_IN_TWO_LINES, TIME, outside_legend
 from tutelage.plot.style import COLOURS, DASHES, FAINT, INK, style
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def plot_power_law_sum(law: Any, times: Any = None, *, title: str | None = None)
         _draw_slopes(slope, law, times)
         for axes in (curve, slope):
             axes.axvspan(max(first, times[0]), min(last, times[-1]), color=FAINT, alpha=0.12, linewidth=0, label="window")
-            axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.03), borderaxespad=0.0)
+            outside_legend(axes)
         curve.set_xscale("log")
         curve.set_xlim(times[0], times[-1])
         figure.align_ylabels([curve, slope])
@@ -57,7 +58,7 @@ def _draw_errors(axes: Any, law: Any, times: np.ndarray) -> None:
     axes.plot(times[seen], law.power_law(times)[seen], color=INK, linewidth=1.0, linestyle=DASHES[2], label="power law")
     axes.set_yscale("log")
     axes.set_ylim(total[seen].min() / 3, 3 * total.max())
-    axes.set_ylabel("generalisation\n" + r"error $\epsilon_g$")
+    axes.set_ylabel(ERROR_IN_TWO_LINES)
 
 
 def _draw_slopes(axes: Any, law: Any, times: np.ndarray) -> None:
@@ -68,4 +69,4 @@ def _draw_slopes(axes: Any, law: Any, times: np.ndarray) -> None:
     axes.axhline(-law.exponent, color=INK, linewidth=1.0, linestyle=DASHES[2], label=power)
     axes.set_ylim(-3 * law.exponent, 0.05)
     axes.set_ylabel("local slope\n" + r"$d\,\ln\epsilon_g / d\,\ln\alpha$")
-    axes.set_xlabel(r"time $\alpha$ = steps / $N$")
+    axes.set_xlabel(TIME)

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from tutelage.plot.heads import SMALL, TITLE, write_head
+from tutelage.plot.labels import outside_legend
 from tutelage.plot.style import COLOURS, DASHES, FAINT, style
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def plot_solution_manifold(one: Any, family: list[Any], *, title: str | None = N
         for axes in (top, bottom):
             axes.yaxis.get_major_locator().set_params(integer=True)
             axes.axvline(one.dim, color=FAINT, linestyle=DASHES[2], linewidth=1.0, label="$p = N$")
-            axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0)
+            outside_legend(axes)
         figure.align_ylabels([top, bottom])
         how = f"$p^* = {one.teachers}$ teachers, $N = {one.dim}$ dimensions"
         write_head(top, [(title or "Quadratic students: what they can say, and in how many ways", TITLE), (how, SMALL)])

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tutelage.plot.labels import outside_legend
 from tutelage.plot.style import COLOURS, DASHES, FAINT, stroke
 
 FEW = 9
@@ -118,9 +119,7 @@ def draw_panel(axes: Any, times: np.ndarray, panel: Panel) -> None:
             seen.add(curve.group)
         axes.plot(times, np.mean(curve.values, axis=0), label=label, **look)
     axes.set_ylabel(panel.label)
-    handles = axes.get_legend_handles_labels()[0]
-    if handles:
-        axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.03), borderaxespad=0.0)
+    outside_legend(axes)
 
 
 def shared_look(groups: list[str], curve: Curve) -> dict[str, Any]:

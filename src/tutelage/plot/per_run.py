@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tutelage._errors import require_fields
-from tutelage.plot.curve_parts import finish, frame, legend
+from tutelage.plot.curve_parts import finish, frame
+from tutelage.plot.labels import ERROR_IN_TWO_LINES, outside_legend
 from tutelage.plot.scales import scale_error
 from tutelage.plot.style import COLOURS, FAINT, MARKERS, style
 
@@ -25,9 +26,9 @@ def plot_per_run(result: Any, *, title: str | None = None) -> "Figure":
             grid[0].plot(curve.times, curve.error, color=FAINT, linewidth=0.7, label="runs" if i == 0 else None)
         for place, (name, times) in enumerate(result.marks.items()):
             _draw_marks(grid[0], curves, times[:SHOWN], name, place)
-        grid[0].set_ylabel("generalisation\n" + r"error $\epsilon_g$")
+        grid[0].set_ylabel(ERROR_IN_TWO_LINES)
         scale_error(grid[0], np.concatenate([curve.error for curve in curves]))
-        legend(grid[0])
+        outside_legend(grid[0])
         finish(figure, grid, curves[0], title, f"{len(result)} runs: " + ", ".join(_times(result.marks)[:3]))
     return figure
 

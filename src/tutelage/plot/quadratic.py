@@ -6,6 +6,7 @@ import numpy as np
 
 from tutelage._errors import require_fields
 from tutelage.plot.heads import SMALL, TITLE, write_head
+from tutelage.plot.labels import ERROR, TIME, outside_legend
 from tutelage.plot.style import COLOURS, DASHES, FAINT, INK, style
 from tutelage.plot.words import problem_in_words
 
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
 
 SIZE = (7.0, 5.8)
 PAPER_TIME = r"time $t = \eta\alpha$ of a loss without 1/2"
-TIME = r"time $\alpha$ = steps / $N$"
 
 
 def plot_quadratic_network(network: Any, curves: Any, *, title: str | None = None) -> "Figure":
@@ -37,7 +37,7 @@ def plot_quadratic_network(network: Any, curves: Any, *, title: str | None = Non
         below.plot(t, network.norm_at(t), color=COLOURS[1], linestyle=DASHES[1], label="norm learning")
         below.set(xlabel=PAPER_TIME, ylabel="singular values of $R$,\neigenvalues of $Q$")
         for axes in (above, below):
-            axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.02), borderaxespad=0.0)
+            outside_legend(axes)
         small = rf"$p = {network.students}$, $p^* = {network.teachers}$, $\eta = {network.paper_lr:g}$"
         write_head(above, [(title or "Norm learning, plateau and escape of a quadratic network", TITLE), (small, SMALL)])
     return figure
@@ -55,10 +55,10 @@ def plot_quadratic_curves(curves: Any, *, title: str | None = None) -> "Figure":
             above.plot(
                 curves.times, error, color=INK if i == 0 else FAINT, zorder=3 - (i > 0), linewidth=1.0 + 0.6 * (i == 0)
             )
-        above.set(ylabel=r"generalisation error $\epsilon_g$", yscale="log")
+        above.set(ylabel=ERROR, yscale="log")
         _draw_modes(below, curves.times, curves)
         below.set(xlabel=TIME, ylabel="singular values of $R$,\neigenvalues of $Q$")
-        below.legend(loc="upper left", bbox_to_anchor=(1.01, 1.02), borderaxespad=0.0)
+        outside_legend(below)
         who, how = problem_in_words(curves.problem)
         write_head(above, [(title or "A quadratic network, mode by mode", TITLE), (f"{who}, {how}", SMALL)])
     return figure
@@ -76,7 +76,7 @@ def plot_fastest_escape(fastest: Any, *, title: str | None = None) -> "Figure":
         axes.axvline(fastest.paper_lr, color=COLOURS[0], linestyle=DASHES[1], label="best")
         axes.axvline(fastest.on_plateau, color=COLOURS[1], linestyle=DASHES[2], label="fastest growth\non the plateau")
         axes.set(xlabel=r"learning rate $\eta$ of a loss without 1/2", ylabel=r"$\alpha$ at half the loss")
-        axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.02), borderaxespad=0.0)
+        outside_legend(axes)
         small = rf"best: $\eta = {fastest.paper_lr:.3g}$, $\alpha = {fastest.time:.4g}$"
         write_head(axes, [(title or "Samples needed to leave the plateau", TITLE), (small, SMALL)])
     return figure

@@ -6,6 +6,7 @@ import numpy as np
 
 from tutelage._errors import require_fields
 from tutelage.plot.heads import SMALL, TITLE, write_head
+from tutelage.plot.labels import ERROR_IN_TWO_LINES, TIME, outside_legend
 from tutelage.plot.scales import scale_error, wants_log
 from tutelage.plot.style import COLOURS, DASHES, FAINT, style
 from tutelage.plot.words import problem_in_words
@@ -47,10 +48,10 @@ def plot_schedule(design: Any, *, title: str | None = None) -> "Figure":
             above.set_ylim(bottom=0.0)
         scale_error(below, np.concatenate([error for _, _, error in curves.values()]))
         above.set_ylabel("learning rate " + ", ".join(LETTERS[name] for name in design.schedules))
-        below.set_ylabel("generalisation\n" + r"error $\epsilon_g$")
-        below.set_xlabel(r"time $\alpha$ = steps / $N$")
+        below.set_ylabel(ERROR_IN_TWO_LINES)
+        below.set_xlabel(TIME)
         for axes in (above, below):
-            axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.03), borderaxespad=0.0)
+            outside_legend(axes)
         figure.align_ylabels([above, below])
         if title != "":
             _head(above, design, title)

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WIDTH, HEIGHT, TOP = 9.0, 2.6, 0.6
-TIME = r"time $\alpha$ = steps / $N$"
-ERROR = r"generalisation error $\epsilon_g$"
 MARKS = 10
 
 
@@ -32,11 +30,6 @@ def sheet(
     figure.text(0.01, 1.0 - 0.1 / total, title, va="top", fontsize=TITLE["fontsize"], fontweight="bold")
     figure.text(0.01, 1.0 - 0.35 / total, small, va="top", fontsize=SMALL["fontsize"])
     return figure, figure.subplots(rows, columns, squeeze=False, **grid)
-
-
-def outside_legend(axes: Any, title: str | None = None) -> None:
-    """The legend to the right of the panel, where no curve is."""
-    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.02), borderaxespad=0.0, title=title, alignment="left")
 
 
 def label_panel(axes: Any, text: str) -> None:

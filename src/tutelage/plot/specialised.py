@@ -3,7 +3,8 @@
 from typing import TYPE_CHECKING, Any
 
 from tutelage._errors import require_fields
-from tutelage.plot.curve_parts import draw_error, finish, frame, legend, mark_time, sentence
+from tutelage.plot.curve_parts import draw_error, finish, frame, mark_time, sentence
+from tutelage.plot.labels import outside_legend
 from tutelage.plot.panels import FEW, spread_marks
 from tutelage.plot.style import COLOURS, FAINT, stroke, style
 
@@ -33,6 +34,6 @@ def plot_specialisation(result: Any, *, title: str | None = None) -> "Figure":
             for axes in grid:
                 mark_time(axes, when, f"transition, {when:.4g}" if axes is grid[0] else None)
         for axes in grid:
-            legend(axes)
+            outside_legend(axes)
         finish(figure, grid, result.curve, title, sentence(str(result).split("\n")[0]))
     return figure

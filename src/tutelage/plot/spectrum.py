@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tutelage._errors import require_fields
-from tutelage.plot.curve_parts import legend, shade
+from tutelage.plot.curve_parts import shade
 from tutelage.plot.heads import SMALL, TITLE, write_head
+from tutelage.plot.labels import outside_legend
 from tutelage.plot.style import ALARM, COLOURS, style
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def plot_spectral_exponent(result: Any, *, title: str | None = None) -> "Figure"
         bottom.set(xlabel=r"rank $k$", ylabel=r"$\beta = -1 - d\ln\lambda/d\ln k$", ylim=(low - room, high + room))
         for axes in (top, bottom):
             shade(axes, edges[0], edges[1], COLOURS[2], "window" if axes is top else None, 0.12)
-            legend(axes)
+            outside_legend(axes)
         if title != "":
             first, *alarm = str(result).split("\n")
             heading = title or ("A power-law spectrum" if fit.constant else "A spectrum that is no power law in this window")

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tutelage._errors import require_fields
-from tutelage.plot.curve_parts import draw_error, draw_overlaps, finish, frame, legend, overlap_panel, sentence, shade
+from tutelage.plot.curve_parts import draw_error, draw_overlaps, finish, frame, overlap_panel, sentence, shade
+from tutelage.plot.labels import outside_legend
 from tutelage.plot.style import ALARM, COLOURS, FAINT, INK, style
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def plot_plateaus(result: Any, *, title: str | None = None) -> "Figure":
                 shade(axes, plateau.start, plateau.end, COLOURS[4], label if axes is grid[0] else None)
             level = {"color": INK, "linewidth": 1.0, "linestyle": (0, (2, 2)), "label": f"height {plateau.height:.4g}"}
             grid[0].plot([plateau.start, plateau.end], [plateau.height] * 2, **level)
-        legend(grid[0])
+        outside_legend(grid[0])
         if growing:
             _draw_departures(grid[1], curve.times, growing)
         if panel is not None:
@@ -63,7 +64,7 @@ def _draw_departures(axes: Any, times: np.ndarray, growing: list[Any]) -> None:
         axes.plot([first, last], fitted, color=COLOURS[1], linewidth=2.2, linestyle=(0, (3, 1.5)), label=name)
     axes.set_yscale("log")
     axes.set_ylabel("departure from\nthe plateau, $u$")
-    legend(axes)
+    outside_legend(axes)
 
 
 def plot_phases(result: Any, *, title: str | None = None) -> "Figure":
@@ -74,7 +75,7 @@ def plot_phases(result: Any, *, title: str | None = None) -> "Figure":
         figure, grid = frame(int(panel is not None), title != "")
         draw_error(grid[0], curve)
         draw_phases(grid, result.intervals)
-        legend(grid[0])
+        outside_legend(grid[0])
         if panel is not None:
             draw_overlaps(grid[-1], curve, panel)
         finish(figure, grid, curve, title, sentence(", ".join(phase.name for phase in result.intervals)))

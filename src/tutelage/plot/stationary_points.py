@@ -6,6 +6,7 @@ import numpy as np
 
 from tutelage._errors import require_fields
 from tutelage.plot.heads import SMALL, TITLE, write_head
+from tutelage.plot.labels import ERROR_IN_TWO_LINES, outside_legend
 from tutelage.plot.style import COLOURS, DASHES, MARKERS, style
 from tutelage.plot.words import problem_in_words
 
@@ -26,9 +27,9 @@ def plot_critical_points(points: Any, *, title: str | None = None) -> "Figure":
         for s in sorted({c.aligned for c in points}):
             _draw_row(axes, s, sorted((c for c in points if c.aligned == s), key=lambda c: c.orthogonal))
         axes.set_xlabel("share of directions that lead down")
-        axes.set_ylabel("generalisation\n" + r"error $\epsilon_g$")
+        axes.set_ylabel(ERROR_IN_TWO_LINES)
         axes.margins(0.06)
-        axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0)
+        outside_legend(axes)
         who, _ = problem_in_words(points.problem)
         how = f"{who}, $N = {points.dim}$; at the marks: $r$ orthogonal"
         write_head(axes, [(title or "All critical points", TITLE), (how, SMALL)], wrap=86)

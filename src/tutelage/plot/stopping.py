@@ -3,7 +3,8 @@
 from typing import TYPE_CHECKING, Any
 
 from tutelage._errors import require_fields
-from tutelage.plot.curve_parts import draw_error, finish, frame, legend, mark_time, sentence, shade
+from tutelage.plot.curve_parts import draw_error, finish, frame, mark_time, sentence, shade
+from tutelage.plot.labels import outside_legend
 from tutelage.plot.style import ALARM, COLOURS, INK, style
 
 if TYPE_CHECKING:
@@ -24,6 +25,6 @@ def plot_early_stopping(result: Any, *, title: str | None = None) -> "Figure":
             axes.axhline(result.value, color=INK, linewidth=0.8, linestyle=(0, (2, 2)))
             mark_time(axes, result.time, f"stop at {result.time:.4g}")
             shade(axes, result.time, result.end_time, ALARM, "error grows again", 0.08)
-        legend(axes)
+        outside_legend(axes)
         finish(figure, grid, result.curve, title, sentence(str(result)))
     return figure

@@ -10,8 +10,8 @@ import numpy as np
 
 from tutelage._errors import InputError
 from tutelage.plot.heads import SMALL, TITLE, write_head
+from tutelage.plot.labels import TIME
 from tutelage.plot.scales import wants_log
-from tutelage.plot.sheet import TIME
 from tutelage.plot.style import ALARM, COLOURS, DASHES, FAINT, INK, MARKERS, style
 from tutelage.plot.words import problem_in_words
 

@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING, Any
 
 from tutelage._errors import require_fields
-from tutelage.plot.curve_parts import legend
 from tutelage.plot.heads import SMALL, TITLE, write_head
+from tutelage.plot.labels import outside_legend
 from tutelage.plot.style import COLOURS, DASHES, style
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def plot_teacher_moments(result: Any, *, title: str | None = None) -> "Figure":
             line = {"color": COLOURS[look], "linestyle": DASHES[look], "marker": marker, "markersize": 4}
             axes.plot(result.orders, values, label=label, **line)
         axes.set(xlabel="order $j$", ylabel="over random teachers", yscale="log", xticks=result.orders)
-        legend(axes)
+        outside_legend(axes)
         if title != "":
             head = f"N = {result.dim}, {result.eigenvalues.size} levels; lines join whole orders"
             write_head(axes, [(title or "Moments of random teachers", TITLE), (head, SMALL)])

@@ -6,6 +6,7 @@ import numpy as np
 
 from tutelage._errors import InputError, require_fields
 from tutelage.plot.heads import SMALL, TITLE, write_head
+from tutelage.plot.labels import ERROR_IN_TWO_LINES, time_label
 from tutelage.plot.panels import Panel, draw_panel, panels_of
 from tutelage.plot.scales import is_log_spaced, scale_error, scale_overlaps
 from tutelage.plot.style import ALARM, COLOURS, FAINT, style
@@ -45,7 +46,7 @@ def plot_trajectory(trajectory: Any, *, title: str | None = None) -> "Figure":
             scale_overlaps(axes, panel.values)
         if not shown.all():
             grid[0].set_xscale("log")
-        grid[-1].set_xlabel(r"time $\alpha$ = steps / $N$" if trajectory.kind != "equations" else "time")
+        grid[-1].set_xlabel(time_label(trajectory))
         figure.align_ylabels(list(grid))
         _head(grid, trajectory, title)
     return figure
@@ -58,7 +59,7 @@ def _draw_error(axes: Any, times: np.ndarray, trajectory: Any, shown: np.ndarray
         for run in errors[:THIN_RUNS]:
             axes.plot(times, run, color=FAINT, linewidth=0.6, alpha=0.6)
     axes.plot(times, errors.mean(axis=0), color=COLOURS[0], linewidth=2.0, marker="o" if times.size == 1 else None)
-    axes.set_ylabel("generalisation\n" + r"error $\epsilon_g$" if trajectory.kind != "equations" else "error")
+    axes.set_ylabel(ERROR_IN_TWO_LINES if trajectory.kind != "equations" else "error")
     scale_error(axes, errors)
 
 

@@ -6,7 +6,8 @@ Our copy of the notes lacks its displayed equations, so claims are held against 
 from typing import TYPE_CHECKING, Any
 
 import tutelage as tu
-from tutelage.plot.sheet import TIME, draw_band, label_panel, outside_legend, sheet
+from tutelage.plot.labels import TIME, outside_legend
+from tutelage.plot.sheet import draw_band, label_panel, sheet
 from tutelage.plot.style import DASHES, FAINT
 from tutelage.replicate.claims import Claim
 from tutelage.replicate.registry import Replica

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot.sheet import ERROR, TIME, draw_band, label_panel, sheet
+from tutelage.plot.labels import ERROR, TIME
+from tutelage.plot.sheet import draw_band, label_panel, sheet
 from tutelage.plot.stages import draw_phases
 from tutelage.plot.style import COLOURS, DASHES, FAINT, INK, MARKERS
 from tutelage.replicate.claims import Claim, above, at_most, close

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot.sheet import ERROR, TIME, draw_band, sheet
+from tutelage.plot.labels import ERROR, TIME
+from tutelage.plot.sheet import draw_band, sheet
 from tutelage.plot.style import COLOURS, DASHES, FAINT, MARKERS
 from tutelage.replicate.claims import Claim, at_most, close
 from tutelage.replicate.registry import Replica

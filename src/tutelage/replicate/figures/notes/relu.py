@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot.sheet import ERROR, TIME, draw_band, label_panel, sheet
+from tutelage.plot.labels import ERROR, TIME
+from tutelage.plot.sheet import draw_band, label_panel, sheet
 from tutelage.plot.style import COLOURS, DASHES, FAINT
 from tutelage.replicate.claims import Claim, at_most, below
 from tutelage.replicate.registry import Replica

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot.sheet import label_panel, outside_legend, sheet
+from tutelage.plot.labels import outside_legend
+from tutelage.plot.sheet import label_panel, sheet
 from tutelage.plot.style import COLOURS, DASHES, FAINT, INK
 from tutelage.replicate.claims import Claim, above, at_most, below
 from tutelage.replicate.figures.power.same_shape import own_rates, solved_committee, split_power_law

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot.sheet import ERROR, TIME, draw_power, label_panel, outside_legend, sheet
+from tutelage.plot.labels import ERROR, TIME, outside_legend
+from tutelage.plot.sheet import draw_power, label_panel, sheet
 from tutelage.plot.style import COLOURS, DASHES, INK
 from tutelage.replicate.claims import Claim, at_most, below, close, refuted
 from tutelage.replicate.figures.power.late_sums import network_slopes

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot.sheet import ERROR, draw_power, label_panel, outside_legend, sheet
+from tutelage.plot.labels import ERROR, outside_legend
+from tutelage.plot.sheet import draw_power, label_panel, sheet
 from tutelage.plot.style import COLOURS, DASHES, FAINT, INK, MARKERS
 from tutelage.replicate.claims import Claim, above, at_most, below, close, refuted
 from tutelage.replicate.figures.power.late_sums import groups, level_sum, middle, network_slopes, slope

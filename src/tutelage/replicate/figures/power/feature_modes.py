@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot.sheet import ERROR, TIME, label_panel, outside_legend, sheet
+from tutelage.plot.labels import ERROR, TIME, outside_legend
+from tutelage.plot.sheet import label_panel, sheet
 from tutelage.plot.style import COLOURS, DASHES, MARKERS
 from tutelage.replicate.claims import Claim, above, at_least, at_most, close, refuted
 from tutelage.replicate.registry import Replica

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot.sheet import ERROR, TIME, label_panel, sheet
+from tutelage.plot.labels import ERROR, TIME, outside_legend
+from tutelage.plot.sheet import label_panel, sheet
 from tutelage.plot.style import COLOURS, DASHES, FAINT
 from tutelage.replicate.claims import Claim, above, at_least, at_most, below, between, close, refuted
 from tutelage.replicate.registry import Replica
@@ -226,7 +227,7 @@ def draw_13(data: "Dataset") -> "Figure":
     axes[1, 1].set(xlabel=TIME, ylabel=r"$d\ln\epsilon_g/d\ln\alpha$", xscale="log")
     label_panel(axes[1, 1], "lines: no approximation; dotted: small rate")
     for panel in axes[:, 1]:
-        panel.legend(loc="upper left", bbox_to_anchor=(1.01, 1.02), borderaxespad=0.0)
+        outside_legend(panel)
     return figure
 
 

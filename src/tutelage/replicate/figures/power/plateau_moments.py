@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot.sheet import TIME, sheet
+from tutelage.plot.labels import TIME
+from tutelage.plot.sheet import sheet
 from tutelage.plot.style import COLOURS, DASHES, FAINT, INK
 from tutelage.replicate.claims import Claim, at_most, refuted
 from tutelage.replicate.figures.power.enlarged import around, inset_axes

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot.sheet import ERROR, TIME, draw_band, label_panel, outside_legend, sheet
+from tutelage.plot.labels import ERROR, TIME, outside_legend
+from tutelage.plot.sheet import draw_band, label_panel, sheet
 from tutelage.plot.style import COLOURS, DASHES, FAINT, INK
 from tutelage.replicate.claims import Claim, below, between, close, refuted
 from tutelage.replicate.registry import Replica

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot.sheet import ERROR, TIME, draw_band, draw_power, outside_legend, sheet
+from tutelage.plot.labels import ERROR, TIME, outside_legend
+from tutelage.plot.sheet import draw_band, draw_power, sheet
 from tutelage.plot.style import COLOURS
 from tutelage.replicate.claims import Claim, close
 from tutelage.replicate.registry import Replica

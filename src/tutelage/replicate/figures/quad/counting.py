@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tutelage as tu
+from tutelage.plot.labels import outside_legend
 from tutelage.plot.sheet import label_panel, sheet
 from tutelage.plot.style import COLOURS, DASHES, FAINT, MARKERS
 from tutelage.replicate.claims import Claim, above, at_most, close
@@ -66,7 +67,7 @@ def draw_5(data: "Dataset") -> "Figure":
         _draw_count(axes[0, 0], part, "counted", "rank", look, f"$N = {n}$")
         axes[0, 0].axvline(n, color=COLOURS[look], linewidth=0.8, linestyle=DASHES[2])
     axes[0, 0].set(xlabel=WIDTH, ylabel=r"dimension of all $W^T W$", ylim=(0, None))
-    axes[0, 0].legend(loc="upper left", bbox_to_anchor=(1.01, 1.02))
+    outside_legend(axes[0, 0])
     return figure
 
 

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot.sheet import TIME, label_panel, sheet
+from tutelage.plot.labels import TIME
+from tutelage.plot.sheet import label_panel, sheet
 from tutelage.plot.style import COLOURS, DASHES, FAINT, INK, MARKERS
 from tutelage.replicate.claims import Claim, above, at_least, at_most, below, close, refuted
 from tutelage.replicate.registry import Replica
