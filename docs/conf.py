@@ -25,6 +25,7 @@ extensions = [
     "_site.reference",
     "_site.docstring",
     "_site.examples",
+    "_site.punctuation",
 ]
 exclude_patterns = ["_site"]
 

@@ -6,4 +6,6 @@ gallery   the figures of the registry with their claims
 errata    what the sources print and what holds, each line tied to a claim or a test
 reference the public names and the commands
 docstring our plain docstrings as reStructuredText
+examples  the scripts with what they print and draw
+punctuation  no line begins with the comma after a formula
 """

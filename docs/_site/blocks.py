@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,7 @@ def _output(app: Sphinx, entry: dict[str, Any], folder: Path) -> list[nodes.Node
         )
     for image in entry["images"]:
         url = _publish(app, folder / image["file"])
-        html = f'<img class="output" src="{url}" width="{image["width"]}" alt="what the block above draws" loading="lazy">'
+        html = f'<img class="output" src="{url}" width="{image["width"]}" alt="{escape(image["alt"])}" loading="lazy">'
         shown.append(nodes.raw("", html, format="html"))
     for name in entry["frames"]:
         html = f'<iframe class="output" src="{_publish(app, folder / name)}" title="{name}" loading="lazy"></iframe>'

@@ -67,7 +67,7 @@ def index_page(results: dict[str, Result]) -> list[str]:
             for name, figure in figures.items()
             if figure.source == source
         ]
-        lines += [f"## {title}", "", *table(["figure", "what it shows", "claims", "time"], rows), ""]
+        lines += [f"## {title}", "", *table(["figure", "what it shows", "claims", "time"], rows, "figures"), ""]
     return lines
 
 

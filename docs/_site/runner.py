@@ -94,8 +94,16 @@ def _save_figures(values: list[Any], target: Path, number: int) -> list[dict[str
     for figure in {id(v): v for v in values if _is_figure(v)}.values():
         name = f"{number}-{len(saved)}.png"
         figure.savefig(target / name, dpi=192)
-        saved.append({"file": name, "width": round(96 * figure.get_figwidth())})
+        saved.append({"file": name, "width": round(96 * figure.get_figwidth()), "alt": in_words(figure)})
     return saved
+
+
+def in_words(figure: Any) -> str:
+    """For those who do not see the figure: its titles, and what each panel draws against what."""
+    panels = [(axes.get_title() or axes.get_title(loc="left"), axes.get_ylabel(), axes.get_xlabel()) for axes in figure.axes]
+    drawn = [": ".join(filter(None, (title, f"{y} against {x}" if x and y else ""))) for title, y, x in panels]
+    words = ". ".join(dict.fromkeys(filter(None, [figure.get_suptitle(), *drawn])))
+    return " ".join(re.sub(r"\\mathrm|[$\\{}]", "", words).split()) or "what the block above draws"
 
 
 def _take_pages(target: Path, number: int) -> list[str]:
