@@ -136,8 +136,8 @@ def symmetry_warning(problem: Problem, start: Any, blocks: tuple[Any, Any, Any])
                 alike = np.array_equal(r[:, swap], r) and np.array_equal(q[:, swap][:, :, swap], q) and v[i] == v[j]
                 if alike and _same_bias(problem, start, i, j):
                     return (
-                        f"student units {i} and {j} start exactly alike, so they never specialise: the curve stays on its "
-                        "plateau for ever. Break the symmetry: random_start(problem, dim=N), or unequal rows of R."
+                        f"student units {i + 1} and {j + 1} start exactly alike, so they never specialise: the curve stays "
+                        "on its plateau for ever. Break the symmetry: random_start(problem, dim=N), or unequal rows of R."
                     )
     return None
 

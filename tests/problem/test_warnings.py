@@ -81,7 +81,7 @@ def test_an_exactly_symmetric_start_is_said_once(said, units):
     start = tu.Start(R=np.full((units, 2), 0.01), Q=0.1 * np.eye(units))
     [(category, sentence)] = said(problem, start)
     assert category is tu.SymmetryWarning
-    require_form(sentence, "units 0 and 1", "random_start")
+    require_form(sentence, "units 1 and 2", "random_start")
     assert said(problem, tu.random_start(problem, dim=1000, seed=0)) == []
 
 

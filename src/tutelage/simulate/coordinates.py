@@ -123,6 +123,7 @@ def lengths_of(problem: Problem, q: np.ndarray, dims: np.ndarray) -> np.ndarray:
     lengths = np.einsum("l,lkk->k", dims / dims.sum(), q)
     if problem.sgd.spherical and lengths.min() <= 0:
         raise InputError(
-            f"spherical=True, but student {int(lengths.argmin())} starts at zero, which has no direction; give it a norm."
+            f"spherical=True, but student {int(lengths.argmin()) + 1} starts at zero, which has no direction; move it away "
+            "from there."
         )
     return lengths

@@ -229,7 +229,7 @@ def test_what_is_refused():
         (lambda: tu.landscape("erf", T, T), ("Problem",)),
         (lambda: tu.landscape(pair(2, 2), T[:1], T), ("weights", "(2, N)")),
         (lambda: tu.landscape(pair(2, 2), T, T, readout=[1.0]), ("readout",)),
-        (lambda: tu.landscape(pair(2, 2, "relu"), T * [[0.0], [1.0]], T), ("student unit 0", "relu")),
+        (lambda: tu.landscape(pair(2, 2, "relu"), T * [[0.0], [1.0]], T), ("student unit 1", "relu")),
         (
             lambda: tu.landscape(pair(3, 3, inputs=tu.PowerLaw(1.0, 400)), vectors(3, 0, 4000), vectors(3, 1, 4000)),
             ("levels",),

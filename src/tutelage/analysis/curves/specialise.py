@@ -84,16 +84,17 @@ class Specialisation:
         return "\n".join([*lines, *self._pairs()])
 
     def _pairs(self) -> list[str]:
-        """Who ends with whom."""
+        """Who ends with whom; units are counted from one, as in figures and papers."""
         lines = []
         for k, m in enumerate(self.permutation):
             if m < 0:
-                lines.append(f"student {k}: no teacher of its own (nearest {int(np.argmax(np.abs(self.cosines[k])))})")
+                nearest = int(np.argmax(np.abs(self.cosines[k])))
+                lines.append(f"student {k + 1}: no teacher of its own (nearest {nearest + 1})")
             else:
                 mirrored = " mirrored" if self.signs[k] < 0 else ""
-                lines.append(f"student {k}: teacher {m}{mirrored}, cosine {self.cosines[k, m]:.4f}")
+                lines.append(f"student {k + 1}: teacher {m + 1}{mirrored}, cosine {self.cosines[k, m]:.4f}")
         missed = sorted(set(range(self.cosines.shape[1])) - set(self.permutation.tolist()))
-        return lines + [f"teacher {m}: no student of its own" for m in missed]
+        return lines + [f"teacher {m + 1}: no student of its own" for m in missed]
 
 
 def specialisation(trajectory: Trajectory, run: int | None = None) -> Specialisation | PerRun:

@@ -133,8 +133,8 @@ class EscapeDistribution:
                 f"the theory's own escape at {self.theory:.4g}: {100 * earlier:.0f}% of networks are earlier, and "
                 f"{100 * same:.0f}% choose the same teachers"
             )
-        named = [f"{list(p)} {100 * share:.0f}%" for p, share in self.permutations.items() if share >= LEAST]
-        return "\n".join([*lines, f"teachers that the units choose: {', '.join(named) or 'none more often than 5%'}"])
+        named = [f"{[m + 1 for m in p]} {100 * share:.0f}%" for p, share in self.permutations.items() if share >= LEAST]
+        return "\n".join([*lines, f"teachers that units 1, 2, ... choose: {', '.join(named) or 'none more often than 5%'}"])
 
     def __repr__(self) -> str:
         return f"<EscapeDistribution at N = {self.dim}: {self.mean:.5g} ± {self.width:.3g}, {self.words}>"

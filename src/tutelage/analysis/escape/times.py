@@ -94,7 +94,7 @@ class EscapeTime:
                 f"alpha = ln({self.constant:.3g} / {self.amplitude:.3g}) / {self.rate:.5g}",
                 f"a tenth of the asymmetry: {self.slope * np.log(10):.4g} later; random weights in N dimensions: "
                 f"{self.per_log_dim:.4g} ln N later",
-                f"units choose the teachers {', '.join(str(m) for m in self.teachers)}",
+                f"units 1, 2, ... choose the teachers {', '.join(str(m + 1) for m in self.teachers)}",
             ]
         )
 

@@ -27,17 +27,17 @@ def require_second_derivative(problem: Problem, students: np.ndarray, teachers: 
     lengths = np.linalg.norm(students, axis=1)
     if np.any(lengths == 0):
         raise InputError(
-            f"student unit {int(np.argmin(lengths))} has weights 0 and {name!r} is not known to be smooth; the error needs "
-            f"a second derivative there. Move the unit away from 0{_declare(by_rule)}."
+            f"student unit {int(np.argmin(lengths)) + 1} has weights 0 and {name!r} is not known to be smooth; the error "
+            f"needs a second derivative there. Move the unit away from 0{_declare(by_rule)}."
         )
     vectors = np.concatenate([students, teachers])
     unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-300)
     parallel = np.argwhere(np.abs(np.triu(unit @ unit.T, 1))[: len(students)] > 1 - ALIKE)
     if by_rule and parallel.size:
         i, j = (int(k) for k in parallel[0])
-        other = f"student {j}" if j < len(students) else f"teacher {j - len(students)}"
+        other = f"student {j + 1}" if j < len(students) else f"teacher {j - len(students) + 1}"
         raise InputError(
-            f"student {i} and {other} are parallel and {name!r} is not known to be smooth; its averages need distinct "
+            f"student {i + 1} and {other} are parallel and {name!r} is not known to be smooth; its averages need distinct "
             f"fields to be differentiated. Turn the vectors apart{_declare(by_rule)}."
         )
 
