@@ -18,6 +18,9 @@ demo: $(READY)  ## theory against twenty networks: a table, and the names of the
 	mkdir -p output
 	$(BIN)/tutelage compare --out-dir output/compare
 
+# Two processes, one core each: threads of OpenBLAS wait by spinning, and take ten times what they compute from the other one.
+test test-full docs: export OPENBLAS_NUM_THREADS = 1
+
 test: $(READY) browser  ## the whole suite
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not full and not site"
 

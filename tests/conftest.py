@@ -3,8 +3,10 @@
 Most of a test's time is XLA's, spent on speed that a short solve does not need (cli/compile_cache.py). The commands that
 tests start inherit the flags. Flags that are given already are left alone: `make test-full` gives none (XLA_FLAGS=), so
 that it runs what a user runs.
+Python looks for cycles less often than it would: traces make many objects and leave few cycles behind.
 """
 
+import gc
 import os
 import shutil
 
@@ -13,6 +15,7 @@ import pytest
 from tutelage.cli.compile_cache import compile_quickly
 
 compile_quickly()
+gc.set_threshold(50_000, 20, 20)
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 

@@ -180,7 +180,7 @@ def test_equals_radau_on_the_equations_written_out():
 def test_accurate_near_perfect_learning():
     """Errors fall below 1e-9; at equal tolerance the stiff solver is as close as the explicit one: rtol, or rounding."""
     problem = pair(2, 2, lr=1.0, inputs=tu.Spectrum([2.0, 1.2, 1.0, 0.8]))
-    start = tu.Start(np.eye(2) * 0.9, np.eye(2) * 0.85, np.eye(2))
+    start = tu.Start(*(np.stack([size * np.eye(2)] * 4) for size in (0.9, 0.85, 1.0)))  # of the shape of the others
     times = np.linspace(0.0, 240.0, 9)
     best = tu.solve(problem, start, times, rtol=1e-12, solver="explicit").error
     assert best[-1] < 1e-9

@@ -24,9 +24,12 @@ def solved(**changes):
 
 
 def assert_drawn(live, **changes):
+    assert_is(live, solved(**changes), 1 if changes.get("log_time") else 0)
+
+
+def assert_is(live, theory, first=0):
+    """The curve on the page is this one, from its first or second time on."""
     x, y = live.drawn()
-    theory = solved(**changes)
-    first = 1 if changes.get("log_time") else 0
     np.testing.assert_allclose(x, theory.times[first:], rtol=1e-5)
     np.testing.assert_allclose(y, theory.error[first:], rtol=1e-5)
 
@@ -57,11 +60,12 @@ def test_every_control_that_is_data_changes_the_curve_as_it_should(server, live)
 
 
 def test_every_control_of_the_shape_changes_the_curve_as_it_should(server, live):
+    moves = [{"activation": "linear"} | move for move in SHAPES]
+    theories = [solved(**move) for move in moves]  # before: a page that waits is told more than its curve, shape by shape
     live.open(address_of(server, activation="linear"))
-    for move in SHAPES:
-        move = {"activation": "linear"} | move
+    for move, theory in zip(moves, theories, strict=True):
         live.change(**(Settings.read({}).values | BASE | move))
-        assert_drawn(live, **move)
+        assert_is(live, theory)
 
 
 def test_the_form_itself_moves_the_curve(server, live):
