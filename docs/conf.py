@@ -54,6 +54,7 @@ html_theme = "furo"
 html_title = f"tutelage {release}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = ["offline.js"]
 html_favicon = "_static/favicon.svg"
 html_copy_source = False
 html_show_sphinx = False

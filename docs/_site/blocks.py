@@ -67,7 +67,7 @@ def _output(app: Sphinx, entry: dict[str, Any], folder: Path) -> list[nodes.Node
     for image in entry["images"]:
         url = _publish(app, folder / image["file"])
         html = f'<img class="output" src="{url}" width="{image["width"]}" alt="{escape(image["alt"])}" loading="lazy">'
-        shown.append(nodes.raw("", html, format="html"))
+        shown.append(nodes.raw("", f'<div class="picture">{html}</div>', format="html"))
     for name in entry["frames"]:
         html = f'<iframe class="output" src="{_publish(app, folder / name)}" title="{name}" loading="lazy"></iframe>'
         shown.append(nodes.raw("", html, format="html"))

@@ -98,7 +98,8 @@ def _section(result: Result) -> list[str]:
     version = (
         "quick version: smaller networks, fewer runs, the same claims" if result.quick else "the parameters of the source"
     )
-    lines = [f"```{{image}} images/{result.files['png'].name}", f":alt: {result.replica.title}", "```", ""]
+    lines = ["::::{container} picture", f"```{{image}} images/{result.files['png'].name}"]
+    lines += [f":alt: {result.replica.title}", "```", "::::", ""]
     lines += [*table(["claim", "expected", "measured", "verdict"], rows, "claims"), ""]
     if "html" in result.files:
         lines += [f"[The same with a slider for time](images/{result.files['html'].name}).", ""]
@@ -106,8 +107,8 @@ def _section(result: Result) -> list[str]:
 
 
 def _sentence(claim: Claim) -> str:
-    says = f" The source: “{plain(claim.says)}”." if claim.says else ""
-    return plain(claim.name) + "." + says + (f" {plain(claim.evidence)}" if claim.evidence else "")
+    says = f"the source: “{plain(claim.says)}”" if claim.says else ""
+    return "; ".join(filter(None, (plain(claim.name), says, plain(claim.evidence))))
 
 
 def write_pages(app: Sphinx) -> None:
