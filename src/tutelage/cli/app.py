@@ -4,6 +4,7 @@
 input, nothing was written. 130: interrupted. To add a command, write its module and add its function to `COMMANDS`.
 """
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -23,6 +24,7 @@ from tutelage.cli.sweep import sweep
 
 # The function's name is the command, its docstring the help. Their modules import JAX only when called.
 COMMANDS = (compare, explore, replicate, simulate, solve, sweep)
+SELDOM = (100_000, 20, 50)  # objects that are made before Python looks for waste: an eighth of a start, of which all stays
 
 
 def build_app() -> App:
@@ -43,6 +45,7 @@ def build_app() -> App:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line (default: that of the process) and return its exit code."""
+    gc.set_threshold(*SELDOM)
     try:
         code = build_app()(sys.argv[1:] if argv is None else list(argv))
         sys.stdout.flush()

@@ -52,9 +52,11 @@ class Raw(eqx.Module):
 @kept
 def integrate(problem: Any, start: Any, times: Any, tolerances: Any, options: Options) -> Raw:
     """The dynamics of a problem (or of equations of one's own) from its start, recorded at the times."""
+    from tutelage.integrate.lean import counting_back_quickly
     from tutelage.integrate.program import integrated
 
-    return integrated(problem, start, times, tolerances, options)
+    with counting_back_quickly():
+        return integrated(problem, start, times, tolerances, options)
 
 
 def as_arrays(tree: Any) -> Any:
