@@ -243,6 +243,7 @@ CASES = {
     "linear_times count": (lambda: tu.linear_times(1.0, 1), ["count", "1", "2 or more"]),
     # texts
     "TOML broken": (lambda: tu.Problem.from_toml("noise = 0.1\nstudent = = 3\n"), ["TOML", "line 2"]),
+    "TOML file": (lambda: tu.Problem.from_toml("problem.toml"), ["name of a file", "read_text"]),
     "TOML path": (lambda: tu.Problem.from_toml(None), ["TOML", "None", "text"]),
     "TOML unknown name": (lambda: toml("[sgd]\nlearning_rate = 1\n"), ["[sgd]", "'learning_rate'", "lr"]),
     "TOML misspelt table": (lambda: toml("[sdg]\nlr = 1\n"), ["'sdg'", "nearest is 'sgd'"]),

@@ -161,6 +161,10 @@ def read_toml(text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(_checks.as_text("the TOML of the problem", text))
     except tomllib.TOMLDecodeError as error:
+        if text.endswith(".toml") and "\n" not in text:
+            raise InputError(
+                f"{text!r} is the name of a file; give its text: Problem.from_toml(pathlib.Path({text!r}).read_text())."
+            ) from None
         message = " ".join(str(error).rstrip(".").split())
         raise InputError(f"the text is not TOML: {message[:1].lower()}{message[1:]}.") from None
 
