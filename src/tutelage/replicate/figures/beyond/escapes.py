@@ -238,7 +238,7 @@ FIGURES = (
         full=PRINTED
         | {"dims": [1000, 10_000, 100_000, 1_000_000], "run_dims": [1000, 10_000], "runs": [[200, 32], [200, 32]]}
         | {"samples": [2000, 2000]},
-        quick=PRINTED | {"dims": [400, 1_000_000], "run_dims": [400], "runs": [[48], [24]], "samples": [1000, 512]},
+        quick=PRINTED | {"dims": [400, 1_000_000], "run_dims": [400], "runs": [[48], [24]], "samples": [500, 300]},
         compute=compute_escape,
         draw=draw_escape,
         claims=claims_escape,

@@ -253,7 +253,7 @@ FIGURES = (
         | {"linear": [[2, 64], [2, 512], [4, 128]]},
         quick=TWENTY_THREE
         | {"units": [2, 40], "levels": [64, 256, 1024], "betas": [0.5, 1.0, 1.5]}
-        | {"networks": [[10, 256]], "starts": 6, "linear": [[2, 64]]},
+        | {"networks": [[10, 256]], "starts": 3, "linear": [[2, 64]]},
         compute=compute_23,
         draw=draw_23,
         claims=claims_23,
