@@ -27,6 +27,7 @@ MODULES = (
     "power.plateau_lengths",
     "power.learning_curves",
     "power.scaled_features",
+    "power.raw_coordinates",
     "power.plateau_heights",
     "power.escape_rates",
     "power.decay",
