@@ -68,10 +68,10 @@ def as_flag(name: str, value: Any) -> bool:
     return bool(value)
 
 
-def as_text(name: str, value: Any) -> str:
+def as_text(name: str, value: Any, fix: str = "") -> str:
     """A text, not a path or an open file."""
     if not isinstance(value, str):
-        raise InputError(f"{name} is {shown(value)}; it must be text. Read the file first.")
+        raise InputError(f"{name} is {shown(value)}; it must be text.{_fix(fix)}")
     return value
 
 
@@ -130,12 +130,23 @@ def require_gram(name: str, matrix: Any) -> None:
             f"{name} has the entries {there:g} and {back:g} at {(*level, i, j)} and {(*level, j, i)}; a Gram matrix must be "
             "symmetric. Use (X + X.T)/2 if this is rounding."
         )
+    if _factorises(matrix + 1e-9 * scale * np.eye(matrix.shape[-1])):
+        return
     least = float(np.min(np.linalg.eigvalsh(matrix), initial=0.0))
     if least < -1e-9 * scale:
         raise InputError(
             f"{name} has the eigenvalue {least:.3g}; overlaps of real vectors must be positive semidefinite. "
             "Lower the off-diagonal overlaps (|R_km| <= sqrt(Q_kk T_mm)) or raise the norms."
         )
+
+
+def _factorises(matrix: np.ndarray) -> bool:
+    """Positive definite in each leading index? Ten times faster than its eigenvalues."""
+    try:
+        np.linalg.cholesky(matrix)
+    except np.linalg.LinAlgError:
+        return False
+    return True
 
 
 def known(name: str, value: Any, allowed: Iterable[Any]) -> Any:

@@ -73,7 +73,13 @@ class ValidityWarning(TutelageWarning):
     """
 
 
+def kind_of(value: Any) -> str:
+    """For a sentence about a value of the wrong kind: "start is None", "start is of type int"."""
+    return "None" if value is None else f"of type {type(value).__name__}"
+
+
 def require_fields(verb: str, result: Any, fields: Iterable[str], source: str) -> None:
     """Refuse a result without these fields, by which the verb reads it; `source` says where a right one comes from."""
     if not all(hasattr(result, field) for field in fields):
-        raise InputError(f"{verb} got a {type(result).__name__}; give it {source}.")
+        given = "None" if result is None else f"a value {kind_of(result)}"
+        raise InputError(f"{verb} got {given}; give it {source}.")

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from tutelage import _checks
-from tutelage._errors import DivergenceWarning, InputError, SymmetryWarning, ValidityWarning
-from tutelage.averages import Quadrature
+from tutelage._errors import DivergenceWarning, InputError, SymmetryWarning, ValidityWarning, kind_of
+from tutelage.averages import Quadrature, as_rule
 from tutelage.dynamics import Equations
 from tutelage.integrate import SOLVERS, Options, Raw, anonymous, as_arrays, choose, first_times, integrate, padded
-from tutelage.problem import Problem, SlowMomentum, Start, random_start
+from tutelage.problem import Problem, SlowMomentum, random_start
+from tutelage.problem.arguments import require_start
 from tutelage.problem.schedules import require_rate_on
 from tutelage.status import Status
 from tutelage.times import check_times
@@ -60,10 +61,6 @@ def solve(
     array([[0.472, 0.364],
            [0.355, 0.461]])
     """
-    if quadrature is not None and not isinstance(quadrature, Quadrature):
-        raise InputError(
-            f"quadrature is {_checks.shown(quadrature)}; it must be a Quadrature, such as Quadrature(nodes=96)."
-        )
     solver = _checks.known("solver", solver, ("auto", *SOLVERS))
     tolerances = np.array([_checks.as_positive("rtol", rtol), _checks.as_positive("atol", atol)])
     times = check_times(times)
@@ -71,7 +68,7 @@ def solve(
     options = Options(
         gradient_flow=_checks.as_flag("gradient_flow", gradient_flow),
         solver=choose(problem, times) if solver == "auto" else solver,
-        quadrature=quadrature,
+        quadrature=as_rule(quadrature),
         keep=keeps_blocks(problem, keep),
         gradient=_checks.known("gradient", gradient, ("reverse", "forward")),
         max_steps=_checks.as_count("max_steps", max_steps),
@@ -92,13 +89,8 @@ def prepare(problem: Any, start: Any, times: np.ndarray) -> tuple[Any, Any]:
             raise InputError(f"the equations have no start; give the initial values of {list(problem.names)}.")
         return problem, problem.initial_state(start)
     if not isinstance(problem, Problem):
-        raise InputError(f"problem is of type {type(problem).__name__}; solve takes a tutelage Problem or Equations.")
-    if start is None:
-        start = random_start(problem, dim=problem.inputs.known_dim or max(1000, problem.inputs.levels))
-    if not isinstance(start, Start):
-        raise InputError(
-            f"start is of type {type(start).__name__}; make one with Start, random_start or start_from_weights."
-        )
+        raise InputError(f"problem is {kind_of(problem)}; solve takes a tutelage Problem or Equations.")
+    start = random_start(problem, dim=problem.inputs.usual_dim) if start is None else require_start(start)
     blocks = start.blocks(problem)
     sgd = problem.sgd
     rates = {name: getattr(sgd, name) for name in ("lr", "readout_lr", "bias_lr")}

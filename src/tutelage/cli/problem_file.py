@@ -32,18 +32,18 @@ def read_problem_file(path: Path) -> dict[str, Any]:
     return data
 
 
-def read_toml(path: Path) -> dict[str, Any]:
+def read_toml(path: Path, what: str = "a problem file") -> dict[str, Any]:
     """What a TOML file holds; whatever is wrong with it is said in one sentence."""
     if path.is_dir():
-        raise InputError(f"{path} is a folder; give the name of a problem file.")
+        raise InputError(f"{path} is a folder; give the name of {what}.")
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise InputError(f"there is no file {path}; give the name of a problem file (TOML).") from None
+        raise InputError(f"there is no file {path}; give the name of {what} (TOML).") from None
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{path} is not TOML: {str(error).rstrip('.')}.") from None
     except UnicodeDecodeError:
-        raise InputError(f"{path} is not a text file; a problem file is TOML.") from None
+        raise InputError(f"{path} is not a text file; {what} is TOML.") from None
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}.") from None
 

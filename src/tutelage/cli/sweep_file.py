@@ -28,7 +28,7 @@ def read_sweep_file(path: Path) -> tuple[Any, dict[str, Any], dict[str, Any]]:
     from tutelage import Problem, _checks
     from tutelage.cli.request import build_times
 
-    data = read_toml(path)
+    data = read_toml(path, "a sweep file")
     for name in data:
         _checks.known(f"a name in {path}", name, (*OPTIONS, *TABLES, *PROBLEM))
     for name in ("over", "start", "times", "cluster"):

@@ -21,7 +21,7 @@ DEPARTED = 0.9  # a curve departs when its error has fallen to this share of its
 
 @dataclass(frozen=True)
 class Escape:
-    """plateau: the error on the plateau that the theory passes. threshold: below it a curve has escaped.
+    """plateau: the error on the plateau that the theory passes, slowest at plateau_time. threshold: below it, escaped.
 
     theory, runs: times of escape (inf: not within these times). first_departure: until then all are on the plateau.
     start_to_noise: None where unknown.

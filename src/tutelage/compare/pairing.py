@@ -7,7 +7,7 @@ import equinox as eqx
 import numpy as np
 
 from tutelage import _checks
-from tutelage._errors import InputError
+from tutelage._errors import InputError, kind_of
 from tutelage.problem import Problem
 from tutelage.status import Status
 from tutelage.trajectory import Trajectory
@@ -75,9 +75,7 @@ def pair(theory: Any, runs: Any) -> Pair:
 def _require_kinds(theory: Any, runs: Any) -> None:
     for name, value in (("theory", theory), ("runs", runs)):
         if not isinstance(value, Trajectory):
-            raise InputError(
-                f"{name} is of type {type(value).__name__}; compare takes two Trajectories, compare(theory, runs)."
-            )
+            raise InputError(f"{name} is {kind_of(value)}; compare takes two Trajectories, compare(theory, runs).")
         _checks.require_known(name, "compare", value)
     if theory.kind == "simulation":
         raise InputError("the first trajectory is a simulation; call compare(theory, runs), the theory first.")

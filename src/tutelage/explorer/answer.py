@@ -12,6 +12,7 @@ A part that does not apply to these settings says so in one sentence (`note`), a
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -120,19 +121,14 @@ def _last_state(theory: Trajectory, start: Any) -> Any:
 
 def _joined(whole: Trajectory, part: Trajectory, time: float) -> Trajectory:
     """Two stretches as one trajectory; the first time of the second is the last of the first."""
-    return Trajectory(
+    return replace(
+        whole,
         times=np.concatenate([whole.times, part.times[1:] + time]),
         variables={name: np.concatenate([value, part.variables[name][1:]]) for name, value in whole.variables.items()},
         error=np.concatenate([whole.error, part.error[1:]]),
         status_code=part.status_code,
         end_time=part.end_time + time,
         steps=whole.steps + part.steps,
-        T=whole.T,
-        problem=whole.problem,
-        start=whole.start,
-        report=whole.report,
-        kind=whole.kind,
-        settings=whole.settings,
     )
 
 

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from tutelage._errors import InputError
+from tutelage._errors import InputError, kind_of
 from tutelage.analysis.curves.curve import Curve
 from tutelage.analysis.curves.per_run import PerRun
 from tutelage.analysis.curves.phase import Phases, phases
@@ -77,7 +77,7 @@ def trajectory_content(trajectory: Trajectory, title: str | None = None, run: in
 
 def _phases(trajectory: Any, run: int | None) -> Phases:
     if not isinstance(trajectory, Trajectory):
-        raise InputError(f"trajectory is of type {type(trajectory).__name__}; give what solve or simulate returned.")
+        raise InputError(f"trajectory is {kind_of(trajectory)}; give what solve or simulate returned.")
     if trajectory.kind == "equations":
         raise InputError(
             "the page shows the overlaps R and Q of a Problem; a system of one's own has none. Use plot.plot_trajectory."

@@ -1,9 +1,10 @@
-"""The two arguments that nearly every verb takes, checked with the same sentences everywhere."""
+"""Arguments that many verbs take: a problem, a start, a pair of weights; checked with the same sentences everywhere."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from tutelage import _checks
-from tutelage._errors import InputError
+from tutelage._errors import InputError, kind_of
 from tutelage.problem.problem import Problem
 from tutelage.problem.start import Start
 
@@ -11,7 +12,7 @@ from tutelage.problem.start import Start
 def require_problem(problem: Any, verb: str) -> Problem:
     """The problem, if it is one and `verb` can look at its numbers."""
     if not isinstance(problem, Problem):
-        raise InputError(f"problem is of type {type(problem).__name__}; {verb} takes a tutelage Problem.")
+        raise InputError(f"problem is {kind_of(problem)}; {verb} takes a tutelage Problem.")
     _checks.require_known("the problem", verb, problem)
     return problem
 
@@ -19,6 +20,12 @@ def require_problem(problem: Any, verb: str) -> Problem:
 def require_start(start: Any) -> Start:
     """The start, if it is one."""
     if not isinstance(start, Start):
-        given = type(start).__name__
-        raise InputError(f"start is of type {given}; make one with Start, random_start or start_from_weights.")
+        raise InputError(f"start is {kind_of(start)}; make one with Start, random_start or start_from_weights.")
     return start
+
+
+def require_pair(weights: Any) -> tuple[Any, Any]:
+    """W and W_teacher, if there are two."""
+    if not isinstance(weights, Sequence) or len(weights) != 2:
+        raise InputError(f"weights is {kind_of(weights)}; it must be a pair (W, W_teacher) of shapes (K, N) and (M, N).")
+    return weights[0], weights[1]

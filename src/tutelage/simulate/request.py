@@ -11,7 +11,7 @@ import numpy as np
 from tutelage import _checks
 from tutelage._errors import InputError
 from tutelage.problem import Problem, Start, random_start, start_from_weights
-from tutelage.problem.arguments import require_problem, require_start
+from tutelage.problem.arguments import require_pair, require_problem, require_start
 from tutelage.problem.images import as_rows
 from tutelage.problem.schedules import require_rate_on
 from tutelage.simulate.sources import LAWS, ORDERS
@@ -102,9 +102,7 @@ def _method(method: Any, weights: Any, inputs: Any) -> str:
 
 def _weights(problem: Problem, weights: Any) -> tuple[np.ndarray, np.ndarray, Start]:
     """W, W* and the start they make."""
-    if not isinstance(weights, Sequence) or len(weights) != 2:
-        raise InputError("weights must be a pair (W, W_teacher) of shapes (K, N) and (M, N).")
-    start = start_from_weights(problem, *weights)
+    start = start_from_weights(problem, *require_pair(weights))
     W, W_teacher = (np.array(w, dtype=float, order="C") for w in weights)
     return W, W_teacher, start
 

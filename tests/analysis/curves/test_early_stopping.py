@@ -127,7 +127,7 @@ def test_the_lowest_point_of_a_fluctuating_run_is_chance():
 @pytest.mark.parametrize(
     ("ask", "sentence"),
     [
-        (lambda: tu.early_stopping([1.0, 2.0]), "got a list; give it what solve or simulate returned"),
+        (lambda: tu.early_stopping([1.0, 2.0]), "got a value of type list; give it what solve or simulate returned"),
         (lambda: tu.early_stopping(thinned(linear(), 300)), "has 1 recorded times; early_stopping needs at least 2"),
         (lambda: tu.early_stopping(linear(), run=1), "single curve"),
     ],

@@ -91,5 +91,5 @@ def test_a_fit_that_is_no_power_law_is_titled_so():
     "draw", [plot_plateaus, plot_phases, plot_specialisation, plot_early_stopping, plot_exponent, plot_per_run]
 )
 def test_other_objects_are_refused(draw):
-    with pytest.raises(tu.InputError, match="got a dict; give it"):
+    with pytest.raises(tu.InputError, match="got a value of type dict; give it"):
         draw({})

@@ -244,7 +244,7 @@ def test_plateaus_of_small_networks():
 @pytest.mark.parametrize(
     ("ask", "sentence"),
     [
-        (lambda: tu.plateaus(None), "got a NoneType; give it what solve or simulate returned"),
+        (lambda: tu.plateaus(None), "got None; give it what solve or simulate returned"),
         (lambda: tu.plateaus(from_plateau(1e-3), share=2.0), "share is 2.0; it must be a number between 0 and 1"),
         (lambda: tu.plateaus(from_plateau(1e-3), run=0), "run is 0; this trajectory is a single curve"),
         (lambda: tu.plateaus(runs("linear"), run=8), "run is 8; this trajectory has runs 0 to 5"),

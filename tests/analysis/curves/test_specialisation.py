@@ -149,7 +149,7 @@ def test_every_run_specialises_in_its_own_time():
         ),
         (lambda: at_once(np.ones((2, 2)) / 2, T=np.ones((2, 2))), "teachers all have the same direction"),
         (lambda: tu.specialisation(of_curve(np.arange(9.0), np.ones(9), m=np.ones(9))), "this trajectory has m"),
-        (lambda: tu.specialisation("theory.nc"), "got a str; give it what solve or simulate returned"),
+        (lambda: tu.specialisation("theory.nc"), "got a value of type str; give it what solve or simulate returned"),
     ],
 )
 def test_refusals(ask, sentence):

@@ -119,7 +119,7 @@ def test_four_overlaps_per_level_have_the_rates_of_the_whole_system(near):
 
 def test_what_has_no_such_plateau_is_refused(case):
     problem, start = case
-    with pytest.raises(InputError, match="alike"):
+    with pytest.raises(InputError, match="equal readouts"):
         tu.common_plateau(problem.replace(**{"student.readout": [1.0, 1.0, 2.0]}), start)
     with pytest.raises(InputError, match="decay"):
         tu.common_plateau(problem.replace(weight_decay=0.1), start)

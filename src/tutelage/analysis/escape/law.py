@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tutelage import _checks
-from tutelage._errors import InputError
+from tutelage._errors import InputError, kind_of
 from tutelage.analysis.escape.exits import chosen_teachers, exit_times, follow_exit, teachers_of
 from tutelage.analysis.escape.plateau_path import PlateauPath, plateau_path
 from tutelage.analysis.escape.thresholds import last_fall
@@ -107,7 +107,7 @@ class EscapeDistribution:
     def measured(self, runs: Trajectory) -> tuple[np.ndarray, np.ndarray]:
         """When each run of a simulation escaped, (run,) (inf: not yet), and its units' teachers at the end, (run, K)."""
         if not isinstance(runs, Trajectory) or runs.kind != "simulation" or np.ndim(runs.error) != 2:
-            raise InputError(f"runs is of type {type(runs).__name__}; give what simulate returned.")
+            raise InputError(f"runs is {kind_of(runs)}; give what simulate returned.")
         if not runs.finished:
             raise InputError(f"these runs have no end to look at: {runs.status}. Simulate up to an earlier time.")
         times = np.array([last_fall(np.asarray(runs.times), error, self.threshold) for error in np.asarray(runs.error)])
@@ -191,7 +191,7 @@ def escape_distribution(
 def _dim(problem: Problem, start: Any, dim: int | None) -> int:
     known = next((d for d in (dim, getattr(start, "dim", None), problem.inputs.known_dim) if d is not None), None)
     if known is None:
-        raise InputError("dim is not known; give the number of inputs N, as in escape_distribution(problem, dim=1000).")
+        raise InputError("dim is missing; give the number of input dimensions N, such as dim=1000.")
     return _checks.as_count("dim", known)
 
 

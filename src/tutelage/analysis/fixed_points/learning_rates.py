@@ -126,8 +126,7 @@ class DecayRate:
 class BestRate:
     """The constant learning rate that is fastest in the end.
 
-    The constant learning rate of fastest asymptotic decay. rate: e_g ~ exp(-rate alpha) there. critical: eta_c.
-    Converts to float (the learning rate).
+    rate: e_g ~ exp(-rate alpha) at this learning_rate. critical: eta_c. Converts to float (the learning rate).
 
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))

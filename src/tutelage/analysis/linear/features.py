@@ -20,9 +20,10 @@ from scipy.linalg import cholesky
 from tutelage import _checks
 from tutelage._errors import InputError
 from tutelage.analysis.linear.clock import at_times
-from tutelage.analysis.linear.network import require_linear
+from tutelage.analysis.linear.network import no_steady_state, require_linear
 from tutelage.analysis.linear.relaxation import Relaxation
 from tutelage.problem import Problem
+from tutelage.problem.arguments import require_pair
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -147,10 +148,7 @@ class RawFeatures:
 
     def _end(self, at: Relaxation) -> float:
         if not at.stable:
-            raise InputError(
-                f"lr is {float(self.problem.sgd.lr):g}; there is a steady state only below the critical rate "
-                f"{at.critical_rate / self._readouts[0] ** 2:.6g}. Lower lr."
-            )
+            raise no_steady_state(self.problem, at.critical_rate / self._readouts[0] ** 2)
         return at.steady_total / 2 + self.floor
 
     @property
@@ -226,9 +224,7 @@ def _raw_covariance(problem: Problem, dim: int | None, seed: int) -> np.ndarray:
 
 
 def _vectors(weights: Any, N: int) -> tuple[np.ndarray, np.ndarray]:
-    if not isinstance(weights, tuple | list) or len(weights) != 2:
-        raise InputError("weights must be a pair (W, W_teacher) of the student's and the teacher's weights.")
-    arrays = [_checks.as_array(name, w) for name, w in zip(("W", "W_teacher"), weights, strict=True)]
+    arrays = [_checks.as_array(name, w) for name, w in zip(("W", "W_teacher"), require_pair(weights), strict=True)]
     for name, array in zip(("W", "W_teacher"), arrays, strict=True):
         _checks.require_shape(name, array, (N,), (1, N), fix="One number per raw input.")
         _checks.require_finite(name, array)

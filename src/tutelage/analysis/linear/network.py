@@ -124,10 +124,7 @@ class LinearNetwork:
     def steady_state(self) -> float:
         """e_g after infinite time; refused where there is none because the learning rate is above the critical one."""
         if not self.stable:
-            raise InputError(
-                f"lr is {float(self.problem.sgd.lr):g}; there is a steady state only below the critical rate "
-                f"{self.critical_rate:.6g}. Lower lr."
-            )
+            raise no_steady_state(self.problem, self.critical_rate)
         return (self._relaxation.steady_total + self._frozen) / 2
 
     def trajectory(self, times: Any = 100.0) -> Trajectory:
@@ -246,6 +243,12 @@ class LinearNetwork:
         v, v_teacher = self._readouts
         t = self._blocks[2][:, 0, 0]
         return (self._squares(times) + 2 * v * v_teacher * self._r(times) - v_teacher**2 * t) / v**2
+
+
+def no_steady_state(problem: Problem, critical_rate: float) -> InputError:
+    """What is said of the end of a curve that grows for ever."""
+    lr = float(problem.sgd.lr)
+    return InputError(f"lr is {lr:g}; there is a steady state only below the critical rate {critical_rate:.6g}. Lower lr.")
 
 
 def require_linear(problem: Any, verb: str, readout: Any = None) -> None:

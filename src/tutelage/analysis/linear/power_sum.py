@@ -27,8 +27,10 @@ FORMS = ("sum", "integral")
 
 @dataclass(frozen=True)
 class PowerLawSum:
-    """beta > 0, levels L, rate (the learning rate), scale s of the student's initial weights (the teacher's is one).
+    """The error of a linear network on a power law at a small learning rate: a sum over levels, and its integral.
 
+        e_g = sum_k A k^-(1+beta) exp(-x k^-(1+beta)),   A = (1 + s^2) lam_1 / (2 L),   x = 2 lr lam_1 alpha   (eq. 47)
+    beta > 0, levels L, rate (the learning rate), scale s of the student's initial weights (the teacher's is one).
     trained: N_l, how many levels learn (the largest first; None: all); the others add their `floor` for ever.
     Methods take times alpha >= 0, a number or an array.
 

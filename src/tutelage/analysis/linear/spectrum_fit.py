@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tutelage._errors import InputError
+from tutelage._errors import InputError, kind_of
 from tutelage.analysis.curves.scaling import Exponent, fit_exponent
 from tutelage.problem import Inputs
 
@@ -65,7 +65,7 @@ def spectral_exponent(inputs: Inputs, window: tuple[float, float] | None = None)
     (0.5, True)
     """
     if not isinstance(inputs, Inputs):
-        raise InputError(f"inputs are of type {type(inputs).__name__}; measure a spectrum with Spectrum.from_data first.")
+        raise InputError(f"inputs are {kind_of(inputs)}; measure a spectrum with Spectrum.from_data first.")
     order = np.argsort(-np.asarray(inputs.eigenvalues), kind="stable")
     lam, p = np.asarray(inputs.eigenvalues, dtype=float)[order], np.asarray(inputs.fractions, dtype=float)[order]
     dim = inputs.known_dim or round(1 / float(p.min()))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tutelage import _checks
-from tutelage._errors import InputError
+from tutelage._errors import InputError, kind_of
 from tutelage.problem import Inputs
 
 if TYPE_CHECKING:
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TeacherMoments:
-    """Of each order: mean of a diagonal entry (others: zero), standard deviations of diagonal and other entries.
+    """How the moments T^(j) = W* Omega^j W*^T / N of random teachers scatter, for each order j.
+
+    mean: of a diagonal entry (others: zero). diagonal_sd, other_sd: standard deviations of diagonal and other entries.
 
     eigenvalues, fractions: the spectrum, in N = dim dimensions.
 
@@ -76,14 +78,16 @@ class TeacherMoments:
 
 
 def teacher_moments(inputs: Inputs, dim: int | None = None, orders: Any = (0, 1, 2, 3, 4)) -> TeacherMoments:
-    """Mean and spread of T^(j) over teachers with weights N(0, 1). dim: N (default: one dimension per level).
+    """Mean and spread of T^(j) = W* Omega^j W*^T / N over teachers with weights N(0, 1).
+
+    Mean delta_nm sum_l p_l lam_l^j, variance (1 + delta_nm) sum_l p_l lam_l^(2j) / N. dim: N (default: one per level).
 
     >>> import tutelage as tu
     >>> tu.teacher_moments(tu.PowerLaw(1.0, 4), dim=1000).mean.round(3)
     array([ 1.   ,  1.   ,  2.129,  5.641, 15.645])
     """
     if not isinstance(inputs, Inputs):
-        raise InputError(f"inputs are of type {type(inputs).__name__}; use Isotropic, PowerLaw or Spectrum.")
+        raise InputError(f"inputs are {kind_of(inputs)}; use Isotropic, PowerLaw or Spectrum.")
     dim = (inputs.known_dim or inputs.levels) if dim is None else dim
     p = inputs.level_dims(dim) / dim
     lam = np.asarray(inputs.eigenvalues, dtype=float)

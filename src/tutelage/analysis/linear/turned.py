@@ -17,7 +17,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from tutelage import _checks
-from tutelage._errors import InputError
+from tutelage._errors import InputError, kind_of
 from tutelage.problem import Inputs
 
 
@@ -31,7 +31,7 @@ def random_basis_floors(inputs: Inputs, trained: Any, *, scale: float = 0.0) -> 
     array([0.0067, 0.0008])
     """
     if not isinstance(inputs, Inputs):
-        raise InputError(f"inputs are of type {type(inputs).__name__}; use Isotropic, PowerLaw or Spectrum.")
+        raise InputError(f"inputs are {kind_of(inputs)}; use Isotropic, PowerLaw or Spectrum.")
     shares = _checks.as_array("trained", trained)
     if np.any((shares < 0) | (shares > 1) | ~np.isfinite(shares)):
         raise InputError(f"trained is {_checks.shown(shares)}; it must be a share of the inputs, from 0 to 1.")

@@ -127,7 +127,9 @@ class ImplicitBias:
 
 @dataclass(frozen=True)
 class BiasPath:
-    """Along a trajectory: S (..., time, p, p*); moved: largest change of its entries; gap: |R(t) - R| to the prediction.
+    """How a prediction fares along a trajectory. S (..., time, p, p*): the polar factor of R(t), conserved if it holds.
+
+    moved: largest change of an entry of S. gap: |R(t) - R| to the predicted solution.
 
     >>> import numpy as np
     >>> import tutelage as tu

@@ -37,7 +37,10 @@ def degrees_of_freedom(students: int, dim: int) -> int:
 
 @dataclass(frozen=True)
 class SolutionManifold:
-    """degrees_of_freedom of the student, and dimension of the manifold of its solutions (None: it cannot be perfect).
+    """How much a quadratic student can say, and in how many ways it can say the same.
+
+    degrees_of_freedom: N m - m (m - 1)/2, m = min(p, N). dimension: of the manifold of its solutions, p k - k (k + 1)/2,
+    k = min(p*, N); None if it cannot be perfect (Bocchi et al. 2026, sec. 7.5).
 
     >>> import tutelage as tu
     >>> count = tu.solution_manifold(students=6, teachers=3, dim=5)

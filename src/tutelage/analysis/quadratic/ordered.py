@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tutelage import _checks
-from tutelage._errors import InputError
+from tutelage._errors import InputError, kind_of
 from tutelage.analysis.quadratic.setting import quadratic_readouts, require_first_layer_sgd
 from tutelage.problem import Problem, Start
 from tutelage.problem.schedules import Constant
@@ -34,8 +34,9 @@ FEW = 40  # up to so many numbers a solver for stiff curves (slow extra units, n
 
 @dataclass(frozen=True)
 class QuadraticCurves:
-    """d (..., time, p), z (..., time, p), error (..., time); leading axis: starts, if several were given.
+    """Learning curves mode by mode: R = U diag(d) V^T, Q = U diag(d^2 / t + z) U^T, T = V diag(t) V^T.
 
+    d, z (..., time, p), error (..., time); leading axis: starts, if several were given.
     t (..., p): squared lengths of the teachers' directions, 0 for students beyond p*. left (..., p, p), right (..., p*, p*):
     U and V. A start that has diverged is NaN from then on.
 
@@ -123,7 +124,9 @@ def quadratic_curves(
     times = _times(times)
     starts = [start] if isinstance(start, Start) else list(start) if isinstance(start, Sequence) else []
     if not starts or not all(isinstance(x, Start) for x in starts):
-        raise InputError("start is neither a Start nor a list of them; make one with Start or random_start.")
+        raise InputError(
+            f"start is {kind_of(start)}; it must be a Start or a list of them. Make one with Start or random_start."
+        )
     modes = [_in_modes(x, problem) for x in starts]
     d, z, t, left, right, unseen = (np.stack(x) for x in zip(*modes, strict=True))
     noise = float(np.asarray(problem.noise))

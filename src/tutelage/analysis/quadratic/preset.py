@@ -32,7 +32,10 @@ BEYOND = 4.0  # e-folding times that a half may take beyond ln(1 / overlap)
 
 @dataclass(frozen=True)
 class QuadraticNetwork:
-    """students p, teachers p*, paper_lr eta of a loss without 1/2. Rates below are per unit of the paper's t = eta alpha.
+    """A quadratic network as Bocchi et al. 2026 have it, with its starts, exact curves and closed forms.
+
+    students p, teachers p*, paper_lr: eta of their loss, which lacks the 1/2: lr = 2 eta, risk = 2 e_g. Rates are per unit
+    of their time t = eta alpha.
 
     >>> import tutelage as tu
     >>> network = tu.quadratic_network(3, 2)

@@ -23,6 +23,7 @@ from tutelage.analysis.structured.flow_in_weights import as_times, flow_trajecto
 from tutelage.analysis.structured.response import effective_rate, first_layer_problem, numbers, pull_at, without_inputs
 from tutelage.dynamics import generalisation_error
 from tutelage.problem import Isotropic, Network, Problem, Start
+from tutelage.problem.arguments import require_start
 from tutelage.trajectory import Trajectory, eager
 
 if TYPE_CHECKING:
@@ -33,10 +34,10 @@ ALIKE = 1e-9  # how far entries may differ that ought to be equal
 
 @dataclass(frozen=True)
 class AlikeFlow:
-    """The gradient flow of alike units.
+    """The gradient flow of alike units: in each level W = U W* + Z, with Z orthogonal to the teachers.
 
     trajectory: R, Q and e_g against time, as from `solve`. inside, outside (time, 2, L): the eigenvalues u of U and z of
-    Z, for deviations that sum to zero over units (P) and for the common one (J).
+    Z, first for deviations that sum to zero over units, then for the common one.
 
     >>> import numpy as np
     >>> import tutelage as tu
@@ -103,7 +104,7 @@ def alike_flow(
         raise InputError(
             f"the problem has {K} students and {M} teachers; alike units need K = M >= 2 and equal readouts in each network."
         )
-    times, state = as_times(times), _state(problem, start)
+    times, state = as_times(times), _state(problem, require_start(start))
     two = _two_units(problem, K, float(v[0]), float(v_teacher[0]))
     spectrum = numbers(problem.inputs.eigenvalues, problem.inputs.weights)
     data = jax.tree.map(jnp.asarray, (state, *spectrum, times, effective_rate(problem), float(K)))

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import optimize
 
+from tutelage import _checks
 from tutelage._errors import InputError
 from tutelage.analysis.structured.response import (
     effective_rate,
@@ -28,6 +29,7 @@ from tutelage.analysis.structured.response import (
 )
 from tutelage.dynamics import generalisation_error
 from tutelage.problem import Network, Problem, Start
+from tutelage.problem.arguments import require_start
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -115,8 +117,10 @@ def common_plateau(problem: Problem, start: Start) -> CommonPlateau:
     problem = first_layer_problem(problem, "common_plateau")
     K, M, v = problem.student.hidden, problem.teacher.hidden, np.asarray(problem.student.readout)
     if K < 2 or not np.allclose(v, v[0]):
-        raise InputError("students are alike only if there are two or more with equal readouts; this problem has others.")
-    t = np.asarray(start.blocks(problem)[2])
+        raise InputError(
+            f"the students' readouts are {_checks.shown(v)}; common_plateau needs two or more students with equal readouts."
+        )
+    t = np.asarray(require_start(start).blocks(problem)[2])
     weights, lam = np.asarray(problem.inputs.weights), np.asarray(problem.inputs.eigenvalues)
     T, T2 = (np.einsum("l,lab->ab", w, t) for w in (weights, weights * lam))
     c = _resting_combination(problem, T)

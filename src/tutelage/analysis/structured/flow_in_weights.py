@@ -29,6 +29,7 @@ from tutelage.analysis.structured.response import (
 )
 from tutelage.dynamics.error import averages_of, population_error, shared_parity
 from tutelage.problem import Problem, Start, start_from_weights
+from tutelage.problem.arguments import require_pair
 from tutelage.problem.start import weights_by_level
 from tutelage.status import Status
 from tutelage.times import linear_times
@@ -123,11 +124,7 @@ def weight_flow(
     """
     problem = first_layer_problem(problem, "weight_flow")
     solver = _checks.known("solver", solver, SOLVERS)
-    if not isinstance(weights, tuple | list) or len(weights) != 2:
-        raise InputError(
-            f"weights is {_checks.shown(weights)}; it must be a pair, the students' (K, N) and the teachers' (M, N)."
-        )
-    start = start_from_weights(problem, *weights)
+    start = start_from_weights(problem, *require_pair(weights))
     by_level = weights_by_level(problem, *weights)
     W, W_teacher = (np.concatenate(levels, axis=1) for levels in by_level)
     lam = np.repeat(np.asarray(problem.inputs.eigenvalues), [level.shape[1] for level in by_level[0]])

@@ -14,6 +14,7 @@ import numpy as np
 from tutelage._errors import InputError
 from tutelage.analysis.structured.moments import overlap_moments
 from tutelage.problem import Problem, Start
+from tutelage.problem.arguments import require_problem
 
 
 @dataclass(frozen=True)
@@ -72,11 +73,11 @@ def plateau_formulas(problem: Problem, start: Start) -> PlateauFormulas:
     >>> bool(tu.plateau_formulas(problem, start).time_constant > 0)
     True
     """
-    M = problem.teacher.hidden
+    M = require_problem(problem, "plateau_formulas").teacher.hidden
     _require_committee(problem)
     T1, T2 = (overlap_moments(start, order, problem).T for order in (1, 2))
     if M < 2:
-        raise InputError("there is one teacher unit; a plateau needs two or more.")
+        raise InputError("the problem has one teacher unit; a plateau needs two or more.")
     own, rows = np.diag(T1), T1.sum(axis=1)
     R_each, Q_each = _heights(own, rows, M)
     (T, D), (T_2, D_2) = (_mean_entries(x) for x in (T1, T2))

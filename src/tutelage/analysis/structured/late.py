@@ -24,6 +24,7 @@ from tutelage.analysis.structured.response import (
 )
 from tutelage.dynamics import generalisation_error
 from tutelage.problem import Problem, Start
+from tutelage.problem.arguments import require_start
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -134,9 +135,10 @@ def late_decay(problem: Problem, start: Start) -> LateDecay:
     K, M = problem.student.hidden, problem.teacher.hidden
     if K != M or problem.student.activation != problem.teacher.activation or float(problem.noise) != 0:
         raise InputError(
-            "zero error needs K = M, one activation and no noise; this problem has no perfect solution to come to."
+            "this problem has no zero error to come to; late_decay needs K = M, one activation and no noise. Change it with "
+            "problem.replace."
         )
-    r, q, t = numbers(*start.blocks(problem))
+    r, q, t = numbers(*require_start(start).blocks(problem))
     if r.size > MAX_SIZE:
         raise InputError(f"L K M is {r.size}; modes are decomposed up to {MAX_SIZE}. Use weight_flow or solve instead.")
     r, t, problem = _in_order(problem, r, t)
@@ -161,7 +163,8 @@ def own_teachers(problem: Problem, R: np.ndarray) -> np.ndarray:
     alike = problem.student.activation == problem.teacher.activation and v.shape == v_teacher.shape
     if not alike or not np.allclose([v, v_teacher], v[0]) or float(problem.noise) != 0:
         raise InputError(
-            "perfect learning needs K = M, one activation, equal readouts and no noise; this problem has no such solution."
+            "this problem has no zero error to come to; it needs K = M, one activation, equal readouts and no noise. Change "
+            "it with problem.replace."
         )
     return linear_sum_assignment(-R)[1]
 

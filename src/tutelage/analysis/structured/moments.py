@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 
 from tutelage import _checks
-from tutelage._errors import InputError
+from tutelage._errors import InputError, kind_of
 from tutelage.problem import Problem, Start
 from tutelage.trajectory import Trajectory
 
 
 @dataclass(frozen=True)
 class Moments:
-    """R (..., K, M), Q (..., K, K), T (M, M) of one order; leading axes as in what they were taken of.
+    """What `overlap_moments` returns: R^(j) = sum_l p_l lam_l^j r_l (..., K, M) of one order j, Q and T likewise.
 
     >>> import tutelage as tu
     >>> problem = tu.scaled_committee(2, inputs=tu.PowerLaw(beta=1.0, levels=3), lr=0.25)
@@ -41,6 +41,7 @@ class Moments:
 def overlap_moments(of: Any, order: int, problem: Problem | None = None) -> Moments:
     """The moments of an order (0, 1, 2, ...) of a `Trajectory` with overlaps per level, a `FixedPoint` or a `Start`.
 
+    R^(j) = W Omega^j W*^T / N = sum_l p_l lam_l^j r_l, so that R^(1) = R; Q^(j) and T^(j) likewise (arXiv 2410.09005).
     problem: whose spectrum it is; needed for a `Start` only.
 
     >>> import tutelage as tu
@@ -70,4 +71,4 @@ def _blocks(of: Any, problem: Problem) -> tuple[Any, Any, Any]:
         return of.r, of.q, of.start.blocks(problem)[2]
     if all(hasattr(of, name) for name in ("r", "q", "t")):
         return of.r, of.q, of.t
-    raise InputError(f"of is of type {type(of).__name__}; give a Trajectory, a FixedPoint or a Start.")
+    raise InputError(f"of is {kind_of(of)}; give a Trajectory, a FixedPoint or a Start.")

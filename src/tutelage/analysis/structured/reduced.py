@@ -26,7 +26,7 @@ from tutelage.problem import Problem, Start
 
 @dataclass(frozen=True)
 class ReducedSystem:
-    """The linear dynamics of alike units, as two small matrices.
+    """The linear dynamics of alike units, x_l' = eta lam_l (own x_l + shared sum_k p_k lam_k x_k), x_l = (r, s, q, c).
 
     point: (R, S, Q, C) of the fields there. own, shared: (4, 4), for r, s, q, c. near: "plateau" or "perfect".
 

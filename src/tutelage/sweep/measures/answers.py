@@ -143,7 +143,7 @@ def imported(name: str) -> Callable:
         for part in path.split("."):
             value = getattr(value, part)
     except (ImportError, AttributeError, ValueError) as error:
-        raise InputError(f"the function {name} cannot be imported ({error}); is its folder in PYTHONPATH?") from None
+        raise InputError(f"the function {name} cannot be imported ({error}); put its folder into PYTHONPATH.") from None
     if not callable(value):
         raise InputError(f"{name} is {type(value).__name__}; a measure must be a function.")
     return value
