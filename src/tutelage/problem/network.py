@@ -1,4 +1,4 @@
-"""A two-layer network: output = sum_k v_k g(w_k . x / sqrt(N) + b_k)."""
+"""A two-layer network, by what is known of it before its weights are: units, activation, readout, biases."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from tutelage.problem.activation import Activation, as_activation
 
 
 class Network(eqx.Module):
-    """A student or a teacher.
+    """A student or a teacher: output = sum_k v_k g(w_k . x / sqrt(N) + b_k).
 
     hidden: number of hidden units. activation: a name or a JAX function (see `tutelage.problem.activation`).
     readout: v, one number for all units or one each. train_readout: the student's readout learns too.

@@ -16,7 +16,11 @@ from tutelage.problem.sgd import SGD
 
 
 class Problem(eqx.Module):
-    """student learns from teacher on Gaussian inputs by sgd; labels carry Gaussian noise of standard deviation `noise`.
+    """A student learns a teacher's labels, one fresh batch at a time (Saad & Solla 1995).
+
+        y = sum_m v*_m g*(w*_m . x / sqrt(N)) + noise z,    yhat = sum_k v_k g(w_k . x / sqrt(N)),    loss (y - yhat)^2 / 2
+    x: Gaussian with the spectrum of `inputs`; z: standard Gaussian; `sgd` says how w moves. N itself is not part of the
+    problem: `solve` takes it to infinity, `simulate` asks for it. `replace` changes any part by name.
 
     >>> import tutelage as tu
     >>> tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))

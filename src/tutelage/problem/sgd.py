@@ -1,9 +1,4 @@
-"""The training algorithm: one-pass SGD on fresh batches.
-
-One step, batch of B samples (section "The step" of docs/notation.md):
-    w_k += (eta / sqrt(N)) mean_s[ Delta_s v_k g'(lambda_ks) x_s ] - (eta kappa / N) w_k
-    v_k += (eta_v / N) mean_s[ Delta_s g(lambda_ks) ],   b_k += (eta_b / N) mean_s[ Delta_s v_k g'(lambda_ks) ]
-"""
+"""The training algorithm: one-pass SGD on fresh batches, plain or with momentum that the limit remembers."""
 
 from typing import Any
 
@@ -39,8 +34,11 @@ class SlowMomentum(eqx.Module):
 class SGD(eqx.Module):
     """How the student learns: one-pass SGD on fresh batches.
 
-    lr: a positive number or a schedule. batch: samples averaged per step. weight_decay: kappa, first layer.
-    readout_lr, bias_lr: None means lr. momentum: a fixed beta in [0, 1) or `SlowMomentum`.
+    One step, with Delta = y - yhat and fields lambda_k = w_k . x / sqrt(N) + b_k, means over the batch:
+        w_k += (eta / sqrt(N)) mean[ Delta v_k g'(lambda_k) x ] - (eta kappa / N) w_k
+        v_k += (eta_v / N) mean[ Delta g(lambda_k) ],    b_k += (eta_b / N) mean[ Delta v_k g'(lambda_k) ]
+    lr: eta, a positive number or a schedule. batch: samples averaged per step. weight_decay: kappa, first layer.
+    readout_lr, bias_lr: eta_v and eta_b; None means lr. momentum: a fixed beta in [0, 1) or `SlowMomentum`.
     trainable: levels that learn (list of indices), or a mask of shape (L,) or (K, L); None: all. The rest is frozen.
     spherical: each student vector is rescaled to its initial norm after every step.
 

@@ -99,7 +99,7 @@ def _method(request: Request) -> Any:
 
 
 def _assemble(request: Request, done: Runs, together: bool) -> Trajectory:
-    from tutelage.simulate.errors import errors_of
+    from tutelage.simulate.recorded_error import errors_of
 
     problem, count = request.problem, done.status.size
     names = ["R", "Q", "readout", *(["bias"] if problem.biased else []), *(["r", "q"] if request.keep else [])]
