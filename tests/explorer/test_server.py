@@ -156,3 +156,17 @@ def test_the_newest_request_wins_and_a_long_one_does_not_hold_it_up(server):
         answer = ask(socket, {"id": 4, "settings": BASE})
     assert answer["id"] == 4
     assert answer["answer"]["part"] == "curve"
+
+
+def test_the_address_is_told_to_readers_and_to_programs(monkeypatch, capsys):
+    import uvicorn
+
+    from tutelage.cli import main
+
+    monkeypatch.setattr(uvicorn.Server, "run", lambda _, sockets: [here.close() for here in sockets])
+    assert main(["explore", "--no-browser"]) == 0
+    assert capsys.readouterr().out.startswith("tutelage explorer: http://127.0.0.1:")
+    assert main(["explore", "--no-browser", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["address"].startswith("http://127.0.0.1:")
+    assert main(["explore", "--port", "99999"]) == 2
+    assert "--port 99999 cannot be used (there is no such port); leave it out" in capsys.readouterr().err

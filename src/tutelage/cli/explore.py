@@ -4,8 +4,15 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from tutelage.cli.flags import Switch, Whole
 
-def explore(*, port: int | None = None, browser: Annotated[bool, Parameter(negative="--no-browser")] = True) -> int:
+
+def explore(
+    *,
+    port: Whole = None,
+    browser: Annotated[bool, Parameter(negative="--no-browser", show_default=False)] = True,
+    json: Switch = False,
+) -> int:
     """A page on this machine on which every change of a control solves the theory again.
 
     It shows the learning curve with its phases, the overlaps at the time of the slider, simulated networks beside the
@@ -18,11 +25,13 @@ def explore(*, port: int | None = None, browser: Annotated[bool, Parameter(negat
     port: int
         Where to listen (default: a free port).
     browser: bool
-        Open the page in a browser.
+        Open the page in a browser (the default).
+    json: bool
+        Print the address as JSON on standard output, and nothing else.
     """
     from tutelage.cli.compile_cache import keep_compiled_programs
     from tutelage.explorer.launch import serve
 
     keep_compiled_programs()  # through the environment, which the processes that solve inherit
-    serve(port, browser)
+    serve(port, browser, json)
     return 0

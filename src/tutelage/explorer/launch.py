@@ -1,5 +1,6 @@
 """Start the server on a free port of this machine, say where, and open the browser."""
 
+import json
 import socket
 import webbrowser
 
@@ -17,14 +18,15 @@ def listen(port: int | None) -> socket.socket:
         here.listen()  # from now on a request waits rather than fails
     except (OSError, OverflowError) as error:
         here.close()
+        reason = getattr(error, "strerror", None) or "there is no such port"
         raise InputError(
-            f"--port {port} cannot be used ({error}); leave it out for a free one, or give another from 1024 to 65535."
+            f"--port {port} cannot be used ({reason}); leave it out for a free one, or give another from 1024 to 65535."
         ) from None
     return here
 
 
-def serve(port: int | None = None, browser: bool = True) -> None:
-    """Serve the explorer until it is interrupted."""
+def serve(port: int | None = None, browser: bool = True, as_json: bool = False) -> None:
+    """Serve the explorer until it is interrupted; as_json: its address for a program, not for a reader."""
     import uvicorn
 
     from tutelage.explorer.server import MOST_TEXT, build_app
@@ -35,7 +37,7 @@ def serve(port: int | None = None, browser: bool = True) -> None:
     config = uvicorn.Config(
         build_app(free), log_level="warning", ws="websockets-sansio", ws_max_size=MOST_TEXT, timeout_graceful_shutdown=1
     )
-    print(f"tutelage explorer: {address}  (Ctrl-C ends it)", flush=True)
+    print(json.dumps({"address": address}) if as_json else f"tutelage explorer: {address}  (Ctrl-C ends it)", flush=True)
     if browser:
         webbrowser.open(address)
     uvicorn.Server(config).run(sockets=[here])
