@@ -27,6 +27,6 @@ def counting_back_quickly() -> Iterator[None]:
 
 
 def float_before(t: Array) -> Array:
-    """The largest float below t >= 0: half an ulp or more is subtracted, less than a whole one, and rounded."""
+    """The largest float below t >= 0: between half an ulp and one is taken away, and the rest is rounded to the next."""
     precision = jnp.finfo(t.dtype)
-    return t - jnp.maximum(t * precision.epsneg, precision.tiny)
+    return jnp.where(t == 0, -precision.tiny, t * (1 - precision.epsneg))
