@@ -75,7 +75,7 @@ def as_text(name: str, value: Any, fix: str = "") -> str:
     return value
 
 
-def require_known(name: str, verb: str, *values: Any) -> None:
+def require_untraced(name: str, verb: str, *values: Any) -> None:
     """Refuse values that only a JAX transformation knows, for a verb that looks at its numbers."""
     if is_traced(*values):
         raise InputError(f"{name} is traced; {verb} needs numbers. Call it outside jax.jit, grad and vmap.")

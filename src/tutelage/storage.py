@@ -63,7 +63,7 @@ def to_dataset(trajectory: Any) -> "xarray.Dataset":
     """Labelled data of a trajectory, as docs/schema.md describes it."""
     import xarray as xr
 
-    _checks.require_known("the trajectory", "a dataset", trajectory)
+    _checks.require_untraced("the trajectory", "a dataset", trajectory)
     lead = _Lead(trajectory)
     names = list(trajectory.variables)
     data = {"error": _entry("error", (*lead.dims, "time"), trajectory.error)}

@@ -76,7 +76,7 @@ def _require_kinds(theory: Any, runs: Any) -> None:
     for name, value in (("theory", theory), ("runs", runs)):
         if not isinstance(value, Trajectory):
             raise InputError(f"{name} is {kind_of(value)}; compare takes two Trajectories, compare(theory, runs).")
-        _checks.require_known(name, "compare", value)
+        _checks.require_untraced(name, "compare", value)
     if theory.kind == "simulation":
         raise InputError("the first trajectory is a simulation; call compare(theory, runs), the theory first.")
     if np.ndim(theory.error) != 1:

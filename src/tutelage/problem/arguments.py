@@ -13,7 +13,7 @@ def require_problem(problem: Any, verb: str) -> Problem:
     """The problem, if it is one and `verb` can look at its numbers."""
     if not isinstance(problem, Problem):
         raise InputError(f"problem is {kind_of(problem)}; {verb} takes a tutelage Problem.")
-    _checks.require_known("the problem", verb, problem)
+    _checks.require_untraced("the problem", verb, problem)
     return problem
 
 

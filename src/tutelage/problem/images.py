@@ -30,7 +30,7 @@ def as_rows(data: Any) -> np.ndarray:
         data = _on_disk(Path(data))
     elif not isinstance(data, np.ndarray) or data.dtype.kind not in NUMBERS:
         data = _checks.as_array("data", data)
-    _checks.require_known("data", "a measured spectrum", data)
+    _checks.require_untraced("data", "a measured spectrum", data)
     if data.ndim < 2 or data.shape[0] < 2 or data.size == 0:
         raise InputError(
             f"data has shape {data.shape}; it must be (samples, features), or images (samples, height, width), two samples "

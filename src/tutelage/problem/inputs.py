@@ -57,7 +57,7 @@ class Inputs(eqx.Module):
         dim = _checks.as_count("dim", dim)
         if dim < self.levels:
             raise InputError(f"dim is {dim}; {self.levels} levels need at least {self.levels} dimensions.")
-        _checks.require_known("the list of fractions", "a count of dimensions", self.fractions)
+        _checks.require_untraced("the list of fractions", "a count of dimensions", self.fractions)
         exact = np.asarray(self.fractions) * dim
         dims = np.maximum(np.floor(exact + 1e-9).astype(int), 1)
         while dims.sum() != dim:

@@ -64,7 +64,7 @@ def _common(value: Any) -> Any:
 
 def problem_to_dict(problem: Any) -> dict[str, Any]:
     """All of a problem that differs from its defaults, as numbers, words, lists and tables."""
-    _checks.require_known("the problem", "a file", problem)
+    _checks.require_untraced("the problem", "a file", problem)
     return {
         "noise": _plain("noise", problem.noise),
         "student": _compact(problem.student),

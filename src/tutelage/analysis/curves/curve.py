@@ -75,7 +75,7 @@ class Curve:
 def each(trajectory: Any, run: Any, verb: str, answer: Callable[[Curve], Any], least: int = 2) -> Any:
     """The answer for the one curve, for the chosen run, or for every run as a `PerRun`; `least`: recorded times needed."""
     require_fields(verb, trajectory, ("times", "variables", "error", "status_code"), "what solve or simulate returned")
-    _checks.require_known("the trajectory", verb, trajectory.times, trajectory.error)
+    _checks.require_untraced("the trajectory", verb, trajectory.times, trajectory.error)
     error = np.asarray(trajectory.error, dtype=float)
     count = int(np.prod(error.shape[:-1], dtype=int))
     if run is not None:

@@ -139,7 +139,7 @@ def fit_exponent(
 def _checked(x: Any, y: Any, y_error: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     x, y = _checks.as_array("x", x), _checks.as_array("y", y)
     sd = None if y_error is None else _checks.as_array("y_error", y_error)
-    _checks.require_known("the curve", "fit_exponent", x, y, sd)
+    _checks.require_untraced("the curve", "fit_exponent", x, y, sd)
     if x.ndim != 1:
         raise InputError(f"x has shape {x.shape}; it must be a list of numbers. Fit one curve at a time.")
     _checks.require_shape("y", y, x.shape, fix="One value for each x.")

@@ -189,7 +189,7 @@ def _in_inputs(problem: Problem, directions: np.ndarray) -> np.ndarray:
 
 def _readout(problem: Problem, readout: Any) -> np.ndarray:
     v = problem.student.readout if readout is None else _checks.as_array("readout", readout)
-    _checks.require_known("the readout", "landscape", v)
+    _checks.require_untraced("the readout", "landscape", v)
     _checks.require_shape("readout", v, (problem.student.hidden,), fix="One number per student unit.")
     _checks.require_finite("readout", v)
     return np.asarray(v, float)

@@ -70,7 +70,7 @@ def log_slope(times: np.ndarray, value: np.ndarray, rate: np.ndarray) -> np.ndar
 
 def at_times(times: Any, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
     """A function of a row of times, (T,) -> (T, ...), at times of any shape; refused where it leaves every bound."""
-    _checks.require_known("the list of times", "the closed solution", times)
+    _checks.require_untraced("the list of times", "the closed solution", times)
     times = _checks.as_array("times", times)
     _checks.require_nonnegative("times", times)
     with np.errstate(over="ignore", invalid="ignore"):

@@ -191,7 +191,7 @@ def implicit_bias(problem: Problem, start: Start) -> ImplicitBias:
     v, v_teacher = quadratic_readouts(problem, "implicit_bias")
     require_first_layer_sgd(problem, "implicit_bias")
     p, p_teacher = problem.student.hidden, problem.teacher.hidden
-    _checks.require_known("the start", "implicit_bias", require_start(start))
+    _checks.require_untraced("the start", "implicit_bias", require_start(start))
     R, Q, T = (np.asarray(x)[0] for x in start.blocks(problem))
     if p < p_teacher and np.max(np.abs(T - np.eye(p_teacher))) > IN_ORDER:
         raise InputError(

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tutelage._errors import InputError
+from tutelage._errors import InputError, kind_of
 from tutelage.sweep.measures.base import Case, Measure
 
 # The number that a bare verb stands for, where its answer does not convert to one.
@@ -72,7 +72,7 @@ def verb_measure(name: str) -> Measure:
 
     def values(case: Case) -> dict[str, float]:
         answer = function(**_arguments(function, case))
-        return {name: _number(name, _field(name, answer, path.split(".")))}
+        return {name: _number(name, _field(answer, path.split(".")))}
 
     return Measure(name, values, {name: ()}, _needs(function), {name: _words(name)}, looped=verb not in QUICK)
 
@@ -81,7 +81,7 @@ def _words(name: str) -> str:
     return name.replace("_", " ").replace(".", ", ")
 
 
-def _field(name: str, answer: Any, path: list[str]) -> Any:
+def _field(answer: Any, path: list[str]) -> Any:
     """A field of a field of an answer. Nothing there: the answer's own words say why."""
     value = answer
     for part in path:
@@ -97,7 +97,7 @@ def _field(name: str, answer: Any, path: list[str]) -> Any:
 def _number(name: str, value: Any) -> float:
     if isinstance(value, bool | np.bool_) or (np.ndim(value) == 0 and np.issubdtype(np.asarray(value).dtype, np.number)):
         return float(value)
-    raise InputError(f"{name} is {type(value).__name__}, not a number; take a number of it.")
+    raise InputError(f"{name} is {kind_of(value)}; a measure must be a number. Take one of its fields.")
 
 
 def _needs(function: Callable) -> frozenset[str]:
