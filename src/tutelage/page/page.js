@@ -116,6 +116,7 @@ const tutelagePage = (() => {
       const chart = document.createElement("div");
       chart.className = "chart";
       chart.id = `map-${map.name}`;
+      chart.style.minHeight = `${6 + 2.75 * Math.min(map.rows.labels.length, LARGEST_WITH_NUMBERS)}rem`; // room for numbers
       chart.setAttribute("role", "img");
       chart.setAttribute("aria-label", `${map.title}, at the time of the slider`);
       part.append(title, chart);
@@ -133,10 +134,11 @@ const tutelagePage = (() => {
     for (const map of data.maps) {
       const [rows, columns] = [map.rows.labels, map.columns.labels];
       const small = Math.max(rows.length, columns.length) <= LARGEST_WITH_NUMBERS;
+      const room = (byId(`map-${map.name}`).clientWidth - 60) / columns.length; // pixels of a cell; three decimals need 40
       const cell = (row, column) => `${map.rows.name} ${row}, ${map.columns.name} ${column}`;
       const trace = {
         type: "heatmap", z: map.values[index], zmin: -data.bound, zmax: data.bound, colorscale: scale, xgap: 2, ygap: 2,
-        texttemplate: small ? "%{z:.3f}" : "", textfont: { color: colour("ink"), size: 13 },
+        texttemplate: small ? `%{z:.${room > 40 ? 3 : room > 30 ? 2 : 1}f}` : "", textfont: { color: colour("ink"), size: 13 },
         customdata: rows.map((row) => columns.map((column) => cell(row, column))),
         hovertemplate: `${map.name} = %{z:.5g}<br>%{customdata}<extra></extra>`,
         colorbar: { orientation: "h", y: -0.02, yanchor: "top", thickness: 10, outlinewidth: 0, nticks: 5, len: 1, xpad: 0 },
