@@ -182,11 +182,7 @@ def _named(measure: Any, stored: bool) -> tuple[list[str], dict[str, Callable]]:
         raise InputError(f"measure is {_checks.shown(measure)}; it must be a name, a function, or a list of them.")
     names, functions = [], {}
     for one in given:
-        name = (
-            _name(one, functions, stored)
-            if callable(one)
-            else _checks.as_text("a measure", one, fix="Give a name or a function.")
-        )
+        name = _name(one, functions, stored) if callable(one) else one
         resolve(name, functions)
         if name in names:
             raise InputError(f"the measure {name!r} is there twice; leave one out.")

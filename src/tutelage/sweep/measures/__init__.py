@@ -23,11 +23,12 @@ def resolve(name: str, functions: dict | None = None) -> Measure:
     from tutelage import _checks
     from tutelage._errors import InputError
 
+    _checks.as_text("a measure", name, fix="Give a name or a function.")
     if name in TABLE:
         return TABLE[name]
     if ":" in name:
         return own_measure(name, functions or {})
-    if is_verb(_checks.as_text("a measure", name).partition(".")[0]):
+    if is_verb(name.partition(".")[0]):
         return verb_measure(name)
     numbers = [verb if verb in AS_NUMBER else f"{verb}.<number>" for verb in verbs()]
     raise InputError(
