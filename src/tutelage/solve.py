@@ -6,6 +6,7 @@
 import warnings
 from typing import Any
 
+import jax
 import numpy as np
 
 from tutelage import _checks
@@ -62,6 +63,7 @@ def solve(
            [0.355, 0.461]])
     """
     solver = _checks.known("solver", solver, ("auto", *SOLVERS))
+    gradient = _checks.known("gradient", gradient, ("reverse", "forward"))
     tolerances = np.array([_checks.as_positive("rtol", rtol), _checks.as_positive("atol", atol)])
     times = check_times(times)
     problem_, start = prepare(problem, start, times)
@@ -70,7 +72,7 @@ def solve(
         solver=choose(problem, times) if solver == "auto" else solver,
         quadrature=as_rule(quadrature),
         keep=keeps_blocks(problem, keep),
-        gradient=_checks.known("gradient", gradient, ("reverse", "forward")),
+        gradient=gradient if _may_be_differentiated(problem_, start) else "forward",  # which is sooner compiled
         max_steps=_checks.as_count("max_steps", max_steps),
         progress=_checks.as_flag("progress", progress),
     )
@@ -106,6 +108,12 @@ def prepare(problem: Any, start: Any, times: np.ndarray) -> tuple[Any, Any]:
             if sentence:
                 warnings.warn(sentence, category, stacklevel=3)
     return problem, start
+
+
+def _may_be_differentiated(problem: Any, start: Any) -> bool:
+    """Not where all that the answer depends on is numbers; a function may hold what JAX traces."""
+    functions = any(callable(leaf) for leaf in jax.tree.leaves(problem))
+    return isinstance(problem, Equations) or functions or _checks.is_traced(problem, start)
 
 
 def assemble(raw: Any, times: Any, problem: Any, start: Any, settings: Any, report: Any = None) -> Trajectory:
