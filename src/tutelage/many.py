@@ -8,6 +8,7 @@ busy with chunks of them (compiled programs hold no lock); on a GPU as many as i
 import warnings
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
 from typing import Any
 
 import equinox as eqx
@@ -26,7 +27,8 @@ from tutelage.trajectory import Trajectory, eager
 
 NOT_NUMBERS = ("hidden", "activation", "levels", "train_readout", "train_bias", "student", "teacher", "inputs", "sgd")
 ON_CPU = 32  # members that step together
-ON_GPU = 2**25  # numbers of the members that step together: more of them would not stay in a GPU's cache
+ON_GPU = 2**24  # numbers of the members that step together: more of them would not stay in a GPU's cache
+FETCHING = 6  # threads: a GPU computes some chunks while others are fetched
 
 
 def solve_many(
@@ -159,22 +161,27 @@ def side_by_side(
 
     problems, starts: one of each, with a leading axis of members on every number. tolerances: rtol, atol.
     """
-    count = jax.tree.leaves(problems)[0].shape[0]
-    chunks = [np.minimum(np.arange(first, first + size), count - 1) for first in range(0, count, size)]
-    shared = padded(times, problems), np.array(tolerances), options
-    busy = workers if jax.default_backend() == "cpu" else 2  # a GPU computes one chunk while another is fetched
+    count, on_cpu = jax.tree.leaves(problems)[0].shape[0], jax.default_backend() == "cpu"
+    shared = padded(times, problems) if on_cpu else times, np.array(tolerances), options
+    whole, claim = [], Lock()
 
-    def one(which: np.ndarray) -> Raw:
+    def one(first: int) -> None:
+        which = np.minimum(np.arange(first, first + size), count - 1)
         raw = _together(jax.tree.map(lambda x: x[which], (problems, starts)), *shared)
-        return eager(_until(raw, times.size))  # the padding of the times stays on the device
+        part = eager(_until(raw, times.size))  # the padding of the times stays on the device
+        with claim:
+            if not whole:
+                whole.append(jax.tree.map(lambda x: np.empty((count, *x.shape[1:]), x.dtype), part))
+        for all_members, these in zip(*map(jax.tree.leaves, (whole[0], part)), strict=True):
+            all_members[first : first + size] = these[: count - first]
 
-    with ThreadPoolExecutor(busy) as pool:
+    with ThreadPoolExecutor(workers if on_cpu else FETCHING) as pool:
         try:
-            parts = list(pool.map(one, chunks))
+            list(pool.map(one, range(0, count, size)))
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
-    return parts[0] if size == count else jax.tree.map(lambda *x: np.concatenate(x)[:count], *parts)
+    return whole[0]
 
 
 @eqx.filter_jit

@@ -4,13 +4,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.extend.random import threefry_2x32
 from scipy.stats import chi as chi_law
 from scipy.stats import kstest
 
 import tutelage as tu
 from tests.simulate.cases import CASES
 from tests.simulate.laws import LEVEL, probability
-from tutelage.simulate import coordinates, lanes, together
+from tutelage.simulate import coordinates, lanes, numbered, together
 
 TIMES = [0.0, 0.5, 1.5, 3.0]
 
@@ -51,10 +52,29 @@ def test_same_law_with_many_runs(name):
 
 @pytest.mark.parametrize("dof", [1, 40])
 def test_chi_has_its_law(dof):
-    draw = jax.jit(jax.vmap(lambda key: lanes.chi(key, jnp.array([dof]))[0]))
-    lengths = np.asarray(draw(jax.random.split(jax.random.key(dof), 20_000)))
+    draw = jax.jit(lambda keys: numbered.chi(keys, jnp.arange(4), 7, jnp.array([dof])))
+    lengths = np.asarray(draw(numbered.run_keys(dof, 5000))).ravel()
     assert kstest(lengths, chi_law(dof).cdf).pvalue > 1e-4
     assert kstest(lengths, chi_law(dof + 1).cdf).pvalue < 1e-6
+
+
+def test_uniform_numbers_are_threefry_of_step_and_number():
+    """Against JAX's own use of the same generator, bit by bit; steps beyond 2^32 are others."""
+    keys, steps = numbered.run_keys(0, 3), jnp.array([0, 5, 5 + 2**32])
+    u = np.asarray(jax.jit(numbered.uniform)(keys, steps, np.array([[2, 9]])))
+    assert u.shape == (3, 1, 2, 3)
+    words = threefry_2x32(keys[:, 1], jnp.array([5, 5, 2, 9], dtype=jnp.uint32)).astype(np.uint64)  # (high, low) x (2, 9)
+    np.testing.assert_array_equal(u[1, 0, :, 1], ((words[:2] << 20 | words[2:] >> 12) + 0.5) * 2.0**-52)
+    assert np.unique(u).size == u.size
+
+
+def test_normal_numbers_have_their_law_and_no_correlations():
+    """Across steps, numbers and runs; the smallest and the largest uniform number give finite normals."""
+    z = np.asarray(jax.jit(numbered.normal)(numbered.run_keys(0, 400), jnp.arange(20), np.arange(6)))
+    assert kstest(z.ravel(), "norm").pvalue > 1e-4
+    for a, b in ((z[1:], z[:-1]), (z[:, 1:], z[:, :-1]), (z[..., 1:], z[..., :-1])):
+        assert abs(np.mean(a * b)) * np.sqrt(a.size) < 4
+    assert np.all(np.isfinite(numbered.as_normal(jnp.array([numbered.TINY, 1 - numbered.TINY]))))
 
 
 def test_fold_keeps_the_gram_matrix():
@@ -82,6 +102,22 @@ def test_a_run_depends_on_seed_and_number_alone(monkeypatch):
     assert few.step.tolist() == [0, 16, 32]
     np.testing.assert_allclose(few.R[:, 0], [one.R for one in STARTS[:5]], atol=1e-14)
     np.testing.assert_allclose(few.Q[:, 0], [one.Q for one in STARTS[:5]], atol=1e-14)
+
+
+def test_steps_go_in_whole_blocks_where_a_gpu_is(monkeypatch):
+    """Unrolled steps, whole blocks as loops of known length, what is left one by one: the same runs."""
+    problem = CASES["erf with noise"][0]
+    options = {"times": [0.0, 17 / 16], "seed": 3, "together": True}
+    one_by_one = tu.simulate(problem, STARTS[:5], **options)
+    size = together._size(problem, coordinates.blocks_of(problem, np.array([16])))
+    for name, value in (("STEPS", 6), ("UNROLLED", 2 * size)):
+        monkeypatch.setattr(together, name, value)
+    monkeypatch.setattr(together.jax, "default_backend", lambda: "gpu")
+    turns, right = [], together._advance
+    monkeypatch.setattr(together, "_advance", lambda *arguments: turns.append(arguments[1:3]) or right(*arguments))
+    in_blocks = tu.simulate(problem, STARTS[:5], **options)
+    assert turns == [(2, 3), (2, 3), (2, None)]
+    np.testing.assert_allclose(in_blocks.Q, one_by_one.Q, rtol=1e-10)
 
 
 def test_divergence_is_said():

@@ -2,8 +2,7 @@
 
 The same step as in compiled.py (its docstring has the equations), written so that a GPU does it in a few kernels: small
 matrices are Python lists of entries, each an array (levels, runs), so that everything is elementwise and XLA fuses it.
-Random numbers come from JAX's counter-based generator, keyed by seed, run and step: run i does not depend on how many runs
-there are beside it, nor on the size of the blocks in which numbers are drawn.
+Random numbers belong to a run and a step (numbered.py), whatever the block of steps in which they are drawn.
 """
 
 from typing import Any, NamedTuple
@@ -16,8 +15,8 @@ import numpy as np
 from tutelage._types import Array
 from tutelage.problem import Problem
 from tutelage.simulate.layout import Blocks, Rule
+from tutelage.simulate.numbered import chi, normal
 
-TINY = 2.0**-53  # the smallest uniform number: its normal is finite
 Matrix = list[list[Any]]  # entries are arrays (levels, runs), or what broadcasts to them
 
 
@@ -36,14 +35,19 @@ class Draws(NamedTuple):
 
     normals: Any  # (steps, B, W, L, runs)
     labels: Any  # (steps, B, runs): what the teacher says, with its noise
-    outside: Any  # (steps, J, J, L, runs): Bartlett's factors, J = min(B, K); zero above the diagonal
+    outside: Matrix  # Bartlett's factors, lower triangular of size min(B, K): rows of arrays (steps, L, runs)
 
 
 class Lanes(eqx.Module):
-    """The step of one problem, and its random numbers. Numbers are data to a compiled program, shapes are not."""
+    """The step of one problem, and its random numbers. Numbers are data to a compiled program, shapes are not.
+
+    scale, decay: (K, L, 1), what multiplies the pull of a sample, and what decays.
+    """
 
     rule: Rule
     blocks: Blocks
+    scale: np.ndarray
+    decay: np.ndarray
     student: Any = eqx.field(static=True)
     teacher: Any = eqx.field(static=True)
     K: int = eqx.field(static=True)
@@ -59,35 +63,34 @@ class Lanes(eqx.Module):
         self.K, self.M = problem.student.hidden, problem.teacher.hidden
         self.width, self.columns = int(blocks.width.max()), min(rule.batch, self.K)
         self.outer = tuple((blocks.dof > 0).tolist())
+        self.scale = (blocks.step[:, None] * blocks.mask / rule.batch).T[..., None]
+        self.decay = (rule.decay * blocks.mask).T[..., None]
 
     def draw(self, teachers: Matrix, keys: Array, first: Array, steps: int) -> Draws:
-        """Numbers for steps first .. first + steps - 1 of every run; keys: one per run. No label waits for the students."""
-        each = jax.vmap(jax.vmap(jax.random.fold_in, (None, 0)), (0, None))(keys, first + jnp.arange(steps))
-        draws = jax.vmap(jax.vmap(self._draw_step))(each)
-        normals, noise, outside = jax.tree.map(lambda x: jnp.moveaxis(x, 0, -1), draws)
-        inputs, labels = [normals[:, :, c] for c in range(self.width)], self.rule.noise * noise
+        """Numbers for steps first .. first + steps - 1 of every run; keys: (2, runs). No label waits for the students."""
+        B, W, L, at = self.rule.batch, self.width, len(self.outer), first + jnp.arange(steps)
+        there = (np.arange(W)[:, None] < self.blocks.width)[..., None]
+        inputs = normal(keys, at, np.arange(B * W * L).reshape(B, W, L)) * there
+        inputs = jax.lax.optimization_barrier(inputs)  # labels read them: to draw them again would take longer
+        labels = self.rule.noise * normal(keys, at, B * W * L + np.arange(B))
         for m, teacher in enumerate(teachers):
-            field = self._field(teacher, inputs) + self.rule.teacher_bias[m]
+            field = self._field(teacher, [inputs[:, :, c] for c in range(W)]) + self.rule.teacher_bias[m]
             labels = labels + self.rule.teacher_readout[m] * self.teacher(field)
-        return Draws(normals, labels, outside)
+        outside = self._bartlett(keys, at, B * W * L + B) if any(self.outer) else []
+        return Draws(inputs, labels, outside)
 
-    def _draw_step(self, key: Array) -> tuple[Array, Array, Array]:
-        """Normals, label noise and Bartlett's factors of one step of one run."""
-        B, J, W, L = self.rule.batch, self.columns, self.width, len(self.outer)
-        inside, outside = jax.random.split(key)
-        rows, columns = np.tril_indices(J, -1)
-        z = jax.random.normal(inside, (B * W * L + B + rows.size * L,))
-        normals, noise, below = jnp.split(z, np.cumsum([B * W * L, B]))
-        normals = normals.reshape(B, W, L) * (np.arange(W)[:, None] < self.blocks.width)
-        bartlett = jnp.zeros((J, J, L)).at[rows, columns].set(below.reshape(-1, L))
-        if any(self.outer):
-            lengths = chi(outside, jnp.maximum(self.blocks.dof - np.arange(J)[:, None], 1))
-            bartlett = bartlett.at[np.arange(J), np.arange(J)].set(lengths)
-        return normals, noise, bartlett
+    def _bartlett(self, keys: Array, steps: Array, first: int) -> Matrix:
+        """Bartlett's factors: normal below the diagonal, lengths on it, from numbers `first` onwards."""
+        J, L = self.columns, len(self.outer)
+        below = first + np.arange(J * (J - 1) // 2 * L).reshape(-1, L)
+        entries = iter(jnp.moveaxis(normal(keys, steps, below), 1, 0))
+        dof = jnp.maximum(self.blocks.dof - np.arange(J)[:, None], 1)
+        lengths = chi(keys, steps, first + below.size, dof)
+        return [[*(next(entries) for _ in range(i)), lengths[:, i]] for i in range(J)]
 
     def step(self, state: State, lengths: Any, draws: Draws, rates: Array) -> State:
         """One step; lengths: squared norms to hold, per student; draws: of this step."""
-        B, blocks = self.rule.batch, self.blocks
+        B, scale, decay = self.rule.batch, self.scale, self.decay
         batch: list[tuple[list[Any], list[Any]]] = []
         forces = [(0.0, 0.0)] * self.K
         for s in range(B):
@@ -96,9 +99,7 @@ class Lanes(eqx.Module):
             delta, felt = self._respond(state, fields, draws.labels[s])
             batch.append((normals, delta))
             forces = [(a + c, b + d) for (a, b), (c, d) in zip(forces, felt, strict=True)]
-        scale = [(blocks.step * blocks.mask[:, k] / B)[:, None] for k in range(self.K)]
         pull = [[sum(delta[k] * z[c] for z, delta in batch) for c in range(self.width)] for k in range(self.K)]
-        decay = [(self.rule.decay * blocks.mask[:, k])[:, None] for k in range(self.K)]
         inside = [[scale[k] * p - decay[k] * w for p, w in zip(pull[k], state.rows[k], strict=True)] for k in range(self.K)]
         rows = self._kick(state.rows, inside, rates)
         if any(self.outer):
@@ -126,10 +127,10 @@ class Lanes(eqx.Module):
             return across
         return fold([[0.0 * across[0][0]] * self.K for _ in range(self.K)], across)
 
-    def _fold_outside(self, rows: Matrix, factor: Matrix, scale: list[Any], bartlett: Any, rates: Array) -> Matrix:
+    def _fold_outside(self, rows: Matrix, factor: Matrix, scale: Any, bartlett: Matrix, rates: Array) -> Matrix:
         """The step along all other dimensions: new columns, folded back into Z where a level has an outside."""
         K, J, first, span = self.K, self.columns, self.M, len(rows)
-        new = [[scale[k] * sum(factor[k][i] * bartlett[i, j] for i in range(j, J)) for j in range(J)] for k in range(K)]
+        new = [[scale[k] * sum(factor[k][i] * bartlett[i][j] for i in range(j, J)) for j in range(J)] for k in range(K)]
         extra = self._kick([[0.0] * J for _ in rows], new, rates)
         folded = fold([row[first : first + span] for row in rows], extra)
         if not all(self.outer):
@@ -188,21 +189,3 @@ def fold(Z: Matrix, extra: Matrix) -> Matrix:
             rows[i][j + 1 :] = [b - dot * a for a, b in zip(rest, rows[i][j + 1 :], strict=True)]
         rows[j] = rows[j][:j] + [jnp.where(moves, image, head)] + [jnp.zeros_like(tail)] * len(rest)
     return [row[:count] for row in rows]
-
-
-def chi(key: Array, dof: Array) -> Array:
-    """Lengths of standard normal vectors in `dof` dimensions (Marsaglia and Tsang 2000), tried until all are accepted."""
-    d = 0.5 * dof - 1.0 / 3.0
-
-    def attempt(state: Any) -> Any:
-        number, length, done = state
-        v, u = jax.random.uniform(jax.random.fold_in(key, number), (2, *dof.shape), minval=TINY)
-        x = np.sqrt(2.0) * jax.scipy.special.erfinv(2.0 * v - 1.0)
-        cube = jnp.maximum(1.0 + x / jnp.sqrt(9.0 * d), 0.0) ** 3
-        safe = jnp.where(cube > 0, cube, 1.0)
-        good = (cube > 0) & (jnp.log(u) < 0.5 * x * x + d * (1.0 - safe + jnp.log(safe)))
-        new = jnp.where(dof == 1, jnp.abs(x), jnp.sqrt(2.0 * d * safe))
-        return number + 1, jnp.where(done, length, new), done | good | (dof == 1)
-
-    begin = (0, jnp.zeros(dof.shape), jnp.zeros(dof.shape, bool))
-    return jax.lax.while_loop(lambda state: ~jnp.all(state[2]), attempt, begin)[1]

@@ -1,6 +1,6 @@
 """All runs of an ensemble in one JAX program: the overlaps method for GPUs and thousands of runs.
 
-The runs stay on the device; random numbers are drawn there in blocks of steps (lanes.py), and a loop walks through a block,
+The runs stay on the device; random numbers are drawn there in blocks of steps, and a loop walks through a block (lanes.py),
 a few unrolled steps at a time, up to the next step that is recorded. The law is that of the compiled loop, the numbers are
 not: another generator draws them.
 """
@@ -19,6 +19,7 @@ from tutelage.simulate import coordinates
 from tutelage.simulate.ensemble import Runs, bar_for
 from tutelage.simulate.lanes import Draws, Lanes, State
 from tutelage.simulate.layout import Blocks, Heads, Records
+from tutelage.simulate.numbered import run_keys
 from tutelage.simulate.overlaps import divergence_bound, field_weights
 from tutelage.simulate.rates import Rates, rule_of
 from tutelage.simulate.records import empty_records, next_stop
@@ -68,12 +69,13 @@ class Ensemble:
         self.unrolled = 1 if on_cpu else max(1, UNROLLED // _size(problem, self.blocks))
         numbers = runs * problem.sgd.batch * dims.size * (self.lanes.width + 2)
         fitting = (ON_CPU if on_cpu else ON_GPU) // numbers
-        self.block = int(np.clip(fitting, self.unrolled, min(STEPS, max(self.unrolled, int(steps[-1])))))
+        turns = int(np.clip(fitting, self.unrolled, min(STEPS, max(self.unrolled, int(steps[-1]))))) // self.unrolled
+        self.turns, self.block = None if on_cpu else turns, turns * self.unrolled
 
     def run(self, progress: bool) -> Runs:
         """All runs to the last step; after Ctrl-C, what was recorded so far."""
         (state, teachers, lengths, bound), last = self._begin(), int(self.steps[-1])
-        keys = jax.vmap(jax.random.fold_in, (None, 0))(jax.random.key(self.seed), jnp.arange(self.runs))
+        keys = run_keys(self.seed, self.runs)
         seen: list[tuple[int, Any]] = []
         ended, taken = np.full(self.runs, -1), 0  # where a run has diverged
         checked = (0, _within(state, bound))
@@ -81,12 +83,13 @@ class Ensemble:
         try:
             self._look(seen, 0, state, teachers)
             for first in range(0, last, self.block):
-                draws = _draw(self.lanes, teachers, keys, jnp.asarray(first), self.block)
-                rates, end = jnp.asarray(self.rates.table(first, first + self.block)), min(first + self.block, last)
+                draws = _draw(self.lanes, teachers, keys, np.asarray(first), self.block)
+                rates, end = self.rates.table(first, first + self.block), min(first + self.block, last)
                 while taken < end:
                     stop = next_stop(self.steps, taken, end)
-                    span = jnp.asarray(taken - first), jnp.asarray(stop - first)
-                    state = _advance(self.lanes, self.unrolled, state, lengths, draws, rates, *span)
+                    turns = self.turns if stop - taken == self.block else None
+                    span = np.asarray(taken - first), np.asarray(stop - first)
+                    state = _advance(self.lanes, self.unrolled, turns, state, lengths, draws, rates, *span)
                     _note(ended, *checked)  # the device is busy with the next stretch meanwhile
                     checked, taken = (stop, _within(state, bound)), stop
                     self._look(seen, taken, state, teachers)
@@ -150,24 +153,40 @@ def _matrix(array: Array) -> Any:
 
 
 @eqx.filter_jit
-def _draw(lanes: Lanes, teachers: Any, keys: Array, first: Array, steps: int) -> Draws:
+def _draw(lanes: Lanes, teachers: Any, keys: Array, first: Any, steps: int) -> Draws:
     return lanes.draw(teachers, keys, first, steps)
 
 
 @eqx.filter_jit
 def _advance(
-    lanes: Lanes, unrolled: int, state: State, lengths: Any, draws: Draws, rates: Array, first: Array, last: Array
+    lanes: Lanes,
+    unrolled: int,
+    turns: int | None,
+    state: State,
+    lengths: Any,
+    draws: Draws,
+    rates: Any,
+    first: Any,
+    last: Any,
 ) -> State:
-    """Steps first .. last - 1 of a block of draws, `unrolled` at a time; those beyond the last change nothing."""
+    """Steps first .. last - 1 of a block of draws, `unrolled` at a time. turns: how often, where that is known before.
 
-    def some(at: Array, state: State) -> State:
+    The kernels of a loop of known length are launched without asking the device after each turn whether to go on.
+    """
+
+    def one(at: Array, state: State) -> State:
+        return lanes.step(state, lengths, jax.tree.map(lambda x: x[at], draws), rates[at])
+
+    def some(turn: Array, state: State) -> State:
         for i in range(unrolled):
-            step = first + at * unrolled + i
-            new = lanes.step(state, lengths, Draws(*(x[step] for x in draws)), rates[step])
-            state = jax.tree.map(lambda old, now, goes=step < last: jnp.where(goes, now, old), state, new)
+            state = one(first + turn * unrolled + i, state)
         return state
 
-    return jax.lax.fori_loop(0, (last - first + unrolled - 1) // unrolled, some, state)
+    if turns is not None:
+        return jax.lax.fori_loop(0, turns, some, state)
+    most = (last - first) // unrolled
+    state = jax.lax.fori_loop(0, most, some, state)
+    return jax.lax.fori_loop(first + most * unrolled, last, one, state) if unrolled > 1 else state
 
 
 @jax.jit
