@@ -363,7 +363,7 @@ FIGURES = (
         | {"units": 40, "dim": 512, "betas": [0.5, 0.75, 1.0, 1.25, 1.5], "end": 1e6, "window": [1e5, 1e6], "starts": 8}
         | {"run_beta": 1.5, "run_end": 3000.0},
         quick=SIX
-        | {"units": 6, "dim": 256, "betas": [0.5, 1.0, 1.5], "end": 1.5e5, "window": [1.5e4, 1.5e5], "starts": 8}
+        | {"units": 6, "dim": 256, "betas": [0.5, 1.0, 1.5], "end": 1.5e5, "window": [1.5e4, 1.5e5], "starts": 4}
         | {"run_beta": 1.5, "run_end": 500.0},
         compute=compute_6,
         draw=draw_6,
