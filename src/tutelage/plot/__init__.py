@@ -8,7 +8,8 @@ Matplotlib is imported when the first figure is drawn. Nothing here imports what
 and a result's own `.plot()` imports its function when called.
 
 Shared by all figures: style, heads, labels, scales, words; panels and curve_parts (of a trajectory), sheet (of several
-panels), html and save. The other modules draw one kind of result each, and are called after it.
+panels), html and save. The other modules draw one kind of result each, and are called after it (sweep: with sweep_axes,
+sweep_curves and heat_map).
 """
 
 from tutelage.plot.comparison import plot_comparison
