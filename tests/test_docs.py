@@ -16,7 +16,7 @@ from tutelage.replicate import close, refuted, replicas
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "docs"))
 
-from _site import docstring, errata, reference, runner  # noqa: E402
+from _site import docstring, errata, punctuation, reference, runner  # noqa: E402
 
 GENERATED = ROOT / "docs" / "generated"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -30,6 +30,23 @@ def test_links_inside_resolve(page):
     for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
         path = (page.parent / target).resolve()
         assert path.exists() or GENERATED in path.parents, f"{page.name} links to {target}"
+
+
+def markup(text):
+    """What a Markdown reader takes for HTML tags, outside code and formulas."""
+    text = re.sub(r"^```.*?^```|^    .*?$|`[^`]*`|\$[^$]*\$", "", text, flags=re.MULTILINE | re.DOTALL)
+    return re.findall(r"</?[A-Za-z][^>\n]*>", text)
+
+
+def test_no_text_is_taken_for_markup():
+    """A mean written as <u> underlines the rest of its page."""
+    assert {page.name: found for page in PAGES if (found := markup(page.read_text()))} == {}
+    assert markup("obeys d<u>/dt = `<f>` with $a<b>c$") == ["<u>"]
+
+
+def test_a_formula_keeps_its_punctuation():
+    formula = '<span class="math notranslate nohighlight">x</span>'
+    assert punctuation.together(f"({formula}), and {formula}") == f'<span class="unbroken">({formula}),</span> and {formula}'
 
 
 @pytest.mark.parametrize("name", [name for names in tu._HOMES.values() for name in names])
@@ -188,12 +205,12 @@ def test_an_analysis():
 def test_a_figure():
     """As printed, with smaller numbers: computed, judged, drawn."""
     from tutelage import replicate
-    from tutelage.plot import panels, sheet, style
+    from tutelage.plot import labels, panels, sheet, style
     from tutelage.replicate import bands
 
     code = skeleton("Add a published figure")
     used = {"tu": tu, "START": tu.Start(R=[[0.5, 0.1], [0.1, 0.5]], Q=0.6 * np.eye(2))}
-    for module in (replicate, bands, panels, sheet):
+    for module in (replicate, bands, labels, panels, sheet):
         used |= {name: value for name, value in vars(module).items() if re.search(rf"\b{name}\b", code)}
     exec("from __future__ import annotations\n" + code, used)
     (figure,) = used["FIGURES"]
