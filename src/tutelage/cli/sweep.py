@@ -74,8 +74,6 @@ def sweep_file(
     problem, arguments, cluster = read_sweep_file(spec)
     _check_figure(output)
     folder = output.out or Path("output") / spec.stem
-    if output.out is None:
-        folder.parent.mkdir(exist_ok=True)
     from tutelage import sweep as compute_sweep
 
     options = cluster if work.executor == "slurm" else None
