@@ -12,6 +12,8 @@ the parts along field i and along what is left of field j, and
 which is the textbook's (4/pi^2) asin(L0 / sqrt(L1 L2)) / sqrt(L4) with L4 = d_i d_j - C_ij^2, L0 = L4 C_ab|ij.
 """
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -23,7 +25,8 @@ from tutelage.averages.arcsine import safe_arcsin
 from tutelage.problem.activation import Activation
 
 SOFTNESS = {"erf": 1.0, "sign": 0.0}
-ON_GPU = 2**24  # pairs of pairs at once: a loop of small kernels would wait for their launches
+# pairs of pairs at once: more than FEW XLA shares among threads, which pays from MANY / 8 in all; a GPU waits for launches
+FEW, MANY, ON_GPU = 2**9, 2**17, 2**24
 
 
 class ErfAverages(Averages):
@@ -41,12 +44,14 @@ class ErfAverages(Averages):
         return student.name in SOFTNESS and teacher.name in SOFTNESS and not biased
 
     def _d(self, C: Array) -> Array:
-        return jnp.diagonal(C) + jnp.asarray(self.softness)
+        own = np.eye(len(self.softness), dtype=bool)  # a sum over a mask joins the loops around it; a gather would not
+        return jnp.sum(jnp.where(own, C, 0.0), axis=1) + np.array(self.softness)
 
-    def _angles(self, sines: Array, a: np.ndarray, b: np.ndarray) -> Array:
+    def _angles(self, sines: Array, a: Any, b: Any) -> Array:
         """arcsin for fields a and b; sign times itself is one, which the arcsine of a rounded one would miss by 1e-8."""
-        itself = (a == b) & (np.array(self.softness)[a] == 0)
-        return jnp.where(itself, jnp.pi / 2, safe_arcsin(sines)) if itself.any() else safe_arcsin(sines)
+        hard = np.array(self.softness) == 0
+        angles = safe_arcsin(sines)
+        return jnp.where((a == b) & jnp.asarray(hard)[a], jnp.pi / 2, angles) if hard.any() else angles
 
     def outputs(self, C: Array, mean: Array | None) -> Array:
         d = self._d(C)
@@ -67,31 +72,43 @@ class ErfAverages(Averages):
         return jnp.zeros((self.K, C.shape[0]))  # g' is even and g odd: without biases nothing pulls on them
 
     def contrast(self, C: Array, mean: Array | None, w: Array) -> Array:
-        """Each pair of students and each pair a <= b of fields once; the pairs i, i + k (cyclic) of one k at a time.
+        """Each pair of students, i and i + k (cyclic), and each pair a <= b of fields once; some pairs of fields at a time.
 
-        So memory stays at K n^2, and what the loop reads has been computed before it: XLA would else fuse the roots into
-        the loop over all pairs of pairs.
+        A row holds all pairs of students, so that its arcsines are computed several at once. There are always two turns:
+        what a loop reads has been computed before it, while XLA would else compute the roots again for each pair of pairs.
         """
         K, d = self.K, self._d(C)
-        a, b = np.triu_indices(C.shape[0])
-        partner = (np.arange(K) + np.arange(K // 2 + 1)[:, None]) % K  # (k, K)
+        i = np.tile(np.arange(K), K // 2 + 1)
+        j = (i + np.repeat(np.arange(K // 2 + 1), K)) % K
         root = jax.lax.rsqrt(d)
         c = C * (root[:, None] * root)
-        along, c_ij = c[:, :K], c[np.arange(K), partner][:, None]  # (n, K), (k, 1, K)
-        across = (jnp.swapaxes(c[partner], 1, 2) - c_ij * along) * jax.lax.rsqrt(1 - c_ij**2)  # (k, n, K)
+        along, c_ij = c[:, i], c[i, j]
+        across = (c[:, j] - c_ij * along) * jax.lax.rsqrt(1 - c_ij**2)  # (n, pairs of students)
         left = jax.lax.rsqrt(1 - along**2 - across**2)
-        c_ab, twice = c[a, b][:, None], jnp.where(a == b, 1.0, 2.0) * w[a] * w[b]
+        w, x, y, s = jnp.asarray(w), along * left, across * left, left
+        a, b, counts = _in_turns(C.shape[0], i.size)
 
         @jax.checkpoint
-        def given(pairs: tuple[Array, Array, Array]) -> Array:
-            """sum_ab w_a w_b arcsin for the K pairs of one k."""
-            x, y, s = pairs
-            sines = c_ab * s[a] * s[b] - x[a] * x[b] - y[a] * y[b]
-            return twice @ self._angles(sines, a[:, None], b[:, None])
+        def some(turn: tuple[Array, Array, Array]) -> Array:
+            """sum_ab w_a w_b arcsin over some pairs of fields, for all pairs of students."""
+            a, b, count = turn
+            sines = c[a, b][:, None] * s[a] * s[b] - x[a] * x[b] - y[a] * y[b]
+            return (count * w[a] * w[b]) @ self._angles(sines, a[:, None], b[:, None])
 
-        at_once = None if jax.default_backend() == "cpu" else int(np.clip(ON_GPU // (a.size * K), 1, K // 2 + 1))
-        angles = jax.lax.map(given, (along * left, across * left, left), batch_size=at_once)
+        angles = jnp.sum(jax.lax.map(some, (a, b, counts)), axis=0).reshape(-1, K)
         return (2 / jnp.pi) * self.slopes(C, mean)[:, :K] * angles[_cyclic(K)]
+
+
+def _in_turns(n: int, width: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The pairs a <= b of n fields and how often each counts, (turns, pairs): as many at a time as there is room for."""
+    a, b = np.triu_indices(n)
+    few = a.size * width <= MANY // 8
+    at_once = ON_GPU if jax.default_backend() != "cpu" else FEW if few else MANY
+    turns = max(2, -(-a.size * width // at_once))
+    missing = -a.size % turns
+    counts = np.pad(np.where(a == b, 1.0, 2.0), (0, missing))  # what fills the last turn counts nothing
+    a, b = (np.pad(z, (0, missing)) for z in (a, b))
+    return a.reshape(turns, -1), b.reshape(turns, -1), counts.reshape(turns, -1)
 
 
 def _cyclic(K: int) -> tuple[np.ndarray, np.ndarray]:

@@ -11,6 +11,7 @@ with respect to Q and R, and v o E[Delta g'], E[Delta g] those with respect to b
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 
 from tutelage._types import Array
 from tutelage.averages import Averages
@@ -34,9 +35,9 @@ def pull(averages: Averages, C: Array, mean: Array | None, v: Array, v_teacher: 
     """The order-eta part of the dynamics."""
     K, w = v.shape[0], error_weights(v, v_teacher)
     slopes = averages.slopes(C, mean)
-    A = -v[:, None] * v * slopes[:, :K] + jnp.diag(v * (averages.curvatures(C, mean) @ w))
-    B = v[:, None] * v_teacher * slopes[:, K:]
-    return Pull(A, B, averages.outputs(C, mean)[:K] @ w, v * (averages.forces(C, mean) @ w))
+    bend = jnp.sum(averages.curvatures(C, mean) * w, axis=1)
+    both = v[:, None] * (w * slopes + jnp.where(np.eye(K, w.size, dtype=bool), bend[:, None], 0.0))  # A beside B
+    return Pull(both[:, :K], both[:, K:], averages.outputs(C, mean)[:K] @ w, v * (averages.forces(C, mean) @ w))
 
 
 def spread(averages: Averages, C: Array, mean: Array | None, v: Array, v_teacher: Array, sigma: Array) -> Array:

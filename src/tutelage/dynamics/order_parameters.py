@@ -119,8 +119,11 @@ class OrderParameters(ClosedSystem):
 
     def _plain(self, state: Overlaps, p: Pull, G: Array, eta: Array) -> tuple[Array, Array]:
         sgd, lam, mask = self.problem.sgd, self._lam, self._mask()
-        dr = eta * (lam * (p.A @ state.r + p.B @ self.t) - sgd.weight_decay * state.r)
-        fq = eta * (lam * (p.A @ state.q + p.B @ _T(state.r)) - sgd.weight_decay * state.q)
+        r, q = state.r, state.q
+        K, overlaps = q.shape[-1], jnp.concatenate([jnp.concatenate([q, r], -1), jnp.concatenate([_T(r), self.t], -1)], -2)
+        force = jnp.concatenate([p.A, p.B], -1) @ overlaps
+        dr = eta * (lam * force[..., K:] - sgd.weight_decay * r)
+        fq = eta * (lam * force[..., :K] - sgd.weight_decay * q)
         noise = (eta**2 / sgd.batch) * lam * G
         if mask is not None:
             dr, fq, noise = mask * dr, mask * fq, mask * noise * _T(mask)
