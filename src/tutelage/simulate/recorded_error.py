@@ -24,7 +24,9 @@ def errors_of(problem: Problem, R: Any, Q: Any, T: Any, readout: Any, bias: Any)
     flat = [x.reshape(-1, *x.shape[len(shape) :]) for x in arrays]
     known = np.isfinite(flat[0]).all(axis=(1, 2))
     errors = np.full(known.shape, np.nan)
-    if known.any():
+    if known.all():
+        errors = _in_batches(problem, *flat)
+    elif known.any():
         errors[known] = _in_batches(problem, *(x[known] for x in flat))
     return errors.reshape(shape)
 
@@ -32,16 +34,17 @@ def errors_of(problem: Problem, R: Any, Q: Any, T: Any, readout: Any, bias: Any)
 def _in_batches(problem: Problem, R: Any, Q: Any, T: Any, readout: Any, bias: Any) -> np.ndarray:
     """A fixed number of states at a time: bounded memory, one compilation."""
     averages, v_teacher = averages_of(problem), np.asarray(problem.teacher.readout, dtype=float)
-    mean = None
+    parity, mean = shared_parity(problem), None
     if problem.biased:
         teacher = np.zeros(problem.teacher.hidden) if problem.teacher.bias is None else np.asarray(problem.teacher.bias)
         mean = np.concatenate([bias, np.broadcast_to(teacher, (bias.shape[0], teacher.size))], axis=1)
     size = 32 if isinstance(averages, QuadratureAverages) else 512 if jax.default_backend() == "cpu" else 2**15
     parts = []
     for first in range(0, R.shape[0], size):
-        which = np.minimum(np.arange(first, first + size), R.shape[0] - 1)
+        rest = range(first, first + size)
+        which = slice(first, first + size) if rest[-1] < R.shape[0] else np.minimum(rest, R.shape[0] - 1)
         states = (R[which], Q[which], T[which], readout[which], None if mean is None else mean[which])
-        parts.append(np.asarray(_errors(averages, v_teacher, shared_parity(problem), *states)))
+        parts.append(np.asarray(_errors(averages, v_teacher, parity, *states)))
     return np.concatenate(parts)[: R.shape[0]]
 
 
