@@ -3,10 +3,8 @@
 Left: two erf units learn from two others. Where `phases` puts its boundaries is compared with what the two fixed points of
 the problem say, the symmetric plateau and the noisy solution. Near a fixed point deviations follow its modes. A curve that
 leaves the plateau from a small asymmetry a runs along the plateau's unstable manifold, ln(1/a) / rate later than one that
-starts on it, so one solve from the plateau, tilted along its growing mode, predicts every escape.
-
-Right: one erf unit whose teacher lives in the few directions of large variance. It learns its teacher fast, and the noise of
-the labels slowly, in all the other directions: the error passes through a minimum.
+starts on it, so one solve from the plateau, tilted along its growing mode, predicts every escape. Right: when to stop
+(when_to_stop.py).
 """
 
 from types import SimpleNamespace
@@ -16,10 +14,11 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.plot.labels import ERROR, TIME
-from tutelage.plot.sheet import draw_band, label_panel, sheet
+from tutelage.plot.sheet import sheet
 from tutelage.plot.stages import draw_phases
 from tutelage.plot.style import COLOURS, DASHES, FAINT, INK, MARKERS
 from tutelage.replicate.claims import Claim, above, at_most, close
+from tutelage.replicate.figures.notes.when_to_stop import draw_minimum, draw_stopping, stopping
 from tutelage.replicate.registry import Replica
 
 if TYPE_CHECKING:
@@ -74,7 +73,7 @@ def compute_6(
         *_escape(plateau, curves[0], manifold, tilt, settled),
         _arrival(problem, final, curves[0]),
     ]
-    return _stopping(lr, eigenvalues, fractions, noises, shown, stop_end, stop_points, dim, runs, seed).assign(
+    return stopping(lr, eigenvalues, fractions, noises, shown, stop_end, stop_points, dim, runs, seed).assign(
         alpha=times,
         curve=("alpha", curves[0].error),
         phase_name=("phase", [phase.name for phase in found]),
@@ -170,59 +169,6 @@ def _outside(R: np.ndarray, Q: np.ndarray) -> np.ndarray:
     return Q - R @ R.T
 
 
-# When to stop.
-
-
-def _unit(lr: float, eigenvalues: list[float], fractions: list[float], noise: float) -> "tu.Problem":
-    """One unit; its teacher, of unit field variance, lives in the first level."""
-    gram = np.array([1 / (eigenvalues[0] * fractions[0]), *[0.0] * (len(eigenvalues) - 1)])[:, None, None]
-    inputs = tu.Spectrum(eigenvalues, fractions)
-    return tu.Problem(tu.Network(1, "erf"), tu.Network(1, "erf", gram=gram), inputs=inputs, sgd=tu.SGD(lr), noise=noise)
-
-
-def _stopping(
-    lr: float,
-    eigenvalues: list[float],
-    fractions: list[float],
-    noises: list[float],
-    shown: float,
-    end: float,
-    points: int,
-    dim: int,
-    runs: int,
-    seed: int,
-) -> "Dataset":
-    """The band of the shown noise; for all of them the stopping time, found and finely solved, and the level at the end."""
-    from tutelage.replicate.bands import against_runs
-
-    nothing = np.zeros((len(eigenvalues), 1, 1))
-    start, times = tu.Start(R=nothing, Q=nothing), tu.linear_times(end, points)
-    problems = [_unit(lr, eigenvalues, fractions, noise) for noise in noises]
-    found: Any = [tu.early_stopping(tu.solve(problem, start, times)) for problem in problems]
-    band = against_runs(problems[noises.index(shown)], start, dim=dim, times=times, runs=runs, seed=seed)
-    return band.assign(
-        noise=noises,
-        stop_time=("noise", [one.time for one in found]),
-        stop_value=("noise", [one.value for one in found]),
-        stop_gain=("noise", [one.gain for one in found]),
-        stop_solved=("noise", [_finely(problem, start, one) for problem, one in zip(problems, found, strict=True)]),
-        stop_floor=float(tu.solve(problems[noises.index(shown)], start, 20 * times).error[-1]),
-        shown=shown,
-    )
-
-
-def _finely(problem: "tu.Problem", start: "tu.Start", found: Any) -> float:
-    """The minimum of the curve, solved again at times close around it: the zero of a cubic's slope; the end if none."""
-    if not found.inside:
-        return found.end_time
-    times = np.linspace(0.8 * found.time, 1.3 * found.time, found.curve.times.size)
-    error = tu.solve(problem, start, times).error
-    near = slice(int(np.argmin(error)) - 10, int(np.argmin(error)) + 11)
-    slope = np.polynomial.Polynomial.fit(times[near], error[near], 3).deriv()
-    inside = [float(x.real) for x in slope.roots() if times[near][0] < x.real < times[near][-1] and abs(x.imag) < 1e-9]
-    return inside[0] if inside else np.nan
-
-
 def claims_6(data: "Dataset") -> list[Claim]:
     """Levels, boundaries and their delays against the fixed points; stopping times against the solved minimum."""
     from tutelage.replicate.bands import inside_claims
@@ -268,8 +214,8 @@ def draw_6(data: "Dataset") -> "Figure":
     figure, axes = sheet(2, 2, title, small, height=2.9, width_ratios=(1.25, 1.0))
     _draw_curve(axes[0, 0], data)
     _draw_delays(axes[1, 0], data)
-    _draw_minimum(axes[0, 1], data)
-    _draw_stopping(axes[1, 1], data)
+    draw_minimum(axes[0, 1], data)
+    draw_stopping(axes[1, 1], data)
     return figure
 
 
@@ -294,26 +240,6 @@ def _draw_delays(panel: Any, data: "Dataset") -> None:
     panel.set(xscale="log", xlabel=r"asymmetry of the start, $R_{11} - R_{12}$", ylabel="end of the plateau")
     panel.margins(x=0.05)
     panel.legend(loc="upper right")
-
-
-def _draw_minimum(panel: Any, data: "Dataset") -> None:
-    shown = data.sel(noise=float(data["shown"]))
-    draw_band(panel, data["time"].values, data["error"], data["error_mean"], data["error_se"], label="theory, runs")
-    panel.plot(float(shown["stop_time"]), float(shown["stop_value"]), "v", color=COLOURS[1], markersize=7, label="stop here")
-    panel.axhline(float(data["stop_floor"]), color=FAINT, linestyle=DASHES[2], label="in the end")
-    panel.set(xlabel=TIME, ylabel=ERROR, yscale="log")
-    panel.legend(loc="upper right", fontsize=7)
-    label_panel(panel, rf"label noise $\sigma$ = {float(data['shown']):g}")
-
-
-def _draw_stopping(panel: Any, data: "Dataset") -> None:
-    noisy = data.sel(noise=data["noise"] > 0)
-    panel.plot(noisy["noise"], noisy["stop_solved"], color=COLOURS[0], label="solved minimum")
-    marks = {"linestyle": "none", "marker": MARKERS[4], "markersize": 6, "markerfacecolor": "white"}
-    panel.plot(noisy["noise"], noisy["stop_time"], color=COLOURS[1], label="early_stopping", **marks)
-    panel.set(xlabel=r"label noise $\sigma$", ylabel="stopping time", ylim=(0, None))
-    panel.margins(x=0.05)
-    panel.legend(loc="lower left")
 
 
 PRINTED_6 = {
