@@ -20,6 +20,7 @@ from tutelage._cores import cores
 from tutelage._errors import DivergenceWarning, InputError
 from tutelage.averages import Quadrature
 from tutelage.integrate import SOLVERS, Options, Raw, anonymous, as_arrays, choose, integrate, padded
+from tutelage.integrate.kept import kept
 from tutelage.problem import Problem, Start, random_start
 from tutelage.solve import ATOL, MAX_STEPS, assemble, keeps_blocks, prepare
 from tutelage.times import check_times
@@ -184,7 +185,7 @@ def side_by_side(
     return whole[0]
 
 
-@eqx.filter_jit
+@kept
 def _together(members: Any, times: Any, tolerances: Any, options: Options) -> Raw:
     return jax.vmap(lambda problem, start: integrate(problem, start, times, tolerances, options))(*members)
 
@@ -195,5 +196,5 @@ def _host(tree: Any) -> Any:
 
 def _until(raw: Raw, count: int) -> Raw:
     """What was recorded at the first times."""
-    kept = jax.tree.map(lambda x: x[:, :count], (raw.variables, raw.error))
-    return eqx.tree_at(lambda w: (w.variables, w.error), raw, kept)
+    first = jax.tree.map(lambda x: x[:, :count], (raw.variables, raw.error))
+    return eqx.tree_at(lambda w: (w.variables, w.error), raw, first)
