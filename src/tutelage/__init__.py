@@ -316,7 +316,8 @@ def __getattr__(name: str) -> _Any:
     if name in _SUBMODULES:
         return _import_module(f"tutelage.{name}")
     if name not in _HOME_OF:
-        raise AttributeError(f"module 'tutelage' has no attribute {name!r}")
+        package = _sys.modules[__name__]  # with it Python asks "Did you mean ...?"
+        raise AttributeError(f"module 'tutelage' has no attribute {name!r}", name=name, obj=package)
     value = getattr(_import_module(_HOME_OF[name]), name)
     globals()[name] = value
     return value

@@ -155,9 +155,13 @@ def known(name: str, value: Any, allowed: Iterable[Any]) -> Any:
     if isinstance(value, str | int) and value in allowed:
         return value
     words = [str(word) for word in allowed]
-    near = get_close_matches(str(value), words, n=1)
-    hint = f" The nearest is {near[0]!r}." if near else ""
-    raise InputError(f"{name} is {shown(value)}; it must be one of {', '.join(words)}.{hint}")
+    raise InputError(f"{name} is {shown(value)}; it must be one of {', '.join(words)}.{nearest(value, words)}")
+
+
+def nearest(value: Any, words: Iterable[str]) -> str:
+    """A sentence to add to a list of words: which of them was probably meant; empty if none is near."""
+    near = get_close_matches(str(value), list(words), n=1)
+    return f" The nearest is {near[0]!r}." if near else ""
 
 
 def shown(value: Any, digits: int = 6) -> str:

@@ -24,4 +24,6 @@ def test_verbs_are_functions_also_after_their_module_was_imported():
 def test_unknown_name():
     with pytest.raises(ImportError, match="cannot import name 'sovle'"):
         from tutelage import sovle  # noqa: F401  # pyright: ignore
-    assert not hasattr(tutelage, "sovle")
+    with pytest.raises(AttributeError) as caught:
+        _ = tutelage.sovle  # pyright: ignore
+    assert (caught.value.name, caught.value.obj) == ("sovle", tutelage)  # so that Python asks "Did you mean: 'solve'?"

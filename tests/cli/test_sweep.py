@@ -85,13 +85,13 @@ def test_failed_points_give_exit_code_one(tutelage, folder):
 
 BAD = {
     "mesure = ['error']\n" + FILE: "'measure'",
-    FILE.replace("noise = {", "nois = {"): "'nois'",
+    FILE.replace("noise = {", "nois = {"): "The nearest is 'noise'",
     FILE.replace("count = 3, ", ""): "count",
     FILE.replace("from = 0.1", "from = 0.0"): "positive",
     FILE.replace("count = 3", "count = 1"): "count",
     FILE.replace("[0.3, 9.0]", "0.3"): "list of values",
     FILE.replace("[0.3, 9.0]", "[]"): "no values",
-    FILE.replace('"final_error"', '"finalerror"'): "finalerror",
+    FILE.replace('"final_error"', '"finalerror"'): "The nearest is 'final_error'",
     FILE.replace("R = [[0.2]]\n", ""): "Q alone",
     FILE.replace("R = [[0.2]]", "R = [['a']]"): "R",
     FILE.replace("R = [[0.2]]\nQ = [[0.3]]", "scale = -1"): "scale",

@@ -50,7 +50,8 @@ def _unknown(part: str, known: Mapping[str, str]) -> str:
     if owners:
         return f"over names {part!r}, which {len(owners)} parts have; say {owners[0]!r}, or {', '.join(owners)!r} for all."
     shortest = dict.fromkeys(next(name for name, full in known.items() if full == target) for target in known.values())
-    return f"over names {part!r}, which a sweep cannot change here; it can change {', '.join(shortest)}."
+    hint = _checks.nearest(part, shortest)
+    return f"over names {part!r}, which a sweep cannot change here; it can change {', '.join(shortest)}.{hint}"
 
 
 def plain_values(name: str, values: Any) -> list[Any]:

@@ -33,5 +33,5 @@ def resolve(name: str, functions: dict | None = None) -> Measure:
     numbers = [verb if verb in AS_NUMBER else f"{verb}.<number>" for verb in verbs()]
     raise InputError(
         f"{name!r} is no measure; give one of {', '.join(TABLE)}, a verb with the number to take of its answer "
-        f"({', '.join(numbers)}), or your own function as 'module:function'."
+        f"({', '.join(numbers)}), or your own function as 'module:function'.{_checks.nearest(name, [*TABLE, *verbs()])}"
     )
