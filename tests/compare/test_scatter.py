@@ -62,3 +62,16 @@ def test_one_run_has_no_scatter_to_measure():
     assert scatter.to_dict()["ratio"] is None
     assert "one run" in scatter.lines()[0]
     assert replace(scatter, ratio=1.0, ratio_error=0.1).to_dict()["ratio"] == 1.0
+
+
+def test_nothing_is_predicted_below_rounding():
+    together = pair(theory(), runs())
+    tiny = np.where(np.arange(together.times.size) < 5, together.theory["error"], 1e-11)
+    scatter = predicted_scatter(replace(together, theory=together.theory | {"error": tiny}), theory(), None)
+    assert np.isfinite(scatter.predicted[:5]).all()
+    assert np.isnan(scatter.predicted[5:]).all()
+    expected = _beside(scatter.predicted[:5], together.runs["error"][:, :5], 0.01)
+    assert scatter.ratio == pytest.approx(expected.ratio)
+    assert "where e_g falls below 1e-10" in scatter.lines()[0]
+    assert scatter.to_dict()["predicted"][-1] is None
+    assert predicted_scatter(replace(together, theory=together.theory | {"error": 0 * tiny}), theory(), None) is None

@@ -16,14 +16,15 @@ from tutelage.trajectory import Trajectory
 
 POINTS = 2**10  # per moment: the standard deviation to about 1%
 LARGEST = 64  # numbers of a state whose prediction takes a second or two
+ROUNDING = 1e-10  # of e_g: below it rounding shows in the prediction
 
 
 @dataclass(frozen=True)
 class Scatter:
     """predicted, measured: standard deviations of e_g over runs, (time,). ratio: measured / predicted, in the mean square.
 
-    ratio_error: its standard error, from the number of runs alone (times of one run are hardly independent). accuracy: the
-    relative error of the prediction.
+    predicted is NaN where e_g is so small that rounding shows. ratio_error: its standard error, from the number of runs
+    alone (times of one run are hardly independent). accuracy: the relative error of the prediction.
     """
 
     predicted: np.ndarray
@@ -35,17 +36,19 @@ class Scatter:
     def lines(self) -> list[str]:
         """In words."""
         if not np.isfinite(self.ratio):
-            return [f"single runs: e_g ± {np.max(self.predicted):.2g} predicted at most; one run cannot show it"]
+            return [f"single runs: e_g ± {np.nanmax(self.predicted):.2g} predicted at most; one run cannot show it"]
+        last = np.flatnonzero(np.isfinite(self.predicted))[-1]
+        when = "at the last time" if last == self.predicted.size - 1 else f"where e_g falls below {ROUNDING:g}"
         return [
             f"of e_g over runs: {self.ratio:.2f} ± {self.ratio_error:.2f} of the predicted standard deviation "
-            f"({self.predicted[-1]:.2g} at the last time, {self.measured[-1]:.2g} measured)"
+            f"({self.predicted[last]:.2g} {when}, {self.measured[last]:.2g} measured)"
         ]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and lists, None for what one run cannot show."""
         known = bool(np.isfinite(self.ratio))
         return {
-            "predicted": self.predicted.tolist(),
+            "predicted": [sd if np.isfinite(sd) else None for sd in self.predicted.tolist()],
             "measured": self.measured.tolist() if known else None,
             "ratio": self.ratio if known else None,
             "ratio_error": self.ratio_error if known else None,
@@ -64,7 +67,10 @@ def predicted_scatter(pair: Pair, theory: Trajectory, escape: Escape | None) -> 
         found = fluctuations_along(theory, pair.dim, points=POINTS)
     except InputError:  # slow momentum, or times that hold too many relaxations
         return None
-    return _beside(found.sd("error")[: pair.times.size], pair.runs["error"], float(np.max(found.accuracy)))
+    predicted = np.where(pair.theory["error"] >= ROUNDING, found.sd("error")[: pair.times.size], np.nan)
+    if not np.isfinite(predicted).any():
+        return None
+    return _beside(predicted, pair.runs["error"], float(np.max(found.accuracy)))
 
 
 def _beside(predicted: np.ndarray, errors: np.ndarray, accuracy: float) -> Scatter:
