@@ -74,8 +74,9 @@ class ErfAverages(Averages):
     def contrast(self, C: Array, mean: Array | None, w: Array) -> Array:
         """Each pair of students, i and i + k (cyclic), and each pair a <= b of fields once; some pairs of fields at a time.
 
-        A row holds all pairs of students, so that its arcsines are computed several at once. There are always two turns:
-        what a loop reads has been computed before it, while XLA would else compute the roots again for each pair of pairs.
+        A row holds all pairs of students, so that its arcsines are computed several at once. On a CPU there are always two
+        turns: what a loop reads has been computed before it, while XLA would else compute the roots again for each pair of
+        pairs. On a GPU each turn is a few launches more.
         """
         K, d = self.K, self._d(C)
         i = np.tile(np.arange(K), K // 2 + 1)
@@ -93,7 +94,7 @@ class ErfAverages(Averages):
             """sum_ab w_a w_b arcsin over some pairs of fields, for all pairs of students."""
             a, b, count = turn
             sines = c[a, b][:, None] * s[a] * s[b] - x[a] * x[b] - y[a] * y[b]
-            return (count * w[a] * w[b]) @ self._angles(sines, a[:, None], b[:, None])
+            return jnp.sum((count * w[a] * w[b])[:, None] * self._angles(sines, a[:, None], b[:, None]), axis=0)
 
         angles = jnp.sum(jax.lax.map(some, (a, b, counts)), axis=0).reshape(-1, K)
         return (2 / jnp.pi) * self.slopes(C, mean)[:, :K] * angles[_cyclic(K)]
@@ -102,9 +103,9 @@ class ErfAverages(Averages):
 def _in_turns(n: int, width: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The pairs a <= b of n fields and how often each counts, (turns, pairs): as many at a time as there is room for."""
     a, b = np.triu_indices(n)
-    few = a.size * width <= MANY // 8
-    at_once = ON_GPU if jax.default_backend() != "cpu" else FEW if few else MANY
-    turns = max(2, -(-a.size * width // at_once))
+    few, on_cpu = a.size * width <= MANY // 8, jax.default_backend() == "cpu"
+    at_once = ON_GPU if not on_cpu else FEW if few else MANY
+    turns = max(2 if on_cpu else 1, -(-a.size * width // at_once))
     missing = -a.size % turns
     counts = np.pad(np.where(a == b, 1.0, 2.0), (0, missing))  # what fills the last turn counts nothing
     a, b = (np.pad(z, (0, missing)) for z in (a, b))
