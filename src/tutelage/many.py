@@ -17,7 +17,7 @@ import numpy as np
 
 from tutelage import _checks
 from tutelage._cores import cores
-from tutelage._errors import DivergenceWarning, InputError
+from tutelage._errors import DivergenceWarning, InputError, kind_of
 from tutelage.averages import Quadrature
 from tutelage.integrate import SOLVERS, Options, Raw, anonymous, as_arrays, choose, integrate, padded
 from tutelage.integrate.kept import kept
@@ -99,7 +99,7 @@ def solve_many(
 def _values(problem: Any, over: Any) -> tuple[dict[str, np.ndarray], int]:
     """What differs, as arrays with a leading axis of members; the extremes of each are tried on the problem."""
     if not isinstance(problem, Problem):
-        raise InputError(f"problem is of type {type(problem).__name__}; solve_many takes a tutelage Problem.")
+        raise InputError(f"problem is {kind_of(problem)}; solve_many takes a tutelage Problem.")
     if not isinstance(over, Mapping) or not over:
         raise InputError(f"over is {_checks.shown(over)}; name what differs between the problems, as {{'lr': rates}}.")
     for name in over:
@@ -120,7 +120,7 @@ def _values(problem: Any, over: Any) -> tuple[dict[str, np.ndarray], int]:
 def _starts(problem: Problem, start: Any, count: int) -> list[Start]:
     """One start for all, or one for each."""
     if start is None:
-        start = random_start(problem, dim=problem.inputs.known_dim or max(1000, problem.inputs.levels))
+        start = random_start(problem, dim=problem.inputs.usual_dim)
     starts = list(start) if isinstance(start, Sequence) else [start]
     if isinstance(start, Sequence) and len(starts) != count:
         raise InputError(f"{len(starts)} starts are given for {count} problems; give one for all, or one for each.")

@@ -175,9 +175,9 @@ def assess(trajectory: Any, quadrature: Quadrature | None, gradient_flow: bool) 
 
 def _largest_rate(problem: Problem) -> float:
     sgd = problem.sgd
-    lr = float(sgd.lr(jnp.zeros(())) if callable(sgd.lr) else sgd.lr)
+    lr: Any = sgd.lr(jnp.zeros(())) if callable(sgd.lr) else sgd.lr
     momentum = 0.0 if isinstance(sgd.momentum, SlowMomentum) else float(sgd.momentum)
-    return lr / (1 - momentum) * float(np.max(problem.inputs.eigenvalues))
+    return float(lr) / (1 - momentum) * float(np.max(problem.inputs.eigenvalues))
 
 
 def _states(trajectory: Any, like: Overlaps) -> Overlaps | None:
