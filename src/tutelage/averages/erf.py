@@ -94,7 +94,7 @@ class ErfAverages(Averages):
             """sum_ab w_a w_b arcsin over some pairs of fields, for all pairs of students."""
             a, b, count = turn
             sines = c[a, b][:, None] * s[a] * s[b] - x[a] * x[b] - y[a] * y[b]
-            return jnp.sum((count * w[a] * w[b])[:, None] * self._angles(sines, a[:, None], b[:, None]), axis=0)
+            return (count * w[a] * w[b]) @ self._angles(sines, a[:, None], b[:, None])
 
         angles = jnp.sum(jax.lax.map(some, (a, b, counts)), axis=0).reshape(-1, K)
         return (2 / jnp.pi) * self.slopes(C, mean)[:, :K] * angles[_cyclic(K)]
