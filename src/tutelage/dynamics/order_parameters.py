@@ -23,6 +23,8 @@ from tutelage.dynamics.overlaps import Overlaps, Velocity, field_covariance, joi
 from tutelage.problem import Problem, SlowMomentum, Start
 from tutelage.problem.schedules import rate_at, switch_times
 
+FEW = 2**11  # products of numbers in a product of matrices that is small
+
 
 class OrderParameters(ClosedSystem):
     """The closed system of a problem whose teacher has overlaps t (L, M, M)."""
@@ -121,7 +123,7 @@ class OrderParameters(ClosedSystem):
         sgd, lam, mask = self.problem.sgd, self._lam, self._mask()
         r, q = state.r, state.q
         K, overlaps = q.shape[-1], jnp.concatenate([jnp.concatenate([q, r], -1), jnp.concatenate([_T(r), self.t], -1)], -2)
-        force = jnp.concatenate([p.A, p.B], -1) @ overlaps
+        force = _product(jnp.concatenate([p.A, p.B], -1), overlaps)
         dr = eta * (lam * force[..., K:] - sgd.weight_decay * r)
         fq = eta * (lam * force[..., :K] - sgd.weight_decay * q)
         noise = (eta**2 / sgd.batch) * lam * G
@@ -188,6 +190,11 @@ def initial_overlaps(problem: Problem, start: Start) -> tuple[Overlaps, Array]:
     slow = isinstance(problem.sgd.momentum, SlowMomentum)
     velocity = Velocity(jnp.zeros_like(r), jnp.zeros_like(q), jnp.zeros_like(q)) if slow else None
     return Overlaps(r, q, jnp.asarray(readout), None if bias is None else jnp.asarray(bias), velocity), t
+
+
+def _product(a: Array, b: Array) -> Array:
+    """a (K, n) @ b (L, n, n). Of few numbers as a sum, which XLA joins with what stands around it; a product is a call."""
+    return jnp.sum(a[:, :, None] * b[:, None], axis=2) if a.size * b[:, 0].size <= FEW else a @ b
 
 
 def _T(x: Array) -> Array:
