@@ -50,7 +50,7 @@ def test_same_law_with_many_runs(name):
     assert probability(*ensembles(name, 2000 if "biases" in name else 20_000)) > LEVEL
 
 
-@pytest.mark.parametrize("dof", [1, 40])
+@pytest.mark.parametrize("dof", [1, 2, 40])
 def test_chi_has_its_law(dof):
     draw = jax.jit(lambda keys: numbered.chi(keys, jnp.arange(4), 7, jnp.array([dof])))
     lengths = np.asarray(draw(numbered.run_keys(dof, 5000))).ravel()
