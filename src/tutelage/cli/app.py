@@ -4,6 +4,7 @@
 input, nothing was written. 130: interrupted. To add a command, write its module and add its function to `COMMANDS`.
 """
 
+import atexit
 import gc
 import os
 import sys
@@ -24,7 +25,7 @@ from tutelage.cli.sweep import sweep
 
 # The function's name is the command, its docstring the help. Their modules import JAX only when called.
 COMMANDS = (compare, explore, replicate, simulate, solve, sweep)
-SELDOM = (100_000, 20, 50)  # objects that are made before Python looks for waste: an eighth of a start, of which all stays
+SELDOM = (100_000, 20, 50)  # objects that are made before Python looks for waste
 
 
 def build_app() -> App:
@@ -45,7 +46,8 @@ def build_app() -> App:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line (default: that of the process) and return its exit code."""
-    gc.set_threshold(*SELDOM)
+    if argv is None:
+        _start_and_end_quickly()
     try:
         code = build_app()(sys.argv[1:] if argv is None else list(argv))
         sys.stdout.flush()
@@ -60,6 +62,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output, such as `head`, has had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+def _start_and_end_quickly() -> None:
+    """Look for waste seldom, and not at the end: it is a third of the time of a short command, and all of it is in use."""
+    gc.set_threshold(*SELDOM)
+    atexit.register(gc.freeze)
 
 
 def _refuse(sentence: str) -> int:
