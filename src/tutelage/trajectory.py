@@ -126,7 +126,7 @@ class Trajectory(eqx.Module):
             return describe(int(codes.flat[0]), float(ends.flat[0]), self._lr_at_end())
         bad = np.flatnonzero(codes.ravel())
         if bad.size == 0:
-            return f"finished ({codes.size} solutions)"
+            return f"finished ({codes.size} {'runs' if self.kind == 'simulation' else 'solutions'})"
         first = describe(int(codes.flat[bad[0]]), float(ends.flat[bad[0]]), None)
         return f"{bad.size} of {codes.size} did not finish; number {bad[0]} {first}"
 

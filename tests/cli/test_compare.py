@@ -98,7 +98,7 @@ def test_asymmetric_starts_are_possible_and_asymmetric(K, M):
 def test_simulate(tutelage, folder):
     ending = tutelage("simulate", *SMALL, "--out", "a.nc", "--plot", "a.svg")
     assert (ending.code, ending.stderr) == (0, "")
-    for words in ("e_g, mean of 12 runs", "R at alpha = 20", "finished (12 solutions)", "a.nc"):
+    for words in ("e_g, mean of 12 runs", "R at alpha = 20", "finished (12 runs)", "a.nc"):
         assert words in ending.stdout
     answer = json.loads(tutelage("simulate", *SMALL, "--json").stdout)
     np.testing.assert_allclose(answer["error"], tu.load("a.nc").error, rtol=1e-12)
