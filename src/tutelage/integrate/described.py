@@ -25,6 +25,7 @@ from tutelage.problem.activation import NAMED
 BUILT_ON = ("jax", "jaxlib", "numpy", "equinox", "diffrax", "optimistix", "lineax")
 LAYERS = (".", "problem", "averages", "dynamics", "integrate")  # of this package: their text decides what is compiled
 FLAGS = ("XLA_FLAGS", "EQX_ON_ERROR")
+OF_A_THREAD = ("jax_enable_x64", "jax_default_matmul_precision", "jax_debug_nans", "jax_debug_infs")
 HARMLESS = ("cache", "log", "traceback")  # in the names of settings that change no number
 POLYNOMIAL = NAMED["linear"].function.__code__  # shared by all polynomials; they differ in their coefficients
 
@@ -87,9 +88,15 @@ def _at_home(thing: Any, packages: tuple[str, ...]) -> bool:
 
 
 def _settings() -> str:
-    """What may change while a process lives."""
-    told = [f"{name}={setting(name)}" for name in jax.config.values if not any(word in name for word in HARMLESS)]
-    return f"{jnp.result_type(float)} {' '.join(f'{name}={os.environ.get(name)}' for name in FLAGS)} {' '.join(told)}"
+    """What may change while a process lives: JAX's settings, some of which a thread may have for itself."""
+    values = jax.config.values
+    own = [f"{name}={setting(name)}" for name in OF_A_THREAD] + [f"{name}={os.environ.get(name)}" for name in FLAGS]
+    return f"{jnp.result_type(float)} {own} {[values[name] for name in _told_settings()]}"
+
+
+@lru_cache
+def _told_settings() -> tuple[str, ...]:
+    return tuple(name for name in jax.config.values if not any(word in name for word in HARMLESS))
 
 
 def setting(name: str) -> Any:
