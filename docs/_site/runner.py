@@ -99,10 +99,12 @@ def _save_figures(values: list[Any], target: Path, number: int) -> list[dict[str
 
 
 def in_words(figure: Any) -> str:
-    """For those who do not see the figure: its titles, and what each panel draws against what."""
+    """For those who do not see the figure: its title and small print, and what each panel draws."""
+    heads = figure.axes[0].texts if figure.axes else []  # above the first panel (plot/heads.py), or of the sheet
+    written = [text.get_text() for text in [*figure.texts, *reversed(heads)] if text.get_text().count(" ") > 1]
     panels = [(axes.get_title() or axes.get_title(loc="left"), axes.get_ylabel(), axes.get_xlabel()) for axes in figure.axes]
-    drawn = [": ".join(filter(None, (title, f"{y} against {x}" if x and y else ""))) for title, y, x in panels]
-    words = ". ".join(dict.fromkeys(filter(None, [figure.get_suptitle(), *drawn])))
+    drawn = [": ".join(filter(None, (title, " against ".join(filter(None, (y, x)))))) for title, y, x in panels]
+    words = ". ".join(dict.fromkeys(filter(None, [*written, *drawn])))
     return " ".join(re.sub(r"\\mathrm|[$\\{}]", "", words).split()) or "what the block above draws"
 
 
