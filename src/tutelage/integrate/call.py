@@ -55,6 +55,9 @@ def integrate(problem: Any, start: Any, times: Any, tolerances: Any, options: Op
     from tutelage.integrate.lean import counting_back_quickly
     from tutelage.integrate.program import integrated
 
+    # inside another jit, where some of these are constants, XLA must not compute with them beforehand: it rounds otherwise
+    numbers, rest = eqx.partition((problem, start), eqx.is_array)
+    problem, start = eqx.combine(jax.lax.optimization_barrier(numbers), rest)
     with counting_back_quickly():
         return integrated(problem, start, times, tolerances, options)
 
