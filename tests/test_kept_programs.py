@@ -290,6 +290,24 @@ def test_the_same_numbers_in_another_process(tmp_path):
     assert first[0] == again[0]
 
 
+LINEAR = """
+import jax.numpy as jnp, numpy as np, tutelage
+from tutelage.integrate.kept import kept
+def solved(matrix):
+    return jnp.linalg.solve(matrix, jnp.ones(3))
+print(np.asarray(kept(solved)(np.eye(3) + 0.1)).tolist())
+"""
+
+
+def test_a_kept_program_may_solve_linear_equations(tmp_path):
+    """LAPACK must be there before it runs: a process that only loads the program has not asked for it."""
+    chosen = os.environ | {kept.FOLDER: str(tmp_path / "programs"), "EQX_ON_ERROR": "nan"}
+    runs = [subprocess.run([sys.executable, "-c", LINEAR], env=chosen, capture_output=True, text=True) for _ in range(2)]
+    assert [run.returncode for run in runs] == [0, 0]
+    assert runs[0].stdout == runs[1].stdout
+    only_file(tmp_path / "programs")
+
+
 def test_the_command_line_chooses_a_folder_unless_told_otherwise(tmp_path):
     code = f"import os, tutelage.cli.compile_cache as c; c.keep_compiled_programs(); print(os.environ.get({kept.FOLDER!r}))"
     plain = {k: v for k, v in os.environ.items() if not k.startswith(("TUTELAGE_", "JAX_", "EQX_"))}
