@@ -35,7 +35,7 @@ from tutelage.integrate.described import Indescribable, describe, device, is_arr
 FOLDER = "TUTELAGE_PROGRAMS"
 ENDING = ".program"
 MOST = 200  # files in the folder: those unused for longest give way
-CALLBACKS = (b"python_cpu_callback", b"python_gpu_callback")  # a program with these belongs to its process
+CALLBACK = b"python_cpu_callback"  # a program with this belongs to its process
 
 
 def kept(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -76,10 +76,11 @@ class Program:
 
 
 def _folder() -> Path | None:
-    """The chosen one; None where nothing can be kept."""
-    name, usual = os.environ.get(FOLDER), os.environ.get("EQX_ON_ERROR") in ("nan", "off")
-    ordinary = usual and not setting("jax_disable_jit") and setting("jax_default_device") is None
-    return Path(name) if name and ordinary else None
+    """The chosen one; None where nothing can be kept. Programs of other devices than the processor stay JAX's to keep."""
+    name = os.environ.get(FOLDER)
+    if not name or os.environ.get("EQX_ON_ERROR") not in ("nan", "off") or setting("jax_disable_jit"):
+        return None
+    return Path(name) if setting("jax_default_device") is None and device().platform == "cpu" else None
 
 
 def _found(path: Path, description: str, arrays: list[Any]) -> tuple[Program, Any] | None:
@@ -117,7 +118,7 @@ def _made(path: Path, description: str, function: Callable[..., Any], args: Any)
         compiled = lowered.compile()
     try:
         payload, *trees = serialize(compiled)
-        if not any(name in payload for name in CALLBACKS):
+        if CALLBACK not in payload:
             _write(path, zlib.compress(pickle.dumps((description, results[-1], payload, *trees)), level=1))
     except Exception:  # no space, no permission, a device whose programs cannot be written
         pass
