@@ -143,6 +143,15 @@ def test_the_error_of_a_perfect_student_decays_cleanly():
     assert np.all(out.error >= 0)
 
 
+def test_rounding_refuses_no_step_of_perfect_relu_students():
+    """Their drift has roots of rounding errors in it; an error of 1e-14 must not ask for more than that allows."""
+    problem = pair(3, 3, "relu")
+    theory = tu.solve(problem, tu.asymmetric_start(problem, dim=500), tu.linear_times(300, 21), max_steps=2000)
+    assert theory.finished
+    assert theory.steps < 300
+    assert theory.error[-1] < 1e-13
+
+
 def test_the_progress_bar_is_silent_for_short_solves(capfd):
     quiet = tu.solve(pair(2, 2), START, TIMES)
     shown = tu.solve(pair(2, 2), START, TIMES, progress=True)

@@ -11,7 +11,7 @@ two of the four fields are one and the same the dimension drops, and a closed fo
 gets its formula beforehand; of many, all of them are computed for one pair of students after the other and one is chosen.
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -33,6 +33,7 @@ class ReluAverages(Averages):
 
     K: int = eqx.field(static=True)
     M: int = eqx.field(static=True)
+    error_rounding: ClassVar[float] = 1e-14  # slopes have roots of what separates two fields, so roots of its rounding
 
     def __init__(self, student: Activation, teacher: Activation, K: int, M: int):
         self.K, self.M = K, M

@@ -44,7 +44,7 @@ def integrated(problem: Any, start: Any, times: Any, tolerances: Any, options: O
     rtol, atol = tolerances
     controller = diffrax.PIDController(
         rtol=rtol,
-        atol=atol,
+        atol=_absolute(atol, system, state, pack) if options.solver != "stiff" else atol,
         pcoeff=0.2,
         icoeff=0.5,
         dtmin=SHORTEST * jnp.maximum(times[-1], 1.0),
@@ -109,6 +109,15 @@ def _packing(like: Any, solver: str) -> tuple[Callable[[Any], Any], Callable[[An
     if solver == "stiff":
         return (lambda tree: tree), (lambda tree: tree)
     return (lambda tree: ravel_pytree(tree)[0]), ravel_pytree(like)[1]
+
+
+def _absolute(atol: Array, system: Any, state: Any, pack: Callable[[Any], Any]) -> Array:
+    """The tolerance of each number of the state, and of the error: no step is refused for what rounding alone does to it."""
+    rounding = system.averages.error_rounding if isinstance(system, OrderParameters) else 0.0
+    if not rounding:
+        return atol
+    each = jax.tree.map(lambda x: jnp.full_like(x, atol), state)
+    return pack((each, jnp.maximum(atol, FINE * rounding)))
 
 
 def _largest(state: Any) -> Array:
