@@ -25,7 +25,7 @@ test: $(READY) browser  ## the whole suite
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not full and not site"
 
 test-full: $(READY) browser  ## the suite with its long statistical tests, compiled as for users (tests/conftest.py)
-	XLA_FLAGS= $(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not site"
+	COMPILE=fully $(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not site"
 
 docs: $(READY) browser  ## the site, in output/docs: every block of code is run, links and names resolve, then it is looked at in a browser
 	$(SPHINX) -d output/docs-build/doctrees docs output/docs

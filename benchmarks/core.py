@@ -8,8 +8,8 @@ from benchmarks.measure import best_of, cores, in_turns, pick, record
 
 # of K = M = 3, by perf and by parts: what is left to save is not arithmetic
 SHARES = (
-    "about 0.6 ms of a solve are checks in Python, 1 ms the recording and its errors; of the rest half is XLA's queue of "
-    "forty kernels an evaluation, of which xla_cpu_small_while_loop_byte_threshold=1000000 in its extra options makes one"
+    "about 0.6 ms of a solve are checks in Python, 1 ms the recording and its errors, the rest the loop, one kernel with "
+    "tutelage's flag for XLA (_xla.py) and a queue of fifty without"
 )
 
 

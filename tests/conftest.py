@@ -1,8 +1,7 @@
 """Tests compile quickly, and those of pages share one browser.
 
-Most of a test's time is XLA's, spent on speed that a short solve does not need (cli/compile_cache.py). The commands that
-tests start inherit the flags. Flags that are given already are left alone: `make test-full` gives none (XLA_FLAGS=), so
-that it runs what a user runs.
+Most of a test's time is XLA's, spent on speed that a short solve does not need (_xla.py). The commands that tests start
+inherit the flags. `make test-full` compiles as for users (COMPILE=fully).
 Python looks for cycles less often than it would: traces make many objects and leave few cycles behind.
 """
 
@@ -12,9 +11,10 @@ import shutil
 
 import pytest
 
-from tutelage.cli.compile_cache import compile_quickly
+from tutelage._xla import compile_quickly
 
-compile_quickly()
+if os.environ.get("COMPILE") != "fully":
+    compile_quickly()
 gc.set_threshold(50_000, 20, 20)
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")

@@ -8,8 +8,9 @@ State a problem, solve its theory (order-parameter ODEs), simulate the network i
     runs = tu.simulate(problem, start, times=tu.linear_times(300), runs=20)
     print(tu.compare(theory, runs))
 
-Float64 is switched on at import (set TUTELAGE_X64=0 to keep JAX's own setting). A name is loaded when first used, so that
-`tutelage --help` does not wait for JAX; a new public name goes into `_HOMES`, the imports below it and `__all__`.
+Float64 is switched on at import (TUTELAGE_X64=0 keeps JAX's own setting), and a flag of XLA's for small loops on a CPU
+(_xla.py; TUTELAGE_XLA=0). A name is loaded when first used, so that `tutelage --help` does not wait for JAX; a new public
+name goes into `_HOMES`, the imports below it and `__all__`.
 """
 
 import sys as _sys
@@ -20,8 +21,10 @@ from typing import Any as _Any
 
 from tutelage._precision import enable_float64 as _enable_float64
 from tutelage._version import __version__
+from tutelage._xla import run_small_loops_whole as _run_small_loops_whole
 
 _enable_float64()
+_run_small_loops_whole()
 
 # Where each public name lives, in the order of the flow.
 _HOMES = {

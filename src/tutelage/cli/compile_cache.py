@@ -4,26 +4,19 @@ The solver's programs are kept whole (integrate/kept.py), all others in JAX's ow
 compiled. Both keep only programs without callbacks into Python. Equinox's run-time errors are such callbacks, unless they
 are turned into NaN; `solve` reads the solver's result code in either mode, so no NaN passes for an answer. Only the command
 line does this: a library should not choose a folder for its user. TUTELAGE_CACHE=0 switches it off.
-
-XLA's newer emitters of fused loops compile for 40% longer than the older ones and gain nothing here: commands go without.
-Quick figures solve small problems a few times each, so that most of their time is XLA's: they do without LLVM's
-optimisations, too, and compile in less than half the time, with the same numbers to rounding.
 """
 
 import os
 import sys
 import tempfile
-from importlib.metadata import version
 from pathlib import Path
 
-LEAN = "--xla_cpu_use_fusion_emitters=false"
-FLAGS = f"--xla_backend_optimization_level=0 {LEAN}"
-KNOWN_TO = "0.10."  # XLA ends the process at a flag that it does not know
+from tutelage._xla import compile_sooner
 
 
 def keep_compiled_programs() -> None:
     """Set JAX's cache up through the environment; does nothing once JAX is there, or where no folder can be written."""
-    _set_flags(LEAN)
+    compile_sooner()
     if os.environ.get("TUTELAGE_CACHE", "1") == "0" or "jax" in sys.modules:
         return
     folder = _writable_folder()
@@ -33,17 +26,6 @@ def keep_compiled_programs() -> None:
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(folder / "jax"))
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
     os.environ.setdefault("EQX_ON_ERROR", "nan")
-
-
-def compile_quickly() -> None:
-    """Compile for little work: set XLA's flags through the environment, as far as nobody has chosen others."""
-    _set_flags(FLAGS)
-
-
-def _set_flags(flags: str) -> None:
-    """Does nothing once JAX is there, for a JAX that may not know the flags, or where the user's own are given."""
-    if "jax" not in sys.modules and version("jaxlib").startswith(KNOWN_TO) and os.environ.get("XLA_FLAGS", LEAN) == LEAN:
-        os.environ["XLA_FLAGS"] = flags
 
 
 def _writable_folder() -> Path | None:
