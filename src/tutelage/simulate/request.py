@@ -163,7 +163,7 @@ def _dim(problem: Problem, dim: Any, start: Any, given: Any, rows: Any) -> int:
     (first, value), *others = known.items()
     for name, other in others:
         if other != value:
-            raise InputError(f"{first} says N = {value}, but {name} says N = {other}; make them agree.")
+            raise InputError(f"by {first} N is {value}, but by {name} it is {other}; make them agree.")
     vectors = problem.student.hidden + problem.teacher.hidden
     if value < vectors:
         raise InputError(f"dim is {value}; {vectors} vectors (students and teachers) need at least {vectors} dimensions.")

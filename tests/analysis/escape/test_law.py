@@ -151,7 +151,7 @@ def test_the_report_and_the_figure(fixed):
     text = str(law)
     assert "at N = 1000, 4000 samples: median" in text
     assert "the theory's own escape at" in text
-    assert "[0, 1]" in text
+    assert "[1, 2]" in text
     figure = law.plot()
     assert [axes.get_ylabel().split("\n")[0] for axes in figure.axes] == ["density of", "share that", "probability"]
     assert any("theory" in label.get_text() for label in figure.axes[0].get_legend().get_texts())
@@ -161,7 +161,7 @@ def test_the_report_and_the_figure(fixed):
 @pytest.mark.parametrize(
     ("ask", "words"),
     [
-        (lambda law: tu.escape_distribution(FAST, contested()), "dim is not known"),
+        (lambda law: tu.escape_distribution(FAST, contested()), "dim is missing"),
         (lambda law: tu.escape_distribution(FAST, dim=0), "dim is 0"),
         (lambda law: tu.escape_distribution(FAST, dim=1000, samples=1), "samples is 1"),
         (lambda law: tu.escape_distribution(FAST, dim=1000, scale=-1.0), "scale"),

@@ -133,7 +133,7 @@ def test_they_draw_themselves():
     ("arguments", "words"),
     [
         ({"problem": 3}, "problem is of type int"),
-        ({"start": None}, "start is of type NoneType"),
+        ({"start": None}, "start is None"),
         ({"problem": pair(2, 2, momentum=0.5)}, "momentum"),
         ({"problem": pair(2, 2, spherical=True)}, "spherical is set"),
         ({"inputs": "normal"}, "inputs is 'normal'; it must be one of gaussian"),
