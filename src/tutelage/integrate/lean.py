@@ -1,8 +1,8 @@
 """Fewer instructions for diffrax's last step, which is stretched to the end if it falls short of it by less than 100 floats.
 
 diffrax counts those floats back from the last time, one by one, with a function that serves every number: two fifths of all
-instructions of a compiled program, none of which is ever repeated. Times are not negative, and for those a product does it,
-to the last bit. While a program is traced, diffrax is given that.
+instructions of a compiled program, none of which is ever repeated. A product and a difference do the same, to the last bit,
+for every finite number that is not subnormal. While a program is traced, diffrax is given that.
 """
 
 from collections.abc import Iterator
@@ -27,6 +27,9 @@ def counting_back_quickly() -> Iterator[None]:
 
 
 def float_before(t: Array) -> Array:
-    """The largest float below t >= 0: between half an ulp and one is taken away, and the rest is rounded to the next."""
+    """The largest float below t. Between 1/2 and 3/2 of the distance to it are taken away, and the rest is rounded.
+
+    With |t| = m 2^e, 1 <= m < 2, that distance is eps 2^e (half of it for t = 2^e), and .7 eps m 2^e is as much as that.
+    """
     precision = jnp.finfo(t.dtype)
-    return jnp.where(t == 0, -precision.tiny, t * (1 - precision.epsneg))
+    return t - jnp.clip(0.7 * precision.eps * jnp.abs(t), precision.tiny, precision.max)  # infinity stays what it is
