@@ -15,6 +15,7 @@ from rich.table import Table
 
 from benchmarks.measure import GROWTH, OPTIONS, ROWS, about
 
+WIDE = 140  # columns of a terminal that the table needs; the lines before it say the same
 ON_CPU = ("core", "cold", "finite", "structured", "growth", "sweeps", "sweeps_phase", "explorer")
 
 
@@ -37,7 +38,9 @@ def main() -> None:
             write(options.out, before)
             for row in ROWS[done:]:
                 console.print("  ".join(filter(None, cells(row))), highlight=False)
-    console.print(table())
+    if console.width >= WIDE:
+        console.print(table())
+    console.print(verdicts(), highlight=False)
     console.print(f"{before['device']}, {before['cores']} cores, load {before['load']:.1f}, clock: {before['clock']}")
     console.print(f"written to {options.out}")
 
@@ -54,6 +57,13 @@ def read_options() -> argparse.Namespace:
 def write(path: Path, before: dict) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"about": before, "rows": ROWS, "growth": GROWTH}, indent=1, default=float) + "\n")
+
+
+def verdicts() -> str:
+    """How many targets are met, and which are not."""
+    judged = [row for row in ROWS if row.get("verdict")]
+    missed = [row["name"] for row in judged if row["verdict"] == "missed"]
+    return f"{len(judged) - len(missed)} of {len(judged)} targets met" + "".join(f"\nmissed: {name}" for name in missed)
 
 
 def table() -> Table:

@@ -15,7 +15,7 @@ HEAD = "| work | measured | baseline | ratio | error | target | verdict | note |
 
 SECTIONS = {
     "cpu": "On two idle cores",
-    "busy": "On two busy cores",
+    "other": "On two idle cores of another machine",
     "gpu": "On a GPU",
 }
 
