@@ -2,7 +2,7 @@
 
 On a CPU, XLA runs a loop as a queue of kernels, unless it holds less than a kilobyte: then as one. Some units with few
 levels take microseconds a turn, most of them in that queue, so the limit is raised to 64 kB when the package is imported:
-K = M = 3 reaches alpha = 100 in 2.5 ms instead of 3.5, compiled sooner. Every XLA takes this flag; TUTELAGE_XLA=0 refuses it.
+K = M = 3 reaches alpha = 100 in 2.5 ms, not 3.5, compiled sooner. Every XLA knows this flag; TUTELAGE_XLA=0 forbids it.
 
 XLA's newer emitters of fused loops compile for 40% longer than the older ones and gain nothing here: commands go without.
 A flag that XLA does not know ends the process, also one that inherits it, so a library does not set this one.
