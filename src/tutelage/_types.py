@@ -13,7 +13,7 @@
 | Q, R, T   | field covariances, Q = sum_l p_l lam_l q_l                     | (K, K) ...     |
 | C         | covariance of all n = K + M fields, [[Q, R], [R^T, T]]         | (n, n)         |
 | w         | weights of the error, Delta = sum_a w_a g_a, w = (-v, v*)      | (n,)           |
-| A, B, G   | the three matrices of the dynamics (dynamics/matrices.py)         | (K,K)(K,M)(K,K)|
+| A, B, G   | the three matrices of the dynamics (moments/matrices.py)         | (K,K)(K,M)(K,K)|
 | eta       | learning rate; kappa: weight decay; sigma: label noise         |                |
 | alpha     | time = steps / N                                               |                |
 | e_g       | generalisation error E[(noiseless y - yhat)^2] / 2             |                |

@@ -21,6 +21,7 @@ from tutelage._errors import DivergenceWarning, InputError, kind_of
 from tutelage.averages import Quadrature
 from tutelage.integrate import SOLVERS, Options, Raw, anonymous, as_arrays, choose, integrate, padded
 from tutelage.integrate.kept import kept
+from tutelage.moments import moments_for
 from tutelage.problem import Problem, Start, random_start
 from tutelage.solve import ATOL, MAX_STEPS, assemble, keeps_blocks, prepare
 from tutelage.times import check_times
@@ -76,7 +77,6 @@ def solve_many(
     options = Options(
         gradient_flow=_checks.as_flag("gradient_flow", gradient_flow),
         solver=_solver(problem, values, times, solver),
-        quadrature=quadrature,
         keep=keeps_blocks(problem, keep),
         gradient="forward",
         max_steps=_checks.as_count("max_steps", max_steps),
@@ -88,7 +88,7 @@ def solve_many(
     size = -(-count // -(-count // size))  # chunks of equal size
     workers = cores() if workers is None else _checks.as_count("workers", workers)
     tolerances = _checks.as_positive("rtol", rtol), _checks.as_positive("atol", atol)
-    raw = side_by_side(problems, begin, times, tolerances, options, size=size, workers=workers)
+    raw = side_by_side(problems, moments_for(problem, quadrature), begin, times, tolerances, options, size=size, workers=workers)
     settings = (("gradient_flow", gradient_flow), ("rtol", float(rtol)), ("solver", options.solver))
     trajectory = assemble(raw, times, problems, begin, settings)
     if not trajectory.finished:
@@ -150,6 +150,7 @@ def _fitting(problem: Problem, times: np.ndarray) -> int:
 
 def side_by_side(
     problems: Any,
+    moments: Any,
     starts: Any,
     times: np.ndarray,
     tolerances: tuple[float, float],
@@ -168,7 +169,7 @@ def side_by_side(
 
     def one(first: int) -> None:
         which = np.minimum(np.arange(first, first + size), count - 1)
-        raw = _together(jax.tree.map(lambda x: x[which], (problems, starts)), *shared)
+        raw = _together(jax.tree.map(lambda x: x[which], (problems, starts)), moments, *shared)
         part = eager(_until(raw, times.size))  # the padding of the times stays on the device
         with claim:
             if not whole:
@@ -186,8 +187,8 @@ def side_by_side(
 
 
 @kept
-def _together(members: Any, times: Any, tolerances: Any, options: Options) -> Raw:
-    return jax.vmap(lambda problem, start: integrate(problem, start, times, tolerances, options))(*members)
+def _together(members: Any, moments: Any, times: Any, tolerances: Any, options: Options) -> Raw:
+    return jax.vmap(lambda problem, start: integrate(problem, moments, start, times, tolerances, options))(*members)
 
 
 def _host(tree: Any) -> Any:
@@ -196,5 +197,5 @@ def _host(tree: Any) -> Any:
 
 def _until(raw: Raw, count: int) -> Raw:
     """What was recorded at the first times."""
-    first = jax.tree.map(lambda x: x[:, :count], (raw.variables, raw.error))
-    return eqx.tree_at(lambda w: (w.variables, w.error), raw, first)
+    first = jax.tree.map(lambda x: x[:, :count], (raw.variables, raw.error, raw.loss))
+    return eqx.tree_at(lambda w: (w.variables, w.error, w.loss), raw, first)

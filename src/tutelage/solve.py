@@ -13,6 +13,7 @@ from tutelage import _checks
 from tutelage._errors import DivergenceWarning, InputError, SymmetryWarning, ValidityWarning, kind_of
 from tutelage.averages import Quadrature, as_rule
 from tutelage.dynamics import Equations
+from tutelage.moments import Sampled, as_sampled, moments_for
 from tutelage.integrate import SOLVERS, Options, Raw, anonymous, as_arrays, choose, first_times, integrate, padded
 from tutelage.problem import Problem, SlowMomentum, random_start
 from tutelage.problem.arguments import require_start
@@ -36,6 +37,7 @@ def solve(
     atol: float = ATOL,
     solver: str = "auto",
     quadrature: Quadrature | None = None,
+    moments: Sampled | None = None,
     keep: str | None = None,
     gradient: str = "reverse",
     max_steps: int = MAX_STEPS,
@@ -70,18 +72,20 @@ def solve(
     options = Options(
         gradient_flow=_checks.as_flag("gradient_flow", gradient_flow),
         solver=choose(problem, times) if solver == "auto" else solver,
-        quadrature=as_rule(quadrature),
         keep=keeps_blocks(problem, keep),
         gradient=gradient if _may_be_differentiated(problem_, start) else "forward",  # which is sooner compiled
         max_steps=_checks.as_count("max_steps", max_steps),
         progress=_checks.as_flag("progress", progress),
     )
-    raw = integrate(as_arrays(problem_), as_arrays(anonymous(start)), padded(times, problem), tolerances, options)
+    averages = None if isinstance(problem, Equations) else moments_for(problem, as_rule(quadrature), as_sampled(moments))
+    raw = integrate(
+        as_arrays(problem_), averages, as_arrays(anonymous(start)), padded(times, problem), tolerances, options
+    )
     raw = first_times(raw if _checks.is_traced(raw) else eager(raw), times.size)
     settings = (("gradient_flow", gradient_flow), ("rtol", float(rtol)), ("solver", options.solver))
     if _checks.is_traced(raw):
         return assemble(raw, times, problem, start, settings)
-    return _finish(raw, times, problem, start, settings, options)
+    return _finish(raw, times, problem, start, settings, options, as_rule(quadrature))
 
 
 def prepare(problem: Any, start: Any, times: np.ndarray) -> tuple[Any, Any]:
@@ -122,6 +126,7 @@ def assemble(raw: Any, times: Any, problem: Any, start: Any, settings: Any, repo
         times=times,
         variables=raw.variables,
         error=raw.error,
+        loss=raw.loss,
         status_code=raw.status_code,
         end_time=raw.end_time,
         steps=raw.steps,
@@ -134,14 +139,16 @@ def assemble(raw: Any, times: Any, problem: Any, start: Any, settings: Any, repo
     )
 
 
-def _finish(raw: Raw, times: np.ndarray, problem: Any, start: Any, settings: Any, options: Options) -> Trajectory:
+def _finish(
+    raw: Raw, times: np.ndarray, problem: Any, start: Any, settings: Any, options: Options, quadrature: Any
+) -> Trajectory:
     """Outside JAX transformations: cut at a divergence, say so, and attach the validity report."""
     end = int(np.searchsorted(times, raw.end_time, side="right"))
     if raw.status_code != Status.FINISHED:
         raw, times = first_times(raw, end), times[:end]
     trajectory = assemble(raw, times, problem, start, settings)
     if isinstance(problem, Problem):
-        report = Validity.lazy(trajectory, options.quadrature, options.gradient_flow)
+        report = Validity.lazy(trajectory, quadrature, options.gradient_flow)
         trajectory = assemble(raw, times, problem, start, settings, report)
     if not trajectory.finished:
         warnings.warn(f"the solve {trajectory.status}", DivergenceWarning, stacklevel=3)

@@ -47,6 +47,7 @@ class Trajectory(eqx.Module):
     status_code: Any
     end_time: Any
     steps: Any
+    loss: Any = None
     T: Any = None
     problem: Problem | None = None
     start: Start | None = None
@@ -102,14 +103,6 @@ class Trajectory(eqx.Module):
         if self.kind != "simulation" or self.dim is None:
             raise InputError("only a simulation counts steps; a solve has no N. Use .times.")
         return steps_at(self.times, self.dim)
-
-    @property
-    def test_loss(self) -> Any:
-        """e_g + sigma^2 / 2: what a test on noisy labels measures."""
-        if self.problem is None:
-            raise InputError("test_loss needs the label noise of a Problem; this trajectory has none. Use .error.")
-        noise = jnp.asarray(self.problem.noise) if _checks.is_traced(self.problem.noise) else np.asarray(self.problem.noise)
-        return self.error + noise[..., None] ** 2 / 2
 
     @property
     def finished(self) -> bool:

@@ -26,7 +26,7 @@ from tutelage.dynamics.deviations import (
 )
 from tutelage.dynamics.error import averages_of, field_means
 from tutelage.dynamics.linearised import flatten
-from tutelage.dynamics.matrices import pull, spread
+from tutelage.moments.matrices import pull, spread
 from tutelage.dynamics.order_parameters import OrderParameters, initial_overlaps
 from tutelage.dynamics.overlaps import Overlaps, joint_covariance
 from tutelage.dynamics.perfect import critical_rate

@@ -29,7 +29,7 @@ from tutelage.compare.pairing import Pair
 from tutelage.dynamics.deviations import jacobians_along
 from tutelage.dynamics.error import field_means
 from tutelage.dynamics.linearised import flatten, unflatten
-from tutelage.dynamics.matrices import pull, spread
+from tutelage.moments.matrices import pull, spread
 from tutelage.dynamics.order_parameters import OrderParameters, initial_overlaps
 from tutelage.dynamics.overlaps import Overlaps, joint_covariance
 from tutelage.problem import SlowMomentum

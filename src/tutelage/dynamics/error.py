@@ -17,7 +17,7 @@ import numpy as np
 from tutelage._errors import InputError
 from tutelage._types import Array
 from tutelage.averages import Averages, Quadrature, averages_for
-from tutelage.dynamics.matrices import error_weights, pull
+from tutelage.moments.matrices import error_weights, pull
 from tutelage.dynamics.overlaps import joint_covariance
 from tutelage.problem import Problem
 

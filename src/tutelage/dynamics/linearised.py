@@ -27,11 +27,11 @@ def unflatten(vector: Array, like: Overlaps) -> Overlaps:
     """The state with these coordinates."""
     L, K, M = like.r.shape
     rows, columns = np.triu_indices(K)
-    sizes = np.cumsum([L * K * M, L * len(rows), K])
+    sizes = np.cumsum([L * K * M, L * len(rows), like.readout.size])
     r, upper, readout, bias = jnp.split(vector, sizes)
     upper = upper.reshape(L, len(rows))
     q = jnp.zeros((L, K, K)).at[:, rows, columns].set(upper).at[:, columns, rows].set(upper)
-    return Overlaps(r.reshape(L, K, M), q, readout, None if like.bias is None else bias, None)
+    return Overlaps(r.reshape(L, K, M), q, readout.reshape(like.readout.shape), None if like.bias is None else bias, None)
 
 
 def flat_drift(system: OrderParameters, like: Overlaps) -> Callable[[Array, Array], Array]:

@@ -14,14 +14,17 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
+from tutelage._errors import InputError
 from tutelage._types import Array
 from tutelage.averages import Averages, Quadrature
 from tutelage.dynamics.equations import ClosedSystem
-from tutelage.dynamics.error import averages_of, field_means, population_error, shared_parity
-from tutelage.dynamics.matrices import Pull, pull, spread
+from tutelage.dynamics.error import field_means, population_error, shared_parity
 from tutelage.dynamics.overlaps import Overlaps, Velocity, field_covariance, joint_covariance
+from tutelage.moments import ClosedMoments, Moments, NodeMoments, moments_for
+from tutelage.moments.matrices import Pull
 from tutelage.problem import Problem, SlowMomentum, Start
 from tutelage.problem.schedules import rate_at, switch_times
+from tutelage.rules import Context, Parameters
 
 FEW = 2**11  # products of numbers in a product of matrices that is small
 
@@ -31,7 +34,7 @@ class OrderParameters(ClosedSystem):
 
     problem: Problem
     t: Array
-    averages: Averages
+    moments: Moments
     gradient_flow: bool = eqx.field(static=True)
     keep_blocks: bool = eqx.field(static=True)
 
@@ -42,10 +45,18 @@ class OrderParameters(ClosedSystem):
         gradient_flow: bool = False,
         keep_blocks: bool = False,
         quadrature: Quadrature | None = None,
+        moments: Moments | None = None,
     ):
         self.problem, self.t = problem, t
-        self.averages = averages_of(problem, quadrature)
+        self.moments = moments_for(problem, quadrature) if moments is None else moments
         self.gradient_flow, self.keep_blocks = gradient_flow, keep_blocks
+
+    @property
+    def averages(self) -> Averages:
+        """The Gaussian averages of the activations: what the closed forms of squared loss are made of."""
+        if not isinstance(self.moments, ClosedMoments):
+            raise InputError("the averages of activations exist for squared loss only; this problem is averaged over nodes.")
+        return self.moments.averages
 
     @property
     def _lam(self) -> Array:
@@ -70,33 +81,37 @@ class OrderParameters(ClosedSystem):
         """R, Q, T of the fields."""
         return field_covariance(jnp.asarray(self.problem.inputs.weights), state.r, state.q, self.t)
 
-    def matrices(self, state: Overlaps) -> tuple[Pull, Array]:
+    def matrices(self, state: Overlaps, t: Any = 0.0) -> tuple[Pull, Array]:
         """A, B (with what moves readout and bias) and G at a state."""
-        return self.matrices_at(*self.covariances(state), state.readout, state.bias)
+        return self.matrices_at(*self.covariances(state), state.readout, state.bias, t)
 
-    def matrices_at(self, R: Array, Q: Array, T: Array, readout: Array, bias: Array | None) -> tuple[Pull, Array]:
+    def matrices_at(
+        self, R: Array, Q: Array, T: Array, readout: Array, bias: Array | None, t: Any = 0.0
+    ) -> tuple[Pull, Array]:
         """The same as functions of the fields' covariances, the readout and the biases: on nothing else do they depend."""
         C, mean = joint_covariance(R, Q, T), field_means(self.problem, bias)
-        v_teacher = jnp.asarray(self.problem.teacher.readout)
-        p = pull(self.averages, C, mean, readout, v_teacher)
-        if self.gradient_flow:
-            return p, jnp.zeros_like(p.A)
-        return p, spread(self.averages, C, mean, readout, v_teacher, jnp.asarray(self.problem.noise))
+        context = self.context(t, R, Q, T)
+        return self.moments.matrices(self.problem, C, mean, Parameters(readout, bias), context, self.gradient_flow)
+
+    def context(self, t: Any, R: Array, Q: Array, T: Array) -> Context:
+        """What a rule may look at besides the sample."""
+        return Context(self.problem.student, self.problem.loss, rate_at(self.problem.sgd.lr, t), t, (R, Q, T))
 
     def drift(self, t: Array, state: Overlaps) -> Overlaps:
-        return self._drift(t, state, *self.matrices(state))
+        return self._drift(t, state, *self.matrices(state, t))
 
     def drift_and_error_rate(self, t: Array, state: Overlaps) -> tuple[Overlaps, Array]:
-        p, G = self.matrices(state)
+        p, G = self.matrices(state, t)
         d = self._drift(t, state, p, G)
-        return d, self.error_slope(p, d)
+        # the matrices give the slope of the training loss; for other metrics the overlaps alone guide the steps
+        return d, self.error_slope(p, d) if self.problem.classic else jnp.zeros(())
 
     def error_slope(self, p: Pull, d: Overlaps) -> Array:
         """The change of e_g along a change of the state, where the matrices are p."""
         dR, dQ, _ = field_covariance(jnp.asarray(self.problem.inputs.weights), d.r, d.q, self.t)
         slope = -jnp.sum(p.A * dQ) / 2 - jnp.sum(p.B * dR)
         if self.problem.student.train_readout:
-            slope = slope - p.readout @ d.readout
+            slope = slope - jnp.sum(p.readout * d.readout)
         if d.bias is not None and self.problem.student.train_bias:
             slope = slope - p.bias @ d.bias
         return slope
@@ -104,9 +119,8 @@ class OrderParameters(ClosedSystem):
     def _drift(self, t: Array, state: Overlaps, p: Pull, G: Array) -> Overlaps:
         sgd, student = self.problem.sgd, self.problem.student
         eta, eta_v, eta_b = self.rates(t)
-        frozen = jnp.zeros_like(state.readout)
-        readout = eta_v * p.readout if student.train_readout else frozen
-        bias = None if state.bias is None else (eta_b * p.bias if student.train_bias else frozen)
+        readout = eta_v * p.readout if student.train_readout else jnp.zeros_like(state.readout)
+        bias = None if state.bias is None else (eta_b * p.bias if student.train_bias else jnp.zeros_like(state.bias))
         if isinstance(sgd.momentum, SlowMomentum):
             dr, dq, velocity = self._slow(t, state, p, G, sgd.momentum)
         else:
@@ -174,10 +188,25 @@ class OrderParameters(ClosedSystem):
 
     def error(self, observed: dict[str, Any]) -> Array:
         problem = self.problem
-        T = jnp.einsum("l,lab->ab", jnp.asarray(problem.inputs.weights), self.t)
+        if isinstance(self.moments, NodeMoments):
+            return self.moments.error(*self._seen(observed))
+        T, v, v_teacher = self._teacher(), observed["readout"], jnp.asarray(problem.teacher.readout)
         mean = field_means(problem, observed.get("bias"))
-        v, v_teacher = observed["readout"], jnp.asarray(problem.teacher.readout)
         return population_error(self.averages, observed["R"], observed["Q"], T, v, v_teacher, mean, shared_parity(problem))
+
+    def loss(self, observed: dict[str, Any]) -> Array:
+        """The population training loss: what training labels, noise included, cost on average."""
+        if isinstance(self.moments, NodeMoments):
+            return self.moments.loss(*self._seen(observed))
+        return self.error(observed) + jnp.asarray(self.problem.noise) ** 2 / 2
+
+    def _seen(self, observed: dict[str, Any]) -> tuple[Problem, Array, Array | None, Parameters, Context]:
+        R, Q, T, bias = observed["R"], observed["Q"], self._teacher(), observed.get("bias")
+        parameters, mean = Parameters(observed["readout"], bias), field_means(self.problem, bias)
+        return self.problem, joint_covariance(R, Q, T), mean, parameters, self.context(0.0, R, Q, T)
+
+    def _teacher(self) -> Array:
+        return jnp.einsum("l,lab->ab", jnp.asarray(self.problem.inputs.weights), self.t)
 
 
 def initial_overlaps(problem: Problem, start: Start) -> tuple[Overlaps, Array]:

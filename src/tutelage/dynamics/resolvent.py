@@ -30,6 +30,8 @@ TOGETHER = 2**24  # numbers that the derivatives of G may hold at a time
 
 def unsuited(problem: Problem) -> str | None:
     """Why the dynamics of a problem does not have this form; None if it has."""
+    if not problem.classic:
+        return "the loss is not squared (or the rule not its gradient)"
     if isinstance(problem.sgd.momentum, SlowMomentum):
         return "momentum is a SlowMomentum"
     if problem.sgd.spherical:

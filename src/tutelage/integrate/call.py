@@ -14,7 +14,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from tutelage._types import Array
-from tutelage.averages import Quadrature
 from tutelage.averages.quadrature import QuadratureAverages
 from tutelage.dynamics.error import averages_of
 from tutelage.integrate.kept import kept
@@ -31,7 +30,6 @@ class Options(eqx.Module):
 
     gradient_flow: bool = eqx.field(static=True)
     solver: str = eqx.field(static=True)
-    quadrature: Quadrature | None = eqx.field(static=True)
     keep: bool = eqx.field(static=True)
     gradient: str = eqx.field(static=True)
     max_steps: int = eqx.field(static=True)
@@ -43,6 +41,7 @@ class Raw(eqx.Module):
 
     variables: dict[str, Array]
     error: Array
+    loss: Array
     status_code: Array
     end_time: Array
     steps: Array
@@ -50,16 +49,16 @@ class Raw(eqx.Module):
 
 
 @kept
-def integrate(problem: Any, start: Any, times: Any, tolerances: Any, options: Options) -> Raw:
+def integrate(problem: Any, moments: Any, start: Any, times: Any, tolerances: Any, options: Options) -> Raw:
     """The dynamics of a problem (or of equations of one's own) from its start, recorded at the times."""
     from tutelage.integrate.lean import counting_back_quickly
     from tutelage.integrate.program import integrated
 
     # inside another jit, where some of these are constants, XLA must not compute with them beforehand: it rounds otherwise
-    numbers, rest = eqx.partition((problem, start), eqx.is_array)
-    problem, start = eqx.combine(jax.lax.optimization_barrier(numbers), rest)
+    numbers, rest = eqx.partition((problem, moments, start), eqx.is_array)
+    problem, moments, start = eqx.combine(jax.lax.optimization_barrier(numbers), rest)
     with counting_back_quickly():
-        return integrated(problem, start, times, tolerances, options)
+        return integrated(problem, moments, start, times, tolerances, options)
 
 
 def as_arrays(tree: Any) -> Any:
@@ -75,15 +74,15 @@ def padded(times: np.ndarray, problem: Any) -> np.ndarray:
 
     Not where each time costs a quadrature, nor for more times than the largest count.
     """
-    costly = isinstance(problem, Problem) and isinstance(averages_of(problem), QuadratureAverages)
+    costly = isinstance(problem, Problem) and (not problem.classic or isinstance(averages_of(problem), QuadratureAverages))
     count = next((n for n in COUNTS if n >= times.size and not costly), times.size)
     return np.pad(times, (0, count - times.size), mode="edge")
 
 
 def first_times(raw: Raw, count: int) -> Raw:
     """What was recorded at the first times."""
-    kept = jax.tree.map(lambda x: x[:count], (raw.variables, raw.error))
-    return replace(raw, variables=kept[0], error=kept[1])
+    variables, error, loss = jax.tree.map(lambda x: x[:count], (raw.variables, raw.error, raw.loss))
+    return replace(raw, variables=variables, error=error, loss=loss)
 
 
 def anonymous(start: Any) -> Any:

@@ -26,10 +26,10 @@ GROWN = 1e2  # a step that has become too short to take after this much growth i
 SHORTEST = 1e-14  # shortest step, in units of the whole time
 
 
-def integrated(problem: Any, start: Any, times: Any, tolerances: Any, options: Options) -> Raw:
+def integrated(problem: Any, moments: Any, start: Any, times: Any, tolerances: Any, options: Options) -> Raw:
     """`integrate`, as it is traced (call.py)."""
-    system, state, T = _system(problem, start, options)
-    error = system.error(system.observe(state))
+    system, state, T = _system(problem, moments, start, options)
+    error = system.error(system.observe(state)) if guided(system) else jnp.zeros(())
     bound = BOUND * (1.0 + _largest(state))
     pack, parts = _packing((state, error), options.solver)
 
@@ -78,17 +78,32 @@ def integrated(problem: Any, start: Any, times: Any, tolerances: Any, options: O
     (saved_times, end), (observed, size) = solution.ts, solution.ys
     reached = jnp.isfinite(saved_times)
     observed = jax.tree.map(lambda x: jnp.where(reached.reshape(-1, *[1] * (x.ndim - 1)), x, jnp.nan), observed)
-    errors = jax.vmap(system.error)(observed)
+    errors, losses = _judged(system, observed)
     blown_up = size[-1] > GROWN * (1.0 + _largest(state))
     code = _code(solution.result, blown_up)
-    return Raw(observed, errors, code, end[-1], solution.stats["num_accepted_steps"], T)
+    return Raw(observed, errors, losses, code, end[-1], solution.stats["num_accepted_steps"], T)
 
 
-def _system(problem: Any, start: Any, options: Options) -> tuple[ClosedSystem, Any, Array | None]:
+def guided(system: Any) -> bool:
+    """Does the error stand next to the state to guide the steps? Not where each value of it is an average over nodes."""
+    return not isinstance(system, OrderParameters) or system.problem.classic
+
+
+def _judged(system: Any, observed: dict[str, Array]) -> tuple[Array, Array]:
+    """Error and training loss at every recorded time; states averaged over nodes one by one, for their memory."""
+    if not guided(system):
+        return jax.lax.map(lambda seen: (system.error(seen), system.loss(seen)), observed)
+    errors = jax.vmap(system.error)(observed)
+    if isinstance(system, OrderParameters):
+        return errors, errors + jnp.asarray(system.problem.noise) ** 2 / 2
+    return errors, jnp.full_like(errors, jnp.nan)
+
+
+def _system(problem: Any, moments: Any, start: Any, options: Options) -> tuple[ClosedSystem, Any, Array | None]:
     if isinstance(problem, Equations):
         return problem, start, None
     state, t = initial_overlaps(problem, start)
-    system = OrderParameters(problem, t, options.gradient_flow, options.keep, options.quadrature)
+    system = OrderParameters(problem, t, options.gradient_flow, options.keep, moments=moments)
     return system, state, system.covariances(state)[2]
 
 
@@ -113,7 +128,8 @@ def _packing(like: Any, solver: str) -> tuple[Callable[[Any], Any], Callable[[An
 
 def _absolute(atol: Array, system: Any, state: Any, pack: Callable[[Any], Any]) -> Array:
     """The tolerance of each number of the state, and of the error: no step is refused for what rounding alone does to it."""
-    rounding = system.averages.error_rounding if isinstance(system, OrderParameters) else 0.0
+    closed = isinstance(system, OrderParameters) and system.problem.classic
+    rounding = system.averages.error_rounding if closed and isinstance(system, OrderParameters) else 0.0
     if not rounding:
         return atol
     each = jax.tree.map(lambda x: jnp.full_like(x, atol), state)

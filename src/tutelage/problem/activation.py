@@ -4,7 +4,7 @@ How its Gaussian averages are found is not said here (averages/ does that); a fu
 averaged by quadrature. To add one by name, add a line to `NAMED`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import comb, factorial
 
@@ -24,7 +24,7 @@ class Activation:
     `polynomial` holds the coefficients (constant first) when g is one: averages of polynomials are exact.
     `trainable` is False for functions that jump (sign): they have no slope to follow and serve as teachers only.
     `smooth` is False where g' may jump: its second derivative is then never evaluated pointwise.
-    `parity` is 1 for even functions, -1 for odd ones, 0 where neither is known.
+    `parity` is 1 for even functions, -1 for odd ones, 0 where neither is known. `increasing`: known to be.
 
     >>> import tutelage as tu
     >>> g = tu.Network(1, "erf").activation
@@ -38,6 +38,7 @@ class Activation:
     trainable: bool = True
     smooth: bool = True
     parity: int = 0
+    increasing: bool = False
 
     def __call__(self, x: jax.Array) -> jax.Array:
         return self.function(x)
@@ -71,7 +72,7 @@ def _polynomial(name: str, coefficients: tuple[float, ...]) -> Activation:
 
     powers = {p % 2 for p, c in enumerate(coefficients) if c != 0}
     parity = {frozenset({0}): 1, frozenset({1}): -1}.get(frozenset(powers), 0)
-    return Activation(name, function, polynomial=coefficients, parity=parity)
+    return Activation(name, function, polynomial=coefficients, parity=parity, increasing=coefficients == (0.0, 1.0))
 
 
 def hermite(degree: int) -> tuple[float, ...]:
@@ -94,20 +95,43 @@ def _gelu(x: jax.Array) -> jax.Array:
 NAMED: dict[str, Activation] = {
     a.name: a
     for a in (
-        Activation("erf", _erf, parity=-1),
+        Activation("erf", _erf, parity=-1, increasing=True),
         _polynomial("linear", (0.0, 1.0)),
         _polynomial("quadratic", (0.0, 0.0, 1.0)),
         Activation("relu", jax.nn.relu, smooth=False),
-        Activation("sign", jnp.sign, trainable=False, smooth=False, parity=-1),
+        Activation("sign", jnp.sign, trainable=False, smooth=False, parity=-1, increasing=True),
         _polynomial("he2", hermite(2)),
         _polynomial("he3", hermite(3)),
         _polynomial("he4", hermite(4)),
-        Activation("tanh", jnp.tanh, parity=-1),
+        Activation("tanh", jnp.tanh, parity=-1, increasing=True),
         Activation("gelu", _gelu),
         Activation("sigmoid", jax.nn.sigmoid),
         Activation("softplus", jax.nn.softplus),
     )
 }
+
+
+def per_unit(activations: Sequence[Activation]) -> Activation:
+    """Units with different activations: entry k of the last axis goes through activation k."""
+    units = tuple(activations)
+    parities = {unit.parity for unit in units}
+    return Activation(
+        name=", ".join(unit.name for unit in units),
+        function=PerUnit(units),
+        trainable=all(unit.trainable for unit in units),
+        smooth=all(unit.smooth for unit in units),
+        parity=parities.pop() if len(parities) == 1 else 0,
+    )
+
+
+@dataclass(frozen=True)
+class PerUnit:
+    """Each entry of the last axis through an activation of its own."""
+
+    units: tuple[Activation, ...]
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return jnp.stack([unit(x[..., k]) for k, unit in enumerate(self.units)], axis=-1)
 
 
 def as_activation(value: "str | Function | Activation") -> Activation:

@@ -3,19 +3,22 @@
 from typing import Any
 
 import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
 
 from tutelage import _checks
 from tutelage._errors import InputError
-from tutelage._types import ArrayLike
-from tutelage.problem.activation import Activation, as_activation
+from tutelage._types import Array, ArrayLike
+from tutelage.problem.activation import Activation, as_activation, per_unit
 
 
 class Network(eqx.Module):
     """A student or a teacher: output = sum_k v_k g(w_k . x / sqrt(N) + b_k).
 
-    hidden: number of hidden units. activation: a name or a JAX function (see `tutelage.problem.activation`).
-    readout: v, one number for all units or one each. train_readout: the student's readout learns too.
+    hidden: number of hidden units. activation: a name or a JAX function (see `tutelage.problem.activation`), or a tuple of
+    them, one for each unit. outputs: number of outputs.
+    readout: v, one number for all units or one each; with several outputs an array (outputs, hidden), by default the identity
+    if outputs equals hidden. train_readout: the student's readout learns too.
     bias: hidden biases b (None: none). train_bias: the student's biases learn (from zero if bias is None).
     gram: the teacher's overlaps T, (M, M) or per level (L, M, M); None: taken from the start, else the identity.
 
@@ -24,10 +27,13 @@ class Network(eqx.Module):
     Network(3, 'relu', readout=0.333333)
     >>> tu.Network(2, "tanh", readout=[1.0, -1.0], train_readout=True)
     Network(2, 'tanh', readout=[1.0, -1.0], train_readout=True)
+    >>> tu.Network(3, "linear", outputs=3).readout.shape                       # one output per unit
+    (3, 3)
     """
 
     hidden: int = eqx.field(static=True)
     activation: Activation = eqx.field(static=True)
+    outputs: int = eqx.field(static=True)
     readout: ArrayLike
     train_readout: bool = eqx.field(static=True)
     bias: ArrayLike | None
@@ -39,15 +45,17 @@ class Network(eqx.Module):
         hidden: int,
         activation: Any = "erf",
         *,
-        readout: Any = 1.0,
+        outputs: int = 1,
+        readout: Any = None,
         train_readout: bool = False,
         bias: Any = None,
         train_bias: bool = False,
         gram: Any = None,
     ):
         self.hidden = _checks.as_count("hidden (the number of hidden units)", hidden)
-        self.activation = as_activation(activation)
-        self.readout = _per_unit("readout", readout, self.hidden)
+        self.activation = _activation(activation, self.hidden)
+        self.outputs = _checks.as_count("outputs", outputs)
+        self.readout = _readout(readout, self.outputs, self.hidden)
         self.train_readout = _checks.as_flag("train_readout", train_readout)
         self.train_bias = _checks.as_flag("train_bias", train_bias)
         if bias is None and train_bias:
@@ -62,13 +70,48 @@ class Network(eqx.Module):
                 )
             _checks.require_gram("gram", self.gram)
 
+    def output(self, fields: Array, readout: Any = None) -> Array:
+        """The output for fields (hidden,), biases included: a number, or (outputs,) if there are several."""
+        return jnp.asarray(self.readout if readout is None else readout) @ self.activation(fields)
+
     def __repr__(self) -> str:
         parts = [str(self.hidden), repr(self.activation.name)]
-        if _checks.is_traced(self.readout) or np.any(np.asarray(self.readout) != 1.0):
+        if self.outputs > 1:
+            parts.append(f"outputs={self.outputs}")
+            identity = self.outputs == self.hidden and not _checks.is_traced(self.readout)
+            if not (identity and np.array_equal(self.readout, np.eye(self.hidden))):
+                parts.append(f"readout={_checks.shown(self.readout)}")
+        elif _checks.is_traced(self.readout) or np.any(np.asarray(self.readout) != 1.0):
             parts.append(f"readout={_short(self.readout)}")
         parts += [f"{name}=True" for name in ("train_readout", "train_bias") if getattr(self, name)]
         parts += [f"{name}={_short(getattr(self, name))}" for name in ("bias", "gram") if getattr(self, name) is not None]
         return f"Network({', '.join(parts)})"
+
+
+def _activation(value: Any, hidden: int) -> Activation:
+    """One activation for all units, or one each."""
+    if not isinstance(value, tuple | list):
+        return as_activation(value)
+    if len(value) != hidden:
+        raise InputError(f"{len(value)} activations are given for {hidden} hidden units; give one for all, or one each.")
+    each = [as_activation(one) for one in value]
+    return each[0] if all(one == each[0] for one in each) else per_unit(each)
+
+
+def _readout(value: Any, outputs: int, hidden: int) -> Any:
+    if outputs == 1:
+        return _per_unit("readout", 1.0 if value is None else value, hidden)
+    if value is None:
+        if outputs != hidden:
+            raise InputError(
+                f"a network with {outputs} outputs and {hidden} hidden units has no default readout; give readout of shape "
+                f"({outputs}, {hidden})."
+            )
+        return np.eye(hidden)
+    array = _checks.as_array("readout", value)
+    _checks.require_shape("readout", array, (outputs, hidden), fix="One row per output, one column per hidden unit.")
+    _checks.require_finite("readout", array)
+    return array
 
 
 def _per_unit(name: str, value: Any, hidden: int) -> Any:

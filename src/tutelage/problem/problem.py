@@ -8,11 +8,16 @@ import numpy as np
 
 from tutelage import _checks
 from tutelage._errors import InputError
-from tutelage._types import ArrayLike
+from tutelage.labels import Function as FunctionLabels
+from tutelage.labels import Labels, as_labels
+from tutelage.labels import Real as RealLabels
+from tutelage.losses import Loss, Squared, as_loss
 from tutelage.problem import serialise
 from tutelage.problem.inputs import Inputs, Isotropic
 from tutelage.problem.network import Network
 from tutelage.problem.sgd import SGD
+from tutelage.problem.traits import CLASSIC, missing_traits, require_fit
+from tutelage.rules import Gradient, Rule, as_rule
 
 
 class Problem(eqx.Module):
@@ -21,6 +26,12 @@ class Problem(eqx.Module):
         y = sum_m v*_m g*(w*_m . x / sqrt(N)) + noise z,    yhat = sum_k v_k g(w_k . x / sqrt(N)),    loss (y - yhat)^2 / 2
     x: Gaussian with the spectrum of `inputs`; z: standard Gaussian; `sgd` says how w moves. N itself is not part of the
     problem: `solve` takes it to infinity, `simulate` asks for it. `replace` changes any part by name.
+
+    loss: "squared", "logistic", "hinge", "huber", "absolute", "cross_entropy", a loss such as `losses.Huber(0.5)`, or a JAX
+    function loss(output, label). labels: how the teacher's fields become a label: "real" (output plus noise), "sign",
+    "logistic" (Bernoulli), "argmax", labels such as `labels.Sign(flip=0.1)`, or a JAX function label(rho, xi). rule: what a
+    sample does to the student: "gradient", "hebbian", "perceptron", "adatron", or a `Rule` of your own. noise: the standard
+    deviation of the noise on real labels, or a quantile function such as `scipy.stats.t(3).ppf`.
 
     >>> import tutelage as tu
     >>> tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
@@ -31,25 +42,42 @@ class Problem(eqx.Module):
     teacher: Network
     inputs: Inputs
     sgd: SGD
-    noise: ArrayLike
+    noise: Any
+    loss: Loss
+    labels: Labels
+    rule: Rule
 
     def __init__(
-        self, student: Network, teacher: Network, inputs: Inputs | None = None, sgd: SGD | None = None, noise: Any = 0.0
+        self,
+        student: Network,
+        teacher: Network,
+        inputs: Inputs | None = None,
+        sgd: SGD | None = None,
+        noise: Any = 0.0,
+        *,
+        loss: Any = "squared",
+        labels: Any = "real",
+        rule: Any = "gradient",
     ):
         self.student = student
         self.teacher = teacher
         self.inputs = Isotropic() if inputs is None else inputs
         self.sgd = SGD(0.1) if sgd is None else sgd
-        self.noise = _checks.as_array("noise", noise)
+        self.noise = noise if callable(noise) else _checks.as_array("noise", noise)
+        self.loss, self.labels, self.rule = as_loss(loss), as_labels(labels), as_rule(rule)
         self._check()
+        if isinstance(self.labels, FunctionLabels) and self.labels.random is None:
+            self.labels = self.labels.for_fields(self.teacher.hidden)
+        require_fit(self)
 
     def _check(self) -> None:
         for name, kind in (("student", Network), ("teacher", Network), ("inputs", Inputs), ("sgd", SGD)):
             if not isinstance(getattr(self, name), kind):
                 raise InputError(f"{name} is {_checks.shown(getattr(self, name))}; it must be {EXAMPLES[kind]}.")
-        _checks.require_shape("noise", self.noise, ())
-        _checks.require_nonnegative("noise", self.noise)
-        if not self.student.activation.trainable:
+        if not callable(self.noise):
+            _checks.require_shape("noise", self.noise, ())
+            _checks.require_nonnegative("noise", self.noise)
+        if not self.student.activation.trainable and self.rule.gradient:
             raise InputError(
                 f"the student's activation is {self.student.activation.name!r}; it must have a gradient to learn from. "
                 "Use it for the teacher, or give the student 'erf'."
@@ -81,6 +109,11 @@ class Problem(eqx.Module):
         _checks.require_shape("trainable", chosen, (levels,), (hidden, levels), fix="(levels,) or (hidden, levels).")
         mask = chosen[:, None] if chosen.ndim == 1 else chosen.T
         return np.broadcast_to(mask, (levels, hidden)).astype(float)
+
+    @property
+    def classic(self) -> bool:
+        """Is it squared loss, one real output with Gaussian label noise, trained by its gradient? Closed forms exist then."""
+        return not missing_traits(self, CLASSIC)
 
     @property
     def biased(self) -> bool:
@@ -138,9 +171,18 @@ class Problem(eqx.Module):
         return cls.from_dict(serialise.read_toml(text))
 
     def __repr__(self) -> str:
+        special = [
+            f", {name}={value!r}"
+            for name, value, usual in (
+                ("loss", self.loss, Squared),
+                ("labels", self.labels, RealLabels),
+                ("rule", self.rule, Gradient),
+            )
+            if type(value) is not usual
+        ]
         return (
             f"Problem(student={self.student}, teacher={self.teacher}, inputs={self.inputs}, sgd={self.sgd}, "
-            f"noise={_checks.shown(self.noise)})"
+            f"noise={_checks.shown(self.noise)}{''.join(special)})"
         )
 
 

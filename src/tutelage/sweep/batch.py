@@ -14,6 +14,7 @@ import numpy as np
 from tutelage._errors import InputError
 from tutelage.integrate import Options, Raw, anonymous, as_arrays, choose, first_times
 from tutelage.many import side_by_side
+from tutelage.moments import moments_for
 from tutelage.problem import Start
 from tutelage.problem.schedules import require_rate_on
 from tutelage.solve import ATOL, MAX_STEPS, assemble
@@ -60,7 +61,6 @@ def _solve_group(
     options = Options(
         gradient_flow=spec.gradient_flow,
         solver=solver,
-        quadrature=None,
         keep=False,
         gradient="forward",
         max_steps=MAX_STEPS,
@@ -68,7 +68,8 @@ def _solve_group(
     )
     lanes = LANES if jax.default_backend() == "cpu" else spec.points_per_chunk * (spec.starts or 1)
     problems, starts = _stacked([(as_arrays(problem), anonymous(start)) for problem, start in members.values()])
-    raw = side_by_side(problems, starts, np.array(times), (spec.rtol, ATOL), options, size=lanes, workers=1)
+    averages = moments_for(next(iter(members.values()))[0])
+    raw = side_by_side(problems, averages, starts, np.array(times), (spec.rtol, ATOL), options, size=lanes, workers=1)
     return {key: _member(raw, i, np.array(times), *members[key]) for i, key in enumerate(members)}
 
 

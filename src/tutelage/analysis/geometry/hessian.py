@@ -21,7 +21,7 @@ import numpy as np
 from tutelage._types import Array
 from tutelage.averages import Averages, Quadrature
 from tutelage.dynamics.error import averages_of, field_means, population_error, shared_parity
-from tutelage.dynamics.matrices import pull
+from tutelage.moments.matrices import pull
 from tutelage.dynamics.overlaps import joint_covariance
 from tutelage.problem import Problem
 

@@ -1,0 +1,245 @@
+"""How the teacher's fields become a label, and by which error the student is judged.
+
+    label y = label(output, rho, xi, noise)        output: of the teacher network, rho: its fields, xi: randomness of its own
+Any JAX function label(rho, xi), with xi uniform on (0, 1), makes a multi-index target of your own (`Function`).
+
+The error of a trajectory follows from the labels, whatever the loss. For "squared" it is E[(student - noiseless label)^2]/2,
+for "class" the probability that the student's class differs from the noiseless one: the sign of the output, or its largest
+entry.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tutelage import _checks
+from tutelage._errors import InputError
+from tutelage._types import Array, ArrayLike
+from tutelage.randomness import Discrete, Law, Normal, Quantile, uniform
+
+METRICS = ("squared", "class")
+
+
+class Labels(eqx.Module):
+    """A law of labels given the teacher's fields.
+
+    `kind` says which labels it makes: "real" (any number), "sign" (-1 and 1) or "class" (one-hot vectors). `metric` is the
+    error by which the student is judged.
+
+    >>> import tutelage as tu
+    >>> float(tu.labels.Sign().truth(-0.3, None))
+    -1.0
+    """
+
+    kind: ClassVar[str] = "real"
+
+    @property
+    def metric(self) -> str:
+        """The error of a trajectory: "squared" or "class"."""
+        return "squared" if self.kind == "real" else "class"
+
+    def law(self, noise: Any) -> Law | None:
+        """The law of xi; None: the label is a function of the fields."""
+        return None
+
+    @abstractmethod
+    def label(self, output: Array, rho: Array, xi: Any, noise: Any) -> Array:
+        """The label for a teacher output, its fields and one draw of xi."""
+
+    def truth(self, output: Array, rho: Array) -> Array:
+        """The noiseless label."""
+        return self.label(output, rho, None, 0.0)
+
+    def outcomes(self, output: Array, rho: Array, noise: Any, affine: bool) -> tuple[Array, Array]:
+        """All labels (X, ...) that these fields may have, with their weights (X,); nodes of xi for continuous laws."""
+        law = self.law(noise)
+        if law is None:
+            return self.truth(output, rho)[None], jnp.ones(1)
+        values, weights = law.nodes(affine)
+        return jax.vmap(lambda xi: self.label(output, rho, xi, noise))(jnp.asarray(values)), jnp.asarray(weights)
+
+
+class Real(Labels):
+    """The teacher's output, plus the problem's `noise` times a standard normal number (or drawn by its quantile function).
+
+    >>> import tutelage as tu
+    >>> float(tu.labels.Real().label(1.0, None, 2.0, 0.1))
+    1.2
+    """
+
+    def law(self, noise: Any) -> Law | None:
+        return Quantile(noise) if callable(noise) else Normal()
+
+    def label(self, output: Array, rho: Array, xi: Any, noise: Any) -> Array:
+        if xi is None:
+            return jnp.asarray(output)
+        return output + (xi if callable(noise) else noise * xi)
+
+    def outcomes(self, output: Array, rho: Array, noise: Any, affine: bool) -> tuple[Array, Array]:
+        if jnp.ndim(output) == 0 or callable(noise):
+            return super().outcomes(output, rho, noise, affine)
+        # independent noise on each output: points on the axes, exact for mean and covariance
+        C = jnp.shape(output)[0]
+        star = np.sqrt(C) * np.concatenate([np.eye(C), -np.eye(C)])
+        return output + noise * star, jnp.full(2 * C, 1 / (2 * C))
+
+
+class Sign(Labels):
+    """The sign of the teacher's output, -1 or 1, flipped with probability `flip`.
+
+    >>> import tutelage as tu
+    >>> tu.labels.Sign(flip=0.1)
+    Sign(flip=0.1)
+    """
+
+    kind: ClassVar[str] = "sign"
+    flip: ArrayLike = eqx.field(converter=lambda x: _checks.as_array("flip", x), default=0.0)
+
+    def __check_init__(self) -> None:
+        _checks.require_shape("flip", self.flip, ())
+        if not _checks.is_traced(self.flip) and not 0 <= float(self.flip) <= 1:
+            raise InputError(f"flip is {float(self.flip):g}; it must be a probability between 0 and 1.")
+
+    def law(self, noise: Any) -> Law | None:
+        if not _checks.is_traced(self.flip) and float(self.flip) == 0:
+            return None
+        return Discrete(np.array([1.0, -1.0]), jnp.stack([1.0 - self.flip, jnp.asarray(self.flip, float)]))
+
+    def label(self, output: Array, rho: Array, xi: Any, noise: Any) -> Array:
+        side = jnp.where(output < 0, -1.0, 1.0)
+        return side if xi is None else side * xi
+
+    def __repr__(self) -> str:
+        return f"Sign(flip={_checks.shown(self.flip)})"
+
+
+class Logistic(Labels):
+    """1 with probability 1 / (1 + exp(-slope output)), else -1: a Bernoulli label by a logistic link.
+
+    >>> import tutelage as tu
+    >>> labels, probabilities = tu.labels.Logistic().outcomes(0.0, None, 0.0, affine=False)
+    >>> probabilities.tolist()
+    [0.5, 0.5]
+    """
+
+    kind: ClassVar[str] = "sign"
+    slope: ArrayLike = eqx.field(converter=lambda x: _checks.as_array("slope", x), default=1.0)
+
+    def __check_init__(self) -> None:
+        _checks.require_shape("slope", self.slope, ())
+        _checks.require_positive("slope", self.slope)
+
+    def law(self, noise: Any) -> Law | None:
+        return uniform()
+
+    def label(self, output: Array, rho: Array, xi: Any, noise: Any) -> Array:
+        one = output >= 0 if xi is None else xi < jax.nn.sigmoid(self.slope * output)
+        return jnp.where(one, 1.0, -1.0)
+
+    def outcomes(self, output: Array, rho: Array, noise: Any, affine: bool) -> tuple[Array, Array]:
+        p = jax.nn.sigmoid(self.slope * output)
+        return jnp.array([1.0, -1.0]), jnp.stack([p, 1.0 - p])
+
+    def __repr__(self) -> str:
+        return "Logistic()" if np.all(self.slope == 1.0) else f"Logistic(slope={_checks.shown(self.slope)})"
+
+
+class Argmax(Labels):
+    """The one-hot vector of the teacher's largest output (two outputs or more).
+
+    >>> import numpy as np
+    >>> import tutelage as tu
+    >>> tu.labels.Argmax().truth(np.array([0.1, 0.7, -0.2]), None).tolist()
+    [0.0, 1.0, 0.0]
+    """
+
+    kind: ClassVar[str] = "class"
+
+    def label(self, output: Array, rho: Array, xi: Any, noise: Any) -> Array:
+        output = jnp.asarray(output)
+        return jax.nn.one_hot(jnp.argmax(output), output.shape[-1], dtype=output.dtype)
+
+
+class Function(Labels):
+    """A JAX function label(rho, xi) of the teacher's fields (M,) and a number xi, uniform on (0, 1): any multi-index target.
+
+    metric: "squared" (E[(student - label)^2] / 2) or "class" (probability that the signs differ). Where the label depends on
+    xi, the error is averaged over xi too: nobody knows which part of it is noise.
+
+    >>> import jax.numpy as jnp
+    >>> import tutelage as tu
+    >>> parity = tu.labels.Function(lambda rho, xi: jnp.sign(rho[0] * rho[1] * rho[2]), metric="class")
+    >>> float(parity.label(None, jnp.array([1.0, -2.0, 0.5]), 0.5, 0.0))
+    -1.0
+    """
+
+    function: Callable[[Array, Array], Array]
+    judged_by: str = eqx.field(static=True)
+    random: bool | None = eqx.field(static=True)
+
+    def __init__(self, function: Callable[[Array, Array], Array], metric: str = "squared", random: bool | None = None):
+        if not callable(function):
+            raise InputError(f"the label is {_checks.shown(function)}; it must be a JAX function label(rho, xi).")
+        self.function, self.judged_by = function, _checks.known("metric", metric, METRICS)
+        self.random = random if random is None else _checks.as_flag("random", random)
+
+    @property
+    def metric(self) -> str:
+        return self.judged_by
+
+    def for_fields(self, M: int) -> "Function":
+        """The same labels, tried on M fields: do they depend on the fields, and on xi?"""
+        rho, xi = np.random.default_rng(0).standard_normal((64, M)), (np.arange(64) + 0.5) / 64
+        name = getattr(self.function, "__name__", type(self.function).__name__)
+        try:
+            shape = jax.eval_shape(self.function, jnp.zeros(M), jnp.zeros(()))
+            both, fixed_rho, fixed_xi = (
+                np.asarray(jax.vmap(self.function)(jnp.asarray(r), jnp.asarray(x)))
+                for r, x in ((rho, xi), (np.broadcast_to(rho[:1], rho.shape), xi), (rho, np.full(64, 0.37)))
+            )
+        except Exception as error:
+            first = str(error).split("\n")[0]
+            raise InputError(
+                f"the label function {name!r} fails on {M} teacher fields ({type(error).__name__}: {first}); write it with "
+                "jax.numpy, as label(rho, xi) with rho of shape (M,)."
+            ) from None
+        if len(shape.shape) > 1:
+            raise InputError(f"the label function {name!r} returns shape {shape.shape}; it must return a number or a vector.")
+        if not np.all(np.isfinite(both)):
+            raise InputError(f"the label function {name!r} returns NaN or infinity; every label must be a finite number.")
+        if np.ptp(fixed_xi, axis=0).max() == 0:
+            raise InputError(
+                f"the label function {name!r} returns {_checks.shown(fixed_xi[0])} whatever the teacher fields are; a label "
+                "must depend on rho."
+            )
+        return Function(self.function, self.judged_by, bool(np.ptp(fixed_rho, axis=0).max() > 0))
+
+    def law(self, noise: Any) -> Law | None:
+        return None if self.random is False else uniform()
+
+    def label(self, output: Array, rho: Array, xi: Any, noise: Any) -> Array:
+        return jnp.asarray(self.function(rho, jnp.asarray(0.5) if xi is None else xi), float)
+
+
+NAMED: dict[str, type[Labels]] = {"real": Real, "sign": Sign, "logistic": Logistic, "argmax": Argmax}
+
+
+def as_labels(value: Any) -> Labels:
+    """Labels from their name, from a JAX function label(rho, xi), or as they are."""
+    if isinstance(value, Labels):
+        return value
+    if isinstance(value, str):
+        return NAMED[_checks.known("labels", value, NAMED)]()
+    if isinstance(value, type) and issubclass(value, Labels):
+        raise InputError(f"labels is the class {value.__name__}; make one, such as {value.__name__}().")
+    if not callable(value):
+        raise InputError(
+            f"labels is {_checks.shown(value)}; it must be a name ({', '.join(NAMED)}), labels such as labels.Sign(flip=0.1), "
+            "or a JAX function label(rho, xi)."
+        )
+    return Function(value)

@@ -1,0 +1,198 @@
+"""The averages of a learning rule over one sample: all that the theory needs.
+
+    mean        A, B with E[delta_k x] = Omega (sum_j A_kj w_j + sum_m B_km w*_m), what moves readout and bias, the loss
+    covariance  G = E[delta delta^T]
+`ClosedMoments` (squared loss, matrices.py) uses the closed forms and quadratures of averages/; `NodeMoments` (general.py)
+averages any rule over nodes: a grid for one unit and one teacher, else a fixed quasi-random set. `moments_for` chooses.
+"""
+
+from abc import abstractmethod
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tutelage import _checks
+from tutelage._errors import InputError
+from tutelage._types import Array
+from tutelage.labels import Real
+from tutelage.averages import Averages, Quadrature, averages_for
+from tutelage.moments.general import At, averages, divide, factor
+from tutelage.moments.judge import Judge
+from tutelage.moments.matrices import Pull, pull, spread
+from tutelage.moments.nodes import REACH, Sampled, jumps_of, sobol
+from tutelage.problem import Problem
+from tutelage.problem.traits import missing_traits
+from tutelage.rules import Context, Parameters
+
+__all__ = ["ClosedMoments", "Moments", "NodeMoments", "Sampled", "as_sampled", "moments_for"]
+
+GRID = 24  # nodes of each panel of the grid for one student unit and one teacher
+MOST_OUTCOMES = 3  # labels per sample up to which the grid is split where the update jumps
+
+
+class Moments(eqx.Module):
+    """Mean and covariance of the update, as functions of the covariance C (students first) and mean of the fields."""
+
+    @abstractmethod
+    def matrices(
+        self, problem: Problem, C: Array, mean: Array | None, parameters: Parameters, context: Context, flow: bool
+    ) -> tuple[Pull, Array]:
+        """A, B (with what moves readout and bias) and G; G = 0 for gradient flow."""
+
+
+class ClosedMoments(Moments):
+    """Squared loss on real labels: closed forms, or quadrature of pairs of fields."""
+
+    averages: Averages
+
+    def matrices(
+        self, problem: Problem, C: Array, mean: Array | None, parameters: Parameters, context: Context, flow: bool
+    ) -> tuple[Pull, Array]:
+        v, v_teacher = parameters.readout, jnp.asarray(problem.teacher.readout)
+        p = pull(self.averages, C, mean, v, v_teacher)
+        if flow:
+            return p, jnp.zeros_like(p.A)
+        return p, spread(self.averages, C, mean, v, v_teacher, jnp.asarray(problem.noise))
+
+
+class NodeMoments(Moments):
+    """Any rule, averaged over nodes e (P, n) with weights (P,), teacher axes first.
+
+    grid: one student unit and one teacher; nodes are then placed at every call, between the fields at which label or update
+    jump. jumps: derivatives are taken from the density (general.py). noisy: labels vary at
+    given fields.
+    """
+
+    e: Array
+    weights: Array
+    grid: bool = eqx.field(static=True)
+    jumps: bool = eqx.field(static=True)
+    noisy: bool = eqx.field(static=True)
+    sampled: Sampled | None = eqx.field(static=True)
+    label_jumps: tuple[float, ...] = eqx.field(static=True, default=())
+
+    def matrices(
+        self, problem: Problem, C: Array, mean: Array | None, parameters: Parameters, context: Context, flow: bool
+    ) -> tuple[Pull, Array]:
+        at = self._at(problem, problem.rule, C, mean, parameters, context)
+        sums = self._sums(at, self.jumps, self.noisy)
+        c, M = divide(sums.D, at.L), problem.teacher.hidden
+        G = jnp.zeros_like(sums.pairs) if flow else sums.pairs
+        return Pull(c[:, M:], c[:, :M], sums.readout, sums.delta), G
+
+    def loss(self, problem: Problem, C: Array, mean: Array | None, parameters: Parameters, context: Context) -> Array:
+        """The population training loss."""
+        at = self._at(problem, problem.rule, C, mean, parameters, context)
+        return self._sums(at, self.jumps, self.noisy).loss
+
+    def error(self, problem: Problem, C: Array, mean: Array | None, parameters: Parameters, context: Context) -> Array:
+        """The metric of the labels (moments/judge.py)."""
+        if mean is None and signs_agree(problem):
+            return angle(C, jnp.sign(parameters.readout[0] * jnp.asarray(problem.teacher.readout)[0])) / np.pi
+        metric = problem.labels.metric
+        at = self._at(problem, Judge(metric), C, mean, parameters, context)
+        random = getattr(problem.labels, "random", False)
+        return self._sums(at, metric == "class" or self.jumps, bool(random)).loss
+
+    def _at(
+        self, problem: Problem, rule: Any, C: Array, mean: Array | None, parameters: Parameters, context: Context
+    ) -> At:
+        M = problem.teacher.hidden
+        first = lambda x: jnp.roll(x, M, axis=-1)  # noqa: E731  teachers first
+        L = factor(first(first(C).T).T)
+        return At(problem, rule, L, jnp.zeros(C.shape[0]) if mean is None else first(mean), parameters, context)
+
+    def _sums(self, at: At, jumps: bool, noisy: bool) -> Any:
+        if not self.grid:
+            return averages(at, self.e, self.weights, jumps=jumps, noisy=noisy)
+        e, weights = self._placed(at, noisy)
+        return averages(at, e, weights, jumps=False, noisy=noisy)  # nodes that move with the jumps: plain derivatives hold
+
+    def _placed(self, at: At, noisy: bool) -> tuple[Array, Array]:
+        """The grid: panels of the teacher's axis between the jumps of the label, times panels of the student's axis between
+        the breaks of the rule."""
+        problem, scale = at.problem, jnp.where(at.L[0, 0] > 0, at.L[0, 0], 1.0)
+        teacher, outer = _panels((jnp.asarray(self.label_jumps or (at.mean[0],)) - at.mean[0]) / scale)
+        rho = at.mean[0] + at.L[0, 0] * teacher
+
+        def breaks(rho: Array) -> Array:
+            output = problem.teacher.output(rho[None])
+            labels = problem.labels.truth(output, rho[None])[None]
+            if noisy:
+                labels = problem.labels.outcomes(output, rho[None], problem.noise, True)[0]
+            few = labels if labels.shape[0] <= MOST_OUTCOMES else labels[:0]
+            found = [b for label in few for b in at.rule.breaks(label, at.parameters, at.context)]
+            return jnp.stack([jnp.reshape(b, ()) for b in found or [jnp.zeros(())]])
+
+        own = jnp.where(at.L[1, 1] > 0, at.L[1, 1], 1.0)
+        shift = at.mean[1] + at.L[1, 0] * teacher
+        student, inner = _panels((jax.vmap(breaks)(rho) - shift[:, None]) / own)
+        e = jnp.stack([jnp.repeat(teacher, student.shape[1]), student.ravel()], axis=1)
+        return e, (outer[:, None] * inner).ravel()
+
+
+def _panels(breaks: Array) -> tuple[Array, Array]:
+    """Nodes and weights (..., P) for a standard normal number: Gauss-Legendre between the ends and the breaks (..., count)."""
+    x, w = np.polynomial.legendre.leggauss(GRID)
+    fixed = jnp.broadcast_to(np.array([-REACH, REACH]), (*breaks.shape[:-1], 2))
+    ends = jnp.sort(jnp.concatenate([fixed, jnp.clip(breaks, -REACH, REACH)], axis=-1), axis=-1)
+    length = jnp.diff(ends, axis=-1)[..., None]
+    z = (ends[..., :-1, None] + length * (x + 1) / 2).reshape(*breaks.shape[:-1], -1)
+    return z, (length * w).reshape(z.shape) * jnp.exp(-(z**2) / 2) / np.sqrt(8 * np.pi)
+
+
+def signs_agree(problem: Problem) -> bool:
+    """Is the class error the angle between two vectors? One unit and one teacher, both odd and increasing."""
+    units = problem.student, problem.teacher
+    increasing = all(n.hidden == 1 and n.activation.parity == -1 and n.activation.increasing for n in units)
+    return increasing and problem.labels.kind == "sign"
+
+
+def angle(C: Array, sign: Array) -> Array:
+    """The angle between student and teacher vector (or its mirror image); accurate and differentiable down to zero."""
+    Q, R, T = C[0, 0], C[0, 1], C[1, 1]
+    across = Q * T - R**2
+    return jnp.arctan2(jnp.sqrt(jnp.where(across > 0, across, 1.0)) * (across > 0), sign * R)
+
+
+def moments_for(problem: Problem, quadrature: Quadrature | None = None, sampled: Sampled | None = None) -> Moments:
+    """The averages of a problem's rule: closed forms where they exist, else a grid, else a quasi-random set."""
+    student, teacher = problem.student, problem.teacher
+    if problem.classic and sampled is None:
+        K, M = student.hidden, teacher.hidden
+        return ClosedMoments(averages_for(student.activation, teacher.activation, K, M, problem.biased, quadrature))
+    K, M = student.hidden, teacher.hidden
+    jumps, noisy = bool(missing_traits(problem, ("smooth",))), _is_noisy(problem)
+    if K == 1 and M == 1 and sampled is None:
+        none = np.zeros(0)
+        return NodeMoments(none, none, True, jumps, noisy, None, _label_jumps(problem))
+    sampled = Sampled() if sampled is None else sampled
+    e = sobol(sampled.points, K + M, sampled.seed)
+    return NodeMoments(e, np.full(sampled.points, 1.0 / sampled.points), False, jumps, noisy, sampled)
+
+
+def as_sampled(moments: Any) -> Sampled | None:
+    """The user's choice of averages: None (closed forms where they exist) or `Sampled`."""
+    if moments is not None and not isinstance(moments, Sampled):
+        raise InputError(f"moments is {_checks.shown(moments)}; it must be None or Sampled(points=2**14).")
+    return moments
+
+
+def _is_noisy(problem: Problem) -> bool:
+    """Does the label vary at given fields?"""
+    if isinstance(problem.labels, Real) and not callable(problem.noise):
+        return _checks.is_traced(problem.noise) or bool(np.any(np.asarray(problem.noise) != 0))
+    return problem.labels.law(problem.noise) is not None
+
+
+def _label_jumps(problem: Problem) -> tuple[float, ...]:
+    """Where the noiseless label jumps or bends, as a function of the single teacher's field; found once."""
+    teacher = problem.teacher
+    if _checks.is_traced(problem.labels, teacher):
+        return ()
+    label = lambda x: problem.labels.truth(teacher.output(x[None]), x[None])  # noqa: E731
+    many = jax.jit(jax.vmap(label))
+    return jumps_of(lambda x: np.asarray(many(jnp.asarray(x))))

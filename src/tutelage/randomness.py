@@ -1,0 +1,117 @@
+"""Laws of the randomness xi that a label or a learning rule draws at each step, independent of the input.
+
+The theory averages over `nodes()`, weighted values of xi; a simulation draws with `draw(rng, shape)`; error bars use
+`from_normal`, xi as a function of a standard normal number.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+
+from tutelage._types import Array, ArrayLike
+
+QUANTILES = 400  # mid-quantiles that stand for a continuous law
+AFFINE = np.sqrt(3.0) * np.array([-1.0, 0.0, 1.0]), np.array([1.0, 4.0, 1.0]) / 6  # exact up to fifth moments
+
+
+class Law(eqx.Module):
+    """A law of xi."""
+
+    @abstractmethod
+    def nodes(self, affine: bool) -> tuple[Array, Array]:
+        """Values (X,) and weights (X,). affine: the update is affine in xi, so its first four moments are enough."""
+
+    @abstractmethod
+    def draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+        """Independent draws."""
+
+    @abstractmethod
+    def from_normal(self, z: Array) -> Array:
+        """Draws of xi from standard normal numbers."""
+
+
+class Normal(Law):
+    """A standard normal number.
+
+    >>> import tutelage as tu
+    >>> values, weights = tu.rules.Normal().nodes(affine=True)
+    >>> values.size
+    3
+    """
+
+    def nodes(self, affine: bool) -> tuple[Any, Any]:
+        if affine:
+            return AFFINE
+        z = np.linspace(-7.0, 7.0, 281)
+        weights = np.exp(-(z**2) / 2)
+        return z, weights / weights.sum()
+
+    def draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+        return rng.standard_normal(shape)
+
+    def from_normal(self, z: Any) -> Any:
+        return z
+
+
+class Quantile(Law):
+    """A continuous law by its quantile function f(u), 0 < u < 1, such as `scipy.stats.t(3).ppf`.
+
+    >>> import tutelage as tu
+    >>> law = tu.rules.Quantile(lambda u: 2 * u)
+    >>> float(law.from_normal(0.0))
+    1.0
+    """
+
+    function: Callable[[Any], Any] = eqx.field(static=True)
+
+    def nodes(self, affine: bool) -> tuple[Any, Any]:
+        u = (np.arange(QUANTILES) + 0.5) / QUANTILES
+        return np.asarray(self.function(u), dtype=float), np.full(QUANTILES, 1.0 / QUANTILES)
+
+    def draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+        return np.asarray(self.function(rng.uniform(size=shape)), dtype=float)
+
+    def from_normal(self, z: Any) -> Any:
+        from scipy.special import ndtr
+
+        return np.asarray(self.function(np.clip(ndtr(np.asarray(z)), 1e-300, 1 - 2**-53)), dtype=float)
+
+
+def uniform() -> Quantile:
+    """Uniform on (0, 1): the law of xi in a label function of your own."""
+    return Quantile(_itself)
+
+
+def _itself(u: Any) -> Any:
+    return u
+
+
+class Discrete(Law):
+    """Finitely many values with probabilities.
+
+    >>> import tutelage as tu
+    >>> tu.rules.Discrete([1.0, -1.0], [0.9, 0.1]).nodes(affine=False)[1].tolist()
+    [0.9, 0.1]
+    """
+
+    values: ArrayLike = eqx.field(converter=jnp.asarray)
+    probabilities: ArrayLike = eqx.field(converter=jnp.asarray)
+
+    def nodes(self, affine: bool) -> tuple[Any, Any]:
+        return jnp.asarray(self.values), jnp.asarray(self.probabilities)
+
+    def draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+        return self._at(rng.uniform(size=shape))
+
+    def from_normal(self, z: Any) -> Any:
+        from scipy.special import ndtr
+
+        return self._at(ndtr(np.asarray(z)))
+
+    def _at(self, u: np.ndarray) -> np.ndarray:
+        values, edges = np.asarray(self.values), np.cumsum(np.asarray(self.probabilities))
+        return values[np.minimum(np.searchsorted(edges, u, side="right"), values.shape[0] - 1)]
