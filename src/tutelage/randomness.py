@@ -1,7 +1,7 @@
 """Laws of the randomness xi that a label or a learning rule draws at each step, independent of the input.
 
-The theory averages over `nodes()`, weighted values of xi; a simulation draws with `draw(rng, shape)`; error bars use
-`from_normal`, xi as a function of a standard normal number.
+The theory averages over `nodes()`, weighted values of xi. Simulations and error bars use `from_normal`: xi as a function of
+a standard normal number.
 """
 
 from abc import abstractmethod
@@ -11,6 +11,8 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+from jax.scipy.special import ndtr
+from scipy import special
 
 from tutelage._types import Array, ArrayLike
 
@@ -24,10 +26,6 @@ class Law(eqx.Module):
     @abstractmethod
     def nodes(self, affine: bool) -> tuple[Array, Array]:
         """Values (X,) and weights (X,). affine: the update is affine in xi, so its first four moments are enough."""
-
-    @abstractmethod
-    def draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-        """Independent draws."""
 
     @abstractmethod
     def from_normal(self, z: Array) -> Array:
@@ -50,9 +48,6 @@ class Normal(Law):
         weights = np.exp(-(z**2) / 2)
         return z, weights / weights.sum()
 
-    def draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-        return rng.standard_normal(shape)
-
     def from_normal(self, z: Any) -> Any:
         return z
 
@@ -72,13 +67,12 @@ class Quantile(Law):
         u = (np.arange(QUANTILES) + 0.5) / QUANTILES
         return np.asarray(self.function(u), dtype=float), np.full(QUANTILES, 1.0 / QUANTILES)
 
-    def draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-        return np.asarray(self.function(rng.uniform(size=shape)), dtype=float)
-
     def from_normal(self, z: Any) -> Any:
-        from scipy.special import ndtr
-
-        return np.asarray(self.function(np.clip(ndtr(np.asarray(z)), 1e-300, 1 - 2**-53)), dtype=float)
+        if self.function is _itself:
+            return ndtr(z)
+        at = np.linspace(-8.0, 8.0, 4097)  # JAX cannot call the user's function: it is interpolated
+        u = special.ndtr(at)
+        return jnp.interp(z, at, np.asarray(self.function(np.clip(u, 1e-300, 1 - 2**-53)), dtype=float))
 
 
 def uniform() -> Quantile:
@@ -104,14 +98,6 @@ class Discrete(Law):
     def nodes(self, affine: bool) -> tuple[Any, Any]:
         return jnp.asarray(self.values), jnp.asarray(self.probabilities)
 
-    def draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-        return self._at(rng.uniform(size=shape))
-
     def from_normal(self, z: Any) -> Any:
-        from scipy.special import ndtr
-
-        return self._at(ndtr(np.asarray(z)))
-
-    def _at(self, u: np.ndarray) -> np.ndarray:
-        values, edges = np.asarray(self.values), np.cumsum(np.asarray(self.probabilities))
-        return values[np.minimum(np.searchsorted(edges, u, side="right"), values.shape[0] - 1)]
+        values, edges = jnp.asarray(self.values), jnp.cumsum(jnp.asarray(self.probabilities))
+        return values[jnp.sum(ndtr(z)[..., None] > edges[:-1], axis=-1)]

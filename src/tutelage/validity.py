@@ -133,7 +133,7 @@ def symmetry_warning(problem: Problem, start: Any, blocks: tuple[Any, Any, Any])
             for j in range(i + 1, K):
                 swap = np.arange(K)
                 swap[[i, j]] = j, i
-                alike = v[i] == v[j] and np.array_equal(r[:, i], r[:, j]) and np.array_equal(q[:, swap][:, :, swap], q)
+                alike = np.array_equal(v[..., i], v[..., j]) and np.array_equal(r[:, i], r[:, j]) and np.array_equal(q[:, swap][:, :, swap], q)
                 if alike and _same_bias(problem, start, i, j):
                     return (
                         f"student units {i + 1} and {j + 1} start exactly alike, so they never specialise: the curve stays "

@@ -21,9 +21,9 @@ WIDER = 3.0  # points have variance 1 + WIDER / dims
 
 
 def diffusion(system: OrderParameters, t: Array, state: Overlaps, normals: Array, weights: Array) -> Array:
-    """D in flat coordinates, (size, size), from points (count, K + M + 1) and weights that make them standard normal.
+    """D in flat coordinates, (size, size), from points (count, K + M + D) and weights that make them standard normal.
 
-    Only the summed fields (and the label noise) are sampled, so the points need not grow with the levels: given their sum
+    Only the summed fields (and D normals for what label and rule draw) are sampled, so the points need not grow with the levels: given their sum
     the fields of a level are Gaussian, the increments linear in them, and that part of D is added in closed form. A sum of
     squares: also where the gradient of e_g nearly cancels in it, it is as accurate as elsewhere.
     """
@@ -32,12 +32,13 @@ def diffusion(system: OrderParameters, t: Array, state: Overlaps, normals: Array
     known = values > LOST * values[-1]
     whiten = vectors * jnp.where(known, 1 / jnp.sqrt(jnp.where(known, values, 1.0)), 0.0)
     gains = (W @ whiten)[..., ::-1]  # E[x_l | normals], largest variance first: the first axes of a point set are its best
-    parts = jnp.einsum("lab,cb->cla", gains, normals[:, :-1])
-    samples = shares(system, t, state, parts, normals[:, -1])
+    n = W.shape[1]
+    parts, draws = jnp.einsum("lab,cb->cla", gains, normals[:, :n]), normals[:, n:]
+    samples = shares(system, t, state, parts, draws)
     samples = samples - weights @ samples
     D = (samples.T * weights) @ samples
     if W.shape[0] > 1:
-        forces = jax.vmap(lambda x, xi: response(system, state, x, xi)[0])(parts, normals[:, -1])
+        forces = jax.vmap(lambda x, z: response(system, t, state, x, z)[0])(parts, draws)
         D = D + _unseen(system, t, state, W, gains, (forces.T * weights) @ forces)
     return D / system.problem.sgd.batch
 

@@ -19,6 +19,8 @@ from tutelage.dynamics.error import field_means
 from tutelage.dynamics.linearised import flatten
 from tutelage.dynamics.order_parameters import OrderParameters
 from tutelage.dynamics.overlaps import Overlaps, joint_covariance
+from tutelage.problem.sample import label_of, normals_needed, update_of
+from tutelage.rules import Parameters
 
 
 def sample_increments(system: OrderParameters, t: Array, state: Overlaps, key: Array, count: int) -> Array:
@@ -29,7 +31,7 @@ def sample_increments(system: OrderParameters, t: Array, state: Overlaps, key: A
     key, noise_key = jax.random.split(key)
     normals = jax.random.normal(key, (count, *covariances.shape[:2]))
     parts = jnp.einsum("lab,clb->cla", roots, normals)
-    return shares(system, t, state, parts, jax.random.normal(noise_key, (count,)))
+    return shares(system, t, state, parts, jax.random.normal(noise_key, (count, normals_needed(system.problem))))
 
 
 def level_covariances(system: OrderParameters, state: Overlaps) -> Array:
@@ -39,25 +41,26 @@ def level_covariances(system: OrderParameters, state: Overlaps) -> Array:
 
 
 def shares(system: OrderParameters, t: Array, state: Overlaps, parts: Array, noise: Array) -> Array:
-    """Shares in a step of samples with these fields by level (count, L, n) and this label noise (count,)."""
+    """Shares in a step of samples with these fields by level (count, L, n) and these normals for their draws (count, D)."""
 
-    def one(parts: Array, xi: Array) -> Array:
-        force, readout = response(system, state, parts, xi)
+    def one(parts: Array, normals: Array) -> Array:
+        force, readout = response(system, t, state, parts, normals)
         moved = jnp.einsum("k,la->lka", force, parts)
         return assemble(system, t, state, moved, jnp.outer(force, force), readout, force)
 
     return jax.vmap(one)(parts, noise)
 
 
-def response(system: OrderParameters, state: Overlaps, parts: Array, xi: Array) -> tuple[Array, Array]:
-    """delta_k and Delta g(lambda_k) of one sample with fields (L, n) by level."""
+def response(system: OrderParameters, t: Array, state: Overlaps, parts: Array, normals: Array) -> tuple[Array, Array]:
+    """delta_k, and what moves the readout, of one sample with fields (L, n) by level."""
     problem, fields = system.problem, parts.sum(axis=0)
     mean, K = field_means(problem, state.bias), problem.student.hidden
     fields = fields if mean is None else fields + mean
-    g, slope = problem.student.activation(fields[:K]), problem.student.activation.slope(fields[:K])
-    label = problem.teacher.activation(fields[K:]) @ jnp.asarray(problem.teacher.readout) + problem.noise * xi
-    delta = label - g @ state.readout
-    return delta * state.readout * slope, delta * g
+    label = label_of(problem, fields[K:], normals)
+    context = system.context(t, *system.covariances(state))
+    parameters = Parameters(state.readout, state.bias)
+    update = update_of(problem, fields[:K], fields[K:], label, normals, parameters, context)
+    return update.delta, update.parameters.readout
 
 
 def assemble(

@@ -148,7 +148,7 @@ def _score_derivative(primals: Any, tangents: Any) -> tuple[Sums, Sums]:
     if all(leaf is None for leaf in jax.tree.leaves(still, is_leaf=lambda x: x is None)):
         return value, moved
     _, direct = eqx.filter_jvp(lambda a: _sums(e, weights, a.responses(e, noisy)), (at,), (still,))
-    return value, jax.tree.map(jnp.add, moved, direct)
+    return value, jax.tree.map(lambda a, b: a if b is None else a + b, moved, direct)
 
 
 def _solve(L: Array, right: Array) -> Array:

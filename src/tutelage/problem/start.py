@@ -59,11 +59,13 @@ class Start(eqx.Module):
             _checks.require_gram("T", self.T)
             if np.ndim(self.T) == np.ndim(self.R):
                 _require_joint(self.R, self.Q, self.T)
-        for name in ("readout", "bias"):
-            value = getattr(self, name)
-            if value is not None:
-                _checks.require_shape(name, value, (K,), fix="One number per student unit.")
-                _checks.require_finite(name, value)
+        if self.bias is not None:
+            _checks.require_shape("bias", self.bias, (K,), fix="One number per student unit.")
+            _checks.require_finite("bias", self.bias)
+        if self.readout is not None:
+            if np.ndim(self.readout) != 2 or np.shape(self.readout)[1] != K:
+                _checks.require_shape("readout", self.readout, (K,), fix="One number per student unit (and output).")
+            _checks.require_finite("readout", self.readout)
 
     def without_dim(self) -> "Start":
         """The same overlaps, belonging to no N. They have been checked before."""

@@ -107,15 +107,9 @@ def heads_of(problem: Problem, start: Start) -> Heads:
     bias = student.bias if start.bias is None else start.bias
     if start.bias is not None and not problem.biased:
         raise InputError("the start has biases, but neither network of the problem has; give the student Network(bias=0.0).")
-    zeros: Any = lambda: np.zeros(K)  # noqa: E731
-    return Heads(
-        np.array(readout, dtype=float),
-        zeros() if bias is None else np.array(bias, dtype=float),
-        zeros(),
-        zeros(),
-        zeros(),
-        zeros(),
-    )
+    readout, bias = np.array(readout, dtype=float), np.zeros(K) if bias is None else np.array(bias, dtype=float)
+    rest = [np.zeros_like(x) for _ in range(2) for x in (readout, bias)]
+    return Heads(readout, bias, *rest)
 
 
 def lengths_of(problem: Problem, q: np.ndarray, dims: np.ndarray) -> np.ndarray:

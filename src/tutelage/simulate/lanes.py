@@ -13,7 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from tutelage._types import Array
+from tutelage.integrate import as_arrays
 from tutelage.problem import Problem
+from tutelage.problem.sample import context_of, label_of, normals_needed, update_of
+from tutelage.rules import Parameters, Update
 from tutelage.simulate.layout import Blocks, Rule
 from tutelage.simulate.numbered import chi, normal
 
@@ -21,20 +24,22 @@ Matrix = list[list[Any]]  # entries are arrays (levels, runs), or what broadcast
 
 
 class State(NamedTuple):
-    """rows: coordinates of the K students, then of their velocities. The rest: per student, arrays (runs,)."""
+    """rows: coordinates of the K students, then of their velocities. The rest: arrays (..., runs), as `Heads` has them."""
 
     rows: Matrix
-    readout: list[Any]
-    bias: list[Any]
-    readout_momentum: list[Any]
-    bias_momentum: list[Any]
+    readout: Any
+    bias: Any
+    readout_momentum: Any
+    bias_momentum: Any
 
 
 class Draws(NamedTuple):
     """Random numbers of a block of steps."""
 
     normals: Any  # (steps, B, W, L, runs)
-    labels: Any  # (steps, B, runs): what the teacher says, with its noise
+    references: Any  # (steps, B, M, runs): fields of the teacher, biases included
+    labels: Any  # (steps, B, ..., runs): what the teacher says
+    own: Any  # (steps, B, D, runs): normals of the label and the rule
     outside: Matrix  # Bartlett's factors, lower triangular of size min(B, K): rows of arrays (steps, L, runs)
 
 
@@ -48,8 +53,7 @@ class Lanes(eqx.Module):
     blocks: Blocks
     scale: np.ndarray
     decay: np.ndarray
-    student: Any = eqx.field(static=True)
-    teacher: Any = eqx.field(static=True)
+    problem: Problem
     K: int = eqx.field(static=True)
     M: int = eqx.field(static=True)
     width: int = eqx.field(static=True)
@@ -59,7 +63,7 @@ class Lanes(eqx.Module):
     def __init__(self, problem: Problem, rule: Rule, blocks: Blocks):
         numbers = {name: np.asarray(getattr(rule, name), dtype=float) for name in ("noise", "dim", "decay", "keep", "beta")}
         self.rule, self.blocks = rule._replace(**numbers), blocks
-        self.student, self.teacher = problem.student.activation.function, problem.teacher.activation.function
+        self.problem = as_arrays(problem)
         self.K, self.M = problem.student.hidden, problem.teacher.hidden
         self.width, self.columns = int(blocks.width.max()), min(rule.batch, self.K)
         self.outer = tuple((blocks.dof > 0).tolist())
@@ -72,12 +76,14 @@ class Lanes(eqx.Module):
         there = (np.arange(W)[:, None] < self.blocks.width)[..., None]
         inputs = normal(keys, at, np.arange(B * W * L).reshape(B, W, L)) * there
         inputs = jax.lax.optimization_barrier(inputs)  # labels read them: to draw them again would take longer
-        labels = self.rule.noise * normal(keys, at, B * W * L + np.arange(B))
-        for m, teacher in enumerate(teachers):
-            field = self._field(teacher, [inputs[:, :, c] for c in range(W)]) + self.rule.teacher_bias[m]
-            labels = labels + self.rule.teacher_readout[m] * self.teacher(field)
-        outside = self._bartlett(keys, at, B * W * L + B) if any(self.outer) else []
-        return Draws(inputs, labels, outside)
+        D = normals_needed(self.problem)
+        own = normal(keys, at, B * W * L + np.arange(B * D).reshape(B, D))
+        fields = [self._field(teacher, [inputs[:, :, c] for c in range(W)]) for teacher in teachers]
+        references = jnp.stack(fields, axis=2) + self.rule.teacher_bias[:, None]
+        each = lambda reference, normals: label_of(self.problem, reference, normals)  # noqa: E731
+        labels = jax.vmap(jax.vmap(jax.vmap(each, -1, -1)))(references, own)
+        outside = self._bartlett(keys, at, B * W * L + B * D) if any(self.outer) else []
+        return Draws(inputs, references, labels, own, outside)
 
     def _bartlett(self, keys: Array, steps: Array, first: int) -> Matrix:
         """Bartlett's factors: normal below the diagonal, lengths on it, from numbers `first` onwards."""
@@ -92,13 +98,13 @@ class Lanes(eqx.Module):
         """One step; lengths: squared norms to hold, per student; draws: of this step."""
         B, scale, decay = self.rule.batch, self.scale, self.decay
         batch: list[tuple[list[Any], list[Any]]] = []
-        forces = [(0.0, 0.0)] * self.K
+        forces: Any = 0.0, 0.0
         for s in range(B):
             normals = [draws.normals[s, c] for c in range(self.width)]
             fields = [self._field(row, normals) for row in state.rows[: self.K]]
-            delta, felt = self._respond(state, fields, draws.labels[s])
-            batch.append((normals, delta))
-            forces = [(a + c, b + d) for (a, b), (c, d) in zip(forces, felt, strict=True)]
+            update = self._respond(state, fields, draws.references[s], draws.labels[s], draws.own[s])
+            batch.append((normals, list(update.delta)))
+            forces = forces[0] + update.parameters.readout, forces[1] + update.delta
         pull = [[sum(delta[k] * z[c] for z, delta in batch) for c in range(self.width)] for k in range(self.K)]
         inside = [[scale[k] * p - decay[k] * w for p, w in zip(pull[k], state.rows[k], strict=True)] for k in range(self.K)]
         rows = self._kick(state.rows, inside, rates)
@@ -113,12 +119,15 @@ class Lanes(eqx.Module):
         terms = sum(w * z for w, z in zip(row, normals, strict=False))  # teachers have fewer columns
         return jnp.sum(self.blocks.field[:, None] * terms, axis=-2)
 
-    def _respond(self, state: State, fields: list[Any], label: Any) -> tuple[list[Any], list[Any]]:
-        """delta_k = Delta v_k g'(lambda_k), and what the sample adds to the forces on readout and biases."""
-        felt = [jax.jvp(self.student, (f + b,), (jnp.ones_like(f),)) for f, b in zip(fields, state.bias, strict=True)]
-        error = label - sum(v * g for v, (g, _) in zip(state.readout, felt, strict=True))
-        delta = [error * v * slope for v, (_, slope) in zip(state.readout, felt, strict=True)]
-        return delta, [(error * g, d) for (g, _), d in zip(felt, delta, strict=True)]
+    def _respond(self, state: State, fields: list[Any], references: Any, labels: Any, normals: Any) -> Update:
+        """The update of one sample in each run; its arrays have the runs last."""
+        context = context_of(self.problem)
+
+        def one(student: Array, reference: Array, label: Array, normals: Array, readout: Array, bias: Array) -> Update:
+            return update_of(self.problem, student, reference, label, normals, Parameters(readout, bias), context)
+
+        arguments = (jnp.stack(fields) + state.bias, references, labels, normals, state.readout, state.bias)
+        return jax.vmap(one, in_axes=-1, out_axes=-1)(*arguments)
 
     def _factor(self, deltas: Matrix) -> Matrix:
         """(K, J) with factor factor^T = sum_s delta_s delta_s^T: all that the other dimensions see of a batch."""
@@ -158,16 +167,16 @@ class Lanes(eqx.Module):
         scales = [jnp.sqrt(lengths[k] / jnp.sum(share * sum(w**2 for w in rows[k]), axis=0)) for k in range(self.K)]
         return [[w * s for w in row] for row, s in zip(rows, scales, strict=False)] + rows[self.K :]
 
-    def _move_heads(self, state: State, forces: list[Any], rates: Array) -> State:
+    def _move_heads(self, state: State, forces: Any, rates: Array) -> State:
         """Readout and biases learn from the batch's sums."""
         rule, scale = self.rule, 1.0 / (self.rule.dim * self.rule.batch)
         readout, bias, v_momentum, b_momentum = state[1:]
         if rule.train_readout:
-            v_momentum = [rule.beta * m + scale * f for m, (f, _) in zip(v_momentum, forces, strict=True)]
-            readout = [v + rates[2] * m for v, m in zip(readout, v_momentum, strict=True)]
+            v_momentum = rule.beta * v_momentum + scale * forces[0]
+            readout = readout + rates[2] * v_momentum
         if rule.train_bias:
-            b_momentum = [rule.beta * m + scale * f for m, (_, f) in zip(b_momentum, forces, strict=True)]
-            bias = [b + rates[3] * m for b, m in zip(bias, b_momentum, strict=True)]
+            b_momentum = rule.beta * b_momentum + scale * forces[1]
+            bias = bias + rates[3] * b_momentum
         return State(state.rows, readout, bias, v_momentum, b_momentum)
 
 

@@ -64,8 +64,8 @@ def _vectorised(schedule: Any) -> Any:
 
 
 def compiles(problem: Problem) -> bool:
-    """Are both activations among those of the compiled loops (every named one, every polynomial)?"""
-    return all(_is_known(network.activation) for network in (problem.student, problem.teacher))
+    """Do the compiled loops have this rule, and both activations (every named one, every polynomial)?"""
+    return problem.classic and all(_is_known(network.activation) for network in (problem.student, problem.teacher))
 
 
 def _is_known(activation: Activation) -> bool:
@@ -91,9 +91,9 @@ def rule_of(problem: Problem, dim: int) -> Rule:
         student_coefficients=coefficients["student"],
         teacher=code["teacher"],
         teacher_coefficients=coefficients["teacher"],
-        teacher_readout=np.array(teacher.readout, dtype=float),
+        teacher_readout=np.ravel(np.array(teacher.readout, dtype=float)),
         teacher_bias=np.zeros(teacher.hidden) if teacher.bias is None else np.array(teacher.bias, dtype=float),
-        noise=float(np.asarray(problem.noise)),
+        noise=0.0 if callable(problem.noise) else float(np.asarray(problem.noise)),
         dim=dim,
         batch=sgd.batch,
         decay=float(np.asarray(sgd.weight_decay)) / dim,

@@ -106,7 +106,7 @@ def _assemble(request: Request, done: Runs, together: bool) -> Trajectory:
     variables = {name: getattr(done.records, name) for name in names}
     T = _teachers(request)
     each = np.broadcast_to(T if T.ndim == 2 else T[:count, None], (count, request.steps.size, *T.shape[-2:]))
-    error = errors_of(problem, variables["R"], variables["Q"], each, variables["readout"], done.records.bias)
+    error, loss = errors_of(problem, variables["R"], variables["Q"], each, variables["readout"], done.records.bias)
     law = request.inputs if isinstance(request.inputs, str) else f"rows, {request.order}"
     settings = {"method": request.method, "dim": request.dim, "runs": request.runs, "seed": request.seed, "inputs": law}
     settings |= {"together": True} if together else {}
@@ -114,6 +114,7 @@ def _assemble(request: Request, done: Runs, together: bool) -> Trajectory:
         times=request.times,
         variables=variables,
         error=error,
+        loss=loss,
         status_code=done.status,
         end_time=np.where(done.status == Status.FINISHED, float(request.times[-1]), done.taken / request.dim),
         steps=done.taken,

@@ -116,7 +116,7 @@ class Ensemble:
         across = lambda arrays: jnp.asarray(np.stack(arrays, axis=-1))  # noqa: E731
         spread = lambda x: jnp.broadcast_to(x, (*x.shape[:-1], self.runs))  # noqa: E731
         students, teachers = (_matrix(across([pair[i] for pair in placed])) for i in range(2))
-        columns = [list(spread(across([getattr(head, name) for head in heads]))) for name in Heads._fields[:4]]
+        columns = [spread(across([getattr(head, name) for head in heads])) for name in Heads._fields[:4]]
         state = State([[spread(x) for x in row] for row in students], *columns)
         return state, teachers, list(jnp.asarray(lengths)), jnp.asarray(bound)
 
@@ -192,7 +192,7 @@ def _advance(
 @jax.jit
 def _within(state: State, bound: Array) -> Array:
     """(runs,): are all squared coordinates, and readout and biases, within the bound? Not so if one is no number."""
-    heads = sum(x**2 for x in (*state.readout, *state.bias))
+    heads = sum(jnp.sum(x**2, axis=tuple(range(x.ndim - 1))) for x in (state.readout, state.bias))
     inside = [jnp.all(x**2 < bound, axis=0) for row in state.rows for x in row]
     return jnp.all(jnp.stack([*inside, heads < bound]), axis=0)
 
@@ -203,5 +203,5 @@ def _overlaps(lanes: Lanes, state: State, teachers: Any) -> tuple[Array, ...]:
     students = state.rows[: lanes.K]
     dot = lambda a, b: sum(x * y for x, y in zip(a, b, strict=False))  # noqa: E731
     r, q = (jnp.array([[dot(a, b) for b in others] for a in students]) for others in (teachers, students))
-    heads = (jnp.array(x).T for x in (state.readout, state.bias))
+    heads = (jnp.moveaxis(x, -1, 0) for x in (state.readout, state.bias))
     return jnp.transpose(r, (3, 2, 0, 1)), jnp.transpose(q, (3, 2, 0, 1)), *heads

@@ -1,6 +1,6 @@
-"""The same steps as a JAX loop, for an activation of the user's own.
+"""The steps as a JAX loop, for every rule, loss, label and activation that compiled.py does not have.
 
-compiled.py cannot call a JAX function; here the whole step is traced instead, slower by an order of magnitude. Random
+It cannot call a JAX function; here the whole step is traced instead, slower by an order of magnitude. Random
 numbers are drawn outside, by the run's own generator, in blocks of fixed size; a loop with moving ends walks through a
 block, so that stopping to record compiles nothing anew.
 """
@@ -13,6 +13,8 @@ import numpy as np
 
 from tutelage._types import Array
 from tutelage.problem import Problem
+from tutelage.problem.sample import context_of, label_of, normals_needed, update_of
+from tutelage.rules import Parameters, Update
 from tutelage.simulate.layout import Blocks, Heads, Rule
 
 
@@ -24,14 +26,16 @@ class Sums(NamedTuple):
     bias: Array
 
 
-def respond(problem: Problem, rule: Rule, heads: Heads, student_fields: Array, teacher_fields: Array, xi: Array) -> Sums:
-    """Fields (B, K), (B, M) to delta_k = Delta v_k g'(lambda_k) and the forces on the heads."""
-    fields = student_fields + heads.bias
-    g, slope = jax.jvp(problem.student.activation.function, (fields,), (jnp.ones_like(fields),))
-    labels = problem.teacher.activation(teacher_fields + rule.teacher_bias) @ rule.teacher_readout + rule.noise * xi
-    error = labels - g @ heads.readout
-    delta = error[:, None] * heads.readout * slope
-    return Sums(delta, jnp.mean(error[:, None] * g, axis=0), jnp.mean(delta, axis=0))
+def respond(problem: Problem, rule: Rule, heads: Heads, student_fields: Array, teacher_fields: Array, normals: Array) -> Sums:
+    """Fields (B, K), (B, M) and normals (B, D) to delta and the mean forces on the heads: the problem's rule on each sample."""
+
+    def one(student: Array, teacher: Array, normals: Array) -> Update:
+        reference, parameters = teacher + rule.teacher_bias, Parameters(heads.readout, heads.bias)
+        label = label_of(problem, reference, normals)
+        return update_of(problem, student + heads.bias, reference, label, normals, parameters, context_of(problem))
+
+    update = jax.vmap(one)(student_fields, teacher_fields, normals)
+    return Sums(update.delta, jnp.mean(update.parameters.readout, axis=0), jnp.mean(update.delta, axis=0))
 
 
 def move_heads(rule: Rule, heads: Heads, sums: Sums, rates: Array) -> Heads:
@@ -49,7 +53,7 @@ class Draws(NamedTuple):
     """Random numbers and rates of a block of steps."""
 
     normals: Any  # (steps, B, L, W)
-    noise: Any  # (steps, B)
+    noise: Any  # (steps, B, D)
     outside: Any  # (steps, outer levels, J, J): Bartlett's factors, J = min(B, K)
     rates: Any  # (steps, 4)
 
@@ -78,7 +82,7 @@ class OverlapsLoop:
         for j in range(J):
             dof = self.blocks.dof[self.outer] - j
             outside[:, :, j, j] = np.sqrt(rng.chisquare(np.maximum(dof, 1), size=(steps, self.outer.size)))
-        return Draws(normals, rng.standard_normal((steps, B)), outside, rates)
+        return Draws(normals, rng.standard_normal((steps, B, normals_needed(self.problem))), outside, rates)
 
     def _advance(self, state: Any, teachers: Array, lengths: Array, draws: Draws, first: Array, last: Array) -> Any:
         """Steps first .. last - 1 of a block of draws."""
@@ -168,5 +172,5 @@ class WeightsLoop:
             W = W * jnp.sqrt(lengths * rule.dim / jnp.sum(W**2, axis=1))[:, None]
         sums = Sums(heads.readout, heads.readout_force, heads.bias_force)
         heads = move_heads(rule, heads, sums, rates)
-        rested: Any = jnp.zeros_like(heads.readout)
-        return W, velocity, jnp.zeros_like(gradient), heads._replace(readout_force=rested, bias_force=rested)
+        rested: Any = jnp.zeros_like(heads.readout), jnp.zeros_like(heads.bias)
+        return W, velocity, jnp.zeros_like(gradient), heads._replace(readout_force=rested[0], bias_force=rested[1])

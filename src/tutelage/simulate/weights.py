@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tutelage.problem import Problem, Start
+from tutelage.problem.sample import normals_needed
 from tutelage.simulate import coordinates
 from tutelage.simulate.ensemble import Run, Watch, stream
 from tutelage.simulate.layout import Heads, Records
@@ -75,8 +76,8 @@ class WeightsMethod:
         self._write(records, 0, network, W_teacher)
         for first in range(0, total, block):
             last = min(first + block, total)
-            rows, xi = source.rows(first, last - first), np.zeros(last - first)
-            if self.rule.noise > 0:
+            rows, xi = source.rows(first, last - first), np.zeros(self._draws(last - first))
+            if self.rule.noise > 0 or self.loop is not None:
                 noise.standard_normal(out=xi)
             for begin, end in self._stretches(first, last):
                 taken = network.take(rows, xi, first, begin, end)
@@ -87,6 +88,10 @@ class WeightsMethod:
             if not watch.goes_on(index, last // B) and last < total:
                 return Run(records, Status.INTERRUPTED, last // B)
         return Run(records, Status.FINISHED, int(self.steps[-1]))
+
+    def _draws(self, samples: int) -> tuple[int, ...]:
+        """The shape of the normals that labels and rule need for so many samples."""
+        return (samples,) if self.loop is None else (samples, normals_needed(self.problem))
 
     def _stretches(self, first: int, last: int) -> Iterator[tuple[int, int]]:
         """Samples first .. last - 1 as intervals that end at recorded steps."""
@@ -164,6 +169,6 @@ class _Traced:
         missing, B = self.block - rows.shape[0], self.batch
         steps = np.arange(first, first + self.block) // B
         rates = self.rates.table(int(steps[0]), int(steps[-1]) + 1)[steps - steps[0]]
-        block = np.pad(rows, ((0, missing), (0, 0))), np.pad(xi, (0, missing)), rates
+        block = np.pad(rows, ((0, missing), (0, 0))), np.pad(xi, ((0, missing), (0, 0))), rates
         self.state = self.loop.advance(self.state, self.fixed, block, first, begin - first, end - first)
         return end

@@ -22,6 +22,7 @@ from tutelage.dynamics.diffusion import diffusion, point_sets
 from tutelage.dynamics.linearised import flatten
 from tutelage.dynamics.overlaps import Overlaps
 from tutelage.problem import Problem, Start
+from tutelage.problem.sample import normals_needed
 from tutelage.solve import solve
 from tutelage.trajectory import Trajectory
 from tutelage.validity import MOMENTS
@@ -81,7 +82,7 @@ class NoisyCurve:
 
     def panels(self, edges: np.ndarray, count: int, sets: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """J (3, n, n) and D (set, 3, n, n) at the nodes of each panel; D from `count` points, those of each set its own."""
-        dims = self.problem.student.hidden + self.problem.teacher.hidden + 1
+        dims = self.problem.student.hidden + self.problem.teacher.hidden + normals_needed(self.problem)
         points = [tuple(map(jnp.asarray, point_sets(MOMENTS, count, dims, seed))) for seed in range(sets)]
         moments = panel_nodes(edges)
         states = self.states(moments.ravel())

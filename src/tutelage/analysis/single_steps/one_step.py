@@ -13,15 +13,20 @@ import itertools
 from dataclasses import dataclass
 from typing import Any
 
+import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from tutelage import _checks
 from tutelage._errors import InputError
+from tutelage._types import Array
 from tutelage.dynamics import OrderParameters, initial_overlaps
 from tutelage.dynamics.error import field_means
 from tutelage.problem import Problem, SlowMomentum, Start
 from tutelage.problem.arguments import require_problem
+from tutelage.problem.sample import context_of, label_of, normals_needed, update_of
+from tutelage.rules import Parameters, Update
 from tutelage.simulate.coordinates import in_random_frames, level_coordinates
 from tutelage.simulate.sources import FILL, LAWS
 
@@ -32,7 +37,7 @@ BLOCK = 2**19  # numbers drawn at a time
 class Steps:
     """increments: N times the change of the flat coordinates, (count, size). fields: by level, (count, batch, L, K + M).
 
-    noise: of the labels in units of its standard deviation, (count, batch).
+    noise: standard normal numbers that labels and rule are made from, (count, batch, D).
     """
 
     increments: np.ndarray
@@ -52,7 +57,7 @@ def take_steps(problem: Problem, start: Start, dim: int, count: int, inputs: str
         levels = [(rows[..., i:j], vectors[:, i:j]) for i, j in edges]
         fields.append(np.stack([x @ v.T for x, v in levels], axis=-2) / np.sqrt(dim))
         grams.append(np.stack([x @ np.swapaxes(x, -1, -2) / x.shape[-1] for x, _ in levels], axis=1))
-    noise = labels.standard_normal((count, batch))
+    noise = labels.standard_normal((count, batch, normals_needed(problem)))
     every = np.concatenate(fields)
     return Steps(_increments(problem, start, dims, every, np.concatenate(grams), noise), every, noise)
 
@@ -93,14 +98,24 @@ def _increments(
 def _response(
     problem: Problem, bias: Any, v: np.ndarray, fields: np.ndarray, noise: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """delta_k and Delta g(lambda_k) of every sample, (count, B, K)."""
+    """delta_k, and what moves the readout, of every sample, (count, B, ...)."""
     K, mean = problem.student.hidden, field_means(problem, bias)
     fields = fields if mean is None else fields + np.asarray(mean)
     student, teacher = (jnp.asarray(x) for x in (fields[..., :K], fields[..., K:]))
-    g, slope = (np.asarray(f(student)) for f in (problem.student.activation, problem.student.activation.slope))
-    clean = np.asarray(problem.teacher.activation(teacher)) @ np.asarray(problem.teacher.readout)
-    delta = (clean + float(problem.noise) * noise - g @ v)[..., None]
-    return delta * v * slope, delta * g
+    parameters = Parameters(jnp.asarray(v), None if bias is None else jnp.asarray(bias))
+    update = _updates(problem, student, teacher, jnp.asarray(noise), parameters)
+    return np.asarray(update.delta), np.asarray(update.parameters.readout)
+
+
+@eqx.filter_jit
+def _updates(problem: Problem, student: Array, teacher: Array, normals: Array, parameters: Parameters) -> Update:
+    """The update of every sample, arrays (count, B, ...)."""
+
+    def one(student: Array, teacher: Array, normals: Array) -> Update:
+        label = label_of(problem, teacher, normals)
+        return update_of(problem, student, teacher, label, normals, parameters, context_of(problem))
+
+    return jax.vmap(jax.vmap(one))(student, teacher, normals)
 
 
 def require_free_steps(problem: Any, inputs: Any, verb: str) -> None:

@@ -21,6 +21,7 @@ from tutelage.dynamics.diffusion import diffusion, point_sets
 from tutelage.dynamics.linearised import flatten
 from tutelage.dynamics.overlaps import Overlaps
 from tutelage.problem import Problem, Start
+from tutelage.problem.sample import normals_needed
 from tutelage.problem.arguments import require_start
 
 if TYPE_CHECKING:
@@ -160,7 +161,7 @@ def theory_moments(problem: Problem, start: Start) -> tuple[np.ndarray, np.ndarr
     """f and D at a start, at time zero, in flat coordinates; and the error of D from its finite sets of points."""
     state, t = initial_overlaps(problem, start)
     system = OrderParameters(problem, t)
-    points = point_sets(SETS, POINTS, problem.student.hidden + problem.teacher.hidden + 1)
+    points = point_sets(SETS, POINTS, problem.student.hidden + problem.teacher.hidden + normals_needed(problem))
     drift, each = (np.asarray(x) for x in _drift_and_diffusions(system, state, *map(jnp.asarray, points)))
     return drift, each.mean(axis=0), each.std(axis=0, ddof=1) / np.sqrt(SETS)
 

@@ -40,7 +40,7 @@ def mean_gap(problem: Problem, start: Start, steps: Steps, dim: int, f: np.ndarr
 def _limit(system: OrderParameters, state: Overlaps, fields: Array, noise: Array) -> Array:
     """What the limit makes of each step: the mean share of its batch, and the decay."""
     count, batch = fields.shape[:2]
-    each = shares(system, jnp.zeros(()), state, fields.reshape(-1, *fields.shape[2:]), noise.reshape(-1))
+    each = shares(system, jnp.zeros(()), state, fields.reshape(-1, *fields.shape[2:]), noise.reshape(-1, noise.shape[-1]))
     rate, still = system.rates(jnp.zeros(()))[0] * system.problem.sgd.weight_decay, jnp.zeros_like(state.readout)
     decay = Overlaps(-rate * state.r, -2 * rate * state.q, still, None if state.bias is None else still, None)
     return each.reshape(count, batch, -1).mean(axis=1) + flatten(decay)

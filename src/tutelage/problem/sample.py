@@ -1,0 +1,48 @@
+"""One sample of a problem: its label, and the update it makes. Simulations, error bars and step checks all call this.
+
+Randomness comes as standard normal numbers (`normals_needed` of them per sample), so that every caller may draw them in its
+own way: first those of the label, then that of the rule.
+"""
+
+from typing import Any
+
+import jax.numpy as jnp
+
+from tutelage._types import Array
+from tutelage.problem.problem import Problem
+from tutelage.rules import Context, Parameters, Sample, Update
+
+
+def normals_needed(problem: Problem) -> int:
+    """Standard normal numbers that the label and the rule of one sample are made from."""
+    return _of_label(problem) + (problem.rule.randomness(0.0) is not None)
+
+
+def label_of(problem: Problem, reference: Array, normals: Array) -> Array:
+    """The label of a sample with teacher fields (M,), biases included."""
+    law, count = problem.labels.law(problem.noise), _of_label(problem)
+    xi = None
+    if law is not None:
+        xi = law.from_normal(normals[:count] if problem.teacher.outputs > 1 else normals[0])
+    return problem.labels.label(problem.teacher.output(reference), reference, xi, problem.noise)
+
+
+def update_of(
+    problem: Problem, student: Array, reference: Array, label: Array, normals: Array, parameters: Parameters, context: Context
+) -> Update:
+    """What a sample with these fields (biases included) and this label does to the student."""
+    law, xi = problem.rule.randomness(context.time), None
+    if law is not None:
+        xi = law.from_normal(normals[_of_label(problem)])
+    return problem.rule.update(Sample(student, reference, label, xi), parameters, context)
+
+
+def _of_label(problem: Problem) -> int:
+    if problem.labels.law(problem.noise) is None:
+        return 0
+    return problem.teacher.outputs if problem.teacher.outputs > 1 and not callable(problem.noise) else 1
+
+
+def context_of(problem: Problem, lr: Any = 0.0, time: Any = 0.0, overlaps: Any = None) -> Context:
+    """What the rule may look at besides the sample."""
+    return Context(problem.student, problem.loss, jnp.asarray(lr, float), jnp.asarray(time, float), overlaps)
