@@ -12,8 +12,11 @@ ROOT = Path(tutelage.__file__).parent
 # Left to right; a group may import the groups before it, and within itself only packages do.
 LAYERS = (
     ("_version", "_errors", "_types", "_precision", "_xla", "_checks", "_cores", "_files", "progress", "steps", "times"),
+    ("randomness", "losses"),
+    ("labels", "rules"),
     ("problem",),
     ("averages",),
+    ("moments",),
     ("dynamics",),
     ("status",),
     ("integrate",),

@@ -36,6 +36,8 @@ _HOMES = {
     ),
     "tutelage.problem.images": ("digits",),
     "tutelage.averages": ("Quadrature",),
+    "tutelage.moments": ("Sampled",),
+    "tutelage.rules": ("Rule",),
     "tutelage.dynamics": ("Equations", "generalisation_error", "linear_regression"),
     "tutelage.status": ("Status",),
     "tutelage.trajectory": ("Trajectory", "load"),
@@ -90,11 +92,11 @@ _HOMES = {
     "tutelage.sweep.verbs": ("sweep", "open_sweep"),
     "tutelage.sweep.result": ("Sweep",),
 }
-_SUBMODULES = ("averages", "plot")
+_SUBMODULES = ("averages", "labels", "losses", "plot", "rules")
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 if TYPE_CHECKING:
-    from tutelage import averages, plot
+    from tutelage import averages, labels, losses, plot, rules
     from tutelage._errors import DivergenceWarning, InputError, SymmetryWarning, TutelageWarning, ValidityWarning
     from tutelage.analysis.curves.per_run import PerRun
     from tutelage.analysis.curves.phase import Phase, Phases, phases
@@ -155,6 +157,7 @@ if TYPE_CHECKING:
     from tutelage.compare import Comparison, compare
     from tutelage.dynamics import Equations, generalisation_error, linear_regression
     from tutelage.many import solve_many
+    from tutelage.moments import Sampled
     from tutelage.page import save_page, trajectory_page
     from tutelage.problem import (
         SGD,
@@ -177,6 +180,7 @@ if TYPE_CHECKING:
         start_from_weights,
     )
     from tutelage.problem.images import digits
+    from tutelage.rules import Rule
     from tutelage.simulate import simulate
     from tutelage.solve import solve
     from tutelage.status import Status
@@ -240,6 +244,8 @@ __all__ = [
     "Quadrature",
     "RawFeatures",
     "ReducedSystem",
+    "Rule",
+    "Sampled",
     "ScheduleDesign",
     "SlowMomentum",
     "SolutionManifold",
@@ -279,6 +285,7 @@ __all__ = [
     "fluctuations",
     "generalisation_error",
     "implicit_bias",
+    "labels",
     "landscape",
     "late_decay",
     "linear_network",
@@ -286,6 +293,7 @@ __all__ = [
     "linear_times",
     "load",
     "log_times",
+    "losses",
     "noise_floor",
     "open_sweep",
     "overlap_moments",
@@ -299,6 +307,7 @@ __all__ = [
     "random_start",
     "raw_features",
     "reduced_system",
+    "rules",
     "save_page",
     "scaled_committee",
     "simulate",

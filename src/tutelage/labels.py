@@ -209,7 +209,9 @@ class Function(Labels):
                 "jax.numpy, as label(rho, xi) with rho of shape (M,)."
             ) from None
         if len(shape.shape) > 1:
-            raise InputError(f"the label function {name!r} returns shape {shape.shape}; it must return a number or a vector.")
+            raise InputError(
+                f"the label function {name!r} returns shape {shape.shape}; it must return a number or a vector."
+            )
         if not np.all(np.isfinite(both)):
             raise InputError(f"the label function {name!r} returns NaN or infinity; every label must be a finite number.")
         if np.ptp(fixed_xi, axis=0).max() == 0:

@@ -236,7 +236,9 @@ def require_usable(loss: Loss, output: Any, label: Any) -> None:
         raise InputError(f"the derivative of the loss {name!r} has shape {slope.shape}; it must be {jnp.shape(output)}.")
     if _checks.is_traced(loss):
         return
-    tried = [(loss(output * o, label * y), loss.descent(output * o, label * y)) for o in (-2.0, 0.3, 2.0) for y in (1.0, -1.0)]
+    tried = [
+        (loss(output * o, label * y), loss.descent(output * o, label * y)) for o in (-2.0, 0.3, 2.0) for y in (1.0, -1.0)
+    ]
     if not all(bool(jnp.all(jnp.isfinite(each))) for pair in tried for each in pair):
         raise InputError(f"the loss {name!r} or its derivative is not finite at some outputs between -2 and 2; it must be.")
 

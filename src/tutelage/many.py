@@ -88,7 +88,9 @@ def solve_many(
     size = -(-count // -(-count // size))  # chunks of equal size
     workers = cores() if workers is None else _checks.as_count("workers", workers)
     tolerances = _checks.as_positive("rtol", rtol), _checks.as_positive("atol", atol)
-    raw = side_by_side(problems, moments_for(problem, quadrature), begin, times, tolerances, options, size=size, workers=workers)
+    raw = side_by_side(
+        problems, moments_for(problem, quadrature), begin, times, tolerances, options, size=size, workers=workers
+    )
     settings = (("gradient_flow", gradient_flow), ("rtol", float(rtol)), ("solver", options.solver))
     trajectory = assemble(raw, times, problems, begin, settings)
     if not trajectory.finished:

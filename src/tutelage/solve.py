@@ -13,8 +13,8 @@ from tutelage import _checks
 from tutelage._errors import DivergenceWarning, InputError, SymmetryWarning, ValidityWarning, kind_of
 from tutelage.averages import Quadrature, as_rule
 from tutelage.dynamics import Equations
-from tutelage.moments import Sampled, as_sampled, moments_for
 from tutelage.integrate import SOLVERS, Options, Raw, anonymous, as_arrays, choose, first_times, integrate, padded
+from tutelage.moments import Sampled, as_sampled, moments_for
 from tutelage.problem import Problem, SlowMomentum, random_start
 from tutelage.problem.arguments import require_start
 from tutelage.problem.schedules import require_rate_on
@@ -78,9 +78,7 @@ def solve(
         progress=_checks.as_flag("progress", progress),
     )
     averages = None if isinstance(problem, Equations) else moments_for(problem, as_rule(quadrature), as_sampled(moments))
-    raw = integrate(
-        as_arrays(problem_), averages, as_arrays(anonymous(start)), padded(times, problem), tolerances, options
-    )
+    raw = integrate(as_arrays(problem_), averages, as_arrays(anonymous(start)), padded(times, problem), tolerances, options)
     raw = first_times(raw if _checks.is_traced(raw) else eager(raw), times.size)
     settings = (("gradient_flow", gradient_flow), ("rtol", float(rtol)), ("solver", options.solver))
     if _checks.is_traced(raw):

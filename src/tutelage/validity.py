@@ -26,10 +26,10 @@ from tutelage.dynamics.deviations import (
 )
 from tutelage.dynamics.error import averages_of, field_means
 from tutelage.dynamics.linearised import flatten
-from tutelage.moments.matrices import pull, spread
 from tutelage.dynamics.order_parameters import OrderParameters, initial_overlaps
 from tutelage.dynamics.overlaps import Overlaps, joint_covariance
 from tutelage.dynamics.perfect import critical_rate
+from tutelage.moments.matrices import pull, spread
 from tutelage.problem import Problem, SlowMomentum
 
 LIMIT = 0.05  # largest eta lam_max / N at which the limit is used without a warning
@@ -133,7 +133,11 @@ def symmetry_warning(problem: Problem, start: Any, blocks: tuple[Any, Any, Any])
             for j in range(i + 1, K):
                 swap = np.arange(K)
                 swap[[i, j]] = j, i
-                alike = np.array_equal(v[..., i], v[..., j]) and np.array_equal(r[:, i], r[:, j]) and np.array_equal(q[:, swap][:, :, swap], q)
+                alike = (
+                    np.array_equal(v[..., i], v[..., j])
+                    and np.array_equal(r[:, i], r[:, j])
+                    and np.array_equal(q[:, swap][:, :, swap], q)
+                )
                 if alike and _same_bias(problem, start, i, j):
                     return (
                         f"student units {i + 1} and {j + 1} start exactly alike, so they never specialise: the curve stays "

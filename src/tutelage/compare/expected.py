@@ -29,9 +29,9 @@ from tutelage.compare.pairing import Pair
 from tutelage.dynamics.deviations import jacobians_along
 from tutelage.dynamics.error import field_means
 from tutelage.dynamics.linearised import flatten, unflatten
-from tutelage.moments.matrices import pull, spread
 from tutelage.dynamics.order_parameters import OrderParameters, initial_overlaps
 from tutelage.dynamics.overlaps import Overlaps, joint_covariance
+from tutelage.moments.matrices import pull, spread
 from tutelage.problem import SlowMomentum
 from tutelage.steps import steps_at
 from tutelage.validity import MOMENTS

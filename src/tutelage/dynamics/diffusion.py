@@ -23,7 +23,7 @@ WIDER = 3.0  # points have variance 1 + WIDER / dims
 def diffusion(system: OrderParameters, t: Array, state: Overlaps, normals: Array, weights: Array) -> Array:
     """D in flat coordinates, (size, size), from points (count, K + M + D) and weights that make them standard normal.
 
-    Only the summed fields (and D normals for what label and rule draw) are sampled, so the points need not grow with the levels: given their sum
+    Only the summed fields (and D normals for what label and rule draw) are sampled: given their sum
     the fields of a level are Gaussian, the increments linear in them, and that part of D is added in closed form. A sum of
     squares: also where the gradient of e_g nearly cancels in it, it is as accurate as elsewhere.
     """

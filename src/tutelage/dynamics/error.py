@@ -17,8 +17,8 @@ import numpy as np
 from tutelage._errors import InputError
 from tutelage._types import Array
 from tutelage.averages import Averages, Quadrature, averages_for
-from tutelage.moments.matrices import error_weights, pull
 from tutelage.dynamics.overlaps import joint_covariance
+from tutelage.moments.matrices import error_weights, pull
 from tutelage.problem import Problem
 
 NEAR = 0.03  # largest deviation from a copy of the teacher at which the path integral is used

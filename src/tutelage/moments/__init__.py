@@ -17,8 +17,8 @@ import numpy as np
 from tutelage import _checks
 from tutelage._errors import InputError
 from tutelage._types import Array
-from tutelage.labels import Real
 from tutelage.averages import Averages, Quadrature, averages_for
+from tutelage.labels import Real
 from tutelage.moments.general import At, averages, divide, factor
 from tutelage.moments.judge import Judge
 from tutelage.moments.matrices import Pull, pull, spread
@@ -97,9 +97,7 @@ class NodeMoments(Moments):
         random = getattr(problem.labels, "random", False)
         return self._sums(at, metric == "class" or self.jumps, bool(random)).loss
 
-    def _at(
-        self, problem: Problem, rule: Any, C: Array, mean: Array | None, parameters: Parameters, context: Context
-    ) -> At:
+    def _at(self, problem: Problem, rule: Any, C: Array, mean: Array | None, parameters: Parameters, context: Context) -> At:
         M = problem.teacher.hidden
         first = lambda x: jnp.roll(x, M, axis=-1)  # noqa: E731  teachers first
         L = factor(first(first(C).T).T)

@@ -28,7 +28,13 @@ def label_of(problem: Problem, reference: Array, normals: Array) -> Array:
 
 
 def update_of(
-    problem: Problem, student: Array, reference: Array, label: Array, normals: Array, parameters: Parameters, context: Context
+    problem: Problem,
+    student: Array,
+    reference: Array,
+    label: Array,
+    normals: Array,
+    parameters: Parameters,
+    context: Context,
 ) -> Update:
     """What a sample with these fields (biases included) and this label does to the student."""
     law, xi = problem.rule.randomness(context.time), None

@@ -83,7 +83,9 @@ def require_traits(problem: Any, function: str, needed: Iterable[str]) -> None:
     if missing:
         has = ", and ".join(TRAITS[name].has(problem) for name in missing)
         fixes = " and ".join(TRAITS[name].fix for name in missing)
-        raise InputError(f"{function} does not support this problem: {has}. To use it, {fixes}; `solve` needs no such thing.")
+        raise InputError(
+            f"{function} does not support this problem: {has}. To use it, {fixes}; `solve` needs no such thing."
+        )
 
 
 def require_fit(problem: Any) -> None:
@@ -118,7 +120,9 @@ def require_fit(problem: Any) -> None:
     if p.rule.gradient and p.loss.targets == "class" and student_outputs < 2:
         raise InputError(f"the loss {loss_name!r} needs two outputs or more and the student has one; use loss='logistic'.")
     if p.rule.gradient and p.loss.targets == "sign" and student_outputs > 1:
-        raise InputError(f"the loss {loss_name!r} needs one output and the student has {student_outputs}; use cross_entropy.")
+        raise InputError(
+            f"the loss {loss_name!r} needs one output and the student has {student_outputs}; use cross_entropy."
+        )
     if type(p.rule) in (rules.Perceptron, rules.AdaTron, rules.Hebbian) and not own and kind != "sign":
         raise InputError(
             f"the rule {type(p.rule).__name__} learns from labels -1 and 1, and the labels are of kind {kind!r}; use "

@@ -8,8 +8,6 @@ beyond, a lower triangular Z. All that lies outside is isotropic to them. A leve
 span plus the columns that one batch adds) is held in its actual n_l coordinates.
 """
 
-from typing import Any
-
 import numpy as np
 
 from tutelage._errors import InputError

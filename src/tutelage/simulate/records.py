@@ -10,7 +10,14 @@ def empty_records(problem: Problem, steps: np.ndarray, keep: bool) -> Records:
     """Records full of NaN, to be written as the run passes its steps."""
     count, L, K, M = steps.size, problem.inputs.levels, problem.student.hidden, problem.teacher.hidden
     kept = count if keep else 0
-    shapes = ((count, K, M), (count, K, K), (kept, L, K, M), (kept, L, K, K), (count, *np.shape(problem.student.readout)), (count, K))
+    shapes = (
+        (count, K, M),
+        (count, K, K),
+        (kept, L, K, M),
+        (kept, L, K, K),
+        (count, *np.shape(problem.student.readout)),
+        (count, K),
+    )
     return Records(steps, *(np.full(shape, np.nan) for shape in shapes))
 
 

@@ -26,7 +26,9 @@ class Sums(NamedTuple):
     bias: Array
 
 
-def respond(problem: Problem, rule: Rule, heads: Heads, student_fields: Array, teacher_fields: Array, normals: Array) -> Sums:
+def respond(
+    problem: Problem, rule: Rule, heads: Heads, student_fields: Array, teacher_fields: Array, normals: Array
+) -> Sums:
     """Fields (B, K), (B, M) and normals (B, D) to delta and the mean forces on the heads: the problem's rule on each sample."""
 
     def one(student: Array, teacher: Array, normals: Array) -> Update:

@@ -21,8 +21,8 @@ import numpy as np
 from tutelage._types import Array
 from tutelage.averages import Averages, Quadrature
 from tutelage.dynamics.error import averages_of, field_means, population_error, shared_parity
-from tutelage.moments.matrices import pull
 from tutelage.dynamics.overlaps import joint_covariance
+from tutelage.moments.matrices import pull
 from tutelage.problem import Problem
 
 LOST = 1e-9  # a vector shorter than this share of the longest one spans nothing

@@ -21,8 +21,8 @@ from tutelage.dynamics.diffusion import diffusion, point_sets
 from tutelage.dynamics.linearised import flatten
 from tutelage.dynamics.overlaps import Overlaps
 from tutelage.problem import Problem, Start
-from tutelage.problem.sample import normals_needed
 from tutelage.problem.arguments import require_start
+from tutelage.problem.sample import normals_needed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

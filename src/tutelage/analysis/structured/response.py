@@ -16,8 +16,8 @@ from tutelage._errors import InputError
 from tutelage._types import Array
 from tutelage.analysis.fixed_points import with_constant_rates
 from tutelage.dynamics.error import averages_of
-from tutelage.moments.matrices import Pull, pull
 from tutelage.dynamics.overlaps import joint_covariance
+from tutelage.moments.matrices import Pull, pull
 from tutelage.problem import Isotropic, Problem
 
 
