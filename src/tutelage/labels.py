@@ -241,7 +241,7 @@ def as_labels(value: Any) -> Labels:
         raise InputError(f"labels is the class {value.__name__}; make one, such as {value.__name__}().")
     if not callable(value):
         raise InputError(
-            f"labels is {_checks.shown(value)}; it must be a name ({', '.join(NAMED)}), labels such as labels.Sign(flip=0.1), "
+            f"labels is {_checks.shown(value)}; it must be a name ({', '.join(NAMED)}), labels such as labels.Sign(0.1), "
             "or a JAX function label(rho, xi)."
         )
     return Function(value)

@@ -209,8 +209,8 @@ def as_loss(value: Any) -> Loss:
         raise InputError(f"loss is the class {value.__name__}; it must be a loss. Make one, such as {value.__name__}().")
     if not callable(value):
         raise InputError(
-            f"loss is {_checks.shown(value)}; it must be a name ({', '.join(NAMED)}), a loss such as losses.Huber(0.5), or a "
-            "JAX function loss(output, label)."
+            f"loss is {_checks.shown(value)}; it must be a name ({', '.join(NAMED)}), a loss such as losses.Huber(0.5), or "
+            "a JAX function loss(output, label)."
         )
     return Function(value)
 

@@ -133,7 +133,7 @@ class NodeMoments(Moments):
 
 
 def _panels(breaks: Array) -> tuple[Array, Array]:
-    """Nodes and weights (..., P) for a standard normal number: Gauss-Legendre between the ends and the breaks (..., count)."""
+    """Nodes and weights (..., P) of a standard normal number: Gauss-Legendre between the breaks (..., count)."""
     x, w = np.polynomial.legendre.leggauss(GRID)
     fixed = jnp.broadcast_to(np.array([-REACH, REACH]), (*breaks.shape[:-1], 2))
     ends = jnp.sort(jnp.concatenate([fixed, jnp.clip(breaks, -REACH, REACH)], axis=-1), axis=-1)

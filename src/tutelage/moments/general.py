@@ -2,8 +2,8 @@
 
 Fields z = mean + L e, teacher fields first, L the Cholesky factor of their covariance (teachers first), e standard normal.
 With D = E[delta e^T] the mean update is E[delta_k x] = Omega sum_a c_ka u_a with (B | A) = c = D L^-1 (regression: it holds
-for rules with jumps too). A field that the others determine has a zero column in L: its coefficient is zero, and the drift is
-the same, for its vector is a combination of the other ones.
+for rules with jumps too). A field that the others determine has a zero column in L: its coefficient is zero, and the drift
+is the same, for its vector is a combination of the other ones.
 
 Derivatives. For a smooth rule JAX differentiates the sums. For a rule that jumps as a function of a student field they would
 be silently wrong (the derivative of a jump is zero at every node), so they are taken from the Gaussian density instead

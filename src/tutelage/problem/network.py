@@ -17,8 +17,8 @@ class Network(eqx.Module):
 
     hidden: number of hidden units. activation: a name or a JAX function (see `tutelage.problem.activation`), or a tuple of
     them, one for each unit. outputs: number of outputs.
-    readout: v, one number for all units or one each; with several outputs an array (outputs, hidden), by default the identity
-    if outputs equals hidden. train_readout: the student's readout learns too.
+    readout: v, one number for all units or one each; with several outputs an array (outputs, hidden), by default
+    the identity if outputs equals hidden. train_readout: the student's readout learns too.
     bias: hidden biases b (None: none). train_bias: the student's biases learn (from zero if bias is None).
     gram: the teacher's overlaps T, (M, M) or per level (L, M, M); None: taken from the start, else the identity.
 

@@ -112,7 +112,7 @@ class Problem(eqx.Module):
 
     @property
     def classic(self) -> bool:
-        """Is it squared loss, one real output with Gaussian label noise, trained by its gradient? Closed forms exist then."""
+        """Squared loss, one real output with Gaussian noise, trained by its gradient? Then closed forms exist."""
         return not missing_traits(self, CLASSIC)
 
     @property

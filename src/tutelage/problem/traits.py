@@ -154,8 +154,8 @@ def _require_update(problem: Any) -> None:
     label = jnp.asarray(p.labels.truth(p.teacher.output(rho), rho), float)
     if isinstance(p.labels, labels.Function) and jnp.shape(label) not in ((), (p.student.outputs,)):
         raise InputError(
-            f"the label function returns shape {jnp.shape(label)} and the student has {p.student.outputs} outputs; they must "
-            "agree. Set the student's outputs."
+            f"the label function returns shape {jnp.shape(label)} and the student has {p.student.outputs} outputs; they "
+            "must agree. Set the student's outputs."
         )
     if p.rule.gradient:
         losses.require_usable(p.loss, p.student.output(fields), label)

@@ -46,6 +46,6 @@ def as_rule(value: Any) -> Rule:
     if isinstance(value, type) and issubclass(value, Rule):
         raise InputError(f"rule is the class {value.__name__}; make one, such as {value.__name__}().")
     raise InputError(
-        f"rule is {_checks.shown(value)}; it must be a name ({', '.join(NAMED)}) or a Rule. Subclass tutelage.Rule and define "
-        "update(sample, parameters, context)."
+        f"rule is {_checks.shown(value)}; it must be a name ({', '.join(NAMED)}) or a Rule. Subclass tutelage.Rule and "
+        "define update(sample, parameters, context)."
     )

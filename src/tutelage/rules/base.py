@@ -88,6 +88,6 @@ class Rule(eqx.Module):
 
     @staticmethod
     def result(delta: Array, parameters: Parameters, readout: Any = None, loss: Any = jnp.nan) -> Update:
-        """An update that moves the vectors by delta, the biases alike, and the readout by `readout` (default: not at all)."""
+        """An update that moves vectors and biases by delta, and the readout by `readout` (default: not at all)."""
         readout = jnp.zeros_like(parameters.readout) if readout is None else readout
         return Update(delta, Parameters(readout, None if parameters.bias is None else delta), loss)

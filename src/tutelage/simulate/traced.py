@@ -29,7 +29,7 @@ class Sums(NamedTuple):
 def respond(
     problem: Problem, rule: Rule, heads: Heads, student_fields: Array, teacher_fields: Array, normals: Array
 ) -> Sums:
-    """Fields (B, K), (B, M) and normals (B, D) to delta and the mean forces on the heads: the problem's rule on each sample."""
+    """Fields (B, K), (B, M) and normals (B, D) to delta and the mean forces on the heads, by the problem's rule."""
 
     def one(student: Array, teacher: Array, normals: Array) -> Update:
         reference, parameters = teacher + rule.teacher_bias, Parameters(heads.readout, heads.bias)
