@@ -24,7 +24,7 @@ LAYERS = (
     ("trajectory",),
     ("validity",),
     ("solve",),
-    ("many",),
+    ("many", "sampling"),
     ("simulate",),
     ("plot",),
     ("analysis",),

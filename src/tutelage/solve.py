@@ -4,6 +4,8 @@
 """
 
 import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -14,14 +16,14 @@ from tutelage._errors import DivergenceWarning, InputError, SymmetryWarning, Val
 from tutelage.averages import Quadrature, as_rule
 from tutelage.dynamics import Equations
 from tutelage.integrate import SOLVERS, Options, Raw, anonymous, as_arrays, choose, first_times, integrate, padded
-from tutelage.moments import Sampled, as_sampled, moments_for
+from tutelage.moments import NodeMoments, Sampled, as_sampled, moments_for
 from tutelage.problem import Problem, SlowMomentum, random_start
 from tutelage.problem.arguments import require_start
 from tutelage.problem.schedules import require_rate_on
 from tutelage.status import Status
 from tutelage.times import check_times
 from tutelage.trajectory import Trajectory, eager
-from tutelage.validity import Validity, limit_warning, symmetry_warning
+from tutelage.validity import limit_warning, symmetry_warning
 
 ATOL, MAX_STEPS = 1e-12, 100_000
 KEEP_LEVELS = 16  # overlaps per level are kept by default up to this many levels
@@ -41,6 +43,7 @@ def solve(
     keep: str | None = None,
     gradient: str = "reverse",
     max_steps: int = MAX_STEPS,
+    observe: Mapping[str, Callable[..., Any]] | None = None,
     progress: bool = False,
 ) -> Trajectory:
     """The exact order-parameter dynamics of a problem in the limit of large N.
@@ -51,6 +54,8 @@ def solve(
     the overlaps: its cost does not grow with the largest eigenvalue; compiles for longer), "implicit" (Kvaerno5, dense: for
     stiff equations of one's own), or "auto": stiff where that saves more than it costs to compile, else explicit (also
     inside jit, vmap and grad, where numbers are not known). quadrature: how finely what has no closed form is averaged.
+    moments: `Sampled(points, seed)` to average the rule over a quasi-random set although a closed form or a grid exists, or
+    over another set. observe: {name: f} records f(R, Q, readout) under that name.
     keep: "blocks" or "fields", whether to keep r and q per level (default: up to 16 levels).
     gradient: "reverse" for jax.grad, "forward" for jax.jvp and jacfwd. Float64; accuracy is set by rtol.
 
@@ -67,7 +72,7 @@ def solve(
     solver = _checks.known("solver", solver, ("auto", *SOLVERS))
     gradient = _checks.known("gradient", gradient, ("reverse", "forward"))
     tolerances = np.array([_checks.as_positive("rtol", rtol), _checks.as_positive("atol", atol)])
-    times = check_times(times)
+    times, quadrature = check_times(times), as_rule(quadrature)
     problem_, start = prepare(problem, start, times)
     options = Options(
         gradient_flow=_checks.as_flag("gradient_flow", gradient_flow),
@@ -77,13 +82,41 @@ def solve(
         max_steps=_checks.as_count("max_steps", max_steps),
         progress=_checks.as_flag("progress", progress),
     )
-    averages = None if isinstance(problem, Equations) else moments_for(problem, as_rule(quadrature), as_sampled(moments))
+    averages = None if isinstance(problem, Equations) else moments_for(problem, quadrature, as_sampled(moments))
     raw = integrate(as_arrays(problem_), averages, as_arrays(anonymous(start)), padded(times, problem), tolerances, options)
+    raw = _observed(raw, observe)
     raw = first_times(raw if _checks.is_traced(raw) else eager(raw), times.size)
     settings = (("gradient_flow", gradient_flow), ("rtol", float(rtol)), ("solver", options.solver))
+    if quadrature is not None:
+        settings += (("quadrature", (quadrature.nodes, quadrature.points)),)
+    if isinstance(averages, NodeMoments) and averages.sampled is not None:
+        settings += (("moments", (averages.sampled.points, averages.sampled.seed)),)
     if _checks.is_traced(raw):
         return assemble(raw, times, problem, start, settings)
-    return _finish(raw, times, problem, start, settings, options, as_rule(quadrature))
+    return _finish(raw, times, problem, start, settings)
+
+
+def _observed(raw: Raw, observe: Mapping[str, Callable[..., Any]] | None) -> Raw:
+    """What was recorded, with what the user wants to see besides."""
+    if observe is None:
+        return raw
+    seen, more = raw.variables, {}
+    if not isinstance(observe, Mapping) or not all(callable(f) for f in observe.values()):
+        raise InputError(f"observe is {_checks.shown(observe)}; it must be a table of functions, as {{'norm': f}}.")
+    if "R" not in seen:
+        raise InputError("observe needs the overlaps of a Problem; custom equations record their own variables.")
+    for name, function in observe.items():
+        if not isinstance(name, str) or not name.isidentifier() or name in (*seen, "r", "q", "error", "loss", "T", "time"):
+            raise InputError(f"observe has the name {name!r}; it must be a new name made of letters, digits and '_'.")
+        try:
+            more[name] = jax.vmap(function)(seen["R"], seen["Q"], seen["readout"])
+        except Exception as error:
+            first = str(error).split("\n")[0]
+            raise InputError(
+                f"the function {name!r} of observe fails ({type(error).__name__}: {first}); write it with jax.numpy, as "
+                "f(R, Q, readout)."
+            ) from None
+    return replace(raw, variables=seen | more)
 
 
 def prepare(problem: Any, start: Any, times: np.ndarray) -> tuple[Any, Any]:
@@ -118,7 +151,7 @@ def _may_be_differentiated(problem: Any, start: Any) -> bool:
     return isinstance(problem, Equations) or functions or _checks.is_traced(problem, start)
 
 
-def assemble(raw: Any, times: Any, problem: Any, start: Any, settings: Any, report: Any = None) -> Trajectory:
+def assemble(raw: Any, times: Any, problem: Any, start: Any, settings: Any) -> Trajectory:
     known = isinstance(problem, Problem)
     return Trajectory(
         times=times,
@@ -131,23 +164,17 @@ def assemble(raw: Any, times: Any, problem: Any, start: Any, settings: Any, repo
         T=raw.T,
         problem=problem if known else None,
         start=start if known else None,
-        report=report,
         kind="theory" if known else "equations",
         settings=settings,
     )
 
 
-def _finish(
-    raw: Raw, times: np.ndarray, problem: Any, start: Any, settings: Any, options: Options, quadrature: Any
-) -> Trajectory:
-    """Outside JAX transformations: cut at a divergence, say so, and attach the validity report."""
+def _finish(raw: Raw, times: np.ndarray, problem: Any, start: Any, settings: Any) -> Trajectory:
+    """Outside JAX transformations: cut at a divergence, and say so."""
     end = int(np.searchsorted(times, raw.end_time, side="right"))
     if raw.status_code != Status.FINISHED:
         raw, times = first_times(raw, end), times[:end]
     trajectory = assemble(raw, times, problem, start, settings)
-    if isinstance(problem, Problem):
-        report = Validity.lazy(trajectory, quadrature, options.gradient_flow)
-        trajectory = assemble(raw, times, problem, start, settings, report)
     if not trajectory.finished:
         warnings.warn(f"the solve {trajectory.status}", DivergenceWarning, stacklevel=3)
     return trajectory

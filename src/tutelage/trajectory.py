@@ -5,6 +5,7 @@ Inside it is a pytree (so `solve` can be jitted, batched and differentiated whol
 vmap; then `time`.
 """
 
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,13 +25,17 @@ if TYPE_CHECKING:
     import xarray
 
 
+REPORTS = {"validity": "tutelage.validity:assess", "sampling_error": "tutelage.sampling:sampling_error"}
+
+
 class Trajectory(eqx.Module):
     """Order parameters and error against time alpha = steps / N.
 
     times: (time,). variables: named arrays (..., time, ...); R, Q, readout (r, q per level, bias) for a `Problem`, the
     user's own names for `Equations`. error: e_g, (..., time). After a divergence only the times before it are kept; under
     vmap and in simulations, where other members go on, the rest is NaN and `status_code` says so.
-    steps: taken by the solver, or by each run of a simulation.
+    loss: the population training loss, label noise included (NaN for rules without a loss). steps: taken by the solver, or
+    by each run of a simulation.
 
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
@@ -51,7 +56,6 @@ class Trajectory(eqx.Module):
     T: Any = None
     problem: Problem | None = None
     start: Start | None = None
-    report: Any = eqx.field(static=True, default=None)
     kind: str = eqx.field(static=True, default="theory")
     settings: tuple[tuple[str, Any], ...] = eqx.field(static=True, default=())
 
@@ -132,9 +136,28 @@ class Trajectory(eqx.Module):
     @property
     def validity(self) -> Any:
         """Where the limit is trusted and where not (see `tutelage.validity`); computed when first asked for."""
-        if self.report is None:
-            raise InputError("this trajectory has no validity report: only a solve outside jit, grad and vmap has one.")
-        return self.report()
+        return self._asked("validity")
+
+    @property
+    def sampling_error(self) -> Any:
+        """The error that averages over a quasi-random set leave in `error`, (time,): with 95% confidence it is below this.
+
+        Estimated by eight solves, each with one of the eight scramblings of the set; zero where nothing is sampled.
+        """
+        return self._asked("sampling_error")
+
+    def _asked(self, name: str) -> Any:
+        """A report about this solve, computed once, by a function of a layer to the right."""
+        known = self.__dict__.get("_reports", {})
+        if name in known:
+            return known[name]
+        one = self.kind == "theory" and self.problem is not None and self.start is not None
+        if not one or np.ndim(self.error) != 1 or _checks.is_traced(self):
+            raise InputError(f"this trajectory has no {name} report: only a solve outside jit, grad and vmap has one.")
+        module, _, function = REPORTS[name].partition(":")
+        found = getattr(import_module(module), function)(self)
+        object.__setattr__(self, "_reports", known | {name: found})  # no field: two solves have equal tree structures
+        return found
 
     def to_dataset(self) -> "xarray.Dataset":
         """Labelled data; docs/schema.md lists dims, coordinates and attributes."""

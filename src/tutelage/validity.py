@@ -4,9 +4,7 @@ The report costs a Jacobian and a few thousand samples, so it is computed when f
 What each line means is in docs/notation.md, "What the limit drops".
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import equinox as eqx
@@ -24,13 +22,13 @@ from tutelage.dynamics.deviations import (
     jacobians_along,
     propagators,
 )
-from tutelage.dynamics.error import averages_of, field_means
 from tutelage.dynamics.linearised import flatten
 from tutelage.dynamics.order_parameters import OrderParameters, initial_overlaps
-from tutelage.dynamics.overlaps import Overlaps, joint_covariance
+from tutelage.dynamics.overlaps import Overlaps
 from tutelage.dynamics.perfect import critical_rate
-from tutelage.moments.matrices import pull, spread
+from tutelage.moments import ClosedMoments, Moments, NodeMoments, Sampled, confidence, moments_for
 from tutelage.problem import Problem, SlowMomentum
+from tutelage.problem.traits import missing_traits
 
 LIMIT = 0.05  # largest eta lam_max / N at which the limit is used without a warning
 ACCURATE_PAIRS, ACCURATE_SPREAD = 1e-6, 1e-2  # quadrature errors above which the report warns
@@ -46,7 +44,7 @@ class Validity:
     effective_rank: (sum p lam)^2 / sum p lam^2, as a fraction of N. start_to_noise: amplitude of the start in the unstable
     direction of the plateau it passes, over the noise that SGD adds there at this N (large: the start decides when and where
     it escapes; small: noise does, and single runs differ from this curve however large N is). rate_to_critical: lr / eta_c.
-    quadrature_error: estimated relative errors of the pair averages and of G. None: does not apply, `notes` say why.
+    averages: how the rule is averaged; averages_error: estimated relative errors of A and B, and of G. None: does not apply, `notes` say why.
 
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
@@ -65,13 +63,9 @@ class Validity:
     noise_dim: float | None
     rate_to_critical: float | None
     critical_rate: float | None
-    quadrature_error: tuple[float, float] | None
+    averages: str
+    averages_error: tuple[float, float] | None
     notes: tuple[str, ...]
-
-    @staticmethod
-    def lazy(trajectory: Any, quadrature: Quadrature | None, gradient_flow: bool) -> Callable[[], "Validity"]:
-        """The report as a promise: computed once, when called."""
-        return lru_cache(lambda: assess(trajectory, quadrature, gradient_flow))
 
     def lines(self) -> list[str]:
         """The report in sentences, one per line."""
@@ -92,16 +86,15 @@ class Validity:
         if self.rate_to_critical is not None:
             word = "zero error is stable" if self.rate_to_critical < 1 else "zero error is NOT stable"
             out.append(f"learning rate: {self.rate_to_critical:.3g} of the critical {self.critical_rate:.6g}: {word}")
-        if self.quadrature_error is not None:
-            out.append(
-                f"quadrature: relative error {self.quadrature_error[0]:.1e} (pairs), {self.quadrature_error[1]:.1e} (G)"
-            )
-        else:
-            out.append("averages: closed form")
+        out.append(f"averages: {self.averages}{_error_words(self.averages_error)}")
         return out + list(self.notes)
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
+
+
+def _error_words(error: tuple[float, float] | None) -> str:
+    return "" if error is None else f", relative error {error[0]:.1e} (A, B), {error[1]:.1e} (G)"
 
 
 def who_decides(start_to_noise: float) -> str:
@@ -151,9 +144,11 @@ def _same_bias(problem: Problem, start: Any, i: int, j: int) -> bool:
     return bias is None or np.asarray(bias)[i] == np.asarray(bias)[j]
 
 
-def assess(trajectory: Any, quadrature: Quadrature | None, gradient_flow: bool) -> Validity:
+def assess(trajectory: Any) -> Validity:
     """The report of one solve."""
-    problem, start = trajectory.problem, trajectory.start
+    problem, start, settings = trajectory.problem, trajectory.start, dict(trajectory.settings)
+    gradient_flow, given = bool(settings.get("gradient_flow", False)), settings.get("quadrature")
+    quadrature = None if given is None else Quadrature(*given)
     state, t = initial_overlaps(problem, start)
     system = OrderParameters(problem, t, gradient_flow, True, quadrature)
     dim = start.dim or problem.inputs.known_dim
@@ -162,7 +157,9 @@ def assess(trajectory: Any, quadrature: Quadrature | None, gradient_flow: bool) 
     largest = _largest_rate(problem)
     small = flatten(eqx.tree_at(lambda s: s.velocity, state, None, is_leaf=lambda x: x is None)).size <= MAX_SIZE
     noise_dim = _escape_noise(system, trajectory, state, notes) if small and not gradient_flow else None
-    critical = None if gradient_flow or callable(problem.sgd.lr) or not small else critical_rate(problem, t)
+    usual = problem.classic and not (gradient_flow or callable(problem.sgd.lr))
+    critical = critical_rate(problem, t) if usual and small else None
+    averages, averages_error = averages_report(system, trajectory, settings.get("moments"))
     return Validity(
         dim=dim,
         limit_ratio=None if dim is None else largest / dim,
@@ -172,7 +169,8 @@ def assess(trajectory: Any, quadrature: Quadrature | None, gradient_flow: bool) 
         noise_dim=noise_dim,
         rate_to_critical=None if critical is None else float(np.asarray(problem.sgd.lr)) / critical,
         critical_rate=critical,
-        quadrature_error=quadrature_error(system, trajectory),
+        averages=averages,
+        averages_error=averages_error,
         notes=tuple(notes),
     )
 
@@ -201,6 +199,8 @@ def _escape_noise(system: OrderParameters, trajectory: Any, like: Overlaps, note
     """
     sgd = system.problem.sgd
     states = _states(trajectory, like)
+    if missing_traits(system.problem, ("differentiable",)):
+        return None
     if states is None or sgd.spherical or sgd.trainable is not None or isinstance(sgd.momentum, SlowMomentum):
         return None
     times = jnp.asarray(trajectory.times)
@@ -233,33 +233,40 @@ def slowest_before_rise(speed: np.ndarray) -> int | None:
     return min(candidates, key=lambda i: speed[i]) if candidates else None
 
 
-def quadrature_error(system: OrderParameters, trajectory: Any) -> tuple[float, float] | None:
-    """Relative change of (A, B) and of G under a finer rule, the worst over five moments; None for closed forms."""
-    if not isinstance(system.averages, QuadratureAverages):
-        return None
-    rule = system.averages.rule
-    moments = np.linspace(0, len(trajectory.times) - 1, 5).astype(int)
-    seen = {name: jnp.asarray(trajectory.variables[name][moments]) for name in trajectory.variables if name not in "rq"}
-    coarse, fine = (_matrices_at(system.problem, r, jnp.asarray(trajectory.T), seen) for r in (rule, rule.finer()))
-    gaps = [_worst_gap(a, b) for a, b in zip(coarse, fine, strict=True)]
-    return max(gaps[:2]), gaps[2]
+def averages_report(system: OrderParameters, trajectory: Any, sampled: Any) -> tuple[str, tuple[float, float] | None]:
+    """How the rule is averaged, and the relative error of (A, B) and of G, the worst over five moments (None: closed)."""
+    which = np.linspace(0, len(trajectory.times) - 1, 5).astype(int)
+    names = ("R", "Q", "readout", "bias")
+    seen = {name: jnp.asarray(value[which]) for name, value in trajectory.variables.items() if name in names}
+    at = lambda moments: _matrices_at(system, moments, jnp.asarray(trajectory.T), seen)  # noqa: E731
+    used = system.moments if sampled is None else moments_for(system.problem, None, Sampled(*sampled))
+    if isinstance(used, NodeMoments) and used.sampled is not None:
+        sets = [np.asarray(part) for part in zip(*(at(one) for one in used.scramblings()), strict=True)]
+        gaps = [_worst_gap(confidence(part), 0.0, part.mean(axis=0)) for part in sets]
+        return f"sampled, {used.sampled.points} points", (max(gaps[:2]), gaps[2])
+    if isinstance(used, NodeMoments):
+        word, fine = f"grid of {used.grid} nodes per panel", used.finer()
+    elif isinstance(used, ClosedMoments) and isinstance(used.averages, QuadratureAverages):
+        word, fine = "quadrature", moments_for(system.problem, used.averages.rule.finer())
+    else:
+        return "closed form", None
+    gaps = [_worst_gap(a, b, b) for a, b in zip(at(used), at(fine), strict=True)]
+    return word, (max(gaps[:2]), gaps[2])
 
 
-def _worst_gap(a: Any, b: Any) -> float:
-    """Largest difference relative to the largest entry, moment by moment."""
-    a, b = np.asarray(a), np.asarray(b)
-    size = np.maximum(np.max(np.abs(b), axis=(1, 2)), 1e-300)
-    return float(np.max(np.max(np.abs(a - b), axis=(1, 2)) / size))
+def _worst_gap(a: Any, b: Any, size: Any) -> float:
+    """Largest difference relative to the largest entry of `size`, moment by moment."""
+    size = np.maximum(np.max(np.abs(np.asarray(size)), axis=(1, 2)), 1e-300)
+    return float(np.max(np.max(np.abs(np.asarray(a) - np.asarray(b)), axis=(1, 2)) / size))
 
 
 @eqx.filter_jit
-def _matrices_at(problem: Problem, rule: Quadrature, T: Any, seen: dict[str, Any]) -> tuple[Any, Any, Any]:
-    """A, B, G with this rule at recorded field covariances."""
-    averages, v_teacher = averages_of(problem, rule), jnp.asarray(problem.teacher.readout)
+def _matrices_at(system: OrderParameters, moments: Moments, T: Any, seen: dict[str, Any]) -> tuple[Any, Any, Any]:
+    """A, B, G with these averages at recorded field covariances."""
+    full = OrderParameters(system.problem, system.t, moments=moments)
 
     def one(at: dict[str, Any]) -> tuple[Any, Any, Any]:
-        C, mean = joint_covariance(at["R"], at["Q"], T), field_means(problem, at.get("bias"))
-        p = pull(averages, C, mean, at["readout"], v_teacher)
-        return p.A, p.B, spread(averages, C, mean, at["readout"], v_teacher, jnp.asarray(problem.noise))
+        p, G = full.matrices_at(at["R"], at["Q"], T, at["readout"], at.get("bias"))
+        return p.A, p.B, G
 
     return jax.lax.map(one, seen)

@@ -72,7 +72,9 @@ def test_times_of_escape_are_measured():
 
 def report_with(theory, noise_dim):
     """The theory with a validity report that says at which N noise equals the start."""
-    return replace(theory, report=lambda: validity(noise_dim))
+    copy = replace(theory)
+    object.__setattr__(copy, "_reports", {"validity": validity(noise_dim)})
+    return copy
 
 
 def test_noise_decides():

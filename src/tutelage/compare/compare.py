@@ -12,7 +12,7 @@ from tutelage.compare.pairing import Pair, pair
 from tutelage.compare.scatter import predicted_scatter
 from tutelage.compare.verdict import decide
 from tutelage.trajectory import Trajectory
-from tutelage.validity import Validity, assess
+from tutelage.validity import Validity
 
 
 def compare(theory: Trajectory, runs: Trajectory, *, fluctuations: bool = True) -> Comparison:
@@ -62,11 +62,8 @@ def compare(theory: Trajectory, runs: Trajectory, *, fluctuations: bool = True) 
 
 
 def _validity(theory: Trajectory, together: Pair) -> Validity | None:
-    """The theory's own report; one read from a file has none yet."""
-    if theory.problem is None or theory.start is None:
-        return None
-    report: Any = theory.report
-    return assess(theory, None, together.gradient_flow) if report is None else report()
+    """The theory's own report."""
+    return None if theory.problem is None or theory.start is None else theory.validity
 
 
 def _notes(together: Pair, swapped: int, escape: Any) -> tuple[str, ...]:

@@ -22,15 +22,20 @@ from tutelage.labels import Real
 from tutelage.moments.general import At, averages, divide, factor
 from tutelage.moments.judge import Judge
 from tutelage.moments.matrices import Pull, pull, spread
-from tutelage.moments.nodes import REACH, Sampled, jumps_of, sobol
+from tutelage.moments.nodes import REACH, SETS, Sampled, jumps_of, sobol
 from tutelage.problem import Problem
 from tutelage.problem.traits import missing_traits
 from tutelage.rules import Context, Parameters
 
-__all__ = ["ClosedMoments", "Moments", "NodeMoments", "Sampled", "as_sampled", "moments_for"]
+__all__ = ["ClosedMoments", "Moments", "NodeMoments", "Sampled", "as_sampled", "confidence", "moments_for"]
 
 GRID = 24  # nodes of each panel of the grid for one student unit and one teacher
 MOST_OUTCOMES = 3  # labels per sample up to which the grid is split where the update jumps
+
+
+def confidence(each: Any) -> np.ndarray:
+    """95% bound on the error of the mean of independent scramblings (leading axis): 2.36 standard errors (Student's t)."""
+    return 2.36 * np.std(each, axis=0, ddof=1) / np.sqrt(len(each))
 
 
 class Moments(eqx.Module):
@@ -61,14 +66,14 @@ class ClosedMoments(Moments):
 class NodeMoments(Moments):
     """Any rule, averaged over nodes e (P, n) with weights (P,), teacher axes first.
 
-    grid: one student unit and one teacher; nodes are then placed at every call, between the fields at which label or update
-    jump. jumps: derivatives are taken from the density (general.py). noisy: labels vary at
+    grid: nodes per panel for one student unit and one teacher (else 0); they are placed at every call, between the fields at
+    which label or update jump. jumps: derivatives are taken from the density (general.py). noisy: labels vary at
     given fields.
     """
 
     e: Array
     weights: Array
-    grid: bool = eqx.field(static=True)
+    grid: int = eqx.field(static=True)
     jumps: bool = eqx.field(static=True)
     noisy: bool = eqx.field(static=True)
     sampled: Sampled | None = eqx.field(static=True)
@@ -97,6 +102,18 @@ class NodeMoments(Moments):
         random = getattr(problem.labels, "random", False)
         return self._sums(at, metric == "class" or self.jumps, bool(random)).loss
 
+    def scramblings(self) -> list["NodeMoments"]:
+        """The independent parts of a sampled set, each a set of its own."""
+        count = self.e.shape[0] // SETS
+        share = np.full(count, 1.0 / count)
+        parts = [self.e[i * count : (i + 1) * count] for i in range(SETS)]
+        return [NodeMoments(part, share, 0, self.jumps, self.noisy, self.sampled) for part in parts]
+
+    def finer(self) -> "NodeMoments":
+        """The grid that estimates this one's error: 3/2 the nodes."""
+        parts = (self.jumps, self.noisy, self.sampled, self.label_jumps)
+        return NodeMoments(self.e, self.weights, self.grid * 3 // 2, *parts)
+
     def _at(self, problem: Problem, rule: Any, C: Array, mean: Array | None, parameters: Parameters, context: Context) -> At:
         M = problem.teacher.hidden
         first = lambda x: jnp.roll(x, M, axis=-1)  # noqa: E731  teachers first
@@ -113,7 +130,7 @@ class NodeMoments(Moments):
         """The grid: panels of the teacher's axis between the jumps of the label, times panels of the student's axis between
         the breaks of the rule."""
         problem, scale = at.problem, jnp.where(at.L[0, 0] > 0, at.L[0, 0], 1.0)
-        teacher, outer = _panels((jnp.asarray(self.label_jumps or (at.mean[0],)) - at.mean[0]) / scale)
+        teacher, outer = _panels((jnp.asarray(self.label_jumps or (at.mean[0],)) - at.mean[0]) / scale, self.grid)
         rho = at.mean[0] + at.L[0, 0] * teacher
 
         def breaks(rho: Array) -> Array:
@@ -127,14 +144,14 @@ class NodeMoments(Moments):
 
         own = jnp.where(at.L[1, 1] > 0, at.L[1, 1], 1.0)
         shift = at.mean[1] + at.L[1, 0] * teacher
-        student, inner = _panels((jax.vmap(breaks)(rho) - shift[:, None]) / own)
+        student, inner = _panels((jax.vmap(breaks)(rho) - shift[:, None]) / own, self.grid)
         e = jnp.stack([jnp.repeat(teacher, student.shape[1]), student.ravel()], axis=1)
         return e, (outer[:, None] * inner).ravel()
 
 
-def _panels(breaks: Array) -> tuple[Array, Array]:
+def _panels(breaks: Array, nodes: int) -> tuple[Array, Array]:
     """Nodes and weights (..., P) of a standard normal number: Gauss-Legendre between the breaks (..., count)."""
-    x, w = np.polynomial.legendre.leggauss(GRID)
+    x, w = np.polynomial.legendre.leggauss(nodes)
     fixed = jnp.broadcast_to(np.array([-REACH, REACH]), (*breaks.shape[:-1], 2))
     ends = jnp.sort(jnp.concatenate([fixed, jnp.clip(breaks, -REACH, REACH)], axis=-1), axis=-1)
     length = jnp.diff(ends, axis=-1)[..., None]
@@ -166,10 +183,10 @@ def moments_for(problem: Problem, quadrature: Quadrature | None = None, sampled:
     jumps, noisy = bool(missing_traits(problem, ("smooth",))), _is_noisy(problem)
     if K == 1 and M == 1 and sampled is None:
         none = np.zeros(0)
-        return NodeMoments(none, none, True, jumps, noisy, None, _label_jumps(problem))
+        return NodeMoments(none, none, GRID, jumps, noisy, None, _label_jumps(problem))
     sampled = Sampled() if sampled is None else sampled
     e = sobol(sampled.points, K + M, sampled.seed)
-    return NodeMoments(e, np.full(sampled.points, 1.0 / sampled.points), False, jumps, noisy, sampled)
+    return NodeMoments(e, np.full(sampled.points, 1.0 / sampled.points), 0, jumps, noisy, sampled)
 
 
 def as_sampled(moments: Any) -> Sampled | None:

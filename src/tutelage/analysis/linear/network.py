@@ -21,7 +21,6 @@ from tutelage.solve import KEEP_LEVELS
 from tutelage.status import Status
 from tutelage.times import check_times
 from tutelage.trajectory import Trajectory
-from tutelage.validity import Validity
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -142,7 +141,8 @@ class LinearNetwork:
         parts: dict[str, Any] = {"times": times, "variables": variables, "error": self.error(times), "T": T}
         parts |= {"status_code": np.asarray(int(Status.FINISHED)), "end_time": times[-1], "steps": np.asarray(0)}
         parts |= {"problem": self.problem, "start": self.start, "settings": (("solver", "closed form"),)}
-        return Trajectory(**parts, report=Validity.lazy(Trajectory(**parts), None, False))
+        parts |= {"loss": parts["error"] + float(np.asarray(self.problem.noise)) ** 2 / 2}
+        return Trajectory(**parts)
 
     def plot(self, times: Any = None, *, title: str | None = None) -> "Figure":
         """The learning curve with its small-rate limit, and the modes, as a Matplotlib figure."""
