@@ -44,7 +44,8 @@ class Validity:
     effective_rank: (sum p lam)^2 / sum p lam^2, as a fraction of N. start_to_noise: amplitude of the start in the unstable
     direction of the plateau it passes, over the noise that SGD adds there at this N (large: the start decides when and where
     it escapes; small: noise does, and single runs differ from this curve however large N is). rate_to_critical: lr / eta_c.
-    averages: how the rule is averaged; averages_error: estimated relative errors of A and B, and of G. None: does not apply, `notes` say why.
+    averages: how the rule is averaged; averages_error: estimated relative errors of A and B, and of G. None: does not apply,
+    `notes` say why.
 
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))

@@ -27,12 +27,11 @@ import numpy as np
 from tutelage._types import Array
 from tutelage.compare.pairing import Pair
 from tutelage.dynamics.deviations import jacobians_along
-from tutelage.dynamics.error import field_means
 from tutelage.dynamics.linearised import flatten, unflatten
 from tutelage.dynamics.order_parameters import OrderParameters, initial_overlaps
 from tutelage.dynamics.overlaps import Overlaps, joint_covariance
-from tutelage.moments.matrices import pull, spread
 from tutelage.problem import SlowMomentum
+from tutelage.problem.traits import missing_traits
 from tutelage.steps import steps_at
 from tutelage.validity import MOMENTS
 
@@ -96,7 +95,7 @@ def _computable(pair: Pair) -> bool:
         return False
     sgd, K, M = problem.sgd, problem.student.hidden, problem.teacher.hidden
     plain = not isinstance(sgd.momentum, SlowMomentum) and float(sgd.momentum) == 0.0
-    plain = plain and not sgd.spherical and sgd.trainable is None
+    plain = plain and not sgd.spherical and sgd.trainable is None and not missing_traits(problem, ("differentiable",))
     return plain and problem.inputs.levels * (K * M + K * (K + 1) // 2) <= LARGEST
 
 
@@ -143,7 +142,7 @@ def _states(values: dict[str, np.ndarray], like: Overlaps) -> Overlaps:
 def _flat(values: dict[str, np.ndarray]) -> np.ndarray:
     """Variables (..., ) as flat coordinates, in the order of `flatten`."""
     rows, columns = np.triu_indices(values["q"].shape[-1])
-    lead = values["readout"].shape[:-1]
+    lead = values["r"].shape[:-3]
     parts = [
         values["r"],
         values["q"][..., rows, columns],
@@ -174,7 +173,7 @@ def _chunk(system: OrderParameters, like: Overlaps, times: Array, points: Array)
         state = unflatten(x, like)
         return flatten(system.drift(t, state)), system.error(system.observe(state))
 
-    return jax.vmap(one)(times, points)
+    return jax.vmap(one)(times, points) if system.problem.classic else jax.lax.map(lambda x: one(*x), (times, points))
 
 
 @eqx.filter_jit
@@ -188,21 +187,21 @@ def _beyond_at(system: OrderParameters, t: Array, state: Overlaps) -> Array:
     problem, sgd = system.problem, system.problem.sgd
     K, eta = problem.student.hidden, system.rates(t)[0]
     R, Q, T = system.covariances(state)
-    mean, v, v_teacher = field_means(problem, state.bias), state.readout, jnp.asarray(problem.teacher.readout)
-    p = pull(system.averages, joint_covariance(R, Q, T), mean, v, v_teacher)
+    p, _ = system.matrices(state, t)
     force = jnp.concatenate([p.A, p.B], axis=1)
     decay = jnp.eye(K, force.shape[1]) * jnp.asarray(sgd.weight_decay)
-    G = lambda C: spread(system.averages, C, mean, v, v_teacher, jnp.asarray(problem.noise))  # noqa: E731
+    full = OrderParameters(problem, system.t, moments=system.moments)  # also where the theory is gradient flow
+    G = lambda R, Q, T: full.matrices_at(R, Q, T, state.readout, state.bias, t)[1]  # noqa: E731
 
     def level(lam: Array, r: Array, q: Array, teacher: Array) -> Array:
         C = joint_covariance(r, q, teacher)
         X, Y = eta * (lam * force - decay), eta * lam * force
-        length = jax.jvp(G, (joint_covariance(R, Q, T),), (lam * C,))[1]
+        length = jax.jvp(G, (R, Q, T), (lam * r, lam * q, lam * teacher))[1]
         return X @ C @ X.T - Y @ C @ Y.T / sgd.batch + 2 * (eta**2 / sgd.batch) * lam * length
 
     c = jax.vmap(level)(jnp.asarray(problem.inputs.eigenvalues), state.r, state.q, system.t)
     zero = None if state.bias is None else jnp.zeros_like(state.bias)
-    return flatten(Overlaps(jnp.zeros_like(state.r), c, jnp.zeros_like(v), zero, None))
+    return flatten(Overlaps(jnp.zeros_like(state.r), c, jnp.zeros_like(state.readout), zero, None))
 
 
 def _carried(times: np.ndarray, jacobians: np.ndarray, sources: np.ndarray) -> np.ndarray:

@@ -18,8 +18,11 @@ from tutelage._errors import InputError
 from tutelage._types import Array
 from tutelage.averages import Averages, Quadrature, averages_for
 from tutelage.dynamics.overlaps import joint_covariance
+from tutelage.moments import ClosedMoments, Moments, NodeMoments, moments_for
 from tutelage.moments.matrices import error_weights, pull
 from tutelage.problem import Problem
+from tutelage.problem.traits import CLASSIC, require_traits
+from tutelage.rules import Context, Parameters
 
 NEAR = 0.03  # largest deviation from a copy of the teacher at which the path integral is used
 PATH = np.polynomial.legendre.leggauss(5)
@@ -71,9 +74,9 @@ def generalisation_error(
     bias: Any = None,
     quadrature: Quadrature | None = None,
 ) -> Array:
-    """e_g = E[(noiseless y - yhat)^2] / 2 at overlaps R (..., K, M), Q (..., K, K), T (M, M) (default: gram or identity).
+    """The error by the labels' metric, e_g = E[(noiseless y - yhat)^2] / 2 for real labels, at overlaps R (..., K, M), Q (..., K, K), T (M, M) (default: gram or identity).
 
-    The test loss is this plus noise^2 / 2.
+    For signs and classes it is the probability of a wrong class.
 
     >>> import numpy as np
     >>> import tutelage as tu
@@ -92,25 +95,30 @@ def generalisation_error(
         raise InputError(f"T has shape {T.shape}; it must be ({M}, {M}).")
     v = jnp.asarray(problem.student.readout if readout is None else readout, float)
     bias = problem.student.bias if bias is None else bias
-    return _errors_at(problem, quadrature, R, Q, T, v, None if bias is None else jnp.asarray(bias, float))
+    moments = moments_for(problem, quadrature)
+    return _errors_at(problem, moments, R, Q, T, v, None if bias is None else jnp.asarray(bias, float))
 
 
 @eqx.filter_jit
-def _errors_at(
-    problem: Problem, quadrature: Quadrature | None, R: Array, Q: Array, T: Array, v: Array, bias: Array | None
-) -> Array:
-    averages, mean = averages_of(problem, quadrature), field_means(problem, bias)
+def _errors_at(problem: Problem, moments: Moments, R: Array, Q: Array, T: Array, v: Array, bias: Array | None) -> Array:
+    mean = field_means(problem, bias)
     v_teacher, parity = jnp.asarray(problem.teacher.readout), shared_parity(problem)
 
     def one(at: tuple[Array, Array]) -> Array:
-        return population_error(averages, *at, T, v, v_teacher, mean, parity)
+        if isinstance(moments, ClosedMoments):
+            return population_error(moments.averages, *at, T, v, v_teacher, mean, parity)
+        assert isinstance(moments, NodeMoments)
+        context = Context(problem.student, problem.loss)
+        return moments.error(problem, joint_covariance(*at, T), mean, Parameters(v, bias), context)
 
-    flat = jax.vmap(one)((R.reshape(-1, *R.shape[-2:]), Q.reshape(-1, *Q.shape[-2:])))
+    pairs = R.reshape(-1, *R.shape[-2:]), Q.reshape(-1, *Q.shape[-2:])
+    flat = jax.vmap(one)(pairs) if isinstance(moments, ClosedMoments) else jax.lax.map(one, pairs)
     return flat.reshape(R.shape[:-2])
 
 
 def averages_of(problem: Problem, quadrature: Quadrature | None = None) -> Averages:
-    """The Gaussian averages of a problem's two activations."""
+    """The Gaussian averages of a problem's two activations, of which its squared loss is made."""
+    require_traits(problem, "the closed form of squared loss", CLASSIC)
     student, teacher = problem.student, problem.teacher
     return averages_for(student.activation, teacher.activation, student.hidden, teacher.hidden, problem.biased, quadrature)
 

@@ -29,6 +29,7 @@ from tutelage.dynamics.error import field_means
 from tutelage.dynamics.linearised import jacobian
 from tutelage.dynamics.order_parameters import OrderParameters
 from tutelage.dynamics.overlaps import Overlaps, joint_covariance
+from tutelage.moments import ClosedMoments
 from tutelage.problem import Problem, SlowMomentum
 
 STEP = 1e-5  # displacement (relative to the norms) at which averages by quadrature are differentiated
@@ -38,13 +39,16 @@ FLAT = 1e-7  # what is smaller than this, relative to the largest, is zero
 
 def is_kinked(system: OrderParameters) -> bool:
     """Does the drift have no derivative where a student meets a teacher (ReLU, and functions of one's own with a kink)?"""
+    if not isinstance(system.moments, ClosedMoments):
+        return False
     averages = system.averages
     return isinstance(averages, ReluAverages) or (isinstance(averages, QuadratureAverages) and averages.kinks.size > 0)
 
 
 def quadrature_of(system: OrderParameters) -> Quadrature | None:
     """The rule by which the averages of a system are found, None for closed forms."""
-    return system.averages.rule if isinstance(system.averages, QuadratureAverages) else None
+    closed = isinstance(system.moments, ClosedMoments) and isinstance(system.moments.averages, QuadratureAverages)
+    return system.averages.rule if closed else None  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def perfect_jacobian(system: OrderParameters, state: Overlaps) -> np.ndarray:

@@ -1,19 +1,21 @@
 """Arguments that many verbs take: a problem, a start, a pair of weights; checked with the same sentences everywhere."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tutelage import _checks
 from tutelage._errors import InputError, kind_of
 from tutelage.problem.problem import Problem
 from tutelage.problem.start import Start
+from tutelage.problem.traits import CLASSIC, require_traits
 
 
-def require_problem(problem: Any, verb: str) -> Problem:
-    """The problem, if it is one and `verb` can look at its numbers."""
+def require_problem(problem: Any, verb: str, needs: Iterable[str] = CLASSIC) -> Problem:
+    """The problem, if it is one, `verb` can look at its numbers, and it has the traits that `verb` needs."""
     if not isinstance(problem, Problem):
         raise InputError(f"problem is {kind_of(problem)}; {verb} takes a tutelage Problem.")
     _checks.require_untraced("the problem", verb, problem)
+    require_traits(problem, verb, needs)
     return problem
 
 

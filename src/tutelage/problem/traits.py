@@ -70,6 +70,7 @@ TRAITS: dict[str, Trait] = {
     ),
 }
 CLASSIC = ("squared", "gradient", "real", "single output", "one activation")
+SMOOTH = ("differentiable", "single output")
 
 
 def missing_traits(problem: Any, needed: Iterable[str]) -> list[str]:

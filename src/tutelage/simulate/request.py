@@ -55,7 +55,7 @@ def understand(
     keep: Any,
 ) -> Request:
     """The arguments of `simulate`, checked against each other."""
-    problem = require_problem(problem, "simulate")
+    problem = require_problem(problem, "simulate", needs=())
     method = _method(method, weights, inputs)
     order = _checks.known("order", order, ORDERS)
     given = _weights(problem, weights) if weights is not None else None

@@ -90,7 +90,7 @@ def build_spec(
     """Every argument checked and made plain. chunk_size: chooses points_per_chunk where it is None."""
     from tutelage.integrate import SOLVERS
 
-    chosen = as_points(require_problem(problem, "sweep"), over, points)
+    chosen = as_points(require_problem(problem, "sweep", needs=()), over, points)
     table = start_table(start)
     count = None if starts is None else _checks.as_count("starts", starts)
     if count is not None and (table.get("kind") == "asymmetric" or "R" in table):

@@ -118,10 +118,15 @@ def _member(trajectory: Any, index: int, verb: str, least: int) -> Curve:
         variables=variables,
         T=None if trajectory.T is None else pick(trajectory.T, 2),
         problem=trajectory.problem,
-        label_noise=0.0 if trajectory.problem is None else float(pick(trajectory.problem.noise, 0)),
+        label_noise=_label_noise(trajectory.problem, pick),
         kind=trajectory.kind,
         diverged=int(codes[index % codes.size]) == Status.DIVERGED,
     )
+
+
+def _label_noise(problem: Problem | None, pick: Any) -> float:
+    """Its standard deviation, where it is a number."""
+    return 0.0 if problem is None or callable(problem.noise) else float(pick(problem.noise, 0))
 
 
 def require_positive_error(curve: Curve, verb: str) -> None:

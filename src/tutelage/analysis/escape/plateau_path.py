@@ -26,6 +26,7 @@ from tutelage.dynamics.linearised import flat_drift, flatten, jacobian, unflatte
 from tutelage.dynamics.overlaps import Overlaps
 from tutelage.problem import Problem, Start
 from tutelage.problem.arguments import require_start
+from tutelage.problem.traits import SMOOTH
 
 MOMENTS = 240  # along the path, dense at first
 SETTLED = 10.0  # e-foldings for which the path is followed, beyond those that the asymmetry needs to grow to one
@@ -103,7 +104,7 @@ def plateau_path(
     problem: Problem, start: Start, *, gradient_flow: bool = False, smallest: float | None = None
 ) -> PlateauPath:
     """The way from a start to its plateau, long enough for asymmetries as small as `smallest` (default: its own) to grow."""
-    problem = _as_started(with_constant_rates(problem, "escape_time"), require_start(start))
+    problem = _as_started(with_constant_rates(problem, "escape_time", SMOOTH), require_start(start))
     state, t = initial_overlaps(problem, start)
     vector = np.asarray(flatten(state))
     if vector.size > MAX_SIZE:

@@ -1,15 +1,17 @@
 """What questions about fixed points and rates ask of a problem: known numbers and constant learning rates."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from tutelage._errors import InputError
 from tutelage.problem import Constant, Problem, SlowMomentum
 from tutelage.problem.arguments import require_problem
+from tutelage.problem.traits import CLASSIC
 
 
-def with_constant_rates(problem: Any, verb: str) -> Problem:
+def with_constant_rates(problem: Any, verb: str, needs: Iterable[str] = CLASSIC) -> Problem:
     """The problem, its `Constant` schedules as numbers; refuses what has no fixed points, or other modes than these."""
-    sgd = require_problem(problem, verb).sgd
+    sgd = require_problem(problem, verb, needs).sgd
     if isinstance(sgd.momentum, SlowMomentum):
         raise InputError(
             "momentum is a SlowMomentum; its velocities have modes of their own, which are not covered. Use momentum=beta."

@@ -32,6 +32,7 @@ from tutelage.dynamics.linearised import drift_at, flatten, jacobian
 from tutelage.dynamics.overlaps import Overlaps
 from tutelage.dynamics.perfect import is_kinked, perfect_jacobian, perfection, quadrature_of, require_small
 from tutelage.problem import Problem, Start
+from tutelage.problem.traits import CLASSIC, SMOOTH, require_traits
 
 SMALL = 0.1  # length of the student vectors from which a plateau is approached
 SHORTEST = 1e-4  # smallest share of noise and weight decay by which the perfect solution is followed
@@ -58,12 +59,14 @@ def fixed_point(
     >>> round(plateau.error, 8), len(plateau.unstable)
     (0.01161084, 1)
     """
-    problem, quadrature = with_constant_rates(problem, "fixed_point"), as_rule(quadrature)
+    problem, quadrature = with_constant_rates(problem, "fixed_point", SMOOTH), as_rule(quadrature)
     gradient_flow = _checks.as_flag("gradient_flow", gradient_flow)
     require_small(problem)
     if isinstance(near, Start):
         return _from_start(problem, near, gradient_flow, quadrature)
     find = _perfect if _checks.known("near", near, ("plateau", "perfect")) == "perfect" else _plateau
+    if find is _perfect:
+        require_traits(problem, "fixed_point near 'perfect'", CLASSIC)
     if problem.sgd.trainable is not None:
         raise InputError("some levels are frozen, at overlaps that only a start knows; give a Start instead of a word.")
     K, M = problem.student.hidden, problem.teacher.hidden

@@ -191,7 +191,7 @@ def fluctuations_along(theory: Trajectory, dim: int, *, points: int = 2**12) -> 
 
 def _derived(problem: Any) -> Problem:
     """The problem, if its noise is known."""
-    problem = require_problem(problem, "fluctuations")
+    problem = require_problem(problem, "fluctuations", needs=("differentiable",))
     if isinstance(problem.sgd.momentum, SlowMomentum):
         raise InputError("momentum is a SlowMomentum, whose noise is not derived; use a fixed one such as momentum=0.9.")
     size = state_size(problem)

@@ -167,7 +167,7 @@ def _at_knots(search: Search, rate: Any) -> np.ndarray:
 
 
 def _check_problem(problem: Any, start: Any, names: tuple[str, ...], method: str) -> None:
-    require_problem(problem, "design_schedule")
+    require_problem(problem, "design_schedule", needs=("differentiable",))
     _checks.require_untraced("the start", "design_schedule", require_start(start))
     momentum = problem.sgd.momentum
     if isinstance(momentum, SlowMomentum) and momentum.k is not None and "lr" in names:

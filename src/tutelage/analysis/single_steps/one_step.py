@@ -120,7 +120,7 @@ def _updates(problem: Problem, student: Array, teacher: Array, normals: Array, p
 
 def require_free_steps(problem: Any, inputs: Any, verb: str) -> None:
     """Refuse what one step from rest does not show, and laws of inputs that do not exist."""
-    sgd = require_problem(problem, verb).sgd
+    sgd = require_problem(problem, verb, needs=()).sgd
     if isinstance(sgd.momentum, SlowMomentum) or float(sgd.momentum) != 0.0:
         raise InputError("the problem has momentum, of which one step from rest shows nothing; use momentum=0.")
     for name, given in (("spherical", sgd.spherical), ("trainable", sgd.trainable is not None)):
