@@ -74,9 +74,9 @@ def generalisation_error(
     bias: Any = None,
     quadrature: Quadrature | None = None,
 ) -> Array:
-    """The error by the labels' metric, e_g = E[(noiseless y - yhat)^2] / 2 for real labels, at overlaps R (..., K, M), Q (..., K, K), T (M, M) (default: gram or identity).
+    """The error at overlaps R (..., K, M), Q (..., K, K), T (M, M) (default: gram or identity).
 
-    For signs and classes it is the probability of a wrong class.
+    For real labels it is e_g = E[(noiseless y - yhat)^2] / 2, for signs and classes the probability of a wrong class.
 
     >>> import numpy as np
     >>> import tutelage as tu

@@ -30,6 +30,7 @@ from tutelage.rules import Context, Parameters
 __all__ = ["ClosedMoments", "Moments", "NodeMoments", "Sampled", "as_sampled", "confidence", "moments_for"]
 
 GRID = 24  # nodes of each panel of the grid for one student unit and one teacher
+SMOOTH_RANGE = 4.0  # fields over which a smooth update varies
 MOST_OUTCOMES = 3  # labels per sample up to which the grid is split where the update jumps
 
 
@@ -128,12 +129,27 @@ class NodeMoments(Moments):
 
     def _placed(self, at: At, noisy: bool) -> tuple[Array, Array]:
         """The grid: panels of the teacher's axis between the jumps of the label, times panels of the student's axis between
-        the breaks of the rule."""
-        problem, scale = at.problem, jnp.where(at.L[0, 0] > 0, at.L[0, 0], 1.0)
-        teacher, outer = _panels((jnp.asarray(self.label_jumps or (at.mean[0],)) - at.mean[0]) / scale, self.grid)
-        rho = at.mean[0] + at.L[0, 0] * teacher
+        the breaks of the rule. Late in learning most samples are alike, and only those near the boundary move the student:
+        the teacher's axis is also split where the student's field leaves the range in which the update varies."""
+        H, own = at.L[1, 0], jnp.where(at.L[1, 1] > 0, at.L[1, 1], 1.0)
+        scale = jnp.where(at.L[0, 0] > 0, at.L[0, 0], 1.0)
+        far = jnp.max(jnp.abs(self._breaks(at, noisy, jnp.stack([scale, -scale])))) + 6 * at.L[1, 1]
+        split = at.rule.breaks(_some_label(at.problem), at.parameters, at.context)
+        far = far + (0.0 if split else SMOOTH_RANGE)
+        reach = jnp.minimum(far / jnp.maximum(jnp.abs(H), 1e-6), REACH)
+        jumps = (jnp.asarray(self.label_jumps or (0.0,)) - at.mean[0]) / scale
+        teacher, outer = _panels(jnp.concatenate([jumps, jnp.stack([-reach, reach])]), self.grid)
+        shift = at.mean[1] + H * teacher
+        breaks = self._breaks(at, noisy, at.mean[0] + at.L[0, 0] * teacher)
+        student, inner = _panels((breaks - shift[:, None]) / own, self.grid)
+        e = jnp.stack([jnp.repeat(teacher, student.shape[1]), student.ravel()], axis=1)
+        return e, (outer[:, None] * inner).ravel()
 
-        def breaks(rho: Array) -> Array:
+    def _breaks(self, at: At, noisy: bool, rho: Array) -> Array:
+        """(count, breaks): fields of the student at which the update jumps or bends, for teacher fields (count,)."""
+        problem = at.problem
+
+        def one(rho: Array) -> Array:
             output = problem.teacher.output(rho[None])
             labels = problem.labels.truth(output, rho[None])[None]
             if noisy:
@@ -142,11 +158,13 @@ class NodeMoments(Moments):
             found = [b for label in few for b in at.rule.breaks(label, at.parameters, at.context)]
             return jnp.stack([jnp.reshape(b, ()) for b in found or [jnp.zeros(())]])
 
-        own = jnp.where(at.L[1, 1] > 0, at.L[1, 1], 1.0)
-        shift = at.mean[1] + at.L[1, 0] * teacher
-        student, inner = _panels((jax.vmap(breaks)(rho) - shift[:, None]) / own, self.grid)
-        e = jnp.stack([jnp.repeat(teacher, student.shape[1]), student.ravel()], axis=1)
-        return e, (outer[:, None] * inner).ravel()
+        return jax.vmap(one)(rho)
+
+
+def _some_label(problem: Problem) -> Array:
+    """Some label of the problem."""
+    rho = jnp.ones(problem.teacher.hidden)
+    return problem.labels.truth(problem.teacher.output(rho), rho)
 
 
 def _panels(breaks: Array, nodes: int) -> tuple[Array, Array]:

@@ -19,7 +19,7 @@ from tutelage.analysis.noise.small_noise import NODES, panel_edges, panel_nodes
 from tutelage.dynamics import OrderParameters, initial_overlaps
 from tutelage.dynamics.deviations import jacobians_along
 from tutelage.dynamics.diffusion import diffusion, point_sets
-from tutelage.dynamics.linearised import flatten
+from tutelage.dynamics.linearised import flatten, unflatten
 from tutelage.dynamics.overlaps import Overlaps
 from tutelage.problem import Problem, Start
 from tutelage.problem.sample import normals_needed
@@ -122,6 +122,8 @@ def _gradients(system: OrderParameters, states: Overlaps) -> Array:
 
 def error_gradient(system: OrderParameters, state: Overlaps) -> Array:
     """The derivative of e_g with respect to the flat coordinates; an off-diagonal entry of q stands for two."""
+    if not system.problem.classic:  # the matrices hold the slope of the training loss, which is another number
+        return jax.grad(lambda x: system.error(system.observe(unflatten(x, state))))(flatten(state))
     p, _ = system.matrices(state)
     weights = jnp.asarray(system.problem.inputs.weights)[:, None, None]
     twice = 1.0 - jnp.eye(p.A.shape[0]) / 2
