@@ -82,7 +82,7 @@ def solve_many(
         max_steps=_checks.as_count("max_steps", max_steps),
         progress=False,
     )
-    problems = _host(jax.vmap(lambda each: as_arrays(problem.replace(**each)))(values))
+    problems = _host(eqx.filter_vmap(lambda each: as_arrays(problem.replace(**each)))(values))
     begin = _shared(starts, count)
     size = min(count, _fitting(problem, times) if chunk is None else _checks.as_count("chunk", chunk))
     size = -(-count // -(-count // size))  # chunks of equal size
@@ -162,13 +162,14 @@ def side_by_side(
 
     problems, starts: one of each, with a leading axis of members on every number. tolerances: rtol, atol.
     """
-    count, on_cpu = jax.tree.leaves(problems)[0].shape[0], jax.default_backend() == "cpu"
+    numbers, rest = eqx.partition((problems, starts), eqx.is_array)  # a rate may be a function, the same for all
+    count, on_cpu = jax.tree.leaves(numbers)[0].shape[0], jax.default_backend() == "cpu"
     shared = padded(times, problems) if on_cpu else times, np.array(tolerances), options
     whole, claim = [], Lock()
 
     def one(first: int) -> None:
         which = np.minimum(np.arange(first, first + size), count - 1)
-        raw = _together(jax.tree.map(lambda x: x[which], (problems, starts)), *shared)
+        raw = _together(eqx.combine(jax.tree.map(lambda x: x[which], numbers), rest), *shared)
         part = eager(_until(raw, times.size))  # the padding of the times stays on the device
         with claim:
             if not whole:
@@ -187,11 +188,11 @@ def side_by_side(
 
 @kept
 def _together(members: Any, times: Any, tolerances: Any, options: Options) -> Raw:
-    return jax.vmap(lambda problem, start: integrate(problem, start, times, tolerances, options))(*members)
+    return eqx.filter_vmap(lambda problem, start: integrate(problem, start, times, tolerances, options))(*members)
 
 
 def _host(tree: Any) -> Any:
-    return jax.tree.map(np.asarray, tree)
+    return jax.tree.map(lambda x: np.asarray(x) if eqx.is_array(x) else x, tree)
 
 
 def _until(raw: Raw, count: int) -> Raw:

@@ -14,9 +14,9 @@ from tutelage._errors import DivergenceWarning, InputError, SymmetryWarning, Val
 from tutelage.averages import Quadrature, as_rule
 from tutelage.dynamics import Equations
 from tutelage.integrate import SOLVERS, Options, Raw, anonymous, as_arrays, choose, first_times, integrate, padded
-from tutelage.problem import Problem, SlowMomentum, random_start
+from tutelage.problem import Problem, random_start
 from tutelage.problem.arguments import require_start
-from tutelage.problem.schedules import require_rate_on
+from tutelage.problem.schedules import require_rates_on
 from tutelage.status import Status
 from tutelage.times import check_times
 from tutelage.trajectory import Trajectory, eager
@@ -94,12 +94,7 @@ def prepare(problem: Any, start: Any, times: np.ndarray) -> tuple[Any, Any]:
         raise InputError(f"problem is {kind_of(problem)}; solve takes a tutelage Problem or Equations.")
     start = random_start(problem, dim=problem.inputs.usual_dim) if start is None else require_start(start)
     blocks = start.blocks(problem)
-    sgd = problem.sgd
-    rates = {name: getattr(sgd, name) for name in ("lr", "readout_lr", "bias_lr")}
-    if isinstance(sgd.momentum, SlowMomentum):
-        rates["k"] = sgd.momentum.k
-    for name, rate in rates.items():
-        require_rate_on(name, rate, times)
+    require_rates_on(problem.sgd, times)
     if not _checks.is_traced((problem, blocks)):
         for category, sentence in (
             (SymmetryWarning, symmetry_warning(problem, start, blocks)),

@@ -33,8 +33,8 @@ class ClosedSystem(eqx.Module):
     def error(self, observed: dict[str, Array]) -> Array:
         """The error of one observation."""
 
-    def switches(self) -> Array | None:
-        """Times at which the drift jumps."""
+    def switches(self, end: Any) -> Array | None:
+        """Times up to `end` at which the drift jumps, or changes so quickly that the solver must not step across."""
         return None
 
     def drift_and_error_rate(self, t: Array, state: Any) -> tuple[Any, Array]:

@@ -51,7 +51,7 @@ def integrated(problem: Any, start: Any, times: Any, tolerances: Any, options: O
         force_dtmin=False,
         norm=guided_norm if options.solver == "stiff" else optimistix.rms_norm,
     )
-    switches = system.switches()
+    switches = system.switches(times[-1])
     if switches is not None:
         controller = diffrax.ClipStepSizeController(controller, jump_ts=switches)
     solution: Any = diffrax.diffeqsolve(

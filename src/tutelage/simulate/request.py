@@ -13,7 +13,7 @@ from tutelage._errors import InputError
 from tutelage.problem import Problem, Start, random_start, start_from_weights
 from tutelage.problem.arguments import require_pair, require_problem, require_start
 from tutelage.problem.images import as_rows
-from tutelage.problem.schedules import require_rate_on
+from tutelage.problem.schedules import require_rates_on
 from tutelage.simulate.sources import LAWS, ORDERS
 from tutelage.solve import KEEP_LEVELS
 from tutelage.steps import steps_at
@@ -70,8 +70,7 @@ def understand(
         _check_rows(problem, rows, dim, int(steps[-1]), order)
     runs = _runs(runs, start, rows, order)
     starts = list(start) if isinstance(start, Sequence) else [start]
-    for name in ("lr", "readout_lr", "bias_lr"):
-        require_rate_on(name, getattr(problem.sgd, name), times)
+    require_rates_on(problem.sgd, times, solved=False)
     return Request(
         problem=problem,
         method=method,

@@ -15,7 +15,7 @@ from tutelage._errors import InputError
 from tutelage.integrate import Options, Raw, anonymous, as_arrays, choose, first_times
 from tutelage.many import side_by_side
 from tutelage.problem import Start
-from tutelage.problem.schedules import require_rate_on
+from tutelage.problem.schedules import require_rates_on
 from tutelage.solve import ATOL, MAX_STEPS, assemble
 from tutelage.status import Status
 from tutelage.sweep.chunks import shape_of
@@ -37,7 +37,7 @@ def solved(
     groups: dict[tuple[str, str], list[tuple[int, int]]] = {}
     for key, (problem, start) in members.items():
         try:
-            require_rate_on("lr", problem.sgd.lr, np.array(times))
+            require_rates_on(problem.sgd, np.array(times))
         except InputError as error:
             failed(key[0], error)
             continue
