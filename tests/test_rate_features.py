@@ -88,7 +88,9 @@ def test_many_problems_at_once():
 
 def trained(bias, **sgd):
     student = tu.Network(1, "linear", train_readout=True, train_bias=bias, readout=[0.5], bias=[0.1] if bias else None)
-    return tu.Problem(student, tu.Network(1, "linear"), sgd=tu.SGD(**{"lr": 1e-3, "readout_lr": 1e-3, "bias_lr": 1e-3} | sgd))
+    return tu.Problem(
+        student, tu.Network(1, "linear"), sgd=tu.SGD(**{"lr": 1e-3, "readout_lr": 1e-3, "bias_lr": 1e-3} | sgd)
+    )
 
 
 @pytest.mark.parametrize("name", ["readout_lr", "bias_lr", "momentum"])

@@ -13,7 +13,18 @@ from tutelage import _checks
 from tutelage._errors import DivergenceWarning, InputError, SymmetryWarning, ValidityWarning, kind_of
 from tutelage.averages import Quadrature, as_rule
 from tutelage.dynamics import Equations
-from tutelage.integrate import SOLVERS, Options, Raw, anonymous, as_arrays, choose, first_times, integrate, padded
+from tutelage.integrate import (
+    SOLVERS,
+    Options,
+    Raw,
+    anonymous,
+    as_arrays,
+    choose,
+    first_times,
+    integrate,
+    padded,
+    tolerances,
+)
 from tutelage.problem import Problem, random_start
 from tutelage.problem.arguments import require_start
 from tutelage.problem.schedules import require_rates_on
@@ -22,7 +33,7 @@ from tutelage.times import check_times
 from tutelage.trajectory import Trajectory, eager
 from tutelage.validity import Validity, limit_warning, symmetry_warning
 
-ATOL, MAX_STEPS = 1e-12, 100_000
+MAX_STEPS = 100_000
 KEEP_LEVELS = 16  # overlaps per level are kept by default up to this many levels
 
 
@@ -32,8 +43,8 @@ def solve(
     times: Any = 100.0,
     *,
     gradient_flow: bool = False,
-    rtol: float = 1e-8,
-    atol: float = ATOL,
+    rtol: float | None = None,
+    atol: float | None = None,
     solver: str = "auto",
     quadrature: Quadrature | None = None,
     keep: str | None = None,
@@ -50,7 +61,8 @@ def solve(
     stiff equations of one's own), or "auto": stiff where that saves more than it costs to compile, else explicit (also
     inside jit, vmap and grad, where numbers are not known). quadrature: how finely what has no closed form is averaged.
     keep: "blocks" or "fields", whether to keep r and q per level (default: up to 16 levels).
-    gradient: "reverse" for jax.grad, "forward" for jax.jvp and jacfwd. Float64; accuracy is set by rtol.
+    gradient: "reverse" for jax.grad, "forward" for jax.jvp and jacfwd.
+    rtol, atol: tolerances of a step (default: 1e-8 and 1e-12; 1e-4 and 1e-6 where JAX computes in float32).
 
     >>> import numpy as np
     >>> import tutelage as tu
@@ -64,7 +76,7 @@ def solve(
     """
     solver = _checks.known("solver", solver, ("auto", *SOLVERS))
     gradient = _checks.known("gradient", gradient, ("reverse", "forward"))
-    tolerances = np.array([_checks.as_positive("rtol", rtol), _checks.as_positive("atol", atol)])
+    steps = tolerances(rtol, atol)
     times = check_times(times)
     problem_, start = prepare(problem, start, times)
     options = Options(
@@ -76,9 +88,9 @@ def solve(
         max_steps=_checks.as_count("max_steps", max_steps),
         progress=_checks.as_flag("progress", progress),
     )
-    raw = integrate(as_arrays(problem_), as_arrays(anonymous(start)), padded(times, problem), tolerances, options)
+    raw = integrate(as_arrays(problem_), as_arrays(anonymous(start)), padded(times, problem), steps, options)
     raw = first_times(raw if _checks.is_traced(raw) else eager(raw), times.size)
-    settings = (("gradient_flow", gradient_flow), ("rtol", float(rtol)), ("solver", options.solver))
+    settings = (("gradient_flow", gradient_flow), ("rtol", float(steps[0])), ("solver", options.solver))
     if _checks.is_traced(raw):
         return assemble(raw, times, problem, start, settings)
     return _finish(raw, times, problem, start, settings, options)

@@ -86,8 +86,8 @@ class TheoryFlags:
 
     gradient_flow: Switch = False
     """Terms of first order in the learning rate only."""
-    rtol: float = 1e-8
-    """Relative tolerance per step."""
+    rtol: float | None = None
+    """Relative tolerance per step (default 1e-8)."""
     solver: str = "auto"
     """explicit, stiff (for wide spectra), implicit, or auto: stiff where explicit would clearly be slower."""
 

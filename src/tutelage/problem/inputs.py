@@ -140,6 +140,7 @@ class Spectrum(Inputs):
     eigenvalues: Any
     fractions: Any
     scale: ArrayLike
+    normalise: bool = eqx.field(static=True)
     centre: np.ndarray | None
     dropped: int = eqx.field(static=True)
     _basis: np.ndarray | None
@@ -157,7 +158,8 @@ class Spectrum(Inputs):
         if not _checks.is_traced(fractions) and abs(np.sum(fractions) - 1.0) > 1e-9:
             total = float(np.sum(fractions))
             raise InputError(f"fractions sum to {total:g}; they must sum to one. Divide them by {total:g}.")
-        self.scale = (fractions * eigenvalues).sum() if _checks.as_flag("normalise", normalise) else np.float64(1.0)
+        self.normalise = _checks.as_flag("normalise", normalise)
+        self.scale = (fractions * eigenvalues).sum() if self.normalise else np.float64(1.0)
         self.eigenvalues = eigenvalues / self.scale
         self.fractions = fractions
         self.centre, self.dropped, self._basis, self._known_dim = None, 0, None, None

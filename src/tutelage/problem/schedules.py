@@ -220,7 +220,7 @@ def _require_rate_on(name: str, rate: Any, times: np.ndarray, solved: bool) -> N
     values = np.asarray(values)
     bad = ~np.isfinite(values) | (values < 0)
     if bad.any():
-        at = int(np.argmax(bad))
+        at = int(np.argmin(np.where(np.isfinite(values), values, -np.inf)))
         raise InputError(f"{name} is {values[at]:g} at time {times[at]:g}; a schedule must be finite and zero or more.")
     if solved and is_own(rate) and (turns := float(scan.swings(values))) > RESOLVED:
         warnings.warn(

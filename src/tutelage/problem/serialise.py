@@ -25,7 +25,7 @@ from tutelage.problem.sgd import SGD, SlowMomentum
 INPUTS = {"isotropic": input_laws.Isotropic, "power_law": input_laws.PowerLaw, "spectrum": input_laws.Spectrum}
 PARTS = ("student", "teacher", "inputs", "sgd")
 # Where the constructor's word and the stored field differ.
-FIELDS = {"levels": "count", "normalise": None}
+FIELDS = {"levels": "count"}
 
 
 def arguments(part: Any) -> list[str]:
@@ -35,9 +35,9 @@ def arguments(part: Any) -> list[str]:
 
 def values(part: Any) -> dict[str, Any]:
     """The constructor arguments that would build this part again."""
-    if isinstance(part, input_laws.Spectrum):  # a unit mean stays a unit mean
-        unit = _checks.is_traced(part) or abs(float(part.weights.sum()) - 1.0) < 1e-9
-        return {"eigenvalues": part.eigenvalues, "fractions": part.fractions, "normalise": unit}
+    if isinstance(part, input_laws.Spectrum):
+        given = part.eigenvalues * part.scale if part.normalise else part.eigenvalues
+        return {"eigenvalues": given, "fractions": part.fractions, "normalise": part.normalise}
     names = {name: FIELDS.get(name, name) if isinstance(part, input_laws.PowerLaw) else name for name in arguments(part)}
     return {name: getattr(part, field) for name, field in names.items()}
 
@@ -46,10 +46,11 @@ def rebuild(part: Any, **changes: Any) -> Any:
     """The same part with some constructor arguments changed.
 
     Changing the width keeps a readout or bias that is the same for all units, as the scalar that it was given as.
+    Changing the number of eigenvalues keeps equal fractions; others must then be given anew.
     """
     kept = values(part)
-    if isinstance(part, input_laws.Spectrum) and "eigenvalues" in changes:
-        kept.pop("fractions")
+    if isinstance(part, input_laws.Spectrum) and np.size(changes.get("eigenvalues", part.eigenvalues)) != part.levels:
+        kept["fractions"] = None if np.ndim(_common(part.fractions)) == 0 else part.fractions
     if isinstance(part, Network) and "hidden" in changes:
         kept = {name: _common(value) if name in ("readout", "bias") else value for name, value in kept.items()}
     return type(part)(**kept | changes)
@@ -100,7 +101,8 @@ def _inputs_to_dict(inputs: Any) -> dict[str, Any]:
         return {"kind": kind, **_compact(inputs)}
     levels = {name: _plain(name, getattr(inputs, name)) for name in ("eigenvalues", "fractions")}
     measured = {"dropped": inputs.dropped, "known_dim": inputs.known_dim} if inputs.known_dim is not None else {}
-    return {"kind": kind, **levels, "normalise": False, "scale": _plain("scale", inputs.scale), **measured}
+    scale = _plain("scale", inputs.scale)  # where it is given, the eigenvalues are already divided by it
+    return {"kind": kind, **levels, "normalise": inputs.normalise, "scale": scale, **measured}
 
 
 def _inputs_from_dict(table: dict[str, Any]) -> Any:
@@ -110,12 +112,13 @@ def _inputs_from_dict(table: dict[str, Any]) -> Any:
     known_dim = None if "known_dim" not in table else _checks.as_count("inputs.known_dim", table.pop("known_dim"))
     dropped = _checks.as_count("inputs.dropped", table.pop("dropped", 0), least=0)
     scale = table.pop("scale", None)
-    spectrum = _build("inputs", law, table)
+    normalise = _checks.as_flag("inputs.normalise", table.get("normalise", True))
+    spectrum = _build("inputs", law, table | ({} if scale is None else {"normalise": False}))
     if scale is not None:
         scale = _checks.as_array("inputs.scale", scale)
         _checks.require_shape("inputs.scale", scale, ())
         _checks.require_positive("inputs.scale", scale)
-        spectrum = spectrum._with(scale=np.float64(scale))
+        spectrum = spectrum._with(scale=np.float64(scale), normalise=normalise)
     return spectrum._with(dropped=dropped, _known_dim=known_dim)
 
 

@@ -88,7 +88,7 @@ def build_spec(
     chunk_size: Callable[[SweepSpec], int],
 ) -> SweepSpec:
     """Every argument checked and made plain. chunk_size: chooses points_per_chunk where it is None."""
-    from tutelage.integrate import SOLVERS
+    from tutelage.integrate import SOLVERS, tolerances
 
     chosen = as_points(require_problem(problem, "sweep"), over, points)
     table = start_table(start)
@@ -106,7 +106,7 @@ def build_spec(
         runs=_checks.as_count("runs", runs, least=2),
         seed=_checks.as_count("seed", seed, least=0),
         gradient_flow=_checks.as_flag("gradient_flow", gradient_flow),
-        rtol=_checks.as_positive("rtol", rtol),
+        rtol=float(tolerances(rtol)[0]),
         solver=_checks.known("solver", solver, ("auto", *SOLVERS)),
         points_per_chunk=0 if points_per_chunk is None else _checks.as_count("points_per_chunk", points_per_chunk),
         sources=sources,
