@@ -1,5 +1,7 @@
 """Rates that are functions of time with short features: none may be stepped over. Truth: LSODA in pieces, in plain NumPy."""
 
+from itertools import pairwise
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -31,7 +33,7 @@ def truth(rate, pieces, gradient_flow=False):
         return [eta * (RHO - m), 2 * eta * (m - q) + spread]
 
     y = [0.0, 0.0]
-    for low, high in zip(pieces, pieces[1:], strict=False):
+    for low, high in pairwise(pieces):
         y = solve_ivp(drift, (low, high), y, method="LSODA", rtol=1e-11, atol=1e-14).y[:, -1]
     return (RHO - 2 * y[0] + y[1]) / 2
 

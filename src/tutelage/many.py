@@ -123,9 +123,8 @@ def _entries(name: str, value: Any) -> np.ndarray:
     array = np.asarray(_checks.as_array(name, value), dtype=float)
     if str(name).rpartition(".")[2] != "batch" or not np.all(np.isfinite(array)):
         return array
-    return np.array([_checks.as_count(name, int(x) if x == int(x) else float(x)) for x in array.ravel()]).reshape(
-        array.shape
-    )
+    sizes = [_checks.as_count(name, int(x) if x == int(x) else float(x)) for x in array.ravel()]
+    return np.array(sizes).reshape(array.shape)
 
 
 def _starts(problem: Problem, start: Any, count: int) -> list[Start]:

@@ -1,7 +1,7 @@
 """Learning rates that change with time alpha.
 
-A rate is a number, one of these, or any function of time that JAX can trace (scan.py finds its short features). The numbers inside a schedule are leaves:
-they can be batched and differentiated like any other.
+A rate is a number, one of these, or any function of time that JAX can trace (scan.py finds its short features). The
+numbers inside a schedule are leaves: they can be batched and differentiated like any other.
 """
 
 import warnings
@@ -224,7 +224,7 @@ def _require_rate_on(name: str, rate: Any, times: np.ndarray, solved: bool) -> N
         raise InputError(f"{name} is {values[at]:g} at time {times[at]:g}; a schedule must be finite and zero or more.")
     if solved and is_own(rate) and (turns := float(scan.swings(values))) > RESOLVED:
         warnings.warn(
-            f"{name} rises and falls about {turns:.0f} times before time {times[-1]:g}; the solver is sure to see {RESOLVED}, "
+            f"{name} rises and falls about {turns:.0f} times up to time {times[-1]:g}; the solver surely sees {RESOLVED}, "
             "and may step across short features among so many. Solve up to an earlier time, or give a Piecewise or "
             "Interpolated schedule.",
             ValidityWarning,
