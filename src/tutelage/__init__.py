@@ -36,7 +36,7 @@ _HOMES = {
     ),
     "tutelage.problem.images": ("digits",),
     "tutelage.averages": ("Quadrature",),
-    "tutelage.dynamics": ("Equations", "generalisation_error", "linear_regression"),
+    "tutelage.dynamics": ("ClosedSystem", "Equations", "generalisation_error", "linear_regression"),
     "tutelage.status": ("Status",),
     "tutelage.trajectory": ("Trajectory", "load"),
     "tutelage.validity": ("Validity",),
@@ -153,7 +153,7 @@ if TYPE_CHECKING:
     from tutelage.analysis.structured.reduced import ReducedSystem, reduced_system
     from tutelage.averages import Quadrature
     from tutelage.compare import Comparison, compare
-    from tutelage.dynamics import Equations, generalisation_error, linear_regression
+    from tutelage.dynamics import ClosedSystem, Equations, generalisation_error, linear_regression
     from tutelage.many import solve_many
     from tutelage.page import save_page, trajectory_page
     from tutelage.problem import (
@@ -192,6 +192,7 @@ __all__ = [
     "AlikeFlow",
     "BestRate",
     "BiasPath",
+    "ClosedSystem",
     "CommonPlateau",
     "Comparison",
     "Concentration",

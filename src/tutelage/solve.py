@@ -12,7 +12,7 @@ import numpy as np
 from tutelage import _checks
 from tutelage._errors import DivergenceWarning, InputError, SymmetryWarning, ValidityWarning, kind_of
 from tutelage.averages import Quadrature, as_rule
-from tutelage.dynamics import Equations
+from tutelage.dynamics import ClosedSystem
 from tutelage.integrate import (
     SOLVERS,
     Options,
@@ -38,7 +38,7 @@ KEEP_LEVELS = 16  # overlaps per level are kept by default up to this many level
 
 
 def solve(
-    problem: Problem | Equations,
+    problem: Problem | ClosedSystem,
     start: Any = None,
     times: Any = 100.0,
     *,
@@ -54,8 +54,9 @@ def solve(
 ) -> Trajectory:
     """The exact order-parameter dynamics of a problem in the limit of large N.
 
-    problem: a `Problem`, or a user's own `Equations`. start: a `Start` (default: `random_start(problem, dim=1000)`), or the
-    initial values of the equations. times: increasing times alpha >= 0 to record, or the last one (201 even times).
+    problem: a `Problem`, or a user's own `Equations` or `ClosedSystem`. start: a `Start` (default: `random_start(problem,
+    dim=1000)`), or the initial values of the equations. times: increasing times alpha >= 0 to record, or the last one (201
+    even times).
     gradient_flow: terms of order eta only (G dropped). solver: "explicit" (Dopri8), "stiff" (Rodas5P with the structure of
     the overlaps: its cost does not grow with the largest eigenvalue; compiles for longer), "implicit" (Kvaerno5, dense: for
     stiff equations of one's own), or "auto": stiff where that saves more than it costs to compile, else explicit (also
@@ -98,12 +99,10 @@ def solve(
 
 def prepare(problem: Any, start: Any, times: np.ndarray) -> tuple[Any, Any]:
     """Check problem and start against each other; warn where the answer will need a sentence beside it."""
-    if isinstance(problem, Equations):
-        if start is None:
-            raise InputError(f"the equations have no start; give the initial values of {list(problem.names)}.")
+    if isinstance(problem, ClosedSystem):
         return problem, problem.initial_state(start)
     if not isinstance(problem, Problem):
-        raise InputError(f"problem is {kind_of(problem)}; solve takes a tutelage Problem or Equations.")
+        raise InputError(f"problem is {kind_of(problem)}; solve takes a Problem, Equations or a ClosedSystem.")
     start = random_start(problem, dim=problem.inputs.usual_dim) if start is None else require_start(start)
     blocks = start.blocks(problem)
     require_rates_on(problem.sgd, times)
@@ -120,7 +119,7 @@ def prepare(problem: Any, start: Any, times: np.ndarray) -> tuple[Any, Any]:
 def _may_be_differentiated(problem: Any, start: Any) -> bool:
     """Not where all that the answer depends on is numbers; a function may hold what JAX traces."""
     functions = any(callable(leaf) for leaf in jax.tree.leaves(problem))
-    return isinstance(problem, Equations) or functions or _checks.is_traced(problem, start)
+    return isinstance(problem, ClosedSystem) or functions or _checks.is_traced(problem, start)
 
 
 def assemble(raw: Any, times: Any, problem: Any, start: Any, settings: Any, report: Any = None) -> Trajectory:

@@ -19,6 +19,7 @@ from tutelage._errors import InputError
 from tutelage._files import require_place, whole_file
 from tutelage._version import __version__
 from tutelage.problem import Problem, Spectrum, Start
+from tutelage.problem.serialise import is_named
 
 if TYPE_CHECKING:
     import xarray
@@ -84,12 +85,13 @@ def to_dataset(trajectory: Any) -> "xarray.Dataset":
         coords["step"] = _entry("step", ("time",), trajectory.step)
     problem, varied = lead.member_and_varied(trajectory.problem)
     coords |= varied
-    if problem is not None and not any(name.startswith("inputs.") for name in varied):
+    inputs_vary = any(name.startswith("inputs.") for name in varied)
+    if problem is not None and not inputs_vary:
         coords["eigenvalue"] = _entry("eigenvalue", ("level",), problem.inputs.eigenvalues)
         coords["fraction"] = _entry("fraction", ("level",), problem.inputs.fractions)
     if trajectory.kind == "equations":
         _require_own_names(names, {*lead.dims, "time", "error", *OUTCOME, *(d for n in names for d in data[n][0])})
-    return xr.Dataset(data, coords=coords, attrs=_attributes(trajectory, problem, names))
+    return xr.Dataset(data, coords=coords, attrs=_attributes(trajectory, problem, names, inputs_vary))
 
 
 def _entry(name: str, dims: tuple[str, ...], value: Any) -> tuple[tuple[str, ...], np.ndarray, dict[str, str]]:
@@ -175,24 +177,28 @@ def _require_own_names(names: list[str], taken: set[str]) -> None:
             raise InputError(f"a variable is called {name!r}; the file keeps that name for itself. Rename it in Equations.")
 
 
-def _attributes(trajectory: Any, problem: Problem | None, names: list[str]) -> dict[str, Any]:
+def _attributes(trajectory: Any, problem: Problem | None, names: list[str], inputs_vary: bool) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "tutelage_version": __version__,
         "kind": trajectory.kind,
         "status": trajectory.status,
         "settings": json.dumps(dict(trajectory.settings)),
-        "problem": _problem_text(problem),
+        "problem": _problem_text(problem, inputs_vary),
         "dim": -1 if trajectory.start is None or trajectory.start.dim is None else trajectory.start.dim,
         "variables": " ".join(names),
     }
 
 
-def _problem_text(problem: Problem | None) -> str:
-    """JSON, or a note where the problem holds a user's own function."""
+def _problem_text(problem: Problem | None, inputs_vary: bool) -> str:
+    """JSON, or a note where the problem holds a user's own function, or a batch differs in a user's own law of the inputs."""
     if problem is None:
         return ""
     try:
+        if inputs_vary and not is_named(problem.inputs):
+            raise InputError(
+                f"the members of the batch differ in their inputs, a {type(problem.inputs).__name__} of your own."
+            )
         return problem.to_json()
     except InputError as error:
         return json.dumps({"not_stored": str(error), "repr": repr(problem)})

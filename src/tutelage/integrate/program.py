@@ -15,7 +15,7 @@ from jax.flatten_util import ravel_pytree
 
 from tutelage._errors import InputError
 from tutelage._types import Array
-from tutelage.dynamics import ClosedSystem, Equations, OrderParameters, initial_overlaps
+from tutelage.dynamics import ClosedSystem, OrderParameters, initial_overlaps
 from tutelage.dynamics.resolvent import unsuited
 from tutelage.integrate.call import BOUND, FINE, Options, Raw
 from tutelage.integrate.guided import guided_norm, stiff_solver
@@ -85,7 +85,7 @@ def integrated(problem: Any, start: Any, times: Any, tolerances: Any, options: O
 
 
 def _system(problem: Any, start: Any, options: Options) -> tuple[ClosedSystem, Any, Array | None]:
-    if isinstance(problem, Equations):
+    if isinstance(problem, ClosedSystem):
         return problem, start, None
     state, t = initial_overlaps(problem, start)
     system = OrderParameters(problem, t, options.gradient_flow, options.keep, options.quadrature)

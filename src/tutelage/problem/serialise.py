@@ -1,8 +1,9 @@
 """A problem as plain data: the same dictionary serves TOML, JSON and the attributes of a NetCDF file.
 
 Only numbers, words and lists are stored, so reading never runs code. A user's own function cannot be stored; the error
-says so by name. Of a spectrum measured on data the eigenvectors and the centre are not stored (they are as large as the
-data's covariance, and the theory never uses them); its levels, scale, dropped directions and dimension are, exactly.
+says so by name. A user's own law of the inputs is stored as the spectrum that it has. Of a spectrum measured on data the
+eigenvectors and the centre are not stored (they are as large as the data's covariance, and the theory never uses them); its
+levels, scale, dropped directions and dimension are, exactly.
 """
 
 import inspect
@@ -94,15 +95,21 @@ def revived(name: str, value: Any) -> Any:
 
 
 def _inputs_to_dict(inputs: Any) -> dict[str, Any]:
-    kind = next((name for name, cls in INPUTS.items() if type(inputs) is cls), None)
-    if kind is None:
-        raise InputError(f"inputs is your own class {type(inputs).__name__}; a file can only hold {', '.join(INPUTS)}.")
-    if not isinstance(inputs, input_laws.Spectrum):
+    """A law with a name by its arguments; any other (a spectrum, a user's own class) by its levels."""
+    kind = next((name for name, cls in INPUTS.items() if type(inputs) is cls), "spectrum")
+    if kind != "spectrum":
         return {"kind": kind, **_compact(inputs)}
     levels = {name: _plain(name, getattr(inputs, name)) for name in ("eigenvalues", "fractions")}
-    measured = {"dropped": inputs.dropped, "known_dim": inputs.known_dim} if inputs.known_dim is not None else {}
-    scale = _plain("scale", inputs.scale)  # where it is given, the eigenvalues are already divided by it
-    return {"kind": kind, **levels, "normalise": inputs.normalise, "scale": scale, **measured}
+    scale, dropped = getattr(inputs, "scale", 1.0), getattr(inputs, "dropped", 0)
+    measured = {"dropped": dropped, "known_dim": inputs.known_dim} if inputs.known_dim is not None else {}
+    # where a scale is given, the eigenvalues are already divided by it
+    normalise = getattr(inputs, "normalise", False)
+    return {"kind": kind, **levels, "normalise": normalise, "scale": _plain("scale", scale), **measured}
+
+
+def is_named(inputs: Any) -> bool:
+    """Whether a file holds the law itself, so that its own numbers can be put back."""
+    return type(inputs) in INPUTS.values()
 
 
 def _inputs_from_dict(table: dict[str, Any]) -> Any:
