@@ -1,4 +1,8 @@
-"""Writing files so that a reader never sees half of one: whatever is written, it is complete or not there."""
+"""Writing files so that a reader never sees half of one: whatever is written, it is complete or not there.
+
+A file is made in memory and then written in one go (`write_bytes`). On a full disk, libraries that write by themselves leave
+parts behind, and HDF5 ends the process.
+"""
 
 import os
 import uuid
@@ -35,9 +39,18 @@ def whole_file(path: Path, *, durable: bool = False) -> Iterator[Path]:
         os.replace(temporary, path)
         if durable:
             _to_disk(path.parent)
-    except BaseException:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            error.filename = str(path)  # not the temporary name
         raise
+
+
+def write_bytes(path: Path, data: bytes | memoryview, *, durable: bool = False) -> Path:
+    """Put these bytes under this name, all of them or (with an OSError) none."""
+    with whole_file(path, durable=durable) as temporary:
+        temporary.write_bytes(data)
+    return path
 
 
 def _to_disk(path: Path) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 
 from tutelage import _checks
 from tutelage._errors import InputError
-from tutelage._files import require_place, whole_file
+from tutelage._files import require_place, write_bytes
 from tutelage._version import __version__
 from tutelage.problem import Problem, Spectrum, Start
 from tutelage.problem.serialise import is_named
@@ -273,10 +273,7 @@ def _require_schema(attrs: Any, what: str) -> None:
 
 def write(dataset: "xarray.Dataset", path: str | Path) -> Path:
     """Write a dataset as NetCDF: the file appears complete or not at all."""
-    path = require_place(_as_path(path))
-    with whole_file(path) as temporary:
-        dataset.to_netcdf(temporary, engine="h5netcdf")
-    return path
+    return write_bytes(require_place(_as_path(path)), dataset.to_netcdf(engine="h5netcdf"))
 
 
 def read(path: str | Path) -> "xarray.Dataset":

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import tutelage
-from tutelage._files import whole_file
+from tutelage._files import write_bytes
 from tutelage._version import __version__
 from tutelage.replicate.registry import MODULES, Replica
 
@@ -68,8 +68,7 @@ def write(data: "Dataset", path: Path, attributes: dict[str, Any]) -> None:
     for ending in DRAWINGS:
         path.with_suffix(ending).unlink(missing_ok=True)
     stored = data.assign_attrs({"schema": SCHEMA, "tutelage_version": __version__} | attributes)
-    with whole_file(path) as temporary:
-        stored.to_netcdf(temporary, engine="h5netcdf")
+    write_bytes(path, stored.to_netcdf(engine="h5netcdf"))
 
 
 def read(path: Path) -> "Dataset | None":

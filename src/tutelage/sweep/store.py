@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tutelage._files import UNFINISHED, whole_file
+from tutelage._files import UNFINISHED, write_bytes
 from tutelage._version import __version__
 from tutelage.sweep import manifest
 from tutelage.sweep.chunk_file import DAMAGED, Kept, decode, encode, is_whole, name_of
@@ -63,8 +63,7 @@ class Store:
             (folder / CHUNKS).mkdir(parents=True, exist_ok=True)
             with only_writer(folder):
                 if not (folder / SPEC).exists():
-                    with whole_file(folder / SPEC, durable=True) as temporary:
-                        temporary.write_text(json.dumps(head, indent=1, allow_nan=False))
+                    write_bytes(folder / SPEC, json.dumps(head, indent=1, allow_nan=False).encode(), durable=True)
         return cls.open(folder)._require_same(spec)
 
     @classmethod
@@ -122,8 +121,7 @@ class Store:
         data = encode(task, outcome, self.key)
         name, before = name_of(task.index, data), self._names.get(task.index)
         with _disk_errors(self.folder, f"{len(self._names)} of {self.chunks} chunks are kept"):
-            with whole_file(self.folder / CHUNKS / name, durable=True) as temporary:
-                temporary.write_bytes(data)
+            write_bytes(self.folder / CHUNKS / name, data, durable=True)
             if before not in (None, name):
                 (self.folder / CHUNKS / str(before)).unlink(missing_ok=True)
         self._names[task.index] = name
