@@ -83,3 +83,18 @@ def test_a_reader_may_stop_early():
     line = f"{sys.executable} -m tutelage.cli solve --help | head -n 1"
     run = subprocess.run(["bash", "-c", line], capture_output=True, text=True)
     assert (run.returncode, run.stderr) == (0, "")
+
+
+def test_no_program_is_loaded_that_another_user_could_have_written(tmp_path, monkeypatch):
+    """JAX's cache holds machine code: its folder must belong to this user alone, as that of the kept programs."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    folder = compile_cache._writable_folder()
+    assert folder == tmp_path / "tutelage"
+    for place in (folder, *folder.iterdir()):
+        assert place.stat().st_mode & 0o777 == 0o700
+        place.chmod(0o777)
+        assert compile_cache._writable_folder() is None
+        place.chmod(0o700)
+    assert compile_cache._writable_folder() == folder
+    monkeypatch.setattr(os, "getuid", lambda: folder.stat().st_uid + 1)
+    assert compile_cache._writable_folder() is None

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tutelage._files import UNFINISHED, write_bytes
+from tutelage._files import is_unfinished, write_bytes
 from tutelage._version import __version__
 from tutelage.sweep import manifest
 from tutelage.sweep.chunk_file import DAMAGED, Kept, decode, encode, is_whole, name_of
@@ -104,7 +104,7 @@ class Store:
         """Inside, this process alone writes: what others have finished is known, what they left unfinished is removed."""
         with only_writer(self.folder):
             for place in (self.folder, self.folder / CHUNKS):
-                for leftover in place.glob(f".*{UNFINISHED}"):
+                for leftover in filter(is_unfinished, place.iterdir()):
                     leftover.unlink(missing_ok=True)
             self.refresh()
             self._writing = True
@@ -223,7 +223,7 @@ def _require_empty(folder: Path) -> None:
     """A new sweep begins in a folder of its own."""
     if folder.exists() and not folder.is_dir():
         raise StoreError(f"{folder} is a file; a sweep needs a folder of its own.")
-    if folder.is_dir() and any(path.name not in (CHUNKS, LOCK) and UNFINISHED not in path.name for path in folder.iterdir()):
+    if folder.is_dir() and any(path.name not in (CHUNKS, LOCK) and not is_unfinished(path) for path in folder.iterdir()):
         raise StoreError(f"{folder} holds other files and no sweep; give a new or empty folder.")
 
 
