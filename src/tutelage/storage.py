@@ -191,7 +191,7 @@ def _attributes(trajectory: Any, problem: Problem | None, names: list[str], inpu
 
 
 def _problem_text(problem: Problem | None, inputs_vary: bool) -> str:
-    """JSON, or a note: a user's own function cannot be stored, nor a batch that differs in a user's own law of the inputs."""
+    """JSON, or a note where that is impossible: a user's own function, or a batch whose own law of the inputs differs."""
     if problem is None:
         return ""
     try:
