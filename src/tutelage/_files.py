@@ -42,7 +42,7 @@ def whole_file(path: Path, *, durable: bool = False) -> Iterator[Path]:
             _to_disk(path.parent)
     except BaseException as error:
         temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError):
+        if isinstance(error, OSError) and error.errno is not None:
             error.filename = str(path)  # not the temporary name
         raise
 

@@ -106,6 +106,7 @@ def prepare(problem: Any, start: Any, times: np.ndarray) -> tuple[Any, Any]:
     start = random_start(problem, dim=problem.inputs.usual_dim) if start is None else require_start(start)
     blocks = start.blocks(problem)
     require_rates_on(problem.sgd, times)
+    require_records(problem, times, 1, False)
     if not _checks.is_traced((problem, blocks)):
         for category, sentence in (
             (SymmetryWarning, symmetry_warning(problem, start, blocks)),
@@ -114,6 +115,16 @@ def prepare(problem: Any, start: Any, times: np.ndarray) -> tuple[Any, Any]:
             if sentence:
                 warnings.warn(sentence, category, stacklevel=3)
     return problem, start
+
+
+def require_records(problem: Problem, times: np.ndarray, runs: int, keep: bool) -> None:
+    """Refuse more recorded overlaps than this machine can hold."""
+    K, M = problem.student.hidden, problem.teacher.hidden
+    each = (K * M + K * K) * (1 + keep * problem.inputs.levels) + 2 * K + 1
+    what = f"{times.size} records of {K} student units" + (f" in {runs} runs" if runs > 1 else "")
+    _checks.require_memory(
+        what, float(runs) * times.size * each, f"Record fewer {'times or runs' if runs > 1 else 'times'}."
+    )
 
 
 def _may_be_differentiated(problem: Any, start: Any) -> bool:

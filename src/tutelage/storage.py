@@ -20,6 +20,7 @@ from tutelage._files import require_place, write_bytes
 from tutelage._version import __version__
 from tutelage.problem import Problem, Spectrum, Start
 from tutelage.problem.serialise import is_named
+from tutelage.status import Status
 
 if TYPE_CHECKING:
     import xarray
@@ -54,6 +55,7 @@ LONG = {
     "fraction": "fraction of dimensions",
 }
 OUTCOME = ("status_code", "end_time", "steps")
+KINDS = ("theory", "simulation", "equations")
 START = ("R", "Q", "T", "readout", "bias")
 
 
@@ -208,16 +210,32 @@ def _problem_text(problem: Problem | None, inputs_vary: bool) -> str:
 
 
 def from_dataset(dataset: "xarray.Dataset") -> dict[str, Any]:
-    """The fields of a Trajectory."""
+    """The fields of a Trajectory. A dataset comes from outside: whatever was changed in it ends in one message."""
     _require_schema(dataset.attrs, "the dataset")
+    try:
+        return _fields(dataset)
+    except InputError:
+        raise
+    except Exception as error:  # an attribute of another kind, a variable of another shape or type
+        raise _changed(f"cannot be read: {' '.join(str(error).split())[:150].rstrip('.')}") from None
+
+
+def _changed(what: str) -> InputError:
+    return InputError(f"the dataset {what}; it must be as Trajectory.to_dataset made it.")
+
+
+def _fields(dataset: "xarray.Dataset") -> dict[str, Any]:
     attrs, names = dataset.attrs, str(dataset.attrs.get("variables", "")).split()
     needed = {"the variable": ("time", "error", *OUTCOME, *names), "the attribute": ("kind", "settings", "problem", "dim")}
     for what, present in (("the variable", dataset.variables), ("the attribute", attrs)):
         for name in needed[what]:
             if name not in present:
-                raise InputError(f"the dataset lacks {what} {name!r}; it must be as Trajectory.to_dataset made it.")
+                raise _changed(f"lacks {what} {name!r}")
+    if attrs["kind"] not in KINDS:
+        raise _changed(f"has the kind {_checks.shown(attrs['kind'])}, not one of {', '.join(KINDS)}")
     lead = tuple(str(dim) for dim in dataset["error"].dims if dim != "time")
-    return {
+    _require_dims(dataset, lead, names)
+    fields = {
         "times": dataset["time"].values,
         "variables": {name: dataset[name].values for name in names},
         "error": dataset["error"].values,
@@ -228,6 +246,36 @@ def from_dataset(dataset: "xarray.Dataset") -> dict[str, Any]:
         "kind": attrs["kind"],
         "settings": tuple(json.loads(attrs["settings"]).items()),
     }
+    _require_units(fields)
+    return fields
+
+
+def _require_dims(dataset: "xarray.Dataset", lead: tuple[str, ...], names: list[str]) -> None:
+    """Numbers, along the axes of the error: the members of a batch, then time."""
+    axes = {"time": ("time",), "error": (*lead, "time")} | dict.fromkeys(names, (*lead, "time")) | dict.fromkeys(OUTCOME, ())
+    for name, first in axes.items():
+        variable = dataset[name]
+        if variable.dims[: len(first)] != first or (name in OUTCOME and variable.dims not in ((), lead)):
+            raise _changed(f"has {name} along {', '.join(map(str, variable.dims)) or 'no axis'}")
+        if variable.dtype.kind not in "iufb":
+            raise _changed(f"has {name} of type {variable.dtype}, not numbers")
+    codes = {int(code) for code in np.ravel(dataset["status_code"].values)}
+    if not codes <= set(Status):
+        raise _changed(f"has the status code {min(codes - set(Status))}, which means nothing")
+    times = dataset["time"].values
+    if not np.all(np.isfinite(times)) or np.any(np.diff(times) <= 0):
+        raise _changed("has times that do not increase")
+
+
+def _require_units(fields: dict[str, Any]) -> None:
+    """R and Q must be those of the networks of the problem."""
+    problem, variables = fields["problem"], fields["variables"]
+    if problem is None:
+        return
+    K, M = problem.student.hidden, problem.teacher.hidden
+    for name, shape in (("R", (K, M)), ("Q", (K, K)), ("readout", (K,))):
+        if name in variables and variables[name].shape[-len(shape) :] != shape:
+            raise _changed(f"has {name} of shape {variables[name].shape} for {K} student and {M} teacher units")
 
 
 def _read_problem(dataset: "xarray.Dataset") -> Problem | None:
@@ -278,22 +326,27 @@ def write(dataset: "xarray.Dataset", path: str | Path) -> Path:
 
 def read(path: str | Path) -> "xarray.Dataset":
     """Read a NetCDF file of ours into memory."""
-    import xarray as xr
-
     path = _as_path(path)
     if path.is_dir():
         raise InputError(f"{path} is a folder; give the name of a file in it.")
     if not path.is_file():
         raise InputError(f"there is no file {path}; give the name of a NetCDF file written by tutelage.")
     try:
-        with xr.open_dataset(path, engine="h5netcdf") as dataset:
-            dataset = dataset.load()
+        dataset = in_memory(path)
     except ImportError:
         raise
     except Exception:
         raise InputError(f"{path} is not a NetCDF file written by tutelage; save one with Trajectory.save.") from None
     _require_schema(dataset.attrs, str(path))
     return dataset
+
+
+def in_memory(path: Path) -> "xarray.Dataset":
+    """What any NetCDF file holds; the errors of the libraries below if it cannot be read."""
+    import xarray as xr
+
+    with xr.open_dataset(path, engine="h5netcdf") as dataset:
+        return dataset.load()
 
 
 def _as_path(path: Any) -> Path:

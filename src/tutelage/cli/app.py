@@ -66,6 +66,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:  # a full disk, no permission; no part of the file is left
         name = error.filename or "the output"
         return _refuse(f"{name} cannot be written: {error.strerror or error}. Fix that, or give another place.")
+    except Exception as error:
+        if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):  # of NumPy, of XLA
+            return _refuse("this needs more memory than there is; use fewer hidden units, levels, points or runs.")
+        raise
 
 
 def _start_and_end_quickly() -> None:

@@ -109,7 +109,9 @@ class RunFlags:
     runs: Whole = None
     """How many networks (default 20)."""
     method: str | None = None
-    """overlaps (any N at the same cost) or weights (default overlaps)."""
+    """overlaps (each step costs the same at any N) or weights (default overlaps)."""
+    long: Switch = False
+    """Simulate even if it is estimated to take more than a day."""
 
 
 @Parameter(name="*", group=START)

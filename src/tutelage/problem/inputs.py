@@ -15,6 +15,8 @@ from tutelage._errors import InputError
 from tutelage._types import ArrayLike
 from tutelage.problem.images import as_rows, mean_and_covariance
 
+MOST_LEVELS = 10**6
+
 
 class Inputs(eqx.Module):
     """A law of the inputs. `eigenvalues` and `fractions` have shape (levels,): NumPy arrays unless traced.
@@ -106,7 +108,7 @@ class PowerLaw(Inputs):
 
     def __init__(self, beta: ArrayLike, levels: int):
         self.beta = _checks.as_array("beta", beta)
-        self.count = _checks.as_count("levels", levels)
+        self.count = _checks.as_count("levels", levels, most=MOST_LEVELS)
         _checks.require_shape("beta", self.beta, ())
         _checks.require_nonnegative("beta", self.beta)
 

@@ -10,6 +10,8 @@ from tutelage._errors import InputError
 from tutelage._types import ArrayLike
 from tutelage.problem.activation import Activation, as_activation
 
+MOST_UNITS = 10_000  # the overlaps are the square of it
+
 
 class Network(eqx.Module):
     """A student or a teacher: output = sum_k v_k g(w_k . x / sqrt(N) + b_k).
@@ -45,7 +47,7 @@ class Network(eqx.Module):
         train_bias: bool = False,
         gram: Any = None,
     ):
-        self.hidden = _checks.as_count("hidden (the number of hidden units)", hidden)
+        self.hidden = _checks.as_count("hidden (the number of hidden units)", hidden, most=MOST_UNITS)
         self.activation = as_activation(activation)
         self.readout = _per_unit("readout", readout, self.hidden)
         self.train_readout = _checks.as_flag("train_readout", train_readout)

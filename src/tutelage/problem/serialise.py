@@ -164,6 +164,8 @@ def read_json(text: str) -> dict[str, Any]:
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
         raise InputError(f"the text is not JSON: {error.msg[:1].lower()}{error.msg[1:]} (at {where}).") from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"the JSON of the problem cannot be read: {_checks.unreadable(error)}.") from None
 
 
 def read_toml(text: str) -> dict[str, Any]:
@@ -177,6 +179,8 @@ def read_toml(text: str) -> dict[str, Any]:
             ) from None
         message = " ".join(str(error).rstrip(".").split())
         raise InputError(f"the text is not TOML: {message[:1].lower()}{message[1:]}.") from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"the TOML of the problem cannot be read: {_checks.unreadable(error)}.") from None
 
 
 def to_toml(data: dict[str, Any]) -> str:

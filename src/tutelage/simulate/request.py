@@ -15,11 +15,12 @@ from tutelage.problem.arguments import require_pair, require_problem, require_st
 from tutelage.problem.images import as_rows
 from tutelage.problem.schedules import require_rates_on
 from tutelage.simulate.sources import LAWS, ORDERS
-from tutelage.solve import KEEP_LEVELS
+from tutelage.solve import KEEP_LEVELS, require_records
 from tutelage.steps import steps_at
 from tutelage.times import check_times
 
 METHODS = ("overlaps", "weights")
+KEPT = ("blocks", "fields")
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,8 @@ def understand(
     if isinstance(rows, np.ndarray):
         _check_rows(problem, rows, dim, int(steps[-1]), order)
     runs = _runs(runs, start, rows, order)
+    keep = problem.inputs.levels <= KEEP_LEVELS if keep is None else _checks.known("keep", keep, KEPT) == "blocks"
+    require_records(problem, times, runs, keep)
     starts = list(start) if isinstance(start, Sequence) else [start]
     require_rates_on(problem.sgd, times, solved=False)
     return Request(
@@ -84,9 +87,7 @@ def understand(
         weights=None if given is None or method == "overlaps" else _rotated(problem, *given[:2]),
         inputs=rows,
         order=order,
-        keep=problem.inputs.levels <= KEEP_LEVELS
-        if keep is None
-        else _checks.known("keep", keep, ("blocks", "fields")) == "blocks",
+        keep=keep,
     )
 
 

@@ -108,5 +108,5 @@ def _owner(descriptor: int) -> str:
     try:
         owner = json.loads(os.pread(descriptor, 1000, 0))
         return f"process {owner['pid']} on {owner['host']}"
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return "another process"

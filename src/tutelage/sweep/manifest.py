@@ -56,7 +56,7 @@ def load(folder: Path, key: str) -> dict[str, Entry]:
         found = json.loads((folder / NAME).read_bytes())
         if found["version"] == VERSION and found["sweep"] == key:
             return {name: Entry(**entry) for name, entry in found["chunks"].items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         pass
     return {}
 

@@ -74,10 +74,10 @@ class Store:
             head = json.loads((folder / SPEC).read_bytes())
             family, _, version = str(head["schema"]).partition("/")
             known = family == FAMILY and int(version) <= VERSION
-            whole = known and spec_key(head["spec"]) == head["key"]
+            whole = known and spec_key(head["spec"]) == head["key"] and {"chunks", "points", "tutelage_version"} <= set(head)
         except OSError:
             raise StoreError(f"{folder} is not the folder of a sweep (it has no {SPEC}); give one that is.") from None
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             raise StoreError(f"{folder / SPEC} is damaged; restore it, or sweep into another folder.") from None
         if not known:
             raise StoreError(
