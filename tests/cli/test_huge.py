@@ -42,7 +42,11 @@ def test_a_huge_file(tutelage, folder, text):
 
 
 def test_many_runs_are_too_many_records(tutelage, folder):
-    check(tutelage("simulate", "--runs", "1000000000"), folder, "GiB")
+    check(tutelage("simulate", "--runs", "1000000000", "--long"), folder, "GiB")
+
+
+def test_a_huge_batch(tutelage, folder):
+    check(tutelage("simulate", "--batch", "1000000000000", "--long"), folder, "batch")
 
 
 def check(ending, folder, words, *files):

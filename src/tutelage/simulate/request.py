@@ -72,6 +72,10 @@ def understand(
     runs = _runs(runs, start, rows, order)
     keep = problem.inputs.levels <= KEEP_LEVELS if keep is None else _checks.known("keep", keep, KEPT) == "blocks"
     require_records(problem, times, runs, keep)
+    if method == "overlaps":
+        units = 2 * problem.student.hidden + problem.teacher.hidden
+        samples = f"a batch of {problem.sgd.batch} samples"
+        _checks.require_memory(samples, problem.sgd.batch * problem.inputs.levels * units, "Use a smaller batch.")
     starts = list(start) if isinstance(start, Sequence) else [start]
     require_rates_on(problem.sgd, times, solved=False)
     return Request(
