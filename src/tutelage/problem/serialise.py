@@ -159,8 +159,9 @@ def to_json(data: dict[str, Any]) -> str:
 
 def read_json(text: str) -> dict[str, Any]:
     """The dictionary that JSON text holds."""
+    text = _checks.as_text("the JSON of the problem", text, fix="Read the file first.")
     try:
-        return json.loads(_checks.as_text("the JSON of the problem", text, fix="Read the file first."))
+        return json.loads(text)
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
         raise InputError(f"the text is not JSON: {error.msg[:1].lower()}{error.msg[1:]} (at {where}).") from None
@@ -170,8 +171,9 @@ def read_json(text: str) -> dict[str, Any]:
 
 def read_toml(text: str) -> dict[str, Any]:
     """The dictionary that TOML text holds."""
+    text = _checks.as_text("the TOML of the problem", text, fix="Read the file first.")
     try:
-        return tomllib.loads(_checks.as_text("the TOML of the problem", text, fix="Read the file first."))
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         if text.endswith(".toml") and "\n" not in text:
             raise InputError(
