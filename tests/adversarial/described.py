@@ -215,7 +215,7 @@ def _with_rates(rng, case):
         own = rng.random() < 0.5 or size * bias > 1
         changes["bias_lr"] = _rate(rng, float(min(rng.uniform(0.2, 1.0) / bias, 3.0))) if own else None
     if case.slow is not None and rng.random() < 0.4:
-        changes["slow"] = (case.slow[0], float(case.slow[0] * size))
+        changes["slow"] = (case.slow[0], _rate(rng, float(case.slow[0] * size)))
     return _changed(case, **changes)
 
 

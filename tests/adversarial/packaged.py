@@ -3,6 +3,7 @@
 import warnings
 from unittest.mock import patch
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -80,19 +81,32 @@ def problem(case):
             readout_lr=rate(case.readout_lr),
             bias_lr=rate(case.bias_lr),
             momentum=momentum,
-            trainable=case.mask,
+            trainable=trainable(case),
             spherical=case.spherical,
         ),
         noise=case.noise,
     )
 
 
+def trainable(case):
+    """The mask; a list of levels where all units agree."""
+    if case.mask is None or np.any(case.mask != case.mask[0]):
+        return case.mask
+    return np.flatnonzero(case.mask[0])
+
+
 def start(case):
-    r, q, t = case.overlaps()
-    return tu.Start(r, q, t)
+    """Overlaps per level; those of one level are covariances of fields."""
+    parts = case.overlaps()
+    return tu.Start(*(x[0] for x in parts)) if len(case.vectors) == 1 else tu.Start(*parts)
 
 
-def drift(case):
+@eqx.filter_jit
+def _drift(system, t, state):
+    return system.drift(t, state), system.error(system.observe(state))
+
+
+def drift(case, gradient_flow=False):
     """The theory's d/dalpha of everything at the case's state and time, and its e_g."""
     r, q, t = (jnp.asarray(x) for x in case.overlaps())
     p = problem(case)
@@ -102,9 +116,8 @@ def drift(case):
         pairs = list(zip(case.vectors, case.velocities, strict=True))
         parts = [(o @ x[case.K :].T, x[: case.K] @ o.T, o @ o.T) for x, o in pairs]
         velocity = Velocity(*(jnp.asarray(np.stack(part)) for part in zip(*parts, strict=True)))
-    system = OrderParameters(p, t)
     state = Overlaps(r, q, jnp.asarray(case.v), bias, velocity)
-    d, error = jax.jit(lambda at, s: (system.drift(at, s), system.error(system.observe(s))))(case.time, state)
+    d, error = _drift(OrderParameters(p, t, gradient_flow), jnp.asarray(case.time), state)
     out = {"r": d.r, "q": d.q, "error": error}
     out |= {"v": d.readout} if case.train_readout else {}
     out |= {"b": d.bias} if case.train_bias else {}
