@@ -134,7 +134,7 @@ def _named(trajectory, case):
 
 def solved(case, times, **options):
     """The theory's curves: {name: (times, ...)}, to a thousandth; units may start alike here."""
-    accuracy = {"rtol": 1e-4, "atol": 1e-5, "quadrature": tu.Quadrature(nodes=32, points=2**11)}
+    accuracy = {"rtol": 1e-4, "atol": 1e-5, "quadrature": tu.Quadrature(nodes=48, points=2**13)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", tu.SymmetryWarning)
         return _named(tu.solve(problem(case), start(case), times, keep="blocks", **accuracy, **options), case)
