@@ -145,7 +145,7 @@ class Oscillator(tu.ClosedSystem):
     def error(self, observed):
         return observed["energy"]
 
-    def switches(self):
+    def switches(self, end):
         return jnp.array([1.0])
 
 
