@@ -170,6 +170,17 @@ def skeleton(heading, number=0):
     return re.sub(r"^    ", "", blocks[number], flags=re.MULTILINE)
 
 
+def test_a_law_of_inputs():
+    """The page's own code, and what it says about files."""
+    names = {}
+    for block in re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "extending.md").read_text(), flags=re.DOTALL):
+        exec(block, names)
+    read = tu.Problem.from_toml(names["problem"].to_toml()).inputs
+    np.testing.assert_allclose(
+        read.eigenvalues, np.exp(-0.5 * np.arange(4)) / np.exp(-0.5 * np.arange(4)).mean(), rtol=1e-14
+    )
+
+
 def test_an_activation_in_one_line():
     import jax
 

@@ -1,5 +1,7 @@
 """A user's own closed system through the same solver."""
 
+import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -126,3 +128,79 @@ BAD = {
 def test_bad_equations(sentence):
     with pytest.raises(tu.InputError, match=sentence):
         BAD[sentence]()
+
+
+class Oscillator(tu.ClosedSystem):
+    """A third kind of closed system: x' = p, p' = -omega^2 x, kicked by a constant force from t = 1 on."""
+
+    omega: float
+    kick: float = 0.0
+
+    def drift(self, t, state):
+        return {"p": -(self.omega**2) * state["x"] + jnp.where(t >= 1.0, self.kick, 0.0), "x": state["p"]}
+
+    def observe(self, state):
+        return {"x": state["x"], "energy": jnp.sum(state["p"] ** 2 + (self.omega * state["x"]) ** 2) / 2}
+
+    def error(self, observed):
+        return observed["energy"]
+
+    def switches(self, end):
+        return jnp.array([1.0])
+
+
+START = {"x": [1.0, 0.5], "p": [0.0, 0.0]}
+
+
+def test_a_closed_system_of_any_kind_is_solved():
+    """Against the cosine; and its parameters can be differentiated."""
+    theory = tu.solve(Oscillator(2.0), START, TIMES)
+    np.testing.assert_allclose(theory["x"], np.cos(2 * TIMES)[:, None] * [1.0, 0.5], atol=1e-7)
+    np.testing.assert_allclose(theory.error, 2.5, atol=1e-6)
+    assert (theory.kind, theory.problem, theory.finished) == ("equations", None, True)
+    last = lambda omega: tu.solve(Oscillator(omega), START, [0.0, 1.0])["x"][-1, 0]  # noqa: E731
+    np.testing.assert_allclose(jax.grad(last)(2.0), -np.sin(2.0), atol=1e-6)
+
+
+def test_a_closed_system_may_switch():
+    after = TIMES[TIMES >= 1] - 1
+    kicked = tu.solve(Oscillator(2.0, kick=3.0), START, TIMES)["x"][TIMES >= 1, 0]
+    np.testing.assert_allclose(kicked, np.cos(2 * (after + 1)) + 0.75 * (1 - np.cos(2 * after)), atol=1e-6)
+
+
+def test_a_closed_system_is_stored(tmp_path):
+    theory = tu.solve(Oscillator(2.0), START, TIMES)
+    theory.save(tmp_path / "x.nc")
+    np.testing.assert_array_equal(tu.load(tmp_path / "x.nc")["x"], theory["x"])
+
+
+class Wrong(Oscillator):
+    what: str = eqx.field(static=True, default="")
+
+    def drift(self, t, state):
+        right = super().drift(t, state)
+        return {"structure": right["x"], "shape": right | {"x": right["x"][0]}}.get(self.what, right)
+
+    def observe(self, state):
+        return state["x"] if self.what == "observe" else super().observe(state)
+
+    def error(self, observed):
+        return observed[{"fails": "y", "vector": "x"}.get(self.what, "energy")]
+
+
+@pytest.mark.parametrize(
+    ("what", "start", "words"),
+    [
+        ("structure", START, "another structure than the state"),
+        ("shape", START, "the drift of x has shape"),
+        ("observe", START, "must return a dictionary"),
+        ("fails", START, "fail on their start"),
+        ("vector", START, "must be one number"),
+        ("vector", None, "Wrong has no default start"),
+        ("vector", {"x": "a", "p": 0.0}, "must be a number"),
+        ("vector", {"x": np.nan, "p": 0.0}, "finite"),
+    ],
+)
+def test_a_wrong_closed_system_gets_one_message(what, start, words):
+    with pytest.raises(tu.InputError, match=words):
+        tu.solve(Wrong(2.0, what=what), start, 1.0)

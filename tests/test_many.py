@@ -59,7 +59,7 @@ REFUSED = {
     "no problem": ({"problem": 3, "over": {"lr": [0.1]}}, "problem is of type int"),
     "chunk": ({"over": {"lr": [0.1]}, "chunk": 0}, "chunk is 0"),
     "a shape": ({"over": {"student.hidden": [2, 3]}}, "'student.hidden', which changes shapes"),
-    "a function": ({"over": {"activation": ["erf", "relu"]}}, "'activation', which changes shapes or functions"),
+    "a function": ({"over": {"activation": ["erf", "relu"]}}, "'activation', which changes shapes, functions"),
 }  # fmt: skip
 
 
@@ -68,3 +68,26 @@ def test_impossible_wishes_are_refused(name):
     arguments, message = REFUSED[name]
     with pytest.raises(tu.InputError, match=message):
         tu.solve_many(**({"problem": PROBLEM, "start": START, "times": TIMES} | arguments))
+
+
+def test_batches_of_several_sizes():
+    problem = pair(2, 2, lr=0.5, noise=0.3)
+    start = tu.asymmetric_start(problem)
+    many = tu.solve_many(problem, {"batch": [1, 2, 4]}, start, [0.0, 5.0])
+    alone = [tu.solve(problem.replace(batch=batch), start, [0.0, 5.0]).error[-1] for batch in (1, 2, 4)]
+    np.testing.assert_allclose(many.error[:, -1], alone, rtol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("over", "words"),
+    [
+        ({"batch": [1, 2.5]}, r"batch is 2\.5; it must be a whole number"),
+        ({"batch": [0, 1]}, "batch is 0; it must be a whole number, 1 or more"),
+        ({"spherical": [True, False]}, "over has 'spherical', which changes shapes, functions or flags"),
+        ({"trainable": [[0], [1]]}, "over has 'trainable'"),
+        ({"normalise": [True]}, "over has 'normalise'"),
+    ],
+)
+def test_what_cannot_differ_is_named(over, words):
+    with pytest.raises(tu.InputError, match=words):
+        tu.solve_many(pair(2, 2, lr=0.5), over, times=[0.0, 5.0])

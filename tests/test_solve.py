@@ -1,5 +1,6 @@
 """Options of `solve`: schedules, solvers, what is kept, how it ends."""
 
+import jax
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
@@ -170,3 +171,17 @@ def test_the_progress_bar_is_silent_for_short_solves(capfd):
     shown = tu.solve(pair(2, 2), START, TIMES, progress=True)
     np.testing.assert_allclose(quiet.error, shown.error, rtol=1e-12)  # another program: its loop calls Python
     assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("solver", ["explicit", "stiff"])
+def test_default_tolerances_suit_single_precision(solver):
+    problem = pair(2, 2, lr=0.5)
+    start, times = tu.asymmetric_start(problem), [0.0, 50.0, 100.0, 200.0]
+    exact = tu.solve(problem, start, times)
+    with jax.enable_x64(False):
+        rough = tu.solve(problem, start, times, solver=solver)
+    assert rough.finished
+    assert rough.error.dtype == np.float32
+    assert int(rough.steps) < 200  # 1e-8 asks for more digits than there are: all steps are used up
+    np.testing.assert_allclose(rough.error, exact.error, rtol=1e-3)
+    assert dict(exact.settings)["rtol"] == 1e-8

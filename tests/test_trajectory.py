@@ -256,15 +256,16 @@ def test_a_failed_write_leaves_nothing_and_spoils_nothing(stage, tmp_path, monke
     good = made("one level")
     kept = good.save(tmp_path / "kept.nc").read_bytes()
 
-    def half_written(self, path, **_):
-        Path(path).write_bytes(b"half")
+    def half_written(self, data):
+        with open(self, "wb") as file:
+            file.write(data[:100])
         raise OSError("disk full")
 
     def refuse(*_):
         raise OSError("disk full")
 
     if stage == "in the middle":
-        monkeypatch.setattr(xr.Dataset, "to_netcdf", half_written)
+        monkeypatch.setattr(Path, "write_bytes", half_written)
     else:
         monkeypatch.setattr(os, "replace", refuse)
     for name in ("kept.nc", "new.nc"):

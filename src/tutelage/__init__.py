@@ -38,7 +38,7 @@ _HOMES = {
     "tutelage.averages": ("Quadrature",),
     "tutelage.moments": ("Sampled",),
     "tutelage.rules": ("Rule",),
-    "tutelage.dynamics": ("Equations", "generalisation_error", "linear_regression"),
+    "tutelage.dynamics": ("ClosedSystem", "Equations", "generalisation_error", "linear_regression"),
     "tutelage.status": ("Status",),
     "tutelage.trajectory": ("Trajectory", "load"),
     "tutelage.validity": ("Validity",),
@@ -155,7 +155,7 @@ if TYPE_CHECKING:
     from tutelage.analysis.structured.reduced import ReducedSystem, reduced_system
     from tutelage.averages import Quadrature
     from tutelage.compare import Comparison, compare
-    from tutelage.dynamics import Equations, generalisation_error, linear_regression
+    from tutelage.dynamics import ClosedSystem, Equations, generalisation_error, linear_regression
     from tutelage.many import solve_many
     from tutelage.moments import Sampled
     from tutelage.page import save_page, trajectory_page
@@ -196,6 +196,7 @@ __all__ = [
     "AlikeFlow",
     "BestRate",
     "BiasPath",
+    "ClosedSystem",
     "CommonPlateau",
     "Comparison",
     "Concentration",

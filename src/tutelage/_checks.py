@@ -4,6 +4,7 @@ A traced value (inside jit, grad or vmap) has no number to look at yet, so it pa
 Every message reads "NAME is GIVEN; it must be RULE. FIX" on one line, so that all errors of the library sound alike.
 """
 
+import os
 import reprlib
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -16,6 +17,8 @@ import numpy as np
 from jax.core import Tracer
 
 from tutelage._errors import InputError
+
+LARGEST = 2**62  # a whole number that every array library can hold
 
 
 def is_traced(*values: Any) -> bool:
@@ -46,11 +49,28 @@ def _numeric(array: np.ndarray) -> bool:
     return jnp.issubdtype(array.dtype, jnp.integer) or jnp.issubdtype(array.dtype, jnp.floating)
 
 
-def as_count(name: str, value: Any, least: int = 1) -> int:
-    """A whole number that is at least `least`."""
+def as_count(name: str, value: Any, least: int = 1, most: int = LARGEST) -> int:
+    """A whole number from `least` to `most`."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise InputError(f"{name} is {shown(value)}; it must be a whole number, {least} or more.")
+    if value > most:
+        raise InputError(f"{name} is {shown(value)}; it must be at most {most}.")
     return int(value)
+
+
+def require_memory(what: str, numbers: float, fix: str) -> None:
+    """Refuse what could not be held: more than half of this machine's memory in float64 numbers."""
+    needed, there = 8 * numbers / 2**30, _memory() / 2**30
+    if needed > there / 2:
+        raise InputError(f"{what} would need {needed:.3g} GiB; this machine has {there:.3g} GiB. {fix}")
+
+
+def _memory() -> int:
+    """Bytes of memory; where the system does not tell, a usual number."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return 2**34
 
 
 def as_positive(name: str, value: Any) -> float:
@@ -73,6 +93,13 @@ def as_text(name: str, value: Any, fix: str = "") -> str:
     if not isinstance(value, str):
         raise InputError(f"{name} is {shown(value)}; it must be text.{_fix(fix)}")
     return value
+
+
+def unreadable(error: Exception) -> str:
+    """Why a TOML or JSON text that may be well-formed is not read."""
+    if isinstance(error, RecursionError):
+        return "its lists or tables are nested too deeply; a problem needs three levels"
+    return "it holds a number with too many digits"
 
 
 def require_untraced(name: str, verb: str, *values: Any) -> None:

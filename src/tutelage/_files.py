@@ -1,6 +1,11 @@
-"""Writing files so that a reader never sees half of one: whatever is written, it is complete or not there."""
+"""Writing files so that a reader never sees half of one: whatever is written, it is complete or not there.
+
+A file is made in memory and then written in one go (`write_bytes`). On a full disk, libraries that write by themselves leave
+parts behind, and HDF5 ends the process.
+"""
 
 import os
+import re
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,7 +32,7 @@ def whole_file(path: Path, *, durable: bool = False) -> Iterator[Path]:
     durable: when it is left, the file also survives a loss of power: its bytes are on the disk before its name is, and the
     name before we go on.
     """
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}{UNFINISHED}")
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}{UNFINISHED}")  # `is_unfinished` knows it
     try:
         yield temporary
         if durable:
@@ -35,9 +40,31 @@ def whole_file(path: Path, *, durable: bool = False) -> Iterator[Path]:
         os.replace(temporary, path)
         if durable:
             _to_disk(path.parent)
-    except BaseException:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno is not None:
+            error.filename = str(path)  # not the temporary name
         raise
+
+
+def write_bytes(path: Path, data: bytes | memoryview, *, durable: bool = False) -> Path:
+    """Put these bytes under this name, all of them or (with an OSError) none."""
+    with whole_file(path, durable=durable) as temporary:
+        temporary.write_bytes(data)
+    return path
+
+
+def is_unfinished(path: Path) -> bool:
+    """Whether a killed process of ours left this behind; other programs also name their files .part."""
+    return re.fullmatch(rf"\..+\.[0-9a-f]{{32}}{re.escape(UNFINISHED)}", path.name) is not None
+
+
+def is_private(path: Path) -> bool:
+    """Whether nobody but this user could have written this file or folder."""
+    if os.name != "posix":
+        return True
+    about = path.stat()
+    return about.st_uid == os.getuid() and not about.st_mode & 0o022
 
 
 def _to_disk(path: Path) -> None:

@@ -19,15 +19,16 @@ from tutelage import _checks
 from tutelage._cores import cores
 from tutelage._errors import DivergenceWarning, InputError, kind_of
 from tutelage.averages import Quadrature
-from tutelage.integrate import SOLVERS, Options, Raw, anonymous, as_arrays, choose, integrate, padded
+from tutelage.integrate import SOLVERS, Options, Raw, anonymous, as_arrays, choose, integrate, padded, tolerances
 from tutelage.integrate.kept import kept
 from tutelage.moments import moments_for
 from tutelage.problem import Problem, Start, random_start
-from tutelage.solve import ATOL, MAX_STEPS, assemble, keeps_blocks, prepare
+from tutelage.solve import MAX_STEPS, assemble, keeps_blocks, prepare
 from tutelage.times import check_times
 from tutelage.trajectory import Trajectory, eager
 
-NOT_NUMBERS = ("hidden", "activation", "levels", "train_readout", "train_bias", "student", "teacher", "inputs", "sgd")
+SHAPES = ("hidden", "activation", "levels", "student", "teacher", "inputs", "sgd")
+FLAGS = ("train_readout", "train_bias", "trainable", "spherical", "normalise")
 ON_CPU = 32  # members that step together
 ON_GPU = 2**24  # numbers of the members that step together: more of them would not stay in a GPU's cache
 FETCHING = 6  # threads: a GPU computes some chunks while others are fetched
@@ -40,8 +41,8 @@ def solve_many(
     times: Any = 100.0,
     *,
     gradient_flow: bool = False,
-    rtol: float = 1e-8,
-    atol: float = ATOL,
+    rtol: float | None = None,
+    atol: float | None = None,
     solver: str = "auto",
     quadrature: Quadrature | None = None,
     keep: str = "fields",
@@ -82,16 +83,15 @@ def solve_many(
         max_steps=_checks.as_count("max_steps", max_steps),
         progress=False,
     )
-    problems = _host(jax.vmap(lambda each: as_arrays(problem.replace(**each)))(values))
+    problems = _host(eqx.filter_vmap(lambda each: as_arrays(problem.replace(**each)))(values))
     begin = _shared(starts, count)
     size = min(count, _fitting(problem, times) if chunk is None else _checks.as_count("chunk", chunk))
     size = -(-count // -(-count // size))  # chunks of equal size
     workers = cores() if workers is None else _checks.as_count("workers", workers)
-    tolerances = _checks.as_positive("rtol", rtol), _checks.as_positive("atol", atol)
-    raw = side_by_side(
-        problems, moments_for(problem, quadrature), begin, times, tolerances, options, size=size, workers=workers
-    )
-    settings = (("gradient_flow", gradient_flow), ("rtol", float(rtol)), ("solver", options.solver))
+    steps = tolerances(rtol, atol)
+    averages = moments_for(problem, quadrature)
+    raw = side_by_side(problems, averages, begin, times, steps, options, size=size, workers=workers)
+    settings = (("gradient_flow", gradient_flow), ("rtol", float(steps[0])), ("solver", options.solver))
     trajectory = assemble(raw, times, problems, begin, settings)
     if not trajectory.finished:
         warnings.warn(f"of these problems {trajectory.status}", DivergenceWarning, stacklevel=2)
@@ -105,11 +105,11 @@ def _values(problem: Any, over: Any) -> tuple[dict[str, np.ndarray], int]:
     if not isinstance(over, Mapping) or not over:
         raise InputError(f"over is {_checks.shown(over)}; name what differs between the problems, as {{'lr': rates}}.")
     for name in over:
-        if str(name).rpartition(".")[2] in NOT_NUMBERS:
+        if str(name).rpartition(".")[2] in SHAPES + FLAGS:
             raise InputError(
-                f"over has {name!r}, which changes shapes or functions; call solve_many once for each, or use sweep."
+                f"over has {name!r}, which changes shapes, functions or flags; call solve_many once for each, or use sweep."
             )
-    values = {name: np.asarray(_checks.as_array(name, value), dtype=float) for name, value in over.items()}
+    values = {name: _entries(name, value) for name, value in over.items()}
     lengths = {name: value.shape[0] if value.ndim else 0 for name, value in values.items()}
     if len(set(lengths.values())) != 1 or 0 in lengths.values():
         raise InputError(f"over has lists of lengths {lengths}; give one entry per problem to each, and at least one.")
@@ -117,6 +117,15 @@ def _values(problem: Any, over: Any) -> tuple[dict[str, np.ndarray], int]:
         for extreme in (value.min(axis=0), value.max(axis=0)):
             problem.replace(**{name: extreme})
     return values, next(iter(lengths.values()))
+
+
+def _entries(name: str, value: Any) -> np.ndarray:
+    """One list of `over` as an array of floats; sizes of batches as whole numbers."""
+    array = np.asarray(_checks.as_array(name, value), dtype=float)
+    if str(name).rpartition(".")[2] != "batch" or not np.all(np.isfinite(array)):
+        return array
+    sizes = [_checks.as_count(name, int(x) if x == int(x) else float(x)) for x in array.ravel()]
+    return np.array(sizes).reshape(array.shape)
 
 
 def _starts(problem: Problem, start: Any, count: int) -> list[Start]:
@@ -155,7 +164,7 @@ def side_by_side(
     moments: Any,
     starts: Any,
     times: np.ndarray,
-    tolerances: tuple[float, float],
+    tolerances: np.ndarray,
     options: Options,
     *,
     size: int,
@@ -165,13 +174,14 @@ def side_by_side(
 
     problems, starts: one of each, with a leading axis of members on every number. tolerances: rtol, atol.
     """
-    count, on_cpu = jax.tree.leaves(problems)[0].shape[0], jax.default_backend() == "cpu"
-    shared = padded(times, problems) if on_cpu else times, np.array(tolerances), options
+    numbers, rest = eqx.partition((problems, starts), eqx.is_array)  # a rate may be a function, the same for all
+    count, on_cpu = jax.tree.leaves(numbers)[0].shape[0], jax.default_backend() == "cpu"
+    shared = padded(times, problems) if on_cpu else times, tolerances, options
     whole, claim = [], Lock()
 
     def one(first: int) -> None:
         which = np.minimum(np.arange(first, first + size), count - 1)
-        raw = _together(jax.tree.map(lambda x: x[which], (problems, starts)), moments, *shared)
+        raw = _together(eqx.combine(jax.tree.map(lambda x: x[which], numbers), rest), moments, *shared)
         part = eager(_until(raw, times.size))  # the padding of the times stays on the device
         with claim:
             if not whole:
@@ -190,11 +200,11 @@ def side_by_side(
 
 @kept
 def _together(members: Any, moments: Any, times: Any, tolerances: Any, options: Options) -> Raw:
-    return jax.vmap(lambda problem, start: integrate(problem, moments, start, times, tolerances, options))(*members)
+    return eqx.filter_vmap(lambda problem, start: integrate(problem, moments, start, times, tolerances, options))(*members)
 
 
 def _host(tree: Any) -> Any:
-    return jax.tree.map(np.asarray, tree)
+    return jax.tree.map(lambda x: np.asarray(x) if eqx.is_array(x) else x, tree)
 
 
 def _until(raw: Raw, count: int) -> Raw:

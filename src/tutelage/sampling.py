@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from tutelage.integrate import Options, anonymous, as_arrays, integrate
+from tutelage.integrate import Options, anonymous, as_arrays, integrate, tolerances
 from tutelage.moments import NodeMoments, Sampled, confidence, moments_for
-from tutelage.solve import ATOL, MAX_STEPS
+from tutelage.solve import MAX_STEPS
 from tutelage.trajectory import Trajectory, eager
 
 
@@ -29,7 +29,7 @@ def sampling_error(trajectory: Trajectory) -> np.ndarray:
         max_steps=MAX_STEPS,
         progress=False,
     )
-    tolerances = np.array([float(settings.get("rtol", 1e-6)), ATOL])
+    steps = tolerances(float(settings.get("rtol", 1e-6)), None)
     parts: Any = as_arrays(problem), as_arrays(anonymous(trajectory.start)), np.asarray(trajectory.times)
-    one = lambda set_: eager(integrate(parts[0], set_, parts[1], parts[2], tolerances, options)).error  # noqa: E731
+    one = lambda set_: eager(integrate(parts[0], set_, parts[1], parts[2], steps, options)).error  # noqa: E731
     return confidence([one(each) for each in whole.scramblings()])

@@ -14,29 +14,40 @@ import numpy as np
 from tutelage import _checks
 from tutelage._errors import DivergenceWarning, InputError, SymmetryWarning, ValidityWarning, kind_of
 from tutelage.averages import Quadrature, as_rule
-from tutelage.dynamics import Equations
-from tutelage.integrate import SOLVERS, Options, Raw, anonymous, as_arrays, choose, first_times, integrate, padded
+from tutelage.dynamics import ClosedSystem
+from tutelage.integrate import (
+    SOLVERS,
+    Options,
+    Raw,
+    anonymous,
+    as_arrays,
+    choose,
+    first_times,
+    integrate,
+    padded,
+    tolerances,
+)
 from tutelage.moments import NodeMoments, Sampled, as_sampled, moments_for
-from tutelage.problem import Problem, SlowMomentum, random_start
+from tutelage.problem import Problem, random_start
 from tutelage.problem.arguments import require_start
-from tutelage.problem.schedules import require_rate_on
+from tutelage.problem.schedules import require_rates_on
 from tutelage.status import Status
 from tutelage.times import check_times
 from tutelage.trajectory import Trajectory, eager
 from tutelage.validity import limit_warning, symmetry_warning
 
-ATOL, MAX_STEPS = 1e-12, 100_000
+MAX_STEPS = 100_000
 KEEP_LEVELS = 16  # overlaps per level are kept by default up to this many levels
 
 
 def solve(
-    problem: Problem | Equations,
+    problem: Problem | ClosedSystem,
     start: Any = None,
     times: Any = 100.0,
     *,
     gradient_flow: bool = False,
-    rtol: float = 1e-8,
-    atol: float = ATOL,
+    rtol: float | None = None,
+    atol: float | None = None,
     solver: str = "auto",
     quadrature: Quadrature | None = None,
     moments: Sampled | None = None,
@@ -48,8 +59,9 @@ def solve(
 ) -> Trajectory:
     """The exact order-parameter dynamics of a problem in the limit of large N.
 
-    problem: a `Problem`, or a user's own `Equations`. start: a `Start` (default: `random_start(problem, dim=1000)`), or the
-    initial values of the equations. times: increasing times alpha >= 0 to record, or the last one (201 even times).
+    problem: a `Problem`, or a user's own `Equations` or `ClosedSystem`. start: a `Start` (default: `random_start(problem,
+    dim=1000)`), or the initial values of the equations. times: increasing times alpha >= 0 to record, or the last one (201
+    even times).
     gradient_flow: terms of order eta only (G dropped). solver: "explicit" (Dopri8), "stiff" (Rodas5P with the structure of
     the overlaps: its cost does not grow with the largest eigenvalue; compiles for longer), "implicit" (Kvaerno5, dense: for
     stiff equations of one's own), or "auto": stiff where that saves more than it costs to compile, else explicit (also
@@ -57,7 +69,8 @@ def solve(
     moments: `Sampled(points, seed)` to average the rule over a quasi-random set although a closed form or a grid exists, or
     over another set. observe: {name: f} records f(R, Q, readout) under that name.
     keep: "blocks" or "fields", whether to keep r and q per level (default: up to 16 levels).
-    gradient: "reverse" for jax.grad, "forward" for jax.jvp and jacfwd. Float64; accuracy is set by rtol.
+    gradient: "reverse" for jax.grad, "forward" for jax.jvp and jacfwd.
+    rtol, atol: tolerances of a step (default: 1e-8 and 1e-12; 1e-4 and 1e-6 where JAX computes in float32).
 
     >>> import numpy as np
     >>> import tutelage as tu
@@ -71,7 +84,7 @@ def solve(
     """
     solver = _checks.known("solver", solver, ("auto", *SOLVERS))
     gradient = _checks.known("gradient", gradient, ("reverse", "forward"))
-    tolerances = np.array([_checks.as_positive("rtol", rtol), _checks.as_positive("atol", atol)])
+    steps = tolerances(rtol, atol)
     times, quadrature = check_times(times), as_rule(quadrature)
     problem_, start = prepare(problem, start, times)
     options = Options(
@@ -82,11 +95,11 @@ def solve(
         max_steps=_checks.as_count("max_steps", max_steps),
         progress=_checks.as_flag("progress", progress),
     )
-    averages = None if isinstance(problem, Equations) else moments_for(problem, quadrature, as_sampled(moments))
-    raw = integrate(as_arrays(problem_), averages, as_arrays(anonymous(start)), padded(times, problem), tolerances, options)
+    averages = None if isinstance(problem, ClosedSystem) else moments_for(problem, quadrature, as_sampled(moments))
+    raw = integrate(as_arrays(problem_), averages, as_arrays(anonymous(start)), padded(times, problem), steps, options)
     raw = _observed(raw, observe)
     raw = first_times(raw if _checks.is_traced(raw) else eager(raw), times.size)
-    settings = (("gradient_flow", gradient_flow), ("rtol", float(rtol)), ("solver", options.solver))
+    settings = (("gradient_flow", gradient_flow), ("rtol", float(steps[0])), ("solver", options.solver))
     if quadrature is not None:
         settings += (("quadrature", (quadrature.nodes, quadrature.points)),)
     if isinstance(averages, NodeMoments) and averages.sampled is not None:
@@ -121,20 +134,14 @@ def _observed(raw: Raw, observe: Mapping[str, Callable[..., Any]] | None) -> Raw
 
 def prepare(problem: Any, start: Any, times: np.ndarray) -> tuple[Any, Any]:
     """Check problem and start against each other; warn where the answer will need a sentence beside it."""
-    if isinstance(problem, Equations):
-        if start is None:
-            raise InputError(f"the equations have no start; give the initial values of {list(problem.names)}.")
+    if isinstance(problem, ClosedSystem):
         return problem, problem.initial_state(start)
     if not isinstance(problem, Problem):
-        raise InputError(f"problem is {kind_of(problem)}; solve takes a tutelage Problem or Equations.")
+        raise InputError(f"problem is {kind_of(problem)}; solve takes a Problem, Equations or a ClosedSystem.")
     start = random_start(problem, dim=problem.inputs.usual_dim) if start is None else require_start(start)
     blocks = start.blocks(problem)
-    sgd = problem.sgd
-    rates = {name: getattr(sgd, name) for name in ("lr", "readout_lr", "bias_lr")}
-    if isinstance(sgd.momentum, SlowMomentum):
-        rates["k"] = sgd.momentum.k
-    for name, rate in rates.items():
-        require_rate_on(name, rate, times)
+    require_rates_on(problem.sgd, times)
+    require_records(problem, times, 1, False)
     if not _checks.is_traced((problem, blocks)):
         for category, sentence in (
             (SymmetryWarning, symmetry_warning(problem, start, blocks)),
@@ -145,10 +152,20 @@ def prepare(problem: Any, start: Any, times: np.ndarray) -> tuple[Any, Any]:
     return problem, start
 
 
+def require_records(problem: Problem, times: np.ndarray, runs: int, keep: bool) -> None:
+    """Refuse more recorded overlaps than this machine can hold."""
+    K, M = problem.student.hidden, problem.teacher.hidden
+    each = (K * M + K * K) * (1 + keep * problem.inputs.levels) + 2 * K + 1
+    what = f"{times.size} records of {K} student units" + (f" in {runs} runs" if runs > 1 else "")
+    _checks.require_memory(
+        what, float(runs) * times.size * each, f"Record fewer {'times or runs' if runs > 1 else 'times'}."
+    )
+
+
 def _may_be_differentiated(problem: Any, start: Any) -> bool:
     """Not where all that the answer depends on is numbers; a function may hold what JAX traces."""
     functions = any(callable(leaf) for leaf in jax.tree.leaves(problem))
-    return isinstance(problem, Equations) or functions or _checks.is_traced(problem, start)
+    return isinstance(problem, ClosedSystem) or functions or _checks.is_traced(problem, start)
 
 
 def assemble(raw: Any, times: Any, problem: Any, start: Any, settings: Any) -> Trajectory:

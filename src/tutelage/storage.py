@@ -16,9 +16,11 @@ import numpy as np
 
 from tutelage import _checks
 from tutelage._errors import InputError
-from tutelage._files import require_place, whole_file
+from tutelage._files import require_place, write_bytes
 from tutelage._version import __version__
 from tutelage.problem import Problem, Spectrum, Start
+from tutelage.problem.serialise import is_named
+from tutelage.status import Status
 
 if TYPE_CHECKING:
     import xarray
@@ -53,6 +55,7 @@ LONG = {
     "fraction": "fraction of dimensions",
 }
 OUTCOME = ("status_code", "end_time", "steps")
+KINDS = ("theory", "simulation", "equations")
 START = ("R", "Q", "T", "readout", "bias")
 
 
@@ -84,12 +87,13 @@ def to_dataset(trajectory: Any) -> "xarray.Dataset":
         coords["step"] = _entry("step", ("time",), trajectory.step)
     problem, varied = lead.member_and_varied(trajectory.problem)
     coords |= varied
-    if problem is not None and not any(name.startswith("inputs.") for name in varied):
+    inputs_vary = any(name.startswith("inputs.") for name in varied)
+    if problem is not None and not inputs_vary:
         coords["eigenvalue"] = _entry("eigenvalue", ("level",), problem.inputs.eigenvalues)
         coords["fraction"] = _entry("fraction", ("level",), problem.inputs.fractions)
     if trajectory.kind == "equations":
         _require_own_names(names, {*lead.dims, "time", "error", *OUTCOME, *(d for n in names for d in data[n][0])})
-    return xr.Dataset(data, coords=coords, attrs=_attributes(trajectory, problem, names))
+    return xr.Dataset(data, coords=coords, attrs=_attributes(trajectory, problem, names, inputs_vary))
 
 
 def _entry(name: str, dims: tuple[str, ...], value: Any) -> tuple[tuple[str, ...], np.ndarray, dict[str, str]]:
@@ -175,24 +179,28 @@ def _require_own_names(names: list[str], taken: set[str]) -> None:
             raise InputError(f"a variable is called {name!r}; the file keeps that name for itself. Rename it in Equations.")
 
 
-def _attributes(trajectory: Any, problem: Problem | None, names: list[str]) -> dict[str, Any]:
+def _attributes(trajectory: Any, problem: Problem | None, names: list[str], inputs_vary: bool) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "tutelage_version": __version__,
         "kind": trajectory.kind,
         "status": trajectory.status,
         "settings": json.dumps(dict(trajectory.settings)),
-        "problem": _problem_text(problem),
+        "problem": _problem_text(problem, inputs_vary),
         "dim": -1 if trajectory.start is None or trajectory.start.dim is None else trajectory.start.dim,
         "variables": " ".join(names),
     }
 
 
-def _problem_text(problem: Problem | None) -> str:
-    """JSON, or a note where the problem holds a user's own function."""
+def _problem_text(problem: Problem | None, inputs_vary: bool) -> str:
+    """JSON, or a note where that is impossible: a user's own function, or a batch whose own law of the inputs differs."""
     if problem is None:
         return ""
     try:
+        if inputs_vary and not is_named(problem.inputs):
+            raise InputError(
+                f"the members of the batch differ in their inputs, a {type(problem.inputs).__name__} of your own."
+            )
         return problem.to_json()
     except InputError as error:
         return json.dumps({"not_stored": str(error), "repr": repr(problem)})
@@ -202,16 +210,32 @@ def _problem_text(problem: Problem | None) -> str:
 
 
 def from_dataset(dataset: "xarray.Dataset") -> dict[str, Any]:
-    """The fields of a Trajectory."""
+    """The fields of a Trajectory. A dataset comes from outside: whatever was changed in it ends in one message."""
     _require_schema(dataset.attrs, "the dataset")
+    try:
+        return _fields(dataset)
+    except InputError:
+        raise
+    except Exception as error:  # an attribute of another kind, a variable of another shape or type
+        raise _changed(f"cannot be read: {' '.join(str(error).split())[:150].rstrip('.')}") from None
+
+
+def _changed(what: str) -> InputError:
+    return InputError(f"the dataset {what}; it must be as Trajectory.to_dataset made it.")
+
+
+def _fields(dataset: "xarray.Dataset") -> dict[str, Any]:
     attrs, names = dataset.attrs, str(dataset.attrs.get("variables", "")).split()
     needed = {"the variable": ("time", "error", *OUTCOME, *names), "the attribute": ("kind", "settings", "problem", "dim")}
     for what, present in (("the variable", dataset.variables), ("the attribute", attrs)):
         for name in needed[what]:
             if name not in present:
-                raise InputError(f"the dataset lacks {what} {name!r}; it must be as Trajectory.to_dataset made it.")
+                raise _changed(f"lacks {what} {name!r}")
+    if attrs["kind"] not in KINDS:
+        raise _changed(f"has the kind {_checks.shown(attrs['kind'])}, not one of {', '.join(KINDS)}")
     lead = tuple(str(dim) for dim in dataset["error"].dims if dim != "time")
-    return {
+    _require_dims(dataset, lead, names)
+    fields = {
         "times": dataset["time"].values,
         "variables": {name: dataset[name].values for name in names},
         "error": dataset["error"].values,
@@ -222,6 +246,36 @@ def from_dataset(dataset: "xarray.Dataset") -> dict[str, Any]:
         "kind": attrs["kind"],
         "settings": tuple(json.loads(attrs["settings"]).items()),
     }
+    _require_units(fields)
+    return fields
+
+
+def _require_dims(dataset: "xarray.Dataset", lead: tuple[str, ...], names: list[str]) -> None:
+    """Numbers, along the axes of the error: the members of a batch, then time."""
+    axes = {"time": ("time",), "error": (*lead, "time")} | dict.fromkeys(names, (*lead, "time")) | dict.fromkeys(OUTCOME, ())
+    for name, first in axes.items():
+        variable = dataset[name]
+        if variable.dims[: len(first)] != first or (name in OUTCOME and variable.dims not in ((), lead)):
+            raise _changed(f"has {name} along {', '.join(map(str, variable.dims)) or 'no axis'}")
+        if variable.dtype.kind not in "iufb":
+            raise _changed(f"has {name} of type {variable.dtype}, not numbers")
+    codes = {int(code) for code in np.ravel(dataset["status_code"].values)}
+    if not codes <= set(Status):
+        raise _changed(f"has the status code {min(codes - set(Status))}, which means nothing")
+    times = dataset["time"].values
+    if not np.all(np.isfinite(times)) or np.any(np.diff(times) <= 0):
+        raise _changed("has times that do not increase")
+
+
+def _require_units(fields: dict[str, Any]) -> None:
+    """R and Q must be those of the networks of the problem."""
+    problem, variables = fields["problem"], fields["variables"]
+    if problem is None:
+        return
+    K, M = problem.student.hidden, problem.teacher.hidden
+    for name, shape in (("R", (K, M)), ("Q", (K, K)), ("readout", (K,))):
+        if name in variables and variables[name].shape[-len(shape) :] != shape:
+            raise _changed(f"has {name} of shape {variables[name].shape} for {K} student and {M} teacher units")
 
 
 def _read_problem(dataset: "xarray.Dataset") -> Problem | None:
@@ -267,30 +321,32 @@ def _require_schema(attrs: Any, what: str) -> None:
 
 def write(dataset: "xarray.Dataset", path: str | Path) -> Path:
     """Write a dataset as NetCDF: the file appears complete or not at all."""
-    path = require_place(_as_path(path))
-    with whole_file(path) as temporary:
-        dataset.to_netcdf(temporary, engine="h5netcdf")
-    return path
+    return write_bytes(require_place(_as_path(path)), dataset.to_netcdf(engine="h5netcdf"))
 
 
 def read(path: str | Path) -> "xarray.Dataset":
     """Read a NetCDF file of ours into memory."""
-    import xarray as xr
-
     path = _as_path(path)
     if path.is_dir():
         raise InputError(f"{path} is a folder; give the name of a file in it.")
     if not path.is_file():
         raise InputError(f"there is no file {path}; give the name of a NetCDF file written by tutelage.")
     try:
-        with xr.open_dataset(path, engine="h5netcdf") as dataset:
-            dataset = dataset.load()
+        dataset = in_memory(path)
     except ImportError:
         raise
     except Exception:
         raise InputError(f"{path} is not a NetCDF file written by tutelage; save one with Trajectory.save.") from None
     _require_schema(dataset.attrs, str(path))
     return dataset
+
+
+def in_memory(path: Path) -> "xarray.Dataset":
+    """What any NetCDF file holds; the errors of the libraries below if it cannot be read."""
+    import xarray as xr
+
+    with xr.open_dataset(path, engine="h5netcdf") as dataset:
+        return dataset.load()
 
 
 def _as_path(path: Any) -> Path:

@@ -7,6 +7,7 @@ import numpy as np
 from tutelage import _checks
 from tutelage._errors import InputError
 
+MOST_TIMES = 10**7
 DECADES = 4  # by which logarithmic times begin before their end, where only the end is given
 
 
@@ -17,7 +18,7 @@ def linear_times(end: float, count: int = 201) -> np.ndarray:
     >>> tu.linear_times(10.0, 5)
     array([ 0. ,  2.5,  5. ,  7.5, 10. ])
     """
-    return np.linspace(0.0, _checks.as_positive("end", end), _checks.as_count("count", count, least=2))
+    return np.linspace(0.0, _checks.as_positive("end", end), _checks.as_count("count", count, least=2, most=MOST_TIMES))
 
 
 def log_times(first: float, end: float, count: int = 201) -> np.ndarray:
@@ -30,7 +31,7 @@ def log_times(first: float, end: float, count: int = 201) -> np.ndarray:
     first, end = _checks.as_positive("first", first), _checks.as_positive("end", end)
     if first >= end:
         raise InputError(f"first is {first:g} and end is {end:g}; first must be below end.")
-    return np.concatenate([[0.0], np.geomspace(first, end, _checks.as_count("count", count, least=3) - 1)])
+    return np.concatenate([[0.0], np.geomspace(first, end, _checks.as_count("count", count, least=3, most=MOST_TIMES) - 1)])
 
 
 def times_up_to(end: float, count: int, log: bool) -> np.ndarray:

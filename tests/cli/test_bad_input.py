@@ -104,5 +104,5 @@ def test_disk_that_fills_up_meanwhile(tutelage, monkeypatch):
 
     monkeypatch.setattr("tutelage.plot.save_figure", full)
     ending = tutelage("solve", "-K", "2", "-M", "2", "--times", "5", "--points", "11", "--quiet", "--plot", "x.png")
-    said = "error: x.png cannot be written: No space left on device. Mend that, or give another place.\n"
+    said = "error: x.png cannot be written: No space left on device. Fix that, or give another place.\n"
     assert (ending.code, ending.stderr) == (2, said)

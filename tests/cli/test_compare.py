@@ -1,6 +1,7 @@
 """`tutelage compare` and `tutelage simulate` as their user meets them."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -103,3 +104,18 @@ def test_simulate(tutelage, folder):
     answer = json.loads(tutelage("simulate", *SMALL, "--json").stdout)
     np.testing.assert_allclose(answer["error"], tu.load("a.nc").error, rtol=1e-12)
     assert np.shape(answer["final"]["R"]) == (12, 2, 2)
+
+
+@pytest.mark.parametrize("command", ["simulate", "compare"])
+def test_days_of_work_are_refused_unless_asked_for(tutelage, folder, command, monkeypatch):
+    ending = tutelage(command, "--dim", "1000000000000", "--times", "300")
+    assert (ending.code, ending.stdout) == (2, "")
+    assert re.fullmatch(
+        r"error: 20 runs of 3e\+14 steps will take about .* years; .* --long to do it anyway.\n", ending.stderr
+    )
+
+    def began(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tutelage.simulate", began)
+    assert tutelage(command, "--dim", "1000000000000", "--times", "300", "--long").code == 130

@@ -1,11 +1,15 @@
 """What only a process of its own can show: what is imported when, what is kept between runs, how it ends."""
 
+import json
 import os
+import re
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
+import tutelage as tu
 from tutelage.cli import compile_cache
 
 
@@ -83,3 +87,76 @@ def test_a_reader_may_stop_early():
     line = f"{sys.executable} -m tutelage.cli solve --help | head -n 1"
     run = subprocess.run(["bash", "-c", line], capture_output=True, text=True)
     assert (run.returncode, run.stderr) == (0, "")
+
+
+def test_no_program_is_loaded_that_another_user_could_have_written(tmp_path, monkeypatch):
+    """JAX's cache holds machine code: its folder must belong to this user alone, as that of the kept programs."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    folder = compile_cache._writable_folder()
+    assert folder == tmp_path / "tutelage"
+    for place in (folder, *folder.iterdir()):
+        assert place.stat().st_mode & 0o777 == 0o700
+        place.chmod(0o777)
+        assert compile_cache._writable_folder() is None
+        place.chmod(0o700)
+    assert compile_cache._writable_folder() == folder
+    monkeypatch.setattr(os, "getuid", lambda: folder.stat().st_uid + 1)
+    assert compile_cache._writable_folder() is None
+
+
+INTERRUPTED = """
+import os, signal, sys
+from tutelage.cli import main
+from tutelage.simulate import ensemble
+
+finished, runs = ensemble.Run, int(sys.argv[1])
+
+def press(*about):
+    run = finished(*about)
+    press.count += 1
+    if press.count == runs:
+        os.kill(os.getpid(), signal.SIGINT)
+    return run
+
+press.count = 0
+from tutelage.simulate import overlaps
+overlaps.Run = press
+sys.exit(main(sys.argv[2:]))
+"""
+SLOW = ["simulate", "-K", "1", "-M", "1", "--dim", "1000", "--runs", "200", "--times", "200", "--points", "5"]
+
+
+def interrupted(*line: str, after: int = 3) -> subprocess.CompletedProcess:
+    """Ctrl-C when so many of 200 runs have ended."""
+    command = [sys.executable, "-c", INTERRUPTED, str(after), *SLOW, *line]
+    return subprocess.run(command, env=os.environ | {"TUTELAGE_CACHE": "0"}, capture_output=True, text=True, timeout=200)
+
+
+def test_interrupted_runs_are_counted_and_left_out(folder):
+    run = interrupted("--out", "runs.nc")
+    assert run.returncode == 130
+    found = re.search(r"^interrupted: (\d+) of 200 runs are complete; the others are left out.$", run.stderr, re.MULTILINE)
+    assert found is not None, run.stderr
+    count = int(found[1])
+    assert 3 <= count < 200
+    assert f"e_g, mean of {count} runs" in run.stdout
+    assert "nan" not in run.stdout
+    kept = tu.load("runs.nc")
+    assert kept.error.shape == (count, 5)
+    assert np.isfinite(kept.error).all()
+    assert dict(kept.settings)["runs"] == count
+    np.testing.assert_array_equal(kept.error, everything(count))
+
+
+def everything(count):
+    """The same runs without an interruption."""
+    problem = tu.Problem(tu.Network(1), tu.Network(1), sgd=tu.SGD(0.5))
+    times, begin = np.linspace(0, 200, 5), tu.load("runs.nc").start
+    return tu.simulate(problem, begin, dim=1000, times=times, runs=count).error
+
+
+def test_json_says_that_it_was_interrupted():
+    run = interrupted("--json")
+    answer = json.loads(run.stdout)
+    assert (run.returncode, answer["finished"]) == (130, False)
+    assert answer["status"].startswith(f"interrupted: {len(answer['error'])} of 200")

@@ -55,7 +55,7 @@ def test_failure_leaves_the_old_figure(figure, tmp_path, monkeypatch):
     old = path.read_bytes()
 
     def half(file, **_):
-        file.write_bytes(b"half")
+        file.write(b"half")
         raise KeyboardInterrupt
 
     monkeypatch.setattr(figure, "savefig", half)

@@ -91,3 +91,27 @@ def test_traced_and_batched_problems_have_reprs_too():
     batch = jax.vmap(lambda lr: PROBLEM.replace(lr=lr))(jnp.linspace(0.1, 1.0, 40))
     assert "lr=<array (40,)>" in repr(batch)
     assert len(repr(batch)) < 400
+
+
+def test_new_eigenvalues_keep_the_fractions():
+    asked = PROBLEM.replace(inputs=tu.Spectrum([4.0, 0.25], [0.2, 0.8]))
+    changed = asked.replace(eigenvalues=[9.0, 1.0]).inputs
+    assert changed.fractions.tolist() == [0.2, 0.8]
+    assert eqx.tree_equal(changed, tu.Spectrum([9.0, 1.0], [0.2, 0.8]))
+    with pytest.raises(tu.InputError, match=r"fractions has shape \(2,\); .*One fraction per eigenvalue"):
+        asked.replace(eigenvalues=[3.0, 2.0, 1.0])
+    equal = PROBLEM.replace(inputs=tu.Spectrum([4.0, 1.0]))
+    assert equal.replace(eigenvalues=[3.0, 2.0, 1.0]).inputs.fractions.tolist() == [1 / 3] * 3
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_new_fractions_normalise_only_what_was_normalised(stored):
+    def changed(inputs):
+        asked = PROBLEM.replace(inputs=inputs)
+        return (tu.Problem.from_json(asked.to_json()) if stored else asked).replace(fractions=[0.25, 0.75]).inputs
+
+    free = changed(tu.Spectrum([1.5, 0.5], normalise=False))  # whose mean is one by chance
+    assert free.eigenvalues.tolist() == [1.5, 0.5]
+    unit = changed(tu.Spectrum([6.0, 2.0]))
+    assert np.isclose(unit.weights.sum(), 1.0)
+    assert np.isclose(float(unit.scale), 3.0)  # the mean of the eigenvalues as they were given

@@ -162,16 +162,48 @@ def test_a_user_s_own_function_is_named_in_the_refusal():
         require_refusal(caught.value, "'swish'", "file")
 
 
-def test_a_user_s_own_law_of_inputs_is_refused_by_name():
-    class Flat(tu.Inputs):
-        @property
-        def eigenvalues(self):
-            return np.ones(1)
+class Exponential(tu.Inputs):
+    rate: float
+    count: int = eqx.field(static=True)
 
-        @property
-        def fractions(self):
-            return np.ones(1)
+    @property
+    def eigenvalues(self):
+        return jnp.exp(-self.rate * jnp.arange(self.count))
 
-    with pytest.raises(tu.InputError) as caught:
-        tu.Problem(tu.Network(1), tu.Network(1), inputs=Flat()).to_json()
-    require_refusal(caught.value, "Flat", "isotropic")
+    @property
+    def fractions(self):
+        return np.full(self.count, 1 / self.count)
+
+    @property
+    def known_dim(self):
+        return 4 * self.count
+
+
+def test_a_user_s_own_law_of_inputs_is_stored_as_its_spectrum(tmp_path):
+    problem = tu.Problem(tu.Network(1), tu.Network(1), inputs=Exponential(0.5, 3), sgd=tu.SGD(lr=0.3))
+    theory = tu.solve(problem, tu.random_start(problem, dim=12), 5.0)
+    theory.save(tmp_path / "theory.nc")
+    for read in (
+        tu.Problem.from_toml(problem.to_toml()),
+        tu.Problem.from_json(problem.to_json()),
+        tu.load(tmp_path / "theory.nc").problem,
+    ):
+        np.testing.assert_allclose(read.inputs.eigenvalues, np.exp([0.0, -0.5, -1.0]), rtol=1e-15)  # not normalized
+        np.testing.assert_array_equal(read.inputs.fractions, problem.inputs.fractions)
+        assert (read.inputs.known_dim, float(read.sgd.lr)) == (12, 0.3)
+        np.testing.assert_allclose(tu.solve(read, theory.start, 5.0).error, theory.error, rtol=1e-9)
+
+
+def test_a_batch_that_differs_in_a_user_s_own_law_has_no_stored_problem(tmp_path):
+    """Its members have different spectra: that of the first must not stand for all."""
+
+    @eqx.filter_vmap
+    def solve(rate):
+        problem = tu.Problem(tu.Network(1), tu.Network(1), inputs=Exponential(rate, 3), sgd=tu.SGD(lr=0.3))
+        return tu.solve(problem, tu.Start(np.full((3, 1, 1), 0.1), np.full((3, 1, 1), 0.5)), [0.0, 1.0])
+
+    batch = solve(jnp.array([0.5, 1.0]))
+    batch.save(tmp_path / "batch.nc")
+    loaded = tu.load(tmp_path / "batch.nc")
+    assert loaded.problem is None
+    np.testing.assert_array_equal(loaded.error, batch.error)

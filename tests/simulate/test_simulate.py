@@ -208,8 +208,8 @@ def test_impossible_wishes_are_refused(name):
 
 
 def test_schedule_that_turns_negative_is_refused():
-    problem = ERF.replace(lr=lambda t: 0.5 - 0.6 * (t == 0.25))  # fine at every recorded time
-    with pytest.raises(tu.InputError, match=r"negative or not finite at alpha = 0.25"):
+    problem = ERF.replace(lr=lambda t: 0.5 - 0.6 * (t == 0.3))  # fine at every time that is checked before
+    with pytest.raises(tu.InputError, match=r"negative or not finite at alpha = 0.3"):
         tu.simulate(problem, ORDER_ONE, dim=40, times=[0.0, 0.5, 1.0])
 
 

@@ -330,7 +330,7 @@ def test_a_folder_that_cannot_be_written_to(tmp_path):
     store = toys.store(tmp_path / "s", 2)
     (tmp_path / "s" / "lock").unlink()
     (tmp_path / "s" / "lock").mkdir()
-    with pytest.raises(InputError, match=r"s cannot be written to \(Is a directory\); mend that, or give another folder"):
+    with pytest.raises(InputError, match=r"s cannot be written to \(Is a directory\); fix that, or give another folder"):
         run(store, toys.tasks(2), toys.numbers, "serial")
 
 

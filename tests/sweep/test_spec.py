@@ -2,6 +2,7 @@
 
 import json
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -82,3 +83,31 @@ def test_only_a_problem_can_be_swept():
     own = tu.Problem(tu.Network(1, tu.Activation("mine", lambda x: x**3)), tu.Network(1))
     with pytest.raises(tu.InputError, match="own function"):
         spec_of(own)
+
+
+class Exponential(tu.Inputs):
+    rate: float
+
+    @property
+    def eigenvalues(self):
+        return jnp.exp(-self.rate * jnp.arange(3))
+
+    @property
+    def fractions(self):
+        return np.full(3, 1 / 3)
+
+
+def test_a_custom_law_of_inputs_is_swept_as_its_spectrum():
+    """Its own parameters are not stored, so they cannot be an axis."""
+    problem = tu.Problem(tu.Network(1), tu.Network(1), inputs=Exponential(0.5))
+    rates = tu.sweep(problem, {"lr": [0.1, 0.2]}, "final_error", times=1.0)
+    alone = [tu.solve(problem.replace(lr=lr), times=1.0).error[-1] for lr in (0.1, 0.2)]
+    np.testing.assert_allclose(rates.dataset["final_error"], alone, rtol=1e-6)
+    with pytest.raises(tu.InputError, match="'rate', which a sweep cannot change"):
+        tu.sweep(problem, {"rate": [0.1, 0.2]}, "final_error", times=1.0)
+
+
+def test_a_grid_beyond_reason_is_refused():
+    problem, values = tu.Problem(tu.Network(1), tu.Network(1)), np.linspace(0.1, 1, 10_001)
+    with pytest.raises(tu.InputError, match="the number of points is 100020001; it must be at most"):
+        tu.sweep(problem, {"lr": values, "noise": values}, "final_error")

@@ -229,7 +229,7 @@ def test_the_manifest_is_saved_during_the_run(tmp_path, monkeypatch):
 
 
 def test_leftovers_of_a_killed_process_are_removed(store):
-    leftover = store.folder / "chunks" / ".chunk-000001-0123456789abcdef.nc.0123.part"
+    leftover = store.folder / "chunks" / ".chunk-000001-0123456789abcdef.nc.0123456789abcdef0123456789abcdef.part"
     leftover.write_bytes(b"half")
     assert Store.open(store.folder).done == frozenset()
     put(store)
@@ -306,3 +306,36 @@ def test_status_in_words(tmp_path):
 
 def test_the_key_does_not_depend_on_the_order():
     assert spec_key({"a": 1, "b": [1.5]}) == spec_key({"b": [1.5], "a": 1}) != spec_key({"a": 1, "b": [1.6]})
+
+
+@pytest.mark.parametrize("link", [os.symlink, os.link], ids=["symbolic", "hard"])
+def test_a_lock_that_is_a_link_is_refused_and_its_target_kept(store, tmp_path, link):
+    target = tmp_path / "thesis.txt"
+    target.write_text("years of work")
+    (store.folder / "lock").unlink(missing_ok=True)
+    link(target, store.folder / "lock")
+    with pytest.raises(InputError, match="link"):
+        put(store)
+    with pytest.raises(InputError, match="link"):
+        Store.create(tmp_path / "s", {"lr": [0.1, 0.2], "seed": 0}, chunks=2, points=6).writing().__enter__()
+    assert target.read_text() == "years of work"
+    assert store.status().writer is None
+    (store.folder / "lock").unlink()
+    put(store)  # the control: without the link it can be written
+    assert store.done == {1}
+
+
+def test_a_lock_that_is_a_pipe_is_refused(store):
+    (store.folder / "lock").unlink(missing_ok=True)
+    os.mkfifo(store.folder / "lock")
+    with pytest.raises(InputError, match="no plain file"):
+        put(store)
+
+
+def test_only_our_own_leftovers_are_removed(store):
+    """Other programs also call an unfinished file .part."""
+    theirs, ours = store.folder / ".movie.mkv.part", store.folder / f".spec.json.{'0' * 32}.part"
+    for path in (theirs, ours):
+        path.write_text("half")
+    put(store)
+    assert (theirs.exists(), ours.exists()) == (True, False)

@@ -1,7 +1,8 @@
 """The program `tutelage`: finds the command, and turns every ending into an exit code and at most one sentence.
 
 0: there is an answer (a divergence is one). 1: the solver gave up before the end, or a claim of a figure fails. 2: bad
-input, nothing was written. 130: interrupted. To add a command, write its module and add its function to `COMMANDS`.
+input or a file that cannot be written; no part of it is left. 130: interrupted. To add a command, write its module and add
+its function to `COMMANDS`.
 """
 
 import atexit
@@ -62,6 +63,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output, such as `head`, has had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:  # a full disk, no permission; no part of the file is left
+        name = error.filename or "the output"
+        return _refuse(f"{name} cannot be written: {error.strerror or error}. Fix that, or give another place.")
+    except Exception as error:
+        if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):  # of NumPy, of XLA
+            return _refuse("this needs more memory than there is; use fewer hidden units, levels, points or runs.")
+        raise
 
 
 def _start_and_end_quickly() -> None:

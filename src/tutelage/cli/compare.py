@@ -4,7 +4,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tutelage._errors import InputError
 from tutelage.cli.flags import CompareStartFlags, FolderFlags, ProblemFlags, RunFlags, TheoryFlags, TimeFlags
+
+DAY = 86400.0
 
 
 def compare(
@@ -64,15 +67,29 @@ def simulated(request: Any, runs: RunFlags, talks: bool) -> Any:
 
     import tutelage as tu
 
+    count = 20 if runs.runs is None else runs.runs
+    method = "overlaps" if runs.method is None else runs.method
+    if not runs.long:
+        _require_patience(request, count, method)
     return tu.simulate(
         request.problem,
         request.start,
         times=request.times,
-        runs=20 if runs.runs is None else runs.runs,
+        runs=count,
         seed=request.start_table.get("seed", 0),
-        method="overlaps" if runs.method is None else runs.method,
+        method=method,
         progress=talks and sys.stderr.isatty(),
     )
+
+
+def _require_patience(request: Any, runs: int, method: str) -> None:
+    """Refuse what is estimated to take more than a day, unless --long is given."""
+    from tutelage.simulate import cost
+
+    dim, end = request.start.dim, float(request.times[-1])
+    estimate = cost.seconds(request.problem, dim, dim * end, runs, method)
+    if estimate > DAY:
+        raise InputError(f"{cost.sentence(estimate, dim * end, runs)}, or add --long to do it anyway.")
 
 
 def _compared(request: Any, how: TheoryFlags, runs: RunFlags, output: FolderFlags) -> Any:

@@ -11,6 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tutelage._files import is_private
 from tutelage._xla import compile_sooner
 
 
@@ -23,19 +24,21 @@ def keep_compiled_programs() -> None:
     if folder is None:
         return
     os.environ.setdefault("TUTELAGE_PROGRAMS", str(folder / "programs"))
-    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(folder / "jax"))
+    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(folder / "xla"))
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
     os.environ.setdefault("EQX_ON_ERROR", "nan")
 
 
 def _writable_folder() -> Path | None:
+    """Our folder, with one for JAX in it. Loading a program runs it: None if another user could have put one there."""
     try:
         folder = _user_cache() / "tutelage"
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (folder / "xla").mkdir(mode=0o700, exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()
+        return folder if is_private(folder) and is_private(folder / "xla") else None
     except (OSError, RuntimeError):  # no home, no permission, no space
         return None
-    return folder
 
 
 def _user_cache() -> Path:

@@ -86,8 +86,8 @@ class TheoryFlags:
 
     gradient_flow: Switch = False
     """Terms of first order in the learning rate only."""
-    rtol: float = 1e-8
-    """Relative tolerance per step."""
+    rtol: float | None = None
+    """Relative tolerance per step (default 1e-8)."""
     solver: str = "auto"
     """explicit, stiff (for wide spectra), implicit, or auto: stiff where explicit would clearly be slower."""
 
@@ -109,7 +109,9 @@ class RunFlags:
     runs: Whole = None
     """How many networks (default 20)."""
     method: str | None = None
-    """overlaps (any N at the same cost) or weights (default overlaps)."""
+    """overlaps (each step costs the same at any N) or weights (default overlaps)."""
+    long: Switch = False
+    """Simulate even if it is estimated to take more than a day."""
 
 
 @Parameter(name="*", group=START)

@@ -1,8 +1,9 @@
-"""Files that a command writes: refused before the computation where they could not be written after it."""
+"""Files that a command writes: refused before the computation where they could not be written after it.
+
+What the disk refuses is an OSError that names the file; app.py turns it into one message.
+"""
 
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,24 +32,15 @@ def check_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except FileExistsError:
         raise InputError(f"{folder} is a file; give the name of a folder.") from None
-    except OSError as error:
-        raise InputError(f"the folder {folder} cannot be made: {error.strerror or error}.") from None
     _require_writable(folder, folder)
 
 
 def _require_writable(folder: Path, what: Path) -> None:
-    with _disk_errors(what):
-        tempfile.TemporaryFile(dir=folder).close()
-
-
-@contextmanager
-def _disk_errors(what: Any = None) -> Iterator[None]:
-    """Inside, what the disk refuses is said in one sentence. what: the file, if the error does not know it."""
     try:
-        yield
+        tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
-        name = what or error.filename or "the output"
-        raise InputError(f"{name} cannot be written: {error.strerror or error}. Mend that, or give another place.") from None
+        error.filename = str(what)
+        raise
 
 
 def write_report(comparison: Any, folder: Path) -> dict[str, str]:
@@ -56,23 +48,21 @@ def write_report(comparison: Any, folder: Path) -> dict[str, str]:
     from tutelage.plot import save_figure
 
     paths = {name: folder / file for name, file in REPORT.items()}
-    with _disk_errors():
-        save_figure(comparison.plot(), paths["figure"])
-        comparison.save_html(paths["page"])
-        comparison.theory.save(paths["theory"])
-        comparison.runs.save(paths["runs"])
+    save_figure(comparison.plot(), paths["figure"])
+    comparison.save_html(paths["page"])
+    comparison.theory.save(paths["theory"])
+    comparison.runs.save(paths["runs"])
     return {name: str(path) for name, path in paths.items()}
 
 
 def write_outputs(trajectory: Any, flags: OutputFlags) -> list[str]:
     """Write what was asked for and return the names."""
-    with _disk_errors():
-        if flags.out is not None:
-            trajectory.save(flags.out)
-        if flags.plot is not None:
-            from tutelage.plot import plot_trajectory, save_figure
+    if flags.out is not None:
+        trajectory.save(flags.out)
+    if flags.plot is not None:
+        from tutelage.plot import plot_trajectory, save_figure
 
-            save_figure(plot_trajectory(trajectory), flags.plot)
+        save_figure(plot_trajectory(trajectory), flags.plot)
     return [str(path) for path in _paths(flags)]
 
 

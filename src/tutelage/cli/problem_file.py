@@ -34,6 +34,8 @@ def read_problem_file(path: Path) -> dict[str, Any]:
 
 def read_toml(path: Path, what: str = "a problem file") -> dict[str, Any]:
     """What a TOML file holds; whatever is wrong with it is said in one sentence."""
+    from tutelage import _checks
+
     if path.is_dir():
         raise InputError(f"{path} is a folder; give the name of {what}.")
     try:
@@ -44,6 +46,8 @@ def read_toml(path: Path, what: str = "a problem file") -> dict[str, Any]:
         raise InputError(f"{path} is not TOML: {str(error).rstrip('.')}.") from None
     except UnicodeDecodeError:
         raise InputError(f"{path} is not a text file; {what} is TOML.") from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} cannot be read: {_checks.unreadable(error)}.") from None
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}.") from None
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from tutelage.plot.words import problem_in_words, settings_in_words
+from tutelage.status import Status
 
 SHOWN = 6  # the largest matrix printed in full
 
@@ -21,12 +22,15 @@ def print_curve(trajectory: Any) -> None:
     console.print(", ".join([how, *settings_in_words(trajectory)]).replace("$", "").replace("N=", "N = "))
     console.print()
     times, error = np.asarray(trajectory.times), np.asarray(trajectory.error)
-    runs = len(error) if error.ndim > 1 else None
-    error = error if runs is None else error.mean(axis=0)
+    name = "e_g"
+    if error.ndim > 1:
+        finished = _finished(trajectory)
+        name = f"e_g, mean of {finished.size} runs" + (" that finished" if finished.size < len(error) else "")
+        error = error[finished].mean(axis=0)
     picked = sorted({0, len(times) // 2, len(times) - 1})
     curve = Table.grid(padding=(0, 3))
     curve.add_row("alpha", *(f"{times[i]:g}" for i in picked))
-    curve.add_row("e_g" if runs is None else f"e_g, mean of {runs} runs", *(f"{error[i]:.4g}" for i in picked))
+    curve.add_row(name, *(f"{error[i]:.4g}" for i in picked))
     console.print(curve)
     console.print()
     console.print(_matrices(trajectory, f"alpha = {times[-1]:g}"))
@@ -65,30 +69,38 @@ def _matrices(trajectory: Any, when: str) -> Any:
 
 
 def _at_end(trajectory: Any, name: str, mean: bool = False) -> np.ndarray:
-    """A variable at the last time: of each run, or their mean."""
+    """A variable at the last time: of each run, or the mean of those that finished."""
     values = np.asarray(trajectory[name])
     if np.ndim(trajectory.error) == 1:
         return values[-1]
-    return values[:, -1].mean(axis=0) if mean else values[:, -1]
+    return values[_finished(trajectory), -1].mean(axis=0) if mean else values[:, -1]
+
+
+def _finished(trajectory: Any) -> np.ndarray:
+    """The numbers of the runs that reached the last time; all if none did."""
+    finished = np.flatnonzero(np.asarray(trajectory.status_code) == Status.FINISHED)
+    return finished if finished.size else np.arange(len(trajectory.error))
 
 
 def _matrix(values: np.ndarray) -> str:
     if max(values.shape) > SHOWN:
         size = " x ".join(map(str, values.shape))
         return f"{size} entries from {values.min():.4g} to {values.max():.4g}"
-    return "\n".join("".join(f"{x:>9.4f}" if abs(x) < 1e4 else f"{x:>10.2e}" for x in row) for row in values)
+    texts = [[f"{x:.4f}" if abs(x) < 1e4 else f"{x:.2e}" for x in row] for row in values]
+    width = max(len(text) for row in texts for text in row)
+    return "\n".join("  ".join(text.rjust(width) for text in row) for row in texts)
 
 
-def to_json(trajectory: Any, start: dict[str, Any], validity: Any, files: list[str]) -> str:
-    """One JSON object."""
+def to_json(trajectory: Any, start: dict[str, Any], validity: Any, files: list[str], interrupted: str = "") -> str:
+    """One JSON object. interrupted: what Ctrl-C did, in words."""
     last = {name: _at_end(trajectory, name) for name in ("R", "Q", "readout", "bias") if name in trajectory.variables}
     return dumps(
         {
             "problem": trajectory.problem.to_dict(),
             "start": start,
             "settings": dict(trajectory.settings),
-            "status": trajectory.status,
-            "finished": trajectory.finished,
+            "status": interrupted or trajectory.status,
+            "finished": trajectory.finished and not interrupted,
             "times": trajectory.times,
             "error": trajectory.error,
             "final": last,

@@ -20,6 +20,7 @@ from tutelage.cli.problem_file import TIMES_NAMES, read_toml, require_table
 PROBLEM = ("noise", "student", "teacher", "inputs", "sgd")
 OPTIONS = ("measure", "starts", "runs", "seed", "gradient_flow", "rtol", "solver", "points_per_chunk")
 TABLES = ("over", "points", "start", "times", "cluster")
+MOST_VALUES = 10**6
 RANGE = ("from", "to", "count", "log")
 
 
@@ -65,7 +66,7 @@ def _values(name: str, values: Any) -> Any:
     if missing:
         raise InputError(f"the range of {name} lacks {missing[0]}; say {{ from = 0.1, to = 1.0, count = 10 }}.")
     first, last = (float(_checks.as_array(f"{key} in the range of {name}", values[key])) for key in ("from", "to"))
-    count = _checks.as_count(f"count in the range of {name}", values["count"], least=2)
+    count = _checks.as_count(f"count in the range of {name}", values["count"], least=2, most=MOST_VALUES)
     if not _checks.as_flag(f"log in the range of {name}", values.get("log", False)):
         return np.linspace(first, last, count)
     if first <= 0 or last <= 0:

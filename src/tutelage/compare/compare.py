@@ -6,11 +6,12 @@ from tutelage import _checks
 from tutelage.compare.comparison import Comparison
 from tutelage.compare.escape import find_escape
 from tutelage.compare.expected import expected_gaps
-from tutelage.compare.gaps import measure
+from tutelage.compare.gaps import FINEST, Gap, measure
 from tutelage.compare.matching import match
 from tutelage.compare.pairing import Pair, pair
+from tutelage.compare.resolved import noticeable_change, with_shift
 from tutelage.compare.scatter import predicted_scatter
-from tutelage.compare.verdict import decide
+from tutelage.compare.verdict import AGREE, BIASED, decide
 from tutelage.trajectory import Trajectory
 from tutelage.validity import Validity
 
@@ -35,16 +36,14 @@ def compare(theory: Trajectory, runs: Trajectory, *, fluctuations: bool = True) 
     >>> result.agrees, result.verdict.outcome
     (True, 'agree')
     """
-    together, matching = match(pair(theory, runs))
-    expected = expected_gaps(together)
-    gaps = {
-        name: measure(name, together.theory[name], together.runs[name], expected.gaps[name], expected.rough)
-        for name in together.compared
-    }
+    together, matching = match(with_shift(pair(theory, runs), theory))
+    gaps = _gaps(together, float(dict(theory.settings).get("rtol", FINEST)))
     validity = _validity(theory, together)
     escape = find_escape(together, validity)
     swapped = 0 if matching is None else matching.count
     predict = _checks.as_flag("fluctuations", fluctuations)
+    verdict = decide(gaps, together.times, escape, swapped, together.count)
+    right = AGREE in (verdict.outcome, verdict.before) or BIASED in (verdict.outcome, verdict.before)
     return Comparison(
         theory=theory,
         runs=runs,
@@ -56,9 +55,18 @@ def compare(theory: Trajectory, runs: Trajectory, *, fluctuations: bool = True) 
         escape=escape,
         validity=validity,
         scatter=predicted_scatter(together, theory, escape) if predict else None,
-        verdict=decide(gaps, together.times, escape, swapped, together.count),
+        verdict=verdict,
+        noticeable=noticeable_change(together, theory, gaps, verdict.counted) if right else None,
         notes=(*together.notes, *_notes(together, swapped, escape)),
     )
+
+
+def _gaps(together: Pair, rtol: float) -> dict[str, Gap]:
+    expected, out = expected_gaps(together), {}
+    for name in together.compared:
+        sides = together.theory[name], together.runs[name]
+        out[name] = measure(name, *sides, expected.gaps[name], expected.rough, together.shift.get(name), rtol)
+    return out
 
 
 def _validity(theory: Trajectory, together: Pair) -> Validity | None:

@@ -28,6 +28,7 @@ class Comparison:
     verdict: outcome, sentence and shares. matching: which runs were relabelled. escape: times of escape from a plateau, None
     if there is none. validity: the theory's report, None for one's own equations. scatter: of the errors of single runs,
     predicted and measured; None where it is not predicted. dim: N of the runs. notes: sentences to read beside the verdict.
+    noticeable: the relative change of lr that an agreement would have noticed (inf: more than 0.5); None where not known.
 
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
@@ -51,6 +52,7 @@ class Comparison:
     scatter: Scatter | None
     verdict: Verdict
     notes: tuple[str, ...]
+    noticeable: float | None = None
 
     def __getitem__(self, name: str) -> Gap:
         """The gap of a quantity by name."""

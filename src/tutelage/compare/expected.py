@@ -115,7 +115,7 @@ def _computed(pair: Pair) -> dict[str, np.ndarray]:
     curved, jensen = drifts[:-2].mean(axis=0) - drifts[-2], errors[:-2].mean(axis=0) - errors[-2]
     jacobians = np.asarray(jacobians_along(system, times, states))
     acceleration = np.einsum("tij,tj->ti", jacobians, drifts[-1])
-    if callable(problem.sgd.lr):  # the drift also changes by itself
+    if any(map(callable, (problem.sgd.lr, problem.sgd.readout_lr, problem.sgd.bias_lr))):  # the drift changes by itself
         acceleration = _slopes(pair.times[chosen], drifts[-1])
     sources = curved + (np.asarray(_beyond(system, times, states)) - acceleration / 2) / dim
     b = _carried(pair.times[chosen], jacobians, sources)

@@ -18,7 +18,9 @@ class Gap:
     """theory, mean, gap, standard_error, z, expected, beyond: (time, ...). runs: (run, time, ...), relabelled.
 
     expected: the gap that a right theory leaves at this N (its size if `rough`). beyond: the z-score of what is left of the
-    gap when anything from zero to twice the expected gap (either sign, if rough) is allowed.
+    gap when anything from zero to twice the expected gap (either sign, if rough) is allowed, besides a known shift.
+    unit: the standard error, or what the solver resolves if that is more. allowed: by how much a gap may differ from the
+    middle of what is allowed.
     """
 
     name: str
@@ -31,6 +33,8 @@ class Gap:
     expected: np.ndarray
     beyond: np.ndarray
     rough: bool
+    unit: np.ndarray
+    allowed: np.ndarray
 
     def entries(self, values: np.ndarray) -> np.ndarray:
         """(time, entries): each independent number once (Q is symmetric)."""
@@ -46,25 +50,39 @@ class Gap:
         return [self.name + ("_" + comma.join(str(int(i) + 1) for i in index) if len(index) else "") for index in pairs]
 
 
-def measure(name: str, theory: np.ndarray, runs: np.ndarray, expected: np.ndarray, rough: bool) -> Gap:
-    """The gap of a quantity: theory (time, ...), runs (run, time, ...)."""
+def measure(
+    name: str,
+    theory: np.ndarray,
+    runs: np.ndarray,
+    expected: np.ndarray,
+    rough: bool,
+    shift: np.ndarray | None = None,
+    rtol: float = FINEST,
+) -> Gap:
+    """The gap of a quantity: theory (time, ...), runs (run, time, ...).
+
+    shift: a gap that is known exactly, besides the expected one. rtol: the tolerance with which the theory was solved.
+    """
+    shift = np.zeros_like(theory) if shift is None else shift
     count = runs.shape[0]
     mean = runs.mean(axis=0)
     gap = mean - theory
     sd = runs.std(axis=0, ddof=1) if count > 1 else np.full_like(gap, np.nan)
     error = sd / np.sqrt(count)
-    unit = np.maximum(error, _resolution(name, theory))
+    unit = np.fmax(error, _resolution(name, theory, rtol))
     low, high = (-2 * np.abs(expected), 2 * np.abs(expected)) if rough else _interval(2 * expected)
-    left = gap - np.clip(gap, low, high)
+    left = gap - np.clip(gap, shift + low, shift + high)
+    expected = expected + (np.abs(shift) if rough else shift)
     z, beyond = (z_score(x / unit, count) for x in (gap, left))
-    return Gap(name, theory, runs, mean, gap, error, z, expected, beyond, rough)
+    return Gap(name, theory, runs, mean, gap, error, z, expected, beyond, rough, unit, (high - low) / 2)
 
 
-def _resolution(name: str, theory: np.ndarray) -> np.ndarray:
+def _resolution(name: str, theory: np.ndarray, rtol: float) -> np.ndarray:
     """What the solver itself cannot resolve: a smaller standard error (at time zero there is none) counts as this."""
+    coarser = max(1.0, rtol / FINEST)
     if name == "error":
-        return FINEST_ERROR * np.abs(theory) + ROUNDING
-    return np.full_like(theory, FINEST * max(float(np.max(np.abs(theory), initial=0.0)), 1e-12))
+        return coarser * (FINEST_ERROR * np.abs(theory) + ROUNDING)
+    return np.full_like(theory, coarser * FINEST * max(float(np.max(np.abs(theory), initial=0.0)), 1e-12))
 
 
 def _interval(end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

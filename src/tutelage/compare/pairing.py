@@ -30,6 +30,7 @@ class Pair:
     dim: int | None
     gradient_flow: bool
     notes: tuple[str, ...] = field(default=())
+    shift: dict[str, np.ndarray] = field(default_factory=dict)  # by which the theory at the runs' own N is off, if known
 
     @property
     def count(self) -> int:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tutelage.compare.resolved import power_words
 from tutelage.compare.verdict import LIMIT, percent, worst_place
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def worst_rows(comparison: Any) -> list[tuple[str, ...]]:
 
 
 def remark_rows(comparison: Any) -> list[tuple[str, list[str]]]:
-    """Named lines below the tables: escape, scatter, notes, validity."""
+    """Named lines below the tables: escape, scatter, notes, validity, power."""
     rows = []
     if comparison.escape is not None:
         rows.append(("escape", comparison.escape.lines()))
@@ -78,6 +79,8 @@ def remark_rows(comparison: Any) -> list[tuple[str, list[str]]]:
         rows.append(("notes", list(comparison.notes)))
     if comparison.validity is not None:
         rows.append(("validity", comparison.validity.lines()))
+    if comparison.noticeable is not None:
+        rows.append(("power", [power_words(comparison.noticeable)]))
     return rows
 
 
@@ -168,6 +171,7 @@ def to_dict(comparison: Any) -> dict[str, Any]:
         "escape": None if escape is None else asdict(escape),
         "validity": None if comparison.validity is None else asdict(comparison.validity),
         "scatter": None if scatter is None else scatter.to_dict(),
+        "noticeable_lr_change": comparison.noticeable if np.isfinite(comparison.noticeable or np.inf) else None,
         "notes": list(comparison.notes),
         "times": comparison.times.tolist(),
         "quantities": {

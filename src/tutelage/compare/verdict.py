@@ -61,10 +61,16 @@ def decide(gaps: dict[str, Gap], times: np.ndarray, escape: Escape | None, swapp
 def _outcome(gaps: dict[str, Gap], counted: np.ndarray) -> tuple[str, tuple[float, float]]:
     plain, biased = (_inside(gaps, which, counted) for which in ("z", "beyond"))
     shares = float(np.mean(np.concatenate(plain, axis=1))), float(np.mean(np.concatenate(biased, axis=1)))
-    for outcome, inside, share in ((AGREE, plain, shares[0]), (BIASED, biased, shares[1])):
-        if share >= OVERALL and min(float(np.min(x.mean(axis=0))) for x in inside) >= EACH:
+    for outcome, inside in ((AGREE, plain), (BIASED, biased)):
+        if holds(inside):
             return outcome, shares
     return DIFFER, shares
+
+
+def holds(inside: list[np.ndarray]) -> bool:
+    """Do enough numbers lie within the limit? inside: (time, entries) of booleans for each quantity."""
+    each = min(float(np.min(x.mean(axis=0))) for x in inside)
+    return float(np.mean(np.concatenate(inside, axis=1))) >= OVERALL and each >= EACH
 
 
 def _inside(gaps: dict[str, Gap], which: str, counted: np.ndarray) -> list[np.ndarray]:

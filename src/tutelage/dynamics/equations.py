@@ -1,7 +1,7 @@
 """A closed system of differential equations with an error: what `solve` integrates.
 
-`OrderParameters` (order_parameters.py) is the built-in system; `Equations` is for a user's own. Both are final; a third kind
-subclasses `ClosedSystem`.
+`OrderParameters` (order_parameters.py) is the built-in system; `Equations` is for a user's own functions. Both are final.
+Any other kind subclasses `ClosedSystem`, and `solve` integrates it.
 """
 
 from abc import abstractmethod
@@ -12,14 +12,37 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
 
 from tutelage._checks import as_array, require_finite
-from tutelage._errors import InputError
+from tutelage._errors import InputError, kind_of
 from tutelage._types import Array
 
 
 class ClosedSystem(eqx.Module):
-    """drift, what to record, and the error of what was recorded."""
+    """A system of differential equations: its drift, what to record, and the error of what was recorded.
+
+    Subclass it to `solve` a system whose state is any tree of arrays, with parameters as fields (those that
+    are not real numbers, such as a size, with `eqx.field(static=True)`). `Equations` is shorter where two functions are
+    enough. All methods must be written with jax.numpy.
+
+    >>> import jax.numpy as jnp
+    >>> import tutelage as tu
+    >>> class Decay(tu.ClosedSystem):
+    ...     rate: float
+    ...
+    ...     def drift(self, t, state):
+    ...         return {"x": -self.rate * state["x"]}
+    ...
+    ...     def observe(self, state):
+    ...         return {"x": state["x"], "norm": jnp.sum(state["x"] ** 2)}
+    ...
+    ...     def error(self, observed):
+    ...         return observed["norm"]
+    >>> theory = tu.solve(Decay(0.5), {"x": [1.0, 1.0]}, times=[0.0, 1.0])
+    >>> theory["x"].shape, float(theory.error[-1].round(6))
+    ((2, 2), 0.735759)
+    """
 
     @abstractmethod
     def drift(self, t: Array, state: Any) -> Any:
@@ -31,10 +54,43 @@ class ClosedSystem(eqx.Module):
 
     @abstractmethod
     def error(self, observed: dict[str, Array]) -> Array:
-        """The error of one observation."""
+        """The error of one observation, a single number."""
 
-    def switches(self) -> Array | None:
-        """Times at which the drift jumps."""
+    def initial_state(self, start: Any) -> Any:
+        """The start as a state of float arrays, after a first call of all functions to check them."""
+        if start is None:
+            raise InputError(f"{type(self).__name__} has no default start; give the initial values of its state.")
+        state = jax.tree.map(lambda value: jnp.asarray(as_array("an entry of the start", value)), start, is_leaf=_is_list)
+        require_finite("the start", ravel_pytree(state)[0])
+        self._check(state)
+        return state
+
+    def _check(self, state: Any) -> None:
+        try:
+            drift = jax.eval_shape(self.drift, jnp.zeros(()), state)
+            observed = jax.eval_shape(self.observe, state)
+            if not isinstance(observed, dict):
+                raise InputError(f"observe returns a value {kind_of(observed)}; it must return a dictionary of arrays.")
+            error = jax.eval_shape(self.error, observed)
+        except InputError:
+            raise
+        except Exception as problem:
+            first = str(problem).split("\n")[0]
+            raise InputError(f"the equations fail on their start ({type(problem).__name__}: {first}).") from None
+        if jax.tree.structure(drift) != jax.tree.structure(state):
+            raise InputError("the drift has another structure than the state; return one derivative for each part of it.")
+        for (path, have), want in zip(jax.tree_util.tree_leaves_with_path(drift), jax.tree.leaves(state), strict=True):
+            if have.shape != want.shape:
+                name = self._name_of(path)
+                raise InputError(f"the drift of {name} has shape {have.shape}; the variable has shape {want.shape}.")
+        if error.shape != ():
+            raise InputError(f"the error of a state has shape {error.shape}; it must be one number.")
+
+    def _name_of(self, path: Any) -> str:
+        return jax.tree_util.keystr(path, simple=True, separator=".") or "the state"
+
+    def switches(self, end: Any) -> Array | None:
+        """Times up to `end` at which the drift jumps, or changes so quickly that the solver must not step across."""
         return None
 
     def drift_and_error_rate(self, t: Array, state: Any) -> tuple[Any, Array]:
@@ -71,31 +127,19 @@ class Equations(ClosedSystem):
 
     def initial_state(self, start: Any) -> tuple[Array, ...]:
         """The start, given by name or in order, as a state; and a first call of both functions to check them."""
+        if start is None:
+            raise InputError(f"the equations have no start; give the initial values of {list(self.names)}.")
         values = [start.get(n) for n in self.names] if isinstance(start, dict) else list(start)
         unknown = sorted(set(start) - set(self.names)) if isinstance(start, dict) else []
         if unknown or len(values) != len(self.names) or any(v is None for v in values):
             given = sorted(start) if isinstance(start, dict) else f"{len(values)} values"
             raise InputError(f"the start gives {given}; the equations need {list(self.names)}.")
-        state = tuple(jnp.asarray(as_array(n, v)) for n, v in zip(self.names, values, strict=True))
-        for name, value in zip(self.names, state, strict=True):
-            require_finite(name, value)
-        self._check(state)
-        return state
+        for name, value in zip(self.names, values, strict=True):
+            require_finite(name, as_array(name, value))
+        return super().initial_state(tuple(as_array(n, v) for n, v in zip(self.names, values, strict=True)))
 
-    def _check(self, state: tuple[Array, ...]) -> None:
-        try:
-            drift = jax.eval_shape(self.drift, jnp.zeros(()), state)
-            error = jax.eval_shape(lambda s: self.error(self.observe(s)), state)
-        except InputError:
-            raise
-        except Exception as problem:
-            first = str(problem).split("\n")[0]
-            raise InputError(f"the equations fail on their start ({type(problem).__name__}: {first}).") from None
-        for name, have, want in zip(self.names, drift, state, strict=True):
-            if have.shape != want.shape:
-                raise InputError(f"the drift of {name} has shape {have.shape}; the variable has shape {want.shape}.")
-        if error.shape != ():
-            raise InputError(f"error(state) has shape {error.shape}; it must be one number.")
+    def _name_of(self, path: Any) -> str:
+        return self.names[path[0].idx]
 
     def _named(self, state: Sequence[Array]) -> Any:
         return namedtuple("State", self.names)(*state)
@@ -112,6 +156,11 @@ class Equations(ClosedSystem):
 
     def error(self, observed: dict[str, Array]) -> Array:
         return jnp.asarray(self.user_error(self._named([observed[n] for n in self.names])), float)
+
+
+def _is_list(value: Any) -> bool:
+    """A list is an array of numbers, not a part of the state's structure."""
+    return isinstance(value, list)
 
 
 def linear_regression(rho: float = 1.0, noise_variance: float = 0.1, lr: float = 0.5, ridge: float = 0.01) -> Equations:

@@ -72,10 +72,10 @@ class OrderParameters(ClosedSystem):
             return lr, readout, bias
         return tuple(rate / (1 - sgd.momentum) for rate in (lr, readout, bias))  # pyright: ignore[reportReturnType]
 
-    def switches(self) -> Array | None:
+    def switches(self, end: Any) -> Array | None:
         sgd = self.problem.sgd
         k = sgd.momentum.k if isinstance(sgd.momentum, SlowMomentum) else None
-        return switch_times(sgd.lr, sgd.readout_lr, sgd.bias_lr, k)
+        return switch_times(end, sgd.lr, sgd.readout_lr, sgd.bias_lr, k)
 
     def covariances(self, state: Overlaps) -> tuple[Array, Array, Array]:
         """R, Q, T of the fields."""

@@ -63,7 +63,9 @@ class Controls(eqx.Module):
 
 def resolvent(system: OrderParameters, t: Any, state: Overlaps, shift: Any) -> Callable[[Overlaps], Overlaps]:
     """x -> (1 - shift J)^-1 x, with J the derivative of the drift at this time and state. Differentiable in everything."""
-    solve = Levels(*jax.lax.stop_gradient((system, t, state, shift))).solve
+    numbers, functions = eqx.partition((system, t, state, shift), eqx.is_array)  # a rate may be a function
+    levels = Levels(*eqx.combine(jax.lax.stop_gradient(numbers), functions))
+    solve = jax.lax.stop_gradient(levels).solve  # a function may hold traced numbers of its own
 
     def apply(x: Overlaps) -> Overlaps:
         moved = jax.jvp(lambda y: system.drift(t, y), (state,), (x,))[1]

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tutelage import _checks
 from tutelage._types import Array
 from tutelage.averages.quadrature import QuadratureAverages
 from tutelage.dynamics.error import averages_of
@@ -22,7 +23,15 @@ from tutelage.problem import Problem, Spectrum, Start
 SOLVERS = ("explicit", "stiff", "implicit")
 BOUND = 1e8  # overlaps this much larger than at the start have diverged
 FINE = 1e4  # the error is taken in this unit, so that its absolute tolerance is finer than that of the overlaps
+USUAL = {"float64": (1e-8, 1e-12), "float32": (1e-4, 1e-6)}  # rtol, atol
 COUNTS = (64, 256, 512, 1024, 2048, 4096)  # of times: compiled programs are made for these
+
+
+def tolerances(rtol: Any = None, atol: Any = None) -> np.ndarray:
+    """Relative and absolute tolerance of a step; None: what the precision of JAX's numbers allows."""
+    usual = USUAL[np.dtype(jnp.result_type(float)).name]
+    given = {"rtol": rtol, "atol": atol}
+    return np.array([u if x is None else _checks.as_positive(n, x) for (n, x), u in zip(given.items(), usual, strict=True)])
 
 
 class Options(eqx.Module):

@@ -6,12 +6,11 @@ derivatives of A, B, G with respect to every field.
 """
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from tutelage import _checks
 from tutelage.dynamics.resolvent import unsuited
-from tutelage.problem import Problem
+from tutelage.problem import Problem, scan
 from tutelage.problem.schedules import rate_at
 
 EXPLICIT = 8.0  # measured: erf, K = M = 2, 1024 levels, beta = 1
@@ -26,7 +25,7 @@ MOST_FIELDS = 200  # the dense system grows with the square of their number
 def choose(problem: object, times: np.ndarray) -> str:
     """The word "stiff" where the dynamics has the form for it and saves more than it costs to compile, else "explicit".
 
-    What cannot be known (numbers that JAX traces, equations of one's own) is explicit.
+    Returns "explicit" if the cost cannot be estimated (traced values, custom Equations).
     """
     if not isinstance(problem, Problem) or _checks.is_traced(problem) or unsuited(problem):
         return "explicit"
@@ -39,12 +38,18 @@ def choose(problem: object, times: np.ndarray) -> str:
 
 
 def natural_time(problem: Problem, end: float) -> float:
-    """lam_max |v|^2 times the integral of eta: how many time constants of the fastest level pass."""
+    """lam_max |v|^2 times the integral of eta: how many time constants of the fastest level pass.
+
+    0 if it cannot be known.
+    """
     sgd = problem.sgd
     fastest = np.max(problem.inputs.eigenvalues) * np.sum(np.square(problem.student.readout))
     if callable(sgd.lr):
-        times = end * np.append(0.0, np.geomspace(1e-6, 1.0, 64))
-        clock = np.trapezoid(np.asarray(jax.vmap(lambda t: rate_at(sgd.lr, t))(jnp.asarray(times))), times)
+        times = scan.grid(end)
+        rates = jax.vmap(lambda t: rate_at(sgd.lr, t))(times)
+        if _checks.is_traced(rates):  # the function holds traced numbers
+            return 0.0
+        clock = np.trapezoid(np.asarray(rates), np.asarray(times))
     else:
         clock = end * float(sgd.lr)
     return float(clock / (1.0 - float(sgd.momentum)) * fastest)

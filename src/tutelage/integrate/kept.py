@@ -29,7 +29,7 @@ from jax.experimental.serialize_executable import deserialize_and_load, serializ
 from jaxlib.lapack import prepare_lapack_call
 
 from tutelage._checks import is_traced
-from tutelage._files import whole_file
+from tutelage._files import is_private, whole_file
 from tutelage.integrate.described import Indescribable, describe, device, is_array, setting
 
 FOLDER = "TUTELAGE_PROGRAMS"
@@ -86,7 +86,7 @@ def _folder() -> Path | None:
 def _found(path: Path, description: str, arrays: list[Any]) -> tuple[Program, Any] | None:
     """The program of a file, with its first answer; None if there is none, or if it is not as it was written."""
     try:
-        if not (_private(path.parent) and _private(path)):
+        if not (is_private(path.parent) and is_private(path)):
             return None
         told, result, payload, *trees = pickle.loads(zlib.decompress(path.read_bytes()))  # which knows damage
         if told != description:
@@ -141,7 +141,7 @@ def _without_other_cache() -> Iterator[None]:
 def _write(path: Path, content: bytes) -> None:
     folder = path.parent
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if not _private(folder):
+    if not is_private(folder):
         return
     with whole_file(path) as temporary, open(temporary, "xb", opener=_for_this_user) as file:
         file.write(content)
@@ -151,11 +151,3 @@ def _write(path: Path, content: bytes) -> None:
 
 def _for_this_user(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
-
-
-def _private(path: Path) -> bool:
-    """Could nobody else have written this?"""
-    if os.name != "posix":
-        return True
-    about = path.stat()
-    return about.st_uid == os.getuid() and not about.st_mode & 0o022

@@ -15,7 +15,7 @@ from jax.flatten_util import ravel_pytree
 
 from tutelage._errors import InputError
 from tutelage._types import Array
-from tutelage.dynamics import ClosedSystem, Equations, OrderParameters, initial_overlaps
+from tutelage.dynamics import ClosedSystem, OrderParameters, initial_overlaps
 from tutelage.dynamics.resolvent import unsuited
 from tutelage.integrate.call import BOUND, FINE, Options, Raw
 from tutelage.integrate.guided import guided_norm, stiff_solver
@@ -51,7 +51,7 @@ def integrated(problem: Any, moments: Any, start: Any, times: Any, tolerances: A
         force_dtmin=False,
         norm=guided_norm if options.solver == "stiff" else optimistix.rms_norm,
     )
-    switches = system.switches()
+    switches = system.switches(times[-1])
     if switches is not None:
         controller = diffrax.ClipStepSizeController(controller, jump_ts=switches)
     solution: Any = diffrax.diffeqsolve(
@@ -100,7 +100,7 @@ def _judged(system: Any, observed: dict[str, Array]) -> tuple[Array, Array]:
 
 
 def _system(problem: Any, moments: Any, start: Any, options: Options) -> tuple[ClosedSystem, Any, Array | None]:
-    if isinstance(problem, Equations):
+    if isinstance(problem, ClosedSystem):
         return problem, start, None
     state, t = initial_overlaps(problem, start)
     system = OrderParameters(problem, t, options.gradient_flow, options.keep, moments=moments)

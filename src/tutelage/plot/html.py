@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tutelage._errors import InputError
-from tutelage._files import require_place, whole_file
+from tutelage._files import require_place, write_bytes
 from tutelage.plot.style import style
 
 if TYPE_CHECKING:
@@ -60,9 +60,7 @@ def write_text(path: str | Path, text: str) -> Path:
     path = require_place(Path(path))
     if path.suffix.lower() not in (".html", ".htm"):
         raise InputError(f"the page {path} is HTML; its name must end in .html.")
-    with whole_file(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
-    return path
+    return write_bytes(path, text.encode())
 
 
 def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:

@@ -1,10 +1,11 @@
 """Figures as files: png, pdf or svg, checked before the work and complete or absent after it."""
 
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tutelage._errors import InputError
-from tutelage._files import require_place, whole_file
+from tutelage._files import require_place, write_bytes
 from tutelage.plot.style import style
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ def save_figure(figure: "Figure", path: str | Path) -> Path:
     """Write a figure; the ending chooses the format, and a reader never sees half a file."""
     path = check_figure_path(path)
     kind = path.suffix.lower()
-    with whole_file(path) as temporary, style():
-        figure.savefig(temporary, format=kind[1:], metadata=FORMATS[kind])
-    return path
+    drawn = BytesIO()
+    with style():
+        figure.savefig(drawn, format=kind[1:], metadata=FORMATS[kind])
+    return write_bytes(path, drawn.getvalue())

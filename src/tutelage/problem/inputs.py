@@ -15,6 +15,8 @@ from tutelage._errors import InputError
 from tutelage._types import ArrayLike
 from tutelage.problem.images import as_rows, mean_and_covariance
 
+MOST_LEVELS = 10**6
+
 
 class Inputs(eqx.Module):
     """A law of the inputs. `eigenvalues` and `fractions` have shape (levels,): NumPy arrays unless traced.
@@ -106,7 +108,7 @@ class PowerLaw(Inputs):
 
     def __init__(self, beta: ArrayLike, levels: int):
         self.beta = _checks.as_array("beta", beta)
-        self.count = _checks.as_count("levels", levels)
+        self.count = _checks.as_count("levels", levels, most=MOST_LEVELS)
         _checks.require_shape("beta", self.beta, ())
         _checks.require_nonnegative("beta", self.beta)
 
@@ -140,6 +142,7 @@ class Spectrum(Inputs):
     eigenvalues: Any
     fractions: Any
     scale: ArrayLike
+    normalise: bool = eqx.field(static=True)
     centre: np.ndarray | None
     dropped: int = eqx.field(static=True)
     _basis: np.ndarray | None
@@ -157,7 +160,8 @@ class Spectrum(Inputs):
         if not _checks.is_traced(fractions) and abs(np.sum(fractions) - 1.0) > 1e-9:
             total = float(np.sum(fractions))
             raise InputError(f"fractions sum to {total:g}; they must sum to one. Divide them by {total:g}.")
-        self.scale = (fractions * eigenvalues).sum() if _checks.as_flag("normalise", normalise) else np.float64(1.0)
+        self.normalise = _checks.as_flag("normalise", normalise)
+        self.scale = (fractions * eigenvalues).sum() if self.normalise else np.float64(1.0)
         self.eigenvalues = eigenvalues / self.scale
         self.fractions = fractions
         self.centre, self.dropped, self._basis, self._known_dim = None, 0, None, None

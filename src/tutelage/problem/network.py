@@ -11,6 +11,8 @@ from tutelage._errors import InputError
 from tutelage._types import Array, ArrayLike
 from tutelage.problem.activation import Activation, as_activation, per_unit
 
+MOST_UNITS = 10_000  # the overlaps are the square of it
+
 
 class Network(eqx.Module):
     """A student or a teacher: output = sum_k v_k g(w_k . x / sqrt(N) + b_k).
@@ -52,7 +54,7 @@ class Network(eqx.Module):
         train_bias: bool = False,
         gram: Any = None,
     ):
-        self.hidden = _checks.as_count("hidden (the number of hidden units)", hidden)
+        self.hidden = _checks.as_count("hidden (the number of hidden units)", hidden, most=MOST_UNITS)
         self.activation = _activation(activation, self.hidden)
         self.outputs = _checks.as_count("outputs", outputs)
         self.readout = _readout(readout, self.outputs, self.hidden)

@@ -74,6 +74,12 @@ class Problem(eqx.Module):
         for name, kind in (("student", Network), ("teacher", Network), ("inputs", Inputs), ("sgd", SGD)):
             if not isinstance(getattr(self, name), kind):
                 raise InputError(f"{name} is {_checks.shown(getattr(self, name))}; it must be {EXAMPLES[kind]}.")
+        units, levels = self.student.hidden + self.teacher.hidden, self.inputs.levels
+        _checks.require_memory(
+            f"the overlaps of {units} vectors on {levels} level{'s' * (levels != 1)}",
+            levels * units**2,
+            "Use fewer hidden units or levels.",
+        )
         if not callable(self.noise):
             _checks.require_shape("noise", self.noise, ())
             _checks.require_nonnegative("noise", self.noise)

@@ -1,9 +1,10 @@
 """Learning rates that change with time alpha.
 
-A rate is a number, one of these, or any function of time that JAX can trace. The numbers inside a schedule are leaves:
-they can be batched and differentiated like any other.
+A rate is a number, one of these, or any function of time that JAX can trace (scan.py finds its short features). The
+numbers inside a schedule are leaves: they can be batched and differentiated like any other.
 """
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -13,8 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from tutelage import _checks
-from tutelage._errors import InputError
+from tutelage._errors import InputError, ValidityWarning
 from tutelage._types import Array, ArrayLike
+from tutelage.problem import scan
 
 
 class Constant(eqx.Module):
@@ -151,6 +153,8 @@ NAMED = {
     "interpolated": Interpolated,
     "cosine": Cosine,
 }
+SWITCHING = {Piecewise: "switches", Interpolated: "times", Cosine: "horizon"}  # where they jump or bend
+RESOLVED = scan.MOST // 2  # rises and falls of a function that the solver is sure to see
 
 
 def as_rate(name: str, value: Any) -> Any:
@@ -170,17 +174,39 @@ def rate_at(rate: Any, t: Array) -> Array:
     return jnp.asarray(rate(t) if callable(rate) else rate)
 
 
-def switch_times(*rates: Any) -> Array | None:
-    """Times at which a rate jumps or bends; the solver must not step across them."""
-    jumps = [jnp.asarray(rate.switches) for rate in rates if isinstance(rate, Piecewise)]
-    bends = [jnp.asarray(rate.times) for rate in rates if isinstance(rate, Interpolated)]
-    return jnp.concatenate(jumps + bends) if jumps or bends else None
+def is_own(rate: Any) -> bool:
+    """Is it a function of the user's own, whose shape nothing is known about?"""
+    return callable(rate) and not isinstance(rate, tuple(NAMED.values()))
 
 
-def require_rate_on(name: str, rate: Any, times: np.ndarray) -> None:
-    """A schedule must be one number, finite and not negative, at every asked time."""
-    if not callable(rate) or _checks.is_traced(rate):
-        return
+def switch_times(end: Any, *rates: Any) -> Array | None:
+    """Times up to `end` at which a rate jumps, bends or changes quickly; the solver must not step across them."""
+    known = [getattr(rate, SWITCHING[type(rate)]) for rate in rates if type(rate) in SWITCHING]
+    found = [scan.stops(rate, end) for rate in rates if is_own(rate)]
+    return jnp.concatenate([jnp.atleast_1d(jnp.asarray(t)) for t in known + found]) if known or found else None
+
+
+def bend_times(rate: Any, end: float) -> np.ndarray:
+    """Times up to `end` at which a rate jumps, and those at which a schedule of this module bends."""
+    if is_own(rate):
+        return scan.jumps(rate, end)
+    return np.atleast_1d(getattr(rate, SWITCHING[type(rate)])) if type(rate) in SWITCHING else np.zeros(0)
+
+
+def require_rates_on(sgd: Any, times: np.ndarray, *, solved: bool = True) -> None:
+    """Every schedule must be one number, finite and not negative, at the asked times and between them.
+
+    solved: warn where a function has more features than the solver is sure to resolve (single steps see them all).
+    """
+    rates = {name: getattr(sgd, name) for name in ("lr", "readout_lr", "bias_lr")}
+    for name, rate in (rates | {"k": getattr(sgd.momentum, "k", None)}).items():
+        if callable(rate) and not _checks.is_traced(rate):
+            _require_rate_on(name, rate, times, solved)
+
+
+def _require_rate_on(name: str, rate: Any, times: np.ndarray, solved: bool) -> None:
+    if is_own(rate):
+        times = np.union1d(times, scan.grid(float(times[-1])))
     try:
         values = jax.vmap(lambda t: jnp.asarray(rate(t), float))(jnp.asarray(times))
     except Exception as error:
@@ -194,5 +220,13 @@ def require_rate_on(name: str, rate: Any, times: np.ndarray) -> None:
     values = np.asarray(values)
     bad = ~np.isfinite(values) | (values < 0)
     if bad.any():
-        at = int(np.argmax(bad))
+        at = int(np.argmin(np.where(np.isfinite(values), values, -np.inf)))
         raise InputError(f"{name} is {values[at]:g} at time {times[at]:g}; a schedule must be finite and zero or more.")
+    if solved and is_own(rate) and (turns := float(scan.swings(values))) > RESOLVED:
+        warnings.warn(
+            f"{name} rises and falls about {turns:.0f} times up to time {times[-1]:g}; the solver surely sees {RESOLVED}, "
+            "and may step across short features among so many. Solve up to an earlier time, or give a Piecewise or "
+            "Interpolated schedule.",
+            ValidityWarning,
+            stacklevel=5,
+        )

@@ -1,8 +1,9 @@
 """A problem as plain data: the same dictionary serves TOML, JSON and the attributes of a NetCDF file.
 
 Only numbers, words and lists are stored, so reading never runs code. A user's own function cannot be stored; the error
-says so by name. Of a spectrum measured on data the eigenvectors and the centre are not stored (they are as large as the
-data's covariance, and the theory never uses them); its levels, scale, dropped directions and dimension are, exactly.
+says so by name. A user's own law of the inputs is stored as the spectrum that it has. Of a spectrum measured on data the
+eigenvectors and the centre are not stored (they are as large as the data's covariance, and the theory never uses them); its
+levels, scale, dropped directions and dimension are, exactly.
 """
 
 import inspect
@@ -25,7 +26,7 @@ from tutelage.problem.sgd import SGD, SlowMomentum
 INPUTS = {"isotropic": input_laws.Isotropic, "power_law": input_laws.PowerLaw, "spectrum": input_laws.Spectrum}
 PARTS = ("student", "teacher", "inputs", "sgd")
 # Where the constructor's word and the stored field differ.
-FIELDS = {"levels": "count", "normalise": None}
+FIELDS = {"levels": "count"}
 
 
 def arguments(part: Any) -> list[str]:
@@ -35,9 +36,9 @@ def arguments(part: Any) -> list[str]:
 
 def values(part: Any) -> dict[str, Any]:
     """The constructor arguments that would build this part again."""
-    if isinstance(part, input_laws.Spectrum):  # a unit mean stays a unit mean
-        unit = _checks.is_traced(part) or abs(float(part.weights.sum()) - 1.0) < 1e-9
-        return {"eigenvalues": part.eigenvalues, "fractions": part.fractions, "normalise": unit}
+    if isinstance(part, input_laws.Spectrum):
+        given = part.eigenvalues * part.scale if part.normalise else part.eigenvalues
+        return {"eigenvalues": given, "fractions": part.fractions, "normalise": part.normalise}
     names = {name: FIELDS.get(name, name) if isinstance(part, input_laws.PowerLaw) else name for name in arguments(part)}
     return {name: getattr(part, field) for name, field in names.items()}
 
@@ -46,10 +47,11 @@ def rebuild(part: Any, **changes: Any) -> Any:
     """The same part with some constructor arguments changed.
 
     Changing the width keeps a readout or bias that is the same for all units, as the scalar that it was given as.
+    Changing the number of eigenvalues keeps equal fractions; others must then be given anew.
     """
     kept = values(part)
-    if isinstance(part, input_laws.Spectrum) and "eigenvalues" in changes:
-        kept.pop("fractions")
+    if isinstance(part, input_laws.Spectrum) and np.size(changes.get("eigenvalues", part.eigenvalues)) != part.levels:
+        kept["fractions"] = None if np.ndim(_common(part.fractions)) == 0 else part.fractions
     if isinstance(part, Network) and "hidden" in changes:
         kept = {name: _common(value) if name in ("readout", "bias") else value for name, value in kept.items()}
     return type(part)(**kept | changes)
@@ -93,14 +95,21 @@ def revived(name: str, value: Any) -> Any:
 
 
 def _inputs_to_dict(inputs: Any) -> dict[str, Any]:
-    kind = next((name for name, cls in INPUTS.items() if type(inputs) is cls), None)
-    if kind is None:
-        raise InputError(f"inputs is your own class {type(inputs).__name__}; a file can only hold {', '.join(INPUTS)}.")
-    if not isinstance(inputs, input_laws.Spectrum):
+    """A law with a name by its arguments; any other (a spectrum, a user's own class) by its levels."""
+    kind = next((name for name, cls in INPUTS.items() if type(inputs) is cls), "spectrum")
+    if kind != "spectrum":
         return {"kind": kind, **_compact(inputs)}
     levels = {name: _plain(name, getattr(inputs, name)) for name in ("eigenvalues", "fractions")}
-    measured = {"dropped": inputs.dropped, "known_dim": inputs.known_dim} if inputs.known_dim is not None else {}
-    return {"kind": kind, **levels, "normalise": False, "scale": _plain("scale", inputs.scale), **measured}
+    scale, dropped = getattr(inputs, "scale", 1.0), getattr(inputs, "dropped", 0)
+    measured = {"dropped": dropped, "known_dim": inputs.known_dim} if inputs.known_dim is not None else {}
+    # where a scale is given, the eigenvalues are already divided by it
+    normalise = getattr(inputs, "normalise", False)
+    return {"kind": kind, **levels, "normalise": normalise, "scale": _plain("scale", scale), **measured}
+
+
+def is_named(inputs: Any) -> bool:
+    """Whether a file holds the law itself, so that its own numbers can be put back."""
+    return type(inputs) in INPUTS.values()
 
 
 def _inputs_from_dict(table: dict[str, Any]) -> Any:
@@ -110,12 +119,13 @@ def _inputs_from_dict(table: dict[str, Any]) -> Any:
     known_dim = None if "known_dim" not in table else _checks.as_count("inputs.known_dim", table.pop("known_dim"))
     dropped = _checks.as_count("inputs.dropped", table.pop("dropped", 0), least=0)
     scale = table.pop("scale", None)
-    spectrum = _build("inputs", law, table)
+    normalise = _checks.as_flag("inputs.normalise", table.get("normalise", True))
+    spectrum = _build("inputs", law, table | ({} if scale is None else {"normalise": False}))
     if scale is not None:
         scale = _checks.as_array("inputs.scale", scale)
         _checks.require_shape("inputs.scale", scale, ())
         _checks.require_positive("inputs.scale", scale)
-        spectrum = spectrum._with(scale=np.float64(scale))
+        spectrum = spectrum._with(scale=np.float64(scale), normalise=normalise)
     return spectrum._with(dropped=dropped, _known_dim=known_dim)
 
 
@@ -149,17 +159,21 @@ def to_json(data: dict[str, Any]) -> str:
 
 def read_json(text: str) -> dict[str, Any]:
     """The dictionary that JSON text holds."""
+    text = _checks.as_text("the JSON of the problem", text, fix="Read the file first.")
     try:
-        return json.loads(_checks.as_text("the JSON of the problem", text, fix="Read the file first."))
+        return json.loads(text)
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
         raise InputError(f"the text is not JSON: {error.msg[:1].lower()}{error.msg[1:]} (at {where}).") from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"the JSON of the problem cannot be read: {_checks.unreadable(error)}.") from None
 
 
 def read_toml(text: str) -> dict[str, Any]:
     """The dictionary that TOML text holds."""
+    text = _checks.as_text("the TOML of the problem", text, fix="Read the file first.")
     try:
-        return tomllib.loads(_checks.as_text("the TOML of the problem", text, fix="Read the file first."))
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         if text.endswith(".toml") and "\n" not in text:
             raise InputError(
@@ -167,6 +181,8 @@ def read_toml(text: str) -> dict[str, Any]:
             ) from None
         message = " ".join(str(error).rstrip(".").split())
         raise InputError(f"the text is not TOML: {message[:1].lower()}{message[1:]}.") from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"the TOML of the problem cannot be read: {_checks.unreadable(error)}.") from None
 
 
 def to_toml(data: dict[str, Any]) -> str:

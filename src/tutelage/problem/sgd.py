@@ -73,7 +73,7 @@ class SGD(eqx.Module):
         if lr is None:
             raise InputError("lr is None; give a positive number or a schedule such as tu.PowerDecay(0.5).")
         self.lr = as_rate("lr", lr)
-        self.batch = _checks.as_count("batch", batch)
+        self.batch = batch if _checks.is_traced(batch) else _checks.as_count("batch", batch)
         self.weight_decay = _checks.as_array("weight_decay", weight_decay)
         self.readout_lr = as_rate("readout_lr", readout_lr)
         self.bias_lr = as_rate("bias_lr", bias_lr)

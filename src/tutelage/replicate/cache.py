@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import tutelage
-from tutelage._files import whole_file
+from tutelage._files import write_bytes
 from tutelage._version import __version__
 from tutelage.replicate.registry import MODULES, Replica
+from tutelage.storage import in_memory
 
 if TYPE_CHECKING:
     from xarray import Dataset
@@ -68,19 +69,16 @@ def write(data: "Dataset", path: Path, attributes: dict[str, Any]) -> None:
     for ending in DRAWINGS:
         path.with_suffix(ending).unlink(missing_ok=True)
     stored = data.assign_attrs({"schema": SCHEMA, "tutelage_version": __version__} | attributes)
-    with whole_file(path) as temporary:
-        stored.to_netcdf(temporary, engine="h5netcdf")
+    write_bytes(path, stored.to_netcdf(engine="h5netcdf"))
 
 
 def read(path: Path) -> "Dataset | None":
     """The dataset of a file that `write` wrote, whatever its key; None if there is none."""
-    import xarray as xr
-
     if not path.is_file():
         return None
     try:
-        with xr.open_dataset(path, engine="h5netcdf") as found:
-            data = found.load()
-    except Exception:  # not a file of ours: it is computed anew
+        data = in_memory(path)
+        ours = data.attrs.get("schema") == SCHEMA and float(data.attrs["seconds"]) >= 0
+    except Exception:  # not a file of ours, or changed: it is computed anew
         return None
-    return data if data.attrs.get("schema") == SCHEMA else None
+    return data if ours else None

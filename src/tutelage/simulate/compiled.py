@@ -1,8 +1,8 @@
 """The compiled loops: every function that numba turns into machine code, in one file.
 
 One file because numba's cache looks only at the date of the file that holds the outermost function: a helper elsewhere
-could change and the old machine code would still run. Plain arrays (named in layout.py) are stepped in place. All loops
-release the GIL and draw from the generator they are given and nothing else.
+could change and the old machine code would still run (machine_code.py adds the order of the fields in layout.py). Plain
+arrays are stepped in place. All loops release the GIL and draw only from the generator that they are given.
 
 One step, for both methods (rates: force, push, eta_v, eta_b; plain SGD has keep = 0, force = 1, push = eta):
     m_k <- keep m_k + force (mean_s[ Delta_s v_k g'(lambda_ks) x_s ] / sqrt(N) - (kappa / N) w_k),    w_k <- w_k + push m_k
@@ -10,14 +10,10 @@ One step, for both methods (rates: force, push, eta_v, eta_b; plain SGD has keep
 """
 
 import math
-from typing import Any
 
 import numpy as np
-from numba import njit
 
-# Division by zero gives infinity, no exception. Sums may be reordered (fast dot products); NaN stays NaN.
-MATH = {"reassoc", "contract", "arcp", "nsz"}
-FAST: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": MATH}
+from tutelage.simulate.machine_code import compiled
 
 POLYNOMIAL, ERF, RELU, SIGN, TANH, GELU, SIGMOID, SOFTPLUS = range(8)
 CODES = {"erf": ERF, "relu": RELU, "sign": SIGN, "tanh": TANH, "gelu": GELU, "sigmoid": SIGMOID, "softplus": SOFTPLUS}
@@ -25,7 +21,7 @@ LOOK = 64  # steps between two looks at the size of the weights
 OVERFLOW = 1e100  # an error of this size has diverged whatever the weights say
 
 
-@njit(**FAST)
+@compiled
 def value(code, coefficients, x):
     """g(x)."""
     if code == ERF:
@@ -48,7 +44,7 @@ def value(code, coefficients, x):
     return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
 
 
-@njit(**FAST)
+@compiled
 def slope(code, coefficients, x):
     """g'(x)."""
     if code == ERF:
@@ -71,7 +67,7 @@ def slope(code, coefficients, x):
     return g * (1.0 - g) if code == SIGMOID else g
 
 
-@njit(**FAST)
+@compiled
 def respond(rule, heads, student_fields, teacher_fields, xi, delta):
     """One sample: fills delta_k = Delta v_k g'(lambda_k), adds to the sums that move the heads, returns Delta."""
     error = rule.noise * xi
@@ -90,7 +86,7 @@ def respond(rule, heads, student_fields, teacher_fields, xi, delta):
     return error
 
 
-@njit(**FAST)
+@compiled
 def move_heads(rule, heads, eta_readout, eta_bias):
     """Readout and biases learn from the batch's sums, which start again at zero."""
     scale = 1.0 / (rule.dim * rule.batch)
@@ -105,7 +101,7 @@ def move_heads(rule, heads, eta_readout, eta_bias):
         heads.bias_force[k] = 0.0
 
 
-@njit(**FAST)
+@compiled
 def chi(rng, dof):
     """The length of a standard normal vector in `dof` dimensions (Marsaglia and Tsang 2000 for the gamma law)."""
     if dof == 1:
@@ -121,7 +117,7 @@ def chi(rng, dof):
                 return math.sqrt(2.0 * d * cube)
 
 
-@njit(**FAST)
+@compiled
 def fold(rows, extra, first, count, columns):
     """Rotate [Z | extra] so that everything fits into Z again: Z Z^T grows by extra extra^T (Householder LQ).
 
@@ -157,7 +153,7 @@ def fold(rows, extra, first, count, columns):
             rows[j, c] = 0.0
 
 
-@njit(**FAST)
+@compiled
 def draw_fields(rng, blocks, students, teachers, normals, student_fields, teacher_fields):
     """Normals (L, W) for the coordinates in use, and the fields sum_l sqrt(p_l lam_l) (coordinates . normals)."""
     K, M = student_fields.size, teacher_fields.size
@@ -181,7 +177,7 @@ def draw_fields(rng, blocks, students, teachers, normals, student_fields, teache
             teacher_fields[m] += scale * dot
 
 
-@njit(**FAST)
+@compiled
 def move_inside(rule, rows, normals, deltas, level, width, scale, mask, force, push):
     """The step along the coordinates in use; rows: students, then (with momentum) their velocities."""
     K = deltas.shape[0]
@@ -197,7 +193,7 @@ def move_inside(rule, rows, normals, deltas, level, width, scale, mask, force, p
             rows[k, c] += push * kick
 
 
-@njit(**FAST)
+@compiled
 def move_outside(rng, rule, rows, factor, extra, first, dof, scale, mask, force, push):
     """The step along all other dimensions: new columns factor . F, F Bartlett's factor, folded back into Z."""
     K, columns = factor.shape
@@ -219,7 +215,7 @@ def move_outside(rng, rule, rows, factor, extra, first, dof, scale, mask, force,
     fold(rows, extra, first, count, columns)
 
 
-@njit(**FAST)
+@compiled
 def onto_sphere(blocks, students, lengths):
     """Each student vector back to its initial length, |w_k|^2 / N = lengths_k."""
     for k in range(lengths.size):
@@ -233,7 +229,7 @@ def onto_sphere(blocks, students, lengths):
                 students[level, k, c] *= scale
 
 
-@njit(**FAST)
+@compiled
 def record_overlaps(at, blocks, students, teachers, heads, records):
     """Field covariances (and overlaps per level, where kept) of the present state."""
     K, M, keep = heads.readout.size, teachers.shape[1], records.r.shape[0] > 0
@@ -262,7 +258,7 @@ def record_overlaps(at, blocks, students, teachers, heads, records):
                     records.q[at, level, k, j] = dot
 
 
-@njit(**FAST)
+@compiled
 def too_large(students, heads, bound):
     """Has a squared coordinate (or a readout) passed the bound, or stopped being a number?"""
     for level in range(students.shape[0]):
@@ -276,7 +272,7 @@ def too_large(students, heads, bound):
     return not size < bound
 
 
-@njit(**FAST)
+@compiled
 def reduce_batch(deltas, copy, factor):
     """factor with factor factor^T = deltas deltas^T: all that the other dimensions see of a batch. (K, min(B, K))."""
     K, B = deltas.shape
@@ -289,7 +285,7 @@ def reduce_batch(deltas, copy, factor):
         fold(factor, copy, 0, K, B)
 
 
-@njit(**FAST)
+@compiled
 def advance_overlaps(rng, rule, blocks, students, teachers, heads, lengths, bound, rates, first, last, records):
     """Steps first .. last - 1; returns `last`, or minus (the step that diverged + 1)."""
     K, M, L, B = heads.readout.size, teachers.shape[1], blocks.width.size, rule.batch
@@ -331,7 +327,7 @@ def advance_overlaps(rng, rule, blocks, students, teachers, heads, lengths, boun
     return last
 
 
-@njit(**FAST)
+@compiled
 def fill_normal(rng, rows):
     """Standard normals, in the order in which NumPy's generator would give them."""
     for i in range(rows.shape[0]):
@@ -339,7 +335,7 @@ def fill_normal(rng, rows):
             rows[i, j] = rng.standard_normal()
 
 
-@njit(**FAST)
+@compiled
 def advance_weights(rule, rows, noise, W, W_teacher, velocity, gradient, mask, heads, lengths, rates, first):
     """Feed rows (samples, N) to the network; `first` counts the samples seen before them, rates start at their step.
 
@@ -374,7 +370,7 @@ def advance_weights(rule, rows, noise, W, W_teacher, velocity, gradient, mask, h
     return rows.shape[0]
 
 
-@njit(**FAST)
+@compiled
 def inner(a, b):
     total = 0.0
     for i in range(a.size):
@@ -382,7 +378,7 @@ def inner(a, b):
     return total
 
 
-@njit(**FAST)
+@compiled
 def move_weights(rule, W, velocity, gradient, mask, force, push):
     """w and its momentum take the batch's gradient, which starts again at zero."""
     for k in range(W.shape[0]):

@@ -1,7 +1,7 @@
 """The plain data that the compiled loops work on: constants, and arrays changed in place.
 
-Tuples of arrays and numbers, because numba compiles those as they are. Whoever reorders fields here should also touch
-compiled.py, whose cached machine code is dated by that file alone.
+Tuples of arrays and numbers, because numba compiles those as they are. Machine code finds a field by its position:
+machine_code.py therefore stores the compiled loops under a hash of all fields in their order.
 """
 
 from typing import NamedTuple
@@ -63,3 +63,6 @@ class Records(NamedTuple):
     q: np.ndarray
     readout: np.ndarray
     bias: np.ndarray
+
+
+LAYOUTS = (Rule, Heads, Blocks, Records)

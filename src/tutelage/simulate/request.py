@@ -13,13 +13,14 @@ from tutelage._errors import InputError
 from tutelage.problem import Problem, Start, random_start, start_from_weights
 from tutelage.problem.arguments import require_pair, require_problem, require_start
 from tutelage.problem.images import as_rows
-from tutelage.problem.schedules import require_rate_on
+from tutelage.problem.schedules import require_rates_on
 from tutelage.simulate.sources import LAWS, ORDERS
-from tutelage.solve import KEEP_LEVELS
+from tutelage.solve import KEEP_LEVELS, require_records
 from tutelage.steps import steps_at
 from tutelage.times import check_times
 
 METHODS = ("overlaps", "weights")
+KEPT = ("blocks", "fields")
 
 
 @dataclass(frozen=True)
@@ -69,9 +70,14 @@ def understand(
     if isinstance(rows, np.ndarray):
         _check_rows(problem, rows, dim, int(steps[-1]), order)
     runs = _runs(runs, start, rows, order)
+    keep = problem.inputs.levels <= KEEP_LEVELS if keep is None else _checks.known("keep", keep, KEPT) == "blocks"
+    require_records(problem, times, runs, keep)
+    if method == "overlaps":
+        units = 2 * problem.student.hidden + problem.teacher.hidden
+        samples = f"a batch of {problem.sgd.batch} samples"
+        _checks.require_memory(samples, problem.sgd.batch * problem.inputs.levels * units, "Use a smaller batch.")
     starts = list(start) if isinstance(start, Sequence) else [start]
-    for name in ("lr", "readout_lr", "bias_lr"):
-        require_rate_on(name, getattr(problem.sgd, name), times)
+    require_rates_on(problem.sgd, times, solved=False)
     return Request(
         problem=problem,
         method=method,
@@ -85,9 +91,7 @@ def understand(
         weights=None if given is None or method == "overlaps" else _rotated(problem, *given[:2]),
         inputs=rows,
         order=order,
-        keep=problem.inputs.levels <= KEEP_LEVELS
-        if keep is None
-        else _checks.known("keep", keep, ("blocks", "fields")) == "blocks",
+        keep=keep,
     )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from tutelage import _checks
 from tutelage._errors import DivergenceWarning, TutelageWarning
 from tutelage.problem import Problem, Start
+from tutelage.simulate import cost
 from tutelage.simulate.ensemble import Runs, spread
 from tutelage.simulate.request import Request, understand
 from tutelage.status import Status
@@ -64,10 +65,19 @@ def simulate(
     if _together(request, together):
         done = _ensemble(request).run(progress)
     else:
+        _warn_if_long(request, workers)
         done = Runs.of(spread(_method(request).run, request.runs, int(request.steps[-1]), workers, progress))
     trajectory = _assemble(request, done, _together(request, together))
     _warn(trajectory, request)
     return trajectory
+
+
+def _warn_if_long(request: Request, workers: int | None) -> None:
+    """Never silent about hours of work."""
+    steps = int(request.steps[-1])
+    estimate = cost.seconds(request.problem, request.dim, steps, request.runs, request.method, workers)
+    if estimate > cost.LONG:
+        warnings.warn(f"{cost.sentence(estimate, steps, request.runs)}.", TutelageWarning, stacklevel=3)
 
 
 def _together(request: Request, together: Any) -> bool:

@@ -12,12 +12,12 @@ import jax
 import numpy as np
 
 from tutelage._errors import InputError
-from tutelage.integrate import Options, Raw, anonymous, as_arrays, choose, first_times
+from tutelage.integrate import Options, Raw, anonymous, as_arrays, choose, first_times, tolerances
 from tutelage.many import side_by_side
 from tutelage.moments import moments_for
 from tutelage.problem import Start
-from tutelage.problem.schedules import require_rate_on
-from tutelage.solve import ATOL, MAX_STEPS, assemble
+from tutelage.problem.schedules import require_rates_on
+from tutelage.solve import MAX_STEPS, assemble
 from tutelage.status import Status
 from tutelage.sweep.chunks import shape_of
 from tutelage.sweep.spec import SweepSpec
@@ -38,7 +38,7 @@ def solved(
     groups: dict[tuple[str, str], list[tuple[int, int]]] = {}
     for key, (problem, start) in members.items():
         try:
-            require_rate_on("lr", problem.sgd.lr, np.array(times))
+            require_rates_on(problem.sgd, np.array(times))
         except InputError as error:
             failed(key[0], error)
             continue
@@ -69,7 +69,7 @@ def _solve_group(
     lanes = LANES if jax.default_backend() == "cpu" else spec.points_per_chunk * (spec.starts or 1)
     problems, starts = _stacked([(as_arrays(problem), anonymous(start)) for problem, start in members.values()])
     averages = moments_for(next(iter(members.values()))[0])
-    raw = side_by_side(problems, averages, starts, np.array(times), (spec.rtol, ATOL), options, size=lanes, workers=1)
+    raw = side_by_side(problems, averages, starts, np.array(times), tolerances(spec.rtol), options, size=lanes, workers=1)
     return {key: _member(raw, i, np.array(times), *members[key]) for i, key in enumerate(members)}
 
 

@@ -8,6 +8,7 @@ import errno
 import json
 import os
 import socket
+import stat
 import time
 import warnings
 from collections.abc import Iterator
@@ -19,16 +20,14 @@ from tutelage.sweep.errors import StoreError
 
 NAME = "lock"
 TRIES, PAUSE = 10, 0.05
+NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # a symbolic link is an error; a pipe does not block
 NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}  # some network file systems
 
 
 @contextmanager
 def only_writer(folder: Path) -> Iterator[None]:
     """Inside, no other process writes to the folder; if one does, one sentence says which."""
-    try:
-        descriptor = os.open(folder / NAME, os.O_RDWR | os.O_CREAT, 0o644)
-    except OSError as error:
-        raise StoreError(f"{folder} cannot be written to ({error.strerror}); mend that, or give another folder.") from error
+    descriptor = _opened(folder)
     try:
         if not _take(descriptor, folder):
             raise StoreError(
@@ -41,12 +40,31 @@ def only_writer(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
+def _opened(folder: Path) -> int:
+    """The lock file, made if it is not there. It will be emptied, so it must not be a name for another file."""
+    try:
+        descriptor = os.open(folder / NAME, os.O_RDWR | os.O_CREAT | NO_LINK, 0o644)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise _foreign(folder) from None
+        raise StoreError(f"{folder} cannot be written to ({error.strerror}); fix that, or give another folder.") from error
+    about = os.fstat(descriptor)
+    if not stat.S_ISREG(about.st_mode) or about.st_nlink > 1:
+        os.close(descriptor)
+        raise _foreign(folder)
+    return descriptor
+
+
+def _foreign(folder: Path) -> StoreError:
+    return StoreError(f"{folder / NAME} is a link or no plain file; it must be a file of the sweep alone. Remove it.")
+
+
 def writer_of(folder: Path) -> str | None:
     """Who writes to the folder at this moment, in words."""
     import fcntl
 
     try:
-        descriptor = os.open(folder / NAME, os.O_RDONLY)
+        descriptor = os.open(folder / NAME, os.O_RDONLY | NO_LINK)
     except OSError:
         return None
     try:
@@ -90,5 +108,5 @@ def _owner(descriptor: int) -> str:
     try:
         owner = json.loads(os.pread(descriptor, 1000, 0))
         return f"process {owner['pid']} on {owner['host']}"
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return "another process"

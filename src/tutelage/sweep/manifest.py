@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from tutelage._files import whole_file
+from tutelage._files import write_bytes
 from tutelage.sweep.chunk_file import errors_of, index_and_digest, is_whole
 
 NAME, VERSION = "manifest.json", 1
@@ -56,7 +56,7 @@ def load(folder: Path, key: str) -> dict[str, Entry]:
         found = json.loads((folder / NAME).read_bytes())
         if found["version"] == VERSION and found["sweep"] == key:
             return {name: Entry(**entry) for name, entry in found["chunks"].items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         pass
     return {}
 
@@ -64,5 +64,5 @@ def load(folder: Path, key: str) -> dict[str, Entry]:
 def save(folder: Path, key: str, entries: dict[str, Entry]) -> None:
     """Write the cache; where that is impossible, nothing is lost."""
     chunks = {name: asdict(entry) for name, entry in sorted(entries.items())}
-    with suppress(OSError), whole_file(folder / NAME) as temporary:
-        temporary.write_text(json.dumps({"version": VERSION, "sweep": key, "chunks": chunks}))
+    with suppress(OSError):
+        write_bytes(folder / NAME, json.dumps({"version": VERSION, "sweep": key, "chunks": chunks}).encode())

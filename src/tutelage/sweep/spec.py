@@ -3,6 +3,7 @@
 Two sweeps with equal specs give equal numbers, whoever computes them; the store refuses to mix different ones.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
@@ -19,6 +20,7 @@ from tutelage.sweep.points import Points, as_points, start_values
 START_NAMES = ("kind", "dim", "scale", "R", "Q", "T", "readout", "bias")
 OVERLAPS = ("R", "Q", "T", "readout", "bias")
 KINDS = ("random", "asymmetric")
+MOST_POINTS = 10**8
 
 
 @dataclass(frozen=True)
@@ -88,15 +90,17 @@ def build_spec(
     chunk_size: Callable[[SweepSpec], int],
 ) -> SweepSpec:
     """Every argument checked and made plain. chunk_size: chooses points_per_chunk where it is None."""
-    from tutelage.integrate import SOLVERS
+    from tutelage.integrate import SOLVERS, tolerances
 
-    chosen = as_points(require_problem(problem, "sweep", needs=()), over, points)
+    stored = require_problem(problem, "sweep", needs=()).to_dict()
+    chosen = as_points(Problem.from_dict(stored), over, points)  # only what a file holds can be changed
+    _checks.as_count("the number of points", math.prod(chosen.shape), most=MOST_POINTS)
     table = start_table(start)
     count = None if starts is None else _checks.as_count("starts", starts)
     if count is not None and (table.get("kind") == "asymmetric" or "R" in table):
         raise InputError(f"starts is {count} and the start is given; only random starts differ. Leave one of them out.")
     spec = SweepSpec(
-        problem=problem.to_dict(),
+        problem=stored,
         over=None if chosen.listed is not None else chosen.axes,
         points=chosen.listed,
         measure=tuple(measure),
@@ -106,7 +110,7 @@ def build_spec(
         runs=_checks.as_count("runs", runs, least=2),
         seed=_checks.as_count("seed", seed, least=0),
         gradient_flow=_checks.as_flag("gradient_flow", gradient_flow),
-        rtol=_checks.as_positive("rtol", rtol),
+        rtol=float(tolerances(rtol)[0]),
         solver=_checks.known("solver", solver, ("auto", *SOLVERS)),
         points_per_chunk=0 if points_per_chunk is None else _checks.as_count("points_per_chunk", points_per_chunk),
         sources=sources,

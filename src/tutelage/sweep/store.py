@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tutelage._files import UNFINISHED, whole_file
+from tutelage._files import is_unfinished, write_bytes
 from tutelage._version import __version__
 from tutelage.sweep import manifest
 from tutelage.sweep.chunk_file import DAMAGED, Kept, decode, encode, is_whole, name_of
@@ -63,8 +63,7 @@ class Store:
             (folder / CHUNKS).mkdir(parents=True, exist_ok=True)
             with only_writer(folder):
                 if not (folder / SPEC).exists():
-                    with whole_file(folder / SPEC, durable=True) as temporary:
-                        temporary.write_text(json.dumps(head, indent=1, allow_nan=False))
+                    write_bytes(folder / SPEC, json.dumps(head, indent=1, allow_nan=False).encode(), durable=True)
         return cls.open(folder)._require_same(spec)
 
     @classmethod
@@ -75,10 +74,10 @@ class Store:
             head = json.loads((folder / SPEC).read_bytes())
             family, _, version = str(head["schema"]).partition("/")
             known = family == FAMILY and int(version) <= VERSION
-            whole = known and spec_key(head["spec"]) == head["key"]
+            whole = known and spec_key(head["spec"]) == head["key"] and {"chunks", "points", "tutelage_version"} <= set(head)
         except OSError:
             raise StoreError(f"{folder} is not the folder of a sweep (it has no {SPEC}); give one that is.") from None
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             raise StoreError(f"{folder / SPEC} is damaged; restore it, or sweep into another folder.") from None
         if not known:
             raise StoreError(
@@ -105,7 +104,7 @@ class Store:
         """Inside, this process alone writes: what others have finished is known, what they left unfinished is removed."""
         with only_writer(self.folder):
             for place in (self.folder, self.folder / CHUNKS):
-                for leftover in place.glob(f".*{UNFINISHED}"):
+                for leftover in filter(is_unfinished, place.iterdir()):
                     leftover.unlink(missing_ok=True)
             self.refresh()
             self._writing = True
@@ -122,8 +121,7 @@ class Store:
         data = encode(task, outcome, self.key)
         name, before = name_of(task.index, data), self._names.get(task.index)
         with _disk_errors(self.folder, f"{len(self._names)} of {self.chunks} chunks are kept"):
-            with whole_file(self.folder / CHUNKS / name, durable=True) as temporary:
-                temporary.write_bytes(data)
+            write_bytes(self.folder / CHUNKS / name, data, durable=True)
             if before not in (None, name):
                 (self.folder / CHUNKS / str(before)).unlink(missing_ok=True)
         self._names[task.index] = name
@@ -225,7 +223,7 @@ def _require_empty(folder: Path) -> None:
     """A new sweep begins in a folder of its own."""
     if folder.exists() and not folder.is_dir():
         raise StoreError(f"{folder} is a file; a sweep needs a folder of its own.")
-    if folder.is_dir() and any(path.name not in (CHUNKS, LOCK) and UNFINISHED not in path.name for path in folder.iterdir()):
+    if folder.is_dir() and any(path.name not in (CHUNKS, LOCK) and not is_unfinished(path) for path in folder.iterdir()):
         raise StoreError(f"{folder} holds other files and no sweep; give a new or empty folder.")
 
 

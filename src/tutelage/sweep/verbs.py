@@ -41,7 +41,7 @@ def sweep(
     runs: int = 20,
     seed: int = 0,
     gradient_flow: bool = False,
-    rtol: float = 1e-8,
+    rtol: float | None = None,
     solver: str = "auto",
     points_per_chunk: int | None = None,
     out: str | Path | None = None,

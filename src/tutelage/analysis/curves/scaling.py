@@ -115,8 +115,8 @@ def fit_exponent(
     inside = np.ones(x.size, bool) if window is None else _given(x, window)
     _require_positive(x, y, inside)
     X, Y, S = np.log(x[inside]), np.log(y[inside]), None if sd is None else sd[inside] / y[inside]
-    chosen, reason = (slice(None), "given") if window is not None else _longest(X, Y, S, tolerance)
-    X, line = X[chosen], fit_line(X[chosen], Y[chosen], None if S is None else S[chosen])
+    chosen, reason, tries = (slice(None), "given", 1) if window is not None else _longest(X, Y, S, tolerance)
+    X, line = X[chosen], fit_line(X[chosen], Y[chosen], None if S is None else S[chosen], tries=tries)
     positive = (x > 0) & (y > 0)
     return Exponent(
         slope=line.slope,
@@ -188,18 +188,18 @@ def _is_constant(line: Line, tolerance: float, doubt: float) -> bool:
     return line.certainty <= doubt or line.systematic <= tolerance * abs(line.slope)
 
 
-def _longest(X: np.ndarray, Y: np.ndarray, S: np.ndarray | None, tolerance: float) -> tuple[slice, str]:
-    """The longest window with a constant slope, the later one of two equally long, and why it was taken."""
+def _longest(X: np.ndarray, Y: np.ndarray, S: np.ndarray | None, tolerance: float) -> tuple[slice, str, int]:
+    """The longest window with a constant slope, the later of two equally long; why it was taken, after how many tries."""
     places = np.unique(np.searchsorted(X, np.linspace(X[0], X[-1], EDGES) - 1e-9))
     least = DECADES * np.log(10) * (1 - 1e-9)
     pairs = [(i, j) for a, i in enumerate(places) for j in places[a + 1 :] if X[j] - X[i] >= least and j - i + 1 >= LEAST]
-    for i, j in sorted(pairs, key=lambda p: (X[p[0]] - X[p[1]], -p[0])):
+    for tries, (i, j) in enumerate(sorted(pairs, key=lambda p: (X[p[0]] - X[p[1]], -p[0])), start=1):
         part = slice(int(i), int(j) + 1)
         line = fit_line(X[part], Y[part], None if S is None else S[part])
         if _is_constant(line, tolerance, LIKELY):
             whole = "all the data: " if part == slice(0, X.size) else f"the longest of {len(pairs)} tried: "
             how = f"less than {100 * tolerance:g}%" if line.certainty > LIKELY else "no more than noise explains"
-            return part, whole + f"the local slope drifts by {how}"
+            return part, whole + f"the local slope drifts by {how}", tries
     parts = fit_line(X, Y, S).parts
     raise InputError(
         f"no window of at least {DECADES} decades has a constant slope: it runs from {parts[0]:.3g} to {parts[-1]:.3g}, "

@@ -15,7 +15,7 @@ import numpy as np
 
 from tutelage.analysis.curves.curve import Curve, each
 from tutelage.analysis.curves.per_run import PerRun
-from tutelage.problem.schedules import switch_times
+from tutelage.problem.schedules import bend_times
 from tutelage.trajectory import Trajectory
 
 if TYPE_CHECKING:
@@ -146,5 +146,5 @@ def _jumps(curve: Curve, before: float, after: float) -> bool:
     if curve.problem is None:
         return False
     sgd = curve.problem.sgd
-    switches = switch_times(sgd.lr, sgd.readout_lr, sgd.bias_lr)
-    return switches is not None and bool(np.any((np.asarray(switches) >= before) & (np.asarray(switches) <= after)))
+    found = [bend_times(rate, after) for rate in (sgd.lr, sgd.readout_lr, sgd.bias_lr)]
+    return any(np.any((switches >= before) & (switches <= after)) for switches in found)

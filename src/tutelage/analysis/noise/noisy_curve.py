@@ -59,8 +59,8 @@ class NoisyCurve:
                 f"most {MOST * LONG:.0f}. End at alpha = {end * MOST * LONG / total:.3g}."
             )
         length = min(float(np.clip(total / MOST, SHORT, LONG)), NODES.size * total / self.batch)
-        switches = self.system.switches()
-        return panel_edges(moments, rates, np.zeros(0) if switches is None else np.asarray(switches), length)
+        switches = self.system.switches(end)
+        return panel_edges(moments, rates, np.zeros(0) if switches is None else np.unique(switches), length)
 
     def states(self, moments: np.ndarray) -> Overlaps:
         """The states at increasing moments (no fewer than a batch), stacked."""

@@ -22,7 +22,7 @@ import numpy as np
 from tutelage._types import Array
 from tutelage.averages import Quadrature
 from tutelage.dynamics import OrderParameters, Overlaps, initial_overlaps
-from tutelage.integrate import FINE
+from tutelage.integrate import FINE, tolerances
 from tutelage.problem import Problem, Start
 
 MAX_STEPS = 100_000
@@ -82,6 +82,10 @@ def _follow(
     def error(at: Overlaps) -> Array:
         return system.error(system.observe(at))
 
+    controller: Any = diffrax.PIDController(*tolerances(), pcoeff=0.2, icoeff=0.5)
+    switches = eqx.tree_at(lambda s: s.problem.sgd.lr, system, jnp.zeros(())).switches(times[-1])  # of the other rates
+    if switches is not None:
+        controller = diffrax.ClipStepSizeController(controller, jump_ts=switches)
     solution: Any = diffrax.diffeqsolve(
         diffrax.ODETerm(field),
         diffrax.Dopri8(),
@@ -90,7 +94,7 @@ def _follow(
         dt0=FIRST * times[-1],  # given, for a smaller program than one that chooses it
         y0=(state, error(state) * FINE),
         saveat=diffrax.SaveAt(ts=times, fn=lambda time, y, args: y[0]),
-        stepsize_controller=diffrax.PIDController(rtol=1e-8, atol=1e-12, pcoeff=0.2, icoeff=0.5),
+        stepsize_controller=controller,
         max_steps=MAX_STEPS,
         throw=False,
     )
