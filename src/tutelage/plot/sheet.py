@@ -22,7 +22,7 @@ def sheet(
 
     height: of one row, in inches; width: of the figure. grid: for Figure.subplots (sharex, sharey, width_ratios, ...).
     """
-    from matplotlib.figure import Figure
+    from tutelage.plot.figure import Figure
 
     total = TOP + rows * height
     figure = Figure(figsize=(width, total), layout="constrained")
