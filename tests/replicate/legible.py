@@ -12,8 +12,9 @@ from matplotlib.transforms import Bbox
 
 SLACK = 1.0  # pixels at 100 dpi by which things may touch
 GREY = 0.05  # difference of red, green and blue up to which a colour is none
+PADDING = 5.0  # pixels around a legend that belong to its empty frame
 SLIVER = 0.1  # of the width of an even cell
-NEARBY = 0.09  # distance of two colours in RGB below which they look alike
+NEARBY = 0.115  # distance of two colours in RGB below which they look alike
 
 
 def complaints(figure):
@@ -72,11 +73,11 @@ def points_of(line):
 
 
 def crossed_legend(axes):
-    """A curve behind the words of the legend."""
+    """A curve behind the legend."""
     legend = axes.get_legend()
     if legend is None:
         return
-    words = Bbox.union([text.get_window_extent() for text in legend.get_texts()]).padded(-SLACK)
+    words = legend.get_window_extent().padded(-PADDING)
     for line in axes.lines:
         xy = points_of(line)
         if len(xy) == 0 or not line.get_visible():
@@ -158,6 +159,8 @@ def titles_over_others(figure, panels):
                 below = Bbox.from_extents(box.x0, axes.bbox.y0, box.x1 - SLACK, box.y1)
                 if any(below.overlaps(other.get_tightbbox()) for other in panels if not other.bbox.overlaps(axes.bbox)):
                     yield f"the title {text.get_text()!r} reaches over another panel"
+                if box.x1 > figure.bbox.x1 + SLACK:
+                    yield f"the title {text.get_text()!r} reaches over the edge of the figure"
     for text in [*figure.texts, *(text for axes in panels for text in (*axes.texts, axes.xaxis.label, axes.yaxis.label))]:
         box = text.get_window_extent()
         if text.get_visible() and text.get_text().strip() and (box.x1 > figure.bbox.x1 + SLACK or box.x0 < -SLACK):
@@ -165,10 +168,12 @@ def titles_over_others(figure, panels):
 
 
 def nameless_colours(figure, panels):
-    """Colours that tell curves apart, in a figure whose legends do not say what they mean."""
+    """Colours that tell curves apart, where neither a legend nor a title says what they mean."""
+    if any("color" in text.get_text() for text in figure.texts):
+        return
     legends = [*figure.legends, *(axes.get_legend() for axes in panels if axes.get_legend())]
     named = {to_hex(line.get_color()) for legend in legends for line in legend.findobj(Line2D)}
     for axes in panels:
         used = {to_hex(line.get_color()) for line in axes.lines if np.ptp(to_rgb(line.get_color())) > GREY}
-        if len(used) > 1 and not used <= named:
+        if len(used) > 1 and not used <= named and "color" not in axes.get_title(loc="left"):
             yield f"colours without a name: {sorted(used - named)}"

@@ -203,11 +203,11 @@ def draw_10(data: "Dataset") -> "Figure":
 
 
 def _fan(panel: Any, case: "Dataset", values: Any, count: int) -> None:
-    """One line per number of levels, from violet to green."""
+    """One line per number of levels, from violet to yellow."""
     from matplotlib import colormaps
 
     for j, L in enumerate(case["levels"].values):
-        colour = colormaps["viridis"](0.85 * j / (count - 1))
+        colour = colormaps["plasma"](0.9 * j / (count - 1))
         line = values.isel(levels=j, k=slice(0, int(L)))
         panel.plot(line["k"], line, color=colour, linewidth=1.2, marker=MARKERS[j % 7], markersize=2.2, label=f"L = {L}")
 

@@ -241,7 +241,7 @@ def draw_1(data: "Dataset") -> "Figure":
         data["time"], 2 * data["error_overlapping"], color=COLOURS[1], linestyle=DASHES[3], label="students overlap"
     )
     axes[1, 1].set(xlabel=TIME, ylabel=r"risk $2\epsilon_g$", ylim=(0, None))
-    axes[1, 1].legend(loc="upper right")
+    axes[1, 1].legend(loc="upper center", bbox_to_anchor=(0.5, -0.2))
     label_panel(axes[1, 1], "generalisation")
     for panel in (axes[0, 0], axes[0, 1], axes[1, 0], axes[1, 1]):
         panel.axvline(float(data["early"]), color=FAINT, linestyle=DASHES[2], linewidth=0.9)
@@ -265,7 +265,7 @@ def _draw_law(panel: Any, data: "Dataset") -> None:
         panel.step(ordered, np.arange(1, ordered.size + 1) / ordered.size, where="post", label=label, **look)
     panel.axvline(float(data["halved"]), color=FAINT, linestyle=DASHES[2], label="theory of the start")
     panel.set(xlabel=r"$\alpha$ at half the loss", ylabel="share of networks")
-    panel.legend(loc="lower right")
+    panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=3, fontsize=7, handlelength=1.6, columnspacing=0.8)
     label_panel(panel, "escape times")
 
 
