@@ -174,7 +174,7 @@ def claims_4(data: "Dataset") -> list[Claim]:
 def draw_4(data: "Dataset") -> "Figure":
     """The entries of S along learning, a panel for each kind of start."""
     title = r"The polar factor of the overlaps is conserved by learning if the start is in order"
-    small = r"Entries of $S = \rho\,(\rho^T \rho)^{-1/2}$; colors: student units; lines: teachers. Above each panel: how far $S$ moves."
+    small = r"Entries of $S = \rho\,(\rho^T \rho)^{-1/2}$; colors: student units; lines: teachers. Numbers: movement of $S$."
     figure, axes = sheet(2, 3, title, small, height=2.4)
     for panel, case in zip(axes.ravel(), CASES, strict=True):
         part = data.sel(case=case)
