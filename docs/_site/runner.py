@@ -85,7 +85,9 @@ def _run(block: str, number: int, names: dict[str, Any], page: Path, target: Pat
 
 
 def _is_figure(value: Any) -> bool:
-    return type(value).__module__ == "matplotlib.figure" and hasattr(value, "savefig")
+    from matplotlib.figure import Figure
+
+    return isinstance(value, Figure)
 
 
 def _save_figures(values: list[Any], target: Path, number: int) -> list[dict[str, Any]]:

@@ -51,6 +51,16 @@ def test_what_does_not_apply_is_a_note_and_not_an_error(told):
     assert "escape" in escape or escape["note"]
 
 
+def test_every_detail_is_announced(told):
+    """Before each part comes what it will be, and how much is done."""
+    names = [part["part"] for part in told[1:]]
+    assert names == ["doing", *["doing", "runs"] * 2, "doing", "rates", "doing", "escape"]
+    shares = [part["share"] for part in of(told, "doing")]
+    assert shares == sorted(set(shares))
+    assert (shares[0], shares[-1]) == (0.0, 0.8)
+    assert of(told, "doing")[2]["words"] == "simulating network 2 of 2"
+
+
 def test_a_solve_in_stretches_is_the_whole_solve(monkeypatch):
     chosen = Settings.read(BASE | {"spectrum": "power law", "levels": 4, "dim": 100})
     whole = answer.theory_of(chosen)

@@ -1,11 +1,15 @@
 """The page in a real browser: what is drawn is what `solve` gives, whatever is moved and however quickly."""
 
+from contextlib import ExitStack
+
 import numpy as np
 import pytest
 
 import tutelage as tu
 from tests.explorer.conftest import BASE, LivePage, Server, address_of
-from tutelage.explorer.settings import Settings
+from tests.explorer.test_server import talk
+from tutelage.explorer.server import MOST_PAGES
+from tutelage.explorer.settings import CONTROLS, Settings
 
 
 def solved(**changes):
@@ -51,6 +55,9 @@ SHAPES = [
 ]
 
 
+WHOLE = {control.name for control in CONTROLS if control.kind == "count" and not control.log}
+
+
 def test_every_control_that_is_data_changes_the_curve_as_it_should(server, live):
     live.open(address_of(server))
     assert_drawn(live)
@@ -92,6 +99,61 @@ def test_the_form_itself_moves_the_curve(server, live):
     assert_drawn(live, lr=0.9, noise=noise, log_time=True, start="random weights")
 
 
+def test_an_arrow_key_moves_every_slider_by_one_value(server, live):
+    """Also where many positions of a slider share a whole number, as for K and M."""
+    live.open(address_of(server, activation="linear", spectrum="power law", levels=2, start="random weights"))
+    page = live.page
+    for control in Settings.read({}).values:
+        slider = page.locator(f"#slider-{control}")
+        if not slider.count():
+            continue
+        field = page.locator(f"#control-{control}")
+        slider.focus()
+        before = float(field.input_value())
+        page.keyboard.press("ArrowRight")
+        assert float(field.input_value()) > before, control
+        assert float(slider.get_attribute("aria-valuetext")) == float(field.input_value())
+        page.keyboard.press("ArrowLeft")
+        if control in WHOLE:
+            assert float(field.input_value()) == before, control
+    page.focus("#slider-students")
+    page.keyboard.press("ArrowUp")
+    assert page.input_value("#control-students") == "3"
+
+
+LATE = "which => document.body.dataset.late === which"
+
+
+def test_a_curve_of_other_settings_is_dimmed_and_says_so(server, live):
+    huge = {"students": 12, "teachers": 12, "spectrum": "power law", "levels": 512, "end": 1e6, "activation": "gelu"}
+    live.open(address_of(server))
+    page = live.page
+    heading, opacity = ".curve h2", "getComputedStyle(document.getElementById('curve')).opacity"
+    page.wait_for_function(LATE, arg="")
+    assert page.inner_text(heading) == "Learning curve"
+    page.evaluate("more => tutelageExplorer.change(more)", huge)
+    page.wait_for_function(LATE, arg="previous")
+    page.wait_for_function(f"() => {opacity} < 0.5")
+    assert page.inner_text(heading) == "Learning curve of the previous settings"
+    page.wait_for_function("() => !document.getElementById('progress').hidden")
+    assert "Solving" in page.inner_text("#state")
+    live.change(**(Settings.read({}).values | BASE))
+    page.wait_for_function(f"() => {opacity} === '1'")
+    assert page.inner_text(heading) == "Learning curve"
+
+
+def test_one_page_too_many_is_told_so(server, browser):
+    with ExitStack() as others:
+        for _ in range(MOST_PAGES):
+            others.enter_context(talk(server))
+        page = LivePage(browser)
+        page.page.goto(address_of(server))
+        page.page.wait_for_function("() => document.body.dataset.state === 'full'", timeout=20_000)
+        assert page.page.inner_text("#state").startswith("16 pages are open already. Close one")
+        assert page.complaints == []
+        page.page.close()
+
+
 def test_a_link_brings_the_state_back(server, live, browser):
     live.open(address_of(server, lr=0.77, noise=0.3))
     live.change(decay=0.02)
@@ -120,9 +182,24 @@ def test_two_hundred_quick_moves_end_in_the_last_one(server, live):
     assert_drawn(live, lr=lr)
 
 
+KEEP_WORDS = """
+window.said = [];
+document.addEventListener("DOMContentLoaded", () => {
+  const state = document.getElementById("state");
+  new MutationObserver(() => window.said.push(state.textContent)).observe(state, { childList: true });
+});
+"""
+NOW = ("simulating network 2 of 2", "critical and best learning rate", "band of single networks", "time of escape")
+
+
 def test_runs_band_marks_and_diagram(server, live):
-    live.open(address_of(server, runs=2, band=True, dim=300)).wait_for_all()
     page = live.page
+    page.add_init_script(KEEP_WORDS)
+    live.open(address_of(server, runs=2, band=True, dim=300)).wait_for_all()
+    said = page.evaluate("window.said")
+    assert [f"Theory solved. Now: {words}." in said for words in NOW] == [True] * len(NOW), said
+    assert page.inner_text("#state") == ""
+    assert page.is_hidden("#progress")
     traces = page.evaluate("document.getElementById('curve').data.length")
     assert traces == 2 + 2 + 2  # curve, marker; two runs; both edges of the band
     assert page.inner_text("#marks").split() == ["best", "critical"]

@@ -65,6 +65,26 @@ def test_other_origins_and_hosts_are_refused(server, headers):
             pass
 
 
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+@pytest.mark.parametrize("dest", ["image", "iframe", "document", "empty"])
+def test_other_sites_get_no_file_and_no_frame(server, site, dest):
+    """same-site: another port of this machine. Only a link may open the page from elsewhere; a file never."""
+    fetch = {"Sec-Fetch-Site": site, "Sec-Fetch-Dest": dest}
+    assert get(server, "/file/curve.nc?lr=0.4", **fetch)[0] == 403
+    assert get(server, "/", **fetch)[0] == (200 if dest == "document" else 403)
+
+
+@pytest.mark.parametrize("site", ["same-origin", "none"])
+def test_its_own_site_gets_files(server, site):
+    fetch = {"Sec-Fetch-Site": site, "Sec-Fetch-Dest": "document"}
+    status, body, _ = get(server, "/file/curve.nc?lr=-1", **fetch)  # refused for another reason, at no cost
+    assert (status, body[:8]) == (400, b"lr is -1")
+
+
+def test_the_page_is_shown_in_no_frame(server):
+    assert get(server, "/")[2]["X-Frame-Options"] == "DENY"
+
+
 def test_its_own_origin_is_welcome(server):
     with talk(server, origin=server.address.rstrip("/")) as socket:
         assert ask(socket, {"id": 7, "settings": BASE})["id"] == 7

@@ -1,9 +1,11 @@
-"""The quick version of every figure, once: no claim fails, and what it draws is drawn."""
+"""The quick version of every figure, once: no claim fails, and what it draws is drawn and legible."""
 
 import math
 
 import pytest
 
+from tests.replicate.legible import complaints
+from tutelage.plot import style
 from tutelage.replicate import replicas
 
 FIGURES = replicas()
@@ -20,3 +22,11 @@ def test_quick_version(name, quick):
     assert result.files["svg"].stat().st_size < 3_000_000, "too heavy for the gallery: draw fewer points"
     assert ("html" in result.files) == (FIGURES[name].page is not None)
     assert "html" not in result.files or result.files["html"].stat().st_size < 3_000_000
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_is_legible(name, quick):
+    """No marks or words are cut off or hidden, and every color has a name (legible.py)."""
+    with style():
+        figure = FIGURES[name].draw(quick(name).data)
+    assert complaints(figure) == []

@@ -1,5 +1,6 @@
 """From settings to what the page shows, in parts: the curve, and then the details, which take longer.
 
+    doing    what is computed next, in words, and the share of the details that is done
     curve    the data of tutelage.page (content.py), and how much of the time is solved
     runs     one simulated network, as its errors; once for each
     rates    the critical and the best constant learning rate, for the marks on the slider
@@ -10,10 +11,10 @@ A part that does not apply to these settings says so in one sentence (`note`), a
 """
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import equinox as eqx
@@ -50,16 +51,29 @@ def curve(settings: Settings) -> Iterator[Part]:
 def details(settings: Settings) -> Iterator[Part]:
     """What is worth knowing once the curve is there; what does not apply does not spoil the rest."""
     with _silent():
-        problem = settings.problem()
-        start, theory = settings.first(problem), theory_of(settings)
-        frames = trajectory_content(theory)["frames"]
-        for index in range(settings["runs"]):
-            yield _or_note("runs", lambda index=index: _run(problem, start, theory, index, frames))
-        yield _or_note("rates", lambda: _rates(settings))
-        if theory.finished:
-            if settings["band"]:
-                yield _or_note("band", lambda: _band(theory, settings["dim"], frames))
-            yield _or_note("escape", lambda: {"escape": float(tu.escape_time(problem, start).time)})
+        total = settings["runs"] + settings["band"] + 3
+        yield _doing("solving to full accuracy", 0, total)
+        theory = theory_of(settings)
+        for done, (name, words, work) in enumerate(_tasks(settings, theory), 1):
+            yield _doing(words, done, total)
+            yield _or_note(name, work)
+
+
+def _doing(words: str, done: int, total: int) -> Part:
+    return {"part": "doing", "words": words, "share": done / total}
+
+
+def _tasks(settings: Settings, theory: Trajectory) -> Iterator[tuple[str, str, Callable[[], Part]]]:
+    """The details one by one: the name of the part, what is done in words, and how."""
+    problem, frames = settings.problem(), trajectory_content(theory)["frames"]
+    start, runs = settings.first(problem), settings["runs"]
+    for index in range(runs):
+        yield "runs", f"simulating network {index + 1} of {runs}", partial(_run, problem, start, theory, index, frames)
+    yield "rates", "critical and best learning rate", lambda: _rates(settings)
+    if theory.finished:
+        if settings["band"]:
+            yield "band", "band of single networks", lambda: _band(theory, settings["dim"], frames)
+        yield "escape", "time of escape", lambda: {"escape": float(tu.escape_time(problem, start).time)}
 
 
 @contextmanager
@@ -70,7 +84,7 @@ def _silent() -> Iterator[None]:
         yield
 
 
-def _or_note(name: str, work: Any) -> Part:
+def _or_note(name: str, work: Callable[[], Part]) -> Part:
     try:
         return {"part": name, **work()}
     except InputError as error:
@@ -184,13 +198,16 @@ def theory_of(settings: Settings) -> Trajectory:
         return _up_to_divergence(problem, start, list(_solved(settings, problem, start, settings.times()))[-1])
 
 
-def whole_content(settings: Settings) -> dict[str, Any]:
-    """All parts in one, for a page that is kept."""
-    content = list(curve(settings))[-1]["content"]
+def whole_content(settings: Settings) -> Iterator[dict[str, Any]]:
+    """All parts in one, for a page that is kept; it grows part by part."""
+    content: dict[str, Any] = {}
+    for part in curve(settings):
+        content = part["content"]
+        yield content
     for part in details(settings):
         name = part["part"]
         if name == "runs" and "error" in part:
             content["runs"].append(part["error"])
         elif name in ("band", "escape") and name in part:
             content[name] = part[name]
-    return content
+        yield content

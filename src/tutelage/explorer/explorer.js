@@ -5,6 +5,7 @@ const tutelageExplorer = (() => {
   const byId = (id) => document.getElementById(id);
   const { controls, presets } = JSON.parse(byId("data").textContent);
   const TICKS = 1000; // positions of a slider
+  const MOMENT = 300; // milliseconds after which the reader is told that something takes time
   const PATIENCE = 400; // milliseconds to wait for a curve before a newer request is sent all the same
   const byName = Object.fromEntries(controls.map((control) => [control.name, control]));
   let values = defaults();
@@ -15,6 +16,8 @@ const tutelageExplorer = (() => {
   let timer = null;
   let shown = null; // settings of the curve on the page
   let asked = null;
+  let late = null; // the timer after which a curve of other settings is dimmed
+  let clock = null; // counts the seconds of what is under way
 
   function defaults() {
     return Object.fromEntries(controls.map((control) => [control.name, control.default]));
@@ -33,6 +36,15 @@ const tutelageExplorer = (() => {
     const x = control.log ? least * (most / least) ** share : least + (most - least) * share;
     const value = control.kind === "count" ? Math.round(x) : Number(x.toPrecision(3));
     return Math.min(most, Math.max(least, value));
+  }
+
+  // An arrow key moves to the next value, however many positions of the slider share the present one.
+  const ARROWS = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1 };
+
+  function nextTick(control, tick, way) {
+    let next = tick + way;
+    while (next > 0 && next < TICKS && fromSlider(control, next) === values[control.name]) next += way;
+    return Math.min(TICKS, Math.max(0, next));
   }
 
   // Building the form.
@@ -74,7 +86,14 @@ const tutelageExplorer = (() => {
       field.addEventListener("change", () => set(typed(control, field)));
       const slider = make("input", { type: "range", id: `slider-${control.name}`, min: 0, max: TICKS, step: 1 });
       slider.setAttribute("aria-label", control.words);
-      slider.addEventListener("input", () => set(fromSlider(control, Number(slider.value))));
+      const slide = () => set(fromSlider(control, Number(slider.value)));
+      slider.addEventListener("input", slide);
+      slider.addEventListener("keydown", (event) => {
+        if (!(event.key in ARROWS)) return;
+        event.preventDefault();
+        slider.value = nextTick(control, Number(slider.value), ARROWS[event.key]);
+        slide();
+      });
       part.append(make("label", {}, control.words, field), slider);
       if (control.name === "lr") part.append(make("div", { className: "marks", id: "marks" }));
     }
@@ -94,6 +113,7 @@ const tutelageExplorer = (() => {
       if (control.kind === "flag") field.checked = value;
       else field.value = value;
       if (slider && slider !== but) slider.value = toSlider(control, value);
+      slider?.setAttribute("aria-valuetext", value);
       const needed = Object.entries(control.only);
       byId(`part-${control.name}`).hidden = !needed.every(([name, wish]) => values[name] === wish);
     }
@@ -124,6 +144,7 @@ const tutelageExplorer = (() => {
     history.replaceState(null, "", text ? `?${text}` : location.pathname);
     byId("file-nc").href = `/file/curve.nc?${text}`;
     byId("file-html").href = `/file/page.html?${text}`;
+    byId("share").textContent = "Copy link";
   }
 
   function change(next) {
@@ -131,7 +152,22 @@ const tutelageExplorer = (() => {
     showValues(document.activeElement);
     writeAddress();
     wanted = true;
+    watch();
     send();
+  }
+
+  // A curve of other settings is dimmed, and says so, unless the right one comes in a moment.
+
+  function watch(again = false) {
+    if (again || shown === values) { clearTimeout(late); late = null; }
+    if (shown === values) mark("");
+    else late ??= setTimeout(() => mark(shown === null ? "first" : "previous"), MOMENT);
+  }
+
+  function mark(which) {
+    document.body.dataset.late = which;
+    document.querySelector("main").setAttribute("aria-busy", which !== "");
+    byId("stale").textContent = which === "previous" ? " of the previous settings" : "";
   }
 
   // Requests and answers.
@@ -139,8 +175,22 @@ const tutelageExplorer = (() => {
   const waiting = () => number > answered;
 
   function say(sentence, bad = false) {
+    clearInterval(clock);
+    byId("clock").textContent = "";
+    byId("progress").hidden = true;
     byId("state").textContent = sentence;
     byId("state").className = bad ? "bad" : "";
+  }
+
+  // What takes time: in words, with a bar (share null: it moves, but no end is known) and the seconds so far.
+
+  function sayBusy(sentence, share = null) {
+    say(sentence);
+    byId("progress").hidden = false;
+    if (share === null) byId("progress").removeAttribute("value");
+    else byId("progress").value = share;
+    const began = performance.now();
+    clock = setInterval(() => { byId("clock").textContent = `${Math.round((performance.now() - began) / 1000)} s`; }, 1000);
   }
 
   function send(patient = true) {
@@ -156,20 +206,19 @@ const tutelageExplorer = (() => {
     byId("remarks").textContent = "";
     document.body.dataset.state = "asked";
     socket.send(JSON.stringify({ id: number, settings: values }));
-    timer = setTimeout(() => { if (waiting()) say("Solving; a new shape is compiled first, which takes some seconds."); }, 300);
+    timer = setTimeout(() => { if (waiting()) sayBusy("Solving; a new shape is compiled first, which takes some seconds."); }, MOMENT);
   }
 
   function receive({ id, answer }) {
     if (id !== number) return; // of settings that are no longer there
     if (answer.part === "error") {
       answered = id;
-      byId("progress").hidden = true;
       say(answer.sentence, true);
       document.body.dataset.state = "error";
       send();
       return;
     }
-    const take = { curve: takeCurve, rates: takeRates, runs: takeRun, band: takeBand, escape: takeEscape, "details done": takeEnd };
+    const take = { curve: takeCurve, doing: takeDoing, rates: takeRates, runs: takeRun, band: takeBand, escape: takeEscape, "details done": takeEnd };
     take[answer.part]?.(answer, id);
     if (answer.note) remark(answer.part, answer.note);
   }
@@ -179,9 +228,9 @@ const tutelageExplorer = (() => {
     answered = id;
     shown = asked;
     tutelagePage.render(content, tutelagePage.data() !== null && (begun || sameTimes(content)));
-    byId("progress").hidden = share >= 1;
-    byId("progress").value = share;
-    say(share < 1 ? `Solving: ${Math.round(100 * share)}%` : "Theory solved; more to come.");
+    watch(true);
+    if (share < 1) sayBusy(`Solving: ${Math.round(100 * share)}%`, share);
+    else say("Theory solved; more to come.");
     document.body.dataset.state = "curve";
     document.body.dataset.answered = id;
     send();
@@ -203,6 +252,7 @@ const tutelageExplorer = (() => {
     byId("marks").replaceChildren(...mark(best, "best"), ...mark(critical, "critical"));
   }
 
+  const takeDoing = ({ words, share }) => sayBusy(`Theory solved. Now: ${words}.`, share);
   const takeRun = ({ error }) => { if (error) tutelagePage.add({ runs: [error] }); };
   const takeBand = ({ band }) => { if (band) tutelagePage.add({ band }); };
   const takeEscape = ({ escape }) => { if (escape !== undefined) tutelagePage.add({ escape }); };
@@ -224,21 +274,25 @@ const tutelageExplorer = (() => {
     socket = new WebSocket(`ws://${location.host}/live`);
     socket.addEventListener("open", () => { say(""); answered = number; wanted = true; send(); });
     socket.addEventListener("message", (event) => receive(JSON.parse(event.data)));
-    socket.addEventListener("close", () => {
-      say("The server has stopped. Start it again (tutelage explore), then reload this page.", true);
-      document.body.dataset.state = "stopped";
+    socket.addEventListener("close", ({ code, reason }) => {
+      clearTimeout(timer);
+      const full = code === 1013; // too many pages; the server says so
+      say(full ? reason : "The server has stopped. Start it again (tutelage explore), then reload this page.", true);
+      document.body.dataset.state = full ? "full" : "stopped";
     });
   }
 
   build();
+  document.querySelector(".curve h2").append(make("span", { id: "stale" }));
   readAddress();
   showValues();
   writeAddress();
   byId("share").addEventListener("click", async () => {
     await navigator.clipboard.writeText(location.href);
-    say("The link is copied.");
+    byId("share").textContent = "Link copied";
   });
   if (matchMedia("(max-width: 60rem)").matches) byId("panel").open = false;
+  watch();
   connect();
   // settled: the newest settings have been sent and their curve is there.
   return { values: () => values, change: (more) => change({ ...values, ...more }), settled: () => number > 0 && !wanted && !waiting() };

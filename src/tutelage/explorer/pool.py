@@ -1,8 +1,9 @@
 """Processes that all pages share: the newest request of each page, one at a time, and none for longer than a limit.
 
 A page has at most one request under way; a newer one stops it. What was stopped may go on to the end of its part (perhaps
-a compilation that the next request needs), until somebody waits for its process: then it is replaced after a moment of
-grace, as is one that works beyond the limit. There is no other way to end a compilation or a long solve.
+a compilation that the next request needs), until somebody waits for its process or its page is closed: then the process is
+replaced after a moment of grace, as is one that works beyond the limit. There is no other way to end a compilation or a
+long solve.
 """
 
 import asyncio
@@ -58,10 +59,10 @@ class Worker:
 
 
 class Pool:
-    """Use inside a running event loop: `open`, `ask`, `forget`, `close`."""
+    """Use inside a running event loop: `open`, `ask`, `forget`, `leave`, `close`."""
 
     def __init__(self, count: int, grace: float):
-        """grace: seconds that a stopped request has left when another one waits."""
+        """grace: seconds that a stopped request has left when another one waits, or its page is closed."""
         self._count, self._grace = count, grace
         self._numbers = 0
         self._waiting: dict[Hashable, Request] = {}
@@ -92,18 +93,25 @@ class Pool:
                 worker.request.stopped = True
                 self._tell(worker, None)
 
+    def leave(self, page: Hashable) -> None:
+        """This page is closed: end what it has asked for."""
+        self.forget(page)
+        for worker in self._workers:
+            if worker.request is not None and worker.request.page == page:
+                self._hurry(worker)
+
     def _give_out(self) -> None:
         for page in list(self._waiting):
             worker = next((w for w in self._workers if w.request is None), None)
             if worker is None:
-                return self._hurry()
+                return self._hurry(*self._workers)
             request = worker.request = self._waiting.pop(page)
             worker.timers.append(self._loop.call_later(LIMIT, self._replace, worker, request))
             self._tell(worker, (request.number, request.kind, request.values))
 
-    def _hurry(self) -> None:
-        """Somebody waits: whoever works on what nobody wants any more has a moment left."""
-        for worker in self._workers:
+    def _hurry(self, *workers: Worker) -> None:
+        """Whichever of these works on what nobody wants any more has a moment left."""
+        for worker in workers:
             if worker.request is not None and worker.request.stopped and not worker.hurried:
                 worker.hurried = True
                 worker.timers.append(self._loop.call_later(self._grace, self._replace, worker, worker.request))

@@ -1,6 +1,7 @@
 """The local server: one page, one websocket for each page, two files to keep. It answers to this machine only.
 
-Requests that name another host (a rebound domain) or come from another origin are refused before anything else is read.
+Requests that name another host (a rebound domain) or come from another origin or site are refused before anything else is
+read. Work for a page or a download that has been closed is ended.
 """
 
 import asyncio
@@ -23,11 +24,16 @@ from tutelage.explorer.settings import Settings
 
 MOST_PAGES = 16  # open at the same time
 MOST_TEXT = 65_536  # characters of one message
+OUR_SITE = ("same-origin", "none")  # none: an address that was typed
 QUIET = 0.4  # seconds without a newer request after which a page is told more than the curve
 
 
 class OnlyFromHere:
-    """Refuse requests for another host or from another origin."""
+    """Refuse requests for another host, or from another origin or site.
+
+    A browser says with every request which site asks (Sec-Fetch-Site). Another site may open the page by a link, as a
+    document of its own. It cannot ask for files, which take long to compute, nor show the page inside its own.
+    """
 
     def __init__(self, app: ASGIApp, port: int):
         self.app = app
@@ -39,10 +45,17 @@ class OnlyFromHere:
         return await self.app(scope, receive, send)
 
     def _is_ours(self, scope: Scope) -> bool:
-        headers = [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in scope["headers"]]
-        hosts = [value for name, value in headers if name == "host"]
-        origins = [value for name, value in headers if name == "origin"]
-        return len(hosts) == 1 and hosts[0] in self.hosts and all(o in {f"http://{h}" for h in self.hosts} for o in origins)
+        headers: dict[str, list[str]] = {}
+        for name, value in scope["headers"]:
+            headers.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
+        hosts, origins = headers.get("host", []), headers.get("origin", [])
+        link = scope["path"] == "/" and headers.get("sec-fetch-dest") == ["document"]
+        return (
+            len(hosts) == 1
+            and hosts[0] in self.hosts
+            and all(origin in {f"http://{host}" for host in self.hosts} for origin in origins)
+            and (link or all(site in OUR_SITE for site in headers.get("sec-fetch-site", [])))
+        )
 
     async def _refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
@@ -89,7 +102,7 @@ class Explorer:
         """The page; it reads its settings from its own address."""
         from tutelage.explorer.live_page import live_page
 
-        return HTMLResponse(live_page(), headers={"Cache-Control": "no-store"})
+        return HTMLResponse(live_page(), headers={"Cache-Control": "no-store", "X-Frame-Options": "DENY"})
 
     async def file(self, request: Request) -> Response:
         """One of the files to keep, for the settings in the address."""
@@ -100,23 +113,30 @@ class Explorer:
             settings = Settings.from_query(dict(request.query_params))
         except InputError as error:
             return PlainTextResponse(f"{error}\n", status_code=400)
-        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        page = object()
-        self.details.ask(page, name, dict(settings.values), lambda last, message: answer.set_result(message))
-        try:
-            content = await answer
-        finally:
-            self.details.forget(page)
+        content = b"" if request.method == "HEAD" else await self._computed(request, name, settings)
         if isinstance(content, str):
             return PlainTextResponse(json.loads(content)["sentence"] + "\n", status_code=400)
         headers = {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "no-store"}
         return Response(content, media_type=MEDIA[name], headers=headers)
 
+    async def _computed(self, request: Request, name: str, settings: Settings) -> bytes | str:
+        """The file, or a message as JSON; empty as soon as nobody waits for it any more."""
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        page = object()
+        gone = asyncio.create_task(_until_closed(request))
+        self.details.ask(page, name, dict(settings.values), lambda last, message: answer.set_result(message))
+        try:
+            await asyncio.wait({answer, gone}, return_when=asyncio.FIRST_COMPLETED)
+            return answer.result() if answer.done() else b""
+        finally:
+            gone.cancel()
+            self.details.leave(page)
+
     async def live(self, socket: WebSocket) -> None:
         """One page: requests in, parts of answers out, until it closes."""
+        await socket.accept()  # also to refuse: a browser hides why a connection was never opened
         if self.pages >= MOST_PAGES:
-            return await socket.close(1013, f"{MOST_PAGES} pages are open already")
-        await socket.accept()
+            return await socket.close(1013, f"{MOST_PAGES} pages are open already. Close one, then reload this page.")
         self.pages += 1
         page = Page(self.curves, self.details)
         sender = asyncio.create_task(page.send_all(socket))
@@ -127,7 +147,7 @@ class Explorer:
             pass
         finally:
             self.pages -= 1
-            page.stop()
+            page.leave()
             sender.cancel()
 
 
@@ -157,6 +177,7 @@ class Page:
         return self.curves.ask(self, "curve", values, curve)
 
     def _ask_details(self, number: int, values: dict[str, Any]) -> None:
+        self._put(number, json.dumps({"part": "doing", "words": "waiting for a free process", "share": 0.0}))
         self.details.ask(self, "details", values, lambda last, part: self._put(number, part))
 
     def stop(self) -> None:
@@ -168,6 +189,12 @@ class Page:
         while not self.out.empty():
             self.out.get_nowait()
 
+    def leave(self) -> None:
+        """The page is closed: nobody waits for what it asked."""
+        self.stop()
+        self.curves.leave(self)
+        self.details.leave(self)
+
     def _put(self, number: int | None, part: str) -> None:
         self.out.put_nowait(f'{{"id":{json.dumps(number)},"answer":{part}}}')
 
@@ -175,6 +202,12 @@ class Page:
         """Send what there is, as it comes."""
         while True:
             await socket.send_text(await self.out.get())
+
+
+async def _until_closed(request: Request) -> None:
+    """Until the connection of a request is closed."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 def _understand(text: str) -> tuple[int, Any]:

@@ -37,9 +37,7 @@ def _answer(pipe: Connection, number: int, kind: str, values: dict[str, Any]) ->
         settings = Settings.read(values)
         if kind in ("curve", "details"):
             return _stream(pipe, number, kind, settings)
-        from tutelage.explorer.files import FILES
-
-        return pipe.send((number, True, FILES[kind](settings)))
+        return _compute_file(pipe, number, kind, settings)
     except InputError as error:
         sentence = str(error)
     except MemoryError:
@@ -52,7 +50,25 @@ def _stream(pipe: Connection, number: int, kind: str, settings: Any) -> None:
 
     for part in {"curve": answer.curve, "details": answer.details}[kind](settings):
         pipe.send((number, False, json.dumps(part, allow_nan=False)))
-        if pipe.poll():  # nothing but the wish to stop comes while we work
-            pipe.recv()
+        if _is_stopped(pipe):
             break
     pipe.send((number, True, json.dumps({"part": f"{kind} done"})))
+
+
+def _compute_file(pipe: Connection, number: int, kind: str, settings: Any) -> None:
+    from tutelage.explorer.files import FILES
+
+    content = b""
+    for part in FILES[kind](settings):
+        content = part
+        if _is_stopped(pipe):
+            break
+    pipe.send((number, True, content))
+
+
+def _is_stopped(pipe: Connection) -> bool:
+    """Whether we have been told to stop; nothing else comes while we work."""
+    if not pipe.poll():
+        return False
+    pipe.recv()
+    return True

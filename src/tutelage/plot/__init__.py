@@ -3,13 +3,13 @@
     from tutelage.plot import plot_trajectory, save_figure
     save_figure(plot_trajectory(theory), "theory.png")
 
-Figures are plain `matplotlib.figure.Figure` objects outside pyplot, so nothing is left open and no display is needed.
-Matplotlib is imported when the first figure is drawn. Nothing here imports what it draws: a result is read by its fields,
-and a result's own `.plot()` imports its function when called.
+Figures are `matplotlib.figure.Figure` objects outside pyplot: nothing is left open, and no display is needed. A notebook
+shows them without any setup (figure.py). Matplotlib is imported when the first figure is drawn. Nothing here imports what
+it draws: a result is read by its fields, and a result's own `.plot()` imports its function when called.
 
-Shared by all figures: style, heads, labels, scales, words; panels and curve_parts (of a trajectory), sheet (of several
-panels), html and save. The other modules draw one kind of result each, and are called after it (sweep: with sweep_axes,
-sweep_curves and heat_map).
+Shared by all figures: figure, style, heads, labels, scales, words; panels and curve_parts (of a trajectory), sheet (of
+several panels), html and save. The other modules draw one kind of result each, and are called after it (sweep: with
+sweep_axes, sweep_curves and heat_map).
 """
 
 from tutelage.plot.comparison import plot_comparison

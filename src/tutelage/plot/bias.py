@@ -20,7 +20,7 @@ SIZE = (7.0, 6.4)
 def plot_bias(path: Any, others: Any = (), *, title: str | None = None) -> "Figure":
     """Distance of R(t) from the predicted end, e_g, and the entries of S(t); other paths in grey."""
     require_fields("plot_bias", path, ("S", "gap", "bias"), "what ImplicitBias.along or follow returned")
-    from matplotlib.figure import Figure
+    from tutelage.plot.figure import Figure
 
     with style():
         figure = Figure(figsize=SIZE, layout="constrained")

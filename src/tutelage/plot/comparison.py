@@ -31,7 +31,7 @@ def plot_comparison(comparison: Any, *, title: str | None = None) -> "Figure":
     after the first departure are shaded. title: "" leaves the head out.
     """
     require_fields("plot_comparison", comparison, ("gaps", "verdict", "times"), "what compare returned")
-    from matplotlib.figure import Figure
+    from tutelage.plot.figure import Figure
 
     times = comparison.times
     shown = times > 0 if is_log_spaced(times) else np.ones(times.size, bool)

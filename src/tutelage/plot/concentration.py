@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tutelage._errors import require_fields
+from tutelage.plot.labels import tick_each
 from tutelage.plot.sheet import sheet
 from tutelage.plot.style import ALARM, COLOURS, FAINT, style
 from tutelage.plot.words import problem_in_words
@@ -52,8 +53,7 @@ def _draw(axes: Any, condition: Any) -> None:
         axes.plot(dims[~clear], bound, color=colour, linestyle="none", marker="v", markersize=4.5, label="below this")
     axes.set_xscale("log")
     axes.set_yscale("log")
-    axes.set_xticks(dims, [str(n) for n in dims], minor=False)
-    axes.minorticks_off()
+    tick_each(axes, dims)
     axes.set_xlabel("input dimension $N$")
     axes.set_ylabel(LABELS.get(condition.name, condition.name))
     axes.legend(loc="lower left", bbox_to_anchor=(0.0, 0.0))

@@ -20,7 +20,7 @@ WIDTH, TITLE_HEIGHT, CURVE_HEIGHT, PANEL_HEIGHT = 7.4, 0.9, 2.5, 1.8
 
 def frame(panels: int, titled: bool = True) -> tuple["Figure", Any]:
     """A figure with a learning curve above and this many panels below, one time axis."""
-    from matplotlib.figure import Figure
+    from tutelage.plot.figure import Figure
 
     heights = [CURVE_HEIGHT, *[PANEL_HEIGHT] * panels]
     figure = Figure(figsize=(WIDTH, (TITLE_HEIGHT if titled else 0.3) + sum(heights)), layout="constrained")

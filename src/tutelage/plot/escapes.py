@@ -22,7 +22,7 @@ FEW = 24  # permutations drawn one by one
 def plot_escape_time(escape: Any, *, title: str | None = None) -> "Figure":
     """The predicted learning curve above, the growth of the asymmetry below, as a Matplotlib figure (see `save_figure`)."""
     require_fields("plot_escape_time", escape, ("time", "amplitude", "sizes", "errors"), "what escape_time returned")
-    from matplotlib.figure import Figure
+    from tutelage.plot.figure import Figure
 
     shown = escape.times <= escape.time + AFTER / escape.rate
     times = escape.times[shown]
@@ -59,7 +59,7 @@ def _draw_growth(axes: Any, escape: Any, times: np.ndarray, sizes: np.ndarray) -
 def plot_escape_distribution(law: Any, *, title: str | None = None) -> "Figure":
     """Histogram and distribution function of the escape times, and the permutations, as a Matplotlib figure."""
     require_fields("plot_escape_distribution", law, ("times", "cdf", "permutations"), "what escape_distribution returned")
-    from matplotlib.figure import Figure
+    from tutelage.plot.figure import Figure
 
     times = np.sort(law.times[np.isfinite(law.times)])
     with style():

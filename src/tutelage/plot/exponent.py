@@ -22,7 +22,7 @@ def plot_exponent(result: Any, *, title: str | None = None) -> "Figure":
     title: "" leaves the head out.
     """
     require_fields("plot_exponent", result, ("slope", "local_slope", "window"), "what fit_exponent returned")
-    from matplotlib.figure import Figure
+    from tutelage.plot.figure import Figure
 
     with style():
         figure = Figure(figsize=(WIDTH, HEIGHT), layout="constrained")

@@ -25,7 +25,7 @@ def plot_fixed_point(point: Any, *, title: str | None = None) -> "Figure":
     Bars to the right grow, bars to the left fade; the axis is linear around zero and logarithmic beyond.
     """
     require_fields("plot_fixed_point", point, ("distinct", "R", "Q", "stability"), "what fixed_point returned")
-    from matplotlib.figure import Figure
+    from tutelage.plot.figure import Figure
 
     groups = point.distinct
     shown, more = groups[:MANY], len(groups) - MANY

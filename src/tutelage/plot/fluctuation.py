@@ -26,7 +26,7 @@ def plot_fluctuations(result: Any, *, title: str | None = None) -> "Figure":
     Takes what `fluctuations` returned. title: "" leaves the head out.
     """
     require_fields("plot_fluctuations", result, ("theory", "sd", "dim", "scaled"), "what fluctuations returned")
-    from matplotlib.figure import Figure
+    from tutelage.plot.figure import Figure
 
     times, theory = np.asarray(result.times), result.theory
     shown = times > 0 if is_log_spaced(times) else np.ones(times.size, bool)

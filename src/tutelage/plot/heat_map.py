@@ -33,7 +33,7 @@ def draw_heat_map(figure: Any, panel: Any, middle: Any, status: Any, lines: Any,
         if is_evenly_logarithmic(points):
             scale("log")
             label_in_plain_numbers(axis)
-    edges = _edges(x), _edges(y)
+    edges = tuple(cell_edges(points, is_evenly_logarithmic(points)) for points in (x, y))
     mesh = panel.pcolormesh(*edges, z, norm=norm, cmap="viridis", rasterized=True)
     cut = logarithmic and float(np.nanmin(middle.values)) < lowest
     bar = figure.colorbar(mesh, ax=panel, pad=0.02, extend="min" if cut else "neither")
@@ -47,11 +47,10 @@ def draw_heat_map(figure: Any, panel: Any, middle: Any, status: Any, lines: Any,
         figure.legend(handles=handles, loc="outside lower center", ncols=2)
 
 
-def _edges(points: np.ndarray) -> np.ndarray:
-    """Cells around the points, halfway between them on the axis that they ask for."""
+def cell_edges(points: np.ndarray, logarithmic: bool) -> np.ndarray:
+    """Cells around the points, halfway between them on a linear or logarithmic axis."""
     if points.size == 1:
         return points[0] + np.array([-0.5, 0.5])
-    logarithmic = is_evenly_logarithmic(points)
     p = np.log(points) if logarithmic else points
     middle = (p[1:] + p[:-1]) / 2
     edges = np.concatenate([[2 * p[0] - middle[0]], middle, [2 * p[-1] - middle[-1]]])

@@ -20,7 +20,7 @@ WAYS = (("down", COLOURS[1], "v"), ("flat", FAINT, "o"), ("up", COLOURS[0], "^")
 def plot_landscape(landscape: Any, *, title: str | None = None) -> "Figure":
     """Every curvature of what `landscape` or a critical point holds, lowest on top, with multiplicity and family."""
     require_fields("plot_landscape", landscape, ("spectrum", "index", "error"), "a landscape or a critical point")
-    from matplotlib.figure import Figure
+    from tutelage.plot.figure import Figure
 
     few = len(landscape.spectrum) <= FEW
     height = FRAME + ROW * max(len(landscape.spectrum), 6) if few else FRAME + 3.0

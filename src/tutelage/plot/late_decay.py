@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def plot_late_decay(decay: Any, times: Any = None, *, title: str | None = None) -> "Figure":
     """e_g against time after the start. times: default 200 times over the slowest mode, evenly spaced in the logarithm."""
     require_fields("plot_late_decay", decay, ("first_order", "rates", "own_rates"), "what late_decay returned")
-    from matplotlib.figure import Figure
+    from tutelage.plot.figure import Figure
 
     if times is None:
         rates = np.concatenate([decay.rates, decay.own_rates.ravel()])

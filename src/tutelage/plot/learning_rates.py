@@ -31,7 +31,7 @@ def plot_decay_rates(
     inside: decay of deviations inside the teachers' span (they enter the error squared); outside: of overlaps outside it.
     best, chosen: points (learning rate, decay rate) to mark.
     """
-    from matplotlib.figure import Figure
+    from tutelage.plot.figure import Figure
 
     total = np.minimum(2 * inside, outside)
     with style():
@@ -65,7 +65,7 @@ def plot_noise_floor(
     title: str | None = None,
 ) -> "Figure":
     """e_g(infinity) / sigma^2 to first order in sigma^2 against the learning rate; chosen: the point to mark."""
-    from matplotlib.figure import Figure
+    from tutelage.plot.figure import Figure
 
     with style():
         figure = Figure(figsize=SIZE, layout="constrained")

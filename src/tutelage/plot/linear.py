@@ -24,7 +24,7 @@ def plot_linear_network(network: Any, times: Any = None, *, title: str | None = 
     times: default 0 and 200 times, evenly spaced in the logarithm, over all modes.
     """
     require_fields("plot_linear_network", network, ("error", "small_rate", "modes"), "what linear_network returned")
-    from matplotlib.figure import Figure
+    from tutelage.plot.figure import Figure
 
     times = _all_modes(network) if times is None else np.sort(np.ravel(np.asarray(times, dtype=float)))
     logarithmic = is_log_spaced(times)

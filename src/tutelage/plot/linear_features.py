@@ -23,7 +23,7 @@ def plot_raw_features(features: Any, counts: Any = None, *, title: str | None = 
     counts: numbers of trained inputs; default 60 of them, evenly spaced in the logarithm.
     """
     require_fields("plot_raw_features", features, ("floors", "eigenbasis_floors", "trained"), "what raw_features returned")
-    from matplotlib.figure import Figure
+    from tutelage.plot.figure import Figure
 
     N = features.dim
     if counts is None:

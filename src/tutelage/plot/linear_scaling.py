@@ -22,7 +22,7 @@ def plot_power_law_sum(law: Any, times: Any = None, *, title: str | None = None)
     times: default 200 times from a tenth of the window's first to three times its last. The window is shaded.
     """
     require_fields("plot_power_law_sum", law, ("sum", "integral", "bounds", "window"), "a PowerLawSum")
-    from matplotlib.figure import Figure
+    from tutelage.plot.figure import Figure
 
     first, last = law.window
     times = (

@@ -15,7 +15,7 @@ MEASURED = 150  # weights up to which the counts are also measured as ranks
 
 def plot_solution_manifold(one: Any, family: list[Any], *, title: str | None = None) -> "Figure":
     """Degrees of freedom and dimension of the solutions against the number of students; marks are measured ranks."""
-    from matplotlib.figure import Figure
+    from tutelage.plot.figure import Figure
 
     with style():
         figure = Figure(figsize=SIZE, layout="constrained")

@@ -22,7 +22,7 @@ def plot_quadratic_network(network: Any, curves: Any, *, title: str | None = Non
     require_fields(
         "plot_quadratic_network", network, ("plateau_risk", "norm_at", "overlap_rate"), "a result of quadratic_network"
     )
-    from matplotlib.figure import Figure
+    from tutelage.plot.figure import Figure
 
     with style():
         figure = Figure(figsize=SIZE, layout="constrained")
@@ -46,7 +46,7 @@ def plot_quadratic_network(network: Any, curves: Any, *, title: str | None = Non
 def plot_quadratic_curves(curves: Any, *, title: str | None = None) -> "Figure":
     """Error, and the modes of the first start, against alpha."""
     require_fields("plot_quadratic_curves", curves, ("d", "z", "error"), "a result of quadratic_network")
-    from matplotlib.figure import Figure
+    from tutelage.plot.figure import Figure
 
     with style():
         figure = Figure(figsize=SIZE, layout="constrained")
@@ -67,7 +67,7 @@ def plot_quadratic_curves(curves: Any, *, title: str | None = None) -> "Figure":
 def plot_fastest_escape(fastest: Any, *, title: str | None = None) -> "Figure":
     """Mean time to half the loss against the learning rate."""
     require_fields("plot_fastest_escape", fastest, ("lrs", "times", "on_plateau"), "a result of quadratic_network")
-    from matplotlib.figure import Figure
+    from tutelage.plot.figure import Figure
 
     with style():
         figure = Figure(figsize=(SIZE[0], 3.4), layout="constrained")

@@ -32,7 +32,7 @@ def plot_schedule(design: Any, *, title: str | None = None) -> "Figure":
     require_fields(
         "plot_schedule", design, ("schedules", "best_constant", "trajectory", "gain"), "what design_schedule returned"
     )
-    from matplotlib.figure import Figure
+    from tutelage.plot.figure import Figure
 
     curves = _curves(design)
     end = float(design.trajectory.times[-1])

@@ -22,7 +22,7 @@ def sheet(
 
     height: of one row, in inches; width: of the figure. grid: for Figure.subplots (sharex, sharey, width_ratios, ...).
     """
-    from matplotlib.figure import Figure
+    from tutelage.plot.figure import Figure
 
     total = TOP + rows * height
     figure = Figure(figsize=(width, total), layout="constrained")
@@ -78,7 +78,10 @@ def draw_band(
     )
 
 
-def draw_power(axes: Any, x: Any, first: float, exponent: float, label: str) -> None:
-    """A faint straight line of a given exponent through (x[0], first), on logarithmic axes: a guide to the eye."""
+def draw_power(axes: Any, x: Any, first: float, exponent: float, label: str, dashes: int = 2) -> None:
+    """A faint straight line of a given exponent through (x[0], first), on logarithmic axes: a guide to the eye.
+
+    dashes: index of the dashes, to tell two such lines apart.
+    """
     x = np.asarray(x, dtype=float)
-    axes.plot(x, first * (x / x[0]) ** exponent, color=FAINT, linestyle=DASHES[2], linewidth=1.2, label=label)
+    axes.plot(x, first * (x / x[0]) ** exponent, color=FAINT, linestyle=DASHES[dashes], linewidth=1.2, label=label)

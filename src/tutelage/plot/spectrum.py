@@ -19,7 +19,7 @@ WIDTH, HEIGHT = 7.4, 5.4
 def plot_spectral_exponent(result: Any, *, title: str | None = None) -> "Figure":
     """Eigenvalues and fit on logarithmic axes, local beta with its mean and error. title: "" leaves the head out."""
     require_fields("plot_spectral_exponent", result, ("beta", "fit", "ranks"), "what spectral_exponent returned")
-    from matplotlib.figure import Figure
+    from tutelage.plot.figure import Figure
 
     fit = result.fit
     edges = np.array(fit.window)

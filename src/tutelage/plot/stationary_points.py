@@ -19,7 +19,7 @@ SIZE = (7.0, 4.2)
 def plot_critical_points(points: Any, *, title: str | None = None) -> "Figure":
     """e_g against the share of directions that lead down; one line for each number s of aligned directions, r along it."""
     require_fields("plot_critical_points", points, ("points", "dim"), "what critical_points returned")
-    from matplotlib.figure import Figure
+    from tutelage.plot.figure import Figure
 
     with style():
         figure = Figure(figsize=SIZE, layout="constrained")

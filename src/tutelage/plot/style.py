@@ -28,7 +28,7 @@ RC: dict[Any, Any] = {
     "axes.spines.right": False,
     "axes.grid": True,
     "axes.axisbelow": True,
-    "axes.xmargin": 0.01,
+    "axes.xmargin": 0.02,
     "axes.formatter.use_mathtext": True,
     "axes.formatter.limits": (-3, 4),
     "grid.color": "#E4E4E4",

@@ -27,7 +27,7 @@ def plot_sweep(
 
     lines: boundaries with label, x and y, for two axes; level: a contour to be drawn with them.
     """
-    from matplotlib.figure import Figure
+    from tutelage.plot.figure import Figure
 
     values, small = _at_last_time(values)
     axes_of = [str(dim) for dim in values.dims if dim not in ("start", "run")]

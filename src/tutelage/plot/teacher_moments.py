@@ -16,7 +16,7 @@ WIDTH, HEIGHT = 6.6, 3.8
 def plot_teacher_moments(result: Any, *, title: str | None = None) -> "Figure":
     """Mean and standard deviations against the order, on a logarithmic axis. title: "" leaves the head out."""
     require_fields("plot_teacher_moments", result, ("orders", "mean", "other_sd"), "what teacher_moments returned")
-    from matplotlib.figure import Figure
+    from tutelage.plot.figure import Figure
 
     lines = (
         (r"mean of $T^{(j)}_{nn}$", result.mean, "o"),

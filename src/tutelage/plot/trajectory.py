@@ -31,7 +31,7 @@ def plot_trajectory(trajectory: Any, *, title: str | None = None) -> "Figure":
     times = times.reshape(-1, times.shape[-1])[0]
     if times.size == 0:
         raise InputError("this trajectory has no recorded times; there is nothing to draw.")
-    from matplotlib.figure import Figure
+    from tutelage.plot.figure import Figure
 
     panels = panels_of(trajectory)
     heights = [CURVE_HEIGHT] + [PANEL_HEIGHT] * len(panels)

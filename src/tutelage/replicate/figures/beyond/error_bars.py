@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot.labels import ERROR, TIME
+from tutelage.plot.labels import ERROR, TIME, tick_each
 from tutelage.plot.sheet import label_panel, sheet
 from tutelage.plot.style import COLOURS, DASHES, FAINT, INK, MARKERS
 from tutelage.replicate.claims import Claim, above, at_most
@@ -126,8 +126,7 @@ def _draw_ratios(panel: Any, data: "Dataset") -> None:
         look = {"color": COLOURS[i], "marker": MARKERS[i], "markerfacecolor": "white", "markersize": 4, "linestyle": "none"}
         panel.errorbar(dims * 1.12 ** (i - 1), middle, reach, label=label, elinewidth=1.0, capsize=2, **look)
     panel.set(xlabel="dimension $N$", ylabel="measured / predicted sd", xscale="log", xlim=(dims[0] / 1.6, dims[-1] * 1.6))
-    panel.set_xticks(dims, [str(n) for n in dims])
-    panel.minorticks_off()
+    tick_each(panel, dims)
     label_panel(panel, "all entries and times")
     panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=3)
 

@@ -162,7 +162,7 @@ def draw_escape(data: "Dataset") -> "Figure":
         "Start and noise both shrink as N^(-1/2), so the width does not."
     )
     figure, axes = sheet(
-        data["units"].size, 3, "When networks leave their plateau, and to which teachers", small, height=2.8
+        data["units"].size, 3, "When networks leave their plateau, and to which teachers", small, height=2.8, width=10.0
     )
     for row, K in zip(axes, data["units"].values, strict=True):
         part = data.sel(units=K)
@@ -172,6 +172,8 @@ def draw_escape(data: "Dataset") -> "Figure":
         label_panel(row[0], f"K = M = {K}: share that has escaped")
         label_panel(row[1], "mean and standard deviation")
         label_panel(row[2], f"teachers chosen, N = {int(part['run_dim'].values[0])}")
+    for panel in axes[-1]:  # the same lines in every row
+        panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.22), ncols=2, handlelength=2.0)
     return figure
 
 
@@ -181,7 +183,7 @@ def _draw_times(panel: Any, part: "Dataset") -> None:
         times = part["law_times"].sel(dim=n).values
         times = np.sort(times[~np.isnan(times)])
         share = np.arange(1, times.size + 1) / times.size
-        panel.plot(times, share, color=COLOURS[i], linestyle=DASHES[i % len(DASHES)], label=f"N = {n}")
+        panel.plot(times, share, color=COLOURS[i], linestyle=DASHES[i % len(DASHES)], label=f"N = {n:,}")
     for n in part["run_dim"].values:
         end = float(part["end"].sel(run_dim=n))
         times = part["run_times"].sel(run_dim=n).values
@@ -192,7 +194,6 @@ def _draw_times(panel: Any, part: "Dataset") -> None:
         panel.plot(times[gone], share[gone], color=COLOURS[i], markevery=max(1, times.size // 24), **marks)
     latest = float(part["law_times"].where(np.isfinite(part["law_times"])).quantile(0.998))
     panel.set(xlabel=r"escape time $\alpha$", ylabel="share of networks", xlim=(0, latest))
-    panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.25), ncols=2)
 
 
 def _draw_widths(panel: Any, part: "Dataset") -> None:
@@ -209,7 +210,7 @@ def _draw_widths(panel: Any, part: "Dataset") -> None:
         for look, value in enumerate((times.mean(), times.std(ddof=1))):
             panel.plot(n, float(value), color=COLOURS[look], marker=MARKERS[look], markerfacecolor="white", linestyle="none")
     panel.set(xlabel="dimension $N$", ylabel=r"escape time $\alpha$", xscale="log", ylim=(0, None))
-    panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.25), ncols=3, columnspacing=0.8, handlelength=1.4)
+    panel.margins(x=0.05)
 
 
 def _draw_permutations(panel: Any, part: "Dataset") -> None:
@@ -218,13 +219,12 @@ def _draw_permutations(panel: Any, part: "Dataset") -> None:
     at = np.arange(share.size)
     spread = 2 * np.sqrt(share * (1 - share) / count.sum())
     panel.bar(at, share, width=0.6, color=COLOURS[0], alpha=0.35, label="law")
-    panel.errorbar(at, share, spread, color=INK, linestyle="none", elinewidth=0.8, capsize=2, label=r"$\pm$ 2 sd of runs")
-    panel.plot(
-        at, count / count.sum(), color=COLOURS[1], marker=MARKERS[1], markerfacecolor="white", linestyle="none", label="runs"
-    )
+    bars = {"color": INK, "linestyle": "none", "elinewidth": 0.8, "capsize": 2, "clip_on": False}
+    panel.errorbar(at, share, spread, label=r"$\pm$ 2 sd of runs", **bars)
+    marks = {"marker": MARKERS[1], "markerfacecolor": "white", "linestyle": "none", "clip_on": False, "zorder": 3}
+    panel.plot(at, count / count.sum(), color=COLOURS[1], label="runs", **marks)
     panel.set(ylabel="share of networks", xlabel="teacher of unit 1, 2, ...", xlim=(-0.6, share.size - 0.4))
     panel.set_xticks(at, part["permutation"].values[known])
-    panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.25), ncols=3, columnspacing=0.8, handlelength=1.4)
 
 
 PRINTED: dict[str, Any] = {"lr": 0.5, "units": [2, 3], "points": 401, "seed": 5}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tutelage as tu
+from tutelage.plot.labels import tick_each
 from tutelage.plot.sheet import draw_power, label_panel, sheet
 from tutelage.plot.style import COLOURS, FAINT, MARKERS
 from tutelage.replicate.claims import Claim, above, at_most, close
@@ -142,8 +143,7 @@ def draw_2(data: "Dataset") -> "Figure":
         label_panel(panel, text)
     for panel in [axes[0, 2], *axes[1]]:
         panel.set_xlabel("input dimension $N$")
-        panel.set_xticks(data["dim"].values, [str(n) for n in data["dim"].values])
-        panel.minorticks_off()
+        tick_each(panel, data["dim"].values)
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(LAWS))
     return figure
@@ -170,9 +170,9 @@ def _draw_moments(panel: Any, data: "Dataset", name: str, up: str, across: str) 
 
 def _draw_vanishing(panel: Any, data: "Dataset", name: str, up: str, exponents: tuple[float, ...]) -> None:
     dims = data["dim"].values
-    for law, first in zip(("gaussian", "student_t3"), exponents, strict=False):
+    for i, (law, first) in enumerate(zip(("gaussian", "student_t3"), exponents, strict=False)):
         text = {-1.0: "$N^{-1}$", -0.5: "$N^{-1/2}$"}[first]
-        draw_power(panel, dims, float(data[name].sel(law=law)[0]), first, text)
+        draw_power(panel, dims, float(data[name].sel(law=law)[0]), first, text, dashes=2 + i)
         last = dims[-1], float(data[name].sel(law=law)[0]) * (dims[-1] / dims[0]) ** first
         panel.annotate(text, last, (2, 5), textcoords="offset points", fontsize=8)
     for law in LAWS:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot.labels import outside_legend
+from tutelage.plot.heat_map import cell_edges
+from tutelage.plot.labels import outside_legend, tick_each
 from tutelage.plot.sheet import label_panel, sheet
 from tutelage.plot.style import COLOURS, DASHES, FAINT, INK
 from tutelage.replicate.claims import Claim, above, at_most, below
@@ -147,9 +148,12 @@ def draw_22(data: "Dataset") -> "Figure":
     small = "K = M erf units; left: slope of the sum over levels within a tenth of the exponent"
     figure, axes = sheet(1, 3, "Where the power law is: by exponent and number of levels", small, height=3.3, width=11.5)
     shown, slopes, ratio = axes[0]
-    mesh = shown.pcolormesh(data["levels"], data["beta"], data["decades"], cmap="cividis", shading="nearest")
+    levels = data["levels"].values
+    edges = cell_edges(levels, logarithmic=True), cell_edges(data["beta"].values, logarithmic=False)
+    mesh = shown.pcolormesh(*edges, data["decades"], cmap="cividis")
     shown.set(xscale="log", xlabel="levels $L$", ylabel=r"$\beta$")
     shown.grid(visible=False)
+    tick_each(shown, levels[:: -(-levels.size // 5)], room=0.0)
     figure.colorbar(mesh, ax=shown, label="decades of power law")
     L = data["flow_levels"].values
     slopes.semilogx(
@@ -158,8 +162,7 @@ def draw_22(data: "Dataset") -> "Figure":
     slopes.semilogx(L, data["slope_sum"].mean("start"), color=INK, linestyle=DASHES[1], label="sum over levels")
     slopes.axhline(float(data["exponent"]), color=FAINT, linestyle=DASHES[2], label=r"$-\beta/(1+\beta)$")
     slopes.set(xlabel="levels $L=N$", ylabel="slope amid the window")
-    slopes.set_xticks(L, [str(n) for n in L])
-    slopes.set_xticks([], minor=True)
+    tick_each(slopes, L)
     slopes.legend(loc="lower right", fontsize=7)
     for i, eta in enumerate(data["rate"].values):
         ratio.semilogx(data["time"][1:], data["ratio"][i, 1:], color=COLOURS[i % 7], label=rf"$\eta={eta:g}$")

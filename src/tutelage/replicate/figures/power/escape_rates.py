@@ -184,7 +184,7 @@ def draw_5(data: "Dataset") -> "Figure":
     mean = np.exp(np.log(over).mean(axis=1))
     ratio.loglog(data["units"], mean, color=COLOURS[1], marker=MARKERS[1], linestyle=DASHES[1], label="against $M$, $L=N$")
     ratio.axhline(1.0, color=FAINT)
-    ratio.set(xlabel="$N/L$ or $M$", ylabel="fastest rate / rate of eq. 15")
+    ratio.set(xlabel="$N/L$ or $M$", ylabel="fastest rate / rate of eq. 15", xmargin=0.05)
     ratio.legend(loc="upper right", fontsize=7)
     return figure
 

@@ -203,11 +203,13 @@ def draw_10(data: "Dataset") -> "Figure":
 
 
 def _fan(panel: Any, case: "Dataset", values: Any, count: int) -> None:
-    """One line per number of levels, dark to light."""
+    """One line per number of levels, from violet to yellow."""
+    from matplotlib import colormaps
+
     for j, L in enumerate(case["levels"].values):
-        shade = 0.25 + 0.75 * (j + 1) / count
+        colour = colormaps["plasma"](0.9 * j / (count - 1))
         line = values.isel(levels=j, k=slice(0, int(L)))
-        panel.plot(line["k"], line, color=COLOURS[0], alpha=shade, marker=MARKERS[j % 7], markersize=2.2, label=f"L = {L}")
+        panel.plot(line["k"], line, color=colour, linewidth=1.2, marker=MARKERS[j % 7], markersize=2.2, label=f"L = {L}")
 
 
 def compute_11(levels: int, rates: list[float], betas: list[float]) -> "Dataset":

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import tutelage as tu
+from tutelage.plot.labels import tick_each
 from tutelage.plot.sheet import label_panel, sheet
 from tutelage.plot.style import COLOURS, DASHES, FAINT, MARKERS
 from tutelage.replicate.claims import Claim, above, at_most, close, refuted
@@ -117,8 +118,6 @@ def claims_16(data: "Dataset") -> list[Claim]:
 
 def draw_16(data: "Dataset") -> "Figure":
     """Floors, and the fitted exponent against the number of levels."""
-    from matplotlib.ticker import NullFormatter
-
     small = r"Lines: eigenbasis (eq. 74); marks: random covariances (eq. 88); dashed: their law of large numbers."
     figure, axes = sheet(1, 3, "Floors fall with the number of inputs that learn", small, height=3.1)
     for look, beta in enumerate(data["beta"].values):
@@ -132,7 +131,7 @@ def draw_16(data: "Dataset") -> "Figure":
     for panel in axes[0, :2]:
         panel.set(xlabel=r"inputs that learn, $N_l$", ylabel=r"floor of $\epsilon_g$", xscale="log", yscale="log")
         panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
-        panel.xaxis.set_minor_formatter(NullFormatter())
+        tick_each(panel, [20, 50, 100, 200, 500], room=0.02)
     axes[0, 2].axhline(1.0, color=FAINT, linewidth=0.8)
     axes[0, 2].set(xlabel=r"levels $L$", ylabel=r"fitted $\beta$ / $\beta$", xscale="log")
     label_panel(axes[0, 2], "random basis, the same $N_l$")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot.labels import ERROR, TIME, outside_legend
+from tutelage.plot.labels import ERROR, TIME, name_colors, outside_legend
 from tutelage.plot.sheet import label_panel, sheet
 from tutelage.plot.style import COLOURS, DASHES, FAINT, INK
 from tutelage.replicate.claims import Claim, at_most, close, refuted
@@ -152,7 +152,7 @@ def draw_4(data: "Dataset") -> "Figure":
     window = (t > begin / 2) & (t < begin + float(data["length"]) / 3)
     for n in range(M):
         axes[0, 0].plot(t, data["R"].values[:, :, n], color=COLOURS[n % 7], linewidth=0.9)
-    axes[0, 1].plot(t, data["Q"].values.reshape(t.size, -1), color=COLOURS[0], linewidth=0.8)
+    axes[0, 1].plot(t, data["Q"].values.reshape(t.size, -1), color=FAINT, linewidth=0.8)
     axes[0, 2].plot(t, data["error"], color=COLOURS[0])
     inset = inset_axes(axes[0, 0], [0.14, 0.6, 0.38, 0.36])
     for n in range(M):
@@ -161,7 +161,7 @@ def draw_4(data: "Dataset") -> "Figure":
     inset.axhline(float(data["R_one"]), color=FAINT, linestyle=DASHES[2], linewidth=1.4)
     inset.set_ylim(*around(data["R_each"].values, 0.4))
     inset = inset_axes(axes[0, 1], [0.14, 0.6, 0.38, 0.36])
-    inset.plot(t[window], data["Q"].values[window].reshape(window.sum(), -1), color=COLOURS[0], linewidth=0.6)
+    inset.plot(t[window], data["Q"].values[window].reshape(window.sum(), -1), color=FAINT, linewidth=0.6)
     inset.axhline(float(data["Q_each"]), color=INK, linestyle=DASHES[1], linewidth=1.2)
     inset.set_ylim(*around(data["Q"].values[window][: window.sum() // 2], 0.2))
     axes[0, 2].axhline(float(data["error_closed"]), color=INK, linestyle=DASHES[1], label="eq. 99, corrected")
@@ -172,9 +172,10 @@ def draw_4(data: "Dataset") -> "Figure":
     axes[0, 2].set_ylim(0, 1.4 * float(data["error_closed"]))
     for axis, name in zip(axes[0], (r"$R^{(1)}_{in}$", r"$Q^{(1)}_{ij}$", ERROR), strict=True):
         axis.set(xlabel=TIME, ylabel=name)
-    label_panel(axes[0, 0], "dashed: eq. 95; dotted: the one height of eq. 97")
+    label_panel(axes[0, 0], "dashed: eq. 95; dotted: eq. 97, one height")
     label_panel(axes[0, 1], "dashed: eq. 95")
-    axes[0, 2].legend(loc="upper right", fontsize=7)
+    axes[0, 2].legend(loc="lower right", bbox_to_anchor=(1.02, 1.0), ncols=2, fontsize=7, handlelength=2.4)
+    name_colors(figure, r"color of $R_{in}$: teacher $n$", [f"$n = {n + 1}$" for n in range(M)])
     return figure
 
 

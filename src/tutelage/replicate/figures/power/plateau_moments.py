@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot.labels import TIME
+from tutelage.plot.labels import TIME, name_colors
 from tutelage.plot.sheet import sheet
 from tutelage.plot.style import COLOURS, DASHES, FAINT, INK
 from tutelage.replicate.claims import Claim, at_most, refuted
@@ -122,8 +122,8 @@ def draw_18(data: "Dataset") -> "Figure":
             axes[i, 0].plot(t, row["R"].values[:, :, n], **look)
             insets[0].plot(t[window], row["R"].values[window][:, :, n], **look)
             insets[0].axhline(float(row["R_each"][n]), color=COLOURS[n % 7], linestyle=DASHES[1], linewidth=1.0)
-        axes[i, 1].plot(t, row["Q"].values.reshape(t.size, -1), color=COLOURS[0], linewidth=0.8)
-        insets[1].plot(t[window], row["Q"].values[window].reshape(window.sum(), -1), color=COLOURS[0], linewidth=0.6)
+        axes[i, 1].plot(t, row["Q"].values.reshape(t.size, -1), color=FAINT, linewidth=0.8)
+        insets[1].plot(t[window], row["Q"].values[window].reshape(window.sum(), -1), color=FAINT, linewidth=0.6)
         insets[1].axhline(float(row["Q_good"]), color=INK, linestyle=DASHES[1], linewidth=1.2)
         insets[1].axhline(float(row["Q_bad"]), color=COLOURS[1], linestyle=DASHES[2], linewidth=1.4)
         insets[0].axhline(float(row["R_bad"]), color=FAINT, linestyle=DASHES[2], linewidth=1.4)
@@ -131,6 +131,7 @@ def draw_18(data: "Dataset") -> "Figure":
         insets[1].set_ylim(*around(np.array([float(row["Q_good"]), float(row["Q_bad"])]), 1.0))
         axes[i, 0].set(xlabel=TIME, ylabel=rf"$R^{{({order})}}_{{in}}$")
         axes[i, 1].set(xlabel=TIME, ylabel=rf"$Q^{{({order})}}_{{ij}}$")
+    name_colors(figure, r"color of $R_{in}$: teacher $n$", [f"$n = {n + 1}$" for n in range(M)])
     return figure
 
 

@@ -304,7 +304,7 @@ def _draw_drift(panel: Any, data: "Dataset") -> None:
     panel.axhline(1.0, color=INK, linewidth=0.8, linestyle=DASHES[2])
     panel.set(xlabel=TIME, ylabel=r"$\frac{K}{4}\sum_k v_k^2$", xscale="log", yscale="log")
     panel.set_yticks([1, 2, 4], ["1", "2", "4"])
-    panel.minorticks_off()
+    panel.set_yticks([], minor=True)
     outside_legend(panel)
     label_panel(panel, "the slow drift to an equal split, all starts")
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot.labels import ERROR, TIME, outside_legend
+from tutelage.plot.labels import ERROR, TIME, outside_legend, tick_each
 from tutelage.plot.sheet import draw_band, draw_power, sheet
 from tutelage.plot.style import COLOURS
 from tutelage.replicate.claims import Claim, close
@@ -139,9 +139,7 @@ def _draw_sizes(left: Any, right: Any, data: "Dataset") -> None:
     draw_power(right, dims, float(data["spread"][0]), -0.5, "$N^{-1/2}$")
     for panel, label in ((left, r"mean of $\epsilon_g$ / theory, $-\,1$"), (right, r"sd of $\epsilon_g$ / theory")):
         panel.set(xscale="log", yscale="log", xlabel="input dimension $N$", ylabel=label)
-        panel.set_xticks(dims, [f"{n}" for n in dims])
-        panel.minorticks_off()
-        panel.margins(x=0.06)
+        tick_each(panel, dims)
         panel.legend(loc="lower left")
 
 

@@ -277,7 +277,7 @@ def _draw_escaping(panel: Any, part: "Dataset") -> None:
         panel.plot(curve["alpha"], curve["run"], color=colour, linewidth=0.8)
         panel.plot(curve["alpha"], curve["own"], color=colour, linewidth=1.2, linestyle=DASHES[1])
     panel.set(xlabel=TIME, ylabel=ERROR)
-    label_panel(panel, f"six of them escape, η = {float(part['lr']):g}")
+    label_panel(panel, f"six escape, a color each, η = {float(part['lr']):g}")
 
 
 def _draw_escapes(panel: Any, data: "Dataset") -> None:
@@ -304,6 +304,7 @@ def _draw_movement(panel: Any, data: "Dataset", name: str, label: str) -> None:
     panel.set(
         xlabel="std of the initial weights", ylabel=label, xscale="log", yscale="log" if name == "weights" else "linear"
     )
+    panel.margins(x=0.06)
     panel.legend(fontsize=7)
 
 

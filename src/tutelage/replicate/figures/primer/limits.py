@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot.labels import outside_legend
+from tutelage.plot.labels import outside_legend, tick_each
 from tutelage.plot.sheet import draw_power, label_panel, sheet
 from tutelage.plot.style import COLOURS, DASHES, FAINT, INK, MARKERS
 from tutelage.replicate.claims import Claim, above, at_least, at_most, below, close
@@ -229,10 +229,7 @@ def _draw_lost(left: Any, right: Any, data: "Dataset") -> None:
     right.axhspan(0.95, 1.05, color=FAINT, alpha=0.2, linewidth=0)
     right.axhline(threshold(data["share"], data["final"].values[0]), color=INK)
     right.set(xlabel="input dimension $N$", ylabel=r"zero error is lost at $\eta / \eta_c$", xscale="log", ylim=(0.9, 1.1))
-    dims = data["loss_dim"].values
-    right.set_xticks(dims, [f"{n}" for n in dims])
-    right.minorticks_off()
-    right.margins(x=0.1)
+    tick_each(right, data["loss_dim"].values, room=0.1)
     label_panel(right, "marks: runs; line: theory; grey: within 5%")
 
 
@@ -248,7 +245,7 @@ def _draw_plane(figure: "Figure", panel: Any, data: "Dataset") -> None:
     panel.set(xlabel=r"learning rate $\eta / \eta_c$", ylabel=r"label noise $\sigma$")
     panel.set_yticks(noise, [f"{value:g}" for value in data["noise"].values])
     panel.grid(False)
-    label_panel(panel, f"$N = {dim}$, {runs} runs; cross: theory outside the band")
+    label_panel(panel, f"$N = {dim}$, {runs} runs; ×: outside the band")
 
 
 def _draw_sizes(panel: Any, data: "Dataset") -> None:
@@ -262,11 +259,9 @@ def _draw_sizes(panel: Any, data: "Dataset") -> None:
         seen = mean > error
         panel.errorbar(dims[seen], mean[seen], yerr=error[seen], marker="s", label=f"mean, {name}", **look)
     draw_power(panel, dims, float(data["single"].values[:, 0].max()), -0.5, "$N^{-1/2}$")
-    draw_power(panel, dims, float(abs(data["mean"].values[:, 0]).max()), -1.0, "$N^{-1}$")
+    draw_power(panel, dims, float(abs(data["mean"].values[:, 0]).max()), -1.0, "$N^{-1}$", dashes=3)
     panel.set(xlabel="input dimension $N$", ylabel=r"relative gap of $\epsilon_g$", xscale="log", yscale="log")
-    panel.set_xticks(dims, [f"{n}" for n in dims])
-    panel.minorticks_off()
-    panel.margins(x=0.06)
+    tick_each(panel, dims)
     outside_legend(panel)
     label_panel(panel, "runs against theory")
 

@@ -127,7 +127,7 @@ def claims_2(data: "Dataset") -> list[Claim]:
         at_most("gap of the plateau to the fixed point at this eta", float(data["gap"].sel(time=rest)), 1e-4),
         above("gap to the fixed point for eta -> 0, which must fail", float(data["rest_gap_small_lr"]), 1e-4),
         close("growth rate of R - S, against the Jacobian", float(data["rate_split"]), rate, rel=0.02),
-        close("growth rate found by `plateaus`, against the Jacobian", float(data["rate_found"]), rate, rel=0.02),
+        close("growth rate found by tu.plateaus, against the Jacobian", float(data["rate_found"]), rate, rel=0.02),
         close("rate at which the loss departs, against twice the Jacobian", float(data["rate_loss"]), 2 * rate, rel=0.02),
         above(
             "relative gap of the measured rate to the formula for eta -> 0, which must fail",
@@ -140,7 +140,7 @@ def claims_2(data: "Dataset") -> list[Claim]:
 
 def draw_2(data: "Dataset") -> "Figure":
     """Error and overlaps, shaded by phase; what grows; other starts; and the overlaps as heat maps, one for each phase."""
-    small = "Shaded: phases found by `phases`; dotted: the fixed point at this learning rate. Below: R and Q at four times."
+    small = "Shaded: phases found by tu.phases; dotted: the fixed point at this learning rate. Below: R and Q at four times."
     figure, axes = sheet(3, 4, TITLE, small, height=2.35, height_ratios=(1.0, 1.0, 0.62))
     grid = axes[0, 0].get_gridspec()
     for panel in axes[:2].ravel():

@@ -125,7 +125,8 @@ def draw_6(data: "Dataset") -> "Figure":
 
 def _draw_count(panel: Any, part: "Dataset", line: str, marks: str, look: int, label: str) -> None:
     panel.plot(part["p"], part[line], color=COLOURS[look], linestyle=DASHES[look % len(DASHES)], label=label)
-    panel.plot(part["p"], part[marks], MARKERS[look], color=COLOURS[look], markerfacecolor="white", markersize=4.5)
+    look_of_marks = {"color": COLOURS[look], "markerfacecolor": "white", "markersize": 4.5, "clip_on": False, "zorder": 3}
+    panel.plot(part["p"], part[marks], MARKERS[look], **look_of_marks)
 
 
 FIGURES = (

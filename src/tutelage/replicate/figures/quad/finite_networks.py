@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot.labels import TIME
+from tutelage.plot.labels import TIME, name_colors
 from tutelage.plot.sheet import label_panel, sheet
 from tutelage.plot.style import COLOURS, DASHES, FAINT, INK, MARKERS
 from tutelage.replicate.claims import Claim, above, at_least, at_most, below, close, refuted
@@ -241,12 +241,13 @@ def draw_1(data: "Dataset") -> "Figure":
         data["time"], 2 * data["error_overlapping"], color=COLOURS[1], linestyle=DASHES[3], label="students overlap"
     )
     axes[1, 1].set(xlabel=TIME, ylabel=r"risk $2\epsilon_g$", ylim=(0, None))
-    axes[1, 1].legend(loc="lower left")
+    axes[1, 1].legend(loc="upper center", bbox_to_anchor=(0.5, -0.2))
     label_panel(axes[1, 1], "generalisation")
     for panel in (axes[0, 0], axes[0, 1], axes[1, 0], axes[1, 1]):
         panel.axvline(float(data["early"]), color=FAINT, linestyle=DASHES[2], linewidth=0.9)
     _draw_law(axes[0, 2], data)
     _draw_noise(axes[1, 2], data)
+    name_colors(figure, "color of overlaps and norms: student", [f"$k = {i + 1}$" for i in range(p)])
     return figure
 
 
@@ -264,7 +265,7 @@ def _draw_law(panel: Any, data: "Dataset") -> None:
         panel.step(ordered, np.arange(1, ordered.size + 1) / ordered.size, where="post", label=label, **look)
     panel.axvline(float(data["halved"]), color=FAINT, linestyle=DASHES[2], label="theory of the start")
     panel.set(xlabel=r"$\alpha$ at half the loss", ylabel="share of networks")
-    panel.legend(loc="lower right")
+    panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=3, fontsize=7, handlelength=1.6, columnspacing=0.8)
     label_panel(panel, "escape times")
 
 

@@ -174,7 +174,7 @@ def claims_4(data: "Dataset") -> list[Claim]:
 def draw_4(data: "Dataset") -> "Figure":
     """The entries of S along learning, a panel for each kind of start."""
     title = r"The polar factor of the overlaps is conserved by learning if the start is in order"
-    small = r"Entries of $S = \rho\,(\rho^T \rho)^{-1/2}$; colours: student units; lines: teachers."
+    small = r"Entries of $S = \rho\,(\rho^T \rho)^{-1/2}$; colors: student units; lines: teachers. Numbers: movement of $S$."
     figure, axes = sheet(2, 3, title, small, height=2.4)
     for panel, case in zip(axes.ravel(), CASES, strict=True):
         part = data.sel(case=case)
@@ -182,7 +182,7 @@ def draw_4(data: "Dataset") -> "Figure":
             look = {"color": COLOURS[k % len(COLOURS)], "linestyle": DASHES[m % len(DASHES)], "linewidth": 1.1}
             panel.plot(part["alpha"][1:], part["S"][1:, k, m], **look)
         panel.set(xscale="log", ylim=(-1.05, 1.05), xlabel=TIME, ylabel="entries of $S$")
-        label_panel(panel, f"{case}: moves by {float(part['moved'].max()):.1g}")
+        label_panel(panel, f"{case}: {float(part['moved'].max()):.1g}")
     return figure
 
 
