@@ -173,7 +173,7 @@ def _chunk(system: OrderParameters, like: Overlaps, times: Array, points: Array)
         state = unflatten(x, like)
         return flatten(system.drift(t, state)), system.error(system.observe(state))
 
-    return jax.vmap(one)(times, points) if system.problem.classic else jax.lax.map(lambda x: one(*x), (times, points))
+    return jax.vmap(one)(times, points) if system.closed else jax.lax.map(lambda x: one(*x), (times, points))
 
 
 @eqx.filter_jit

@@ -52,6 +52,11 @@ class OrderParameters(ClosedSystem):
         self.gradient_flow, self.keep_blocks = gradient_flow, keep_blocks
 
     @property
+    def closed(self) -> bool:
+        """Are the averages those of squared loss, by closed forms or quadrature of pairs?"""
+        return isinstance(self.moments, ClosedMoments)
+
+    @property
     def averages(self) -> Averages:
         """The Gaussian averages of the activations: what the closed forms of squared loss are made of."""
         if not isinstance(self.moments, ClosedMoments):
@@ -104,7 +109,7 @@ class OrderParameters(ClosedSystem):
         p, G = self.matrices(state, t)
         d = self._drift(t, state, p, G)
         # the matrices give the slope of the training loss; for other metrics the overlaps alone guide the steps
-        return d, self.error_slope(p, d) if self.problem.classic else jnp.zeros(())
+        return d, self.error_slope(p, d) if self.closed else jnp.zeros(())
 
     def error_slope(self, p: Pull, d: Overlaps) -> Array:
         """The change of e_g along a change of the state, where the matrices are p."""

@@ -86,7 +86,7 @@ def integrated(problem: Any, moments: Any, start: Any, times: Any, tolerances: A
 
 def guided(system: Any) -> bool:
     """Does the error stand next to the state to guide the steps? Not where each value of it is an average over nodes."""
-    return not isinstance(system, OrderParameters) or system.problem.classic
+    return not isinstance(system, OrderParameters) or system.closed
 
 
 def _judged(system: Any, observed: dict[str, Array]) -> tuple[Array, Array]:
@@ -128,8 +128,7 @@ def _packing(like: Any, solver: str) -> tuple[Callable[[Any], Any], Callable[[An
 
 def _absolute(atol: Array, system: Any, state: Any, pack: Callable[[Any], Any]) -> Array:
     """The tolerance of each number of the state, and of the error: no step is refused for what rounding alone does to it."""
-    closed = isinstance(system, OrderParameters) and system.problem.classic
-    rounding = system.averages.error_rounding if closed and isinstance(system, OrderParameters) else 0.0
+    rounding = system.averages.error_rounding if isinstance(system, OrderParameters) and system.closed else 0.0
     if not rounding:
         return atol
     each = jax.tree.map(lambda x: jnp.full_like(x, atol), state)

@@ -122,7 +122,7 @@ def _gradients(system: OrderParameters, states: Overlaps) -> Array:
 
 def error_gradient(system: OrderParameters, state: Overlaps) -> Array:
     """The derivative of e_g with respect to the flat coordinates; an off-diagonal entry of q stands for two."""
-    if not system.problem.classic:  # the matrices hold the slope of the training loss, which is another number
+    if not system.closed:  # the matrices hold the slope of the training loss, which is another number
         return jax.grad(lambda x: system.error(system.observe(unflatten(x, state))))(flatten(state))
     p, _ = system.matrices(state)
     weights = jnp.asarray(system.problem.inputs.weights)[:, None, None]

@@ -1,0 +1,201 @@
+"""Averages of any rule over nodes: against closed forms, against each other, and through derivatives."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import tutelage as tu
+from tutelage.dynamics import OrderParameters, initial_overlaps
+from tutelage.dynamics.linearised import flat_drift, flatten, jacobian
+from tutelage.moments import NodeMoments, Sampled, confidence, moments_for
+from tutelage.moments.general import At, averages, divide, factor
+
+UNIT = tu.Network(1, "linear")
+ONE = tu.Start([[0.3]], [[0.5]])
+TWO = tu.Start([[0.3, 0.05], [0.02, 0.2]], [[0.5, 0.1], [0.1, 0.4]])
+FEW = Sampled(points=2**13)
+
+
+def drift(problem, start, moments):
+    state, t = initial_overlaps(problem, start)
+    system = OrderParameters(problem, t, moments=moments)
+    return np.asarray(flat_drift(system, state)(jnp.zeros(()), flatten(state)))
+
+
+def jacobian_of(problem, start, sampled=None):
+    state, t = initial_overlaps(problem, start)
+    return np.asarray(jacobian(OrderParameters(problem, t, moments=moments_for(problem, None, sampled)), 0.0, state))
+
+
+def sampled_drift(problem, start, sampled=FEW):
+    """The drift by sampling, and the error that its scramblings estimate."""
+    moments = moments_for(problem, None, sampled)
+    assert isinstance(moments, NodeMoments)
+    each = [drift(problem, start, one) for one in moments.scramblings()]
+    return drift(problem, start, moments), confidence(each)
+
+
+@pytest.mark.parametrize("activation", ["erf", "relu", "quadratic", "he3", "linear", "tanh"])
+def test_sampling_equals_the_closed_form_within_its_estimate(activation):
+    network = tu.Network(2, activation, readout=[1.0, -0.7], train_readout=True)
+    problem = tu.Problem(network, tu.Network(2, activation), noise=0.3, sgd=tu.SGD(0.4))
+    found, doubt = sampled_drift(problem, TWO)
+    exact = drift(problem, TWO, moments_for(problem))
+    assert np.all(np.abs(found - exact) < 3 * doubt + 1e-12)  # 2.36 standard errors each, several numbers
+    if activation not in ("quadratic", "he3"):  # powers of Gaussian fields are sampled too coarsely for a control
+        wrong = drift(problem.replace(noise=1.2), TWO, moments_for(problem))
+        assert np.any(np.abs(found - wrong) > 4 * doubt)
+
+
+def test_a_grid_and_a_sample_agree():
+    for changes in ({"loss": "logistic"}, {"loss": "hinge"}, {"rule": "perceptron"}, {"rule": "adatron"}):
+        problem = tu.Problem(UNIT, UNIT, labels=tu.labels.Sign(flip=0.2), **changes)
+        found, doubt = sampled_drift(problem, ONE)
+        np.testing.assert_array_less(np.abs(found - drift(problem, ONE, moments_for(problem))), 2 * doubt + 1e-12)
+
+
+@pytest.mark.parametrize("changes", [{"loss": "logistic"}, {"loss": "hinge"}, {"rule": "perceptron"}])
+def test_the_grid_has_exact_derivatives(changes):
+    problem = tu.Problem(UNIT, UNIT, labels="sign", **changes)
+    h = 1e-5
+    for column, (R, Q) in enumerate(((h, 0.0), (0.0, h))):
+        up, down = (drift(problem, tu.Start([[0.3 + s * R]], [[0.5 + s * Q]]), moments_for(problem)) for s in (1, -1))
+        np.testing.assert_allclose(jacobian_of(problem, ONE)[:2, column], ((up - down) / (2 * h))[:2], atol=1e-8)
+
+
+def test_derivatives_of_sampled_jumps():
+    """A ReLU committee by sampling has the Jacobian of its closed form; plain differentiation of the sums has not."""
+    problem = tu.Problem(tu.Network(2, "relu"), tu.Network(2, "relu"))
+    exact, found = jacobian_of(problem, TWO), jacobian_of(problem, TWO, Sampled(2**15))
+    np.testing.assert_allclose(found, exact, atol=0.01 * np.max(np.abs(exact)) + 1e-3)
+    assert np.max(np.abs(_without_scores(problem, TWO) - exact)) > 0.2 * np.max(np.abs(exact))
+
+
+def test_derivatives_of_a_sampled_perceptron():
+    problem = tu.Problem(UNIT, UNIT, labels="sign", rule="perceptron")
+    exact, found = jacobian_of(problem, ONE)[:2, :2], jacobian_of(problem, ONE, Sampled(2**15))[:2, :2]
+    np.testing.assert_allclose(found, exact, atol=0.02 * np.max(np.abs(exact)))
+
+
+def _without_scores(problem, start):
+    import equinox as eqx
+
+    moments = moments_for(problem, None, FEW)
+    state, t = initial_overlaps(problem, start)
+    naive = NodeMoments(moments.e, moments.weights, 0, False, moments.noisy, moments.sampled)
+    assert eqx.tree_equal(moments.e, naive.e)
+    return np.asarray(jacobian(OrderParameters(problem, t, moments=naive), 0.0, state))
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        tu.Start(np.eye(2), np.eye(2)),  # each student on its teacher
+        tu.Start([[0.3, 0.1], [0.3, 0.1]], [[0.5, 0.5], [0.5, 0.5]]),  # two equal units
+        tu.Start(np.zeros((2, 2)), np.zeros((2, 2))),  # no student at all
+    ],
+)
+def test_singular_states_are_finite_and_right(start):
+    problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), noise=0.3)
+    found, doubt = sampled_drift(problem, start)
+    exact = drift(problem, start, moments_for(problem))
+    assert np.all(np.isfinite(found))
+    assert np.all(np.abs(found - exact) < 3 * doubt + 1e-10)
+    assert np.all(np.isfinite(jacobian_of(problem, start, FEW)))
+
+
+def test_close_to_the_teacher_the_drift_keeps_its_digits():
+    """At a distance of 1e-6 the update vanishes node by node; nothing is lifted by a floor."""
+    far = 1e-6
+    U = np.eye(2) + far * np.array([[0.3, -0.2], [0.1, 0.4]])
+    start = tu.Start(U, U @ U.T + far**2 * np.eye(2))
+    problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"))
+    found, exact = drift(problem, start, moments_for(problem, None, FEW)), drift(problem, start, moments_for(problem))
+    np.testing.assert_allclose(found, exact, atol=2e-2 * np.max(np.abs(exact)))
+
+
+def test_factor_and_divide_invert_each_other():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((4, 6))
+    C = X @ X.T
+    L = np.asarray(factor(jnp.asarray(C)))
+    np.testing.assert_allclose(L @ L.T, C, atol=1e-12)
+    D = rng.standard_normal((3, 4))
+    np.testing.assert_allclose(np.asarray(divide(jnp.asarray(D), jnp.asarray(L))) @ L, D, atol=1e-12)
+
+
+def final_error(problem, start, **options):
+    return lambda lr: tu.solve(problem.replace(lr=lr), start, [0.0, 2.0], **options).error[-1]
+
+
+@pytest.mark.parametrize(
+    ("changes", "hidden", "options", "within"),
+    [
+        ({"loss": "logistic", "labels": "sign"}, 1, {}, 1e-6),
+        ({"loss": "hinge", "labels": "sign"}, 1, {}, 1e-6),
+        ({"rule": "perceptron", "labels": "sign"}, 1, {}, 1e-6),
+        ({}, 2, {"moments": Sampled(2**15)}, 0.05),  # ReLU by sampling, against its closed form
+    ],
+)
+def test_gradient_of_the_final_error(changes, hidden, options, within):
+    network = UNIT if hidden == 1 else tu.Network(2, "relu")
+    problem, start = tu.Problem(network, network, **changes), ONE if hidden == 1 else TWO
+    slope = jax.grad(final_error(problem, start, **options))(0.5)
+    curve, h = final_error(problem, start, rtol=1e-10), 1e-4
+    assert float(slope) == pytest.approx((curve(0.5 + h) - curve(0.5 - h)) / (2 * h), rel=within)
+    assert abs(float(slope)) > 1e-4
+
+
+def test_two_solves_have_equal_structure():
+    problem = tu.Problem(UNIT, UNIT, loss="logistic", labels="sign")
+    first, second = (tu.solve(problem.replace(lr=lr), ONE, [0.0, 1.0]) for lr in (0.5, 0.7))
+    assert jax.tree.structure(first) == jax.tree.structure(second)
+    together = jax.tree.map(lambda a, b: np.stack([a, b]), first, second)
+    assert together.error.shape == (2, 2)
+
+
+def random_problem(rng):
+    """A problem with a closed form, so that the true curve is known, averaged over a sampled set."""
+    K, M = rng.integers(1, 4, size=2)
+    activation = rng.choice(["erf", "relu", "quadratic"])
+    lr = {"erf": 0.8, "relu": 0.3, "quadratic": 0.05}[activation]
+    problem = tu.Problem(tu.Network(int(K), activation), tu.Network(int(M), activation), sgd=tu.SGD(lr), noise=0.2)
+    X = rng.standard_normal((K + M, 20)) / np.sqrt(20)
+    gram = X @ X.T
+    return problem, tu.Start(gram[:K, K:], gram[:K, :K], gram[K:, K:])
+
+
+def covered(seed):
+    problem, start = random_problem(np.random.default_rng(seed))
+    times = [0.0, 1.0, 5.0]
+    sampled = tu.solve(problem, start, times, moments=Sampled(2**10, seed=seed))
+    exact = tu.solve(problem, start, times)
+    return bool(np.all(np.abs(sampled.error - exact.error) <= sampled.sampling_error + 1e-12))
+
+
+@pytest.mark.full
+def test_the_sampling_error_covers_the_true_error():
+    assert sum(covered(seed) for seed in range(100)) >= 95
+
+
+def test_the_sampling_error_covers_the_true_error_in_a_few_problems():
+    assert sum(covered(seed) for seed in range(4)) >= 3
+
+
+def test_scores_and_plain_derivatives_agree_for_a_smooth_rule():
+    problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), loss="logistic", labels="sign")
+    moments = moments_for(problem, None, Sampled(2**14))
+    from tutelage.rules import Context, Parameters
+
+    C = jnp.asarray(np.block([[np.eye(2), TWO.R.T], [TWO.R, TWO.Q]]))
+    parameters, context = Parameters(jnp.ones(2)), Context(problem.student, problem.loss)
+
+    def sums(C, jumps):
+        at = At(problem, problem.rule, factor(C), jnp.zeros(4), parameters, context)
+        return averages(at, jnp.asarray(moments.e), jnp.asarray(moments.weights), jumps=jumps, noisy=False).pairs
+
+    dC = np.zeros((4, 4))
+    dC[2, 3] = dC[3, 2] = 1.0
+    plain, scores = (jax.jvp(lambda C: sums(C, jumps), (C,), (jnp.asarray(dC),))[1] for jumps in (False, True))
+    np.testing.assert_allclose(scores, plain, atol=0.03 * float(np.max(np.abs(plain))))
