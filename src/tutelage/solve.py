@@ -31,7 +31,7 @@ from tutelage.problem.schedules import require_rates_on
 from tutelage.status import Status
 from tutelage.times import check_times
 from tutelage.trajectory import Trajectory, eager
-from tutelage.validity import Validity, limit_warning, symmetry_warning
+from tutelage.validity import Validity, limit_warning, quadrature_warning, symmetry_warning
 
 MAX_STEPS = 100_000
 KEEP_LEVELS = 16  # overlaps per level are kept by default up to this many levels
@@ -160,6 +160,9 @@ def _finish(raw: Raw, times: np.ndarray, problem: Any, start: Any, settings: Any
     if isinstance(problem, Problem):
         report = Validity.lazy(trajectory, options.quadrature, options.gradient_flow)
         trajectory = assemble(raw, times, problem, start, settings, report)
+        sentence = quadrature_warning(trajectory, options.quadrature, options.gradient_flow)
+        if sentence:
+            warnings.warn(sentence, ValidityWarning, stacklevel=3)
     if not trajectory.finished:
         warnings.warn(f"the solve {trajectory.status}", DivergenceWarning, stacklevel=3)
     return trajectory

@@ -16,6 +16,7 @@ import numpy as np
 
 from tutelage.averages import Quadrature
 from tutelage.averages.quadrature import QuadratureAverages
+from tutelage.averages.resolution import shortfall
 from tutelage.dynamics.deviations import (
     carried_back,
     drifts_along,
@@ -33,7 +34,7 @@ from tutelage.dynamics.perfect import critical_rate
 from tutelage.problem import Problem, SlowMomentum
 
 LIMIT = 0.05  # largest eta lam_max / N at which the limit is used without a warning
-ACCURATE_PAIRS, ACCURATE_SPREAD = 1e-6, 1e-2  # quadrature errors above which the report warns
+ACCURATE_PAIRS, ACCURATE_SPREAD = 1e-6, 1e-2  # quadrature errors above which a solve warns
 MOMENTS = 40  # along the curve up to the plateau
 MAX_SIZE = 400  # largest state whose Jacobian is decomposed for the report
 
@@ -93,9 +94,9 @@ class Validity:
             word = "zero error is stable" if self.rate_to_critical < 1 else "zero error is NOT stable"
             out.append(f"learning rate: {self.rate_to_critical:.3g} of the critical {self.critical_rate:.6g}: {word}")
         if self.quadrature_error is not None:
-            out.append(
-                f"quadrature: relative error {self.quadrature_error[0]:.1e} (pairs), {self.quadrature_error[1]:.1e} (G)"
-            )
+            word = "" if _is_accurate(self.quadrature_error) else ": NOT accurate"
+            pairs, spread = self.quadrature_error
+            out.append(f"quadrature: relative error {pairs:.1e} (pairs), {spread:.1e} (G){word}")
         else:
             out.append("averages: closed form")
         return out + list(self.notes)
@@ -229,16 +230,54 @@ def slowest_before_rise(speed: np.ndarray) -> int | None:
     return min(candidates, key=lambda i: speed[i]) if candidates else None
 
 
-def quadrature_error(system: OrderParameters, trajectory: Any) -> tuple[float, float] | None:
-    """Relative change of (A, B) and of G under a finer rule, the worst over five moments; None for closed forms."""
-    if not isinstance(system.averages, QuadratureAverages):
+def quadrature_warning(trajectory: Any, quadrature: Quadrature | None, gradient_flow: bool) -> str | None:
+    """One sentence if the averages are not accurate along a curve. The full estimate is made only where there is doubt."""
+    problem = trajectory.problem
+    averages = averages_of(problem, quadrature)
+    if not isinstance(averages, QuadratureAverages) or not len(trajectory.times):
         return None
-    rule = system.averages.rule
+    used = 1 if gradient_flow else 2
+    if _is_accurate(_doubt(problem, averages, averages.rule, trajectory)[:used]):
+        return None
+    _, t = initial_overlaps(problem, trajectory.start)
+    error = quadrature_error(OrderParameters(problem, t, gradient_flow, True, quadrature), trajectory)
+    if error is None or _is_accurate(error[:used]):
+        return None
+    rule = averages.rule
+    return (
+        f"averages of these activations are accurate to {error[0]:.1e} (pairs of fields) and {error[1]:.1e} (G) only, relative "
+        f"to the largest entry; they should stay below {ACCURATE_PAIRS:g} and {ACCURATE_SPREAD:g}. Use a finer rule, "
+        f"quadrature=Quadrature(nodes={2 * rule.nodes}, points={8 * rule.points}), smoother functions, or simulate."
+    )
+
+
+def _is_accurate(error: tuple[float, ...]) -> bool:
+    return all(found <= enough for found, enough in zip(error, (ACCURATE_PAIRS, ACCURATE_SPREAD), strict=False))
+
+
+def _doubt(problem: Problem, averages: QuadratureAverages, rule: Quadrature, trajectory: Any) -> tuple[float, float]:
+    """What the rule loses in one dimension, at the widest fields of a curve."""
+    bias = [np.abs(b).max() for b in (trajectory.variables.get("bias"), problem.teacher.bias) if b is not None]
+    largest = (np.nanmax(np.diagonal(x, axis1=-2, axis2=-1)) for x in (trajectory.variables["Q"], trajectory.T))
+    widths = (float(f"{np.sqrt(max(x, 0.0)) + max(bias, default=0.0):.2g}") for x in largest)
+    return shortfall(averages.student, averages.teacher, rule, *widths)
+
+
+def quadrature_error(system: OrderParameters, trajectory: Any) -> tuple[float, float] | None:
+    """Estimated relative errors of (A, B) and of G; None for closed forms.
+
+    Twice the change under a finer rule, the worst over five moments, and what the finer rule still loses in one dimension.
+    """
+    averages = system.averages
+    if not isinstance(averages, QuadratureAverages):
+        return None
+    rule, finer = averages.rule, averages.rule.finer()
     moments = np.linspace(0, len(trajectory.times) - 1, 5).astype(int)
     seen = {name: jnp.asarray(trajectory.variables[name][moments]) for name in trajectory.variables if name not in "rq"}
-    coarse, fine = (_matrices_at(system.problem, r, jnp.asarray(trajectory.T), seen) for r in (rule, rule.finer()))
+    coarse, fine = (_matrices_at(system.problem, r, jnp.asarray(trajectory.T), seen) for r in (rule, finer))
     gaps = [_worst_gap(a, b) for a, b in zip(coarse, fine, strict=True)]
-    return max(gaps[:2]), gaps[2]
+    left = _doubt(system.problem, averages, finer, trajectory)
+    return 2 * max(gaps[:2]) + left[0], 2 * gaps[2] + left[1]
 
 
 def _worst_gap(a: Any, b: Any) -> float:

@@ -39,7 +39,7 @@ FLAT = 1e-7  # what is smaller than this, relative to the largest, is zero
 def is_kinked(system: OrderParameters) -> bool:
     """Does the drift have no derivative where a student meets a teacher (ReLU, and functions of one's own with a kink)?"""
     averages = system.averages
-    return isinstance(averages, ReluAverages) or (isinstance(averages, QuadratureAverages) and averages.kinks.size > 0)
+    return isinstance(averages, ReluAverages) or (isinstance(averages, QuadratureAverages) and averages.kinked)
 
 
 def quadrature_of(system: OrderParameters) -> Quadrature | None:
