@@ -239,5 +239,3 @@ def _square_root(C: Array) -> Array:
         values = safe_ratio(rest, safe_sqrt(pivot))
         F = F.at[:, column].set(jnp.where(jnp.arange(n) < column, 0.0, values))
     return F
-
-

@@ -19,7 +19,7 @@ from tutelage.problem.activation import Activation
 
 WIDTH = 1.25  # standard deviation of the fields for which a rule is chosen beforehand
 ENOUGH = (1e-8, 1e-3)  # what a chosen rule aims at: (pairs, G)
-TRUTH = 3000  # nodes of the rule that stands for the truth
+TRUTH, FAR = 3000, 9.0  # nodes and reach of the rule that stands for the truth
 
 
 @lru_cache(maxsize=256)
@@ -37,20 +37,25 @@ def chosen_rule(student: Activation, teacher: Activation) -> Quadrature:
         return rules[best] if errors[best] < 0.1 * errors[0] else rules[0]
 
     nodes = first_enough(0, [Quadrature(nodes=n) for n in (usual.nodes, 96, 144, 216, 324)]).nodes
-    return first_enough(1, [Quadrature(nodes, points) for points in (usual.points, 2**17, 2**19)])
+    most = 1 if any(_sampled(student, teacher)) else 3  # random points gain too little from more of them
+    return first_enough(1, [Quadrature(nodes, points) for points in (usual.points, 2**17, 2**19)[:most]])
 
 
 def shortfall(
     student: Activation, teacher: Activation, rule: Quadrature, s_student: float, s_teacher: float
 ) -> tuple[float, float]:
     """Relative errors of a rule for (pairs, G) in one dimension, at these standard deviations of the fields."""
-    places = [breaks(student), breaks(teacher)]
-    many = max(map(len, places)) > MANY
-    sampled = many or any(abs(x) < NEAR for each in places for x in each)
+    pairs_too, sampled = _sampled(student, teacher)
     own = _Line(student, rule, s_student), _Line(teacher, rule, s_teacher)
-    if many:
+    if pairs_too:
         return max(line.noise(1) for line in own), own[0].noise(2)
     return max(own[0].pairs(3), own[1].pairs(1)), own[0].noise(2) if sampled else max(own[0].spread(), own[1].waves())
+
+
+def _sampled(student: Activation, teacher: Activation) -> tuple[bool, bool]:
+    """Are (pairs, G) averaged over random points?"""
+    places = [breaks(student), breaks(teacher)]
+    return max(map(len, places)) > MANY, any(abs(x) < NEAR for each in places for x in each)
 
 
 @lru_cache(maxsize=512)
@@ -62,7 +67,7 @@ class _Line:
         kinks = np.array(breaks(activation)[:MANY]) / max(s, 1e-300)
         plain = trapezoid(rule.nodes) if not kinks.size else _panels(kinks, rule.nodes // 2)
         held, (given, self.inner) = disc(rule.held, rule.reach, 1), hermite_rule(rule.given)
-        truth = _panels(kinks, TRUTH // (kinks.size + 2))
+        truth = _panels(kinks, TRUTH // (kinks.size + 2), FAR)
         grids = [truth[0], plain[0], held[0][:, 0], given]
         values = _values(activation, s * np.concatenate(grids))
         ends = np.cumsum([grid.size for grid in grids])[:-1]
@@ -107,9 +112,9 @@ def _share(part: float, whole: float) -> float:
     return float(share) if np.isfinite(share) else np.inf
 
 
-def _panels(kinks: np.ndarray, nodes: int) -> tuple[np.ndarray, np.ndarray]:
-    """As `rules.panels`, on numbers."""
-    ends = np.sort([-REACH, 0.0, REACH, *np.clip(kinks, -REACH, REACH)])
+def _panels(kinks: np.ndarray, nodes: int, reach: float = REACH) -> tuple[np.ndarray, np.ndarray]:
+    """As `rules.panels`, on numbers, and farther out if wanted."""
+    ends = np.sort([-reach, 0.0, reach, *np.clip(kinks, -reach, reach)])
     x, weights = np.polynomial.legendre.leggauss(nodes)
     length = np.diff(ends)[:, None]
     z = ends[:-1, None] + length * (x + 1) / 2

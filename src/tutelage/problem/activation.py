@@ -113,11 +113,12 @@ def as_activation(value: "str | Function | Activation") -> Activation:
     """
     if isinstance(value, str):
         return NAMED[_checks.known("activation", value.lower(), NAMED)]
-    for named in NAMED.values():
-        if value is named or value is named.function:
-            return named
     if isinstance(value, Activation):
-        return value if isinstance(value.function, Recorded) else _as_declared(value)
+        known = value in NAMED.values() or isinstance(value.function, Recorded)
+        return value if known else _as_declared(value)
+    for named in NAMED.values():
+        if value is named.function:
+            return named
     if not callable(value):
         raise InputError(
             f"activation is {_checks.shown(value)}; it must be a name ({', '.join(NAMED)}) or a JAX function of an array."

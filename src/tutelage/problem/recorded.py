@@ -54,10 +54,10 @@ class Recorded:
         x = jnp.asarray(x)
         if x.dtype != self.dtype:  # another precision than at the time of recording
             return self.function(x)
-        each: Any = lambda entry: self._scalar(entry)[0]
+        each: Any = self._scalar
         for _ in range(x.ndim):
             each = jax.vmap(each)
-        return each(x)
+        return each(x)[0]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Recorded) and self._key == other._key
