@@ -60,7 +60,7 @@ def _search(h: Function, slope: Function, left: Any, right: Any) -> tuple[Array,
     nodes, weights = (each.astype(left.dtype)[:, None, None] for each in np.polynomial.legendre.leggauss(3))
 
     def halve(_: int, at: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
-        left, right, _, size = at
+        left, right, size = at[0], at[1], at[3]
         middle = (left + right) / 2
         values = h(jnp.stack([left, middle, right]))
         low, half = jnp.stack([left, middle]), jnp.stack([middle - left, right - middle]) / 2
