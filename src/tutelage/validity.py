@@ -247,7 +247,8 @@ def quadrature_warning(trajectory: Any, quadrature: Quadrature | None, gradient_
     return (
         f"averages of these activations are accurate to {error[0]:.1e} (pairs of fields) and {error[1]:.1e} (G) only, "
         f"relative to the largest entry; they should stay below {ACCURATE_PAIRS:g} and {ACCURATE_SPREAD:g}. "
-        f"Use a finer rule, quadrature=Quadrature(nodes={2 * rule.nodes}, points={8 * rule.points}), smoother functions, or simulate."
+        f"Use a finer rule, quadrature=Quadrature(nodes={2 * rule.nodes}, points={8 * rule.points}), "
+        "smoother functions, or simulate."
     )
 
 
