@@ -276,7 +276,7 @@ def quadrature_error(system: OrderParameters, trajectory: Any) -> tuple[float, f
     moments = np.linspace(0, len(trajectory.times) - 1, 5).astype(int)
     seen = {name: jnp.asarray(trajectory.variables[name][moments]) for name in trajectory.variables if name not in "rq"}
     coarse, fine = (_matrices_at(system.problem, r, jnp.asarray(trajectory.T), seen) for r in (rule, finer))
-    gaps = [_worst_gap(np.concatenate(coarse[part], -1), np.concatenate(fine[part], -1)) for part in (slice(2), slice(2, 3))]
+    gaps = [_worst_gap(np.concatenate(coarse[part], -1), np.concatenate(fine[part], -1)) for part in (slice(3), slice(3, 4))]
     left = _doubt(system.problem, averages, finer, trajectory)
     return 2 * gaps[0] + left[0], 2 * gaps[1] + left[1]
 
@@ -289,13 +289,15 @@ def _worst_gap(a: Any, b: Any) -> float:
 
 
 @eqx.filter_jit
-def _matrices_at(problem: Problem, rule: Quadrature, T: Any, seen: dict[str, Any]) -> tuple[Any, Any, Any]:
-    """A, B, G with this rule at recorded field covariances."""
+def _matrices_at(problem: Problem, rule: Quadrature, T: Any, seen: dict[str, Any]) -> tuple[Any, Any, Any, Any]:
+    """A, B, v_i v_j E[g'_i g'_j] (a part of A, which others may cancel) and G with this rule at recorded field covariances."""
     averages, v_teacher = averages_of(problem, rule), jnp.asarray(problem.teacher.readout)
 
-    def one(at: dict[str, Any]) -> tuple[Any, Any, Any]:
+    def one(at: dict[str, Any]) -> tuple[Any, Any, Any, Any]:
         C, mean = joint_covariance(at["R"], at["Q"], T), field_means(problem, at.get("bias"))
         p = pull(averages, C, mean, at["readout"], v_teacher)
-        return p.A, p.B, spread(averages, C, mean, at["readout"], v_teacher, jnp.asarray(problem.noise))
+        v = at["readout"]
+        slopes = v[:, None] * v * averages.slopes(C, mean)[:, : v.size]
+        return p.A, p.B, slopes, spread(averages, C, mean, v, v_teacher, jnp.asarray(problem.noise))
 
     return jax.lax.map(one, seen)
