@@ -290,7 +290,7 @@ def _worst_gap(a: Any, b: Any) -> float:
 
 @eqx.filter_jit
 def _matrices_at(problem: Problem, rule: Quadrature, T: Any, seen: dict[str, Any]) -> tuple[Any, Any, Any, Any]:
-    """A, B, v_i v_j E[g'_i g'_j] (a part of A, which others may cancel) and G with this rule at recorded field covariances."""
+    """A, B, v_i v_j E[g'_i g'_j] (a part of A that others may cancel) and G at recorded field covariances."""
     averages, v_teacher = averages_of(problem, rule), jnp.asarray(problem.teacher.readout)
 
     def one(at: dict[str, Any]) -> tuple[Any, Any, Any, Any]:
