@@ -170,7 +170,6 @@ def skeleton(heading, number=0):
     return re.sub(r"^    ", "", blocks[number], flags=re.MULTILINE)
 
 
-<<<<<<< HEAD
 def test_a_law_of_inputs():
     """The page's own code, and what it says about files."""
     names = {}
@@ -182,12 +181,9 @@ def test_a_law_of_inputs():
     )
 
 
-def test_an_activation_in_one_line():
-=======
 @pytest.fixture
 def swish(monkeypatch):
     """The line of the recipe, where the recipe puts it."""
->>>>>>> 8dcb0bb (Warn where quadrature is not accurate; estimates cover the true error)
     import jax
 
     from tutelage.problem.activation import NAMED
