@@ -181,27 +181,45 @@ def test_a_law_of_inputs():
     )
 
 
-def test_an_activation_in_one_line():
+@pytest.fixture
+def swish(monkeypatch):
+    """The line of the recipe, where the recipe puts it."""
     import jax
 
+    from tutelage.problem.activation import NAMED
+
     (activation,) = eval(skeleton("Add an activation"), {"Activation": tu.Activation, "jax": jax})
-    problem = tu.Problem(tu.Network(2, activation), tu.Network(2, activation))
-    assert problem.student.activation.name == "swish"
-    assert float(activation.slope(0.0)) == pytest.approx(0.5)
+    monkeypatch.setitem(NAMED, activation.name, activation)
+    return activation
 
 
-def test_a_family_of_averages():
+def test_an_activation_in_one_line(swish):
+    problem = tu.Problem(tu.Network(1, "swish"), tu.Network(1, "swish"), sgd=tu.SGD(lr=0.5))
+    assert problem.student.activation is swish
+    assert tu.Problem.from_toml(problem.to_toml()).student.activation is swish
+    start = tu.random_start(problem, dim=200, seed=1)
+    theory = tu.solve(problem, start, times=[0.0, 1.0])
+    assert theory.finished
+    for method in ("overlaps", "weights"):
+        runs = tu.simulate(problem, start, times=[0.0, 1.0], runs=4, seed=1, method=method)
+        assert np.mean(runs.error[:, -1]) == pytest.approx(theory.error[-1], rel=0.2)
+
+
+def test_a_family_of_averages(swish, monkeypatch):
     import equinox as eqx
 
-    from tutelage.averages._base import Averages
+    from tutelage import averages
+    from tutelage.problem.activation import NAMED, as_activation
 
-    names = {"Averages": Averages, "eqx": eqx}
+    names = {"Averages": averages.Averages, "eqx": eqx, "NAMED": NAMED}
     exec(skeleton("Add an activation", 1), names)
-    swish, erf = SimpleNamespace(name="swish"), SimpleNamespace(name="erf")
-    family = names["SwishAverages"](swish, swish, 2, 3)
+    monkeypatch.setattr(averages, "FAMILIES", (*averages.FAMILIES, names["SwishAverages"]))
+    family = averages.averages_for(swish, swish, 2, 3)
+    assert isinstance(family, names["SwishAverages"])
     assert family.K == 2
-    assert family.covers(swish, swish, False)
-    assert not family.covers(swish, erf, False)
+    custom = as_activation(lambda x: x / 2 + np.pi * x**2)
+    for other in (NAMED["erf"], custom, tu.Activation("swish", custom.function)):  # negative control: the name alone
+        assert not family.covers(swish, other, False)
 
 
 def test_an_analysis():

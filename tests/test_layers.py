@@ -22,6 +22,7 @@ LAYERS = (
     ("integrate",),
     ("storage",),
     ("trajectory",),
+    ("accuracy",),
     ("validity",),
     ("solve",),
     ("many", "sampling"),

@@ -20,7 +20,7 @@ def test_critical_rate_and_limit_of_the_committee_machine():
     assert report.rate_to_critical == pytest.approx(0.5 / 2.3068277, rel=1e-6)
     assert report.limit_ratio == pytest.approx(0.5 / 1000)
     assert report.effective_rank == pytest.approx(1.0)
-    assert report.quadrature_error is None
+    assert report.averages_error is None
     assert any("zero error is stable" in line for line in report.lines())
 
 
@@ -86,9 +86,9 @@ def test_a_broken_limit_is_a_warning_with_its_number():
 def test_quadrature_is_reported_with_its_error():
     R, Q = 0.3 * np.eye(2), 0.5 * np.eye(2)
     report = tu.solve(pair(2, 2, "tanh"), tu.Start(R, Q), [0, 1, 2]).validity
-    assert report.quadrature_error is not None
-    assert report.quadrature_error[0] < 1e-7
-    assert report.quadrature_error[1] < 1e-2
+    assert report.averages_error is not None
+    assert report.averages_error[0] < 1e-7
+    assert report.averages_error[1] < 1e-2
     assert any("quadrature" in line for line in report.lines())
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from tutelage import _checks
 from tutelage._errors import DivergenceWarning, InputError, SymmetryWarning, ValidityWarning, kind_of
+from tutelage.accuracy import quadrature_warning
 from tutelage.averages import Quadrature, as_rule
 from tutelage.dynamics import ClosedSystem
 from tutelage.integrate import (
@@ -200,6 +201,10 @@ def _finish(raw: Raw, times: np.ndarray, problem: Any, start: Any, settings: Any
     if raw.status_code != Status.FINISHED:
         raw, times = first_times(raw, end), times[:end]
     trajectory = assemble(raw, times, problem, start, settings)
+    if isinstance(problem, Problem):
+        sentence = quadrature_warning(trajectory)
+        if sentence:
+            warnings.warn(sentence, ValidityWarning, stacklevel=3)
     if not trajectory.finished:
         warnings.warn(f"the solve {trajectory.status}", DivergenceWarning, stacklevel=3)
     return trajectory

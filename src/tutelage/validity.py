@@ -12,8 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tutelage.accuracy import averages_report, in_words
 from tutelage.averages import Quadrature
-from tutelage.averages.quadrature import QuadratureAverages
 from tutelage.dynamics.deviations import (
     carried_back,
     drifts_along,
@@ -26,12 +26,11 @@ from tutelage.dynamics.linearised import flatten
 from tutelage.dynamics.order_parameters import OrderParameters, initial_overlaps
 from tutelage.dynamics.overlaps import Overlaps
 from tutelage.dynamics.perfect import critical_rate
-from tutelage.moments import ClosedMoments, Moments, NodeMoments, Sampled, confidence, moments_for
 from tutelage.problem import Problem, SlowMomentum
 from tutelage.problem.traits import missing_traits
 
 LIMIT = 0.05  # largest eta lam_max / N at which the limit is used without a warning
-ACCURATE_PAIRS, ACCURATE_SPREAD = 1e-6, 1e-2  # quadrature errors above which the report warns
+ACCURATE_PAIRS, ACCURATE_SPREAD = 1e-6, 1e-2  # quadrature errors above which a solve warns
 MOMENTS = 40  # along the curve up to the plateau
 MAX_SIZE = 400  # largest state whose Jacobian is decomposed for the report
 
@@ -87,15 +86,11 @@ class Validity:
         if self.rate_to_critical is not None:
             word = "zero error is stable" if self.rate_to_critical < 1 else "zero error is NOT stable"
             out.append(f"learning rate: {self.rate_to_critical:.3g} of the critical {self.critical_rate:.6g}: {word}")
-        out.append(f"averages: {self.averages}{_error_words(self.averages_error)}")
+        out.append(f"averages: {in_words(self.averages, self.averages_error)}")
         return out + list(self.notes)
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
-
-
-def _error_words(error: tuple[float, float] | None) -> str:
-    return "" if error is None else f", relative error {error[0]:.1e} (A, B), {error[1]:.1e} (G)"
 
 
 def who_decides(start_to_noise: float) -> str:
@@ -160,7 +155,7 @@ def assess(trajectory: Any) -> Validity:
     noise_dim = _escape_noise(system, trajectory, state, notes) if small and not gradient_flow else None
     usual = problem.classic and not (gradient_flow or callable(problem.sgd.lr))
     critical = critical_rate(problem, t) if usual and small else None
-    averages, averages_error = averages_report(system, trajectory, settings.get("moments"))
+    averages, averages_error = averages_report(system, trajectory)
     return Validity(
         dim=dim,
         limit_ratio=None if dim is None else largest / dim,
@@ -232,42 +227,3 @@ def slowest_before_rise(speed: np.ndarray) -> int | None:
         i for i in range(1, speed.size - 1) if speed[i] <= speed[i - 1] and speed[i] <= speed[i + 1] and rise[i] > 3
     ]
     return min(candidates, key=lambda i: speed[i]) if candidates else None
-
-
-def averages_report(system: OrderParameters, trajectory: Any, sampled: Any) -> tuple[str, tuple[float, float] | None]:
-    """How the rule is averaged, and the relative error of (A, B) and of G, the worst over five moments (None: closed)."""
-    which = np.linspace(0, len(trajectory.times) - 1, 5).astype(int)
-    names = ("R", "Q", "readout", "bias")
-    seen = {name: jnp.asarray(value[which]) for name, value in trajectory.variables.items() if name in names}
-    at = lambda moments: _matrices_at(system, moments, jnp.asarray(trajectory.T), seen)  # noqa: E731
-    used = system.moments if sampled is None else moments_for(system.problem, None, Sampled(*sampled))
-    if isinstance(used, NodeMoments) and used.sampled is not None:
-        sets = [np.asarray(part) for part in zip(*(at(one) for one in used.scramblings()), strict=True)]
-        gaps = [_worst_gap(confidence(part), 0.0, part.mean(axis=0)) for part in sets]
-        return f"sampled, {used.sampled.points} points", (max(gaps[:2]), gaps[2])
-    if isinstance(used, NodeMoments):
-        word, fine = f"grid of {used.grid} nodes per panel", used.finer()
-    elif isinstance(used, ClosedMoments) and isinstance(used.averages, QuadratureAverages):
-        word, fine = "quadrature", moments_for(system.problem, used.averages.rule.finer())
-    else:
-        return "closed form", None
-    gaps = [_worst_gap(a, b, b) for a, b in zip(at(used), at(fine), strict=True)]
-    return word, (max(gaps[:2]), gaps[2])
-
-
-def _worst_gap(a: Any, b: Any, size: Any) -> float:
-    """Largest difference relative to the largest entry of `size`, moment by moment."""
-    size = np.maximum(np.max(np.abs(np.asarray(size)), axis=(1, 2)), 1e-300)
-    return float(np.max(np.max(np.abs(np.asarray(a) - np.asarray(b)), axis=(1, 2)) / size))
-
-
-@eqx.filter_jit
-def _matrices_at(system: OrderParameters, moments: Moments, T: Any, seen: dict[str, Any]) -> tuple[Any, Any, Any]:
-    """A, B, G with these averages at recorded field covariances."""
-    full = OrderParameters(system.problem, system.t, moments=moments)
-
-    def one(at: dict[str, Any]) -> tuple[Any, Any, Any]:
-        p, G = full.matrices_at(at["R"], at["Q"], T, at["readout"], at.get("bias"))
-        return p.A, p.B, G
-
-    return jax.lax.map(one, seen)

@@ -10,11 +10,12 @@ from scipy.special import ndtr, owens_t
 
 import tutelage as tu
 from tests.averages import reference as ref
+from tutelage.accuracy import quadrature_error
 from tutelage.averages import Quadrature, averages_for
-from tutelage.averages.quadrature import QuadratureAverages, _kinks
+from tutelage.averages.quadrature import QuadratureAverages
+from tutelage.averages.rules import breaks
 from tutelage.dynamics import OrderParameters
 from tutelage.problem.activation import as_activation
-from tutelage.validity import quadrature_error
 
 
 def swish(x):
@@ -211,10 +212,10 @@ def test_reported_error_covers_the_true_one():
 
 def test_finds_the_kinks_of_any_function():
     for name in ("relu", leaky, "sign"):
-        np.testing.assert_allclose(_kinks(as_activation(name)), [0.0], atol=1e-12)
-    np.testing.assert_allclose(_kinks(as_activation(clipped)), [-1.0, 1.0], atol=1e-12)
-    assert _kinks(as_activation(swish)) == ()
-    assert _kinks(as_activation(lambda x: jnp.tanh(30 * x))) == ()  # steep is not broken
+        np.testing.assert_allclose(breaks(as_activation(name)), [0.0], atol=1e-12)
+    np.testing.assert_allclose(breaks(as_activation(clipped)), [-1.0, 1.0], atol=1e-12)
+    assert breaks(as_activation(swish)) == ()
+    assert breaks(as_activation(lambda x: jnp.tanh(30 * x))) == ()  # steep is not broken
 
 
 def test_same_answer_at_every_call():

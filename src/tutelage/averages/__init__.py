@@ -16,8 +16,9 @@ from tutelage._types import Array, ArrayLike
 from tutelage.averages._base import Averages
 from tutelage.averages.erf import ErfAverages
 from tutelage.averages.polynomial import PolynomialAverages
-from tutelage.averages.quadrature import Quadrature, QuadratureAverages, as_rule
+from tutelage.averages.quadrature import QuadratureAverages
 from tutelage.averages.relu import ReluAverages
+from tutelage.averages.rules import Quadrature, as_rule
 from tutelage.problem.activation import Activation, as_activation
 
 __all__ = ["I2", "I3", "I4", "J2", "Averages", "Quadrature", "as_rule", "averages_for"]

@@ -22,9 +22,9 @@ import numpy as np
 from tutelage._types import Array
 from tutelage.averages._base import Averages
 from tutelage.averages.arcsine import safe_arcsin
-from tutelage.problem.activation import Activation
+from tutelage.problem.activation import NAMED, Activation
 
-SOFTNESS = {"erf": 1.0, "sign": 0.0}
+SOFTNESS = {NAMED["erf"]: 1.0, NAMED["sign"]: 0.0}
 # pairs of pairs at once: more than FEW XLA shares among threads, which pays from MANY / 8 in all; a GPU waits for launches
 FEW, MANY, ON_GPU = 2**9, 2**17, 2**24
 
@@ -36,12 +36,12 @@ class ErfAverages(Averages):
     K: int = eqx.field(static=True)
 
     def __init__(self, student: Activation, teacher: Activation, K: int, M: int):
-        self.softness = (SOFTNESS[student.name],) * K + (SOFTNESS[teacher.name],) * M
+        self.softness = (SOFTNESS[student],) * K + (SOFTNESS[teacher],) * M
         self.K = K
 
     @classmethod
     def covers(cls, student: Activation, teacher: Activation, biased: bool) -> bool:
-        return student.name in SOFTNESS and teacher.name in SOFTNESS and not biased
+        return student in SOFTNESS and teacher in SOFTNESS and not biased
 
     def _d(self, C: Array) -> Array:
         own = np.eye(len(self.softness), dtype=bool)  # a sum over a mask joins the loops around it; a gather would not

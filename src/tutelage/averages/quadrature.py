@@ -2,8 +2,9 @@
 
 Pairs of fields: a rule on two independent normals over [-7, 7]^2. The first carries the student field, the second what is
 left of the other, so a field paired with itself is exact. The trapezoid rule converges exponentially for smooth functions
-(price.py, with derivatives that hold everywhere); where g or g' jumps, Gauss-Legendre panels end at the jump instead
-(`_kinks` finds the jumps of any function). Where g'' is not a function, it is moved onto the Gaussian by Stein's lemma,
+(price.py, with derivatives that hold everywhere). Where g, g' or g'' jumps, Gauss-Legendre panels end at the jump instead
+(problem/breaks.py finds the jumps of any function); of more than `MANY` jumps, fixed random points are averaged. Where g''
+is not a function, it is moved onto the Gaussian by Stein's lemma,
     E[z g'_i g_a] = s_i E[g''_i g_a] + (C_ia/s_i) E[g'_i g'_a].
 
 Four fields, E[g'_i g'_j Delta^2]: hold the student fields i and j; given them the others are Gaussian with shifted means
@@ -14,7 +15,7 @@ converges too slowly for functions with kinks: those are averaged over all n fie
 (the same points at each call, so the right-hand side stays repeatable), antithetic, to about 1e-3. G multiplies eta^2.
 """
 
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -22,58 +23,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tutelage import _checks
-from tutelage._errors import InputError
 from tutelage._types import Array
-from tutelage.averages._base import Averages, in_turn, safe_ratio, safe_sqrt
-from tutelage.averages.price import LOST, REACH, Functions, apply, pair_averages, trapezoid
-from tutelage.problem.activation import Activation, Function
+from tutelage.averages._base import ROOM, Averages, in_turn, safe_ratio, safe_sqrt
+from tutelage.averages.price import LOST, Functions, apply, pair_averages, trapezoid
+from tutelage.averages.resolution import chosen_rule
+from tutelage.averages.rules import MANY, NEAR, Quadrature, breaks, disc, hermite_rule, normals, panels
+from tutelage.problem.activation import Activation
+from tutelage.problem.breaks import jumps_of, kinks_of
 
-BALL = 5.5
 FAR = 1e6  # stands for "no kink": clipped away, with a harmless gradient
 NUDGE = 1e-6  # relative variance added to every field where the four-field average is differentiated
-
-
-class Quadrature(eqx.Module):
-    """How finely to average functions without a closed form.
-
-    nodes: per axis, for pairs of fields (tanh: 1e-8 needs 49 at variance 1, 129 at 10, 401 at 100).
-    points: for the four-field average of the eta^2 term, shared by its three axes (2**15: 32 x 32 x 41).
-
-    >>> import tutelage as tu
-    >>> tu.Quadrature(nodes=32, points=4096)
-    Quadrature(nodes=32, points=4096)
-    """
-
-    nodes: int = eqx.field(static=True, default=64)
-    points: int = eqx.field(static=True, default=2**15)
-
-    def __check_init__(self) -> None:
-        _checks.as_count("nodes", self.nodes, least=8)
-        _checks.as_count("points", self.points, least=2**9)
-
-    @property
-    def held(self) -> int:
-        """Nodes (trapezoid) on each of the two axes of the student fields that are held."""
-        return round(self.points ** (1 / 3))
-
-    @property
-    def given(self) -> int:
-        """Nodes (Gauss-Hermite) on the axis of a field given those; more, for its nodes reach farther out."""
-        return round(1.28 * self.points ** (1 / 3))
-
-    def finer(self) -> "Quadrature":
-        """The rule that estimates this one's error: 3/2 the nodes, four times the points."""
-        return Quadrature(self.nodes * 3 // 2, self.points * 4)
-
-
-def as_rule(quadrature: Any) -> Quadrature | None:
-    """A rule of quadrature, or None for the usual one."""
-    if quadrature is not None and not isinstance(quadrature, Quadrature):
-        raise InputError(
-            f"quadrature is {_checks.shown(quadrature)}; it must be a Quadrature, such as Quadrature(nodes=96)."
-        )
-    return quadrature
 
 
 class QuadratureAverages(Averages):
@@ -87,7 +46,7 @@ class QuadratureAverages(Averages):
 
     def __init__(self, student: Activation, teacher: Activation, K: int, M: int, rule: Quadrature | None = None):
         self.student, self.teacher, self.K, self.M = student, teacher, K, M
-        self.rule = Quadrature() if rule is None else rule
+        self.rule = chosen_rule(student, teacher) if rule is None else rule
 
     @classmethod
     def covers(cls, student: Activation, teacher: Activation, biased: bool) -> bool:
@@ -148,7 +107,8 @@ class QuadratureAverages(Averages):
 
     def contrast(self, C: Array, mean: Array | None, w: Array) -> Array:
         mean = jnp.zeros(self.K + self.M) if mean is None else mean
-        return self._sampled(C, mean, w) if self.kinks.size else _contrast(self, C, mean, w)
+        kinked = np.any(np.abs(self.kinks) < NEAR)
+        return self._sampled(C, mean, w) if kinked else _contrast(self, C, mean, w)
 
     def held_contrast(self, C: Array, mean: Array, w: Array) -> Array:
         """`contrast` of functions without kinks: every pair of students held in turn."""
@@ -166,12 +126,12 @@ class QuadratureAverages(Averages):
         for i in students:
             loads.append(safe_ratio(rest[i], safe_sqrt(jnp.where(rest[i, i] > LOST * C[i, i], rest[i, i], 0.0))))
             rest = rest - jnp.outer(loads[-1], loads[-1])
-        y, weights = _disc(self.rule.held, len(students))
+        y, weights = disc(self.rule.held, self.rule.reach, len(students))
         means = mean + y @ jnp.stack(loads)
         left = jnp.diagonal(rest)
         s = safe_sqrt(jnp.where(left > LOST * jnp.diagonal(C), left, 0.0))
         c = jnp.where(np.eye(s.size, dtype=bool), 1.0, jnp.clip(safe_ratio(rest, s[:, None] * s), -1.0, 1.0))
-        z, inner = _hermite_rule(self.rule.given)
+        z, inner = hermite_rule(self.rule.given)
         waves = w * jnp.moveaxis(self._each(means[..., None] + s[:, None] * z) @ inner, -1, 0)  # (k, points, n)
         powers = c ** np.arange(z.size)[:, None, None]
         total = jnp.sum(waves * (waves @ powers), axis=(0, 2))
@@ -179,17 +139,28 @@ class QuadratureAverages(Averages):
         return jnp.sum(weights * slopes[0] * slopes[-1] * total)
 
     def _sampled(self, C: Array, mean: Array, w: Array) -> Array:
-        K, M = self.K, self.M
-        factor = _square_root(jnp.roll(jnp.roll(C, M, 0), M, 1))  # teachers first: their block never degenerates
-        fields = mean + _normals(4 * self.rule.points, K + M) @ jnp.roll(factor, -M, 0).T
+        K = self.K
+        fields = self.sample(C, mean, 4 * self.rule.points)
         delta = self.student(fields[:, :K]) @ w[:K] + self.teacher(fields[:, K:]) @ w[K:]
         pull = delta[:, None] * self.student.slope(fields[:, :K])
         return pull.T @ pull / fields.shape[0]
 
+    def sample(self, C: Array, mean: Array, points: int) -> Array:
+        """A fixed set of points with the law of all fields, (points, n)."""
+        M = self.M
+        factor = _square_root(jnp.roll(jnp.roll(C, M, 0), M, 1))  # teachers first: their block never degenerates
+        return mean + normals(points, self.K + M) @ jnp.roll(factor, -M, 0).T
+
+    @property
+    def kinked(self) -> bool:
+        """Does g or g' of any field jump?"""
+        functions = [g.function for g in (self.student, self.teacher) if not g.smooth]
+        return any(jumps_of(function) or kinks_of(function) for function in functions)
+
     @property
     def kinks(self) -> np.ndarray:
-        """Where each field's activation has a jump or a kink, (n, count)."""
-        each = [_kinks(self.student)] * self.K + [_kinks(self.teacher)] * self.M
+        """Where each field's activation, its slope or its curvature jumps, (n, count)."""
+        each = [breaks(self.student)] * self.K + [breaks(self.teacher)] * self.M
         count = max(map(len, each))
         return np.array([kinks + (FAR,) * (count - len(kinks)) for kinks in each]).reshape(len(each), count)
 
@@ -225,67 +196,38 @@ class _Pairs:
         self.along = safe_ratio(C[:rows], self.s)
         rest = variance - self.along**2
         self.across = safe_sqrt(jnp.where(rest > LOST * variance, rest, 0.0))
+        if kinks.shape[1] > MANY:
+            self._sample(averages, C, mean)
+            return
         if kinks.size:
             own = safe_ratio(kinks[:rows] - mean[:rows, None], self.s)[:, None]
             # given field i the kink of field a is smooth over a width that shrinks as the two become alike
             met, width = (safe_ratio(x, self.along[..., None]) for x in (kinks - mean[:, None], 6 * self.across[..., None]))
-            breaks = jnp.concatenate([jnp.broadcast_to(own, met.shape), met - width, met + width], axis=-1)
-            self.z, self.weights = _panels(breaks, nodes // 2)
+            ends = jnp.concatenate([jnp.broadcast_to(own, met.shape), met - width, met + width], axis=-1)
+            self.z, self.weights = panels(ends, nodes // 2)
             at = (mean[:, None] + self.along[..., None] * self.z)[..., None]
-            self.y, self.inner = _panels(safe_ratio(kinks[:, None] - at, self.across[..., None, None]), nodes // 2)
+            self.y, self.inner = panels(safe_ratio(kinks[:, None] - at, self.across[..., None, None]), nodes // 2)
         else:
             self.z, self.weights = self.y, self.inner = trapezoid(nodes)
             at = mean[:, None, None] + self.along[..., None, None] * self.z[:, None]
         self.first = mean[:rows, None, None] + self.s[..., None] * self.z
         self.second = at + self.across[..., None, None] * self.y
 
+    def _sample(self, averages: QuadratureAverages, C: Array, mean: Array) -> None:
+        """One set of points for all pairs: the cost of panels grows with the square of the number of kinks."""
+        rows, n = self.along.shape
+        points = max(2**12, min(4 * averages.rule.points, 4 * ROOM // (rows * n)))
+        fields = averages.sample(C, mean, points).T - mean[:, None]  # (n, points)
+        self.z = safe_ratio(fields[:rows], self.s)[:, None]
+        rest = safe_ratio(fields - self.along[..., None] * self.z, self.across[..., None])
+        self.y, self.weights, self.inner = rest[..., None], np.full(rest.shape[-1], 1 / rest.shape[-1]), np.ones(1)
+        self.first = (fields[:rows] + mean[:rows, None])[:, None]
+        self.second = jnp.broadcast_to((fields + mean[:, None])[..., None], self.y.shape)
+
     def average(self, first: Any, second: Any) -> Array:
         """Average of first (rows, 1 or n, z) times second (rows, n, z, y) over both normals, (rows, n)."""
         given = second @ self.inner if np.ndim(self.inner) == 1 else jnp.sum(second * self.inner, axis=-1)
         return jnp.sum(first * self.weights * given, axis=-1)
-
-
-def _panels(breaks: Array, nodes: int) -> tuple[Array, Array]:
-    """A rule for a standard normal: Gauss-Legendre between 0, the breaks (..., count) and the ends; nodes last."""
-    fixed = jnp.broadcast_to(np.array([-REACH, 0.0, REACH]), (*breaks.shape[:-1], 3))
-    ends = jnp.sort(jnp.concatenate([fixed, jnp.clip(breaks, -REACH, REACH)], axis=-1), axis=-1)
-    x, weights = np.polynomial.legendre.leggauss(nodes)
-    length = jnp.diff(ends)[..., None]
-    z = ends[..., :-1, None] + length * (x + 1) / 2
-    weights = length * weights * jnp.exp(-(z**2) / 2) / np.sqrt(8 * np.pi)
-    return z.reshape(*breaks.shape[:-1], -1), weights.reshape(*breaks.shape[:-1], -1)
-
-
-@lru_cache
-def _hermite_rule(nodes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Gauss-Hermite nodes, and weights times the normalised Hermite polynomials, (nodes, degree) for degrees below nodes."""
-    z, weights = np.polynomial.hermite_e.hermegauss(nodes)
-    h = [np.ones_like(z), z]
-    for k in range(1, nodes - 1):
-        h.append((z * h[k] - np.sqrt(k) * h[k - 1]) / np.sqrt(k + 1))
-    return z, np.stack(h, axis=1) * (weights / weights.sum())[:, None]
-
-
-@lru_cache
-def _disc(nodes: int, axes: int) -> tuple[np.ndarray, np.ndarray]:
-    """The trapezoid rule (points, axes) on normals within a ball of radius `BALL`: 3e-7 lies outside."""
-    z = np.linspace(-BALL, BALL, nodes)
-    grid = np.stack(np.meshgrid(*[z] * axes), -1).reshape(-1, axes)
-    grid = grid[np.sum(grid**2, axis=1) < (1.001 * BALL) ** 2]
-    density = np.exp(-np.sum(grid**2, axis=1) / 2)
-    return grid, density / density.sum()
-
-
-@lru_cache
-def _normals(points: int, n: int) -> np.ndarray:
-    """A fixed antithetic point set with the law of n standard normals, whitened so that its covariance is exact."""
-    from scipy.special import ndtri
-    from scipy.stats import qmc
-
-    uniform = qmc.Sobol(n, scramble=True, rng=np.random.default_rng(0)).random_base2(int(np.ceil(np.log2(points))) - 1)
-    half = ndtri(np.clip(uniform, 1e-12, 1 - 1e-12))
-    half = half @ np.linalg.inv(np.linalg.cholesky(half.T @ half / half.shape[0])).T
-    return np.concatenate([half, -half])
 
 
 def _square_root(C: Array) -> Array:
@@ -298,29 +240,3 @@ def _square_root(C: Array) -> Array:
         values = safe_ratio(rest, safe_sqrt(pivot))
         F = F.at[:, column].set(jnp.where(jnp.arange(n) < column, 0.0, values))
     return F
-
-
-@lru_cache
-def _kinks(activation: Activation) -> tuple[float, ...]:
-    """Where g or g' jumps: bisect every short interval towards its steeper half; only a jump does not shrink with it."""
-    if activation.smooth:
-        return ()
-
-    def search(h: Function, left: Array, right: Array) -> tuple[Array, Array]:
-        def halve(_: int, ends: tuple[Array, Array]) -> tuple[Array, Array]:
-            left, right = ends
-            middle = (left + right) / 2
-            lower = jnp.abs(h(middle) - h(left)) > jnp.abs(h(right) - h(middle))
-            return jnp.where(lower, left, middle), jnp.where(lower, middle, right)
-
-        size = jnp.ptp(h(left))
-        left, right = jax.lax.fori_loop(0, 44, halve, (left, right))
-        return (left + right) / 2, jnp.abs(h(right) - h(left)) > 1e-5 * size
-
-    edges = np.linspace(-8.03, 8.05, 258)  # no end on a round number, where a kink is likely
-    with jax.ensure_compile_time_eval():
-        found = [
-            jax.jit(search, static_argnums=0)(h, edges[:-1], edges[1:]) for h in (activation.function, activation.slope)
-        ]
-    places = np.sort(np.concatenate([np.asarray(at)[np.asarray(jumps)] for at, jumps in found]))
-    return tuple(float(x) for x in places[np.diff(places, prepend=-np.inf) > 1e-6])

@@ -21,7 +21,7 @@ import numpy as np
 from tutelage._types import Array
 from tutelage.averages._base import ROOM, Averages, safe_ratio, safe_sqrt
 from tutelage.averages.arcsine import safe_arcsin
-from tutelage.problem.activation import Activation
+from tutelage.problem.activation import NAMED, Activation
 
 NODES = 48
 ROUNDING = 4 * float(np.finfo(float).eps)  # a difference no larger than this share is none; its root would be 1e-8
@@ -40,7 +40,7 @@ class ReluAverages(Averages):
 
     @classmethod
     def covers(cls, student: Activation, teacher: Activation, biased: bool) -> bool:
-        return student.name == teacher.name == "relu" and not biased
+        return student == teacher == NAMED["relu"] and not biased
 
     def outputs(self, C: Array, mean: Array | None) -> Array:
         same = jnp.eye(C.shape[0], dtype=bool)

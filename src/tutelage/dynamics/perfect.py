@@ -42,7 +42,7 @@ def is_kinked(system: OrderParameters) -> bool:
     if not isinstance(system.moments, ClosedMoments):
         return False
     averages = system.averages
-    return isinstance(averages, ReluAverages) or (isinstance(averages, QuadratureAverages) and averages.kinks.size > 0)
+    return isinstance(averages, ReluAverages) or (isinstance(averages, QuadratureAverages) and averages.kinked)
 
 
 def quadrature_of(system: OrderParameters) -> Quadrature | None:

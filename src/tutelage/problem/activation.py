@@ -4,17 +4,20 @@ How its Gaussian averages are found is not said here (averages/ does that); a fu
 averaged by quadrature. To add one by name, add a line to `NAMED`.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from math import comb, factorial
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from tutelage import _checks
 from tutelage._errors import InputError
+from tutelage.problem.breaks import jumps_of, kinks_of
+from tutelage.problem.recorded import NEAR, PROBES, Function, Recorded, elementwise_derivative
 
-Function = Callable[[jax.Array], jax.Array]
+HIGHEST = 6  # degree of a polynomial that is recognized; averages of higher ones cost too many graphs
 
 
 @dataclass(frozen=True)
@@ -57,22 +60,17 @@ class Activation:
         return f"<activation {self.name}>"
 
 
-def elementwise_derivative(function: Function) -> Function:
-    """f' of an elementwise f: the directional derivative along ones, exact and without a loop over entries."""
-
-    def derivative(x: jax.Array) -> jax.Array:
-        return jax.jvp(function, (x,), (jnp.ones_like(x),))[1]
-
-    return derivative
-
-
 def _polynomial(name: str, coefficients: tuple[float, ...]) -> Activation:
     def function(x: jax.Array) -> jax.Array:
         return jnp.polyval(jnp.asarray(coefficients[::-1], dtype=jnp.result_type(float)), x)
 
+    increasing = coefficients == (0.0, 1.0)
+    return Activation(name, function, polynomial=coefficients, parity=_parity(coefficients), increasing=increasing)
+
+
+def _parity(coefficients: tuple[float, ...]) -> int:
     powers = {p % 2 for p, c in enumerate(coefficients) if c != 0}
-    parity = {frozenset({0}): 1, frozenset({1}): -1}.get(frozenset(powers), 0)
-    return Activation(name, function, polynomial=coefficients, parity=parity, increasing=coefficients == (0.0, 1.0))
+    return {frozenset({0}): 1, frozenset({1}): -1}.get(frozenset(powers), 0)
 
 
 def hermite(degree: int) -> tuple[float, ...]:
@@ -135,47 +133,72 @@ class PerUnit:
 
 
 def as_activation(value: "str | Function | Activation") -> Activation:
-    """An activation from its name, from a JAX function of an array, or as it is."""
-    if isinstance(value, Activation):
-        return value
+    """An activation from its name, from a JAX function of an array, or as it is.
+
+    A function is recorded as it is now, whatever its name: closed forms belong to what is computed.
+    """
     if isinstance(value, str):
         return NAMED[_checks.known("activation", value.lower(), NAMED)]
+    if isinstance(value, Activation):
+        known = value in NAMED.values() or isinstance(value.function, Recorded)
+        return value if known else _as_declared(value)
+    for named in NAMED.values():
+        if value is named.function:
+            return named
     if not callable(value):
         raise InputError(
             f"activation is {_checks.shown(value)}; it must be a name ({', '.join(NAMED)}) or a JAX function of an array."
         )
-    _require_elementwise(value)
-    return Activation(_name(value), value, trainable=not _jumps(value), smooth=False)
+    return _own(value)
 
 
-def _name(function: Function) -> str:
-    return getattr(function, "__name__", type(function).__name__)
+def _own(function: Function) -> Activation:
+    """A custom function: recorded, and examined for jumps; a polynomial is recognized."""
+    name = getattr(function, "__name__", type(function).__name__)
+    recorded = Recorded(function, name)
+    polynomial = _recognized(recorded)
+    if polynomial is not None:
+        return Activation(name, recorded, polynomial, parity=_parity(polynomial))
+    return Activation(name, recorded, trainable=not jumps_of(recorded), smooth=False)
 
 
-def _jumps(function: Function) -> bool:
-    """Does the integral of g' miss part of g's growth somewhere? Then g has a jump that its derivative cannot see."""
-    x = jnp.linspace(-6.0, 6.0, 4097)
-    g, slope = function(x), elementwise_derivative(function)(x)
-    missed = jnp.abs(jnp.diff(g) - jnp.diff(x) * (slope[1:] + slope[:-1]) / 2)
-    return bool(jnp.max(missed) > 0.02 * (jnp.max(g) - jnp.min(g)))
+def _recognized(g: Recorded) -> tuple[float, ...] | None:
+    """The coefficients, constant first, of a function that is a polynomial of degree up to `HIGHEST` wherever one looks."""
+    if not np.all(np.isfinite(g.probe)):
+        return None
+    fit = np.polynomial.Chebyshev.fit(NEAR, g.probe[: NEAR.size], HIGHEST, domain=(-6, 6))
+    share = np.abs(c := fit.convert(kind=np.polynomial.Polynomial).coef) * 3.0 ** np.arange(HIGHEST + 1)
+    coefficients = np.trim_zeros(np.where(share > 1e-11 * np.max(share), c, 0.0), "b")
+    coefficients = tuple(float(f"{each:.13g}") for each in coefficients) or (0.0,)
+    return coefficients if _is_polynomial(g, coefficients) else None
 
 
-def _require_elementwise(function: Function) -> None:
-    name = _name(function)
-    try:
-        out = jax.eval_shape(function, jax.ShapeDtypeStruct((2, 3), jnp.result_type(float)))
-    except Exception as error:
+def _is_polynomial(g: Recorded, coefficients: tuple[float, ...]) -> bool:
+    powers = PROBES[:, None] ** np.arange(len(coefficients))
+    gap, size = np.abs(powers @ coefficients - g.probe), np.abs(powers) @ np.abs(coefficients)
+    return bool(np.all(gap <= 5e4 * np.finfo(g.dtype).eps * size))
+
+
+def _as_declared(activation: Activation) -> Activation:
+    """A custom `Activation`: what it declares must hold of its function."""
+    name, polynomial, parity = activation.name, activation.polynomial, activation.parity
+    recorded = Recorded(activation.function, name)
+    if polynomial is not None and not _is_polynomial(recorded, polynomial):
         raise InputError(
-            f"the activation {name!r} cannot be traced by JAX ({type(error).__name__}); write it with jax.numpy."
-        ) from None
-    if not hasattr(out, "shape") or out.shape != (2, 3):
-        shape = getattr(out, "shape", type(out).__name__)
-        raise InputError(f"the activation {name!r} maps shape (2, 3) to {shape}; it must act on each entry alone.")
-    if not jnp.issubdtype(out.dtype, jnp.floating):
-        raise InputError(f"the activation {name!r} returns {out.dtype}; it must return real numbers, such as jnp.sign does.")
-    x = jnp.linspace(-6.0, 6.0, 97)
-    bad = ~jnp.isfinite(function(x))
-    if bad.any():
-        raise InputError(
-            f"the activation {name!r} is not finite at x = {float(x[jnp.argmax(bad)]):g}; it must be finite everywhere."
+            f"the activation {name!r} is not the polynomial {polynomial}; give its coefficients, constant first, or leave "
+            "them out."
         )
+    near = recorded.probe[: NEAR.size]
+    if parity and not np.allclose(near[::-1], parity * near, rtol=1e-9, atol=1e-9 * float(np.max(np.abs(near)))):
+        raise InputError(
+            f"the activation {name!r} does not have parity {parity}; use 1 for an even function, -1 for an odd one, 0 "
+            "otherwise."
+        )
+    jumps = jumps_of(recorded)
+    return replace(
+        activation,
+        function=recorded,
+        polynomial=None if polynomial is None else tuple(np.trim_zeros(polynomial, "b")) or (0.0,),
+        trainable=activation.trainable and not jumps,
+        smooth=activation.smooth and not (jumps or kinks_of(recorded)),
+    )

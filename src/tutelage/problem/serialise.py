@@ -218,7 +218,7 @@ def _plain(name: str, value: Any) -> Any:
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, activations.Activation):
-        if activations.NAMED.get(value.name) is not value:
+        if activations.NAMED.get(value.name) != value:
             raise InputError(f"the activation {value.name!r} is your own function; a file can only hold a named one.")
         return value.name
     if isinstance(value, SlowMomentum):

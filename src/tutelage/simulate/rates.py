@@ -64,12 +64,18 @@ def _vectorised(schedule: Any) -> Any:
 
 
 def compiles(problem: Problem) -> bool:
-    """Do the compiled loops have this rule, and both activations (every named one, every polynomial)?"""
+    """Do the compiled loops have this rule, and both activations (every polynomial, most named ones)?"""
     return problem.classic and all(_is_known(network.activation) for network in (problem.student, problem.teacher))
 
 
 def _is_known(activation: Activation) -> bool:
-    return activation.polynomial is not None or NAMED.get(activation.name) == activation
+    if activation.polynomial is not None:
+        return True
+    if NAMED.get(activation.name) != activation:
+        return False
+    from tutelage.simulate.compiled import CODES
+
+    return activation.name in CODES
 
 
 def rule_of(problem: Problem, dim: int) -> Rule:

@@ -16,6 +16,7 @@ from tutelage.analysis.linear.clock import at_times, log_slope
 from tutelage.analysis.linear.modes import LinearModes
 from tutelage.analysis.linear.relaxation import Relaxation
 from tutelage.problem import Problem, SlowMomentum, Start, random_start
+from tutelage.problem.activation import NAMED
 from tutelage.problem.arguments import require_problem, require_start
 from tutelage.solve import KEEP_LEVELS
 from tutelage.status import Status
@@ -261,7 +262,7 @@ def require_linear(problem: Any, verb: str, readout: Any = None) -> None:
             "of each. Use solve."
         )
     for who, network in (("student", student), ("teacher", teacher)):
-        if network.activation.name != "linear":
+        if network.activation.polynomial != NAMED["linear"].polynomial:
             raise InputError(
                 f"the {who}'s activation is {network.activation.name!r}; the closed solution takes 'linear'. Use solve."
             )

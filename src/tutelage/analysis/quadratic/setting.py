@@ -12,6 +12,7 @@ import numpy as np
 from tutelage import _checks
 from tutelage._errors import InputError
 from tutelage.problem import Problem, SlowMomentum
+from tutelage.problem.activation import NAMED
 from tutelage.problem.arguments import require_problem
 
 
@@ -19,7 +20,7 @@ def quadratic_readouts(problem: Any, verb: str) -> tuple[float, float]:
     """v and v* of a problem that is a quadratic network in this sense; `verb` refuses any other."""
     require_problem(problem, verb)
     for name, network in (("student", problem.student), ("teacher", problem.teacher)):
-        if network.activation.name != "quadratic":
+        if network.activation.polynomial != NAMED["quadratic"].polynomial:
             raise InputError(
                 f"the {name}'s activation is {network.activation.name!r}; {verb} knows quadratic networks. Use 'quadratic'."
             )

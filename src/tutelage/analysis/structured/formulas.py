@@ -14,6 +14,7 @@ import numpy as np
 from tutelage._errors import InputError
 from tutelage.analysis.structured.moments import overlap_moments
 from tutelage.problem import Problem, Start
+from tutelage.problem.activation import NAMED
 from tutelage.problem.arguments import require_problem
 
 
@@ -118,7 +119,7 @@ def _time_constant(T: float, D: float, contrast: float, M: int) -> float:
 
 def _require_committee(problem: Problem) -> None:
     K, M = problem.student.hidden, problem.teacher.hidden
-    erf = problem.student.activation.name == problem.teacher.activation.name == "erf"
+    erf = problem.student.activation == problem.teacher.activation == NAMED["erf"]
     alike = np.allclose(problem.student.readout, np.sqrt(M) / K) and np.allclose(problem.teacher.readout, 1 / np.sqrt(M))
     if K != M or not erf or not alike or problem.biased or not isinstance(problem.sgd.lr, float | int | np.ndarray):
         raise InputError(
