@@ -89,7 +89,8 @@ def solve_many(
     size = -(-count // -(-count // size))  # chunks of equal size
     workers = cores() if workers is None else _checks.as_count("workers", workers)
     steps = tolerances(rtol, atol)
-    averages = moments_for(problem, quadrature)
+    largest = problem.replace(**{name: value.max(axis=0) for name, value in values.items()})
+    averages = moments_for(problem, quadrature, others=[largest])
     raw = side_by_side(problems, averages, begin, times, steps, options, size=size, workers=workers)
     settings = (("gradient_flow", gradient_flow), ("rtol", float(steps[0])), ("solver", options.solver))
     trajectory = assemble(raw, times, problems, begin, settings)

@@ -44,7 +44,7 @@ class Normal(Law):
     def nodes(self, affine: bool) -> tuple[Any, Any]:
         if affine:
             return AFFINE
-        z = np.linspace(-7.0, 7.0, 281)
+        z = np.linspace(-5.0, 5.0, 101)
         weights = np.exp(-(z**2) / 2)
         return z, weights / weights.sum()
 

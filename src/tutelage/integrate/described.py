@@ -23,7 +23,15 @@ import numpy as np
 from tutelage.problem.activation import NAMED
 
 BUILT_ON = ("jax", "jaxlib", "numpy", "equinox", "diffrax", "optimistix", "lineax")
-LAYERS = (".", "problem", "averages", "dynamics", "integrate")  # of this package: their text decides what is compiled
+LAYERS = (
+    ".",
+    "rules",
+    "problem",
+    "averages",
+    "moments",
+    "dynamics",
+    "integrate",
+)  # of this package: their text decides what is compiled
 FLAGS = ("XLA_FLAGS", "EQX_ON_ERROR")
 OF_A_THREAD = ("jax_enable_x64", "jax_default_matmul_precision", "jax_debug_nans", "jax_debug_infs")
 HARMLESS = ("cache", "log", "traceback")  # in the names of settings that change no number

@@ -7,6 +7,8 @@ averages any rule over nodes: a grid for one unit and one teacher, else a fixed 
 """
 
 from abc import abstractmethod
+from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 import equinox as eqx
@@ -18,18 +20,18 @@ from tutelage import _checks
 from tutelage._errors import InputError
 from tutelage._types import Array
 from tutelage.averages import Averages, Quadrature, averages_for
-from tutelage.labels import Real
+from tutelage.labels import Logistic, Real, Sign
 from tutelage.moments.general import At, averages, divide, factor
 from tutelage.moments.judge import Judge
 from tutelage.moments.matrices import Pull, pull, spread
-from tutelage.moments.nodes import REACH, SETS, Sampled, jumps_of, sobol
+from tutelage.moments.nodes import REACH, SETS, Sampled, jumps_of, sobol, trapezoid
 from tutelage.problem import Problem
 from tutelage.problem.traits import missing_traits
 from tutelage.rules import Context, Parameters
 
 __all__ = ["ClosedMoments", "Moments", "NodeMoments", "Sampled", "as_sampled", "confidence", "moments_for"]
 
-GRID = 24  # nodes of each panel of the grid for one student unit and one teacher
+GRID = 16  # nodes of each panel of the grid for one student unit and one teacher
 SMOOTH_RANGE = 4.0  # fields over which a smooth update varies
 MOST_OUTCOMES = 3  # labels per sample up to which the grid is split where the update jumps
 
@@ -128,20 +130,23 @@ class NodeMoments(Moments):
         return averages(at, e, weights, jumps=False, noisy=noisy)  # nodes that move with the jumps: plain derivatives hold
 
     def _placed(self, at: At, noisy: bool) -> tuple[Array, Array]:
-        """The grid: panels of the teacher's axis between the jumps of the label, times panels of the student's axis between
-        the breaks of the rule. Late in learning most samples are alike, and only those near the boundary move the student:
-        the teacher's axis is also split where the student's field leaves the range in which the update varies."""
+        """The grid: panels of the teacher's axis between the jumps of the label, times nodes of the student's axis, split
+        where the rule has breaks. Late in learning only samples near the boundary move the student, so the teacher's axis is
+        also split where the student's field leaves the range in which the update varies."""
         H, own = at.L[1, 0], jnp.where(at.L[1, 1] > 0, at.L[1, 1], 1.0)
         scale = jnp.where(at.L[0, 0] > 0, at.L[0, 0], 1.0)
-        far = jnp.max(jnp.abs(self._breaks(at, noisy, jnp.stack([scale, -scale])))) + 6 * at.L[1, 1]
-        split = at.rule.breaks(_some_label(at.problem), at.parameters, at.context)
-        far = far + (0.0 if split else SMOOTH_RANGE)
-        reach = jnp.minimum(far / jnp.maximum(jnp.abs(H), 1e-6), REACH)
+        split = bool(at.rule.breaks(_some_label(at.problem), at.parameters, at.context))
+        far = SMOOTH_RANGE
+        if split:
+            far = jnp.max(jnp.abs(self._breaks(at, noisy, jnp.stack([scale, -scale]))))
+        reach = jnp.minimum((far + 6 * at.L[1, 1]) / jnp.maximum(jnp.abs(H), 1e-6), REACH)
         jumps = (jnp.asarray(self.label_jumps or (0.0,)) - at.mean[0]) / scale
         teacher, outer = _panels(jnp.concatenate([jumps, jnp.stack([-reach, reach])]), self.grid)
-        shift = at.mean[1] + H * teacher
-        breaks = self._breaks(at, noisy, at.mean[0] + at.L[0, 0] * teacher)
-        student, inner = _panels((breaks - shift[:, None]) / own, self.grid)
+        if split:
+            breaks = self._breaks(at, noisy, at.mean[0] + at.L[0, 0] * teacher)
+            student, inner = _panels((breaks - (at.mean[1] + H * teacher)[:, None]) / own, self.grid)
+        else:
+            student, inner = (jnp.broadcast_to(x, (teacher.size, x.size)) for x in trapezoid(2 * self.grid))
         e = jnp.stack([jnp.repeat(teacher, student.shape[1]), student.ravel()], axis=1)
         return e, (outer[:, None] * inner).ravel()
 
@@ -191,14 +196,19 @@ def angle(C: Array, sign: Array) -> Array:
     return jnp.arctan2(jnp.sqrt(jnp.where(across > 0, across, 1.0)) * (across > 0), sign * R)
 
 
-def moments_for(problem: Problem, quadrature: Quadrature | None = None, sampled: Sampled | None = None) -> Moments:
-    """The averages of a problem's rule: closed forms where they exist, else a grid, else a quasi-random set."""
+def moments_for(
+    problem: Problem, quadrature: Quadrature | None = None, sampled: Sampled | None = None, others: Iterable[Problem] = ()
+) -> Moments:
+    """The averages of a problem's rule: closed forms where they exist, else a grid, else a quasi-random set.
+
+    others: problems that differ in numbers only and share these averages; labels vary if those of any one do.
+    """
     student, teacher = problem.student, problem.teacher
     if problem.classic and sampled is None:
         K, M = student.hidden, teacher.hidden
         return ClosedMoments(averages_for(student.activation, teacher.activation, K, M, problem.biased, quadrature))
     K, M = student.hidden, teacher.hidden
-    jumps, noisy = bool(missing_traits(problem, ("smooth",))), _is_noisy(problem)
+    jumps, noisy = bool(missing_traits(problem, ("smooth",))), any(map(_is_noisy, (problem, *others)))
     if K == 1 and M == 1 and sampled is None:
         none = np.zeros(0)
         return NodeMoments(none, none, GRID, jumps, noisy, None, _label_jumps(problem))
@@ -222,10 +232,25 @@ def _is_noisy(problem: Problem) -> bool:
 
 
 def _label_jumps(problem: Problem) -> tuple[float, ...]:
-    """Where the noiseless label jumps or bends, as a function of the single teacher's field; found once."""
-    teacher = problem.teacher
-    if _checks.is_traced(problem.labels, teacher):
+    """Where the noiseless label jumps or bends, as a function of the single teacher's field."""
+    teacher, labels = problem.teacher, problem.labels
+    g = teacher.activation
+    if type(labels) is Sign and g.parity == -1 and g.increasing:
+        return (0.0,)
+    if type(labels) in (Real, Logistic) and g.smooth:
         return ()
-    label = lambda x: problem.labels.truth(teacher.output(x[None]), x[None])  # noqa: E731
+    if _checks.is_traced(labels, teacher):
+        return ()
+    return _found_jumps(type(labels), getattr(labels, "function", None), g, float(np.ravel(teacher.readout)[0]))
+
+
+@lru_cache(maxsize=32)
+def _found_jumps(kind: Any, function: Any, activation: Any, readout: float) -> tuple[float, ...]:
+    """The same by search; labels of one kind and function have their jumps in one place."""
+    labels = kind() if function is None else kind(function, random=False)
+
+    def label(x: Array) -> Array:
+        return labels.truth(readout * activation(x[None])[0], x[None])
+
     many = jax.jit(jax.vmap(label))
     return jumps_of(lambda x: np.asarray(many(jnp.asarray(x))))

@@ -67,8 +67,15 @@ def respond(problem: Any, rule: Rule, parameters: Parameters, context: Context, 
         each = jax.vmap(jax.vmap(one, (None, 0)), (0, None))(labels, draws)
         delta, readout, loss = (x.reshape(-1, *x.shape[2:]) for x in each)
         weights = (weights[:, None] * shares).ravel()
-    pairs = jnp.einsum("x,xi,xj->ij", weights, delta, delta)
-    return Response(weights @ delta, pairs, jnp.tensordot(weights, readout, 1), weights @ loss)
+    pairs = delta[:, :, None] * delta[:, None, :]
+    return Response(*(_weighted(weights, x) for x in (delta, pairs, readout, loss)))
+
+
+def _weighted(weights: Array, values: Array) -> Array:
+    """The sum over the first axis. Written as products, which XLA fuses: a small matrix product per node would be a call."""
+    if values.shape[0] == 1:
+        return values[0] * weights[0]
+    return jnp.sum(weights.reshape(-1, *[1] * (values.ndim - 1)) * values, axis=0)
 
 
 def factor(C: Array) -> Array:

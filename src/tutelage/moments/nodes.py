@@ -57,6 +57,13 @@ def sobol(points: int, axes: int, seed: int) -> np.ndarray:
     return np.concatenate(sets)
 
 
+def trapezoid(count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Even nodes and weights for a standard normal number: exponentially accurate for smooth functions."""
+    x = np.linspace(-REACH, REACH, count)
+    weights = np.exp(-(x**2) / 2)
+    return x, weights / weights.sum()
+
+
 def jumps_of(function: Callable[[Any], Any], reach: float = REACH) -> tuple[float, ...]:
     """Where a function of one variable (NumPy in, NumPy out, any trailing shape) jumps or has a kink, up to 16 places.
 

@@ -68,7 +68,8 @@ def _solve_group(
     )
     lanes = LANES if jax.default_backend() == "cpu" else spec.points_per_chunk * (spec.starts or 1)
     problems, starts = _stacked([(as_arrays(problem), anonymous(start)) for problem, start in members.values()])
-    averages = moments_for(next(iter(members.values()))[0])
+    each = [problem for problem, _ in members.values()]
+    averages = moments_for(each[0], others=each[1:])
     raw = side_by_side(problems, averages, starts, np.array(times), tolerances(spec.rtol), options, size=lanes, workers=1)
     return {key: _member(raw, i, np.array(times), *members[key]) for i, key in enumerate(members)}
 
