@@ -346,8 +346,9 @@ def _plain(name: str, value: Any) -> Any:
 def _activation_word(value: activations.Activation) -> str:
     if activations.NAMED.get(value.name) == value:
         return value.name
-    path = path_of(value.function)
-    if path is None or activations.as_activation(value.function) != value:
+    function = getattr(value.function, "function", value.function)  # what was recorded
+    path = path_of(function)
+    if path is None or activations.as_activation(function) != value:
         raise InputError(
             f"the activation {value.name!r} is your own function; a file can only hold a named one, or a function that a "
             "module has by name."
