@@ -20,7 +20,7 @@ def test_each_member_is_its_own_solve():
         one = tu.solve(PROBLEM.replace(lr=rates[i], noise=noises[i]), START, TIMES)
         np.testing.assert_allclose(many.error[i], one.error, rtol=1e-6)
         np.testing.assert_allclose(many.Q[i], one.Q, atol=1e-7)
-        np.testing.assert_allclose(many.test_loss[i], one.test_loss, rtol=1e-6)
+        np.testing.assert_allclose(many.loss[i], one.loss, rtol=1e-6)
     alone = tu.solve_many(PROBLEM, {"lr": rates, "noise": noises}, START, TIMES, chunk=3, workers=1)
     np.testing.assert_array_equal(many.error, alone.error)  # threads change no digit
     data = many.to_dataset()
@@ -91,3 +91,15 @@ def test_batches_of_several_sizes():
 def test_what_cannot_differ_is_named(over, words):
     with pytest.raises(tu.InputError, match=words):
         tu.solve_many(pair(2, 2, lr=0.5), over, times=[0.0, 5.0])
+
+
+def test_members_with_a_loss_of_one_s_own():
+    line = tu.Network(1, "linear")
+    problem = tu.Problem(line, line, loss=lambda output, label: (label - output) ** 2, labels="sign")
+    start, rates = tu.Start(R=[[0.2]], Q=[[0.3]]), [0.1, 0.4]
+    many = tu.solve_many(problem, {"lr": rates}, start, times=[0.0, 0.2], rtol=1e-4)
+    for i, lr in enumerate(rates):  # twice the loss at half the rate
+        usual = tu.solve(tu.Problem(line, line, labels="sign", sgd=tu.SGD(2 * lr)), start, times=[0.0, 0.2])
+        np.testing.assert_allclose(many.error[i], usual.error, rtol=1e-3)
+    with pytest.raises(tu.InputError, match="changes shapes, functions"):
+        tu.solve_many(problem, {"loss": ["squared"]}, start, times=1.0)

@@ -132,9 +132,9 @@ def test_a_default_start_is_drawn_at_a_thousand_dimensions():
     assert out.start.dim == 1000
 
 
-def test_test_loss_adds_the_noise_of_the_labels():
+def test_the_loss_adds_the_noise_of_the_labels():
     out = tu.solve(pair(2, 2, noise=0.3), START, TIMES)
-    np.testing.assert_allclose(out.test_loss - out.error, 0.045)
+    np.testing.assert_allclose(out.loss - out.error, 0.045)
 
 
 def test_the_error_of_a_perfect_student_decays_cleanly():

@@ -29,6 +29,14 @@ RICH = tu.Problem(
     sgd=tu.SGD(0.2),
     noise=0.1,
 )
+VECTOR = tu.Problem(
+    tu.Network(2, "linear", outputs=3, readout=[[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]], train_readout=True),
+    tu.Network(1, "linear", outputs=3, readout=[[1.0], [0.5], [0.2]]),
+    sgd=tu.SGD(0.2),
+)
+SIGNS = tu.Problem(
+    tu.Network(1, "linear"), tu.Network(1, "linear"), sgd=tu.SGD(0.5), loss="logistic", labels=tu.labels.Sign(flip=0.1)
+)
 
 
 def pair():
@@ -55,6 +63,8 @@ MAKE = {
     "batch": batch,
     "diverged": diverged,
     "runs": lambda: tu.simulate(PLAIN, ALONE, dim=50, times=TIMES, runs=3),
+    "outputs": lambda: tu.solve(VECTOR, tu.random_start(VECTOR, dim=50, seed=1), times=TIMES[:3], rtol=1e-4),
+    "signs": lambda: tu.solve(SIGNS, ALONE, times=TIMES[:3], rtol=1e-4),
 }
 _made = {}
 
@@ -72,7 +82,7 @@ def made(name):
 def require_same(ours, theirs):
     assert list(ours.variables) == list(theirs.variables)
     assert np.array_equal(theirs.times, np.asarray(ours.times).reshape(-1, len(theirs.times))[0])
-    arrays = lambda t: (t.variables, t.error, t.status_code, t.end_time, t.steps, t.T)  # noqa: E731
+    arrays = lambda t: (t.variables, t.error, t.loss, t.status_code, t.end_time, t.steps, t.T)  # noqa: E731
     for a, b in zip(jax.tree.leaves(arrays(ours)), jax.tree.leaves(arrays(theirs)), strict=True):
         assert np.array_equal(a, b, equal_nan=True)
         assert np.asarray(a).dtype == b.dtype
@@ -93,13 +103,29 @@ def test_a_file_gives_the_trajectory_back(trajectory, tmp_path):
     assert os.listdir(tmp_path) == ["a.nc"]
 
 
-@pytest.mark.parametrize("name", ["one level", "levels, bias, readout", "diverged"])
+def test_the_error_is_stored_under_the_name_of_its_metric():
+    assert made("one level").to_dataset().error.long_name == "generalization error e_g"
+    signs = made("signs").to_dataset()
+    assert signs.error.long_name == "probability of a wrong class"
+    assert np.all(signs.loss > signs.error)  # ln 2 at least where nothing is known; a negative control: not e_g + noise^2/2
+
+
+def test_a_readout_of_several_outputs_has_their_dimension(tmp_path):
+    trajectory = made("outputs")
+    start = tu.Start(trajectory.start.R, trajectory.start.Q, trajectory.start.T, readout=np.ones((3, 2)), dim=50)
+    dataset = eqx.tree_at(lambda t: t.start, trajectory, start, is_leaf=lambda x: x is trajectory.start).to_dataset()
+    assert dataset.readout.dims == ("time", "output", "student")
+    assert dataset.start_readout.dims == ("output", "student")
+    assert tu.Trajectory.from_dataset(dataset).start.readout.shape == (3, 2)
+
+
+@pytest.mark.parametrize("name", ["one level", "levels, bias, readout", "diverged", "outputs", "signs"])
 def test_the_problem_and_the_start_come_back_whole(name, tmp_path):
     trajectory = made(name)
     back = tu.load(trajectory.save(tmp_path / "a.nc"))
     assert eqx.tree_equal(back.problem, trajectory.problem)
     assert eqx.tree_equal(back.start, trajectory.start)
-    assert np.array_equal(back.test_loss, trajectory.test_loss)
+    assert np.array_equal(back.loss, trajectory.loss)
 
 
 def test_the_members_of_a_batch_come_back(tmp_path):
@@ -111,7 +137,7 @@ def test_the_members_of_a_batch_come_back(tmp_path):
     back = tu.load(trajectory.save(tmp_path / "a.nc"))
     assert np.array_equal(back.problem.sgd.lr, trajectory.problem.sgd.lr)
     assert np.array_equal(back.start.R, trajectory.start.R)
-    assert np.array_equal(back.test_loss, trajectory.test_loss)
+    assert np.array_equal(back.loss, trajectory.loss)
     assert np.asarray(back.problem.noise) == 0.3
 
 
@@ -124,8 +150,8 @@ def test_a_batch_is_not_taken_for_levels(transform):
     def member(lr):
         start = tu.Start(R=lr * jnp.ones((1, 1)), Q=[[1.0]])
         curve, number = lr * jnp.ones(3), jnp.zeros(())
-        return tu.Trajectory(np.arange(3.0), {"R": curve[:, None, None]}, curve, number.astype(int), number, number, None,
-                             problem.replace(lr=lr), start)  # fmt: skip
+        return tu.Trajectory(np.arange(3.0), {"R": curve[:, None, None]}, curve, number.astype(int), number, number,
+                             problem=problem.replace(lr=lr), start=start)  # fmt: skip
 
     batched = transform(member)(jnp.linspace(0.1, 0.4, shape.shape[0]))
     dataset = batched.to_dataset()
@@ -149,9 +175,10 @@ def test_a_problem_with_one_s_own_function_keeps_its_curves(tmp_path):
     back = tu.load(own.save(tmp_path / "a.nc"))
     assert back.problem is None
     assert np.array_equal(back.R, plain.R)
-    assert np.array_equal(own.to_dataset().test_loss, plain.test_loss)
+    assert np.array_equal(own.to_dataset().loss, plain.loss)
     stored = json.loads(own.to_dataset().attrs["problem"])
-    assert "'sin'" in stored["not_stored"]
+    assert "jax.numpy:sin" in stored["not_stored"]
+    assert stored["problem"]["teacher"]["activation"] == "jax.numpy:sin"
     assert "Network(1, 'sin')" in stored["repr"]
     assert tu.Trajectory.from_dataset(back.to_dataset()).R.shape == plain.R.shape
 
@@ -197,8 +224,8 @@ def written():
     """Every kind of dataset, with all that can be in one."""
     full = tu.Start(R=[[0.1]], Q=[[1.0]], T=[[1.0]], readout=[1.0], bias=[0.0], dim=30)
     everything = eqx.tree_at(lambda t: t.start, made("one level"), full)
-    runs = jax.tree.map(lambda x: np.asarray(x)[None], (everything.variables, everything.error))
-    simulated = eqx.tree_at(lambda t: (t.variables, t.error), everything, runs)
+    runs = jax.tree.map(lambda x: np.asarray(x)[None], (everything.variables, everything.error, everything.loss))
+    simulated = eqx.tree_at(lambda t: (t.variables, t.error, t.loss), everything, runs)
     object.__setattr__(simulated, "kind", "simulation")
     return [t.to_dataset() for t in (*(made(name) for name in MAKE), everything, simulated)]
 
@@ -215,7 +242,7 @@ def test_the_page_lists_the_variables_that_are_written_with_their_dimensions():
         if ds.attrs["kind"] == "equations":
             continue
         for name, variable in ds.data_vars.items():
-            lead = [d for d in variable.dims if d not in ("batch", "run")]
+            lead = [d for d in variable.dims if d not in ("batch", "run", "output")]
             short = [d for d in lead if not (str(name).startswith("start_") and d == "level")]
             found.setdefault(str(name), []).append(short)
     assert set(found) == set(listed)
@@ -234,7 +261,7 @@ def test_the_page_lists_the_coordinates_and_attributes_that_are_written():
 
 def test_attributes_say_who_wrote_it_and_what():
     attrs = made("levels, bias, readout").to_dataset().attrs
-    assert (attrs["schema"], attrs["tutelage_version"], attrs["kind"]) == ("tutelage-trajectory/1", tu.__version__, "theory")
+    assert (attrs["schema"], attrs["tutelage_version"], attrs["kind"]) == ("tutelage-trajectory/2", tu.__version__, "theory")
     assert eqx.tree_equal(tu.Problem.from_json(attrs["problem"]), RICH)
     assert (attrs["dim"], attrs["status"]) == (50, "finished")
     assert json.loads(attrs["settings"])["gradient_flow"] is False
@@ -351,15 +378,22 @@ def test_a_truncated_file_is_refused(tmp_path):
 
 
 def test_a_newer_schema_is_refused_as_newer(tmp_path):
-    dataset = made("one level").to_dataset().assign_attrs(schema="tutelage-trajectory/2")
+    dataset = made("one level").to_dataset().assign_attrs(schema="tutelage-trajectory/3")
     storage.write(dataset, tmp_path / "a.nc")
     for read in (lambda: tu.load(tmp_path / "a.nc"), lambda: tu.Trajectory.from_dataset(dataset)):
         with pytest.raises(tu.InputError) as caught:
             read()
-        require_refusal(caught.value, "'tutelage-trajectory/2'", "up to 'tutelage-trajectory/1'", "Update")
+        require_refusal(caught.value, "'tutelage-trajectory/3'", "up to 'tutelage-trajectory/2'", "Update")
 
 
-@pytest.mark.parametrize("name", ["error", "R", "time", "steps", "kind", "problem"])
+def test_an_old_schema_is_refused_and_the_message_says_what_to_do():
+    dataset = made("one level").to_dataset().assign_attrs(schema="tutelage-trajectory/1")
+    with pytest.raises(tu.InputError) as caught:
+        tu.Trajectory.from_dataset(dataset)
+    require_refusal(caught.value, "'tutelage-trajectory/1'", "Compute it again")
+
+
+@pytest.mark.parametrize("name", ["error", "loss", "R", "time", "steps", "kind", "problem"])
 def test_a_dataset_that_lost_a_part_is_refused_by_its_name(name):
     dataset = made("one level").to_dataset().drop_vars(name, errors="ignore")
     dataset.attrs.pop(name, None)
@@ -373,6 +407,4 @@ def test_a_missing_variable_is_named_with_what_there_is():
     with pytest.raises(tu.InputError) as caught:
         fields["r"]
     require_refusal(caught.value, "'r'", "x")
-    with pytest.raises(tu.InputError) as caught:
-        _ = fields.test_loss
-    require_refusal(caught.value, "test_loss", "noise")
+    assert np.all(np.isnan(fields.loss))

@@ -22,7 +22,7 @@ from tutelage._errors import InputError
 from tutelage._types import Array, ArrayLike
 from tutelage.randomness import Discrete, Law, Normal, Quantile, uniform
 
-METRICS = ("squared", "class")
+METRICS = {"squared": "generalization error e_g", "class": "probability of a wrong class"}  # of an error, and its name
 
 
 class Labels(eqx.Module):
@@ -220,6 +220,11 @@ class Function(Labels):
                 "must depend on rho."
             )
         return Function(self.function, self.judged_by, bool(np.ptp(fixed_rho, axis=0).max() > 0))
+
+    def unless_found(self, M: int) -> "Function":
+        """The same labels; `random` is left to be found out where trying them on M fields finds it."""
+        bare = Function(self.function, self.judged_by)
+        return bare if bare.for_fields(M).random == self.random else self
 
     def law(self, noise: Any) -> Law | None:
         return None if self.random is False else uniform()

@@ -105,6 +105,9 @@ class Huber(Loss):
     def breaks(self, label: Array) -> tuple[Array, ...]:
         return label - self.delta, label + self.delta
 
+    def __repr__(self) -> str:
+        return f"Huber(delta={_checks.shown(self.delta)})"
+
 
 class Logistic(Loss):
     """ln(1 + exp(-label output)) for labels -1 and 1.

@@ -27,8 +27,11 @@ from tutelage.solve import MAX_STEPS, assemble, keeps_blocks, prepare
 from tutelage.times import check_times
 from tutelage.trajectory import Trajectory, eager
 
-SHAPES = ("hidden", "activation", "levels", "student", "teacher", "inputs", "sgd")
-FLAGS = ("train_readout", "train_bias", "trainable", "spherical", "normalise")
+SHAPES = (
+    *("hidden", "activation", "outputs", "levels", "student", "teacher", "inputs", "sgd"),
+    *("loss", "labels", "rule", "function", "metric"),
+)
+FLAGS = ("train_readout", "train_bias", "trainable", "spherical", "normalise", "random", "jumps")
 ON_CPU = 32  # members that step together
 ON_GPU = 2**24  # numbers of the members that step together: more of them would not stay in a GPU's cache
 FETCHING = 6  # threads: a GPU computes some chunks while others are fetched

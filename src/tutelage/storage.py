@@ -18,14 +18,16 @@ from tutelage import _checks
 from tutelage._errors import InputError
 from tutelage._files import require_place, write_bytes
 from tutelage._version import __version__
+from tutelage.labels import METRICS
 from tutelage.problem import Problem, Spectrum, Start
+from tutelage.problem.own import paths_in
 from tutelage.problem.serialise import is_named
 from tutelage.status import Status
 
 if TYPE_CHECKING:
     import xarray
 
-FAMILY, VERSION = "tutelage-trajectory", 1
+FAMILY, VERSION = "tutelage-trajectory", 2
 SCHEMA = f"{FAMILY}/{VERSION}"
 DIMS = {
     "R": ("student", "teacher"),
@@ -44,8 +46,8 @@ LONG = {
     "q": "student-student overlap per level",
     "readout": "student readout weights",
     "bias": "student hidden biases",
-    "error": "generalisation error e_g",
-    "test_loss": "e_g + noise^2 / 2",
+    "error": METRICS["squared"],
+    "loss": "training loss, averaged over inputs and labels",
     "status_code": "0 finished, 1 diverged, 2 out of steps, 3 no acceptable step, 4 interrupted",
     "end_time": "time reached",
     "steps": "steps taken",
@@ -69,12 +71,13 @@ def to_dataset(trajectory: Any) -> "xarray.Dataset":
     _checks.require_untraced("the trajectory", "a dataset", trajectory)
     lead = _Lead(trajectory)
     names = list(trajectory.variables)
-    data = {"error": _entry("error", (*lead.dims, "time"), trajectory.error)}
-    if trajectory.problem is not None:
-        data["test_loss"] = _entry("test_loss", (*lead.dims, "time"), trajectory.test_loss)
+    data = {"error": _entry("error", (*lead.dims, "time"), trajectory.error, error_name(trajectory.problem))}
+    if trajectory.kind != "equations":
+        loss = np.full(np.shape(trajectory.error), np.nan) if trajectory.loss is None else trajectory.loss
+        data["loss"] = _entry("loss", (*lead.dims, "time"), loss)
     for name, value in trajectory.variables.items():
         own = tuple(f"{name}_{i}" for i in range(np.ndim(value) - len(lead.dims) - 1))
-        own = own if trajectory.kind == "equations" else DIMS.get(name, own)
+        own = own if trajectory.kind == "equations" else own_dims(name, len(own))
         data[name] = _entry(name, (*lead.dims, "time", *own), value)
     for name in OUTCOME:
         value = getattr(trajectory, name)
@@ -91,13 +94,29 @@ def to_dataset(trajectory: Any) -> "xarray.Dataset":
     if problem is not None and not inputs_vary:
         coords["eigenvalue"] = _entry("eigenvalue", ("level",), problem.inputs.eigenvalues)
         coords["fraction"] = _entry("fraction", ("level",), problem.inputs.fractions)
-    if trajectory.kind == "equations":
-        _require_own_names(names, {*lead.dims, "time", "error", *OUTCOME, *(d for n in names for d in data[n][0])})
+    own = names if trajectory.kind == "equations" else [name for name in names if name not in DIMS]
+    others = set() if trajectory.kind == "equations" else {"loss", "T", *coords, *(f"start_{name}" for name in START)}
+    _require_own_names(own, {*lead.dims, "time", "error", *OUTCOME, *others, *(d for n in names for d in data[n][0])})
     return xr.Dataset(data, coords=coords, attrs=_attributes(trajectory, problem, names, inputs_vary))
 
 
-def _entry(name: str, dims: tuple[str, ...], value: Any) -> tuple[tuple[str, ...], np.ndarray, dict[str, str]]:
-    return dims, np.asarray(value), {"long_name": LONG.get(name, name)}
+def error_name(problem: Problem | None) -> str:
+    """What the error of a trajectory is: the labels decide."""
+    return METRICS["squared" if problem is None else problem.labels.metric]
+
+
+def own_dims(name: str, count: int) -> tuple[str, ...]:
+    """The dimensions of a variable beside lead and time; a readout of several outputs has one more."""
+    usual = DIMS.get(name, ())
+    if name == "readout" and count == 2:
+        return ("output", *usual)
+    return usual if len(usual) == count else tuple(f"{name}_{i}" for i in range(count))
+
+
+def _entry(
+    name: str, dims: tuple[str, ...], value: Any, words: str | None = None
+) -> tuple[tuple[str, ...], np.ndarray, dict[str, str]]:
+    return dims, np.asarray(value), {"long_name": words or LONG.get(name, name)}
 
 
 class _Lead:
@@ -168,7 +187,8 @@ def _start_entries(start: Start | None, lead: _Lead) -> dict[str, Any]:
         value = getattr(start, name)
         if value is not None:
             batch = lead.dims if lead.carried_by(value) else ()
-            own = DIMS[name] if np.ndim(value) == len(batch) + len(DIMS[name]) else ("level", *DIMS[name])
+            more = () if np.ndim(value) == len(batch) + len(DIMS[name]) else ("output" if name == "readout" else "level",)
+            own = (*more, *DIMS[name])
             out[f"start_{name}"] = (*batch, *own), np.asarray(value), {"long_name": f"{name} at the start"}
     return out
 
@@ -176,7 +196,7 @@ def _start_entries(start: Start | None, lead: _Lead) -> dict[str, Any]:
 def _require_own_names(names: list[str], taken: set[str]) -> None:
     for name in names:
         if name in taken:
-            raise InputError(f"a variable is called {name!r}; the file keeps that name for itself. Rename it in Equations.")
+            raise InputError(f"a variable is called {name!r}; the file keeps that name for itself. Rename it.")
 
 
 def _attributes(trajectory: Any, problem: Problem | None, names: list[str], inputs_vary: bool) -> dict[str, Any]:
@@ -193,7 +213,10 @@ def _attributes(trajectory: Any, problem: Problem | None, names: list[str], inpu
 
 
 def _problem_text(problem: Problem | None, inputs_vary: bool) -> str:
-    """JSON, or a note where that is impossible: a user's own function, or a batch whose own law of the inputs differs."""
+    """JSON, or a note where that is impossible: a user's own function, or a batch whose own law of the inputs differs.
+
+    Reading a file imports nothing: functions of modules are there by name, for the reader alone.
+    """
     if problem is None:
         return ""
     try:
@@ -201,9 +224,14 @@ def _problem_text(problem: Problem | None, inputs_vary: bool) -> str:
             raise InputError(
                 f"the members of the batch differ in their inputs, a {type(problem.inputs).__name__} of your own."
             )
-        return problem.to_json()
+        table = problem.to_dict()
     except InputError as error:
         return json.dumps({"not_stored": str(error), "repr": repr(problem)})
+    own = paths_in(table)
+    if own:
+        why = f"the problem has functions of your own ({', '.join(own)}); a file that is read imports none."
+        return json.dumps({"not_stored": why, "repr": repr(problem), "problem": table})
+    return problem.to_json()
 
 
 # Reading: the fields of a trajectory from a dataset.
@@ -226,7 +254,8 @@ def _changed(what: str) -> InputError:
 
 def _fields(dataset: "xarray.Dataset") -> dict[str, Any]:
     attrs, names = dataset.attrs, str(dataset.attrs.get("variables", "")).split()
-    needed = {"the variable": ("time", "error", *OUTCOME, *names), "the attribute": ("kind", "settings", "problem", "dim")}
+    curves = ("time", "error") if attrs.get("kind") == "equations" else ("time", "error", "loss")
+    needed = {"the variable": (*curves, *OUTCOME, *names), "the attribute": ("kind", "settings", "problem", "dim")}
     for what, present in (("the variable", dataset.variables), ("the attribute", attrs)):
         for name in needed[what]:
             if name not in present:
@@ -239,12 +268,13 @@ def _fields(dataset: "xarray.Dataset") -> dict[str, Any]:
         "times": dataset["time"].values,
         "variables": {name: dataset[name].values for name in names},
         "error": dataset["error"].values,
+        "loss": np.full(dataset["error"].shape, np.nan) if "loss" not in curves else dataset["loss"].values,
         **{name: dataset[name].values for name in OUTCOME},
         "T": dataset["T"].values if "T" in dataset and "T" not in names else None,
         "problem": _read_problem(dataset),
         "start": _read_start(dataset, lead),
         "kind": attrs["kind"],
-        "settings": tuple(json.loads(attrs["settings"]).items()),
+        "settings": _hashable(list(map(list, json.loads(attrs["settings"]).items()))),
     }
     _require_units(fields)
     return fields
@@ -252,7 +282,8 @@ def _fields(dataset: "xarray.Dataset") -> dict[str, Any]:
 
 def _require_dims(dataset: "xarray.Dataset", lead: tuple[str, ...], names: list[str]) -> None:
     """Numbers, along the axes of the error: the members of a batch, then time."""
-    axes = {"time": ("time",), "error": (*lead, "time")} | dict.fromkeys(names, (*lead, "time")) | dict.fromkeys(OUTCOME, ())
+    axes = {"time": ("time",)} | dict.fromkeys(("error", *(["loss"] if "loss" in dataset else [])), (*lead, "time"))
+    axes |= dict.fromkeys(names, (*lead, "time")) | dict.fromkeys(OUTCOME, ())
     for name, first in axes.items():
         variable = dataset[name]
         if variable.dims[: len(first)] != first or (name in OUTCOME and variable.dims not in ((), lead)):
@@ -276,6 +307,11 @@ def _require_units(fields: dict[str, Any]) -> None:
     for name, shape in (("R", (K, M)), ("Q", (K, K)), ("readout", (K,))):
         if name in variables and variables[name].shape[-len(shape) :] != shape:
             raise _changed(f"has {name} of shape {variables[name].shape} for {K} student and {M} teacher units")
+
+
+def _hashable(value: Any) -> Any:
+    """Lists as the tuples that they were before they were JSON."""
+    return tuple(_hashable(part) for part in value) if isinstance(value, list) else value
 
 
 def _read_problem(dataset: "xarray.Dataset") -> Problem | None:
@@ -311,6 +347,11 @@ def _require_schema(attrs: Any, what: str) -> None:
     if family == FAMILY and version.isdigit() and int(version) > VERSION:
         raise InputError(
             f"{what} has the schema {found!r}; this tutelage ({__version__}) reads up to {SCHEMA!r}. Update tutelage."
+        )
+    if family == FAMILY:
+        raise InputError(
+            f"{what} has the old schema {found!r}; this tutelage ({__version__}) reads {SCHEMA!r}. Compute it again from "
+            "the problem in its attributes and save it."
         )
     given = f"has the schema {found!r}" if found else "has no schema"
     raise InputError(f"{what} {given}; it must be {SCHEMA!r}. Write one with Trajectory.save.")

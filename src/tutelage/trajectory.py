@@ -32,8 +32,9 @@ class Trajectory(eqx.Module):
     """Order parameters and error against time alpha = steps / N.
 
     times: (time,). variables: named arrays (..., time, ...); R, Q, readout (r, q per level, bias) for a `Problem`, the
-    user's own names for `Equations`. error: e_g, (..., time). After a divergence only the times before it are kept; under
-    vmap and in simulations, where other members go on, the rest is NaN and `status_code` says so.
+    user's own names for `Equations`. error: (..., time), e_g, or for labels that are classes the probability of a wrong
+    one. After a divergence only the times before it are kept; under vmap and in simulations, where other members go on, the
+    rest is NaN and `status_code` says so.
     loss: the population training loss, label noise included (NaN for rules without a loss). steps: taken by the solver, or
     by each run of a simulation.
 
@@ -88,7 +89,7 @@ class Trajectory(eqx.Module):
 
     @property
     def readout(self) -> Any:
-        """Student readouts v, (..., time, K)."""
+        """Student readouts v, (..., time, K), or (..., time, outputs, K)."""
         return self["readout"]
 
     @property

@@ -65,6 +65,25 @@ def test_every_flag_arrives():
     np.testing.assert_array_equal(asked.times, [0, 5, 10, 15, 20])
 
 
+def test_flags_of_the_learning_rule_arrive():
+    flags = {"student_units": 1, "teacher_units": 1, "activation": "linear"}
+    signs = request(what=flags | {"loss": "logistic", "labels": "sign"}).problem
+    assert (type(signs.loss), type(signs.labels)) == (tu.losses.Logistic, tu.labels.Sign)
+    flipped = request(what=flags | {"loss": "hinge", "flip": 0.1}).problem
+    assert (type(flipped.loss), float(flipped.labels.flip)) == (tu.losses.Hinge, 0.1)
+    assert isinstance(request(what=flags | {"labels": "sign", "rule": "hebbian"}).problem.rule, tu.rules.Hebbian)
+    own = request(what=flags | {"loss": "tests.problem.own_learning:log_cosh", "imports": ["tests.problem.own_learning"]})
+    assert own.problem.loss.function.__name__ == "log_cosh"
+
+
+def test_a_file_names_the_learning_rule_and_flags_win(folder):
+    path = folder / "p.toml"
+    path.write_text("loss = 'hinge'\nlabels = { kind = 'sign', flip = 0.2 }\n[student]\nhidden = 1\n[teacher]\nhidden = 1\n")
+    assert float(request(path).problem.labels.flip) == 0.2
+    changed = request(path, {"loss": "logistic", "flip": 0.3}).problem
+    assert (type(changed.loss), float(changed.labels.flip)) == (tu.losses.Logistic, 0.3)
+
+
 def test_alone_the_teacher_is_like_the_student():
     assert request(what={"activation": "relu"}).problem.teacher.activation.name == "relu"
 

@@ -117,3 +117,67 @@ def test_interrupt_while_nothing_is_computed(tutelage, monkeypatch):
 
     monkeypatch.setattr("tutelage.cli.request.read_request", interrupted)
     assert tutelage("solve", *FAST, "--out", "a.nc") == (130, "", "interrupted.\n")
+
+
+SIGNS = (
+    "--loss",
+    "logistic",
+    "--labels",
+    "sign",
+    "-K",
+    "1",
+    "-M",
+    "1",
+    "--activation",
+    "linear",
+    "--times",
+    "2",
+    "--points",
+    "3",
+)
+
+
+def test_a_logistic_loss_on_signs(tutelage, folder):
+    ending = tutelage("solve", *SIGNS, "--no-validity", "--out", "a.nc")
+    assert (ending.code, ending.stderr) == (0, "")
+    for words in ("logistic loss, sign labels", "probability of a wrong class", "training loss"):
+        assert words in ending.stdout
+    answer = json.loads(tutelage("solve", *SIGNS, "--no-validity", "--json").stdout)
+    assert answer["error_name"] == "probability of a wrong class"
+    stored = tu.load("a.nc")
+    np.testing.assert_array_equal(stored.loss, answer["loss"])
+    R, Q, T = stored.R[:, 0, 0], stored.Q[:, 0, 0], stored.T[0, 0]
+    np.testing.assert_allclose(answer["error"], np.arccos(R / np.sqrt(Q * T)) / np.pi, rtol=1e-6)
+    nodes = np.linspace(-8.0, 8.0, 1600)  # the loss at the end, by a plain sum over both fields; none of them is zero
+    weights = np.exp(-(nodes**2) / 2)
+    teacher = np.sqrt(T) * nodes[:, None]
+    student = R[-1] / np.sqrt(T) * nodes[:, None] + np.sqrt(Q[-1] - R[-1] ** 2 / T) * nodes[None]
+    loss = np.log1p(np.exp(-np.sign(teacher) * student))
+    mean = (weights[:, None] * weights[None] * loss).sum() / weights.sum() ** 2
+    np.testing.assert_allclose(answer["loss"][-1], mean, rtol=1e-5)
+
+
+def test_a_simulation_of_the_same(tutelage):
+    ending = tutelage("simulate", *SIGNS, "--dim", "100", "--runs", "4")
+    assert (ending.code, ending.stderr) == (0, "")
+    for words in ("probability of a wrong class, mean of 4 runs", "training loss, mean of 4 runs", "finished (4 runs)"):
+        assert words in ending.stdout
+
+
+def test_a_function_of_one_s_own_runs_only_when_its_module_is_allowed(tutelage, folder, monkeypatch):
+    (folder / "my_losses.py").write_text(
+        "import jax.numpy as jnp\n\n\ndef steep(output, label):\n    return (label - output) ** 2\n"
+    )
+    monkeypatch.syspath_prepend(folder)
+    (folder / "p.toml").write_text(
+        "loss = 'my_losses:steep'\n[student]\nhidden = 1\nactivation = 'linear'\n"
+        "[teacher]\nhidden = 1\nactivation = 'linear'\n[times]\nend = 1\npoints = 2\n"
+    )
+    refused = tutelage("solve", "p.toml")
+    assert (refused.code, refused.stdout) == (2, "")
+    assert "--import my_losses" in refused.stderr
+    answer = json.loads(tutelage("solve", "p.toml", "--import", "my_losses", "--no-validity", "--json").stdout)
+    problem = tu.Problem.from_dict({**answer["problem"], "loss": "squared", "sgd": {"lr": 0.2}})
+    usual = tu.solve(problem, tu.random_start(problem, dim=1000), times=[0.0, 1.0])  # twice the loss at half the rate
+    np.testing.assert_allclose(answer["error"], usual.error, rtol=1e-5)
+    assert answer["problem"]["loss"] == "my_losses:steep"

@@ -142,3 +142,44 @@ def test_points_one_by_one(tutelage, folder):
     assert data["final_error"].dims == ("point",)
     assert data["lr"].values.tolist() == [0.3, 0.6]
     assert np.isfinite(data["final_error"].values).all()
+
+
+OWN = """
+measure = ["tests.sweep.questions:ratio"]
+loss = "tests.problem.own_learning:log_cosh"
+[student]
+hidden = 1
+activation = "linear"
+[teacher]
+hidden = 1
+activation = "linear"
+[over]
+lr = [0.3]
+"""
+
+
+@pytest.mark.parametrize("allowed", ["tests.sweep.questions", "tests.problem.own_learning"])
+def test_functions_need_their_modules_allowed(tutelage, folder, allowed):
+    (folder / "s.toml").write_text(OWN)
+    ending = tutelage("sweep", "s.toml", "--import", allowed)
+    assert (ending.code, ending.stdout) == (2, "")
+    other = {"tests.sweep.questions": "own_learning", "tests.problem.own_learning": "questions"}[allowed]
+    assert f"--import tests.{'problem' if other == 'own_learning' else 'sweep'}.{other}" in ending.stderr
+    assert not (folder / "output").exists()
+
+
+def test_a_sweep_over_flips(tutelage, folder):
+    (folder / "s.toml").write_text(
+        "measure = ['final_error', 'final_loss']\nloss = 'logistic'\nlabels = 'sign'\nrtol = 1e-5\n"
+        "[student]\nhidden = 1\nactivation = 'linear'\n[teacher]\nhidden = 1\nactivation = 'linear'\n"
+        "[start]\nR = [[0.2]]\nQ = [[0.3]]\n[times]\nend = 1\npoints = 2\n[over]\nflip = [0.1, 0.3]\n"
+    )
+    assert tutelage("sweep", "s.toml", "--out", "here", "--executor", "serial", "--quiet").code == 0
+    data = xr.load_dataset(folder / "here" / "sweep.nc", engine="h5netcdf")
+    assert data.final_error.long_name == "probability of a wrong class at the end"
+    one = tu.Network(1, "linear")
+    for flip in (0.1, 0.3):
+        problem = tu.Problem(one, one, loss="logistic", labels=tu.labels.Sign(flip))
+        alone = tu.solve(problem, tu.Start(R=[[0.2]], Q=[[0.3]]), [0.0, 1.0], rtol=1e-5)
+        assert float(data.final_loss.sel(flip=flip)) == pytest.approx(float(alone.loss[-1]), rel=1e-4)
+        assert float(data.final_error.sel(flip=flip)) == pytest.approx(float(alone.error[-1]), rel=1e-4)

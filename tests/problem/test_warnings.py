@@ -31,7 +31,7 @@ ALONE = tu.Start(R=[[0.1]], Q=[[0.1]])
 
 
 def numbers(trajectory):
-    return [trajectory.times, trajectory.error, trajectory.test_loss, trajectory.end_time, *trajectory.variables.values()]
+    return [trajectory.times, trajectory.error, trajectory.loss, trajectory.end_time, *trajectory.variables.values()]
 
 
 class Stop(Exception):

@@ -59,7 +59,7 @@ def test_error_is_the_population_error_of_the_recorded_state():
         for i in range(2):
             expected = tu.generalisation_error(problem, runs.R[run, i], runs.Q[run, i], runs.T, runs.readout[run, i])
             np.testing.assert_allclose(runs.error[run, i], expected, rtol=1e-12)
-    np.testing.assert_allclose(runs.test_loss, runs.error + 0.1**2 / 2)
+    np.testing.assert_allclose(runs.loss, runs.error + 0.1**2 / 2)
 
 
 def test_every_run_may_have_its_own_start():

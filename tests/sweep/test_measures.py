@@ -18,7 +18,7 @@ from tutelage.sweep.measures.simulated import simulation_seed
 TIMES = tu.linear_times(60, 41)
 POINTS = [{"lr": 0.4, "noise": 0.1}, {"lr": 1.2, "noise": 0.3}]
 NAMES = [
-    *("error", "test_loss", "final_error", "final_test_loss", "overlaps", "final_overlaps"),
+    *("error", "loss", "final_error", "final_loss", "overlaps", "final_overlaps"),
     *("simulated_error", "simulated_final_error", "run_error", "run_final_error"),
     *("specialisation", "early_stopping.time", "noise_floor", "noise_floor.error", "critical_learning_rate"),
     *("decay_rate.inside", "best_constant_rate"),
@@ -57,9 +57,9 @@ def per_problem(directly, value):
 
 STARTED = {
     "error": lambda p, s, t, r: t.error,
-    "test_loss": lambda p, s, t, r: t.test_loss,
+    "loss": lambda p, s, t, r: t.loss,
     "final_error": lambda p, s, t, r: t.error[-1],
-    "final_test_loss": lambda p, s, t, r: t.test_loss[-1],
+    "final_loss": lambda p, s, t, r: t.loss[-1],
     "R": lambda p, s, t, r: t.R,
     "Q": lambda p, s, t, r: t.Q,
     "final_R": lambda p, s, t, r: t.R[-1],

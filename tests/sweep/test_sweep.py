@@ -8,6 +8,7 @@ import pytest
 import xarray as xr
 
 import tutelage as tu
+from tests.problem import own_learning as own
 from tests.problems import pair
 from tests.sweep.questions import PROBLEM, moody, ratio
 from tutelage.sweep import verbs
@@ -186,3 +187,43 @@ def test_a_cluster_that_is_not_there_leaves_no_folder(tmp_path, monkeypatch, exe
     with pytest.raises(tu.InputError, match=said):
         tu.sweep(ONE, {"lr": [0.3]}, "critical_learning_rate", out=tmp_path / "new", executor=executor, workers=workers)
     assert not (tmp_path / "new").exists()
+
+
+LINE = tu.Network(1, "linear")
+FROM = {"start": tu.Start(R=[[0.2]], Q=[[0.3]]), "times": [0.0, 0.2], "rtol": 1e-4}
+
+
+def test_a_sweep_over_losses_some_of_them_one_s_own(tmp_path):
+    """Each point is that of `solve`; functions are kept by their names, and a folder never imports them."""
+    problem = tu.Problem(LINE, LINE, sgd=tu.SGD(0.5), labels="sign")
+    over = {"loss": ["logistic", own.log_cosh]}
+    swept = tu.sweep(problem, over, ["final_error", "final_loss"], out=tmp_path / "a", executor="serial", **FROM)
+    assert not swept.failures
+    for i, loss in enumerate(over["loss"]):
+        alone = tu.solve(problem.replace(loss=loss), FROM["start"], FROM["times"], rtol=1e-4)
+        assert float(swept["final_error"][i]) == pytest.approx(float(alone.error[-1]), rel=1e-3)
+        assert float(swept["final_loss"][i]) == pytest.approx(float(alone.loss[-1]), rel=1e-3)
+    assert len(set(swept["final_loss"].values.round(8))) == 2
+    assert f"{own.__name__}:log_cosh" in swept.spec.sources
+    assert "imports" not in json.loads((tmp_path / "a" / "spec.json").read_text())
+    kept = tu.open_sweep(tmp_path / "a")
+    xr.testing.assert_identical(kept.dataset, swept.dataset)
+    with pytest.raises(tu.InputError, match="not allowed"):
+        kept.spec.problem_at(kept.spec.all_points[1])
+
+
+@pytest.mark.full
+def test_a_problem_with_one_s_own_loss_and_labels_is_swept_in_other_processes(tmp_path):
+    problem = tu.Problem(LINE, LINE, loss=own.log_cosh, labels=own.sometimes_wrong)
+    swept = tu.sweep(problem, {"lr": [0.1, 0.4]}, "final_error", executor="processes", workers=1, **FROM)
+    alone = tu.solve(problem.replace(lr=0.4), FROM["start"], FROM["times"], rtol=1e-5)
+    assert float(swept["final_error"][1]) == pytest.approx(float(alone.error[-1]), rel=1e-3)
+
+
+def test_words_for_functions_need_their_module_allowed():
+    problem = tu.Problem(LINE, LINE, labels="sign")
+    path = f"{own.__name__}:log_cosh"
+    with pytest.raises(tu.InputError, match="not allowed"):
+        tu.sweep(problem, {"loss": ["squared", path]}, executor="serial", **FROM)
+    swept = tu.sweep(problem, {"loss": ["squared", path]}, executor="serial", imports=[own.__name__], **FROM)
+    assert not swept.failures

@@ -41,6 +41,16 @@ class ProblemFlags:
     """Learning rate (default 0.5)."""
     noise: float | None = None
     """Standard deviation of the label noise (default 0)."""
+    loss: str | None = None
+    """squared, logistic, hinge, huber, absolute, cross_entropy, or module:function (default squared)."""
+    labels: str | None = None
+    """real (the teacher's output), sign, logistic, argmax, or module:function (default real)."""
+    flip: float | None = None
+    """Sign labels, each wrong with this probability."""
+    rule: str | None = None
+    """gradient, hebbian, perceptron, adatron, or module:class (default gradient)."""
+    imports: Annotated[list[str] | None, Parameter(name="--import", negative="")] = None
+    """A module whose functions the problem may name as module:function; can be given several times."""
     batch: Whole = None
     """Samples per step (default 1)."""
     weight_decay: float | None = None

@@ -12,7 +12,8 @@ from typing import Any
 
 from tutelage._errors import InputError
 
-TABLES = ("noise", "student", "teacher", "inputs", "sgd", "start", "times")
+PROBLEM = ("noise", "loss", "labels", "rule", "student", "teacher", "inputs", "sgd")
+TABLES = (*PROBLEM, "start", "times")
 START_NAMES = ("dim", "scale", "seed", "R", "Q", "T", "readout", "bias")
 TIMES_NAMES = ("end", "points", "log")
 

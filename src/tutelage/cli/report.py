@@ -8,6 +8,7 @@ import numpy as np
 
 from tutelage.plot.words import problem_in_words, settings_in_words
 from tutelage.status import Status
+from tutelage.storage import error_name
 
 SHOWN = 6  # the largest matrix printed in full
 
@@ -21,21 +22,29 @@ def print_curve(trajectory: Any) -> None:
     console.print(who, style="bold")
     console.print(", ".join([how, *settings_in_words(trajectory)]).replace("$", "").replace("N=", "N = "))
     console.print()
-    times, error = np.asarray(trajectory.times), np.asarray(trajectory.error)
-    name = "e_g"
-    if error.ndim > 1:
-        finished = _finished(trajectory)
-        name = f"e_g, mean of {finished.size} runs" + (" that finished" if finished.size < len(error) else "")
-        error = error[finished].mean(axis=0)
+    times, mean, chosen = np.asarray(trajectory.times), "", None
+    if np.ndim(trajectory.error) > 1:
+        chosen = _finished(trajectory)
+        mean = f", mean of {chosen.size} runs" + (" that finished" if chosen.size < len(trajectory.error) else "")
     picked = sorted({0, len(times) // 2, len(times) - 1})
     curve = Table.grid(padding=(0, 3))
     curve.add_row("alpha", *(f"{times[i]:g}" for i in picked))
-    curve.add_row(name, *(f"{error[i]:.4g}" for i in picked))
+    for name, values in _curves(trajectory).items():
+        shown = values if chosen is None else values[chosen].mean(axis=0)
+        curve.add_row(f"{name}{mean}", *(f"{shown[i]:.4g}" for i in picked))
     console.print(curve)
     console.print()
     console.print(_matrices(trajectory, f"alpha = {times[-1]:g}"))
     console.print()
     print_field("status", [trajectory.status])
+
+
+def _curves(trajectory: Any) -> dict[str, np.ndarray]:
+    """The error under its name, and the training loss where there is one that says more."""
+    error, loss = np.asarray(trajectory.error), np.asarray(trajectory.loss)
+    name = "e_g" if trajectory.problem.labels.metric == "squared" else error_name(trajectory.problem)
+    says_more = np.any(np.isfinite(loss)) and not np.array_equal(loss, error, equal_nan=True)
+    return {name: error} | ({"training loss": loss} if says_more else {})
 
 
 def print_field(name: str, lines: list[str]) -> None:
@@ -62,7 +71,8 @@ def _matrices(trajectory: Any, when: str) -> Any:
     table = Table.grid(padding=(0, 5))
     parts = [(name, _at_end(trajectory, name, mean=True)) for name in ("R", "Q")]
     if trajectory.problem.student.train_readout:
-        parts.append(("readout", _at_end(trajectory, "readout", mean=True)[:, None]))
+        readout = _at_end(trajectory, "readout", mean=True)
+        parts.append(("readout", readout[:, None] if readout.ndim == 1 else readout))
     table.add_row(*(f"{name} at {when}" for name, _ in parts))
     table.add_row(*(_matrix(value) for _, value in parts))
     return table
@@ -103,6 +113,8 @@ def to_json(trajectory: Any, start: dict[str, Any], validity: Any, files: list[s
             "finished": trajectory.finished and not interrupted,
             "times": trajectory.times,
             "error": trajectory.error,
+            "error_name": error_name(trajectory.problem),
+            "loss": trajectory.loss,
             "final": last,
             "validity": None if validity is None else asdict(validity),
             "files": files,

@@ -43,7 +43,7 @@ def read_request(
     where = "the command line" if path is None else str(path)
     from tutelage import Problem
 
-    built = _built(where, lambda: Problem.from_dict(tables))
+    built = _built(where, lambda: Problem.from_dict(tables, problem.imports or ()))
     first = _built(where, lambda: begin(built, start_table, from_file) if begin else build_start(built, start_table))
     return Request(built, first, _built(where, lambda: build_times(times_table)), start_table)
 
@@ -74,7 +74,18 @@ def _override(tables: dict[str, Any], flags: ProblemFlags, alone: bool) -> dict[
     merged = tables | {name: tables.get(name, {}) | change for name, change in changes.items() if change}
     if changes["inputs"]:
         merged["inputs"] = _power_law(tables.get("inputs", {}), changes["inputs"])
-    return merged | _given(noise=flags.noise)
+    labels = flags.labels if flags.flip is None else _flipped(flags.labels or tables.get("labels", "sign"), flags.flip)
+    return merged | _given(noise=flags.noise, loss=flags.loss, labels=labels, rule=flags.rule)
+
+
+def _flipped(labels: Any, flip: float) -> dict[str, Any]:
+    """Sign labels with this probability of a wrong one."""
+    kind = labels.get("kind") if isinstance(labels, dict) else labels
+    if kind != "sign":
+        raise InputError(
+            f"--flip is given and the labels are {kind!r}; only sign labels are flipped. Leave one of them out."
+        )
+    return {"kind": "sign", "flip": flip}
 
 
 def _power_law(table: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:

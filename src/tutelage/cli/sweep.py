@@ -34,6 +34,8 @@ class WorkFlags:
     """If the folder holds another sweep, begin one beside it rather than refuse."""
     retry: Switch = False
     """Compute the chunks with failed points again."""
+    imports: Annotated[list[str] | None, Parameter(name="--import", negative="")] = None
+    """A module whose functions the file may name as module:function; can be given several times."""
 
 
 @Parameter(name="*", group=OUTPUT)
@@ -71,14 +73,14 @@ def sweep_file(
     from tutelage.cli.sweep_file import read_sweep_file
 
     keep_compiled_programs()
-    problem, arguments, cluster = read_sweep_file(spec)
+    problem, arguments, cluster = read_sweep_file(spec, work.imports or ())
     _check_figure(output)
     folder = output.out or Path("output") / spec.stem
     from tutelage import sweep as compute_sweep
 
     options = cluster if work.executor == "slurm" else None
     try:
-        result = compute_sweep(problem, **arguments, out=folder, **asdict(work), cluster=options, progress=True)
+        result = compute_sweep(problem, **asdict(work) | arguments, out=folder, cluster=options, progress=True)
     except KeyboardInterrupt as stopped:
         print(f"interrupted: {stopped}" if str(stopped) else "interrupted.", file=sys.stderr)
         return EXIT_CODE

@@ -9,25 +9,29 @@ noise = { from = 0.0, to = 1.0, count = 11 }      even values; log = true: evenl
 [cluster] for --executor slurm: queue, account, walltime, memory, ...
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tutelage._errors import InputError
-from tutelage.cli.problem_file import TIMES_NAMES, read_toml, require_table
+from tutelage.cli.problem_file import PROBLEM, TIMES_NAMES, read_toml, require_table
 
-PROBLEM = ("noise", "student", "teacher", "inputs", "sgd")
 OPTIONS = ("measure", "starts", "runs", "seed", "gradient_flow", "rtol", "solver", "points_per_chunk")
 TABLES = ("over", "points", "start", "times", "cluster")
 MOST_VALUES = 10**6
 RANGE = ("from", "to", "count", "log")
 
 
-def read_sweep_file(path: Path) -> tuple[Any, dict[str, Any], dict[str, Any]]:
-    """The problem, the arguments of `sweep`, and the options of a cluster, all names of ours checked."""
+def read_sweep_file(path: Path, imports: Sequence[str] = ()) -> tuple[Any, dict[str, Any], dict[str, Any]]:
+    """The problem, the arguments of `sweep`, and the options of a cluster, all names of ours checked.
+
+    imports: modules whose functions the file may name.
+    """
     from tutelage import Problem, _checks
     from tutelage.cli.request import build_times
+    from tutelage.problem.own import imported, paths_in
 
     data = read_toml(path, "a sweep file")
     for name in data:
@@ -36,11 +40,17 @@ def read_sweep_file(path: Path) -> tuple[Any, dict[str, Any], dict[str, Any]]:
         require_table(path, name, data.get(name, {}))
     for name in data.get("times", {}):
         _checks.known("a name in [times]", name, TIMES_NAMES)
-    problem = Problem.from_dict({name: data[name] for name in PROBLEM if name in data})
+    problem = Problem.from_dict({name: data[name] for name in PROBLEM if name in data}, imports)
+    for path_ in paths_in(data.get("measure", [])):
+        imported("a measure", path_, imports)
     arguments = {name: data[name] for name in (*OPTIONS, "points", "start") if name in data}
     if "over" in data:
         arguments["over"] = {name: _values(name, values) for name, values in flat(data["over"]).items()}
-    return problem, arguments | {"times": build_times(data.get("times", {}))}, data.get("cluster", {})
+    return (
+        problem,
+        arguments | {"imports": tuple(imports), "times": build_times(data.get("times", {}))},
+        data.get("cluster", {}),
+    )
 
 
 def flat(table: dict[str, Any]) -> dict[str, Any]:

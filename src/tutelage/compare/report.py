@@ -7,6 +7,7 @@ import numpy as np
 
 from tutelage.compare.resolved import power_words
 from tutelage.compare.verdict import LIMIT, percent, worst_place
+from tutelage.storage import error_name
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -115,7 +116,7 @@ def table(comparison: Any) -> "RenderableType":
         for i, line in enumerate(lines):
             bold = "bold" if name == "verdict" else ""
             remarks.add_row("" if i else Text(name, bold), Text(line, bold))
-    label = "generalisation error" if comparison.theory.problem is not None else "error"
+    label = error_name(comparison.theory.problem) if comparison.theory.problem is not None else "error"
     parts = [Text(who, "bold"), Text(how), Text(""), Text(label), curve, Text("")]
     return Group(*parts, Text(counted_words(comparison)), worst, Text(LEGEND, "dim"), Text(""), remarks)
 

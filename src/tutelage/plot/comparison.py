@@ -6,7 +6,7 @@ import numpy as np
 
 from tutelage._errors import require_fields
 from tutelage.plot.heads import SMALL, TITLE, write_head
-from tutelage.plot.labels import ERROR_IN_TWO_LINES, TIME, outside_legend
+from tutelage.plot.labels import TIME, error_label, outside_legend
 from tutelage.plot.panels import FEW, LABELS, Curve, curves_of, shared_look, spread_marks
 from tutelage.plot.scales import is_log_spaced, scale_error, scale_overlaps
 from tutelage.plot.style import ALARM, COLOURS, DASHES, FAINT, INK, stroke, style
@@ -81,8 +81,7 @@ def _draw_error(axes: Any, times: np.ndarray, comparison: Any, shown: np.ndarray
         **marks,
         label="mean of runs" if count > 1 else "run",
     )
-    known = comparison.theory.problem is not None
-    axes.set_ylabel(ERROR_IN_TWO_LINES if known else "error")
+    axes.set_ylabel(error_label(comparison.theory))
     scale_error(axes, np.concatenate([gap.theory[None], gap.runs])[:, shown])
     if comparison.escape is not None and comparison.escape.by_noise:
         _draw_escapes(axes, comparison.escape)

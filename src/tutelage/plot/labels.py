@@ -24,6 +24,13 @@ def tick_each(axes: Any, values: Any, room: float = 0.06) -> None:
     axes.margins(x=room)
 
 
+def error_label(trajectory: Any) -> str:
+    """What the error is: the labels of the problem decide."""
+    if trajectory.kind == "equations" or trajectory.problem is None:
+        return "error"
+    return ERROR_IN_TWO_LINES if trajectory.problem.labels.metric == "squared" else "probability of\na wrong class"
+
+
 def outside_legend(axes: Any, title: str | None = None) -> None:
     """The legend to the right of the panel, if anything in it has a name."""
     if axes.get_legend_handles_labels()[0]:

@@ -22,10 +22,7 @@ LABELS = {
     "time": TIME,
     "point": "number of the point",
 }
-WORDS = {
-    "e_g + noise^2/2": r"$\epsilon_g+\sigma^2/2$",
-    "error e_g": r"error $\epsilon_g$",
-}
+WORDS = {"error e_g": r"error $\epsilon_g$"}
 
 
 def axis_label(name: str) -> str:

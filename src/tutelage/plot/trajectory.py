@@ -6,7 +6,7 @@ import numpy as np
 
 from tutelage._errors import InputError, require_fields
 from tutelage.plot.heads import SMALL, TITLE, write_head
-from tutelage.plot.labels import ERROR_IN_TWO_LINES, time_label
+from tutelage.plot.labels import error_label, time_label
 from tutelage.plot.panels import Panel, draw_panel, panels_of
 from tutelage.plot.scales import is_log_spaced, scale_error, scale_overlaps
 from tutelage.plot.style import ALARM, COLOURS, FAINT, style
@@ -59,7 +59,7 @@ def _draw_error(axes: Any, times: np.ndarray, trajectory: Any, shown: np.ndarray
         for run in errors[:THIN_RUNS]:
             axes.plot(times, run, color=FAINT, linewidth=0.6, alpha=0.6)
     axes.plot(times, errors.mean(axis=0), color=COLOURS[0], linewidth=2.0, marker="o" if times.size == 1 else None)
-    axes.set_ylabel(ERROR_IN_TWO_LINES if trajectory.kind != "equations" else "error")
+    axes.set_ylabel(error_label(trajectory))
     scale_error(axes, errors)
 
 

@@ -4,6 +4,16 @@ from typing import Any
 
 import numpy as np
 
+LOSSES = {
+    "Squared": "",
+    "Absolute": "absolute loss",
+    "Huber": "Huber loss",
+    "Logistic": "logistic loss",
+    "Hinge": "hinge loss",
+    "CrossEntropy": "cross-entropy",
+}
+LABELS = {"Sign": "sign labels", "Logistic": "logistic labels", "Argmax": "argmax labels"}
+
 
 def problem_in_words(problem: Any) -> tuple[str, str]:
     """Who learns from whom; and how, from what."""
@@ -11,9 +21,23 @@ def problem_in_words(problem: Any) -> tuple[str, str]:
     trained = " and a trained readout" if student.train_readout else ""
     trained += " and trained biases" if student.train_bias else ""
     who = f"{_units(student)}{trained} {'learns' if student.hidden == 1 else 'learn'} from {_units(teacher)}"
-    noise = float(problem.noise)
-    how = [_rate(problem.sgd.lr), f"label noise {noise:g}" if noise else "no label noise", _inputs(problem.inputs)]
+    how = [_rate(problem.sgd.lr), *_learning(problem), _inputs(problem.inputs)]
     return who[0].upper() + who[1:], ", ".join([*how, *_algorithm(problem.sgd)])
+
+
+def _learning(problem: Any) -> list[str]:
+    """Loss and rule where they are not the usual ones; the labels, or their noise."""
+    rule, own = type(problem.rule).__name__, "a loss of your own"
+    words = [] if rule == "Gradient" else [f"{rule} rule"]
+    if rule == "Gradient" and (name := LOSSES.get(type(problem.loss).__name__, own)):
+        words.append(name)
+    kind = type(problem.labels).__name__
+    if kind == "Real":
+        own_noise = "label noise by a quantile function"
+        noise = None if callable(problem.noise) else float(problem.noise)
+        return [*words, own_noise if noise is None else f"label noise {noise:g}" if noise else "no label noise"]
+    flip = float(getattr(problem.labels, "flip", 0.0))
+    return [*words, LABELS.get(kind, "labels of your own") + (f", flipped with probability {flip:g}" if flip else "")]
 
 
 def settings_in_words(trajectory: Any) -> list[str]:

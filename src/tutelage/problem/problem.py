@@ -1,5 +1,6 @@
 """The whole question in one object: who learns from whom, from which inputs, how."""
 
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -139,8 +140,9 @@ class Problem(eqx.Module):
         """
         parts: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
         inside: dict[str, dict[str, Any]] = {}
-        for name, value in changes.items():
-            part, *field = _path(parts | {k: v for k, v in changes.items() if k in PARTS}, name)
+        given = {name: serialise.as_part(name, value) for name, value in changes.items()}
+        for name, value in given.items():
+            part, *field = _path(parts | {k: v for k, v in given.items() if k in PARTS}, name)
             if field:
                 inside.setdefault(part, {})[field[0]] = value
             else:
@@ -154,27 +156,33 @@ class Problem(eqx.Module):
         return serialise.problem_to_dict(self)
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> "Problem":
-        """The problem that `to_dict` described."""
-        return serialise.problem_from_dict(cls, data)
+    def from_dict(cls, data: dict[str, Any], allow: Sequence[str] = ()) -> "Problem":
+        """The problem that `to_dict` described. allow: modules that may be imported for functions "module:function"."""
+        return serialise.problem_from_dict(cls, data, allow)
 
     def to_json(self) -> str:
         """The problem as JSON text, as NetCDF files carry it."""
         return serialise.to_json(self.to_dict())
 
     @classmethod
-    def from_json(cls, text: str) -> "Problem":
-        """The problem that `to_json` wrote."""
-        return cls.from_dict(serialise.read_json(text))
+    def from_json(cls, text: str, allow: Sequence[str] = ()) -> "Problem":
+        """The problem that `to_json` wrote; allow: as in `from_dict`."""
+        return cls.from_dict(serialise.read_json(text), allow)
 
     def to_toml(self) -> str:
         """The problem as TOML text, as `tutelage solve problem.toml` reads it."""
         return serialise.to_toml(self.to_dict())
 
     @classmethod
-    def from_toml(cls, text: str) -> "Problem":
-        """The problem that `to_toml`, or a person, wrote."""
-        return cls.from_dict(serialise.read_toml(text))
+    def from_toml(cls, text: str, allow: Sequence[str] = ()) -> "Problem":
+        """The problem that `to_toml`, or a person, wrote; allow: as in `from_dict`.
+
+        >>> import tutelage as tu
+        >>> text = "labels = { kind = 'sign', flip = 0.1 }\\n[student]\\nhidden = 1\\n[teacher]\\nhidden = 1"
+        >>> tu.Problem.from_toml(text).labels
+        Sign(flip=0.1)
+        """
+        return cls.from_dict(serialise.read_toml(text), allow)
 
     def __repr__(self) -> str:
         special = [

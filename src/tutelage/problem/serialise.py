@@ -1,9 +1,10 @@
 """A problem as plain data: the same dictionary serves TOML, JSON and the attributes of a NetCDF file.
 
-Only numbers, words and lists are stored, so reading never runs code. A user's own function cannot be stored; the error
-says so by name. A user's own law of the inputs is stored as the spectrum that it has. Of a spectrum measured on data the
-eigenvectors and the centre are not stored (they are as large as the data's covariance, and the theory never uses them); its
-levels, scale, dropped directions and dimension are, exactly.
+Only numbers, words and lists are stored. A function of a module is stored as "module:function" and imported only if the
+reader allows that module (own.py); any other function cannot be stored, and the error says so by name. A user's own law of
+the inputs is stored as the spectrum that it has. Of a spectrum measured on data the eigenvectors and the centre are not
+stored (they are as large as the data's covariance, and the theory never uses them); its levels, scale, dropped directions
+and dimension are, exactly.
 """
 
 import inspect
@@ -15,23 +16,44 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from tutelage import _checks
+from tutelage import _checks, labels, losses, rules
 from tutelage._errors import InputError
 from tutelage.problem import activation as activations
 from tutelage.problem import inputs as input_laws
 from tutelage.problem import schedules
 from tutelage.problem.network import Network
+from tutelage.problem.own import as_modules, imported, is_path, path_of
 from tutelage.problem.sgd import SGD, SlowMomentum
 
 INPUTS = {"isotropic": input_laws.Isotropic, "power_law": input_laws.PowerLaw, "spectrum": input_laws.Spectrum}
-PARTS = ("student", "teacher", "inputs", "sgd")
+NAMES = ("noise", "loss", "labels", "rule", "student", "teacher", "inputs", "sgd")
+PARTS = NAMES[1:]
+# Of the learning parts: the base class, the named ones, what wraps a function, what makes one of a word, the default.
+LEARNING: dict[str, tuple[type, dict[str, Any], type | None, Any, str]] = {
+    "loss": (losses.Loss, losses.NAMED, losses.Function, losses.as_loss, "squared"),
+    "labels": (labels.Labels, labels.NAMED, labels.Function, labels.as_labels, "real"),
+    "rule": (rules.Rule, rules.NAMED, None, rules.as_rule, "gradient"),
+}
+FUNCTIONS = ("activation", "noise", "function")  # fields that may be functions of one's own
+VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 # Where the constructor's word and the stored field differ.
 FIELDS = {"levels": "count"}
 
 
+def parameters(cls: type) -> dict[str, inspect.Parameter]:
+    """What a constructor takes, by name."""
+    found = inspect.signature(cls.__init__).parameters.items()
+    return {name: p for name, p in found if name != "self" and p.kind not in VARIADIC}
+
+
 def arguments(part: Any) -> list[str]:
     """The names that the constructor of a part takes."""
-    return [name for name in inspect.signature(type(part).__init__).parameters if name != "self"]
+    return list(parameters(type(part)))
+
+
+def as_part(name: str, value: Any) -> Any:
+    """A part of a problem; a loss, labels or a rule also from a word or a function."""
+    return LEARNING[name][3](value) if name in LEARNING else value
 
 
 def values(part: Any) -> dict[str, Any]:
@@ -40,7 +62,17 @@ def values(part: Any) -> dict[str, Any]:
         given = part.eigenvalues * part.scale if part.normalise else part.eigenvalues
         return {"eigenvalues": given, "fractions": part.fractions, "normalise": part.normalise}
     names = {name: FIELDS.get(name, name) if isinstance(part, input_laws.PowerLaw) else name for name in arguments(part)}
-    return {name: getattr(part, field) for name, field in names.items()}
+    found = {name: getattr(part, field) for name, field in names.items()}
+    if isinstance(part, Network):
+        if isinstance(part.activation.function, activations.PerUnit):
+            found["activation"] = part.activation.function.units
+        if part.outputs > 1 and not _checks.is_traced(part.readout) and _is_identity(part.readout):
+            found["readout"] = None
+    return found
+
+
+def _is_identity(matrix: Any) -> bool:
+    return np.shape(matrix)[0] == np.shape(matrix)[1] and np.array_equal(matrix, np.eye(np.shape(matrix)[0]))
 
 
 def rebuild(part: Any, **changes: Any) -> Any:
@@ -54,6 +86,8 @@ def rebuild(part: Any, **changes: Any) -> Any:
         kept["fractions"] = None if np.ndim(_common(part.fractions)) == 0 else part.fractions
     if isinstance(part, Network) and "hidden" in changes:
         kept = {name: _common(value) if name in ("readout", "bias") else value for name, value in kept.items()}
+    if isinstance(part, labels.Function) and "function" in changes:
+        kept.pop("random")  # found out anew
     return type(part)(**kept | changes)
 
 
@@ -67,8 +101,13 @@ def _common(value: Any) -> Any:
 def problem_to_dict(problem: Any) -> dict[str, Any]:
     """All of a problem that differs from its defaults, as numbers, words, lists and tables."""
     _checks.require_untraced("the problem", "a file", problem)
+    parts = {name: getattr(problem, name) for name in LEARNING}
+    if isinstance(problem.labels, labels.Function):
+        parts["labels"] = problem.labels.unless_found(problem.teacher.hidden)
+    learning = {name: _learning_to_plain(name, part) for name, part in parts.items()}
     return {
         "noise": _plain("noise", problem.noise),
+        **{name: value for name, value in learning.items() if value != LEARNING[name][4]},
         "student": _compact(problem.student),
         "teacher": _compact(problem.teacher),
         "inputs": _inputs_to_dict(problem.inputs),
@@ -76,10 +115,54 @@ def problem_to_dict(problem: Any) -> dict[str, Any]:
     }
 
 
+def _learning_to_plain(name: str, part: Any) -> Any:
+    """A word; with parameters of its own, a table with that word as its kind."""
+    _, named, wrapper, _, _ = LEARNING[name]
+    word = next((word for word, cls in named.items() if type(part) is cls), None)
+    wrapped = wrapper is not None and type(part) is wrapper
+    if word is None:
+        own = part.function if wrapped else type(part)
+        word = path_of(own)
+        if word is None:
+            what = f"the function {_name(own)!r}" if wrapped else f"your own class {_name(own)}"
+            raise InputError(f"{name} is {what}; a file can only hold {', '.join(named)}, or what a module has by name.")
+    try:
+        options = _compact(part, ("function",) if wrapped else ())
+    except AttributeError as error:
+        raise InputError(
+            f"{name} is {word!r}, which does not keep the argument {error.name!r}; keep it as a field."
+        ) from None
+    return {"kind": word} | options if options else word
+
+
+def _learning_from_plain(name: str, value: Any, allow: tuple[str, ...]) -> Any:
+    base, named, wrapper, as_one, _ = LEARNING[name]
+    options = dict(value) if isinstance(value, dict) else {}
+    word = options.pop("kind", None) if isinstance(value, dict) else value
+    if not is_path(word):
+        return _build(name, named[_checks.known(f"{name}.kind" if options else name, word, named)], options)
+    found = imported(name, word, allow)
+    if isinstance(found, type) and issubclass(found, base):
+        return _build(name, found, options)
+    if isinstance(found, type) or (wrapper is None and not isinstance(found, base)):
+        raise InputError(f"{name} is {word!r}, which is no {base.__name__}; give a subclass of tutelage's {base.__name__}.")
+    if wrapper is None or isinstance(found, base):
+        return as_one(found)
+    for option in options:
+        _checks.known(f"a name in [{name}]", option, [n for n in parameters(wrapper) if n != "function"])
+    return _build(name, wrapper, options | {"function": found})
+
+
+def _name(value: Any) -> str:
+    return getattr(value, "__name__", type(value).__name__)
+
+
 def plain(name: str, value: Any) -> Any:
     """A value of the problem as numbers, words, lists and tables; `revived` is its inverse."""
     if isinstance(value, input_laws.Inputs):
         return _inputs_to_dict(value)
+    if name in LEARNING and not isinstance(value, str | dict):
+        return _learning_to_plain(name, as_part(name, value))
     if isinstance(value, dict):
         return {key: plain(key, part) for key, part in value.items()}
     if isinstance(value, list):
@@ -87,11 +170,21 @@ def plain(name: str, value: Any) -> Any:
     return _plain(name, value)
 
 
-def revived(name: str, value: Any) -> Any:
+def revived(name: str, value: Any, allow: tuple[str, ...] = ()) -> Any:
     """What `Problem.replace` takes under this name ("lr", "sgd.lr", "inputs"), from plain data."""
     if name == "inputs":
         return _inputs_from_dict(dict(_table("inputs", value)))
-    return _revive(name.rpartition(".")[2], value)
+    if name in LEARNING:
+        return _learning_from_plain(name, value, allow)
+    field = name.rpartition(".")[2]
+    return _function(name, value, allow) if field in FUNCTIONS else _revive(field, value)
+
+
+def _function(where: str, value: Any, allow: tuple[str, ...]) -> Any:
+    """A value that may be a function of one's own, or a list of such."""
+    if isinstance(value, list):
+        return tuple(_function(where, one, allow) for one in value)
+    return imported(where, value, allow) if is_path(value) else value
 
 
 def _inputs_to_dict(inputs: Any) -> dict[str, Any]:
@@ -129,27 +222,35 @@ def _inputs_from_dict(table: dict[str, Any]) -> Any:
     return spectrum._with(dropped=dropped, _known_dim=known_dim)
 
 
-def problem_from_dict(cls: type, data: dict[str, Any]) -> Any:
-    """The problem that a table describes, every name and value checked."""
+def problem_from_dict(cls: type, data: dict[str, Any], allow: Any = ()) -> Any:
+    """The problem that a table describes, every name and value checked. allow: modules that may be imported for it."""
+    allow = as_modules(allow)
     if not isinstance(data, dict):
         raise InputError(
             f"the problem is {_checks.shown(data)}; it must be a table with student, teacher, inputs, sgd and noise."
         )
-    allowed = ("noise", "student", "teacher", "inputs", "sgd")
     for name in data:
-        _checks.known("a name in the problem", name, allowed)
+        _checks.known("a name in the problem", name, NAMES)
     missing = [name for name in ("student", "teacher") if name not in data]
     if missing:
         raise InputError(
             f"the problem has no [{missing[0]}] table; it must have one, such as hidden = 3, activation = 'erf'."
         )
     return cls(
-        student=_build("student", Network, data["student"]),
-        teacher=_build("teacher", Network, data["teacher"]),
+        student=_network("student", data["student"], allow),
+        teacher=_network("teacher", data["teacher"], allow),
         inputs=_inputs_from_dict(dict(_table("inputs", data.get("inputs", {})))),
         sgd=_build("sgd", SGD, {"lr": 0.1} | {k: _revive(k, v) for k, v in _table("sgd", data.get("sgd", {})).items()}),
-        noise=data.get("noise", 0.0),
+        noise=_function("noise", data.get("noise", 0.0), allow),
+        **{name: _learning_from_plain(name, data[name], allow) for name in LEARNING if name in data},
     )
+
+
+def _network(where: str, table: Any, allow: tuple[str, ...]) -> Network:
+    table = dict(_table(where, table))
+    if "activation" in table:
+        table["activation"] = _function(f"the activation in [{where}]", table["activation"], allow)
+    return _build(where, Network, table)
 
 
 def to_json(data: dict[str, Any]) -> str:
@@ -202,14 +303,19 @@ def _toml(value: Any) -> str:
     return json.dumps(value)
 
 
-def _compact(part: Any) -> dict[str, Any]:
+def _compact(part: Any, without: tuple[str, ...] = ()) -> dict[str, Any]:
     """The arguments that differ from their defaults, and the activation; a readout or bias common to all as one number."""
-    signature = inspect.signature(type(part).__init__).parameters
+    signature = parameters(type(part))
+    usual = {name: p.default for name, p in signature.items()}
+    if isinstance(part, Network) and part.outputs == 1:
+        usual["readout"] = 1.0
     out = {}
     for name, value in values(part).items():
+        if name in without:
+            continue
         plain = _plain(name, _common(value) if name in ("readout", "bias") else value)
-        always = name == "activation" or signature[name].default is inspect.Parameter.empty
-        if plain is not None and (always or plain != signature[name].default):
+        always = name == "activation" or usual[name] is inspect.Parameter.empty
+        if plain is not None and (always or plain != usual[name]):
             out[name] = plain
     return out
 
@@ -218,9 +324,7 @@ def _plain(name: str, value: Any) -> Any:
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, activations.Activation):
-        if activations.NAMED.get(value.name) != value:
-            raise InputError(f"the activation {value.name!r} is your own function; a file can only hold a named one.")
-        return value.name
+        return _activation_word(value)
     if isinstance(value, SlowMomentum):
         return {name: _plain(name, v) for name, v in (("gamma", value.gamma), ("k", value.k)) if v is not None}
     if isinstance(value, eqx.Module):
@@ -228,11 +332,28 @@ def _plain(name: str, value: Any) -> Any:
         if kind is not None:
             return {"kind": kind} | {k: _plain(k, v) for k, v in vars(value).items()}
     if callable(value):
-        raise InputError(f"{name} is your own function; a file can only hold a number or a built-in schedule.")
+        path = path_of(value) if name.rpartition(".")[2] in FUNCTIONS else None
+        if path is None:
+            other = "a function that a module has by name" if name == "noise" else "a built-in schedule"
+            raise InputError(f"{name} is your own function; a file can only hold a number or {other}.")
+        return path
     if isinstance(value, tuple):
         return [_plain(name, v) for v in value]
     array = np.asarray(jax.device_get(value))
     return array.item() if array.ndim == 0 else array.tolist()
+
+
+def _activation_word(value: activations.Activation) -> str:
+    if activations.NAMED.get(value.name) == value:
+        return value.name
+    function = getattr(value.function, "function", value.function)  # what was recorded
+    path = path_of(function)
+    if path is None or activations.as_activation(function) != value:
+        raise InputError(
+            f"the activation {value.name!r} is your own function; a file can only hold a named one, or a function that a "
+            "module has by name."
+        )
+    return path
 
 
 def _revive(name: str, value: Any) -> Any:
@@ -246,10 +367,10 @@ def _revive(name: str, value: Any) -> Any:
 
 
 def _build(where: str, cls: type, table: Any) -> Any:
-    parameters = {n: p for n, p in inspect.signature(cls.__init__).parameters.items() if n != "self"}
+    taken = parameters(cls)
     for name in _table(where, table):
-        _checks.known(f"a name in [{where}]", name, parameters)
-    missing = [n for n, p in parameters.items() if p.default is inspect.Parameter.empty and n not in table]
+        _checks.known(f"a name in [{where}]", name, taken)
+    missing = [n for n, p in taken.items() if p.default is inspect.Parameter.empty and n not in table]
     if missing:
         raise InputError(f"[{where}] lacks {', '.join(missing)}; it must have a value.")
     try:

@@ -24,7 +24,8 @@ class Start(eqx.Module):
 
     R: (K, M), Q: (K, K), T: (M, M) field covariances, or with a leading level axis (L, ...) the overlaps r, q, t of each
     eigenspace. Without that axis all levels start alike. T=None: the teacher's gram, else the identity.
-    readout, bias: initial v and b of the student; None: those of the problem. dim: N, if the start belongs to one.
+    readout, bias: initial v, (K,) or (outputs, K), and b of the student; None: those of the problem.
+    dim: N, if the start belongs to one.
 
     >>> import tutelage as tu
     >>> start = tu.Start(R=[[0.3, 0.2], [0.2, 0.3]], Q=[[0.4, 0.1], [0.1, 0.4]], dim=1000)
@@ -79,6 +80,11 @@ class Start(eqx.Module):
         if np.shape(self.R)[-2:] != (K, M):
             raise InputError(
                 f"the start has R of shape {np.shape(self.R)}; the problem has {K} student and {M} teacher units."
+            )
+        if self.readout is not None and np.shape(self.readout) != np.shape(problem.student.readout):
+            raise InputError(
+                f"the start has a readout of shape {np.shape(self.readout)}; the student's readout has shape "
+                f"{np.shape(problem.student.readout)}. Give one of that shape, or none."
             )
         if np.ndim(self.R) == 3 and np.shape(self.R)[0] != L:
             raise InputError(f"the start has {np.shape(self.R)[0]} levels; the problem's spectrum has {L}.")

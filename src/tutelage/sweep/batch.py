@@ -76,7 +76,11 @@ def _solve_group(
 
 def _stacked(pairs: list[tuple[Any, Start]]) -> Any:
     """Problems and starts of one shape as one problem and one start with a leading axis."""
-    return jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf, dtype=float) for leaf in leaves]), *pairs)
+
+    def stack(*leaves: Any) -> Any:
+        return leaves[0] if callable(leaves[0]) else np.stack([np.asarray(leaf, dtype=float) for leaf in leaves])
+
+    return jax.tree.map(stack, *pairs)
 
 
 def _member(raw: Raw, i: int, times: np.ndarray, problem: Any, start: Start) -> Trajectory:

@@ -16,7 +16,7 @@ import numpy as np
 from tutelage import _checks
 from tutelage._errors import InputError
 from tutelage.problem import Problem
-from tutelage.sweep.points import known_names, parts_of, problem_at
+from tutelage.sweep.points import known_names, parts_of
 from tutelage.sweep.spec import SweepSpec
 
 MOST = 41  # places along an axis at which a boundary is computed
@@ -108,7 +108,7 @@ def _line(
     found = []
     for at in asked.tolist():
         try:
-            found.append(float(value(problem_at(spec.base, held | {along: at}), level)))
+            found.append(float(value(spec.problem_at(held | {along: at}), level)))
         except InputError as error:
             refusal = error
             found.append(np.nan)

@@ -18,7 +18,6 @@ from tutelage._errors import InputError
 from tutelage.problem import Problem
 from tutelage.sweep.measures import resolve
 from tutelage.sweep.outcome import Task
-from tutelage.sweep.points import problem_at
 from tutelage.sweep.spec import SweepSpec
 
 BATCH, LOOPED = 64, 8  # solves per chunk: enough to share one program's start, few enough to be lost without regret
@@ -47,10 +46,10 @@ def _one_of_each_shape(spec: SweepSpec) -> list[Problem]:
     """A problem of every shape that can be built."""
     built = []
     for name, values in spec.all_points.choices().items():
-        for shape in dict.fromkeys(_shapes(spec.base, name, values)):
-            value = values[_shapes(spec.base, name, values).index(shape)]
+        for shape in dict.fromkeys(_shapes(spec, name, values)):
+            value = values[_shapes(spec, name, values).index(shape)]
             try:
-                built.append(problem_at(spec.base, {name: value}))
+                built.append(spec.problem_at({name: value}))
             except InputError:
                 continue
     return [spec.base, *built]
@@ -62,7 +61,7 @@ def groups(spec: SweepSpec) -> list[np.ndarray]:
     A name's values are told apart by the shape that each gives alone; what cannot stand alone is a shape of its own.
     """
     points = spec.all_points
-    shapes = [_shapes(spec.base, name, values) for name, values in points.choices().items()]
+    shapes = [_shapes(spec, name, values) for name, values in points.choices().items()]
     kinds = [np.array([list(dict.fromkeys(of)).index(shape) for shape in of]) for of in shapes]
     codes = points.codes()
     rows = np.stack([kind[codes[:, i]] for i, kind in enumerate(kinds)], axis=1)
@@ -70,14 +69,14 @@ def groups(spec: SweepSpec) -> list[np.ndarray]:
     return [np.flatnonzero(label.ravel() == i) for i in np.argsort(first)]
 
 
-def _shapes(base: Problem, name: str, values: list[Any]) -> list[str]:
-    return [_shape(base, name, value) for value in values]
+def _shapes(spec: SweepSpec, name: str, values: list[Any]) -> list[str]:
+    return [_shape(spec, name, value) for value in values]
 
 
-def _shape(base: Problem, name: str, value: Any) -> str:
+def _shape(spec: SweepSpec, name: str, value: Any) -> str:
     """What must be equal for two problems to be members of one batch, as text."""
     try:
-        return shape_of(problem_at(base, {name: value}))
+        return shape_of(spec.problem_at({name: value}))
     except InputError:
         return repr(value)
 
@@ -87,7 +86,7 @@ def shape_of(problem: Any) -> str:
     import jax
 
     leaves, structure = jax.tree.flatten(problem)
-    return f"{structure} {[np.shape(leaf) for leaf in leaves]}"
+    return f"{structure} {[repr(leaf) if callable(leaf) else np.shape(leaf) for leaf in leaves]}"
 
 
 def chunks(spec: SweepSpec) -> list[np.ndarray]:
@@ -106,4 +105,6 @@ def tasks(spec: SweepSpec, functions: dict[str, Any] | None = None) -> Iterator[
             payload["values"] = [listed[number] for number in numbers]
         if functions:
             payload["functions"] = functions
+        if spec.imports:
+            payload["imports"] = spec.imports
         yield Task(index, payload, tuple(numbers.tolist()))

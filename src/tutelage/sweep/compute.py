@@ -22,7 +22,7 @@ def compute(payload: dict[str, Any]) -> Outcome:
     from tutelage.sweep.measures import resolve
     from tutelage.sweep.spec import SweepSpec
 
-    spec = SweepSpec.from_dict(payload["spec"])
+    spec = SweepSpec.from_dict(payload["spec"], payload.get("imports", ()))
     points: list[Mapping[str, Any]] = payload.get("values") or [spec.all_points[number] for number in payload["points"]]
     measures = [resolve(name, payload.get("functions")) for name in spec.measure]
     with warnings.catch_warnings():
@@ -52,12 +52,11 @@ class _Chunk:
         """Every point with each of its starts, solved where that is needed."""
         from tutelage.sweep.batch import solved
         from tutelage.sweep.measures import Case
-        from tutelage.sweep.points import problem_at
 
         members = {}
         for place, point in enumerate(points):
             try:
-                problem = problem_at(self.spec.base, point)
+                problem = self.spec.problem_at(point)
                 starts = self._starts(problem, point) if needs != {"problem"} else [None] * self.starts
             except Exception as error:
                 self._failed(place, "", error)

@@ -10,7 +10,10 @@ import numpy as np
 from tutelage._errors import InputError
 from tutelage._version import __version__
 from tutelage.status import Status
+from tutelage.storage import LONG as OF_TRAJECTORY
+from tutelage.storage import error_name
 from tutelage.sweep.measures import resolve
+from tutelage.sweep.measures.answers import in_words
 from tutelage.sweep.outcome import Outcome
 from tutelage.sweep.spec import SweepSpec
 
@@ -99,10 +102,14 @@ def _joined(name: str, kept: list[tuple[np.ndarray, Outcome]], count: int) -> tu
 
 
 def _words(spec: SweepSpec, functions: dict[str, Any] | None) -> dict[str, str]:
+    """What each variable is. Reading a sweep imports nothing: a function of one's own is called by its name."""
     words: dict[str, str] = {}
     for name in spec.measure:
-        with suppress(InputError):  # a function that is not here does not keep its numbers from being read
-            words |= resolve(name, functions).words
+        short = name.rpartition(":")[2]
+        words |= {short: in_words(short)} if ":" in name else resolve(name, functions).words
+    with suppress(InputError):  # a function that is not allowed here does not keep the numbers from being read
+        error = error_name(spec.base)
+        words = {name: text.replace(OF_TRAJECTORY["error"], error) for name, text in words.items()}
     return words
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from tutelage import _checks
 from tutelage._errors import InputError
 from tutelage.problem import Problem, serialise
+from tutelage.problem.own import modules_in
 
 OF_START = ("dim", "scale")  # names that belong to the start rather than to the problem
 
@@ -29,7 +30,7 @@ def known_names(problem: Problem) -> dict[str, str]:
     """Every name that a sweep over this problem can change, with its full name; shared ones only with their part."""
     fields = [(part, field) for part in serialise.PARTS for field in serialise.arguments(getattr(problem, part))]
     plain = [field for _, field in fields]
-    names = {name: name for name in ("noise", "inputs", *OF_START)}
+    names = {name: name for name in ("noise", "inputs", *serialise.LEARNING, *OF_START)}
     names |= {field: f"{part}.{field}" for part, field in fields if plain.count(field) == 1}
     return names | {f"{part}.{field}": f"{part}.{field}" for part, field in fields}
 
@@ -76,13 +77,13 @@ def _label(value: Any) -> str:
     return json.dumps(value, sort_keys=True)
 
 
-def problem_at(base: Problem, point: Mapping[str, Any]) -> Problem:
-    """The problem with the values of this point; those of the start are left out."""
+def problem_at(base: Problem, point: Mapping[str, Any], allow: tuple[str, ...] = ()) -> Problem:
+    """The problem with the values of this point; those of the start are left out. allow: modules that may be imported."""
     changes = {}
     for name, value in point.items():
         for part in parts_of(name):
             if part not in OF_START:
-                changes[part] = serialise.revived(part, value)
+                changes[part] = serialise.revived(part, value, allow)
     return base.replace(**changes)
 
 
@@ -135,7 +136,16 @@ class Points:
         return np.array([[place[_label(point[name])] for name, place in places.items()] for point in self.listed])
 
 
-def as_points(problem: Problem, over: Any, listed: Any) -> Points:
+def given_modules(problem: Mapping[str, Any], over: Any, listed: Any) -> tuple[str, ...]:
+    """The modules of functions that are given themselves, in the problem or as values; not those that a text names."""
+    axes = [over] if isinstance(over, Mapping) else listed if isinstance(listed, list | tuple) else []
+    pairs = [(name, value) for axis in axes if isinstance(axis, Mapping) for name, value in axis.items()]
+    each = [(name, one) for name, value in pairs for one in (value if isinstance(value, list | tuple) else [value])]
+    given = [serialise.plain(parts_of(str(name))[0], one) for name, one in each if callable(one)]
+    return modules_in([problem, given])
+
+
+def as_points(problem: Problem, over: Any, listed: Any, allow: tuple[str, ...] = ()) -> Points:
     """The points of a sweep as the user gave them, every name and kind of value checked."""
     if (over is None) == (listed is None):
         given = "neither over nor points" if over is None else "both over and points"
@@ -150,7 +160,7 @@ def as_points(problem: Problem, over: Any, listed: Any) -> Points:
     axes = {", ".join(parts_of(name)): plain_values(name, values) for name, values in over.items()}
     for name, values in axes.items():
         for value in values:
-            _require_possible(problem, name, value)
+            _require_possible(problem, name, value, allow)
     return Points(axes)
 
 
@@ -164,13 +174,13 @@ def _as_list(problem: Problem, listed: Any) -> list[dict[str, Any]]:
     return [{name: serialise.plain(name, point[name]) for name in listed[0]} for point in listed]
 
 
-def _require_possible(problem: Problem, name: str, value: Any) -> None:
+def _require_possible(problem: Problem, name: str, value: Any, allow: tuple[str, ...]) -> None:
     try:
         if name == "dim":
             _checks.as_count("dim", value)
         elif name == "scale":
             _checks.require_nonnegative("scale", _checks.as_array("scale", value))
         else:
-            problem_at(problem, {name: value})
+            problem_at(problem, {name: value}, allow)
     except InputError as error:
         raise InputError(f"over gives {name} the value {_checks.shown(value)}: {error}") from None

@@ -11,7 +11,6 @@ from tutelage import _checks, storage
 from tutelage._errors import InputError
 from tutelage.status import Status
 from tutelage.sweep.boundaries import boundary_lines
-from tutelage.sweep.points import problem_at
 from tutelage.sweep.spec import SweepSpec
 
 if TYPE_CHECKING:
@@ -128,7 +127,7 @@ class Sweep:
         """The base problem, with the axes that are held at their values."""
         names = set(self.spec.all_points.names) if self.spec.all_points.listed is None else set()
         held = {str(name): c.item() for name, c in values.coords.items() if c.ndim == 0 and name in names}
-        return problem_at(self.spec.base, held)
+        return self.spec.problem_at(held)
 
     def __str__(self) -> str:
         sizes = ", ".join(

@@ -3,6 +3,8 @@
 Two sweeps with equal specs give equal numbers, whoever computes them; the store refuses to mix different ones.
 """
 
+import hashlib
+import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
@@ -15,7 +17,8 @@ from tutelage import _checks
 from tutelage._errors import InputError
 from tutelage.problem import Problem, Start, serialise
 from tutelage.problem.arguments import require_problem
-from tutelage.sweep.points import Points, as_points, start_values
+from tutelage.problem.own import as_modules, imported, paths_in
+from tutelage.sweep.points import Points, as_points, given_modules, problem_at, start_values
 
 START_NAMES = ("kind", "dim", "scale", "R", "Q", "T", "readout", "bias")
 OVERLAPS = ("R", "Q", "T", "readout", "bias")
@@ -30,7 +33,8 @@ class SweepSpec:
     measure: names (measures/). times: those of every solve and simulation. start: a table as in a problem file (dim, scale;
     or R, Q, T, ...; or kind = "asymmetric"). starts: how many random starts, None for one without an axis; number i has the
     seed `seed + i` at every point. runs: of each simulation. sources: hashes of the user's own functions.
-    points_per_chunk: how many points are computed together (chunks.py).
+    points_per_chunk: how many points are computed together (chunks.py). imports: modules that the user allows for functions
+    in the problem and the points; not part of the question, and never read from a folder.
     """
 
     problem: dict[str, Any]
@@ -47,11 +51,16 @@ class SweepSpec:
     solver: str
     points_per_chunk: int
     sources: dict[str, str]
+    imports: tuple[str, ...] = ()
 
     @cached_property
     def base(self) -> Problem:
         """The problem that the points change."""
-        return Problem.from_dict(self.problem)
+        return Problem.from_dict(self.problem, self.imports)
+
+    def problem_at(self, point: Mapping[str, Any]) -> Problem:
+        """The problem of a point."""
+        return problem_at(self.base, point, self.imports)
 
     @cached_property
     def all_points(self) -> Points:
@@ -61,12 +70,14 @@ class SweepSpec:
     def to_dict(self) -> dict[str, Any]:
         """Numbers, words, lists and tables."""
         table = asdict(self)
+        table.pop("imports")
         return table | {"measure": list(self.measure), "times": list(self.times)}
 
     @classmethod
-    def from_dict(cls, table: Mapping[str, Any]) -> "SweepSpec":
-        """The spec that `to_dict` wrote."""
-        values: dict[str, Any] = {field.name: table[field.name] for field in fields(cls)}
+    def from_dict(cls, table: Mapping[str, Any], imports: tuple[str, ...] = ()) -> "SweepSpec":
+        """The spec that `to_dict` wrote. imports: modules that may be imported for it."""
+        values: dict[str, Any] = {field.name: table[field.name] for field in fields(cls) if field.name != "imports"}
+        values["imports"] = tuple(imports)
         values["measure"], values["times"] = tuple(values["measure"]), tuple(values["times"])
         return cls(**values)
 
@@ -88,12 +99,14 @@ def build_spec(
     points_per_chunk: Any,
     sources: dict[str, str],
     chunk_size: Callable[[SweepSpec], int],
+    imports: Any = (),
 ) -> SweepSpec:
     """Every argument checked and made plain. chunk_size: chooses points_per_chunk where it is None."""
     from tutelage.integrate import SOLVERS, tolerances
 
     stored = require_problem(problem, "sweep", needs=()).to_dict()
-    chosen = as_points(Problem.from_dict(stored), over, points)  # only what a file holds can be changed
+    allowed = (*as_modules(imports), *given_modules(stored, over, points))
+    chosen = as_points(Problem.from_dict(stored, allowed), over, points, allowed)  # only what a file holds can be changed
     _checks.as_count("the number of points", math.prod(chosen.shape), most=MOST_POINTS)
     table = start_table(start)
     count = None if starts is None else _checks.as_count("starts", starts)
@@ -114,9 +127,26 @@ def build_spec(
         solver=_checks.known("solver", solver, ("auto", *SOLVERS)),
         points_per_chunk=0 if points_per_chunk is None else _checks.as_count("points_per_chunk", points_per_chunk),
         sources=sources,
+        imports=allowed,
     )
+    spec = replace(spec, sources=spec.sources | _sources(spec))
     start_at(spec, problem, start_values(chosen[0]), 0)  # refuses what no point could use
     return spec if spec.points_per_chunk else replace(spec, points_per_chunk=chunk_size(spec))
+
+
+def _sources(spec: SweepSpec) -> dict[str, str]:
+    """Hashes of the functions in the problem and the points."""
+    paths = paths_in([spec.problem, spec.over, spec.points])
+    return {path: source_hash(imported("a function", path, spec.imports)) for path in paths}
+
+
+def source_hash(function: Callable) -> str:
+    """Changes when the text of the function does: an edited function makes another sweep."""
+    try:
+        text = inspect.getsource(function)
+    except (OSError, TypeError):
+        return ""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def start_table(start: Any) -> dict[str, Any]:

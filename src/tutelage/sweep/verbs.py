@@ -1,7 +1,5 @@
 """`sweep` and `open_sweep`: one question at many problems, in memory or in a folder that outlives any interruption."""
 
-import hashlib
-import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -22,7 +20,7 @@ from tutelage.sweep.measures.answers import imported
 from tutelage.sweep.outcome import Outcome, Task, WorkerError
 from tutelage.sweep.progress import Bar, Silent
 from tutelage.sweep.result import Sweep
-from tutelage.sweep.spec import SweepSpec, build_spec
+from tutelage.sweep.spec import SweepSpec, build_spec, source_hash
 from tutelage.sweep.store import Store, spec_key
 
 WHOLE = "sweep.nc"  # the whole Dataset, beside the chunks that it was put together from
@@ -51,6 +49,7 @@ def sweep(
     workers: int | None = None,
     cluster: Mapping[str, Any] | None = None,
     progress: bool = False,
+    imports: Sequence[str] = (),
 ) -> Sweep:
     """The same question at many problems: every measure at every point of a grid, as one labelled Dataset.
 
@@ -64,7 +63,8 @@ def sweep(
     out: a folder that keeps each finished chunk; the same call goes on where it stopped, another sweep is refused (new:
     begins a folder of its own beside it). retry: compute again the chunks with failed points. executor: "serial",
     "processes", "dask", "slurm" (cluster: its options) or the address of a Dask scheduler; default: processes, or here if
-    there is little to do. Numbers depend on none of these.
+    there is little to do. Numbers depend on none of these. imports: modules that may be imported for values that are text,
+    "module:function".
 
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(1), tu.Network(1))
@@ -91,6 +91,7 @@ def sweep(
         points_per_chunk=points_per_chunk,
         sources={name: source_hash(imported(name)) for name in names if ":" in name and name not in functions},
         chunk_size=default_chunk if not functions else lambda _: FEW,
+        imports=imports,
     )
     how = {"executor": executor, "workers": workers, "cluster": cluster, "progress": progress}
     return carry_out(spec, out=out, new=new, retry=retry, functions=functions, **how)
@@ -206,12 +207,3 @@ def _name(function: Callable, functions: dict[str, Callable], stored: bool) -> s
         )
     functions[f":{path.rpartition('.')[2].strip('<>')}"] = function
     return f":{path.rpartition('.')[2].strip('<>')}"
-
-
-def source_hash(function: Callable) -> str:
-    """Changes when the text of the function does: an edited function makes another sweep."""
-    try:
-        text = inspect.getsource(function)
-    except (OSError, TypeError):
-        return ""
-    return hashlib.sha256(text.encode()).hexdigest()[:16]

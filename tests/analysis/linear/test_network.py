@@ -222,7 +222,7 @@ def test_a_trajectory_is_stored_drawn_and_read(tmp_path):
     closed = tu.linear_network(linear_problem(noise=0.1), alike()).trajectory(5.0)
     again = tu.load(closed.save(tmp_path / "closed.nc"))
     np.testing.assert_array_equal(again.error, closed.error)
-    np.testing.assert_allclose(again.test_loss, closed.error + 0.005)
+    np.testing.assert_allclose(again.loss, closed.error + 0.005)
     assert closed.finished
     assert plot_trajectory(closed).axes
 

@@ -139,7 +139,9 @@ class LinearNetwork:
         if self.problem.inputs.levels <= KEEP_LEVELS:
             variables |= {"r": r[..., None, None], "q": q[..., None, None]}
         T = np.einsum("l,lab->ab", self._weights, self._blocks[2])
-        parts: dict[str, Any] = {"times": times, "variables": variables, "error": self.error(times), "T": T}
+        error = self.error(times)
+        parts: dict[str, Any] = {"times": times, "variables": variables, "error": error, "T": T}
+        parts |= {"loss": error + np.asarray(self.problem.noise) ** 2 / 2}
         parts |= {"status_code": np.asarray(int(Status.FINISHED)), "end_time": times[-1], "steps": np.asarray(0)}
         parts |= {"problem": self.problem, "start": self.start, "settings": (("solver", "closed form"),)}
         parts |= {"loss": parts["error"] + float(np.asarray(self.problem.noise)) ** 2 / 2}

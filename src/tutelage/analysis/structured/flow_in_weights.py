@@ -207,6 +207,7 @@ def flow_trajectory(
         times=times,
         variables={"R": R, "Q": Q, "readout": readout},
         error=error,
+        loss=error + np.asarray(problem.noise) ** 2 / 2,
         status_code=np.asarray(int(Status.FINISHED)),
         end_time=times[-1],
         steps=steps,

@@ -1,6 +1,6 @@
 """What can be computed at a point, by name.
 
-    error, test_loss, final_error, final_test_loss, overlaps, final_overlaps      of the theory
+    error, loss, final_error, final_loss, overlaps, final_overlaps                of the theory
     simulated_error, simulated_final_error, run_error, run_final_error            of finite networks
     noise_floor, escape_time.rate, plateaus.longest.length, ...                   any verb, and which number of its answer
     my_module:my_function                                                         one's own

@@ -74,10 +74,11 @@ def verb_measure(name: str) -> Measure:
         answer = function(**_arguments(function, case))
         return {name: _number(name, _field(answer, path.split(".")))}
 
-    return Measure(name, values, {name: ()}, _needs(function), {name: _words(name)}, looped=verb not in QUICK)
+    return Measure(name, values, {name: ()}, _needs(function), {name: in_words(name)}, looped=verb not in QUICK)
 
 
-def _words(name: str) -> str:
+def in_words(name: str) -> str:
+    """A measure for labels."""
     return name.replace("_", " ").replace(".", ", ")
 
 
@@ -132,7 +133,7 @@ def own_measure(name: str, functions: Mapping[str, Callable]) -> Measure:
             return {f"{short}.{key}": _number(key, value) for key, value in answer.items()}
         return {short: _number(short, answer)}
 
-    return Measure(name, values, {short: ()}, _needs(function), {short: _words(short)}, looped=True)
+    return Measure(name, values, {short: ()}, _needs(function), {short: in_words(short)}, looped=True)
 
 
 def imported(name: str) -> Callable:

@@ -7,11 +7,7 @@ import numpy as np
 from tutelage.storage import DIMS, LONG
 from tutelage.sweep.measures.base import Case, Measure
 
-ERROR, LOSS = "generalisation error e_g", "test loss e_g + noise^2/2"
-
-
-def _loss(case: Case) -> float:
-    return float(case.problem.noise) ** 2 / 2
+ERROR, LOSS = LONG["error"], LONG["loss"]
 
 
 def _overlaps(case: Case, at_end: bool) -> dict[str, Any]:
@@ -30,13 +26,9 @@ def _at_end(name: str, words: str, values: Any) -> Measure:
 
 THEORY = (
     _of_time("error", ERROR, lambda case: {"error": case.solved.error}, "curve"),
-    _of_time("test_loss", LOSS, lambda case: {"test_loss": case.solved.error + _loss(case)}, "curve"),
+    _of_time("loss", LOSS, lambda case: {"loss": case.solved.loss}, "curve"),
     _at_end("final_error", f"{ERROR} at the end", lambda case: {"final_error": case.at_end(case.solved.error)}),
-    _at_end(
-        "final_test_loss",
-        f"{LOSS} at the end",
-        lambda case: {"final_test_loss": case.at_end(case.solved.error) + _loss(case)},
-    ),
+    _at_end("final_loss", f"{LOSS}, at the end", lambda case: {"final_loss": case.at_end(case.solved.loss)}),
     Measure(
         "overlaps",
         lambda case: _overlaps(case, at_end=False),
