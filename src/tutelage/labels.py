@@ -249,4 +249,5 @@ def as_labels(value: Any) -> Labels:
             f"labels is {_checks.shown(value)}; it must be a name ({', '.join(NAMED)}), labels such as labels.Sign(0.1), "
             "or a JAX function label(rho, xi)."
         )
-    return Function(value)
+    function: Any = value
+    return Function(function)

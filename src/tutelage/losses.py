@@ -215,7 +215,8 @@ def as_loss(value: Any) -> Loss:
             f"loss is {_checks.shown(value)}; it must be a name ({', '.join(NAMED)}), a loss such as losses.Huber(0.5), or "
             "a JAX function loss(output, label)."
         )
-    return Function(value)
+    function: Any = value
+    return Function(function)
 
 
 def require_usable(loss: Loss, output: Any, label: Any) -> None:

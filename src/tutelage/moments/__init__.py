@@ -74,8 +74,8 @@ class NodeMoments(Moments):
     given fields.
     """
 
-    e: Array
-    weights: Array
+    e: Any
+    weights: Any
     grid: int = eqx.field(static=True)
     jumps: bool = eqx.field(static=True)
     noisy: bool = eqx.field(static=True)

@@ -41,7 +41,9 @@ def modules_in(data: Any) -> tuple[str, ...]:
 
 def as_modules(allow: Any) -> tuple[str, ...]:
     """Names of modules, checked."""
-    names = (allow,) if isinstance(allow, str) else tuple(allow) if isinstance(allow, Iterable) else (None,)
+    names: tuple[Any, ...] = (allow,)
+    if isinstance(allow, Iterable) and not isinstance(allow, str):
+        names = tuple(allow)
     if not all(isinstance(name, str) for name in names):
         raise InputError(f"allow is {_checks.shown(allow)}; it must be a list of names of modules.")
     return names

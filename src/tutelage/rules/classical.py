@@ -46,7 +46,7 @@ class Perceptron(Rule):
         return self.result(jnp.where(wrong, sample.label, 0.0), parameters)
 
     def breaks(self, label: Array, parameters: Parameters, context: Context) -> tuple[Array, ...]:
-        return (self.margin * label,)
+        return (jnp.asarray(self.margin * label),)
 
     def __repr__(self) -> str:
         return f"Perceptron(margin={_checks.shown(self.margin)})"

@@ -32,7 +32,7 @@ def respond(
     """Fields (B, K), (B, M) and normals (B, D) to delta and the mean forces on the heads, by the problem's rule."""
 
     def one(student: Array, teacher: Array, normals: Array) -> Update:
-        reference, parameters = teacher + rule.teacher_bias, Parameters(heads.readout, heads.bias)
+        reference, parameters = teacher + rule.teacher_bias, Parameters(jnp.asarray(heads.readout), jnp.asarray(heads.bias))
         label = label_of(problem, reference, normals)
         return update_of(problem, student + heads.bias, reference, label, normals, parameters, context_of(problem))
 
