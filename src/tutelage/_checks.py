@@ -18,7 +18,7 @@ from jax.core import Tracer
 
 from tutelage._errors import InputError
 
-LARGEST = 2**62  # a whole number that every array library can hold
+LARGEST = 2**63 - 1  # a whole number that every array library can hold
 
 
 def is_traced(*values: Any) -> bool:
