@@ -1,0 +1,54 @@
+"""Any learning rule: one solve by a grid, one by a quasi-random set, and what the set takes in memory."""
+
+import resource
+
+import numpy as np
+
+import tutelage as tu
+from benchmarks.measure import best_of, pick, record
+
+
+def logistic_regression():
+    """K = M = 1, labels sign(rho), alpha = 20, default tolerances; the error against rtol 1e-12."""
+    unit = tu.Network(1, "linear")
+    problem = tu.Problem(unit, unit, loss="logistic", labels="sign", sgd=tu.SGD(1.0))
+    start, times = tu.Start([[0.1]], [[0.5]]), tu.linear_times(pick(20, 20, 1), 21)
+    solve = lambda: tu.solve(problem, start, times)  # noqa: E731
+    first, _ = best_of(solve, 1)
+    ours, out = best_of(solve, pick(10, 5, 1))
+    gap = np.abs(out.error - tu.solve(problem, start, times, rtol=1e-12).error).max()
+    note = f"first call {first:.1f} s"
+    record("solve, logistic regression, K=M=1", ours, None, gap, note, target="< 10 ms", met=bool(ours < 0.01))
+
+
+def committee():
+    """K = M = 2, erf, logistic loss, alpha = 40, 2^14 points; the loss against 2^18 points."""
+    networks = tu.Network(2, "erf"), tu.Network(2, "erf", readout=[1.0, 0.5])
+    problem = tu.Problem(*networks, loss="logistic", labels="sign", sgd=tu.SGD(1.0))
+    start = tu.Start([[0.3, 0.05], [0.02, 0.2]], [[0.5, 0.1], [0.1, 0.4]])
+    times = tu.linear_times(pick(40, 40, 1), 5)
+    solve = lambda: tu.solve(problem, start, times)  # noqa: E731
+    first, _ = best_of(solve, 1)
+    ours, out = best_of(solve, pick(5, 3, 1))
+    exact = tu.solve(problem, start, times, moments=tu.Sampled(pick(2**18, 2**16, 2**12), seed=1)).loss
+    gap = np.max(np.abs(out.loss / exact - 1))
+    target, met = "< 0.5 s, relative error of the loss < 1e-3", bool(ours < 0.5 and gap < 1e-3)
+    record("solve, committee K=M=2, logistic loss", ours, None, gap, f"first call {first:.1f} s", target=target, met=met)
+
+
+def memory():
+    """K = M = 5, 2^16 points: memory that a solve adds to the process."""
+    network = tu.Network(pick(5, 5, 2), "erf")
+    problem = tu.Problem(network, network, loss="logistic", labels="sign", sgd=tu.SGD(1.0))
+    start, times = tu.asymmetric_start(problem), tu.linear_times(1, 3)
+    before = _peak()
+    ours, _ = best_of(lambda: tu.solve(problem, start, times, moments=tu.Sampled(pick(2**16, 2**16, 2**10))), 1)
+    added = _peak() - before
+    record("memory, K=M=5, 2^16 points", ours, rate=added, unit="GiB", target="< 1 GiB", met=bool(added < 1.0))
+
+
+def _peak() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+
+
+ALL = (logistic_regression, committee, memory)
