@@ -56,7 +56,7 @@ def ensembles(name: str, runs: int, faster: float = 1.0):
 def smallest_p(one, other) -> float:
     """Of two-sample Kolmogorov-Smirnov tests of every recorded quantity, times their number."""
     pairs = [(features(one, i).T, features(other, i).T) for i in range(1, one.times.size)]
-    p = [ks_2samp(a, b).pvalue for pair in pairs for a, b in zip(*pair, strict=True)]
+    p = [float(np.asarray(ks_2samp(a, b))[1]) for pair in pairs for a, b in zip(*pair, strict=True)]
     return min(p) * len(p)
 
 
