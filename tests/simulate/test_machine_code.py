@@ -8,6 +8,11 @@ from pathlib import Path
 
 import tutelage
 
+RESPOND = """
+from tutelage.simulate.compiled import advance_overlaps
+from tutelage.simulate.machine_code import DIGEST
+print(DIGEST, advance_overlaps.py_func.__qualname__.endswith(DIGEST))
+"""
 LOAD = """
 import numpy as np
 from tutelage.simulate.compiled import onto_sphere
@@ -24,12 +29,17 @@ print(students.item(), sum(onto_sphere.stats.cache_hits.values()))
 
 def moved(folder: Path) -> tuple[float, int]:
     """A unit vector brought to length: share * x^2 = 2, so x = 2. And how often cached machine code was loaded."""
+    value, hits = printed(folder, LOAD)
+    return float(value), int(hits)
+
+
+def printed(folder: Path, code: str) -> list[str]:
+    """The words that a fresh process prints with the package in this folder."""
     environment = os.environ | {"PYTHONPATH": str(folder), "NUMBA_CACHE_DIR": str(folder / "cache")}
     environment["PYTHONDONTWRITEBYTECODE"] = "1"
-    run = subprocess.run([sys.executable, "-c", LOAD], env=environment, capture_output=True, text=True, timeout=120)
+    run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120)
     assert run.returncode == 0, run.stderr
-    value, hits = run.stdout.split()
-    return float(value), int(hits)
+    return run.stdout.split()
 
 
 def test_a_new_order_of_fields_is_compiled_again(tmp_path):
@@ -43,3 +53,16 @@ def test_a_new_order_of_fields_is_compiled_again(tmp_path):
     assert text.count(first + second) == 1
     layout.write_text(text.replace(first + second, second + first))
     assert moved(tmp_path) == (2.0, 0)
+
+
+def test_a_changed_response_renames_the_loops_that_contain_it(tmp_path):
+    """numba looks at the file of the loop alone; the response of a sample is in another."""
+    shutil.copytree(Path(tutelage.__file__).parent, tmp_path / "tutelage", ignore=shutil.ignore_patterns("__pycache__"))
+    before, named = printed(tmp_path, RESPOND)
+    assert named == "True"
+    response = tmp_path / "tutelage" / "simulate" / "response.py"
+    text = response.read_text()
+    assert text.count("label * output < 1.0") == 1
+    response.write_text(text.replace("label * output < 1.0", "label * output < 2.0"))
+    after, named = printed(tmp_path, RESPOND)
+    assert (after != before, named) == (True, "True")

@@ -7,9 +7,9 @@ import pytest
 import tutelage as tu
 from tests.simulate.cases import CASES, FOUR, softened
 from tutelage.problem.activation import NAMED
-from tutelage.simulate.compiled import slope, value
 from tutelage.simulate.ensemble import stream
 from tutelage.simulate.rates import rule_of
+from tutelage.simulate.response import slope, value
 
 
 def plain_loop(problem, W, W_teacher, X, steps, noise=None):

@@ -1,12 +1,11 @@
-"""The compiled loops: every function that numba turns into machine code, in one file.
+"""The compiled loops over steps; what one sample does to the student is in response.py.
 
-One file because numba's cache looks only at the date of the file that holds the outermost function: a helper elsewhere
-could change and the old machine code would still run (machine_code.py adds the order of the fields in layout.py). Plain
-arrays are stepped in place. All loops release the GIL and draw only from the generator that they are given.
+Plain arrays are stepped in place. All loops release the GIL and draw only from the generator that they are given.
 
 One step, for both methods (rates: force, push, eta_v, eta_b; plain SGD has keep = 0, force = 1, push = eta):
-    m_k <- keep m_k + force (mean_s[ Delta_s v_k g'(lambda_ks) x_s ] / sqrt(N) - (kappa / N) w_k),    w_k <- w_k + push m_k
-    v_k <- v_k + (eta_v / N) mean_s[ Delta_s g(lambda_ks) ],   b_k <- b_k + (eta_b / N) mean_s[ Delta_s v_k g'(lambda_ks) ]
+    m_k <- keep m_k + force (mean_s[ delta_ks x_s ] / sqrt(N) - (kappa / N) w_k),    w_k <- w_k + push m_k
+    v_k <- v_k + (eta_v / N) mean_s[ h_ks ],   b_k <- b_k + (eta_b / N) mean_s[ delta_ks ]
+with delta_k = psi v_k g'(lambda_k), h_k = psi g(lambda_k) for gradient descent, psi = -d loss / d output.
 """
 
 import math
@@ -14,76 +13,10 @@ import math
 import numpy as np
 
 from tutelage.simulate.machine_code import compiled
+from tutelage.simulate.response import respond
 
-POLYNOMIAL, ERF, RELU, SIGN, TANH, GELU, SIGMOID, SOFTPLUS = range(8)
-CODES = {"erf": ERF, "relu": RELU, "sign": SIGN, "tanh": TANH, "gelu": GELU, "sigmoid": SIGMOID, "softplus": SOFTPLUS}
 LOOK = 64  # steps between two looks at the size of the weights
 OVERFLOW = 1e100  # an error of this size has diverged whatever the weights say
-
-
-@compiled
-def value(code, coefficients, x):
-    """g(x)."""
-    if code == ERF:
-        return math.erf(x * 0.7071067811865476)
-    if code == POLYNOMIAL:
-        total = 0.0
-        for i in range(coefficients.size - 1, -1, -1):
-            total = total * x + coefficients[i]
-        return total
-    if code == RELU:
-        return max(x, 0.0)
-    if code == SIGN:
-        return 1.0 if x > 0 else -1.0 if x < 0 else 0.0
-    if code == TANH:
-        return math.tanh(x)
-    if code == GELU:
-        return 0.5 * x * (1.0 + math.erf(x * 0.7071067811865476))
-    if code == SIGMOID:
-        return 0.5 * (1.0 + math.tanh(0.5 * x))
-    return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
-
-
-@compiled
-def slope(code, coefficients, x):
-    """g'(x)."""
-    if code == ERF:
-        return 0.7978845608028654 * math.exp(-0.5 * x * x)
-    if code == POLYNOMIAL:
-        total = 0.0
-        for i in range(coefficients.size - 1, 0, -1):
-            total = total * x + i * coefficients[i]
-        return total
-    if code == RELU:
-        return 1.0 if x > 0 else 0.0
-    if code == SIGN:
-        return 0.0
-    if code == TANH:
-        g = math.tanh(x)
-        return 1.0 - g * g
-    if code == GELU:
-        return 0.5 * (1.0 + math.erf(x * 0.7071067811865476)) + 0.3989422804014327 * x * math.exp(-0.5 * x * x)
-    g = 0.5 * (1.0 + math.tanh(0.5 * x))
-    return g * (1.0 - g) if code == SIGMOID else g
-
-
-@compiled
-def respond(rule, heads, student_fields, teacher_fields, xi, delta):
-    """One sample: fills delta_k = Delta v_k g'(lambda_k), adds to the sums that move the heads, returns Delta."""
-    error = rule.noise * xi
-    for m in range(teacher_fields.size):
-        rho = teacher_fields[m] + rule.teacher_bias[m]
-        error += rule.teacher_readout[m] * value(rule.teacher, rule.teacher_coefficients, rho)
-    for k in range(student_fields.size):
-        g = value(rule.student, rule.student_coefficients, student_fields[k] + heads.bias[k])
-        error -= heads.readout[k] * g
-        delta[k] = g
-    for k in range(student_fields.size):
-        heads.readout_force[k] += error * delta[k]
-        pull = slope(rule.student, rule.student_coefficients, student_fields[k] + heads.bias[k])
-        delta[k] = error * heads.readout[k] * pull
-        heads.bias_force[k] += delta[k]
-    return error
 
 
 @compiled
@@ -306,8 +239,8 @@ def advance_overlaps(rng, rule, blocks, students, teachers, heads, lengths, boun
             break
         for s in range(B):
             draw_fields(rng, blocks, students, teachers, normals[s], student_fields, teacher_fields)
-            xi = rng.standard_normal() if rule.noise > 0.0 else 0.0
-            error = respond(rule, heads, student_fields, teacher_fields, xi, delta)
+            z = rng.standard_normal() if rule.draws else 0.0
+            error = respond(rule, heads, student_fields, teacher_fields, z, delta)
             for k in range(K):
                 deltas[k, s] = delta[k]
             if not abs(error) < OVERFLOW:

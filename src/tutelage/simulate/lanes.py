@@ -20,6 +20,7 @@ from tutelage.rules import Parameters, Update
 from tutelage.simulate.layout import Blocks, Rule
 from tutelage.simulate.numbered import chi, normal
 
+NUMBERS = ("label_number", "draws", "loss_number", "update_number", "dim", "decay", "keep", "beta")  # of a Rule
 Matrix = list[list[Any]]  # entries are arrays (levels, runs), or what broadcasts to them
 
 
@@ -61,7 +62,7 @@ class Lanes(eqx.Module):
     outer: tuple[bool, ...] = eqx.field(static=True)
 
     def __init__(self, problem: Problem, rule: Rule, blocks: Blocks):
-        numbers = {name: np.asarray(getattr(rule, name), dtype=float) for name in ("noise", "dim", "decay", "keep", "beta")}
+        numbers = {name: np.asarray(getattr(rule, name), dtype=float) for name in NUMBERS}
         self.rule, self.blocks = rule._replace(**numbers), blocks
         self.problem = as_arrays(problem)
         self.K, self.M = problem.student.hidden, problem.teacher.hidden

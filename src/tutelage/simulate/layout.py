@@ -1,16 +1,25 @@
 """The plain data that the compiled loops work on: constants, and arrays changed in place.
 
-Tuples of arrays and numbers, because numba compiles those as they are. Machine code finds a field by its position:
-machine_code.py therefore stores the compiled loops under a hash of all fields in their order.
+Tuples of arrays and numbers, because numba compiles those as they are. Labels, losses, rules and activations are codes.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
+POLYNOMIAL, ERF, RELU, SIGN, TANH, GELU, SIGMOID, SOFTPLUS = range(8)
+REAL_LABEL, SIGN_LABEL, LOGISTIC_LABEL = range(3)
+SQUARED, ABSOLUTE, HUBER, LOGISTIC, HINGE = range(5)
+GRADIENT, HEBBIAN, PERCEPTRON, ADATRON = range(4)
+UNKNOWN = -1  # what the compiled loops do not have
+
 
 class Rule(NamedTuple):
-    """The constants of a step. decay: kappa / N. keep: what a momentum keeps. beta: the same for readout and biases."""
+    """The constants of a step. decay: kappa / N. keep: what a momentum keeps. beta: the same for readout and biases.
+
+    student, teacher: codes of activations. label, loss, update: codes, each with the number that it needs (response.py).
+    draws: a label is random, so that it takes a standard normal number.
+    """
 
     student: int
     student_coefficients: np.ndarray
@@ -18,7 +27,13 @@ class Rule(NamedTuple):
     teacher_coefficients: np.ndarray
     teacher_readout: np.ndarray
     teacher_bias: np.ndarray
-    noise: float
+    label: int
+    label_number: float
+    draws: bool
+    loss: int
+    loss_number: float
+    update: int
+    update_number: float
     dim: int
     batch: int
     decay: float
@@ -63,6 +78,3 @@ class Records(NamedTuple):
     q: np.ndarray
     readout: np.ndarray
     bias: np.ndarray
-
-
-LAYOUTS = (Rule, Heads, Blocks, Records)

@@ -10,11 +10,36 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy.special import ndtri
 
+from tutelage import labels, losses, rules
 from tutelage._errors import InputError
 from tutelage.problem import Problem, SlowMomentum
 from tutelage.problem.activation import NAMED, Activation
-from tutelage.simulate.layout import Rule
+from tutelage.simulate import layout
+from tutelage.simulate.layout import POLYNOMIAL, SQUARED, UNKNOWN, Rule
+
+ACTIVATIONS = {
+    name: getattr(layout, name.upper()) for name in ("erf", "relu", "sign", "tanh", "gelu", "sigmoid", "softplus")
+}
+LABELS = {
+    labels.Real: layout.REAL_LABEL,
+    labels.Sign: layout.SIGN_LABEL,
+    labels.Logistic: layout.LOGISTIC_LABEL,
+}
+LOSSES = {
+    losses.Squared: layout.SQUARED,
+    losses.Absolute: layout.ABSOLUTE,
+    losses.Huber: layout.HUBER,
+    losses.Logistic: layout.LOGISTIC,
+    losses.Hinge: layout.HINGE,
+}
+UPDATES = {
+    rules.Gradient: layout.GRADIENT,
+    rules.Hebbian: layout.HEBBIAN,
+    rules.Perceptron: layout.PERCEPTRON,
+    rules.AdaTron: layout.ADATRON,
+}
 
 
 class Rates:
@@ -64,42 +89,57 @@ def _vectorised(schedule: Any) -> Any:
 
 
 def compiles(problem: Problem) -> bool:
-    """Do the compiled loops have this rule, and both activations (every polynomial, most named ones)?"""
-    return problem.classic and all(_is_known(network.activation) for network in (problem.student, problem.teacher))
+    """Do the compiled loops have this label, loss and rule, and both activations (every polynomial, most named ones)?"""
+    return problem.student.outputs == problem.teacher.outputs == 1 and UNKNOWN not in _codes(problem).values()
 
 
-def _is_known(activation: Activation) -> bool:
+def _codes(problem: Problem) -> dict[str, int]:
+    """What a sample does, as the codes of layout.py. The loss matters to a rule that follows its gradient alone."""
+    label = UNKNOWN if callable(problem.noise) else LABELS.get(type(problem.labels), UNKNOWN)
+    return {
+        "student": _activation(problem.student.activation),
+        "teacher": _activation(problem.teacher.activation),
+        "label": label,
+        "loss": LOSSES.get(type(problem.loss), UNKNOWN) if problem.rule.gradient else SQUARED,
+        "update": UPDATES.get(type(problem.rule), UNKNOWN),
+    }
+
+
+def _activation(activation: Activation) -> int:
     if activation.polynomial is not None:
-        return True
-    if NAMED.get(activation.name) != activation:
-        return False
-    from tutelage.simulate.compiled import CODES
+        return POLYNOMIAL
+    return ACTIVATIONS.get(activation.name, UNKNOWN) if NAMED.get(activation.name) == activation else UNKNOWN
 
-    return activation.name in CODES
+
+def _label_number(problem: Problem) -> tuple[float, bool]:
+    """What the compiled label needs to know, and whether it takes a random number."""
+    kind = problem.labels
+    if isinstance(kind, labels.Sign):
+        flip = float(np.asarray(kind.flip))
+        return -float(ndtri(flip)), flip > 0
+    if isinstance(kind, labels.Logistic):
+        return float(np.asarray(kind.slope)), True
+    noise = 0.0 if callable(problem.noise) else float(np.asarray(problem.noise))
+    return noise, noise > 0
 
 
 def rule_of(problem: Problem, dim: int) -> Rule:
-    """The constants of the step for the compiled loops; an activation of the user's own gets the code -1."""
-    from tutelage.simulate.compiled import CODES, POLYNOMIAL
-
+    """The constants of the step."""
     sgd, teacher = problem.sgd, problem.teacher
     slow = isinstance(sgd.momentum, SlowMomentum)
     beta = 0.0 if slow else float(np.asarray(sgd.momentum))
     keep = 1.0 - float(np.asarray(sgd.momentum.gamma)) / dim if slow else beta
-    code, coefficients = {}, {}
-    for name, network in (("student", problem.student), ("teacher", teacher)):
-        polynomial = network.activation.polynomial
-        known = _is_known(network.activation)
-        code[name] = POLYNOMIAL if polynomial is not None else CODES[network.activation.name] if known else -1
-        coefficients[name] = np.array(polynomial if polynomial is not None else [0.0])
+    label_number, draws = _label_number(problem)
     return Rule(
-        student=code["student"],
-        student_coefficients=coefficients["student"],
-        teacher=code["teacher"],
-        teacher_coefficients=coefficients["teacher"],
+        **_codes(problem),
+        student_coefficients=np.array(problem.student.activation.polynomial or [0.0]),
+        teacher_coefficients=np.array(teacher.activation.polynomial or [0.0]),
         teacher_readout=np.ravel(np.array(teacher.readout, dtype=float)),
         teacher_bias=np.zeros(teacher.hidden) if teacher.bias is None else np.array(teacher.bias, dtype=float),
-        noise=0.0 if callable(problem.noise) else float(np.asarray(problem.noise)),
+        label_number=label_number,
+        draws=draws,
+        loss_number=float(np.asarray(problem.loss.delta)) if isinstance(problem.loss, losses.Huber) else 0.0,
+        update_number=float(np.asarray(problem.rule.margin)) if isinstance(problem.rule, rules.Perceptron) else 0.0,
         dim=dim,
         batch=sgd.batch,
         decay=float(np.asarray(sgd.weight_decay)) / dim,

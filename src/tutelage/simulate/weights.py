@@ -77,7 +77,7 @@ class WeightsMethod:
         for first in range(0, total, block):
             last = min(first + block, total)
             rows, xi = source.rows(first, last - first), np.zeros(self._draws(last - first))
-            if self.rule.noise > 0 or self.loop is not None:
+            if self.rule.draws or self.loop is not None:
                 noise.standard_normal(out=xi)
             for begin, end in self._stretches(first, last):
                 taken = network.take(rows, xi, first, begin, end)
@@ -148,7 +148,7 @@ class _Compiled:
 
 
 class _Traced:
-    """The same in a JAX loop, for an activation of the user's own."""
+    """The same in a JAX loop, for what the compiled loop does not have."""
 
     def __init__(self, method: WeightsMethod, W: np.ndarray, W_teacher: np.ndarray, heads: Heads, lengths: np.ndarray):
         assert method.loop is not None
