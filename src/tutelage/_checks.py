@@ -9,6 +9,7 @@ import reprlib
 from collections.abc import Iterable
 from difflib import get_close_matches
 from numbers import Real
+from types import FunctionType
 from typing import Any
 
 import jax
@@ -195,6 +196,8 @@ def shown(value: Any, digits: int = 6) -> str:
     """A value in at most one short line, for messages and reprs."""
     if is_traced(value):
         return "traced"
+    if isinstance(value, type | FunctionType):
+        return f"the class {value.__name__}" if isinstance(value, type) else f"<function {value.__name__}>"
     if isinstance(value, np.ndarray | np.generic | jax.Array) and np.asarray(value).dtype.kind in "iufb":
         array = np.asarray(value)
         if array.ndim == 0:

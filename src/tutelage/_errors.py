@@ -73,6 +73,13 @@ class ValidityWarning(TutelageWarning):
     """
 
 
+def cause(error: BaseException) -> str:
+    """What a user's function raised, for a message about it: the type, and the first sentence if it is short and plain."""
+    first = str(error).strip().split("\n")[0].split(". ")[0].rstrip(".")
+    plain = 0 < len(first) <= 120 and not any(mark in first for mark in ("<", "0x", "tracer", "traced", "NoneType"))
+    return f"{type(error).__name__}, {first}" if plain else type(error).__name__
+
+
 def kind_of(value: Any) -> str:
     """For a sentence about a value of the wrong kind: "start is None", "start is of type int"."""
     return "None" if value is None else f"of type {type(value).__name__}"

@@ -18,8 +18,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from tutelage import _checks
-from tutelage._errors import InputError
+from tutelage._errors import InputError, cause
 from tutelage._types import Array, ArrayLike
+from tutelage.losses import Loss
 from tutelage.randomness import Discrete, Law, Normal, Quantile, uniform
 
 METRICS = {"squared": "generalization error e_g", "class": "probability of a wrong class"}  # of an error, and its name
@@ -203,9 +204,8 @@ class Function(Labels):
                 for r, x in ((rho, xi), (np.broadcast_to(rho[:1], rho.shape), xi), (rho, np.full(64, 0.37)))
             )
         except Exception as error:
-            first = str(error).split("\n")[0]
             raise InputError(
-                f"the label function {name!r} fails on {M} teacher fields ({type(error).__name__}: {first}); write it with "
+                f"the label function {name!r} fails on {M} teacher field{'s' * (M > 1)} ({cause(error)}); write it with "
                 "jax.numpy, as label(rho, xi) with rho of shape (M,)."
             ) from None
         if len(shape.shape) > 1:
@@ -244,7 +244,7 @@ def as_labels(value: Any) -> Labels:
         return NAMED[_checks.known("labels", value, NAMED)]()
     if isinstance(value, type) and issubclass(value, Labels):
         raise InputError(f"labels is the class {value.__name__}; make one, such as {value.__name__}().")
-    if not callable(value):
+    if not callable(value) or isinstance(value, Loss):
         raise InputError(
             f"labels is {_checks.shown(value)}; it must be a name ({', '.join(NAMED)}), labels such as labels.Sign(0.1), "
             "or a JAX function label(rho, xi)."

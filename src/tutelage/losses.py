@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from tutelage import _checks
-from tutelage._errors import InputError
+from tutelage._errors import InputError, cause
 from tutelage._types import Array, ArrayLike
 
 
@@ -219,32 +219,42 @@ def as_loss(value: Any) -> Loss:
     return Function(function)
 
 
-def require_usable(loss: Loss, output: Any, label: Any) -> None:
-    """The loss maps an output and a label of these shapes to one finite number that JAX can differentiate."""
-    name = loss_name(loss)
-    try:
-        value = jax.eval_shape(loss, output, label)
-        slope = jax.eval_shape(loss.descent, output, label)
-    except Exception as error:
-        first = str(error).split("\n")[0]
-        raise InputError(
-            f"the loss {name!r} fails on an output of shape {jnp.shape(output)} and a label of shape {jnp.shape(label)} "
-            f"({type(error).__name__}: {first}); write it with jax.numpy, as loss(output, label)."
-        ) from None
+def require_usable(loss: Loss, output: Any, labels: Any) -> None:
+    """The loss maps an output and a label of these shapes to one finite number that JAX can differentiate.
+
+    labels: some labels of the problem, (count, ...).
+    """
+    name, label = loss_name(loss), labels[0]
+    value = _shapes(loss, loss, output, label)
     if not hasattr(value, "shape") or value.shape != ():
         raise InputError(
             f"the loss {name!r} returns shape {getattr(value, 'shape', type(value).__name__)}; it must return one number. "
             "Sum over the outputs."
         )
+    slope = _shapes(loss, loss.descent, output, label)
     if slope.shape != jnp.shape(output):
         raise InputError(f"the derivative of the loss {name!r} has shape {slope.shape}; it must be {jnp.shape(output)}.")
-    if _checks.is_traced(loss):
+    if _checks.is_traced(loss, output, labels):
         return
-    tried = [
-        (loss(output * o, label * y), loss.descent(output * o, label * y)) for o in (-2.0, 0.3, 2.0) for y in (1.0, -1.0)
-    ]
-    if not all(bool(jnp.all(jnp.isfinite(each))) for pair in tried for each in pair):
-        raise InputError(f"the loss {name!r} or its derivative is not finite at some outputs between -2 and 2; it must be.")
+    for size in (-2.0, 0.3, 2.0):
+        at = jnp.full_like(output, size)
+        tried = jax.vmap(loss, (None, 0))(at, labels), jax.vmap(loss.descent, (None, 0))(at, labels)
+        if not all(bool(jnp.all(jnp.isfinite(each))) for each in tried):
+            raise InputError(
+                f"the loss {name!r} or its derivative is not finite at output {size:g} for some label; it must be finite at "
+                "every output and label."
+            )
+
+
+def _shapes(loss: Loss, function: Callable[..., Any], output: Any, label: Any) -> Any:
+    """Shapes of what a function of the loss returns, or one message about why it fails."""
+    try:
+        return jax.eval_shape(function, output, label)
+    except Exception as error:
+        raise InputError(
+            f"the loss {loss_name(loss)!r} fails on an output of shape {jnp.shape(output)} and a label of shape "
+            f"{jnp.shape(label)} ({cause(error)}); write it with jax.numpy, as loss(output, label)."
+        ) from None
 
 
 def loss_name(loss: Loss) -> str:

@@ -14,6 +14,8 @@ import numpy as np
 from jax.scipy.special import ndtr
 from scipy import special
 
+from tutelage import _checks
+from tutelage._errors import InputError
 from tutelage._types import Array, ArrayLike
 
 QUANTILES = 400  # mid-quantiles that stand for a continuous law
@@ -63,6 +65,13 @@ class Quantile(Law):
 
     function: Callable[[Any], Any] = eqx.field(static=True)
 
+    def __check_init__(self) -> None:
+        if not callable(self.function):
+            raise InputError(
+                f"the quantile function is {_checks.shown(self.function)}; it must be a function of an array, such as "
+                "scipy.stats.t(3).ppf."
+            )
+
     def nodes(self, affine: bool) -> tuple[Any, Any]:
         u = (np.arange(QUANTILES) + 0.5) / QUANTILES
         return np.asarray(self.function(u), dtype=float), np.full(QUANTILES, 1.0 / QUANTILES)
@@ -92,8 +101,18 @@ class Discrete(Law):
     [0.9, 0.1]
     """
 
-    values: ArrayLike = eqx.field(converter=jnp.asarray)
-    probabilities: ArrayLike = eqx.field(converter=jnp.asarray)
+    values: ArrayLike = eqx.field(converter=lambda x: jnp.asarray(_checks.as_array("values", x)))
+    probabilities: ArrayLike = eqx.field(converter=lambda x: jnp.asarray(_checks.as_array("probabilities", x)))
+
+    def __check_init__(self) -> None:
+        _checks.require_shape("probabilities", self.probabilities, np.shape(self.values)[:1], fix="One for each value.")
+        if _checks.is_traced(self.probabilities):
+            return
+        p = np.asarray(self.probabilities)
+        if not (np.all(p >= 0) and abs(p.sum() - 1) < 1e-9):
+            raise InputError(
+                f"probabilities is {_checks.shown(p)} with sum {p.sum():g}; they must be zero or more with sum 1."
+            )
 
     def nodes(self, affine: bool) -> tuple[Any, Any]:
         return jnp.asarray(self.values), jnp.asarray(self.probabilities)

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from tutelage import _checks
-from tutelage._errors import DivergenceWarning, InputError, SymmetryWarning, ValidityWarning, kind_of
+from tutelage._errors import DivergenceWarning, InputError, SymmetryWarning, ValidityWarning, cause, kind_of
 from tutelage.accuracy import quadrature_warning
 from tutelage.averages import Quadrature, as_rule
 from tutelage.dynamics import ClosedSystem
@@ -133,10 +133,8 @@ def _observed(raw: Raw, observe: Mapping[str, Callable[..., Any]] | None) -> Raw
         try:
             more[name] = jax.vmap(function)(seen["R"], seen["Q"], seen["readout"])
         except Exception as error:
-            first = str(error).split("\n")[0]
             raise InputError(
-                f"the function {name!r} of observe fails ({type(error).__name__}: {first}); write it with jax.numpy, as "
-                "f(R, Q, readout)."
+                f"the function {name!r} of observe fails ({cause(error)}); write it with jax.numpy, as f(R, Q, readout)."
             ) from None
     return replace(raw, variables=seen | more)
 

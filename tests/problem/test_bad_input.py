@@ -74,7 +74,6 @@ CASES = {
     "readout shape": (lambda: tu.Network(3, readout=[1.0, 2.0]), ["readout", "(2,)", "(3,)"]),
     "readout NaN": (lambda: tu.Network(2, readout=NAN), ["readout", "nan", "finite"]),
     "readout word": (lambda: tu.Network(2, readout="1"), ["readout", "'1'", "number"]),
-    "readout None": (lambda: tu.Network(2, readout=None), ["readout", "None"]),
     "readout ragged": (lambda: tu.Network(2, readout=[[1.0], [1.0, 2.0]]), ["readout", "[1.0, 2.0]"]),
     "readout complex": (lambda: tu.Network(2, readout=1j), ["readout", "1j"]),
     "bias infinite": (lambda: tu.Network(2, bias=[0.0, INF]), ["bias", "inf", "finite"]),

@@ -24,14 +24,16 @@ from tutelage._types import Array
 from tutelage.dynamics.order_parameters import OrderParameters
 from tutelage.dynamics.overlaps import Overlaps
 from tutelage.problem import Problem, SlowMomentum
+from tutelage.problem.traits import CLASSIC, TRAITS, missing_traits
 
 TOGETHER = 2**24  # numbers that the derivatives of G may hold at a time
 
 
 def unsuited(problem: Problem) -> str | None:
     """Why the dynamics of a problem does not have this form; None if it has."""
-    if not problem.classic:
-        return "the loss is not squared (or the rule not its gradient)"
+    missing = missing_traits(problem, CLASSIC)
+    if missing:
+        return TRAITS[missing[0]].has(problem)
     if isinstance(problem.sgd.momentum, SlowMomentum):
         return "momentum is a SlowMomentum"
     if problem.sgd.spherical:

@@ -114,7 +114,7 @@ def _solver(system: Any, options: Options) -> Any:
         raise InputError("solver is 'stiff', which knows only the equations of a Problem; use solver='implicit'.")
     reason = unsuited(system.problem)
     if reason:
-        raise InputError(f"solver is 'stiff' and {reason}; its levels are then coupled otherwise. Use solver='explicit'.")
+        raise InputError(f"solver is 'stiff' and {reason}; it does not support that. Use solver='explicit'.")
     return stiff_solver(system)
 
 

@@ -88,6 +88,9 @@ class Start(eqx.Module):
             )
         if np.ndim(self.R) == 3 and np.shape(self.R)[0] != L:
             raise InputError(f"the start has {np.shape(self.R)[0]} levels; the problem's spectrum has {L}.")
+        if self.readout is not None:
+            fix = "One number per student unit, and one row per output if there are several."
+            _checks.require_shape("the start's readout", self.readout, np.shape(problem.student.readout), fix=fix)
         mean = problem.inputs.weights.sum()  # one, unless the user kept a spectrum unnormalised
         r, q, t = _per_level(self.R, L, mean), _per_level(self.Q, L, mean), self._teacher(problem, mean)
         _require_joint(r, q, t)

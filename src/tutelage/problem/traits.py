@@ -13,16 +13,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from tutelage import _checks, labels, losses, rules
-from tutelage._errors import InputError
+from tutelage._errors import InputError, cause
 
 
 @dataclass(frozen=True)
 class Trait:
-    """holds: does a problem have it? has: what it has instead, in words. fix: what to change."""
+    """holds: does a problem have it? has: what it has instead, in words. needs: what to ask for."""
 
     holds: Callable[[Any], bool]
     has: Callable[[Any], str]
-    fix: str
+    needs: str
 
 
 def _jumps(problem: Any) -> bool:
@@ -34,43 +34,44 @@ TRAITS: dict[str, Trait] = {
     "squared": Trait(
         lambda p: type(p.loss) is losses.Squared,
         lambda p: f"the loss is {losses.loss_name(p.loss)!r}, not 'squared'",
-        "use loss='squared'",
+        "loss='squared'",
     ),
     "gradient": Trait(
         lambda p: type(p.rule) is rules.Gradient,
         lambda p: f"the rule is {type(p.rule).__name__}, not the gradient of the loss",
-        "use rule='gradient'",
+        "rule='gradient'",
     ),
     "real": Trait(
         lambda p: type(p.labels) is labels.Real and not callable(p.noise),
         lambda p: (
             "the label noise has a quantile function" if callable(p.noise) else f"the labels are {type(p.labels).__name__}"
         ),
-        "use labels='real' with a number as noise",
+        "labels='real' with a number as noise",
     ),
     "single output": Trait(
         lambda p: p.student.outputs == 1 and p.teacher.outputs == 1,
         lambda p: f"the networks have {max(p.student.outputs, p.teacher.outputs)} outputs",
-        "use outputs=1",
+        "outputs=1",
     ),
     "one activation": Trait(
         lambda p: ", " not in p.student.activation.name + p.teacher.activation.name,
         lambda p: "the units of a network have different activations",
-        "use one activation for all units",
+        "one activation for all units",
     ),
     "smooth": Trait(
         lambda p: not _jumps(p),
         lambda p: "the update jumps as a function of the student's fields",
-        "use a smooth loss and activation",
+        "a smooth loss and activation",
     ),
     "differentiable": Trait(
         lambda p: not (p.rule.gradient and p.loss.jumps and p.student.train_readout),
-        lambda p: f"the derivative of the loss {losses.loss_name(p.loss)!r} jumps where the trained readout says",
-        "fix the readout, or use a smooth loss",
+        lambda p: f"the derivative of the loss {losses.loss_name(p.loss)!r} jumps and the readout is trained",
+        "a fixed readout (train_readout=False) or a smooth loss",
     ),
 }
 CLASSIC = ("squared", "gradient", "real", "single output", "one activation")
 SMOOTH = ("differentiable", "single output")
+CLASSICAL = (rules.Perceptron, rules.AdaTron, rules.Hebbian)  # they learn from labels -1 and 1
 
 
 def missing_traits(problem: Any, needed: Iterable[str]) -> list[str]:
@@ -83,10 +84,8 @@ def require_traits(problem: Any, function: str, needed: Iterable[str]) -> None:
     missing = missing_traits(problem, needed)
     if missing:
         has = ", and ".join(TRAITS[name].has(problem) for name in missing)
-        fixes = " and ".join(TRAITS[name].fix for name in missing)
-        raise InputError(
-            f"{function} does not support this problem: {has}. To use it, {fixes}; `solve` needs no such thing."
-        )
+        needs = " and ".join(TRAITS[name].needs for name in missing)
+        raise InputError(f"{function} does not support this problem: {has}. It needs {needs}; `solve` does not.")
 
 
 def require_fit(problem: Any) -> None:
@@ -124,12 +123,13 @@ def require_fit(problem: Any) -> None:
         raise InputError(
             f"the loss {loss_name!r} needs one output and the student has {student_outputs}; use cross_entropy."
         )
-    if type(p.rule) in (rules.Perceptron, rules.AdaTron, rules.Hebbian) and not own and kind != "sign":
+    if type(p.rule) in CLASSICAL and not own and kind != "sign":
         raise InputError(
             f"the rule {type(p.rule).__name__} learns from labels -1 and 1, and the labels are of kind {kind!r}; use "
             "labels='sign'."
         )
-    if own or isinstance(p.loss, losses.Function) or type(p.rule) not in rules.NAMED.values():
+    named = (p.loss, losses.NAMED), (p.labels, labels.NAMED), (p.rule, rules.NAMED)
+    if any(type(part) not in table.values() for part, table in named):
         _require_update(problem)
 
 
@@ -149,37 +149,65 @@ def _require_quantiles(noise: Any) -> None:
 
 
 def _require_update(problem: Any) -> None:
-    """The rule (and the loss in it) can be traced, and returns an update of the right shapes."""
-    p = problem
+    """Labels, loss and rule can be traced, and return finite numbers of the right shapes."""
+    p, tried = problem, _some_labels(problem)
     rho, fields = jnp.full(p.teacher.hidden, 0.3), jnp.full(p.student.hidden, 0.2)
-    label = jnp.asarray(p.labels.truth(p.teacher.output(rho), rho), float)
-    if isinstance(p.labels, labels.Function) and jnp.shape(label) not in ((), (p.student.outputs,)):
-        raise InputError(
-            f"the label function returns shape {jnp.shape(label)} and the student has {p.student.outputs} outputs; they "
-            "must agree. Set the student's outputs."
-        )
     if p.rule.gradient:
-        losses.require_usable(p.loss, p.student.output(fields), label)
+        losses.require_usable(p.loss, p.student.output(fields), tried)
     parameters = rules.Parameters(jnp.asarray(p.student.readout), None if p.student.bias is None else fields)
-    law = p.rule.randomness(0.0)
-    xi = None if law is None else law.nodes(False)[0][0]
+    name, law = type(p.rule).__name__, p.rule.randomness(0.0)
+    if law is not None and not isinstance(law, rules.Law):
+        raise InputError(
+            f"the randomness of the rule {name} is {_checks.shown(law)}; it must be None or a law, such as "
+            "rules.Discrete([0.0, 1.0], [0.5, 0.5])."
+        )
+    sample = rules.Sample(fields, rho, tried[0], None if law is None else law.nodes(False)[0][0])
     try:
-        sample = rules.Sample(fields, rho, label, xi)
         update = jax.eval_shape(lambda: p.rule.update(sample, parameters, rules.Context(p.student, p.loss)))
     except Exception as error:
-        first = str(error).split("\n")[0]
         raise InputError(
-            f"the rule {type(p.rule).__name__} fails on one sample ({type(error).__name__}: {first}); update(sample, "
-            "parameters, context) must be written with jax.numpy and return an Update."
+            f"the rule {name} fails on one sample ({cause(error)}); update(sample, parameters, context) must be written "
+            "with jax.numpy and return self.result(delta, parameters)."
         ) from None
-    if not isinstance(update, rules.Update) or update.delta.shape != fields.shape:
-        shape = getattr(getattr(update, "delta", None), "shape", type(update).__name__)
+    if not isinstance(update, rules.Update) or not isinstance(update.parameters, rules.Parameters):
+        raise InputError(f"the rule {name} returns no Update; it must return self.result(delta, parameters).")
+    for what, found, right in (
+        ("delta", update.delta, fields),
+        ("change of the readout", update.parameters.readout, parameters.readout),
+    ):
+        if jnp.shape(found) != right.shape:
+            raise InputError(f"the rule {name} returns a {what} of shape {jnp.shape(found)}; it must be {right.shape}.")
+
+
+def _some_labels(problem: Any) -> Any:
+    """Noiseless labels (count, ...) of some teacher fields, once they are known to be usable."""
+    p, name = problem, _name_of_labels(problem.labels)
+    fields = jnp.asarray(np.random.default_rng(0).standard_normal((16, p.teacher.hidden)))
+    try:
+        tried = jax.vmap(lambda rho: jnp.asarray(p.labels.truth(p.teacher.output(rho), rho), float))(fields)
+    except Exception as error:
         raise InputError(
-            f"the rule {type(p.rule).__name__} returns a delta of shape {shape}; it must be {fields.shape}, one number per "
-            "hidden unit."
-        )
-    if update.parameters.readout.shape != parameters.readout.shape:
+            f"the labels {name!r} fail on one sample ({cause(error)}); label(output, rho, xi, noise) must be written with "
+            "jax.numpy and return a number or a vector."
+        ) from None
+    outputs = p.student.outputs
+    right = () if outputs == 1 else (outputs,)
+    if tried.shape[1:] != right:
         raise InputError(
-            f"the rule {type(p.rule).__name__} moves the readout by shape {update.parameters.readout.shape}; it must be "
-            f"{parameters.readout.shape}."
+            f"the labels {name!r} have shape {tried.shape[1:]} and the student has {outputs} output{'s' * (outputs > 1)}; "
+            f"a label must have shape {right}. Change the labels or the student's outputs."
         )
+    needs_signs = p.loss.targets == "sign" if p.rule.gradient else type(p.rule) in CLASSICAL
+    if needs_signs and not _checks.is_traced(tried) and np.any(np.abs(tried) != 1):
+        what = f"the loss {losses.loss_name(p.loss)!r}" if p.rule.gradient else f"the rule {type(p.rule).__name__}"
+        wrong = np.asarray(tried)[np.abs(tried) != 1][0]
+        raise InputError(
+            f"{what} needs labels -1 and 1, and the labels {name!r} contain {wrong:g}; return "
+            "jnp.where(condition, 1.0, -1.0)."
+        )
+    return tried
+
+
+def _name_of_labels(value: Any) -> str:
+    named = value.function if isinstance(value, labels.Function) else type(value)
+    return getattr(named, "__name__", type(named).__name__)
