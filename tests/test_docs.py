@@ -113,6 +113,42 @@ def test_outputs_belong_to_code_and_library():
     assert runner.key("a\n```python\nx\n```\n") != runner.key("a\n```python\ny\n```\n")
 
 
+PRINTED = ("losses-and-labels", "own-rule")
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_a_page_prints_an_output_below_each_block(name):
+    text = (ROOT / "docs" / "how-to" / f"{name}.md").read_text()
+    assert len(re.findall(r"^```python\n.*?^```\n\n```text\n", text, flags=re.MULTILINE | re.DOTALL)) == len(
+        runner.blocks(text)
+    )
+    assert "## Limitations" in text
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", PRINTED)
+def test_the_printed_outputs_are_those_of_the_code(name, tmp_path):
+    page = ROOT / "docs" / "how-to" / f"{name}.md"
+    runner.run_page(page, tmp_path / "out")
+    shown = [entry["text"] for entry in json.loads((tmp_path / "out" / "outputs.json").read_text())]
+    assert re.findall(r"^```text\n(.*?)^```$", page.read_text(), flags=re.MULTILINE | re.DOTALL) == shown
+
+
+def test_the_validity_report_is_explained():
+    text = (ROOT / "docs" / "notation.md").read_text()
+    for name in (
+        "limit_ratio",
+        "effective_rank",
+        "start_to_noise",
+        "noise_dim",
+        "rate_to_critical",
+        "averages",
+        "averages_error",
+    ):
+        assert name in tu.Validity.__dataclass_fields__
+        assert f"`{name}`" in text
+
+
 # Docstrings
 
 

@@ -48,7 +48,9 @@ def test_labels(monkeypatch):
     theory = curves(loss="logistic", labels="probit")
     assert theory.error[0] == pytest.approx(np.arccos(0.3 / np.sqrt(0.5)) / np.pi)
     assert theory.error[-1] < theory.error[0]
-    values = jax.vmap(lambda xi: labels(width=0.5).label(0.3, None, xi, 0.0))(jax.random.normal(jax.random.key(0), (100_000,)))
+    values = jax.vmap(lambda xi: labels(width=0.5).label(0.3, None, xi, 0.0))(
+        jax.random.normal(jax.random.key(0), (100_000,))
+    )
     outcomes, weights = labels(width=0.5).outcomes(jnp.asarray(0.3), None, 0.0, affine=False)
     assert float(outcomes @ weights) == pytest.approx(float(values.mean()), abs=0.01)
 
