@@ -1,6 +1,6 @@
 """`make bench`: run all parts, or those named; print the table, keep the numbers as JSON.
 
-python -m benchmarks [core rules cold finite structured growth sweeps sweeps_phase explorer gpu] [--quick] [--clock cpu] [--out F]
+python -m benchmarks [core rules cold finite structured growth sweeps sweeps_phase explorer gpu] [--quick] [--clock cpu]
 """
 
 import argparse
