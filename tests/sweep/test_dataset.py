@@ -62,7 +62,7 @@ def test_attributes_say_what_was_asked():
     assert data.attrs["schema"] == SCHEMA
     assert tu.Problem.from_json(data.attrs["problem"]).to_dict() == PROBLEM.to_dict()
     assert json.loads(data.attrs["spec"])["over"] == SPEC.over
-    assert data["final_error"].attrs["long_name"] == "generalisation error e_g at the end"
+    assert data["final_error"].attrs["long_name"] == "generalization error e_g at the end"
     assert "diverged" in data["status"].attrs["flag_meanings"]
 
 
