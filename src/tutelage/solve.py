@@ -28,6 +28,7 @@ from tutelage.integrate import (
     padded,
     tolerances,
 )
+from tutelage.losses import loss_name
 from tutelage.moments import NodeMoments, Sampled, as_sampled, moments_for
 from tutelage.problem import Problem, random_start
 from tutelage.problem.arguments import require_start
@@ -89,6 +90,7 @@ def solve(
     times, quadrature = check_times(times), as_rule(quadrature)
     problem_, start = prepare(problem, start, times)
     averages = None if isinstance(problem, ClosedSystem) else moments_for(problem, quadrature, as_sampled(moments))
+    _require_derivatives(problem_, start, averages)
     steps = tolerances(sampled_rtol(averages) if rtol is None else rtol, atol)
     options = Options(
         gradient_flow=_checks.as_flag("gradient_flow", gradient_flow),
@@ -109,6 +111,19 @@ def solve(
     if _checks.is_traced(raw):
         return assemble(raw, times, problem, start, settings)
     return _finish(raw, times, problem, start, settings)
+
+
+def _require_derivatives(problem: Any, start: Any, averages: Any) -> None:
+    """Refuse to be traced where a derivative would be silently wrong: a sampled jump whose place a readout decides."""
+    if not isinstance(averages, NodeMoments) or averages.grid or not _checks.is_traced(problem, start):
+        return
+    if problem.rule.gradient and problem.loss.jumps:
+        readouts = problem.student.readout, start.readout
+        if problem.student.train_readout or _checks.is_traced(readouts):
+            raise InputError(
+                f"the derivative of the loss {loss_name(problem.loss)!r} jumps where the readout says, and sampled averages "
+                "cannot be differentiated there. Use a fixed, known readout or a smooth loss inside jax.grad, jit and vmap."
+            )
 
 
 def sampled_rtol(averages: Any) -> float | None:

@@ -148,6 +148,13 @@ def _require_quantiles(noise: Any) -> None:
         )
 
 
+def _some_context(problem: Any) -> rules.Context:
+    """A context as a rule may meet it: rate one, time zero, orthogonal vectors of length one."""
+    K, M = problem.student.hidden, problem.teacher.hidden
+    overlaps = jnp.zeros((K, M)), jnp.eye(K), jnp.eye(M)
+    return rules.Context(problem.student, problem.loss, jnp.ones(()), jnp.zeros(()), overlaps)
+
+
 def _require_update(problem: Any) -> None:
     """Labels, loss and rule can be traced, and return finite numbers of the right shapes."""
     p, tried = problem, _some_labels(problem)
@@ -163,7 +170,7 @@ def _require_update(problem: Any) -> None:
         )
     sample = rules.Sample(fields, rho, tried[0], None if law is None else law.nodes(False)[0][0])
     try:
-        update = jax.eval_shape(lambda: p.rule.update(sample, parameters, rules.Context(p.student, p.loss)))
+        update = jax.eval_shape(lambda: p.rule.update(sample, parameters, _some_context(p)))
     except Exception as error:
         raise InputError(
             f"the rule {name} fails on one sample ({cause(error)}); update(sample, parameters, context) must be written "

@@ -95,15 +95,16 @@ class Lanes(eqx.Module):
         lengths = chi(keys, steps, first + below.size, dof)
         return [[*(next(entries) for _ in range(i)), lengths[:, i]] for i in range(J)]
 
-    def step(self, state: State, lengths: Any, draws: Draws, rates: Array) -> State:
+    def step(self, state: State, teachers: Matrix, lengths: Any, draws: Draws, rates: Array) -> State:
         """One step; lengths: squared norms to hold, per student; draws: of this step."""
         B, scale, decay = self.rule.batch, self.scale, self.decay
         batch: list[tuple[list[Any], list[Any]]] = []
         forces: Any = 0.0, 0.0
+        overlaps = self._overlaps(state.rows[: self.K], teachers)  # what the rule does not use is not computed
         for s in range(B):
             normals = [draws.normals[s, c] for c in range(self.width)]
             fields = [self._field(row, normals) for row in state.rows[: self.K]]
-            update = self._respond(state, fields, draws.references[s], draws.labels[s], draws.own[s])
+            update = self._respond(state, fields, draws.references[s], draws.labels[s], draws.own[s], rates, overlaps)
             batch.append((normals, list(update.delta)))
             forces = forces[0] + update.parameters.readout, forces[1] + update.delta
         pull = [[sum(delta[k] * z[c] for z, delta in batch) for c in range(self.width)] for k in range(self.K)]
@@ -120,14 +121,29 @@ class Lanes(eqx.Module):
         terms = sum(w * z for w, z in zip(row, normals, strict=False))  # teachers have fewer columns
         return jnp.sum(self.blocks.field[:, None] * terms, axis=-2)
 
-    def _respond(self, state: State, fields: list[Any], references: Any, labels: Any, normals: Any) -> Update:
-        """The update of one sample in each run; its arrays have the runs last."""
-        context = context_of(self.problem)
+    def _overlaps(self, students: Matrix, teachers: Matrix) -> tuple[Array, Array, Array]:
+        """R, Q, T of every run, runs last."""
+        weights = (self.blocks.share * self.blocks.eigenvalue)[:, None]
 
-        def one(student: Array, reference: Array, label: Array, normals: Array, readout: Array, bias: Array) -> Update:
+        def product(a: list[Any], b: list[Any]) -> Array:
+            return jnp.sum(weights * sum(x * y for x, y in zip(a, b, strict=False)), axis=0)
+
+        pairs = ((students, teachers), (students, students), (teachers, teachers))
+        R, Q, T = (jnp.stack([jnp.stack([product(a, b) for b in B]) for a in A]) for A, B in pairs)
+        return R, Q, jnp.broadcast_to(T, (*T.shape[:2], R.shape[2]))  # one teacher may serve all runs
+
+    def _respond(
+        self, state: State, fields: list[Any], references: Any, labels: Any, normals: Any, rates: Array, overlaps: Any
+    ) -> Update:
+        """The update of one sample in each run; its arrays have the runs last."""
+
+        def one(
+            student: Array, reference: Array, label: Array, normals: Array, readout: Array, bias: Array, overlaps: Any
+        ) -> Update:
+            context = context_of(self.problem, rates[4], rates[5], overlaps)
             return update_of(self.problem, student, reference, label, normals, Parameters(readout, bias), context)
 
-        arguments = (jnp.stack(fields) + state.bias, references, labels, normals, state.readout, state.bias)
+        arguments = (jnp.stack(fields) + state.bias, references, labels, normals, state.readout, state.bias, overlaps)
         return jax.vmap(one, in_axes=-1, out_axes=-1)(*arguments)
 
     def _factor(self, deltas: Matrix) -> Matrix:

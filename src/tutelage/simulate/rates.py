@@ -43,7 +43,9 @@ UPDATES = {
 
 
 class Rates:
-    """force, push, eta_v, eta_b of every step: a momentum m takes `force` times the gradient, a weight `push` times m.
+    """force, push, eta_v, eta_b, lr and time of every step.
+
+    A momentum m takes `force` times the gradient, a weight `push` times m; lr and time are for rules that look at them.
 
     Plain SGD and a fixed momentum beta (m <- beta m + gradient, w <- w + eta m): force 1, push eta.
     Slow momentum (m <- (1 - gamma/N) m + k gradient, w <- w + m / N): force k (default gamma eta), push 1/N.
@@ -58,14 +60,15 @@ class Rates:
         if isinstance(sgd.momentum, SlowMomentum):
             slow, push = sgd.momentum, 1.0 / dim
             force, factor = (lr, float(np.asarray(slow.gamma))) if slow.k is None else (slow.k, 1.0)
-        columns = (force, push, readout, bias)
-        self._factor = np.array([factor, 1.0, 1.0, 1.0])
+        columns = (force, push, readout, bias, lr)
+        self._factor = np.array([factor, 1.0, 1.0, 1.0, 1.0, 1.0])
         self.table = lru_cache(maxsize=16)(self._table)  # all runs ask for the same stretches
         self._columns: list[Any] = [_vectorised(c) if callable(c) else float(np.asarray(c)) for c in columns]
 
     def _table(self, first: int, last: int) -> np.ndarray:
-        """(last - first, 4), for steps first .. last - 1."""
-        table, times = np.empty((last - first, 4)), np.arange(first, last) / self.dim
+        """(last - first, 6), for steps first .. last - 1."""
+        times = np.arange(first, last) / self.dim
+        table = np.repeat(times[:, None], len(self._factor), axis=1)
         for i, column in enumerate(self._columns):
             values: Any = column(times) if callable(column) else column
             table[:, i] = values

@@ -89,7 +89,7 @@ class Ensemble:
                     stop = next_stop(self.steps, taken, end)
                     turns = self.turns if stop - taken == self.block else None
                     span = np.asarray(taken - first), np.asarray(stop - first)
-                    state = _advance(self.lanes, self.unrolled, turns, state, lengths, draws, rates, *span)
+                    state = _advance(self.lanes, self.unrolled, turns, state, teachers, lengths, draws, rates, *span)
                     _note(ended, *checked)  # the device is busy with the next stretch meanwhile
                     checked, taken = (stop, _within(state, bound)), stop
                     self._look(seen, taken, state, teachers)
@@ -163,6 +163,7 @@ def _advance(
     unrolled: int,
     turns: int | None,
     state: State,
+    teachers: Any,
     lengths: Any,
     draws: Draws,
     rates: Any,
@@ -175,7 +176,7 @@ def _advance(
     """
 
     def one(at: Array, state: State) -> State:
-        return lanes.step(state, lengths, jax.tree.map(lambda x: x[at], draws), rates[at])
+        return lanes.step(state, teachers, lengths, jax.tree.map(lambda x: x[at], draws), rates[at])
 
     def some(turn: Array, state: State) -> State:
         for i in range(unrolled):

@@ -14,7 +14,7 @@ import numpy as np
 from tutelage._types import Array
 from tutelage.problem import Problem
 from tutelage.problem.sample import context_of, label_of, normals_needed, update_of
-from tutelage.rules import Parameters, Update
+from tutelage.rules import Context, Parameters, Update
 from tutelage.simulate.layout import Blocks, Heads, Rule
 
 
@@ -27,14 +27,20 @@ class Sums(NamedTuple):
 
 
 def respond(
-    problem: Problem, rule: Rule, heads: Heads, student_fields: Array, teacher_fields: Array, normals: Array
+    problem: Problem,
+    rule: Rule,
+    heads: Heads,
+    student_fields: Array,
+    teacher_fields: Array,
+    normals: Array,
+    context: Context,
 ) -> Sums:
     """Fields (B, K), (B, M) and normals (B, D) to delta and the mean forces on the heads, by the problem's rule."""
 
     def one(student: Array, teacher: Array, normals: Array) -> Update:
         reference, parameters = teacher + rule.teacher_bias, Parameters(jnp.asarray(heads.readout), jnp.asarray(heads.bias))
         label = label_of(problem, reference, normals)
-        return update_of(problem, student + heads.bias, reference, label, normals, parameters, context_of(problem))
+        return update_of(problem, student + heads.bias, reference, label, normals, parameters, context)
 
     update = jax.vmap(one)(student_fields, teacher_fields, normals)
     return Sums(update.delta, jnp.mean(update.parameters.readout, axis=0), jnp.mean(update.delta, axis=0))
@@ -57,7 +63,7 @@ class Draws(NamedTuple):
     normals: Any  # (steps, B, L, W)
     noise: Any  # (steps, B, D)
     outside: Any  # (steps, outer levels, J, J): Bartlett's factors, J = min(B, K)
-    rates: Any  # (steps, 4)
+    rates: Any  # (steps, 6)
 
 
 class OverlapsLoop:
@@ -102,7 +108,14 @@ class OverlapsLoop:
         K, M, B = self.problem.student.hidden, self.problem.teacher.hidden, rule.batch
         student_fields = jnp.einsum("l,lkc,slc->sk", blocks.field, students[:, :K], normals)
         teacher_fields = jnp.einsum("l,lmc,slc->sm", blocks.field, teachers, normals[..., : teachers.shape[2]])
-        sums = respond(self.problem, rule, heads, student_fields, teacher_fields, xi)
+        weights, near = blocks.share * blocks.eigenvalue, students[:, :K, : teachers.shape[2]]
+        overlaps = (
+            jnp.einsum("l,lkc,lmc->km", weights, near, teachers),
+            jnp.einsum("l,lkc,ljc->kj", weights, students[:, :K], students[:, :K]),
+            jnp.einsum("l,lmc,lnc->mn", weights, teachers, teachers),
+        )
+        context = context_of(self.problem, rates[4], rates[5], overlaps)  # what the rule does not use is not computed
+        sums = respond(self.problem, rule, heads, student_fields, teacher_fields, xi, context)
         scale = jnp.asarray(blocks.step[:, None] * blocks.mask)[..., None] / B
         inside = scale * jnp.einsum("sk,slc->lkc", sums.delta, normals)
         inside = inside - rule.decay * blocks.mask[..., None] * students[:, :K]
@@ -137,8 +150,9 @@ def _transpose(x: Array) -> Array:
 class WeightsLoop:
     """The weights method; state: (W, velocity, gradient, heads). Compiled once for all runs of a problem."""
 
-    def __init__(self, problem: Problem, rule: Rule, mask: np.ndarray):
+    def __init__(self, problem: Problem, rule: Rule, mask: np.ndarray, dims: np.ndarray):
         self.problem, self.rule = problem, rule
+        self.eigenvalues = np.repeat(np.asarray(problem.inputs.eigenvalues, dtype=float), dims)
         self.mask = mask if mask.size else np.ones((1, 1))
         self.advance = jax.jit(self._advance)
 
@@ -150,16 +164,19 @@ class WeightsLoop:
         (W_teacher, lengths), (rows, noise, rates) = fixed, (jnp.asarray(x) for x in block)
 
         def one(i: Array, state: Any) -> Any:
-            state = self._feel(state, W_teacher, rows[i], noise[i])
+            state = self._feel(state, W_teacher, rows[i], noise[i], rates[i])
             ends = (seen + i) % self.rule.batch == self.rule.batch - 1
             return jax.lax.cond(ends, lambda s: self._move(s, lengths, rates[i]), lambda s: s, state)
 
         return jax.lax.fori_loop(first, last, one, state)
 
-    def _feel(self, state: Any, W_teacher: Array, x: Array, xi: Array) -> Any:
+    def _feel(self, state: Any, W_teacher: Array, x: Array, xi: Array, rates: Array) -> Any:
         W, velocity, gradient, heads = state
         rule, root = self.rule, 1.0 / np.sqrt(self.rule.dim)
-        sums = respond(self.problem, rule, heads, (W @ x)[None] * root, (W_teacher @ x)[None] * root, xi[None])
+        pairs = ((W, W_teacher), (W, W), (W_teacher, W_teacher))
+        overlaps = tuple((a * self.eigenvalues) @ b.T / rule.dim for a, b in pairs)
+        context = context_of(self.problem, rates[4], rates[5], overlaps)
+        sums = respond(self.problem, rule, heads, (W @ x)[None] * root, (W_teacher @ x)[None] * root, xi[None], context)
         gradient = gradient + (root / rule.batch) * sums.delta[0][:, None] * x
         forces: Any = (heads.readout_force + sums.readout / rule.batch, heads.bias_force + sums.bias / rule.batch)
         return W, velocity, gradient, heads._replace(readout_force=forces[0], bias_force=forces[1])

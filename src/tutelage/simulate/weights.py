@@ -60,7 +60,7 @@ class WeightsMethod:
     def _loop(self) -> "WeightsLoop":
         from tutelage.simulate.traced import WeightsLoop
 
-        return WeightsLoop(self.problem, self.rule, self.mask)
+        return WeightsLoop(self.problem, self.rule, self.mask, self.dims)
 
     def run(self, index: int, watch: Watch) -> Run:
         which = index % len(self.starts)

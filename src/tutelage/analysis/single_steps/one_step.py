@@ -25,8 +25,8 @@ from tutelage.dynamics import OrderParameters, initial_overlaps
 from tutelage.dynamics.error import field_means
 from tutelage.problem import Problem, SlowMomentum, Start
 from tutelage.problem.arguments import require_problem
-from tutelage.problem.sample import context_of, label_of, normals_needed, update_of
-from tutelage.rules import Parameters, Update
+from tutelage.problem.sample import label_of, normals_needed, update_of
+from tutelage.rules import Context, Parameters, Update
 from tutelage.simulate.coordinates import in_random_frames, level_coordinates
 from tutelage.simulate.sources import FILL, LAWS
 
@@ -79,9 +79,11 @@ def _increments(
     """The exact step from fields (count, B, L, n), inner products of inputs (count, L, B, B) and label noise (count, B)."""
     state, t = initial_overlaps(problem, start)
     r, q, v = (np.asarray(x) for x in (state.r, state.q, state.readout))
-    eta, eta_v, eta_b = (float(x) for x in OrderParameters(problem, t).rates(jnp.zeros(())))
+    system = OrderParameters(problem, t)
+    eta, eta_v, eta_b = (float(x) for x in system.rates(jnp.zeros(())))
+    context = system.context(jnp.zeros(()), *system.covariances(state))
     K, dim, batch, kappa = problem.student.hidden, int(dims.sum()), problem.sgd.batch, float(problem.sgd.weight_decay)
-    force, output = _response(problem, state.bias, v, fields.sum(axis=2), noise)
+    force, output = _response(problem, state.bias, v, fields.sum(axis=2), noise, context)
     share = (dim / dims)[:, None, None] * eta / batch
     dr = share * np.einsum("csk,cslm->clkm", force, fields[..., K:]) - eta * kappa * r
     half = share * np.einsum("csi,cslk->clik", force, fields[..., :K])
@@ -96,24 +98,26 @@ def _increments(
 
 
 def _response(
-    problem: Problem, bias: Any, v: np.ndarray, fields: np.ndarray, noise: np.ndarray
+    problem: Problem, bias: Any, v: np.ndarray, fields: np.ndarray, noise: np.ndarray, context: Context
 ) -> tuple[np.ndarray, np.ndarray]:
     """delta_k, and what moves the readout, of every sample, (count, B, ...)."""
     K, mean = problem.student.hidden, field_means(problem, bias)
     fields = fields if mean is None else fields + np.asarray(mean)
     student, teacher = (jnp.asarray(x) for x in (fields[..., :K], fields[..., K:]))
     parameters = Parameters(jnp.asarray(v), None if bias is None else jnp.asarray(bias))
-    update = _updates(problem, student, teacher, jnp.asarray(noise), parameters)
+    update = _updates(problem, student, teacher, jnp.asarray(noise), parameters, context)
     return np.asarray(update.delta), np.asarray(update.parameters.readout)
 
 
 @eqx.filter_jit
-def _updates(problem: Problem, student: Array, teacher: Array, normals: Array, parameters: Parameters) -> Update:
+def _updates(
+    problem: Problem, student: Array, teacher: Array, normals: Array, parameters: Parameters, context: Context
+) -> Update:
     """The update of every sample, arrays (count, B, ...)."""
 
     def one(student: Array, teacher: Array, normals: Array) -> Update:
         label = label_of(problem, teacher, normals)
-        return update_of(problem, student, teacher, label, normals, parameters, context_of(problem))
+        return update_of(problem, student, teacher, label, normals, parameters, context)
 
     return jax.vmap(jax.vmap(one))(student, teacher, normals)
 
