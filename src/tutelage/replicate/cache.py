@@ -18,7 +18,6 @@ import tutelage
 from tutelage._files import write_bytes
 from tutelage._version import __version__
 from tutelage.replicate.registry import MODULES, Replica
-from tutelage.storage import in_memory
 
 if TYPE_CHECKING:
     from xarray import Dataset
@@ -77,6 +76,8 @@ def read(path: Path) -> "Dataset | None":
     if not path.is_file():
         return None
     try:
+        from tutelage.storage import in_memory  # here, for a list of figures needs no JAX
+
         data = in_memory(path)
         ours = data.attrs.get("schema") == SCHEMA and float(data.attrs["seconds"]) >= 0
     except Exception:  # not a file of ours, or changed: it is computed anew
