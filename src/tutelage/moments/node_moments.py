@@ -90,17 +90,19 @@ class NodeMoments(Moments):
 
     def _placed(self, at: At, noisy: bool) -> tuple[Array, Array]:
         """The grid: panels of the teacher's axis between the jumps of the label, times nodes of the student's axis, split
-        where the rule has breaks. Late in learning only samples near the boundary move the student, so the teacher's axis is
-        also split where the student's field leaves the range in which the update varies."""
+        where the rule has breaks. Late in learning only samples whose field is near a break move the student, so the
+        teacher's axis is also split before, at and behind them; or where a smooth update hardly varies any more."""
         H, own = at.L[1, 0], jnp.where(at.L[1, 1] > 0, at.L[1, 1], 1.0)
         scale = jnp.where(at.L[0, 0] > 0, at.L[0, 0], 1.0)
         split = bool(at.rule.breaks(_some_label(at.problem), at.parameters, at.context))
-        far = SMOOTH_RANGE
+        edges = jnp.stack([SMOOTH_RANGE + 6 * at.L[1, 1]])
         if split:
-            far = jnp.max(jnp.abs(self._breaks(at, noisy, jnp.stack([scale, -scale]))))
-        reach = jnp.minimum((far + 6 * at.L[1, 1]) / jnp.maximum(jnp.abs(H), 1e-6), REACH)
+            size = jnp.abs(self._breaks(at, noisy, jnp.stack([scale, -scale])) - at.mean[1])
+            near, far = jnp.maximum(jnp.min(size) - 6 * at.L[1, 1], 0.0), jnp.max(size) + 6 * at.L[1, 1]
+            edges = jnp.stack([near, jnp.max(size), far])
+        reach = jnp.minimum(edges / jnp.maximum(jnp.abs(H), 1e-6), REACH)
         jumps = (jnp.asarray(self.label_jumps or (0.0,)) - at.mean[0]) / scale
-        teacher, outer = _panels(jnp.concatenate([jumps, jnp.stack([-reach, reach])]), self.grid)
+        teacher, outer = _panels(jnp.concatenate([jumps, -reach, reach]), self.grid)
         if split:
             breaks = self._breaks(at, noisy, at.mean[0] + at.L[0, 0] * teacher)
             student, inner = _panels((breaks - (at.mean[1] + H * teacher)[:, None]) / own, self.grid)
