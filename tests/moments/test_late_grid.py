@@ -12,7 +12,7 @@ ALONG, FLIP = 2.0, 0.1
 
 @pytest.mark.parametrize("across", [1e-2, 1e-5, 1e-8, 1e-11])
 def test_hinge_near_the_end(across):
-    """A = -(density of label lambda at 1), and for a narrow field (1 - p) 2 phi(1/R)/R; corrections are of order `across`."""
+    """A = -(density of label lambda at 1), and for a narrow field (1 - p) 2 phi(1/R)/R; corrections: of order `across`."""
     unit = tu.Network(1, "linear")
     problem = tu.Problem(unit, unit, loss="hinge", labels=tu.labels.Sign(flip=FLIP), sgd=tu.SGD(1.0))
     state, t = initial_overlaps(problem, tu.Start([[ALONG]], [[ALONG**2 + across]]))

@@ -33,10 +33,10 @@ FACTOR = 0.9
 
 
 def against_runs(
-    problem: Problem, start: Start, *, dim: int, times: Any, runs: int, seed: int = 0, factor: float = FACTOR
+    problem: Problem, start: Start, *, dim: int, times: Any, runs: int, seed: int = 0, factor: float = FACTOR, **options: Any
 ) -> "Dataset":
-    """Theory, runs and the wrong theory of one problem as a Dataset; see `band`."""
-    theory, wrong = solve(problem, start, times), wrong_theory(problem, start, times, factor)
+    """Theory, runs and the wrong theory of one problem as a Dataset; see `band`. options: of both solves."""
+    theory, wrong = solve(problem, start, times, **options), wrong_theory(problem, start, times, factor, **options)
     return band(theory, simulate(problem, start, dim=dim, times=times, runs=runs, seed=seed), wrong)
 
 
@@ -64,8 +64,8 @@ def inside_claims(data: "Dataset", name: str, factor: float = FACTOR) -> list[Cl
     ]
 
 
-def wrong_theory(problem: Problem, start: Start, times: Any, factor: float = FACTOR) -> Trajectory:
-    """The theory with G multiplied by `factor`, a negative control.
+def wrong_theory(problem: Problem, start: Start, times: Any, factor: float = FACTOR, **options: Any) -> Trajectory:
+    """The theory with G multiplied by `factor`, a negative control. options: of the solve.
 
     G enters as eta^2 G beside terms of order eta. With rates `factor` times as large, the order parameters at time
     alpha / factor obey the same equations but for eta^2 G, which has become factor eta^2 G.
@@ -76,7 +76,7 @@ def wrong_theory(problem: Problem, start: Start, times: Any, factor: float = FAC
     if isinstance(sgd.momentum, SlowMomentum):
         changes["momentum"] = _slowed_momentum(sgd.momentum, factor)
     changes = {name: value for name, value in changes.items() if value is not None}
-    slowed = solve(problem.replace(**changes), start, times / factor)
+    slowed = solve(problem.replace(**changes), start, times / factor, **options)
     return eqx.tree_at(lambda t: (t.times, t.problem), slowed, (times, problem))
 
 

@@ -57,6 +57,11 @@ MODULES = (
     "beyond.error_bars",
     "beyond.escapes",
     "beyond.million",
+    "rules.one_unit",
+    "rules.flipped_labels",
+    "rules.committee",
+    "rules.heavy_tails",
+    "rules.sampling",
 )
 
 SOURCES = {
@@ -65,6 +70,7 @@ SOURCES = {
     "notes": "Notes on the dynamical analysis of online SGD in high dimension",
     "quad": "Online learning of quadratic networks",
     "beyond": "Beyond the four sources",
+    "rules": "Learning rules: any loss, any label, any update",
 }
 
 

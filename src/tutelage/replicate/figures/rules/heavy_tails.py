@@ -1,0 +1,133 @@
+"""Huber's loss against squared loss when label noise has heavy tails: Student's t with 1.5 degrees of freedom.
+
+The variance of that noise is infinite, so the squared loss has no finite G and no theory; Huber's has both.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import tutelage as tu
+from tutelage.plot.labels import ERROR, TIME
+from tutelage.plot.sheet import draw_band, label_panel, sheet
+from tutelage.plot.style import COLOURS, DASHES, FAINT
+from tutelage.replicate.claims import Claim, above, at_least, at_most, close
+from tutelage.replicate.registry import Replica
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from xarray import Dataset
+
+FREEDOM, SIZE, DELTA = 1.5, 0.3, 0.5
+DIGITS = {2.0: 0.128358, 10.0: 0.033714, 20.0: 0.013226, 40.0: 0.010739}
+RTOL = 1e-5  # each step of the theory averages over 400 values of the noise
+
+
+def heavy(u: Any) -> Any:
+    """The quantile function of the noise."""
+    from scipy import stats
+
+    return SIZE * stats.t(FREEDOM).ppf(u)
+
+
+def unit(loss: Any) -> "tu.Problem":
+    """An erf unit with a trained readout learns from another, at rate one."""
+    student = tu.Network(1, "erf", readout=0.5, train_readout=True)
+    return tu.Problem(student, tu.Network(1, "erf"), loss=loss, noise=heavy, sgd=tu.SGD(lr=1.0))
+
+
+def compute_4(
+    R: float, Q: float, end: float, points: int, dim: int, runs: int, squared_dims: list[int], squared_runs: int, seed: int
+) -> "Dataset":
+    """Huber: theory, runs and the wrong theory up to `end`; theory at the times of the digits (late).
+
+    Squared loss: e_g and Q of every run at these times of which few are recorded (rare), for each dimension.
+    """
+    from tutelage.replicate.bands import against_runs
+
+    start, times, huber = tu.Start([[R]], [[Q]]), tu.linear_times(end, points), unit(tu.losses.Huber(DELTA))
+    data = against_runs(huber, start, dim=dim, times=times, runs=runs, seed=seed, rtol=RTOL)
+    knots = np.linspace(0.0, points - 1.0, 1 + len(DIGITS))
+    digits = np.interp(np.arange(points), knots, [0.0, *DIGITS])  # as many times: the program is the same
+    late = tu.solve(huber, start, digits, rtol=RTOL)
+    rare = np.array([0.0, *DIGITS])
+    squared = [
+        tu.simulate(unit("squared"), start, dim=n, times=rare, runs=squared_runs, seed=seed + n) for n in squared_dims
+    ]
+    return data.assign(
+        late_error=("late", np.asarray(late.error)),
+        squared_error=(("squared_dim", "run", "rare"), np.array([each.error for each in squared])),
+        squared_Q=(("squared_dim", "run", "rare"), np.array([np.asarray(each.Q)[..., 0, 0] for each in squared])),
+        late=digits,
+        rare=rare,
+        dim=dim,
+        runs=runs,
+        squared_dim=squared_dims,
+    )
+
+
+def claims_4(data: "Dataset") -> list[Claim]:
+    """Digits and band of Huber's loss; what squared loss does."""
+    from tutelage.replicate.bands import inside_claims
+
+    late = data["late_error"]
+    claims = [close(f"Huber: e_g({t:g})", float(late.sel(late=t)), value, rel=0.01) for t, value in DIGITS.items()]
+    claims += inside_claims(data, f"Huber, N = {int(data['dim'])}")
+    Q, error = data["squared_Q"].isel(rare=-1), data["squared_error"].isel(rare=-1)
+    dims, huber = data["squared_dim"].values, float(late.sel(late=float(data["rare"][-1])))
+    size = f"squared loss, {error.sizes['run']} runs, N = {', '.join(map(str, dims))}"
+    ratio = (Q.max("run") / Q.median("run")).max()
+    return [
+        *claims,
+        above(f"{size}: largest Q over its median, of all N", float(ratio), 1e3),
+        at_most(f"{size}: largest e_g, bounded", float(error.max()), 1e3),
+        at_least(f"{size}: mean e_g over Huber's, smallest of all N", float(error.mean("run").min()) / huber, 10.0),
+    ]
+
+
+def draw_4(data: "Dataset") -> "Figure":
+    """Huber's theory and runs; single runs of squared loss; the tail of their Q."""
+    small = (
+        f"Noise: {SIZE:g} × Student's t, {FREEDOM:g} d.o.f. Left: line: theory; marks: mean of {int(data['runs'])} runs, "
+        f"N = {int(data['dim'])}; bands: ± 2 standard errors of it. Middle, right: N = {int(data['squared_dim'][-1])}."
+    )
+    figure, axes = sheet(1, 3, "Heavy-tailed label noise: Huber's loss and squared loss", small, height=3.0, width=10.5)
+    left, middle, right = axes[0]
+    times = data["time"].values
+    draw_band(left, times, data["error"], data["error_mean"], data["error_se"], label="Huber")
+    left.plot(times, data["error_wrong"], color=FAINT, linestyle=DASHES[2], linewidth=1.2, label="Huber, 0.9 G")
+    error, rare = data["squared_error"].values[-1], data["rare"].values
+    for i in range(min(20, len(error))):
+        middle.plot(rare, error[i], color=COLOURS[1], linewidth=0.5, alpha=0.5)
+    middle.plot(rare, error.mean(axis=0), color=COLOURS[1], linestyle=DASHES[1], label="squared, mean")
+    middle.plot([], [], color=COLOURS[1], linewidth=0.5, label="squared, single runs")
+    middle.plot(data["late"].values, data["late_error"].values, color=COLOURS[0], label="Huber, theory")
+    largest = np.sort(data["squared_Q"].values[-1, :, -1])[::-1]
+    share = np.arange(1, largest.size + 1) / largest.size
+    right.plot(largest, share, "o", color=COLOURS[1], markersize=3.8, markerfacecolor="white", label="squared, runs")
+    right.axvline(float(data["Q"].values[-1, 0, 0]), color=COLOURS[0], label="Huber, theory")
+    left.set(xlabel=TIME, ylabel=ERROR, yscale="log")
+    middle.set(xlabel=TIME, ylabel=ERROR, yscale="log")
+    right.set(xlabel="final $Q$", ylabel="share of runs with a larger one", xscale="log", yscale="log")
+    right.margins(0.06)
+    for panel, text in zip(axes[0], ("Huber's loss", "squared loss", "the tail of $Q$"), strict=True):
+        label_panel(panel, text)
+        panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=1)
+    return figure
+
+
+PRINTED: dict[str, Any] = {"R": 0.2, "Q": 0.5, "points": 21, "squared_runs": 100, "seed": 4}
+
+FIGURES = (
+    Replica(
+        id="rules-4",
+        source="rules",
+        figure="heavy tails",
+        title="Huber's loss against squared loss under heavy-tailed label noise",
+        full=PRINTED | {"end": 40.0, "dim": 1000, "runs": 100, "squared_dims": [1000, 4000]},
+        quick=PRINTED | {"end": 10.0, "dim": 500, "runs": 40, "squared_dims": [500]},
+        compute=compute_4,
+        draw=draw_4,
+        claims=claims_4,
+    ),
+)
