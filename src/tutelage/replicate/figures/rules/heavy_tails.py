@@ -10,7 +10,7 @@ import numpy as np
 import tutelage as tu
 from tutelage.plot.labels import ERROR, TIME
 from tutelage.plot.sheet import draw_band, label_panel, sheet
-from tutelage.plot.style import COLOURS, DASHES, FAINT
+from tutelage.plot.style import COLOURS, DASHES, FAINT, MARKERS
 from tutelage.replicate.claims import Claim, above, at_least, at_most, close
 from tutelage.replicate.registry import Replica
 
@@ -37,11 +37,22 @@ def unit(loss: Any) -> "tu.Problem":
 
 
 def compute_4(
-    R: float, Q: float, end: float, points: int, dim: int, runs: int, squared_dims: list[int], squared_runs: int, seed: int
+    R: float,
+    Q: float,
+    end: float,
+    points: int,
+    dim: int,
+    runs: int,
+    late_dim: int,
+    late_runs: int,
+    tail_dims: list[int],
+    tail_runs: int,
+    tail_times: list[float],
+    seed: int,
 ) -> "Dataset":
     """Huber: theory, runs and the wrong theory up to `end`; theory at the times of the digits (late).
 
-    Squared loss: e_g and Q of every run at these times of which few are recorded (rare), for each dimension.
+    Squared loss: e_g of every run at those times (rare); Q of every run of several dimensions at the tail times.
     """
     from tutelage.replicate.bands import against_runs
 
@@ -51,18 +62,22 @@ def compute_4(
     digits = np.interp(np.arange(points), knots, [0.0, *DIGITS])  # as many times: the program is the same
     late = tu.solve(huber, start, digits, rtol=RTOL)
     rare = np.array([0.0, *DIGITS])
-    squared = [
-        tu.simulate(unit("squared"), start, dim=n, times=rare, runs=squared_runs, seed=seed + n) for n in squared_dims
+    squared = tu.simulate(unit("squared"), start, dim=late_dim, times=rare, runs=late_runs, seed=seed + 1)
+    tails = [
+        tu.simulate(unit("squared"), start, dim=n, times=[0.0, *tail_times], runs=tail_runs, seed=seed + n).Q[:, 1:, 0, 0]
+        for n in tail_dims
     ]
     return data.assign(
         late_error=("late", np.asarray(late.error)),
-        squared_error=(("squared_dim", "run", "rare"), np.array([each.error for each in squared])),
-        squared_Q=(("squared_dim", "run", "rare"), np.array([np.asarray(each.Q)[..., 0, 0] for each in squared])),
+        squared_error=(("late_run", "rare"), np.asarray(squared.error)),
+        tail_Q=(("tail_dim", "run", "tail_time"), np.array(tails)),
         late=digits,
         rare=rare,
         dim=dim,
         runs=runs,
-        squared_dim=squared_dims,
+        late_dim=late_dim,
+        tail_dim=tail_dims,
+        tail_time=tail_times,
     )
 
 
@@ -73,15 +88,16 @@ def claims_4(data: "Dataset") -> list[Claim]:
     late = data["late_error"]
     claims = [close(f"Huber: e_g({t:g})", float(late.sel(late=t)), value, rel=0.01) for t, value in DIGITS.items()]
     claims += inside_claims(data, f"Huber, N = {int(data['dim'])}")
-    Q, error = data["squared_Q"].isel(rare=-1), data["squared_error"].isel(rare=-1)
-    dims, huber = data["squared_dim"].values, float(late.sel(late=float(data["rare"][-1])))
-    size = f"squared loss, {error.sizes['run']} runs, N = {', '.join(map(str, dims))}"
-    ratio = (Q.max("run") / Q.median("run")).max()
+    Q, error = data["tail_Q"], data["squared_error"].isel(rare=-1)
+    huber = float(late.sel(late=float(data["rare"][-1])))
+    ratio = Q.max("run") / Q.median("run")
+    sizes = f"{Q.sizes['run']} runs each, N = {', '.join(map(str, Q['tail_dim'].values))}"
+    name = f"squared loss, {error.sizes['late_run']} runs, N = {int(data['late_dim'])}, alpha = 40"
     return [
         *claims,
-        above(f"{size}: largest Q over its median, of all N", float(ratio), 1e3),
-        at_most(f"{size}: largest e_g, bounded", float(error.max()), 1e3),
-        at_least(f"{size}: mean e_g over Huber's, smallest of all N", float(error.mean("run").min()) / huber, 10.0),
+        above(f"squared loss, {sizes}: largest Q over its median, largest of all N and times", float(ratio.max()), 1e3),
+        at_most(f"{name}: largest e_g, bounded", float(error.max()), 1e3),
+        at_least(f"{name}: mean e_g over Huber's", float(error.mean()) / huber, 10.0),
     ]
 
 
@@ -89,26 +105,33 @@ def draw_4(data: "Dataset") -> "Figure":
     """Huber's theory and runs; single runs of squared loss; the tail of their Q."""
     small = (
         f"Noise: {SIZE:g} × Student's t, {FREEDOM:g} d.o.f. Left: line: theory; marks: mean of {int(data['runs'])} runs, "
-        f"N = {int(data['dim'])}; bands: ± 2 standard errors of it. Middle, right: N = {int(data['squared_dim'][-1])}."
+        f"N = {int(data['dim'])}; bands: ± 2 standard errors of it. Middle: N = {int(data['late_dim'])}."
     )
     figure, axes = sheet(1, 3, "Heavy-tailed label noise: Huber's loss and squared loss", small, height=3.0, width=10.5)
     left, middle, right = axes[0]
     times = data["time"].values
     draw_band(left, times, data["error"], data["error_mean"], data["error_se"], label="Huber")
     left.plot(times, data["error_wrong"], color=FAINT, linestyle=DASHES[2], linewidth=1.2, label="Huber, 0.9 G")
-    error, rare = data["squared_error"].values[-1], data["rare"].values
+    error, rare = data["squared_error"].values, data["rare"].values
     for i in range(min(20, len(error))):
         middle.plot(rare, error[i], color=COLOURS[1], linewidth=0.5, alpha=0.5)
     middle.plot(rare, error.mean(axis=0), color=COLOURS[1], linestyle=DASHES[1], label="squared, mean")
     middle.plot([], [], color=COLOURS[1], linewidth=0.5, label="squared, single runs")
     middle.plot(data["late"].values, data["late_error"].values, color=COLOURS[0], label="Huber, theory")
-    largest = np.sort(data["squared_Q"].values[-1, :, -1])[::-1]
-    share = np.arange(1, largest.size + 1) / largest.size
-    right.plot(largest, share, "o", color=COLOURS[1], markersize=3.8, markerfacecolor="white", label="squared, runs")
-    right.axvline(float(data["Q"].values[-1, 0, 0]), color=COLOURS[0], label="Huber, theory")
+    final = data["tail_Q"].isel(tail_time=-1)
+    for look, n in enumerate(data["tail_dim"].values, start=1):
+        largest = np.sort(final.sel(tail_dim=n).values)[::-1]
+        share = np.arange(1, largest.size + 1) / largest.size
+        marks = {"linestyle": "none", "marker": MARKERS[look], "markersize": 3.8, "markerfacecolor": "white"}
+        right.plot(largest, share, color=COLOURS[look], label=f"squared, N = {n}", **marks)
     left.set(xlabel=TIME, ylabel=ERROR, yscale="log")
     middle.set(xlabel=TIME, ylabel=ERROR, yscale="log")
-    right.set(xlabel="final $Q$", ylabel="share of runs with a larger one", xscale="log", yscale="log")
+    right.set(
+        xlabel=rf"$Q$ at $\alpha$ = {float(data['tail_time'][-1]):g}",
+        ylabel="share of runs with a larger one",
+        xscale="log",
+        yscale="log",
+    )
     right.margins(0.06)
     for panel, text in zip(axes[0], ("Huber's loss", "squared loss", "the tail of $Q$"), strict=True):
         label_panel(panel, text)
@@ -116,7 +139,7 @@ def draw_4(data: "Dataset") -> "Figure":
     return figure
 
 
-PRINTED: dict[str, Any] = {"R": 0.2, "Q": 0.5, "points": 21, "squared_runs": 100, "seed": 4}
+PRINTED: dict[str, Any] = {"R": 0.2, "Q": 0.5, "points": 21, "late_dim": 1000, "tail_runs": 100, "seed": 4}
 
 FIGURES = (
     Replica(
@@ -124,8 +147,12 @@ FIGURES = (
         source="rules",
         figure="heavy tails",
         title="Huber's loss against squared loss under heavy-tailed label noise",
-        full=PRINTED | {"end": 40.0, "dim": 1000, "runs": 100, "squared_dims": [1000, 4000]},
-        quick=PRINTED | {"end": 10.0, "dim": 500, "runs": 40, "squared_dims": [500]},
+        full=PRINTED
+        | {"end": 40.0, "dim": 1000, "runs": 100, "late_runs": 100}
+        | {"tail_dims": [500, 1000, 2000, 4000], "tail_times": [1.0, 2.0, 5.0, 10.0, 20.0]},
+        quick=PRINTED
+        | {"end": 10.0, "dim": 500, "runs": 40, "late_runs": 40}
+        | {"tail_dims": [1000, 2000, 4000], "tail_times": [0.5, 1.0, 1.5, 2.0]},
         compute=compute_4,
         draw=draw_4,
         claims=claims_4,
