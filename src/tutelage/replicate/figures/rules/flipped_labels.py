@@ -138,8 +138,8 @@ def _falling_perceptron(flip: float, R: float, Q: float, times: Any) -> np.ndarr
     """The error of the perceptron with rate 1/(1 + alpha), in r = R/rate, q = Q/rate^2 and the time u = ln(1 + alpha):
     there its limit is at rest."""
     system = tu.Equations(["r", "q", "flip"], _perceptron_drift, _perceptron_error)
-    start, options = [R, Q, flip], {"rtol": 1e-6, "atol": 1e-9}
-    return np.asarray(tu.solve(system, start, np.log1p(times), solver="implicit", **options).error)
+    solved = tu.solve(system, [R, Q, flip], np.log1p(times), solver="implicit", rtol=1e-6, atol=1e-9)
+    return np.asarray(solved.error)
 
 
 def _perceptron_drift(u: Any, state: Any) -> tuple[Any, ...]:
@@ -173,6 +173,7 @@ def _best(name: str, flip: float) -> tuple[float, float]:
     def mean(f: Any) -> float:  # over |rho|
         return 2 * integrate.quad(lambda z: f(z) * norm.pdf(z), 0.0, 12.0, epsabs=1e-12)[0]
 
+    along: Any
     if name == "squared":
         along = (1 - 2 * flip) * np.sqrt(2 / np.pi)
         h, G = 1.0, 1 - along**2

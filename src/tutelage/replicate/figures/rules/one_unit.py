@@ -55,7 +55,8 @@ PRINTED_TO = 5e-7  # half a unit of the last printed digit
 def one_unit(**rule: Any) -> "tu.Problem":
     """A linear unit that learns sign(rho), at rate one."""
     unit = tu.Network(1, "linear")
-    return tu.Problem(unit, unit, sgd=tu.SGD(lr=1.0), **({"labels": "sign"} | rule))
+    options: dict[str, Any] = {"labels": "sign", **rule}
+    return tu.Problem(unit, unit, sgd=tu.SGD(lr=1.0), **options)
 
 
 def compute_1(R: float, Q: float, end: float, last: float, points: int, dim: int, runs: int, seed: int) -> "Dataset":

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 UNITS = {"erf": 0.3, "relu": 0.3, "quadratic": 0.05}  # and their rates
 NAMES = {"erf": "erf", "relu": "ReLU", "quadratic": "quadratic"}
-START = {"R": [[0.3, 0.05], [0.02, 0.2]], "Q": [[0.5, 0.1], [0.1, 0.4]]}
+START: dict[str, Any] = {"R": [[0.3, 0.05], [0.02, 0.2]], "Q": [[0.5, 0.1], [0.1, 0.4]]}
 
 
 def compute_9(log2_points: list[int], seeds: int, rtol: float, noise: float, end: float, times: int) -> "Dataset":
@@ -52,14 +52,14 @@ def compute_9(log2_points: list[int], seeds: int, rtol: float, noise: float, end
 
 def _worst(data: "Dataset", what: str) -> Any:
     """The largest relative gap or estimate along the curve, root mean square over the sets: (unit, log2_points)."""
-    gap = np.abs(data["sampled"] - data["exact"]) if what == "gap" else data["estimate"]
+    gap = abs(data["sampled"] - data["exact"]) if what == "gap" else data["estimate"]
     return np.sqrt(((gap / data["exact"]).max("time") ** 2).mean("seed"))
 
 
 def claims_9(data: "Dataset") -> list[Claim]:
     """The error falls with the number of points, and its estimate covers it."""
     gap, first, last = _worst(data, "gap"), int(data["log2_points"][0]), int(data["log2_points"][-1])
-    covered = np.abs(data["sampled"] - data["exact"]) <= data["estimate"]
+    covered = abs(data["sampled"] - data["exact"]) <= data["estimate"]
     claims = []
     for unit in data["unit"].values:
         ends = gap.sel(unit=unit, log2_points=first), gap.sel(unit=unit, log2_points=last)
@@ -80,7 +80,7 @@ def draw_9(data: "Dataset") -> "Figure":
     left, middle, right = axes[0]
     times, points = data["time"].values, 2.0 ** data["log2_points"].values
     gap, estimate = _worst(data, "gap"), _worst(data, "estimate")
-    ratio = (np.abs(data["sampled"] - data["exact"]) / data["estimate"]).max("time")
+    ratio = (abs(data["sampled"] - data["exact"]) / data["estimate"]).max("time")
     for look, unit in enumerate(data["unit"].values):
         part, color, marker = data.sel(unit=unit), COLOURS[look], MARKERS[look]
         open_ = {"linestyle": "none", "marker": marker, "markersize": 4.0, "markerfacecolor": "white", "color": color}
