@@ -252,7 +252,7 @@ def draw_2(data: "Dataset") -> "Figure":
             label = f"{name}, p = {p:g}"
             right.plot(far[after], (error * np.sqrt(far))[after], color=COLOURS[look], linestyle=DASHES[i], label=label)
             right.axhline(law, color=FAINT, linestyle=DASHES[2], linewidth=0.8)
-    right.set(xlabel=TIME, ylabel=r"error $\times\,\sqrt{\alpha}$", xscale="log")
+    right.set(xlabel=TIME, ylabel=r"error $\times\,\sqrt{\alpha}$", xscale="log", ylim=(0.28, 0.9))
     label_panel(right, r"rates that fall as $1/\alpha$")
     outside_legend(right)
     return figure
