@@ -73,8 +73,8 @@ def claims_9(data: "Dataset") -> list[Claim]:
 def draw_9(data: "Dataset") -> "Figure":
     """Curves of the smallest set; error against points; error over its estimate."""
     small = (
-        "Left: lines: closed forms; marks: the smallest set. Middle: filled: error (worst time, root mean square over "
-        "sets); open: its estimate. Right: each mark is one set at its worst time."
+        "Left: lines: closed forms; marks: smallest set. Middle: filled: error at the worst time; open: its estimate. "
+        "Right: one mark for each set."
     )
     figure, axes = sheet(1, 3, "Any rule by sampling, against its closed form", small, height=3.0, width=10.5)
     left, middle, right = axes[0]
