@@ -106,6 +106,7 @@ class NodeMoments(Moments):
         if split:
             breaks = self._breaks(at, noisy, at.mean[0] + at.L[0, 0] * teacher)
             student, inner = _panels((breaks - (at.mean[1] + H * teacher)[:, None]) / own, self.grid)
+            inner = inner / jnp.sum(inner, axis=1, keepdims=True)  # one panel alone is wide for its nodes
         else:
             student, inner = (jnp.broadcast_to(x, (teacher.size, x.size)) for x in trapezoid(2 * self.grid))
         e = jnp.stack([jnp.repeat(teacher, student.shape[1]), student.ravel()], axis=1)
