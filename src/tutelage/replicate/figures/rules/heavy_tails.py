@@ -11,7 +11,7 @@ import tutelage as tu
 from tutelage.plot.labels import ERROR, TIME
 from tutelage.plot.sheet import draw_band, label_panel, sheet
 from tutelage.plot.style import COLOURS, DASHES, FAINT, MARKERS
-from tutelage.replicate.claims import Claim, above, at_least, at_most, close
+from tutelage.replicate.claims import PASS, Claim, above, at_least, at_most, close, refuted
 from tutelage.replicate.registry import Replica
 
 if TYPE_CHECKING:
@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 
 FREEDOM, SIZE, DELTA = 1.5, 0.3, 0.5
 DIGITS = {2.0: 0.128358, 10.0: 0.033714, 20.0: 0.013226, 40.0: 0.010739}
+TAIL = (
+    "The ratio is itself heavy-tailed: a jump of Q grows as the square of a label. For sums of 400 squared Student t "
+    "numbers (2000 samples of 100 runs in plain NumPy) the largest over the median has the median 162 and exceeds 10^3 in "
+    "16% of samples, 10^2 in 63%. Above 10^3 is luck."
+)
 RTOL = 1e-5  # each step of the theory averages over 400 values of the noise
 
 
@@ -95,10 +100,16 @@ def claims_4(data: "Dataset") -> list[Claim]:
     name = f"squared loss, {error.sizes['late_run']} runs, N = {int(data['late_dim'])}, alpha = 40"
     return [
         *claims,
-        above(f"squared loss, {sizes}: largest Q over its median, largest of all N and times", float(ratio.max()), 1e3),
+        _tail_claim(f"squared loss, {sizes}: largest Q over its median, largest of all N and times", float(ratio.max())),
         at_most(f"{name}: largest e_g, bounded", float(error.max()), 1e3),
         at_least(f"{name}: mean e_g over Huber's", float(error.mean()) / huber, 10.0),
     ]
+
+
+def _tail_claim(name: str, ratio: float) -> Claim:
+    """Above 10^3? The ratio is a random number with a heavy tail itself, so no number of it is certain."""
+    claim = above(name, ratio, 1e3)
+    return claim if claim.verdict == PASS else refuted(claim, TAIL)
 
 
 def draw_4(data: "Dataset") -> "Figure":
