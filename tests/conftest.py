@@ -8,6 +8,7 @@ Python looks for cycles less often than it would: traces make many objects and l
 import gc
 import os
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,21 @@ from tutelage._xla import compile_quickly
 if os.environ.get("COMPILE") != "fully":
     compile_quickly()
 gc.set_threshold(50_000, 20, 20)
+
+MAPS = 30_000  # memory maps of a process; Linux allows 65,530, and XLA ends the process beyond them
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_programs():
+    """Every compiled program holds memory maps. Forget the programs of earlier files before there are too many."""
+    yield
+    maps = Path("/proc/self/maps")
+    if maps.exists() and maps.read_text().count("\n") > MAPS:
+        import jax
+
+        jax.clear_caches()
+        gc.collect()
+
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 

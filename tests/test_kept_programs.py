@@ -16,6 +16,7 @@ import tutelage as tu
 from tutelage.integrate import described, kept
 from tutelage.integrate.call import Options, as_arrays
 from tutelage.integrate.described import Indescribable, describe
+from tutelage.moments import moments_for
 
 
 @pytest.fixture
@@ -177,10 +178,11 @@ def test_inside_transformations_nothing_is_kept(folder):
 # What tells programs apart
 
 
-def text(problem, **changes):
-    usual = {"gradient_flow": False, "solver": "explicit", "quadrature": None, "keep": True, "gradient": "forward"}
+def text(problem, quadrature=None, **changes):
+    usual = {"gradient_flow": False, "solver": "explicit", "keep": True, "gradient": "forward"}
     options = Options(**usual | {"max_steps": 100, "progress": False} | changes)
-    return describe(total, (as_arrays(problem), np.zeros(64), options))
+    moments = moments_for(problem, quadrature) if isinstance(problem, tu.Problem) else None
+    return describe(total, (as_arrays(problem), moments, np.zeros(64), options))
 
 
 def problem(student="erf", teacher="erf", K=2, **sgd):
@@ -212,8 +214,8 @@ def test_no_two_problems_of_different_form_share_a_program():
     texts = [text(form) for form in forms]
     assert len(set(texts)) == len(set(map(id, texts))) - 1  # erf from erf is twice among the activations
     options = [{}, {"solver": "stiff"}, {"gradient_flow": True}, {"keep": False}, {"max_steps": 99}, {"gradient": "reverse"}]
-    options += [{"quadrature": tu.Quadrature(nodes=nodes)} for nodes in (32, 64)]
     assert len({text(problem(), **change) for change in options}) == len(options)
+    assert len({text(problem("tanh"), tu.Quadrature(nodes=nodes)) for nodes in (32, 64)}) == 2
 
 
 def own_activation(x):
@@ -243,7 +245,7 @@ def test_what_is_ones_own_is_not_kept(own):
 @pytest.mark.filterwarnings("ignore:A JAX array is being set as static")
 def test_an_array_that_is_no_data_is_not_mistaken_for_data():
     with pytest.raises(Indescribable):
-        text(problem(), quadrature=np.zeros(3))
+        text(problem(), keep=np.zeros(3))
 
 
 def test_versions_machine_text_and_settings_tell_programs_apart(monkeypatch, tmp_path):

@@ -183,5 +183,5 @@ def test_default_tolerances_suit_single_precision(solver):
     assert rough.finished
     assert rough.error.dtype == np.float32
     assert int(rough.steps) < 200  # 1e-8 asks for more digits than there are: all steps are used up
-    np.testing.assert_allclose(rough.error, exact.error, rtol=1e-3)
+    np.testing.assert_allclose(rough.error, exact.error, rtol=3e-3)
     assert dict(exact.settings)["rtol"] == 1e-8

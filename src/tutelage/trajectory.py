@@ -53,10 +53,10 @@ class Trajectory(eqx.Module):
     status_code: Any
     end_time: Any
     steps: Any
-    loss: Any = None
     T: Any = None
     problem: Problem | None = None
     start: Start | None = None
+    loss: Any = None
     kind: str = eqx.field(static=True, default="theory")
     settings: tuple[tuple[str, Any], ...] = eqx.field(static=True, default=())
 

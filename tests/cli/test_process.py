@@ -145,7 +145,10 @@ def test_interrupted_runs_are_counted_and_left_out(folder):
     assert kept.error.shape == (count, 5)
     assert np.isfinite(kept.error).all()
     assert dict(kept.settings)["runs"] == count
-    np.testing.assert_array_equal(kept.error, everything(count))
+    # two threads: a run may be complete although one before it is not
+    same = (kept.error[:, None] == everything(count + 2)).all(axis=2)
+    assert same.any(axis=1).all()
+    assert same.sum() == count
 
 
 def everything(count):

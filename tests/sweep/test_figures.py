@@ -50,7 +50,7 @@ def drawn(figure, tmp_path):
 
 def test_one_axis_is_a_curve(tmp_path):
     figure = made_up({"lr": RATES}, lambda lr: lr**2 / 50).plot()
-    assert labels(figure) == (r"learning rate $\eta$", r"generalisation error $\epsilon_g$ at the end")
+    assert labels(figure) == (r"learning rate $\eta$", r"generalization error $\epsilon_g$ at the end")
     line = figure.axes[0].lines[0]
     assert np.array_equal(line.get_xdata(), RATES)
     assert line.get_ydata() == pytest.approx(RATES**2 / 50)

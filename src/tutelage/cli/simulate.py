@@ -71,7 +71,7 @@ def whole_runs(runs: Any) -> tuple[Any, str]:
     kept = replace(
         runs,
         variables={name: values[whole] for name, values in runs.variables.items()},
-        **{name: getattr(runs, name)[whole] for name in ("error", "status_code", "end_time", "steps")},
+        **{name: getattr(runs, name)[whole] for name in ("error", "loss", "status_code", "end_time", "steps")},
         T=runs.T if np.ndim(runs.T) == 2 else runs.T[whole],
         settings=tuple((dict(runs.settings) | {"runs": int(whole.size)}).items()),
     )

@@ -25,7 +25,7 @@ class Sampled(eqx.Module):
 
     >>> import tutelage as tu
     >>> tu.Sampled(points=2**12)
-    Sampled(points=4096, seed=0)
+    Sampled(points=4096)
     """
 
     points: int = eqx.field(static=True, default=2**14)
