@@ -55,6 +55,30 @@ def test_a_grid_and_a_sample_agree():
         np.testing.assert_array_less(np.abs(found - drift(problem, ONE, moments_for(problem))), 2 * doubt + 1e-12)
 
 
+class Unsaid(tu.Rule):
+    """The perceptron by a rule that does not say where it jumps."""
+
+    jumps = True
+
+    def update(self, sample, parameters, context):
+        return self.result(jnp.where(sample.label * sample.student < 0, sample.label, 0.0), parameters)
+
+
+def test_a_grid_needs_to_know_where_the_update_jumps():
+    erf = tu.Network(1, "erf")
+    for problem in (
+        tu.Problem(UNIT, UNIT, labels="sign", rule=Unsaid()),
+        tu.Problem(erf, erf, loss="absolute"),
+        tu.Problem(UNIT, UNIT, loss="absolute", noise=0.3),
+    ):
+        assert moments_for(problem).sampled is not None
+    for problem in (tu.Problem(UNIT, UNIT, labels="sign", loss="hinge"), tu.Problem(UNIT, UNIT, loss="absolute")):
+        assert moments_for(problem).grid > 0
+    found, doubt = sampled_drift(tu.Problem(UNIT, UNIT, labels="sign", rule=Unsaid()), ONE)
+    perceptron = tu.Problem(UNIT, UNIT, labels="sign", rule="perceptron")
+    np.testing.assert_array_less(np.abs(found - drift(perceptron, ONE, moments_for(perceptron))), 2 * doubt + 1e-12)
+
+
 @pytest.mark.parametrize("changes", [{"loss": "logistic"}, {"loss": "hinge"}, {"rule": "perceptron"}])
 def test_the_grid_has_exact_derivatives(changes):
     problem = tu.Problem(UNIT, UNIT, labels="sign", **changes)

@@ -25,6 +25,7 @@ from tutelage.moments.node_moments import NodeMoments, confidence
 from tutelage.moments.nodes import Sampled, jumps_of, sobol
 from tutelage.problem import Problem
 from tutelage.problem.traits import missing_traits
+from tutelage.rules import Context, Parameters
 
 __all__ = ["ClosedMoments", "Moments", "NodeMoments", "Sampled", "as_sampled", "confidence", "moments_for"]
 
@@ -44,12 +45,23 @@ def moments_for(
         return ClosedMoments(averages_for(student.activation, teacher.activation, K, M, problem.biased, quadrature))
     K, M = student.hidden, teacher.hidden
     jumps, noisy = bool(missing_traits(problem, ("smooth",))), any(map(_is_noisy, (problem, *others)))
-    if K == 1 and M == 1 and sampled is None:
+    if K == 1 and M == 1 and sampled is None and (not jumps or _jumps_are_known(problem, noisy)):
         none = np.zeros(0)
         return NodeMoments(none, none, GRID, jumps, noisy, None, _label_jumps(problem))
     sampled = Sampled() if sampled is None else sampled
     e = sobol(sampled.points, K + M, sampled.seed)
     return NodeMoments(e, np.full(sampled.points, 1.0 / sampled.points), 0, jumps, noisy, sampled)
+
+
+def _jumps_are_known(problem: Problem, noisy: bool) -> bool:
+    """Does the rule say where its update jumps? Only then can a grid be split there (and be differentiated)."""
+    rule, student = problem.rule, problem.student
+    if not rule.gradient:
+        context = Context(student, problem.loss, jnp.ones(()), jnp.zeros(()), (jnp.zeros((1, 1)), jnp.eye(1), jnp.eye(1)))
+        return bool(rule.breaks(jnp.ones(()), Parameters(jnp.asarray(student.readout)), context))
+    if problem.loss.jumps and noisy and isinstance(problem.labels, Real):
+        return False  # a jump for every value of the noise
+    return student.activation.polynomial == (0.0, 1.0) or student.activation.function is jax.nn.relu
 
 
 def as_sampled(moments: Any) -> Sampled | None:
