@@ -28,7 +28,7 @@ from tutelage.integrate import (
     padded,
     tolerances,
 )
-from tutelage.losses import loss_name
+from tutelage.losses import Squared, loss_name
 from tutelage.moments import NodeMoments, Sampled, as_sampled, moments_for
 from tutelage.problem import Problem, random_start
 from tutelage.problem.arguments import require_start
@@ -113,6 +113,18 @@ def solve(
     return _finish(raw, times, problem, start, settings)
 
 
+def _require_variance(problem: Problem) -> None:
+    """Refuse squared loss under label noise of infinite variance: G does not exist, though a sum over quantiles does."""
+    if not callable(problem.noise) or type(problem.loss) is not Squared or not problem.rule.gradient:
+        return
+    shares = np.array([1e-4, 1e-8, 1e-12])  # share * quantile^2 falls to zero if the variance is finite
+    tails = shares * (np.asarray(problem.noise(shares)) ** 2 + np.asarray(problem.noise(1 - shares)) ** 2)
+    if tails[0] > 0 and np.all(np.diff(tails) >= -1e-3 * tails[0]):
+        raise InputError(
+            "the label noise has infinite variance, and squared loss has no theory then; use loss='huber', or simulate."
+        )
+
+
 def _require_derivatives(problem: Any, start: Any, averages: Any) -> None:
     """Refuse to be traced where a derivative would be silently wrong: a sampled jump whose place a readout decides."""
     if not isinstance(averages, NodeMoments) or averages.grid or not _checks.is_traced(problem, start):
@@ -164,6 +176,7 @@ def prepare(problem: Any, start: Any, times: np.ndarray) -> tuple[Any, Any]:
     blocks = start.blocks(problem)
     require_rates_on(problem.sgd, times)
     require_records(problem, times, 1, False)
+    _require_variance(problem)
     if not _checks.is_traced((problem, blocks)):
         for category, sentence in (
             (SymmetryWarning, symmetry_warning(problem, start, blocks)),

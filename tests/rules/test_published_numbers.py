@@ -116,3 +116,10 @@ def test_softmax_of_three_classes():
 def test_classical_rules_reach_their_laws(rule, law, at, within):
     theory = tu.solve(one_unit(rule=rule), ONE, [0.0, at])
     assert float(theory.error[-1]) == pytest.approx(law(at), rel=within)
+
+
+def test_squared_loss_has_no_theory_under_noise_of_infinite_variance():
+    problem = tu.Problem(UNIT, UNIT, noise=stats.t(1.5).ppf, sgd=tu.SGD(0.2))
+    with pytest.raises(tu.InputError, match="infinite variance"):
+        tu.solve(problem, ONE, [0.0, 0.1])
+    assert tu.solve(problem.replace(noise=stats.t(3).ppf), ONE, [0.0, 0.1]).finished
