@@ -11,17 +11,9 @@ import lazy_loader
 
 PACKAGE = Path(__file__).parent
 NAMESPACES = (
-    "",
-    "analysis",
-    "schedules",
-    "losses",
-    "labels",
-    "rules",
-    "plot",
-    "page",
-    "papers",
-    "papers.power_law",
-    "papers.quadratic",
+    *("tutelage", "tutelage.losses", "tutelage.labels", "tutelage.rules", "tutelage.schedules", "tutelage.analysis"),
+    *("tutelage.plot", "tutelage.page", "tutelage.checks"),
+    *("tutelage.papers", "tutelage.papers.power_law", "tutelage.papers.quadratic"),
 )
 
 
@@ -37,31 +29,24 @@ def attach(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], 
     return get, listed, names
 
 
-def _hint(name: str) -> str:
-    """Where a name lives if not here, else the name nearest to it."""
-    known = _known()
-    for where, names in known.items():
-        if name in names:
-            return f" It is {where}{name}."
-    homes = {each: where for where, names in reversed(known.items()) for each in names}
-    near = get_close_matches(name, homes, n=1)
-    return f" The nearest is {homes[near[0]]}{near[0]}." if near else ""
-
-
 @lru_cache
-def _known() -> dict[str, list[str]]:
-    """The public names of each namespace, read from the files: nothing is imported for a message."""
+def public_names() -> dict[str, tuple[str, ...]]:
+    """The public names of each namespace, read from its `__all__` (or what it defines) without importing it; the root's list its namespaces too."""
     found = {}
     for space in NAMESPACES:
-        path = PACKAGE.joinpath(*space.split(".")) if space else PACKAGE
+        path = PACKAGE.joinpath(*space.split(".")[1:])
         files = (path / "__init__.pyi", path / "__init__.py", path.with_suffix(".py"))
-        source = next(file for file in files if file.is_file())
-        lists = [
-            node.value
-            for node in ast.parse(source.read_text()).body
-            if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__"
-        ]
-        found[".".join(("tutelage", *space.split("."), "")) if space else "tutelage."] = (
-            [name for name in ast.literal_eval(lists[0]) if name[0] != "_"] if lists else []
-        )
+        body = ast.parse(next(file for file in files if file.is_file()).read_text()).body
+        lists = [n.value for n in body if isinstance(n, ast.Assign) and getattr(n.targets[0], "id", "") == "__all__"]
+        defined = [n.name for n in body if isinstance(n, ast.ClassDef | ast.FunctionDef) and n.name[0] != "_"]
+        found[space] = tuple(ast.literal_eval(lists[0]) if lists else defined)
     return found
+
+
+def _hint(name: str) -> str:
+    """Where a name lives if not here, else the name nearest to it."""
+    homes = {each: space for space, names in reversed(public_names().items()) for each in names}
+    if name in homes:
+        return f" It is {homes[name]}.{name}."
+    near = get_close_matches(name, homes, n=1)
+    return f" The nearest is {homes[near[0]]}.{near[0]}." if near else ""
