@@ -6,7 +6,7 @@ import pytest
 
 from tests.papers.legible import complaints
 from tutelage.papers import replicas
-from tutelage.plot import style
+from tutelage.papers.drawing import style
 
 FIGURES = replicas()
 

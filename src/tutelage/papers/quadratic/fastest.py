@@ -25,7 +25,7 @@ class FastestEscape:
 
     def plot(self, *, title: str | None = None) -> "Figure":
         """Samples needed against the learning rate."""
-        from tutelage.plot.quadratic import plot_fastest_escape
+        from tutelage.papers.drawing import plot_fastest_escape
 
         return plot_fastest_escape(self, title=title)
 

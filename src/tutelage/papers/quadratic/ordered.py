@@ -90,7 +90,7 @@ class QuadraticCurves:
 
     def plot(self, *, title: str | None = None) -> "Figure":
         """Overlaps, squared lengths and error of every mode, as a figure."""
-        from tutelage.plot.quadratic import plot_quadratic_curves
+        from tutelage.papers.drawing import plot_quadratic_curves
 
         return plot_quadratic_curves(self, title=title)
 

@@ -157,7 +157,7 @@ class QuadraticNetwork:
 
     def plot(self, *, overlap: float = 0.01, seed: int = 0, title: str | None = None) -> "Figure":
         """Risk and order parameters from one start, with the closed forms of every phase."""
-        from tutelage.plot.quadratic import plot_quadratic_network
+        from tutelage.papers.drawing import plot_quadratic_network
 
         end = 1.6 * np.log(1 / overlap) / self.overlap_rate
         return plot_quadratic_network(self, self.curves(self.start(overlap, seed), np.linspace(0, end, 401)), title=title)

@@ -181,7 +181,7 @@ class CriticalPoint:
 
     def plot(self, *, title: str | None = None) -> "Figure":
         """The predicted spectrum as a figure."""
-        from tutelage.plot.landscape import plot_landscape
+        from tutelage.papers.drawing import plot_landscape
 
         return plot_landscape(self, title=title)
 
@@ -229,7 +229,7 @@ class CriticalPoints:
 
     def plot(self, *, title: str | None = None) -> "Figure":
         """Error against the share of directions that lead down: the higher a saddle, the more of them."""
-        from tutelage.plot.stationary_points import plot_critical_points
+        from tutelage.papers.drawing import plot_critical_points
 
         return plot_critical_points(self, title=title)
 

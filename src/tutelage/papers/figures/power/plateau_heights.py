@@ -10,6 +10,7 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, at_most, close, refuted
+from tutelage.papers.drawing import COLORS, DASHES, ERROR, FAINT, INK, TIME, label_panel, name_colors, outside_legend, sheet
 from tutelage.papers.figures.power.enlarged import around, inset_axes
 from tutelage.papers.figures.power.same_shape import (
     LATEST,
@@ -22,9 +23,6 @@ from tutelage.papers.figures.power.same_shape import (
     split_power_law,
 )
 from tutelage.papers.registry import Replica
-from tutelage.plot.labels import ERROR, TIME, name_colors, outside_legend
-from tutelage.plot.sheet import label_panel, sheet
-from tutelage.plot.style import COLORS, DASHES, FAINT, INK
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -10,6 +10,7 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, at_most, refuted
+from tutelage.papers.drawing import COLORS, DASHES, FAINT, INK, TIME, name_colors, sheet
 from tutelage.papers.figures.power.enlarged import around, inset_axes
 from tutelage.papers.figures.power.same_shape import (
     LATEST,
@@ -21,9 +22,6 @@ from tutelage.papers.figures.power.same_shape import (
     split_power_law,
 )
 from tutelage.papers.registry import Replica
-from tutelage.plot.labels import TIME, name_colors
-from tutelage.plot.sheet import sheet
-from tutelage.plot.style import COLORS, DASHES, FAINT, INK
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

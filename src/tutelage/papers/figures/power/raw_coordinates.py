@@ -6,6 +6,7 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, at_most
+from tutelage.papers.drawing import COLORS, DASHES, ERROR, INK, MARKERS, TIME, outside_legend, sheet
 from tutelage.papers.figures.power.partly_trained import (
     COMMON,
     EVEN,
@@ -18,9 +19,6 @@ from tutelage.papers.figures.power.partly_trained import (
     steps_at,
 )
 from tutelage.papers.registry import Replica
-from tutelage.plot.labels import ERROR, TIME, outside_legend
-from tutelage.plot.sheet import sheet
-from tutelage.plot.style import COLORS, DASHES, INK, MARKERS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
