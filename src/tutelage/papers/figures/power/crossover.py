@@ -12,7 +12,7 @@ import numpy as np
 import tutelage as tu
 from tutelage.papers.claims import Claim, above, at_most, below
 from tutelage.papers.drawing import COLORS, DASHES, FAINT, INK, cell_edges, label_panel, outside_legend, sheet, tick_each
-from tutelage.papers.figures.power.same_shape import own_rates, solved_committee, split_power_law
+from tutelage.papers.figures.power.committees import own_rates, solved_committee, split_power_law
 from tutelage.papers.registry import Replica
 
 if TYPE_CHECKING:

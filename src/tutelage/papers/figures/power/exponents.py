@@ -27,8 +27,7 @@ from tutelage.papers.drawing import (
     outside_legend,
     sheet,
 )
-from tutelage.papers.figures.power.late_sums import groups, level_sum, middle, network_slopes, slope
-from tutelage.papers.figures.power.same_shape import split_power_law
+from tutelage.papers.figures.power.committees import groups, level_sum, middle, network_slopes, slope, split_power_law
 from tutelage.papers.registry import Replica
 
 if TYPE_CHECKING:
