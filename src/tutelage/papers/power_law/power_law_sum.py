@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import gamma, gammainc, gammaincc, zeta
 
-from tutelage import checks
-from tutelage._errors import InputError
-from tutelage.analysis.linear.time_scale import at_times, log_slope
+from tutelage import InputError, checks
+from tutelage.analysis.linear import at_times, log_slope
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

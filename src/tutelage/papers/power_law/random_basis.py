@@ -16,9 +16,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
-from tutelage import checks
-from tutelage._errors import InputError, kind_of
-from tutelage.problem import Inputs
+from tutelage import InputError, Inputs, checks
 
 
 def random_basis_floors(inputs: Inputs, trained: Any, *, scale: float = 0.0) -> np.ndarray:
@@ -31,7 +29,7 @@ def random_basis_floors(inputs: Inputs, trained: Any, *, scale: float = 0.0) -> 
     array([0.0067, 0.0008])
     """
     if not isinstance(inputs, Inputs):
-        raise InputError(f"inputs are {kind_of(inputs)}; use Isotropic, PowerLaw or Spectrum.")
+        raise InputError(f"inputs is {checks.shown(inputs)}; it must be Isotropic, PowerLaw or Spectrum.")
     shares = checks.as_array("trained", trained)
     if np.any((shares < 0) | (shares > 1) | ~np.isfinite(shares)):
         raise InputError(f"trained is {checks.shown(shares)}; it must be a share of the inputs, from 0 to 1.")

@@ -17,13 +17,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.linalg import cholesky
 
-from tutelage import checks
-from tutelage._errors import InputError
-from tutelage.analysis.linear.network import no_steady_state, require_linear
-from tutelage.analysis.linear.relaxation import Relaxation
-from tutelage.analysis.linear.time_scale import at_times
-from tutelage.problem import Problem
-from tutelage.problem.arguments import require_pair
+from tutelage import InputError, Problem, checks
+from tutelage.analysis.linear import Relaxation, at_times, no_steady_state, require_linear
+from tutelage.papers.assumptions import require_pair
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -63,13 +59,6 @@ class RawFeatures:
     """What `raw_features` returns. covariance: (N, N) in raw coordinates. trained: how many of them learn.
 
     Errors are exact means over runs of a network with these N inputs (and over random weights, unless weights were given).
-
-    >>> import tutelage as tu
-    >>> inputs = tu.PowerLaw(beta=1.0, levels=16)
-    >>> problem = tu.Problem(tu.Network(1, "linear"), tu.Network(1, "linear"), inputs=inputs, sgd=tu.SGD(lr=0.05))
-    >>> features = tu.papers.power_law.raw_features(problem, trained=4, scale=0.01)
-    >>> features.dim, features.stable, features.floors([4, 8, 16]).shape
-    (16, True, (3,))
     """
 
     problem: Problem
