@@ -53,10 +53,10 @@ def test_other_code_is_computed_again(tmp_path, monkeypatch, what):
 def test_the_key_reads_the_code(tmp_path, monkeypatch):
     """A changed byte in the library or in the figure's own module changes the key; one in another module does not."""
     root = tmp_path / "tutelage"
-    figure = f"replicate/figures/{MODULES[0].replace('.', '/')}.py"
+    figure = f"papers/figures/{MODULES[0].replace('.', '/')}.py"
     (root / figure).parent.mkdir(parents=True)
     (root / "cli").mkdir()
-    for name in ("solve.py", figure, "replicate/bands.py", "cli/app.py"):
+    for name in ("solve.py", figure, "papers/bands.py", "cli/app.py"):
         (root / name).write_text("x = 1\n")
     monkeypatch.setattr(cache, "ROOT", root)
 
@@ -69,7 +69,7 @@ def test_the_key_reads_the_code(tmp_path, monkeypatch):
         for name in (figure, "cli/app.py"):
             (root / name).write_text("x = 2\n")
             assert library() == first
-        for name in ("solve.py", "replicate/bands.py"):
+        for name in ("solve.py", "papers/bands.py"):
             (root / name).write_text("x = 2\n")
             assert library() != first
             (root / name).write_text("x = 1\n")
