@@ -2,7 +2,7 @@
 
 Nothing is pasted. A figure is taken from output/replicate, where `tutelage replicate` leaves the full versions, else from
 output/quick, where the test suite leaves the quick ones (the content key of both must be that of the code as it is). What is
-in neither is computed, quick, into output/quick: four minutes for all on two cores, nothing after `make test`.
+in neither is computed, quick, into output/quick: four minutes for all on two cores, nothing after `make test-papers`.
 A draft (-D draft=1) leaves it out: its command stands in its place.
 """
 
