@@ -178,3 +178,15 @@ def test_finite_network_in_words_and_figure():
     labels = [line.get_label() for line in network.plot(np.linspace(0.0, 4.0, 9)).axes[0].lines]
     assert labels[0] == "exact mean, $N=20$"
     assert len(labels) == 4
+
+
+def test_frozen_levels_equal_the_mean_of_runs_of_real_weights():
+    """N = L = 16, six levels learn, at a late time: z below 4 (a false alarm in 6e-5); the small-rate floor must fail."""
+    problem = linear_problem(16, 1.0, 0.5, trainable=list(range(6)))
+    start = tu.random_start(problem, dim=16, scale=0.1, seed=1)
+    runs = tu.simulate(problem, start, dim=16, times=[150.0], runs=800, seed=2, method="weights", workers=1)
+    network = tu.analysis.linear_network(problem, start).finite(16)
+    mean, error = runs.error[:, 0].mean(), runs.error[:, 0].std(ddof=1) / np.sqrt(800)
+    assert abs(mean - network.error(150.0)) < 4 * error
+    assert network.error(150.0) == pytest.approx(network.steady_state, rel=1e-3)
+    assert abs(mean - network.small_rate(150.0)) > 10 * error

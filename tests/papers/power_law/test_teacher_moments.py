@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import tutelage as tu
+from tutelage.papers.drawing import plot_teacher_moments
 
 ORDERS = np.array([0, 1, 2, 3])
 
@@ -47,11 +48,11 @@ def test_words_and_refusals():
     (axes,) = found.plot().axes
     assert [len(line.get_xdata()) for line in axes.get_lines()] == [5, 5, 5]
     with pytest.raises(tu.InputError, match="give it what teacher_moments returned"):
-        tu.plot.teacher_moments.plot_teacher_moments(3)
+        plot_teacher_moments(3)
     assert np.isfinite(tu.papers.power_law.teacher_moments(tu.PowerLaw(1.0, 1000)).condition), "logarithms do not overflow"
     with pytest.raises(tu.InputError, match="orders is -1; it must be a whole number, 0 or more"):
         tu.papers.power_law.teacher_moments(tu.PowerLaw(1.0, 8), orders=[-1])
     with pytest.raises(tu.InputError, match="4; 8 levels need at least 8 dimensions"):
         tu.papers.power_law.teacher_moments(tu.PowerLaw(1.0, 8), 4)
-    with pytest.raises(tu.InputError, match="inputs are of type str"):
+    with pytest.raises(tu.InputError, match="inputs is 'power law'; it must be Isotropic"):
         tu.papers.power_law.teacher_moments("power law")

@@ -55,5 +55,5 @@ def test_few_of_very_many_inputs_follow_the_power_law():
 def test_refusals():
     with pytest.raises(tu.InputError, match=r"trained is 1.2; it must be a share of the inputs, from 0 to 1"):
         tu.papers.power_law.random_basis_floors(tu.PowerLaw(1.0, 5), 1.2)
-    with pytest.raises(tu.InputError, match="inputs are of type list; use Isotropic, PowerLaw or Spectrum"):
+    with pytest.raises(tu.InputError, match="must be Isotropic, PowerLaw or Spectrum"):
         tu.papers.power_law.random_basis_floors([1.0, 2.0], 0.5)

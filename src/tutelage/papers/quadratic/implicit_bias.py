@@ -16,16 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tutelage import checks
-from tutelage._errors import InputError
-from tutelage._solve import solve
-from tutelage.papers.quadratic.manifold import degrees_of_freedom, manifold_dimension
-from tutelage.papers.quadratic.setting import quadratic_readouts, require_first_layer_sgd
-from tutelage.problem import Problem, Start
-from tutelage.problem.arguments import require_start
-from tutelage.problem.schedules import Constant
-from tutelage.times import log_times
-from tutelage.trajectory import Trajectory
+import tutelage as tu
+from tutelage import InputError, checks
+from tutelage.papers.assumptions import constant_rate, quadratic_readouts, require_first_layer_sgd, require_start
+from tutelage.papers.quadratic.solution_manifold import degrees_of_freedom, manifold_dimension
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -44,19 +38,10 @@ class ImplicitBias:
     distance: |W(0) - W|^2 / N to it.
     disorder: (student, teacher), the relative sizes of the two commutators that must vanish for S to be conserved.
     manifold_dimension: of all solutions. degrees_of_freedom: of the student in N dimensions, None if the start has no N.
-
-    >>> import numpy as np
-    >>> import tutelage as tu
-    >>> problem = tu.papers.quadratic.quadratic_network(3, 2).problem
-    >>> start = tu.Start(R=[[0.1, 0.0], [0.0, 0.05], [0.02, 0.0]], Q=np.eye(3), T=np.eye(2))
-    >>> tu.papers.quadratic.implicit_bias(problem, start).R.round(4)                       # overlaps at the solution
-    array([[1.201 , 0.    ],
-           [0.    , 1.2247],
-           [0.2402, 0.    ]])
     """
 
-    problem: Problem
-    start: Start
+    problem: tu.Problem
+    start: tu.Start
     S: np.ndarray
     R: np.ndarray
     Q: np.ndarray
@@ -70,7 +55,7 @@ class ImplicitBias:
         """Is S conserved, so that learning ends at this solution?"""
         return max(self.disorder) <= IN_ORDER
 
-    def along(self, trajectory: Trajectory) -> "BiasPath":
+    def along(self, trajectory: tu.Trajectory) -> "BiasPath":
         """S(t) and the distance to the predicted end along any trajectory of these widths, its own or another."""
         R = np.asarray(trajectory.R)
         if R.shape[-2:] != self.S.shape:
@@ -83,23 +68,19 @@ class ImplicitBias:
     def follow(self, times: Any = None, *, gradient_flow: bool = False) -> "BiasPath":
         """Solve from the start and look along the way. times: default until R must be within 1e-3 of its end."""
         times = self._times() if times is None else times
-        return self.along(solve(self.problem, self.start, times, gradient_flow=gradient_flow))
+        return self.along(tu.solve(self.problem, self.start, times, gradient_flow=gradient_flow))
 
     def _times(self) -> np.ndarray:
         """Overlaps grow, and most errors decay, at rate 4 eta v v*. Units beyond p* vanish more slowly: their norms obey
         dq = -4 eta v^2 (2 + 2 (p - p*) / (2 + p*)) q^2, along the directions in which the solution is merely flat."""
-        lr, momentum = self.problem.sgd.lr, float(self.problem.sgd.momentum)
-        lr = lr.value if isinstance(lr, Constant) else lr
-        if callable(lr):
-            raise InputError("the learning rate changes with time; follow needs a constant one to choose times. Give times.")
         (v, v_teacher), (p, p_teacher) = quadratic_readouts(self.problem, "implicit_bias"), self.S.shape
-        eta = float(np.asarray(lr)) / (1 - momentum)
+        eta = constant_rate(self.problem, "follow", "Give times.")
         least = float(np.min(np.linalg.svd(self.start.blocks(self.problem)[0][0], compute_uv=False)))
         growth = (np.log(1 / min(least, 0.5)) + DECADES * np.log(10)) / (4 * eta * v * v_teacher)
         vanishing = 1 / (4 * eta * v**2 * (2 + 2 * (p - p_teacher) / (2 + p_teacher)) * SMALL)
-        return log_times(0.01 * growth, growth + (vanishing if p > p_teacher else 0.0))
+        return tu.log_times(0.01 * growth, growth + (vanishing if p > p_teacher else 0.0))
 
-    def plot(self, *others: Trajectory, title: str | None = None) -> "Figure":
+    def plot(self, *others: tu.Trajectory, title: str | None = None) -> "Figure":
         """The figure of `follow()`, with other trajectories beside it."""
         return self.follow().plot(*others, title=title)
 
@@ -130,14 +111,6 @@ class BiasPath:
     """How a prediction fares along a trajectory. S (..., time, p, p*): the polar factor of R(t), conserved if it holds.
 
     moved: largest change of an entry of S. gap: |R(t) - R| to the predicted solution.
-
-    >>> import numpy as np
-    >>> import tutelage as tu
-    >>> problem = tu.papers.quadratic.quadratic_network(3, 2).problem
-    >>> start = tu.Start(R=[[0.1, 0.0], [0.0, 0.05], [0.02, 0.0]], Q=np.eye(3), T=np.eye(2))
-    >>> path = tu.papers.quadratic.implicit_bias(problem, start).follow()
-    >>> path.confirmed
-    True
     """
 
     bias: ImplicitBias
@@ -154,7 +127,7 @@ class BiasPath:
 
     def plot(self, *others: Any, title: str | None = None) -> "Figure":
         """Distance to the predicted end (black), that of other trajectories (gray), and the entries of S(t)."""
-        from tutelage.plot.bias import plot_bias
+        from tutelage.papers.drawing import plot_bias
 
         paths = [other if isinstance(other, BiasPath) else self.bias.along(other) for other in others]
         return plot_bias(self, paths, title=title)
@@ -174,7 +147,7 @@ def polar_factor(R: np.ndarray) -> np.ndarray:
     return left @ right
 
 
-def implicit_bias(problem: Problem, start: Start) -> ImplicitBias:
+def implicit_bias(problem: tu.Problem, start: tu.Start) -> ImplicitBias:
     """Which solution (or best fit) a quadratic network will reach from a start, and whether that can be known from it alone.
 
     Equal readouts on each side, isotropic inputs, first layer trained by plain SGD (any constant or changing rate). If there
@@ -205,7 +178,7 @@ def implicit_bias(problem: Problem, start: Start) -> ImplicitBias:
             f"R has rank {rank} at the start; it must have rank {min(p, p_teacher)}, or several solutions are equally near. "
             "Start with overlaps, such as random_start(problem, dim=1000) has."
         )
-    missing = v_teacher * max(p_teacher - p, 0) / (2 + p)  # tau / 2 of the class (p, 0), stationary_points.py
+    missing = v_teacher * max(p_teacher - p, 0) / (2 + p)  # tau / 2 of the class (p, 0), critical_points.py
     S, scale = polar_factor(R), np.sqrt((v_teacher + missing) / v)
     end = scale**2 * S @ T @ S.T
     return ImplicitBias(

@@ -1,6 +1,6 @@
 """Learning curves of quadratic networks that start in order, mode by mode: exact at any rate, and quick.
 
-If R0 = U D V^T, and Q(0) is diagonal in U and T in V (orthonormal students and teachers are), all three stay so (bias.py).
+If R0 = U D V^T, and Q(0) is diagonal in U and T in V (orthonormal students and teachers are), all three stay so (implicit_bias.py).
 Mode i is then a student direction of squared length q, a teacher direction of squared length t and their overlap d; what
 the students have beside the teachers is z = q - d^2/t. With s = sum (v* t - v q) and 2 e_g = s^2 + 2 tr,
     tr = sum (v q - v* t)^2 + 2 v v* t z
@@ -17,19 +17,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tutelage import checks
-from tutelage._errors import InputError, kind_of
-from tutelage.papers.quadratic.setting import quadratic_readouts, require_first_layer_sgd
-from tutelage.problem import Problem, Start
-from tutelage.problem.schedules import Constant
+from tutelage import InputError, Problem, Start, checks
+from tutelage.papers.assumptions import constant_rate, quadratic_readouts, require_first_layer_sgd
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 IN_ORDER = 1e-9  # what Q and T may have off their diagonals, in units of the largest entry
-BOUND = 1e3  # squared lengths this much larger than at the start have diverged
+DIVERGED = 1e3  # squared lengths this much larger than at the start have diverged
 RTOL, ATOL = 1e-9, 1e-14
-FEW = 40  # up to so many numbers a solver for stiff curves (slow extra units, noise) is affordable
+STIFF_SIZE = 40  # up to so many numbers a solver for stiff curves (slow extra units, noise) is affordable
 
 
 @dataclass(frozen=True)
@@ -39,13 +36,6 @@ class QuadraticCurves:
     d, z (..., time, p), error (..., time); leading axis: starts, if several were given.
     t (..., p): squared lengths of the teachers' directions, 0 for students beyond p*. left (..., p, p), right (..., p*, p*):
     U and V. A start that has diverged is NaN from then on.
-
-    >>> import numpy as np
-    >>> import tutelage as tu
-    >>> network = tu.papers.quadratic.quadratic_network(3, 2)
-    >>> curves = network.curves(network.start(overlap=0.1, seed=0), np.linspace(0, 20, 51))
-    >>> bool(curves.time_below(curves.error[0] / 2) > 0)
-    True
     """
 
     problem: Problem
@@ -90,7 +80,7 @@ class QuadraticCurves:
 
     def plot(self, *, title: str | None = None) -> "Figure":
         """Overlaps, squared lengths and error of every mode, as a figure."""
-        from tutelage.plot.quadratic import plot_quadratic_curves
+        from tutelage.papers.drawing import plot_quadratic_curves
 
         return plot_quadratic_curves(self, title=title)
 
@@ -120,12 +110,13 @@ def quadratic_curves(
     """
     v, v_teacher = quadratic_readouts(problem, "quadratic_curves")
     require_first_layer_sgd(problem, "quadratic_curves")
-    eta, square = _rates(problem, checks.as_flag("gradient_flow", gradient_flow))
+    eta = constant_rate(problem, "quadratic_curves")
+    square = 0.0 if checks.as_flag("gradient_flow", gradient_flow) else eta**2 / float(np.asarray(problem.sgd.batch))
     times = _times(times)
     starts = [start] if isinstance(start, Start) else list(start) if isinstance(start, Sequence) else []
     if not starts or not all(isinstance(x, Start) for x in starts):
         raise InputError(
-            f"start is {kind_of(start)}; it must be a Start or a list of them. Make one with Start or random_start."
+            f"start is {checks.shown(start)}; it must be a Start or a list of them. Make one with Start or random_start."
         )
     modes = [_in_modes(x, problem) for x in starts]
     d, z, t, left, right, unseen = (np.stack(x) for x in zip(*modes, strict=True))
@@ -174,7 +165,7 @@ def _integrate(law: _Law, d: np.ndarray, z: np.ndarray, times: np.ndarray) -> tu
     """d and z at the times (time, start, p), by scipy; a start that diverges stands still where it does, and becomes NaN."""
     from scipy.integrate import solve_ivp
 
-    shape, bound = d.shape, BOUND * (1.0 + z.max() + (d**2).max())
+    shape, bound = d.shape, DIVERGED * (1.0 + z.max() + (d**2).max())
 
     def rates(_: float, y: np.ndarray) -> np.ndarray:
         d, z = y.reshape(2, *shape)
@@ -184,7 +175,7 @@ def _integrate(law: _Law, d: np.ndarray, z: np.ndarray, times: np.ndarray) -> tu
     first = np.concatenate([d.ravel(), z.ravel()])
     if times[-1] == 0.0:
         return np.repeat(d[None], times.size, 0), np.repeat(z[None], times.size, 0)
-    method = "LSODA" if first.size <= FEW else "DOP853"
+    method = "LSODA" if first.size <= STIFF_SIZE else "DOP853"
     found = solve_ivp(rates, (0.0, times[-1]), first, method=method, t_eval=times, rtol=RTOL, atol=ATOL)
     if not found.success:
         raise InputError(f"these curves could not be followed to alpha = {times[-1]:g}; lower the learning rate.")
@@ -215,16 +206,6 @@ def _in_modes(start: Start, problem: Problem) -> tuple[np.ndarray, ...]:
 def _positive(t: np.ndarray) -> np.ndarray:
     """t, with 1 where a student has no teacher (and d = 0)."""
     return np.where(t > 0, t, 1.0)
-
-
-def _rates(problem: Problem, gradient_flow: bool) -> tuple[float, float]:
-    """eta and eta^2/B, fast momentum included."""
-    lr, momentum = problem.sgd.lr, float(problem.sgd.momentum)
-    lr = lr.value if isinstance(lr, Constant) else lr
-    if callable(lr):
-        raise InputError("the learning rate changes with time; quadratic_curves needs a constant one. Use solve.")
-    eta = float(np.asarray(lr)) / (1 - momentum)
-    return eta, 0.0 if gradient_flow else eta**2 / float(np.asarray(problem.sgd.batch))
 
 
 def _times(times: Any) -> np.ndarray:

@@ -1,6 +1,9 @@
 """All critical points of a quadratic network with orthonormal teachers, and the whole spectrum at each.
 
-The gradient -2 v J (tr E + 2 E) vanishes (quadratic.py) where E = -tau/2, tau = tr E, on the rows of J. Then J^T J has the
+With J = W / sqrt(N) and isotropic inputs the error of y = v sum_k lambda_k^2 depends on one matrix, E = v* J*^T J* - v J^T J:
+    e_g = (tr E)^2 / 2 + tr E^2,     gradient -2 v J (tr E + 2 E)
+(Bocchi et al. 2026, whose loss has no factor 1/2: their risk is 2 e_g, their readouts v = 1/p and v* = 1/p*). The gradient
+vanishes where E = -tau/2, tau = tr E, on the rows of J. Then J^T J has the
 eigenvalue alpha in s directions of the teachers' span and beta in r directions orthogonal to it, and nothing else:
     tau = 2 v* (p* - s) / (2 + s + r),   beta = tau / 2v,   alpha = beta + v*/v,
     e_g = d^2 / (2 + s + r) + d v*,      d = v* (p* - s).
@@ -20,27 +23,46 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tutelage import checks
-from tutelage._errors import InputError
-from tutelage.analysis.geometry.curvature import EQUAL_ERROR, MERELY_FLAT, Curvature
-from tutelage.analysis.geometry.landscapes import Landscape, landscape
-from tutelage.papers.quadratic.setting import quadratic_readouts
-from tutelage.papers.quadratic.spectrum_check import SpectrumCheck, compare_spectra
-from tutelage.problem import Problem
+from tutelage import InputError, Problem, checks
+from tutelage.analysis import Curvature, Landscape, landscape
+from tutelage.papers.assumptions import quadratic_readouts
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+EQUAL_ERROR, MERELY_FLAT = "along equal error", "merely flat"  # families of directions, as `landscape` names them
+
+
+@dataclass(frozen=True)
+class SpectrumCheck:
+    """Predicted against numerical: largest gap of an eigenvalue, gap of e_g, gradient, and two counts of each kind."""
+
+    name: str
+    eigenvalue_gap: float
+    error_gap: float
+    gradient: float
+    down: tuple[int, int]
+    flat: tuple[int, int]
+    along: tuple[int, int]
+
+    @property
+    def passed(self) -> bool:
+        """Does everything agree, to 1e-8?"""
+        gaps = max(self.eigenvalue_gap, self.error_gap, self.gradient)
+        return gaps < 1e-8 and all(a == b for a, b in (self.down, self.flat, self.along))
+
+    def __str__(self) -> str:
+        counts = ", ".join(f"{what} {a} = {b}" if a == b else f"{what} {a} but {b} found" for what, (a, b) in self._counts())
+        verdict = "agrees" if self.passed else "DIFFERS"
+        return f"{self.name}: {verdict}; eigenvalues to {self.eigenvalue_gap:.1e}, e_g to {self.error_gap:.1e}; {counts}"
+
+    def _counts(self) -> list[tuple[str, tuple[int, int]]]:
+        return [("down", self.down), ("flat", self.flat), ("along equal error", self.along)]
+
 
 @dataclass(frozen=True)
 class CriticalPoint:
-    """A class of critical points: aligned s teacher directions and orthogonal r others; its curvatures are predicted.
-
-    >>> import tutelage as tu
-    >>> point = tu.papers.quadratic.critical_points(tu.papers.quadratic.quadratic_network(3, 2).problem, dim=20)[1, 1]
-    >>> round(point.error, 6), point.index, point.flat
-    (0.3125, 19, 21)
-    """
+    """A class of critical points: aligned s teacher directions and orthogonal r others; its curvatures are predicted."""
 
     problem: Problem
     dim: int
@@ -181,7 +203,7 @@ class CriticalPoint:
 
     def plot(self, *, title: str | None = None) -> "Figure":
         """The predicted spectrum as a figure."""
-        from tutelage.plot.landscape import plot_landscape
+        from tutelage.papers.drawing import plot_landscape
 
         return plot_landscape(self, title=title)
 
@@ -196,15 +218,25 @@ class CriticalPoint:
         return "\n".join(lines)
 
 
+def compare_spectra(point: CriticalPoint, found: Landscape) -> SpectrumCheck:
+    """Of a class of critical points with what was found at one of them."""
+    predicted = np.repeat([c.value for c in point.spectrum], [c.multiplicity for c in point.spectrum])
+    measured = found.eigenvalues()
+    gap = float(np.max(np.abs(predicted - measured))) if predicted.size == measured.size else np.inf
+    return SpectrumCheck(
+        name=point.name,
+        eigenvalue_gap=gap,
+        error_gap=abs(point.error - found.error),
+        gradient=found.gradient_norm,
+        down=(point.index, found.index),
+        flat=(point.flat, found.flat),
+        along=(point.manifold_dimension, found.orbit),
+    )
+
+
 @dataclass(frozen=True)
 class CriticalPoints:
-    """All classes of critical points of a problem in N dimensions; `points[s, r]` is one of them.
-
-    >>> import tutelage as tu
-    >>> points = tu.papers.quadratic.critical_points(tu.papers.quadratic.quadratic_network(3, 2).problem, dim=20)
-    >>> [(point.aligned, point.orthogonal) for point in points.points][:3]
-    [(0, 0), (0, 1), (0, 2)]
-    """
+    """All classes of critical points of a problem in N dimensions; `points[s, r]` is one of them."""
 
     problem: Problem
     dim: int
@@ -229,7 +261,7 @@ class CriticalPoints:
 
     def plot(self, *, title: str | None = None) -> "Figure":
         """Error against the share of directions that lead down: the higher a saddle, the more of them."""
-        from tutelage.plot.stationary_points import plot_critical_points
+        from tutelage.papers.drawing import plot_critical_points
 
         return plot_critical_points(self, title=title)
 

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tutelage import checks
-from tutelage._errors import InputError
+from tutelage import InputError, checks
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -41,11 +40,6 @@ class SolutionManifold:
 
     degrees_of_freedom: N m - m (m - 1)/2, m = min(p, N). dimension: of the manifold of its solutions, p k - k (k + 1)/2,
     k = min(p*, N); None if it cannot be perfect (Bocchi et al. 2026, sec. 7.5).
-
-    >>> import tutelage as tu
-    >>> count = tu.papers.quadratic.solution_manifold(students=6, teachers=3, dim=5)
-    >>> count.measured_degrees_of_freedom(), count.measured_dimension()   # again, as ranks
-    (15, 12)
     """
 
     students: int
@@ -84,7 +78,7 @@ class SolutionManifold:
 
     def plot(self, *, title: str | None = None) -> "Figure":
         """Both counts against the number of students, up to twice as many as this, with ranks measured for small ones."""
-        from tutelage.plot.manifold import plot_solution_manifold
+        from tutelage.papers.drawing import plot_solution_manifold
 
         family = [solution_manifold(p, self.teachers, self.dim) for p in range(1, 2 * max(self.students, self.dim) + 1)]
         return plot_solution_manifold(self, family, title=title)
