@@ -5,7 +5,6 @@ catch it; the command line turns it into exit code 2.
 """
 
 from collections.abc import Iterable
-from typing import Any
 
 
 class InputError(ValueError):
@@ -14,9 +13,9 @@ class InputError(ValueError):
     >>> import tutelage as tu
     >>> try:
     ...     tu.SGD(lr=-1)
-    ... except tu.InputError as refusal:
-    ...     print(refusal)
-    lr is -1; it must be positive. A network that should not learn needs no SGD.
+    ... except tu.InputError as error:
+    ...     print(error)
+    lr is -1; it must be positive. To freeze weights use `trainable`.
     """
 
 
@@ -80,12 +79,12 @@ def cause(error: BaseException) -> str:
     return f"{type(error).__name__}, {first}" if plain else type(error).__name__
 
 
-def kind_of(value: Any) -> str:
+def kind_of(value: object) -> str:
     """For a sentence about a value of the wrong kind: "start is None", "start is of type int"."""
     return "None" if value is None else f"of type {type(value).__name__}"
 
 
-def require_fields(verb: str, result: Any, fields: Iterable[str], source: str) -> None:
+def require_fields(verb: str, result: object, fields: Iterable[str], source: str) -> None:
     """Refuse a result without these fields, by which the verb reads it; `source` says where a right one comes from."""
     if not all(hasattr(result, field) for field in fields):
         given = "None" if result is None else f"a value {kind_of(result)}"

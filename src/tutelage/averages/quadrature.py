@@ -29,7 +29,7 @@ from tutelage.averages.price import LOST, Functions, apply, pair_averages, trape
 from tutelage.averages.resolution import chosen_rule
 from tutelage.averages.rules import MANY, NEAR, Quadrature, breaks, disc, hermite_rule, normals, panels
 from tutelage.problem.activation import Activation
-from tutelage.problem.breaks import jumps_of, kinks_of
+from tutelage.problem.elementwise import jumps_of, kinks_of
 
 FAR = 1e6  # stands for "no kink": clipped away, with a harmless gradient
 NUDGE = 1e-6  # relative variance added to every field where the four-field average is differentiated

@@ -6,10 +6,9 @@ arguments: how verbs check the problem and the start that they are given
 """
 
 from tutelage.problem.activation import Activation
-from tutelage.problem.committee import committee
 from tutelage.problem.inputs import Inputs, Isotropic, PowerLaw, Spectrum
 from tutelage.problem.network import Network
-from tutelage.problem.problem import Problem
+from tutelage.problem.problem import Problem, committee
 from tutelage.problem.schedules import Constant, Cosine, Interpolated, Piecewise, PowerDecay
 from tutelage.problem.sgd import SGD, SlowMomentum
 from tutelage.problem.start import Start, asymmetric_start, random_start, start_from_weights

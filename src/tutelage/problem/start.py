@@ -1,22 +1,28 @@
-"""Where learning begins: the overlaps of student and teacher at time zero.
+"""Initial conditions: the overlaps of student and teacher at time zero.
 
-Ways to say it: by hand (`Start`), as the overlaps of random weights (`random_start`) or of given ones
-(`start_from_weights`), or units that differ from the beginning (`asymmetric_start`). All give a `Start`; `blocks` spreads it
-over the levels of a problem's spectrum.
+Give them by hand (`Start`), as the overlaps of random weights (`random_start`) or of given ones (`start_from_weights`), or
+as units that differ from the beginning (`asymmetric_start`). `Start.blocks` spreads them over the levels of a spectrum.
 """
 
+from collections.abc import Sequence
 from copy import copy
-from typing import Any
+from typing import TypeAlias
 
 import equinox as eqx
 import numpy as np
+from jaxtyping import Float
 
 from tutelage import checks
-from tutelage._errors import InputError
-from tutelage._types import ArrayLike
+from tutelage._errors import InputError, kind_of
+from tutelage._types import Numbers, NumpyOrJax
 from tutelage.problem.problem import Problem
 
-SHARED, OWN, REST = 0.2, 0.1, 0.1  # of `asymmetric_start`: of every teacher, more of one's own, squared length beside them
+Blocks: TypeAlias = tuple[Float[NumpyOrJax, "L K M"], Float[NumpyOrJax, "L K K"], Float[NumpyOrJax, "L M M"]]
+SHARED, OWN, REST = (
+    0.2,
+    0.1,
+    0.1,
+)  # `asymmetric_start`: share of every teacher, more of its own, squared length orthogonal to all
 
 
 class Start(eqx.Module):
@@ -33,14 +39,23 @@ class Start(eqx.Module):
     ((2, 2), 1000)
     """
 
-    R: ArrayLike
-    Q: ArrayLike
-    T: ArrayLike | None
-    readout: ArrayLike | None
-    bias: ArrayLike | None
+    R: Float[NumpyOrJax, "*L K M"]
+    Q: Float[NumpyOrJax, "*L K K"]
+    T: Float[NumpyOrJax, "*L M M"] | None
+    readout: Float[NumpyOrJax, "*outputs K"] | None
+    bias: Float[NumpyOrJax, " K"] | None
     dim: int | None = eqx.field(static=True)
 
-    def __init__(self, R: Any, Q: Any, T: Any = None, readout: Any = None, bias: Any = None, *, dim: int | None = None):
+    def __init__(
+        self,
+        R: Numbers,
+        Q: Numbers,
+        T: Numbers | None = None,
+        readout: Numbers | None = None,
+        bias: Numbers | None = None,
+        *,
+        dim: int | None = None,
+    ):
         self.R, self.Q = checks.as_array("R", R), checks.as_array("Q", Q)
         self.T = None if T is None else checks.as_array("T", T)
         self.readout = None if readout is None else checks.as_array("readout", readout)
@@ -74,7 +89,7 @@ class Start(eqx.Module):
         object.__setattr__(bare, "dim", None)
         return bare
 
-    def blocks(self, problem: Problem) -> tuple[Any, Any, Any]:
+    def blocks(self, problem: Problem) -> Blocks:
         """r (L, K, M), q (L, K, K), t (L, M, M) for the levels of this problem, checked against it."""
         L, K, M = problem.inputs.levels, problem.student.hidden, problem.teacher.hidden
         if np.shape(self.R)[-2:] != (K, M):
@@ -88,9 +103,6 @@ class Start(eqx.Module):
             )
         if np.ndim(self.R) == 3 and np.shape(self.R)[0] != L:
             raise InputError(f"the start has {np.shape(self.R)[0]} levels; the problem's spectrum has {L}.")
-        if self.readout is not None:
-            fix = "One number per student unit, and one row per output if there are several."
-            checks.require_shape("the start's readout", self.readout, np.shape(problem.student.readout), fix=fix)
         mean = problem.inputs.weights.sum()  # one, unless the user kept a spectrum unnormalized
         r, q, t = _per_level(self.R, L, mean), _per_level(self.Q, L, mean), self._teacher(problem, mean)
         _require_joint(r, q, t)
@@ -103,7 +115,7 @@ class Start(eqx.Module):
                 )
         return r, q, t
 
-    def _teacher(self, problem: Problem, mean: Any) -> Any:
+    def _teacher(self, problem: Problem, mean: NumpyOrJax) -> Float[NumpyOrJax, "L M M"]:
         """t (L, M, M): from the start or the teacher's gram, which must agree."""
         L, M, gram = problem.inputs.levels, problem.teacher.hidden, problem.teacher.gram
         if gram is None:
@@ -118,14 +130,14 @@ class Start(eqx.Module):
         return t
 
 
-def _require_joint(r: Any, q: Any, t: Any) -> None:
+def _require_joint(r: NumpyOrJax, q: NumpyOrJax, t: NumpyOrJax) -> None:
     if not checks.is_traced((r, q, t)):
         students, teachers = np.concatenate([q, r], -1), np.concatenate([np.swapaxes(r, -1, -2), t], -1)
         joint = np.concatenate([students, teachers], -2)
         checks.require_gram("the joint Gram matrix [[Q, R], [R^T, T]] of the start", joint)
 
 
-def _per_level(overlap: Any, levels: int, mean: Any) -> Any:
+def _per_level(overlap: NumpyOrJax, levels: int, mean: NumpyOrJax) -> Float[NumpyOrJax, "L a b"]:
     if overlap.ndim == 3:
         return overlap
     return (overlap / mean) * np.ones((levels, 1, 1))
@@ -163,7 +175,7 @@ def random_start(problem: Problem, dim: int | None = None, scale: float = 0.1, s
         q, r, t = joint[:, :K, :K] * scale**2, joint[:, :K, K:] * scale, joint[:, K:, K:]
     else:
         t = _per_level(np.asarray(gram), len(dims), problem.inputs.weights.sum())
-        pairs = [_beside(rng, K, n, teacher) for n, teacher in zip(dims, t, strict=True)]
+        pairs = [_given_teacher(rng, K, n, teacher) for n, teacher in zip(dims, t, strict=True)]
         r, q = np.stack([p[0] for p in pairs]) * scale, np.stack([p[1] for p in pairs]) * scale**2
     return _measured(problem, r, q, None if gram is not None else t, dim=dim)
 
@@ -171,8 +183,8 @@ def random_start(problem: Problem, dim: int | None = None, scale: float = 0.1, s
 def asymmetric_start(problem: Problem, dim: int | None = None) -> Start:
     """Student k is a mixture of all teachers with a little more of teacher k: w_k = sum_m a_km w*_m + what is orthogonal.
 
-    a_km = 0.2 + 0.1 (1 - k/2K) [m = k mod M], so R = a T and Q = a T a^T + 0.1. The asymmetry does not shrink with N: noise
-    has no say in when, and into which permutation, the units part. The factor keeps any two units from being alike.
+    a_km = 0.2 + 0.1 (1 - k/2K) [m = k mod M], so R = a T and Q = a T a^T + 0.1. The asymmetry does not shrink with N: SGD
+    noise does not decide when, and into which permutation, the units specialize. The factor keeps any two units different.
 
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
@@ -190,7 +202,14 @@ def asymmetric_start(problem: Problem, dim: int | None = None) -> Start:
     return Start(R=R, Q=(Q + np.swapaxes(Q, -1, -2)) / 2, dim=dim)
 
 
-def _measured(problem: Problem, r: np.ndarray, q: np.ndarray, t: np.ndarray | None, dim: int, readout: Any = None) -> Start:
+def _measured(
+    problem: Problem,
+    r: Float[np.ndarray, "L K M"],
+    q: Float[np.ndarray, "L K K"],
+    t: Float[np.ndarray, "L M M"] | None,
+    dim: int,
+    readout: Numbers | None = None,
+) -> Start:
     """A start from overlaps per level; a single level is shown as plain field covariances."""
     if problem.inputs.levels == 1:
         mean = problem.inputs.weights.sum()
@@ -198,7 +217,7 @@ def _measured(problem: Problem, r: np.ndarray, q: np.ndarray, t: np.ndarray | No
     return Start(R=r, Q=(q + q.swapaxes(-1, -2)) / 2, T=t, readout=readout, dim=dim)
 
 
-def _wishart(rng: np.random.Generator, count: int, n: int) -> np.ndarray:
+def _wishart(rng: np.random.Generator, count: int, n: int) -> Float[np.ndarray, "count count"]:
     """Gram matrix of `count` standard normal vectors in n dimensions (Bartlett's factor when there is room)."""
     if n < count:
         vectors = rng.standard_normal((count, n))
@@ -208,7 +227,9 @@ def _wishart(rng: np.random.Generator, count: int, n: int) -> np.ndarray:
     return factor @ factor.T
 
 
-def _beside(rng: np.random.Generator, K: int, n: int, teacher: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _given_teacher(
+    rng: np.random.Generator, K: int, n: int, teacher: Float[np.ndarray, "M M"]
+) -> tuple[Float[np.ndarray, "K M"], Float[np.ndarray, "K K"]]:
     """Overlaps (r, q) of K random student vectors in n dimensions with teachers of a fixed Gram matrix."""
     values, vectors = np.linalg.eigh(teacher)
     keep = values > 1e-12 * max(values.max(), 1e-300)
@@ -223,19 +244,22 @@ def _beside(rng: np.random.Generator, K: int, n: int, teacher: np.ndarray) -> tu
     return inside @ root.T / np.sqrt(n), (inside @ inside.T + outside) / n
 
 
-def start_from_weights(problem: Problem, weights: Any, teacher_weights: Any, *, readout: Any = None) -> Start:
+def start_from_weights(
+    problem: Problem, weights: Numbers, teacher_weights: Numbers, *, readout: Numbers | None = None
+) -> Start:
     """The exact overlaps, per eigenspace, of weights W (K, N) and W* (M, N).
 
-    The columns are input coordinates: those of the data if the spectrum was measured (`Spectrum.from_data`), else the
-    eigenvectors themselves, level by level in the order of the spectrum.
+        The columns are input coordinates: those of the data if the spectrum was measured (`Spectrum.from_data`), else the
+        eigenvectors themselves, level by level in the order of the spectrum.
 
-    >>> import numpy as np
-    >>> import tutelage as tu
-    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
-    >>> W = np.random.default_rng(0).standard_normal((2, 50))
-    >>> start = tu.start_from_weights(problem, W, W)
-    >>> np.allclose(start.R, W @ W.T / 50)
-    True
+        >>> import numpy as np
+    from jaxtyping import Float
+        >>> import tutelage as tu
+        >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
+        >>> W = np.random.default_rng(0).standard_normal((2, 50))
+        >>> start = tu.start_from_weights(problem, W, W)
+        >>> np.allclose(start.R, W @ W.T / 50)
+        True
     """
     W, W_teacher = weights_by_level(problem, weights, teacher_weights)
     q, r, t = (
@@ -245,7 +269,9 @@ def start_from_weights(problem: Problem, weights: Any, teacher_weights: Any, *, 
     return _measured(problem, r, q, t, dim=sum(level.shape[1] for level in W), readout=readout)
 
 
-def weights_by_level(problem: Problem, weights: Any, teacher_weights: Any) -> tuple[list[np.ndarray], list[np.ndarray]]:
+def weights_by_level(
+    problem: Problem, weights: Numbers, teacher_weights: Numbers
+) -> tuple[list[Float[np.ndarray, "K n"]], list[Float[np.ndarray, "M n"]]]:
     """W and W*, checked, in the eigenbasis of the inputs: one array (units, dimensions of the level) for each level."""
     if checks.is_traced((weights, teacher_weights, problem.inputs)):
         raise InputError("the weights are traced; they must be known to project them. Call this outside jax.jit and vmap.")
@@ -273,3 +299,17 @@ def weights_by_level(problem: Problem, weights: Any, teacher_weights: Any) -> tu
         )
     edges = np.cumsum(problem.inputs.level_dims(W.shape[1]))[:-1]
     return np.split(W, edges, axis=1), np.split(W_teacher, edges, axis=1)
+
+
+def require_start(start: object) -> Start:
+    """The start, if it is one."""
+    if not isinstance(start, Start):
+        raise InputError(f"start is {kind_of(start)}; make one with Start, random_start or start_from_weights.")
+    return start
+
+
+def require_pair(weights: object) -> tuple[Numbers, Numbers]:
+    """W and W_teacher, if there are two."""
+    if not isinstance(weights, Sequence) or len(weights) != 2:
+        raise InputError(f"weights is {kind_of(weights)}; it must be a pair (W, W_teacher) of shapes (K, N) and (M, N).")
+    return weights[0], weights[1]

@@ -15,7 +15,7 @@ from tutelage._errors import InputError
 from tutelage.papers.power_law.overlap_moments import overlap_moments
 from tutelage.problem import Problem, Start
 from tutelage.problem.activation import NAMED
-from tutelage.problem.arguments import require_problem
+from tutelage.problem.problem import require_problem
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from tutelage.analysis.linear.network import no_steady_state, require_linear
 from tutelage.analysis.linear.relaxation import Relaxation
 from tutelage.analysis.linear.time_scale import at_times
 from tutelage.problem import Problem
-from tutelage.problem.arguments import require_pair
+from tutelage.problem.start import require_pair
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -22,8 +22,8 @@ from tutelage._solve import solve
 from tutelage.papers.quadratic.manifold import degrees_of_freedom, manifold_dimension
 from tutelage.papers.quadratic.setting import quadratic_readouts, require_first_layer_sgd
 from tutelage.problem import Problem, Start
-from tutelage.problem.arguments import require_start
 from tutelage.problem.schedules import Constant
+from tutelage.problem.start import require_start
 from tutelage.times import log_times
 from tutelage.trajectory import Trajectory
 

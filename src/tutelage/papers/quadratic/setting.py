@@ -13,7 +13,7 @@ from tutelage import checks
 from tutelage._errors import InputError
 from tutelage.problem import Problem, SlowMomentum
 from tutelage.problem.activation import NAMED
-from tutelage.problem.arguments import require_problem
+from tutelage.problem.problem import require_problem
 
 
 def quadratic_readouts(problem: Any, verb: str) -> tuple[float, float]:
