@@ -31,5 +31,6 @@ Array: TypeAlias = jax.Array
 ArrayLike: TypeAlias = jax.Array | np.ndarray | float | int
 NumpyOrJax: TypeAlias = np.ndarray | jax.Array  # checked numbers: NumPy unless they are traced
 Numbers: TypeAlias = jax.Array | np.ndarray | float | Sequence[Any]  # what a user may give for an array
-Rate: TypeAlias = NumpyOrJax | Callable[[Array], Array]  # a constant learning rate, or a schedule
+Schedule: TypeAlias = Callable[[Array], Array]
+Rate: TypeAlias = NumpyOrJax | Schedule  # a constant learning rate, or one that changes with time
 Table: TypeAlias = dict[str, Any]  # plain data: numbers, words, lists and tables, by name

@@ -58,7 +58,7 @@ __all__ = [
     "shown",
 ]
 
-Word = TypeVar("Word", str, int)
+Word = TypeVar("Word", bound=str | int)
 LARGEST = 2**63 - 1  # a whole number that every array library can hold
 
 
@@ -220,7 +220,7 @@ def known(name: str, value: object, allowed: Iterable[Word]) -> Word:
     """The value, if it is one of the allowed words; the message suggests the nearest."""
     allowed = list(allowed)
     if isinstance(value, str | int) and value in allowed:
-        return value
+        return allowed[allowed.index(value)]
     words = [str(word) for word in allowed]
     raise InputError(f"{name} is {shown(value)}; it must be one of {', '.join(words)}.{nearest(value, words)}")
 

@@ -63,7 +63,10 @@ class ClosedSystem(eqx.Module):
         """The start as a state of float arrays, after a first call of all functions to check them."""
         if start is None:
             raise InputError(f"{type(self).__name__} has no default start; give the initial values of its state.")
-        state = jax.tree.map(lambda value: jnp.asarray(as_array("an entry of the start", value)), start, is_leaf=_is_list)
+        # a list is an array of numbers, not a part of the state's structure
+        state = jax.tree.map(
+            lambda value: jnp.asarray(as_array("an entry of the start", value)), start, is_leaf=lambda x: isinstance(x, list)
+        )
         require_finite("the start", ravel_pytree(state)[0])
         self._check(state)
         return state
@@ -115,10 +118,10 @@ class Equations(ClosedSystem):
     """
 
     names: tuple[str, ...] = eqx.field(static=True)
-    user_drift: Callable[[Array, State], State]
+    user_drift: Callable[[ArrayLike, State], State]
     user_error: Callable[[State], Array]
 
-    def __init__(self, names: Sequence[str], drift: Callable[[Array, State], State], error: Callable[[State], Array]):
+    def __init__(self, names: Sequence[str], drift: Callable[[ArrayLike, State], State], error: Callable[[State], Array]):
         if isinstance(names, str) or not names or not all(isinstance(n, str) and n.isidentifier() for n in names):
             raise InputError(f"names is {names!r}; it must be a list of variable names such as ('m', 'q').")
         if len(set(names)) != len(names) or any(n.startswith("_") for n in names):
@@ -159,8 +162,3 @@ class Equations(ClosedSystem):
 
     def error(self, observed: dict[str, Array]) -> Float[Array, ""]:
         return jnp.asarray(self.user_error(self._named([observed[n] for n in self.names])), float)
-
-
-def _is_list(value: object) -> bool:
-    """A list is an array of numbers, not a part of the state's structure."""
-    return isinstance(value, list)

@@ -130,14 +130,10 @@ def averages_of(problem: Problem, quadrature: Quadrature | None = None) -> Avera
     return averages_for(student.activation, teacher.activation, student.hidden, teacher.hidden, problem.biased, quadrature)
 
 
-def are_twins(problem: Problem) -> bool:
-    """Do student and teacher share their activation, without biases? Then a student can be a copy of a teacher."""
-    return problem.student.activation == problem.teacher.activation and not problem.biased
-
-
 def shared_parity(problem: Problem) -> int | None:
-    """Parity of the activation that student and teacher share; None if they do not."""
-    return problem.student.activation.parity if are_twins(problem) else None
+    """Parity of the activation that student and teacher share without biases; else None: no student can copy a teacher."""
+    shared = problem.student.activation == problem.teacher.activation and not problem.biased
+    return problem.student.activation.parity if shared else None
 
 
 def field_means(problem: Problem, bias: Float[NumpyOrJax, " K"] | None) -> Float[Array, " n"] | None:

@@ -6,6 +6,7 @@ All is in the flat coordinates of overlaps.py; perfect_learning.py treats the ne
 """
 
 from collections.abc import Callable
+from typing import TypeAlias
 
 import equinox as eqx
 import jax
@@ -18,6 +19,9 @@ from tutelage.dynamics.diffusion import sample_increments
 from tutelage.dynamics.order_parameters import OrderParameters
 from tutelage.dynamics.overlaps import Overlaps, flatten, unflatten
 
+Times: TypeAlias = Float[NumpyOrJax, " moments"]
+Steps: TypeAlias = Float[np.ndarray, "intervals size size"]
+Path: TypeAlias = Float[np.ndarray, "moments size count"]
 SAMPLES = 2048  # steps drawn at each moment to measure their covariance
 
 
@@ -39,17 +43,13 @@ def jacobian(system: OrderParameters, t: ArrayLike, state: Overlaps) -> Float[Ar
 
 
 @eqx.filter_jit
-def drifts_along(
-    system: OrderParameters, times: Float[NumpyOrJax, " moments"], states: Overlaps
-) -> Float[Array, "moments size"]:
+def drifts_along(system: OrderParameters, times: Times, states: Overlaps) -> Float[Array, "moments size"]:
     """The drift at each of the moments, in flat coordinates."""
     return jax.vmap(lambda t, s: flatten(system.drift(t, s)))(times, states)
 
 
 @eqx.filter_jit
-def jacobians_along(
-    system: OrderParameters, times: Float[NumpyOrJax, " moments"], states: Overlaps
-) -> Float[Array, "moments size size"]:
+def jacobians_along(system: OrderParameters, times: Times, states: Overlaps) -> Float[Array, "moments size size"]:
     """J at each of the moments; compiled once for their number."""
     return jax.lax.map(lambda ts: jacobian(system, *ts), (times, states))
 
@@ -57,7 +57,7 @@ def jacobians_along(
 @eqx.filter_jit
 def noise_covariances(
     system: OrderParameters,
-    times: Float[NumpyOrJax, " moments"],
+    times: Times,
     states: Overlaps,
     directions: Float[NumpyOrJax, "moments size count"],
 ) -> Float[Array, "moments count count"]:
@@ -72,18 +72,14 @@ def noise_covariances(
     return jax.lax.map(one, (times, states, directions)) / system.problem.sgd.batch
 
 
-def propagators(
-    times: Float[np.ndarray, " moments"], jacobians: Float[np.ndarray, "moments size size"]
-) -> Float[np.ndarray, "intervals size size"]:
+def propagators(times: Float[np.ndarray, " moments"], jacobians: Float[np.ndarray, "moments size size"]) -> Steps:
     """What a deviation at one moment has become at the next: exp of the mean Jacobian times the interval."""
     from scipy.linalg import expm
 
     return expm((jacobians[:-1] + jacobians[1:]) / 2 * np.diff(times)[:, None, None])
 
 
-def propagate_adjoint(
-    steps: Float[np.ndarray, "intervals size size"], directions: Float[np.ndarray, "size count"]
-) -> Float[np.ndarray, "moments size count"]:
+def propagate_adjoint(steps: Steps, directions: Float[np.ndarray, "size count"]) -> Path:
     """The adjoint of directions at the last moment, at each earlier one."""
     out = [directions]
     for step in steps[::-1]:
@@ -91,9 +87,7 @@ def propagate_adjoint(
     return np.array(out[::-1])
 
 
-def propagate(
-    steps: Float[np.ndarray, "intervals size size"], deviations: Float[np.ndarray, "size count"]
-) -> Float[np.ndarray, "moments size count"]:
+def propagate(steps: Steps, deviations: Float[np.ndarray, "size count"]) -> Path:
     """Deviations at the first moment, at each later one."""
     out = [deviations]
     for step in steps:

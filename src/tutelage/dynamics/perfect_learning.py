@@ -48,7 +48,8 @@ def teacher_assignment(problem: Problem) -> Float[np.ndarray, "K M"]:
         )
     if K < M:
         raise InputError(f"{K} student units cannot copy {M} teachers, so there is no perfect solution; use hidden={M}.")
-    if K > M and not _silent_when_extra(problem):
+    free = student.train_readout or problem.biased or abs(float(student.activation(jnp.zeros(())))) >= 1e-12
+    if K > M and free:
         raise InputError(
             f"{K - M} student units are left over, and their outputs are not held at zero (trained readouts or biases, or "
             f"g(0) != 0); there is no isolated perfect solution. Use hidden={M}."
@@ -79,12 +80,6 @@ def _fits(problem: Problem, sign: float) -> Bool[np.ndarray, "K M"]:
         b, b_teacher = (np.zeros(n.hidden) if n.bias is None else np.asarray(n.bias) for n in (student, teacher))
         fits &= np.isclose(b[:, None], b_teacher, rtol=1e-12, atol=0)
     return fits
-
-
-def _silent_when_extra(problem: Problem) -> bool:
-    student = problem.student
-    fixed = not (student.train_readout or problem.biased)
-    return fixed and abs(float(student.activation(jnp.zeros(())))) < 1e-12
 
 
 def perfect_overlaps(problem: Problem, t: Float[Array, "L M M"], U0: Float[np.ndarray, "K M"]) -> Overlaps:
@@ -150,15 +145,19 @@ class PerfectLearning:
     @cached_property
     def momentum(self) -> float:
         """1 / (1 - beta): what a fixed momentum multiplies every rate with."""
-        return 1.0 / (1.0 - float(self.problem.sgd.momentum))
+        return 1.0 / (1.0 - float(np.asarray(self.problem.sgd.momentum)))
 
     def inside(self, lr: float) -> Float[np.ndarray, "i i"]:
         """The Jacobian of (dr, dv, db) at a learning rate; rates of readouts and biases follow it unless they are set."""
         sgd, student = self.problem.sgd, self.problem.student
         L, K, M = self.state.r.shape
         parts = [np.full(L * K * M, lr)]
-        parts += [np.full(K, lr if sgd.readout_lr is None else float(sgd.readout_lr))] if student.train_readout else []
-        parts += [np.full(K, lr if sgd.bias_lr is None else float(sgd.bias_lr))] if student.train_bias else []
+        parts += (
+            [np.full(K, lr if sgd.readout_lr is None else float(np.asarray(sgd.readout_lr)))]
+            if student.train_readout
+            else []
+        )
+        parts += [np.full(K, lr if sgd.bias_lr is None else float(np.asarray(sgd.bias_lr)))] if student.train_bias else []
         return self.momentum * np.concatenate(parts)[:, None] * self.hessian
 
     def outside(self, lr: float) -> Float[np.ndarray, "x x"]:
@@ -216,7 +215,8 @@ def perfect_learning(
     t = jnp.asarray(t)
     U0 = teacher_assignment(problem)
     state = perfect_overlaps(problem, t, U0)
-    once, twice = (OrderParameters(_at_rate(problem, lr), t, quadrature=quadrature) for lr in (1.0, 2.0))
+    plain: dict[str, object] = {"readout_lr": None, "bias_lr": None, "batch": 1, "momentum": 0.0, "noise": 0.0}
+    once, twice = (OrderParameters(problem.replace(lr=lr, **plain), t, quadrature=quadrature) for lr in (1.0, 2.0))
     if is_kinked(once):
         raise InputError(
             f"{problem.student.activation.name!r} has a kink: the dynamics has no derivative where a student meets its "
@@ -240,11 +240,6 @@ def perfect_learning(
         noise=split.upper(-lam[:, None, None] * A),
         leak=max(leak, leak_of_noise),
     )
-
-
-def _at_rate(problem: Problem, lr: float) -> Problem:
-    """The problem at one rate for all parameters, batch 1, without momentum and noise."""
-    return problem.replace(lr=lr, readout_lr=None, bias_lr=None, batch=1, momentum=0.0, noise=0.0)
 
 
 def _A_at_zero_error(system: OrderParameters, state: Overlaps) -> Float[np.ndarray, "K K"]:

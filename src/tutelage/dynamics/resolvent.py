@@ -98,7 +98,7 @@ class Levels(eqx.Module):
     trained: tuple[bool, bool] = eqx.field(static=True)
 
     def __init__(self, system: OrderParameters, t: ArrayLike, state: Overlaps, shift: ArrayLike):
-        problem = system.problem
+        problem, shift = system.problem, jnp.asarray(shift)
         inputs, sgd, student = problem.inputs, problem.sgd, problem.student
         self.trained = student.train_readout, student.train_bias and state.bias is not None
         now, slopes = self._controls(system, state)

@@ -86,11 +86,11 @@ class Isotropic(Inputs):
         pass
 
     @property
-    def eigenvalues(self) -> Float[NumpyOrJax, " L"]:
+    def eigenvalues(self) -> Float[NumpyOrJax, " L"]:  # pyright: ignore[reportIncompatibleVariableOverride]
         return np.ones(1)
 
     @property
-    def fractions(self) -> Float[NumpyOrJax, " L"]:
+    def fractions(self) -> Float[NumpyOrJax, " L"]:  # pyright: ignore[reportIncompatibleVariableOverride]
         return np.ones(1)
 
     def __repr__(self) -> str:
@@ -116,12 +116,12 @@ class PowerLaw(Inputs):
         checks.require_nonnegative("beta", self.beta)
 
     @property
-    def eigenvalues(self) -> Float[NumpyOrJax, " L"]:
+    def eigenvalues(self) -> Float[NumpyOrJax, " L"]:  # pyright: ignore[reportIncompatibleVariableOverride]
         decay = np.arange(1.0, self.count + 1.0) ** -(1.0 + self.beta)
         return decay / decay.mean()
 
     @property
-    def fractions(self) -> Float[NumpyOrJax, " L"]:
+    def fractions(self) -> Float[NumpyOrJax, " L"]:  # pyright: ignore[reportIncompatibleVariableOverride]
         return np.full(self.count, 1.0 / self.count)
 
     def __repr__(self) -> str:
@@ -260,7 +260,7 @@ def as_rows(data: Numbers | str | os.PathLike) -> Float[np.ndarray, "samples N"]
             f"data has shape {data.shape}; it must be (samples, features), or images (samples, height, width), two samples "
             "or more."
         )
-    return data.reshape(data.shape[0], -1)
+    return np.reshape(data, (data.shape[0], -1))
 
 
 def _mean_and_covariance(rows: Float[np.ndarray, "samples N"]) -> tuple[Float[np.ndarray, " N"], Float[np.ndarray, "N N"]]:

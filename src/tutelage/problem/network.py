@@ -95,7 +95,7 @@ class Network(eqx.Module):
 
 def _activation(value: ActivationLike | Sequence[ActivationLike], hidden: int) -> Activation:
     """One activation for all units, or one each."""
-    if not isinstance(value, tuple | list):
+    if isinstance(value, str) or not isinstance(value, Sequence):
         return as_activation(value)
     if len(value) != hidden:
         raise InputError(f"{len(value)} activations are given for {hidden} hidden units; give one for all, or one each.")

@@ -1,5 +1,6 @@
 """`Problem`: who learns from whom, from which inputs, by which rule."""
 
+import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
 from typing import TypeAlias
@@ -19,6 +20,7 @@ from tutelage.problem import serialize
 from tutelage.problem.activation import ActivationLike
 from tutelage.problem.inputs import Inputs, Isotropic
 from tutelage.problem.network import Network
+from tutelage.problem.serialize import LEARNING, PARTS
 from tutelage.problem.sgd import SGD
 from tutelage.problem.traits import CLASSIC, missing_traits, require_fit, require_traits
 from tutelage.rules import Gradient, Rule, as_rule
@@ -145,7 +147,7 @@ class Problem(eqx.Module):
         """
         parts: Table = {field.name: getattr(self, field.name) for field in fields(self)}
         inside: dict[str, Table] = {}
-        given = {name: serialize.as_part(name, value) for name, value in changes.items()}
+        given = {k: LEARNING[k].convert(v) if k in LEARNING else v for k, v in changes.items()}
         for name, value in given.items():
             part, *field = _path(parts | {k: v for k, v in given.items() if k in PARTS}, name)
             if field:
@@ -167,7 +169,7 @@ class Problem(eqx.Module):
 
     def to_json(self) -> str:
         """The problem as JSON text, as NetCDF files carry it."""
-        return serialize.to_json(self.to_dict())
+        return json.dumps(self.to_dict(), sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str, allow: Sequence[str] = ()) -> "Problem":
@@ -205,7 +207,6 @@ class Problem(eqx.Module):
         )
 
 
-PARTS = serialize.PARTS
 EXAMPLES = {
     Network: "a Network, such as Network(3, 'erf')",
     Inputs: "a law of inputs, such as Isotropic()",
@@ -227,7 +228,7 @@ def _path(parts: Table, name: str) -> tuple[str, ...]:
         )
     within = (part,) if part in PARTS else PARTS
     names = [*parts, *(f"{p}.{f}" if part else f for p in within for f in serialize.arguments(parts[p]))]
-    return checks.known("the name of a change", name, dict.fromkeys(names))
+    return (checks.known("the name of a change", name, dict.fromkeys(names)),)
 
 
 def committee(

@@ -11,9 +11,8 @@ last digit. Features shorter than the grid, 1/65536 of the whole time and 0.2% o
 """
 
 import warnings
-from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import equinox as eqx
 import jax
@@ -23,7 +22,7 @@ from jaxtyping import Float
 
 from tutelage import checks
 from tutelage._errors import InputError, ValidityWarning
-from tutelage._types import Array, ArrayLike, NumpyOrJax, Rate
+from tutelage._types import Array, ArrayLike, NumpyOrJax, Rate, Schedule
 
 if TYPE_CHECKING:
     from tutelage.problem.sgd import SGD
@@ -34,7 +33,7 @@ FLOOR = 1e-3  # of the largest rate: changes of ln eta count down to about this 
 HALVINGS = 64
 
 
-def _number(name: str, **default: float) -> Any:
+def _number(name: str, **default: Any) -> Any:
     """A field that holds numbers, checked when a schedule is made."""
     return eqx.field(converter=partial(checks.as_array, name), **default)
 
@@ -180,8 +179,10 @@ def as_rate(name: str, value: object) -> Rate | None:
     """A positive number as an array; a schedule, or None, as it is."""
     if isinstance(value, type):
         raise InputError(f"{name} is the class {value.__name__}; it must be a schedule. Make one, such as PowerDecay(0.5).")
-    if value is None or callable(value):
-        return value
+    if value is None:
+        return None
+    if callable(value):
+        return cast(Schedule, value)
     array = checks.as_array(name, value)
     checks.require_shape(name, array, (), fix="Batch over several with jax.vmap.")
     checks.require_positive(name, array, fix="To freeze weights use `trainable`.")
@@ -217,13 +218,13 @@ def require_rates_on(sgd: "SGD", times: Float[np.ndarray, " S"], *, solved: bool
 
     solved: warn where a function has more features than the solver is sure to resolve (single steps see them all).
     """
-    rates = {name: getattr(sgd, name) for name in ("lr", "readout_lr", "bias_lr")}
+    rates: dict[str, Rate | None] = {name: getattr(sgd, name) for name in ("lr", "readout_lr", "bias_lr")}
     for name, rate in (rates | {"k": getattr(sgd.momentum, "k", None)}).items():
         if callable(rate) and not checks.is_traced(rate):
             _require_rate_on(name, rate, times, solved)
 
 
-def _require_rate_on(name: str, rate: Callable[[Array], Array], times: Float[np.ndarray, " S"], solved: bool) -> None:
+def _require_rate_on(name: str, rate: Schedule, times: Float[np.ndarray, " S"], solved: bool) -> None:
     if _is_custom(rate):
         times = np.union1d(times, scan_grid(float(times[-1])))
     try:
@@ -257,11 +258,11 @@ def scan_grid(end: ArrayLike) -> Float[Array, " T"]:
     return jnp.asarray(np.unique(shares)) * end
 
 
-def _values(rate: Callable[[Array], Array], times: Float[Array, " T"]) -> Float[Array, " T"]:
+def _values(rate: Schedule, times: Float[Array, " T"]) -> Float[Array, " T"]:
     return jax.vmap(lambda t: jnp.asarray(rate(t), float))(times)
 
 
-def _feature_times(rate: Callable[[Array], Array], end: ArrayLike) -> Float[Array, " S"]:
+def _feature_times(rate: Schedule, end: ArrayLike) -> Float[Array, " S"]:
     """At most `MOST_STOPS` times, increasing; those that are not needed lie beyond the end. Works on traced numbers too."""
     times = jax.lax.stop_gradient(scan_grid(end))
     values = jax.lax.stop_gradient(_values(rate, times))
@@ -281,7 +282,7 @@ def _swings(values: Float[NumpyOrJax, " T"]) -> Float[Array, ""]:
     return jnp.sum(jnp.abs(jnp.diff(values))) / jnp.maximum(jnp.ptp(values), jnp.finfo(float).tiny)
 
 
-def _jump_times(rate: Callable[[Array], Array], end: float) -> Float[np.ndarray, " S"]:
+def _jump_times(rate: Schedule, end: float) -> Float[np.ndarray, " S"]:
     """Those feature times at which the function jumps."""
     found = np.unique(np.asarray(_feature_times(rate, end)))
     found = found[found < end]
@@ -292,7 +293,7 @@ def _jump_times(rate: Callable[[Array], Array], end: float) -> Float[np.ndarray,
 
 
 def _crossings(
-    rate: Callable[[Array], Array], low: Float[Array, " S"], high: Float[Array, " S"], level: Float[Array, " S"]
+    rate: Schedule, low: Float[Array, " S"], high: Float[Array, " S"], level: Float[Array, " S"]
 ) -> Float[Array, " S"]:
     """Where the function passes the level within each cell, by bisection: the first float on the other side."""
     above = _values(rate, low) > level

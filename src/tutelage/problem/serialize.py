@@ -12,7 +12,7 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeGuard
 
 import equinox as eqx
 import jax
@@ -30,8 +30,7 @@ from tutelage.problem.sgd import SGD, SlowMomentum
 if TYPE_CHECKING:
     from tutelage.problem.problem import Problem
 
-Part: TypeAlias = Network | SGD | input_laws.Inputs | losses.Loss | labels.Labels | rules.Rule
-Built = TypeVar("Built")
+Part: TypeAlias = eqx.Module  # Network, SGD, Inputs, Loss, Labels, Rule
 Plain: TypeAlias = bool | int | float | str | list[Any] | Table | None
 
 
@@ -41,7 +40,7 @@ class LearningPart(NamedTuple):
     base: type[eqx.Module]
     named: Mapping[str, type[eqx.Module]]
     wrapper: type[losses.Function] | type[labels.Function] | None  # makes a part of a function
-    convert: Callable[..., Part]  # makes a part of a word, a function or a part
+    convert: Callable[[object], Part]  # makes a part of a word, a function or a part
     default: str
 
 
@@ -68,11 +67,6 @@ def arguments(part: Part) -> list[str]:
     return list(parameters(type(part)))
 
 
-def as_part(name: str, value: object) -> object:
-    """A part of a problem; a loss, labels or a rule also from a word or a function."""
-    return LEARNING[name].convert(value) if name in LEARNING else value
-
-
 def _values(part: Part) -> Table:
     """The constructor arguments that would build this part again."""
     if isinstance(part, input_laws.Spectrum):
@@ -95,14 +89,15 @@ def rebuild(part: Part, **changes: object) -> Part:
     Changing the width keeps a readout or bias that is the same for all units, as the scalar that it was given as.
     Changing the number of eigenvalues keeps equal fractions; others must then be given anew.
     """
-    kept = _values(part)
-    if isinstance(part, input_laws.Spectrum) and np.size(changes.get("eigenvalues", part.eigenvalues)) != part.levels:
-        kept["fractions"] = None if np.ndim(_common(part.fractions)) == 0 else part.fractions
+    given = _values(part) | changes
+    if isinstance(part, input_laws.Spectrum) and "fractions" not in changes and np.size(given["eigenvalues"]) != part.levels:
+        given["fractions"] = None if _common(part.fractions) is not part.fractions else part.fractions
     if isinstance(part, Network) and "hidden" in changes:
-        kept = {name: _common(value) if name in ("readout", "bias") else value for name, value in kept.items()}
-    if isinstance(part, labels.Function) and "function" in changes:
-        kept.pop("random")  # found out anew
-    return type(part)(**kept | changes)
+        given |= {name: _common(given[name]) for name in ("readout", "bias") if name not in changes}
+    if isinstance(part, labels.Function) and "function" in changes and "random" not in changes:
+        given.pop("random")  # found out anew
+    constructor: Callable[..., Part] = type(part)
+    return constructor(**given)
 
 
 def _common(value: NumpyOrJax | None) -> NumpyOrJax | float | None:
@@ -179,7 +174,7 @@ def plain(name: str, value: object) -> Plain:
     if isinstance(value, input_laws.Inputs):
         return _inputs_to_dict(value)
     if name in LEARNING and not isinstance(value, str | dict):
-        return _learning_to_plain(name, as_part(name, value))
+        return _learning_to_plain(name, LEARNING[name].convert(value))
     if isinstance(value, dict):
         return {key: plain(key, part) for key, part in value.items()}
     if isinstance(value, list):
@@ -222,7 +217,7 @@ def is_named(inputs: input_laws.Inputs) -> bool:
     return type(inputs) in INPUTS.values()
 
 
-def _inputs_from_dict(table: Table) -> input_laws.Inputs:
+def _inputs_from_dict(table: Table) -> Part:
     law = INPUTS[checks.known("inputs.kind", table.pop("kind", "isotropic"), INPUTS)]
     if law is not input_laws.Spectrum:
         return _build("inputs", law, table)
@@ -231,6 +226,7 @@ def _inputs_from_dict(table: Table) -> input_laws.Inputs:
     scale = table.pop("scale", None)
     normalize = checks.as_flag("inputs.normalize", table.get("normalize", True))
     spectrum = _build("inputs", law, table | ({} if scale is None else {"normalize": False}))
+    assert isinstance(spectrum, input_laws.Spectrum)
     if scale is not None:
         scale = checks.as_array("inputs.scale", scale)
         checks.require_shape("inputs.scale", scale, ())
@@ -253,26 +249,23 @@ def problem_from_dict(cls: "type[Problem]", data: Table, allow: str | Iterable[s
         raise InputError(
             f"the problem has no [{missing[0]}] table; it must have one, such as hidden = 3, activation = 'erf'."
         )
-    return cls(
-        student=_network("student", data["student"], allow),
-        teacher=_network("teacher", data["teacher"], allow),
-        inputs=_inputs_from_dict(dict(_table("inputs", data.get("inputs", {})))),
-        sgd=_build("sgd", SGD, {"lr": 0.1} | {k: _revive(k, v) for k, v in _table("sgd", data.get("sgd", {})).items()}),
-        noise=_function("noise", data.get("noise", 0.0), allow),
-        **{name: _learning_from_plain(name, data[name], allow) for name in LEARNING if name in data},
-    )
+    sgd = {"lr": 0.1} | {name: _revive(name, value) for name, value in _table("sgd", data.get("sgd", {})).items()}
+    parts: Table = {
+        "student": _network("student", data["student"], allow),
+        "teacher": _network("teacher", data["teacher"], allow),
+        "inputs": _inputs_from_dict(dict(_table("inputs", data.get("inputs", {})))),
+        "sgd": _build("sgd", SGD, sgd),
+        "noise": _function("noise", data.get("noise", 0.0), allow),
+    }
+    parts |= {name: _learning_from_plain(name, data[name], allow) for name in LEARNING if name in data}
+    return cls(**parts)
 
 
-def _network(where: str, table: object, allow: tuple[str, ...]) -> Network:
+def _network(where: str, table: object, allow: tuple[str, ...]) -> Part:
     table = dict(_table(where, table))
     if "activation" in table:
         table["activation"] = _function(f"the activation in [{where}]", table["activation"], allow)
     return _build(where, Network, table)
-
-
-def to_json(data: Table) -> str:
-    """JSON of a dictionary, its names sorted."""
-    return json.dumps(data, sort_keys=True)
 
 
 def read_json(text: str) -> Table:
@@ -383,15 +376,17 @@ def _revive(name: str, value: Plain) -> object:
     return _build(f"sgd.{name}", schedules.NAMED[kind], {k: v for k, v in value.items() if k != "kind"})
 
 
-def _build(where: str, cls: type[Built], table: object) -> Built:
-    taken = parameters(cls)
-    for name in _table(where, table):
+def _build(where: str, cls: type[Part], value: object) -> Part:
+    """A part from the arguments of its constructor, every name checked."""
+    taken, table = parameters(cls), _table(where, value)
+    for name in table:
         checks.known(f"a name in [{where}]", name, taken)
     missing = [n for n, p in taken.items() if p.default is inspect.Parameter.empty and n not in table]
     if missing:
         raise InputError(f"[{where}] lacks {', '.join(missing)}; it must have a value.")
+    constructor: Callable[..., Part] = cls
     try:
-        return cls(**table)
+        return constructor(**table)
     except InputError as error:
         raise InputError(f"in [{where}], {error}") from None
 
@@ -434,10 +429,11 @@ def modules_in(data: object) -> tuple[str, ...]:
 
 def as_modules(allow: object) -> tuple[str, ...]:
     """Names of modules, checked."""
-    names = tuple(allow) if isinstance(allow, Iterable) and not isinstance(allow, str) else (allow,)
+    given = allow if isinstance(allow, Iterable) and not isinstance(allow, str) else (allow,)
+    names = list(given)
     if not all(isinstance(name, str) for name in names):
         raise InputError(f"allow is {checks.shown(allow)}; it must be a list of names of modules.")
-    return names
+    return tuple(str(name) for name in names)
 
 
 def imported(where: str, path: str, allow: Iterable[str]) -> Callable[..., object]:

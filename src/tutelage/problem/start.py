@@ -90,44 +90,45 @@ class Start(eqx.Module):
         return bare
 
     def blocks(self, problem: Problem) -> Blocks:
-        """r (L, K, M), q (L, K, K), t (L, M, M) for the levels of this problem, checked against it."""
+        """The overlaps r, q, t on the levels of this problem, checked against it."""
         L, K, M = problem.inputs.levels, problem.student.hidden, problem.teacher.hidden
-        if np.shape(self.R)[-2:] != (K, M):
+        shape, readout = np.shape(self.R), np.shape(problem.student.readout)
+        if shape[-2:] != (K, M):
+            raise InputError(f"the start has R of shape {shape}; the problem has {K} student and {M} teacher units.")
+        if self.readout is not None and np.shape(self.readout) != readout:
             raise InputError(
-                f"the start has R of shape {np.shape(self.R)}; the problem has {K} student and {M} teacher units."
+                f"the start has a readout of shape {np.shape(self.readout)}; the student's readout has shape {readout}. Give "
+                "one of that shape, or none."
             )
-        if self.readout is not None and np.shape(self.readout) != np.shape(problem.student.readout):
-            raise InputError(
-                f"the start has a readout of shape {np.shape(self.readout)}; the student's readout has shape "
-                f"{np.shape(problem.student.readout)}. Give one of that shape, or none."
-            )
-        if np.ndim(self.R) == 3 and np.shape(self.R)[0] != L:
-            raise InputError(f"the start has {np.shape(self.R)[0]} levels; the problem's spectrum has {L}.")
+        if len(shape) == 3 and shape[0] != L:
+            raise InputError(f"the start has {shape[0]} levels; the problem's spectrum has {L}.")
         mean = problem.inputs.weights.sum()  # one, unless the user kept a spectrum unnormalized
-        r, q, t = _per_level(self.R, L, mean), _per_level(self.Q, L, mean), self._teacher(problem, mean)
-        _require_joint(r, q, t)
+        T = _teacher(self, problem)
+        r, q, t = (_per_level(x, L, mean) for x in (self.R, self.Q, T))
+        _require_joint(*((self.R, self.Q, T) if np.ndim(T) == len(shape) else (r, q, t)))
         if problem.sgd.spherical and not checks.is_traced(q):
             lengths = np.einsum("l,lkk->k", np.asarray(problem.inputs.fractions), np.asarray(q))
             if np.any(lengths <= 0):
                 raise InputError(
-                    f"student unit {int(np.argmin(lengths))} starts with norm 0 and spherical is True; a norm that is held "
-                    "must be positive. Start with a positive Q."
+                    f"student unit {int(np.argmin(lengths)) + 1} starts with norm 0 and spherical is True; a norm that is "
+                    "held must be positive. Start with a positive Q."
                 )
         return r, q, t
 
-    def _teacher(self, problem: Problem, mean: NumpyOrJax) -> Float[NumpyOrJax, "L M M"]:
-        """t (L, M, M): from the start or the teacher's gram, which must agree."""
-        L, M, gram = problem.inputs.levels, problem.teacher.hidden, problem.teacher.gram
-        if gram is None:
-            return _per_level(np.eye(M) if self.T is None else self.T, L, mean)
-        t = _per_level(gram, L, mean)
-        if self.T is not None and not checks.is_traced((t, self.T, mean)):
-            gap = float(np.max(np.abs(t - _per_level(self.T, L, mean))))
-            if gap > 1e-9 * max(1.0, float(np.max(np.abs(t)))):
-                raise InputError(
-                    f"the start's T and the teacher's gram differ by {gap:.3g}; they must be equal. Give only one of them."
-                )
-        return t
+
+def _teacher(start: Start, problem: Problem) -> Float[NumpyOrJax, "*L M M"]:
+    """T, from the start or the teacher's gram, which must agree. (No method: Equinox wraps those at each call.)"""
+    gram, T = problem.teacher.gram, start.T
+    if gram is None:
+        return np.eye(problem.teacher.hidden) if T is None else T
+    if T is not None and not checks.is_traced((gram, T, problem.inputs)):
+        levels, mean = problem.inputs.levels, problem.inputs.weights.sum()
+        gap = float(np.max(np.abs(_per_level(gram, levels, mean) - _per_level(T, levels, mean))))
+        if gap > 1e-9 * max(1.0, float(np.max(np.abs(gram)))):
+            raise InputError(
+                f"the start's T and the teacher's gram differ by {gap:.3g}; they must be equal. Give only one of them."
+            )
+    return gram
 
 
 def _require_joint(r: NumpyOrJax, q: NumpyOrJax, t: NumpyOrJax) -> None:
@@ -158,25 +159,25 @@ def random_start(problem: Problem, dim: int | None = None, scale: float = 0.1, s
            [-0.004 , -0.0006]])
     """
     K, M = problem.student.hidden, problem.teacher.hidden
-    scale = checks.as_array("scale", scale)
-    checks.require_shape("scale", scale, ())
-    checks.require_nonnegative("scale", scale)
+    width = checks.as_array("scale", scale)
+    checks.require_shape("scale", width, ())
+    checks.require_nonnegative("scale", width)
     rng = np.random.default_rng(checks.as_count("seed", seed, least=0))
     gram = problem.teacher.gram
     if dim is None:
         mean = problem.inputs.weights.sum()
-        return Start(R=np.zeros((K, M)), Q=scale**2 * mean * np.eye(K), T=mean * np.eye(M) if gram is None else None)
+        return Start(R=np.zeros((K, M)), Q=width**2 * mean * np.eye(K), T=mean * np.eye(M) if gram is None else None)
     dim = checks.as_count("dim", dim)
     dims = problem.inputs.level_dims(dim)
     if checks.is_traced(gram):
         raise InputError("the teacher's gram is traced; it must be known to draw a start. Draw it outside jax.jit and vmap.")
     if gram is None:
         joint = np.stack([_wishart(rng, K + M, n) / n for n in dims])
-        q, r, t = joint[:, :K, :K] * scale**2, joint[:, :K, K:] * scale, joint[:, K:, K:]
+        q, r, t = joint[:, :K, :K] * width**2, joint[:, :K, K:] * width, joint[:, K:, K:]
     else:
-        t = _per_level(np.asarray(gram), len(dims), problem.inputs.weights.sum())
+        t = np.asarray(_per_level(gram, len(dims), problem.inputs.weights.sum()))
         pairs = [_given_teacher(rng, K, n, teacher) for n, teacher in zip(dims, t, strict=True)]
-        r, q = np.stack([p[0] for p in pairs]) * scale, np.stack([p[1] for p in pairs]) * scale**2
+        r, q = np.stack([p[0] for p in pairs]) * width, np.stack([p[1] for p in pairs]) * width**2
     return _measured(problem, r, q, None if gram is not None else t, dim=dim)
 
 

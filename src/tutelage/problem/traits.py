@@ -153,13 +153,6 @@ def _require_quantiles(noise: Callable[[np.ndarray], np.ndarray]) -> None:
         )
 
 
-def _some_context(problem: "Problem") -> rules.Context:
-    """A context as a rule may meet it: rate one, time zero, orthogonal vectors of length one."""
-    K, M = problem.student.hidden, problem.teacher.hidden
-    overlaps = jnp.zeros((K, M)), jnp.eye(K), jnp.eye(M)
-    return rules.Context(problem.student, problem.loss, jnp.ones(()), jnp.zeros(()), overlaps)
-
-
 def _require_update(problem: "Problem") -> None:
     """Labels, loss and rule can be traced, and return finite numbers of the right shapes."""
     p, tried = problem, _some_labels(problem)
@@ -173,9 +166,11 @@ def _require_update(problem: "Problem") -> None:
             f"the randomness of the rule {name} is {checks.shown(law)}; it must be None or a law, such as "
             "rules.Discrete([0.0, 1.0], [0.5, 0.5])."
         )
+    overlaps = jnp.zeros((fields.size, rho.size)), jnp.eye(fields.size), jnp.eye(rho.size)
+    context = rules.Context(p.student, p.loss, jnp.ones(()), jnp.zeros(()), overlaps)
     sample = rules.Sample(fields, rho, tried[0], None if law is None else law.nodes(False)[0][0])
     try:
-        update = jax.eval_shape(lambda: p.rule.update(sample, parameters, _some_context(p)))
+        update = jax.eval_shape(lambda: p.rule.update(sample, parameters, context))
     except Exception as error:
         raise InputError(
             f"the rule {name} fails on one sample ({cause(error)}); update(sample, parameters, context) must be written "
@@ -193,7 +188,8 @@ def _require_update(problem: "Problem") -> None:
 
 def _some_labels(problem: "Problem") -> Float[Array, " count *outputs"]:
     """Noiseless labels (count, ...) of some teacher fields, once they are known to be usable."""
-    p, name = problem, _name_of_labels(problem.labels)
+    p, named = problem, problem.labels.function if isinstance(problem.labels, labels.Function) else type(problem.labels)
+    name = getattr(named, "__name__", type(named).__name__)
     fields = jnp.asarray(np.random.default_rng(0).standard_normal((16, p.teacher.hidden)))
     try:
         tried = jax.vmap(lambda rho: jnp.asarray(p.labels.truth(p.teacher.output(rho), rho), float))(fields)
@@ -218,8 +214,3 @@ def _some_labels(problem: "Problem") -> Float[Array, " count *outputs"]:
             "jnp.where(condition, 1.0, -1.0)."
         )
     return tried
-
-
-def _name_of_labels(value: labels.Labels) -> str:
-    named = value.function if isinstance(value, labels.Function) else type(value)
-    return getattr(named, "__name__", type(named).__name__)

@@ -1,7 +1,7 @@
 """Where the dynamics stands still, and what happens beside it: plateaus, perfect learning, noisy asymptotic states.
 
 A plateau is approached by a solve inside the symmetric subspace (symmetry.py), which neither the solve nor the search for
-the root can leave. Perfect learning is known (dynamics/perfect.py); noise and weight decay move it, and it is followed.
+the root can leave. Perfect learning is known (dynamics/perfect_learning.py); noise and weight decay move it, and it is followed.
 """
 
 from typing import Any

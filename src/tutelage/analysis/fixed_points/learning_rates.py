@@ -2,7 +2,7 @@
 
 Near the perfect solution a small deviation inside the teachers' span decays at a rate `inside` and enters the error squared;
 what lies outside the span is measured by overlaps that enter linearly and decay at `outside`, which the noise of SGD slows
-down (dynamics/perfect.py). So
+down (dynamics/perfect_learning.py). So
     e_g ~ exp(-min(2 inside, outside) alpha);     `inside` grows with eta, `outside` falls to zero at the critical rate.
 """
 
@@ -163,7 +163,7 @@ def critical_learning_rate(problem: Problem, *, quadrature: Quadrature | None = 
     """The constant learning rate eta_c above which zero error is unstable, whatever the problem's own rate is.
 
     eta_c = batch (1 - momentum) / (spectral radius of (-slow)^-1 fast), where overlaps outside the teachers' span obey
-    dX = (eta slow + eta^2/batch fast) X (dynamics/perfect.py). For one erf unit this is pi sqrt(5/3) (Saad & Solla 1995).
+    dX = (eta slow + eta^2/batch fast) X (dynamics/perfect_learning.py). For one erf unit this is pi sqrt(5/3) (Saad & Solla 1995).
     Readouts and biases that learn do not change it. Label noise is left out.
 
     >>> import tutelage as tu

@@ -2,7 +2,7 @@
 
 Noise feeds overlaps outside the teachers' span at order eta^2 and their decay takes them away; where the two balance,
     X = -(eta slow + eta^2/batch fast)^-1 (eta^2/batch) sigma^2 noise,     e_g = -tr(A sum_l p_l lam_l X_l) / 2
-(dynamics/perfect.py). `fixed_point(problem, "perfect")` gives the exact state at any noise, for comparison.
+(dynamics/perfect_learning.py). `fixed_point(problem, "perfect")` gives the exact state at any noise, for comparison.
 """
 
 from dataclasses import dataclass, field
