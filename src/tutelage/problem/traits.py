@@ -1,4 +1,4 @@
-"""Traits of a problem: what closed forms, solvers and analyses may rely on. One table, and one function that refuses.
+"""Traits of a problem: what closed forms, solvers and analyses may rely on. One table, and one function that checks it.
 
 A function that needs more than the general theory asks `require_traits(problem, "fixed_point", SMOOTH)`; the message names
 each missing trait, what the problem has instead, and what to change.
@@ -6,26 +6,31 @@ each missing trait, what the problem has instead, and what to change.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
 from tutelage import checks, labels, losses, rules
 from tutelage._errors import InputError, cause
+from tutelage._types import Array
+
+if TYPE_CHECKING:
+    from tutelage.problem.problem import Problem
 
 
 @dataclass(frozen=True)
 class Trait:
     """holds: does a problem have it? has: what it has instead, in words. needs: what to ask for."""
 
-    holds: Callable[[Any], bool]
-    has: Callable[[Any], str]
+    holds: "Callable[[Problem], bool]"
+    has: "Callable[[Problem], str]"
     needs: str
 
 
-def _jumps(problem: Any) -> bool:
+def _jumps(problem: "Problem") -> bool:
     rule = problem.rule
     return rule.jumps or (rule.gradient and (problem.loss.jumps or not problem.student.activation.smooth))
 
@@ -74,12 +79,12 @@ SMOOTH = ("differentiable", "single output")
 CLASSICAL = (rules.Perceptron, rules.AdaTron, rules.Hebbian)  # they learn from labels -1 and 1
 
 
-def missing_traits(problem: Any, needed: Iterable[str]) -> list[str]:
+def missing_traits(problem: "Problem", needed: Iterable[str]) -> list[str]:
     """The traits among these that the problem does not have."""
     return [name for name in needed if not TRAITS[name].holds(problem)]
 
 
-def require_traits(problem: Any, function: str, needed: Iterable[str]) -> None:
+def require_traits(problem: "Problem", function: str, needed: Iterable[str]) -> None:
     """Raise InputError if the problem lacks a trait that the function needs."""
     missing = missing_traits(problem, needed)
     if missing:
@@ -88,7 +93,7 @@ def require_traits(problem: Any, function: str, needed: Iterable[str]) -> None:
         raise InputError(f"{function} does not support this problem: {has}. It needs {needs}; `solve` does not.")
 
 
-def require_fit(problem: Any) -> None:
+def require_fit(problem: "Problem") -> None:
     """Loss, labels, rule and outputs must fit each other."""
     p, loss_name = problem, losses.loss_name(problem.loss)
     teacher_outputs, student_outputs, kind = p.teacher.outputs, p.student.outputs, p.labels.kind
@@ -133,7 +138,7 @@ def require_fit(problem: Any) -> None:
         _require_update(problem)
 
 
-def _require_quantiles(noise: Any) -> None:
+def _require_quantiles(noise: Callable[[np.ndarray], np.ndarray]) -> None:
     try:
         values = np.asarray(noise(np.array([0.1, 0.5, 0.9])), dtype=float)
     except Exception as error:
@@ -148,14 +153,7 @@ def _require_quantiles(noise: Any) -> None:
         )
 
 
-def _some_context(problem: Any) -> rules.Context:
-    """A context as a rule may meet it: rate one, time zero, orthogonal vectors of length one."""
-    K, M = problem.student.hidden, problem.teacher.hidden
-    overlaps = jnp.zeros((K, M)), jnp.eye(K), jnp.eye(M)
-    return rules.Context(problem.student, problem.loss, jnp.ones(()), jnp.zeros(()), overlaps)
-
-
-def _require_update(problem: Any) -> None:
+def _require_update(problem: "Problem") -> None:
     """Labels, loss and rule can be traced, and return finite numbers of the right shapes."""
     p, tried = problem, _some_labels(problem)
     rho, fields = jnp.full(p.teacher.hidden, 0.3), jnp.full(p.student.hidden, 0.2)
@@ -168,9 +166,11 @@ def _require_update(problem: Any) -> None:
             f"the randomness of the rule {name} is {checks.shown(law)}; it must be None or a law, such as "
             "rules.Discrete([0.0, 1.0], [0.5, 0.5])."
         )
+    overlaps = jnp.zeros((fields.size, rho.size)), jnp.eye(fields.size), jnp.eye(rho.size)
+    context = rules.Context(p.student, p.loss, jnp.ones(()), jnp.zeros(()), overlaps)
     sample = rules.Sample(fields, rho, tried[0], None if law is None else law.nodes(False)[0][0])
     try:
-        update = jax.eval_shape(lambda: p.rule.update(sample, parameters, _some_context(p)))
+        update = jax.eval_shape(lambda: p.rule.update(sample, parameters, context))
     except Exception as error:
         raise InputError(
             f"the rule {name} fails on one sample ({cause(error)}); update(sample, parameters, context) must be written "
@@ -186,9 +186,10 @@ def _require_update(problem: Any) -> None:
             raise InputError(f"the rule {name} returns a {what} of shape {jnp.shape(found)}; it must be {right.shape}.")
 
 
-def _some_labels(problem: Any) -> Any:
+def _some_labels(problem: "Problem") -> Float[Array, " count *outputs"]:
     """Noiseless labels (count, ...) of some teacher fields, once they are known to be usable."""
-    p, name = problem, _name_of_labels(problem.labels)
+    p, named = problem, problem.labels.function if isinstance(problem.labels, labels.Function) else type(problem.labels)
+    name = getattr(named, "__name__", type(named).__name__)
     fields = jnp.asarray(np.random.default_rng(0).standard_normal((16, p.teacher.hidden)))
     try:
         tried = jax.vmap(lambda rho: jnp.asarray(p.labels.truth(p.teacher.output(rho), rho), float))(fields)
@@ -213,8 +214,3 @@ def _some_labels(problem: Any) -> Any:
             "jnp.where(condition, 1.0, -1.0)."
         )
     return tried
-
-
-def _name_of_labels(value: Any) -> str:
-    named = value.function if isinstance(value, labels.Function) else type(value)
-    return getattr(named, "__name__", type(named).__name__)

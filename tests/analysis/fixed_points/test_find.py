@@ -14,7 +14,7 @@ import tutelage as tu
 from tests import naive
 from tests.problems import pair, symmetric_overlaps
 from tutelage.analysis.fixed_points.mode_names import name_of_growth
-from tutelage.dynamics.linearized import flatten, unflatten
+from tutelage.dynamics.overlaps import flatten, unflatten
 from tutelage.plot.fixed_point import plot_fixed_point
 
 

@@ -6,7 +6,8 @@ import pytest
 import tutelage as tu
 from tutelage import InputError
 from tutelage.dynamics import OrderParameters, initial_overlaps
-from tutelage.dynamics.linearized import drift_at, flatten, jacobian
+from tutelage.dynamics.linearized import drift_at, jacobian
+from tutelage.dynamics.overlaps import flatten
 
 
 @pytest.fixture(scope="module")

@@ -16,8 +16,7 @@ from tutelage._errors import InputError
 from tutelage.analysis.escape.plateau_path import PlateauPath, flat_drifts
 from tutelage.analysis.escape.thresholds import escape_threshold, last_fall
 from tutelage.dynamics import OrderParameters
-from tutelage.dynamics.linearized import unflatten
-from tutelage.dynamics.overlaps import Overlaps
+from tutelage.dynamics.overlaps import Overlaps, unflatten
 from tutelage.problem import Problem
 
 FOLLOWED, RECORDED = 15.0, 301  # e-folding times for which one exit is followed, and errors recorded meanwhile

@@ -21,11 +21,10 @@ from tutelage._errors import InputError
 from tutelage.analysis.fixed_points import FixedPoint, fixed_point, with_constant_rates
 from tutelage.analysis.fixed_points.symmetry import symmetric_subspace
 from tutelage.dynamics import OrderParameters, initial_overlaps
-from tutelage.dynamics.deviations import carried_back, carried_on, fed_covariances, propagators
-from tutelage.dynamics.linearized import flat_drift, flatten, jacobian, unflatten
-from tutelage.dynamics.overlaps import Overlaps
+from tutelage.dynamics.linearized import flat_drift, jacobian, noise_covariances, propagate, propagate_adjoint, propagators
+from tutelage.dynamics.overlaps import Overlaps, flatten, unflatten
 from tutelage.problem import Problem, Start
-from tutelage.problem.arguments import require_start
+from tutelage.problem.start import require_start
 from tutelage.problem.traits import SMOOTH
 
 MOMENTS = 240  # along the path, dense at first
@@ -67,7 +66,7 @@ class PlateauPath:
         b = b_0 + N^(-1/2) int left(s) . dW(s), Cov(dW) = D ds.
         """
         states = states_at(self.path, self.like)
-        fed = fed_covariances(self.system, jnp.zeros(self.times.size), states, jnp.asarray(self.left))
+        fed = noise_covariances(self.system, jnp.zeros(self.times.size), states, jnp.asarray(self.left))
         return np.trapezoid(np.asarray(fed), self.times, axis=0)
 
     def sizes(self, b: np.ndarray) -> np.ndarray:
@@ -124,9 +123,9 @@ def plateau_path(
     times = end * np.linspace(0.0, 1.0, MOMENTS) ** 3
     path = _symmetric_path(system, state, subspace, times)
     steps = propagators(times, _jacobians(system, states_at(path, state)))
-    back = carried_back(steps, np.linalg.qr(np.stack([mode.left for mode in plateau.unstable], axis=1))[0])
+    back = propagate_adjoint(steps, np.linalg.qr(np.stack([mode.left for mode in plateau.unstable], axis=1))[0])
     first, scale = np.linalg.qr(back[0])
-    return PlateauPath(plateau, system, state, vector, times, path, carried_on(steps, first), back @ np.linalg.inv(scale))
+    return PlateauPath(plateau, system, state, vector, times, path, propagate(steps, first), back @ np.linalg.inv(scale))
 
 
 def _as_started(problem: Problem, start: Start) -> Problem:

@@ -1,7 +1,7 @@
 """Where learning rests, and how fast it comes or leaves.
 
 symmetry (subspaces of alike units), roots (the search), modes (mode_names: what they do) -> find (the verb) -> result
-learning_rates, noise_floors: the dynamics near perfect learning (dynamics/perfect.py), by rate and by noise.
+learning_rates, noise_floors: the dynamics near perfect learning (dynamics/perfect_learning.py), by rate and by noise.
 constant_rates: what is asked of a problem before it can rest.
 """
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from tutelage._errors import InputError
 from tutelage.problem import Constant, Problem, SlowMomentum
-from tutelage.problem.arguments import require_problem
+from tutelage.problem.problem import require_problem
 from tutelage.problem.traits import CLASSIC
 
 

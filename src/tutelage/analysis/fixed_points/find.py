@@ -1,7 +1,7 @@
 """Where the dynamics stands still, and what happens beside it: plateaus, perfect learning, noisy asymptotic states.
 
 A plateau is approached by a solve inside the symmetric subspace (symmetry.py), which neither the solve nor the search for
-the root can leave. Perfect learning is known (dynamics/perfect.py); noise and weight decay move it, and it is followed.
+the root can leave. Perfect learning is known (dynamics/perfect_learning.py); noise and weight decay move it, and it is followed.
 """
 
 from typing import Any
@@ -27,10 +27,17 @@ from tutelage.analysis.fixed_points.symmetry import (
 )
 from tutelage.averages import Quadrature, as_rule
 from tutelage.dynamics import OrderParameters, generalization_error, initial_overlaps
-from tutelage.dynamics.copies import copies_of_teachers, perfect_overlaps
-from tutelage.dynamics.linearized import drift_at, flatten, jacobian
-from tutelage.dynamics.overlaps import Overlaps
-from tutelage.dynamics.perfect import is_kinked, perfect_jacobian, perfection, quadrature_of, require_small
+from tutelage.dynamics.linearized import drift_at, jacobian
+from tutelage.dynamics.overlaps import Overlaps, flatten
+from tutelage.dynamics.perfect_learning import (
+    is_kinked,
+    perfect_jacobian,
+    perfect_learning,
+    perfect_overlaps,
+    quadrature_of,
+    require_small,
+    teacher_assignment,
+)
 from tutelage.problem import Problem, Start
 from tutelage.problem.traits import CLASSIC, SMOOTH, require_traits
 
@@ -113,7 +120,7 @@ def _small_symmetric_state(problem: Problem, t: Array, blank: Overlaps) -> Overl
 
 def _perfect(system: OrderParameters, blank: Overlaps) -> FixedPoint:
     problem, t = system.problem, system.t
-    U0 = copies_of_teachers(problem)
+    U0 = teacher_assignment(problem)
     state = perfect_overlaps(problem, t, U0)
     noise, decay = float(problem.noise), float(problem.sgd.weight_decay)
     if decay == 0 and (noise == 0 or system.gradient_flow):
@@ -134,7 +141,10 @@ def _moved(system: OrderParameters, state: Overlaps, subspace: Subspace) -> Root
     Where it is one of many (or its modes are unknown), the dynamics itself must choose: integrate from there.
     """
     problem, y = system.problem, subspace.coordinates(flatten(state))
-    if is_kinked(system) or not perfection(problem.replace(weight_decay=0.0), system.t, quadrature_of(system)).isolated:
+    if (
+        is_kinked(system)
+        or not perfect_learning(problem.replace(weight_decay=0.0), system.t, quadrature_of(system)).isolated
+    ):
         return approach(Field(system, state, subspace), y)
     share, step, found = 0.0, 0.01, None
     while share < 1.0:

@@ -2,7 +2,7 @@
 
 Near the perfect solution a small deviation inside the teachers' span decays at a rate `inside` and enters the error squared;
 what lies outside the span is measured by overlaps that enter linearly and decay at `outside`, which the noise of SGD slows
-down (dynamics/perfect.py). So
+down (dynamics/perfect_learning.py). So
     e_g ~ exp(-min(2 inside, outside) alpha);     `inside` grows with eta, `outside` falls to zero at the critical rate.
 """
 
@@ -20,9 +20,9 @@ from tutelage.analysis.fixed_points.modes import Mode
 from tutelage.analysis.fixed_points.symmetry import free_subspace
 from tutelage.averages import Quadrature, as_rule
 from tutelage.dynamics import OrderParameters, initial_overlaps
-from tutelage.dynamics.perfect import Perfection, perfect_jacobian, perfection
+from tutelage.dynamics.perfect_learning import PerfectLearning, perfect_jacobian, perfect_learning
 from tutelage.problem import Problem, Start
-from tutelage.problem.arguments import require_problem
+from tutelage.problem.problem import require_problem
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -47,7 +47,7 @@ class CriticalRate:
     problem: Problem
     rate: float
     mode: Mode
-    dynamics: Perfection = field(repr=False)
+    dynamics: PerfectLearning = field(repr=False)
 
     @property
     def share(self) -> float | None:
@@ -92,7 +92,7 @@ class DecayRate:
     rate: float
     inside: float
     outside: float
-    dynamics: Perfection = field(repr=False)
+    dynamics: PerfectLearning = field(repr=False)
 
     @property
     def limited_by(self) -> str:
@@ -139,7 +139,7 @@ class BestRate:
     learning_rate: float
     rate: float
     critical: float
-    dynamics: Perfection = field(repr=False)
+    dynamics: PerfectLearning = field(repr=False)
 
     def __float__(self) -> float:
         return self.learning_rate
@@ -163,7 +163,7 @@ def critical_learning_rate(problem: Problem, *, quadrature: Quadrature | None = 
     """The constant learning rate eta_c above which zero error is unstable, whatever the problem's own rate is.
 
     eta_c = batch (1 - momentum) / (spectral radius of (-slow)^-1 fast), where overlaps outside the teachers' span obey
-    dX = (eta slow + eta^2/batch fast) X (dynamics/perfect.py). For one erf unit this is pi sqrt(5/3) (Saad & Solla 1995).
+    dX = (eta slow + eta^2/batch fast) X (dynamics/perfect_learning.py). For one erf unit this is pi sqrt(5/3) (Saad & Solla 1995).
     Readouts and biases that learn do not change it. Label noise is left out.
 
     >>> import tutelage as tu
@@ -224,9 +224,9 @@ def best_constant_rate(problem: Problem, *, quadrature: Quadrature | None = None
     return BestRate(problem, float(found.x), -float(found.fun), critical, dynamics)
 
 
-def perfect_dynamics(problem: Problem, quadrature: Quadrature | None) -> Perfection:
+def perfect_dynamics(problem: Problem, quadrature: Quadrature | None) -> PerfectLearning:
     """The linear dynamics around an isolated perfect solution."""
-    found = perfection(problem, teacher_overlaps(problem), as_rule(quadrature))
+    found = perfect_learning(problem, teacher_overlaps(problem), as_rule(quadrature))
     found.require_isolated()
     return found
 
@@ -237,7 +237,7 @@ def teacher_overlaps(problem: Problem) -> Array:
     return initial_overlaps(problem, Start(np.zeros((K, M)), np.zeros((K, K))))[1]
 
 
-def slowest(dynamics: Perfection, lr: float) -> tuple[float, float]:
+def slowest(dynamics: PerfectLearning, lr: float) -> tuple[float, float]:
     """Decay rates of the slowest deviation inside the teachers' span, and of the slowest overlap outside it."""
     return tuple(-float(np.max(np.linalg.eigvals(J).real)) for J in (dynamics.inside(lr), dynamics.outside(lr)))  # pyright: ignore[reportReturnType]
 
@@ -249,7 +249,7 @@ def noise_note(problem: Problem) -> list[str]:
     )
 
 
-def _lost_mode(dynamics: Perfection, rate: float, quadrature: Quadrature | None) -> Mode:
+def _lost_mode(dynamics: PerfectLearning, rate: float, quadrature: Quadrature | None) -> Mode:
     """The mode that stands still at the critical rate, named by what it does just above."""
     problem, state = dynamics.problem.replace(lr=rate, readout_lr=None, bias_lr=None, noise=0.0), dynamics.state
     J = perfect_jacobian(OrderParameters(problem, jnp.asarray(dynamics.t), quadrature=quadrature), state)
@@ -257,7 +257,7 @@ def _lost_mode(dynamics: Perfection, rate: float, quadrature: Quadrature | None)
     return replace(first, name=name_of_growth(state, dynamics.t, first.right[:, None]))
 
 
-def _curves(dynamics: Perfection) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+def _curves(dynamics: PerfectLearning) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
     """Learning rates up to beyond the critical one, decay rates inside and outside, and eta_c."""
     critical = dynamics.critical_rate
     rates = np.linspace(0.0, 1.15 * critical, 161)

@@ -2,7 +2,7 @@
 
 Noise feeds overlaps outside the teachers' span at order eta^2 and their decay takes them away; where the two balance,
     X = -(eta slow + eta^2/batch fast)^-1 (eta^2/batch) sigma^2 noise,     e_g = -tr(A sum_l p_l lam_l X_l) / 2
-(dynamics/perfect.py). `fixed_point(problem, "perfect")` gives the exact state at any noise, for comparison.
+(dynamics/perfect_learning.py). `fixed_point(problem, "perfect")` gives the exact state at any noise, for comparison.
 """
 
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ import numpy as np
 from tutelage.analysis.fixed_points.constant_rates import with_constant_rates
 from tutelage.analysis.fixed_points.learning_rates import teacher_overlaps
 from tutelage.averages import Quadrature, as_rule
-from tutelage.dynamics.perfect import Perfection, perfection
+from tutelage.dynamics.perfect_learning import PerfectLearning, perfect_learning
 from tutelage.problem import Problem
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class NoiseFloor:
     problem: Problem
     learning_rate: float
     per_variance: float
-    dynamics: Perfection = field(repr=False)
+    dynamics: PerfectLearning = field(repr=False)
 
     @property
     def error(self) -> float:
@@ -80,5 +80,5 @@ def noise_floor(problem: Problem, *, quadrature: Quadrature | None = None) -> No
     """
     problem = with_constant_rates(problem, "noise_floor")
     lr = float(problem.sgd.lr)
-    dynamics = perfection(problem, teacher_overlaps(problem), as_rule(quadrature))
+    dynamics = perfect_learning(problem, teacher_overlaps(problem), as_rule(quadrature))
     return NoiseFloor(problem, lr, dynamics.noise_floor(lr), dynamics)

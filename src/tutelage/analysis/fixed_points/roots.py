@@ -9,8 +9,8 @@ import numpy as np
 from tutelage._errors import InputError
 from tutelage.analysis.fixed_points.symmetry import Subspace
 from tutelage.dynamics import OrderParameters
-from tutelage.dynamics.linearized import drift_at, jacobian, unflatten
-from tutelage.dynamics.overlaps import Overlaps
+from tutelage.dynamics.linearized import drift_at, jacobian
+from tutelage.dynamics.overlaps import Overlaps, unflatten
 
 EXACT = 1e-11  # largest drift, per unit learning rate, of what is called a root
 MARGIN = 1e-9  # rates of growth below this, relative to the largest rate, are zero

@@ -12,8 +12,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from tutelage.dynamics.linearized import flatten
-from tutelage.dynamics.overlaps import Overlaps
+from tutelage.dynamics.overlaps import Overlaps, flatten
 from tutelage.problem import Problem
 
 ALIKE = 1e-9  # relative difference up to which two numbers are the same

@@ -16,7 +16,7 @@ from tutelage.analysis.geometry.orbit import orbit_of
 from tutelage.analysis.geometry.smoothness import require_second_derivative
 from tutelage.averages import Quadrature, as_rule
 from tutelage.problem import Problem
-from tutelage.problem.arguments import require_problem
+from tutelage.problem.problem import require_problem
 from tutelage.problem.start import weights_by_level
 
 if TYPE_CHECKING:

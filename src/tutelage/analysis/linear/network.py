@@ -18,7 +18,8 @@ from tutelage.analysis.linear.relaxation import Relaxation
 from tutelage.analysis.linear.time_scale import at_times, log_slope
 from tutelage.problem import Problem, SlowMomentum, Start, random_start
 from tutelage.problem.activation import NAMED
-from tutelage.problem.arguments import require_problem, require_start
+from tutelage.problem.problem import require_problem
+from tutelage.problem.start import require_start
 from tutelage.status import Status
 from tutelage.times import check_times
 from tutelage.trajectory import Trajectory

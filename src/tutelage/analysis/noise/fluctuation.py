@@ -20,9 +20,9 @@ from tutelage._solve import solve
 from tutelage.analysis.noise.noisy_curve import NoisyCurve
 from tutelage.analysis.noise.small_noise import covariance_at
 from tutelage.dynamics import initial_overlaps
-from tutelage.dynamics.linearized import flatten, unflatten
+from tutelage.dynamics.overlaps import flatten, unflatten
 from tutelage.problem import Problem, SlowMomentum
-from tutelage.problem.arguments import require_problem
+from tutelage.problem.problem import require_problem
 from tutelage.trajectory import Trajectory
 
 if TYPE_CHECKING:

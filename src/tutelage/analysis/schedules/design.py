@@ -19,8 +19,9 @@ from tutelage.analysis.schedules.result import Candidate, OptimalSchedule
 from tutelage.analysis.schedules.search import Descent, Search, best_constants, descend
 from tutelage.averages import Quadrature
 from tutelage.problem import Interpolated, Problem, SlowMomentum, Start
-from tutelage.problem.arguments import require_problem, require_start
+from tutelage.problem.problem import require_problem
 from tutelage.problem.schedules import rate_at
+from tutelage.problem.start import require_start
 
 RATES = {"lr": ("lr",), "readout_lr": ("readout_lr",), "both": ("lr", "readout_lr")}
 BELOW, ABOVE = 1e-3, 1e2  # default bounds, in units of the problem's own learning rate

@@ -24,7 +24,7 @@ from tutelage._types import Array
 from tutelage.dynamics import OrderParameters, initial_overlaps
 from tutelage.dynamics.error import field_means
 from tutelage.problem import Problem, SlowMomentum, Start
-from tutelage.problem.arguments import require_problem
+from tutelage.problem.problem import require_problem
 from tutelage.problem.sample import label_of, normals_needed, update_of
 from tutelage.rules import Context, Parameters, Update
 from tutelage.simulation.coordinates import in_random_frames, level_coordinates

@@ -18,11 +18,10 @@ from tutelage._types import Array
 from tutelage.analysis.single_steps.one_step import require_free_steps, take_steps
 from tutelage.dynamics import OrderParameters, initial_overlaps
 from tutelage.dynamics.diffusion import diffusion, point_sets
-from tutelage.dynamics.linearized import flatten
-from tutelage.dynamics.overlaps import Overlaps
+from tutelage.dynamics.overlaps import Overlaps, flatten
 from tutelage.problem import Problem, Start
-from tutelage.problem.arguments import require_start
 from tutelage.problem.sample import normals_needed
+from tutelage.problem.start import require_start
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

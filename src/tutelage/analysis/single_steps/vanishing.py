@@ -8,9 +8,8 @@ from tutelage._solve import solve
 from tutelage._types import Array
 from tutelage.analysis.single_steps.one_step import Steps
 from tutelage.dynamics import OrderParameters, initial_overlaps
-from tutelage.dynamics.increments import shares
-from tutelage.dynamics.linearized import flatten
-from tutelage.dynamics.overlaps import Overlaps
+from tutelage.dynamics.diffusion import shares
+from tutelage.dynamics.overlaps import Overlaps, flatten
 from tutelage.problem import Problem, Start
 from tutelage.simulation import simulate
 from tutelage.times import linear_times

@@ -24,7 +24,7 @@ from tutelage.analysis.structured.response import (
 )
 from tutelage.dynamics import generalization_error
 from tutelage.problem import Problem, Start
-from tutelage.problem.arguments import require_start
+from tutelage.problem.start import require_start
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

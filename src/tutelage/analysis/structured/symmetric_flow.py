@@ -29,7 +29,7 @@ from tutelage.analysis.structured.response import (
 from tutelage.analysis.structured.weight_flow import as_times, flow_trajectory, integrate
 from tutelage.dynamics import generalization_error
 from tutelage.problem import Isotropic, Network, Problem, Start
-from tutelage.problem.arguments import require_start
+from tutelage.problem.start import require_start
 from tutelage.trajectory import Trajectory, eager
 
 if TYPE_CHECKING:

@@ -29,8 +29,7 @@ from tutelage.analysis.structured.response import (
 )
 from tutelage.dynamics.error import averages_of, population_error, shared_parity
 from tutelage.problem import Problem, Start, start_from_weights
-from tutelage.problem.arguments import require_pair
-from tutelage.problem.start import weights_by_level
+from tutelage.problem.start import require_pair, weights_by_level
 from tutelage.status import Status
 from tutelage.times import linear_times
 from tutelage.trajectory import Trajectory, eager

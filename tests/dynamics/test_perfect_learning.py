@@ -6,21 +6,21 @@ import pytest
 
 from tests.problems import pair
 from tutelage.dynamics import OrderParameters
-from tutelage.dynamics.copies import copies_of_teachers, perfect_overlaps
-from tutelage.dynamics.linearized import drift_at, flatten
-from tutelage.dynamics.perfect import perfection
+from tutelage.dynamics.linearized import drift_at
+from tutelage.dynamics.overlaps import flatten
+from tutelage.dynamics.perfect_learning import perfect_learning, perfect_overlaps, teacher_assignment
 
 EYE = jnp.eye(2)[None]
 
 
 def test_overlaps_outside_the_span_move_by_themselves():
     for problem in (pair(2, 2), pair(2, 2, student={"train_readout": True})):
-        assert perfection(problem, EYE).leak < 1e-14
+        assert perfect_learning(problem, EYE).leak < 1e-14
 
 
 def test_a_wrong_split_leaks(monkeypatch):
     """A negative control: with students exchanged, the same Jacobian is not block triangular."""
-    import tutelage.dynamics.perfect as module
+    import tutelage.dynamics.perfect_learning as module
 
     right = module._Split
 
@@ -28,7 +28,7 @@ def test_a_wrong_split_leaks(monkeypatch):
         return right(problem, state, U0[::-1])
 
     monkeypatch.setattr(module, "_Split", wrong)
-    assert perfection(pair(2, 2), EYE).leak > 1e-2
+    assert perfect_learning(pair(2, 2), EYE).leak > 1e-2
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_a_wrong_split_leaks(monkeypatch):
 )
 def test_students_are_matched_to_teachers_by_their_readouts(readout, copies):
     problem = pair(2, 2, student={"readout": readout}, teacher={"readout": [1.0, 0.5]})
-    U0 = copies_of_teachers(problem)
+    U0 = teacher_assignment(problem)
     np.testing.assert_array_equal(U0, copies)
     state = perfect_overlaps(problem, EYE, U0)
     np.testing.assert_array_equal(state.readout, readout)
@@ -46,5 +46,5 @@ def test_students_are_matched_to_teachers_by_their_readouts(readout, copies):
 
 
 def test_students_keep_their_order_where_they_can():
-    np.testing.assert_array_equal(copies_of_teachers(pair(3, 2)), np.eye(3, 2))
-    np.testing.assert_array_equal(copies_of_teachers(pair(3, 3, "quadratic")), np.eye(3))
+    np.testing.assert_array_equal(teacher_assignment(pair(3, 2)), np.eye(3, 2))
+    np.testing.assert_array_equal(teacher_assignment(pair(3, 3, "quadratic")), np.eye(3))

@@ -5,7 +5,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 import tutelage as tu
-from tutelage.problem import images
+from tutelage.problem import inputs
 
 
 def test_the_digits_are_those_of_the_repository():
@@ -25,7 +25,7 @@ def test_a_file_gives_what_its_array_gives(tmp_path, monkeypatch):
     data = (rng.standard_normal((501, 3, 4)) @ rng.standard_normal((4, 4)) + 100).astype(np.float32)
     np.save(tmp_path / "images.npy", data)
     whole = tu.Spectrum.from_data(data)
-    monkeypatch.setattr(images, "CHUNK", 12 * 7)  # seven rows at a time, the last piece shorter
+    monkeypatch.setattr(inputs, "CHUNK", 12 * 7)  # seven rows at a time, the last piece shorter
     for name in (tmp_path / "images.npy", str(tmp_path / "images.npy")):
         pieces = tu.Spectrum.from_data(name)
         np.testing.assert_allclose(pieces.eigenvalues, whole.eigenvalues, rtol=1e-9)
@@ -36,7 +36,7 @@ def test_covariance_of_data_far_from_zero():
     """A mean of 1e6 leaves ten digits; the plain formula E[xx] - E[x]E[x] would keep four."""
     rng = np.random.default_rng(1)
     rows = rng.standard_normal((300, 5)) + 1e6
-    center, covariance = images.mean_and_covariance(rows)
+    center, covariance = inputs._mean_and_covariance(rows)
     np.testing.assert_allclose(covariance, np.cov(rows, rowvar=False, bias=True), rtol=1e-9, atol=1e-10)
     np.testing.assert_allclose(center, rows.mean(axis=0), rtol=1e-14)
 

@@ -10,7 +10,7 @@ from scipy.linalg import expm
 import tutelage as tu
 from tests.problems import generic_overlaps, pair
 from tutelage.dynamics import OrderParameters, initial_overlaps
-from tutelage.dynamics.deviations import carried_back, carried_on, fed_covariances, growing_directions, propagators
+from tutelage.dynamics.linearized import growing_directions, noise_covariances, propagate, propagate_adjoint, propagators
 
 TIMES = 3 * np.linspace(0, 1, 400) ** 2
 
@@ -30,14 +30,14 @@ def test_a_deviation_follows_its_differential_equation(steps):
     x = np.array([1.0, -0.5, 0.2])
     exact = solve_ivp(lambda t, x: turning(t) @ x, (0, 3), x, rtol=1e-10, atol=1e-12).y[:, -1]
     fewer = propagators(TIMES[::3], np.array([turning(t) for t in TIMES[::3]]))
-    fine, coarse = (np.max(np.abs(carried_on(s, x[:, None])[-1, :, 0] - exact)) for s in (steps, fewer))
+    fine, coarse = (np.max(np.abs(propagate(s, x[:, None])[-1, :, 0] - exact)) for s in (steps, fewer))
     assert fine < 2e-4
     assert coarse / fine == pytest.approx(9, rel=0.1)
 
 
 def test_the_adjoint_tells_the_end_of_a_deviation_from_any_moment(steps):
     rng = np.random.default_rng(0)
-    x, w = carried_on(steps, rng.standard_normal((3, 2))), carried_back(steps, rng.standard_normal((3, 2)))
+    x, w = propagate(steps, rng.standard_normal((3, 2))), propagate_adjoint(steps, rng.standard_normal((3, 2)))
     products = np.einsum("mna,mnb->mab", w, x)
     np.testing.assert_allclose(products, np.broadcast_to(products[-1], products.shape), rtol=1e-10)
 
@@ -66,7 +66,7 @@ def test_noise_is_fed_into_a_direction_as_its_steps_vary_and_batches_average_it(
         state, t = initial_overlaps(problem, tu.Start(R, Q, T))
         states = jax.tree.map(lambda x: x[None], state)
         direction = jnp.zeros((1, 9, 1)).at[0, 1, 0].set(1.0)
-        return float(fed_covariances(OrderParameters(problem, t), jnp.zeros(1), states, direction)[0, 0, 0])
+        return float(noise_covariances(OrderParameters(problem, t), jnp.zeros(1), states, direction)[0, 0, 0])
 
     from scipy.special import erf
 
