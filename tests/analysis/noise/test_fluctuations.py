@@ -12,7 +12,7 @@ import pytest
 import tutelage as tu
 from tests.problems import pair
 from tutelage.analysis.noise import noisy_curve
-from tutelage.analysis.noise.fluctuation import fluctuations_along
+from tutelage.analysis.noise.fluctuations import fluctuations_along
 from tutelage.dynamics import OrderParameters, initial_overlaps
 
 TIMES = np.linspace(0.0, 4.0, 37)  # the count is shared, so that `solve` compiles once per shape

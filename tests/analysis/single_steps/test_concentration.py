@@ -7,10 +7,8 @@ import pytest
 
 import tutelage as tu
 from tests.problems import pair
-from tutelage.analysis.single_steps.concentrations import judged
-from tutelage.analysis.single_steps.one_step import _inputs, take_steps
-from tutelage.analysis.single_steps.step_moments import coordinate_names, theory_moments
-from tutelage.analysis.single_steps.vanishing import mean_gap, start_scatter
+from tutelage.analysis.single_steps.concentration import judged, mean_gap, start_scatter
+from tutelage.analysis.single_steps.step_moments import _inputs, coordinate_names, take_steps, theory_moments
 from tutelage.simulation.coordinates import in_random_frames, level_coordinates
 
 R = np.array([[0.4, 0.1], [0.05, 0.3]])

@@ -1,10 +1,12 @@
-"""Trajectories as single curves: what every verb that reads a curve starts from.
+"""One answer per run: what a verb that reads a curve returns for a trajectory with a run axis.
+
+Trajectories as single curves: what every verb that reads a curve starts from.
 
 A solve is one curve; a simulation is one curve per run, and so is the answer (`RunResults`). After a divergence only the times
 before it are kept. Everything here is NumPy: these verbs run outside JAX transformations and cost milliseconds.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,12 +14,62 @@ import numpy as np
 
 from tutelage import checks
 from tutelage._errors import InputError, require_fields
-from tutelage.analysis.curves.run_results import RunResults
+from tutelage.analysis.result import Result
 from tutelage.problem import Problem
 from tutelage.status import Status
 
-ROUNDING = 1e-13  # of the largest error
-STRIDES = 50
+PRINTED_RUNS = 12  # runs whose line is printed
+
+
+@dataclass(frozen=True)
+class RunResults(Result):
+    """The answers of all runs, in their order: a sequence. `numbers(name)` collects a field; `marks` the times found."""
+
+    answers: tuple[Any, ...]
+
+    def __len__(self) -> int:
+        return len(self.answers)
+
+    def __getitem__(self, run: int) -> Any:
+        return self.answers[run]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.answers)
+
+    def numbers(self, name: str) -> np.ndarray:
+        """A number of each answer by its name, (run,); NaN where a run has none."""
+        if not all(hasattr(answer, name) for answer in self.answers):
+            have = [n for n in dir(self.answers[0]) if isinstance(getattr(self.answers[0], n), float) and n[0] != "_"]
+            raise InputError(f"these answers have no {name!r}; their numbers are {', '.join(have)}.")
+        return np.array([_number(getattr(answer, name), name) for answer in self.answers])
+
+    @property
+    def marks(self) -> dict[str, np.ndarray]:
+        """The times that each run's answer marks, by name: (run,), NaN where a run has none."""
+        names = dict.fromkeys(name for answer in self.answers for name in answer.marks)
+        return {name: np.array([answer.marks.get(name, np.nan) for answer in self.answers]) for name in names}
+
+    def __str__(self) -> str:
+        lines = [f"{len(self)} runs"]
+        for name, times in self.marks.items():
+            found = times[np.isfinite(times)]
+            spread = f" ± {found.std(ddof=1):.3g} (mean ± sd)" if found.size > 1 else ""
+            span = f", from {found.min():.4g} to {found.max():.4g}" if found.size > 1 else ""
+            lines.append(f"{name}: {found.size} of {len(self)} runs, at {found.mean():.4g}{spread}{span}")
+        lines += [f"run {i}: {str(answer).splitlines()[0]}" for i, answer in enumerate(self.answers[:PRINTED_RUNS])]
+        return "\n".join(lines + [f"... and {len(self) - PRINTED_RUNS} more"] * (len(self) > PRINTED_RUNS))
+
+
+def _number(value: Any, name: str) -> float:
+    if value is None:
+        return np.nan
+    if np.ndim(value) or isinstance(value, str):
+        raise InputError(f"{name} is not a single number; loop over the runs instead: [a.{name} for a in answers].")
+    return float(value)
+
+
+RELATIVE_ROUNDING = 1e-13  # of the largest error
+STRIDES_PER_RECORD = 50
 
 
 @dataclass(frozen=True)
@@ -62,7 +114,7 @@ class Curve:
     @property
     def rounding(self) -> float:
         """The error below which digits are lost."""
-        return float(max(ROUNDING * np.max(np.abs(self.error)), np.finfo(float).tiny))
+        return float(max(RELATIVE_ROUNDING * np.max(np.abs(self.error)), np.finfo(float).tiny))
 
     @property
     def rows(self) -> np.ndarray | None:
@@ -72,29 +124,29 @@ class Curve:
         return self.variables.get("R")
 
 
-def each(trajectory: Any, run: Any, verb: str, answer: Callable[[Curve], Any], least: int = 2) -> Any:
+def read_curves(trajectory: Any, run: Any, function: str, read: Callable[[Curve], Any], least_times: int = 2) -> Any:
     """The answer for the one curve, for the chosen run, or for every run as a `RunResults`; `least`: recorded times needed."""
-    require_fields(verb, trajectory, ("times", "variables", "error", "status_code"), "what solve or simulate returned")
-    checks.require_untraced("the trajectory", verb, trajectory.times, trajectory.error)
+    require_fields(function, trajectory, ("times", "variables", "error", "status_code"), "what solve or simulate returned")
+    checks.require_untraced("the trajectory", function, trajectory.times, trajectory.error)
     error = np.asarray(trajectory.error, dtype=float)
     count = int(np.prod(error.shape[:-1], dtype=int))
     if run is not None:
-        return answer(_member(trajectory, _chosen(run, error.ndim, count), verb, least))
+        return read(_curve_of(trajectory, _run_index(run, error.ndim, count), function, least_times))
     if error.ndim == 1:
-        return answer(_member(trajectory, 0, verb, least))
-    return RunResults(tuple(answer(_member(trajectory, i, verb, least)) for i in range(count)))
+        return read(_curve_of(trajectory, 0, function, least_times))
+    return RunResults(tuple(read(_curve_of(trajectory, i, function, least_times)) for i in range(count)))
 
 
-def _chosen(run: Any, axes: int, count: int) -> int:
+def _run_index(run: Any, axes: int, count: int) -> int:
     if axes == 1:
         raise InputError(f"run is {checks.shown(run)}; this trajectory is a single curve. Leave run out.")
-    index = checks.as_count("run", run, least=0)
+    index = checks.as_count("run", run, least_times=0)
     if index >= count:
         raise InputError(f"run is {index}; this trajectory has runs 0 to {count - 1}.")
     return index
 
 
-def _member(trajectory: Any, index: int, verb: str, least: int) -> Curve:
+def _curve_of(trajectory: Any, index: int, function: str, least_times: int) -> Curve:
     lead = np.ndim(trajectory.error) - 1
 
     def pick(value: Any, own: int) -> np.ndarray:
@@ -104,9 +156,11 @@ def _member(trajectory: Any, index: int, verb: str, least: int) -> Curve:
 
     error = pick(trajectory.error, 1)
     kept = int(np.argmin(np.isfinite(error))) if not np.all(np.isfinite(error)) else error.size
-    if kept < least:
+    if kept < least_times:
         who = f"run {index}" if lead else "the curve"
-        raise InputError(f"{who} has {kept} recorded times; {verb} needs at least {least}. Record more, or ask another run.")
+        raise InputError(
+            f"{who} has {kept} recorded times; {function} needs at least {least_times}. Record more, or ask another run."
+        )
     variables = {}
     for name, value in trajectory.variables.items():
         array = np.asarray(value, dtype=float)
@@ -129,11 +183,11 @@ def _label_noise(problem: Problem | None, pick: Any) -> float:
     return 0.0 if problem is None or callable(problem.noise) else float(pick(problem.noise, 0))
 
 
-def require_positive_error(curve: Curve, verb: str) -> None:
+def require_positive_error(curve: Curve, function: str) -> None:
     """The logarithm of the error must mean something; rounding below zero at perfect learning is let through."""
     if np.min(curve.error) < -1e-12 * np.max(np.abs(curve.error)):
         raise InputError(
-            f"the error falls to {np.min(curve.error):.3g}; {verb} compares its logarithm, so it must be positive. "
+            f"the error falls to {np.min(curve.error):.3g}; {function} compares its logarithm, so it must be positive. "
             "Give the equations an error that is zero or more."
         )
 
@@ -155,7 +209,7 @@ def roughness(x: np.ndarray, y: np.ndarray) -> float:
 
 
 def _stride(count: int) -> int:
-    return max(1, count // STRIDES)
+    return max(1, count // STRIDES_PER_RECORD)
 
 
 def first_index(condition: np.ndarray, otherwise: int) -> int:

@@ -16,7 +16,7 @@ from tutelage.dynamics.linearized import flatten
 from tutelage.dynamics.overlaps import Overlaps
 from tutelage.problem import Problem
 
-ALIKE = 1e-9  # relative difference up to which two numbers are the same
+EQUAL_NUMBERS = 1e-9  # relative difference up to which two numbers are the same
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def _vanishing(problem: Problem, t: Any, like: Overlaps) -> np.ndarray:
     """
     (L, K, M), t = like.r.shape, np.asarray(t)
     even = problem.student.activation.parity == 1 and not problem.biased
-    alone = problem.teacher.activation.parity == 1 and not problem.biased and same(t, t * np.eye(M))
+    alone = problem.teacher.activation.parity == 1 and not problem.biased and nearly_equal(t, t * np.eye(M))
     q = np.broadcast_to(even & ~np.eye(K, dtype=bool), (L, K, K))
     return _flat(np.full((L, K, M), even or alone), q, np.zeros(K), None if like.bias is None else np.zeros(K)) > 0
 
@@ -111,7 +111,7 @@ def equal_students(state: Overlaps) -> np.ndarray:
     """Labels of student units that nothing but their weights tells apart."""
     v = np.asarray(state.readout)
     b = np.zeros_like(v) if state.bias is None else np.asarray(state.bias)
-    return classes(v.size, lambda i, j: same(v[i], v[j]) and same(b[i], b[j]))
+    return equivalence_classes(v.size, lambda i, j: nearly_equal(v[i], v[j]) and nearly_equal(b[i], b[j]))
 
 
 def equal_teachers(problem: Problem, t: Any) -> np.ndarray:
@@ -119,11 +119,11 @@ def equal_teachers(problem: Problem, t: Any) -> np.ndarray:
     t, v = np.asarray(t), np.asarray(problem.teacher.readout)
     b = np.zeros_like(v) if problem.teacher.bias is None else np.asarray(problem.teacher.bias)
 
-    def alike(i: int, j: int) -> bool:
+    def equivalent(i: int, j: int) -> bool:
         swap = exchanged(v.size, i, j)
-        return same(v[i], v[j]) and same(b[i], b[j]) and same(t, t[:, swap][:, :, swap])
+        return nearly_equal(v[i], v[j]) and nearly_equal(b[i], b[j]) and nearly_equal(t, t[:, swap][:, :, swap])
 
-    return classes(v.size, alike)
+    return equivalence_classes(v.size, equivalent)
 
 
 def exchangeable(state: Overlaps, t: Any, tolerance: float = 1e-7) -> tuple[np.ndarray, np.ndarray]:
@@ -138,14 +138,14 @@ def exchangeable(state: Overlaps, t: Any, tolerance: float = 1e-7) -> tuple[np.n
 
     def teachers(i: int, j: int) -> bool:
         swap = exchanged(t.shape[-1], i, j)
-        return np.allclose(r, r[:, :, swap], rtol=0, atol=tolerance) and same(t, t[:, swap][:, :, swap])
+        return np.allclose(r, r[:, :, swap], rtol=0, atol=tolerance) and nearly_equal(t, t[:, swap][:, :, swap])
 
-    return classes(v.size, students), classes(t.shape[-1], teachers)
+    return equivalence_classes(v.size, students), equivalence_classes(t.shape[-1], teachers)
 
 
-def classes(count: int, alike: Callable[[int, int], bool]) -> np.ndarray:
+def equivalence_classes(count: int, equivalent: Callable[[int, int], bool]) -> np.ndarray:
     """A label per unit: the first unit that is like it."""
-    return np.array([next(i for i in range(j + 1) if i == j or alike(i, j)) for j in range(count)])
+    return np.array([next(i for i in range(j + 1) if i == j or equivalent(i, j)) for j in range(count)])
 
 
 def exchanged(count: int, i: int, j: int) -> np.ndarray:
@@ -155,9 +155,9 @@ def exchanged(count: int, i: int, j: int) -> np.ndarray:
     return swap
 
 
-def same(a: Any, b: Any) -> bool:
+def nearly_equal(a: Any, b: Any) -> bool:
     """Equal up to rounding."""
-    return bool(np.all(np.abs(a - b) <= ALIKE * max(1.0, float(np.max(np.abs(a))))))
+    return bool(np.all(np.abs(a - b) <= EQUAL_NUMBERS * max(1.0, float(np.max(np.abs(a))))))
 
 
 def _flat(r: Any, q: Any, readout: Any, bias: Any) -> np.ndarray:

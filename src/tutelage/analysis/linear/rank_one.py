@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 MAX_PASSES = 100  # five to ten are needed; bisection alone would end within these
-ROUNDING = np.finfo(float).eps
+MACHINE_EPSILON = np.finfo(float).eps
 LEAST_GAP = 1e-32  # entries of d nearer than this, relative to the matrix, are moved apart
 
 
@@ -72,7 +72,7 @@ def _secular_roots(d: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.n
         low[r], high[r] = np.where(f > 0, at, low[r]), np.where(f < 0, at, high[r])
         inside = (at + step > low[r]) & (at + step < high[r])
         offset[r] = np.where(f == 0, at, np.where(inside, at + step, (low[r] + high[r]) / 2))
-        open_rows = r[np.abs(offset[r] - at) > ROUNDING * np.abs(offset[r])]
+        open_rows = r[np.abs(offset[r] - at) > MACHINE_EPSILON * np.abs(offset[r])]
     return origin, offset
 
 

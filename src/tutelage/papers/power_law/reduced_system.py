@@ -19,7 +19,8 @@ import numpy as np
 from tutelage import checks
 from tutelage._errors import InputError
 from tutelage._types import Array
-from tutelage.analysis.structured.response import drift_matrices, effective_rate, first_layer_problem, numbers
+from tutelage.analysis.guards import effective_rate, first_layer_problem
+from tutelage.analysis.structured.drift_matrices import as_numpy, drift_matrices
 from tutelage.analysis.structured.symmetric_plateau import symmetric_plateau
 from tutelage.problem import Problem, Start
 
@@ -105,7 +106,7 @@ def reduced_system(problem: Problem, near: str = "plateau") -> ReducedSystem:
         point = np.array([found.R[0], found.R[0], found.Q, found.Q])
     else:
         point = mean * np.array([1.0, 0.0, 1.0, 0.0])
-    own, shared = numbers(*_derivatives(problem, jnp.asarray(point), mean))
+    own, shared = as_numpy(*_derivatives(problem, jnp.asarray(point), mean))
     return ReducedSystem(problem, near, point, own, shared)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from tutelage.analysis.geometry.landscapes import Landscape
+from tutelage.analysis.geometry.landscape import Landscape
 
 
 @dataclass(frozen=True)

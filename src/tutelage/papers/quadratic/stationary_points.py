@@ -22,8 +22,7 @@ import numpy as np
 
 from tutelage import checks
 from tutelage._errors import InputError
-from tutelage.analysis.geometry.curvature import EQUAL_ERROR, MERELY_FLAT, Curvature
-from tutelage.analysis.geometry.landscapes import Landscape, landscape
+from tutelage.analysis.geometry.landscape import EQUAL_ERROR, MERELY_FLAT, Curvature, Landscape, landscape
 from tutelage.papers.quadratic.setting import quadratic_readouts
 from tutelage.papers.quadratic.spectrum_check import SpectrumCheck, compare_spectra
 from tutelage.problem import Problem

@@ -1,4 +1,9 @@
-"""The exactly solvable case: one linear unit learns from one linear unit, on any spectrum, at any rate.
+"""The modes of a linear network: with which rates its error decays, and how much of it each rate carries.
+
+Without noise and decay, and with all levels starting alike, e_g(alpha)/e_g(0) = sum_k weights_k exp(-rates_k alpha). At a
+small rate the modes are the levels, rates_k = 2 lr lam_k, weights_k = p_k lam_k / sum p lam; a large one mixes them.
+
+The exactly solvable case: one linear unit learns from one linear unit, on any spectrum, at any rate.
 
 `linear_network` gives the whole learning curve in closed form: in the limit of large N and, with the same formulas on
 another clock (`finite`), as the exact mean of a finite network. The derivation is in relaxation.py. Source: Worschech
@@ -13,18 +18,52 @@ import numpy as np
 
 from tutelage._errors import InputError
 from tutelage._solve import KEEP_LEVELS
-from tutelage.analysis.linear.modes import LinearModes
-from tutelage.analysis.linear.relaxation import Relaxation
-from tutelage.analysis.linear.time_scale import at_times, log_slope
-from tutelage.problem import Problem, SlowMomentum, Start, random_start
+from tutelage.analysis.guards import with_constant_rates
+from tutelage.analysis.linear.relaxation import Relaxation, at_times, log_slope
+from tutelage.analysis.result import Result, figure_function
+from tutelage.problem import Problem, Start, random_start
 from tutelage.problem.activation import NAMED
-from tutelage.problem.arguments import require_problem, require_start
+from tutelage.problem.arguments import require_start
+from tutelage.problem.traits import CLASSIC
 from tutelage.status import Status
 from tutelage.times import check_times
 from tutelage.trajectory import Trajectory
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class LinearModes:
+    """The exponentials of which the error of a linear network is the sum.
+
+    rates: decay rates of the squared error in alpha, fastest first (a negative one grows). weights: their shares.
+    eigenvalues: rates / (lr v^2), which is |lambda_B,k| of the source (a = 2, epsilon = lr): 2 lam_k at a small rate.
+    coefficients: b_k |lambda_B,k| of its equations 56 and 57 (times L, its figures 10 and 11): (2 - lr) weights.
+    levels: lam of the levels that learn, largest first, for comparison.
+    """
+
+    rates: np.ndarray
+    weights: np.ndarray
+    eigenvalues: np.ndarray
+    coefficients: np.ndarray
+    levels: np.ndarray
+
+    @classmethod
+    def of(cls, at: Relaxation) -> "LinearModes":
+        """The modes of a relaxation."""
+        total = float(np.sum(at.p * at.lam))
+        modes = at.modes
+        weights = (modes.along * (modes.vectors @ np.sqrt(at.p)) / (at.rate / np.sqrt(at.batch)) / total)[::-1]
+        rates = modes.values[::-1]
+        factor = 2 - at.rate * total / at.batch
+        return cls(rates, weights, rates / at.rate, factor * weights, np.sort(at.lam)[::-1])
+
+    def __str__(self) -> str:
+        head = f"{self.rates.size} modes; the error of a start that is alike on all levels is shared among them"
+        rows = [(k, self.rates[k], self.weights[k]) for k in range(min(5, self.rates.size))]
+        lines = [f"  mode {k + 1}: rate {rate:.6g}, share {weight:.4g}" for k, rate, weight in rows]
+        return "\n".join([head, *lines, *(["  ..."] if self.rates.size > 5 else [])])
 
 
 def linear_network(problem: Problem, start: Start | None = None) -> "LinearNetwork":
@@ -40,23 +79,17 @@ def linear_network(problem: Problem, start: Start | None = None) -> "LinearNetwo
     >>> network.critical_rate, network.error([0.0, 10.0]).round(6)
     (2.0, array([0.5     , 0.001942]))
     """
-    require_linear(problem, "linear_network", None if start is None else require_start(start).readout)
+    problem = linear_problem(problem, "linear_network", None if start is None else require_start(start).readout)
     start = random_start(problem) if start is None else start
     start.blocks(problem)
     return LinearNetwork(problem, start)
 
 
 @dataclass(frozen=True)
-class LinearNetwork:
+class LinearNetwork(Result):
     """What `linear_network` returns: functions of time alpha (a number or an array of times >= 0), and what sets them.
 
     dim: None for the limit of large N; N for the exact mean over runs of a network of that size (`finite`).
-
-    >>> import tutelage as tu
-    >>> problem = tu.Problem(tu.Network(1, "linear"), tu.Network(1, "linear"), sgd=tu.SGD(lr=0.5), noise=0.1)
-    >>> network = tu.analysis.linear_network(problem, tu.Start([[0.0]], [[0.0]]))
-    >>> round(float(network.steady_state), 6), network.stable
-    (0.001667, True)
     """
 
     problem: Problem
@@ -149,9 +182,7 @@ class LinearNetwork:
 
     def plot(self, times: Any = None, *, title: str | None = None) -> "Figure":
         """The learning curve with its small-rate limit, and the modes, as a Matplotlib figure."""
-        from tutelage.plot.linear import plot_linear_network
-
-        return plot_linear_network(self, times, title=title)
+        return figure_function("LinearNetwork")(self, times, title=title)
 
     def __str__(self) -> str:
         lr, size = float(self.problem.sgd.lr), "N infinite" if self.dim is None else f"N = {self.dim}"
@@ -239,7 +270,7 @@ class LinearNetwork:
         r, _, t = (x[:, 0, 0] for x in self._blocks)
         out = np.broadcast_to(r, (times.size, r.size)).copy()
         end = (v_teacher / v) * t[self._learning] * at.lam / (at.lam + at.decay)
-        out[:, self._learning] = end + (r[self._learning] - end) * at.clock.decay(at.pull, times[:, None])
+        out[:, self._learning] = end + (r[self._learning] - end) * at.propagator.decay(at.mean_rates, times[:, None])
         return out
 
     def _q(self, times: np.ndarray) -> np.ndarray:
@@ -254,10 +285,10 @@ def no_steady_state(problem: Problem, critical_rate: float) -> InputError:
     return InputError(f"lr is {lr:g}; there is a steady state only below the critical rate {critical_rate:.6g}. Lower lr.")
 
 
-def require_linear(problem: Any, verb: str, readout: Any = None) -> None:
-    """One unit on each side, both linear, plain SGD at one rate; else one sentence. readout: where a start replaces it."""
-    require_problem(problem, verb)
-    student, teacher, sgd = problem.student, problem.teacher, problem.sgd
+def linear_problem(problem: Any, function: str, readout: Any = None) -> Problem:
+    """The problem, if it has one linear unit on each side and plain SGD at one rate. readout: where a start replaces it."""
+    problem = with_constant_rates(problem, function, (*CLASSIC, "no momentum", "no biases", "fixed readout"))
+    student, teacher = problem.student, problem.teacher
     if (student.hidden, teacher.hidden) != (1, 1):
         raise InputError(
             f"the student has {student.hidden} and the teacher {teacher.hidden} hidden units; the closed solution takes one "
@@ -268,18 +299,9 @@ def require_linear(problem: Any, verb: str, readout: Any = None) -> None:
             raise InputError(
                 f"the {who}'s activation is {network.activation.name!r}; the closed solution takes 'linear'. Use solve."
             )
-    wrong = {
-        "biases": problem.biased,
-        "a trained readout": student.train_readout,
-        "weights of fixed length": sgd.spherical,
-        "a schedule as learning rate": callable(sgd.lr),
-        "momentum": isinstance(sgd.momentum, SlowMomentum) or float(sgd.momentum) != 0,
-    }
-    for what, given in wrong.items():
-        if given:
-            raise InputError(f"the problem has {what}; the closed solution is for plain SGD at one rate. Use solve.")
     if np.any(np.asarray(student.readout if readout is None else readout) == 0):
         raise InputError("the student's readout is 0, so nothing is learned; give it a readout other than 0.")
     mask = problem.trainable_mask()
     if mask is not None and not mask.any():
         raise InputError("no level learns; trainable must leave at least one. Use trainable=None.")
+    return problem

@@ -11,29 +11,27 @@ permutations depend on N, however large it is; only the mean grows, in the end b
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tutelage import checks
 from tutelage._errors import InputError, kind_of
-from tutelage.analysis.escape.exits import chosen_teachers, exit_times, follow_exit, teachers_of
+from tutelage.analysis.escape.escape_time import assigned_teachers, chosen_teachers, exit_times, follow_exit, last_fall
 from tutelage.analysis.escape.plateau_path import PlateauPath, plateau_path
-from tutelage.analysis.escape.thresholds import last_fall
-from tutelage.analysis.fixed_points import FixedPoint, with_constant_rates
+from tutelage.analysis.fixed_points.fixed_point import FixedPoint
+from tutelage.analysis.guards import with_constant_rates
+from tutelage.analysis.result import Result
 from tutelage.problem import Problem, Start, random_start
 from tutelage.trajectory import Trajectory
 from tutelage.validity import who_decides
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-UNSEEN = 1e-9  # of the noise: a start whose amplitude is below this is symmetric
-LEAST = 0.05  # permutations rarer than this are not named in the report
+SYMMETRIC_SHARE = 1e-9  # of the noise: a start whose amplitude is below this is symmetric
+LEAST_PROBABILITY = 0.05  # permutations rarer than this are not named in the report
 
 
 @dataclass(frozen=True)
-class EscapeDistribution:
+class EscapeDistribution(Result):
     """The law of escape times and permutations over networks.
 
     times: (samples,); inf: not within 60 e-folding times. teachers: (samples, K), as each unit chose.
@@ -41,13 +39,6 @@ class EscapeDistribution:
     noise (root mean square over random starts). theory, theory_teachers: when, and where to, the solved curve of the
     start escapes; None for random starts, and for symmetric ones, whose solution never does.
     rate: growth on the plateau. threshold: the error below which a network has escaped. dim: N.
-
-    >>> import tutelage as tu
-    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=1.5))
-    >>> start = tu.Start(R=[[0.31, 0.29], [0.29, 0.31]], Q=[[0.45, 0.25], [0.25, 0.45]], dim=1000)
-    >>> law = tu.analysis.escape_distribution(problem, start, samples=50)
-    >>> law.probability((0, 1)) + law.probability((1, 0))
-    1.0
     """
 
     problem: Problem
@@ -111,13 +102,7 @@ class EscapeDistribution:
         if not runs.finished:
             raise InputError(f"these runs have no end to look at: {runs.status}. Simulate up to an earlier time.")
         times = np.array([last_fall(np.asarray(runs.times), error, self.threshold) for error in np.asarray(runs.error)])
-        return times, teachers_of(self.problem, np.asarray(runs.R)[:, -1], np.asarray(runs.T))
-
-    def plot(self, *, title: str | None = None) -> "Figure":
-        """Histogram and distribution function of the times, and the permutations, as a Matplotlib figure."""
-        from tutelage.plot.escapes import plot_escape_distribution
-
-        return plot_escape_distribution(self, title=title)
+        return times, assigned_teachers(self.problem, np.asarray(runs.R)[:, -1], np.asarray(runs.T))
 
     def __str__(self) -> str:
         low, middle, high = self.quantiles()
@@ -133,7 +118,11 @@ class EscapeDistribution:
                 f"the theory's own escape at {self.theory:.4g}: {100 * earlier:.0f}% of networks are earlier, and "
                 f"{100 * same:.0f}% choose the same teachers"
             )
-        named = [f"{[m + 1 for m in p]} {100 * share:.0f}%" for p, share in self.permutations.items() if share >= LEAST]
+        named = [
+            f"{[m + 1 for m in p]} {100 * share:.0f}%"
+            for p, share in self.permutations.items()
+            if share >= LEAST_PROBABILITY
+        ]
         return "\n".join([*lines, f"teachers that units 1, 2, ... choose: {', '.join(named) or 'none more often than 5%'}"])
 
     def __repr__(self) -> str:
@@ -170,7 +159,7 @@ def escape_distribution(
     starts = _random_amplitudes(path, problem, dim, scale, samples, rng) if fresh else path.amplitudes(path.start)[None]
     b = starts + rng.multivariate_normal(np.zeros(len(noise)), noise, size=samples, method="eigh")
     path.require_small(b[0])
-    symmetric = fresh or np.linalg.norm(starts) <= UNSEEN * np.sqrt(np.trace(noise))
+    symmetric = fresh or np.linalg.norm(starts) <= SYMMETRIC_SHARE * np.sqrt(np.trace(noise))
     first = follow_exit(path, b[0] if symmetric else starts[0])
     times, ends = exit_times(path, b, first.threshold)
     distances = np.einsum("si,ij,sj->s", starts, np.linalg.pinv(noise), starts)
