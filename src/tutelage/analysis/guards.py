@@ -7,6 +7,8 @@ from tutelage.problem import Constant, Problem
 from tutelage.problem.arguments import require_problem
 from tutelage.problem.traits import CLASSIC, CONSTANT_RATES, FIRST_LAYER
 
+LARGEST_STATE = 400  # entries of the largest state whose Jacobians are followed
+
 
 def with_constant_rates(problem: Any, function: str, needs: Iterable[str] = CLASSIC) -> Problem:
     """The problem, if its learning rates are constant and it has the traits in `needs`; `Constant` rates as numbers."""

@@ -1,9 +1,7 @@
-"""One answer per run: what a verb that reads a curve returns for a trajectory with a run axis.
+"""Trajectories as single curves, and one result per run: what every analysis of a curve starts from.
 
-Trajectories as single curves: what every verb that reads a curve starts from.
-
-A solve is one curve; a simulation is one curve per run, and so is the answer (`RunResults`). After a divergence only the times
-before it are kept. Everything here is NumPy: these verbs run outside JAX transformations and cost milliseconds.
+A solve is one curve. A simulation is one curve per run, and the results come as `RunResults`. After a divergence only the
+times before it are kept. Everything here is NumPy: these analyses run outside JAX transformations and cost milliseconds.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,11 +17,13 @@ from tutelage.problem import Problem
 from tutelage.status import Status
 
 PRINTED_RUNS = 12  # runs whose line is printed
+RELATIVE_ROUNDING = 1e-13  # of the largest error
+STRIDES_PER_RECORD = 50
 
 
 @dataclass(frozen=True)
 class RunResults(Result):
-    """The answers of all runs, in their order: a sequence. `numbers(name)` collects a field; `marks` the times found."""
+    """The results of all runs, in their order: a sequence. `numbers(name)` collects a field; `marks` the times found."""
 
     answers: tuple[Any, ...]
 
@@ -37,15 +37,25 @@ class RunResults(Result):
         return iter(self.answers)
 
     def numbers(self, name: str) -> np.ndarray:
-        """A number of each answer by its name, (run,); NaN where a run has none."""
+        """A number of each result by its name, (run,); NaN where a run has none."""
+
+        def number(value: Any) -> float:
+            if np.ndim(value) or isinstance(value, str):
+                message = (
+                    f"{name} is not a single number; loop over the runs instead: [result.{name} for result in results]."
+                )
+                raise InputError(message)
+            return np.nan if value is None else float(value)
+
         if not all(hasattr(answer, name) for answer in self.answers):
-            have = [n for n in dir(self.answers[0]) if isinstance(getattr(self.answers[0], n), float) and n[0] != "_"]
-            raise InputError(f"these answers have no {name!r}; their numbers are {', '.join(have)}.")
-        return np.array([_number(getattr(answer, name), name) for answer in self.answers])
+            first = self.answers[0]
+            have = [n for n in dir(first) if n[0] != "_" and isinstance(getattr(first, n), float)]
+            raise InputError(f"these results have no {name!r}; their numbers are {', '.join(have)}.")
+        return np.array([number(getattr(answer, name)) for answer in self.answers])
 
     @property
     def marks(self) -> dict[str, np.ndarray]:
-        """The times that each run's answer marks, by name: (run,), NaN where a run has none."""
+        """The times that each run's result marks, by name: (run,), NaN where a run has none."""
         names = dict.fromkeys(name for answer in self.answers for name in answer.marks)
         return {name: np.array([answer.marks.get(name, np.nan) for answer in self.answers]) for name in names}
 
@@ -58,18 +68,6 @@ class RunResults(Result):
             lines.append(f"{name}: {found.size} of {len(self)} runs, at {found.mean():.4g}{spread}{span}")
         lines += [f"run {i}: {str(answer).splitlines()[0]}" for i, answer in enumerate(self.answers[:PRINTED_RUNS])]
         return "\n".join(lines + [f"... and {len(self) - PRINTED_RUNS} more"] * (len(self) > PRINTED_RUNS))
-
-
-def _number(value: Any, name: str) -> float:
-    if value is None:
-        return np.nan
-    if np.ndim(value) or isinstance(value, str):
-        raise InputError(f"{name} is not a single number; loop over the runs instead: [a.{name} for a in answers].")
-    return float(value)
-
-
-RELATIVE_ROUNDING = 1e-13  # of the largest error
-STRIDES_PER_RECORD = 50
 
 
 @dataclass(frozen=True)
@@ -118,32 +116,26 @@ class Curve:
 
     @property
     def rows(self) -> np.ndarray | None:
-        """(time, unit, component): R of the students; of one's own equations every number as a row of its own."""
+        """(time, unit, component): R of the student; for custom equations every number is a row."""
         if self.kind == "equations":
             return np.concatenate([v.reshape(len(self.times), -1, 1) for v in self.variables.values()], axis=1)
         return self.variables.get("R")
 
 
 def read_curves(trajectory: Any, run: Any, function: str, read: Callable[[Curve], Any], least_times: int = 2) -> Any:
-    """The answer for the one curve, for the chosen run, or for every run as a `RunResults`; `least`: recorded times needed."""
+    """The result for the one curve, for the chosen run, or for every run as `RunResults`, by `read`, a function of a curve."""
     require_fields(function, trajectory, ("times", "variables", "error", "status_code"), "what solve or simulate returned")
     checks.require_untraced("the trajectory", function, trajectory.times, trajectory.error)
     error = np.asarray(trajectory.error, dtype=float)
     count = int(np.prod(error.shape[:-1], dtype=int))
-    if run is not None:
-        return read(_curve_of(trajectory, _run_index(run, error.ndim, count), function, least_times))
-    if error.ndim == 1:
-        return read(_curve_of(trajectory, 0, function, least_times))
-    return RunResults(tuple(read(_curve_of(trajectory, i, function, least_times)) for i in range(count)))
-
-
-def _run_index(run: Any, axes: int, count: int) -> int:
-    if axes == 1:
+    if run is None and error.ndim > 1:
+        return RunResults(tuple(read(_curve_of(trajectory, i, function, least_times)) for i in range(count)))
+    if run is not None and error.ndim == 1:
         raise InputError(f"run is {checks.shown(run)}; this trajectory is a single curve. Leave run out.")
-    index = checks.as_count("run", run, least_times=0)
+    index = 0 if run is None else checks.as_count("run", run, least=0)
     if index >= count:
         raise InputError(f"run is {index}; this trajectory has runs 0 to {count - 1}.")
-    return index
+    return read(_curve_of(trajectory, index, function, least_times))
 
 
 def _curve_of(trajectory: Any, index: int, function: str, least_times: int) -> Curve:
@@ -161,26 +153,19 @@ def _curve_of(trajectory: Any, index: int, function: str, least_times: int) -> C
         raise InputError(
             f"{who} has {kept} recorded times; {function} needs at least {least_times}. Record more, or ask another run."
         )
-    variables = {}
-    for name, value in trajectory.variables.items():
-        array = np.asarray(value, dtype=float)
-        variables[name] = array.reshape(-1, *array.shape[lead:])[index][:kept]
-    codes = np.atleast_1d(np.asarray(trajectory.status_code)).ravel()
+    arrays = {name: np.asarray(value, dtype=float) for name, value in trajectory.variables.items()}
+    problem, codes = trajectory.problem, np.atleast_1d(np.asarray(trajectory.status_code)).ravel()
+    noise = 0.0 if problem is None or callable(problem.noise) else float(pick(problem.noise, 0))
     return Curve(
         times=pick(trajectory.times, 1)[:kept],
         error=error[:kept],
-        variables=variables,
+        variables={name: x.reshape(-1, *x.shape[lead:])[index][:kept] for name, x in arrays.items()},
         T=None if trajectory.T is None else pick(trajectory.T, 2),
-        problem=trajectory.problem,
-        label_noise=_label_noise(trajectory.problem, pick),
+        problem=problem,
+        label_noise=noise,
         kind=trajectory.kind,
         diverged=int(codes[index % codes.size]) == Status.DIVERGED,
     )
-
-
-def _label_noise(problem: Problem | None, pick: Any) -> float:
-    """Its standard deviation, where it is a number."""
-    return 0.0 if problem is None or callable(problem.noise) else float(pick(problem.noise, 0))
 
 
 def require_positive_error(curve: Curve, function: str) -> None:

@@ -19,10 +19,8 @@ from tutelage.problem.schedules import bend_times
 from tutelage.trajectory import Trajectory
 
 SPLINE_NEIGHBORS = 3  # recorded points on each side of the lowest that the spline goes through
-LEAST_GAIN, CHANCE_DEVIATIONS = (
-    1e-6,
-    3.0,
-)  # a smaller gain, relative to the error, is rounding; in fluctuations of a run, chance
+LEAST_GAIN = 1e-6  # a smaller gain, relative to the error, is rounding
+CHANCE_DEVIATIONS = 3.0  # a smaller gain of a run, in units of its fluctuation, is chance
 
 
 @dataclass(frozen=True)

@@ -1,24 +1,21 @@
-"""A straight line through a curve, with an error that does not shrink just because the curve was sampled finely.
-
-The textbook error of a slope assumes independent residuals. Those of a smooth curve are one long wave, so two things are
-added. Residuals that resemble their neighbors (lag-one correlation rho) count as fewer, n (1 - rho) / (1 + rho), as for
-an autoregressive process of first order; few points, and a window chosen among many, make the error larger (`covering`).
-And the slope may drift: the curvature of the best parabola says by how much it changes from end to end. What noise, with
-its correlation, would fake of that is taken off, drift (1 - (noise/drift)^2), and the rest is a systematic error. Where the
-slopes of the three thirds differ beyond doubt, it is at least their range, from end to end, and at least the distance to
-where slopes that change less and less would end (Aitken's limit of their sequence).
-
-Power laws: the slope of log y against log x, with an honest error, or a sentence saying that there is none.
+"""Exponents of power laws, with error bars: the slope of ln y against ln x, or a message that there is none.
 
 A power law y = c x^s is a constant local slope d ln y / d ln x = s. Every smooth curve has a slope, and a fit over a short
 window always finds one with small residuals; so the window is stated, the local slopes are shown, and their drift through
-the window is an error of its own (`analysis/lines.py`). It covers the distance to s of a power law with a correction,
-y = c x^s (1 + b x^-w), as long as the drift slows down visibly within the window.
+the window is an error of its own. It covers the distance to s of a power law with a correction, y = c x^s (1 + b x^-w), as
+long as the drift slows down visibly within the window.
 
-Is this spectrum a power law, and with which beta? lam_k ~ k^-(1+beta) (equation 1 of arXiv 2410.09005).
+`fit_line` gives a slope an error that does not shrink just because the curve was sampled finely. The textbook error assumes
+independent residuals; those of a smooth curve are one long wave. So two things are added. Residuals that resemble their
+neighbors (lag-one correlation rho) count as fewer, n (1 - rho) / (1 + rho), as for an autoregressive process of first order;
+few points, and a window chosen among many, make the error larger (`coverage_factor`). And the slope may drift: the curvature
+of the best parabola says by how much it changes from end to end. What noise, with its correlation, would fake of that is
+taken off, drift (1 - (noise/drift)^2), and the rest is a systematic error. Where the slopes of the three thirds differ
+beyond doubt, it is at least their range, from end to end, and at least the distance to where slopes that change less and
+less would end (Aitken's limit of their sequence).
 
-The exponent is that of `fit_exponent`: a straight line through ln lam against ln k, in a stated window of ranks. Spectra of
-real data bend: beta is then an average over the ranks that are asked for, and its error says how far it runs through them.
+`spectral_exponent` asks whether a spectrum is a power law, lam_k ~ k^-(1+beta) (equation 1 of arXiv 2410.09005). Spectra of
+real data bend: beta is then an average over the given ranks, and its error says how far it runs through them.
 """
 
 from dataclasses import dataclass, field
@@ -31,15 +28,20 @@ from tutelage._errors import InputError, kind_of
 from tutelage.analysis.result import Result
 from tutelage.problem import Inputs
 
-LEAST_POINTS = 5  # points
+LEAST_POINTS = 5  # of a line
 LEAST_POINTS_IN_PART = 3
 LARGEST_RATIO = 0.8  # ratio of successive changes up to which a sequence of slopes is taken to end somewhere
 LEAST_POINTS_FOR_CUBIC = 8
 SMOOTH_CORRELATION = 0.9  # lag-one correlation above which residuals are no noise
-COVERED_DEVIATIONS = 3.0  # standard deviations
+COVERED_DEVIATIONS = 3.0  # standard deviations that an error bar must cover
 INFINITE_FREEDOM = 1e6  # degrees of freedom, as good as infinite
 MEDIAN_OF_SQUARE = 0.455  # of the square of a standard normal variable
 CERTAIN_RANGE = 4.1  # the range of three equal slopes exceeds this many of their errors once in a hundred times
+LEAST_DECADES = 0.5  # shortest window that may be called a power law
+SLOPE_TOLERANCE = 0.05  # share of the slope by which local slopes of a power law may differ
+LIKELY_DRIFT, CERTAIN_DRIFT = 1.5, 3.0  # drifts over noise at which a window is passed over, and a given one flagged
+WINDOW_EDGES = 60  # windows are searched between at most this many points
+LOCAL_RANGES = 8  # a local slope is taken over this fraction of the data's range
 
 
 @dataclass(frozen=True)
@@ -185,16 +187,6 @@ def _noise_of_points(x: np.ndarray, y: np.ndarray, weights: np.ndarray, known: b
         return float(np.sqrt(near)), np.inf
     longer = (1 + rho) / (1 - rho)
     return float(np.sqrt(max(near, far * longer))), max(x.size / longer - degree - 1, 2.0)
-
-
-LEAST_DECADES = 0.5  # shortest window that may be called a power law
-SLOPE_TOLERANCE = 0.05  # share of the slope by which local slopes of a power law may differ
-LIKELY_DRIFT, CERTAIN_DRIFT = (
-    1.5,
-    3.0,
-)  # drifts, in units of their noise, at which a window is passed over, and a given one flagged
-WINDOW_EDGES = 60  # windows are searched between at most this many points
-LOCAL_RANGES = 8  # a local slope is taken over this fraction of the data's range
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ class Phase:
 class Phases(Result):
     """Intervals in the order of time, without gaps: a sequence. plateaus, specialization: what they are built on.
 
-    specialization is None for a single unit or a system of one's own.
+    specialization is None for a single unit or custom equations.
     """
 
     intervals: tuple[Phase, ...]
@@ -100,8 +100,7 @@ def find_phases(curve: Curve) -> Phases:
     """The phases of one curve."""
     found = find_plateaus(curve)
     special = find_specialization(curve) if can_specialize(curve) else None
-    begins = _up_to_convergence(curve, found, special)
-    begins = _with_end(curve, found, special, begins)
+    begins = _with_end(curve, found, special, _up_to_convergence(curve, found, special))
     return Phases(_intervals(begins, float(curve.times[-1])), found, special, curve)
 
 
@@ -114,8 +113,7 @@ def _up_to_convergence(curve: Curve, found: Plateaus, special: Specialization | 
         begins.append((plateau.end, ESCAPE if special is None else SPECIALIZATION))
     learned = None if special is None else special.reaches(SPECIALIZED_INDEX)
     if learned is not None:
-        if not found:
-            begins = [(first, SPECIALIZATION)]
+        begins = begins if found else [(first, SPECIALIZATION)]
         begins.append((max(learned, begins[-1][0]), CONVERGENCE))
     elif special is None:
         begins[-1] = (begins[-1][0], CONVERGENCE)
@@ -137,7 +135,10 @@ def _with_end(
         return begins
     left = found[-1].end if found else float(times[0])
     settled = max(span_around(times, y, times.size - 1, level, band)[0], left)
-    return [*_before(begins, settled), (settled, _name_of_end(curve, special))]
+    name = NOISE_FLOOR if curve.label_noise > 0 else FINAL_LEVEL
+    if special is not None and special.final < 0.5 and is_symmetric_at(curve, float(times[-1])):
+        name = SYMMETRIC
+    return [*_before(begins, settled), (settled, name)]
 
 
 def _before(begins: list[tuple[float, str]], time: float) -> list[tuple[float, str]]:
@@ -153,12 +154,6 @@ def _final_level(curve: Curve) -> float | None:
         return None
     width = float(np.log((times[-1] - 0.05 * span) / (times[-1] - 0.15 * span)))
     return last if abs(last - before) <= FLAT_SLOPE * width + curve.fluctuation else None
-
-
-def _name_of_end(curve: Curve, special: Specialization | None) -> str:
-    if special is not None and special.final < 0.5 and is_symmetric_at(curve, float(curve.times[-1])):
-        return SYMMETRIC
-    return NOISE_FLOOR if curve.label_noise > 0 else FINAL_LEVEL
 
 
 def _intervals(begins: list[tuple[float, str]], end: float) -> tuple[Phase, ...]:

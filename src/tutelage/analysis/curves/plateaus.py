@@ -1,12 +1,4 @@
-"""How fast a plateau is left: the exponential growth of what tells units apart.
-
-Near a saddle the units that are alike separate as u = a e^(rate alpha), while the error, which is even in u, departs at
-twice that rate. So the fit uses the overlaps: rows R_k that are (nearly) equal on the plateau, or (nearly) zero, and grow
-while it is left. Growth ends in saturation, du = rate u - b u^3 for a departure whose sign means nothing, so
-    ln u(alpha) = ln a + rate alpha - b int u^2 dalpha,
-which is linear in the three unknowns.
-
-Plateaus: where learning stalls before it goes on.
+"""Plateaus: where learning stalls before it goes on, and how fast the overlaps depart from there.
 
 For each recorded moment take the time that the error spends, without leaving, within a share (10%) of its value there: the
 dwell time. A plateau is a local maximum of the dwell time in time, at least three times as long as what comes before it
@@ -16,10 +8,17 @@ downwards for good: afterwards the error is mostly below it.
 
 The height is the error at which half the dwell time has passed (the median over time); start and end are where the error
 comes and goes within the share of that height. None of this asks how finely or evenly times were recorded.
+
+Near a saddle identical units separate as u = a e^(rate alpha), while the error, which is even in u, departs at twice that
+rate. So the growth rate is fitted to the overlaps: rows R_k that are (nearly) equal on the plateau, or (nearly) zero, and
+grow during the escape. Growth ends in saturation, du = rate u - b u^3 for a departure whose sign means nothing, so
+    ln u(alpha) = ln a + rate alpha - b int u^2 dalpha,
+which is linear in the three unknowns.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,14 +32,15 @@ from tutelage.trajectory import Trajectory
 LEAST_GROWTH = 5.0  # a difference that grows by less than this factor is not a departure
 TOP_SHARE, FITTED_RANGE = 0.25, 100.0  # fitted: from a quarter of the final departure down by two decades
 CLEAR_OF_NOISE = 4.0  # a departure this many times the noise is clear of it
+LEAST_TIMES = 8  # recorded times that are needed
+DWELL_DROP = 3.0  # the dwell time falls by at least this factor when a plateau is left
+SHARE_PER_FLUCTUATION, WIDEST_SHARE = 3.0, 0.5  # the share of a run: at least 3 times its fluctuation, up to a half
+SYMMETRIC_SHARE = 0.3  # students whose rows of R differ by less than this share are symmetric
 
 
-@dataclass(frozen=True)
-class Growth:
-    """rate of the exponential growth, its error (drift of the rate included), and the times between which it was fitted.
-
-    departure: (time,), what grows.
-    """
+class Growth(NamedTuple):
+    """rate of the exponential growth, its error (drift of the rate included), the times between which it was fitted, and
+    what grows, (time,)."""
 
     rate: float
     error: float
@@ -51,7 +51,7 @@ class Growth:
 def fit_growth(curve: Curve, start: float, end: float, until: float) -> Growth | str:
     """The growth of the departure from a plateau between `start` and `end`, which may go on `until` the next one.
 
-    A sentence instead where nothing grows out of a symmetry (say, a schedule ended the plateau), or it cannot be resolved.
+    A message instead where nothing grows out of a symmetry (say, a schedule ended the plateau), or it cannot be resolved.
     """
     u = departure(curve, start, end, until)
     if u is None:
@@ -106,15 +106,6 @@ def _integral_of_square(times: np.ndarray, u: np.ndarray) -> np.ndarray:
     return np.concatenate([[0.0], np.cumsum(mean * np.diff(times))])
 
 
-LEAST_TIMES = 8  # recorded times
-DWELL_DROP = 3.0  # the dwell time falls by at least this factor when a plateau is left
-SHARE_PER_FLUCTUATION, WIDEST_SHARE = (
-    3.0,
-    0.5,
-)  # for a run, the share is at least this many times its fluctuation, up to a half
-SYMMETRIC_SHARE = 0.3  # students whose rows of R differ by less than this share are alike
-
-
 @dataclass(frozen=True)
 class Plateau:
     """One plateau of a learning curve.
@@ -122,7 +113,7 @@ class Plateau:
     start, end: the error is within `share` of `height` between them; height: its median over that time.
     growth_rate: exponential rate at which the overlaps depart from the plateau, with growth_error, fitted between the times
     growth_window; None, and `note` says why, where no such growth can be measured. departure: (time,), what grows.
-    symmetric: were all students alike in their overlaps with the teachers? None for one unit, or a system of one's own.
+    symmetric: did all student units have the same overlaps with the teachers? None for one unit or custom equations.
     """
 
     start: float
@@ -219,7 +210,7 @@ def find_plateaus(curve: Curve, share: float = 0.1) -> Plateaus:
     band = float(np.log1p(share))
     spans = [span_around(times, y, i, y[i], band) for i in range(times.size)]
     levels = [_level(times, y, spans[i], band) for i in _slow_moments(spans)]
-    levels = [level for level in dict.fromkeys(levels) if _left_for_good(curve, level, band)]
+    levels = [level for level in dict.fromkeys(levels) if _is_below_after(times, y, level[0] - band, level[2])]
     untils = [*(start for _, start, _ in levels[1:]), float(times[-1])][: len(levels)]
     found = [_measure_plateau(curve, level, until, share) for level, until in zip(levels, untils, strict=True)]
     return Plateaus(tuple(found), share, "" if found else _why_none(curve, spans[-1]), curve)
@@ -261,38 +252,27 @@ def _level(times: np.ndarray, y: np.ndarray, span: tuple[float, float], band: fl
     return height, *span_around(times, y, at, height, band)
 
 
-def _left_for_good(curve: Curve, level: tuple[float, float, float], band: float) -> bool:
-    height, _, end = level
-    after = curve.log_error[curve.times > end]
-    return after.size > 0 and bool(np.median(after) < height - band)
-
-
 def _measure_plateau(curve: Curve, level: tuple[float, float, float], until: float, share: float) -> Plateau:
     height, start, end = level
-    rate = fit_growth(curve, start, end, until)
-    missing = rate if isinstance(rate, str) else ""
-    rate = None if isinstance(rate, str) else rate
-    return Plateau(
-        start=start,
-        end=end,
-        height=float(np.exp(height)),
-        share=share,
-        growth_rate=None if rate is None else rate.rate,
-        growth_error=None if rate is None else rate.error,
-        growth_window=None if rate is None else rate.window,
-        note=missing,
-        symmetric=is_symmetric_at(curve, (start + end) / 2),
-        departure=None if rate is None else rate.departure,
-    )
+    growth = fit_growth(curve, start, end, until)
+    rate, error, window, departure, note = (None, None, None, None, growth) if isinstance(growth, str) else (*growth, "")
+    symmetric = is_symmetric_at(curve, (start + end) / 2)
+    return Plateau(start, end, float(np.exp(height)), share, rate, error, window, note, symmetric, departure)
 
 
 def is_symmetric_at(curve: Curve, time: float) -> bool | None:
-    """Do all students have (nearly) the same overlaps with the teachers at this time?"""
+    """Do all student units have (nearly) the same overlaps with the teachers at this time?"""
     if curve.kind == "equations" or curve.rows is None or curve.rows.shape[1] < 2:
         return None
     rows = curve.rows[int(np.argmin(np.abs(curve.times - time)))]
     gaps = np.linalg.norm(rows[:, None] - rows[None, :], axis=2)
     return bool(np.max(gaps) <= SYMMETRIC_SHARE * np.mean(np.linalg.norm(rows, axis=1)))
+
+
+def _is_below_after(times: np.ndarray, y: np.ndarray, height: float, end: float) -> bool:
+    """Is the curve mostly below a height after a time, so that a plateau there was left for good?"""
+    after = y[times > end]
+    return after.size > 0 and bool(np.median(after) < height)
 
 
 def _why_none(curve: Curve, last: tuple[float, float]) -> str:

@@ -5,7 +5,7 @@ of |c| (of c, for an activation that is neither odd nor even) is largest. Let st
 s_k be the sign of that cosine at the end. The index at any time compares each assigned student with the other assigned
 students on its own teacher,
     index = mean_k [ s_k c_k,m(k) - mean_{j != k} s_j c_j,m(k) ] / mean_k [ 1 - mean_{j != k} tau_m(j),m(k) ],
-with tau the cosines of the teachers themselves: 0 if all students are alike with respect to the teachers, 1 if each has the
+with tau the cosines of the teachers themselves: 0 if all students have the same cosines, 1 if each has the
 direction of its own teacher. It is clipped to [0, 1]: below 0 students are nearer to another's teacher than to their own.
 Lengths are left out: a student may have its teacher's direction long before its norm.
 """
@@ -26,7 +26,7 @@ TRANSITION_INDEX = 0.5  # the transition: the index rises through this value for
 class Specialization(Result):
     """Which student copies which teacher, and since when.
 
-    index: (time,), from 0 (students alike) to 1 (each copies its own teacher); see the module docstring.
+    index: (time,), from 0 (symmetric) to 1 (each student unit copies its own teacher); see the module docstring.
     permutation: (K,), the teacher of each student, -1 for a student without one (K > M). signs: (K,), -1 for a student that
     copies the mirrored teacher. cosines: (K, M) at the last time. transition_time: when the index rises through one half for
     good; None if it does not. own: (time, pairs), the cosine of each assigned student with its own teacher.
@@ -62,8 +62,7 @@ class Specialization(Result):
             when = f"specialized from the first time, {self.times[0]:.4g}, on"
         else:
             when = f"does not specialize between {self.times[0]:.4g} and {self.times[-1]:.4g}"
-        lines = [f"{when}: index {self.index[0]:.3f} at first, {self.final:.3f} at the end"]
-        return "\n".join([*lines, *self._pairs()])
+        return "\n".join([f"{when}: index {self.index[0]:.3f} at first, {self.final:.3f} at the end", *self._pairs()])
 
     def _pairs(self) -> list[str]:
         """Who ends with whom; units are counted from one, as in figures and papers."""
@@ -130,7 +129,7 @@ def can_specialize(curve: Curve) -> bool:
 
 
 def _overlaps(curve: Curve) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """R, Q, T, or a sentence why there is nothing to assign."""
+    """R, Q, T, or a message why there is nothing to assign."""
     if can_specialize(curve) and curve.T is not None:
         return curve.variables["R"], curve.variables["Q"], curve.T
     if curve.kind == "equations" or curve.T is None:

@@ -26,7 +26,7 @@ from tutelage.problem import Problem, Start, random_start
 from tutelage.trajectory import Trajectory
 from tutelage.validity import who_decides
 
-SYMMETRIC_SHARE = 1e-9  # of the noise: a start whose amplitude is below this is symmetric
+START_ROUNDING = 1e-9  # of the noise: a start whose amplitude is below this is symmetric
 LEAST_PROBABILITY = 0.05  # permutations rarer than this are not named in the report
 
 
@@ -159,7 +159,7 @@ def escape_distribution(
     starts = _random_amplitudes(path, problem, dim, scale, samples, rng) if fresh else path.amplitudes(path.start)[None]
     b = starts + rng.multivariate_normal(np.zeros(len(noise)), noise, size=samples, method="eigh")
     path.require_small(b[0])
-    symmetric = fresh or np.linalg.norm(starts) <= SYMMETRIC_SHARE * np.sqrt(np.trace(noise))
+    symmetric = fresh or np.linalg.norm(starts) <= START_ROUNDING * np.sqrt(np.trace(noise))
     first = follow_exit(path, b[0] if symmetric else starts[0])
     times, ends = exit_times(path, b, first.threshold)
     distances = np.einsum("si,ij,sj->s", starts, np.linalg.pinv(noise), starts)

@@ -1,24 +1,16 @@
-"""When a curve has escaped from a plateau: below which error, and since when for good.
+"""When does a network escape from its plateau? Predicted from the unstable mode and the start's projection on it.
 
-One definition for solved curves, runs, and predictions, so that their times can be compared.
-
-The nonlinear exit from a plateau: from a small asymmetry of a given direction to the fall of the error.
-
-The exit is solved from states in which the asymmetry has already grown to a small, fixed size (plateau_path.py). So it does
-not depend on how small a start's asymmetry was, only on its direction in the space of the growing modes, which permutations
-make several-dimensional, and (weakly) on how far the slow symmetric modes have come meanwhile.
-
-When does a network leave its plateau? Predicted from the unstable mode and the start's projection on it.
-
-Units that are nearly alike stay so on a plateau, while what tells them apart grows as exp(rate alpha). The escape ends a
+Units that are nearly identical stay so on a plateau, while their differences grow as exp(rate alpha). The escape ends a
 plateau when the error falls for good below half of the plateau's (below its geometric mean with the error at the end, where
-that is higher: `thresholds`). So
+that is higher: `escape_threshold`, one definition for solved curves, runs and predictions). So
 
     time = (1 / rate) ln(constant / amplitude),
 
 amplitude: the start's asymmetry as it acts on the plateau, counted back to time zero; constant: the size at which growth
 ends in the fall. The start is never solved through its escape: its symmetric part is solved, its asymmetry is carried
-linearly beside it until it has grown to a small fixed size, and the exit from there depends on its direction only.
+linearly next to it until it has grown to a small, fixed size (plateau_path.py), and the nonlinear exit is solved from there.
+The exit does not depend on how small the start's asymmetry was, only on its direction in the space of the growing modes,
+which permutations make several-dimensional, and (weakly) on how far the slow symmetric modes have come meanwhile.
 """
 
 from dataclasses import dataclass
@@ -38,6 +30,12 @@ from tutelage.dynamics.linearized import unflatten
 from tutelage.dynamics.overlaps import Overlaps
 from tutelage.problem import Problem, Start
 
+EXIT_LENGTH, EXIT_RECORDS = 15.0, 301  # e-folding times for which one exit is followed, and errors recorded meanwhile
+EXITS_PER_BATCH = 64  # exits solved side by side
+RECORDS_PER_EFOLD = 25  # errors recorded per e-folding time
+LONGEST_EXIT = 60  # e-folding times after which an exit is given up
+STABLE_SHARE = 1e-9  # share of an asymmetry below which it holds nothing that grows
+
 
 def escape_threshold(plateau: float, end: float) -> float:
     """Half of the plateau's error, or its geometric mean with the error at the end where that is higher."""
@@ -54,12 +52,6 @@ def last_fall(times: np.ndarray, error: np.ndarray, threshold: float) -> float:
         return np.inf
     high, low, wanted = np.log(np.maximum([error[i], error[i + 1], threshold], 1e-300))
     return float(times[i] + (times[i + 1] - times[i]) * (high - wanted) / (high - low))
-
-
-EXIT_LENGTH, EXIT_RECORDS = 15.0, 301  # e-folding times for which one exit is followed, and errors recorded meanwhile
-EXITS_PER_BATCH = 64  # exits solved side by side
-RECORDS_PER_EFOLD = 25  # errors recorded per e-folding time
-LONGEST_EXIT = 60  # e-folding times after which an exit is given up
 
 
 @eqx.filter_jit
@@ -189,9 +181,6 @@ def assigned_teachers(problem: Problem, R: np.ndarray, T: np.ndarray) -> np.ndar
         return np.argmax(overlaps, axis=-1)
     flat = overlaps.reshape(-1, *R.shape[-2:])
     return np.array([linear_sum_assignment(one, maximize=True)[1] for one in flat]).reshape(R.shape[:-1])
-
-
-STABLE_SHARE = 1e-9  # share of an asymmetry below which it holds nothing that grows
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from tutelage import checks
 from tutelage._errors import InputError
 from tutelage.analysis.fixed_points.fixed_point import FixedPoint, fixed_point
 from tutelage.analysis.fixed_points.symmetry import symmetric_subspace
-from tutelage.analysis.guards import with_constant_rates
+from tutelage.analysis.guards import LARGEST_STATE, with_constant_rates
 from tutelage.dynamics import OrderParameters, initial_overlaps
 from tutelage.dynamics.deviations import carried_back, carried_on, fed_covariances, propagators
 from tutelage.dynamics.linearized import flat_drift, flatten, jacobian, unflatten
@@ -33,7 +33,6 @@ PATH_TIMES = 240  # along the path, dense at first
 SETTLING_EFOLDS = 10.0  # e-foldings for which the path is followed, beyond those that the asymmetry needs to grow to one
 LAUNCH_SIZE = 0.03  # size of the asymmetry up to which it is carried linearly
 LARGEST_ASYMMETRY = 0.25  # a larger asymmetry does not grow linearly, and passes no plateau
-LARGEST_STATE = 400  # largest state whose Jacobians are taken
 ASYMMETRY_ROUNDING = 1e-13  # an asymmetry below this is rounding
 
 

@@ -1,11 +1,8 @@
-"""A fixed point as a result: its state, its error, its modes, and the sentence that says whether it is left.
-
-Roots of the drift inside a subspace of states: an approach by integration, then least squares down to rounding.
-
-Where the dynamics stands still, and what happens beside it: plateaus, perfect learning, noisy asymptotic states.
+"""Fixed points of the dynamics and their modes: plateaus, perfect learning, noisy asymptotic states.
 
 A plateau is approached by a solve inside the symmetric subspace (symmetry.py), which neither the solve nor the search for
 the root can leave. Perfect learning is known (dynamics/perfect.py); noise and weight decay move it, and it is followed.
+A root of the drift inside a subspace is approached by integration, then found by least squares down to rounding.
 """
 
 from dataclasses import dataclass
@@ -39,6 +36,11 @@ from tutelage.problem import Problem, Start
 from tutelage.problem.traits import CLASSIC, SMOOTH, require_traits
 
 FAR_DISTANCE = 0.1  # a change of an overlap that is no longer small
+ROOT_RESIDUAL = 1e-11  # largest drift, per unit learning rate, of what is called a root
+GROWTH_MARGIN = 1e-9  # rates of growth below this, relative to the largest rate, are zero
+DIVERGED_OVERLAP = 1e6  # overlaps beyond this have diverged
+APPROACH_LENGTH = 0.1  # length of the student vectors from which a plateau is approached
+SHORTEST_STEP = 1e-4  # smallest share of noise and weight decay by which the perfect solution is followed
 
 
 @dataclass(frozen=True)
@@ -168,11 +170,6 @@ def _matrix_in_words(matrix: np.ndarray) -> str:
     return f"{matrix.shape[0]} x {matrix.shape[1]} entries from {matrix.min():.6g} to {matrix.max():.6g}"
 
 
-ROOT_RESIDUAL = 1e-11  # largest drift, per unit learning rate, of what is called a root
-GROWTH_MARGIN = 1e-9  # rates of growth below this, relative to the largest rate, are zero
-DIVERGED_OVERLAP = 1e6  # overlaps beyond this have diverged
-
-
 @dataclass(frozen=True)
 class Root:
     """state: where the drift vanishes. distance: largest change of an overlap on the way there.
@@ -257,10 +254,6 @@ def least_eigenvalue(state: Overlaps, t: Any) -> float:
     """Of the joint Gram matrix [[q, r], [r^T, t]], over all levels: negative for overlaps of no real vectors."""
     r, q, t = (np.asarray(x) for x in (state.r, state.q, t))
     return float(np.min(np.linalg.eigvalsh(np.block([[q, r], [np.swapaxes(r, -1, -2), t]]))))
-
-
-APPROACH_LENGTH = 0.1  # length of the student vectors from which a plateau is approached
-SHORTEST_STEP = 1e-4  # smallest share of noise and weight decay by which the perfect solution is followed
 
 
 def fixed_point(

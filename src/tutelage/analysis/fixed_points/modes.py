@@ -1,13 +1,12 @@
-"""The modes of a state: how small deviations grow, fade or turn, with the vectors that say so.
+"""The modes of a state: how small deviations grow, decay or rotate, with their vectors and with names for what they do.
 
 J = sum_i rate_i right_i left_i^T, in the flat coordinates of `dynamics.linearized`; entries that do not learn are left out
 of J and are zero in the vectors. A deviation u contains mode i with amplitude left_i . u, which grows as exp(rate_i alpha).
 
-What a mode does, in words: measured on its vectors, not guessed from its place in a list.
-
-Two questions are asked of the space that modes of one rate span. How does it behave when units are exchanged that the state
-itself does not tell apart: unchanged, or without any unchanged part (the mode breaks the symmetry)? And what does it move:
-overlaps with teachers (dr), those among students (dq), readouts, biases; and does the student leave the teachers' span,
+Names are measured on the vectors, not guessed from the place in a list. Two questions are asked of the space that modes of
+one rate span. How does it behave when units are exchanged that the state itself does not tell apart: unchanged, or without
+any unchanged part (the mode breaks the symmetry)? And what does it move: overlaps with teachers (dr), those among students
+(dq), readouts, biases; and does the student leave the teachers' span,
     dX_l = dq_l - dr_l t_l^-1 r_l^T - r_l t_l^-1 dr_l^T  != 0 ?
 """
 
@@ -19,6 +18,9 @@ from tutelage.analysis.fixed_points.symmetry import Subspace, exchangeable, orbi
 from tutelage.dynamics.overlaps import Overlaps
 
 EQUAL_RATES = 1e-7  # rates closer than this, relative to the largest, are one rate
+ABSENT_SHARE, MINOR_SHARE = 1e-6, 0.1  # shares of a mode below which something is absent, or only comes along
+UNEQUAL_GROWTH = "some grow, some shrink"
+ZERO_RATE = 1e-9  # rates below this, relative to the largest, are zero
 
 
 @dataclass(frozen=True)
@@ -93,11 +95,6 @@ def _real_span(vectors: np.ndarray) -> np.ndarray:
     basis = np.linalg.svd(np.concatenate([np.real(vectors), np.imag(vectors)], axis=1), full_matrices=False)[0][:, :count]
     largest = np.argmax(np.abs(basis), axis=0)
     return basis * np.sign(basis[largest, np.arange(count)])
-
-
-ABSENT_SHARE, MINOR_SHARE = 1e-6, 0.1  # shares of a mode below which something is absent, or only comes along
-UNEQUAL_GROWTH = "some grow, some shrink"
-ZERO_RATE = 1e-9  # rates below this, relative to the largest, are zero
 
 
 def named_modes(state: Overlaps, t: np.ndarray, J: np.ndarray, free: Subspace) -> tuple[Mode, ...]:

@@ -1,4 +1,4 @@
-"""The curvature of the error in the space of weights, reduced to what the overlaps know.
+"""The curvature of the error in the space of weights, computed from the overlaps.
 
 Coordinates are J = W / sqrt(N), so that numbers do not depend on N. The error is a function of Q = J Om J^T and
 R = J Om J*^T, and with the matrices A, B of the dynamics
@@ -9,11 +9,9 @@ Gradient flow is dJ/dalpha = -eta gradient, so a direction of curvature h shrink
 A direction that is orthogonal, within its level, to all students and teachers changes no overlap: the Hessian is -lam_l A
 there, the same for all of them. What is left is the span of the vectors, at most K (K + M) numbers a level, at any N.
 
-Where the error has second derivatives.
-
-Closed forms hold everywhere, with one exception: the error of ReLU units has none where a student vanishes (parallel vectors
-are no harm: what diverges there in the space of overlaps cancels in the space of weights). Averages by quadrature hold
-everywhere if both functions are declared smooth, else away from vectors that vanish or are parallel.
+Closed forms have second derivatives everywhere, with one exception: the error of ReLU units has none where a student
+vanishes (parallel vectors do no harm: what diverges there in the space of overlaps cancels in the space of weights).
+Averages by quadrature have them if both functions are declared smooth, else away from vectors that vanish or are parallel.
 """
 
 from dataclasses import dataclass
@@ -35,6 +33,7 @@ from tutelage.moments.matrices import pull
 from tutelage.problem import Problem
 
 LEAST_LENGTH = 1e-9  # a vector shorter than this share of the longest one spans nothing
+PARALLEL_TOLERANCE = 1e-9  # vectors whose correlation is this close to one are parallel
 
 
 @dataclass(frozen=True)
@@ -141,9 +140,6 @@ def _derivatives(
 
     error = population_error(averages, R, Q, T, v, v_teacher, mean, parity)
     return error, *matrices(Q, R), jax.jacfwd(matrices, (0, 1))(Q, R)
-
-
-PARALLEL_TOLERANCE = 1e-9  # vectors whose correlation is this close to one are parallel
 
 
 def require_second_derivative(problem: Problem, students: np.ndarray, teachers: np.ndarray) -> None:

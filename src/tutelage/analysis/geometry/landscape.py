@@ -1,21 +1,17 @@
-"""Directions along which the error cannot change: the continuous symmetries of a network and its inputs.
+"""The landscape at a point: error, gradient and all curvatures of the population error in the space of weights.
 
-Students may be moved without changing the error
+    print(tu.analysis.landscape(problem, W, W_teacher))
+
+Directions along which the error cannot change come from the continuous symmetries of a network and its inputs. Students may
+be moved without changing the error
  - by rotations of the inputs within a level that leave the teacher as it is: D = J Psi, Psi antisymmetric. Any activation
-   lets them turn in the directions that the teachers do not span; a quadratic teacher also where it is itself invariant;
+   allows rotations of the directions that the teachers do not span; a quadratic teacher also where it is itself invariant;
  - among themselves, where the activation allows it: sum_k v_k lambda_k^2 keeps its value under D = V^-1 Psi J, a linear
-   student under D = x d with v.x = 0, and a unit with readout 0 may do what it likes.
+   student under D = x d with v.x = 0, and a unit with readout 0 may move freely.
 At a critical point all of these are flat directions of the Hessian: they lead along the manifold of equal error.
 
-The eigenvalues of a Hessian, each with its multiplicity and what its directions do, in words.
-
-Equal eigenvalues share a space of directions. It is split wherever a question has the clear answer yes or no for every
-direction in it (in the span of the teachers or beside it? all students alike or one against the other?); where the answer
-is both, the word is left out.
-
-The landscape at a point: error, gradient and all curvatures of the population error in the space of weights.
-
-print(tu.analysis.landscape(problem, W, W_teacher))
+Equal eigenvalues share a space of directions. It is split wherever every direction in it either has or lacks a property (in
+the span of the teachers or outside it? all students together or one against the other?); elsewhere the word is left out.
 """
 
 from collections.abc import Callable, Iterator
@@ -36,6 +32,11 @@ from tutelage.problem.arguments import require_problem
 from tutelage.problem.start import weights_by_level
 
 RANK_TOLERANCE = 1e-8  # singular values below this share of the vectors' length are zero
+EQUAL_CURVATURE = 1e-7  # eigenvalues this close, in units of the largest, are one; this close to zero they are flat
+CLEAR_SHARE = 1e-5  # how far from 0 and 1 the share of a direction in a subspace may be
+EQUAL_ERROR, MERELY_FLAT = "along equal error", "merely flat"
+CRITICAL_GRADIENT = 1e-7  # a gradient below this, in units of the largest curvature times the size of the weights, is none
+LARGEST_MATRIX = 4000  # rows of a matrix that is formed as a whole
 
 
 @dataclass(frozen=True)
@@ -118,10 +119,6 @@ def _input_rotations(problem: Problem, span: Span) -> list[np.ndarray]:
     kept = sides[:, np.sum(sizes > RANK_TOLERANCE * max(1.0, float(sizes.max(initial=0.0)))) :]
     return [span.students @ np.tensordot(x, turns, 1) for x in kept.T]
 
-
-EQUAL_CURVATURE = 1e-7  # eigenvalues this close, in units of the largest, are one; this close to zero they are flat
-CLEAR_SHARE = 1e-5  # how far from 0 and 1 the share of a direction in a subspace may be
-EQUAL_ERROR, MERELY_FLAT = "along equal error", "merely flat"
 
 # (project directions (count, K, S) on a subspace, its name, the name of the rest)
 Property = tuple[Callable[[np.ndarray], np.ndarray], str, str]
@@ -206,10 +203,6 @@ def _family(hessian: Hessian, level: int | None, words: list[str]) -> str:
         where = "outside the span" + (f" (level {level + 1})" if len(hessian.span.outside) > 1 else "")
         words = [w for w in words if w in (EQUAL_ERROR, MERELY_FLAT)] + [where] + [w for w in words if w.startswith("stu")]
     return ", ".join(words) if words else "in the span"
-
-
-CRITICAL_GRADIENT = 1e-7  # a gradient below this, in units of the largest curvature times the size of the weights, is none
-LARGEST_MATRIX = 4000  # rows of a matrix that is formed as a whole
 
 
 @dataclass(frozen=True)

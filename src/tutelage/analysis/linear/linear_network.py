@@ -1,13 +1,8 @@
-"""The modes of a linear network: with which rates its error decays, and how much of it each rate carries.
+"""The exactly solvable case: one linear unit learns from one linear unit, on any spectrum, at any rate.
 
-Without noise and decay, and with all levels starting alike, e_g(alpha)/e_g(0) = sum_k weights_k exp(-rates_k alpha). At a
-small rate the modes are the levels, rates_k = 2 lr lam_k, weights_k = p_k lam_k / sum p lam; a large one mixes them.
-
-The exactly solvable case: one linear unit learns from one linear unit, on any spectrum, at any rate.
-
-`linear_network` gives the whole learning curve in closed form: in the limit of large N and, with the same formulas on
-another clock (`finite`), as the exact mean of a finite network. The derivation is in relaxation.py. Source: Worschech
-and Rosenow, arXiv 2410.09005, equations 5-11, 24-57 and 61-79, corrected (docs/how-to/linear-network.md says where).
+`linear_network` gives the whole learning curve in closed form: in the limit of large N and, with the same formulas step by
+step (`finite`), as the exact mean of a finite network. The derivation is in relaxation.py. Source: Worschech and Rosenow,
+arXiv 2410.09005, equations 5-11, 24-57 and 61-79, corrected (docs/how-to/linear-network.md says where).
 """
 
 from dataclasses import dataclass

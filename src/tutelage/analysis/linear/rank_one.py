@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 MAX_PASSES = 100  # five to ten are needed; bisection alone would end within these
-MACHINE_EPSILON = np.finfo(float).eps
 LEAST_GAP = 1e-32  # entries of d nearer than this, relative to the matrix, are moved apart
+MACHINE_EPSILON = np.finfo(float).eps
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,4 @@
-"""How a mode decays: exp(-s alpha) in the limit of large N, (1 - s/N)^n after n = ceil(alpha N) steps of a finite network.
-
-The closed solution of the linear network is the same in both; only the clock differs. Every formula here keeps its digits
-for rates near zero, for equal rates, and for tens of millions of steps.
-
-The mean-square dynamics of one linear unit, in closed form: any spectrum, any rate, the limit or a finite network.
+"""The mean-square dynamics of one linear unit, in closed form: any spectrum, any rate, the limit or a finite network.
 
 A student a = v w learns a teacher b = v* w*; E_l is the average of (a - b)^2 over the components of level l. With weight
 decay the mean student ends at a_inf = b lam/(lam + k), so we follow the distance D_l from there, which is E_l without decay:
@@ -15,6 +10,9 @@ decay the mean student ends at a_inf = b lam/(lam + k), so we follow the distanc
 rank-one one (`rank_one`). A finite network with Gaussian inputs obeys the same equation exactly in the mean, step by step,
 with 2 h (lam + k) replaced by 2 h (lam + k) - (h^2/N) ((lam + k)^2 + lam^2/B) and a force (h^2/(N B)) lam^2 (E - D) on each
 level: the fourth moments of the inputs, which the limit drops. Label noise and frozen levels are a constant force.
+
+A mode decays as exp(-s alpha) in the limit, as (1 - s/N)^n after n = ceil(alpha N) steps of a finite network; nothing else
+differs (`Propagator`). Every formula keeps its digits for rates near zero, for equal rates, and for tens of millions of steps.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Covariance of small fluctuations along a curve, dSig/dt = J Sig + Sig J^T + D, Sig(0) = 0, without cancellation.
+"""Covariance of small fluctuations along a solved curve, dSig/dt = J Sig + Sig J^T + D, Sig(0) = 0, without cancellation.
 
 On a panel [b, b'] with propagator X(s) (dX/ds = J X, X(b) = 1) the solution is
     Sig(t) = X(t) [Sig(b) + int_b^t X(s)^-1 D(s) X(s)^-T ds] X(t)^T.
@@ -6,10 +6,9 @@ X is found by collocation at three Gauss points, the integral by the same polyno
 variance a^T Sig a is a sum of squares of the noise at the nodes, carried to the end. That matters for the error: near
 perfect learning the gradient of e_g almost cancels in Sig, and would leave the errors of an interpolated D or a tolerance.
 
-A solved curve with what small noise needs along it: the Jacobian J, the diffusion D, the gradient of the error.
-
-States between the recorded times are solved for again, in batches as large as the recorded times, so that the program that
-`solve` has compiled serves them too; J and D come in batches of the size that the validity report uses.
+`NoisyCurve` supplies J, D and the gradient of the error. States between the recorded times are solved for again, in batches
+as large as the recorded times, so that the program that `solve` has compiled serves them too; J and D come in batches of the
+size that the validity report uses.
 """
 
 import warnings
@@ -34,7 +33,12 @@ from tutelage.problem.sample import normals_needed
 from tutelage.trajectory import Trajectory
 from tutelage.validity import MOMENTS
 
+PANEL_LENGTH, LONGEST_PANEL = 0.5, 1.0  # in units of the fastest mode's time: aimed at, and at most
+MOST_PANELS = 4000
+LEAST_BATCH, LARGEST_BATCH, USUAL_BATCH = 32, 512, 64  # times solved for at once: as many as recorded, within limits
+
 NODES = (np.polynomial.legendre.leggauss(3)[0] + 1) / 2
+PANELS_PER_BATCH = MOMENTS // NODES.size
 _LAGRANGE = np.linalg.inv(np.vander(NODES, increasing=True)).T  # coefficients of the polynomials of the nodes, (node, power)
 
 
@@ -106,16 +110,6 @@ def _propagators(h: float, J: np.ndarray) -> np.ndarray:
     m, n = J.shape[:2]
     system = np.eye(m * n) - h * np.einsum("jk,kab->jakb", _STAGES, J).reshape(m * n, m * n)
     return np.linalg.solve(system, np.tile(np.eye(n), (m, 1))).reshape(m, n, n)
-
-
-PANEL_LENGTH, LONGEST_PANEL = 0.5, 1.0  # length of a panel in units of the fastest mode's time: wished, and at most
-MOST_PANELS = 4000  # panels
-PANELS_PER_BATCH = MOMENTS // NODES.size  # panels in one batch of moments
-LEAST_BATCH, LARGEST_BATCH, USUAL_BATCH = (
-    32,
-    512,
-    64,
-)  # moments solved for at once: as many as recorded times, if these are between
 
 
 class NoisyCurve:

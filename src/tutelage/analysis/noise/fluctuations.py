@@ -17,6 +17,7 @@ import numpy as np
 from tutelage import checks
 from tutelage._errors import InputError
 from tutelage._solve import solve
+from tutelage.analysis.guards import LARGEST_STATE
 from tutelage.analysis.noise.covariance import NoisyCurve, covariance_at
 from tutelage.analysis.result import Result
 from tutelage.dynamics import initial_overlaps
@@ -25,7 +26,6 @@ from tutelage.problem import Problem
 from tutelage.problem.arguments import require_problem
 from tutelage.trajectory import Trajectory
 
-LARGEST_STATE = 400  # numbers in the largest state
 POINT_SETS = 2  # independent sets of points: their difference is the error
 START_DECIDES = 10.0  # start / noise above which the start decides an escape
 WIDE_SCATTER = 0.5  # sd(e_g) / e_g above which fluctuations are not small

@@ -1,11 +1,8 @@
-"""What `optimize` returns: the schedule, what it gains, and what else was tried.
+"""`optimize`: which learning-rate schedule ends with the smallest error?
 
-`optimize`: which learning-rate schedule ends with the smallest error?
-
-The theory knows the noise of the gradient (G, with the label noise in it), so it knows what every schedule costs.
-"optimal" minimizes the final or the integrated error over schedules by following the gradient of the solved theory
-(schedule_search.py); "greedy" takes at every moment the rate that lowers the error fastest (greedy_rate.py). The best
-constant rate is found beside them, as the measure of both.
+The theory contains the noise of the gradient (G, with the label noise in it), so it predicts what every schedule costs.
+"optimal" minimizes the final or the integrated error over schedules by following the gradient of the solved theory; "greedy"
+takes at every moment the rate that lowers the error fastest (search.py). The best constant rate is found for comparison.
 """
 
 from dataclasses import dataclass
@@ -25,6 +22,11 @@ from tutelage.problem.arguments import require_problem, require_start
 from tutelage.problem.schedules import rate_at
 from tutelage.problem.traits import missing_traits, require_traits
 from tutelage.trajectory import Trajectory
+
+LOWEST_FACTOR, HIGHEST_FACTOR = 1e-3, 1e2  # default bounds, in units of the problem's own learning rate
+AT_BOUND = 1e-3  # a rate whose logarithm is this close to a bound lies on it
+SMALLEST_VALUE = 1e-12  # errors below this are not solved to a digit
+WORSE_FACTOR = 1.01  # a value this much larger is worse
 
 
 @dataclass(frozen=True)
@@ -110,10 +112,6 @@ def _rate_in_words(rate: Any) -> str:
 
 
 SOUGHT_RATES = {"lr": ("lr",), "readout_lr": ("readout_lr",), "both": ("lr", "readout_lr")}
-LOWEST_FACTOR, HIGHEST_FACTOR = 1e-3, 1e2  # default bounds, in units of the problem's own learning rate
-AT_BOUND = 1e-3  # a rate whose logarithm is this close to a bound lies on it
-SMALLEST_VALUE = 1e-12  # errors below this are not solved to a digit
-WORSE_FACTOR = 1.01  # a value this much larger is worse
 
 
 def optimize(

@@ -1,21 +1,19 @@
-"""The locally optimal learning rate: at every moment the one that lowers the error fastest.
-
-The drift of the overlaps is a quadratic in the rate (A and B enter with eta, the spread G with eta^2 / batch), and so is the
-change of the error along it:
-    du / dalpha = F0(u) + eta F1(u) + eta^2 F2(u),     d e_g / dalpha = c(u) - eta a(u) + eta^2 b(u)
-    eta*(u) = a(u) / (2 b(u))
-c holds what moves at a rate of its own (a readout or bias with a given rate). A readout or bias that shares lr adds its
-|gradient|^2 to a and nothing to b: in the limit its noise vanishes. Label noise enters b; weight decay enters a. The rate
-is a feedback, put into the vector field itself, so no iteration is needed.
-Only the next moment counts: on a plateau a -> 0, the rate follows and the escape is put off. D. Saad and M. Rattray, Phys.
-Rev. Lett. 79, 2578 (1997), optimize over the whole time instead; so does "optimal".
-
-Schedules as points of a space, and the search in it.
+"""The search for a learning-rate schedule: greedy rates, schedules as points of a space, and the descent in it.
 
 A point holds the logarithms of the rates at the knots, one row per rate that is sought; between knots ln eta is straight
 (`Interpolated`). The value of a point is the final or the integrated error of the solved theory. Its derivative comes from
 `solve` itself, in forward mode, one tangent per coordinate: knots, times and numbers are data, so that all designs of equal
 shape share one compiled program.
+
+The greedy rate is the one that lowers the error fastest at each moment. The drift of the overlaps is a quadratic in the rate
+(A and B enter with eta, the covariance G with eta^2 / batch), and so is the change of the error along it:
+    du / dalpha = F0(u) + eta F1(u) + eta^2 F2(u),     d e_g / dalpha = c(u) - eta a(u) + eta^2 b(u)
+    eta*(u) = a(u) / (2 b(u))
+c holds what moves at a rate of its own (a readout or bias with a given rate). A readout or bias that shares lr adds its
+|gradient|^2 to a and nothing to b: in the limit its noise vanishes. Label noise enters b; weight decay enters a. The rate
+is a feedback, put into the vector field itself, so no iteration is needed.
+Only the next moment counts: on a plateau a -> 0, the rate follows and the escape is delayed. D. Saad and M. Rattray, Phys.
+Rev. Lett. 79, 2578 (1997), optimize over the whole time instead; so does "optimal".
 """
 
 import warnings
@@ -39,8 +37,13 @@ from tutelage.integrate import FINE, tolerances
 from tutelage.problem import Interpolated, Problem, Start
 from tutelage.trajectory import Trajectory
 
-MOST_STEPS = 100_000
+MOST_STEPS = 100_000  # of the greedy path
 FIRST_STEP = 1e-5  # first step, in units of the whole time
+NODES_PER_PIECE, NODES_IN_ALL = 4, 96  # least numbers of Gauss-Legendre nodes, where the error is recorded
+SCANNED_RATES = 41  # constant rates that are tried between the bounds
+HOPELESS_FACTOR = 1.5  # an error this many times that of no learning at all is hopeless
+HOPELESS_ROW = 6  # larger rates are not tried after so many hopeless ones in a row
+DIVERGED_VALUE = 50.0  # ln(value) of a schedule that diverges
 
 
 def rate_expansion(system: OrderParameters, t: Array, state: Overlaps) -> tuple[Any, Any, Any]:
@@ -115,18 +118,6 @@ def _greedy_path(
     arrived = jnp.isfinite(solution.ts)
     rates = jax.vmap(lambda time, at: step(time, at)[0])(times, solution.ys)
     return tuple(jnp.where(arrived, x, jnp.nan) for x in (rates, jax.vmap(error)(solution.ys)))
-
-
-NODES_PER_PIECE, NODES_IN_ALL = (
-    4,
-    96,
-)  # Gauss-Legendre nodes, where the error is recorded and integrated: per piece, and in all
-SCANNED_RATES = 41  # constant rates that are tried between the bounds
-HOPELESS_FACTOR, HOPELESS_ROW = (
-    1.5,
-    6,
-)  # larger rates are not tried after so many in a row at this multiple of no learning at all
-DIVERGED_VALUE = 50.0  # ln(value) of a schedule that diverges
 
 
 @dataclass(frozen=True)

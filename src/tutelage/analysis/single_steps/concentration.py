@@ -1,13 +1,11 @@
-"""Quantities that vanish as N grows where overlaps concentrate: what one step, a start and a whole run leave at finite N.
-
-Why there is a curve at all: the conditions under which the overlaps of SGD concentrate on an ODE, measured against N.
+"""Why there is a curve at all: the conditions under which the overlaps of SGD concentrate on an ODE, measured against N.
 
 The theorem (Wang, Mattingly & Lu 2017; Goldt et al. 2019): if in N steps per unit of time
     mean      N E[du | u] = f(u) + o(1)          one step moves as the drift says          here N^-1
     variance  N Var(du | u) -> 0                 the noise of a unit of time vanishes       here N^-1
     start     u(0) -> a fixed value              different draws of weights start alike     here N^(-1/2)
-then u follows du/dalpha = f(u), with single runs at a distance of order N^(-1/2). Each quantity (`vanishing.py`) is measured
-at several N, and its exponent fitted.
+then u follows du/dalpha = f(u), with single runs at a distance of order N^(-1/2). Each quantity is measured at several N, and
+its exponent fitted.
 """
 
 from dataclasses import dataclass
@@ -34,6 +32,9 @@ from tutelage.times import linear_times
 
 WEIGHT_DRAWS = 1000  # of random weights
 COMPARED_TIMES = 33  # at which whole runs are compared
+CLEAR_ERRORS = 3.0  # standard errors at which a gap is told from noise
+NEAR_EXPONENT = 0.15  # distance to the expected exponent at which it is called equal
+CONSTANT_EXPONENT = -0.1  # exponents above this do not vanish
 
 
 def mean_gap(problem: Problem, start: Start, steps: Steps, dim: int, f: np.ndarray, gaussian: bool) -> tuple[float, float]:
@@ -105,11 +106,6 @@ def largest_distance(
     squares = sum(np.sum((seen[n] - theory[n]).reshape(runs, COMPARED_TIMES, -1) ** 2, axis=2) for n in names)
     far = np.sqrt(np.max(np.asarray(squares), axis=1))
     return float(far.mean()), float(far.std(ddof=1) / np.sqrt(runs))
-
-
-CLEAR_ERRORS = 3.0  # standard errors at which a gap is told from noise
-NEAR_EXPONENT = 0.15  # distance to the expected exponent at which it is called equal
-CONSTANT_EXPONENT = -0.1  # exponents above this do not vanish
 
 
 @dataclass(frozen=True)

@@ -1,18 +1,16 @@
-"""One step of real weights at finite N, many times from the same start: what the limit replaces by a drift.
+"""Mean and covariance of one step of a real network, compared with the theory's drift and diffusion.
 
-Weights W (K, N) and W* (M, N) with exactly the start's overlaps, in a random frame of each eigenspace; one step of SGD on
-fresh inputs of a chosen law, from these weights every time. With the fields x_l = P_l (w, w*).x / sqrt(N) of each level, the
-force delta_ks = Delta_s v_k g'(lambda_ks), n_l dimensions in level l and the batch s = 1..B, exactly:
+The limit says N E[du] -> f(u) and N^2 Cov(du) -> D(u). Here the left sides are measured, by Monte Carlo, on actual weights
+of N inputs that may follow any law of unit variance; what is left at finite N is of order 1/N for Gaussian inputs, and shows
+how fast other laws approach them.
+
+Weights W (K, N) and W* (M, N) have exactly the start's overlaps, in a random frame of each eigenspace; each step of SGD
+starts from these weights, on fresh inputs. With the fields x_l = P_l (w, w*).x / sqrt(N) of each level, the force
+delta_ks = Delta_s v_k g'(lambda_ks), n_l dimensions in level l and the batch s = 1..B, exactly:
     N dr_l = eta mean_s[delta_k rho_l] N/n_l - eta kappa r_l
     N dq_l = (1 - eta kappa/N) eta mean_s[delta_i lambda_kl + delta_k lambda_il] N/n_l - (2 eta kappa - (eta kappa)^2/N) q_l
              + (eta/B)^2 sum_ss' delta_is delta_ks' x_s.P_l x_s' / n_l
     N dv = eta_v mean_s[Delta g],    N db = eta_b mean_s[delta]
-
-Mean and covariance of one step of a real network beside the theory's drift and diffusion.
-
-The limit says N E[du] -> f(u) and N^2 Cov(du) -> D(u). Here the left sides are measured, by Monte Carlo, on actual weights
-of N inputs that may follow any law of unit variance (`one_step.py`); what is left at finite N is of order 1/N for Gaussian
-inputs, and shows how fast other laws approach them.
 """
 
 import itertools
@@ -40,6 +38,8 @@ from tutelage.simulation.coordinates import in_random_frames, level_coordinates
 from tutelage.simulation.sources import FILL, LAWS
 
 NUMBERS_PER_BLOCK = 2**19  # numbers drawn at a time
+THEORY_SETS, THEORY_POINTS = 8, 2**13  # the theory's D: independent sets give its own error
+LARGEST_Z = 5.0  # |z| that a right theory exceeds once in thousands of measurements
 
 
 @dataclass(frozen=True)
@@ -135,10 +135,6 @@ def require_free_steps(problem: Any, inputs: Any, function: str) -> None:
     """Raise InputError for what one step from rest does not show, and for unknown laws of the inputs."""
     require_problem(problem, function, ("no momentum", "free norms", "all levels"))
     checks.known("inputs", inputs, LAWS)
-
-
-THEORY_SETS, THEORY_POINTS = 8, 2**13  # the theory's D: independent sets give its own error
-LARGEST_Z = 5.0  # |z| that a right theory exceeds once in thousands of measurements
 
 
 @dataclass(frozen=True)

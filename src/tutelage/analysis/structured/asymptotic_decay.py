@@ -29,7 +29,7 @@ from tutelage.problem.arguments import require_start
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-LARGEST_MATRIX = 3000  # L K M: largest matrix that is decomposed
+LARGEST_MODE_MATRIX = 3000  # L K M: largest matrix that is decomposed
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class AsymptoticDecay(Result):
     """A start near perfect learning and its linear dynamics. t: teachers per level, in the order of their students.
 
     u (L, K, M), zz (L, K, K): deviations of the weights inside and outside the teachers' span. rates: of the modes inside
-    (values), the slowest first; outside_rates: of those outside, eta lam_l times the eigenvalues of -A.
+    (values), the slowest first; own_rates: of those outside, eta lam_l times the eigenvalues of -A.
     """
 
     problem: Problem
@@ -54,7 +54,7 @@ class AsymptoticDecay(Result):
         return np.sort(-np.real(self.values))
 
     @property
-    def outside_rates(self) -> np.ndarray:
+    def own_rates(self) -> np.ndarray:
         """Decay rates of z, (L, K)."""
         lam = np.asarray(self.problem.inputs.eigenvalues)
         return effective_rate(self.problem) * lam[:, None] * -np.linalg.eigvalsh(self.A)[::-1]
@@ -96,7 +96,7 @@ class AsymptoticDecay(Result):
             f"{K} students near their teachers on {L} level{'s' * (L > 1)}: e_g = {float(self.error(0.0)[0]):.5g} "
             f"(to first order in the overlaps {float(self.first_order(0.0)[0]):.5g})\n"
             f"deviations inside the teachers' span decay at rates from {slow:.4g} to {fast:.4g}, outside from "
-            f"{self.outside_rates.min():.4g} to {self.outside_rates.max():.4g}; the error at twice that"
+            f"{self.own_rates.min():.4g} to {self.own_rates.max():.4g}; the error at twice that"
         )
 
     def plot(self, times: Any = None, *, title: str | None = None) -> "Figure":
@@ -126,9 +126,9 @@ def asymptotic_decay(problem: Problem, start: Start) -> AsymptoticDecay:
             "it with problem.replace."
         )
     r, q, t = as_numpy(*require_start(start).blocks(problem))
-    if r.size > LARGEST_MATRIX:
+    if r.size > LARGEST_MODE_MATRIX:
         raise InputError(
-            f"L K M is {r.size}; modes are decomposed up to {LARGEST_MATRIX}. Use weight_flow or solve instead."
+            f"L K M is {r.size}; modes are decomposed up to {LARGEST_MODE_MATRIX}. Use weight_flow or solve instead."
         )
     weights = np.asarray(problem.inputs.weights)
     order = matching_teachers(problem, np.einsum("l,lab->ab", weights, r))

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 DAMPING = 2 / 13
 RATE_MARGIN = 1.25  # the power method approaches rho from below
-MOST_STAGES = 1000  # stages
+MOST_STAGES = 1000
 FIRST_ROUNDS, LATER_ROUNDS = 40, 2  # rounds of the power method before the first step and in each
 DIFFERENCE_LENGTH = 1e-6  # relative length of the difference that stands for a derivative
 SYMMETRY_TOLERANCE = 1e-9  # how far entries of a symmetric start may differ
