@@ -1,7 +1,13 @@
-"""What the results of all analyses share: numbers as fields, words by `str`, a figure by `.plot()`."""
+"""What the results of all analyses share: numbers as fields, words by `str`, a figure by `.plot()`, curves as trajectories."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tutelage.problem import Problem, Start
+from tutelage.status import Status
+from tutelage.trajectory import Trajectory
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -43,3 +49,30 @@ class Result:
     def plot(self, *, title: str | None = None) -> "Figure":
         """The result as a Matplotlib figure (see `plot.save_figure`)."""
         return figure_function(type(self).__name__)(self, title=title)
+
+
+def as_trajectory(
+    problem: Problem,
+    start: Start,
+    times: np.ndarray,
+    variables: dict[str, Any],
+    error: Any,
+    T: Any,
+    steps: Any = 0,
+    **settings: Any,
+) -> Trajectory:
+    """A finished curve that `solve` did not integrate, as the trajectory that `solve` would return."""
+    readout = problem.student.readout if start.readout is None else start.readout
+    return Trajectory(
+        times=times,
+        variables=variables | {"readout": np.tile(np.asarray(readout), (times.size, 1))},
+        error=error,
+        loss=error + np.asarray(problem.noise) ** 2 / 2,
+        status_code=np.asarray(int(Status.FINISHED)),
+        end_time=times[-1],
+        steps=np.asarray(steps),
+        T=T,
+        problem=problem,
+        start=start,
+        settings=tuple(sorted(settings.items())),
+    )

@@ -1,6 +1,6 @@
-"""The law of escape times at finite N: does the start decide when and where to a network escapes, or the noise of SGD?
+"""The law of escape times at finite N: does the start decide when and where a network escapes, or SGD noise?
 
-Beside the symmetric path the asymmetry of a network of N inputs obeys dx = J x dalpha + dW / sqrt(N). What will grow of it
+Near the symmetric path the asymmetry of a network of N inputs obeys dx = J x dalpha + dW / sqrt(N). What will grow of it
 is Gaussian (plateau_path.py),
 
     b = b_0 + N^(-1/2) xi,    Cov(xi) = int left^T D left ds,
@@ -153,13 +153,17 @@ def escape_distribution(
     """
     problem = with_constant_rates(problem, "escape_distribution")
     samples, seed = checks.as_count("samples", samples, least=2), checks.as_count("seed", seed, least=0)
-    dim, fresh = _dim(problem, start, dim), start is None
+    dim = _dim(problem, start, dim)
     path = plateau_path(problem, random_start(problem, None, scale) if start is None else start, smallest=dim**-0.5)
     rng, noise = np.random.default_rng(seed), path.noise() / dim
-    starts = _random_amplitudes(path, problem, dim, scale, samples, rng) if fresh else path.amplitudes(path.start)[None]
+    if start is None:
+        drawn = [random_start(problem, dim, scale, seed=int(s)) for s in rng.integers(2**63, size=samples)]
+        starts = _random_amplitudes(path, problem, drawn)
+    else:
+        starts = path.amplitudes(path.start)[None]
     b = starts + rng.multivariate_normal(np.zeros(len(noise)), noise, size=samples, method="eigh")
     path.require_small(b[0])
-    symmetric = fresh or np.linalg.norm(starts) <= START_ROUNDING * np.sqrt(np.trace(noise))
+    symmetric = start is None or np.linalg.norm(starts) <= START_ROUNDING * np.sqrt(np.trace(noise))
     first = follow_exit(path, b[0] if symmetric else starts[0])
     times, ends = exit_times(path, b, first.threshold)
     distances = np.einsum("si,ij,sj->s", starts, np.linalg.pinv(noise), starts)
@@ -184,16 +188,12 @@ def _dim(problem: Problem, start: Any, dim: int | None) -> int:
     return checks.as_count("dim", known)
 
 
-def _random_amplitudes(
-    path: PlateauPath, problem: Problem, dim: int, scale: float, samples: int, rng: np.random.Generator
-) -> np.ndarray:
+def _random_amplitudes(path: PlateauPath, problem: Problem, starts: list[Start]) -> np.ndarray:
     """b of freshly drawn weights, (samples, d)."""
-    seeds = rng.integers(2**63, size=samples)
-    blocks = [random_start(problem, dim, scale, seed=int(s)).blocks(problem) for s in seeds]
-    K = problem.student.hidden
-    rows, columns = np.triu_indices(K)
+    blocks = [start.blocks(problem) for start in starts]
     r, q = (np.stack([block[i] for block in blocks]) for i in (0, 1))
-    vectors = np.tile(path.start, (samples, 1))
-    overlaps = np.concatenate([r.reshape(samples, -1), q[:, :, rows, columns].reshape(samples, -1)], axis=1)
+    upper = q[:, :, *np.triu_indices(problem.student.hidden)]
+    overlaps = np.concatenate([x.reshape(len(starts), -1) for x in (r, upper)], axis=1)
+    vectors = np.tile(path.start, (len(starts), 1))
     vectors[:, : overlaps.shape[1]] = overlaps
     return path.amplitudes(vectors)

@@ -14,14 +14,16 @@ which permutations make several-dimensional, and (weakly) on how far the slow sy
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import numpy as np
+from jaxtyping import Float
 
 from tutelage import checks
 from tutelage._errors import InputError
+from tutelage._types import Array
 from tutelage.analysis.escape.plateau_path import LAUNCH_SIZE, PlateauPath, drifts_at, plateau_path
 from tutelage.analysis.fixed_points.fixed_point import FixedPoint
 from tutelage.analysis.result import Result
@@ -55,17 +57,14 @@ def last_fall(times: np.ndarray, error: np.ndarray, threshold: float) -> float:
 
 
 @eqx.filter_jit
-def errors_at(system: OrderParameters, like: Overlaps, vectors: Any) -> Any:
+def errors_at(system: OrderParameters, like: Overlaps, vectors: Float[Array, "B n"]) -> Float[Array, " B"]:
     """The generalization error at flat vectors (B, n)."""
     return jax.lax.map(lambda x: system.error(system.observe(unflatten(x, like))), vectors)
 
 
-@dataclass(frozen=True)
-class Exit:
-    """One exit. launch_time: when its asymmetry has grown to the size from which it is solved. times: (g,), from then on.
-
-    errors: (g,). threshold: below it the network has escaped. time: when it does. last: (n,), the state in the end.
-    """
+class Exit(NamedTuple):
+    """One exit. launch_time: when its asymmetry has grown to the size from which it is solved. times, errors: (g,), from
+    then on. threshold: below it the network has escaped. time: when it does. last: (n,), the final state."""
 
     launch_time: float
     times: np.ndarray
@@ -185,11 +184,10 @@ def assigned_teachers(problem: Problem, R: np.ndarray, T: np.ndarray) -> np.ndar
 
 @dataclass(frozen=True)
 class EscapeTime(Result):
-    """The predicted escape from a plateau.
+    """The predicted escape from a plateau: time = (1/rate) ln(constant / amplitude). rate: growth of the asymmetry there.
 
-    time: the predicted escape, (1/rate) ln(constant / amplitude). rate: growth of the asymmetry on the plateau.
     slope: how much later an e-th of the asymmetry escapes; 1/rate for small ones, some per cent more or less as long as the
-    slow symmetric modes (q_ii - q_ij) have not come to rest. asymmetry: size of what tells units of the start apart
+    slow symmetric modes (q_ii - q_ij) have not come to rest. asymmetry: size of the differences between the units of the start
     (Euclidean norm over all overlaps). amplitude: what it amounts to on the plateau, counted back to time zero. threshold:
     the error below which the network has escaped. teachers: the teacher that each unit chooses. times, errors, sizes: the
     predicted learning curve, and the size of the asymmetry up to its launch (NaN after).
@@ -219,24 +217,19 @@ class EscapeTime(Result):
 
     def scaled(self, factor: float) -> float:
         """The time of escape if the start's asymmetry were `factor` times as large."""
-        value = checks.as_array("factor", factor)
-        checks.require_shape("factor", value, ())
-        checks.require_positive("factor", value)
-        return self.time - self.slope * float(np.log(value))
+        return self.time - self.slope * float(np.log(checks.as_positive("factor", factor)))
 
     def __str__(self) -> str:
-        return "\n".join(
-            [
-                f"escape at alpha = {self.time:.5g}: the error falls below {self.threshold:.4g} "
-                f"(plateau {self.plateau.error:.4g})",
-                f"growth: exp({self.rate:.5g} alpha), {len(self.plateau.unstable)} growing "
-                f"mode{'s' * (len(self.plateau.unstable) > 1)}",
-                f"start: asymmetry {self.asymmetry:.3g}, which acts as {self.amplitude:.3g} on the plateau; "
-                f"alpha = ln({self.constant:.3g} / {self.amplitude:.3g}) / {self.rate:.5g}",
-                f"a tenth of the asymmetry: {self.slope * np.log(10):.4g} later; random weights in N dimensions: "
-                f"{self.per_log_dim:.4g} ln N later",
-                f"units 1, 2, ... choose the teachers {', '.join(str(m + 1) for m in self.teachers)}",
-            ]
+        modes = len(self.plateau.unstable)
+        return (
+            f"escape at alpha = {self.time:.5g}: the error falls below {self.threshold:.4g} "
+            f"(plateau {self.plateau.error:.4g})\n"
+            f"growth: exp({self.rate:.5g} alpha), {modes} growing mode{'s' * (modes > 1)}\n"
+            f"start: asymmetry {self.asymmetry:.3g}, which acts as {self.amplitude:.3g} on the plateau; "
+            f"alpha = ln({self.constant:.3g} / {self.amplitude:.3g}) / {self.rate:.5g}\n"
+            f"a tenth of the asymmetry: {self.slope * np.log(10):.4g} later; random weights in N dimensions: "
+            f"{self.per_log_dim:.4g} ln N later\n"
+            f"units 1, 2, ... choose the teachers {', '.join(str(m + 1) for m in self.teachers)}"
         )
 
     def __repr__(self) -> str:
@@ -246,7 +239,7 @@ class EscapeTime(Result):
 def escape_time(problem: Problem, start: Start, *, gradient_flow: bool = False) -> EscapeTime:
     """When the solved curve from this start leaves its plateau, without solving it through the escape.
 
-    The start must be nearly symmetric: units alike up to an asymmetry (R_1m - R_2m, Q_11 - Q_22, ...) of at most about
+    The start must be nearly symmetric: units identical up to an asymmetry (R_1m - R_2m, Q_11 - Q_22, ...) of at most about
     0.25. Within 0.5% of the solved time for asymmetries up to 0.1, and within 5% up to 0.25 (tests). Constant learning
     rates, any activation, spectrum, batch, weight decay, label noise, trained readouts.
 
@@ -261,8 +254,8 @@ def escape_time(problem: Problem, start: Start, *, gradient_flow: bool = False) 
     b, asymmetry = path.amplitudes(path.start), float(np.linalg.norm(path.start - path.path[0]))
     if np.linalg.norm(b) <= STABLE_SHARE * asymmetry:
         raise InputError(
-            "what tells the units of this start apart does not grow on the plateau (it lies on its stable manifold), so the "
-            "start never escapes. Give the rows of R different directions."
+            "the differences between the units of this start do not grow on the plateau (they lie on its stable manifold), so "
+            "the start never escapes. Give the rows of R different directions."
         )
     path.require_small(b)
     exit_ = follow_exit(path, b)

@@ -1,11 +1,11 @@
 """The way to the plateau, and what becomes of a small asymmetry on it.
 
 A start is split into its symmetric part, which equal units share, and the rest x. The symmetric part is solved inside its
-own subspace, where it ends on the plateau and never leaves; x obeys dx = J x along that path. Of x only its projection on
-the directions that grow on the plateau matters in the end. Carried back to time zero (the adjoint of the path) these are d
+own subspace, where it ends on the plateau and never leaves; x obeys dx = J x along that path. Only the projection of x on
+the directions that grow on the plateau matters finally. Carried back to time zero (the adjoint of the path) these are d
 vectors `left`; carried on from there, `right`: an asymmetry x_0 becomes right(alpha) b, b = left(0) . x_0, however early
-units begin to part and however slowly the plateau is reached. That slowness is the rule: what tells the vectors of equal
-units apart in directions that no teacher has, q_ii - q_ij, relaxes ten times slower than the asymmetry grows, or not at all.
+units begin to specialize and however slowly the plateau is reached. That slowness is the rule: the differences of equal
+units in directions that no teacher has, q_ii - q_ij, relax ten times slower than the asymmetry grows, or not at all.
 """
 
 from dataclasses import dataclass
@@ -15,9 +15,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
 from tutelage import checks
 from tutelage._errors import InputError
+from tutelage._types import Array
 from tutelage.analysis.fixed_points.fixed_point import FixedPoint, fixed_point
 from tutelage.analysis.fixed_points.symmetry import symmetric_subspace
 from tutelage.analysis.guards import LARGEST_STATE, with_constant_rates
@@ -180,7 +182,7 @@ def _symmetric_path(system: OrderParameters, state: Overlaps, subspace: Any, tim
 
 
 @eqx.filter_jit
-def drifts_at(system: OrderParameters, like: Overlaps, vectors: Any) -> Any:
+def drifts_at(system: OrderParameters, like: Overlaps, vectors: Float[Array, "B n"]) -> Float[Array, "B n"]:
     """The drift at flat vectors (B, n)."""
     return jax.vmap(lambda x: flat_drift(system, like)(jnp.zeros(()), x))(vectors)
 

@@ -6,7 +6,7 @@ A root of the drift inside a subspace is approached by integration, then found b
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -74,19 +74,19 @@ class FixedPoint(Result):
     @property
     def R(self) -> np.ndarray:
         """Covariance of student and teacher fields, (K, M)."""
-        return self._fields(self.r)
+        return self._field_covariance(self.r)
 
     @property
     def Q(self) -> np.ndarray:
         """Covariance of student fields, (K, K)."""
-        return self._fields(self.q)
+        return self._field_covariance(self.q)
 
     @property
     def T(self) -> np.ndarray:
         """Covariance of teacher fields, (M, M)."""
-        return self._fields(self.t)
+        return self._field_covariance(self.t)
 
-    def _fields(self, blocks: np.ndarray) -> np.ndarray:
+    def _field_covariance(self, blocks: np.ndarray) -> np.ndarray:
         return np.einsum("l,lab->ab", np.asarray(self.problem.inputs.weights), blocks)
 
     @property
@@ -128,9 +128,8 @@ class FixedPoint(Result):
         """One sentence: stable, or which modes leave it and how fast."""
         if self.unstable:
             count, first = len(self.unstable), self.unstable[0]
-            modes = f"{count} mode{'s' * (count > 1)}"
             return (
-                f"Unstable: it is left along {modes} of {len(self.modes)}, the fastest growing as "
+                f"Unstable: it is left along {count} mode{'s' * (count > 1)} of {len(self.modes)}, the fastest growing as "
                 f"exp({rate_in_words(first.rate).removeprefix('+')} alpha), which {first.name}."
             )
         flat = sum(abs(mode.rate) <= self._margin for mode in self.modes)
@@ -170,19 +169,16 @@ def _matrix_in_words(matrix: np.ndarray) -> str:
     return f"{matrix.shape[0]} x {matrix.shape[1]} entries from {matrix.min():.6g} to {matrix.max():.6g}"
 
 
-@dataclass(frozen=True)
-class Root:
-    """state: where the drift vanishes. distance: largest change of an overlap on the way there.
-
-    stable: whether no deviation inside the subspace grows.
-    """
+class Root(NamedTuple):
+    """state: where the drift vanishes. distance: largest change of an overlap on the way there. stable: does no deviation
+    inside the subspace grow?"""
 
     state: Overlaps
     distance: float
     stable: bool
 
 
-class Field:
+class SubspaceDrift:
     """The drift of a system inside a subspace, as plain functions of its coordinates."""
 
     def __init__(self, system: OrderParameters, like: Overlaps, subspace: Subspace):
@@ -205,11 +201,12 @@ class Field:
         """The coordinates a time `span` later (three digits do: a root is sought from there); NaN if they diverge."""
         from scipy.integrate import solve_ivp
 
-        def grown(_: float, y: np.ndarray) -> float:
+        def distance_to_divergence(_: float, y: np.ndarray) -> float:
             return DIVERGED_OVERLAP - float(np.max(np.abs(y)))
 
-        grown.terminal = True  # pyright: ignore[reportFunctionMemberAccess]
-        out = solve_ivp(lambda _, y: self.drift(y), (0.0, span), y, method="LSODA", rtol=1e-6, atol=1e-9, events=grown)
+        distance_to_divergence.terminal = True  # pyright: ignore[reportFunctionMemberAccess]
+        options: Any = {"method": "LSODA", "rtol": 1e-6, "atol": 1e-9, "events": distance_to_divergence}
+        out = solve_ivp(lambda _, y: self.drift(y), (0.0, span), y, **options)
         return out.y[:, -1] if out.status == 0 else np.full(y.shape, np.nan)
 
     def root(self, y: np.ndarray) -> Root | None:
@@ -231,7 +228,7 @@ class Field:
         return Root(self.state(out.x), float(np.max(np.abs(out.x - y), initial=0.0)), stable)
 
 
-def approach(field: Field, y: np.ndarray) -> Root:
+def approach(field: SubspaceDrift, y: np.ndarray) -> Root:
     """The root that attracts y inside the subspace: integrate, then look for a root nearby; longer, until one is there."""
     span = 10.0 / field.eta
     for _ in range(9):
@@ -261,7 +258,7 @@ def fixed_point(
 ) -> FixedPoint:
     """The fixed point of the dynamics near a place, to machine precision, with its modes.
 
-    near: "plateau", where equal units are still alike: the end of a solve from small weights inside the symmetric
+    near: "plateau", where equal units still have equal overlaps: the end of a solve from small weights inside the symmetric
     subspace. "perfect": every teacher has its copy among the students, extra students are zero; label noise and weight
     decay move this point, and the moved one is returned: the state that learning ends in. Or a `Start`, from which the
     nearest root is sought (`distance` says how far away it was). Learning rates must be constant.
@@ -295,7 +292,7 @@ def fixed_point(
 def _from_start(problem: Problem, start: Start, gradient_flow: bool, quadrature: Quadrature | None) -> FixedPoint:
     state, t = initial_overlaps(problem, start)
     system = OrderParameters(problem, t, gradient_flow, quadrature=quadrature)
-    field = Field(system, state, free_subspace(problem, state))
+    field = SubspaceDrift(system, state, free_subspace(problem, state))
     found = field.root(field.subspace.coordinates(flatten(state)))
     if found is None:
         raise InputError("no fixed point was found from this start; give a nearer one, such as the end of a long solve.")
@@ -314,12 +311,12 @@ def _plateau(system: OrderParameters, blank: Overlaps) -> FixedPoint:
     subspace = symmetric_subspace(problem, t, state, copies=system.gradient_flow and not even)
     if subspace.size == free_subspace(problem, state).size:
         raise InputError("no two units of this problem are equal, so no symmetry holds it on a plateau; give a Start.")
-    found = approach(Field(system, state, subspace), subspace.coordinates(flatten(state)))
+    found = approach(SubspaceDrift(system, state, subspace), subspace.coordinates(flatten(state)))
     return characterize(system, found)
 
 
 def _small_symmetric_state(problem: Problem, t: Array, blank: Overlaps) -> Overlaps:
-    """Small student vectors that see all teachers alike, along v_k (v* . w*), each with as long a part of its own."""
+    """Small student vectors along v_k (v* . w*), the same direction for all, each with as long a random part."""
     v, v_teacher = np.asarray(blank.readout), np.asarray(problem.teacher.readout)
     direction = np.asarray(t) @ v_teacher  # (L, M)
     length = np.einsum("l,lm,m->", np.asarray(problem.inputs.weights), direction, v_teacher)
@@ -342,8 +339,8 @@ def _perfect(system: OrderParameters, blank: Overlaps) -> FixedPoint:
             )
         return characterize(system, Root(state, 0.0, True), perfect_jacobian(system, state))
     extra, v = np.abs(U0).sum(axis=1) == 0, np.asarray(state.readout)
-    alike = equivalence_classes(v.size, lambda i, j: bool(extra[i] and extra[j]) and nearly_equal(v[i], v[j]))
-    return characterize(system, _continued(system, state, copied_subspace(problem, state, alike)))
+    copies = equivalence_classes(v.size, lambda i, j: bool(extra[i] and extra[j]) and nearly_equal(v[i], v[j]))
+    return characterize(system, _continued(system, state, copied_subspace(problem, state, copies)))
 
 
 def _continued(system: OrderParameters, state: Overlaps, subspace: Subspace) -> Root:
@@ -353,12 +350,12 @@ def _continued(system: OrderParameters, state: Overlaps, subspace: Subspace) -> 
     """
     problem, y = system.problem, subspace.coordinates(flatten(state))
     if is_kinked(system) or not perfection(problem.replace(weight_decay=0.0), system.t, quadrature_of(system)).isolated:
-        return approach(Field(system, state, subspace), y)
+        return approach(SubspaceDrift(system, state, subspace), y)
     share, step, found = 0.0, 0.01, None
     while share < 1.0:
         tried = min(1.0, share + step)
         lighter = problem.replace(noise=problem.noise * np.sqrt(tried), weight_decay=problem.sgd.weight_decay * tried)
-        found = Field(eqx.tree_at(lambda s: s.problem, system, lighter), state, subspace).root(y)
+        found = SubspaceDrift(eqx.tree_at(lambda s: s.problem, system, lighter), state, subspace).root(y)
         if found is not None and found.distance < FAR_DISTANCE and least_eigenvalue(found.state, system.t) > -1e-8:
             share, step, y = tried, 3 * step, subspace.coordinates(flatten(found.state))
         else:

@@ -71,11 +71,6 @@ def rate_groups(J: np.ndarray) -> list[tuple[float | complex, np.ndarray]]:
     return sorted(groups, key=lambda group: (-np.real(group[0]), -np.imag(group[0])))
 
 
-def left_vectors(right: np.ndarray) -> np.ndarray:
-    """Rows of the inverse of the matrix of right vectors."""
-    return np.linalg.pinv(right, rcond=1e-13)
-
-
 def _clusters(values: np.ndarray, width: float) -> list[np.ndarray]:
     """Indices of values that a chain of steps shorter than `width` connects."""
     left, out = list(range(values.size)), []
@@ -101,7 +96,7 @@ def named_modes(state: Overlaps, t: np.ndarray, J: np.ndarray, free: Subspace) -
     """All modes, fastest growing first, of a Jacobian in flat coordinates (only what learns counts)."""
     groups = rate_groups(free.embed.T @ J @ free.embed)
     right = np.concatenate([vectors for _, vectors in groups], axis=1)
-    left = left_vectors(right)
+    left = np.linalg.pinv(right, rcond=1e-13)
     largest = max(abs(rate) for rate, _ in groups)
     modes, at, namer = [], 0, _Namer(state, t)
     for rate, vectors in groups:
@@ -139,8 +134,8 @@ class _Namer:
     def __init__(self, state: Overlaps, t: np.ndarray):
         self.state, self.t = state, t
         students, teachers = exchangeable(state, t)
-        self.alike = [np.flatnonzero(students == label) for label in np.unique(students)]
-        self.alike = [units for units in self.alike if units.size > 1]
+        classes = [np.flatnonzero(students == label) for label in np.unique(students)]
+        self.equal_students = [units for units in classes if units.size > 1]
         self.all_students = np.all(students == students[0]) and students.size > 1
         self.all_teachers = np.all(teachers == teachers[0]) and teachers.size > 1
         self._by_students = orbits(state, students, np.arange(teachers.size))
@@ -156,18 +151,18 @@ class _Namer:
         return f"{words}, with {' and '.join(also)}" if also else words
 
     def _by_symmetry(self, shares: _Shares) -> str | None:
-        breaks = bool(self.alike) and shares.students < ABSENT_SHARE
-        alike = self.all_students and shares.students > 1 - ABSENT_SHARE
+        breaks = bool(self.equal_students) and shares.students < ABSENT_SHARE
+        together = self.all_students and shares.students > 1 - ABSENT_SHARE
         turns = shares.r > ABSENT_SHARE and shares.q < ABSENT_SHARE and shares.own < ABSENT_SHARE  # lengths stay as they are
         if breaks:
-            which = " and ".join(_units_in_words(units) for units in self.alike)
+            which = " and ".join(", ".join(str(unit + 1) for unit in units) for units in self.equal_students)
             units = "student units" if self.all_students else f"the equal student units {which}"
             return f"breaks the symmetry between {units}: {'each turns to teachers of its own' if turns else UNEQUAL_GROWTH}"
-        if (self.all_teachers and shares.teachers < ABSENT_SHARE) or (alike and turns):
-            return f"turns {'all student units alike' if alike else 'student units'} towards some teachers"
-        if alike and shares.r < ABSENT_SHARE:
+        if (self.all_teachers and shares.teachers < ABSENT_SHARE) or (together and turns):
+            return f"turns {'all student units alike' if together else 'student units'} towards some teachers"
+        if together and shares.r < ABSENT_SHARE:
             return "changes the norms of all student units alike"
-        return "changes norms and overlaps of all student units alike" if alike else None
+        return "changes norms and overlaps of all student units alike" if together else None
 
     def _shares(self, vectors: np.ndarray) -> _Shares:
         L, K, M = self.state.r.shape
@@ -195,10 +190,6 @@ class _Namer:
         along = np.sum(dr * r, axis=-1, keepdims=True) * r / np.where(length > 0, length, 1.0)
         own = float(np.sum(np.abs(along) ** 2)) / moved if moved > 0 else 0.0
         return left / max(left + moved, 1e-300), own
-
-
-def _units_in_words(units: np.ndarray) -> str:
-    return ", ".join(str(unit + 1) for unit in units)
 
 
 def _by_parts(shares: _Shares, grows: bool) -> str:

@@ -62,8 +62,8 @@ def span_of(problem: Problem, W: list[np.ndarray], W_teacher: list[np.ndarray]) 
     lam = np.asarray(problem.inputs.weights) * dims.sum() / dims
     J, J_teacher = ([w / np.sqrt(dims.sum()) for w in weights] for weights in (W, W_teacher))
     least = LEAST_LENGTH * max(float(np.max(np.linalg.norm(w, axis=1), initial=0.0)) for w in (*J, *J_teacher))
-    taught = [_directions(t, least) for t in J_teacher]
-    own = [_directions(w - w @ u.T @ u, least) for w, u in zip(J, taught, strict=True)]
+    taught = [row_space(t, least) for t in J_teacher]
+    own = [row_space(w - w @ u.T @ u, least) for w, u in zip(J, taught, strict=True)]
     basis = [np.concatenate(both) for both in zip(taught, own, strict=True)]
     level = np.repeat(np.arange(dims.size), [u.shape[0] for u in basis])
     return Span(
@@ -78,10 +78,12 @@ def span_of(problem: Problem, W: list[np.ndarray], W_teacher: list[np.ndarray]) 
     )
 
 
-def _directions(vectors: np.ndarray, least: float) -> np.ndarray:
-    """An orthonormal basis, as rows, of what these rows span."""
-    _, lengths, directions = np.linalg.svd(vectors, full_matrices=False)
-    return directions[lengths > least]
+def row_space(rows: np.ndarray, least: float) -> np.ndarray:
+    """An orthonormal basis, as rows, of what these rows span; singular values up to `least` are rounding."""
+    if rows.size == 0:
+        return rows[:0]
+    _, sizes, basis = np.linalg.svd(rows, full_matrices=False)
+    return basis[sizes > least]
 
 
 @dataclass(frozen=True)
@@ -143,18 +145,19 @@ def _derivatives(
 
 
 def require_second_derivative(problem: Problem, students: np.ndarray, teachers: np.ndarray) -> None:
-    """Refuse vectors (K, S), (M, S) at which the Hessian does not exist, or is not known to."""
+    """Raise InputError for vectors (K, S), (M, S) at which the Hessian does not exist, or is not known to."""
     student, teacher = problem.student.activation, problem.teacher.activation
     family = averages_of(problem)
     by_rule = isinstance(family, QuadratureAverages) and not (student.smooth and teacher.smooth)
     if not by_rule and not isinstance(family, ReluAverages):
         return
     name = (teacher if student.smooth else student).name
+    declare = ", or declare a smooth function with Activation(name, function)" if by_rule else ""
     lengths = np.linalg.norm(students, axis=1)
     if np.any(lengths == 0):
         raise InputError(
             f"student unit {int(np.argmin(lengths)) + 1} has weights 0 and {name!r} is not known to be smooth; the error "
-            f"needs a second derivative there. Move the unit away from 0{_declare(by_rule)}."
+            f"needs a second derivative there. Move the unit away from 0{declare}."
         )
     vectors = np.concatenate([students, teachers])
     unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-300)
@@ -164,9 +167,5 @@ def require_second_derivative(problem: Problem, students: np.ndarray, teachers: 
         other = f"student {j + 1}" if j < len(students) else f"teacher {j - len(students) + 1}"
         raise InputError(
             f"student {i + 1} and {other} are parallel and {name!r} is not known to be smooth; its averages need distinct "
-            f"fields to be differentiated. Turn the vectors apart{_declare(by_rule)}."
+            f"fields to be differentiated. Turn the vectors apart{declare}."
         )
-
-
-def _declare(by_rule: bool) -> str:
-    return ", or declare a smooth function with Activation(name, function)" if by_rule else ""

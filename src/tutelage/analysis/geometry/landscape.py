@@ -23,11 +23,10 @@ import numpy as np
 
 from tutelage import checks
 from tutelage._errors import InputError
-from tutelage.analysis.geometry.hessian import Hessian, Span, hessian_at, require_second_derivative, span_of
+from tutelage.analysis.geometry.hessian import Hessian, Span, hessian_at, require_second_derivative, row_space, span_of
 from tutelage.analysis.result import Result
 from tutelage.averages import Quadrature, as_rule
-from tutelage.problem import Problem
-from tutelage.problem.activation import Activation
+from tutelage.problem import Network, Problem
 from tutelage.problem.arguments import require_problem
 from tutelage.problem.start import weights_by_level
 
@@ -51,73 +50,50 @@ class Orbit:
 def orbit_of(problem: Problem, span: Span, readout: np.ndarray) -> Orbit:
     """All symmetries of a problem at these vectors."""
     c = span.students
-    units = _unit_symmetries(problem.student.activation, problem.student.bias is not None, readout)
-    moves = [*_input_rotations(problem, span), *units.rotations(c), *units.shifts(c)]
-    alone = [np.concatenate([c[:, (span.level == l) & ~span.taught].T, units.free]) for l in range(span.outside.size)]
-    scale = float(np.linalg.norm(c))
-    inside = _orthonormal(np.reshape(moves, (len(moves), c.size)), scale).reshape(-1, *c.shape)
-    return Orbit(inside, [_orthonormal(x, scale) for x in alone])
+    rotating, free = _unit_symmetries(problem.student, readout)
+    rotations = [rotating[:, None] * (x @ c) for x in _generators(np.flatnonzero(rotating), c.shape[0])]
+    shifts = [np.outer(x, axis) for x in free for axis in np.eye(c.shape[1])]
+    moves = [*_input_rotations(problem, span), *rotations, *shifts]
+    alone = [np.concatenate([c[:, (span.level == l) & ~span.taught].T, free]) for l in range(span.outside.size)]
+    least = RANK_TOLERANCE * float(np.linalg.norm(c))
+    inside = row_space(np.reshape(moves, (len(moves), c.size)), least).reshape(-1, *c.shape)
+    return Orbit(inside, [row_space(x, least) for x in alone])
 
 
-def _orthonormal(rows: np.ndarray, scale: float) -> np.ndarray:
-    """An orthonormal basis, as rows, of the row space; what is short in terms of `scale` is rounding."""
-    if rows.size == 0:
-        return rows[:0]
-    _, sizes, basis = np.linalg.svd(rows, full_matrices=False)
-    return basis[sizes > RANK_TOLERANCE * scale]
+def _unit_symmetries(network: Network, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(K,): 1 / v_k of the units that rotate among themselves, else 0; (count, K): combinations of units that move freely."""
+    if len(network.activation.polynomial or ()) == 2 and np.any(v):  # linear: only v.w matters
+        return np.zeros_like(v), np.linalg.svd(v[None])[2][1:]
+    rotating = np.divide(1.0, v, out=np.zeros_like(v), where=v != 0) if _is_quadratic_form(network) else np.zeros_like(v)
+    return rotating, np.eye(v.size)[v == 0]
 
 
-@dataclass(frozen=True)
-class _Units:
-    """rotating: scale 1 / v_k of the units that rotate among themselves (0: it does not). free (count, K): combinations of
-    units that may move in any direction."""
-
-    rotating: np.ndarray
-    free: np.ndarray
-
-    def rotations(self, c: np.ndarray) -> list[np.ndarray]:
-        return [self.rotating[:, None] * (turn @ c) for turn in _turns(np.flatnonzero(self.rotating), c.shape[0])]
-
-    def shifts(self, c: np.ndarray) -> list[np.ndarray]:
-        return [np.outer(x, axis) for x in self.free for axis in np.eye(c.shape[1])]
+def _is_quadratic_form(network: Network) -> bool:
+    """Is the output sum_k v_k lambda_k^2, up to a constant?"""
+    polynomial = network.activation.polynomial or ()
+    return len(polynomial) == 3 and polynomial[1] == 0 and network.bias is None
 
 
-def _unit_symmetries(activation: Activation, biased: bool, v: np.ndarray) -> _Units:
-    polynomial = activation.polynomial or ()
-    silent = np.eye(v.size)[v == 0]
-    if len(polynomial) == 2 and np.any(v):  # linear: only v.w matters
-        return _Units(np.zeros_like(v), np.linalg.svd(v[None])[2][1:])
-    if len(polynomial) == 3 and polynomial[1] == 0 and not biased:
-        return _Units(np.divide(1.0, v, out=np.zeros_like(v), where=v != 0), silent)
-    return _Units(np.zeros_like(v), silent)
-
-
-def _turns(chosen: np.ndarray, size: int) -> list[np.ndarray]:
-    """Antisymmetric matrices, one for each pair of the chosen indices."""
-    out = []
-    for a, b in combinations(chosen, 2):
-        turn = np.zeros((size, size))
-        turn[a, b], turn[b, a] = 1.0, -1.0
-        out.append(turn)
-    return out
+def _generators(chosen: np.ndarray, size: int) -> list[np.ndarray]:
+    """Generators of rotations: antisymmetric matrices, one for each pair of the chosen indices."""
+    axes = np.eye(size)
+    return [np.outer(axes[a], axes[b]) - np.outer(axes[b], axes[a]) for a, b in combinations(chosen, 2)]
 
 
 def _input_rotations(problem: Problem, span: Span) -> list[np.ndarray]:
     """Rotations within levels, inside the span, that keep the teacher."""
     t, S = span.teachers, span.lam.size
-    turns = [x for l in range(span.outside.size) for x in _turns(np.flatnonzero(span.level == l), S)]
-    if not turns:
+    generators = [x for l in range(span.outside.size) for x in _generators(np.flatnonzero(span.level == l), S)]
+    if not generators:
         return []
-    polynomial = problem.teacher.activation.polynomial or ()
-    if len(polynomial) == 3 and polynomial[1] == 0 and problem.teacher.bias is None:
+    if _is_quadratic_form(problem.teacher):
         form = t.T * np.asarray(problem.teacher.readout) @ t
-        change = [x @ form - form @ x for x in turns]
+        change = [x @ form - form @ x for x in generators]
     else:
-        change = [t @ x for x in turns]
-    rows = np.reshape(change, (len(turns), -1))
-    sides, sizes, _ = np.linalg.svd(rows)
+        change = [t @ x for x in generators]
+    sides, sizes, _ = np.linalg.svd(np.reshape(change, (len(generators), -1)))
     kept = sides[:, np.sum(sizes > RANK_TOLERANCE * max(1.0, float(sizes.max(initial=0.0)))) :]
-    return [span.students @ np.tensordot(x, turns, 1) for x in kept.T]
+    return [span.students @ np.tensordot(x, generators, 1) for x in kept.T]
 
 
 # (project directions (count, K, S) on a subspace, its name, the name of the rest)
@@ -169,7 +145,8 @@ def _properties(hessian: Hessian, orbit: Orbit, level: int | None, flat: bool) -
     properties: list[Property] = []
     if flat:
         moves = orbit.inside if level is None else orbit.outside[level][:, :, None]
-        properties.append((_projection(moves), EQUAL_ERROR, MERELY_FLAT))
+        project = lambda x: np.tensordot(np.tensordot(x, moves, ((1, 2), (1, 2))), moves, 1)  # noqa: E731
+        properties.append((project, EQUAL_ERROR, MERELY_FLAT))
     if level is None:
         properties.append((lambda x: x * taught, "in the teachers' span", "beside the teachers' span"))
     if K > 1:
@@ -177,22 +154,18 @@ def _properties(hessian: Hessian, orbit: Orbit, level: int | None, flat: bool) -
     return properties
 
 
-def _projection(basis: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    return lambda x: np.tensordot(np.tensordot(x, basis, ((1, 2), (1, 2))), basis, 1)
-
-
 def _split_directions(directions: np.ndarray, properties: list[Property]) -> Iterator[tuple[list[str], np.ndarray]]:
-    """Split directions by each question that has a clear answer; the answers, and the directions they hold for."""
+    """Split directions by each property that each of them clearly has or lacks; the words, and the directions."""
     if not properties:
         yield [], directions
         return
     (project, yes, no), rest = properties[0], properties[1:]
-    shares, turn = np.linalg.eigh(np.tensordot(project(directions), directions, ((1, 2), (1, 2))))
+    shares, rotation = np.linalg.eigh(np.tensordot(project(directions), directions, ((1, 2), (1, 2))))
     inside = shares > 0.5
     if np.all(np.abs(shares - inside) < CLEAR_SHARE):
         for chosen, word in ((inside, yes), (~inside, no)):
             if chosen.any():
-                for words, some in _split_directions(np.tensordot(turn[:, chosen].T, directions, 1), rest):
+                for words, some in _split_directions(np.tensordot(rotation[:, chosen].T, directions, 1), rest):
                     yield [word, *words], some
     else:
         yield from _split_directions(directions, rest)
@@ -298,8 +271,7 @@ class Landscape(Result):
     def __str__(self) -> str:
         lines = [f"{self.kind}: e_g = {self.error:.6g}, gradient {self.gradient_norm:.2g}"]
         lines += [f"{c.value:>13.6g}  x {c.multiplicity:<7d} {c.family}" for c in self.spectrum]
-        down, flat = self.index, self.flat
-        count = self.parameters
+        down, flat, count = self.index, self.flat, self.parameters
         lines.append(f"of {count} directions {down} lead down, {flat} are flat, {count - down - flat} lead up")
         if self.is_critical and flat:
             mere = self.merely_flat

@@ -15,12 +15,11 @@ from tutelage._errors import InputError
 from tutelage._solve import KEEP_LEVELS
 from tutelage.analysis.guards import with_constant_rates
 from tutelage.analysis.linear.relaxation import Relaxation, at_times, log_slope
-from tutelage.analysis.result import Result, figure_function
+from tutelage.analysis.result import Result, as_trajectory, figure_function
 from tutelage.problem import Problem, Start, random_start
 from tutelage.problem.activation import NAMED
 from tutelage.problem.arguments import require_start
 from tutelage.problem.traits import CLASSIC
-from tutelage.status import Status
 from tutelage.times import check_times
 from tutelage.trajectory import Trajectory
 
@@ -66,7 +65,7 @@ def linear_network(problem: Problem, start: Start | None = None) -> "LinearNetwo
 
     start: default `random_start(problem)`, the typical start (R = 0, Q = 0.01). The equations are linear, so the error from
     the mean overlaps of many starts is their mean error. Noise, batches, weight decay and frozen levels (`trainable`) are
-    included. Refused: more units, other activations, biases, trained readouts, momentum, schedules.
+    included. Not supported: more units, other activations, biases, trained readouts, momentum, schedules.
 
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(1, "linear"), tu.Network(1, "linear"), sgd=tu.SGD(lr=0.5), noise=0.1)
@@ -160,20 +159,10 @@ class LinearNetwork(Result):
         if self.dim is not None:
             raise InputError(f"this network has N = {self.dim}; a trajectory holds the limit. Use .error, .R and .Q.")
         times = check_times(times)
-        r, q = self._r(times), self._q(times)
-        fields = {"R": r @ self._weights, "Q": q @ self._weights}
-        variables = {name: value[:, None, None] for name, value in fields.items()}
-        variables["readout"] = np.full((times.size, 1), self._readouts[0])
-        if self.problem.inputs.levels <= KEEP_LEVELS:
-            variables |= {"r": r[..., None, None], "q": q[..., None, None]}
-        T = np.einsum("l,lab->ab", self._weights, self._blocks[2])
-        error = self.error(times)
-        parts: dict[str, Any] = {"times": times, "variables": variables, "error": error, "T": T}
-        parts |= {"loss": error + np.asarray(self.problem.noise) ** 2 / 2}
-        parts |= {"status_code": np.asarray(int(Status.FINISHED)), "end_time": times[-1], "steps": np.asarray(0)}
-        parts |= {"problem": self.problem, "start": self.start, "settings": (("solver", "closed form"),)}
-        parts |= {"loss": parts["error"] + float(np.asarray(self.problem.noise)) ** 2 / 2}
-        return Trajectory(**parts)
+        r, q = self._r(times)[..., None, None], self._q(times)[..., None, None]
+        R, Q, T = (np.einsum("l,...lab->...ab", self._weights, x) for x in (r, q, self._blocks[2]))
+        variables = {"R": R, "Q": Q} | ({"r": r, "q": q} if self.problem.inputs.levels <= KEEP_LEVELS else {})
+        return as_trajectory(self.problem, self.start, times, variables, self.error(times), T, solver="closed form")
 
     def plot(self, times: Any = None, *, title: str | None = None) -> "Figure":
         """The learning curve with its small-rate limit, and the modes, as a Matplotlib figure."""
@@ -181,14 +170,14 @@ class LinearNetwork(Result):
 
     def __str__(self) -> str:
         lr, size = float(self.problem.sgd.lr), "N infinite" if self.dim is None else f"N = {self.dim}"
-        ratio = lr / self.critical_rate
-        lines = [f"one linear unit on {self.problem.inputs.levels} levels, learning rate {lr:g}, {size}"]
-        lines.append(f"critical rate: {self.critical_rate:.6g}; this rate is {ratio:.3g} of it")
-        lines.append(f"error: {float(self.error(0.0)):.6g} at the start")
+        lines = [
+            f"one linear unit on {self.problem.inputs.levels} levels, learning rate {lr:g}, {size}",
+            f"critical rate: {self.critical_rate:.6g}; this rate is {lr / self.critical_rate:.3g} of it",
+            f"error: {float(self.error(0.0)):.6g} at the start",
+        ]
         if self.stable:
-            slowest = self.modes.rates[-1]
             lines[-1] += f", {self.steady_state:.6g} in the end"
-            lines.append(f"slowest mode: falls by e every {1 / slowest:.4g} in alpha")
+            lines.append(f"slowest mode: falls by e every {1 / self.modes.rates[-1]:.4g} in alpha")
         else:
             lines.append(f"the mean error grows for ever, by e every {-1 / self.modes.rates[-1]:.4g} in alpha")
         if self.dim is None and self.start.dim is not None:

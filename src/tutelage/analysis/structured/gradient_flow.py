@@ -33,6 +33,7 @@ from tutelage import checks
 from tutelage._errors import InputError
 from tutelage._types import Array
 from tutelage.analysis.guards import effective_rate, first_layer_problem
+from tutelage.analysis.result import as_trajectory
 from tutelage.analysis.structured.asymptotic_decay import matching_teachers
 from tutelage.analysis.structured.drift_matrices import (
     as_numpy,
@@ -45,7 +46,6 @@ from tutelage.dynamics.error import averages_of, population_error, shared_parity
 from tutelage.problem import Isotropic, Network, Problem, Start, start_from_weights
 from tutelage.problem.arguments import require_pair, require_start
 from tutelage.problem.start import weights_by_level
-from tutelage.status import Status
 from tutelage.times import linear_times
 from tutelage.trajectory import Trajectory, eager
 
@@ -187,6 +187,15 @@ class WeightFlow(GradientFlow):
         return self._summary(f"{K} x {N} weights")
 
 
+def _flow_trajectory(
+    problem: Problem, start: Start, times: np.ndarray, observed: Any, steps: Any, solver: str, rtol: float
+) -> Trajectory:
+    """What was observed, (R, Q, e_g, T), as a trajectory."""
+    R, Q, error, T = observed
+    settings = {"gradient_flow": True, "rtol": float(rtol), "solver": solver}
+    return as_trajectory(problem, start, times, {"R": R, "Q": Q}, error, T, steps, **settings)
+
+
 def weight_flow(
     problem: Problem,
     weights: tuple[Any, Any],
@@ -227,7 +236,7 @@ def weight_flow(
     saved, observed, steps, done = eager(_weight_flow(without_inputs(problem), data, options))
     if not done:
         raise InputError(f"the flow ran out of {max_steps} steps; raise max_steps or rtol, or use solver='stabilized'.")
-    return WeightFlow(flow_trajectory(problem, start, times, observed, steps, solver, rtol), saved, W_teacher, lam)
+    return WeightFlow(_flow_trajectory(problem, start, times, observed, steps, solver, rtol), saved, W_teacher, lam)
 
 
 def as_times(times: Any) -> np.ndarray:
@@ -356,7 +365,7 @@ def symmetric_flow(
     R, Q = (_matrix(x @ spectrum[1], K) for x in (inside, inside**2 + outside**2))
     T = np.sum(spectrum[1]) * np.eye(K)
     observed = R, Q, np.asarray(generalization_error(without_inputs(problem), R, Q, T)), T
-    return SymmetricFlow(flow_trajectory(problem, start, times, observed, steps, "stabilized", rtol), inside, outside)
+    return SymmetricFlow(_flow_trajectory(problem, start, times, observed, steps, "stabilized", rtol), inside, outside)
 
 
 def _state(problem: Problem, start: Start) -> np.ndarray:
@@ -428,24 +437,3 @@ def _symmetric_flow(two: Problem, data: Any, options: tuple) -> Any:
         return eta * lam * jnp.concatenate([a * u + b, a * z])
 
     return integrate(drift, state, times, options)
-
-
-def flow_trajectory(
-    problem: Problem, start: Start, times: np.ndarray, observed: Any, steps: Any, solver: str, rtol: float
-) -> Trajectory:
-    """What was observed, (R, Q, e_g, T), as the trajectory that `solve` would give."""
-    R, Q, error, T = observed
-    readout = np.tile(np.asarray(problem.student.readout), (times.size, 1))
-    return Trajectory(
-        times=times,
-        variables={"R": R, "Q": Q, "readout": readout},
-        error=error,
-        loss=error + np.asarray(problem.noise) ** 2 / 2,
-        status_code=np.asarray(int(Status.FINISHED)),
-        end_time=times[-1],
-        steps=steps,
-        T=T,
-        problem=problem,
-        start=start,
-        settings=(("gradient_flow", True), ("rtol", float(rtol)), ("solver", solver)),
-    )
