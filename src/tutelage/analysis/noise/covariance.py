@@ -13,7 +13,6 @@ size that the validity report uses.
 
 import warnings
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -85,7 +84,8 @@ def covariance_at(
     for i, (J, D) in enumerate(panels):
         h = edges[i + 1] - edges[i]
         X = _propagators(h, J)
-        slopes, sources = J @ X, _pulled_back(X, D)
+        back = np.linalg.inv(X)  # panels are short, so X is near one
+        slopes, sources = J @ X, back @ D @ np.swapaxes(back, -1, -2)
         for j in np.flatnonzero(home == i):
             now = _propagated(sigma, h * _integrals((times[j] - edges[i]) / h), slopes, sources)
             out[j], variances[j] = now.mean(axis=0), np.einsum("a,sab,b->s", watched[j], now, watched[j])
@@ -97,12 +97,6 @@ def _propagated(sigma: np.ndarray, weights: np.ndarray, slopes: np.ndarray, sour
     """Sig later in the panel: X [Sig + integral] X^T."""
     X = np.eye(sigma.shape[-1]) + np.tensordot(weights, slopes, 1)
     return X @ (sigma + np.einsum("k,skab->sab", weights, sources)) @ X.T
-
-
-def _pulled_back(X: np.ndarray, D: np.ndarray) -> np.ndarray:
-    """X^-1 D X^-T; panels are short, so X is near to one."""
-    back = np.linalg.inv(X)
-    return back @ D @ np.swapaxes(back, -1, -2)
 
 
 def _propagators(h: float, J: np.ndarray) -> np.ndarray:
@@ -155,7 +149,7 @@ class NoisyCurve:
                 known = first + self.batch
         return self._stacked({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
 
-    def _stacked(self, seen: dict[str, Any]) -> Overlaps:
+    def _stacked(self, seen: dict[str, np.ndarray]) -> Overlaps:
         r, q, readout = (jnp.asarray(seen[name]) for name in ("r", "q", "readout"))
         return Overlaps(r, q, readout, None if self.like.bias is None else jnp.asarray(seen["bias"]), None)
 

@@ -90,20 +90,7 @@ class Fluctuations(Result):
         return (ratio is None or ratio > START_DECIDES) and float(np.max(self._relative())) < WIDE_SCATTER
 
     def _relative(self) -> np.ndarray:
-        error = np.asarray(self.theory.error)
-        return self.sd("error") / np.maximum(error, 1e-300)
-
-    def lines(self) -> list[str]:
-        """What was found, in sentences."""
-        error, sd = np.asarray(self.theory.error), self.sd("error")
-        picked = np.unique(np.linspace(0, self.times.size - 1, min(6, self.times.size)).astype(int))
-        out = [f"scatter of single networks with N = {self.dim} around the theory (standard deviations)"]
-        out += [f"  alpha = {self.times[i]:.4g}: e_g = {error[i]:.4g} ± {sd[i]:.2g}" for i in picked]
-        worst = {name: float(np.max(self.sd(name))) for name in ("R", "Q")}
-        out.append(f"largest: R ± {worst['R']:.2g}, Q ± {worst['Q']:.2g}; all shrink as N^(-1/2)")
-        rough = 100 * float(np.sqrt(np.mean(self.accuracy**2)))
-        out.append(f"accuracy of sd(e_g): {rough:.1g}% (root mean square over times)")
-        return out + self.doubts()
+        return self.sd("error") / np.maximum(np.asarray(self.theory.error), 1e-300)
 
     def doubts(self) -> list[str]:
         """Where not to believe the numbers."""
@@ -111,7 +98,7 @@ class Fluctuations(Result):
         if ratio is not None and ratio <= START_DECIDES:
             out.append(
                 f"NOT valid through the escape from the plateau: start / noise = {ratio:.2g} there, below {START_DECIDES:g}; "
-                "noise has a say in when and where single networks leave, so that their scatter is neither small nor normal"
+                "SGD noise, not only the start, determines when and where single networks escape: their scatter is not small"
             )
         if np.max(relative) >= WIDE_SCATTER:
             first = self.times[int(np.argmax(relative >= WIDE_SCATTER))]
@@ -119,7 +106,16 @@ class Fluctuations(Result):
         return out
 
     def __str__(self) -> str:
-        return "\n".join(self.lines())
+        error, sd = np.asarray(self.theory.error), self.sd("error")
+        picked = np.unique(np.linspace(0, self.times.size - 1, min(6, self.times.size)).astype(int))
+        rough = 100 * float(np.sqrt(np.mean(self.accuracy**2)))
+        lines = [
+            f"scatter of single networks with N = {self.dim} around the theory (standard deviations)",
+            *(f"  alpha = {self.times[i]:.4g}: e_g = {error[i]:.4g} ± {sd[i]:.2g}" for i in picked),
+            f"largest: R ± {np.max(self.sd('R')):.2g}, Q ± {np.max(self.sd('Q')):.2g}; all shrink as N^(-1/2)",
+            f"accuracy of sd(e_g): {rough:.1g}% (root mean square over times)",
+        ]
+        return "\n".join([*lines, *self.doubts()])
 
     def __repr__(self) -> str:
         return f"<Fluctuations at N = {self.dim}: {self.times.size} times, {self.scaled.shape[-1]} coordinates>"
@@ -142,7 +138,7 @@ def fluctuations(
 
     Any activation, spectrum, batch, schedule, weight decay, trained readouts and biases, frozen parts, spherical weights; a
     fixed momentum as in the limit (up to corrections of order 1/(N (1 - beta))). Slow momentum and states of more than 400
-    numbers are refused. All networks start at the same overlaps.
+    numbers are not supported. All networks start at the same overlaps.
 
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))

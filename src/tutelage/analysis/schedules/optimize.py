@@ -5,6 +5,7 @@ The theory contains the noise of the gradient (G, with the label noise in it), s
 takes at every moment the rate that lowers the error fastest (search.py). The best constant rate is found for comparison.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,7 @@ from tutelage.problem.schedules import rate_at
 from tutelage.problem.traits import missing_traits, require_traits
 from tutelage.trajectory import Trajectory
 
+SOUGHT_RATES = {"lr": ("lr",), "readout_lr": ("readout_lr",), "both": ("lr", "readout_lr")}
 LOWEST_FACTOR, HIGHEST_FACTOR = 1e-3, 1e2  # default bounds, in units of the problem's own learning rate
 AT_BOUND = 1e-3  # a rate whose logarithm is this close to a bound lies on it
 SMALLEST_VALUE = 1e-12  # errors below this are not solved to a digit
@@ -93,15 +95,13 @@ class OptimalSchedule(Result):
         if self.greedy is not None and self.method != "greedy":
             rows.append(("greedy", self.greedy.value, self.greedy.rates))
         lines = [f"schedule of {names} for the smallest {what} error at alpha = {end:g}"]
-        lines += [f"  {name:<9} {value:<11.4g} {_rates_in_words(rates)}" for name, value, rates in rows]
+        for name, value, rates in rows:
+            words = ", ".join(f"{which} {_rate_in_words(rate)}" for which, rate in rates.items())
+            lines.append(f"  {name:<9} {value:<11.4g} {words}")
         lines.append(f"gain over the best constant rate: {self.gain:.3g}")
         if self.slope is not None:
             lines.append(f"largest slope d ln value / d ln rate left: {self.slope:.1e}")
         return "\n".join([*lines, *self.notes])
-
-
-def _rates_in_words(rates: dict[str, Any]) -> str:
-    return ", ".join(f"{name} {_rate_in_words(rate)}" for name, rate in rates.items())
 
 
 def _rate_in_words(rate: Any) -> str:
@@ -109,9 +109,6 @@ def _rate_in_words(rate: Any) -> str:
         return f"{rate:.4g}"
     values, top = np.asarray(rate.values), int(np.argmax(rate.values))
     return f"from {values[0]:.3g} to {values[-1]:.3g}, at most {values[top]:.3g} at alpha = {rate.times[top]:.3g}"
-
-
-SOUGHT_RATES = {"lr": ("lr",), "readout_lr": ("readout_lr",), "both": ("lr", "readout_lr")}
 
 
 def optimize(
@@ -158,7 +155,12 @@ def optimize(
     constant = _constant_candidate(search, logs)
     greedy = _greedy_candidate(search)
     if method == "greedy":
-        return _greedy_design(search, objective, constant, greedy)
+        if greedy is None:
+            raise InputError(
+                f"the greedy rate cannot be followed up to t_max = {search.t_max:g}; its solution must stay finite. "
+                "Lower t_max or the upper bound."
+            )
+        return _design(search, constant, greedy, greedy.rates)
     starts = [search.constant(logs), *(search.constant(np.full(len(names), x)) for x in others)]
     if greedy is not None and greedy.value < constant.value:
         starts.append(_at_knots(search, greedy.rate))
@@ -166,14 +168,13 @@ def optimize(
         starts.append(_at_knots(search, guess))
     found = min((descend(search, point, iterations) for point in starts), key=lambda d: d.log_value)
     if not np.isfinite(found.log_value):
-        raise InputError("the error has no finite derivative at the best constant rate; it must. Use method='greedy'.")
-    return _optimal_design(search, objective, constant, greedy, found)
+        raise InputError(
+            "cannot optimize: the gradient of the error is not finite at the best constant rate. Try method='greedy'."
+        )
+    return _optimal_design(search, constant, greedy, found)
 
 
-def _optimal_design(
-    search: Search, objective: str, constant: Candidate, greedy: Candidate | None, found: Descent
-) -> OptimalSchedule:
-    schedules, trajectory = search.schedules(found.point), search.solve(found.point)
+def _optimal_design(search: Search, constant: Candidate, greedy: Candidate | None, found: Descent) -> OptimalSchedule:
     low, high = np.log(search.bounds)
     at_low, at_high = found.point < low + AT_BOUND, found.point > high - AT_BOUND
     free = np.where((at_low & (found.slope > 0)) | (at_high & (found.slope < 0)), 0.0, found.slope)
@@ -187,47 +188,51 @@ def _optimal_design(
         notes.append(
             "greedy is worse than the best constant rate: where the error falls slowly it lowers the rate and stays there"
         )
+    slope, schedules = float(np.max(np.abs(free))), search.schedules(found.point)
+    return _design(search, constant, greedy, schedules, np.exp(found.history), slope, notes)
+
+
+def _design(
+    search: Search,
+    constant: Candidate,
+    greedy: Candidate | None,
+    schedules: dict[str, Any],
+    history: np.ndarray | None = None,
+    slope: float | None = None,
+    notes: Sequence[str] = (),
+) -> OptimalSchedule:
+    """The result, with the theory under the schedules (of the greedy feedback: as interpolated, which a schedule can be)."""
+    trajectory = search.solve_with(schedules)
+    value = search.value(trajectory.error)
     return OptimalSchedule(
         problem=search.problem.replace(**schedules),
-        objective=objective,
-        method="optimal",
+        objective="final" if search.final else "integrated",
+        method="greedy" if slope is None else "optimal",
         schedules=schedules,
-        value=search.value(trajectory.error),
+        value=value,
         trajectory=trajectory,
         best_constant=constant,
         greedy=greedy,
-        history=np.exp(found.history),
-        slope=float(np.max(np.abs(free))),
+        history=np.array([value]) if history is None else history,
+        slope=slope,
         notes=tuple(notes),
-    )
-
-
-def _greedy_design(search: Search, objective: str, constant: Candidate, greedy: Candidate | None) -> OptimalSchedule:
-    if greedy is None:
-        raise InputError(
-            f"the greedy rate cannot be followed up to t_max = {search.t_max:g}; its solution must stay finite. "
-            "Lower t_max or the upper bound."
-        )
-    trajectory = search.solve_with(greedy.rates)  # of the interpolated feedback, which is what a schedule can be
-    return OptimalSchedule(
-        problem=search.problem.replace(**greedy.rates),
-        objective=objective,
-        method="greedy",
-        schedules=greedy.rates,
-        value=search.value(trajectory.error),
-        trajectory=trajectory,
-        best_constant=constant,
-        greedy=greedy,
-        history=np.array([search.value(trajectory.error)]),
-        slope=None,
-        notes=(),
     )
 
 
 def _constant_candidate(search: Search, logs: np.ndarray) -> Candidate:
     error = np.asarray(search.try_out(search.constant(logs)).error)
-    _check_value(search.value(error), search)
-    return Candidate(dict(zip(search.names, np.exp(logs).tolist(), strict=True)), search.times, error, search.value(error))
+    value, (low, high) = search.value(error), search.bounds
+    if not np.isfinite(value):
+        raise InputError(
+            f"no constant rate from {low:g} to {high:g} stays finite up to t_max = {search.t_max:g}; one must. "
+            "Give bounds with lower rates."
+        )
+    if value < SMALLEST_VALUE:
+        raise InputError(
+            f"the best constant rate already brings the error to {value:.1g}, where rounding begins; there must be more to "
+            "gain. Shorten t_max or add noise."
+        )
+    return Candidate(dict(zip(search.names, np.exp(logs).tolist(), strict=True)), search.times, error, value)
 
 
 def _greedy_candidate(search: Search) -> Candidate | None:
@@ -309,17 +314,3 @@ def _knots(pieces: Any, t_max: float) -> np.ndarray:
             f"{t_max:g}. Or give their number."
         )
     return knots
-
-
-def _check_value(value: float, search: Search) -> None:
-    low, high = search.bounds
-    if not np.isfinite(value):
-        raise InputError(
-            f"no constant rate from {low:g} to {high:g} stays finite up to t_max = {search.t_max:g}; one must. "
-            "Give bounds with lower rates."
-        )
-    if value < SMALLEST_VALUE:
-        raise InputError(
-            f"the best constant rate already brings the error to {value:.1g}, where rounding begins; there must be more to "
-            "gain. Shorten t_max or add noise."
-        )

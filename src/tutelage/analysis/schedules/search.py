@@ -68,11 +68,7 @@ def fastest_rate(linear: Array, quadratic: Array, bounds: tuple[Any, Any]) -> Ar
 
 
 def greedy_rates(
-    problem: Problem,
-    start: Start,
-    times: np.ndarray,
-    bounds: tuple[float, float],
-    quadrature: Quadrature | None = None,
+    problem: Problem, start: Start, times: np.ndarray, bounds: tuple[float, float], quadrature: Quadrature | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """The greedy rate and the error along its own path, at the times (increasing, from 0); NaN if it does not arrive."""
     state, t = initial_overlaps(problem, start)

@@ -146,14 +146,10 @@ class Concentration(Result):
         """Do all conditions hold, as far as was measured?"""
         return all(condition.holds for condition in self.conditions.values())
 
-    def lines(self) -> list[str]:
-        """One sentence per condition."""
+    def __str__(self) -> str:
         dims = next(iter(self.conditions.values())).dims
         head = f"{self.inputs} inputs, N = {dims[0]} to {dims[-1]}, {self.samples} single steps at each"
-        return [head, *(f"{c.meaning}: {c.verdict}" for c in self.conditions.values())]
-
-    def __str__(self) -> str:
-        return "\n".join(self.lines())
+        return "\n".join([head, *(f"{c.meaning}: {c.verdict}" for c in self.conditions.values())])
 
 
 def concentration(
@@ -234,11 +230,8 @@ def judge_condition(
 
 def _verdict(fit: Exponent | None, expected: float, dims: Any, values: np.ndarray, errors: np.ndarray) -> tuple[bool, str]:
     if fit is None:
-        bound = values[-1] + 2 * errors[-1]
-        return (
-            True,
-            f"holds as far as measured: lost in noise, below {bound:.2g} at N = {dims[-1]}; raise samples to see it",
-        )
+        bound = f"below {values[-1] + 2 * errors[-1]:.2g} at N = {dims[-1]}"
+        return True, f"holds as far as measured: lost in noise, {bound}; raise samples to see it"
     power = f"N^s with s = {fit.slope:.3f} ± {fit.error:.2g}, {values[-1]:.2g} at N = {dims[-1]}"
     if fit.slope - 2 * fit.error > CONSTANT_EXPONENT or fit.slope > CONSTANT_EXPONENT:
         return False, f"FAILS: does not vanish, {power}"

@@ -169,17 +169,21 @@ class StepMoments(Result):
         return (self.diffusion - self.diffusion_theory) / self.diffusion_error
 
     @property
+    def largest_z(self) -> float:
+        """The largest |z| of all entries."""
+        return float(max(np.max(np.abs(self.drift_z)), np.max(np.abs(self.diffusion_z))))
+
+    @property
     def agrees(self) -> bool:
         """Is every |z| below 5? With very many samples the gap of order 1/N shows: then a larger N must close it."""
-        return bool(max(np.max(np.abs(self.drift_z)), np.max(np.abs(self.diffusion_z))) < LARGEST_Z)
+        return self.largest_z < LARGEST_Z
 
-    def lines(self) -> list[str]:
-        """The worst entries, in sentences."""
+    def __str__(self) -> str:
         i = int(np.argmax(np.abs(self.drift_z)))
         j, k = np.unravel_index(int(np.argmax(np.abs(self.diffusion_z))), self.diffusion.shape)
         off = np.linalg.norm(self.drift - self.drift_theory) / np.linalg.norm(self.drift_theory)
         traces = np.trace(self.diffusion), np.trace(self.diffusion_theory)
-        return [
+        lines = [
             f"one step of {self.samples} networks with N = {self.dim}, {self.inputs} inputs, from the same start",
             f"drift: {100 * off:.2g}% off as a vector; worst {self.names[i]}: {self.drift[i]:.4g} ± "
             f"{self.drift_error[i]:.2g}, theory {self.drift_theory[i]:.4g} (z = {self.drift_z[i]:+.1f})",
@@ -188,11 +192,9 @@ class StepMoments(Result):
             f"(z = {self.diffusion_z[j, k]:+.1f})",
             f"{'agree' if self.agrees else 'DIFFER'}: the largest |z| of {self.drift.size} drifts and "
             f"{self.drift.size * (self.drift.size + 1) // 2} covariances is "
-            f"{max(np.max(np.abs(self.drift_z)), np.max(np.abs(self.diffusion_z))):.1f}, the limit {LARGEST_Z:g}",
+            f"{self.largest_z:.1f}, the limit {LARGEST_Z:g}",
         ]
-
-    def __str__(self) -> str:
-        return "\n".join(self.lines())
+        return "\n".join(lines)
 
     def __repr__(self) -> str:
         return f"<StepMoments at N = {self.dim}, {self.inputs} inputs: {'agrees' if self.agrees else 'differs'}>"
