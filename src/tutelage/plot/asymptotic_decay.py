@@ -20,7 +20,7 @@ def plot_asymptotic_decay(decay: Any, times: Any = None, *, title: str | None = 
     from tutelage.plot.figure import Figure
 
     if times is None:
-        rates = np.concatenate([decay.rates, decay.outside_rates.ravel()])
+        rates = np.concatenate([decay.rates, decay.own_rates.ravel()])
         times = np.geomspace(0.1 / rates.max(), 2 / rates[rates > 1e-12 * rates.max()].min(), 200)
     with style():
         figure = Figure(figsize=(7.2, 3.8), layout="constrained")

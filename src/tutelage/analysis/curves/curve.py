@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
 
 from tutelage import checks
 from tutelage._errors import InputError, require_fields
@@ -77,10 +79,10 @@ class Curve:
     noisy: a run, whose error fluctuates from time to time. diverged: it stopped because everything grew.
     """
 
-    times: np.ndarray
-    error: np.ndarray
+    times: Float[np.ndarray, " time"]
+    error: Float[np.ndarray, " time"]
     variables: dict[str, np.ndarray]
-    T: np.ndarray | None
+    T: Float[np.ndarray, "M M"] | None
     problem: Problem | None
     label_noise: float
     kind: str
@@ -122,7 +124,7 @@ class Curve:
         return self.variables.get("R")
 
 
-def read_curves(trajectory: Any, run: Any, function: str, read: Callable[[Curve], Any], least_times: int = 2) -> Any:
+def read_curves(trajectory: Any, run: int | None, function: str, read: Callable[[Curve], Any], least_times: int = 2) -> Any:
     """The result for the one curve, for the chosen run, or for every run as `RunResults`, by `read`, a function of a curve."""
     require_fields(function, trajectory, ("times", "variables", "error", "status_code"), "what solve or simulate returned")
     checks.require_untraced("the trajectory", function, trajectory.times, trajectory.error)
@@ -141,7 +143,7 @@ def read_curves(trajectory: Any, run: Any, function: str, read: Callable[[Curve]
 def _curve_of(trajectory: Any, index: int, function: str, least_times: int) -> Curve:
     lead = np.ndim(trajectory.error) - 1
 
-    def pick(value: Any, own: int) -> np.ndarray:
+    def pick(value: ArrayLike, own: int) -> np.ndarray:
         """Entry `index` of the leading axes, or the value itself if all share it (`own`: axes without a lead)."""
         array = np.asarray(value, dtype=float)
         return array.reshape(-1, *array.shape[lead:])[index] if array.ndim > own else array

@@ -19,9 +19,9 @@ real data bend: beta is then an average over the given ranks, and its error says
 """
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tutelage import checks
 from tutelage._errors import InputError, kind_of
@@ -245,7 +245,12 @@ class Exponent(Result):
 
 
 def fit_exponent(
-    x: Any, y: Any, window: tuple[float, float] | None = None, *, y_error: Any = None, tolerance: float = SLOPE_TOLERANCE
+    x: ArrayLike,
+    y: ArrayLike,
+    window: tuple[float, float] | None = None,
+    *,
+    y_error: ArrayLike | None = None,
+    tolerance: float = SLOPE_TOLERANCE,
 ) -> Exponent:
     """The exponent s of y ~ x^s from the slope of ln y against ln x.
 
@@ -287,7 +292,9 @@ def fit_exponent(
     )
 
 
-def _checked_points(x: Any, y: Any, y_error: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+def _checked_points(
+    x: ArrayLike, y: ArrayLike, y_error: ArrayLike | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     x, y = checks.as_array("x", x), checks.as_array("y", y)
     sd = None if y_error is None else checks.as_array("y_error", y_error)
     checks.require_untraced("the curve", "fit_exponent", x, y, sd)
@@ -304,7 +311,7 @@ def _checked_points(x: Any, y: Any, y_error: Any) -> tuple[np.ndarray, np.ndarra
     return x, y, sd
 
 
-def _given_window(x: np.ndarray, window: Any) -> np.ndarray:
+def _given_window(x: np.ndarray, window: ArrayLike) -> np.ndarray:
     edges = checks.as_array("window", window)
     checks.require_shape("window", edges, (2,), fix="Give the first and the last x.")
     low, high = (float(e) for e in edges)

@@ -255,9 +255,10 @@ def _level(times: np.ndarray, y: np.ndarray, span: tuple[float, float], band: fl
 def _measure_plateau(curve: Curve, level: tuple[float, float, float], until: float, share: float) -> Plateau:
     height, start, end = level
     growth = fit_growth(curve, start, end, until)
-    rate, error, window, departure, note = (None, None, None, None, growth) if isinstance(growth, str) else (*growth, "")
-    symmetric = is_symmetric_at(curve, (start + end) / 2)
-    return Plateau(start, end, float(np.exp(height)), share, rate, error, window, note, symmetric, departure)
+    level_of, symmetric = (start, end, float(np.exp(height)), share), is_symmetric_at(curve, (start + end) / 2)
+    if isinstance(growth, str):
+        return Plateau(*level_of, None, None, None, growth, symmetric, None)
+    return Plateau(*level_of, growth.rate, growth.error, growth.window, "", symmetric, growth.departure)
 
 
 def is_symmetric_at(curve: Curve, time: float) -> bool | None:

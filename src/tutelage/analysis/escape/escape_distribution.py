@@ -10,10 +10,11 @@ permutation of its own. Random weights have b_0 ~ N^(-1/2) as well: then neither
 permutations depend on N, however large it is; only the mean grows, in the end by ln(N) / (2 rate).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tutelage import checks
 from tutelage._errors import InputError, kind_of
@@ -52,14 +53,14 @@ class EscapeDistribution(Result):
     threshold: float
     plateau: FixedPoint
 
-    def quantiles(self, shares: Any = (0.05, 0.5, 0.95)) -> np.ndarray:
+    def quantiles(self, shares: ArrayLike = (0.05, 0.5, 0.95)) -> np.ndarray:
         """Times by which these shares of networks have escaped."""
         shares = checks.as_array("shares", shares)
         if np.any((shares < 0) | (shares > 1)):
             raise InputError(f"shares is {checks.shown(shares)}; every share must lie between 0 and 1.")
         return np.quantile(self.times, shares, method="inverted_cdf")
 
-    def cdf(self, times: Any) -> np.ndarray:
+    def cdf(self, times: ArrayLike) -> np.ndarray:
         """The share of networks that have escaped by these times."""
         return np.searchsorted(np.sort(self.times), np.asarray(times, float), side="right") / self.times.size
 
@@ -80,7 +81,7 @@ class EscapeDistribution(Result):
         order = np.argsort(-counts, kind="stable")
         return {tuple(found[i].tolist()): float(counts[i] / counts.sum()) for i in order}
 
-    def probability(self, permutation: Any) -> float:
+    def probability(self, permutation: Sequence[int] | np.ndarray) -> float:
         """The probability that unit k chooses teacher permutation[k], for every k."""
         K, M = self.teachers.shape[1], self.problem.teacher.hidden
         wanted = tuple(permutation) if isinstance(permutation, list | tuple | np.ndarray) else ()
@@ -181,7 +182,7 @@ def escape_distribution(
     )
 
 
-def _dim(problem: Problem, start: Any, dim: int | None) -> int:
+def _dim(problem: Problem, start: Start | None, dim: int | None) -> int:
     known = next((d for d in (dim, getattr(start, "dim", None), problem.inputs.known_dim) if d is not None), None)
     if known is None:
         raise InputError("dim is missing; give the number of input dimensions N, such as dim=1000.")

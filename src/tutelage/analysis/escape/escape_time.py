@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from tutelage import checks
 from tutelage._errors import InputError
@@ -57,7 +57,7 @@ def last_fall(times: np.ndarray, error: np.ndarray, threshold: float) -> float:
 
 
 @eqx.filter_jit
-def errors_at(system: OrderParameters, like: Overlaps, vectors: Float[Array, "B n"]) -> Float[Array, " B"]:
+def errors_at(system: OrderParameters, like: Overlaps, vectors: Float[np.ndarray, "B n"]) -> Float[Array, " B"]:
     """The generalization error at flat vectors (B, n)."""
     return jax.lax.map(lambda x: system.error(system.observe(unflatten(x, like))), vectors)
 
@@ -67,14 +67,14 @@ class Exit(NamedTuple):
     then on. threshold: below it the network has escaped. time: when it does. last: (n,), the final state."""
 
     launch_time: float
-    times: np.ndarray
-    errors: np.ndarray
+    times: Float[np.ndarray, " g"]
+    errors: Float[np.ndarray, " g"]
     threshold: float
     time: float
-    last: np.ndarray
+    last: Float[np.ndarray, " n"]
 
 
-def follow_exit(path: PlateauPath, b: np.ndarray) -> Exit:
+def follow_exit(path: PlateauPath, b: Float[np.ndarray, " d"]) -> Exit:
     """The exit that an asymmetry with amplitudes b (d,) takes, followed until long after."""
     from scipy.integrate import solve_ivp
 
@@ -97,7 +97,9 @@ def follow_exit(path: PlateauPath, b: np.ndarray) -> Exit:
     return Exit(launch_time, launch_time + times, errors, threshold, time, out.y[:, -1])
 
 
-def exit_times(path: PlateauPath, b: np.ndarray, threshold: float) -> tuple[np.ndarray, np.ndarray]:
+def exit_times(
+    path: PlateauPath, b: Float[np.ndarray, "B d"], threshold: float
+) -> tuple[Float[np.ndarray, " B"], Float[np.ndarray, "B n"]]:
     """When asymmetries with amplitudes b (B, d) have escaped, (B,), and the states at which they are later on, (B, n).
 
     inf: not within LONGEST e-folding times of their launch. All are followed for at least one e-folding time more, so that
@@ -159,7 +161,7 @@ def _require_finite(out: Any) -> None:
         raise InputError("the overlaps diverge once the plateau is left; lower the learning rate.")
 
 
-def chosen_teachers(path: PlateauPath, vectors: np.ndarray) -> np.ndarray:
+def chosen_teachers(path: PlateauPath, vectors: Float[np.ndarray, "B n"]) -> Int[np.ndarray, "B K"]:
     """The teacher that each unit has chosen in flat states (B, n), (B, K)."""
     problem, (L, K, M) = path.system.problem, path.like.r.shape
     weights = np.asarray(problem.inputs.weights)

@@ -21,7 +21,7 @@ from tutelage import checks
 from tutelage._errors import InputError
 from tutelage._types import Array
 from tutelage.analysis.fixed_points.fixed_point import FixedPoint, fixed_point
-from tutelage.analysis.fixed_points.symmetry import symmetric_subspace
+from tutelage.analysis.fixed_points.symmetry import Subspace, symmetric_subspace
 from tutelage.analysis.guards import LARGEST_STATE, with_constant_rates
 from tutelage.dynamics import OrderParameters, initial_overlaps
 from tutelage.dynamics.deviations import carried_back, carried_on, fed_covariances, propagators
@@ -48,11 +48,11 @@ class PlateauPath:
     plateau: FixedPoint
     system: OrderParameters
     like: Overlaps
-    start: np.ndarray
-    times: np.ndarray
-    path: np.ndarray
-    right: np.ndarray
-    left: np.ndarray
+    start: Float[np.ndarray, " n"]
+    times: Float[np.ndarray, " m"]
+    path: Float[np.ndarray, "m n"]
+    right: Float[np.ndarray, "m n d"]
+    left: Float[np.ndarray, "m n d"]
 
     @property
     def rate(self) -> float:
@@ -163,7 +163,7 @@ def _unstable_plateau(problem: Problem, gradient_flow: bool) -> FixedPoint:
     return plateau
 
 
-def _symmetric_path(system: OrderParameters, state: Overlaps, subspace: Any, times: np.ndarray) -> np.ndarray:
+def _symmetric_path(system: OrderParameters, state: Overlaps, subspace: Subspace, times: np.ndarray) -> np.ndarray:
     """The solution from the symmetric part of a state, at these times, in flat coordinates (m, n)."""
     from scipy.integrate import solve_ivp
 
@@ -182,7 +182,7 @@ def _symmetric_path(system: OrderParameters, state: Overlaps, subspace: Any, tim
 
 
 @eqx.filter_jit
-def drifts_at(system: OrderParameters, like: Overlaps, vectors: Float[Array, "B n"]) -> Float[Array, "B n"]:
+def drifts_at(system: OrderParameters, like: Overlaps, vectors: Float[np.ndarray, "B n"]) -> Float[Array, "B n"]:
     """The drift at flat vectors (B, n)."""
     return jax.vmap(lambda x: flat_drift(system, like)(jnp.zeros(()), x))(vectors)
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
 from tutelage import checks
 from tutelage._errors import InputError
@@ -55,7 +56,7 @@ class FixedPoint(Result):
     problem: Problem
     gradient_flow: bool
     state: Overlaps
-    t: np.ndarray
+    t: Float[np.ndarray, "L M M"]
     error: float
     residual: float
     modes: tuple[Mode, ...]
@@ -185,15 +186,15 @@ class SubspaceDrift:
         self.system, self.like, self.subspace = system, like, subspace
         self.eta = float(np.asarray(system.rates(jnp.zeros(()))[0]))
 
-    def state(self, y: Any) -> Overlaps:
+    def state(self, y: Float[np.ndarray, " d"]) -> Overlaps:
         """The state with coordinates y."""
         return unflatten(jnp.asarray(self.subspace.inside(y)), self.like)
 
-    def drift(self, y: Any) -> np.ndarray:
+    def drift(self, y: Float[np.ndarray, " d"]) -> Float[np.ndarray, " d"]:
         """dy / dalpha."""
         return self.subspace.average @ np.asarray(drift_at(self.system, self.subspace.inside(y), self.like))
 
-    def jacobian(self, y: Any) -> np.ndarray:
+    def jacobian(self, y: Float[np.ndarray, " d"]) -> Float[np.ndarray, "d d"]:
         """Its derivative."""
         return self.subspace.average @ np.asarray(jacobian(self.system, 0.0, self.state(y))) @ self.subspace.embed
 
@@ -247,14 +248,14 @@ def approach(field: SubspaceDrift, y: np.ndarray) -> Root:
     )
 
 
-def least_eigenvalue(state: Overlaps, t: Any) -> float:
+def least_eigenvalue(state: Overlaps, t: Float[Array | np.ndarray, "L M M"]) -> float:
     """Of the joint Gram matrix [[q, r], [r^T, t]], over all levels: negative for overlaps of no real vectors."""
     r, q, t = (np.asarray(x) for x in (state.r, state.q, t))
     return float(np.min(np.linalg.eigvalsh(np.block([[q, r], [np.swapaxes(r, -1, -2), t]]))))
 
 
 def fixed_point(
-    problem: Problem, near: Any = "plateau", *, gradient_flow: bool = False, quadrature: Quadrature | None = None
+    problem: Problem, near: str | Start = "plateau", *, gradient_flow: bool = False, quadrature: Quadrature | None = None
 ) -> FixedPoint:
     """The fixed point of the dynamics near a place, to machine precision, with its modes.
 

@@ -21,6 +21,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Bool, Float, Int
 
 from tutelage._errors import InputError
 from tutelage._types import Array
@@ -46,13 +47,13 @@ class Span:
     """
 
     basis: list[np.ndarray]
-    students: np.ndarray
-    teachers: np.ndarray
-    lam: np.ndarray
-    level: np.ndarray
-    taught: np.ndarray
-    outside: np.ndarray
-    lam_levels: np.ndarray
+    students: Float[np.ndarray, "K S"]
+    teachers: Float[np.ndarray, "M S"]
+    lam: Float[np.ndarray, " S"]
+    level: Int[np.ndarray, " S"]
+    taught: Bool[np.ndarray, " S"]
+    outside: Int[np.ndarray, " L"]
+    lam_levels: Float[np.ndarray, " L"]
 
 
 def span_of(problem: Problem, W: list[np.ndarray], W_teacher: list[np.ndarray]) -> Span:
@@ -92,9 +93,9 @@ class Hessian:
 
     span: Span
     error: float
-    A: np.ndarray
-    gradient: np.ndarray
-    matrix: np.ndarray
+    A: Float[np.ndarray, "K K"]
+    gradient: Float[np.ndarray, "K S"]
+    matrix: Float[np.ndarray, "KS KS"]
 
     def dense(self) -> np.ndarray:
         """(K N, K N): the whole matrix, in the eigenbasis of the inputs."""

@@ -17,9 +17,10 @@ the span of the teachers or outside it? all students together or one against the
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
 
 import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
 
 from tutelage import checks
 from tutelage._errors import InputError
@@ -189,7 +190,7 @@ class Landscape(Result):
 
     problem: Problem
     error: float
-    gradient: np.ndarray
+    gradient: Float[np.ndarray, "K N"]
     spectrum: tuple[Curvature, ...]
     orbit: int
     dim: int
@@ -283,7 +284,12 @@ class Landscape(Result):
 
 
 def landscape(
-    problem: Problem, weights: Any, teacher_weights: Any, *, readout: Any = None, quadrature: Quadrature | None = None
+    problem: Problem,
+    weights: ArrayLike,
+    teacher_weights: ArrayLike,
+    *,
+    readout: ArrayLike | None = None,
+    quadrature: Quadrature | None = None,
 ) -> Landscape:
     """Error, gradient and Hessian of e_g with respect to the first-layer weights W (K, N), at W and W* (M, N).
 
@@ -324,7 +330,7 @@ def _in_inputs(problem: Problem, directions: np.ndarray) -> np.ndarray:
     return directions if basis is None else directions @ basis
 
 
-def _readout(problem: Problem, readout: Any) -> np.ndarray:
+def _readout(problem: Problem, readout: ArrayLike | None) -> np.ndarray:
     v = problem.student.readout if readout is None else checks.as_array("readout", readout)
     checks.require_untraced("the readout", "landscape", v)
     checks.require_shape("readout", v, (problem.student.hidden,), fix="One number per student unit.")

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tutelage._errors import InputError
 from tutelage._solve import KEEP_LEVELS
@@ -95,15 +96,15 @@ class LinearNetwork(Result):
         self.problem.inputs.level_dims(dim)
         return LinearNetwork(self.problem, self.start, int(dim))
 
-    def exact_mean(self, times: Any, dim: int) -> np.ndarray:
+    def exact_mean(self, times: ArrayLike, dim: int) -> np.ndarray:
         """The mean generalization error of networks with `dim` inputs: `finite(dim).error(times)`."""
         return self.finite(dim).error(times)
 
-    def error(self, times: Any) -> np.ndarray:
+    def error(self, times: ArrayLike) -> np.ndarray:
         """e_g = (1/2) sum_l p_l lam_l E_l."""
         return at_times(times, lambda t: (self._relaxation.total(t) + self._frozen) / 2)
 
-    def small_rate(self, times: Any) -> np.ndarray:
+    def small_rate(self, times: ArrayLike) -> np.ndarray:
         """e_g with terms of order lr only, (1/2) sum_l p_l lam_l E_l(0) exp(-2 lr lam_l alpha): gradient flow, N infinite.
 
         For teacher weights N(0, 1) and student weights N(0, s^2), E_l(0) is 1 + s^2 on average (equation 8).
@@ -111,19 +112,19 @@ class LinearNetwork(Result):
         limit = LinearNetwork(self.problem, self.start)
         return at_times(times, lambda t: (limit._relaxation.small_rate(t) + limit._frozen) / 2)
 
-    def R(self, times: Any) -> np.ndarray:
+    def R(self, times: ArrayLike) -> np.ndarray:
         """The student-teacher field covariance (equation 38 for a typical start)."""
         return at_times(times, lambda t: self._r(t) @ self._weights)
 
-    def Q(self, times: Any) -> np.ndarray:
+    def Q(self, times: ArrayLike) -> np.ndarray:
         """The student-student field covariance."""
         return at_times(times, lambda t: self._q(t) @ self._weights)
 
-    def levels(self, times: Any) -> np.ndarray:
+    def levels(self, times: ArrayLike) -> np.ndarray:
         """E_l, the average of (v w - v* w*)^2 over the components of each level, (..., levels)."""
         return at_times(times, self._squares)
 
-    def local_slope(self, times: Any) -> np.ndarray:
+    def local_slope(self, times: ArrayLike) -> np.ndarray:
         """d ln e_g / d ln alpha: the exponent that a straight line in a log-log plot would show there."""
         at = self._relaxation
         return at_times(times, lambda t: log_slope(t, at.total(t) + self._frozen, at.total_rate(t)))
@@ -154,7 +155,7 @@ class LinearNetwork(Result):
             raise no_steady_state(self.problem, self.critical_rate)
         return (self._relaxation.steady_total + self._frozen) / 2
 
-    def trajectory(self, times: Any = 100.0) -> Trajectory:
+    def trajectory(self, times: ArrayLike = 100.0) -> Trajectory:
         """The closed solution as what `solve` returns, to plot, compare and store; times as there. Only in the limit."""
         if self.dim is not None:
             raise InputError(f"this network has N = {self.dim}; a trajectory holds the limit. Use .error, .R and .Q.")
@@ -164,7 +165,7 @@ class LinearNetwork(Result):
         variables = {"R": R, "Q": Q} | ({"r": r, "q": q} if self.problem.inputs.levels <= KEEP_LEVELS else {})
         return as_trajectory(self.problem, self.start, times, variables, self.error(times), T, solver="closed form")
 
-    def plot(self, times: Any = None, *, title: str | None = None) -> "Figure":
+    def plot(self, times: ArrayLike | None = None, *, title: str | None = None) -> "Figure":
         """The learning curve with its small-rate limit, and the modes, as a Matplotlib figure."""
         return figure_function("LinearNetwork")(self, times, title=title)
 
@@ -269,7 +270,7 @@ def no_steady_state(problem: Problem, critical_rate: float) -> InputError:
     return InputError(f"lr is {lr:g}; there is a steady state only below the critical rate {critical_rate:.6g}. Lower lr.")
 
 
-def linear_problem(problem: Any, function: str, readout: Any = None) -> Problem:
+def linear_problem(problem: Any, function: str, readout: ArrayLike | None = None) -> Problem:
     """The problem, if it has one linear unit on each side and plain SGD at one rate. readout: where a start replaces it."""
     problem = with_constant_rates(problem, function, (*CLASSIC, "no momentum", "no biases", "fixed readout"))
     student, teacher = problem.student, problem.teacher

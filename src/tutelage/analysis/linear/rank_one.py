@@ -10,6 +10,7 @@ by 1e-4.) About five passes over an n x n matrix are needed, a third of the time
 from dataclasses import dataclass
 
 import numpy as np
+from jaxtyping import Float
 
 MAX_PASSES = 100  # five to ten are needed; bisection alone would end within these
 LEAST_GAP = 1e-32  # entries of d nearer than this, relative to the matrix, are moved apart
@@ -20,12 +21,12 @@ MACHINE_EPSILON = np.finfo(float).eps
 class RankOneShift:
     """diag(d) - a a^T, decomposed. values: (n,) ascending. vectors: (n, n), orthonormal rows. along: (n,), vectors @ a."""
 
-    values: np.ndarray
-    vectors: np.ndarray
-    along: np.ndarray
+    values: Float[np.ndarray, " n"]
+    vectors: Float[np.ndarray, "n n"]
+    along: Float[np.ndarray, " n"]
 
 
-def rank_one_shift(diagonal: np.ndarray, vector: np.ndarray) -> RankOneShift:
+def rank_one_shift(diagonal: Float[np.ndarray, " n"], vector: Float[np.ndarray, " n"]) -> RankOneShift:
     """Decompose diag(diagonal) - vector vector^T; every entry of the vector must differ from zero."""
     order = np.argsort(diagonal, kind="stable")
     weights = vector[order] ** 2

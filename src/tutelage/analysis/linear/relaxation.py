@@ -18,9 +18,10 @@ differs (`Propagator`). Every formula keeps its digits for rates near zero, for 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
 from tutelage import checks
@@ -82,7 +83,7 @@ def log_slope(times: np.ndarray, value: np.ndarray, rate: np.ndarray) -> np.ndar
     return times * rate / value
 
 
-def at_times(times: Any, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+def at_times(times: ArrayLike, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
     """A function of a row of times, (T,) -> (T, ...), at times of any shape; refused where it leaves every bound."""
     checks.require_untraced("the list of times", "the closed solution", times)
     times = checks.as_array("times", times)
@@ -105,11 +106,11 @@ class Relaxation:
     rate: h. decay: k. batch: B. force: label noise variance plus what frozen levels add to the squared error. dim: N, None.
     """
 
-    lam: np.ndarray
-    p: np.ndarray
-    E: np.ndarray
-    ab: np.ndarray
-    bb: np.ndarray
+    lam: Float[np.ndarray, " L"]
+    p: Float[np.ndarray, " L"]
+    E: Float[np.ndarray, " L"]
+    ab: Float[np.ndarray, " L"]
+    bb: Float[np.ndarray, " L"]
     rate: float
     decay: float
     batch: int
@@ -166,7 +167,7 @@ class Relaxation:
         """The eigensystem of the relaxation; its values are the decay rates of the squared error."""
         return rank_one_shift(self.diagonal, self.coupling)
 
-    def total(self, times: np.ndarray) -> np.ndarray:
+    def total(self, times: Float[np.ndarray, " T"]) -> Float[np.ndarray, " T"]:
         """sum_l p_l lam_l E_l over the levels that learn, at each time (T,)."""
         followed = self._amplitudes(times) @ self.modes.along / self._scale
         return followed + self._lag_terms(times)[0] @ (self.p * self.lam)
@@ -181,7 +182,7 @@ class Relaxation:
         change = forces @ modes.vectors.T - self._amplitudes(times) * modes.values
         return change @ modes.along / self._scale + passed_rate @ (self.p * self.lam)
 
-    def squares(self, times: np.ndarray) -> np.ndarray:
+    def squares(self, times: Float[np.ndarray, " T"]) -> Float[np.ndarray, "T L"]:
         """E_l at each time, (T, levels)."""
         return self._amplitudes(times) @ self.modes.vectors / np.sqrt(self.p) + self._lag_terms(times)[0]
 

@@ -18,6 +18,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
 from tutelage._errors import InputError, TutelageWarning
 from tutelage._solve import solve
@@ -99,7 +100,7 @@ def _propagated(sigma: np.ndarray, weights: np.ndarray, slopes: np.ndarray, sour
     return X @ (sigma + np.einsum("k,skab->sab", weights, sources)) @ X.T
 
 
-def _propagators(h: float, J: np.ndarray) -> np.ndarray:
+def _propagators(h: float, J: Float[np.ndarray, "3 n n"]) -> Float[np.ndarray, "3 n n"]:
     """X at the nodes of a panel: X_j = 1 + h sum_k a_jk J_k X_k, one linear system."""
     m, n = J.shape[:2]
     system = np.eye(m * n) - h * np.einsum("jk,kab->jakb", _STAGES, J).reshape(m * n, m * n)

@@ -8,11 +8,12 @@ It holds as long as fluctuations stay small: not through an escape that noise de
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
 
 from tutelage import checks
 from tutelage._errors import InputError
@@ -22,7 +23,7 @@ from tutelage.analysis.noise.covariance import NoisyCurve, covariance_at
 from tutelage.analysis.result import Result
 from tutelage.dynamics import initial_overlaps
 from tutelage.dynamics.linearized import flatten, unflatten
-from tutelage.problem import Problem
+from tutelage.problem import Problem, Start
 from tutelage.problem.arguments import require_problem
 from tutelage.trajectory import Trajectory
 
@@ -42,9 +43,9 @@ class Fluctuations(Result):
 
     theory: Trajectory
     dim: int
-    scaled: np.ndarray
-    gradient: np.ndarray
-    accuracy: np.ndarray
+    scaled: Float[np.ndarray, "time n n"]
+    gradient: Float[np.ndarray, "time n"]
+    accuracy: Float[np.ndarray, " time"]
 
     @property
     def times(self) -> np.ndarray:
@@ -123,8 +124,8 @@ class Fluctuations(Result):
 
 def fluctuations(
     problem: Problem,
-    start: Any = None,
-    times: Any = 100.0,
+    start: Start | None = None,
+    times: ArrayLike = 100.0,
     dim: int | None = None,
     *,
     points: int = 2**12,
@@ -169,7 +170,7 @@ def fluctuations_along(theory: Trajectory, dim: int, *, points: int = 2**12) -> 
     return Fluctuations(theory, dim, scaled, gradient, accuracy)
 
 
-def _require_known_noise(problem: Any) -> Problem:
+def _require_known_noise(problem: object) -> Problem:
     """The problem, if its noise is known."""
     problem = require_problem(problem, "fluctuations", ("differentiable", "fixed momentum"))
     size = state_size(problem)

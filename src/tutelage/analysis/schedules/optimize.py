@@ -12,6 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tutelage import checks
 from tutelage._errors import InputError
@@ -117,7 +118,7 @@ def optimize(
     t_max: float,
     *,
     objective: str = "final",
-    pieces: Any = 15,
+    pieces: ArrayLike = 15,
     which: str = "lr",
     method: str = "optimal",
     bounds: tuple[float, float] | None = None,
@@ -256,7 +257,7 @@ def _at_knots(search: Search, rate: Any) -> np.ndarray:
     return np.tile(np.log(values), len(search.names))
 
 
-def _check_problem(problem: Any, start: Any, names: tuple[str, ...], method: str) -> None:
+def _check_problem(problem: object, start: object, names: tuple[str, ...], method: str) -> None:
     require_problem(problem, "optimize", needs=("differentiable",))
     checks.require_untraced("the start", "optimize", require_start(start))
     momentum = problem.sgd.momentum
@@ -289,7 +290,7 @@ def _own_rate(problem: Problem, name: str) -> Any:
     return problem.sgd.lr if rate is None else rate
 
 
-def _bounds(problem: Problem, names: tuple[str, ...], bounds: Any) -> tuple[float, float]:
+def _bounds(problem: Problem, names: tuple[str, ...], bounds: tuple[float, float] | None) -> tuple[float, float]:
     if bounds is None:
         own = [float(np.asarray(_own_rate(problem, name))) for name in names]
         return LOWEST_FACTOR * min(own), HIGHEST_FACTOR * max(own)
@@ -301,7 +302,7 @@ def _bounds(problem: Problem, names: tuple[str, ...], bounds: Any) -> tuple[floa
     return float(pair[0]), float(pair[1])
 
 
-def _knots(pieces: Any, t_max: float) -> np.ndarray:
+def _knots(pieces: ArrayLike, t_max: float) -> np.ndarray:
     """Dense at both ends, where the best rate changes fastest: the first transient, and the last annealing."""
     if np.ndim(pieces) == 0:
         count = checks.as_count("pieces", pieces)

@@ -26,6 +26,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import optimize
 
 from tutelage._errors import TutelageWarning
@@ -140,7 +141,7 @@ class Search:
         half = np.diff(edges)[:, None] / 2
         return (edges[:-1, None] + half * (1 + x)).ravel(), (half * w).ravel()
 
-    def value(self, error: Any) -> float:
+    def value(self, error: ArrayLike) -> float:
         """The objective, from the error at `times`; infinite if the curve does not reach the end."""
         error = np.asarray(error)
         if error.size < self.times.size or not np.all(np.isfinite(error)):
@@ -157,11 +158,11 @@ class Search:
             time = time * (1.1 - self.knots / self.t_max)
         return np.tile(np.sqrt(time / time.mean()), len(self.names))
 
-    def constant(self, logs: Any) -> np.ndarray:
+    def constant(self, logs: ArrayLike) -> np.ndarray:
         """The point of constant rates, given the logarithm of each."""
         return np.repeat(np.atleast_1d(logs), self.knots.size)
 
-    def schedules(self, point: Any) -> dict[str, Interpolated]:
+    def schedules(self, point: ArrayLike) -> dict[str, Interpolated]:
         """The schedules of a point, by name."""
         rows = jnp.exp(jnp.asarray(point)).reshape(len(self.names), -1)
         return {name: Interpolated(self.knots, row) for name, row in zip(self.names, rows, strict=True)}
@@ -186,10 +187,10 @@ class Search:
         nodes, weights = ([self.t_max], [1.0]) if self.final else self._nodes()
         times, weights = np.array(nodes), jnp.asarray(weights)
 
-        def log_value(at: Any) -> Any:
+        def log_value(at: Array) -> Array:
             return jnp.log(weights @ self.solve_with(self.schedules(at), times).error)
 
-        def along(direction: Any) -> Any:
+        def along(direction: Array) -> tuple[Array, Array]:
             return jax.jvp(log_value, (jnp.asarray(point),), (direction,))
 
         value, slope = jax.vmap(along, out_axes=(None, 0))(jnp.eye(point.size))
@@ -201,10 +202,10 @@ def best_constants(search: Search) -> tuple[np.ndarray, list[float]]:
     low, high = np.log(search.bounds)
     count = len(search.names)
 
-    def curve(logs: Any) -> Any:
+    def curve(logs: np.ndarray) -> ArrayLike:
         return search.try_out(search.constant(np.clip(logs, low, high))).error
 
-    def value(logs: Any) -> float:
+    def value(logs: np.ndarray) -> float:
         return search.value(curve(logs))
 
     nothing = search.value(np.full(search.times.size, curve(np.full(count, low))[0]))  # if nothing were learned

@@ -8,8 +8,8 @@ then u follows du/dalpha = f(u), with single runs at a distance of order N^(-1/2
 its exponent fitted.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -155,7 +155,7 @@ class Concentration(Result):
 def concentration(
     problem: Problem,
     start: Start,
-    dims: Any = (16, 32, 64, 128, 256, 512),
+    dims: Sequence[int] = (16, 32, 64, 128, 256, 512),
     *,
     samples: int = 100_000,
     inputs: str = "gaussian",
@@ -198,7 +198,7 @@ def concentration(
     return Concentration(problem, inputs, count, found)
 
 
-def _dims(problem: Problem, dims: Any) -> np.ndarray:
+def _dims(problem: Problem, dims: Sequence[int]) -> np.ndarray:
     """Increasing whole numbers, enough of them for an exponent, each large enough for the vectors."""
     sizes = np.array([checks.as_count("dims", n) for n in np.atleast_1d(np.asarray(dims, dtype=object))])
     if sizes.size < LEAST_POINTS or np.any(np.diff(sizes) <= 0) or np.log10(sizes[-1] / sizes[0]) < LEAST_DECADES:
@@ -216,7 +216,13 @@ def _dims(problem: Problem, dims: Any) -> np.ndarray:
 
 
 def judge_condition(
-    name: str, meaning: str, dims: np.ndarray, values: np.ndarray, errors: np.ndarray, theory: Any, expected: float
+    name: str,
+    meaning: str,
+    dims: np.ndarray,
+    values: np.ndarray,
+    errors: np.ndarray,
+    theory: np.ndarray | None,
+    expected: float,
 ) -> Condition:
     """A condition with its exponent, if its values stand out of the noise, and a verdict."""
     clear = values > CLEAR_ERRORS * errors
@@ -228,7 +234,9 @@ def judge_condition(
     return Condition(name, meaning, dims, values, errors, theory, expected, fit, holds, words)
 
 
-def _verdict(fit: Exponent | None, expected: float, dims: Any, values: np.ndarray, errors: np.ndarray) -> tuple[bool, str]:
+def _verdict(
+    fit: Exponent | None, expected: float, dims: np.ndarray, values: np.ndarray, errors: np.ndarray
+) -> tuple[bool, str]:
     if fit is None:
         bound = f"below {values[-1] + 2 * errors[-1]:.2g} at N = {dims[-1]}"
         return True, f"holds as far as measured: lost in noise, {bound}; raise samples to see it"

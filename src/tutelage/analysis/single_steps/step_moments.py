@@ -14,13 +14,14 @@ delta_ks = Delta_s v_k g'(lambda_ks), n_l dimensions in level l and the batch s 
 """
 
 import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
 from tutelage import checks
 from tutelage._types import Array
@@ -49,9 +50,9 @@ class Steps:
     noise: standard normal numbers that labels and rule are made from, (count, batch, D).
     """
 
-    increments: np.ndarray
-    fields: np.ndarray
-    noise: np.ndarray
+    increments: Float[np.ndarray, "count size"]
+    fields: Float[np.ndarray, "count batch L n"]
+    noise: Float[np.ndarray, "count batch D"]
 
 
 def take_steps(problem: Problem, start: Start, dim: int, count: int, inputs: str = "gaussian", seed: int = 0) -> Steps:
@@ -71,7 +72,7 @@ def take_steps(problem: Problem, start: Start, dim: int, count: int, inputs: str
     return Steps(_increments(problem, start, dims, every, np.concatenate(grams), noise), every, noise)
 
 
-def _inputs(problem: Problem, dims: np.ndarray, count: int, law: str, rng: np.random.Generator) -> Any:
+def _inputs(problem: Problem, dims: np.ndarray, count: int, law: str, rng: np.random.Generator) -> Iterator[np.ndarray]:
     """Inputs in eigencoordinates, a few steps' batches at a time: (steps, batch, N)."""
     dim, batch = int(dims.sum()), problem.sgd.batch
     scale = np.sqrt(np.repeat(np.asarray(problem.inputs.eigenvalues, dtype=float), dims))
@@ -107,7 +108,7 @@ def _increments(
 
 
 def _forces(
-    problem: Problem, bias: Any, v: np.ndarray, fields: np.ndarray, noise: np.ndarray, context: Context
+    problem: Problem, bias: Array | None, v: np.ndarray, fields: np.ndarray, noise: np.ndarray, context: Context
 ) -> tuple[np.ndarray, np.ndarray]:
     """delta_k, and what moves the readout, of every sample, (count, B, ...)."""
     K, mean = problem.student.hidden, field_means(problem, bias)
@@ -131,7 +132,7 @@ def _updates(
     return jax.vmap(jax.vmap(one))(student, teacher, normals)
 
 
-def require_free_steps(problem: Any, inputs: Any, function: str) -> None:
+def require_free_steps(problem: object, inputs: str, function: str) -> None:
     """Raise InputError for what one step from rest does not show, and for unknown laws of the inputs."""
     require_problem(problem, function, ("no momentum", "free norms", "all levels"))
     checks.known("inputs", inputs, LAWS)
@@ -237,7 +238,7 @@ def step_moments(
     )
 
 
-def without_dim(start: Any) -> Start:
+def without_dim(start: object) -> Start:
     """The start without its N: only its overlaps count."""
     start = require_start(start)
     return Start(start.R, start.Q, start.T, start.readout, start.bias)

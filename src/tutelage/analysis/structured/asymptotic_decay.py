@@ -8,9 +8,11 @@ terms as large as those that it keeps: it takes u t u^T for a free overlap that 
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 
 from tutelage import checks
@@ -41,10 +43,10 @@ class AsymptoticDecay(Result):
     """
 
     problem: Problem
-    t: np.ndarray
-    u: np.ndarray
-    zz: np.ndarray
-    A: np.ndarray
+    t: Float[np.ndarray, "L M M"]
+    u: Float[np.ndarray, "L K M"]
+    zz: Float[np.ndarray, "L K K"]
+    A: Float[np.ndarray, "K K"]
     values: np.ndarray
     vectors: np.ndarray
 
@@ -59,7 +61,7 @@ class AsymptoticDecay(Result):
         lam = np.asarray(self.problem.inputs.eigenvalues)
         return effective_rate(self.problem) * lam[:, None] * -np.linalg.eigvalsh(self.A)[::-1]
 
-    def overlaps(self, times: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def overlaps(self, times: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """R (time, K, M), Q (time, K, K) and T at times after the start."""
         times = np.atleast_1d(checks.as_array("times", times))
         weights = np.asarray(self.problem.inputs.weights)
@@ -79,11 +81,11 @@ class AsymptoticDecay(Result):
         back = np.einsum("l,tlb,lbd,tld->tbd", weights, decay, rotated, decay, optimize=True)
         return np.einsum("ab,tbd,cd->tac", vectors, back, vectors, optimize=True)
 
-    def error(self, times: Any) -> np.ndarray:
+    def error(self, times: ArrayLike) -> np.ndarray:
         """e_g at times after the start: exact in the overlaps, linear in the weights."""
         return np.asarray(generalization_error(without_inputs(self.problem), *self.overlaps(times)))
 
-    def first_order(self, times: Any) -> np.ndarray:
+    def first_order(self, times: ArrayLike) -> np.ndarray:
         """Linear in the overlaps (eqs. 121-122): e_g = -tr(A E)/2, E what R leaves of Q to first order."""
         times = np.atleast_1d(checks.as_array("times", times))
         free = self.zz + self.u @ self.t @ np.swapaxes(self.u, -1, -2)
@@ -99,7 +101,7 @@ class AsymptoticDecay(Result):
             f"{self.own_rates.min():.4g} to {self.own_rates.max():.4g}; the error at twice that"
         )
 
-    def plot(self, times: Any = None, *, title: str | None = None) -> "Figure":
+    def plot(self, times: ArrayLike | None = None, *, title: str | None = None) -> "Figure":
         """The decay of the error, both ways, as a Matplotlib figure (see `plot.save_figure`)."""
         return figure_function("AsymptoticDecay")(self, times, title=title)
 

@@ -5,7 +5,7 @@ covariances R, Q, T of the fields. Near a state the force therefore changes in t
 change of A and B with R and Q, which is a small matrix whatever the spectrum and the input dimension.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -15,7 +15,7 @@ from jaxtyping import Float
 
 from tutelage import checks
 from tutelage._errors import InputError
-from tutelage._types import Array
+from tutelage._types import Array, ArrayLike
 from tutelage.dynamics.error import averages_of, field_means
 from tutelage.dynamics.overlaps import joint_covariance
 from tutelage.moments.matrices import pull
@@ -32,7 +32,12 @@ class DriftMatrices(NamedTuple):
     B: Float[Array, "K M"]
 
 
-def drift_matrices(problem: Problem, R: Any, Q: Any, T: Any) -> DriftMatrices:
+def drift_matrices(
+    problem: Problem,
+    R: Float[Array | np.ndarray, "K M"],
+    Q: Float[Array | np.ndarray, "K K"],
+    T: Float[Array | np.ndarray, "M M"],
+) -> DriftMatrices:
     """The matrices A and B of the mean drift at given covariances of student and teacher fields.
 
     Parameters
@@ -101,7 +106,10 @@ def without_inputs(problem: Problem) -> Problem:
 
 @eqx.filter_jit
 def specialization_response(
-    problem: Problem, R: Float[Array, " M"], Q: Float[Array, ""], T: Float[Array, "M M"]
+    problem: Problem,
+    R: Float[Array | np.ndarray, " M"],
+    Q: Float[Array | np.ndarray, ""],
+    T: Float[Array | np.ndarray, "M M"],
 ) -> tuple[Float[Array, ""], Float[Array, "M+1 M+1"]]:
     """(a, X) for K identical units, one common student, with fields of covariances R (M,), Q (), T (M, M).
 
@@ -121,7 +129,9 @@ def specialization_response(
 
 
 @eqx.filter_jit
-def perfect_response(problem: Problem, T: Float[Array, "M M"]) -> tuple[Float[Array, "M M"], Float[Array, "M M M M"]]:
+def perfect_response(
+    problem: Problem, T: Float[Array | np.ndarray, "M M"]
+) -> tuple[Float[Array, "M M"], Float[Array, "M M M M"]]:
     """(A, Y) where each student equals its teacher (K = M, equal readouts).
 
     If W = (1 + u) W*, the force on it changes by (A u + Y[u T]) W*, Y[R] = sum_jm Y_..jm R_jm, shape (K, M, K, M).
@@ -134,6 +144,6 @@ def perfect_response(problem: Problem, T: Float[Array, "M M"]) -> tuple[Float[Ar
     return drift_matrices(problem, T, T, T).A, jax.jacfwd(force)(jnp.zeros_like(T))
 
 
-def as_numpy(*arrays: Any) -> tuple[np.ndarray, ...]:
+def as_numpy(*arrays: ArrayLike) -> tuple[np.ndarray, ...]:
     """As NumPy arrays."""
     return tuple(np.asarray(x) for x in arrays)

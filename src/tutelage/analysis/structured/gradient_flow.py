@@ -20,6 +20,7 @@ Comput. Appl. Math. 88 (1998) 315): the cost grows with the square root of the s
 gradient flows are.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -28,6 +29,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
 
 from tutelage import checks
 from tutelage._errors import InputError
@@ -158,9 +161,9 @@ class WeightFlow(GradientFlow):
     """
 
     trajectory: Trajectory
-    weights: np.ndarray
-    teacher_weights: np.ndarray
-    eigenvalues: np.ndarray
+    weights: Float[np.ndarray, "time K N"]
+    teacher_weights: Float[np.ndarray, "M N"]
+    eigenvalues: Float[np.ndarray, " N"]
 
     @property
     def asymmetry(self) -> np.ndarray:
@@ -198,8 +201,8 @@ def _flow_trajectory(
 
 def weight_flow(
     problem: Problem,
-    weights: tuple[Any, Any],
-    times: Any = 100.0,
+    weights: tuple[ArrayLike, ArrayLike],
+    times: ArrayLike = 100.0,
     *,
     linear: bool = False,
     solver: str = "stabilized",
@@ -228,7 +231,7 @@ def weight_flow(
     by_level = weights_by_level(problem, *weights)
     W, W_teacher = (np.concatenate(levels, axis=1) for levels in by_level)
     lam = np.repeat(np.asarray(problem.inputs.eigenvalues), [level.shape[1] for level in by_level[0]])
-    times = as_times(times)
+    times = _as_times(times)
     if checks.as_flag("linear", linear):
         W_teacher = W_teacher[matching_teachers(problem, (W * lam) @ W_teacher.T / lam.size)]
     data = jax.tree.map(jnp.asarray, (W, W_teacher, lam, times, effective_rate(problem)))
@@ -239,7 +242,7 @@ def weight_flow(
     return WeightFlow(_flow_trajectory(problem, start, times, observed, steps, solver, rtol), saved, W_teacher, lam)
 
 
-def as_times(times: Any) -> np.ndarray:
+def _as_times(times: ArrayLike) -> np.ndarray:
     """Times that increase from zero or later, or those up to the last one."""
     times = checks.as_array("times", times)
     times = linear_times(float(times)) if np.ndim(times) == 0 else times
@@ -266,7 +269,7 @@ def _weight_flow(problem: Problem, data: Any, options: tuple) -> Any:
     def drift(t: Any, W: Array, _: Any) -> Array:
         return jax.jvp(force, (W_teacher,), (W - W_teacher,))[1] if linear else force(W)
 
-    saved, steps, done = integrate(drift, W, times, (solver, rtol, atol, max_steps))
+    saved, steps, done = _integrate(drift, W, times, (solver, rtol, atol, max_steps))
 
     def observe(W: Array) -> tuple[Array, Array, Array]:
         R, Q = overlaps(W)
@@ -276,7 +279,7 @@ def _weight_flow(problem: Problem, data: Any, options: tuple) -> Any:
     return saved, (*jax.lax.map(observe, saved), T), steps, done
 
 
-def integrate(drift: Any, y0: Array, times: Array, options: tuple) -> tuple[Array, Array, Array]:
+def _integrate(drift: Callable[..., Array], y0: Array, times: Array, options: tuple) -> tuple[Array, Array, Array]:
     """Saved states, steps taken, and whether it reached the end. options: solver, rtol, atol, max_steps."""
     solver, rtol, atol, max_steps = options
     solution: Any = diffrax.diffeqsolve(
@@ -305,8 +308,8 @@ class SymmetricFlow(GradientFlow):
     """
 
     trajectory: Trajectory
-    inside: np.ndarray
-    outside: np.ndarray
+    inside: Float[np.ndarray, "time 2 L"]
+    outside: Float[np.ndarray, "time 2 L"]
 
     @property
     def slopes(self) -> np.ndarray:
@@ -326,7 +329,7 @@ class SymmetricFlow(GradientFlow):
 def symmetric_flow(
     problem: Problem,
     start: Start,
-    times: Any = 100.0,
+    times: ArrayLike = 100.0,
     *,
     rtol: float = 1e-6,
     atol: float = 1e-9,
@@ -353,7 +356,7 @@ def symmetric_flow(
             f"the problem has {K} student and {M} teacher units; symmetric units need K = M >= 2 and equal readouts in each "
             "network. Use weight_flow or solve."
         )
-    times, state = as_times(times), _state(problem, require_start(start))
+    times, state = _as_times(times), _state(problem, require_start(start))
     two = _two_units(problem, K, float(v[0]), float(v_teacher[0]))
     spectrum = as_numpy(problem.inputs.eigenvalues, problem.inputs.weights)
     data = jax.tree.map(jnp.asarray, (state, *spectrum, times, effective_rate(problem), float(K)))
@@ -389,7 +392,7 @@ def _state(problem: Problem, start: Start) -> np.ndarray:
     return np.concatenate([u, np.sqrt(np.maximum(outside, 0.0))]) * np.ones(L)
 
 
-def _by_level(overlap: Any, mean: float) -> np.ndarray:
+def _by_level(overlap: ArrayLike, mean: float) -> np.ndarray:
     """(L, K, K), or (1, K, K) where all levels are the same: fields' overlaps are then `mean` times those of a level."""
     overlap = np.asarray(overlap)
     return overlap if overlap.ndim == 3 else overlap[None] / mean
@@ -436,4 +439,4 @@ def _symmetric_flow(two: Problem, data: Any, options: tuple) -> Any:
         a, b = (jnp.stack([x[0, 0] - x[0, 1] / (K - 1), x[0, 0] + x[0, 1]])[:, None] for x in (p.A, p.B))
         return eta * lam * jnp.concatenate([a * u + b, a * z])
 
-    return integrate(drift, state, times, options)
+    return _integrate(drift, state, times, options)

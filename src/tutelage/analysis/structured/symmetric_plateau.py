@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 from scipy import optimize
 
 from tutelage import checks
@@ -43,9 +44,9 @@ class SymmetricPlateau(Result):
     """
 
     problem: Problem
-    coefficients: np.ndarray
-    t: np.ndarray
-    R: np.ndarray
+    coefficients: Float[np.ndarray, " M"]
+    t: Float[np.ndarray, "L M M"]
+    R: Float[np.ndarray, " M"]
     Q: float
     error: float
     rates: np.ndarray
