@@ -74,7 +74,7 @@ def linear_network(problem: Problem, start: Start | None = None) -> "LinearNetwo
     >>> network.critical_rate, network.error([0.0, 10.0]).round(6)
     (2.0, array([0.5     , 0.001942]))
     """
-    problem = linear_problem(problem, "linear_network", None if start is None else require_start(start).readout)
+    problem = require_linear(problem, "linear_network", None if start is None else require_start(start).readout)
     start = random_start(problem) if start is None else start
     start.blocks(problem)
     return LinearNetwork(problem, start)
@@ -270,7 +270,7 @@ def no_steady_state(problem: Problem, critical_rate: float) -> InputError:
     return InputError(f"lr is {lr:g}; there is a steady state only below the critical rate {critical_rate:.6g}. Lower lr.")
 
 
-def linear_problem(problem: Any, function: str, readout: ArrayLike | None = None) -> Problem:
+def require_linear(problem: Any, function: str, readout: ArrayLike | None = None) -> Problem:
     """The problem, if it has one linear unit on each side and plain SGD at one rate. readout: where a start replaces it."""
     problem = with_constant_rates(problem, function, (*CLASSIC, "no momentum", "no biases", "fixed readout"))
     student, teacher = problem.student, problem.teacher

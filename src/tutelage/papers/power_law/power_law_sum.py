@@ -17,7 +17,7 @@ from scipy.special import gamma, gammainc, gammaincc, zeta
 
 from tutelage import checks
 from tutelage._errors import InputError
-from tutelage.analysis.linear.relaxation import at_times, log_slope
+from tutelage.analysis.linear import at_times, log_slope
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -19,8 +19,7 @@ from scipy.linalg import cholesky
 
 from tutelage import checks
 from tutelage._errors import InputError
-from tutelage.analysis.linear.linear_network import linear_problem, no_steady_state
-from tutelage.analysis.linear.relaxation import Relaxation, at_times
+from tutelage.analysis.linear import Relaxation, at_times, no_steady_state, require_linear
 from tutelage.problem import Problem
 from tutelage.problem.arguments import require_pair
 
@@ -44,7 +43,7 @@ def raw_features(
     >>> bool(features.floor < features.steady_state)                      # a finite rate adds to the floor
     True
     """
-    problem = linear_problem(problem, "raw_features")
+    problem = require_linear(problem, "raw_features")
     if problem.sgd.trainable is not None:
         raise InputError("trainable names levels of the eigenbasis; raw_features trains raw inputs. Leave it out.")
     covariance = _raw_covariance(problem, dim, seed)
