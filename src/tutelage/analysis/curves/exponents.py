@@ -301,8 +301,8 @@ def _checked_points(
     if x.ndim != 1:
         raise InputError(f"x has shape {x.shape}; it must be a list of numbers. Fit one curve at a time.")
     checks.require_shape("y", y, x.shape, fix="One value for each x.")
-    checks.require_finite("x", x)
-    checks.require_finite("y", y)
+    for name, values in (("x", x), ("y", y)):
+        checks.require_finite(name, values)
     if sd is not None:
         checks.require_shape("y_error", sd, x.shape, fix="One error for each y.")
         checks.require_positive("y_error", sd, fix="Leave it out if the errors are not known.")

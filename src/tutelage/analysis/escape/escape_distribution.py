@@ -7,7 +7,7 @@ is Gaussian (plateau_path.py),
 
 fed along the whole way and not on the plateau alone. Each b escapes at a time of its own, (1/rate) ln(c / |b|), with a
 permutation of its own. Random weights have b_0 ~ N^(-1/2) as well: then neither the spread of the times nor the odds of the
-permutations depend on N, however large it is; only the mean grows, in the end by ln(N) / (2 rate).
+permutations depend on N, however large it is; only the mean grows, finally by ln(N) / (2 rate).
 """
 
 from collections.abc import Sequence

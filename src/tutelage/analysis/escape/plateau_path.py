@@ -77,7 +77,7 @@ class PlateauPath:
         return np.linalg.norm(self.right @ b, axis=1)
 
     def require_small(self, b: np.ndarray) -> None:
-        """Refuse an asymmetry that is never small."""
+        """Raise InputError for an asymmetry that is never small."""
         smallest = float(self.sizes(b).min())
         if smallest > LARGEST_ASYMMETRY:
             raise InputError(

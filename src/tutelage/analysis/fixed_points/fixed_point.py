@@ -126,7 +126,7 @@ class FixedPoint(Result):
 
     @property
     def stability(self) -> str:
-        """One sentence: stable, or which modes leave it and how fast."""
+        """In words: stable, or which modes leave it and how fast."""
         if self.unstable:
             count, first = len(self.unstable), self.unstable[0]
             return (
@@ -211,7 +211,7 @@ class SubspaceDrift:
         return out.y[:, -1] if out.status == 0 else np.full(y.shape, np.nan)
 
     def root(self, y: np.ndarray) -> Root | None:
-        """The root that least squares (Levenberg and Marquardt; Newton's method in the end) reaches from y, or None.
+        """The root that least squares (Levenberg and Marquardt; finally Newton's method) reaches from y, or None.
 
         The damping keeps it near, and lets it end on a manifold of roots, where the Jacobian has no inverse.
         """

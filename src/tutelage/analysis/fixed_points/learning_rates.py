@@ -127,7 +127,7 @@ class DecayRate(LearningRates):
 
 @dataclass(frozen=True)
 class BestRate(LearningRates):
-    """The constant learning rate that is fastest in the end.
+    """The constant learning rate that is finally fastest.
 
     rate: e_g ~ exp(-rate alpha) at this learning_rate. critical: eta_c. Converts to float (the learning rate).
     """
@@ -210,7 +210,7 @@ def critical_learning_rate(problem: Problem, *, quadrature: Quadrature | None = 
 
 
 def decay_rate(problem: Problem, *, quadrature: Quadrature | None = None) -> DecayRate:
-    """The rate at which e_g falls in the end, near the perfect solution, at the problem's constant learning rate.
+    """The rate at which e_g finally falls, near the perfect solution, at the problem's constant learning rate.
 
     Label noise is left out: with it the error stops at a floor (`noise_floor`).
 
@@ -227,7 +227,7 @@ def decay_rate(problem: Problem, *, quadrature: Quadrature | None = None) -> Dec
 
 
 def best_constant_rate(problem: Problem, *, quadrature: Quadrature | None = None) -> BestRate:
-    """The constant learning rate at which e_g falls fastest in the end: the maximum of `decay_rate` below eta_c.
+    """The constant learning rate at which e_g finally falls fastest: the maximum of `decay_rate` below eta_c.
 
     For one erf unit it is two thirds of eta_c. Rates of readouts and biases follow it unless they are set.
 
@@ -259,7 +259,7 @@ def noise_floor(problem: Problem, *, quadrature: Quadrature | None = None) -> No
     """e_g(infinity) / sigma^2 as sigma -> 0, by linear response of the perfect solution at the problem's learning rate.
 
     For erf and small eta it is eta (extra + M/sqrt 3) / 2 pi with K = M + extra (Goldt et al. 2019), for linear units
-    eta K / (4 - 2 eta K). Refuses rates at which zero error is unstable, and what has no perfect solution.
+    eta K / (4 - 2 eta K). Raises InputError where zero error is unstable or there is no perfect solution.
 
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))

@@ -161,7 +161,7 @@ def exchanged(count: int, i: int, j: int) -> np.ndarray:
     return swap
 
 
-def nearly_equal(a: ArrayLike, b: ArrayLike) -> bool:
+def nearly_equal(a: np.ndarray, b: np.ndarray) -> bool:
     """Equal up to rounding."""
     return bool(np.all(np.abs(a - b) <= EQUAL_NUMBERS * max(1.0, float(np.max(np.abs(a))))))
 

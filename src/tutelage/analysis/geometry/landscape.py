@@ -117,7 +117,7 @@ class Curvature:
 
 
 def spectrum_of(hessian: Hessian, orbit: Orbit, critical: bool) -> tuple[Curvature, ...]:
-    """All eigenvalues, lowest first. critical: are flat directions along the orbit to be told from others?"""
+    """All eigenvalues, lowest first. critical: are flat directions along the orbit named apart from others?"""
     parts = [(None, *np.linalg.eigh(hessian.matrix))]
     values, units = np.linalg.eigh(-hessian.A)
     parts += [(l, values * lam, units) for l, lam in enumerate(hessian.span.lam_levels) if hessian.span.outside[l] > 0]

@@ -55,7 +55,7 @@ class LinearModes:
         return cls(rates, weights, rates / at.rate, factor * weights, np.sort(at.lam)[::-1])
 
     def __str__(self) -> str:
-        head = f"{self.rates.size} modes; the error of a start that is alike on all levels is shared among them"
+        head = f"{self.rates.size} modes; the error of a start that is the same on all levels is shared among them"
         rows = [(k, self.rates[k], self.weights[k]) for k in range(min(5, self.rates.size))]
         lines = [f"  mode {k + 1}: rate {rate:.6g}, share {weight:.4g}" for k, rate, weight in rows]
         return "\n".join([head, *lines, *(["  ..."] if self.rates.size > 5 else [])])
@@ -150,7 +150,7 @@ class LinearNetwork(Result):
 
     @property
     def steady_state(self) -> float:
-        """e_g after infinite time; refused where there is none because the learning rate is above the critical one."""
+        """e_g after infinite time; InputError where there is none because the learning rate is above the critical one."""
         if not self.stable:
             raise no_steady_state(self.problem, self.critical_rate)
         return (self._relaxation.steady_total + self._frozen) / 2

@@ -74,7 +74,7 @@ class Propagator:
 
 
 def log_slope(times: np.ndarray, value: np.ndarray, rate: np.ndarray) -> np.ndarray:
-    """d ln value / d ln time = time * rate / value; refused where nothing is left to have a slope."""
+    """d ln value / d ln time = time * rate / value; InputError where the value is zero."""
     if np.any(value <= 0):
         raise InputError(
             f"by alpha = {times[value <= 0].min():g} the error is zero, or too small for a number; it has no slope there. "
@@ -84,7 +84,7 @@ def log_slope(times: np.ndarray, value: np.ndarray, rate: np.ndarray) -> np.ndar
 
 
 def at_times(times: ArrayLike, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """A function of a row of times, (T,) -> (T, ...), at times of any shape; refused where it leaves every bound."""
+    """A function of a row of times, (T,) -> (T, ...), at times of any shape; InputError where it diverges."""
     checks.require_untraced("the list of times", "the closed solution", times)
     times = checks.as_array("times", times)
     checks.require_nonnegative("times", times)
@@ -188,47 +188,28 @@ class Relaxation:
 
     def small_rate(self, times: np.ndarray) -> np.ndarray:
         """`total` without the noise of the gradient (terms of order lr only, N infinite)."""
-        left = np.exp(-self.mean_rates * times[:, None])
-        return (self._distance * left**2 + self._fading * left + self._constant) @ (self.p * self.lam)
-
-    def cross(self, times: np.ndarray) -> np.ndarray:
-        """The average of a b over each level, (T, levels)."""
-        return (1 - self._lag) * self.bb + self._correlation * self.propagator.decay(self.mean_rates, times[:, None])
+        left, (distance, constant, fading) = np.exp(-self.mean_rates * times[:, None]), self._decay_terms
+        return (distance * left**2 + fading * left + constant) @ (self.p * self.lam)
 
     @property
     def steady_total(self) -> float:
         """`total` at infinite time; only where `stable`."""
-        outside = float(self._constant @ (self.p * self.lam))
-        own = float(self.coupling @ (self._level_feedback * self._constant / self.diagonal)) / self._scale
+        constant = self._decay_terms[1]
+        outside = float(constant @ (self.p * self.lam))
+        own = float(self.coupling @ (self._level_feedback * constant / self.diagonal)) / self._scale
         return (self.noise_gain * (self.force + outside) + own) / (1 - self.noise_gain) + outside
 
     @property
     def _scale(self) -> float:
         return self.rate / np.sqrt(self.batch)
 
-    @property
-    def _lag(self) -> np.ndarray:
-        return self.decay / (self.lam + self.decay)
-
-    @property
-    def _correlation(self) -> np.ndarray:
-        """c at time zero: how far the mean student is from its end, along the teacher."""
-        return self.ab - (1 - self._lag) * self.bb
-
-    @property
-    def _distance(self) -> np.ndarray:
-        """D at time zero."""
-        return self.E + 2 * self._lag * (self.ab - self.bb) + self._lag**2 * self.bb
-
-    @property
-    def _constant(self) -> np.ndarray:
-        """What decay leaves of E - D for ever."""
-        return self._lag**2 * self.bb
-
-    @property
-    def _fading(self) -> np.ndarray:
-        """The rest of E - D at time zero; it falls at the rate `pull`."""
-        return -2 * self._lag * self._correlation
+    @cached_property
+    def _decay_terms(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """D at time zero; what weight decay leaves of E - D for ever; the rest of E - D, which falls at `mean_rates`."""
+        lag = self.decay / (self.lam + self.decay)
+        correlation = self.ab - (1 - lag) * self.bb  # how far the mean student is from its end, along the teacher
+        distance = self.E + 2 * lag * (self.ab - self.bb) + lag**2 * self.bb
+        return distance, lag**2 * self.bb, -2 * lag * correlation
 
     @property
     def _level_feedback(self) -> np.ndarray:
@@ -237,24 +218,21 @@ class Relaxation:
 
     def _lag_terms(self, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """E - D at each time, (T, levels), and its rate of change: what the mean student's end, and the way to it, add."""
-        fading = self._fading * self.propagator.decay(self.mean_rates, times[:, None])
-        return self._constant + fading, -self.mean_rates * fading
+        _, constant, fading = self._decay_terms
+        fading = fading * self.propagator.decay(self.mean_rates, times[:, None])
+        return constant + fading, -self.mean_rates * fading
 
     def _amplitudes(self, times: np.ndarray) -> np.ndarray:
         """sqrt(p) D in the eigenvectors, (T, modes): what is left of the start, and of constant and fading forces."""
-        modes, propagator, t = self.modes, self.propagator, times[:, None]
-        out = (modes.vectors @ (np.sqrt(self.p) * self._distance)) * propagator.decay(modes.values, t)
-        constant = self._scale * modes.along * (self.force + self._constant @ (self.p * self.lam))
-        constant = constant + modes.vectors @ (self._level_feedback * self._constant)
-        if np.any(constant):
-            out = out + constant * propagator.constant_response(modes.values, t)
-        if np.any(self._fading):
-            force = (
-                self._scale * modes.along[:, None] * self.p * self.lam + modes.vectors * self._level_feedback
-            ) * self._fading
-            beats = [
-                np.sum(force * propagator.decaying_response(modes.values[:, None], self.mean_rates, time), axis=1)
-                for time in times
-            ]
-            out = out + np.array(beats).reshape(out.shape)
+        modes, at, t, (distance, constant, fading) = self.modes, self.propagator, times[:, None], self._decay_terms
+        out = (modes.vectors @ (np.sqrt(self.p) * distance)) * at.decay(modes.values, t)
+        force = self._scale * modes.along * (self.force + constant @ (self.p * self.lam))
+        force = force + modes.vectors @ (self._level_feedback * constant)
+        if np.any(force):
+            out = out + force * at.constant_response(modes.values, t)
+        if np.any(fading):
+            coupled = self._scale * modes.along[:, None] * self.p * self.lam + modes.vectors * self._level_feedback
+            rates, forces = modes.values[:, None], coupled * fading
+            responses = [np.sum(forces * at.decaying_response(rates, self.mean_rates, time), axis=1) for time in times]
+            out = out + np.array(responses).reshape(out.shape)
         return out

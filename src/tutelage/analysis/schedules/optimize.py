@@ -59,7 +59,7 @@ class OptimalSchedule(Result):
     schedules: by name ("lr", "readout_lr"). value: the objective, e_g at the end or its integral. trajectory: the theory
     under the schedules. best_constant, greedy: what else was tried (greedy: None where it has no meaning). history: the
     objective after each iteration. slope: largest |d ln value / d ln rate| that is left, 0 at an optimum; None for "greedy".
-    notes: sentences to read beside the numbers.
+    notes: warnings that belong to the numbers.
     """
 
     problem: Problem

@@ -149,7 +149,7 @@ class Search:
         return float(error[-1] if self.final else self._nodes()[1] @ error[1:-1])
 
     def scales(self) -> np.ndarray:
-        """Root of the time that each coordinate rules, in units of the mean: in these units all weigh about alike.
+        """Root of the time that each coordinate rules, in units of the mean: in these units all have about equal weight.
 
         Of an integral, a rate late in time rules less: only what is still to come.
         """
@@ -177,7 +177,7 @@ class Search:
         return self.solve_with(self.schedules(point))
 
     def try_out(self, point: np.ndarray) -> Trajectory:
-        """The same without warnings: a trial may diverge, and what is chosen in the end is solved aloud."""
+        """The same without warnings: a trial may diverge, and the final choice is solved with warnings."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TutelageWarning)
             return self.solve(point)
@@ -209,18 +209,18 @@ def best_constants(search: Search) -> tuple[np.ndarray, list[float]]:
         return search.value(curve(logs))
 
     nothing = search.value(np.full(search.times.size, curve(np.full(count, low))[0]))  # if nothing were learned
-    alike = _scan(lambda x: value(np.full(count, x)), low, high, HOPELESS_FACTOR * nothing)
-    best = np.full(count, min(alike, key=lambda place: alike[place]))
+    shared = _scan(lambda x: value(np.full(count, x)), low, high, HOPELESS_FACTOR * nothing)
+    best = np.full(count, min(shared, key=lambda place: shared[place]))
     for i in range(1, count):
         alone = _scan(lambda x, i=i: value(np.where(np.arange(count) == i, x, best)), low, high, HOPELESS_FACTOR * nothing)
         best[i] = min(alone, key=lambda place: alone[place])
-    if not np.isfinite(min(alike.values())):
+    if not np.isfinite(min(shared.values())):
         return best, []  # every rate diverges
     step = (high - low) / (SCANNED_RATES - 1)
     simplex = best + step / 2 * np.vstack([-np.ones(count), *(2 * np.eye(count) - 1)])
     options = {"initial_simplex": simplex, "xatol": 1e-4, "fatol": np.inf, "maxiter": 200}
     found = optimize.minimize(value, best, method="Nelder-Mead", options=options)
-    others = [x for x in _other_starts(alike, nothing) if abs(x - best[0]) > 1.5 * step]
+    others = [x for x in _other_starts(shared, nothing) if abs(x - best[0]) > 1.5 * step]
     return np.clip(found.x if found.fun < value(best) else best, low, high), others
 
 

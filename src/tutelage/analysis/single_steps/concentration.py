@@ -3,7 +3,7 @@
 The theorem (Wang, Mattingly & Lu 2017; Goldt et al. 2019): if in N steps per unit of time
     mean      N E[du | u] = f(u) + o(1)          one step moves as the drift says          here N^-1
     variance  N Var(du | u) -> 0                 the noise of a unit of time vanishes       here N^-1
-    start     u(0) -> a fixed value              different draws of weights start alike     here N^(-1/2)
+    start     u(0) -> a fixed value              different draws of weights start equal     here N^(-1/2)
 then u follows du/dalpha = f(u), with single runs at a distance of order N^(-1/2). Each quantity is measured at several N, and
 its exponent fitted.
 """
@@ -32,7 +32,7 @@ from tutelage.times import linear_times
 
 WEIGHT_DRAWS = 1000  # of random weights
 COMPARED_TIMES = 33  # at which whole runs are compared
-CLEAR_ERRORS = 3.0  # standard errors at which a gap is told from noise
+CLEAR_ERRORS = 3.0  # standard errors at which a gap is distinguished from noise
 NEAR_EXPONENT = 0.15  # distance to the expected exponent at which it is called equal
 CONSTANT_EXPONENT = -0.1  # exponents above this do not vanish
 
@@ -74,7 +74,7 @@ def start_scatter(problem: Problem, start: Start, dim: int, seed: int) -> tuple[
     """Root mean square distance of the overlaps of random weights from their mean, its error, and its exact value.
 
     Coordinates of all vectors are drawn with the start's overlaps as their covariance; then, in a level of n dimensions,
-    Var(a.b/n) = ((a.a/n)(b.b/n) + (a.b/n)^2) / n on average. Gram matrices are drawn by Bartlett's factor, at any N alike.
+    Var(a.b/n) = ((a.a/n)(b.b/n) + (a.b/n)^2) / n on average. Gram matrices are drawn by Bartlett's factor, at the same cost for any N.
     """
     rng, K = np.random.default_rng([seed, dim]), problem.student.hidden
     r, q, t = (np.asarray(x, dtype=float) for x in start.blocks(problem))

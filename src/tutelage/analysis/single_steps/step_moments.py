@@ -204,7 +204,7 @@ class StepMoments(Result):
 def step_moments(
     problem: Problem, start: Start, dim: int, *, samples: int = 20_000, inputs: str = "gaussian", seed: int = 0
 ) -> StepMoments:
-    """Drift and diffusion of one step at a start, measured on real weights of N = `dim` inputs, beside the theory's.
+    """Drift and diffusion of one step at a start, measured on real weights of N = `dim` inputs, and predicted.
 
     inputs: "gaussian", "rademacher", "uniform", "student_t" or "student_t3" (five and three degrees of freedom), independent
     with unit variance in eigencoordinates, as in `simulate`. The rates of schedules are those at time zero.
