@@ -293,9 +293,9 @@ def fit_exponent(
 
 
 def _checked_points(
-    x: ArrayLike, y: ArrayLike, y_error: ArrayLike | None
+    given_x: ArrayLike, given_y: ArrayLike, y_error: ArrayLike | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    x, y = checks.as_array("x", x), checks.as_array("y", y)
+    x, y = checks.as_array("x", given_x), checks.as_array("y", given_y)
     sd = None if y_error is None else checks.as_array("y_error", y_error)
     checks.require_untraced("the curve", "fit_exponent", x, y, sd)
     if x.ndim != 1:

@@ -55,10 +55,10 @@ class EscapeDistribution(Result):
 
     def quantiles(self, shares: ArrayLike = (0.05, 0.5, 0.95)) -> np.ndarray:
         """Times by which these shares of networks have escaped."""
-        shares = checks.as_array("shares", shares)
-        if np.any((shares < 0) | (shares > 1)):
-            raise InputError(f"shares is {checks.shown(shares)}; every share must lie between 0 and 1.")
-        return np.quantile(self.times, shares, method="inverted_cdf")
+        levels = checks.as_array("shares", shares)
+        if np.any((levels < 0) | (levels > 1)):
+            raise InputError(f"shares is {checks.shown(levels)}; every share must lie between 0 and 1.")
+        return np.quantile(self.times, levels, method="inverted_cdf")
 
     def cdf(self, times: ArrayLike) -> np.ndarray:
         """The share of networks that have escaped by these times."""
@@ -113,7 +113,7 @@ class EscapeDistribution(Result):
             f"mean {self.mean:.4g}, standard deviation {self.width:.3g} = {self.width * self.rate:.2f} / rate",
             f"start / noise = {self.start_to_noise:.2g}: {self.words}",
         ]
-        if self.theory is not None:
+        if self.theory is not None and self.theory_teachers is not None:
             earlier, same = float(self.cdf(self.theory)), self.probability(self.theory_teachers)
             lines.append(
                 f"the theory's own escape at {self.theory:.4g}: {100 * earlier:.0f}% of networks are earlier, and "

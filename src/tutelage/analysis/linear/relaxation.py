@@ -86,17 +86,17 @@ def log_slope(times: np.ndarray, value: np.ndarray, rate: np.ndarray) -> np.ndar
 def at_times(times: ArrayLike, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
     """A function of a row of times, (T,) -> (T, ...), at times of any shape; InputError where it diverges."""
     checks.require_untraced("the list of times", "the closed solution", times)
-    times = checks.as_array("times", times)
-    checks.require_nonnegative("times", times)
+    alpha = checks.as_array("times", times)
+    checks.require_nonnegative("times", alpha)
     with np.errstate(over="ignore", invalid="ignore"):
-        values = function(np.ravel(times))
-    beyond = ~np.isfinite(values.reshape(times.size, -1)).all(axis=1)
+        values = function(np.ravel(alpha))
+    beyond = ~np.isfinite(values.reshape(alpha.size, -1)).all(axis=1)
     if beyond.any():
         raise InputError(
-            f"by alpha = {np.ravel(times)[beyond].min():g} the mean error has grown beyond every bound; ask for earlier "
+            f"by alpha = {np.ravel(alpha)[beyond].min():g} the mean error has grown beyond every bound; ask for earlier "
             "times, or lower lr below the critical rate."
         )
-    return values.reshape((*times.shape, *values.shape[1:]))
+    return values.reshape((*alpha.shape, *values.shape[1:]))
 
 
 @dataclass(frozen=True)

@@ -257,8 +257,8 @@ def _at_knots(search: Search, rate: Any) -> np.ndarray:
     return np.tile(np.log(values), len(search.names))
 
 
-def _check_problem(problem: object, start: object, names: tuple[str, ...], method: str) -> None:
-    require_problem(problem, "optimize", needs=("differentiable",))
+def _check_problem(given: object, start: object, names: tuple[str, ...], method: str) -> None:
+    problem = require_problem(given, "optimize", needs=("differentiable",))
     checks.require_untraced("the start", "optimize", require_start(start))
     momentum = problem.sgd.momentum
     if isinstance(momentum, SlowMomentum) and momentum.k is not None and "lr" in names:

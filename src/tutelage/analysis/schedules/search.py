@@ -202,8 +202,8 @@ def best_constants(search: Search) -> tuple[np.ndarray, list[float]]:
     low, high = np.log(search.bounds)
     count = len(search.names)
 
-    def curve(logs: np.ndarray) -> ArrayLike:
-        return search.try_out(search.constant(np.clip(logs, low, high))).error
+    def curve(logs: np.ndarray) -> np.ndarray:
+        return np.asarray(search.try_out(search.constant(np.clip(logs, low, high))).error)
 
     def value(logs: np.ndarray) -> float:
         return search.value(curve(logs))

@@ -74,21 +74,21 @@ def drift_matrices(
     if not checks.is_traced(problem):
         require_problem(problem, "drift_matrices")
     K, M = problem.student.hidden, problem.teacher.hidden
-    R, Q, T = (checks.as_array(name, x) for name, x in (("R", R), ("Q", Q), ("T", T)))
-    for name, value, shape in (("R", R, (K, M)), ("Q", Q, (K, K)), ("T", T, (M, M))):
-        checks.require_shape(name, value, shape, fix="K student units, M teacher units.")
-        checks.require_finite(name, value)
-    joint = joint_covariance(R, Q, T)
+    blocks = {name: checks.as_array(name, x) for name, x in (("R", R), ("Q", Q), ("T", T))}
+    for name, shape in (("R", (K, M)), ("Q", (K, K)), ("T", (M, M))):
+        checks.require_shape(name, blocks[name], shape, fix="K student units, M teacher units.")
+        checks.require_finite(name, blocks[name])
+    joint = joint_covariance(**blocks)
     if not checks.is_traced(joint):
-        _require_covariance(np.asarray(Q), np.asarray(T), np.asarray(joint))
+        _require_covariance(np.asarray(joint), Q=blocks["Q"], T=blocks["T"])
     v, v_teacher = jnp.asarray(problem.student.readout), jnp.asarray(problem.teacher.readout)
     mean = pull(averages_of(problem), joint, field_means(problem, problem.student.bias), v, v_teacher)
     return DriftMatrices(mean.A, mean.B)
 
 
-def _require_covariance(Q: np.ndarray, T: np.ndarray, joint: np.ndarray) -> None:
+def _require_covariance(joint: np.ndarray, **parts: np.ndarray) -> None:
     rounding = COVARIANCE_ROUNDING * max(1.0, float(np.max(np.abs(joint))))
-    for name, matrix in (("Q", Q), ("T", T)):
+    for name, matrix in parts.items():
         if np.max(np.abs(matrix - matrix.T)) > rounding:
             raise InputError(f"{name} is {checks.shown(matrix)}; it must be symmetric. Use ({name} + {name}.T) / 2.")
     least = float(np.linalg.eigvalsh(joint)[0])

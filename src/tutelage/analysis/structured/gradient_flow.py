@@ -242,9 +242,9 @@ def weight_flow(
     return WeightFlow(_flow_trajectory(problem, start, times, observed, steps, solver, rtol), saved, W_teacher, lam)
 
 
-def _as_times(times: ArrayLike) -> np.ndarray:
+def _as_times(given: ArrayLike) -> np.ndarray:
     """Times that increase from zero or later, or those up to the last one."""
-    times = checks.as_array("times", times)
+    times = checks.as_array("times", given)
     times = linear_times(float(times)) if np.ndim(times) == 0 else times
     if np.ndim(times) != 1 or np.size(times) < 2 or np.any(np.diff(times) <= 0) or times[0] < 0:
         raise InputError(f"times are {checks.shown(times)}; give two or more that increase from zero or later.")
