@@ -66,7 +66,7 @@ class Line:
 
 
 def fit_line(x: np.ndarray, y: np.ndarray, sd: np.ndarray | None = None, *, smooth: bool = False, tries: int = 1) -> Line:
-    """Least squares through at least `LEAST` points, x increasing. sd: errors of y, which then weigh the points.
+    """Least squares through at least `LEAST_POINTS` points, x increasing. sd: errors of y, which then weigh the points.
 
     smooth: the points carry no noise, so that every change of the slope is drift. tries: these points were chosen as the
     last of so many windows, for which the statistical error pays.
@@ -190,29 +190,28 @@ def _noise_of_points(x: np.ndarray, y: np.ndarray, weights: np.ndarray, known: b
 
 
 @dataclass(frozen=True)
-class Exponent(Result):
-    """y ~ x^slope in a window. error: statistical and systematic (drift of the local slope) in quadrature.
+class Exponent(Line, Result):
+    """y = amplitude x^slope in a window. error: statistical and systematic (drift of the local slope) in quadrature.
 
     constant: is the local slope constant within the tolerance (or the noise), so that this is a power law? window: first and
     last x of the fit; reason: how it came about. parts: slopes of its thirds (or halves). local_x, local_slope:
-    d ln y / d ln x along all the data. amplitude: y = amplitude x^slope.
+    d ln y / d ln x along all the data.
     """
 
-    slope: float
-    error: float
-    statistical: float
-    systematic: float
     constant: bool
     window: tuple[float, float]
     points: int
-    parts: tuple[float, ...]
-    amplitude: float
     reason: str
     local_x: np.ndarray = field(repr=False)
     local_slope: np.ndarray = field(repr=False)
     x: np.ndarray = field(repr=False)
     y: np.ndarray = field(repr=False)
     y_error: np.ndarray | None = field(repr=False)
+
+    @property
+    def amplitude(self) -> float:
+        """y at x = 1 of the fitted power law."""
+        return float(np.exp(self.intercept))
 
     @property
     def decades(self) -> float:
@@ -275,15 +274,10 @@ def fit_exponent(
     X, line = X[chosen], fit_line(X[chosen], Y[chosen], None if S is None else S[chosen], tries=tries)
     positive = (x > 0) & (y > 0)
     return Exponent(
-        slope=line.slope,
-        error=line.error,
-        statistical=line.statistical,
-        systematic=line.systematic,
+        **vars(line),
         constant=_is_constant(line, tolerance, CERTAIN_DRIFT),
         window=(float(np.exp(X[0])), float(np.exp(X[-1]))),
         points=X.size,
-        parts=line.parts,
-        amplitude=float(np.exp(line.intercept)),
         reason=reason,
         **_local_slopes(np.log(x[positive]), np.log(y[positive])),
         x=x,

@@ -16,6 +16,7 @@ delta_ks = Delta_s v_k g'(lambda_ks), n_l dimensions in level l and the batch s 
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -43,12 +44,9 @@ THEORY_SETS, THEORY_POINTS = 8, 2**13  # the theory's D: independent sets give i
 LARGEST_Z = 5.0  # |z| that a right theory exceeds once in thousands of measurements
 
 
-@dataclass(frozen=True)
-class Steps:
-    """increments: N times the change of the flat coordinates, (count, size). fields: by level, (count, batch, L, K + M).
-
-    noise: standard normal numbers that labels and rule are made from, (count, batch, D).
-    """
+class Steps(NamedTuple):
+    """increments: N times the change of the flat coordinates. fields: by level, n = K + M. noise: standard normal numbers
+    that labels and rule are made from."""
 
     increments: Float[np.ndarray, "count size"]
     fields: Float[np.ndarray, "count batch L n"]
@@ -88,12 +86,12 @@ def _increments(
 ) -> np.ndarray:
     """The exact step from fields (count, B, L, n), inner products of inputs (count, L, B, B) and label noise (count, B)."""
     state, t = initial_overlaps(problem, start)
-    r, q, v = (np.asarray(x) for x in (state.r, state.q, state.readout))
-    system = OrderParameters(problem, t)
+    r, q, system = np.asarray(state.r), np.asarray(state.q), OrderParameters(problem, t)
     eta, eta_v, eta_b = (float(x) for x in system.rates(jnp.zeros(())))
     context = system.context(jnp.zeros(()), *system.covariances(state))
     K, dim, batch, kappa = problem.student.hidden, int(dims.sum()), problem.sgd.batch, float(problem.sgd.weight_decay)
-    force, output = _forces(problem, state.bias, v, fields.sum(axis=2), noise, context)
+    update = _updates(problem, state, jnp.asarray(fields.sum(axis=2)), jnp.asarray(noise), context)
+    force, output = np.asarray(update.delta), np.asarray(update.parameters.readout)
     share = (dim / dims)[:, None, None] * eta / batch
     dr = share * np.einsum("csk,cslm->clkm", force, fields[..., K:]) - eta * kappa * r
     half = share * np.einsum("csi,cslk->clik", force, fields[..., :K])
@@ -107,29 +105,23 @@ def _increments(
     return np.concatenate([part.reshape(len(dr), -1) for part in parts], axis=1)
 
 
-def _forces(
-    problem: Problem, bias: Array | None, v: np.ndarray, fields: np.ndarray, noise: np.ndarray, context: Context
-) -> tuple[np.ndarray, np.ndarray]:
-    """delta_k, and what moves the readout, of every sample, (count, B, ...)."""
-    K, mean = problem.student.hidden, field_means(problem, bias)
-    fields = fields if mean is None else fields + np.asarray(mean)
-    student, teacher = (jnp.asarray(x) for x in (fields[..., :K], fields[..., K:]))
-    parameters = Parameters(jnp.asarray(v), None if bias is None else jnp.asarray(bias))
-    update = _updates(problem, student, teacher, jnp.asarray(noise), parameters, context)
-    return np.asarray(update.delta), np.asarray(update.parameters.readout)
-
-
 @eqx.filter_jit
 def _updates(
-    problem: Problem, student: Array, teacher: Array, normals: Array, parameters: Parameters, context: Context
+    problem: Problem,
+    state: Overlaps,
+    fields: Float[Array, "count B n"],
+    normals: Float[Array, "count B D"],
+    context: Context,
 ) -> Update:
     """The update of every sample, arrays (count, B, ...)."""
+    K, parameters, mean = problem.student.hidden, Parameters(state.readout, state.bias), field_means(problem, state.bias)
 
-    def one(student: Array, teacher: Array, normals: Array) -> Update:
+    def one(fields: Array, normals: Array) -> Update:
+        student, teacher = fields[:K], fields[K:]
         label = label_of(problem, teacher, normals)
         return update_of(problem, student, teacher, label, normals, parameters, context)
 
-    return jax.vmap(jax.vmap(one))(student, teacher, normals)
+    return jax.vmap(jax.vmap(one))(fields if mean is None else fields + mean, normals)
 
 
 def require_free_steps(problem: object, inputs: str, function: str) -> None:
@@ -184,18 +176,16 @@ class StepMoments(Result):
         j, k = np.unravel_index(int(np.argmax(np.abs(self.diffusion_z))), self.diffusion.shape)
         off = np.linalg.norm(self.drift - self.drift_theory) / np.linalg.norm(self.drift_theory)
         traces = np.trace(self.diffusion), np.trace(self.diffusion_theory)
-        lines = [
-            f"one step of {self.samples} networks with N = {self.dim}, {self.inputs} inputs, from the same start",
+        return (
+            f"one step of {self.samples} networks with N = {self.dim}, {self.inputs} inputs, from the same start\n"
             f"drift: {100 * off:.2g}% off as a vector; worst {self.names[i]}: {self.drift[i]:.4g} ± "
-            f"{self.drift_error[i]:.2g}, theory {self.drift_theory[i]:.4g} (z = {self.drift_z[i]:+.1f})",
+            f"{self.drift_error[i]:.2g}, theory {self.drift_theory[i]:.4g} (z = {self.drift_z[i]:+.1f})\n"
             f"diffusion: trace {traces[0]:.4g}, theory {traces[1]:.4g}; worst ({self.names[j]}, {self.names[k]}): "
             f"{self.diffusion[j, k]:.4g} ± {self.diffusion_error[j, k]:.2g}, theory {self.diffusion_theory[j, k]:.4g} "
-            f"(z = {self.diffusion_z[j, k]:+.1f})",
+            f"(z = {self.diffusion_z[j, k]:+.1f})\n"
             f"{'agree' if self.agrees else 'DIFFER'}: the largest |z| of {self.drift.size} drifts and "
-            f"{self.drift.size * (self.drift.size + 1) // 2} covariances is "
-            f"{self.largest_z:.1f}, the limit {LARGEST_Z:g}",
-        ]
-        return "\n".join(lines)
+            f"{self.drift.size * (self.drift.size + 1) // 2} covariances is {self.largest_z:.1f}, the limit {LARGEST_Z:g}"
+        )
 
     def __repr__(self) -> str:
         return f"<StepMoments at N = {self.dim}, {self.inputs} inputs: {'agrees' if self.agrees else 'differs'}>"
