@@ -24,6 +24,7 @@ from tutelage.analysis.fixed_points.fixed_point import FixedPoint
 from tutelage.analysis.guards import with_constant_rates
 from tutelage.analysis.result import Result
 from tutelage.problem import Problem, Start, random_start
+from tutelage.problem.traits import CLASSIC
 from tutelage.trajectory import Trajectory
 from tutelage.validity import who_decides
 
@@ -152,7 +153,7 @@ def escape_distribution(
     >>> law.times.shape, law.quantiles([0.05, 0.95]).shape
     ((50,), (2,))
     """
-    problem = with_constant_rates(problem, "escape_distribution")
+    problem = with_constant_rates(problem, "escape_distribution", (*CLASSIC, "all levels"))
     samples, seed = checks.as_count("samples", samples, least=2), checks.as_count("seed", seed, least=0)
     dim = _dim(problem, start, dim)
     path = plateau_path(problem, random_start(problem, None, scale) if start is None else start, smallest=dim**-0.5)
