@@ -4,7 +4,7 @@ import pytest
 
 import tutelage as tu
 from tutelage import analysis
-from tutelage.analysis.result import FIGURES, Result, figure_function
+from tutelage.analysis.result import RESULT_FIGURES, AnalysisResult, figure_function
 
 
 @pytest.mark.parametrize("name", ["fixed_point", "plateaus", "fluctuations", "escape_time", "landscape", "linear_network"])
@@ -29,9 +29,9 @@ def test_importing_a_module_does_not_hide_a_function():
 
 
 def test_every_result_that_draws_itself_has_a_figure():
-    """`Result.plot` finds its function by the name of the class: each must be in the table, and exist."""
+    """`AnalysisResult.plot` finds its function by the name of the class: each must be in the table, and exist."""
     classes = [getattr(analysis, name) for name in analysis.__all__] + [tu.schedules.OptimalSchedule]
-    drawn = {value.__name__ for value in classes if getattr(value, "plot", None) is Result.plot}
+    drawn = {value.__name__ for value in classes if getattr(value, "plot", None) is AnalysisResult.plot}
     assert len(drawn) > 12
-    assert drawn <= FIGURES.keys()
-    assert all(callable(figure_function(name)) for name in FIGURES)
+    assert drawn <= RESULT_FIGURES.keys()
+    assert all(callable(figure_function(name)) for name in RESULT_FIGURES)

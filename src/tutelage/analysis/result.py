@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # The module and function of tutelage.plot that draw a result, by the name of its class.
-FIGURES = {
+RESULT_FIGURES = {
     "AsymptoticDecay": "asymptotic_decay.plot_asymptotic_decay",
     "Concentration": "concentration.plot_concentration",
     "EarlyStopping": "stopping.plot_early_stopping",
@@ -39,11 +39,11 @@ FIGURES = {
 
 def figure_function(result: str) -> Any:
     """The function that draws a class of results; Matplotlib is imported only now."""
-    module, name = FIGURES[result].split(".")
+    module, name = RESULT_FIGURES[result].split(".")
     return getattr(import_module(f"tutelage.plot.{module}"), name)
 
 
-class Result:
+class AnalysisResult:
     """A result that can draw itself."""
 
     def plot(self, *, title: str | None = None) -> "Figure":

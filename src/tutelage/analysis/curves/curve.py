@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from tutelage import checks
 from tutelage._errors import InputError, require_fields
-from tutelage.analysis.result import Result
+from tutelage.analysis.result import AnalysisResult
 from tutelage.problem import Problem
 from tutelage.status import Status
 
@@ -24,7 +24,7 @@ STRIDES_PER_RECORD = 50
 
 
 @dataclass(frozen=True)
-class RunResults(Result):
+class RunResults(AnalysisResult):
     """The results of all runs, in their order: a sequence. `numbers(name)` collects a field; `marks` the times found."""
 
     answers: tuple[Any, ...]

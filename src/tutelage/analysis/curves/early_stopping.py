@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tutelage.analysis.curves.curve import Curve, RunResults, read_curves
-from tutelage.analysis.result import Result
+from tutelage.analysis.result import AnalysisResult
 from tutelage.problem.schedules import bend_times
 from tutelage.trajectory import Trajectory
 
@@ -24,7 +24,7 @@ CHANCE_DEVIATIONS = 3.0  # a smaller gain of a run, in units of its fluctuation,
 
 
 @dataclass(frozen=True)
-class EarlyStopping(Result):
+class EarlyStopping(AnalysisResult):
     """When the error is smallest.
 
     time, value: of the smallest error e_g (the test loss, e_g + sigma^2/2, is smallest at the same time).

@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike
 
 from tutelage import checks
 from tutelage._errors import InputError, kind_of
-from tutelage.analysis.result import Result
+from tutelage.analysis.result import AnalysisResult
 from tutelage.problem import Inputs
 
 LEAST_POINTS = 5  # of a line
@@ -45,7 +45,7 @@ LOCAL_RANGES = 8  # a local slope is taken over this fraction of the data's rang
 
 
 @dataclass(frozen=True)
-class Line:
+class FittedLine:
     """y = intercept + slope x. statistical, systematic: errors of the slope, from residuals and from its drift.
 
     parts: slopes of the first, middle and last third (of two halves, if the points are few). certainty: the drift in units
@@ -65,7 +65,9 @@ class Line:
         return float(np.hypot(self.statistical, self.systematic))
 
 
-def fit_line(x: np.ndarray, y: np.ndarray, sd: np.ndarray | None = None, *, smooth: bool = False, tries: int = 1) -> Line:
+def fit_line(
+    x: np.ndarray, y: np.ndarray, sd: np.ndarray | None = None, *, smooth: bool = False, tries: int = 1
+) -> FittedLine:
     """Least squares through at least `LEAST_POINTS` points, x increasing. sd: errors of y, which then weigh the points.
 
     smooth: the points carry no noise, so that every change of the slope is drift. tries: these points were chosen as the
@@ -86,7 +88,7 @@ def fit_line(x: np.ndarray, y: np.ndarray, sd: np.ndarray | None = None, *, smoo
     statistical = _statistical_error(x, y - intercept - slope * x, weights, noise, tries)
     if sd is not None:
         statistical = max(statistical, coverage_factor(np.inf, tries) * noise / np.sqrt(_sum_of_squares(x, weights)))
-    return Line(slope, intercept, statistical, systematic, slopes, certainty)
+    return FittedLine(slope, intercept, statistical, systematic, slopes, certainty)
 
 
 def _least_squares(x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
@@ -190,7 +192,7 @@ def _noise_of_points(x: np.ndarray, y: np.ndarray, weights: np.ndarray, known: b
 
 
 @dataclass(frozen=True)
-class Exponent(Line, Result):
+class Exponent(FittedLine, AnalysisResult):
     """y = amplitude x^slope in a window. error: statistical and systematic (drift of the local slope) in quadrature.
 
     constant: is the local slope constant within the tolerance (or the noise), so that this is a power law? window: first and
@@ -338,7 +340,7 @@ def _require_positive(x: np.ndarray, y: np.ndarray, inside: np.ndarray) -> None:
         )
 
 
-def _is_constant(line: Line, tolerance: float, doubt: float) -> bool:
+def _is_constant(line: FittedLine, tolerance: float, doubt: float) -> bool:
     return line.certainty <= doubt or line.systematic <= tolerance * abs(line.slope)
 
 
@@ -379,7 +381,7 @@ def _local_slopes(X: np.ndarray, Y: np.ndarray) -> dict[str, np.ndarray]:
 
 
 @dataclass(frozen=True)
-class SpectralExponent(Result):
+class SpectralExponent(AnalysisResult):
     """beta ± error from the ranks in `fit.window`. ranks, eigenvalues: largest first. fit: the straight line in full.
 
     error: of the straight line (scatter of the eigenvalues around it), and half the range through which beta runs from the

@@ -17,7 +17,7 @@ from tutelage.analysis.curves.curve import Curve, RunResults, read_curves
 from tutelage.analysis.curves.early_stopping import find_minimum
 from tutelage.analysis.curves.plateaus import LEAST_TIMES, Plateaus, find_plateaus, is_symmetric_at, span_around
 from tutelage.analysis.curves.specialization import Specialization, can_specialize, find_specialization
-from tutelage.analysis.result import Result
+from tutelage.analysis.result import AnalysisResult
 from tutelage.trajectory import Trajectory
 
 SEARCH, SYMMETRIC, PLATEAU, ESCAPE = "search", "symmetric plateau", "plateau", "escape"
@@ -40,7 +40,7 @@ class Phase:
 
 
 @dataclass(frozen=True)
-class Phases(Result):
+class Phases(AnalysisResult):
     """Intervals in the order of time, without gaps: a sequence. plateaus, specialization: what they are built on.
 
     specialization is None for a single unit or custom equations.

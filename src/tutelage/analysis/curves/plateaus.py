@@ -26,7 +26,7 @@ from tutelage import checks
 from tutelage._errors import InputError
 from tutelage.analysis.curves.curve import Curve, RunResults, first_index, read_curves, require_positive_error, roughness
 from tutelage.analysis.curves.exponents import LEAST_POINTS, fit_line
-from tutelage.analysis.result import Result
+from tutelage.analysis.result import AnalysisResult
 from tutelage.trajectory import Trajectory
 
 LEAST_GROWTH = 5.0  # a difference that grows by less than this factor is not a departure
@@ -146,7 +146,7 @@ class Plateau:
 
 
 @dataclass(frozen=True)
-class Plateaus(Result):
+class Plateaus(AnalysisResult):
     """The plateaus of a curve in the order of time: a sequence, empty (and `note` says so) if it leaves none.
 
     share: within which share of its height the error counts as being on a plateau.

@@ -16,14 +16,14 @@ import numpy as np
 
 from tutelage._errors import InputError
 from tutelage.analysis.curves.curve import Curve, RunResults, read_curves
-from tutelage.analysis.result import Result
+from tutelage.analysis.result import AnalysisResult
 from tutelage.trajectory import Trajectory
 
 TRANSITION_INDEX = 0.5  # the transition: the index rises through this value for good
 
 
 @dataclass(frozen=True)
-class Specialization(Result):
+class Specialization(AnalysisResult):
     """Which student copies which teacher, and since when.
 
     index: (time,), from 0 (symmetric) to 1 (each student unit copies its own teacher); see the module docstring.
@@ -97,7 +97,7 @@ def specialization(trajectory: Trajectory, run: int | None = None) -> Specializa
 
 def find_specialization(curve: Curve) -> Specialization:
     """The specialization of one curve."""
-    R, Q, T = _overlaps(curve)
+    R, Q, T = _assigned_overlaps(curve)
     cosines = _cosines(R, np.diagonal(Q, axis1=1, axis2=2), np.diagonal(T))
     mirrored = curve.problem is None or curve.problem.student.activation.parity != 0
     students, teachers, signs = _assign(cosines[-1], mirrored)
@@ -128,7 +128,7 @@ def can_specialize(curve: Curve) -> bool:
     return known and min(curve.variables["R"].shape[1:]) >= 2
 
 
-def _overlaps(curve: Curve) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _assigned_overlaps(curve: Curve) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """R, Q, T, or a message why there is nothing to assign."""
     if can_specialize(curve) and curve.T is not None:
         return curve.variables["R"], curve.variables["Q"], curve.T

@@ -22,7 +22,7 @@ from tutelage.analysis.escape.escape_time import assigned_teachers, chosen_teach
 from tutelage.analysis.escape.plateau_path import PlateauPath, plateau_path
 from tutelage.analysis.fixed_points.fixed_point import FixedPoint
 from tutelage.analysis.guards import with_constant_rates
-from tutelage.analysis.result import Result
+from tutelage.analysis.result import AnalysisResult
 from tutelage.problem import Problem, Start, random_start
 from tutelage.problem.traits import CLASSIC
 from tutelage.trajectory import Trajectory
@@ -33,7 +33,7 @@ LEAST_PROBABILITY = 0.05  # permutations rarer than this are not named in the re
 
 
 @dataclass(frozen=True)
-class EscapeDistribution(Result):
+class EscapeDistribution(AnalysisResult):
     """The law of escape times and permutations over networks.
 
     times: (samples,); inf: not within 60 e-folding times. teachers: (samples, K), as each unit chose.
@@ -155,7 +155,7 @@ def escape_distribution(
     """
     problem = with_constant_rates(problem, "escape_distribution", (*CLASSIC, "all levels"))
     samples, seed = checks.as_count("samples", samples, least=2), checks.as_count("seed", seed, least=0)
-    dim = _dim(problem, start, dim)
+    dim = _known_dim(problem, start, dim)
     path = plateau_path(problem, random_start(problem, None, scale) if start is None else start, smallest=dim**-0.5)
     rng, noise = np.random.default_rng(seed), path.noise() / dim
     if start is None:
@@ -183,7 +183,7 @@ def escape_distribution(
     )
 
 
-def _dim(problem: Problem, start: Start | None, dim: int | None) -> int:
+def _known_dim(problem: Problem, start: Start | None, dim: int | None) -> int:
     known = next((d for d in (dim, getattr(start, "dim", None), problem.inputs.known_dim) if d is not None), None)
     if known is None:
         raise InputError("dim is missing; give the number of input dimensions N, such as dim=1000.")

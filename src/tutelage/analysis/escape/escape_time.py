@@ -26,7 +26,7 @@ from tutelage._errors import InputError
 from tutelage._types import Array
 from tutelage.analysis.escape.plateau_path import LAUNCH_SIZE, PlateauPath, drifts_at, plateau_path
 from tutelage.analysis.fixed_points.fixed_point import FixedPoint
-from tutelage.analysis.result import Result
+from tutelage.analysis.result import AnalysisResult
 from tutelage.dynamics import OrderParameters
 from tutelage.dynamics.linearized import unflatten
 from tutelage.dynamics.overlaps import Overlaps
@@ -185,7 +185,7 @@ def assigned_teachers(problem: Problem, R: np.ndarray, T: np.ndarray) -> np.ndar
 
 
 @dataclass(frozen=True)
-class EscapeTime(Result):
+class EscapeTime(AnalysisResult):
     """The predicted escape from a plateau: time = (1/rate) ln(constant / amplitude). rate: growth of the asymmetry there.
 
     slope: how much later an e-th of the asymmetry escapes; 1/rate for small ones, some per cent more or less as long as the

@@ -26,7 +26,7 @@ from tutelage.analysis.fixed_points.symmetry import (
     symmetric_subspace,
 )
 from tutelage.analysis.guards import with_constant_rates
-from tutelage.analysis.result import Result
+from tutelage.analysis.result import AnalysisResult
 from tutelage.averages import Quadrature, as_rule
 from tutelage.dynamics import OrderParameters, generalization_error, initial_overlaps
 from tutelage.dynamics.copies import copies_of_teachers, perfect_overlaps
@@ -45,7 +45,7 @@ SHORTEST_STEP = 1e-4  # smallest share of noise and weight decay by which the pe
 
 
 @dataclass(frozen=True)
-class FixedPoint(Result):
+class FixedPoint(AnalysisResult):
     """A state at which the drift vanishes. modes: all of them, fastest growing first (flat coordinates).
 
     error: generalization error there. residual: the largest drift that is left. t: overlaps of the teachers per level.
@@ -280,8 +280,8 @@ def fixed_point(
     require_small(problem)
     if isinstance(near, Start):
         return _from_start(problem, near, gradient_flow, quadrature)
-    find = _perfect if checks.known("near", near, ("plateau", "perfect")) == "perfect" else _plateau
-    if find is _perfect:
+    find = _find_perfect if checks.known("near", near, ("plateau", "perfect")) == "perfect" else _find_plateau
+    if find is _find_perfect:
         require_traits(problem, "fixed_point near 'perfect'", CLASSIC)
     if problem.sgd.trainable is not None:
         raise InputError("some levels are frozen, at overlaps that only a start knows; give a Start instead of a word.")
@@ -305,7 +305,7 @@ def _from_start(problem: Problem, start: Start, gradient_flow: bool, quadrature:
     return characterize(system, found)
 
 
-def _plateau(system: OrderParameters, blank: Overlaps) -> FixedPoint:
+def _find_plateau(system: OrderParameters, blank: Overlaps) -> FixedPoint:
     problem, t = system.problem, system.t
     state = _small_symmetric_state(problem, t, blank)
     even = problem.student.activation.parity == 1
@@ -327,7 +327,7 @@ def _small_symmetric_state(problem: Problem, t: Array, blank: Overlaps) -> Overl
     return Overlaps(jnp.asarray(r), jnp.asarray(q), blank.readout, blank.bias, None)
 
 
-def _perfect(system: OrderParameters, blank: Overlaps) -> FixedPoint:
+def _find_perfect(system: OrderParameters, blank: Overlaps) -> FixedPoint:
     problem, t = system.problem, system.t
     U0 = copies_of_teachers(problem)
     state = perfect_overlaps(problem, t, U0)

@@ -19,7 +19,7 @@ from tutelage._types import Array
 from tutelage.analysis.fixed_points.modes import Mode, name_of_growth, named_modes
 from tutelage.analysis.fixed_points.symmetry import free_subspace
 from tutelage.analysis.guards import with_constant_rates
-from tutelage.analysis.result import Result, figure_function
+from tutelage.analysis.result import AnalysisResult, figure_function
 from tutelage.averages import Quadrature, as_rule
 from tutelage.dynamics import OrderParameters, initial_overlaps
 from tutelage.dynamics.perfect import Perfection, perfect_jacobian, perfection
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 RATE_TRIALS = 65  # learning rates among which the best is bracketed
 
 
-class LearningRates(Result):
+class LearningRates(AnalysisResult):
     """What the three results below share: decay rates against the learning rate as a figure, and a note on label noise."""
 
     problem: Problem
@@ -153,7 +153,7 @@ class BestRate(LearningRates):
 
 
 @dataclass(frozen=True)
-class NoiseFloor(Result):
+class NoiseFloor(AnalysisResult):
     """What weak label noise leaves of the error.
 
     per_variance: e_g(infinity) / sigma^2 as sigma -> 0. error: that times the problem's own sigma^2. Converts to float

@@ -120,7 +120,7 @@ def hessian_at(problem: Problem, span: Span, readout: np.ndarray, quadrature: Qu
     R, Q, T = c * lam @ t.T, c * lam @ c.T, t * lam @ t.T
     mean = field_means(problem, problem.student.bias)
     overlaps = (jnp.asarray(x) for x in (R, Q, T, readout, problem.teacher.readout))
-    out = _derivatives(averages_of(problem, quadrature), shared_parity(problem), mean, *overlaps)
+    out = _error_and_derivatives(averages_of(problem, quadrature), shared_parity(problem), mean, *overlaps)
     error, A, B, ((AQ, AR), (BQ, BR)) = jax.tree.map(np.asarray, out)
     along, along_teachers = c * lam, t * lam  # how Q and R change with a direction
     dA = np.einsum("ijab,bs->ijas", 2 * AQ, along) + np.einsum("ijam,ms->ijas", AR, along_teachers)
@@ -132,7 +132,7 @@ def hessian_at(problem: Problem, span: Span, readout: np.ndarray, quadrature: Qu
 
 
 @eqx.filter_jit
-def _derivatives(
+def _error_and_derivatives(
     averages: Averages, parity: int | None, mean: Array | None, R: Array, Q: Array, T: Array, v: Array, v_teacher: Array
 ) -> Any:
     """e_g, A, B, and the derivatives of A and B with respect to Q and R."""

@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike
 from tutelage import checks
 from tutelage._errors import InputError
 from tutelage.analysis.geometry.hessian import Hessian, Span, hessian_at, require_second_derivative, row_space, span_of
-from tutelage.analysis.result import Result
+from tutelage.analysis.result import AnalysisResult
 from tutelage.averages import Quadrature, as_rule
 from tutelage.problem import Network, Problem
 from tutelage.problem.arguments import require_problem
@@ -180,7 +180,7 @@ def _family(hessian: Hessian, level: int | None, words: list[str]) -> str:
 
 
 @dataclass(frozen=True)
-class Landscape(Result):
+class Landscape(AnalysisResult):
     """What `landscape` found; coordinates are W / sqrt(N) (docs/how-to/landscape.md).
 
     error: e_g. gradient: (K, N). spectrum: every eigenvalue of the Hessian, lowest first, as `Curvature` (value,
@@ -304,7 +304,7 @@ def landscape(
     >>> tu.analysis.landscape(problem, W, W).kind
     'minimum'
     """
-    v, quadrature = _readout(require_problem(problem, "landscape"), readout), as_rule(quadrature)
+    v, quadrature = _checked_readout(require_problem(problem, "landscape"), readout), as_rule(quadrature)
     W, W_teacher = weights_by_level(problem, weights, teacher_weights)
     span = span_of(problem, W, W_teacher)
     if span.students.size > LARGEST_MATRIX:
@@ -330,7 +330,7 @@ def _in_inputs(problem: Problem, directions: np.ndarray) -> np.ndarray:
     return directions if basis is None else directions @ basis
 
 
-def _readout(problem: Problem, readout: ArrayLike | None) -> np.ndarray:
+def _checked_readout(problem: Problem, readout: ArrayLike | None) -> np.ndarray:
     v = problem.student.readout if readout is None else checks.as_array("readout", readout)
     checks.require_untraced("the readout", "landscape", v)
     checks.require_shape("readout", v, (problem.student.hidden,), fix="One number per student unit.")

@@ -16,7 +16,7 @@ from tutelage._errors import InputError
 from tutelage._solve import KEEP_LEVELS
 from tutelage.analysis.guards import with_constant_rates
 from tutelage.analysis.linear.relaxation import Relaxation, at_times, log_slope
-from tutelage.analysis.result import Result, as_trajectory, figure_function
+from tutelage.analysis.result import AnalysisResult, as_trajectory, figure_function
 from tutelage.problem import Problem, Start, random_start
 from tutelage.problem.activation import NAMED
 from tutelage.problem.arguments import require_start
@@ -81,7 +81,7 @@ def linear_network(problem: Problem, start: Start | None = None) -> "LinearNetwo
 
 
 @dataclass(frozen=True)
-class LinearNetwork(Result):
+class LinearNetwork(AnalysisResult):
     """What `linear_network` returns: functions of time alpha (a number or an array of times >= 0), and what sets them.
 
     dim: None for the limit of large N; N for the exact mean over runs of a network of that size (`finite`).

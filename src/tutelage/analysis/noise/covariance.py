@@ -37,18 +37,20 @@ PANEL_LENGTH, LONGEST_PANEL = 0.5, 1.0  # in units of the fastest mode's time: a
 MOST_PANELS = 4000
 LEAST_BATCH, LARGEST_BATCH, USUAL_BATCH = 32, 512, 64  # times solved for at once: as many as recorded, within limits
 
-NODES = (np.polynomial.legendre.leggauss(3)[0] + 1) / 2
-PANELS_PER_BATCH = MOMENTS // NODES.size
-_LAGRANGE = np.linalg.inv(np.vander(NODES, increasing=True)).T  # coefficients of the polynomials of the nodes, (node, power)
+GAUSS_NODES = (np.polynomial.legendre.leggauss(3)[0] + 1) / 2
+PANELS_PER_BATCH = MOMENTS // GAUSS_NODES.size
+_LAGRANGE = np.linalg.inv(
+    np.vander(GAUSS_NODES, increasing=True)
+).T  # coefficients of the polynomials of the nodes, (node, power)
 
 
 def _integrals(theta: float) -> np.ndarray:
     """Integrals from 0 to theta of the three Lagrange polynomials."""
-    powers = np.arange(1, NODES.size + 1)
+    powers = np.arange(1, GAUSS_NODES.size + 1)
     return _LAGRANGE @ (theta**powers / powers)
 
 
-_STAGES = np.stack([_integrals(c) for c in NODES])
+_STAGES = np.stack([_integrals(c) for c in GAUSS_NODES])
 
 
 def panel_edges(moments: np.ndarray, rates: np.ndarray, stops: np.ndarray, length: float) -> np.ndarray:
@@ -69,7 +71,7 @@ def panel_edges(moments: np.ndarray, rates: np.ndarray, stops: np.ndarray, lengt
 
 def panel_nodes(edges: np.ndarray) -> np.ndarray:
     """The times at which J and D are needed, (panel, 3)."""
-    return edges[:-1, None] + np.diff(edges)[:, None] * NODES
+    return edges[:-1, None] + np.diff(edges)[:, None] * GAUSS_NODES
 
 
 def covariance_at(
@@ -132,7 +134,7 @@ class NoisyCurve:
                 f"these times span {total:.0f} relaxation times of the fastest mode; fluctuations are followed through at "
                 f"most {MOST_PANELS * LONGEST_PANEL:.0f}. End at alpha = {end * MOST_PANELS * LONGEST_PANEL / total:.3g}."
             )
-        length = min(float(np.clip(total / MOST_PANELS, PANEL_LENGTH, LONGEST_PANEL)), NODES.size * total / self.batch)
+        length = min(float(np.clip(total / MOST_PANELS, PANEL_LENGTH, LONGEST_PANEL)), GAUSS_NODES.size * total / self.batch)
         switches = self.system.switches(end)
         return panel_edges(moments, rates, np.zeros(0) if switches is None else np.unique(switches), length)
 
@@ -162,12 +164,12 @@ class NoisyCurve:
         states = self.states(moments.ravel())
         for first in range(0, len(moments), PANELS_PER_BATCH):
             here = moments[first : first + PANELS_PER_BATCH]
-            inside = np.minimum(first * NODES.size + np.arange(MOMENTS), moments.size - 1)
+            inside = np.minimum(first * GAUSS_NODES.size + np.arange(MOMENTS), moments.size - 1)
             times, at = jnp.asarray(moments.ravel()[inside]), _states_at(states, inside)
             J = np.asarray(jacobians_along(self.system, times, at))
             D = np.stack([np.asarray(_diffusions(self.system, times, at, *part)) for part in points])
             for j in range(len(here)):
-                nodes = slice(j * NODES.size, (j + 1) * NODES.size)
+                nodes = slice(j * GAUSS_NODES.size, (j + 1) * GAUSS_NODES.size)
                 yield J[nodes], D[:, nodes]
 
     def gradients(self) -> np.ndarray:

@@ -20,7 +20,7 @@ from tutelage._errors import InputError
 from tutelage._solve import solve
 from tutelage.analysis.guards import LARGEST_STATE
 from tutelage.analysis.noise.covariance import NoisyCurve, covariance_at
-from tutelage.analysis.result import Result
+from tutelage.analysis.result import AnalysisResult
 from tutelage.dynamics import initial_overlaps
 from tutelage.dynamics.linearized import flatten, unflatten
 from tutelage.problem import Problem, Start
@@ -33,7 +33,7 @@ WIDE_SCATTER = 0.5  # sd(e_g) / e_g above which fluctuations are not small
 
 
 @dataclass(frozen=True)
-class Fluctuations(Result):
+class Fluctuations(AnalysisResult):
     """Scatter of networks of N = `dim` inputs around the `theory` curve, at its times.
 
     scaled: N Cov(u) in flat coordinates, (time, size, size). gradient: of e_g, (time, size). accuracy: estimated relative

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from tutelage import checks
 from tutelage._errors import InputError
-from tutelage.analysis.result import Result
+from tutelage.analysis.result import AnalysisResult
 from tutelage.analysis.schedules.search import Descent, Search, best_constants, descend, greedy_rates
 from tutelage.averages import Quadrature
 from tutelage.problem import Interpolated, Problem, SlowMomentum, Start
@@ -53,7 +53,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class OptimalSchedule(Result):
+class OptimalSchedule(AnalysisResult):
     """What `optimize` found. problem: the problem with the designed schedules, as `solve` and `simulate` take it.
 
     schedules: by name ("lr", "readout_lr"). value: the objective, e_g at the end or its integral. trajectory: the theory

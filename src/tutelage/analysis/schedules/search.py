@@ -38,7 +38,7 @@ from tutelage.integrate import FINE, tolerances
 from tutelage.problem import Interpolated, Problem, Start
 from tutelage.trajectory import Trajectory
 
-MOST_STEPS = 100_000  # of the greedy path
+GREEDY_STEPS = 100_000  # of the greedy path
 FIRST_STEP = 1e-5  # first step, in units of the whole time
 NODES_PER_PIECE, NODES_IN_ALL = 4, 96  # least numbers of Gauss-Legendre nodes, where the error is recorded
 SCANNED_RATES = 41  # constant rates that are tried between the bounds
@@ -60,7 +60,7 @@ def rate_expansion(system: OrderParameters, t: Array, state: Overlaps) -> tuple[
     return constant, linear, jax.tree.map(lambda x: x / 2, twice)
 
 
-def fastest_rate(linear: Array, quadratic: Array, bounds: tuple[Any, Any]) -> Array:
+def steepest_rate(linear: Array, quadratic: Array, bounds: tuple[Any, Any]) -> Array:
     """The eta within bounds that makes eta * linear + eta^2 * quadratic (a change of the error) smallest."""
     low, high = bounds
     a, b = -linear, quadratic
@@ -86,7 +86,7 @@ def _greedy_path(
 
     def step(time: Any, at: Overlaps) -> tuple[Array, Any]:
         constant, linear, quadratic = rate_expansion(system, time, at)
-        eta = fastest_rate(linear[1], quadratic[1], bounds)
+        eta = steepest_rate(linear[1], quadratic[1], bounds)
         return eta, jax.tree.map(lambda x, y, z: x + eta * y + eta**2 * z, constant, linear, quadratic)
 
     def field(time: Any, y: Any, _: Any) -> Any:
@@ -109,7 +109,7 @@ def _greedy_path(
         y0=(state, error(state) * FINE),
         saveat=diffrax.SaveAt(ts=times, fn=lambda time, y, args: y[0]),
         stepsize_controller=controller,
-        max_steps=MOST_STEPS,
+        max_steps=GREEDY_STEPS,
         throw=False,
     )
     arrived = jnp.isfinite(solution.ts)

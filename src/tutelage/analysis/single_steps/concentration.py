@@ -20,7 +20,7 @@ from tutelage._errors import InputError
 from tutelage._solve import solve
 from tutelage._types import Array
 from tutelage.analysis.curves.exponents import LEAST_DECADES, LEAST_POINTS, Exponent, fit_exponent
-from tutelage.analysis.result import Result
+from tutelage.analysis.result import AnalysisResult
 from tutelage.analysis.single_steps.step_moments import Steps, require_free_steps, take_steps, theory_moments, without_dim
 from tutelage.dynamics import OrderParameters, initial_overlaps
 from tutelage.dynamics.increments import shares
@@ -129,7 +129,7 @@ class Condition:
 
 
 @dataclass(frozen=True)
-class Concentration(Result):
+class Concentration(AnalysisResult):
     """What `concentration` measured: `conditions` by name ("mean", "variance", "start", and "runs" if asked for)."""
 
     problem: Problem
@@ -230,11 +230,11 @@ def judge_condition(
     if wide:
         x = dims[clear].astype(float)
         fit = fit_exponent(x, values[clear], (x[0], x[-1]), y_error=np.maximum(errors[clear], 1e-12 * values[clear]))
-    holds, words = _verdict(fit, expected, dims, values, errors)
+    holds, words = _condition_verdict(fit, expected, dims, values, errors)
     return Condition(name, meaning, dims, values, errors, theory, expected, fit, holds, words)
 
 
-def _verdict(
+def _condition_verdict(
     fit: Exponent | None, expected: float, dims: np.ndarray, values: np.ndarray, errors: np.ndarray
 ) -> tuple[bool, str]:
     if fit is None:

@@ -26,7 +26,7 @@ from jaxtyping import Float
 
 from tutelage import checks
 from tutelage._types import Array
-from tutelage.analysis.result import Result
+from tutelage.analysis.result import AnalysisResult
 from tutelage.dynamics import OrderParameters, initial_overlaps
 from tutelage.dynamics.diffusion import diffusion, point_sets
 from tutelage.dynamics.error import field_means
@@ -60,7 +60,7 @@ def take_steps(problem: Problem, start: Start, dim: int, count: int, inputs: str
     vectors = in_random_frames(level_coordinates(problem, start, dims), dims, frame)
     vectors = np.roll(vectors, -problem.teacher.hidden, axis=0)  # students first
     fields, grams = [], []
-    for rows in _inputs(problem, dims, count, inputs, drawn):
+    for rows in _input_batches(problem, dims, count, inputs, drawn):
         edges = itertools.pairwise(np.concatenate([[0], np.cumsum(dims)]))
         levels = [(rows[..., i:j], vectors[:, i:j]) for i, j in edges]
         fields.append(np.stack([x @ v.T for x, v in levels], axis=-2) / np.sqrt(dim))
@@ -70,7 +70,9 @@ def take_steps(problem: Problem, start: Start, dim: int, count: int, inputs: str
     return Steps(_increments(problem, start, dims, every, np.concatenate(grams), noise), every, noise)
 
 
-def _inputs(problem: Problem, dims: np.ndarray, count: int, law: str, rng: np.random.Generator) -> Iterator[np.ndarray]:
+def _input_batches(
+    problem: Problem, dims: np.ndarray, count: int, law: str, rng: np.random.Generator
+) -> Iterator[np.ndarray]:
     """Inputs in eigencoordinates, a few steps' batches at a time: (steps, batch, N)."""
     dim, batch = int(dims.sum()), problem.sgd.batch
     scale = np.sqrt(np.repeat(np.asarray(problem.inputs.eigenvalues, dtype=float), dims))
@@ -131,7 +133,7 @@ def require_free_steps(problem: object, inputs: str, function: str) -> None:
 
 
 @dataclass(frozen=True)
-class StepMoments(Result):
+class StepMoments(AnalysisResult):
     """Mean and covariance of one step, measured and predicted.
 
     drift, diffusion: N E[du] (size,) and N^2 Cov(du) (size, size) of one step, measured on `samples` steps.

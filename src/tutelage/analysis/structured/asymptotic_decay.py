@@ -18,7 +18,7 @@ from scipy.optimize import linear_sum_assignment
 from tutelage import checks
 from tutelage._errors import InputError
 from tutelage.analysis.guards import effective_rate, first_layer_problem
-from tutelage.analysis.result import Result, figure_function
+from tutelage.analysis.result import AnalysisResult, figure_function
 from tutelage.analysis.structured.drift_matrices import (
     as_numpy,
     perfect_response,
@@ -35,7 +35,7 @@ LARGEST_MODE_MATRIX = 3000  # L K M: largest matrix that is decomposed
 
 
 @dataclass(frozen=True)
-class AsymptoticDecay(Result):
+class AsymptoticDecay(AnalysisResult):
     """A start near perfect learning and its linear dynamics. t: teachers per level, in the order of their students.
 
     u (L, K, M), zz (L, K, K): deviations of the weights inside and outside the teachers' span. rates: of the modes inside

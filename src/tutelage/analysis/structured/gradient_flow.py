@@ -76,11 +76,11 @@ class Chebyshev(diffrax.AbstractSolver):
         """(rho, its direction), from a direction that no symmetry makes blind."""
         rough = jnp.cos(1.0 + jnp.arange(y0.size, dtype=y0.dtype) ** 2).reshape(y0.shape)
         force = terms.vf(t0, y0, args)
-        return _largest_rate(terms, t0, y0, force, args, rough, FIRST_ROUNDS)
+        return _spectral_radius(terms, t0, y0, force, args, rough, FIRST_ROUNDS)
 
     def step(self, terms: Any, t0: Any, t1: Any, y0: Array, args: Any, solver_state: Any, made_jump: Any) -> Any:
         h, force = t1 - t0, terms.vf(t0, y0, args)
-        rho, direction = _largest_rate(terms, t0, y0, force, args, solver_state[1], LATER_ROUNDS)
+        rho, direction = _spectral_radius(terms, t0, y0, force, args, solver_state[1], LATER_ROUNDS)
         stages = 1 + jnp.ceil(jnp.sqrt(1.0 + 1.54 * h * RATE_MARGIN * rho)).astype(int)
         y1 = _stages(terms, t0, h, y0, force, args, jnp.clip(stages, 2, MOST_STAGES))
         after = terms.vf(t1, y1, args)
@@ -92,7 +92,7 @@ class Chebyshev(diffrax.AbstractSolver):
         return terms.vf(t0, y0, args)
 
 
-def _largest_rate(
+def _spectral_radius(
     terms: Any, t: Any, y: Array, force: Array, args: Any, direction: Array, rounds: int
 ) -> tuple[Array, Array]:
     """rho and its direction by the power method on differences of the force."""
@@ -132,7 +132,7 @@ def _stages(terms: Any, t0: Any, h: Any, y0: Array, force: Array, args: Any, s: 
     return jax.lax.fori_loop(2, s + 1, once, first)[0][1]
 
 
-SOLVERS = {"stabilized": Chebyshev, "explicit": diffrax.Dopri8}
+FLOW_SOLVERS = {"stabilized": Chebyshev, "explicit": diffrax.Dopri8}
 
 
 class GradientFlow:
@@ -226,7 +226,7 @@ def weight_flow(
     True
     """
     problem = first_layer_problem(problem, "weight_flow")
-    solver = checks.known("solver", solver, SOLVERS)
+    solver = checks.known("solver", solver, FLOW_SOLVERS)
     start = start_from_weights(problem, *require_pair(weights))
     by_level = weights_by_level(problem, *weights)
     W, W_teacher = (np.concatenate(levels, axis=1) for levels in by_level)
@@ -284,7 +284,7 @@ def _integrate(drift: Callable[..., Array], y0: Array, times: Array, options: tu
     solver, rtol, atol, max_steps = options
     solution: Any = diffrax.diffeqsolve(
         diffrax.ODETerm(drift),
-        SOLVERS[solver](),
+        FLOW_SOLVERS[solver](),
         t0=0.0,
         t1=times[-1],
         dt0=None,
@@ -356,7 +356,7 @@ def symmetric_flow(
             f"the problem has {K} student and {M} teacher units; symmetric units need K = M >= 2 and equal readouts in each "
             "network. Use weight_flow or solve."
         )
-    times, state = _as_times(times), _state(problem, require_start(start))
+    times, state = _as_times(times), _symmetric_state(problem, require_start(start))
     two = _two_units(problem, K, float(v[0]), float(v_teacher[0]))
     spectrum = as_numpy(problem.inputs.eigenvalues, problem.inputs.weights)
     data = jax.tree.map(jnp.asarray, (state, *spectrum, times, effective_rate(problem), float(K)))
@@ -365,13 +365,13 @@ def symmetric_flow(
     if not done:
         raise InputError(f"the flow ran out of {max_steps} steps; raise max_steps or rtol.")
     inside, outside = saved[:, :2], saved[:, 2:]
-    R, Q = (_matrix(x @ spectrum[1], K) for x in (inside, inside**2 + outside**2))
+    R, Q = (_symmetric_matrices(x @ spectrum[1], K) for x in (inside, inside**2 + outside**2))
     T = np.sum(spectrum[1]) * np.eye(K)
     observed = R, Q, np.asarray(generalization_error(without_inputs(problem), R, Q, T)), T
     return SymmetricFlow(_flow_trajectory(problem, start, times, observed, steps, "stabilized", rtol), inside, outside)
 
 
-def _state(problem: Problem, start: Start) -> np.ndarray:
+def _symmetric_state(problem: Problem, start: Start) -> np.ndarray:
     """(u_P, u_J, z_P, z_J) of each level, (4, L)."""
     K, L, mean = problem.student.hidden, problem.inputs.levels, float(np.sum(problem.inputs.weights))
     T = problem.teacher.gram if start.T is None else start.T
@@ -406,7 +406,7 @@ def _eigenvalues(x: np.ndarray) -> np.ndarray | None:
     return None if np.max(np.abs(x - symmetric)) > SYMMETRY_TOLERANCE else np.stack([own - other, own + (K - 1) * other])
 
 
-def _matrix(pairs: np.ndarray, K: int) -> np.ndarray:
+def _symmetric_matrices(pairs: np.ndarray, K: int) -> np.ndarray:
     """Matrices (..., K, K) with these eigenvalues (..., 2)."""
     P, J = pairs[..., 0, None, None], pairs[..., 1, None, None]
     return P * np.eye(K) + (J - P) / K

@@ -20,7 +20,7 @@ from scipy import optimize
 from tutelage import checks
 from tutelage._errors import InputError
 from tutelage.analysis.guards import effective_rate, first_layer_problem
-from tutelage.analysis.result import Result
+from tutelage.analysis.result import AnalysisResult
 from tutelage.analysis.structured.drift_matrices import (
     as_numpy,
     drift_matrices,
@@ -36,7 +36,7 @@ VANISHING_SHARE = 1e-8  # |a| below this, in units of X, vanishes
 
 
 @dataclass(frozen=True)
-class SymmetricPlateau(Result):
+class SymmetricPlateau(AnalysisResult):
     """The plateau on which all student units are identical.
 
     coefficients: c (M,). R (M,), Q: covariances of the common field. error: e_g there. t: teachers per level (L, M, M).
