@@ -13,7 +13,20 @@ from tutelage._namespace import public_names
 ROOT = Path(tutelage.__file__).parent
 # Left to right; a group may import the groups before it, and within itself only packages do.
 LAYERS = (
-    ("_version", "_errors", "_types", "_precision", "_namespace", "_xla", "checks", "_cores", "_files", "progress", "steps", "times"),
+    (
+        "_version",
+        "_errors",
+        "_types",
+        "_precision",
+        "_namespace",
+        "_xla",
+        "checks",
+        "_cores",
+        "_files",
+        "progress",
+        "steps",
+        "times",
+    ),
     ("randomness", "losses"),
     ("labels", "rules"),
     ("problem",),

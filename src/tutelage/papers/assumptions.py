@@ -6,7 +6,8 @@ import numpy as np
 
 import tutelage as tu
 from tutelage import InputError, checks
-from tutelage.problem.arguments import require_pair, require_problem, require_start
+from tutelage.problem.problem import require_problem
+from tutelage.problem.start import require_pair, require_start
 
 __all__ = [
     "constant_rate",

@@ -16,6 +16,8 @@ from jaxtyping import Float
 from tutelage import checks, labels, losses, rules
 from tutelage._errors import InputError, cause
 from tutelage._types import Array
+from tutelage.problem.schedules import Constant
+from tutelage.problem.sgd import SlowMomentum
 
 if TYPE_CHECKING:
     from tutelage.problem.problem import Problem
@@ -33,6 +35,12 @@ class Trait:
 def _jumps(problem: "Problem") -> bool:
     rule = problem.rule
     return rule.jumps or (rule.gradient and (problem.loss.jumps or not problem.student.activation.smooth))
+
+
+def _schedules(problem: "Problem") -> list[str]:
+    """The learning rates that change in time."""
+    rates = {name: getattr(problem.sgd, name) for name in ("lr", "readout_lr", "bias_lr")}
+    return [name for name, rate in rates.items() if callable(rate) and not isinstance(rate, Constant)]
 
 
 TRAITS: dict[str, Trait] = {
@@ -73,9 +81,35 @@ TRAITS: dict[str, Trait] = {
         lambda p: f"the derivative of the loss {losses.loss_name(p.loss)!r} jumps and the readout is trained",
         "a fixed readout (train_readout=False) or a smooth loss",
     ),
+    "constant rates": Trait(
+        lambda p: not _schedules(p),
+        lambda p: f"{_schedules(p)[0]} is a schedule",
+        "constant learning rates (lr=0.5)",
+    ),
+    "fixed momentum": Trait(
+        lambda p: not isinstance(p.sgd.momentum, SlowMomentum),
+        lambda p: "momentum is a SlowMomentum",
+        "a fixed momentum (momentum=0.9)",
+    ),
+    "no momentum": Trait(
+        lambda p: not isinstance(p.sgd.momentum, SlowMomentum) and float(p.sgd.momentum) == 0,
+        lambda p: "the problem has momentum",
+        "momentum=0",
+    ),
+    "free norms": Trait(
+        lambda p: not p.sgd.spherical, lambda p: "spherical is True (weights of fixed length)", "spherical=False"
+    ),
+    "all levels": Trait(lambda p: p.sgd.trainable is None, lambda p: "some levels are frozen (trainable)", "trainable=None"),
+    "no weight decay": Trait(
+        lambda p: float(p.sgd.weight_decay) == 0, lambda p: "the weights decay (weight_decay)", "weight_decay=0"
+    ),
+    "no biases": Trait(lambda p: not p.biased, lambda p: "the units have biases", "units without biases"),
+    "fixed readout": Trait(lambda p: not p.student.train_readout, lambda p: "the readout learns too", "train_readout=False"),
 }
 CLASSIC = ("squared", "gradient", "real", "single output", "one activation")
 SMOOTH = ("differentiable", "single output")
+CONSTANT_RATES = ("constant rates", "fixed momentum", "free norms")
+FIRST_LAYER = ("no biases", "fixed readout", "all levels", "no weight decay")  # only first-layer weights learn, all of them
 CLASSICAL = (rules.Perceptron, rules.AdaTron, rules.Hebbian)  # they learn from labels -1 and 1
 
 

@@ -53,7 +53,7 @@ def raw_features(
     >>> bool(features.floor < features.steady_state)                      # a finite rate adds to the floor
     True
     """
-    require_linear(problem, "raw_features")
+    problem = require_linear(problem, "raw_features")
     if problem.sgd.trainable is not None:
         raise InputError("trainable names levels of the eigenbasis; raw_features trains raw inputs. Leave it out.")
     covariance = _raw_covariance(problem, dim, seed)

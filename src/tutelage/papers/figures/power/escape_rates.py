@@ -84,7 +84,7 @@ def _flow(M: int, L: int, N: int, beta: float, lr: float, scale: float, end: flo
     growing = (size > 100 * scale) & (size < LINEAR[1]) & (np.cumsum(size > LINEAR[1]) == 0) & (times > 0)
     chosen = np.flatnonzero(growing)
     half = chosen[len(chosen) // 2 :]
-    rates = [flow.parting_rates(int(i))[0] for i in half[:: max(1, len(half) // 4)]]
+    rates = [flow.specialization_rates(int(i))[0] for i in half[:: max(1, len(half) // 4)]]
     return (
         np.asarray(flow.trajectory.error),
         growth_rate(times, size, np.isin(np.arange(times.size), half)),

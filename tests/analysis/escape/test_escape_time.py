@@ -5,9 +5,8 @@ import pytest
 
 import tutelage as tu
 from tests.problems import pair, symmetric_overlaps
-from tutelage.analysis.escape.exits import teachers_of
+from tutelage.analysis.escape.escape_time import last_fall, teachers_of
 from tutelage.analysis.escape.plateau_path import plateau_path
-from tutelage.analysis.escape.thresholds import last_fall
 
 COUNT = 1001  # recorded times of every solve: one program per shape
 

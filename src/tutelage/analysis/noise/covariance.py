@@ -1,22 +1,28 @@
-"""A solved curve with what small noise needs along it: the Jacobian J, the diffusion D, the gradient of the error.
+"""Covariance of small fluctuations along a solved curve, dSig/dt = J Sig + Sig J^T + D, Sig(0) = 0, without cancellation.
 
-States between the recorded times are solved for again, in batches as large as the recorded times, so that the program that
-`solve` has compiled serves them too; J and D come in batches of the size that the validity report uses.
+On a panel [b, b'] with propagator X(s) (dX/ds = J X, X(b) = 1) the solution is
+    Sig(t) = X(t) [Sig(b) + int_b^t X(s)^-1 D(s) X(s)^-T ds] X(t)^T.
+X is found by collocation at three Gauss points, the integral by the same polynomials, so that for every vector a the
+variance a^T Sig a is a sum of squares of the noise at the nodes, carried to the end. That matters for the error: near
+perfect learning the gradient of e_g almost cancels in Sig, and would leave the errors of an interpolated D or a tolerance.
+
+`NoisyCurve` supplies J, D and the gradient of the error. States between the recorded times are solved for again, in batches
+as large as the recorded times, so that the program that `solve` has compiled serves them too; J and D come in batches of the
+size that the validity report uses.
 """
 
 import warnings
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
 from tutelage._errors import InputError, TutelageWarning
 from tutelage._solve import solve
 from tutelage._types import Array
-from tutelage.analysis.noise.small_noise import NODES, panel_edges, panel_nodes
 from tutelage.dynamics import OrderParameters, initial_overlaps
 from tutelage.dynamics.diffusion import diffusion, point_sets
 from tutelage.dynamics.linearized import jacobians_along
@@ -26,10 +32,80 @@ from tutelage.problem.sample import normals_needed
 from tutelage.trajectory import Trajectory
 from tutelage.validity import MOMENTS
 
-SHORT, LONG = 0.5, 1.0  # length of a panel in units of the fastest mode's time: wished, and at most
-MOST = 4000  # panels
-TOGETHER = MOMENTS // NODES.size  # panels in one batch of moments
-FEWEST, LARGEST, USUAL = 32, 512, 64  # moments solved for at once: as many as recorded times, if these are between
+PANEL_LENGTH, LONGEST_PANEL = 0.5, 1.0  # in units of the fastest mode's time: aimed at, and at most
+MOST_PANELS = 4000
+LEAST_BATCH, LARGEST_BATCH, USUAL_BATCH = 32, 512, 64  # times solved for at once: as many as recorded, within limits
+
+GAUSS_NODES = (np.polynomial.legendre.leggauss(3)[0] + 1) / 2
+PANELS_PER_BATCH = MOMENTS // GAUSS_NODES.size
+_LAGRANGE = np.linalg.inv(
+    np.vander(GAUSS_NODES, increasing=True)
+).T  # coefficients of the polynomials of the nodes, (node, power)
+
+
+def _integrals(theta: float) -> np.ndarray:
+    """Integrals from 0 to theta of the three Lagrange polynomials."""
+    powers = np.arange(1, GAUSS_NODES.size + 1)
+    return _LAGRANGE @ (theta**powers / powers)
+
+
+_STAGES = np.stack([_integrals(c) for c in GAUSS_NODES])
+
+
+def panel_edges(moments: np.ndarray, rates: np.ndarray, stops: np.ndarray, length: float) -> np.ndarray:
+    """Edges of panels from the first moment to the last, each at most `length` / rate long.
+
+    rates: of the fastest mode at the moments; between two of them the larger counts. stops: times that must be edges.
+    """
+    gaps = np.diff(moments) * np.maximum(rates[1:], rates[:-1])
+    elapsed = np.concatenate([[0.0], np.cumsum(gaps)])
+    stops = stops[(stops > moments[0]) & (stops < moments[-1])]
+    marks = np.concatenate([moments[:1], stops, moments[-1:]])
+    edges = [moments[:1]]
+    for first, last in zip(np.interp(marks[:-1], moments, elapsed), np.interp(marks[1:], moments, elapsed), strict=True):
+        count = max(1, int(np.ceil((last - first) / length)))
+        edges.append(np.interp(np.linspace(first, last, count + 1)[1:], elapsed, moments))
+    return np.concatenate(edges)
+
+
+def panel_nodes(edges: np.ndarray) -> np.ndarray:
+    """The times at which J and D are needed, (panel, 3)."""
+    return edges[:-1, None] + np.diff(edges)[:, None] * GAUSS_NODES
+
+
+def covariance_at(
+    times: np.ndarray, edges: np.ndarray, panels: Iterable[tuple[np.ndarray, np.ndarray]], watched: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Sig at the times, (time, n, n), the mean over sets of D; and for each set the variance of `watched` (time, n).
+
+    panels: J (3, n, n) and D (set, 3, n, n) at the nodes of each panel, in order.
+    """
+    n = watched.shape[1]
+    out, variances, sigma = np.zeros((times.size, n, n)), [np.zeros(0)] * times.size, np.zeros((1, n, n))
+    home = np.clip(np.searchsorted(edges, times, side="left") - 1, 0, edges.size - 2)
+    for i, (J, D) in enumerate(panels):
+        h = edges[i + 1] - edges[i]
+        X = _propagators(h, J)
+        back = np.linalg.inv(X)  # panels are short, so X is near one
+        slopes, sources = J @ X, back @ D @ np.swapaxes(back, -1, -2)
+        for j in np.flatnonzero(home == i):
+            now = _propagated(sigma, h * _integrals((times[j] - edges[i]) / h), slopes, sources)
+            out[j], variances[j] = now.mean(axis=0), np.einsum("a,sab,b->s", watched[j], now, watched[j])
+        sigma = _propagated(sigma, h * _integrals(1.0), slopes, sources)
+    return out, np.stack(variances, axis=1)
+
+
+def _propagated(sigma: np.ndarray, weights: np.ndarray, slopes: np.ndarray, sources: np.ndarray) -> np.ndarray:
+    """Sig later in the panel: X [Sig + integral] X^T."""
+    X = np.eye(sigma.shape[-1]) + np.tensordot(weights, slopes, 1)
+    return X @ (sigma + np.einsum("k,skab->sab", weights, sources)) @ X.T
+
+
+def _propagators(h: float, J: Float[np.ndarray, "3 n n"]) -> Float[np.ndarray, "3 n n"]:
+    """X at the nodes of a panel: X_j = 1 + h sum_k a_jk J_k X_k, one linear system."""
+    m, n = J.shape[:2]
+    system = np.eye(m * n) - h * np.einsum("jk,kab->jakb", _STAGES, J).reshape(m * n, m * n)
+    return np.linalg.solve(system, np.tile(np.eye(n), (m, 1))).reshape(m, n, n)
 
 
 class NoisyCurve:
@@ -40,24 +116,24 @@ class NoisyCurve:
         self.like, t = initial_overlaps(problem, start)
         self.system = OrderParameters(problem, t, bool(self.settings.get("gradient_flow", False)), True)
         count = len(theory.times)
-        self.batch = count if FEWEST <= count <= LARGEST else USUAL
+        self.batch = count if LEAST_BATCH <= count <= LARGEST_BATCH else USUAL_BATCH
 
     def edges(self) -> np.ndarray:
         """Panels of half the time of the fastest mode, or a little longer on long curves."""
         end = float(self.theory.times[-1])
         moments = end * np.linspace(0.0, 1.0, self.batch) ** 2  # closer together at the start
         chosen = np.linspace(0, self.batch - 1, MOMENTS).astype(int)
-        states = _at(self.states(moments), chosen)
+        states = _states_at(self.states(moments), chosen)
         moments = moments[chosen]
         jacobians = np.asarray(jacobians_along(self.system, jnp.asarray(moments), states))
         rates = np.maximum(np.max(np.abs(np.linalg.eigvals(jacobians)), axis=1), 1.0 / end)
         total = float(np.sum(np.diff(moments) * np.maximum(rates[1:], rates[:-1])))
-        if total > MOST * LONG:
+        if total > MOST_PANELS * LONGEST_PANEL:
             raise InputError(
                 f"these times span {total:.0f} relaxation times of the fastest mode; fluctuations are followed through at "
-                f"most {MOST * LONG:.0f}. End at alpha = {end * MOST * LONG / total:.3g}."
+                f"most {MOST_PANELS * LONGEST_PANEL:.0f}. End at alpha = {end * MOST_PANELS * LONGEST_PANEL / total:.3g}."
             )
-        length = min(float(np.clip(total / MOST, SHORT, LONG)), NODES.size * total / self.batch)
+        length = min(float(np.clip(total / MOST_PANELS, PANEL_LENGTH, LONGEST_PANEL)), GAUSS_NODES.size * total / self.batch)
         switches = self.system.switches(end)
         return panel_edges(moments, rates, np.zeros(0) if switches is None else np.unique(switches), length)
 
@@ -75,7 +151,7 @@ class NoisyCurve:
                 known = first + self.batch
         return self._stacked({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
 
-    def _stacked(self, seen: dict[str, Any]) -> Overlaps:
+    def _stacked(self, seen: dict[str, np.ndarray]) -> Overlaps:
         r, q, readout = (jnp.asarray(seen[name]) for name in ("r", "q", "readout"))
         return Overlaps(r, q, readout, None if self.like.bias is None else jnp.asarray(seen["bias"]), None)
 
@@ -85,14 +161,14 @@ class NoisyCurve:
         points = [tuple(map(jnp.asarray, point_sets(MOMENTS, count, dims, seed))) for seed in range(sets)]
         moments = panel_nodes(edges)
         states = self.states(moments.ravel())
-        for first in range(0, len(moments), TOGETHER):
-            here = moments[first : first + TOGETHER]
-            inside = np.minimum(first * NODES.size + np.arange(MOMENTS), moments.size - 1)
-            times, at = jnp.asarray(moments.ravel()[inside]), _at(states, inside)
+        for first in range(0, len(moments), PANELS_PER_BATCH):
+            here = moments[first : first + PANELS_PER_BATCH]
+            inside = np.minimum(first * GAUSS_NODES.size + np.arange(MOMENTS), moments.size - 1)
+            times, at = jnp.asarray(moments.ravel()[inside]), _states_at(states, inside)
             J = np.asarray(jacobians_along(self.system, times, at))
             D = np.stack([np.asarray(_diffusions(self.system, times, at, *part)) for part in points])
             for j in range(len(here)):
-                nodes = slice(j * NODES.size, (j + 1) * NODES.size)
+                nodes = slice(j * GAUSS_NODES.size, (j + 1) * GAUSS_NODES.size)
                 yield J[nodes], D[:, nodes]
 
     def gradients(self) -> np.ndarray:
@@ -105,7 +181,7 @@ class NoisyCurve:
         return np.concatenate(out)[:count]
 
 
-def _at(states: Overlaps, which: np.ndarray) -> Overlaps:
+def _states_at(states: Overlaps, which: np.ndarray) -> Overlaps:
     return jax.tree.map(lambda x: x[which], states)
 
 

@@ -13,8 +13,8 @@ from scipy.optimize import minimize_scalar
 import tutelage as tu
 from tests import naive
 from tests.problems import pair, symmetric_overlaps
-from tutelage.analysis.fixed_points.mode_names import name_of_growth
-from tutelage.dynamics.overlaps import flatten, unflatten
+from tutelage.analysis.fixed_points.modes import name_of_growth
+from tutelage.dynamics.linearized import flatten, unflatten
 from tutelage.plot.fixed_point import plot_fixed_point
 
 

@@ -1,39 +1,39 @@
-"""The law of escape times at finite N: does the start decide when and where to a network escapes, or the noise of SGD?
+"""The law of escape times at finite N: does the start decide when and where a network escapes, or SGD noise?
 
-Beside the symmetric path the asymmetry of a network of N inputs obeys dx = J x dalpha + dW / sqrt(N). What will grow of it
+Near the symmetric path the asymmetry of a network of N inputs obeys dx = J x dalpha + dW / sqrt(N). What will grow of it
 is Gaussian (plateau_path.py),
 
     b = b_0 + N^(-1/2) xi,    Cov(xi) = int left^T D left ds,
 
 fed along the whole way and not on the plateau alone. Each b escapes at a time of its own, (1/rate) ln(c / |b|), with a
 permutation of its own. Random weights have b_0 ~ N^(-1/2) as well: then neither the spread of the times nor the odds of the
-permutations depend on N, however large it is; only the mean grows, in the end by ln(N) / (2 rate).
+permutations depend on N, however large it is; only the mean grows, finally by ln(N) / (2 rate).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tutelage import checks
 from tutelage._errors import InputError, kind_of
-from tutelage.analysis.escape.exits import chosen_teachers, exit_times, follow_exit, teachers_of
+from tutelage.analysis.escape.escape_time import assigned_teachers, chosen_teachers, exit_times, follow_exit, last_fall
 from tutelage.analysis.escape.plateau_path import PlateauPath, plateau_path
-from tutelage.analysis.escape.thresholds import last_fall
-from tutelage.analysis.fixed_points import FixedPoint, with_constant_rates
+from tutelage.analysis.fixed_points.fixed_point import FixedPoint
+from tutelage.analysis.guards import with_constant_rates
+from tutelage.analysis.result import AnalysisResult
 from tutelage.problem import Problem, Start, random_start
+from tutelage.problem.traits import CLASSIC
 from tutelage.trajectory import Trajectory
 from tutelage.validity import who_decides
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-UNSEEN = 1e-9  # of the noise: a start whose amplitude is below this is symmetric
-LEAST = 0.05  # permutations rarer than this are not named in the report
+START_ROUNDING = 1e-9  # of the noise: a start whose amplitude is below this is symmetric
+LEAST_PROBABILITY = 0.05  # permutations rarer than this are not named in the report
 
 
 @dataclass(frozen=True)
-class EscapeDistribution:
+class EscapeDistribution(AnalysisResult):
     """The law of escape times and permutations over networks.
 
     times: (samples,); inf: not within 60 e-folding times. teachers: (samples, K), as each unit chose.
@@ -41,13 +41,6 @@ class EscapeDistribution:
     noise (root mean square over random starts). theory, theory_teachers: when, and where to, the solved curve of the
     start escapes; None for random starts, and for symmetric ones, whose solution never does.
     rate: growth on the plateau. threshold: the error below which a network has escaped. dim: N.
-
-    >>> import tutelage as tu
-    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=1.5))
-    >>> start = tu.Start(R=[[0.31, 0.29], [0.29, 0.31]], Q=[[0.45, 0.25], [0.25, 0.45]], dim=1000)
-    >>> law = tu.analysis.escape_distribution(problem, start, samples=50)
-    >>> law.probability((0, 1)) + law.probability((1, 0))
-    1.0
     """
 
     problem: Problem
@@ -61,14 +54,14 @@ class EscapeDistribution:
     threshold: float
     plateau: FixedPoint
 
-    def quantiles(self, shares: Any = (0.05, 0.5, 0.95)) -> np.ndarray:
+    def quantiles(self, shares: ArrayLike = (0.05, 0.5, 0.95)) -> np.ndarray:
         """Times by which these shares of networks have escaped."""
-        shares = checks.as_array("shares", shares)
-        if np.any((shares < 0) | (shares > 1)):
-            raise InputError(f"shares is {checks.shown(shares)}; every share must lie between 0 and 1.")
-        return np.quantile(self.times, shares, method="inverted_cdf")
+        levels = checks.as_array("shares", shares)
+        if np.any((levels < 0) | (levels > 1)):
+            raise InputError(f"shares is {checks.shown(levels)}; every share must lie between 0 and 1.")
+        return np.quantile(self.times, levels, method="inverted_cdf")
 
-    def cdf(self, times: Any) -> np.ndarray:
+    def cdf(self, times: ArrayLike) -> np.ndarray:
         """The share of networks that have escaped by these times."""
         return np.searchsorted(np.sort(self.times), np.asarray(times, float), side="right") / self.times.size
 
@@ -89,7 +82,7 @@ class EscapeDistribution:
         order = np.argsort(-counts, kind="stable")
         return {tuple(found[i].tolist()): float(counts[i] / counts.sum()) for i in order}
 
-    def probability(self, permutation: Any) -> float:
+    def probability(self, permutation: Sequence[int] | np.ndarray) -> float:
         """The probability that unit k chooses teacher permutation[k], for every k."""
         K, M = self.teachers.shape[1], self.problem.teacher.hidden
         wanted = tuple(permutation) if isinstance(permutation, list | tuple | np.ndarray) else ()
@@ -111,13 +104,7 @@ class EscapeDistribution:
         if not runs.finished:
             raise InputError(f"these runs have no end to look at: {runs.status}. Simulate up to an earlier time.")
         times = np.array([last_fall(np.asarray(runs.times), error, self.threshold) for error in np.asarray(runs.error)])
-        return times, teachers_of(self.problem, np.asarray(runs.R)[:, -1], np.asarray(runs.T))
-
-    def plot(self, *, title: str | None = None) -> "Figure":
-        """Histogram and distribution function of the times, and the permutations, as a Matplotlib figure."""
-        from tutelage.plot.escapes import plot_escape_distribution
-
-        return plot_escape_distribution(self, title=title)
+        return times, assigned_teachers(self.problem, np.asarray(runs.R)[:, -1], np.asarray(runs.T))
 
     def __str__(self) -> str:
         low, middle, high = self.quantiles()
@@ -127,13 +114,17 @@ class EscapeDistribution:
             f"mean {self.mean:.4g}, standard deviation {self.width:.3g} = {self.width * self.rate:.2f} / rate",
             f"start / noise = {self.start_to_noise:.2g}: {self.words}",
         ]
-        if self.theory is not None:
+        if self.theory is not None and self.theory_teachers is not None:
             earlier, same = float(self.cdf(self.theory)), self.probability(self.theory_teachers)
             lines.append(
                 f"the theory's own escape at {self.theory:.4g}: {100 * earlier:.0f}% of networks are earlier, and "
                 f"{100 * same:.0f}% choose the same teachers"
             )
-        named = [f"{[m + 1 for m in p]} {100 * share:.0f}%" for p, share in self.permutations.items() if share >= LEAST]
+        named = [
+            f"{[m + 1 for m in p]} {100 * share:.0f}%"
+            for p, share in self.permutations.items()
+            if share >= LEAST_PROBABILITY
+        ]
         return "\n".join([*lines, f"teachers that units 1, 2, ... choose: {', '.join(named) or 'none more often than 5%'}"])
 
     def __repr__(self) -> str:
@@ -162,15 +153,19 @@ def escape_distribution(
     >>> law.times.shape, law.quantiles([0.05, 0.95]).shape
     ((50,), (2,))
     """
-    problem = with_constant_rates(problem, "escape_distribution")
+    problem = with_constant_rates(problem, "escape_distribution", (*CLASSIC, "all levels"))
     samples, seed = checks.as_count("samples", samples, least=2), checks.as_count("seed", seed, least=0)
-    dim, fresh = _dim(problem, start, dim), start is None
+    dim = _known_dim(problem, start, dim)
     path = plateau_path(problem, random_start(problem, None, scale) if start is None else start, smallest=dim**-0.5)
     rng, noise = np.random.default_rng(seed), path.noise() / dim
-    starts = _random_amplitudes(path, problem, dim, scale, samples, rng) if fresh else path.amplitudes(path.start)[None]
+    if start is None:
+        drawn = [random_start(problem, dim, scale, seed=int(s)) for s in rng.integers(2**63, size=samples)]
+        starts = _random_amplitudes(path, problem, drawn)
+    else:
+        starts = path.amplitudes(path.start)[None]
     b = starts + rng.multivariate_normal(np.zeros(len(noise)), noise, size=samples, method="eigh")
     path.require_small(b[0])
-    symmetric = fresh or np.linalg.norm(starts) <= UNSEEN * np.sqrt(np.trace(noise))
+    symmetric = start is None or np.linalg.norm(starts) <= START_ROUNDING * np.sqrt(np.trace(noise))
     first = follow_exit(path, b[0] if symmetric else starts[0])
     times, ends = exit_times(path, b, first.threshold)
     distances = np.einsum("si,ij,sj->s", starts, np.linalg.pinv(noise), starts)
@@ -188,23 +183,19 @@ def escape_distribution(
     )
 
 
-def _dim(problem: Problem, start: Any, dim: int | None) -> int:
+def _known_dim(problem: Problem, start: Start | None, dim: int | None) -> int:
     known = next((d for d in (dim, getattr(start, "dim", None), problem.inputs.known_dim) if d is not None), None)
     if known is None:
         raise InputError("dim is missing; give the number of input dimensions N, such as dim=1000.")
     return checks.as_count("dim", known)
 
 
-def _random_amplitudes(
-    path: PlateauPath, problem: Problem, dim: int, scale: float, samples: int, rng: np.random.Generator
-) -> np.ndarray:
+def _random_amplitudes(path: PlateauPath, problem: Problem, starts: list[Start]) -> np.ndarray:
     """b of freshly drawn weights, (samples, d)."""
-    seeds = rng.integers(2**63, size=samples)
-    blocks = [random_start(problem, dim, scale, seed=int(s)).blocks(problem) for s in seeds]
-    K = problem.student.hidden
-    rows, columns = np.triu_indices(K)
+    blocks = [start.blocks(problem) for start in starts]
     r, q = (np.stack([block[i] for block in blocks]) for i in (0, 1))
-    vectors = np.tile(path.start, (samples, 1))
-    overlaps = np.concatenate([r.reshape(samples, -1), q[:, :, rows, columns].reshape(samples, -1)], axis=1)
+    upper = q[:, :, *np.triu_indices(problem.student.hidden)]
+    overlaps = np.concatenate([x.reshape(len(starts), -1) for x in (r, upper)], axis=1)
+    vectors = np.tile(path.start, (len(starts), 1))
     vectors[:, : overlaps.shape[1]] = overlaps
     return path.amplitudes(vectors)

@@ -1,33 +1,115 @@
 """`optimize`: which learning-rate schedule ends with the smallest error?
 
-The theory knows the noise of the gradient (G, with the label noise in it), so it knows what every schedule costs.
-"optimal" minimizes the final or the integrated error over schedules by following the gradient of the solved theory
-(schedule_search.py); "greedy" takes at every moment the rate that lowers the error fastest (greedy_rate.py). The best
-constant rate is found beside them, as the measure of both.
+The theory contains the noise of the gradient (G, with the label noise in it), so it predicts what every schedule costs.
+"optimal" minimizes the final or the integrated error over schedules by following the gradient of the solved theory; "greedy"
+takes at every moment the rate that lowers the error fastest (search.py). The best constant rate is found for comparison.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tutelage import checks
 from tutelage._errors import InputError
-from tutelage.analysis.schedules.greedy_rate import greedy_rates
-from tutelage.analysis.schedules.result import Candidate, OptimalSchedule
-from tutelage.analysis.schedules.search import Descent, Search, best_constants, descend
+from tutelage.analysis.result import AnalysisResult
+from tutelage.analysis.schedules.search import Descent, Search, best_constants, descend, greedy_rates
 from tutelage.averages import Quadrature
 from tutelage.problem import Interpolated, Problem, SlowMomentum, Start
 from tutelage.problem.problem import require_problem
 from tutelage.problem.schedules import rate_at
-from tutelage.problem.start import require_start
+from tutelage.problem.traits import missing_traits, require_traits
+from tutelage.trajectory import Trajectory
 
-RATES = {"lr": ("lr",), "readout_lr": ("readout_lr",), "both": ("lr", "readout_lr")}
-BELOW, ABOVE = 1e-3, 1e2  # default bounds, in units of the problem's own learning rate
+SOUGHT_RATES = {"lr": ("lr",), "readout_lr": ("readout_lr",), "both": ("lr", "readout_lr")}
+LOWEST_FACTOR, HIGHEST_FACTOR = 1e-3, 1e2  # default bounds, in units of the problem's own learning rate
 AT_BOUND = 1e-3  # a rate whose logarithm is this close to a bound lies on it
-ROUNDING = 1e-12  # errors below this are not solved to a digit
-WORSE = 1.01  # a value this much larger is worse
+SMALLEST_VALUE = 1e-12  # errors below this are not solved to a digit
+WORSE_FACTOR = 1.01  # a value this much larger is worse
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One choice of rates (numbers or schedules, by name), its error at times alpha, and its value."""
+
+    rates: dict[str, Any]
+    times: np.ndarray
+    error: np.ndarray
+    value: float
+
+    @property
+    def rate(self) -> Any:
+        """The learning rate (the readout's, where only that was sought)."""
+        return next(iter(self.rates.values()))
+
+    @property
+    def final_error(self) -> float:
+        """e_g at the last time."""
+        return float(self.error[-1])
+
+
+@dataclass(frozen=True)
+class OptimalSchedule(AnalysisResult):
+    """What `optimize` found. problem: the problem with the designed schedules, as `solve` and `simulate` take it.
+
+    schedules: by name ("lr", "readout_lr"). value: the objective, e_g at the end or its integral. trajectory: the theory
+    under the schedules. best_constant, greedy: what else was tried (greedy: None where it has no meaning). history: the
+    objective after each iteration. slope: largest |d ln value / d ln rate| that is left, 0 at an optimum; None for "greedy".
+    notes: warnings that belong to the numbers.
+    """
+
+    problem: Problem
+    objective: str
+    method: str
+    schedules: dict[str, Interpolated]
+    value: float
+    trajectory: Trajectory
+    best_constant: Candidate
+    greedy: Candidate | None
+    history: np.ndarray
+    slope: float | None
+    notes: tuple[str, ...]
+
+    @property
+    def schedule(self) -> Interpolated:
+        """The learning rate (the readout's, where only that was sought), for `SGD(lr=...)`."""
+        return next(iter(self.schedules.values()))
+
+    @property
+    def final_error(self) -> float:
+        """e_g at the end under the schedules."""
+        return float(self.trajectory.error[-1])
+
+    @property
+    def gain(self) -> float:
+        """How many times smaller the objective is than with the best constant rate."""
+        return self.best_constant.value / self.value
+
+    def __str__(self) -> str:
+        end, what = self.trajectory.times[-1], "final" if self.objective == "final" else "integrated"
+        names = " and ".join(self.schedules)
+        rows = [(self.method, self.value, self.schedules), ("constant", self.best_constant.value, self.best_constant.rates)]
+        if self.greedy is not None and self.method != "greedy":
+            rows.append(("greedy", self.greedy.value, self.greedy.rates))
+        lines = [f"schedule of {names} for the smallest {what} error at alpha = {end:g}"]
+        for name, value, rates in rows:
+            words = ", ".join(f"{which} {_rate_in_words(rate)}" for which, rate in rates.items())
+            lines.append(f"  {name:<9} {value:<11.4g} {words}")
+        lines.append(f"gain over the best constant rate: {self.gain:.3g}")
+        if self.slope is not None:
+            lines.append(f"largest slope d ln value / d ln rate left: {self.slope:.1e}")
+        return "\n".join([*lines, *self.notes])
+
+
+def _rate_in_words(rate: Any) -> str:
+    if not callable(rate):
+        return f"{rate:.4g}"
+    values, top = np.asarray(rate.values), int(np.argmax(rate.values))
+    return f"from {values[0]:.3g} to {values[-1]:.3g}, at most {values[top]:.3g} at alpha = {rate.times[top]:.3g}"
 
 
 def optimize(
@@ -36,7 +118,7 @@ def optimize(
     t_max: float,
     *,
     objective: str = "final",
-    pieces: Any = 15,
+    pieces: ArrayLike = 15,
     which: str = "lr",
     method: str = "optimal",
     bounds: tuple[float, float] | None = None,
@@ -64,17 +146,22 @@ def optimize(
     """
     objective = checks.known("objective", objective, ("final", "integrated"))
     method = checks.known("method", method, ("optimal", "greedy"))
-    names = RATES[checks.known("which", which, RATES)]
+    names = SOUGHT_RATES[checks.known("which", which, SOUGHT_RATES)]
     iterations = checks.as_count("iterations", iterations)
     _check_problem(problem, start, names, method)
     t_max = checks.as_positive("t_max", t_max)
     bounds = _bounds(problem, names, bounds)
     search = Search(problem, start, names, _knots(pieces, t_max), t_max, objective == "final", bounds, quadrature)
     logs, others = best_constants(search)
-    constant = _constant(search, logs)
-    greedy = _greedy(search)
+    constant = _constant_candidate(search, logs)
+    greedy = _greedy_candidate(search)
     if method == "greedy":
-        return _greedy_design(search, objective, constant, greedy)
+        if greedy is None:
+            raise InputError(
+                f"the greedy rate cannot be followed up to t_max = {search.t_max:g}; its solution must stay finite. "
+                "Lower t_max or the upper bound."
+            )
+        return _design(search, constant, greedy, greedy.rates)
     starts = [search.constant(logs), *(search.constant(np.full(len(names), x)) for x in others)]
     if greedy is not None and greedy.value < constant.value:
         starts.append(_at_knots(search, greedy.rate))
@@ -82,14 +169,13 @@ def optimize(
         starts.append(_at_knots(search, guess))
     found = min((descend(search, point, iterations) for point in starts), key=lambda d: d.log_value)
     if not np.isfinite(found.log_value):
-        raise InputError("the error has no finite derivative at the best constant rate; it must. Use method='greedy'.")
-    return _optimal_design(search, objective, constant, greedy, found)
+        raise InputError(
+            "cannot optimize: the gradient of the error is not finite at the best constant rate. Try method='greedy'."
+        )
+    return _optimal_design(search, constant, greedy, found)
 
 
-def _optimal_design(
-    search: Search, objective: str, constant: Candidate, greedy: Candidate | None, found: Descent
-) -> OptimalSchedule:
-    schedules, trajectory = search.schedules(found.point), search.solve(found.point)
+def _optimal_design(search: Search, constant: Candidate, greedy: Candidate | None, found: Descent) -> OptimalSchedule:
     low, high = np.log(search.bounds)
     at_low, at_high = found.point < low + AT_BOUND, found.point > high - AT_BOUND
     free = np.where((at_low & (found.slope > 0)) | (at_high & (found.slope < 0)), 0.0, found.slope)
@@ -99,56 +185,60 @@ def _optimal_design(
         for name, places in zip(search.names, rows.reshape(len(search.names), -1), strict=True)
         if places.any()
     ]
-    if greedy is not None and greedy.value > WORSE * constant.value:
+    if greedy is not None and greedy.value > WORSE_FACTOR * constant.value:
         notes.append(
             "greedy is worse than the best constant rate: where the error falls slowly it lowers the rate and stays there"
         )
+    slope, schedules = float(np.max(np.abs(free))), search.schedules(found.point)
+    return _design(search, constant, greedy, schedules, np.exp(found.history), slope, notes)
+
+
+def _design(
+    search: Search,
+    constant: Candidate,
+    greedy: Candidate | None,
+    schedules: dict[str, Any],
+    history: np.ndarray | None = None,
+    slope: float | None = None,
+    notes: Sequence[str] = (),
+) -> OptimalSchedule:
+    """The result, with the theory under the schedules (of the greedy feedback: as interpolated, which a schedule can be)."""
+    trajectory = search.solve_with(schedules)
+    value = search.value(trajectory.error)
     return OptimalSchedule(
         problem=search.problem.replace(**schedules),
-        objective=objective,
-        method="optimal",
+        objective="final" if search.final else "integrated",
+        method="greedy" if slope is None else "optimal",
         schedules=schedules,
-        value=search.value(trajectory.error),
+        value=value,
         trajectory=trajectory,
         best_constant=constant,
         greedy=greedy,
-        history=np.exp(found.history),
-        slope=float(np.max(np.abs(free))),
+        history=np.array([value]) if history is None else history,
+        slope=slope,
         notes=tuple(notes),
     )
 
 
-def _greedy_design(search: Search, objective: str, constant: Candidate, greedy: Candidate | None) -> OptimalSchedule:
-    if greedy is None:
-        raise InputError(
-            f"the greedy rate cannot be followed up to t_max = {search.t_max:g}; its solution must stay finite. "
-            "Lower t_max or the upper bound."
-        )
-    trajectory = search.solve_with(greedy.rates)  # of the interpolated feedback, which is what a schedule can be
-    return OptimalSchedule(
-        problem=search.problem.replace(**greedy.rates),
-        objective=objective,
-        method="greedy",
-        schedules=greedy.rates,
-        value=search.value(trajectory.error),
-        trajectory=trajectory,
-        best_constant=constant,
-        greedy=greedy,
-        history=np.array([search.value(trajectory.error)]),
-        slope=None,
-        notes=(),
-    )
-
-
-def _constant(search: Search, logs: np.ndarray) -> Candidate:
+def _constant_candidate(search: Search, logs: np.ndarray) -> Candidate:
     error = np.asarray(search.try_out(search.constant(logs)).error)
-    _check_value(search.value(error), search)
-    return Candidate(dict(zip(search.names, np.exp(logs).tolist(), strict=True)), search.times, error, search.value(error))
+    value, (low, high) = search.value(error), search.bounds
+    if not np.isfinite(value):
+        raise InputError(
+            f"no constant rate from {low:g} to {high:g} stays finite up to t_max = {search.t_max:g}; one must. "
+            "Give bounds with lower rates."
+        )
+    if value < SMALLEST_VALUE:
+        raise InputError(
+            f"the best constant rate already brings the error to {value:.1g}, where rounding begins; there must be more to "
+            "gain. Shorten t_max or add noise."
+        )
+    return Candidate(dict(zip(search.names, np.exp(logs).tolist(), strict=True)), search.times, error, value)
 
 
-def _greedy(search: Search) -> Candidate | None:
+def _greedy_candidate(search: Search) -> Candidate | None:
     """The greedy schedule (of the readout too, where both are sought: the two then share a rate); None: it has none."""
-    if search.names[0] != "lr" or isinstance(search.problem.sgd.momentum, SlowMomentum):
+    if search.names[0] != "lr" or missing_traits(search.problem, ("fixed momentum",)):
         return None
     tied = search.problem.replace(readout_lr=None) if len(search.names) > 1 else search.problem
     rates, error = greedy_rates(tied, search.start, search.times, search.bounds, search.quadrature)
@@ -167,8 +257,8 @@ def _at_knots(search: Search, rate: Any) -> np.ndarray:
     return np.tile(np.log(values), len(search.names))
 
 
-def _check_problem(problem: Any, start: Any, names: tuple[str, ...], method: str) -> None:
-    require_problem(problem, "optimize", needs=("differentiable",))
+def _check_problem(given: object, start: object, names: tuple[str, ...], method: str) -> None:
+    problem = require_problem(given, "optimize", needs=("differentiable",))
     checks.require_untraced("the start", "optimize", require_start(start))
     momentum = problem.sgd.momentum
     if isinstance(momentum, SlowMomentum) and momentum.k is not None and "lr" in names:
@@ -191,11 +281,8 @@ def _check_problem(problem: Any, start: Any, names: tuple[str, ...], method: str
             "method is 'greedy' and which asks for readout_lr; in the limit the error falls the faster the larger that rate "
             "is, so none is best. Use method='optimal', with bounds."
         )
-    if method == "greedy" and isinstance(momentum, SlowMomentum):
-        raise InputError(
-            "method is 'greedy' and momentum is a SlowMomentum; there the rate acts on the error only later. "
-            "Use method='optimal'."
-        )
+    if method == "greedy":
+        require_traits(problem, "optimize with method='greedy'", ("fixed momentum",))
 
 
 def _own_rate(problem: Problem, name: str) -> Any:
@@ -203,10 +290,10 @@ def _own_rate(problem: Problem, name: str) -> Any:
     return problem.sgd.lr if rate is None else rate
 
 
-def _bounds(problem: Problem, names: tuple[str, ...], bounds: Any) -> tuple[float, float]:
+def _bounds(problem: Problem, names: tuple[str, ...], bounds: tuple[float, float] | None) -> tuple[float, float]:
     if bounds is None:
         own = [float(np.asarray(_own_rate(problem, name))) for name in names]
-        return BELOW * min(own), ABOVE * max(own)
+        return LOWEST_FACTOR * min(own), HIGHEST_FACTOR * max(own)
     pair = checks.as_array("bounds", bounds)
     checks.require_shape("bounds", pair, (2,), fix="The lowest and the highest rate.")
     checks.require_positive("bounds", pair)
@@ -215,7 +302,7 @@ def _bounds(problem: Problem, names: tuple[str, ...], bounds: Any) -> tuple[floa
     return float(pair[0]), float(pair[1])
 
 
-def _knots(pieces: Any, t_max: float) -> np.ndarray:
+def _knots(pieces: ArrayLike, t_max: float) -> np.ndarray:
     """Dense at both ends, where the best rate changes fastest: the first transient, and the last annealing."""
     if np.ndim(pieces) == 0:
         count = checks.as_count("pieces", pieces)
@@ -228,17 +315,3 @@ def _knots(pieces: Any, t_max: float) -> np.ndarray:
             f"{t_max:g}. Or give their number."
         )
     return knots
-
-
-def _check_value(value: float, search: Search) -> None:
-    low, high = search.bounds
-    if not np.isfinite(value):
-        raise InputError(
-            f"no constant rate from {low:g} to {high:g} stays finite up to t_max = {search.t_max:g}; one must. "
-            "Give bounds with lower rates."
-        )
-    if value < ROUNDING:
-        raise InputError(
-            f"the best constant rate already brings the error to {value:.1g}, where rounding begins; there must be more to "
-            "gain. Shorten t_max or add noise."
-        )

@@ -8,53 +8,44 @@ It holds as long as fluctuations stay small: not through an escape that noise de
 """
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
 
 from tutelage import checks
 from tutelage._errors import InputError
 from tutelage._solve import solve
-from tutelage.analysis.noise.noisy_curve import NoisyCurve
-from tutelage.analysis.noise.small_noise import covariance_at
+from tutelage.analysis.guards import LARGEST_STATE
+from tutelage.analysis.noise.covariance import NoisyCurve, covariance_at
+from tutelage.analysis.result import AnalysisResult
 from tutelage.dynamics import initial_overlaps
-from tutelage.dynamics.overlaps import flatten, unflatten
-from tutelage.problem import Problem, SlowMomentum
+from tutelage.dynamics.linearized import flatten, unflatten
+from tutelage.problem import Problem, Start
 from tutelage.problem.problem import require_problem
 from tutelage.trajectory import Trajectory
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-LARGEST = 400  # numbers in the largest state
-HALVES = 2  # independent sets of points: their difference is the error
-DECIDED = 10.0  # start / noise above which the start decides an escape
-WIDE = 0.5  # sd(e_g) / e_g above which fluctuations are not small
+POINT_SETS = 2  # independent sets of points: their difference is the error
+START_DECIDES = 10.0  # start / noise above which the start decides an escape
+WIDE_SCATTER = 0.5  # sd(e_g) / e_g above which fluctuations are not small
 
 
 @dataclass(frozen=True)
-class Fluctuations:
+class Fluctuations(AnalysisResult):
     """Scatter of networks of N = `dim` inputs around the `theory` curve, at its times.
 
     scaled: N Cov(u) in flat coordinates, (time, size, size). gradient: of e_g, (time, size). accuracy: estimated relative
     error of sd(e_g) from the finite point set, (time,). `sd("R")`, `covariance("R", "Q")` name what flat coordinates hide:
     R, Q, readout, bias, r and q per level, error. `at(dim)` is the same at another N.
-
-    >>> import numpy as np
-    >>> import tutelage as tu
-    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
-    >>> bars = tu.analysis.fluctuations(problem, tu.asymmetric_start(problem), times=tu.linear_times(5, 6), dim=500, points=256)
-    >>> np.allclose(bars.at(2000).sd("error"), bars.sd("error") / 2)       # as N^(-1/2)
-    True
     """
 
     theory: Trajectory
     dim: int
-    scaled: np.ndarray
-    gradient: np.ndarray
-    accuracy: np.ndarray
+    scaled: Float[np.ndarray, "time n n"]
+    gradient: Float[np.ndarray, "time n"]
+    accuracy: Float[np.ndarray, " time"]
 
     @property
     def times(self) -> np.ndarray:
@@ -97,54 +88,44 @@ class Fluctuations:
     def trusted(self) -> bool:
         """False where the linear theory fails: noise decides an escape on the way, or sd(e_g) is not small against e_g."""
         ratio = self.start_to_noise
-        return (ratio is None or ratio > DECIDED) and float(np.max(self._relative())) < WIDE
+        return (ratio is None or ratio > START_DECIDES) and float(np.max(self._relative())) < WIDE_SCATTER
 
     def _relative(self) -> np.ndarray:
-        error = np.asarray(self.theory.error)
-        return self.sd("error") / np.maximum(error, 1e-300)
-
-    def lines(self) -> list[str]:
-        """What was found, in sentences."""
-        error, sd = np.asarray(self.theory.error), self.sd("error")
-        picked = np.unique(np.linspace(0, self.times.size - 1, min(6, self.times.size)).astype(int))
-        out = [f"scatter of single networks with N = {self.dim} around the theory (standard deviations)"]
-        out += [f"  alpha = {self.times[i]:.4g}: e_g = {error[i]:.4g} ± {sd[i]:.2g}" for i in picked]
-        worst = {name: float(np.max(self.sd(name))) for name in ("R", "Q")}
-        out.append(f"largest: R ± {worst['R']:.2g}, Q ± {worst['Q']:.2g}; all shrink as N^(-1/2)")
-        rough = 100 * float(np.sqrt(np.mean(self.accuracy**2)))
-        out.append(f"accuracy of sd(e_g): {rough:.1g}% (root mean square over times)")
-        return out + self.doubts()
+        return self.sd("error") / np.maximum(np.asarray(self.theory.error), 1e-300)
 
     def doubts(self) -> list[str]:
         """Where not to believe the numbers."""
         out, ratio, relative = [], self.start_to_noise, self._relative()
-        if ratio is not None and ratio <= DECIDED:
+        if ratio is not None and ratio <= START_DECIDES:
             out.append(
-                f"NOT valid through the escape from the plateau: start / noise = {ratio:.2g} there, below {DECIDED:g}; "
-                "noise has a say in when and where single networks leave, so that their scatter is neither small nor normal"
+                f"NOT valid through the escape from the plateau: start / noise = {ratio:.2g} there, below {START_DECIDES:g}; "
+                "SGD noise, not only the start, determines when and where single networks escape: their scatter is not small"
             )
-        if np.max(relative) >= WIDE:
-            first = self.times[int(np.argmax(relative >= WIDE))]
-            out.append(f"sd(e_g) exceeds {WIDE:g} e_g from alpha = {first:.4g} on: e_g is not normal there; raise N")
+        if np.max(relative) >= WIDE_SCATTER:
+            first = self.times[int(np.argmax(relative >= WIDE_SCATTER))]
+            out.append(f"sd(e_g) exceeds {WIDE_SCATTER:g} e_g from alpha = {first:.4g} on: e_g is not normal there; raise N")
         return out
 
     def __str__(self) -> str:
-        return "\n".join(self.lines())
+        error, sd = np.asarray(self.theory.error), self.sd("error")
+        picked = np.unique(np.linspace(0, self.times.size - 1, min(6, self.times.size)).astype(int))
+        rough = 100 * float(np.sqrt(np.mean(self.accuracy**2)))
+        lines = [
+            f"scatter of single networks with N = {self.dim} around the theory (standard deviations)",
+            *(f"  alpha = {self.times[i]:.4g}: e_g = {error[i]:.4g} ± {sd[i]:.2g}" for i in picked),
+            f"largest: R ± {np.max(self.sd('R')):.2g}, Q ± {np.max(self.sd('Q')):.2g}; all shrink as N^(-1/2)",
+            f"accuracy of sd(e_g): {rough:.1g}% (root mean square over times)",
+        ]
+        return "\n".join([*lines, *self.doubts()])
 
     def __repr__(self) -> str:
         return f"<Fluctuations at N = {self.dim}: {self.times.size} times, {self.scaled.shape[-1]} coordinates>"
 
-    def plot(self, *, title: str | None = None) -> "Figure":
-        """Learning curve and overlaps with bands of two standard deviations, as a Matplotlib figure."""
-        from tutelage.plot.fluctuation import plot_fluctuations
-
-        return plot_fluctuations(self, title=title)
-
 
 def fluctuations(
     problem: Problem,
-    start: Any = None,
-    times: Any = 100.0,
+    start: Start | None = None,
+    times: ArrayLike = 100.0,
     dim: int | None = None,
     *,
     points: int = 2**12,
@@ -158,7 +139,7 @@ def fluctuations(
 
     Any activation, spectrum, batch, schedule, weight decay, trained readouts and biases, frozen parts, spherical weights; a
     fixed momentum as in the limit (up to corrections of order 1/(N (1 - beta))). Slow momentum and states of more than 400
-    numbers are refused. All networks start at the same overlaps.
+    numbers are not supported. All networks start at the same overlaps.
 
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
@@ -166,7 +147,7 @@ def fluctuations(
     >>> bars.sd("error").shape, bars.sd("R").shape
     ((6,), (6, 2, 2))
     """
-    theory = solve(_derived(problem), start, times, gradient_flow=gradient_flow, keep="blocks")
+    theory = solve(_require_known_noise(problem), start, times, gradient_flow=gradient_flow, keep="blocks")
     dim = theory.dim if dim is None else dim
     if dim is None:
         raise InputError("dim is missing; give the number of input dimensions N, such as dim=1000.")
@@ -176,27 +157,27 @@ def fluctuations(
 def fluctuations_along(theory: Trajectory, dim: int, *, points: int = 2**12) -> Fluctuations:
     """`fluctuations` around a curve that `solve` returned, with its overlaps per level."""
     dim = checks.as_count("dim", dim)
-    count = checks.as_count("points", points, least=2**7) // HALVES
-    problem, start, times = _derived(theory.problem), theory.start, np.asarray(theory.times, dtype=float)
+    count = checks.as_count("points", points, least=2**7) // POINT_SETS
+    problem, start, times = _require_known_noise(theory.problem), theory.start, np.asarray(theory.times, dtype=float)
     assert start is not None
     if times.size == 0 or times[-1] <= 0.0:
         why = "the times end at 0" if theory.finished else f"the solve {theory.status.rstrip('.')}"
         raise InputError(f"{why}; fluctuations need a curve that reaches a time after 0.")
     curve = NoisyCurve(problem, start, theory)
     gradient, edges = curve.gradients(), curve.edges()
-    scaled, variances = covariance_at(times, edges, curve.panels(edges, count, HALVES), gradient)
+    scaled, variances = covariance_at(times, edges, curve.panels(edges, count, POINT_SETS), gradient)
     accuracy = np.std(variances, axis=0) / np.maximum(2 * np.mean(variances, axis=0), 1e-300)
     return Fluctuations(theory, dim, scaled, gradient, accuracy)
 
 
-def _derived(problem: Any) -> Problem:
+def _require_known_noise(problem: object) -> Problem:
     """The problem, if its noise is known."""
-    problem = require_problem(problem, "fluctuations", needs=("differentiable",))
-    if isinstance(problem.sgd.momentum, SlowMomentum):
-        raise InputError("momentum is a SlowMomentum, whose noise is not derived; use a fixed one such as momentum=0.9.")
+    problem = require_problem(problem, "fluctuations", ("differentiable", "fixed momentum"))
     size = state_size(problem)
-    if size > LARGEST:
-        raise InputError(f"the state has {size} numbers; fluctuations follows at most {LARGEST}. Use fewer units or levels.")
+    if size > LARGEST_STATE:
+        raise InputError(
+            f"the state has {size} numbers; fluctuations follows at most {LARGEST_STATE}. Use fewer units or levels."
+        )
     return problem
 
 

@@ -9,39 +9,27 @@ the run's fluctuation.
 """
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from tutelage.analysis.curves.curve import Curve, each
-from tutelage.analysis.curves.run_results import RunResults
+from tutelage.analysis.curves.curve import Curve, RunResults, read_curves
+from tutelage.analysis.result import AnalysisResult
 from tutelage.problem.schedules import bend_times
 from tutelage.trajectory import Trajectory
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-NEIGHBORS = 3  # recorded points on each side of the lowest that the spline goes through
-NOTICEABLE, CHANCE = 1e-6, 3.0  # a smaller gain, relative to the error, is rounding; in fluctuations of a run, chance
+SPLINE_NEIGHBORS = 3  # recorded points on each side of the lowest that the spline goes through
+LEAST_GAIN = 1e-6  # a smaller gain, relative to the error, is rounding
+CHANCE_DEVIATIONS = 3.0  # a smaller gain of a run, in units of its fluctuation, is chance
 
 
 @dataclass(frozen=True)
-class EarlyStopping:
+class EarlyStopping(AnalysisResult):
     """When the error is smallest.
 
     time, value: of the smallest error e_g (the test loss, e_g + sigma^2/2, is smallest at the same time).
     bracket: the recorded times around it. end_value: the error at the last recorded time. inside: is the minimum within
     the record, rather than at its end (train on) or at its beginning (training only harms)?
-
-    >>> import numpy as np
-    >>> import tutelage as tu
-    >>> inputs = tu.Spectrum([25.0, 0.5102], [0.02, 0.98])
-    >>> problem = tu.Problem(tu.Network(1, "linear"), tu.Network(1, "linear"), inputs=inputs, sgd=tu.SGD(lr=0.5), noise=0.5)
-    >>> nothing = np.zeros((2, 1, 1))
-    >>> start = tu.Start(R=nothing, Q=nothing, T=[[[1.0]], [[0.0]]])     # the teacher has no second part
-    >>> theory = tu.analysis.linear_network(problem, start).trajectory(tu.linear_times(6))
-    >>> tu.analysis.early_stopping(theory).inside
-    True
     """
 
     time: float
@@ -61,12 +49,6 @@ class EarlyStopping:
     def marks(self) -> dict[str, float]:
         """When the error is smallest, if that is before the end."""
         return {"smallest error": self.time} if self.inside else {}
-
-    def plot(self, *, title: str | None = None) -> "Figure":
-        """The learning curve with its minimum, as a Matplotlib figure (see `plot.save_figure`)."""
-        from tutelage.plot.stopping import plot_early_stopping
-
-        return plot_early_stopping(self, title=title)
 
     def __str__(self) -> str:
         if self.inside:
@@ -100,20 +82,20 @@ def early_stopping(trajectory: Trajectory, run: int | None = None) -> EarlyStopp
     >>> round(found.time, 2), round(found.gain, 2)
     (0.29, 1.84)
     """
-    return each(trajectory, run, "early_stopping", find_minimum, 2)
+    return read_curves(trajectory, run, "early_stopping", find_minimum, 2)
 
 
 def find_minimum(curve: Curve) -> EarlyStopping:
     """The smallest error of one curve."""
     times, error = curve.times, np.exp(curve.log_error) if curve.noisy else curve.error
     lowest, last = int(np.argmin(error)), times.size - 1
-    margin = max(NOTICEABLE, CHANCE * curve.fluctuation) * abs(error[lowest])
+    margin = max(LEAST_GAIN, CHANCE_DEVIATIONS * curve.fluctuation) * abs(error[lowest])
     if error[last] <= error[lowest] + margin or error[last] <= curve.rounding:
         lowest = last
     before, after = times[max(lowest - 1, 0)], times[min(lowest + 1, last)]
     time, value = float(times[lowest]), float(error[lowest])
     inside = 0 < lowest < last
-    if inside and not curve.noisy and not _jumps(curve, before, after):
+    if inside and not curve.noisy and not _rate_jumps(curve, before, after):
         time, value = _refined(times, error, lowest)
     return EarlyStopping(
         time=time,
@@ -131,7 +113,7 @@ def _refined(times: np.ndarray, error: np.ndarray, lowest: int) -> tuple[float, 
     from scipy.interpolate import CubicSpline
     from scipy.optimize import minimize_scalar
 
-    near = np.arange(max(0, lowest - NEIGHBORS), min(times.size, lowest + NEIGHBORS + 1))
+    near = np.arange(max(0, lowest - SPLINE_NEIGHBORS), min(times.size, lowest + SPLINE_NEIGHBORS + 1))
     if np.any(error[near] <= 0):
         return float(times[lowest]), float(error[lowest])
     height, moment = CubicSpline(near, np.log(error[near])), CubicSpline(near, times[near])
@@ -141,7 +123,7 @@ def _refined(times: np.ndarray, error: np.ndarray, lowest: int) -> tuple[float, 
     return float(moment(found.x)), float(np.exp(found.fun))
 
 
-def _jumps(curve: Curve, before: float, after: float) -> bool:
+def _rate_jumps(curve: Curve, before: float, after: float) -> bool:
     """Does a rate of the problem jump between these times?"""
     if curve.problem is None:
         return False

@@ -7,9 +7,8 @@ from scipy.special import lambertw
 import tutelage as tu
 from tests.problem.messages import require_refusal
 from tests.problems import pair
-from tutelage.analysis.schedules.design import _knots
-from tutelage.analysis.schedules.greedy_rate import greedy_rates
-from tutelage.analysis.schedules.search import Search, descend
+from tutelage.analysis.schedules.optimize import _knots
+from tutelage.analysis.schedules.search import Search, descend, greedy_rates
 from tutelage.plot import save_figure
 from tutelage.simulation.rates import Rates
 

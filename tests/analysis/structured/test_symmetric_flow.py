@@ -31,7 +31,7 @@ def test_it_is_the_gradient_flow_of_the_overlaps():
     np.testing.assert_allclose(flow.inside[:, 1], own + 2 * other, atol=1e-5)
     squared = solved.q[:, :, 0, 0] - solved.q[:, :, 0, 1]
     np.testing.assert_allclose(flow.inside[:, 0] ** 2 + flow.outside[:, 0] ** 2, squared, atol=1e-5)
-    assert "3 alike units on 4 levels" in str(flow)
+    assert "3 symmetric units on 4 levels" in str(flow)
 
 
 def test_many_units_are_those_of_the_flow_of_their_weights():
@@ -75,7 +75,7 @@ def test_slopes_are_local_exponents():
     ("problem", "start", "words"),
     [
         (lambda: tu.committee(3, 2), lambda: tu.Start(np.zeros((3, 2)), np.eye(3)), "K = M"),
-        (lambda: _committee(), lambda: tu.random_start(_committee(), dim=100), "not alike"),
+        (lambda: _committee(), lambda: tu.random_start(_committee(), dim=100), "not symmetric"),
         (lambda: _committee(), lambda: tu.Start(np.zeros((3, 3)), np.eye(3), 2 * np.eye(3)), "orthonormal"),
         (lambda: _committee(), lambda: _start(2), "3 units"),
         (lambda: _committee(), lambda: tu.Start(np.eye(3), 0.5 * np.eye(3)), "negative"),
