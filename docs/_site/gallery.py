@@ -16,7 +16,7 @@ from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 
 from _site.markdown import plain, table, write
-from tutelage.plot.html import capital
+from tutelage.plot.labels import capital
 from tutelage.replicate import Claim, Replica, Result, replicas, run
 from tutelage.replicate.gallery import SIGNS, WORDS, duration, expectation
 from tutelage.replicate.registry import SOURCES

@@ -3,7 +3,7 @@
 import matplotlib
 from matplotlib.colors import to_rgb
 
-from tutelage.plot.style import COLOURS, RC, stroke, style
+from tutelage.plot.style import COLORS, RC, stroke, style
 
 
 def test_settings_come_back():
@@ -15,7 +15,7 @@ def test_settings_come_back():
 
 
 def test_every_colour_is_seen_on_white():
-    for colour in COLOURS:
+    for colour in COLORS:
         red, green, blue = to_rgb(colour)
         assert 0.2126 * red + 0.7152 * green + 0.0722 * blue < 0.75
 

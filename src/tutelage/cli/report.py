@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tutelage.plot.words import problem_in_words, settings_in_words
+from tutelage.plot.labels import problem_in_words, settings_in_words
 from tutelage.status import Status
 from tutelage.storage import error_name
 

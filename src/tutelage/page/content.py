@@ -27,11 +27,10 @@ from tutelage._errors import InputError, kind_of
 from tutelage.analysis.curves.curve import Curve
 from tutelage.analysis.curves.per_run import PerRun
 from tutelage.analysis.curves.phase import Phases, phases
-from tutelage.plot.html import capital
-from tutelage.plot.scales import is_log_spaced, wants_log
-from tutelage.plot.stages import PHASE_COLOURS
+from tutelage.plot.axes import is_log_spaced, wants_log
+from tutelage.plot.labels import capital, problem_in_words, settings_in_words
+from tutelage.plot.learning_curve import PHASE_COLORS
 from tutelage.plot.style import FAINT
-from tutelage.plot.words import problem_in_words, settings_in_words
 from tutelage.trajectory import Trajectory
 
 MOST_FRAMES, LEAST_FRAMES = 1001, 20
@@ -63,7 +62,7 @@ def trajectory_content(trajectory: Trajectory, title: str | None = None, run: in
         "times": numbers(curve.times[frames]),
         "error": numbers(curve.error[frames]),
         "phases": [
-            {"name": p.name, "start": p.start, "end": p.end, "colour": PHASE_COLOURS.get(p.name, FAINT)} for p in found
+            {"name": p.name, "start": p.start, "end": p.end, "colour": PHASE_COLORS.get(p.name, FAINT)} for p in found
         ],
         "maps": [m | {"values": numbers(m["values"][frames])} for m in maps],
         "bound": float(f"{bound:.3g}") or 1.0,

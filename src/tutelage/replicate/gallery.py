@@ -6,7 +6,8 @@ from html import escape
 from typing import Any
 
 from tutelage._version import __version__
-from tutelage.plot.html import capital, document
+from tutelage.plot.html import document
+from tutelage.plot.labels import capital
 from tutelage.replicate.claims import DOES_NOT_HOLD, FAIL, PASS, Claim
 from tutelage.replicate.registry import SOURCES
 from tutelage.replicate.run import Result, count

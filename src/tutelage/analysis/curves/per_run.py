@@ -53,7 +53,7 @@ class PerRun:
 
     def plot(self, *, title: str | None = None) -> "Figure":
         """Every run's learning curve with its marks, as a Matplotlib figure (see `plot.save_figure`)."""
-        from tutelage.plot.per_run import plot_per_run
+        from tutelage.plot.learning_curve import plot_per_run
 
         return plot_per_run(self, title=title)
 

@@ -94,7 +94,7 @@ class Phases:
 
     def plot(self, *, title: str | None = None) -> "Figure":
         """The learning curve, shaded by phase, as a Matplotlib figure (see `plot.save_figure`)."""
-        from tutelage.plot.stages import plot_phases
+        from tutelage.plot.learning_curve import plot_phases
 
         return plot_phases(self, title=title)
 

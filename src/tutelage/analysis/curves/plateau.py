@@ -120,7 +120,7 @@ class Plateaus:
 
     def plot(self, *, title: str | None = None) -> "Figure":
         """The learning curve with its plateaus, as a Matplotlib figure (see `plot.save_figure`)."""
-        from tutelage.plot.stages import plot_plateaus
+        from tutelage.plot.learning_curve import plot_plateaus
 
         return plot_plateaus(self, title=title)
 

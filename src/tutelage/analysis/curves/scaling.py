@@ -69,7 +69,7 @@ class Exponent:
 
     def plot(self, *, title: str | None = None) -> "Figure":
         """The data with the fitted line, and the local slopes below, as a Matplotlib figure (see `plot.save_figure`)."""
-        from tutelage.plot.exponent import plot_exponent
+        from tutelage.plot.exponents import plot_exponent
 
         return plot_exponent(self, title=title)
 

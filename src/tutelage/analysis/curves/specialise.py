@@ -69,9 +69,9 @@ class Specialisation:
 
     def plot(self, *, title: str | None = None) -> "Figure":
         """The index and the cosines with the assigned teachers, as a Matplotlib figure (see `plot.save_figure`)."""
-        from tutelage.plot.specialised import plot_specialisation
+        from tutelage.plot.learning_curve import plot_specialization
 
-        return plot_specialisation(self, title=title)
+        return plot_specialization(self, title=title)
 
     def __str__(self) -> str:
         if self.transition_time is not None:

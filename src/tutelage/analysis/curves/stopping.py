@@ -64,7 +64,7 @@ class EarlyStopping:
 
     def plot(self, *, title: str | None = None) -> "Figure":
         """The learning curve with its minimum, as a Matplotlib figure (see `plot.save_figure`)."""
-        from tutelage.plot.stopping import plot_early_stopping
+        from tutelage.plot.learning_curve import plot_early_stopping
 
         return plot_early_stopping(self, title=title)
 

@@ -115,7 +115,7 @@ class EscapeDistribution:
 
     def plot(self, *, title: str | None = None) -> "Figure":
         """Histogram and distribution function of the times, and the permutations, as a Matplotlib figure."""
-        from tutelage.plot.escapes import plot_escape_distribution
+        from tutelage.plot.escape import plot_escape_distribution
 
         return plot_escape_distribution(self, title=title)
 

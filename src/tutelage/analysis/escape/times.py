@@ -79,7 +79,7 @@ class EscapeTime:
 
     def plot(self, *, title: str | None = None) -> "Figure":
         """The predicted curve and the growth of the asymmetry, as a Matplotlib figure (see `plot.save_figure`)."""
-        from tutelage.plot.escapes import plot_escape_time
+        from tutelage.plot.escape import plot_escape_time
 
         return plot_escape_time(self, title=title)
 

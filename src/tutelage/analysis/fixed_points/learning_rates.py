@@ -67,7 +67,7 @@ class CriticalRate:
 
     def plot(self, *, title: str | None = None) -> "Figure":
         """Decay rates against the learning rate, with this one marked, as a Matplotlib figure."""
-        from tutelage.plot.learning_rates import plot_decay_rates
+        from tutelage.plot.fixed_points import plot_decay_rates
 
         return plot_decay_rates(self.problem, *_curves(self.dynamics), title=title)
 
@@ -117,7 +117,7 @@ class DecayRate:
 
     def plot(self, *, title: str | None = None) -> "Figure":
         """Decay rates against the learning rate, with this one marked, as a Matplotlib figure."""
-        from tutelage.plot.learning_rates import plot_decay_rates
+        from tutelage.plot.fixed_points import plot_decay_rates
 
         return plot_decay_rates(self.problem, *_curves(self.dynamics), chosen=(self.learning_rate, self.rate), title=title)
 
@@ -154,7 +154,7 @@ class BestRate:
 
     def plot(self, *, title: str | None = None) -> "Figure":
         """Decay rates against the learning rate, with this one marked, as a Matplotlib figure."""
-        from tutelage.plot.learning_rates import plot_decay_rates
+        from tutelage.plot.fixed_points import plot_decay_rates
 
         return plot_decay_rates(self.problem, *_curves(self.dynamics), best=(self.learning_rate, self.rate), title=title)
 

@@ -55,7 +55,7 @@ class NoiseFloor:
 
     def plot(self, *, title: str | None = None) -> "Figure":
         """The floor against the learning rate, with this one marked, as a Matplotlib figure."""
-        from tutelage.plot.learning_rates import plot_noise_floor
+        from tutelage.plot.fixed_points import plot_noise_floor
 
         dynamics, isolated = self.dynamics, self.dynamics.isolated
         highest = 0.97 * dynamics.critical_rate if isolated else 2 * self.learning_rate

@@ -141,7 +141,7 @@ class FixedPoint:
 
     def plot(self, *, title: str | None = None) -> "Figure":
         """The overlaps as heat maps and the modes by rate and name, as a Matplotlib figure (see `plot.save_figure`)."""
-        from tutelage.plot.fixed_point import plot_fixed_point
+        from tutelage.plot.fixed_points import plot_fixed_point
 
         return plot_fixed_point(self, title=title)
 

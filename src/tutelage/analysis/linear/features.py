@@ -134,7 +134,7 @@ class RawFeatures:
 
     def plot(self, counts: Any = None, *, title: str | None = None) -> "Figure":
         """The floor against the number of trained inputs, raw and in the eigenbasis, as a Matplotlib figure."""
-        from tutelage.plot.linear_features import plot_raw_features
+        from tutelage.plot.power_law import plot_raw_features
 
         return plot_raw_features(self, counts, title=title)
 

@@ -149,7 +149,7 @@ class LinearNetwork:
 
     def plot(self, times: Any = None, *, title: str | None = None) -> "Figure":
         """The learning curve with its small-rate limit, and the modes, as a Matplotlib figure."""
-        from tutelage.plot.linear import plot_linear_network
+        from tutelage.plot.learning_curve import plot_linear_network
 
         return plot_linear_network(self, times, title=title)
 

@@ -163,7 +163,7 @@ class PowerLawSum:
 
     def plot(self, times: Any = None, *, title: str | None = None) -> "Figure":
         """Sum, integral, power law, bounds and the local slope, as a Matplotlib figure."""
-        from tutelage.plot.linear_scaling import plot_power_law_sum
+        from tutelage.plot.power_law import plot_power_law_sum
 
         return plot_power_law_sum(self, times, title=title)
 

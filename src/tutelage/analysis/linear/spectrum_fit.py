@@ -51,7 +51,7 @@ class SpectralExponent:
 
     def plot(self, *, title: str | None = None) -> "Figure":
         """The spectrum, the fitted law, and beta rank by rank, as a Matplotlib figure."""
-        from tutelage.plot.spectrum import plot_spectral_exponent
+        from tutelage.plot.exponents import plot_spectral_exponent
 
         return plot_spectral_exponent(self, title=title)
 

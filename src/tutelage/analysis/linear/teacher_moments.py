@@ -67,7 +67,7 @@ class TeacherMoments:
 
     def plot(self, *, title: str | None = None) -> "Figure":
         """Mean and spread against the order, as a Matplotlib figure."""
-        from tutelage.plot.teacher_moments import plot_teacher_moments
+        from tutelage.plot.power_law import plot_teacher_moments
 
         return plot_teacher_moments(self, title=title)
 

@@ -136,7 +136,7 @@ class Fluctuations:
 
     def plot(self, *, title: str | None = None) -> "Figure":
         """Learning curve and overlaps with bands of two standard deviations, as a Matplotlib figure."""
-        from tutelage.plot.fluctuation import plot_fluctuations
+        from tutelage.plot.comparison import plot_fluctuations
 
         return plot_fluctuations(self, title=title)
 

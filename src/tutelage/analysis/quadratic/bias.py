@@ -154,7 +154,7 @@ class BiasPath:
 
     def plot(self, *others: Any, title: str | None = None) -> "Figure":
         """Distance to the predicted end (black), that of other trajectories (grey), and the entries of S(t)."""
-        from tutelage.plot.bias import plot_bias
+        from tutelage.plot.quadratic import plot_bias
 
         paths = [other if isinstance(other, BiasPath) else self.bias.along(other) for other in others]
         return plot_bias(self, paths, title=title)

@@ -229,7 +229,7 @@ class CriticalPoints:
 
     def plot(self, *, title: str | None = None) -> "Figure":
         """Error against the share of directions that lead down: the higher a saddle, the more of them."""
-        from tutelage.plot.stationary_points import plot_critical_points
+        from tutelage.plot.quadratic import plot_critical_points
 
         return plot_critical_points(self, title=title)
 

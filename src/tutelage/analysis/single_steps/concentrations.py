@@ -86,7 +86,7 @@ class Concentration:
 
     def plot(self, *, title: str | None = None) -> "Figure":
         """Each quantity against N with its fit, as a Matplotlib figure."""
-        from tutelage.plot.concentration import plot_concentration
+        from tutelage.plot.comparison import plot_concentration
 
         return plot_concentration(self, title=title)
 

@@ -99,7 +99,7 @@ class EmpiricalDrift:
 
     def plot(self, *, title: str | None = None) -> "Figure":
         """Measured against theory, drift and diffusion, as a Matplotlib figure."""
-        from tutelage.plot.step_moments import plot_step_moments
+        from tutelage.plot.comparison import plot_step_moments
 
         return plot_step_moments(self, title=title)
 

@@ -96,7 +96,7 @@ class CommonPlateau:
 
     def plot(self, *, title: str | None = None) -> "Figure":
         """The heights of R and the rates of parting, as a Matplotlib figure (see `plot.save_figure`)."""
-        from tutelage.plot.common_plateau import plot_common_plateau
+        from tutelage.plot.power_law import plot_common_plateau
 
         return plot_common_plateau(self, title=title)
 

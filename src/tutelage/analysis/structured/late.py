@@ -112,7 +112,7 @@ class LateDecay:
 
     def plot(self, times: Any = None, *, title: str | None = None) -> "Figure":
         """The decay of the error, both ways, as a Matplotlib figure (see `plot.save_figure`)."""
-        from tutelage.plot.late_decay import plot_late_decay
+        from tutelage.plot.power_law import plot_late_decay
 
         return plot_late_decay(self, times, title=title)
 

@@ -5,9 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot.labels import ERROR, TIME, tick_each
-from tutelage.plot.sheet import label_panel, sheet
-from tutelage.plot.style import COLOURS, DASHES, FAINT, INK, MARKERS
+from tutelage.plot import COLORS, DASHES, ERROR, FAINT, INK, MARKERS, TIME, label_panel, panel_grid, tick_each
 from tutelage.replicate.claims import Claim, above, at_most
 from tutelage.replicate.registry import Replica
 
@@ -84,14 +82,14 @@ def draw_errors(data: "Dataset") -> "Figure":
         f"K = M = 3, erf, one start of order one, {int(data['runs'])} runs at each N. Lines: theory; marks: runs; "
         "dashed grey: if overlaps scattered on their own."
     )
-    figure, axes = sheet(1, 3, "Error bars from theory: the scatter of single networks", small, height=3.0)
+    figure, axes = panel_grid(1, 3, "Error bars from theory: the scatter of single networks", small, height=3.0)
     left, middle, right = axes[0]
     times, bar = data["time"].values, data["error_bar"].values
     _draw_band(left, data, int(data["dim"].values[min(1, data["dim"].size - 1)]))
     middle.plot(times, bar, color=INK, label="theory")
     middle.plot(times, data["error_apart"], color=FAINT, linestyle=DASHES[1], linewidth=1.2)
     for i, n in enumerate(data["dim"].values):
-        look = {"color": COLOURS[i], "marker": MARKERS[i], "markerfacecolor": "white", "markersize": 4, "linestyle": "none"}
+        look = {"color": COLORS[i], "marker": MARKERS[i], "markerfacecolor": "white", "markersize": 4, "linestyle": "none"}
         middle.plot(times, data["error_sd"].sel(dim=n), markevery=(i, 3), label=f"N = {n}", **look)
     middle.set(xlabel=TIME, ylabel=r"$\sqrt{N}$ sd($\epsilon_g$)", yscale="log")
     middle.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
@@ -103,12 +101,10 @@ def draw_errors(data: "Dataset") -> "Figure":
 def _draw_band(panel: Any, data: "Dataset", n: int) -> None:
     times, error = data["time"].values, data["error"].values
     reach = 2 * data["error_bar"].values / np.sqrt(n)
-    panel.fill_between(
-        times, error - reach, error + reach, color=COLOURS[0], alpha=0.25, linewidth=0, label="± 2 sd, theory"
-    )
+    panel.fill_between(times, error - reach, error + reach, color=COLORS[0], alpha=0.25, linewidth=0, label="± 2 sd, theory")
     for i, run in enumerate(data["error_runs"].sel(dim=n).values):
         panel.plot(times, run, color=FAINT, linewidth=0.6, label="single runs" if i == 0 else None)
-    panel.plot(times, error, color=COLOURS[0], label="theory")
+    panel.plot(times, error, color=COLORS[0], label="theory")
     panel.set(xlabel=TIME, ylabel=ERROR, yscale="log")
     panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
     label_panel(panel, f"single networks, N = {n}")
@@ -123,7 +119,7 @@ def _draw_ratios(panel: Any, data: "Dataset") -> None:
         ratio = (1 + off(data, name)).values.reshape(dims.size, -1)
         middle = np.sqrt(np.mean(ratio**2, axis=1))
         reach = [middle - ratio.min(axis=1), ratio.max(axis=1) - middle]
-        look = {"color": COLOURS[i], "marker": MARKERS[i], "markerfacecolor": "white", "markersize": 4, "linestyle": "none"}
+        look = {"color": COLORS[i], "marker": MARKERS[i], "markerfacecolor": "white", "markersize": 4, "linestyle": "none"}
         panel.errorbar(dims * 1.12 ** (i - 1), middle, reach, label=label, elinewidth=1.0, capsize=2, **look)
     panel.set(xlabel="dimension $N$", ylabel="measured / predicted sd", xscale="log", xlim=(dims[0] / 1.6, dims[-1] * 1.6))
     tick_each(panel, dims)

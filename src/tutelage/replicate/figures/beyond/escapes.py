@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot.sheet import label_panel, sheet
-from tutelage.plot.style import COLOURS, DASHES, FAINT, INK, MARKERS
+from tutelage.plot import COLORS, DASHES, FAINT, INK, MARKERS, label_panel, panel_grid
 from tutelage.replicate.claims import Claim, at_least, below, close
 from tutelage.replicate.registry import Replica
 
@@ -161,7 +160,7 @@ def draw_escape(data: "Dataset") -> "Figure":
         f"erf, η = {float(data['lr']):g}, every network draws its own weights. Lines: law; marks: runs. "
         "Start and noise both shrink as N^(-1/2), so the width does not."
     )
-    figure, axes = sheet(
+    figure, axes = panel_grid(
         data["units"].size, 3, "When networks leave their plateau, and to which teachers", small, height=2.8, width=10.0
     )
     for row, K in zip(axes, data["units"].values, strict=True):
@@ -183,7 +182,7 @@ def _draw_times(panel: Any, part: "Dataset") -> None:
         times = part["law_times"].sel(dim=n).values
         times = np.sort(times[~np.isnan(times)])
         share = np.arange(1, times.size + 1) / times.size
-        panel.plot(times, share, color=COLOURS[i], linestyle=DASHES[i % len(DASHES)], label=f"N = {n:,}")
+        panel.plot(times, share, color=COLORS[i], linestyle=DASHES[i % len(DASHES)], label=f"N = {n:,}")
     for n in part["run_dim"].values:
         end = float(part["end"].sel(run_dim=n))
         times = part["run_times"].sel(run_dim=n).values
@@ -191,7 +190,7 @@ def _draw_times(panel: Any, part: "Dataset") -> None:
         share = (np.arange(times.size) + 0.5) / times.size
         i, gone = dims.index(n), times < end
         marks = {"marker": MARKERS[i], "markerfacecolor": "white", "markersize": 3.2, "linestyle": "none"}
-        panel.plot(times[gone], share[gone], color=COLOURS[i], markevery=max(1, times.size // 24), **marks)
+        panel.plot(times[gone], share[gone], color=COLORS[i], markevery=max(1, times.size // 24), **marks)
     latest = float(part["law_times"].where(np.isfinite(part["law_times"])).quantile(0.998))
     panel.set(xlabel=r"escape time $\alpha$", ylabel="share of networks", xlim=(0, latest))
 
@@ -200,7 +199,7 @@ def _draw_widths(panel: Any, part: "Dataset") -> None:
     """ln N / (2 rate) is a guide: it becomes exact only when the slow symmetric modes have come to rest, at very large N."""
     dims, rate = part["dim"].values, float(part["rate"])
     for look, name in enumerate(("mean", "width")):
-        panel.plot(dims, part[name], color=COLOURS[look], marker=".", label={"mean": "mean", "width": "sd"}[name])
+        panel.plot(dims, part[name], color=COLORS[look], marker=".", label={"mean": "mean", "width": "sd"}[name])
     first = float(part["mean"].values[0])
     panel.plot(
         dims, first + np.log(dims / dims[0]) / (2 * rate), color=FAINT, linestyle=DASHES[2], label=r"+ $\ln N$ / (2 rate)"
@@ -208,7 +207,7 @@ def _draw_widths(panel: Any, part: "Dataset") -> None:
     for n in part["run_dim"].values:
         times = part["run_times"].sel(run_dim=n)
         for look, value in enumerate((times.mean(), times.std(ddof=1))):
-            panel.plot(n, float(value), color=COLOURS[look], marker=MARKERS[look], markerfacecolor="white", linestyle="none")
+            panel.plot(n, float(value), color=COLORS[look], marker=MARKERS[look], markerfacecolor="white", linestyle="none")
     panel.set(xlabel="dimension $N$", ylabel=r"escape time $\alpha$", xscale="log", ylim=(0, None))
     panel.margins(x=0.05)
 
@@ -218,11 +217,11 @@ def _draw_permutations(panel: Any, part: "Dataset") -> None:
     share, count = part["share"].values[known], part["count"].values[known]
     at = np.arange(share.size)
     spread = 2 * np.sqrt(share * (1 - share) / count.sum())
-    panel.bar(at, share, width=0.6, color=COLOURS[0], alpha=0.35, label="law")
+    panel.bar(at, share, width=0.6, color=COLORS[0], alpha=0.35, label="law")
     bars = {"color": INK, "linestyle": "none", "elinewidth": 0.8, "capsize": 2, "clip_on": False}
     panel.errorbar(at, share, spread, label=r"$\pm$ 2 sd of runs", **bars)
     marks = {"marker": MARKERS[1], "markerfacecolor": "white", "linestyle": "none", "clip_on": False, "zorder": 3}
-    panel.plot(at, count / count.sum(), color=COLOURS[1], label="runs", **marks)
+    panel.plot(at, count / count.sum(), color=COLORS[1], label="runs", **marks)
     panel.set(ylabel="share of networks", xlabel="teacher of unit 1, 2, ...", xlim=(-0.6, share.size - 0.4))
     panel.set_xticks(at, part["permutation"].values[known])
 

@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot.labels import ERROR, TIME, outside_legend
-from tutelage.plot.sheet import draw_band, sheet
-from tutelage.plot.style import DASHES, FAINT
+from tutelage.plot import DASHES, ERROR, FAINT, TIME, draw_band, outside_legend, panel_grid
 from tutelage.replicate.claims import Claim, at_least, below
 from tutelage.replicate.registry import Replica
 
@@ -79,7 +77,7 @@ def draw_large(data: "Dataset") -> "Figure":
         f"Lines: theory; marks: mean of {runs} runs ({seconds:.0f} s for all of them); bands: ± 2 standard errors. "
         "Dotted grey: theory with 0.9 G."
     )
-    figure, axes = sheet(1, 3, title, small, height=2.9)
+    figure, axes = panel_grid(1, 3, title, small, height=2.9)
     left, middle, right = axes[0]
     times = data["time"].values
     draw_band(left, times, data["error"], data["error_mean"], data["error_se"])

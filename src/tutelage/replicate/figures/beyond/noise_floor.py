@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot.labels import outside_legend
-from tutelage.plot.sheet import label_panel, sheet
-from tutelage.plot.style import COLOURS, DASHES, FAINT, INK, MARKERS
+from tutelage.plot import COLORS, DASHES, FAINT, INK, MARKERS, label_panel, outside_legend, panel_grid
 from tutelage.replicate.claims import Claim, at_most, close, refuted
 from tutelage.replicate.registry import Replica
 
@@ -127,11 +125,11 @@ def draw_floor(data: "Dataset") -> "Figure":
         f"M = 2, K = 2 + extra, erf, σ = {sigma:g}. Marks: long-time solve; lines: linear response; dotted: law of small η "
         "(left), critical rates (middle)."
     )
-    figure, axes = sheet(1, 3, "What label noise leaves of the error", small, height=3.0)
+    figure, axes = panel_grid(1, 3, "What label noise leaves of the error", small, height=3.0)
     left, middle, right = axes[0]
     rates, fine = data["lr"].values, data["lr_fine"].values
     for i, extra in enumerate(data["extra"].values):
-        part, look = data.sel(extra=extra), {"color": COLOURS[i % len(COLOURS)]}
+        part, look = data.sel(extra=extra), {"color": COLORS[i % len(COLORS)]}
         marks = look | {"marker": MARKERS[i % len(MARKERS)], "markerfacecolor": "white", "markersize": 4.2}
         left.plot(fine, part["floor_fine"], **look)
         left.plot(fine, law(extra, fine), linestyle=DASHES[2], linewidth=1.0, **look)

@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot.labels import tick_each
-from tutelage.plot.sheet import draw_power, label_panel, sheet
-from tutelage.plot.style import COLOURS, FAINT, MARKERS
+from tutelage.plot import COLORS, FAINT, MARKERS, draw_power, label_panel, panel_grid, tick_each
 from tutelage.replicate.claims import Claim, above, at_most, close
 from tutelage.replicate.registry import Replica
 
@@ -130,7 +128,7 @@ def draw_2(data: "Dataset") -> "Figure":
         f"Two erf units learn from two others. First two panels: {int(data['steps'])} single steps, N = "
         f"{int(data['step_dim'])}. Bars: 2 standard errors; triangles: less than this."
     )
-    figure, axes = sheet(2, 3, title, small, height=2.7)
+    figure, axes = panel_grid(2, 3, title, small, height=2.7)
     _draw_moments(axes[0, 0], data, "drift", r"$N\,E[\Delta u]$", "drift $f(u)$, theory")
     _draw_moments(axes[0, 1], data, "diffusion", r"$N^2\,\mathrm{Cov}(\Delta u)$", "diffusion $D(u)$, theory")
     _draw_vanishing(axes[0, 2], data, "mean", r"$|N\,E[\Delta u] - f(u)|$", (-1.0, -0.5))
@@ -151,7 +149,7 @@ def draw_2(data: "Dataset") -> "Figure":
 
 def _look(law: str) -> dict[str, Any]:
     i = list(LAWS).index(law)
-    return {"color": COLOURS[i], "marker": MARKERS[i], "markersize": 4.5, "markerfacecolor": "white"}
+    return {"color": COLORS[i], "marker": MARKERS[i], "markersize": 4.5, "markerfacecolor": "white"}
 
 
 def _bars(panel: Any, x: Any, y: Any, error: Any, law: str, **more: Any) -> None:
@@ -198,7 +196,7 @@ def _draw_variance(panel: Any, data: "Dataset") -> None:
 def _draw_start(panel: Any, part: "Dataset") -> None:
     panel.plot(part["dim"], part["start_theory"], color=FAINT, linewidth=2.4, alpha=0.6, label="theory")
     marks = {"fmt": "o", "markersize": 4.5, "markerfacecolor": "white", "capsize": 1.5, "elinewidth": 0.9}
-    panel.errorbar(part["dim"], part["start"], 2 * part["start_se"], color=COLOURS[0], label="random weights", **marks)
+    panel.errorbar(part["dim"], part["start"], 2 * part["start_se"], color=COLORS[0], label="random weights", **marks)
     panel.set(xscale="log", yscale="log", ylabel=r"rms $|u(0) - E\,u(0)|$")
     panel.margins(x=0.1)
     panel.legend(loc="upper right")

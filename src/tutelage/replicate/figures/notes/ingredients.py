@@ -6,9 +6,7 @@ Our copy of the notes lacks its displayed equations, so claims are held against 
 from typing import TYPE_CHECKING, Any
 
 import tutelage as tu
-from tutelage.plot.labels import TIME, outside_legend
-from tutelage.plot.sheet import draw_band, label_panel, sheet
-from tutelage.plot.style import DASHES, FAINT
+from tutelage.plot import DASHES, FAINT, TIME, draw_band, label_panel, outside_legend, panel_grid
 from tutelage.replicate.claims import Claim
 from tutelage.replicate.registry import Replica
 
@@ -61,7 +59,7 @@ def draw_4(data: "Dataset") -> "Figure":
     """For each ingredient the error above, and the overlaps below."""
     title = "The ingredients of SGD, one at a time: two erf units learn from two others"
     small = "Lines: theory; marks: mean of the runs; bands: ± 2 standard errors of it; dotted grey: theory with 0.9 G."
-    figure, axes = sheet(4, 3, title, small, height=2.0, sharex=True, sharey=False)
+    figure, axes = panel_grid(4, 3, title, small, height=2.0, sharex=True, sharey=False)
     for i, case in enumerate(data["case"].values):
         part, row, column = data.sel(case=case), 2 * (i // 3), i % 3
         _draw_ingredient(axes[row, column], axes[row + 1, column], part)

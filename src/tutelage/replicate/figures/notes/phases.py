@@ -13,10 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot.labels import ERROR, TIME
-from tutelage.plot.sheet import sheet
-from tutelage.plot.stages import draw_phases
-from tutelage.plot.style import COLOURS, DASHES, FAINT, INK, MARKERS
+from tutelage.plot import COLORS, DASHES, ERROR, FAINT, INK, MARKERS, TIME, draw_phases, panel_grid
 from tutelage.replicate.claims import Claim, above, at_most, close
 from tutelage.replicate.figures.notes.when_to_stop import draw_minimum, draw_stopping, stopping
 from tutelage.replicate.registry import Replica
@@ -211,7 +208,7 @@ def draw_6(data: "Dataset") -> "Figure":
     """The phases and what predicts them; escapes of several asymmetries; the minimum with runs; stopping times."""
     title = "The phases of learning, and when to stop"
     small = "Left: two erf units, boundaries found (lines) and predicted from fixed points (triangles). Right: one erf unit."
-    figure, axes = sheet(2, 2, title, small, height=2.9, width_ratios=(1.25, 1.0))
+    figure, axes = panel_grid(2, 2, title, small, height=2.9, width_ratios=(1.25, 1.0))
     _draw_curve(axes[0, 0], data)
     _draw_delays(axes[1, 0], data)
     draw_minimum(axes[0, 1], data)
@@ -227,14 +224,14 @@ def _draw_curve(panel: Any, data: "Dataset") -> None:
         panel.axhline(float(data[level]), color=FAINT, linestyle=DASHES[2])
     at = data["boundary_predicted"].values
     heights = np.interp(at, data["alpha"], data["curve"])
-    panel.plot(at, heights, "v", color=COLOURS[1], markersize=6, markerfacecolor="white", label="predicted")
+    panel.plot(at, heights, "v", color=COLORS[1], markersize=6, markerfacecolor="white", label="predicted")
     panel.set(xlabel=TIME, ylabel=ERROR, yscale="log")
     panel.legend(loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncols=3, fontsize=7, handlelength=1.4, columnspacing=0.9)
 
 
 def _draw_delays(panel: Any, data: "Dataset") -> None:
     x, y = data["asymmetry"].values, data["plateau_end"].values
-    panel.plot(x, y, linestyle="none", marker=MARKERS[0], markerfacecolor="white", color=COLOURS[0], label="plateaus")
+    panel.plot(x, y, linestyle="none", marker=MARKERS[0], markerfacecolor="white", color=COLORS[0], label="plateaus")
     line = y[0] - np.log(x / x[0]) / float(data["rate"])
     panel.plot(x, line, color=FAINT, linestyle=DASHES[1], label=rf"slope $1/\lambda$, $\lambda = {float(data['rate']):.4f}$")
     panel.set(xscale="log", xlabel=r"asymmetry of the start, $R_{11} - R_{12}$", ylabel="end of the plateau")

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot.labels import ERROR, TIME
-from tutelage.plot.sheet import draw_band, sheet
-from tutelage.plot.style import COLOURS, DASHES, FAINT, MARKERS
+from tutelage.plot import COLORS, DASHES, ERROR, FAINT, MARKERS, TIME, draw_band, panel_grid
 from tutelage.replicate.claims import Claim, at_most, close
 from tutelage.replicate.registry import Replica
 
@@ -133,14 +131,14 @@ def draw_1(data: "Dataset") -> "Figure":
     """Order parameters, error, and the error at rest against the learning rate."""
     title = "Online linear regression with ridge"
     small = "Lines: theory; marks: mean of the runs; bands: ± 2 standard errors of it; dotted: closed form at rest."
-    figure, axes = sheet(1, 3, title, small, height=3.0)
+    figure, axes = panel_grid(1, 3, title, small, height=3.0)
     times = data["time"].values
     for look, (name, letter) in enumerate((("R", "m"), ("Q", "q"))):
         columns = [data[f"{name}{ending}"].values[:, 0, 0] for ending in ("", "_mean", "_se")]
         draw_band(axes[0, 0], times, *columns, look=look, label=f"${letter}$")
         axes[0, 0].axhline(float(data["level"][look]), color=FAINT, linestyle=DASHES[2])
     draw_band(axes[0, 1], times, data["error"], data["error_mean"], data["error_se"], look=0, label="theory, runs")
-    axes[0, 1].plot(times, data["own_error"], color=COLOURS[1], linestyle=DASHES[1], label="own equations")
+    axes[0, 1].plot(times, data["own_error"], color=COLORS[1], linestyle=DASHES[1], label="own equations")
     axes[0, 1].axhline(float(data["level"][2]), color=FAINT, linestyle=DASHES[2])
     axes[0, 0].set(xlabel=TIME, ylabel="order parameters")
     axes[0, 1].set(xlabel=TIME, ylabel=ERROR, yscale="log")
@@ -156,13 +154,13 @@ def _draw_rest(panel: Any, data: "Dataset") -> None:
         panel.plot(
             part["line"] * edge,
             part["rest_line"],
-            color=COLOURS[look],
+            color=COLORS[look],
             linestyle=DASHES[look],
             label=rf"$\lambda = {ridge:g}$",
         )
         marks = {"linestyle": "none", "marker": MARKERS[look], "markerfacecolor": "white", "markersize": 4}
-        panel.plot(part["share"] * edge, part["rest"], color=COLOURS[look], **marks)
-        panel.axvline(float(part["critical"]), color=COLOURS[look], linewidth=0.8, linestyle=DASHES[look])
+        panel.plot(part["share"] * edge, part["rest"], color=COLORS[look], **marks)
+        panel.axvline(float(part["critical"]), color=COLORS[look], linewidth=0.8, linestyle=DASHES[look])
     panel.set(xlabel=r"learning rate $\eta$", ylabel=r"error at rest, $\epsilon_g(\infty)$", yscale="log")
     panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.25), ncols=2)
 

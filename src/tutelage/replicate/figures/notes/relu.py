@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot.labels import ERROR, TIME
-from tutelage.plot.sheet import draw_band, label_panel, sheet
-from tutelage.plot.style import COLOURS, DASHES, FAINT
+from tutelage.plot import COLORS, DASHES, ERROR, FAINT, TIME, draw_band, label_panel, panel_grid
 from tutelage.replicate.claims import Claim, at_most, below
 from tutelage.replicate.registry import Replica
 
@@ -96,15 +94,13 @@ def draw_3(data: "Dataset") -> "Figure":
         f"Lines: theory; marks: mean of {int(data['runs'])} runs, N = {int(data['dim'])}; bands: ± 2 standard errors of it; "
         "dashed grey: without the term of order η²; dotted grey: 0.9 G."
     )
-    figure, axes = sheet(1, 3, title, small, height=3.3)
+    figure, axes = panel_grid(1, 3, title, small, height=3.3)
     times = data["time"].values
     left = axes[0, 0]
     draw_band(left, times, data["error"], data["error_mean"], data["error_se"], label="theory, runs")
     left.plot(times, data["error_flow"], color=FAINT, linestyle=DASHES[1], linewidth=1.2, label=r"without $\eta^2$")
     left.plot(times, data["error_wrong"], color=FAINT, linestyle=DASHES[2], linewidth=1.2, label="0.9 G")
-    left.plot(
-        times, data["error_partial"], color=COLOURS[1], linestyle=DASHES[3], linewidth=1.2, label=r"without $C_{ab}/4$"
-    )
+    left.plot(times, data["error_partial"], color=COLORS[1], linestyle=DASHES[3], linewidth=1.2, label=r"without $C_{ab}/4$")
     left.set(ylabel=ERROR, yscale="log")
     for panel, name, text in ((axes[0, 1], "R", "with the teachers"), (axes[0, 2], "Q", "among the students")):
         pairs = [(0, 0), (0, 1), (1, 0), (1, 1)] if name == "R" else [(0, 0), (0, 1), (1, 1)]

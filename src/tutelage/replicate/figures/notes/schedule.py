@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot.labels import ERROR, TIME
-from tutelage.plot.sheet import label_panel, sheet
-from tutelage.plot.style import COLOURS, DASHES, FAINT, MARKERS
+from tutelage.plot import COLORS, DASHES, ERROR, FAINT, MARKERS, TIME, label_panel, panel_grid
 from tutelage.replicate.claims import Claim, above, at_least, at_most
 from tutelage.replicate.registry import Replica
 
@@ -143,7 +141,7 @@ def draw_5(data: "Dataset") -> "Figure":
     small = (
         f"Two erf units learn from two others; final time {float(data['time'][-1]):g}. Dots: knots of the designed schedule."
     )
-    figure, axes = sheet(data["noise"].size, 3, title, small, height=2.9, sharex="col")
+    figure, axes = panel_grid(data["noise"].size, 3, title, small, height=2.9, sharex="col")
     for row, noise in zip(axes, data["noise"].values, strict=True):
         part = data.sel(noise=noise)
         _draw_rates(row[0], part)
@@ -160,16 +158,16 @@ def draw_5(data: "Dataset") -> "Figure":
 
 
 LOOKS: dict[str, dict[str, Any]] = {
-    "designed": {"color": COLOURS[0], "linewidth": 2.0, "zorder": 3},
-    "greedy": {"color": COLOURS[1], "linewidth": 1.6, "linestyle": DASHES[1]},
-    "best constant": {"color": COLOURS[2], "linewidth": 1.6, "linestyle": DASHES[3]},
+    "designed": {"color": COLORS[0], "linewidth": 2.0, "zorder": 3},
+    "greedy": {"color": COLORS[1], "linewidth": 1.6, "linestyle": DASHES[1]},
+    "best constant": {"color": COLORS[2], "linewidth": 1.6, "linestyle": DASHES[3]},
 }
 
 
 def _draw_rates(panel: Any, part: "Dataset") -> None:
     times, knots, values = part["time"].values, part["knot"].values, part["designed_rate"].values
     panel.plot(times, np.exp(np.interp(times, knots, np.log(values))), label="designed", **LOOKS["designed"])
-    panel.plot(knots, values, linestyle="none", marker=MARKERS[0], markersize=3.6, color=COLOURS[0], zorder=3)
+    panel.plot(knots, values, linestyle="none", marker=MARKERS[0], markersize=3.6, color=COLORS[0], zorder=3)
     panel.plot(times, part["greedy_rate"], label="greedy", **LOOKS["greedy"])
     panel.axhline(float(part["constant_rate"]), label="best constant", **LOOKS["best constant"])
     panel.set(ylabel=r"learning rate $\eta$", yscale="log")
@@ -191,7 +189,7 @@ def _draw_constants(panel: Any, part: "Dataset") -> None:
     panel.plot(
         part["constant_rate"],
         part["constant"][-1],
-        color=COLOURS[2],
+        color=COLORS[2],
         marker="*",
         markersize=10,
         linestyle="none",

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot.labels import ERROR, TIME
-from tutelage.plot.sheet import draw_band, label_panel
-from tutelage.plot.style import COLOURS, DASHES, FAINT, MARKERS
+from tutelage.plot import COLORS, DASHES, ERROR, FAINT, MARKERS, TIME, draw_band, label_panel
 
 if TYPE_CHECKING:
     from xarray import Dataset
@@ -71,7 +69,7 @@ def draw_minimum(panel: Any, data: "Dataset") -> None:
     """Theory and runs at the shown noise, with the time to stop."""
     shown = data.sel(noise=float(data["shown"]))
     draw_band(panel, data["time"].values, data["error"], data["error_mean"], data["error_se"], label="theory, runs")
-    panel.plot(float(shown["stop_time"]), float(shown["stop_value"]), "v", color=COLOURS[1], markersize=7, label="stop here")
+    panel.plot(float(shown["stop_time"]), float(shown["stop_value"]), "v", color=COLORS[1], markersize=7, label="stop here")
     panel.axhline(float(data["stop_floor"]), color=FAINT, linestyle=DASHES[2], label="in the end")
     panel.set(xlabel=TIME, ylabel=ERROR, yscale="log")
     panel.legend(loc="upper right", fontsize=7)
@@ -81,9 +79,9 @@ def draw_minimum(panel: Any, data: "Dataset") -> None:
 def draw_stopping(panel: Any, data: "Dataset") -> None:
     """The time to stop against the noise of the labels."""
     noisy = data.sel(noise=data["noise"] > 0)
-    panel.plot(noisy["noise"], noisy["stop_solved"], color=COLOURS[0], label="solved minimum")
+    panel.plot(noisy["noise"], noisy["stop_solved"], color=COLORS[0], label="solved minimum")
     marks = {"linestyle": "none", "marker": MARKERS[4], "markersize": 6, "markerfacecolor": "white"}
-    panel.plot(noisy["noise"], noisy["stop_time"], color=COLOURS[1], label="early_stopping", **marks)
+    panel.plot(noisy["noise"], noisy["stop_time"], color=COLORS[1], label="early_stopping", **marks)
     panel.set(xlabel=r"label noise $\sigma$", ylabel="stopping time", ylim=(0, None))
     panel.margins(x=0.05)
     panel.legend(loc="lower left")

@@ -10,10 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot.heat_map import cell_edges
-from tutelage.plot.labels import outside_legend, tick_each
-from tutelage.plot.sheet import label_panel, sheet
-from tutelage.plot.style import COLOURS, DASHES, FAINT, INK
+from tutelage.plot import COLORS, DASHES, FAINT, INK, cell_edges, label_panel, outside_legend, panel_grid, tick_each
 from tutelage.replicate.claims import Claim, above, at_most, below
 from tutelage.replicate.figures.power.same_shape import own_rates, solved_committee, split_power_law
 from tutelage.replicate.registry import Replica
@@ -146,7 +143,9 @@ def claims_22(data: "Dataset") -> list[Claim]:
 def draw_22(data: "Dataset") -> "Figure":
     """The map, the slopes, the ratio."""
     small = "K = M erf units; left: slope of the sum over levels within a tenth of the exponent"
-    figure, axes = sheet(1, 3, "Where the power law is: by exponent and number of levels", small, height=3.3, width=11.5)
+    figure, axes = panel_grid(
+        1, 3, "Where the power law is: by exponent and number of levels", small, height=3.3, width=11.5
+    )
     shown, slopes, ratio = axes[0]
     levels = data["levels"].values
     edges = cell_edges(levels, logarithmic=True), cell_edges(data["beta"].values, logarithmic=False)
@@ -157,7 +156,7 @@ def draw_22(data: "Dataset") -> "Figure":
     figure.colorbar(mesh, ax=shown, label="decades of power law")
     L = data["flow_levels"].values
     slopes.semilogx(
-        L, data["slope"], "o", color=COLOURS[0], markersize=3, label=["networks"] + [None] * (data.sizes["start"] - 1)
+        L, data["slope"], "o", color=COLORS[0], markersize=3, label=["networks"] + [None] * (data.sizes["start"] - 1)
     )
     slopes.semilogx(L, data["slope_sum"].mean("start"), color=INK, linestyle=DASHES[1], label="sum over levels")
     slopes.axhline(float(data["exponent"]), color=FAINT, linestyle=DASHES[2], label=r"$-\beta/(1+\beta)$")
@@ -165,7 +164,7 @@ def draw_22(data: "Dataset") -> "Figure":
     tick_each(slopes, L)
     slopes.legend(loc="lower right", fontsize=7)
     for i, eta in enumerate(data["rate"].values):
-        ratio.semilogx(data["time"][1:], data["ratio"][i, 1:], color=COLOURS[i % 7], label=rf"$\eta={eta:g}$")
+        ratio.semilogx(data["time"][1:], data["ratio"][i, 1:], color=COLORS[i % 7], label=rf"$\eta={eta:g}$")
     ratio.set(xlabel=r"$\eta\,\alpha$", ylabel=r"$\epsilon_g$ with / without order $\eta^2$")
     label_panel(ratio, "what gradient flow leaves out")
     outside_legend(ratio)

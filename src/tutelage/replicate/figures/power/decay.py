@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot.labels import ERROR, TIME, outside_legend
-from tutelage.plot.sheet import draw_power, label_panel, sheet
-from tutelage.plot.style import COLOURS, DASHES, INK
+from tutelage.plot import COLORS, DASHES, ERROR, INK, TIME, draw_power, label_panel, outside_legend, panel_grid
 from tutelage.replicate.claims import Claim, at_most, below, close, refuted
 from tutelage.replicate.figures.power.late_sums import network_slopes
 from tutelage.replicate.figures.power.same_shape import (
@@ -154,10 +152,12 @@ def draw_20(data: "Dataset") -> "Figure":
     """The whole curves, and the two linear theories for each L."""
     levels = data["levels"].values
     small = f"K = M = 2, {WORDS}"
-    figure, axes = sheet(1, 1 + len(levels), "The last stage: linear in the weights, or in the overlaps", small, height=3.2)
+    figure, axes = panel_grid(
+        1, 1 + len(levels), "The last stage: linear in the weights, or in the overlaps", small, height=3.2
+    )
     for i, L in enumerate(levels):
         row = data.sel(levels=L).isel(begin=0)
-        axes[0, 0].semilogy(data["time"], data["error"].sel(levels=L), color=COLOURS[i], label=f"$L={L}$")
+        axes[0, 0].semilogy(data["time"], data["error"].sel(levels=L), color=COLORS[i], label=f"$L={L}$")
         _draw_theories(axes[0, 1 + i], row)
         label_panel(axes[0, 1 + i], f"$L={L}$, from $\\alpha_0={float(row['begin']):g}$")
     axes[0, 0].set(xlabel=TIME, ylabel=ERROR)
@@ -168,9 +168,9 @@ def draw_20(data: "Dataset") -> "Figure":
 
 def _draw_theories(axis: Any, row: "Dataset") -> None:
     after = row["after"].values
-    axis.semilogy(after, row["solved"], color=COLOURS[0], linewidth=2.4, label="solved")
+    axis.semilogy(after, row["solved"], color=COLORS[0], linewidth=2.4, label="solved")
     axis.semilogy(after, row["weights"], color=INK, linestyle=DASHES[1], label="linear in the weights")
-    axis.semilogy(after, row["overlaps"], color=COLOURS[1], linestyle=DASHES[2], label="eq. 122, linear in the overlaps")
+    axis.semilogy(after, row["overlaps"], color=COLORS[1], linestyle=DASHES[2], label="eq. 122, linear in the overlaps")
     axis.set(xlabel=r"$\alpha-\alpha_0$", ylabel=ERROR)
 
 
@@ -327,11 +327,11 @@ def _slope(data: "Dataset", name: str, beta: float, starts: Any) -> float:
 def draw_6(data: "Dataset") -> "Figure":
     """Learning curves of each beta with the sum over levels; the linear theories."""
     small = f"Left: {WORDS}, as many levels as inputs. Right: K = M = 2, L = {int(data['levels'][0])}"
-    figure, axes = sheet(1, 2, "Late learning: a sum over levels, not yet a power law", small, height=3.6, width=10.5)
+    figure, axes = panel_grid(1, 2, "Late learning: a sum over levels, not yet a power law", small, height=3.6, width=10.5)
     t, (low, high) = data["late_time"].values, data["window"].values
     for i, beta in enumerate(data["beta"].values):
         flow, linear = (np.exp(np.log(data[name].sel(beta=beta).values).mean(axis=0)) for name in ("flow", "sum"))
-        axes[0, 0].loglog(t[1:], flow[1:], color=COLOURS[i], label=rf"$\beta={beta:g}$")
+        axes[0, 0].loglog(t[1:], flow[1:], color=COLORS[i], label=rf"$\beta={beta:g}$")
         late = (t >= low) & (t <= high)
         scale = flow[late].mean() / linear[late].mean()
         axes[0, 0].loglog(t[late], scale * linear[late], color=INK, linestyle=DASHES[1], linewidth=1.0)

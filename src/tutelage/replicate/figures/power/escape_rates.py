@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot.labels import ERROR, TIME, outside_legend
-from tutelage.plot.sheet import label_panel, sheet
-from tutelage.plot.style import COLOURS, DASHES, FAINT, MARKERS
+from tutelage.plot import COLORS, DASHES, ERROR, FAINT, MARKERS, TIME, label_panel, outside_legend, panel_grid
 from tutelage.replicate.claims import Claim, above, at_most, below, between, close, refuted
 from tutelage.replicate.figures.power.same_shape import WORDS, growth_rate, padded_committee, parting, split_power_law
 from tutelage.replicate.registry import Replica
@@ -170,19 +168,19 @@ def claims_5(data: "Dataset") -> list[Claim]:
 
 def draw_5(data: "Dataset") -> "Figure":
     """e_g by M and by L; the rate over that of eq. 15."""
-    figure, axes = sheet(1, 3, "Leaving the plateau: many units, many levels", WORDS, height=3.2, width=11.0)
+    figure, axes = panel_grid(1, 3, "Leaving the plateau: many units, many levels", WORDS, height=3.2, width=11.0)
     for axis, panel, letter in (("units", axes[0, 0], "M"), ("levels", axes[0, 1], "L")):
         for i, n in enumerate(data[axis].values):
             error, end = data[f"error_{axis}"].values[i], float(data[f"end_{axis}"][i])
-            panel.plot(np.linspace(0, end, error.size), error, color=COLOURS[i % 7], label=f"${letter}={n}$")
+            panel.plot(np.linspace(0, end, error.size), error, color=COLORS[i % 7], label=f"${letter}={n}$")
         panel.set(xlabel=TIME, ylabel=ERROR, ylim=(0, 1.7 * float(np.median(data[f"error_{axis}"]))))
         panel.legend(loc="upper right", fontsize=7, ncols=2)
     ratio = axes[0, 2]
     far, over = data["over_ratios"].values, (data["rates_units"] / data["closed_units"]).values
-    ratio.loglog(data["ratio"], np.exp(np.log(far).mean(axis=1)), color=COLOURS[0], marker=MARKERS[0], label="against $N/L$")
-    ratio.loglog(data["ratio"], far, color=COLOURS[0], marker=".", linestyle="none", alpha=0.25)
+    ratio.loglog(data["ratio"], np.exp(np.log(far).mean(axis=1)), color=COLORS[0], marker=MARKERS[0], label="against $N/L$")
+    ratio.loglog(data["ratio"], far, color=COLORS[0], marker=".", linestyle="none", alpha=0.25)
     mean = np.exp(np.log(over).mean(axis=1))
-    ratio.loglog(data["units"], mean, color=COLOURS[1], marker=MARKERS[1], linestyle=DASHES[1], label="against $M$, $L=N$")
+    ratio.loglog(data["units"], mean, color=COLORS[1], marker=MARKERS[1], linestyle=DASHES[1], label="against $M$, $L=N$")
     ratio.axhline(1.0, color=FAINT)
     ratio.set(xlabel="$N/L$ or $M$", ylabel="fastest rate / rate of eq. 15", xmargin=0.05)
     ratio.legend(loc="upper right", fontsize=7)
@@ -277,12 +275,12 @@ def draw_19(data: "Dataset") -> "Figure":
     """e_g by L and by M with predicted ends of the plateau."""
     begin, count = float(data["begin"]), data.sizes["level_case"]
     small = WORDS + r"; vertical: $\alpha_0+\tau\,\ln(B/\sigma_P)$"
-    figure, axes = sheet(1, 2, "Lengths of plateaus, predicted from their beginning", small, height=3.2, width=10.5)
+    figure, axes = panel_grid(1, 2, "Lengths of plateaus, predicted from their beginning", small, height=3.2, width=10.5)
     for panel, rows in ((axes[0, 0], data.isel(case=slice(0, count))), (axes[0, 1], data.isel(case=slice(count, None)))):
         for i, case in enumerate(rows["case"].values):
             row = rows.sel(case=case)
-            panel.plot(row["time"], row["error"], color=COLOURS[i % 7], label=f"${case}$")
-            panel.axvline(begin + float(row["tau"] * row["log"]), color=COLOURS[i % 7], linestyle=DASHES[1], linewidth=1.0)
+            panel.plot(row["time"], row["error"], color=COLORS[i % 7], label=f"${case}$")
+            panel.axvline(begin + float(row["tau"] * row["log"]), color=COLORS[i % 7], linestyle=DASHES[1], linewidth=1.0)
         panel.axvline(begin, color=FAINT)
         panel.set(xlabel=TIME, ylabel=ERROR, ylim=(0, 1.6 * float(rows["error"].isel(point=100).max())))
         outside_legend(panel)

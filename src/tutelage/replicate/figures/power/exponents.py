@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot.labels import ERROR, outside_legend
-from tutelage.plot.sheet import draw_power, label_panel, sheet
-from tutelage.plot.style import COLOURS, DASHES, FAINT, INK, MARKERS
+from tutelage.plot import COLORS, DASHES, ERROR, FAINT, INK, MARKERS, draw_power, label_panel, outside_legend, panel_grid
 from tutelage.replicate.claims import Claim, above, at_most, below, close, refuted
 from tutelage.replicate.figures.power.late_sums import groups, level_sum, middle, network_slopes, slope
 from tutelage.replicate.figures.power.same_shape import split_power_law
@@ -185,19 +183,19 @@ def draw_23(data: "Dataset") -> "Figure":
     small = (
         r"K = M erf units, gradient flow; slopes over the decade amid all levels. Lines: sum over levels; marks: exact flow."
     )
-    figure, axes = sheet(1, 3, "How late learning comes to its exponent", small, height=3.4, width=12.0)
+    figure, axes = panel_grid(1, 3, "How late learning comes to its exponent", small, height=3.4, width=12.0)
     curves, slopes, distance = axes[0]
     L, one = data["levels"].values, data.sel(beta=beta)
     for i, n in enumerate(L):
         error, t = data["small_error"].values[-1, i], CURVE * middle(K, beta, int(n))
-        curves.loglog(t, error, color=COLOURS[i % 7], label=f"$L={n}$")
+        curves.loglog(t, error, color=COLORS[i % 7], label=f"$L={n}$")
     draw_power(curves, t[t > 0.1 * t[-1]], 0.6 * error[t > 0.1 * t[-1]][0], -beta / (1 + beta), "expected")
     curves.set(xlabel=r"$\eta\,\alpha$", ylabel=ERROR)
     curves.legend(loc="lower left", fontsize=7)
     label_panel(curves, rf"$K=M={K}$, $\beta={beta:g}$, from small students")
     for i, units in enumerate(data["units"].values):
-        row, look = one.sel(units=units), {"color": COLOURS[i % 7], "linestyle": "none", "markersize": 4}
-        slopes.semilogx(L, row["sum"], color=COLOURS[i % 7], label=f"$K=M={units}$")
+        row, look = one.sel(units=units), {"color": COLORS[i % 7], "linestyle": "none", "markersize": 4}
+        slopes.semilogx(L, row["sum"], color=COLORS[i % 7], label=f"$K=M={units}$")
         slopes.semilogx(L, row["slope"], marker=MARKERS[0], **look)
         slopes.semilogx(L, row["small_slope"], marker=MARKERS[1], markerfacecolor="white", **look)
     for case in range(data.sizes["case"]):
@@ -216,7 +214,7 @@ def draw_23(data: "Dataset") -> "Figure":
 
 def _colour(data: "Dataset", units: int) -> str:
     """That of this number of units among the lines, else that of the text."""
-    return dict(zip(data["units"].values, COLOURS, strict=False)).get(units, INK)
+    return dict(zip(data["units"].values, COLORS, strict=False)).get(units, INK)
 
 
 def _marks(panel: Any) -> None:
@@ -230,10 +228,10 @@ def _draw_distance(panel: Any, data: "Dataset") -> None:
     L = data["levels"].values
     for i, b in enumerate(data["beta"].values):
         row, exponent = data.sel(beta=b).isel(units=0), -b / (1 + b)
-        panel.loglog(L, np.abs(row["sum"] / exponent - 1), color=COLOURS[i % 7], label=rf"$\beta={b:g}$")
-        look = {"color": COLOURS[i % 7], "linestyle": "none", "marker": MARKERS[0], "markersize": 4}
+        panel.loglog(L, np.abs(row["sum"] / exponent - 1), color=COLORS[i % 7], label=rf"$\beta={b:g}$")
+        look = {"color": COLORS[i % 7], "linestyle": "none", "marker": MARKERS[0], "markersize": 4}
         panel.loglog(L, np.abs(row["slope"] / exponent - 1), **look)
-        panel.loglog(L, np.abs(row["law"] / exponent - 1), color=COLOURS[i % 7], linestyle=DASHES[1], linewidth=1.0)
+        panel.loglog(L, np.abs(row["law"] / exponent - 1), color=COLORS[i % 7], linestyle=DASHES[1], linewidth=1.0)
     panel.set(xlabel="levels $L$", ylabel="slope / exponent $-$ 1")
     label_panel(panel, rf"$K=M={int(data['units'][0])}$; dashed: closed form, $\sim L^{{-\beta/2}}$")
     outside_legend(panel)

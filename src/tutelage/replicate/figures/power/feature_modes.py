@@ -5,9 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot.labels import ERROR, TIME, outside_legend
-from tutelage.plot.sheet import label_panel, sheet
-from tutelage.plot.style import COLOURS, DASHES, MARKERS
+from tutelage.plot import COLORS, DASHES, ERROR, MARKERS, TIME, label_panel, outside_legend, panel_grid
 from tutelage.replicate.claims import Claim, above, at_least, at_most, close, refuted
 from tutelage.replicate.registry import Replica
 
@@ -185,7 +183,7 @@ def claims_10(data: "Dataset") -> list[Claim]:
 def draw_10(data: "Dataset") -> "Figure":
     """Shares of the modes for many L, and the printed sums."""
     small = r"Left, centre: $\eta = 1$, float64. Right: a few levels, where the printed sums can be evaluated as they stand."
-    figure, axes = sheet(1, 3, "How much of the error each mode carries at a large learning rate", small, height=3.2)
+    figure, axes = panel_grid(1, 3, "How much of the error each mode carries at a large learning rate", small, height=3.2)
     for i in range(2):
         case = data.isel(case=i)
         _fan(axes[0, i], case, case["coefficients"] * case["levels"], int(data["levels"].size))
@@ -195,7 +193,7 @@ def draw_10(data: "Dataset") -> "Figure":
     lines = (("truth", "integrated"), ("corrected", "corrected sum"), ("eq_6", "eq. 6"))
     lines += (("eq_6_sign", "eq. 6, sign mended"), ("eq_56_sign", "eq. 56, sign mended"))
     for look, (name, label) in enumerate(lines):
-        axes[0, 2].plot(data["printed_time"], data[name], color=COLOURS[look], linestyle=DASHES[look % 4], label=label)
+        axes[0, 2].plot(data["printed_time"], data[name], color=COLORS[look], linestyle=DASHES[look % 4], label=label)
     axes[0, 2].set(xlabel=TIME, ylabel=ERROR, yscale="log", ylim=(1e-3, 1.0))
     axes[0, 2].legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
     label_panel(axes[0, 2], r"$L = 4$, $\beta = 1$, $\eta = 0.5$")
@@ -249,14 +247,14 @@ def draw_11(data: "Dataset") -> "Figure":
     small = (
         r"Lines: $L\, b_k|\lambda_{B,k}|/(2-\eta)$; dashed: eigenvalues of the data, its limit as $\eta \to 0$. $L = 40$."
     )
-    figure, axes = sheet(
+    figure, axes = panel_grid(
         1, 3, "Shares of the modes leave the power law as the learning rate grows", small, height=3.0, sharey=True
     )
     for i, rate in enumerate(data["rate"].values):
         for look, beta in enumerate(data["beta"].values):
             case = data.sel(rate=rate, beta=beta)
-            axes[0, i].plot(case["k"], case["shares"], color=COLOURS[look], label=rf"$\beta = {beta:g}$")
-            axes[0, i].plot(case["k"], case["data"], color=COLOURS[look], linestyle=DASHES[1], linewidth=1.0)
+            axes[0, i].plot(case["k"], case["shares"], color=COLORS[look], label=rf"$\beta = {beta:g}$")
+            axes[0, i].plot(case["k"], case["data"], color=COLORS[look], linestyle=DASHES[1], linewidth=1.0)
         axes[0, i].set(xlabel=MODE, xscale="log", yscale="log")
         label_panel(axes[0, i], rf"$\eta = {rate:g}$")
     axes[0, 0].set_ylabel(r"$L\times$ share, $\lambda_k$")
@@ -294,7 +292,7 @@ def claims_12(data: "Dataset") -> list[Claim]:
 def draw_12(data: "Dataset") -> "Figure":
     """Decay rates, and their distance to those of the data."""
     small = r"Above: $|\lambda_{B,k}|$ in units of $\eta$; below: its distance to $2\lambda_k$, halved as in the source."
-    figure, axes = sheet(2, 2, "Decay rates of the error at a large learning rate", small, height=2.6)
+    figure, axes = panel_grid(2, 2, "Decay rates of the error at a large learning rate", small, height=2.6)
     for i in range(2):
         case = data.isel(case=i)
         _fan(axes[0, i], case, case["eigenvalues"], int(data["levels"].size))

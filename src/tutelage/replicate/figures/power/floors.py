@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot.labels import tick_each
-from tutelage.plot.sheet import label_panel, sheet
-from tutelage.plot.style import COLOURS, DASHES, FAINT, MARKERS
+from tutelage.plot import COLORS, DASHES, FAINT, MARKERS, label_panel, panel_grid, tick_each
 from tutelage.replicate.claims import Claim, above, at_most, close, refuted
 from tutelage.replicate.registry import Replica
 
@@ -119,10 +117,10 @@ def claims_16(data: "Dataset") -> list[Claim]:
 def draw_16(data: "Dataset") -> "Figure":
     """Floors, and the fitted exponent against the number of levels."""
     small = r"Lines: eigenbasis (eq. 74); marks: random covariances (eq. 88); dashed: their law of large numbers."
-    figure, axes = sheet(1, 3, "Floors fall with the number of inputs that learn", small, height=3.1)
+    figure, axes = panel_grid(1, 3, "Floors fall with the number of inputs that learn", small, height=3.1)
     for look, beta in enumerate(data["beta"].values):
         case, panel = data.sel(beta=beta), axes[0, look // 2]
-        colour = COLOURS[look]
+        colour = COLORS[look]
         panel.plot(case["count"], case["integral"], color=colour, label=rf"$\beta = {beta:g}$")
         panel.plot(case["count"], case["law"], color=colour, linestyle=DASHES[1], linewidth=1.0)
         marks = {"linestyle": "none", "marker": MARKERS[look], "markersize": 3.4, "markerfacecolor": "white"}

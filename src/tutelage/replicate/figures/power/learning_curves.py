@@ -5,9 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot.labels import ERROR, TIME, outside_legend
-from tutelage.plot.sheet import label_panel, sheet
-from tutelage.plot.style import COLOURS, DASHES, FAINT
+from tutelage.plot import COLORS, DASHES, ERROR, FAINT, TIME, label_panel, outside_legend, panel_grid
 from tutelage.replicate.claims import Claim, above, at_least, at_most, below, between, close, refuted
 from tutelage.replicate.registry import Replica
 
@@ -138,24 +136,24 @@ def _fitted_slope(times: np.ndarray, errors: np.ndarray) -> float:
 def draw_2(data: "Dataset") -> "Figure":
     """The exact solution against its small-rate limit; runs against eq. 50; local slopes."""
     small = "Left: at this rate a network of N = 128 is about to diverge; rare runs carry the mean."
-    figure, axes = sheet(1, 3, "A linear network on a power law: any rate, any size", small, height=3.1)
+    figure, axes = panel_grid(1, 3, "A linear network on a power law: any rate, any size", small, height=3.1)
     left, middle, right = axes[0]
     for look, (name, label) in enumerate(
         (("small_rate", "small rate"), ("ode", "limit of large N"), ("exact", "exact mean, N = 128"))
     ):
-        left.plot(data["time"], data[name], color=COLOURS[look], linestyle=DASHES[look], label=label)
+        left.plot(data["time"], data[name], color=COLORS[look], linestyle=DASHES[look], label=label)
     left.plot(data["seen"], data["left_runs"].median("left_run"), color=FAINT, linewidth=2.0, label="median run, N = 128")
     low, high = (data["left_runs"].quantile(q, "left_run") for q in (0.25, 0.75))
     left.fill_between(data["seen"], low, high, color=FAINT, alpha=0.3, linewidth=0)
     label_panel(left, r"$N = 128$, $\beta = 1$, $\eta = 1$")
     for run in range(SHOWN):
         middle.plot(data["watched"], data["runs"][run], color=FAINT, linewidth=0.7, label=None if run else "runs, N = 256")
-    middle.plot(data["watched"], data["runs"].mean("run"), color=COLOURS[0], label="mean of all")
-    middle.plot(data["late"], data["integral"], color=COLOURS[1], linestyle=DASHES[1], label="eq. 50")
-    middle.plot(data["late"], data["late_exact"], color=COLOURS[2], linestyle=DASHES[2], label="exact mean")
+    middle.plot(data["watched"], data["runs"].mean("run"), color=COLORS[0], label="mean of all")
+    middle.plot(data["late"], data["integral"], color=COLORS[1], linestyle=DASHES[1], label="eq. 50")
+    middle.plot(data["late"], data["late_exact"], color=COLORS[2], linestyle=DASHES[2], label="exact mean")
     label_panel(middle, r"$N = L = 256$, $\beta = 0.75$, $\eta = 0.1$")
-    right.plot(data["late"], data["slope_exact"], color=COLOURS[2], linestyle=DASHES[2], label="exact mean")
-    right.plot(data["late"], data["slope_integral"], color=COLOURS[1], linestyle=DASHES[1], label="eq. 50")
+    right.plot(data["late"], data["slope_exact"], color=COLORS[2], linestyle=DASHES[2], label="exact mean")
+    right.plot(data["late"], data["slope_integral"], color=COLORS[1], linestyle=DASHES[1], label="eq. 50")
     right.axhline(float(data["exponent"]), color=FAINT, label=r"$-\beta/(1+\beta)$")
     right.set(xlabel=TIME, ylabel=r"local slope $d\ln\epsilon_g/d\ln\alpha$", xscale="log")
     for panel in (left, middle):
@@ -213,15 +211,15 @@ def claims_13(data: "Dataset") -> list[Claim]:
 def draw_13(data: "Dataset") -> "Figure":
     """One panel for each rate, and the slopes."""
     small = r"$N = 128$, $\beta = 1$, student starts at zero. A network with 128 inputs is on its edge at $\eta = 1$."
-    figure, axes = sheet(2, 2, "A large learning rate raises the error and keeps its slope", small, height=2.5)
+    figure, axes = panel_grid(2, 2, "A large learning rate raises the error and keeps its slope", small, height=2.5)
     for i, rate in enumerate(data["rate"].values):
         panel, case = axes.flat[i], data.sel(rate=rate)
         for look, (name, label) in enumerate(
             (("small_rate", "small rate"), ("ode", "no approximation"), ("exact", "exact mean, N = 128"))
         ):
-            panel.plot(case["time"], case[name], color=COLOURS[look], linestyle=DASHES[look], label=label)
-        axes[1, 1].plot(case["time"], case["slope"], color=COLOURS[3 + i], label=rf"slope, $\eta = {rate:g}$")
-        axes[1, 1].plot(case["time"], case["slope_small"], color=COLOURS[3 + i], linestyle=DASHES[2], linewidth=2.4)
+            panel.plot(case["time"], case[name], color=COLORS[look], linestyle=DASHES[look], label=label)
+        axes[1, 1].plot(case["time"], case["slope"], color=COLORS[3 + i], label=rf"slope, $\eta = {rate:g}$")
+        axes[1, 1].plot(case["time"], case["slope_small"], color=COLORS[3 + i], linestyle=DASHES[2], linewidth=2.4)
         panel.set(xlabel=TIME, ylabel=ERROR, xscale="log", yscale="log")
         label_panel(panel, rf"$\eta = {rate:g}$")
     axes[1, 1].set(xlabel=TIME, ylabel=r"$d\ln\epsilon_g/d\ln\alpha$", xscale="log")

@@ -5,9 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot.labels import ERROR, TIME, outside_legend
-from tutelage.plot.sheet import label_panel, sheet
-from tutelage.plot.style import COLOURS, DASHES, FAINT
+from tutelage.plot import COLORS, DASHES, ERROR, FAINT, TIME, label_panel, outside_legend, panel_grid
 from tutelage.replicate.claims import Claim, above, at_most, close, refuted
 from tutelage.replicate.registry import Replica
 
@@ -144,7 +142,7 @@ def claims_9(data: "Dataset") -> list[Claim]:
 def draw_corrections(data: "Dataset") -> "Figure":
     """The curves, and below them what is left of the gap after each correction."""
     small = r"Linear network at a small rate. Dotted vertical line: the first time of the power law, $1/(2\eta\lambda_1)$."
-    figure, axes = sheet(2, 2, "A sum over levels, its integral, and what Euler and Maclaurin add", small, height=2.5)
+    figure, axes = panel_grid(2, 2, "A sum over levels, its integral, and what Euler and Maclaurin add", small, height=2.5)
     for i in range(2):
         case = data.isel(case=i, x=slice(1, None))
         times, total, middle = case["alpha"].values, case["sum"].values, case["integral"].values
@@ -157,7 +155,7 @@ def draw_corrections(data: "Dataset") -> "Figure":
             ("+ 0th order", middle + ends),
         )
         for look, (label, curve) in enumerate(lines):
-            style = {"color": COLOURS[look], "linestyle": DASHES[(0, 1, 0, 3, 2)[look]], "label": label}
+            style = {"color": COLORS[look], "linestyle": DASHES[(0, 1, 0, 3, 2)[look]], "label": label}
             axes[0, i].plot(times, curve, **style)
             if look:
                 axes[1, i].plot(times, np.abs(total - curve) / total, **style)
@@ -173,12 +171,12 @@ def draw_corrections(data: "Dataset") -> "Figure":
 def draw_9(data: "Dataset") -> "Figure":
     """Sum, integral, one gamma function."""
     small = r"Linear network at a small rate. Dotted vertical line: the first time of the power law, $1/(2\eta\lambda_1)$."
-    figure, axes = sheet(1, 2, "One incomplete gamma function is enough once learning has begun", small, height=2.8)
+    figure, axes = panel_grid(1, 2, "One incomplete gamma function is enough once learning has begun", small, height=2.8)
     for i in range(2):
         case = data.isel(case=i, x=slice(1, None))
         curves = (("sum (eq. 47)", "sum"), ("two gammas (eq. 50)", "integral"), ("one gamma (eq. 52)", "single_gamma"))
         for look, (label, name) in enumerate(curves):
-            axes[0, i].plot(case["alpha"], case[name], color=COLOURS[look], linestyle=DASHES[look], label=label)
+            axes[0, i].plot(case["alpha"], case[name], color=COLORS[look], linestyle=DASHES[look], label=label)
         axes[0, i].axvline(float(case["alpha"][0] / case["x"][0]), color=FAINT, linestyle=DASHES[2])
         axes[0, i].set(xlabel=TIME, ylabel=ERROR, xscale="log", yscale="log", ylim=(None, 2.0))
         label_panel(axes[0, i], rf"$\beta = {float(case['beta']):g}$, $\eta = {float(case['rate']):g}$")

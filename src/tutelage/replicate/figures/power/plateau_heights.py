@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot.labels import ERROR, TIME, name_colors, outside_legend
-from tutelage.plot.sheet import label_panel, sheet
-from tutelage.plot.style import COLOURS, DASHES, FAINT, INK
+from tutelage.plot import COLORS, DASHES, ERROR, FAINT, INK, TIME, color_legend, label_panel, outside_legend, panel_grid
 from tutelage.replicate.claims import Claim, at_most, close, refuted
 from tutelage.replicate.figures.power.enlarged import around, inset_axes
 from tutelage.replicate.figures.power.same_shape import (
@@ -148,16 +146,18 @@ def draw_4(data: "Dataset") -> "Figure":
     """R, Q and e_g against time, with the plateau enlarged."""
     t, begin = data["time"].values, float(data["begin"])
     M = data.sizes["teacher"]
-    figure, axes = sheet(1, 3, f"The symmetric plateau of {M} units has {M} heights of R", WORDS, height=3.2, width=10.5)
+    figure, axes = panel_grid(
+        1, 3, f"The symmetric plateau of {M} units has {M} heights of R", WORDS, height=3.2, width=10.5
+    )
     window = (t > begin / 2) & (t < begin + float(data["length"]) / 3)
     for n in range(M):
-        axes[0, 0].plot(t, data["R"].values[:, :, n], color=COLOURS[n % 7], linewidth=0.9)
+        axes[0, 0].plot(t, data["R"].values[:, :, n], color=COLORS[n % 7], linewidth=0.9)
     axes[0, 1].plot(t, data["Q"].values.reshape(t.size, -1), color=FAINT, linewidth=0.8)
-    axes[0, 2].plot(t, data["error"], color=COLOURS[0])
+    axes[0, 2].plot(t, data["error"], color=COLORS[0])
     inset = inset_axes(axes[0, 0], [0.14, 0.6, 0.38, 0.36])
     for n in range(M):
-        inset.plot(t[window], data["R"].values[window][:, :, n], color=COLOURS[n % 7], linewidth=0.8)
-        inset.axhline(float(data["R_each"][n]), color=COLOURS[n % 7], linestyle=DASHES[1], linewidth=1.0)
+        inset.plot(t[window], data["R"].values[window][:, :, n], color=COLORS[n % 7], linewidth=0.8)
+        inset.axhline(float(data["R_each"][n]), color=COLORS[n % 7], linestyle=DASHES[1], linewidth=1.0)
     inset.axhline(float(data["R_one"]), color=FAINT, linestyle=DASHES[2], linewidth=1.4)
     inset.set_ylim(*around(data["R_each"].values, 0.4))
     inset = inset_axes(axes[0, 1], [0.14, 0.6, 0.38, 0.36])
@@ -168,14 +168,14 @@ def draw_4(data: "Dataset") -> "Figure":
     for x, label in ((begin, r"$\alpha_0$"), (begin + float(data["length"]), r"$\alpha_P$, solved")):
         axes[0, 2].axvline(x, color=FAINT, linewidth=1.0, linestyle=DASHES[0] if x == begin else DASHES[2], label=label)
     predicted = begin + float(data["tau"] * np.log(data["deviation"] / data["sigma"]))
-    axes[0, 2].axvline(predicted, color=COLOURS[1], linestyle=DASHES[1], label=r"$\alpha_0+\tau\,\ln(B/\sigma_P)$")
+    axes[0, 2].axvline(predicted, color=COLORS[1], linestyle=DASHES[1], label=r"$\alpha_0+\tau\,\ln(B/\sigma_P)$")
     axes[0, 2].set_ylim(0, 1.4 * float(data["error_closed"]))
     for axis, name in zip(axes[0], (r"$R^{(1)}_{in}$", r"$Q^{(1)}_{ij}$", ERROR), strict=True):
         axis.set(xlabel=TIME, ylabel=name)
     label_panel(axes[0, 0], "dashed: eq. 95; dotted: eq. 97, one height")
     label_panel(axes[0, 1], "dashed: eq. 95")
     axes[0, 2].legend(loc="lower right", bbox_to_anchor=(1.02, 1.0), ncols=2, fontsize=7, handlelength=2.4)
-    name_colors(figure, r"color of $R_{in}$: teacher $n$", [f"$n = {n + 1}$" for n in range(M)])
+    color_legend(figure, r"color of $R_{in}$: teacher $n$", [f"$n = {n + 1}$" for n in range(M)])
     return figure
 
 
@@ -215,12 +215,12 @@ def claims_17(data: "Dataset") -> list[Claim]:
 
 def draw_17(data: "Dataset") -> "Figure":
     """The plateaus, enlarged."""
-    figure, axes = sheet(1, 1, "Plateaus of the error for several numbers of levels", WORDS, height=3.4, width=7.5)
+    figure, axes = panel_grid(1, 1, "Plateaus of the error for several numbers of levels", WORDS, height=3.4, width=7.5)
     axis, t = axes[0, 0], data["time"].values
     for i, L in enumerate(data["levels"].values):
         row = data.sel(levels=L)
-        axis.plot(t, row["error"], color=COLOURS[i], label=f"$L={L}$")
-        axis.axhline(float(row["each"]), color=COLOURS[i], linestyle=DASHES[1], linewidth=1.0)
+        axis.plot(t, row["error"], color=COLORS[i], label=f"$L={L}$")
+        axis.axhline(float(row["each"]), color=COLORS[i], linestyle=DASHES[1], linewidth=1.0)
     low, high = float(data["each"].min()), float(data["each"].max())
     room = max(high - low, 0.01 * high)
     axis.set(xlabel=TIME, ylabel=ERROR, ylim=(low - room, high + room))

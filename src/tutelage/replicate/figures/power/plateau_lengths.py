@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot.labels import ERROR, TIME, outside_legend
-from tutelage.plot.sheet import label_panel, sheet
-from tutelage.plot.style import COLOURS, DASHES, INK
+from tutelage.plot import COLORS, DASHES, ERROR, INK, TIME, label_panel, outside_legend, panel_grid
 from tutelage.replicate.claims import Claim, above, at_least, at_most, below, close, refuted
 from tutelage.replicate.figures.power.same_shape import split_power_law
 from tutelage.replicate.registry import Replica
@@ -208,18 +206,20 @@ def _share(a: np.ndarray, at: np.ndarray) -> np.ndarray:
 def draw_1(data: "Dataset") -> "Figure":
     """Curves with the mean of the runs, and the escape times."""
     small = "K = M = 2 erf units, random weights and teachers; marks: mean of runs before they leave the plateau"
-    figure, axes = sheet(1, 2, "The plateau shortens with the number of levels, and is gone", small, height=3.4, width=10.5)
+    figure, axes = panel_grid(
+        1, 2, "The plateau shortens with the number of levels, and is gone", small, height=3.4, width=10.5
+    )
     curve, law = axes[0]
     for i, L in enumerate(data["levels"].values):
-        curve.loglog(data["time"][1:], data["error"][i, 1:], color=COLOURS[i % 7], label=f"$L={L}$")
+        curve.loglog(data["time"][1:], data["error"][i, 1:], color=COLORS[i % 7], label=f"$L={L}$")
         if L in data["band_levels"].values:
             mean = data["band_mean"].sel(band_levels=L)
-            look = {"color": COLOURS[i % 7], "marker": "o", "markersize": 3, "linestyle": "none", "markerfacecolor": "white"}
+            look = {"color": COLORS[i % 7], "marker": "o", "markersize": 3, "linestyle": "none", "markerfacecolor": "white"}
             curve.loglog(data["band_time"][1:], mean[1:], **look)
     curve.set(xlabel=TIME, ylabel=ERROR)
     curve.legend(loc="lower left")
     for i, L in enumerate(data["law_levels"].values):
-        colour = COLOURS[list(data["levels"].values).index(L) % 7] if L in data["levels"].values else INK
+        colour = COLORS[list(data["levels"].values).index(L) % 7] if L in data["levels"].values else INK
         for values, dashes, words in (
             (data["law"].values[i], DASHES[1], "law"),
             (data["escapes"].values[i], DASHES[0], "runs"),

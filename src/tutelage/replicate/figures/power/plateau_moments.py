@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot.labels import TIME, name_colors
-from tutelage.plot.sheet import sheet
-from tutelage.plot.style import COLOURS, DASHES, FAINT, INK
+from tutelage.plot import COLORS, DASHES, FAINT, INK, TIME, color_legend, panel_grid
 from tutelage.replicate.claims import Claim, at_most, refuted
 from tutelage.replicate.figures.power.enlarged import around, inset_axes
 from tutelage.replicate.figures.power.same_shape import (
@@ -112,26 +110,26 @@ def draw_18(data: "Dataset") -> "Figure":
     """R and Q of each order, with the plateau enlarged."""
     orders, t, M = data["order"].values, data["time"].values, data.sizes["teacher"]
     small = WORDS + "; dashed: corrected eqs. 96 and 98, dotted: eq. 98 as printed"
-    figure, axes = sheet(len(orders), 2, "Moments of higher order through the plateau", small, height=2.8, width=9.5)
+    figure, axes = panel_grid(len(orders), 2, "Moments of higher order through the plateau", small, height=2.8, width=9.5)
     window = (t > 0.4 * float(data["rest"])) & (t < 1.6 * float(data["rest"]))
     for i, order in enumerate(orders):
         row = data.sel(order=order)
         insets = [inset_axes(axis, [0.12, 0.6, 0.3, 0.36]) for axis in axes[i]]
         for n in range(M):
-            look = {"color": COLOURS[n % 7], "linewidth": 0.9}
+            look = {"color": COLORS[n % 7], "linewidth": 0.9}
             axes[i, 0].plot(t, row["R"].values[:, :, n], **look)
             insets[0].plot(t[window], row["R"].values[window][:, :, n], **look)
-            insets[0].axhline(float(row["R_each"][n]), color=COLOURS[n % 7], linestyle=DASHES[1], linewidth=1.0)
+            insets[0].axhline(float(row["R_each"][n]), color=COLORS[n % 7], linestyle=DASHES[1], linewidth=1.0)
         axes[i, 1].plot(t, row["Q"].values.reshape(t.size, -1), color=FAINT, linewidth=0.8)
         insets[1].plot(t[window], row["Q"].values[window].reshape(window.sum(), -1), color=FAINT, linewidth=0.6)
         insets[1].axhline(float(row["Q_good"]), color=INK, linestyle=DASHES[1], linewidth=1.2)
-        insets[1].axhline(float(row["Q_bad"]), color=COLOURS[1], linestyle=DASHES[2], linewidth=1.4)
+        insets[1].axhline(float(row["Q_bad"]), color=COLORS[1], linestyle=DASHES[2], linewidth=1.4)
         insets[0].axhline(float(row["R_bad"]), color=FAINT, linestyle=DASHES[2], linewidth=1.4)
         insets[0].set_ylim(*around(row["R_each"].values, 0.4))
         insets[1].set_ylim(*around(np.array([float(row["Q_good"]), float(row["Q_bad"])]), 1.0))
         axes[i, 0].set(xlabel=TIME, ylabel=rf"$R^{{({order})}}_{{in}}$")
         axes[i, 1].set(xlabel=TIME, ylabel=rf"$Q^{{({order})}}_{{ij}}$")
-    name_colors(figure, r"color of $R_{in}$: teacher $n$", [f"$n = {n + 1}$" for n in range(M)])
+    color_legend(figure, r"color of $R_{in}$: teacher $n$", [f"$n = {n + 1}$" for n in range(M)])
     return figure
 
 

@@ -5,9 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot.labels import ERROR, TIME, outside_legend
-from tutelage.plot.sheet import sheet
-from tutelage.plot.style import COLOURS, DASHES, INK, MARKERS
+from tutelage.plot import COLORS, DASHES, ERROR, INK, MARKERS, TIME, outside_legend, panel_grid
 from tutelage.replicate.claims import Claim, at_most
 from tutelage.replicate.figures.power.partly_trained import (
     COMMON,
@@ -151,14 +149,16 @@ def claims_15(data: "Dataset") -> list[Claim]:
 def draw_15(data: "Dataset") -> "Figure":
     """Runs, the exact mean, and eq. 88."""
     small = "Lines: mean of runs; dashes: exact mean for their starts; dotted: eq. 88; marks: settled networks."
-    figure, axes = sheet(1, 1, "Only the first $N_l$ raw inputs learn, outside the eigenbasis", small, height=3.4, width=7.4)
+    figure, axes = panel_grid(
+        1, 1, "Only the first $N_l$ raw inputs learn, outside the eigenbasis", small, height=3.4, width=7.4
+    )
     panel = axes[0, 0]
     for look, count in enumerate(data["trained"].values):
         case = data.sel(trained=count)
-        panel.plot(case["time"], case["runs"], color=COLOURS[look], label=f"$N_l = {count}$")
+        panel.plot(case["time"], case["runs"], color=COLORS[look], label=f"$N_l = {count}$")
         panel.plot(case["late"], case["expected"], color=INK, linestyle=DASHES[1], linewidth=0.9)
-        panel.axhline(float(case["bare_floor"]), color=COLOURS[look], linestyle=DASHES[2], linewidth=1.0)
-        panel.plot(1e4, case["floor"], color=COLOURS[look], marker=MARKERS[look], markersize=5, clip_on=False)
+        panel.axhline(float(case["bare_floor"]), color=COLORS[look], linestyle=DASHES[2], linewidth=1.0)
+        panel.plot(1e4, case["floor"], color=COLORS[look], marker=MARKERS[look], markersize=5, clip_on=False)
     panel.set(xlabel=TIME, ylabel=ERROR, xscale="log", yscale="log")
     outside_legend(panel)
     return figure

@@ -5,9 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot.labels import outside_legend
-from tutelage.plot.sheet import label_panel, sheet
-from tutelage.plot.style import COLOURS, DASHES, FAINT
+from tutelage.plot import COLORS, DASHES, FAINT, label_panel, outside_legend, panel_grid
 from tutelage.replicate.claims import Claim, above, at_most, close
 from tutelage.replicate.registry import Replica
 
@@ -96,23 +94,23 @@ def draw_14(data: "Dataset") -> "Figure":
     """The spectrum with its law, and beta rank by rank."""
     beta, error = float(data["beta"]), float(data["error"])
     small = "A power law is a straight line on the left and a constant on the right; images bend."
-    figure, axes = sheet(1, 2, "The spectrum of real images beside a power law", small, height=3.1)
+    figure, axes = panel_grid(1, 2, "The spectrum of real images beside a power law", small, height=3.1)
     left, right = axes[0]
     marks = {"linestyle": "none", "marker": "o", "markersize": 3.2, "markerfacecolor": "white"}
-    left.plot(data["rank"], data["eigenvalues"], color=COLOURS[0], label="images", **marks)
+    left.plot(data["rank"], data["eigenvalues"], color=COLORS[0], label="images", **marks)
     inside = (data["rank"] >= data.attrs["low"]) & (data["rank"] <= data.attrs["high"])
-    left.plot(data["rank"][inside], data["law"][inside], color=COLOURS[1], label=rf"$\beta = {beta:.2f} \pm {error:.2f}$")
+    left.plot(data["rank"][inside], data["law"][inside], color=COLORS[1], label=rf"$\beta = {beta:.2f} \pm {error:.2f}$")
     left.plot(
         data["rank"],
         data["synthetic"],
-        color=COLOURS[2],
+        color=COLORS[2],
         linestyle=DASHES[1],
         label=rf"eq. 1, $\beta = {data.attrs['asked']:g}$",
     )
     left.plot(data["rank"], data["sampled"], color=FAINT, linestyle=DASHES[2], label="samples of it")
     left.set(xlabel="rank $k$", ylabel=r"eigenvalue $\lambda_k$", xscale="log", yscale="log", ylim=(1e-3, 50))
-    right.plot(data["rank"], data["local_beta"], color=COLOURS[0], label="images")
-    right.axhline(beta, color=COLOURS[1], label="fit")
+    right.plot(data["rank"], data["local_beta"], color=COLORS[0], label="images")
+    right.axhline(beta, color=COLORS[1], label="fit")
     right.axvspan(data.attrs["low"], data.attrs["high"], color=FAINT, alpha=0.15, linewidth=0, label="window")
     right.set(xlabel="rank $k$", ylabel=r"local $\beta$", xscale="log", ylim=(-1.5, 4))
     label_panel(right, r"$-1 - d\ln\lambda / d\ln k$")

@@ -5,9 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot.labels import ERROR, TIME
-from tutelage.plot.sheet import label_panel, sheet
-from tutelage.plot.style import COLOURS, DASHES, INK, MARKERS
+from tutelage.plot import COLORS, DASHES, ERROR, INK, MARKERS, TIME, label_panel, panel_grid
 from tutelage.replicate.claims import Claim, at_most, close, refuted
 from tutelage.replicate.figures.power.partly_trained import (
     COMMON,
@@ -174,17 +172,17 @@ def draw_3(data: "Dataset") -> "Figure":
     small = (
         "Lines: mean of runs; black dashes: exact mean for their starts; dotted: eq. 79 as printed; marks: settled networks."
     )
-    figure, axes = sheet(1, 2, "Only the first $N_l$ directions learn", small, height=3.2)
+    figure, axes = panel_grid(1, 2, "Only the first $N_l$ directions learn", small, height=3.2)
     for look, count in enumerate(data["trained"].values):
         case = data.sel(trained=count)
-        axes[0, 0].plot(case["time"], case["runs"], color=COLOURS[look], label=f"$N_l = {count}$")
+        axes[0, 0].plot(case["time"], case["runs"], color=COLORS[look], label=f"$N_l = {count}$")
         axes[0, 0].plot(case["late"], case["expected"], color=INK, linestyle=DASHES[1], linewidth=0.9)
-        axes[0, 0].plot(case["late"], case["printed"], color=COLOURS[look], linestyle=DASHES[2], linewidth=1.0)
-        axes[0, 0].plot(1e4, case["floor"], color=COLOURS[look], marker=MARKERS[look], markersize=5, clip_on=False)
+        axes[0, 0].plot(case["late"], case["printed"], color=COLORS[look], linestyle=DASHES[2], linewidth=1.0)
+        axes[0, 0].plot(1e4, case["floor"], color=COLORS[look], marker=MARKERS[look], markersize=5, clip_on=False)
     label_panel(axes[0, 0], "Gaussian inputs with a power-law spectrum")
     for look, count in enumerate(data["image_trained"].values):
         case = data.sel(image_trained=count)
-        axes[0, 1].plot(case["image_time"], case["image_runs"], color=COLOURS[look], label=f"$N_l = {count}$")
+        axes[0, 1].plot(case["image_time"], case["image_runs"], color=COLORS[look], label=f"$N_l = {count}$")
         axes[0, 1].plot(case["image_time"], case["image_theory"], color=INK, linestyle=DASHES[1], linewidth=0.9)
     label_panel(axes[0, 1], "images, trained on as they are")
     for panel in axes[0]:

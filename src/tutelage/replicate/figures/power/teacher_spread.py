@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot.sheet import draw_power, sheet
-from tutelage.plot.style import COLOURS, DASHES, FAINT, MARKERS
+from tutelage.plot import COLORS, DASHES, FAINT, MARKERS, draw_power, panel_grid
 from tutelage.replicate.claims import Claim, above, at_most, close, refuted
 from tutelage.replicate.registry import Replica
 
@@ -111,19 +110,21 @@ def _per_level(case: "Dataset") -> float:
 def draw_21(data: "Dataset") -> "Figure":
     """Variances against the order and against N; growth against L."""
     small = "Left: marks drawn, lines expected, dotted as extracted. Centre: lines L = 10, dashed L = N."
-    figure, axes = sheet(1, 3, "Moments of the teacher are not self-averaging, overlaps per level are", small, height=3.0)
+    figure, axes = panel_grid(
+        1, 3, "Moments of the teacher are not self-averaging, overlaps per level are", small, height=3.0
+    )
     left, middle, right = axes[0]
     for look, (name, label) in enumerate((("same", "$T_{nn}$"), ("other", "$T_{nm}$"))):
-        left.plot(data["order"], data[f"{name}_expected"], color=COLOURS[look], label=label)
+        left.plot(data["order"], data[f"{name}_expected"], color=COLORS[look], label=label)
         left.plot(
-            data["order"], data[name], color=COLOURS[look], linestyle="none", marker=MARKERS[look], markerfacecolor="white"
+            data["order"], data[name], color=COLORS[look], linestyle="none", marker=MARKERS[look], markerfacecolor="white"
         )
-    left.plot(data["order"], data["other_printed"], color=COLOURS[1], linestyle=DASHES[2], label="$T_{nm}$, as extracted")
+    left.plot(data["order"], data["other_printed"], color=COLORS[1], linestyle=DASHES[2], label="$T_{nm}$, as extracted")
     left.set(xlabel="order $l$", ylabel="variance over teachers", yscale="log")
     for look, order in enumerate(data["order"].values[:3]):
         case = data.sel(order=order)
-        middle.plot(case["dim"], case["fixed"], color=COLOURS[look], label=f"$l = {order}$")
-        middle.plot(case["dim"], case["growing"], color=COLOURS[look], linestyle=DASHES[1])
+        middle.plot(case["dim"], case["fixed"], color=COLORS[look], label=f"$l = {order}$")
+        middle.plot(case["dim"], case["growing"], color=COLORS[look], linestyle=DASHES[1])
     draw_power(middle, data["dim"].values, float(data["fixed"][0, 0]) * 3, -1.0, "$1/N$")
     middle.set(xlabel="inputs $N$", ylabel=r"variance of $T^{(l)}_{nm}$", xscale="log", yscale="log")
     names = (
@@ -132,7 +133,7 @@ def draw_21(data: "Dataset") -> "Figure":
         ("block", "largest overlap per level"),
     )
     for look, (name, label) in enumerate(names):
-        right.plot(data["levels"], data[name], color=COLOURS[look], marker=MARKERS[look], markersize=3.4, label=label)
+        right.plot(data["levels"], data[name], color=COLORS[look], marker=MARKERS[look], markersize=3.4, label=label)
     right.axhline(16.0, color=FAINT, linestyle=DASHES[2], label="digits of float64")
     right.set(xlabel="levels $L$", ylabel=r"$\log_{10}$", xscale="log", yscale="symlog", ylim=(-0.5, 2000))
     for panel in axes[0]:

@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot.labels import ERROR, TIME, outside_legend
-from tutelage.plot.sheet import draw_band, label_panel, sheet
-from tutelage.plot.style import COLOURS, DASHES, FAINT, INK
+from tutelage.plot import COLORS, DASHES, ERROR, FAINT, INK, TIME, draw_band, label_panel, outside_legend, panel_grid
 from tutelage.replicate.claims import Claim, below, between, close, refuted
 from tutelage.replicate.registry import Replica
 
@@ -262,7 +260,7 @@ def draw_4(data: "Dataset") -> "Figure":
     dim, runs = int(data["band_dim"]), int(data["band_runs"])
     title = "Both layers learn, M = 2"
     small = f"Top left: theory (lines), mean of {runs} runs with N = {dim} (marks), ± 2 standard errors; dotted: without G."
-    figure, axes = sheet(2, 2, title, small, height=2.9)
+    figure, axes = panel_grid(2, 2, title, small, height=2.9)
     for i, K in enumerate(data["band"].values):
         part = data.sel(band=K)
         columns = [part[f"band_{name}"] for name in ("error", "error_mean", "error_se")]
@@ -280,12 +278,12 @@ def draw_4(data: "Dataset") -> "Figure":
 def _draw_floors(panel: Any, data: "Dataset") -> None:
     ends, K = data.isel(time=-1), np.linspace(TEACHERS, 8, 61)
     ends = ends.isel(case=ends["noise"].values == ends["noise"].values.max())
-    panel.plot(K, fixed_law(K), color=COLOURS[1], label="fixed readouts, law")
-    panel.plot(data["fixed_hidden"], data["fixed"], "s", color=COLOURS[1], markerfacecolor="white", label="extra from zero")
-    panel.plot(data["generic_hidden"], data["generic"], "x", color=COLOURS[1], label="generic starts")
-    panel.plot(K, trained_law(TEACHERS**2 / K), color=COLOURS[0], linestyle=DASHES[1], label="trained, $1/K$")
-    panel.plot(data["split_hidden"], data["split"], "^", color=COLOURS[0], markerfacecolor="white", label="from equal split")
-    panel.plot(ends["hidden"], ends["error"], "o", color=COLOURS[2], markersize=4, label="generic starts, late")
+    panel.plot(K, fixed_law(K), color=COLORS[1], label="fixed readouts, law")
+    panel.plot(data["fixed_hidden"], data["fixed"], "s", color=COLORS[1], markerfacecolor="white", label="extra from zero")
+    panel.plot(data["generic_hidden"], data["generic"], "x", color=COLORS[1], label="generic starts")
+    panel.plot(K, trained_law(TEACHERS**2 / K), color=COLORS[0], linestyle=DASHES[1], label="trained, $1/K$")
+    panel.plot(data["split_hidden"], data["split"], "^", color=COLORS[0], markerfacecolor="white", label="from equal split")
+    panel.plot(ends["hidden"], ends["error"], "o", color=COLORS[2], markersize=4, label="generic starts, late")
     panel.plot(ends["hidden"], trained_law(reached(ends)), "_", color=INK, markersize=11, label=r"law with $\sum_k v_k^2$")
     panel.set(xlabel="units of the student $K$", ylabel=r"$\epsilon_g(\infty)\,/\,\eta\sigma^2$", yscale="log")
     panel.set_xticks([2, 4, 6, 8])
@@ -297,7 +295,7 @@ def _draw_floors(panel: Any, data: "Dataset") -> None:
 def _draw_drift(panel: Any, data: "Dataset") -> None:
     for i, (K, noise) in enumerate(_groups(data)):
         part = data.isel(case=(data["hidden"].values == K) & (data["noise"].values == noise), time=slice(1, None))
-        look = {"color": COLOURS[i % len(COLOURS)], "linestyle": DASHES[0 if noise == data["noise"].max() else 1]}
+        look = {"color": COLORS[i % len(COLORS)], "linestyle": DASHES[0 if noise == data["noise"].max() else 1]}
         curves = share(part).values
         panel.plot(part["time"], curves[0], label=f"$K = {K}$, $\\sigma = {noise:g}$", linewidth=1.1, **look)
         panel.plot(part["time"], curves[1:].T, linewidth=1.1, **look)
@@ -315,7 +313,7 @@ def _draw_readouts(panel: Any, data: "Dataset") -> None:
     case = data.isel(case=worst, time=slice(1, None))
     K = int(case["hidden"])
     for k in range(K):
-        line = {"color": COLOURS[k % len(COLOURS)], "linestyle": DASHES[k % TEACHERS]}
+        line = {"color": COLORS[k % len(COLORS)], "linestyle": DASHES[k % TEACHERS]}
         panel.plot(case["time"], case["readout"].isel(unit=k), label=f"$v_{k + 1}$", **line)
     panel.axhline(TEACHERS / K, color=INK, linewidth=0.8, linestyle=DASHES[2])
     panel.set(xlabel=TIME, ylabel="readouts $v_k$", xscale="log")

@@ -5,9 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot.labels import ERROR, TIME, outside_legend, tick_each
-from tutelage.plot.sheet import draw_band, draw_power, sheet
-from tutelage.plot.style import COLOURS
+from tutelage.plot import COLORS, ERROR, TIME, draw_band, draw_power, outside_legend, panel_grid, tick_each
 from tutelage.replicate.claims import Claim, close
 from tutelage.replicate.registry import Replica
 
@@ -97,7 +95,7 @@ def draw_1(data: "Dataset") -> "Figure":
     cases = data["case"].values
     title = "Theory and experiment in the soft committee machine, K = M = 3"
     small = "Lines: theory; marks: mean of the runs; bands: ± 2 standard errors of it. Bottom: networks of several sizes."
-    figure, axes = sheet(4, len(cases), title, small, height=2.1, sharey="row")
+    figure, axes = panel_grid(4, len(cases), title, small, height=2.1, sharey="row")
     for column, case in enumerate(cases):
         part, panels = data.sel(case=case), axes[:3, column]
         _draw_case(panels, part, last=column == len(cases) - 1)
@@ -132,10 +130,10 @@ def _draw_case(panels: Any, part: "Dataset", last: bool) -> None:
 def _draw_sizes(left: Any, right: Any, data: "Dataset") -> None:
     dims = data["dim"].values
     left.errorbar(
-        dims, data["bias"], yerr=2 * data["bias_se"], fmt="o", color=COLOURS[1], markerfacecolor="white", label="bias"
+        dims, data["bias"], yerr=2 * data["bias_se"], fmt="o", color=COLORS[1], markerfacecolor="white", label="bias"
     )
     draw_power(left, dims, float(data["bias"][0]), -1.0, "$N^{-1}$")
-    right.plot(dims, data["spread"], "s", color=COLOURS[2], markerfacecolor="white", label="spread")
+    right.plot(dims, data["spread"], "s", color=COLORS[2], markerfacecolor="white", label="spread")
     draw_power(right, dims, float(data["spread"][0]), -0.5, "$N^{-1/2}$")
     for panel, label in ((left, r"mean of $\epsilon_g$ / theory, $-\,1$"), (right, r"sd of $\epsilon_g$ / theory")):
         panel.set(xscale="log", yscale="log", xlabel="input dimension $N$", ylabel=label)

@@ -5,9 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot.labels import ERROR, TIME
-from tutelage.plot.sheet import label_panel, sheet
-from tutelage.plot.style import COLOURS, DASHES, FAINT, INK, MARKERS
+from tutelage.plot import COLORS, DASHES, ERROR, FAINT, INK, MARKERS, TIME, label_panel, panel_grid
 from tutelage.replicate.claims import Claim, at_least, at_most, below, refuted
 from tutelage.replicate.figures.primer.movement import by_hand, movements
 from tutelage.replicate.registry import Replica
@@ -236,7 +234,7 @@ def draw_3(data: "Dataset") -> "Figure":
         f"M = 4, N = {dim}, weights of std {std:g}. Top: thin lines, single networks; dashed, the theory of each start; "
         "thick, the mean over starts."
     )
-    figure, axes = sheet(2, 3, title, small, height=3.0)
+    figure, axes = panel_grid(2, 3, title, small, height=3.0)
     grid = axes[0, 0].get_gridspec()
     for panel in axes[0]:
         panel.remove()
@@ -257,7 +255,7 @@ def draw_3(data: "Dataset") -> "Figure":
 def _draw_curves(panel: Any, data: "Dataset", legend: bool) -> None:
     for look, lr in enumerate(data["lr"].values):
         part = data.sel(lr=lr).dropna("start", how="all", subset=["run"]).isel(time=slice(1, None))
-        alpha, colour = part["alpha"].values, COLOURS[look % len(COLOURS)]
+        alpha, colour = part["alpha"].values, COLORS[look % len(COLORS)]
         panel.plot(alpha, part["run"].mean("start"), color=colour, linewidth=2.6, alpha=0.35)
         panel.plot(alpha, part["run"].values[:SHOWN].T, color=colour, linewidth=0.8)
         panel.plot(alpha, part["own"].values[:SHOWN].T, color=INK, linewidth=0.7, linestyle=DASHES[1])
@@ -273,7 +271,7 @@ def _draw_escaping(panel: Any, part: "Dataset") -> None:
     """The largest rate again, from the plateau on."""
     late = part["alpha"].values > float(part["before"]) / float(part["lr"])
     for i in range(SHOWN):
-        curve, colour = part.isel(start=i, time=late), COLOURS[i % len(COLOURS)]
+        curve, colour = part.isel(start=i, time=late), COLORS[i % len(COLORS)]
         panel.plot(curve["alpha"], curve["run"], color=colour, linewidth=0.8)
         panel.plot(curve["alpha"], curve["own"], color=colour, linewidth=1.2, linestyle=DASHES[1])
     panel.set(xlabel=TIME, ylabel=ERROR)
@@ -282,7 +280,7 @@ def _draw_escaping(panel: Any, part: "Dataset") -> None:
 
 def _draw_escapes(panel: Any, data: "Dataset") -> None:
     for look, K in enumerate(data["law_units"].values):
-        part, colour = data.sel(law_units=K), COLOURS[look]
+        part, colour = data.sel(law_units=K), COLORS[look]
         law = np.sort(part["law_times"].dropna("sample").values)
         runs, own = (np.sort(part[name].dropna("start").values) for name in ("run_times", "own_times"))
         panel.plot(law, np.arange(1, law.size + 1) / law.size, color=colour, label=f"law, $K = {K}$")
@@ -297,7 +295,7 @@ def _draw_escapes(panel: Any, data: "Dataset") -> None:
 
 def _draw_movement(panel: Any, data: "Dataset", name: str, label: str) -> None:
     for look, K in enumerate(data["units"].values):
-        line = {"color": COLOURS[look], "marker": MARKERS[look], "markersize": 3.6, "markerfacecolor": "white"}
+        line = {"color": COLORS[look], "marker": MARKERS[look], "markersize": 3.6, "markerfacecolor": "white"}
         panel.plot(data["std"], data[name].sel(units=K), label=f"$K = {K}$", **line)
     panel.plot(data["hand_std"], data[f"hand_{name}"], "+", color=INK, markersize=9, label="SGD on weights")
     panel.axhline(1.0, color=FAINT, linewidth=0.8, linestyle=DASHES[2])

@@ -5,9 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot.labels import outside_legend, tick_each
-from tutelage.plot.sheet import draw_power, label_panel, sheet
-from tutelage.plot.style import COLOURS, DASHES, FAINT, INK, MARKERS
+from tutelage.plot import COLORS, DASHES, FAINT, INK, MARKERS, draw_power, label_panel, outside_legend, panel_grid, tick_each
 from tutelage.replicate.claims import Claim, above, at_least, at_most, below, close
 from tutelage.replicate.registry import Replica
 
@@ -200,7 +198,7 @@ def draw_5(data: "Dataset") -> "Figure":
     """Zero error lost, in the theory and in runs; the gap against N; and over rates and noises."""
     title = "Where the theory ends, K = M = 2"
     small = "Top: learning rates beyond which zero error is unstable. Bottom: networks of finite size beside the theory."
-    figure, axes = sheet(2, 2, title, small, height=2.9)
+    figure, axes = panel_grid(2, 2, title, small, height=2.9)
     _draw_lost(axes[0, 0], axes[0, 1], data)
     _draw_sizes(axes[1, 0], data)
     _draw_plane(figure, axes[1, 1], data)
@@ -213,7 +211,7 @@ def _draw_lost(left: Any, right: Any, data: "Dataset") -> None:
         left.plot(data["share"], np.maximum(row, 1e-16), label=f"theory, start {i + 1}", **line)
     for i, dim in enumerate(data["loss_dim"].values):
         look = {
-            "color": COLOURS[i],
+            "color": COLORS[i],
             "marker": MARKERS[i],
             "linestyle": "none",
             "markerfacecolor": "white",
@@ -252,7 +250,7 @@ def _draw_sizes(panel: Any, data: "Dataset") -> None:
     dims = data["dim"].values
     for i in range(data.sizes["case"]):
         case = data.isel(case=i)
-        look = {"color": COLOURS[i], "markerfacecolor": "white", "markersize": 4.5, "linestyle": "none"}
+        look = {"color": COLORS[i], "markerfacecolor": "white", "markersize": 4.5, "linestyle": "none"}
         name = f"$\\eta = {float(case['case_lr']):.3g}$, $\\sigma = {float(case['case_noise']):g}$"
         panel.errorbar(dims, case["single"], yerr=2 * case["single_se"], marker="o", label=f"single, {name}", **look)
         mean, error = abs(case["mean"].values), 2 * case["mean_se"].values

@@ -11,10 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot.labels import ERROR, TIME, outside_legend
-from tutelage.plot.sheet import label_panel, sheet
-from tutelage.plot.stages import draw_phases
-from tutelage.plot.style import COLOURS, DASHES, FAINT, INK
+from tutelage.plot import COLORS, DASHES, ERROR, FAINT, INK, TIME, draw_phases, label_panel, outside_legend, panel_grid
 from tutelage.replicate.claims import Claim, above, at_most, close
 from tutelage.replicate.registry import Replica
 
@@ -141,7 +138,7 @@ def claims_2(data: "Dataset") -> list[Claim]:
 def draw_2(data: "Dataset") -> "Figure":
     """Error and overlaps, shaded by phase; what grows; other starts; and the overlaps as heat maps, one for each phase."""
     small = "Shaded: phases found by tu.phases; dotted: the fixed point at this learning rate. Below: R and Q at four times."
-    figure, axes = sheet(3, 4, TITLE, small, height=2.35, height_ratios=(1.0, 1.0, 0.62))
+    figure, axes = panel_grid(3, 4, TITLE, small, height=2.35, height_ratios=(1.0, 1.0, 0.62))
     grid = axes[0, 0].get_gridspec()
     for panel in axes[:2].ravel():
         panel.remove()
@@ -164,8 +161,8 @@ def _draw_curves(error: Any, overlaps: Any, data: "Dataset") -> None:
     R, Q, level = data["R"].values, data["Q"].values, data["fixed"].values
     curves = {"R_{11}": R[:, 0, 0], "R_{12}": R[:, 0, 1], "Q_{11}": Q[:, 0, 0], "Q_{12}": Q[:, 0, 1]}
     for look, (name, values) in enumerate(curves.items()):
-        overlaps.plot(times, values, color=COLOURS[look], linestyle=DASHES[look], label=f"${name}$")
-        overlaps.axhline(level[max(look - 1, 0)], color=COLOURS[look], linestyle=DASHES[2], linewidth=0.8)
+        overlaps.plot(times, values, color=COLORS[look], linestyle=DASHES[look], label=f"${name}$")
+        overlaps.axhline(level[max(look - 1, 0)], color=COLORS[look], linestyle=DASHES[2], linewidth=0.8)
     overlaps.set(ylabel="order parameters", xlabel=TIME)
     outside_legend(overlaps)
 
@@ -177,7 +174,7 @@ def _draw_growth(panel: Any, data: "Dataset") -> None:
     middle = int(np.argmax(part["split"].values >= float(np.sqrt(np.prod(data["window"].values)))))
     for look, (name, label, power) in enumerate((("split", "$R - S$", 1), ("departure", r"$\epsilon_g^* - \epsilon_g$", 2))):
         values = part[name].values
-        panel.plot(times[values > 0], values[values > 0], color=COLOURS[look], label=label)
+        panel.plot(times[values > 0], values[values > 0], color=COLORS[look], label=label)
         slope = power * float(data["rate"])
         near = inside & (times < times[middle] + 60)
         line = values[middle] * np.exp(slope * (times[near] - times[middle]))
@@ -190,7 +187,7 @@ def _draw_growth(panel: Any, data: "Dataset") -> None:
 def _draw_others(panel: Any, data: "Dataset") -> None:
     for look, length in enumerate(data["length"].values):
         gap = data["other_gap"].sel(length=length, time=slice(0, float(data["phase_end"][-2])))
-        panel.plot(gap["time"], gap, color=COLOURS[look], linestyle=DASHES[look % 4], label=f"$Q_{{kk}}(0) = {length:g}$")
+        panel.plot(gap["time"], gap, color=COLORS[look], linestyle=DASHES[look % 4], label=f"$Q_{{kk}}(0) = {length:g}$")
     panel.axhline(1e-4, color=FAINT, linestyle=DASHES[2], label="claimed: below")
     panel.set(yscale="log", ylabel="gap to the\nfixed point", xlabel=TIME)
     outside_legend(panel)

@@ -5,9 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot.labels import outside_legend
-from tutelage.plot.sheet import label_panel, sheet
-from tutelage.plot.style import COLOURS, DASHES, FAINT, MARKERS
+from tutelage.plot import COLORS, DASHES, FAINT, MARKERS, label_panel, outside_legend, panel_grid
 from tutelage.replicate.claims import Claim, above, at_most, close
 from tutelage.replicate.registry import Replica
 
@@ -61,11 +59,11 @@ def draw_5(data: "Dataset") -> "Figure":
     """Degrees of freedom against the number of students."""
     title = "Degrees of freedom of a quadratic student"
     small = "Lines: counted; marks: rank of the differential of $W^T W$ at a random $W$; dotted: $p = N$."
-    figure, axes = sheet(1, 1, title, small, height=3.0, width=6.5)
+    figure, axes = panel_grid(1, 1, title, small, height=3.0, width=6.5)
     for look, n in enumerate(data["dim"].values):
         part = data.sel(dim=n).dropna("p")
         _draw_count(axes[0, 0], part, "counted", "rank", look, f"$N = {n}$")
-        axes[0, 0].axvline(n, color=COLOURS[look], linewidth=0.8, linestyle=DASHES[2])
+        axes[0, 0].axvline(n, color=COLORS[look], linewidth=0.8, linestyle=DASHES[2])
     axes[0, 0].set(xlabel=WIDTH, ylabel=r"dimension of all $W^T W$", ylim=(0, None))
     outside_legend(axes[0, 0])
     return figure
@@ -111,7 +109,7 @@ def draw_6(data: "Dataset") -> "Figure":
         r"Lines: counted; marks: rank of $\Psi \mapsto \Psi W$ ($\Psi$ antisymmetric) at a random solution; dotted: $p = N$."
     )
     dims = data["dim"].values
-    figure, axes = sheet(1, len(dims), title, small, height=3.0, width=4.2 * len(dims))
+    figure, axes = panel_grid(1, len(dims), title, small, height=3.0, width=4.2 * len(dims))
     for panel, n in zip(axes[0], dims, strict=True):
         for look, k in enumerate(data["teachers"].values):
             part = data.sel(dim=n, teachers=k).dropna("p")
@@ -124,8 +122,8 @@ def draw_6(data: "Dataset") -> "Figure":
 
 
 def _draw_count(panel: Any, part: "Dataset", line: str, marks: str, look: int, label: str) -> None:
-    panel.plot(part["p"], part[line], color=COLOURS[look], linestyle=DASHES[look % len(DASHES)], label=label)
-    look_of_marks = {"color": COLOURS[look], "markerfacecolor": "white", "markersize": 4.5, "clip_on": False, "zorder": 3}
+    panel.plot(part["p"], part[line], color=COLORS[look], linestyle=DASHES[look % len(DASHES)], label=label)
+    look_of_marks = {"color": COLORS[look], "markerfacecolor": "white", "markersize": 4.5, "clip_on": False, "zorder": 3}
     panel.plot(part["p"], part[marks], MARKERS[look], **look_of_marks)
 
 

@@ -5,9 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot.labels import TIME, name_colors
-from tutelage.plot.sheet import label_panel, sheet
-from tutelage.plot.style import COLOURS, DASHES, FAINT, INK, MARKERS
+from tutelage.plot import COLORS, DASHES, FAINT, INK, MARKERS, TIME, color_legend, label_panel, panel_grid
 from tutelage.replicate.claims import Claim, above, at_least, at_most, below, close, refuted
 from tutelage.replicate.registry import Replica
 
@@ -223,7 +221,7 @@ def draw_1(data: "Dataset") -> "Figure":
     """The four panels of the source, the law of escape times, and eq. 34."""
     title = "A quadratic network: theory, networks, and when they escape"
     small = f"Solid: theory; dashed: mean of {data.sizes['run']} runs and its standard error; dotted: end of the comparison."
-    figure, axes = sheet(2, 3, title, small, height=2.7)
+    figure, axes = panel_grid(2, 3, title, small, height=2.7)
     p, k = data.sizes["student"], data.sizes["teacher"]
     panels = (
         (axes[0, 0], "R", [(i, j) for i in range(p) for j in range(k)], r"$\rho_{kl}$", "student with teacher"),
@@ -232,13 +230,13 @@ def draw_1(data: "Dataset") -> "Figure":
     )
     for panel, name, entries, letter, words in panels:
         for i, j in entries:
-            _draw_pair(panel, data, name, (i, j), COLOURS[i % len(COLOURS)])
+            _draw_pair(panel, data, name, (i, j), COLORS[i % len(COLORS)])
         panel.set(xlabel=TIME, ylabel=letter)
         label_panel(panel, words)
     axes[1, 0].axhline(p / (p + 2), color=FAINT, linestyle=DASHES[2])
-    _draw_pair(axes[1, 1], data, "error", (), COLOURS[0], scale=2.0)
+    _draw_pair(axes[1, 1], data, "error", (), COLORS[0], scale=2.0)
     axes[1, 1].plot(
-        data["time"], 2 * data["error_overlapping"], color=COLOURS[1], linestyle=DASHES[3], label="students overlap"
+        data["time"], 2 * data["error_overlapping"], color=COLORS[1], linestyle=DASHES[3], label="students overlap"
     )
     axes[1, 1].set(xlabel=TIME, ylabel=r"risk $2\epsilon_g$", ylim=(0, None))
     axes[1, 1].legend(loc="upper center", bbox_to_anchor=(0.5, -0.2))
@@ -247,7 +245,7 @@ def draw_1(data: "Dataset") -> "Figure":
         panel.axvline(float(data["early"]), color=FAINT, linestyle=DASHES[2], linewidth=0.9)
     _draw_law(axes[0, 2], data)
     _draw_noise(axes[1, 2], data)
-    name_colors(figure, "color of overlaps and norms: student", [f"$k = {i + 1}$" for i in range(p)])
+    color_legend(figure, "color of overlaps and norms: student", [f"$k = {i + 1}$" for i in range(p)])
     return figure
 
 
@@ -260,7 +258,7 @@ def _draw_pair(panel: Any, data: "Dataset", name: str, entry: tuple[int, ...], c
 
 
 def _draw_law(panel: Any, data: "Dataset") -> None:
-    for values, look, label in ((data["law"], {"color": INK}, "law"), (data["escaped"], {"color": COLOURS[1]}, "runs")):
+    for values, look, label in ((data["law"], {"color": INK}, "law"), (data["escaped"], {"color": COLORS[1]}, "runs")):
         ordered = np.sort(values)
         panel.step(ordered, np.arange(1, ordered.size + 1) / ordered.size, where="post", label=label, **look)
     panel.axvline(float(data["halved"]), color=FAINT, linestyle=DASHES[2], label="theory of the start")
@@ -275,7 +273,7 @@ def _draw_noise(panel: Any, data: "Dataset") -> None:
     panel.plot(line, line, color=FAINT, linestyle=DASHES[2])
     for look, (name, label) in enumerate((("right", "corrected"), ("printed", "as printed"))):
         marks = {"marker": MARKERS[look], "linestyle": "none", "markerfacecolor": "white", "markersize": 4}
-        panel.plot(drawn, data[f"noise_{name}"], color=COLOURS[look], label=label, **marks)
+        panel.plot(drawn, data[f"noise_{name}"], color=COLORS[look], label=label, **marks)
     panel.set(xlabel=r"$\langle F_k F_{k'}\rangle / \eta^2$, Monte Carlo", ylabel="eq. 34")
     panel.margins(x=0.06)
     panel.legend(loc="lower left")

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot.sheet import label_panel, sheet
-from tutelage.plot.style import COLOURS, DASHES, FAINT, INK
+from tutelage.plot import COLORS, DASHES, FAINT, INK, label_panel, panel_grid
 from tutelage.replicate.claims import Claim, above, at_least, at_most, below, close, refuted
 from tutelage.replicate.registry import Replica
 
@@ -119,29 +118,29 @@ def draw_2(data: "Dataset") -> "Figure":
     small = (
         f"Left: $p = {width}$, $p^* = {teachers}$, {data.sizes['start']} starts and their mean. Right: $p^* = {teachers}$."
     )
-    figure, axes = sheet(1, 2, title, small, height=3.2)
+    figure, axes = panel_grid(1, 2, title, small, height=3.2)
     panel, times = axes[0, 0], data["times"]
     panel.plot(data["lr"], times, ".", color=FAINT, markersize=3)
-    panel.plot(data["lr"], times.mean("start"), "o-", color=COLOURS[0], markerfacecolor="white", label="mean")
+    panel.plot(data["lr"], times.mean("start"), "o-", color=COLORS[0], markerfacecolor="white", label="mean")
     middle = int(np.argmin(times.mean("start").values))
     constant = float(times.mean("start")[middle] * data["growth"][middle])
     panel.plot(
-        data["lr"], constant / data["growth"], color=COLOURS[1], linestyle=DASHES[1], label="1 / growth on the plateau"
+        data["lr"], constant / data["growth"], color=COLORS[1], linestyle=DASHES[1], label="1 / growth on the plateau"
     )
     panel.axvline(float(data["shown_standstill"]), color=INK, linestyle=DASHES[2], label="standstill")
     panel.set(xlabel=RATE, ylabel=r"$\alpha_c$: half of the loss", yscale="log")
     slope, intercept, fit = line_through(data["p"].values, data["best"].values)
     panel = axes[0, 1]
-    panel.plot(data["p"], data["best"], "o", color=COLOURS[0], markerfacecolor="white", label="best, by solving")
+    panel.plot(data["p"], data["best"], "o", color=COLORS[0], markerfacecolor="white", label="best, by solving")
     line = np.array([0.0, float(data["p"].max())])
-    panel.plot(line, slope * line + intercept, color=COLOURS[0], label=f"{slope:.3f} p {intercept:+.3f}, $R^2$ = {fit:.4f}")
+    panel.plot(line, slope * line + intercept, color=COLORS[0], label=f"{slope:.3f} p {intercept:+.3f}, $R^2$ = {fit:.4f}")
     named: tuple[tuple[str, str, Any], ...] = (
         ("on_plateau", "fastest growth on the plateau", DASHES[1]),
         ("standstill", "standstill", DASHES[2]),
         ("largest", "norms diverge", DASHES[3]),
     )
     for look, (name, label, dashes) in enumerate(named):
-        panel.plot(data["p"], data[name], color=COLOURS[look + 1], linestyle=dashes, label=label)
+        panel.plot(data["p"], data[name], color=COLORS[look + 1], linestyle=dashes, label=label)
     panel.axhline(0.0, color=FAINT, linewidth=0.8)
     panel.set(xlabel="student units $p$", ylabel=r"$\eta$")
     for panel, name in zip(axes[0], ("samples needed", "best rate"), strict=True):

@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot.labels import TIME
-from tutelage.plot.sheet import label_panel, sheet
-from tutelage.plot.style import COLOURS, DASHES, FAINT, INK, MARKERS
+from tutelage.plot import COLORS, DASHES, FAINT, INK, MARKERS, TIME, label_panel, panel_grid
 from tutelage.replicate.claims import Claim, at_most, below, between, close
 from tutelage.replicate.registry import Replica
 
@@ -178,13 +176,13 @@ def draw_9(data: "Dataset") -> "Figure":
     """Floors of the error, and the walk of S along the manifold."""
     title = "Noise lifts the error off the manifold of solutions, and hardly moves along it"
     small = "Left: marks, solved; lines, first order. Middle, right: $p = p^* = 2$, runs; bars: ± 2 standard errors."
-    figure, axes = sheet(1, 3, title, small, height=3.0)
+    figure, axes = panel_grid(1, 3, title, small, height=3.0)
     for look in range(data.sizes["width"]):
         part = data.isel(width=look)
         label = f"$p = {int(part['p'])}$, $p^* = {int(part['p_teacher'])}$"
         marks = {"marker": MARKERS[look], "linestyle": "none", "markerfacecolor": "white", "markersize": 4.5}
-        axes[0, 0].plot(data["lr"], part["floor"], color=COLOURS[look], label=label, **marks)
-        axes[0, 0].plot(data["lr"], part["first_order"], color=COLOURS[look], linestyle=DASHES[look % len(DASHES)])
+        axes[0, 0].plot(data["lr"], part["floor"], color=COLORS[look], label=label, **marks)
+        axes[0, 0].plot(data["lr"], part["first_order"], color=COLORS[look], linestyle=DASHES[look % len(DASHES)])
     axes[0, 0].set(
         xlabel=r"learning rate $\eta$ (loss with 1/2)", ylabel=r"$\epsilon_g(\infty)$", xscale="log", yscale="log"
     )
@@ -210,7 +208,7 @@ def _draw_variance(panel: Any, data: "Dataset") -> None:
         some = slice(10, None, 18)
         marks = {"marker": MARKERS[look], "linestyle": "none", "markerfacecolor": "white", "markersize": 4, "capsize": 2}
         error = 2 * variance[some] * np.sqrt(2 / runs)
-        panel.errorbar(times[some] + 4 * look, variance[some], error, color=COLOURS[look], label=f"$N = {n}$", **marks)
+        panel.errorbar(times[some] + 4 * look, variance[some], error, color=COLORS[look], label=f"$N = {n}$", **marks)
     panel.set(xlabel=TIME, ylabel=r"$N$ Var(angle)", ylim=(0, None))
 
 

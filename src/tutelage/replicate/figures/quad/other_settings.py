@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot.labels import outside_legend
-from tutelage.plot.sheet import label_panel, sheet
-from tutelage.plot.style import COLOURS, DASHES, FAINT, INK
+from tutelage.plot import COLORS, DASHES, FAINT, INK, label_panel, outside_legend, panel_grid
 from tutelage.replicate.claims import Claim, above, at_least, at_most, close
 from tutelage.replicate.registry import Replica
 
@@ -189,10 +187,10 @@ def draw_10(data: "Dataset") -> "Figure":
     """Error, and how far S has moved."""
     title = "Beyond the source's setting: what is learnt, and is S conserved?"
     small = r"Gradient flow from one start each. $S$: polar factor of $\rho$; dotted: best fit of fewer students."
-    figure, axes = sheet(1, 2, title, small, height=3.1)
+    figure, axes = panel_grid(1, 2, title, small, height=3.1)
     for look, case in enumerate(data["case"].values):
         part = data.sel(case=case)
-        style = {"color": COLOURS[look], "linestyle": DASHES[look % len(DASHES)], "label": case}
+        style = {"color": COLORS[look], "linestyle": DASHES[look % len(DASHES)], "label": case}
         axes[0, 0].plot(data["time"][1:], part["error"][1:], **style)
         axes[0, 1].plot(data["time"][1:], np.maximum(part["moved"][1:], 1e-16), **style)
     axes[0, 0].axhline(float(data["fewer_best"]), color=FAINT, linestyle=DASHES[2])

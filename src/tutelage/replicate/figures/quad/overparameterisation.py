@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot.sheet import label_panel, sheet
-from tutelage.plot.style import COLOURS, DASHES, FAINT, INK, MARKERS
+from tutelage.plot import COLORS, DASHES, FAINT, INK, MARKERS, label_panel, panel_grid
 from tutelage.replicate.claims import Claim, above, at_most, between, close, refuted
 from tutelage.replicate.registry import Replica
 
@@ -152,10 +151,10 @@ def draw_7(data: "Dataset") -> "Figure":
     k = int(data["p_teacher"])
     title = "Overparameterisation changes the prefactor of the escape, hardly its time"
     small = f"Gradient flow. Left, middle: from the plateau, $p^* = {k}$; dashed: eq. 13. Right: from orthonormal students."
-    figure, axes = sheet(1, 3, title, small, height=3.1)
+    figure, axes = panel_grid(1, 3, title, small, height=3.1)
     for look, p in enumerate(data["p"].values[:: max(1, data.sizes["p"] // 4)]):
         part = data.sel(p=p)
-        axes[0, 0].plot(part["time"][2:], part["compensated"][2:], color=COLOURS[look], label=f"$p = {p}$")
+        axes[0, 0].plot(part["time"][2:], part["compensated"][2:], color=COLORS[look], label=f"$p = {p}$")
         axes[0, 0].axhline(1 / float(part["plateau_risk"]), color=INK, linestyle=DASHES[1], linewidth=0.9)
     growth = r"$\,4\,\Sigma\rho^2\,(e^{16\tilde t/p^*} - 1)\,/\,p p^*$"
     axes[0, 0].set(xlabel=SCALED, ylabel=r"$(1 - \mathcal{R}/\mathcal{R}(0))\;/$" + growth, ylim=(0, None))
@@ -165,12 +164,12 @@ def draw_7(data: "Dataset") -> "Figure":
     ):
         mean, spread = data[name].mean("start") * scale, data[name].std("start") * scale
         place = data["p"] + 0.2 * (look - 0.5)
-        axes[0, 1].errorbar(place, mean, spread, color=COLOURS[look], marker=MARKERS[look], label=label, **marks)
+        axes[0, 1].errorbar(place, mean, spread, color=COLORS[look], marker=MARKERS[look], label=label, **marks)
     axes[0, 1].axhline(1.0, color=FAINT, linestyle=DASHES[2])
     axes[0, 1].set(xlabel="student units $p$", ylabel="measured / eq. 13", ylim=(0.98, 1.02))
     for look, m in enumerate(data["teachers"].values):
         part = data["half_time"].sel(teachers=m).dropna("width")
-        style = {"color": COLOURS[look], "marker": MARKERS[look], "linestyle": DASHES[look], "markerfacecolor": "white"}
+        style = {"color": COLORS[look], "marker": MARKERS[look], "linestyle": DASHES[look], "markerfacecolor": "white"}
         axes[0, 2].plot(part["width"], part, label=f"$p^* = {m}$", **style)
     axes[0, 2].set(xlabel="student units $p$", ylabel=r"half of the loss at $\tilde t$", ylim=(0, None))
     for panel, name in zip(axes[0], ("loss reduction", "rate and prefactor", "time of escape"), strict=True):

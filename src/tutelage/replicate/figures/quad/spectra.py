@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot.sheet import label_panel, sheet
-from tutelage.plot.style import COLOURS, DASHES, FAINT, INK, MARKERS
+from tutelage.plot import COLORS, DASHES, FAINT, INK, MARKERS, label_panel, panel_grid
 from tutelage.replicate.claims import Claim, above, at_least, at_most, close, refuted
 from tutelage.replicate.registry import Replica
 
@@ -292,7 +291,7 @@ def draw_8(data: "Dataset") -> "Figure":
     p, k, n = data["shown"].values.tolist()
     title = "Curvature of the population risk at the critical points of a quadratic network"
     small = f"Loss without 1/2. Spectra: $p = {p}$, $p^* = {k}$, $N = {n}$; rings: the printed tables; dots: numerical."
-    figure, axes = sheet(2, 3, title, small, height=2.6)
+    figure, axes = panel_grid(2, 3, title, small, height=2.6)
     for panel, name in zip(axes.ravel(), POINTS, strict=False):
         _draw_spectrum(panel, data, name)
     _draw_classes(axes[1, 1], data)
@@ -302,7 +301,7 @@ def draw_8(data: "Dataset") -> "Figure":
 
 def _draw_spectrum(panel: Any, data: "Dataset", name: str) -> None:
     values, counts = np.unique(np.round(data["values"].sel(point=name).values, 7), return_counts=True)
-    colours = [COLOURS[1] if v < 0 else FAINT if v == 0 else COLOURS[0] for v in values]
+    colours = [COLORS[1] if v < 0 else FAINT if v == 0 else COLORS[0] for v in values]
     panel.vlines(values, 0.5, counts, color=colours, linewidth=1.4)
     panel.scatter(values, counts, color=colours, s=14, zorder=3)
     printed = [i for i, row in enumerate(data["row"].values) if row.startswith(name)]
@@ -317,7 +316,7 @@ def _draw_classes(panel: Any, data: "Dataset") -> None:
     s, r = data["class_s"].values, data["class_r"].values
     kinds = {"plateaus $(0, r)$": s == 0, "aligned $(s, 0)$": (r == 0) & (s > 0), "mixed $(s, r)$": (s > 0) & (r > 0)}
     for look, (label, chosen) in enumerate(kinds.items()):
-        marks = {"marker": MARKERS[look], "color": COLOURS[look], "linestyle": "none", "markerfacecolor": "white"}
+        marks = {"marker": MARKERS[look], "color": COLORS[look], "linestyle": "none", "markerfacecolor": "white"}
         panel.plot(data["class_down"][chosen], data["class_risk"][chosen], label=label, markersize=5, **marks)
     panel.set(xlabel="share of directions that lead down", ylabel=r"risk $\mathcal{R}$", xlim=(-0.04, 1.05))
     panel.legend(loc="upper left", handlelength=1.0)
@@ -336,7 +335,7 @@ def _draw_ratio(panel: Any, data: "Dataset") -> None:
             predicted[chosen],
             data["ratio"].values[chosen],
             MARKERS[look % len(MARKERS)],
-            color=COLOURS[look % len(COLOURS)],
+            color=COLORS[look % len(COLORS)],
             markerfacecolor="white",
             label=f"$p^* = {width}$",
         )

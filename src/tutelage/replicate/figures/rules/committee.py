@@ -5,9 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot.labels import TIME
-from tutelage.plot.sheet import draw_band, label_panel, sheet
-from tutelage.plot.style import COLOURS, DASHES
+from tutelage.plot import COLORS, DASHES, TIME, draw_band, label_panel, panel_grid
 from tutelage.replicate.claims import Claim, above, at_most, below, close
 from tutelage.replicate.registry import Replica
 
@@ -118,21 +116,19 @@ def draw_3(data: "Dataset") -> "Figure":
         "bands: ± 2 standard errors of it. Right: equal teachers, nearly symmetric start."
     )
     title = "A committee learns classes and numbers from the same teacher"
-    figure, axes = sheet(1, 3, title, small, height=3.1, width=10.5)
+    figure, axes = panel_grid(1, 3, title, small, height=3.1, width=10.5)
     left, middle, right = axes[0]
     times, late = data["time"].values, data["late"].values
     units = {"logistic": "logistic: wrong classes", "squared": r"squared: $\epsilon_g$"}
     for look, (loss, label) in enumerate(units.items()):
         part = data.sel(loss=loss)
         draw_band(left, times, *(part[f"error{ending}"].values for ending in ("", "_mean", "_se")), look=look, label=label)
-        right.plot(data["long"], part["specialized"], color=COLOURS[look], linestyle=DASHES[look], label=f"{loss} loss")
+        right.plot(data["long"], part["specialized"], color=COLORS[look], linestyle=DASHES[look], label=f"{loss} loss")
     part = data.sel(loss="logistic")
     for k in range(2):
         for m in range(2):
-            middle.plot(
-                late, part["R_late"][:, k, m], color=COLOURS[k], linestyle=DASHES[m], label=f"$R_{{{k + 1}{m + 1}}}$"
-            )
-        middle.plot(late, part["Q_late"][:, k, k], color=COLOURS[2 + k], label=f"$Q_{{{k + 1}{k + 1}}}$")
+            middle.plot(late, part["R_late"][:, k, m], color=COLORS[k], linestyle=DASHES[m], label=f"$R_{{{k + 1}{m + 1}}}$")
+        middle.plot(late, part["Q_late"][:, k, k], color=COLORS[2 + k], label=f"$Q_{{{k + 1}{k + 1}}}$")
     left.set(xlabel=TIME, ylabel="error", yscale="log")
     middle.set(xlabel=TIME, ylabel="overlaps")
     right.set(xlabel=TIME, ylabel="specialization")

@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot.labels import TIME, outside_legend
-from tutelage.plot.sheet import draw_band, label_panel, sheet
-from tutelage.plot.style import COLOURS, DASHES, FAINT
+from tutelage.plot import COLORS, DASHES, FAINT, TIME, draw_band, label_panel, outside_legend, panel_grid
 from tutelage.replicate.claims import Claim, at_most, close
 from tutelage.replicate.registry import Replica
 
@@ -236,7 +234,7 @@ def draw_2(data: "Dataset") -> "Figure":
         f"Left, middle: constant rates; marks: mean of {int(data['runs'])} runs, N = {int(data['dim'])}; "
         "dotted grey: floors. Right: rate a/α with the best a; dotted grey: laws."
     )
-    figure, axes = sheet(1, 3, "Flipped labels: floors, and rates that fall", small, height=3.2, width=11.0)
+    figure, axes = panel_grid(1, 3, "Flipped labels: floors, and rates that fall", small, height=3.2, width=11.0)
     for panel, p in zip(axes[0], data["flip"].values, strict=False):
         _draw_floors(panel, data.sel(flip=p), float(p))
         label_panel(panel, f"a share p = {p:g} of the labels flipped")
@@ -250,7 +248,7 @@ def draw_2(data: "Dataset") -> "Figure":
             else:
                 error, law = part["scan"].sel(loss=name, factor=1.0).values, float(part["law"].sel(loss=name))
             label = f"{name}, p = {p:g}"
-            right.plot(far[after], (error * np.sqrt(far))[after], color=COLOURS[look], linestyle=DASHES[i], label=label)
+            right.plot(far[after], (error * np.sqrt(far))[after], color=COLORS[look], linestyle=DASHES[i], label=label)
             right.axhline(law, color=FAINT, linestyle=DASHES[2], linewidth=0.8)
     right.set(xlabel=TIME, ylabel=r"error $\times\,\sqrt{\alpha}$", xscale="log", ylim=(0.28, 0.9))
     label_panel(right, r"rates that fall as $1/\alpha$")
@@ -265,11 +263,11 @@ def _draw_floors(panel: Any, part: "Dataset", p: float) -> None:
         runs = part.sel(rule=name)
         columns = (runs[f"error{ending}"].values[1:] for ending in ("", "_mean", "_se"))
         draw_band(panel, times[1:], *columns, look=look, dashes=0)
-        panel.plot(late, curve, color=COLOURS[look], label=rf"{name}, $\eta$ = 1")
+        panel.plot(late, curve, color=COLORS[look], label=rf"{name}, $\eta$ = 1")
     falling = part["perceptron_falling"]
-    panel.plot(part["fall"], falling, color=COLOURS[0], linestyle=DASHES[1], label=r"perceptron, $\eta$ = 1/(1 + $\alpha$)")
+    panel.plot(part["fall"], falling, color=COLORS[0], linestyle=DASHES[1], label=r"perceptron, $\eta$ = 1/(1 + $\alpha$)")
     for look, lr in enumerate(part["adatron_rate"].values, start=2):
-        panel.plot(late, part["adatron_late"].sel(adatron_rate=lr), color=COLOURS[look], label=rf"AdaTron, $\eta$ = {lr:g}")
+        panel.plot(late, part["adatron_late"].sel(adatron_rate=lr), color=COLORS[look], label=rf"AdaTron, $\eta$ = {lr:g}")
     for floor in (PERCEPTRON[p], LOGISTIC[p], *ADATRON[p].values()):
         panel.axhline(floor, color=FAINT, linestyle=DASHES[2], linewidth=0.8)
     panel.set(xlabel=TIME, ylabel="share of wrong classes", xscale="log", yscale="log")

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot.labels import ERROR, TIME
-from tutelage.plot.sheet import draw_band, label_panel, sheet
-from tutelage.plot.style import COLOURS, DASHES, FAINT, MARKERS
+from tutelage.plot import COLORS, DASHES, ERROR, FAINT, MARKERS, TIME, draw_band, label_panel, panel_grid
 from tutelage.replicate.claims import PASS, Claim, above, at_least, at_most, close, refuted
 from tutelage.replicate.registry import Replica
 
@@ -118,23 +116,23 @@ def draw_4(data: "Dataset") -> "Figure":
         f"Noise: {SIZE:g} × Student's t, {FREEDOM:g} d.o.f. Left: line: theory; marks: mean of {int(data['runs'])} runs, "
         f"N = {int(data['dim'])}; bands: ± 2 standard errors of it. Middle: N = {int(data['late_dim'])}."
     )
-    figure, axes = sheet(1, 3, "Heavy-tailed label noise: Huber's loss and squared loss", small, height=3.0, width=10.5)
+    figure, axes = panel_grid(1, 3, "Heavy-tailed label noise: Huber's loss and squared loss", small, height=3.0, width=10.5)
     left, middle, right = axes[0]
     times = data["time"].values
     draw_band(left, times, data["error"], data["error_mean"], data["error_se"], label="Huber")
     left.plot(times, data["error_wrong"], color=FAINT, linestyle=DASHES[2], linewidth=1.2, label="Huber, 0.9 G")
     error, rare = data["squared_error"].values, data["rare"].values
     for i in range(min(20, len(error))):
-        middle.plot(rare, error[i], color=COLOURS[1], linewidth=0.5, alpha=0.5)
-    middle.plot(rare, error.mean(axis=0), color=COLOURS[1], linestyle=DASHES[1], label="squared, mean")
-    middle.plot([], [], color=COLOURS[1], linewidth=0.5, label="squared, single runs")
-    middle.plot(data["late"].values, data["late_error"].values, color=COLOURS[0], label="Huber, theory")
+        middle.plot(rare, error[i], color=COLORS[1], linewidth=0.5, alpha=0.5)
+    middle.plot(rare, error.mean(axis=0), color=COLORS[1], linestyle=DASHES[1], label="squared, mean")
+    middle.plot([], [], color=COLORS[1], linewidth=0.5, label="squared, single runs")
+    middle.plot(data["late"].values, data["late_error"].values, color=COLORS[0], label="Huber, theory")
     final = data["tail_Q"].isel(tail_time=-1)
     for look, n in enumerate(data["tail_dim"].values, start=1):
         largest = np.sort(final.sel(tail_dim=n).values)[::-1]
         share = np.arange(1, largest.size + 1) / largest.size
         marks = {"linestyle": "none", "marker": MARKERS[look], "markersize": 3.8, "markerfacecolor": "white"}
-        right.plot(largest, share, color=COLOURS[look], label=f"squared, N = {n}", **marks)
+        right.plot(largest, share, color=COLORS[look], label=f"squared, N = {n}", **marks)
     left.set(xlabel=TIME, ylabel=ERROR, yscale="log")
     middle.set(xlabel=TIME, ylabel=ERROR, yscale="log")
     right.set(

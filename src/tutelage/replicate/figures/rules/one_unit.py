@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot.labels import TIME, outside_legend
-from tutelage.plot.sheet import draw_band, label_panel, sheet
-from tutelage.plot.style import COLOURS, DASHES, FAINT
+from tutelage.plot import COLORS, DASHES, FAINT, TIME, draw_band, label_panel, outside_legend, panel_grid
 from tutelage.replicate.claims import Claim, at_most, close
 from tutelage.replicate.registry import Replica
 
@@ -123,11 +121,11 @@ def draw_1(data: "Dataset") -> "Figure":
         f"Left: lines: theory; marks: mean of {int(data['runs'])} runs, N = {int(data['dim'])}; bands: ± 2 standard errors "
         "of it. Middle: theory; dotted: laws. Labels: sign of the teacher's field; η = 1."
     )
-    figure, axes = sheet(1, 3, "One unit learns the sign of its teacher by six rules", small, height=3.1, width=10.0)
+    figure, axes = panel_grid(1, 3, "One unit learns the sign of its teacher by six rules", small, height=3.1, width=10.0)
     left, middle, right = axes[0]
     times, late = data["time"].values, data["late"].values
     for look, name in enumerate(data["rule"].values):
-        part, color, dashes = data.sel(rule=name), COLOURS[look], DASHES[look % len(DASHES)]
+        part, color, dashes = data.sel(rule=name), COLORS[look], DASHES[look % len(DASHES)]
         columns = (part[f"error{ending}"].values for ending in ("", "_mean", "_se"))
         draw_band(left, times, *columns, look=look)
         middle.plot(late, part["error_late"], color=color, linestyle=dashes)
@@ -137,7 +135,7 @@ def draw_1(data: "Dataset") -> "Figure":
             middle.plot(late[after], law(late[after]), color=color, linestyle=DASHES[2], linewidth=0.9)
             right.plot(late[after], part["error_late"].values[after] / law(late[after]), color=color, linestyle=dashes)
     for look, name in enumerate(data["rule"].values):
-        right.plot([], [], color=COLOURS[look], linestyle=DASHES[look % len(DASHES)], label=str(name))
+        right.plot([], [], color=COLORS[look], linestyle=DASHES[look % len(DASHES)], label=str(name))
     right.axhline(1.0, color=FAINT, linewidth=1.0, linestyle=DASHES[2], label="law")
     left.set(xlabel=TIME, ylabel="share of wrong classes", yscale="log")
     middle.set(xlabel=TIME, ylabel="share of wrong classes", xscale="log", yscale="log")

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot.labels import ERROR, TIME, outside_legend
-from tutelage.plot.sheet import label_panel, sheet
-from tutelage.plot.style import COLOURS, DASHES, INK, MARKERS
+from tutelage.plot import COLORS, DASHES, ERROR, INK, MARKERS, TIME, label_panel, outside_legend, panel_grid
 from tutelage.replicate.claims import Claim, at_least, below
 from tutelage.replicate.registry import Replica
 
@@ -76,13 +74,13 @@ def draw_9(data: "Dataset") -> "Figure":
         "Left: lines: closed forms; marks: smallest set. Middle: filled: error at the worst time; open: its estimate. "
         "Right: one mark for each set."
     )
-    figure, axes = sheet(1, 3, "Any rule by sampling, against its closed form", small, height=3.0, width=10.5)
+    figure, axes = panel_grid(1, 3, "Any rule by sampling, against its closed form", small, height=3.0, width=10.5)
     left, middle, right = axes[0]
     times, points = data["time"].values, 2.0 ** data["log2_points"].values
     gap, estimate = _worst(data, "gap"), _worst(data, "estimate")
     ratio = (abs(data["sampled"] - data["exact"]) / data["estimate"]).max("time")
     for look, unit in enumerate(data["unit"].values):
-        part, color, marker = data.sel(unit=unit), COLOURS[look], MARKERS[look]
+        part, color, marker = data.sel(unit=unit), COLORS[look], MARKERS[look]
         open_ = {"linestyle": "none", "marker": marker, "markersize": 4.0, "markerfacecolor": "white", "color": color}
         left.plot(times, part["exact"], color=color, linestyle=DASHES[look])
         left.plot(times, part["sampled"].isel(log2_points=0, seed=0), **open_)
