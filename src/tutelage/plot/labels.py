@@ -85,7 +85,8 @@ def settings_in_words(trajectory: Any) -> list[str]:
 
 def _units(network: Any) -> str:
     count, name = network.hidden, network.activation.name
-    return f"{'one' if count == 1 else count} {name} unit{'' if count == 1 else 's'}"
+    outputs = f" with {network.outputs} outputs" if network.outputs > 1 else ""
+    return f"{'one' if count == 1 else count} {name} unit{'' if count == 1 else 's'}{outputs}"
 
 
 def _rate(lr: Any) -> str:

@@ -29,7 +29,7 @@ from tutelage.plot.style import ALARM, COLORS, DASHES, FAINT, stroke
 WIDTH, CURVE_HEIGHT, PANEL_HEIGHT = 7.0, 2.3, 1.75
 SINGLE_RUNS = 40  # drawn thin behind their mean
 NAMED = 9  # curves of a panel that are named one by one
-VARIABLES = {"R": 2, "Q": 2, "readout": 1, "bias": 1}  # known variables and their number of axes beside time
+VARIABLES = {"R": (2,), "Q": (2,), "readout": (1, 2), "bias": (1,)}  # known variables: numbers of axes beside time
 QUANTITIES = {
     "R": "student–teacher\noverlaps $R_{km}$",
     "Q": "student–student\noverlaps $Q_{kl}$",
@@ -135,7 +135,7 @@ def panels_of(trajectory: Any) -> list[Panel]:
     """R and Q, readouts and biases that learn; the variables of custom equations."""
     lead = np.ndim(trajectory.error) - 1
     runs = {name: _runs(value, lead) for name, value in trajectory.variables.items()}
-    known = [n for n, axes in VARIABLES.items() if n in runs and runs[n].ndim - 2 == axes]
+    known = [n for n, axes in VARIABLES.items() if n in runs and runs[n].ndim - 2 in axes]
     if known and trajectory.kind != "equations":
         return [Panel(QUANTITIES[n], _named(n, runs[n])) for n in known if n in ("R", "Q") or _moves(runs[n])]
     scalars = [Curve(v, n, i, i) for i, (n, v) in enumerate((n, v) for n, v in runs.items() if v.ndim == 2)]
@@ -145,7 +145,7 @@ def panels_of(trajectory: Any) -> list[Panel]:
 
 def curves_of(name: str, values: np.ndarray) -> list[Curve]:
     """The curves of one variable, (run, time, ...)."""
-    if VARIABLES.get(name) == values.ndim - 2:
+    if values.ndim - 2 in VARIABLES.get(name, ()):
         return _named(name, values)
     return [Curve(values, name, 0)] if values.ndim == 2 else _entries(name, values)
 
@@ -165,6 +165,8 @@ def _named(name: str, values: np.ndarray) -> list[Curve]:
         return _entries("R", values)
     if name == "Q":
         return _gram(values)
+    if values.ndim > 3:  # readouts of several outputs
+        return _entries(LETTERS[name], values)
     return [Curve(values[..., k], f"${LETTERS[name]}_{{{k + 1}}}$", k, k, f"unit {k + 1}") for k in range(values.shape[-1])]
 
 

@@ -34,7 +34,8 @@ LEARNING: dict[str, tuple[type, dict[str, Any], type | None, Any, str]] = {
     "labels": (labels.Labels, labels.NAMED, labels.Function, labels.as_labels, "real"),
     "rule": (rules.Rule, rules.NAMED, None, rules.as_rule, "gradient"),
 }
-FUNCTIONS = ("activation", "noise", "function")  # fields that may be functions of one's own
+RATES = ("lr", "readout_lr", "bias_lr")
+FUNCTIONS = ("activation", "noise", "function", *RATES)  # fields that may be custom functions
 VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 # Where the constructor's word and the stored field differ.
 FIELDS = {"levels": "count"}
@@ -177,7 +178,8 @@ def revived(name: str, value: Any, allow: tuple[str, ...] = ()) -> Any:
     if name in LEARNING:
         return _learning_from_plain(name, value, allow)
     field = name.rpartition(".")[2]
-    return _function(name, value, allow) if field in FUNCTIONS else _revive(field, value)
+    revived_value = _revive(field, value)
+    return _function(name, revived_value, allow) if field in FUNCTIONS else revived_value
 
 
 def _function(where: str, value: Any, allow: tuple[str, ...]) -> Any:
@@ -240,7 +242,7 @@ def problem_from_dict(cls: type, data: dict[str, Any], allow: Any = ()) -> Any:
         student=_network("student", data["student"], allow),
         teacher=_network("teacher", data["teacher"], allow),
         inputs=_inputs_from_dict(dict(_table("inputs", data.get("inputs", {})))),
-        sgd=_build("sgd", SGD, {"lr": 0.1} | {k: _revive(k, v) for k, v in _table("sgd", data.get("sgd", {})).items()}),
+        sgd=_build("sgd", SGD, {"lr": 0.1} | {k: _sgd(k, v, allow) for k, v in _table("sgd", data.get("sgd", {})).items()}),
         noise=_function("noise", data.get("noise", 0.0), allow),
         **{name: _learning_from_plain(name, data[name], allow) for name in LEARNING if name in data},
     )
@@ -251,6 +253,11 @@ def _network(where: str, table: Any, allow: tuple[str, ...]) -> Network:
     if "activation" in table:
         table["activation"] = _function(f"the activation in [{where}]", table["activation"], allow)
     return _build(where, Network, table)
+
+
+def _sgd(name: str, value: Any, allow: tuple[str, ...]) -> Any:
+    """An argument of SGD; a learning rate may be "module:function", a function of time."""
+    return imported(f"{name} in [sgd]", value, allow) if name in RATES and is_path(value) else _revive(name, value)
 
 
 def to_json(data: dict[str, Any]) -> str:
@@ -334,8 +341,10 @@ def _plain(name: str, value: Any) -> Any:
     if callable(value):
         path = path_of(value) if name.rpartition(".")[2] in FUNCTIONS else None
         if path is None:
-            other = "a function that a module has by name" if name == "noise" else "a built-in schedule"
-            raise InputError(f"{name} is your own function; a file can only hold a number or {other}.")
+            allowed = "a number or " + ("" if name == "noise" else "a built-in schedule or ")
+            raise InputError(
+                f"{name} is your own function; a file can only hold {allowed}a function that a module has by name."
+            )
         return path
     if isinstance(value, tuple):
         return [_plain(name, v) for v in value]
@@ -358,7 +367,7 @@ def _activation_word(value: activations.Activation) -> str:
 
 def _revive(name: str, value: Any) -> Any:
     """A schedule or slow momentum from its table; anything else as it is."""
-    if not isinstance(value, dict) or name not in ("lr", "readout_lr", "bias_lr", "momentum", "k"):
+    if not isinstance(value, dict) or name not in (*RATES, "momentum", "k"):
         return value
     if name == "momentum":
         return _build("sgd.momentum", SlowMomentum, {k: _revive(k, v) for k, v in value.items()})
