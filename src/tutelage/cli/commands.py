@@ -209,7 +209,7 @@ def _solved(request: Any, how: TheoryFlags, progress: bool = False) -> Any:
 def _simulated(request: Any, runs: RunFlags, talks: bool) -> Any:
     """The runs of a request; a bar on a terminal when they take long. More than a day needs --long."""
     import tutelage as tu
-    from tutelage.simulate import cost
+    from tutelage.simulation import cost
 
     count = 20 if runs.runs is None else runs.runs
     method = "overlaps" if runs.method is None else runs.method

@@ -72,14 +72,14 @@ def _built(where: str, build: Callable[[], Any]) -> Any:
 
 def read_problem_file(path: Path) -> dict[str, Any]:
     """The tables of the file, with every name of ours checked; the library checks those of the problem."""
-    from tutelage import _checks
+    from tutelage import checks
 
     data = read_toml(path)
     for name in data:
-        _checks.known(f"a name in {path}", name, (*PROBLEM, "start", "times"))
+        checks.known(f"a name in {path}", name, (*PROBLEM, "start", "times"))
     for table, names in (("start", START_NAMES), ("times", TIMES_NAMES)):
         for name in require_table(path, table, data.get(table, {})):
-            _checks.known(f"a name in [{table}]", name, names)
+            checks.known(f"a name in [{table}]", name, names)
     for table in ("student", "teacher", "inputs", "sgd"):
         require_table(path, table, data.get(table, {}))
     return data
@@ -87,7 +87,7 @@ def read_problem_file(path: Path) -> dict[str, Any]:
 
 def read_toml(path: Path, what: str = "a problem file") -> dict[str, Any]:
     """What a TOML file holds."""
-    from tutelage import _checks
+    from tutelage import checks
 
     if path.is_dir():
         raise InputError(f"{path} is a folder; give the name of {what}.")
@@ -100,17 +100,17 @@ def read_toml(path: Path, what: str = "a problem file") -> dict[str, Any]:
     except UnicodeDecodeError:
         raise InputError(f"{path} is not a text file; {what} is TOML.") from None
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} cannot be read: {_checks.unreadable(error)}.") from None
+        raise InputError(f"{path} cannot be read: {checks.unreadable(error)}.") from None
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}.") from None
 
 
 def require_table(path: Path, name: str, value: Any) -> dict[str, Any]:
     """The value, if it is a table."""
-    from tutelage import _checks
+    from tutelage import checks
 
     if not isinstance(value, dict):
-        raise InputError(f"{name} is {_checks.shown(value)} in {path}; it must be a table, [{name}].")
+        raise InputError(f"{name} is {checks.shown(value)} in {path}; it must be a table, [{name}].")
     return value
 
 
@@ -134,11 +134,11 @@ def build_start(problem: Any, table: dict[str, Any]) -> Any:
 
 def build_compare_start(problem: Any, table: dict[str, Any], from_file: bool, kind: str | None) -> Any:
     """The initial condition of a comparison: as a file gives it, else of the given kind. N is always known."""
-    from tutelage import Start, _checks, asymmetric_start
+    from tutelage import Start, asymmetric_start, checks
 
     overlaps = "R" in table or "Q" in table
     if kind is not None:
-        _checks.known("--start", kind, STARTS)
+        checks.known("--start", kind, STARTS)
         if overlaps:
             raise InputError(f"the file gives a start by its overlaps, and --start {kind} another; leave one of them out.")
     dim = table.get("dim") or problem.inputs.usual_dim
@@ -157,11 +157,11 @@ def _without_seed(table: dict[str, Any]) -> dict[str, Any]:
 
 def build_times(table: dict[str, Any]) -> np.ndarray:
     """Times from 0 to end, evenly spaced or evenly spaced in the logarithm."""
-    from tutelage import _checks
+    from tutelage import checks
     from tutelage.times import MOST_TIMES, times_up_to
 
-    end = _checks.as_positive("the last time", table.get("end", 300.0))
-    log = _checks.as_flag("log in [times]", table.get("log", False))
+    end = checks.as_positive("the last time", table.get("end", 300.0))
+    log = checks.as_flag("log in [times]", table.get("log", False))
     least = 3 if log else 2
-    points = _checks.as_count("points (the number of times)", table.get("points", 201), least=least, most=MOST_TIMES)
+    points = checks.as_count("points (the number of times)", table.get("points", 201), least=least, most=MOST_TIMES)
     return times_up_to(end, points, log)

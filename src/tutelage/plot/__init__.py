@@ -13,16 +13,23 @@ other modules draw the results they are named after. The names exported here are
 
 from tutelage.plot.axes import (
     color_legend,
+    column,
     draw_band,
     draw_power,
+    figure_of,
+    finish,
     label_panel,
     outside_legend,
     panel_grid,
+    plain_dots,
+    scale_time,
+    shown_times,
     spread_marks,
     tick_each,
+    write_head,
 )
 from tutelage.plot.comparison import plot_comparison
-from tutelage.plot.labels import ERROR, TIME, problem_in_words
+from tutelage.plot.labels import ERROR, ERROR_IN_TWO_LINES, TIME, problem_in_words
 from tutelage.plot.learning_curve import draw_phases
 from tutelage.plot.style import (
     ALARM,
@@ -43,6 +50,7 @@ __all__ = [
     "COLORS",
     "DASHES",
     "ERROR",
+    "ERROR_IN_TWO_LINES",
     "FAINT",
     "INK",
     "MARKERS",
@@ -50,17 +58,24 @@ __all__ = [
     "cell_edges",
     "check_figure_path",
     "color_legend",
+    "column",
     "draw_band",
     "draw_phases",
     "draw_power",
+    "figure_of",
+    "finish",
     "label_panel",
     "outside_legend",
     "panel_grid",
+    "plain_dots",
     "plot_comparison",
     "plot_trajectory",
     "problem_in_words",
     "save_figure",
+    "scale_time",
+    "shown_times",
     "spread_marks",
     "style",
     "tick_each",
+    "write_head",
 ]

@@ -205,9 +205,9 @@ def _draw_condition(axes: Any, condition: Any) -> None:
     axes.set_ylim(bottom=0.35 * float(np.min(np.where(clear, values, values + 2 * errors))))
 
 
-@figure_of("what empirical_drift returned", "drift", "diffusion", "names")
+@figure_of("what step_moments returned", "drift", "diffusion", "names")
 def plot_step_moments(result: Any, *, title: str | None = None) -> "Figure":
-    """Draw what `empirical_drift` measured against theory: on the diagonal, theory and network agree."""
+    """Draw what `step_moments` measured against theory: on the diagonal, theory and network agree."""
     who, how = problem_in_words(result.problem)
     step = f"one step of {result.samples} networks with N = {result.dim}, {result.inputs} inputs"
     heading = title or f"{who}: network and theory {'agree' if result.agrees else 'differ'}"

@@ -34,7 +34,7 @@ PHASE_COLORS = {
     "symmetric plateau": COLORS[4],
     "plateau": COLORS[4],
     "escape": COLORS[5],
-    "specialisation": COLORS[5],
+    "specialization": COLORS[5],
     "convergence": COLORS[2],
     "rise": COLORS[3],
     "noise floor": COLORS[1],
@@ -124,7 +124,7 @@ def draw_phases(grid: Any, intervals: Any) -> None:
         seen.add(phase.name)
 
 
-@figure_of("what specialisation returned", "index", "own", "permutation")
+@figure_of("what specialization returned", "index", "own", "permutation")
 def plot_specialization(result: Any, *, title: str | None = None) -> "Figure":
     """Draw learning curve, specialization index and the cosines of assigned pairs. title: "" leaves the head out."""
     times, when = result.times, result.transition_time

@@ -20,9 +20,9 @@ LOOKS: dict[str, dict[str, Any]] = {
 }
 
 
-@figure_of("what design_schedule returned", "schedules", "best_constant", "trajectory", "gain")
+@figure_of("what optimize returned", "schedules", "best_constant", "trajectory", "gain")
 def plot_schedule(design: Any, *, title: str | None = None) -> "Figure":
-    """Draw rates and errors of what `design_schedule` returned.
+    """Draw rates and errors of what `optimize` returned.
 
     Dots mark the knots of the designed schedule. Where two different rates are shown, that of the readout is dashed.
     title: "" leaves the head out.
