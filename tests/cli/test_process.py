@@ -76,7 +76,7 @@ def test_cache_is_left_alone_once_jax_is_there(monkeypatch):
 def test_interrupt_while_jax_works():
     run = python(
         "import os, signal, time\n"
-        "from tutelage.cli.interrupt import leave_on_interrupt\n"
+        "from tutelage.cli.terminal import leave_on_interrupt\n"
         "with leave_on_interrupt():\n"
         "    os.kill(os.getpid(), signal.SIGINT); time.sleep(30)"
     )

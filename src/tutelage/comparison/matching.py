@@ -81,9 +81,10 @@ def _match_one(pair: Pair, run: int, allowed: np.ndarray, odd: bool) -> tuple[np
 
 
 def _rows(values: dict[str, np.ndarray]) -> np.ndarray:
-    """(time, K, M + 1): what tells units apart, their overlaps with the teachers and their readouts."""
+    """(time, K, M + outputs): what tells units apart, their overlaps with the teachers and their readouts."""
     readout = values.get("readout", np.zeros(values["R"].shape[:-1]))
-    return np.concatenate([values["R"], readout[..., None]], axis=-1)
+    columns = np.swapaxes(readout, -2, -1) if readout.ndim == values["R"].ndim else readout[..., None]
+    return np.concatenate([values["R"], columns], axis=-1)
 
 
 def _distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -93,7 +94,7 @@ def _distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def _exchangeable(problem: Problem) -> np.ndarray:
     """(K, K): units that the problem treats alike (equal readouts and biases at first, equal frozen parts)."""
     student = problem.student
-    marks: list[Any] = [np.asarray(student.readout, dtype=float)]
+    marks: list[Any] = [*np.atleast_2d(np.asarray(student.readout, dtype=float))]
     if student.bias is not None:
         marks.append(np.asarray(student.bias, dtype=float))
     mask = problem.trainable_mask()

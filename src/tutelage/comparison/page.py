@@ -10,7 +10,8 @@ from tutelage._errors import InputError
 from tutelage._version import __version__
 from tutelage.comparison.report import CURVE, LEGEND, WORST, counted_words, curve_rows, headline, remark_rows, worst_rows
 from tutelage.comparison.verdict import AGREE, BIASED, DIFFER
-from tutelage.plot.html import bullets, capital, document, svg_element, table, write_text
+from tutelage.plot.html import bullets, document, svg_element, table, write_text
+from tutelage.plot.labels import capital
 
 
 def page(comparison: Any) -> str:

@@ -20,7 +20,7 @@ LEGEND = "gap: mean of runs - theory; s.e.: its standard error; expected: the ga
 
 def headline(comparison: Any) -> list[str]:
     """What was compared: the problem in words, and the runs."""
-    from tutelage.plot.words import problem_in_words
+    from tutelage.plot.labels import problem_in_words
 
     settings = dict(comparison.runs.settings)
     how = [f"{comparison.count} run{'s' if comparison.count > 1 else ''}"]
