@@ -251,7 +251,7 @@ def problem_from_dict(cls: "type[Problem]", data: Table, allow: str | Iterable[s
         raise InputError(
             f"the problem has no [{missing[0]}] table; it must have one, such as hidden = 3, activation = 'erf'."
         )
-    sgd = {"lr": 0.1} | {name: _revive(name, value) for name, value in _table("sgd", data.get("sgd", {})).items()}
+    sgd = {"lr": 0.1} | {name: _sgd(name, value, allow) for name, value in _table("sgd", data.get("sgd", {})).items()}
     parts: Table = {
         "student": _network("student", data["student"], allow),
         "teacher": _network("teacher", data["teacher"], allow),
@@ -378,6 +378,11 @@ def _revive(name: str, value: Plain) -> object:
         return _build("sgd.momentum", SlowMomentum, {k: _revive(k, v) for k, v in value.items()})
     kind = checks.known(f"sgd.{name}.kind", value.get("kind"), schedules.NAMED)
     return _build(f"sgd.{name}", schedules.NAMED[kind], {k: v for k, v in value.items() if k != "kind"})
+
+
+def _sgd(name: str, value: Plain, allow: tuple[str, ...]) -> object:
+    """An argument of SGD; a learning rate may be "module:function", a function of time."""
+    return imported(f"{name} in [sgd]", value, allow) if name in RATES and is_path(value) else _revive(name, value)
 
 
 def _build(where: str, cls: type[Part], value: object) -> Part:
