@@ -11,7 +11,7 @@ import tutelage
 ROOT = Path(tutelage.__file__).parent
 # Left to right; a group may import the groups before it, and within itself only packages do.
 LAYERS = (
-    ("_version", "_errors", "_types", "_precision", "_xla", "_checks", "_cores", "_files", "progress", "steps", "times"),
+    ("_version", "_errors", "_types", "_precision", "_xla", "_checks", "_cores", "_files", "progress", "times"),
     ("randomness", "losses"),
     ("labels", "rules"),
     ("problem",),
@@ -26,10 +26,10 @@ LAYERS = (
     ("validity",),
     ("solve",),
     ("many", "sampling"),
-    ("simulate",),
+    ("simulation",),
     ("plot",),
     ("analysis",),
-    ("compare",),
+    ("comparison",),
     ("page",),
     ("replicate",),
     ("sweep",),
@@ -105,7 +105,7 @@ def test_a_layer_imports_only_layers_to_its_left(path):
         ("from tutelage import nonsense", "solve"),
         ("from tutelage import Trajectory, solve", "dynamics"),
         ("from tutelage.cli import app", "explorer"),
-        ("def f():\n    from tutelage.compare import compare", "plot"),
+        ("def f():\n    from tutelage.comparison.compare import compare", "plot"),
     ],
 )
 def test_a_wrong_import_is_detected(source, layer):

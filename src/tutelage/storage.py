@@ -1,4 +1,4 @@
-"""Trajectories as labelled data and as files. The schema is written down in docs/schema.md; change both together.
+"""Trajectories as labeled data and as files. The schema is written down in docs/schema.md; change both together.
 
 Files are NetCDF 4 (h5netcdf), written to a temporary name and then moved, so that a reader never sees half of one. Nothing
 is pickled: the problem is a JSON string, and what differs between the members of a batch is a coordinate of that name.
@@ -65,7 +65,7 @@ START = ("R", "Q", "T", "readout", "bias")
 
 
 def to_dataset(trajectory: Any) -> "xarray.Dataset":
-    """Labelled data of a trajectory, as docs/schema.md describes it."""
+    """Labeled data of a trajectory, as docs/schema.md describes it."""
     import xarray as xr
 
     _checks.require_untraced("the trajectory", "a dataset", trajectory)

@@ -84,12 +84,12 @@ def simulated(request: Any, runs: RunFlags, talks: bool) -> Any:
 
 def _require_patience(request: Any, runs: int, method: str) -> None:
     """Refuse what is estimated to take more than a day, unless --long is given."""
-    from tutelage.simulate import cost
+    from tutelage.simulation.request import duration_warning, estimated_seconds
 
     dim, end = request.start.dim, float(request.times[-1])
-    estimate = cost.seconds(request.problem, dim, dim * end, runs, method)
+    estimate = estimated_seconds(request.problem, dim, dim * end, runs, method)
     if estimate > DAY:
-        raise InputError(f"{cost.sentence(estimate, dim * end, runs)}, or add --long to do it anyway.")
+        raise InputError(f"{duration_warning(estimate, dim * end, runs)}, or add --long to do it anyway.")
 
 
 def _compared(request: Any, how: TheoryFlags, runs: RunFlags, output: FolderFlags) -> Any:

@@ -2,8 +2,8 @@
 
 A theory is inside the band of its runs if |theory - mean of runs| < 4 standard errors at 95% of the times or more, for the
 error and for every order parameter alone, after hidden units have been matched. (For few runs "4 standard errors" means: as
-improbable as 4 are for many, `compare.gaps`.) The test is worth something only if a wrong theory fails it: `wrong_theory`
-has G, the noise of SGD, multiplied by 0.9.
+improbable as 4 are for many, `comparison.verdict`.) The test is worth something only if a wrong theory fails it:
+`wrong_theory` has G, the noise of SGD, multiplied by 0.9.
 
     data = against_runs(problem, start, dim=784, times=times, runs=200, seed=1)     # solve, simulate and control
     inside_claims(data, "eta = 0.5")                                                # two claims
@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any
 import equinox as eqx
 import numpy as np
 
-from tutelage.compare.gaps import Gap, measure
-from tutelage.compare.matching import match
-from tutelage.compare.pairing import pair
+from tutelage.comparison.pairing import match, pair
+from tutelage.comparison.verdict import Gap, measure
 from tutelage.problem import Cosine, Piecewise, PowerDecay, Problem, SlowMomentum, Start
 from tutelage.replicate.claims import Claim, at_least, below
-from tutelage.simulate import simulate
+from tutelage.simulation.simulate import simulate
 from tutelage.solve import solve
 from tutelage.storage import DIMS
 from tutelage.trajectory import Trajectory

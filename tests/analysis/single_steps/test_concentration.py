@@ -11,7 +11,7 @@ from tutelage.analysis.single_steps.concentrations import judged
 from tutelage.analysis.single_steps.one_step import _inputs, take_steps
 from tutelage.analysis.single_steps.step_moments import coordinate_names, theory_moments
 from tutelage.analysis.single_steps.vanishing import mean_gap, start_scatter
-from tutelage.simulate.coordinates import in_random_frames, level_coordinates
+from tutelage.simulation.coordinates import in_random_frames, level_coordinates
 
 R = np.array([[0.4, 0.1], [0.05, 0.3]])
 START = tu.Start(R, R @ R.T + 0.2 * np.eye(2))

@@ -27,8 +27,8 @@ from tutelage.problem import Problem, SlowMomentum, Start
 from tutelage.problem.arguments import require_problem
 from tutelage.problem.sample import label_of, normals_needed, update_of
 from tutelage.rules import Context, Parameters, Update
-from tutelage.simulate.coordinates import in_random_frames, level_coordinates
-from tutelage.simulate.sources import FILL, LAWS
+from tutelage.simulation.coordinates import in_random_frames, level_coordinates
+from tutelage.simulation.weights import FILL, LAWS
 
 BLOCK = 2**19  # numbers drawn at a time
 

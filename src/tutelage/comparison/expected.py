@@ -1,0 +1,359 @@
+"""The gap that a right theory leaves at finite N: of order 1/N, and no failure.
+
+The mean over networks obeys d<u>/dalpha = <f(u)> + (c - u''/2)/N with f the drift of the theory, so its gap b to the theory,
+to first order in 1/N, obeys a linear equation along the solved curve (J: Jacobian of f):
+
+    db/dalpha = J b + [<f(u)> - f(<u>)] + (c - u''/2) / N,     b(0) = 0.
+
+- <f(u)> - f(<u>): a curved drift averages the fluctuations (tr(Hess f . Cov)/2, itself 1/N); measured on the runs, where its
+  first-order noise cancels exactly.
+- u'' / 2: a run takes N steps per unit of time, each with the drift of its beginning (Euler's error).
+- c: what one step does to q beyond the limit, from the length of one input given its fields and from the square of the mean
+  step; with X_l = eta (lam_l (A|B) - kappa (1|0)), Y_l = eta lam_l (A|B), C_l the overlaps of all vectors in level l:
+      c_ql = X_l C_l X_l^T - Y_l C_l Y_l^T / batch + 2 (eta^2 / batch) lam_l dG[lam_l C_l].
+- The error adds <e(u)> - e(<u>), measured likewise. A state after ceil(alpha N) steps is later than alpha by up to 1/N.
+
+Exact to order 1/N for plain SGD; tests hold it against an exact recursion. Elsewhere (momentum, spherical, frozen parts,
+one's own equations, large spectra) only its size is known, `rough_sizes`.
+
+Two more gaps come from solving the theory again.
+- The theory spreads the dimensions over the levels of a spectrum by their fractions p_l; a network of N inputs has n_l / N.
+  Where p_l N is not whole, the difference is known exactly: the theory is solved with n_l / N, and the gap between both
+  theories is expected of a right one (`with_shift`).
+- How small a change of the learning rate would the comparison have noticed? d theory / d ln eta, from two more solves, gives
+  the gap that a wrong rate leaves. It is noticed if the criteria of the verdict then say "differ" although chance takes
+  away 1.3 standard errors: in about nine of ten comparisons (`noticeable_change`).
+"""
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tutelage._errors import TutelageWarning
+from tutelage._types import Array, ArrayLike
+from tutelage.comparison.pairing import Pair
+from tutelage.comparison.verdict import LIMIT, Gap, holds, z_score
+from tutelage.dynamics.deviations import jacobians_along
+from tutelage.dynamics.linearised import flatten, unflatten
+from tutelage.dynamics.order_parameters import OrderParameters, initial_overlaps
+from tutelage.dynamics.overlaps import Overlaps, joint_covariance
+from tutelage.integrate import SOLVERS
+from tutelage.problem import Problem, SlowMomentum, Spectrum, Start
+from tutelage.problem.schedules import rate_at
+from tutelage.problem.traits import missing_traits
+from tutelage.solve import solve
+from tutelage.times import steps_at
+from tutelage.trajectory import Trajectory
+from tutelage.validity import MOMENTS
+
+RUNS, CHUNK = 256, 256  # at most so many runs enter the estimate; points evaluated at once
+FEWEST = 8  # recorded times below which the equation for b cannot be integrated
+LARGEST = 400  # largest state whose Jacobian is taken
+STEP = 1e-3  # of ln eta, to either side
+CHANGES = np.geomspace(1e-4, 0.5, 400)  # relative changes of the rate that are tried
+CHANCE = 1.28  # standard errors by which chance reduces a gap once in ten times
+
+
+@dataclass(frozen=True)
+class Expected:
+    """gaps: arrays (time, ...) by name. rough: only their sizes are known, not their signs."""
+
+    gaps: dict[str, np.ndarray]
+    rough: bool
+
+
+def expected_gaps(pair: Pair) -> Expected:
+    """The finite-N gap of each compared quantity: computed for plain SGD, else its rough size."""
+    found = _computed(pair) if _computable(pair) else None
+    if found is None or not all(np.all(np.isfinite(found[name])) for name in pair.compared):
+        return Expected(rough_sizes(pair), rough=True)
+    late = _lateness(pair.times, pair.dim)
+    return Expected({name: found[name] + _speed(pair, name) * _column(late, found[name]) for name in pair.compared}, False)
+
+
+def rough_sizes(pair: Pair) -> dict[str, np.ndarray]:
+    """Where nothing better is known: variance over range (a curve that bends on the scale of its own range), and a delay.
+
+    The delay is that of a step, 1/N, or of a momentum's memory, 1/(N (1 - beta)).
+    """
+    memory = 1.0
+    if pair.problem is not None and not isinstance(pair.problem.sgd.momentum, SlowMomentum):
+        memory += 1.0 / (1.0 - float(pair.problem.sgd.momentum))
+    delay = 0.0 if pair.dim is None else memory / pair.dim
+    out = {}
+    for name in pair.compared:
+        theory = pair.theory[name]
+        variance = np.var(pair.runs[name], axis=0, ddof=1) if pair.count > 1 else np.zeros_like(theory)
+        size = np.max(np.ptp(theory, axis=0), initial=1e-12) if theory.ndim > 1 else max(np.ptp(theory), 1e-12)
+        out[name] = variance / size + delay * np.abs(_speed(pair, name))
+    return out
+
+
+def _speed(pair: Pair, name: str) -> np.ndarray:
+    values = pair.theory[name]
+    return np.gradient(values, pair.times, axis=0) if pair.times.size > 1 else np.zeros_like(values)
+
+
+def _lateness(times: np.ndarray, dim: int | None) -> np.ndarray:
+    """ceil(alpha N)/N - alpha."""
+    return np.zeros_like(times) if dim is None else steps_at(times, dim) / dim - times
+
+
+def _column(values: np.ndarray, like: np.ndarray) -> np.ndarray:
+    return values.reshape(-1, *[1] * (like.ndim - 1))
+
+
+def _computable(pair: Pair) -> bool:
+    problem = pair.problem
+    if problem is None or pair.start is None or pair.dim is None or pair.times.size < FEWEST or "r" not in pair.theory:
+        return False
+    sgd, K, M = problem.sgd, problem.student.hidden, problem.teacher.hidden
+    plain = not isinstance(sgd.momentum, SlowMomentum) and float(sgd.momentum) == 0.0
+    plain = plain and not sgd.spherical and sgd.trainable is None and not missing_traits(problem, ("differentiable",))
+    return plain and problem.inputs.levels * (K * M + K * (K + 1) // 2) <= LARGEST
+
+
+def _computed(pair: Pair) -> dict[str, np.ndarray]:
+    """b by variable at all recorded times."""
+    problem, dim = pair.problem, pair.dim
+    assert problem is not None
+    assert dim is not None
+    like, t = initial_overlaps(problem, pair.start)
+    system = OrderParameters(problem, t, pair.gradient_flow, True)
+    chosen = _moments(pair)
+    times, lead = jnp.asarray(pair.times[chosen]), {name: value[chosen] for name, value in pair.theory.items()}
+    states = _states(lead, like)
+    points = _flat({name: value[:RUNS, chosen] for name, value in pair.runs.items()})  # (run, moment, size)
+    along, mean = _flat(lead), points.mean(axis=0)
+    drifts, errors = _evaluate(system, like, pair.times[chosen], np.concatenate([points, mean[None], along[None]]))
+    curved, jensen = drifts[:-2].mean(axis=0) - drifts[-2], errors[:-2].mean(axis=0) - errors[-2]
+    jacobians = np.asarray(jacobians_along(system, times, states))
+    acceleration = np.einsum("tij,tj->ti", jacobians, drifts[-1])
+    if any(map(callable, (problem.sgd.lr, problem.sgd.readout_lr, problem.sgd.bias_lr))):  # the drift changes by itself
+        acceleration = _slopes(pair.times[chosen], drifts[-1])
+    sources = curved + (np.asarray(_beyond(system, times, states)) - acceleration / 2) / dim
+    b = _carried(pair.times[chosen], jacobians, sources)
+    moved = _evaluate(system, like, pair.times[chosen], (along + b)[None])[1][0] - errors[-1]
+    gaps = _by_name(system, like, b) | {"error": np.where(np.isfinite(moved), moved, 0.0) + jensen}
+    return {name: _between(pair.times, pair.times[chosen], value) for name, value in gaps.items() if name in pair.compared}
+
+
+def _moments(pair: Pair) -> np.ndarray:
+    """Indices of MOMENTS times, close together where the curve moves (repeated if there are fewer: shapes stay the same)."""
+    if pair.times.size <= MOMENTS:
+        return np.minimum(np.arange(MOMENTS), pair.times.size - 1)
+    moved = sum(np.abs(np.diff(pair.theory[n], axis=0)).reshape(pair.times.size - 1, -1).sum(1) for n in ("r", "q"))
+    passed = np.diff(pair.times) / np.ptp(pair.times) + moved / max(float(np.sum(moved)), 1e-300)
+    length = np.concatenate([[0.0], np.cumsum(passed)])
+    return np.searchsorted(length, np.linspace(0.0, length[-1], MOMENTS)).clip(0, pair.times.size - 1)
+
+
+def _states(values: dict[str, np.ndarray], like: Overlaps) -> Overlaps:
+    r, q, readout = (jnp.asarray(values[name]) for name in ("r", "q", "readout"))
+    return Overlaps(r, q, readout, None if like.bias is None else jnp.asarray(values["bias"]), None)
+
+
+def _flat(values: dict[str, np.ndarray]) -> np.ndarray:
+    """Variables (..., ) as flat coordinates, in the order of `flatten`."""
+    rows, columns = np.triu_indices(values["q"].shape[-1])
+    lead = values["r"].shape[:-3]
+    parts = [
+        values["r"],
+        values["q"][..., rows, columns],
+        values["readout"],
+        *([values["bias"]] if "bias" in values else []),
+    ]
+    return np.concatenate([part.reshape(*lead, -1) for part in parts], axis=-1)
+
+
+def _evaluate(
+    system: OrderParameters, like: Overlaps, times: np.ndarray, points: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Drift and error at points (run, moment, size); in chunks of one shape, so that one program serves all."""
+    flat, when = points.reshape(-1, points.shape[-1]), np.broadcast_to(times, points.shape[:-1]).reshape(-1)
+    drifts, errors = [], []
+    for first in range(0, len(flat), CHUNK):
+        inside = np.minimum(np.arange(first, first + CHUNK), len(flat) - 1)
+        drift, error = _chunk(system, like, jnp.asarray(when[inside]), jnp.asarray(flat[inside]))
+        drifts.append(np.asarray(drift))
+        errors.append(np.asarray(error))
+    drift, error = (np.concatenate(parts)[: len(flat)] for parts in (drifts, errors))
+    return drift.reshape(points.shape), error.reshape(points.shape[:-1])
+
+
+@eqx.filter_jit
+def _chunk(system: OrderParameters, like: Overlaps, times: Array, points: Array) -> tuple[Array, Array]:
+    def one(t: Array, x: Array) -> tuple[Array, Array]:
+        state = unflatten(x, like)
+        return flatten(system.drift(t, state)), system.error(system.observe(state))
+
+    return jax.vmap(one)(times, points) if system.closed else jax.lax.map(lambda x: one(*x), (times, points))
+
+
+@eqx.filter_jit
+def _beyond(system: OrderParameters, times: Array, states: Overlaps) -> Array:
+    """c at each moment."""
+    return jax.lax.map(lambda moment: _beyond_at(system, *moment), (times, states))
+
+
+def _beyond_at(system: OrderParameters, t: Array, state: Overlaps) -> Array:
+    """c: N^2 times what the mean of one step adds to q beyond the limit, in flat coordinates."""
+    problem, sgd = system.problem, system.problem.sgd
+    K, eta = problem.student.hidden, system.rates(t)[0]
+    R, Q, T = system.covariances(state)
+    p, _ = system.matrices(state, t)
+    force = jnp.concatenate([p.A, p.B], axis=1)
+    decay = jnp.eye(K, force.shape[1]) * jnp.asarray(sgd.weight_decay)
+    full = OrderParameters(problem, system.t, moments=system.moments)  # also where the theory is gradient flow
+    G = lambda R, Q, T: full.matrices_at(R, Q, T, state.readout, state.bias, t)[1]  # noqa: E731
+
+    def level(lam: Array, r: Array, q: Array, teacher: Array) -> Array:
+        C = joint_covariance(r, q, teacher)
+        X, Y = eta * (lam * force - decay), eta * lam * force
+        length = jax.jvp(G, (R, Q, T), (lam * r, lam * q, lam * teacher))[1]
+        return X @ C @ X.T - Y @ C @ Y.T / sgd.batch + 2 * (eta**2 / sgd.batch) * lam * length
+
+    c = jax.vmap(level)(jnp.asarray(problem.inputs.eigenvalues), state.r, state.q, system.t)
+    zero = None if state.bias is None else jnp.zeros_like(state.bias)
+    return flatten(Overlaps(jnp.zeros_like(state.r), c, jnp.zeros_like(state.readout), zero, None))
+
+
+def _carried(times: np.ndarray, jacobians: np.ndarray, sources: np.ndarray) -> np.ndarray:
+    """b at each moment: the linear equation with J and source held at their mean between moments."""
+    from scipy.linalg import expm
+
+    size = sources.shape[1]
+    b = np.zeros((times.size, size))
+    for i in range(times.size - 1):
+        block = np.zeros((size + 1, size + 1))
+        block[:size, :size] = (jacobians[i] + jacobians[i + 1]) / 2
+        block[:size, size] = (sources[i] + sources[i + 1]) / 2
+        step = expm(block * (times[i + 1] - times[i]))
+        b[i + 1] = step[:size, :size] @ b[i] + step[:size, size]
+    return b
+
+
+def _by_name(system: OrderParameters, like: Overlaps, b: np.ndarray) -> dict[str, np.ndarray]:
+    """b in flat coordinates as gaps of the recorded variables, which are linear in them."""
+    weights = np.asarray(system.problem.inputs.weights)
+    parts = [unflatten(jnp.asarray(x), like) for x in b]
+    out = {name: np.stack([np.asarray(getattr(p, name)) for p in parts]) for name in ("r", "q", "readout")}
+    out |= {big: np.einsum("l,tlab->tab", weights, out[small]) for big, small in (("R", "r"), ("Q", "q"))}
+    return out | ({} if like.bias is None else {"bias": np.stack([np.asarray(p.bias) for p in parts])})
+
+
+def _slopes(moments: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """d values / d time at moments of which some are repeated."""
+    different, first = np.unique(moments, return_index=True)
+    return _between(moments, different, np.gradient(values[first], different, axis=0))
+
+
+def _between(times: np.ndarray, moments: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Values at the moments, interpolated to all times."""
+    moments, first = np.unique(moments, return_index=True)
+    values = values[first]
+    flat = values.reshape(moments.size, -1)
+    out = np.stack([np.interp(times, moments, column) for column in flat.T], axis=1)
+    return out.reshape(times.size, *values.shape[1:])
+
+
+def solved_as(theory: Trajectory) -> dict[str, Any] | None:
+    """How the theory was solved, as arguments of `solve`; None if it was not (a closed form, equations of one's own)."""
+    settings = dict(theory.settings)
+    if theory.kind != "theory" or settings.get("solver") not in SOLVERS:
+        return None
+    return {name: settings[name] for name in ("gradient_flow", "rtol", "solver") if name in settings}
+
+
+def with_shift(pair: Pair, theory: Trajectory) -> Pair:
+    """The pair with what the shares n_l / N of its dimensions change; unchanged where p_l N is whole."""
+    how, problem = solved_as(theory), pair.problem
+    if how is None or problem is None or pair.start is None or pair.dim is None or pair.dim < problem.inputs.levels:
+        return pair
+    shares = problem.inputs.level_dims(pair.dim) / pair.dim
+    if np.max(np.abs(shares / np.asarray(problem.inputs.fractions) - 1)) < 1e-9:
+        return pair
+    shifted = _solved(*_with_shares(problem, pair.start, shares), pair, how)
+    if shifted is None:
+        return pair
+    note = f"of {pair.dim} dimensions the levels hold {_largest_change(problem, shares)}, which is part of the expected gap"
+    shift = {name: shifted[name] - pair.theory[name] for name in pair.compared}
+    return replace(pair, shift=shift, notes=(*pair.notes, note))
+
+
+def _with_shares(problem: Problem, start: Start, shares: np.ndarray) -> tuple[Problem, Start]:
+    """The same weights, level by level, where each level has another share of the dimensions."""
+    r, q, t = (np.asarray(x) for x in start.blocks(problem))
+    given = problem.teacher.gram is not None
+    inputs = Spectrum(problem.inputs.eigenvalues, shares, normalise=False)
+    changed = problem.replace(inputs=inputs, **({"teacher.gram": t} if given else {}))
+    return changed, Start(R=r, Q=q, T=None if given else t, readout=start.readout, bias=start.bias)
+
+
+def _largest_change(problem: Problem, shares: np.ndarray) -> str:
+    fractions = np.asarray(problem.inputs.fractions)
+    level = int(np.argmax(np.abs(shares / fractions - 1)))
+    return f"whole numbers (level {level + 1}: {shares[level]:.5g} of them instead of {fractions[level]:.5g})"
+
+
+def noticeable_change(pair: Pair, theory: Trajectory, gaps: dict[str, Gap], counted: np.ndarray) -> float | None:
+    """The smallest relative change of lr that this comparison would have noticed; inf: more than half, None: not known."""
+    how = solved_as(theory)
+    if how is None or pair.problem is None or pair.start is None or pair.count < 2 or not counted.any():
+        return None
+    ends = [_solved(_scaled(pair.problem, factor), pair.start, pair, how) for factor in (1 - STEP, 1 + STEP)]
+    if ends[0] is None or ends[1] is None:
+        return None
+    slopes = {name: np.abs(ends[1][name] - ends[0][name]) / (2 * STEP) for name in gaps}
+
+    def noticed(change: float) -> bool:
+        scores = [np.maximum(change * slopes[name] - gap.allowed, 0.0) / gap.unit - CHANCE for name, gap in gaps.items()]
+        inside = [gap.entries(z_score(x, pair.count))[counted] < LIMIT for gap, x in zip(gaps.values(), scores, strict=True)]
+        return not holds(inside)
+
+    return next((float(change) for change in CHANGES if noticed(change)), np.inf)
+
+
+def power_words(change: float) -> str:
+    """What the comparison would have noticed, in words."""
+    if not np.isfinite(change):
+        return "even a change of lr by 50% might go unnoticed; add runs, or raise N"
+    return f"would have noticed a change of lr by {100 * change:.2g}% or more (in nine of ten comparisons)"
+
+
+class Scaled(eqx.Module):
+    """A schedule times a number."""
+
+    rate: Any
+    factor: ArrayLike
+
+    def __call__(self, t: Array) -> Array:
+        return rate_at(self.rate, t) * self.factor
+
+
+def _scaled(problem: Problem, factor: float) -> Problem:
+    """All that moves the first layer, faster by a factor."""
+    sgd = problem.sgd
+    changes: dict[str, Any] = {"lr": _times(sgd.lr, factor)}
+    if isinstance(sgd.momentum, SlowMomentum) and sgd.momentum.k is not None:
+        changes["momentum"] = SlowMomentum(sgd.momentum.gamma, _times(sgd.momentum.k, factor))
+    return problem.replace(**changes)
+
+
+def _times(rate: Any, factor: float) -> Any:
+    return Scaled(rate, np.float64(factor)) if callable(rate) else rate * factor
+
+
+def _solved(problem: Problem, start: Start, pair: Pair, how: dict[str, Any]) -> dict[str, np.ndarray] | None:
+    """The compared quantities at the times of the pair; None if the solve does not reach the last."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TutelageWarning)  # said when the theory itself was solved
+        found = solve(problem, start, pair.times, **how)
+    if len(found.times) != pair.times.size:
+        return None
+    return {name: np.asarray(found.error if name == "error" else found[name], dtype=float) for name in pair.compared}

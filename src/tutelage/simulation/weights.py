@@ -1,0 +1,259 @@
+"""Ordinary SGD on the actual weights, for any N and any data, in bounded memory.
+
+The weights live in eigencoordinates (those of the data, rotated, if the spectrum was measured). Samples come in blocks of
+about BLOCK numbers and are used once; nothing of the size samples x N is ever held. Given weights and given rows, a run is
+the plain loop
+    Delta = y - sum_k v_k g(w_k.x/sqrt(N)),   w_k += (eta/sqrt(N)) Delta v_k g'(w_k.x/sqrt(N)) x.
+
+Samples are drawn, x_i = sqrt(lam_i) z_i, level by level, with independent z of unit variance: gaussian, rademacher (signs),
+uniform, student_t (five degrees of freedom) or student_t3 (three: an infinite fourth moment, and with it an infinite
+variance of one step). Or they are rows of an array, which is then the user's x itself; with a spectrum measured on data,
+rows are centered, scaled and rotated as recorded there. Blocks of rows have a fixed size, so that the samples of a run
+depend on its seed alone.
+"""
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from tutelage._errors import InputError
+from tutelage.problem import Problem, Spectrum
+from tutelage.problem.sample import normals_needed
+from tutelage.simulation import coordinates
+from tutelage.simulation.numba_kernels import ParameterState, Records, advance_weights, fill_normal
+from tutelage.simulation.overlaps import divergence_bound
+from tutelage.simulation.runs import Run, Watch, empty_records, next_stop, stream, write_overlaps
+from tutelage.simulation.step_constants import RateTable, has_kernels, step_constants
+from tutelage.status import Status
+
+if TYPE_CHECKING:
+    from tutelage.simulation.request import Request
+
+Rows = Float[np.ndarray, "samples N"]
+FRAME, INPUTS, NOISE = range(3)  # the random streams of a run
+BLOCK = 2**16  # numbers drawn at a time: small enough for a cache, large enough to hide a function call
+ORDERS = ("given", "shuffled", "sampled")
+
+Fill = Callable[[np.random.Generator, np.ndarray], None]
+
+
+def rows_per_block(dim: int) -> int:
+    return max(1, BLOCK // dim)
+
+
+def _gaussian(rng: np.random.Generator, rows: np.ndarray) -> None:
+    fill_normal(rng, rows)
+
+
+def _rademacher(rng: np.random.Generator, rows: np.ndarray) -> None:
+    bits = np.unpackbits(np.frombuffer(rng.bytes((rows.size + 7) // 8), dtype=np.uint8), count=rows.size)
+    np.multiply(bits.reshape(rows.shape), 2.0, out=rows)
+    rows -= 1.0
+
+
+def _uniform(rng: np.random.Generator, rows: np.ndarray) -> None:
+    rng.random(out=rows)
+    rows -= 0.5
+    rows *= np.sqrt(12.0)
+
+
+def _student_t(degrees: float) -> Fill:
+    def fill(rng: np.random.Generator, rows: np.ndarray) -> None:
+        rows[:] = rng.standard_t(degrees, size=rows.shape)
+        rows *= np.sqrt((degrees - 2) / degrees)
+
+    return fill
+
+
+FILL: dict[str, Fill] = {
+    "gaussian": _gaussian,
+    "rademacher": _rademacher,
+    "uniform": _uniform,
+    "student_t": _student_t(5.0),
+    "student_t3": _student_t(3.0),
+}
+LAWS = tuple(FILL)
+
+
+class DrawnInputs:
+    """Independent coordinates of a law, scaled to the spectrum."""
+
+    def __init__(self, problem: Problem, dims: Int[np.ndarray, " L"], law: str, rng: np.random.Generator):
+        lam = np.repeat(np.asarray(problem.inputs.eigenvalues, dtype=float), dims)
+        self.root = None if np.all(lam == 1.0) else np.sqrt(lam)
+        self.fill, self.rng = FILL[law], rng
+        self.buffer = np.empty((rows_per_block(lam.size), lam.size))
+
+    def rows(self, first: int, count: int) -> Rows:
+        """The next `count` samples; the array is reused at the next call."""
+        block = self.buffer[:count]
+        self.fill(self.rng, block)
+        if self.root is not None:
+            block *= self.root
+        return block
+
+
+class RowInputs:
+    """Rows of a user's array: as given, each once in random order, or sampled with replacement."""
+
+    def __init__(self, problem: Problem, data: np.ndarray, order: str, rng: np.random.Generator):
+        self.data, self.order, self.rng = data, order, rng
+        self.shuffled = rng.permutation(data.shape[0]) if order == "shuffled" else None
+        inputs = problem.inputs
+        self.basis: Any = inputs.basis
+        self.center, self.scale = None, 1.0
+        if isinstance(inputs, Spectrum) and self.basis is not None:
+            self.center, self.scale = inputs.centre, 1.0 / np.sqrt(float(np.asarray(inputs.scale)))
+
+    def rows(self, first: int, count: int) -> Rows:
+        if self.order == "sampled":
+            which: Any = self.rng.integers(self.data.shape[0], size=count)
+        else:
+            which = slice(first, first + count) if self.shuffled is None else self.shuffled[first : first + count]
+        block = np.array(self.data[which], dtype=float, order="C")
+        if not np.isfinite(block).all():
+            raise InputError(f"inputs contain {block[~np.isfinite(block)][0]}; every entry must be a finite number.")
+        if self.basis is None:
+            return block
+        if self.center is not None:
+            block -= self.center
+        return np.ascontiguousarray(block @ self.basis.T) * self.scale
+
+
+class WeightsMethod:
+    """Everything that the runs of one request share; `run` is one of them."""
+
+    def __init__(self, request: "Request"):
+        problem, dims = request.problem, request.dims
+        self.problem, self.starts, self.dims, self.steps, self.dim = (
+            problem,
+            request.starts,
+            dims,
+            request.steps,
+            request.dim,
+        )
+        self.seed, self.keep, self.weights = request.seed, request.keep, request.weights
+        self.inputs, self.order = request.inputs, request.order
+        self.constants, self.rates = step_constants(problem, self.dim), RateTable(problem, self.dim)
+        self.coordinates = None
+        if self.weights is None:
+            self.coordinates = [coordinates.level_coordinates(problem, start, dims) for start in self.starts]
+        self.field_weights = dims / self.dim * np.asarray(problem.inputs.eigenvalues, dtype=float)
+        mask = problem.trainable_mask()
+        self.mask = np.empty((0, 0)) if mask is None else np.ascontiguousarray(np.repeat(mask, dims, axis=0).T)
+        self.loop: Any = None
+        if not has_kernels(problem):
+            from tutelage.simulation.jax_steps import WeightsLoop
+
+            self.loop = WeightsLoop(problem, self.constants, self.mask, dims)
+
+    def run(self, index: int, watch: Watch) -> Run:
+        which = index % len(self.starts)
+        W, W_teacher = self._build(index, which)
+        own = self._overlaps(W, W)
+        params = coordinates.initial_parameters(self.problem, self.starts[which])
+        lengths, bound = coordinates.lengths_of(self.problem, own, self.dims), divergence_bound(own) * self.dim
+        network = (_NumbaNetwork if self.loop is None else _JaxNetwork)(self, W, W_teacher, params, lengths)
+        records = empty_records(self.problem, self.steps, self.keep)
+        source, noise = self._source(index), stream(self.seed, index, NOISE)
+        B, block = self.constants.batch, rows_per_block(self.dim)
+        total = int(self.steps[-1]) * B
+        self._write(records, 0, network, W_teacher)
+        for first in range(0, total, block):
+            last = min(first + block, total)
+            rows, xi = source.rows(first, last - first), np.zeros(self._draws(last - first))
+            if self.constants.draws or self.loop is not None:
+                noise.standard_normal(out=xi)
+            for begin, end in self._stretches(first, last):
+                taken = network.take(rows, xi, first, begin, end)
+                if taken < end or not np.all(bound > network.W**2):
+                    return Run(records, Status.DIVERGED, taken // B)
+                if end % B == 0:
+                    self._write(records, end // B, network, W_teacher)
+            if not watch.goes_on(index, last // B) and last < total:
+                return Run(records, Status.INTERRUPTED, last // B)
+        return Run(records, Status.FINISHED, int(self.steps[-1]))
+
+    def _draws(self, samples: int) -> tuple[int, ...]:
+        """The shape of the normals that labels and rule need for so many samples."""
+        return (samples,) if self.loop is None else (samples, normals_needed(self.problem))
+
+    def _stretches(self, first: int, last: int) -> Iterator[tuple[int, int]]:
+        """Samples first .. last - 1 as intervals that end at recorded steps."""
+        B = self.constants.batch
+        while first < last:
+            end = min(next_stop(self.steps, first // B, last) * B, last)
+            yield first, end
+            first = end
+
+    def _build(self, index: int, which: int) -> tuple[Float[np.ndarray, "K N"], Float[np.ndarray, "M N"]]:
+        """W and W*: as given, or the start's coordinates in a random frame of each eigenspace."""
+        if self.weights is not None:
+            return self.weights[0].copy(), self.weights[1]
+        assert self.coordinates is not None
+        vectors = coordinates.in_random_frames(self.coordinates[which], self.dims, stream(self.seed, index, FRAME))
+        M = self.problem.teacher.hidden
+        return np.ascontiguousarray(vectors[M:]), np.ascontiguousarray(vectors[:M])
+
+    def _source(self, index: int) -> DrawnInputs | RowInputs:
+        rng = stream(self.seed, index, INPUTS)
+        if isinstance(self.inputs, str):
+            return DrawnInputs(self.problem, self.dims, self.inputs, rng)
+        return RowInputs(self.problem, self.inputs, self.order, rng)
+
+    def _overlaps(self, a: Float[np.ndarray, "A N"], b: Float[np.ndarray, "B N"]) -> Float[np.ndarray, "L A B"]:
+        """a P_l b^T / n_l for every level."""
+        spans = itertools.pairwise([0, *np.cumsum(self.dims)])
+        return np.stack([a[:, i:j] @ b[:, i:j].T / (j - i) for i, j in spans])
+
+    def _write(self, records: Records, taken: int, network: "_NumbaNetwork | _JaxNetwork", W_teacher: np.ndarray) -> None:
+        if np.any(records.steps == taken):
+            W, params = network.W, network.params
+            r, q = self._overlaps(W, W_teacher), self._overlaps(W, W)
+            write_overlaps(records, taken, r, q, self.field_weights, params.readout, params.bias)
+
+
+class _NumbaNetwork:
+    """A network that learns in the numba loop, in place."""
+
+    def __init__(self, method: WeightsMethod, W: np.ndarray, W_teacher: np.ndarray, params: ParameterState, lengths: Any):
+        self.constants, self.rates, self.mask = method.constants, method.rates, method.mask
+        self.W, self.W_teacher, self.params, self.lengths = W, W_teacher, params, lengths
+        self.velocity = np.zeros(W.shape if self.constants.momentum else (0, 0))
+        self.gradient = np.zeros_like(W)
+
+    def take(self, rows: Rows, xi: np.ndarray, first: int, begin: int, end: int) -> int:
+        """Learn from samples begin .. end - 1 of a block that begins at `first`; returns the samples seen."""
+        B, part = self.constants.batch, slice(begin - first, end - first)
+        rates = self.rates.table(begin // B, (end - 1) // B + 1)
+        moving = (self.W, self.W_teacher, self.velocity, self.gradient, self.mask, self.params, self.lengths)
+        return begin + int(advance_weights(self.constants, rows[part], xi[part], *moving, rates, begin))
+
+
+class _JaxNetwork:
+    """The same in a JAX loop, for what the numba loop does not have."""
+
+    def __init__(self, method: WeightsMethod, W: np.ndarray, W_teacher: np.ndarray, params: ParameterState, lengths: Any):
+        self.loop, self.rates, self.batch = method.loop, method.rates, method.constants.batch
+        self.block = min(rows_per_block(W.shape[1]), max(1, int(method.steps[-1]) * self.batch))
+        self.fixed = (W_teacher, lengths)
+        self.state = (W, np.zeros_like(W), np.zeros_like(W), params)
+
+    @property
+    def W(self) -> Float[np.ndarray, "K N"]:
+        return np.asarray(self.state[0])
+
+    @property
+    def params(self) -> ParameterState:
+        return ParameterState(*(np.asarray(x) for x in self.state[3]))
+
+    def take(self, rows: Rows, xi: np.ndarray, first: int, begin: int, end: int) -> int:
+        missing, B = self.block - rows.shape[0], self.batch
+        steps = np.arange(first, first + self.block) // B
+        rates = self.rates.table(int(steps[0]), int(steps[-1]) + 1)[steps - steps[0]]
+        block = np.pad(rows, ((0, missing), (0, 0))), np.pad(xi, ((0, missing), (0, 0))), rates
+        self.state = self.loop.advance(self.state, self.fixed, block, first, begin - first, end - first)
+        return end
