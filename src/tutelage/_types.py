@@ -18,7 +18,7 @@
 | alpha     | time = steps / N                                               |                |
 | e_g       | generalisation error E[(noiseless y - yhat)^2] / 2             |                |
 
-The test loss is e_g + sigma^2 / 2; the two are never mixed.
+Squared loss on noisy labels costs e_g + sigma^2 / 2 (`trajectory.loss`); the two are never mixed.
 """
 
 from typing import TypeAlias
@@ -27,4 +27,5 @@ import jax
 import numpy as np
 
 Array: TypeAlias = jax.Array
+AnyArray: TypeAlias = jax.Array | np.ndarray
 ArrayLike: TypeAlias = jax.Array | np.ndarray | float | int

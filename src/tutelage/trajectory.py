@@ -17,7 +17,7 @@ from jaxtyping import Float, Int
 
 from tutelage import _checks, storage
 from tutelage._errors import InputError
-from tutelage._types import Array
+from tutelage._types import AnyArray
 from tutelage.problem import Problem, Start
 from tutelage.problem.schedules import rate_at
 from tutelage.status import Status, describe
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from tutelage.validity import Validity
 
 
-AnyArray = Array | np.ndarray
 REPORTS = {"validity": "tutelage.validity:assess", "sampling_error": "tutelage.sampling:sampling_error"}
 
 

@@ -44,7 +44,7 @@ def test_a_new_order_of_fields_is_compiled_again(tmp_path):
     assert moved(tmp_path) == (2.0, 1)  # the cache works
     kernels = tmp_path / "tutelage" / "simulation" / "numba_kernels.py"
     text, before = kernels.read_text(), kernels.stat()
-    first, second = "    step: np.ndarray\n", "    share: np.ndarray\n"
+    first, second = (f'    {name}: Float[np.ndarray, " L"]\n' for name in ("step", "share"))
     assert text.count(first + second) == 1
     kernels.write_text(text.replace(first + second, second + first))
     os.utime(kernels, ns=(before.st_atime_ns, before.st_mtime_ns))

@@ -42,7 +42,7 @@ CASES = {
 @pytest.fixture(autouse=True)
 def states_alone(monkeypatch):
     """The law of the states is tested: the error at each of thousands of them is not needed, and takes most of the time."""
-    monkeypatch.setattr(recorded_error, "errors_of", lambda problem, R, *rest: 2 * (np.zeros(np.shape(R)[:-2]),))
+    monkeypatch.setattr(recorded_error, "errors_at_records", lambda problem, R, *rest: 2 * (np.zeros(np.shape(R)[:-2]),))
 
 
 def ensembles(name: str, runs: int, faster: float = 1.0):

@@ -19,7 +19,7 @@ from tutelage.analysis.escape.thresholds import escape_threshold, last_fall
 from tutelage.analysis.noise.fluctuation import fluctuations_along, state_size
 from tutelage.comparison.pairing import Pair
 from tutelage.trajectory import Trajectory
-from tutelage.validity import slowest_before_rise
+from tutelage.validity import Validity, slowest_before_rise
 
 DECIDED = 10.0  # start / noise above which the start decides
 DEPARTED = 0.9  # a curve departs when its error has fallen to this share of its plateau
@@ -74,7 +74,7 @@ class Escape:
         return out
 
 
-def find_escape(pair: Pair, validity: Any) -> Escape | None:
+def find_escape(pair: Pair, validity: Validity | None) -> Escape | None:
     """The slowest plateau that the theory leaves within these times; None if there is none."""
     if pair.problem is None or pair.times.size < 5:
         return None

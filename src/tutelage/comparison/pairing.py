@@ -17,6 +17,7 @@ from jaxtyping import Bool, Float, Int
 
 from tutelage import _checks
 from tutelage._errors import InputError, kind_of
+from tutelage._types import AnyArray
 from tutelage.problem import Problem, Start
 from tutelage.status import Status
 from tutelage.trajectory import Trajectory
@@ -48,7 +49,7 @@ class Pair:
         return self.runs["error"].shape[0]
 
 
-def pair(theory: Any, runs: Any) -> Pair:
+def pair(theory: Trajectory, runs: Trajectory) -> Pair:
     """Check that both are about the same problem, start and times, and drop the runs that did not finish."""
     _require_kinds(theory, runs)
     _require_same_problem(theory.problem, runs.problem)
@@ -80,7 +81,7 @@ def pair(theory: Any, runs: Any) -> Pair:
     )
 
 
-def _require_kinds(theory: Any, runs: Any) -> None:
+def _require_kinds(theory: Trajectory, runs: Trajectory) -> None:
     for name, value in (("theory", theory), ("runs", runs)):
         if not isinstance(value, Trajectory):
             raise InputError(f"{name} is {kind_of(value)}; compare takes two Trajectories, compare(theory, runs).")
@@ -142,7 +143,7 @@ def _shared_times(theory: Trajectory, runs: Trajectory) -> tuple[int, tuple[str,
     return count, (f"the theory {theory.status} Only the times before that are compared.",) if cut else ()
 
 
-def _with_run_axis(values: Any, runs: Trajectory) -> np.ndarray:
+def _with_run_axis(values: AnyArray, runs: Trajectory) -> np.ndarray:
     array = np.asarray(values, dtype=float)
     return array[None] if np.ndim(runs.error) == 1 else array
 
@@ -251,7 +252,7 @@ def _distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def _exchangeable(problem: Problem) -> Bool[np.ndarray, "K K"]:
     """Units that the problem treats alike (equal readouts and biases at first, equal frozen parts)."""
     student = problem.student
-    marks: list[Any] = [np.asarray(student.readout, dtype=float)]
+    marks = [np.asarray(student.readout, dtype=float)]
     if student.bias is not None:
         marks.append(np.asarray(student.bias, dtype=float))
     mask = problem.trainable_mask()

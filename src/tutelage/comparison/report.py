@@ -17,6 +17,7 @@ from tutelage.storage import error_name
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+    from rich.table import Table
 
     from tutelage.comparison.compare import Comparison
 
@@ -138,7 +139,7 @@ def counted_words(comparison: "Comparison") -> str:
     )
 
 
-def _grid(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> Any:
+def _grid(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> "Table":
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 

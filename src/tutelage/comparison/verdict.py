@@ -10,8 +10,8 @@ expected gap leaves over (`Gap.beyond`). Neighboring times are far from independ
 them, which is why a few percent may lie outside.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -163,7 +163,7 @@ def _inside(gaps: dict[str, Gap], which: str, counted: np.ndarray) -> list[np.nd
     return [np.abs(gap.entries(getattr(gap, which))[counted]) < LIMIT for gap in gaps.values()]
 
 
-def _why(outcome: str, gaps: dict[str, Gap], times: Any, counted: np.ndarray, plain: float, biased: float) -> str:
+def _why(outcome: str, gaps: dict[str, Gap], times: np.ndarray, counted: np.ndarray, plain: float, biased: float) -> str:
     entries = sum(len(g.labels()) for g in gaps.values())
     every = f"{percent(plain)} of {entries} quantities at {int(counted.sum())} times have |z| < {LIMIT:g}"
     if outcome == AGREE:
@@ -174,7 +174,7 @@ def _why(outcome: str, gaps: dict[str, Gap], times: Any, counted: np.ndarray, pl
     return "; ".join([part for part in parts if part][:3]) + f". Only {every}"
 
 
-def _outside(counted: np.ndarray) -> Any:
+def _outside(counted: np.ndarray) -> Callable[[Gap], float]:
     return lambda gap: float(np.mean(np.abs(gap.entries(gap.beyond)[counted]) >= LIMIT))
 
 

@@ -18,15 +18,16 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, UInt32
 
 from tutelage._errors import InputError
-from tutelage._types import Array
+from tutelage._types import AnyArray, Array
 from tutelage.integrate import as_arrays
 from tutelage.problem import Problem
 from tutelage.problem.sample import context_of, label_of, normals_needed, update_of
 from tutelage.rules import Parameters, Update
 from tutelage.simulation import coordinates
 from tutelage.simulation.counter_rng import chi, normal, run_keys
+from tutelage.simulation.jax_steps import move_parameters
 from tutelage.simulation.numba_kernels import LevelLayout, ParameterState, Records, StepConstants
-from tutelage.simulation.overlaps import divergence_bound, field_weights
+from tutelage.simulation.overlaps import field_weights, place_start
 from tutelage.simulation.runs import Runs, empty_records, next_stop, progress_bar
 from tutelage.simulation.step_constants import RateTable, step_constants
 from tutelage.status import Status
@@ -40,17 +41,17 @@ UNROLLED = 72  # on a GPU, coordinates times steps that become one piece of a pr
 LARGEST = 600  # coordinates of one run beyond which programs compile for too long
 MANY = 1000  # runs from which a GPU pays
 NUMBERS = ("label_number", "draws", "loss_number", "update_number", "dim", "decay", "keep", "beta")  # of a StepConstants
-Matrix = list[list[Any]]  # entries are arrays (levels, runs), or what broadcasts to them
+Row = list[AnyArray]  # entries are arrays (levels, runs), or what broadcasts to them
+Matrix = list[Row]
+Overlaps = tuple[Array, Array, Array]  # R, Q, T
+Seen = tuple[int, tuple[np.ndarray, ...]]  # steps taken, and r, q, readout and bias then
 
 
 class State(NamedTuple):
-    """rows: coordinates of the K students, then of their velocities. The rest: as in `ParameterState`."""
+    """rows: coordinates of the K students, then of their velocities. params: arrays (..., runs)."""
 
     rows: Matrix
-    readout: Float[Array, "*readout runs"]
-    bias: Float[Array, "K runs"]
-    readout_momentum: Float[Array, "*readout runs"]
-    bias_momentum: Float[Array, "K runs"]
+    params: ParameterState
 
 
 class Draws(NamedTuple):
@@ -114,10 +115,10 @@ class EnsembleStep(eqx.Module):
         lengths = chi(keys, steps, first + below.size, dof)
         return [[*(next(entries) for _ in range(i)), lengths[:, i]] for i in range(J)]
 
-    def step(self, state: State, teachers: Matrix, lengths: Any, draws: Draws, rates: Float[Array, " 6"]) -> State:
+    def step(self, state: State, teachers: Matrix, lengths: Row, draws: Draws, rates: Float[Array, " 6"]) -> State:
         """One step; lengths: squared norms to hold, per student; draws: of this step."""
         B, scale, decay = self.constants.batch, self.scale, self.decay
-        batch: list[tuple[list[Any], list[Any]]] = []
+        batch: list[tuple[Row, Row]] = []
         forces: Any = 0.0, 0.0
         overlaps = self._overlaps(state.rows[: self.K], teachers)  # what the rule does not use is not computed
         for s in range(B):
@@ -135,17 +136,17 @@ class EnsembleStep(eqx.Module):
             rows = self._fold_outside(rows, factor, scale, draws.outside, rates)
         if self.constants.spherical:
             rows = self._onto_sphere(rows, lengths)
-        return self._move_parameters(state._replace(rows=rows), forces, rates)
+        return State(rows, move_parameters(self.constants, state.params, *(force / B for force in forces), rates))
 
-    def _field(self, row: list[Any], normals: list[Any]) -> Any:
+    def _field(self, row: Row, normals: Row) -> Array:
         terms = sum(w * z for w, z in zip(row, normals, strict=False))  # teachers have fewer columns
         return jnp.sum(self.layout.field[:, None] * terms, axis=-2)
 
-    def _overlaps(self, students: Matrix, teachers: Matrix) -> tuple[Array, Array, Array]:
+    def _overlaps(self, students: Matrix, teachers: Matrix) -> Overlaps:
         """R, Q, T of every run, runs last."""
         weights = (self.layout.share * self.layout.eigenvalue)[:, None]
 
-        def product(a: list[Any], b: list[Any]) -> Array:
+        def product(a: Row, b: Row) -> Array:
             return jnp.sum(weights * sum(x * y for x, y in zip(a, b, strict=False)), axis=0)
 
         pairs = ((students, teachers), (students, students), (teachers, teachers))
@@ -153,17 +154,18 @@ class EnsembleStep(eqx.Module):
         return R, Q, jnp.broadcast_to(T, (*T.shape[:2], R.shape[2]))  # one teacher may serve all runs
 
     def _respond(
-        self, state: State, fields: list[Any], references: Array, labels: Array, normals: Array, rates: Array, overlaps: Any
+        self, state: State, fields: Row, references: Array, labels: Array, normals: Array, rates: Array, overlaps: Overlaps
     ) -> Update:
         """The update of one sample in each run; its arrays have the runs last."""
 
         def one(
-            student: Array, reference: Array, label: Array, normals: Array, readout: Array, bias: Array, overlaps: Any
+            student: Array, reference: Array, label: Array, normals: Array, readout: Array, bias: Array, overlaps: Overlaps
         ) -> Update:
             context = context_of(self.problem, rates[4], rates[5], overlaps)
             return update_of(self.problem, student, reference, label, normals, Parameters(readout, bias), context)
 
-        arguments = (jnp.stack(fields) + state.bias, references, labels, normals, state.readout, state.bias, overlaps)
+        readout, bias = state.params[:2]
+        arguments = (jnp.stack(fields) + bias, references, labels, normals, readout, bias, overlaps)
         return jax.vmap(one, in_axes=-1, out_axes=-1)(*arguments)
 
     def _factor(self, deltas: Matrix) -> Matrix:
@@ -173,7 +175,9 @@ class EnsembleStep(eqx.Module):
             return across
         return fold([[0.0 * across[0][0]] * self.K for _ in range(self.K)], across)
 
-    def _fold_outside(self, rows: Matrix, factor: Matrix, scale: Any, bartlett: Matrix, rates: Float[Array, " 6"]) -> Matrix:
+    def _fold_outside(
+        self, rows: Matrix, factor: Matrix, scale: np.ndarray, bartlett: Matrix, rates: Float[Array, " 6"]
+    ) -> Matrix:
         """The step along all other dimensions: new columns, folded back into Z where a level has an outside."""
         K, J, first, span = self.K, self.columns, self.M, len(rows)
         new = [[scale[k] * sum(factor[k][i] * bartlett[i][j] for i in range(j, J)) for j in range(J)] for k in range(K)]
@@ -199,22 +203,10 @@ class EnsembleStep(eqx.Module):
         moved = [[w + push * kick for w, kick in zip(*pair, strict=True)] for pair in zip(rows[:K], kicks, strict=True)]
         return moved + (kicks if self.constants.momentum else [])
 
-    def _onto_sphere(self, rows: Matrix, lengths: Any) -> Matrix:
+    def _onto_sphere(self, rows: Matrix, lengths: Row) -> Matrix:
         share = self.layout.share[:, None]
         scales = [jnp.sqrt(lengths[k] / jnp.sum(share * sum(w**2 for w in rows[k]), axis=0)) for k in range(self.K)]
         return [[w * s for w in row] for row, s in zip(rows, scales, strict=False)] + rows[self.K :]
-
-    def _move_parameters(self, state: State, forces: Any, rates: Float[Array, " 6"]) -> State:
-        """Readout and biases learn from the batch's sums."""
-        constants, scale = self.constants, 1.0 / (self.constants.dim * self.constants.batch)
-        readout, bias, v_momentum, b_momentum = state[1:]
-        if constants.train_readout:
-            v_momentum = constants.beta * v_momentum + scale * forces[0]
-            readout = readout + rates[2] * v_momentum
-        if constants.train_bias:
-            b_momentum = constants.beta * b_momentum + scale * forces[1]
-            bias = bias + rates[3] * b_momentum
-        return State(state.rows, readout, bias, v_momentum, b_momentum)
 
 
 def fold(Z: Matrix, extra: Matrix) -> Matrix:
@@ -280,7 +272,7 @@ class Ensemble:
         """All runs to the last step; after Ctrl-C, what was recorded so far."""
         (state, teachers, lengths, bound), last = self._begin(), int(self.steps[-1])
         keys = run_keys(self.seed, self.runs)
-        seen: list[tuple[int, Any]] = []
+        seen: list[Seen] = []
         ended, taken = np.full(self.runs, -1), 0  # where a run has diverged
         checked = (0, _within(state, bound))
         bar = progress_bar(last * self.runs) if progress else None
@@ -308,27 +300,19 @@ class Ensemble:
         _note(ended, *checked)
         return self._runs(seen, ended, taken)
 
-    def _begin(self) -> tuple[State, Any, Any, Any]:
+    def _begin(self) -> tuple[State, Matrix, Row, Array]:
         """State, teachers, held lengths and bounds of all runs, from one start or one each."""
-        levels = [coordinates.level_coordinates(self.problem, start, self.dims) for start in self.starts]
-        placed = [coordinates.place(self.problem, level, self.layout) for level in levels]
-        params = [coordinates.initial_parameters(self.problem, start) for start in self.starts]
-        K = self.problem.student.hidden
-        own = [students[:, :K] @ students[:, :K].transpose(0, 2, 1) for students, _ in placed]
-        lengths = np.stack([coordinates.lengths_of(self.problem, q, self.dims) for q in own], axis=-1)
-        bound = np.array([divergence_bound(students) for students, _ in placed])
-        across = lambda arrays: jnp.asarray(np.stack(arrays, axis=-1))  # noqa: E731
-        spread = lambda x: jnp.broadcast_to(x, (*x.shape[:-1], self.runs))  # noqa: E731
-        students, teachers = (_matrix(across([pair[i] for pair in placed])) for i in range(2))
-        columns = [spread(across([getattr(head, name) for head in params])) for name in ParameterState._fields[:4]]
-        state = State([[spread(x) for x in row] for row in students], *columns)
-        return state, teachers, list(jnp.asarray(lengths)), jnp.asarray(bound)
+        placed = [place_start(self.problem, start, self.dims, self.layout) for start in self.starts]
+        students, teachers, params, lengths, bound = jax.tree.map(lambda *x: jnp.stack(x, axis=-1), *placed)
+        every_run = lambda x: jnp.broadcast_to(x, (*x.shape[:-1], self.runs))  # noqa: E731
+        state = jax.tree.map(every_run, State(_matrix(students), params))
+        return state, _matrix(teachers), list(lengths), bound
 
-    def _look(self, seen: list[tuple[int, Any]], taken: int, state: State, teachers: Any) -> None:
+    def _look(self, seen: list[Seen], taken: int, state: State, teachers: Matrix) -> None:
         if np.any(self.steps == taken):
             seen.append((taken, jax.tree.map(np.asarray, _overlaps(self.step, state, teachers))))
 
-    def _runs(self, seen: list[tuple[int, Any]], ended: np.ndarray, reached: int) -> Runs:
+    def _runs(self, seen: list[Seen], ended: np.ndarray, reached: int) -> Runs:
         """What was seen, sorted into runs; NaN from where a run had diverged."""
         weights, alive = field_weights(self.layout), ended < 0
         blank = empty_records(self.problem, self.steps, self.keep)
@@ -357,7 +341,7 @@ def _matrix(array: Float[Array, "L rows columns runs"]) -> Matrix:
 
 
 @eqx.filter_jit
-def _draw(ensemble: EnsembleStep, teachers: Any, keys: Array, first: Any, steps: int) -> Draws:
+def _draw(ensemble: EnsembleStep, teachers: Matrix, keys: Array, first: AnyArray, steps: int) -> Draws:
     return ensemble.draw(teachers, keys, first, steps)
 
 
@@ -367,12 +351,12 @@ def _advance(
     unrolled: int,
     turns: int | None,
     state: State,
-    teachers: Any,
-    lengths: Any,
+    teachers: Matrix,
+    lengths: Row,
     draws: Draws,
-    rates: Any,
-    first: Any,
-    last: Any,
+    rates: AnyArray,
+    first: AnyArray,
+    last: AnyArray,
 ) -> State:
     """Steps first .. last - 1 of a block of draws, `unrolled` at a time. turns: how often, where that is known before.
 
@@ -397,16 +381,16 @@ def _advance(
 @jax.jit
 def _within(state: State, bound: Array) -> Bool[Array, " runs"]:
     """Are all squared coordinates, and readout and biases, within the bound? Not so if one is no number."""
-    params = sum(jnp.sum(x**2, axis=tuple(range(x.ndim - 1))) for x in (state.readout, state.bias))
+    params = sum(jnp.sum(x**2, axis=tuple(range(x.ndim - 1))) for x in state.params[:2])
     inside = [jnp.all(x**2 < bound, axis=0) for row in state.rows for x in row]
     return jnp.all(jnp.stack([*inside, params < bound]), axis=0)
 
 
 @eqx.filter_jit
-def _overlaps(ensemble: EnsembleStep, state: State, teachers: Any) -> tuple[Array, ...]:
+def _overlaps(ensemble: EnsembleStep, state: State, teachers: Matrix) -> tuple[Array, ...]:
     """r (runs, L, K, M), q (runs, L, K, K), readout and bias (runs, K)."""
     students = state.rows[: ensemble.K]
     dot = lambda a, b: sum(x * y for x, y in zip(a, b, strict=False))  # noqa: E731
     r, q = (jnp.array([[dot(a, b) for b in others] for a in students]) for others in (teachers, students))
-    params = (jnp.moveaxis(x, -1, 0) for x in (state.readout, state.bias))
+    params = (jnp.moveaxis(x, -1, 0) for x in state.params[:2])
     return jnp.transpose(r, (3, 2, 0, 1)), jnp.transpose(q, (3, 2, 0, 1)), *params

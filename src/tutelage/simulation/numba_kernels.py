@@ -21,7 +21,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Float, Int
 from numba import njit
+
+from tutelage._types import AnyArray
 
 POLYNOMIAL, ERF, RELU, SIGN, TANH, GELU, SIGMOID, SOFTPLUS = range(8)
 REAL_LABEL, SIGN_LABEL, LOGISTIC_LABEL = range(3)
@@ -59,11 +62,11 @@ class StepConstants(NamedTuple):
     """
 
     student: int
-    student_coefficients: np.ndarray
+    student_coefficients: Float[np.ndarray, " degrees"]
     teacher: int
-    teacher_coefficients: np.ndarray
-    teacher_readout: np.ndarray
-    teacher_bias: np.ndarray
+    teacher_coefficients: Float[np.ndarray, " degrees"]
+    teacher_readout: Float[np.ndarray, " M"]
+    teacher_bias: Float[np.ndarray, " M"]
     label: int
     label_number: float
     draws: bool
@@ -83,38 +86,42 @@ class StepConstants(NamedTuple):
 
 
 class ParameterState(NamedTuple):
-    """Readout and biases with their momenta, and the sums over the batch that will move them. All (K,)."""
+    """Readout and biases with their momenta, and the sums over the batch that will move them. readout: (K,), or in JAX
+    (outputs, K)."""
 
-    readout: np.ndarray
-    bias: np.ndarray
-    readout_momentum: np.ndarray
-    bias_momentum: np.ndarray
-    readout_sum: np.ndarray
-    bias_sum: np.ndarray
+    readout: AnyArray
+    bias: Float[AnyArray, " K"]
+    readout_momentum: AnyArray
+    bias_momentum: Float[AnyArray, " K"]
+    readout_sum: AnyArray
+    bias_sum: Float[AnyArray, " K"]
 
 
 class LevelLayout(NamedTuple):
-    """Levels of the spectrum as the overlaps method sees them (coordinates.py); arrays of length L, mask (L, K)."""
+    """Levels of the spectrum as the overlaps method sees them (coordinates.py)."""
 
-    width: np.ndarray
-    dof: np.ndarray
-    field: np.ndarray
-    step: np.ndarray
-    share: np.ndarray
-    eigenvalue: np.ndarray
-    mask: np.ndarray
+    width: Int[np.ndarray, " L"]
+    dof: Int[np.ndarray, " L"]
+    field: Float[np.ndarray, " L"]
+    step: Float[np.ndarray, " L"]
+    share: Float[np.ndarray, " L"]
+    eigenvalue: Float[np.ndarray, " L"]
+    mask: Float[np.ndarray, "L K"]
 
 
 class Records(NamedTuple):
-    """What to keep: step counts, and the arrays (time, ...) that receive the state then. r, q: empty when not kept."""
+    """What to keep: step counts, and the arrays that receive the state then. r, q: empty when not kept.
 
-    steps: np.ndarray
-    R: np.ndarray
-    Q: np.ndarray
-    r: np.ndarray
-    q: np.ndarray
+    All runs together have a leading axis.
+    """
+
+    steps: Int[np.ndarray, " time"]
+    R: Float[np.ndarray, "*run time K M"]
+    Q: Float[np.ndarray, "*run time K K"]
+    r: Float[np.ndarray, "*run time L K M"]
+    q: Float[np.ndarray, "*run time L K K"]
     readout: np.ndarray
-    bias: np.ndarray
+    bias: Float[np.ndarray, "*run time K"]
 
 
 # One sample.

@@ -10,12 +10,13 @@ through the K x K matrix delta delta^T, K columns are enough. This is the law of
 approximation to it: N = 10^6 costs what N = 100 does.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from tutelage.integrate import BOUND
+from tutelage.problem import Problem, Start
 from tutelage.simulation import coordinates
 from tutelage.simulation.numba_kernels import LevelLayout, ParameterState, Records, advance_overlaps
 from tutelage.simulation.runs import Run, Watch, empty_records, next_stop, stream, write_overlaps
@@ -37,7 +38,7 @@ class OverlapsMethod:
         self.seed, self.keep = request.seed, request.keep
         self.layout = coordinates.level_layout(problem, dims)
         self.constants, self.rates = step_constants(problem, request.dim), RateTable(problem, request.dim)
-        self.coordinates = [coordinates.level_coordinates(problem, start, dims) for start in self.starts]
+        self.placed = [place_start(problem, start, dims, self.layout) for start in self.starts]
         self.stretch = max(64, STRETCH // (dims.size * problem.sgd.batch))
         self.loop: Any = None
         if not has_kernels(problem):
@@ -47,14 +48,10 @@ class OverlapsMethod:
             self.loop = OverlapsLoop(problem, self.constants, self.layout, steps)
 
     def run(self, index: int, watch: Watch) -> Run:
-        which = index % len(self.starts)
-        students, teachers = coordinates.place(self.problem, self.coordinates[which], self.layout)
-        K = self.problem.student.hidden
-        lengths = coordinates.lengths_of(self.problem, students[:, :K] @ students[:, :K].transpose(0, 2, 1), self.dims)
-        params = coordinates.initial_parameters(self.problem, self.starts[which])
+        students, teachers, params, lengths, bound = self.placed[index % len(self.starts)]
+        students, params = students.copy(), ParameterState(*(x.copy() for x in params))  # the loops work in place
         records = empty_records(self.problem, self.steps, self.keep)
-        advance = self._numba_loop if self.loop is None else self._jax_loop
-        bound, rng = divergence_bound(students), stream(self.seed, index)
+        advance, rng = self._numba_loop if self.loop is None else self._jax_loop, stream(self.seed, index)
         return Run(records, *advance(rng, students, teachers, params, lengths, bound, records, index, watch))
 
     def _numba_loop(
@@ -109,6 +106,24 @@ class OverlapsMethod:
         r = rows[:, :, : teachers.shape[2]] @ teachers.transpose(0, 2, 1)
         q = rows @ rows.transpose(0, 2, 1)
         write_overlaps(records, taken, r, q, field_weights(self.layout), params.readout, params.bias)
+
+
+class PlacedStart(NamedTuple):
+    """A start as the loops hold it. lengths: |w_k|^2 / N. bound: squared coordinates beyond it have diverged."""
+
+    students: Float[np.ndarray, "L rows W"]
+    teachers: Float[np.ndarray, "L M columns"]
+    params: ParameterState
+    lengths: Float[np.ndarray, " K"]
+    bound: float
+
+
+def place_start(problem: Problem, start: Start, dims: Int[np.ndarray, " L"], layout: LevelLayout) -> PlacedStart:
+    """A start in the coordinates of its levels."""
+    students, teachers = coordinates.place(problem, coordinates.level_coordinates(problem, start, dims), layout)
+    K, params = problem.student.hidden, coordinates.initial_parameters(problem, start)
+    lengths = coordinates.lengths_of(problem, students[:, :K] @ students[:, :K].transpose(0, 2, 1), dims)
+    return PlacedStart(students, teachers, params, lengths, divergence_bound(students))
 
 
 def field_weights(layout: LevelLayout) -> Float[np.ndarray, " L"]:

@@ -18,6 +18,7 @@ from jaxtyping import Float, Int
 from tutelage import _checks
 from tutelage._cores import cores
 from tutelage._errors import InputError
+from tutelage._types import ArrayLike
 from tutelage.problem import Problem, Start, random_start, start_from_weights
 from tutelage.problem.arguments import require_pair, require_problem, require_start
 from tutelage.problem.images import as_rows
@@ -26,6 +27,8 @@ from tutelage.simulation.weights import LAWS, ORDERS
 from tutelage.solve import KEEP_LEVELS, require_records
 from tutelage.times import check_times, steps_at
 
+Starts = Start | Sequence[Start] | None
+Given = tuple[np.ndarray, np.ndarray, Start] | None  # W, W* and the start they make
 METHODS = ("overlaps", "weights")
 KEPT = ("blocks", "fields")
 LONG_SECONDS = 3600.0  # `simulate` warns above
@@ -52,17 +55,17 @@ class Request:
 
 
 def checked_request(
-    problem: Any,
-    start: Any,
-    dim: Any,
-    times: Any,
-    runs: Any,
-    seed: Any,
-    method: Any,
-    weights: Any,
-    inputs: Any,
-    order: Any,
-    keep: Any,
+    problem: Problem,
+    start: Starts,
+    dim: int | None,
+    times: ArrayLike | Sequence[float],
+    runs: int | None,
+    seed: int,
+    method: str | None,
+    weights: tuple[ArrayLike, ArrayLike] | None,
+    inputs: str | PathLike | ArrayLike | None,
+    order: str,
+    keep: str | None,
 ) -> Request:
     """The arguments of `simulate`, checked against each other."""
     problem = require_problem(problem, "simulate", needs=())
@@ -104,7 +107,7 @@ def checked_request(
     )
 
 
-def _method(method: Any, weights: Any, inputs: Any) -> str:
+def _method(method: str | None, weights: object, inputs: object) -> str:
     if method is None:
         return "overlaps" if weights is None and inputs is None else "weights"
     method = _checks.known("method", method, METHODS)
@@ -113,7 +116,7 @@ def _method(method: Any, weights: Any, inputs: Any) -> str:
     return method
 
 
-def _weights(problem: Problem, weights: Any) -> tuple[np.ndarray, np.ndarray, Start]:
+def _weights(problem: Problem, weights: tuple[ArrayLike, ArrayLike]) -> tuple[np.ndarray, np.ndarray, Start]:
     """W, W* and the start they make."""
     start = start_from_weights(problem, *require_pair(weights))
     W, W_teacher = (np.array(w, dtype=float, order="C") for w in weights)
@@ -128,7 +131,7 @@ def _rotated(problem: Problem, W: np.ndarray, W_teacher: np.ndarray) -> tuple[np
     return np.ascontiguousarray(W @ basis.T), np.ascontiguousarray(W_teacher @ basis.T)
 
 
-def _inputs(inputs: Any) -> Any:
+def _inputs(inputs: Any) -> str | np.ndarray:
     if inputs is None:
         return "gaussian"
     if isinstance(inputs, str) and not inputs.endswith(".npy"):
@@ -144,7 +147,7 @@ def _inputs(inputs: Any) -> Any:
     return rows.reshape(rows.shape[0], prod(rows.shape[1:]))
 
 
-def _start(problem: Problem, start: Any, given: Any) -> Any:
+def _start(problem: Problem, start: Starts, given: Given) -> Starts:
     """One Start, a list of them, or None if none was given."""
     if given is not None:
         if start is not None:
@@ -159,7 +162,7 @@ def _start(problem: Problem, start: Any, given: Any) -> Any:
     return start
 
 
-def _dim(problem: Problem, dim: Any, start: Any, given: Any, rows: Any) -> int:
+def _dim(problem: Problem, dim: int | None, start: Starts, given: Given, rows: str | np.ndarray) -> int:
     """N, from whatever knows it; all that know it must agree."""
     known: dict[str, int] = {}
     if dim is not None:
@@ -201,7 +204,7 @@ def _check_rows(problem: Problem, rows: np.ndarray, dim: int, steps: int, order:
         raise InputError("inputs have no rows; give at least one sample.")
 
 
-def _runs(runs: Any, start: Any, rows: Any, order: str) -> int:
+def _runs(runs: int | None, start: Starts, rows: str | np.ndarray, order: str) -> int:
     if isinstance(start, Sequence):
         if runs is not None and runs != len(start):
             raise InputError(f"runs is {runs}, but {len(start)} starts are given; give one start for each run.")

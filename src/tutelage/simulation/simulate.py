@@ -2,13 +2,14 @@
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from os import PathLike
 
 import numpy as np
 from jaxtyping import Float
 
 from tutelage import _checks
 from tutelage._errors import DivergenceWarning, TutelageWarning
+from tutelage._types import ArrayLike
 from tutelage.problem import Problem, Start
 from tutelage.simulation import recorded_error
 from tutelage.simulation.overlaps import OverlapsMethod
@@ -24,12 +25,12 @@ def simulate(
     start: Start | Sequence[Start] | None = None,
     *,
     dim: int | None = None,
-    times: Any = 100.0,
+    times: ArrayLike | Sequence[float] = 100.0,
     runs: int | None = None,
     seed: int = 0,
     method: str | None = None,
-    weights: tuple[Any, Any] | None = None,
-    inputs: Any = None,
+    weights: tuple[ArrayLike, ArrayLike] | None = None,
+    inputs: str | PathLike | ArrayLike | None = None,
     order: str = "given",
     keep: str | None = None,
     workers: int | None = None,
@@ -95,7 +96,7 @@ def _as_trajectory(request: Request, done: Runs, vectorized: bool) -> Trajectory
     names = ["R", "Q", "readout", *(["bias"] if problem.biased else []), *(["r", "q"] if request.keep else [])]
     T = _teachers(request)
     each = np.broadcast_to(T if T.ndim == 2 else T[:count, None], (count, request.steps.size, *T.shape[-2:]))
-    error, loss = recorded_error.errors_of(problem, records.R, records.Q, each, records.readout, records.bias)
+    error, loss = recorded_error.errors_at_records(problem, records.R, records.Q, each, records.readout, records.bias)
     law = request.inputs if isinstance(request.inputs, str) else f"rows, {request.order}"
     settings = {"method": request.method, "dim": request.dim, "runs": request.runs, "seed": request.seed, "inputs": law}
     settings |= {"together": True} if vectorized else {}

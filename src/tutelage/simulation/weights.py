@@ -103,7 +103,7 @@ class RowInputs:
         self.data, self.order, self.rng = data, order, rng
         self.shuffled = rng.permutation(data.shape[0]) if order == "shuffled" else None
         inputs = problem.inputs
-        self.basis: Any = inputs.basis
+        self.basis = inputs.basis
         self.center, self.scale = None, 1.0
         if isinstance(inputs, Spectrum) and self.basis is not None:
             self.center, self.scale = inputs.centre, 1.0 / np.sqrt(float(np.asarray(inputs.scale)))
@@ -219,7 +219,9 @@ class WeightsMethod:
 class _NumbaNetwork:
     """A network that learns in the numba loop, in place."""
 
-    def __init__(self, method: WeightsMethod, W: np.ndarray, W_teacher: np.ndarray, params: ParameterState, lengths: Any):
+    def __init__(
+        self, method: WeightsMethod, W: np.ndarray, W_teacher: np.ndarray, params: ParameterState, lengths: np.ndarray
+    ):
         self.constants, self.rates, self.mask = method.constants, method.rates, method.mask
         self.W, self.W_teacher, self.params, self.lengths = W, W_teacher, params, lengths
         self.velocity = np.zeros(W.shape if self.constants.momentum else (0, 0))
@@ -236,7 +238,9 @@ class _NumbaNetwork:
 class _JaxNetwork:
     """The same in a JAX loop, for what the numba loop does not have."""
 
-    def __init__(self, method: WeightsMethod, W: np.ndarray, W_teacher: np.ndarray, params: ParameterState, lengths: Any):
+    def __init__(
+        self, method: WeightsMethod, W: np.ndarray, W_teacher: np.ndarray, params: ParameterState, lengths: np.ndarray
+    ):
         self.loop, self.rates, self.batch = method.loop, method.rates, method.constants.batch
         self.block = min(rows_per_block(W.shape[1]), max(1, int(method.steps[-1]) * self.batch))
         self.fixed = (W_teacher, lengths)
