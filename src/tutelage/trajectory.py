@@ -1,8 +1,8 @@
 """The one result type: what theory and simulation both return, what plots, comparisons and files are made of.
 
 Inside it is a pytree (so `solve` can be jitted, batched and differentiated whole); at the edge it is a labeled
-`xarray.Dataset` (docs/schema.md) and a NetCDF file. Leading axes: none for a solve, `run` for a simulation, `batch` under
-vmap; then `time`.
+`xarray.Dataset` (docs/schema.md) and a NetCDF file. Arrays are NumPy arrays, under a JAX transformation tracers. Leading
+axes: none for a solve, `run` for a simulation, `batch` under vmap; then `time`.
 """
 
 from importlib import import_module
@@ -17,7 +17,6 @@ from jaxtyping import Float, Int
 
 from tutelage import _checks, storage
 from tutelage._errors import InputError
-from tutelage._types import AnyArray
 from tutelage.problem import Problem, Start
 from tutelage.problem.schedules import rate_at
 from tutelage.status import Status, describe
@@ -51,20 +50,20 @@ class Trajectory(eqx.Module):
     ['Q', 'R', 'T', 'end_time']
     """
 
-    times: Float[AnyArray, "*batch time"]
-    variables: dict[str, AnyArray]
-    error: Float[AnyArray, "*lead time"]
-    status_code: Int[AnyArray, "*lead"]
-    end_time: Float[AnyArray, "*lead"]
-    steps: Int[AnyArray, "*lead"]
-    T: Float[AnyArray, "*lead M M"] | None = None
+    times: Float[np.ndarray, "*batch time"]
+    variables: dict[str, np.ndarray]
+    error: Float[np.ndarray, "*lead time"]
+    status_code: Int[np.ndarray, "*lead"]
+    end_time: Float[np.ndarray, "*lead"]
+    steps: Int[np.ndarray, "*lead"]
+    T: Float[np.ndarray, "*lead M M"] | None = None
     problem: Problem | None = None
     start: Start | None = None
-    loss: Float[AnyArray, "*lead time"] | None = None
+    loss: Float[np.ndarray, "*lead time"] | None = None
     kind: str = eqx.field(static=True, default="theory")
     settings: tuple[tuple[str, Any], ...] = eqx.field(static=True, default=())
 
-    def __getitem__(self, name: str) -> AnyArray:
+    def __getitem__(self, name: str) -> np.ndarray:
         """A variable by name."""
         if name not in self.variables:
             extra = " Solve again with keep='blocks' to keep the overlaps per level." if name in ("r", "q") else ""
@@ -72,32 +71,32 @@ class Trajectory(eqx.Module):
         return self.variables[name]
 
     @property
-    def R(self) -> Float[AnyArray, "*lead time K M"]:
+    def R(self) -> Float[np.ndarray, "*lead time K M"]:
         """Student-teacher field covariances, (..., time, K, M)."""
         return self["R"]
 
     @property
-    def Q(self) -> Float[AnyArray, "*lead time K K"]:
+    def Q(self) -> Float[np.ndarray, "*lead time K K"]:
         """Student-student field covariances, (..., time, K, K)."""
         return self["Q"]
 
     @property
-    def r(self) -> Float[AnyArray, "*lead time L K M"]:
+    def r(self) -> Float[np.ndarray, "*lead time L K M"]:
         """Student-teacher overlaps per level, (..., time, L, K, M)."""
         return self["r"]
 
     @property
-    def q(self) -> Float[AnyArray, "*lead time L K K"]:
+    def q(self) -> Float[np.ndarray, "*lead time L K K"]:
         """Student-student overlaps per level, (..., time, L, K, K)."""
         return self["q"]
 
     @property
-    def readout(self) -> Float[AnyArray, "*lead K"]:
+    def readout(self) -> Float[np.ndarray, "*lead K"]:
         """Student readouts v, (..., time, K), or (..., time, outputs, K)."""
         return self["readout"]
 
     @property
-    def bias(self) -> Float[AnyArray, "*lead time K"]:
+    def bias(self) -> Float[np.ndarray, "*lead time K"]:
         """Student biases b, (..., time, K)."""
         return self["bias"]
 

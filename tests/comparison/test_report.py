@@ -94,10 +94,10 @@ def test_the_page_is_well_formed(result):
 
 def test_the_page_can_be_computed_again(result):
     again = {}
-    exec(snippet(result).replace("print(", "result = (").replace("runs=100", "runs=3"), again)
+    exec(snippet(result, result.theory.problem).replace("print(", "result = (").replace("runs=100", "runs=3"), again)
     np.testing.assert_allclose(again["theory"].error, theory().error, rtol=1e-12)
     np.testing.assert_array_equal(again["runs"].error, runs().error[:3])
-    tables = tomllib.loads(problem_file(result))
+    tables = tomllib.loads(problem_file(result, result.theory.problem))
     assert tables["start"]["dim"] == 200
     assert tables["times"] == {"end": 20.0, "points": 41}
 

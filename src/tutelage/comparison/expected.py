@@ -120,10 +120,11 @@ def _computable(pair: Pair) -> bool:
 
 def _computed(pair: Pair) -> dict[str, np.ndarray]:
     """b by variable at all recorded times."""
-    problem, dim = pair.problem, pair.dim
+    problem, start, dim = pair.problem, pair.start, pair.dim
     assert problem is not None
+    assert start is not None
     assert dim is not None
-    like, t = initial_overlaps(problem, pair.start)
+    like, t = initial_overlaps(problem, start)
     system = OrderParameters(problem, t, pair.gradient_flow, True)
     chosen = _moments(pair)
     times, lead = jnp.asarray(pair.times[chosen]), {name: value[chosen] for name, value in pair.theory.items()}

@@ -9,10 +9,10 @@ import numpy as np
 from tutelage._errors import InputError
 from tutelage._version import __version__
 from tutelage.comparison.expected import power_words
-from tutelage.comparison.verdict import AGREE, BIASED, DIFFER, LIMIT, percent, worst_place
+from tutelage.comparison.verdict import AGREE, BIASED, DIFFER, LIMIT, Gap, percent, worst_place
 from tutelage.plot.html import bullets, capital, document, svg_element, table
 from tutelage.plot.words import problem_in_words
-from tutelage.problem import Start
+from tutelage.problem import Problem, Start
 from tutelage.storage import error_name
 
 if TYPE_CHECKING:
@@ -46,15 +46,7 @@ def curve_rows(comparison: "Comparison") -> list[tuple[str, ...]]:
     gap, times = comparison["error"], comparison.times
     picked = np.unique(np.linspace(0, times.size - 1, min(SHOWN + 1, times.size)).astype(int))
     picked = picked[1:] if picked.size > SHOWN else picked  # a start has no gap to show
-    return [
-        (
-            f"{times[i]:.4g}",
-            _number(gap.theory[i]),
-            _number(gap.mean[i]),
-            *_scores(gap.gap[i], gap.standard_error[i], gap.expected[i], gap.z[i], gap.rough),
-        )
-        for i in picked
-    ]
+    return [(f"{times[i]:.4g}", *_numbers(gap, i, 0)) for i in picked]
 
 
 def worst_rows(comparison: "Comparison") -> list[tuple[str, ...]]:
@@ -64,15 +56,11 @@ def worst_rows(comparison: "Comparison") -> list[tuple[str, ...]]:
         return rows
     for gap in comparison.gaps.values():
         i, entry = worst_place(gap, "z", counted)
-        theory, mean, off, error, expected, z = (
-            gap.entries(x)[i, entry] for x in (gap.theory, gap.mean, gap.gap, gap.standard_error, gap.expected, gap.z)
-        )
         inside = np.abs(gap.entries(gap.z)[counted]) < LIMIT
         share = percent(float(inside.mean())) if comparison.count > 1 else "-"
         name = gap.labels()[entry] if gap.theory.ndim > 1 else gap.name
         of = f" of {len(gap.labels())}" if len(gap.labels()) > 1 else ""
-        scores = _scores(off, error, expected, z, gap.rough)
-        rows.append((name + of, f"{comparison.times[i]:.4g}", _number(theory), _number(mean), *scores, share))
+        rows.append((name + of, f"{comparison.times[i]:.4g}", *_numbers(gap, i, entry), share))
     return rows
 
 
@@ -92,18 +80,13 @@ def remark_rows(comparison: "Comparison") -> list[tuple[str, list[str]]]:
     return rows
 
 
-def _scores(gap: float, error: float, expected: float, z: float, rough: bool) -> tuple[str, str, str, str]:
-    if not np.isfinite(z):
-        return f"{gap:+.2g}", "-", _expected(expected, rough), "-"
-    return f"{gap:+.2g}", f"{error:.1e}" if error < 1e-3 else f"{error:.2g}", _expected(expected, rough), f"{z:+.1f}"
-
-
-def _expected(value: float, rough: bool) -> str:
-    return f"~{value:.1g}" if rough else f"{value:+.1g}"
-
-
-def _number(value: float) -> str:
-    return f"{value:.4g}"
+def _numbers(gap: Gap, time: int, entry: int) -> tuple[str, ...]:
+    """Theory, runs, gap, standard error, expected gap and z of one number."""
+    columns = (gap.theory, gap.mean, gap.gap, gap.standard_error, gap.expected, gap.z)
+    theory, mean, off, error, expected, z = (float(gap.entries(x)[time, entry]) for x in columns)
+    known, size = np.isfinite(z), f"{error:.1e}" if error < 1e-3 else f"{error:.2g}"
+    likely = f"~{expected:.1g}" if gap.rough else f"{expected:+.1g}"
+    return f"{theory:.4g}", f"{mean:.4g}", f"{off:+.2g}", size if known else "-", likely, f"{z:+.1f}" if known else "-"
 
 
 def terminal_table(comparison: "Comparison") -> "RenderableType":
@@ -113,11 +96,8 @@ def terminal_table(comparison: "Comparison") -> "RenderableType":
     from rich.text import Text
 
     who, how = headline(comparison)
-    curve, worst, remarks = (
-        _grid(CURVE, curve_rows(comparison)),
-        _grid(WORST, worst_rows(comparison)),
-        Table.grid(padding=(0, 2)),
-    )
+    curve, worst = _grid(CURVE, curve_rows(comparison)), _grid(WORST, worst_rows(comparison))
+    remarks = Table.grid(padding=(0, 2))
     remarks.add_column(min_width=8, no_wrap=True)
     for name, lines in (*remark_rows(comparison), ("verdict", [comparison.verdict.sentence])):
         for i, line in enumerate(lines):
@@ -132,11 +112,10 @@ def counted_words(comparison: "Comparison") -> str:
     """Over which times the second table looks."""
     if comparison.verdict.counted.all():
         return "where |z| is largest"
-    if not comparison.verdict.counted.any():
+    escape = comparison.escape
+    if escape is None or not comparison.verdict.counted.any():
         return "no time before the first departure from the plateau"
-    return (
-        f"where |z| is largest before the first departure from the plateau, alpha < {comparison.escape.first_departure:.4g}"
-    )
+    return f"where |z| is largest before the first departure from the plateau, alpha < {escape.first_departure:.4g}"
 
 
 def _grid(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> "Table":
@@ -221,11 +200,8 @@ def _verdict(comparison: "Comparison") -> str:
 
 
 def _caption(comparison: "Comparison") -> str:
-    runs = (
-        "bands: mean of the runs ± 2 standard errors, marks on it; thin: single runs"
-        if comparison.count > 1
-        else "marks: the run"
-    )
+    many = "bands: mean of the runs ± 2 standard errors, marks on it; thin: single runs"
+    runs = many if comparison.count > 1 else "marks: the run"
     pale = "; pale: two standard deviations of single runs, predicted" if comparison.scatter is not None else ""
     return f"Lines: theory; {runs}{pale}."
 
@@ -235,19 +211,19 @@ def _sources(comparison: "Comparison") -> list[str]:
     if problem is None:
         return []
     try:
-        toml = problem_file(comparison)
+        toml, python = problem_file(comparison, problem), snippet(comparison, problem)
     except InputError as error:  # a function of one's own has no text
         return [f"<h2>The problem</h2><pre>{escape(repr(problem))}</pre><p>{escape(str(error))}</p>"]
     return [
         f"<h2>The problem, as a file for tutelage compare</h2><pre>{escape(toml)}</pre>",
-        f"<details><summary>The same in Python</summary><pre>{escape(snippet(comparison))}</pre></details>",
+        f"<details><summary>The same in Python</summary><pre>{escape(python)}</pre></details>",
     ]
 
 
-def problem_file(comparison: "Comparison") -> str:
+def problem_file(comparison: "Comparison", problem: Problem) -> str:
     """The problem with its start and times, as `tutelage compare` reads it."""
     start, times = comparison.theory.start, comparison.times
-    text = comparison.theory.problem.to_toml().strip()
+    text = problem.to_toml().strip()
     if start is not None:
         rows = [f"{name} = {np.asarray(getattr(start, name)).tolist()}" for name in _given(start)]
         rows += [f"dim = {comparison.dim}"] if comparison.dim is not None else []
@@ -263,20 +239,19 @@ def _even(times: np.ndarray) -> bool:
     return times.size > 1 and np.array_equal(times, np.linspace(0.0, times[-1], times.size))
 
 
-def snippet(comparison: "Comparison") -> str:
+def snippet(comparison: "Comparison", problem: Problem) -> str:
     """Python that computes all of this again."""
     theory, runs = comparison.theory, comparison.runs
     start, settings = theory.start, dict(runs.settings)
-    lines = ["import tutelage as tu", "", f'problem = tu.Problem.from_toml("""\n{theory.problem.to_toml().strip()}\n""")']
+    lines = ["import tutelage as tu", "", f'problem = tu.Problem.from_toml("""\n{problem.to_toml().strip()}\n""")']
     if start is not None:
         parts = [f"    {name}={np.asarray(getattr(start, name)).tolist()},\n" for name in _given(start)]
         lines.append(f"start = tu.Start(\n{''.join(parts)}    dim={comparison.dim},\n)")
     lines.append(f"times = {_times(comparison.times)}")
     flow = ", gradient_flow=True" if dict(theory.settings).get("gradient_flow") else ""
     lines.append(f"theory = tu.solve(problem, {'start' if start is not None else None}, times=times{flow})")
-    options = {"dim": comparison.dim, "runs": comparison.count} | {
-        n: settings[n] for n in ("seed", "method") if n in settings
-    }
+    options = {"dim": comparison.dim, "runs": comparison.count}
+    options |= {name: settings[name] for name in ("seed", "method") if name in settings}
     given = ", ".join(f"{name}={value!r}" for name, value in options.items() if value is not None)
     lines.append(f"runs = tu.simulate(problem, {'start' if start is not None else None}, times=times, {given})")
     return "\n".join([*lines, "print(tu.compare(theory, runs))"])

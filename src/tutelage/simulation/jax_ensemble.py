@@ -136,7 +136,7 @@ class EnsembleStep(eqx.Module):
             rows = self._fold_outside(rows, factor, scale, draws.outside, rates)
         if self.constants.spherical:
             rows = self._onto_sphere(rows, lengths)
-        return State(rows, move_parameters(self.constants, state.params, *(force / B for force in forces), rates))
+        return State(rows, move_parameters(self.constants, state.params, forces[0] / B, forces[1] / B, rates))
 
     def _field(self, row: Row, normals: Row) -> Array:
         terms = sum(w * z for w, z in zip(row, normals, strict=False))  # teachers have fewer columns

@@ -109,10 +109,10 @@ class OverlapsLoop:
         self, state: OverlapsState, teachers: Array, lengths: Array, draws: Draws, first: Array, last: Array
     ) -> OverlapsState:
         """Steps first .. last - 1 of a block of draws."""
-        draws = Draws(*(jnp.asarray(x) for x in draws))
+        arrays = [jnp.asarray(x) for x in draws]
 
         def step(i: Array, state: OverlapsState) -> OverlapsState:
-            return self._step(state, teachers, lengths, *(x[i] for x in draws))
+            return self._step(state, teachers, lengths, *(x[i] for x in arrays))
 
         return jax.lax.fori_loop(first, last, step, state)
 
