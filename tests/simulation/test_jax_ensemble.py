@@ -90,7 +90,7 @@ STARTS = [tu.random_start(CASES["erf with noise"][0], dim=16, scale=0.5, seed=i)
 
 
 def test_a_run_depends_on_seed_and_number_alone(monkeypatch):
-    """Neither more runs beside it nor other layout of steps change it (beyond rounding); each has its own start."""
+    """Neither more runs beside it nor other blocks of steps change it (beyond rounding); each has its own start."""
     problem = CASES["erf with noise"][0]
     options = {"times": [0.0, 1.0, 2.0], "seed": 3, "together": True}
     few = tu.simulate(problem, STARTS[:5], **options)
@@ -105,7 +105,7 @@ def test_a_run_depends_on_seed_and_number_alone(monkeypatch):
 
 
 def test_steps_go_in_whole_blocks_where_a_gpu_is(monkeypatch):
-    """Unrolled steps, whole layout as loops of known length, what is left one by one: the same runs."""
+    """Unrolled steps, whole blocks as loops of known length, what is left one by one: the same runs."""
     problem = CASES["erf with noise"][0]
     options = {"times": [0.0, 17 / 16], "seed": 3, "together": True}
     one_by_one = tu.simulate(problem, STARTS[:5], **options)

@@ -76,7 +76,7 @@ def test_every_run_may_have_its_own_start():
 def test_levels_of_one_dimension_are_ordinary_simulation():
     """L = N: nothing is left to sum over, and the start must fit into one dimension per level."""
     problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), inputs=tu.PowerLaw(1.0, 20), sgd=tu.SGD(0.1))
-    runs = tu.simulate(problem, tu.random_start(problem, dim=20), times=[0.0, 1.0], runs=3, keep="layout")
+    runs = tu.simulate(problem, tu.random_start(problem, dim=20), times=[0.0, 1.0], runs=3, keep="blocks")
     assert runs.finished
     assert runs.r.shape == (3, 2, 20, 2, 2)
     with pytest.raises(tu.InputError, match="need 4 dimensions, but it has only 1"):

@@ -115,7 +115,7 @@ def test_schedules_act_at_the_time_of_their_step():
 
 
 def test_blocks_of_rows_do_not_show(monkeypatch):
-    """A batch may span layout of rows, and a block may hold many records."""
+    """A batch may span blocks of rows, and a block may hold many records."""
     from tutelage.simulation import weights
 
     problem = CASES["batch of five"][0]
