@@ -41,7 +41,7 @@ UNROLLED = 72  # on a GPU, coordinates times steps that become one piece of a pr
 LARGEST = 600  # coordinates of one run beyond which programs compile for too long
 MANY = 1000  # runs from which a GPU pays
 NUMBERS = ("label_number", "draws", "loss_number", "update_number", "dim", "decay", "keep", "beta")  # of a StepConstants
-Row = list[AnyArray]  # entries are arrays (levels, runs), or what broadcasts to them
+Row = list[Any]  # entries are arrays (levels, runs), or what broadcasts to them
 Matrix = list[Row]
 Overlaps = tuple[Array, Array, Array]  # R, Q, T
 Seen = tuple[int, tuple[np.ndarray, ...]]  # steps taken, and r, q, readout and bias then
@@ -91,7 +91,7 @@ class EnsembleStep(eqx.Module):
         self.scale = (layout.step[:, None] * layout.mask / constants.batch).T[..., None]
         self.decay = (constants.decay * layout.mask).T[..., None]
 
-    def draw(self, teachers: Matrix, keys: UInt32[Array, "2 runs"], first: Array, steps: int) -> Draws:
+    def draw(self, teachers: Matrix, keys: UInt32[Array, "2 runs"], first: AnyArray, steps: int) -> Draws:
         """Numbers for steps first .. first + steps - 1 of every run. No label waits for the students."""
         B, W, L, at = self.constants.batch, self.width, len(self.outer), first + jnp.arange(steps)
         there = (np.arange(W)[:, None] < self.layout.width)[..., None]
@@ -164,7 +164,7 @@ class EnsembleStep(eqx.Module):
             context = context_of(self.problem, rates[4], rates[5], overlaps)
             return update_of(self.problem, student, reference, label, normals, Parameters(readout, bias), context)
 
-        readout, bias = state.params[:2]
+        readout, bias = map(jnp.asarray, state.params[:2])
         arguments = (jnp.stack(fields) + bias, references, labels, normals, readout, bias, overlaps)
         return jax.vmap(one, in_axes=-1, out_axes=-1)(*arguments)
 
@@ -363,7 +363,7 @@ def _advance(
     The kernels of a loop of known length are launched without asking the device after each turn whether to go on.
     """
 
-    def one(at: Array, state: State) -> State:
+    def one(at: AnyArray, state: State) -> State:
         return ensemble.step(state, teachers, lengths, jax.tree.map(lambda x: x[at], draws), rates[at])
 
     def some(turn: Array, state: State) -> State:

@@ -148,7 +148,7 @@ class OverlapsLoop:
             moved = moved.at[:, :K].multiply(jnp.sqrt(lengths / present)[:, None])
         return moved, move_parameters(constants, params, response.readout, response.bias, rates)
 
-    def _kick(self, rows: Array, gradient: Array, rates: Array) -> Array:
+    def _kick(self, rows: AnyArray, gradient: Array, rates: Array) -> Array:
         """Students (and velocities) after a gradient on their coordinates."""
         K, constants = self.problem.student.hidden, self.constants
         kick = rates[0] * gradient

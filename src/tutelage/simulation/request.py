@@ -82,8 +82,8 @@ def checked_request(
     if isinstance(rows, np.ndarray):
         _check_rows(problem, rows, dim, int(steps[-1]), order)
     runs = _runs(runs, start, rows, order)
-    keep = problem.inputs.levels <= KEEP_LEVELS if keep is None else _checks.known("keep", keep, KEPT) == "blocks"
-    require_records(problem, times, runs, keep)
+    kept = problem.inputs.levels <= KEEP_LEVELS if keep is None else _checks.known("keep", keep, KEPT) == "blocks"
+    require_records(problem, times, runs, kept)
     if method == "overlaps":
         units = 2 * problem.student.hidden + problem.teacher.hidden
         samples = f"a batch of {problem.sgd.batch} samples"
@@ -103,17 +103,17 @@ def checked_request(
         weights=None if given is None or method == "overlaps" else _rotated(problem, *given[:2]),
         inputs=rows,
         order=order,
-        keep=keep,
+        keep=kept,
     )
 
 
 def _method(method: str | None, weights: object, inputs: object) -> str:
     if method is None:
         return "overlaps" if weights is None and inputs is None else "weights"
-    method = _checks.known("method", method, METHODS)
-    if method == "overlaps" and inputs is not None and not (isinstance(inputs, str) and inputs == "gaussian"):
+    known = _checks.known("method", method, METHODS)
+    if known == "overlaps" and inputs is not None and not (isinstance(inputs, str) and inputs == "gaussian"):
         raise InputError("method='overlaps' holds for Gaussian inputs only, and inputs were given; use method='weights'.")
-    return method
+    return known
 
 
 def _weights(problem: Problem, weights: tuple[ArrayLike, ArrayLike]) -> tuple[np.ndarray, np.ndarray, Start]:

@@ -16,6 +16,7 @@ from jaxtyping import Float, Int
 
 from tutelage import _checks
 from tutelage._cores import cores
+from tutelage._types import AnyArray
 from tutelage.problem import Problem
 from tutelage.progress import SILENT_SECONDS
 from tutelage.simulation.numba_kernels import Records
@@ -44,8 +45,8 @@ def write_overlaps(
     r: Float[np.ndarray, "L K M"],
     q: Float[np.ndarray, "L K K"],
     weights: Float[np.ndarray, " L"],
-    readout: np.ndarray,
-    bias: Float[np.ndarray, " K"],
+    readout: AnyArray,
+    bias: Float[AnyArray, " K"],
 ) -> None:
     """Record a state given by its overlaps per level wherever `taken` steps were asked for; weights: p_l lam_l."""
     for at in np.flatnonzero(records.steps == taken):
