@@ -1,4 +1,4 @@
-"""The shape of the code: layers import only to their left, files stay readable, public names are explained."""
+"""The shape of the code: layers import only to their left, files say what they are for, public names are explained."""
 
 import ast
 import inspect
@@ -37,7 +37,6 @@ LAYERS = (
     ("cli",),
 )
 RANK = {name: rank for rank, group in enumerate(LAYERS) for name in group}
-MAX_LINES = 400
 
 
 def imported(source: str, package: str) -> set[str]:
@@ -127,9 +126,8 @@ def test_a_right_import_is_not(source, layer):
 
 
 @pytest.mark.parametrize("path", [ROOT / "__init__.py", *files()], ids=lambda path: str(path.relative_to(ROOT)))
-def test_files_are_short_and_say_what_they_are_for(path):
+def test_files_say_what_they_are_for(path):
     text = path.read_text()
-    assert len(text.splitlines()) <= MAX_LINES
     assert path.name == "_version.py" or ast.get_docstring(ast.parse(text)), "a module docstring says what the file is for"
 
 

@@ -25,8 +25,6 @@ from tutelage.times import steps_at
 if TYPE_CHECKING:
     import xarray
 
-    from tutelage.validity import Validity
-
 
 REPORTS = {"validity": "tutelage.validity:assess", "sampling_error": "tutelage.sampling:sampling_error"}
 
@@ -138,7 +136,7 @@ class Trajectory(eqx.Module):
         return f"{rate:.6g}" if rate.ndim == 0 else None
 
     @property
-    def validity(self) -> "Validity":
+    def validity(self) -> Any:
         """Where the limit is trusted and where not (see `tutelage.validity`); computed when first asked for."""
         return self._asked("validity")
 

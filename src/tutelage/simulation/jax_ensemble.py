@@ -93,7 +93,7 @@ class EnsembleStep(eqx.Module):
 
     def draw(self, teachers: Matrix, keys: UInt32[Array, "2 runs"], first: AnyArray, steps: int) -> Draws:
         """Numbers for steps first .. first + steps - 1 of every run. No label waits for the students."""
-        B, W, L, at = self.constants.batch, self.width, len(self.outer), first + jnp.arange(steps)
+        B, W, L, at = self.constants.batch, self.width, len(self.outer), jnp.asarray(first) + jnp.arange(steps)
         there = (np.arange(W)[:, None] < self.layout.width)[..., None]
         inputs = normal(keys, at, np.arange(B * W * L).reshape(B, W, L)) * there
         inputs = jax.lax.optimization_barrier(inputs)  # labels read them: to draw them again would take longer

@@ -153,7 +153,7 @@ class OverlapsLoop:
         K, constants = self.problem.student.hidden, self.constants
         kick = rates[0] * gradient
         if not constants.momentum:
-            return rows[:, :K] + rates[1] * kick
+            return jnp.asarray(rows[:, :K] + rates[1] * kick)
         velocity = constants.keep * rows[:, K:] + kick
         return jnp.concatenate([rows[:, :K] + rates[1] * velocity, velocity], axis=1)
 
