@@ -104,7 +104,7 @@ def test_a_layer_imports_only_layers_to_its_left(path):
         ("from tutelage import nonsense", "solve"),
         ("from tutelage import Trajectory, solve", "dynamics"),
         ("from tutelage.cli import app", "explorer"),
-        ("def f():\n    from tutelage.comparison.compare import compare", "plot"),
+        ("def f():\n    from tutelage.comparison import compare", "plot"),
     ],
 )
 def test_a_wrong_import_is_detected(source, layer):

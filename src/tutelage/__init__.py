@@ -45,7 +45,7 @@ _HOMES = {
     "tutelage.times": ("linear_times", "log_times"),
     "tutelage.solve": ("solve",),
     "tutelage.many": ("solve_many",),
-    "tutelage.simulation.simulate": ("simulate",),
+    "tutelage.simulation": ("simulate",),
     "tutelage.analysis.fixed_points.modes": ("Mode",),
     "tutelage.analysis.fixed_points.find": ("fixed_point",),
     "tutelage.analysis.fixed_points.result": ("FixedPoint",),
@@ -87,7 +87,7 @@ _HOMES = {
     "tutelage.analysis.structured.reduced": ("reduced_system", "ReducedSystem"),
     "tutelage.analysis.structured.flow_in_weights": ("weight_flow", "WeightFlow"),
     "tutelage.analysis.structured.alike": ("alike_flow", "AlikeFlow"),
-    "tutelage.comparison.compare": ("compare", "Comparison"),
+    "tutelage.comparison": ("compare", "Comparison"),
     "tutelage.page": ("trajectory_page", "save_page"),
     "tutelage.sweep.verbs": ("sweep", "open_sweep"),
     "tutelage.sweep.result": ("Sweep",),
@@ -154,7 +154,7 @@ if TYPE_CHECKING:
     from tutelage.analysis.structured.moments import Moments, overlap_moments
     from tutelage.analysis.structured.reduced import ReducedSystem, reduced_system
     from tutelage.averages import Quadrature
-    from tutelage.comparison.compare import Comparison, compare
+    from tutelage.comparison import Comparison, compare
     from tutelage.dynamics import ClosedSystem, Equations, generalisation_error, linear_regression
     from tutelage.many import solve_many
     from tutelage.moments import Sampled
@@ -181,7 +181,7 @@ if TYPE_CHECKING:
     )
     from tutelage.problem.images import digits
     from tutelage.rules import Rule
-    from tutelage.simulation.simulate import simulate
+    from tutelage.simulation import simulate
     from tutelage.solve import solve
     from tutelage.status import Status
     from tutelage.sweep.result import Sweep

@@ -19,7 +19,7 @@ from tutelage.comparison.pairing import match, pair
 from tutelage.comparison.verdict import Gap, measure
 from tutelage.problem import Cosine, Piecewise, PowerDecay, Problem, SlowMomentum, Start
 from tutelage.replicate.claims import Claim, at_least, below
-from tutelage.simulation.simulate import simulate
+from tutelage.simulation import simulate
 from tutelage.solve import solve
 from tutelage.storage import DIMS
 from tutelage.trajectory import Trajectory

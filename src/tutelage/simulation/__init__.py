@@ -5,3 +5,7 @@ Both methods step in numba loops (numba_kernels, with the numbers of step_consta
 function for example, steps in JAX (jax_steps). jax_ensemble is the overlaps method with all runs in one JAX program, for
 GPUs; its random numbers are those of counter_rng.
 """
+
+from tutelage.simulation.simulate import simulate
+
+__all__ = ["simulate"]

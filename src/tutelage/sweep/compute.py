@@ -83,7 +83,7 @@ class _Chunk:
         return starts
 
     def _simulation(self, problem: Any, start: Any, place: int, number: int) -> Any:
-        from tutelage.simulation.simulate import simulate
+        from tutelage.simulation import simulate
         from tutelage.sweep.measures.simulated import simulation_seed
 
         spec, seed = self.spec, simulation_seed(self.spec.seed, self.numbers[place], number)

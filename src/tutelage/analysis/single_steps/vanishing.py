@@ -11,7 +11,7 @@ from tutelage.dynamics.increments import shares
 from tutelage.dynamics.linearised import flatten
 from tutelage.dynamics.overlaps import Overlaps
 from tutelage.problem import Problem, Start
-from tutelage.simulation.simulate import simulate
+from tutelage.simulation import simulate
 from tutelage.solve import solve
 from tutelage.times import linear_times
 
