@@ -11,7 +11,7 @@ import tutelage
 ROOT = Path(tutelage.__file__).parent
 # Left to right; a group may import the groups before it, and within itself only packages do.
 LAYERS = (
-    ("_version", "_errors", "_types", "_precision", "_xla", "_checks", "_cores", "_files", "progress", "times"),
+    ("_version", "_errors", "_types", "_precision", "_xla", "checks", "_cores", "_files", "progress", "times"),
     ("randomness", "losses"),
     ("labels", "rules"),
     ("problem",),
@@ -98,7 +98,7 @@ def test_a_layer_imports_only_layers_to_its_left(path):
         ("from tutelage.plot import curve", "problem"),
         ("import tutelage.cli", "solve"),
         ("from tutelage import dynamics", "averages"),
-        ("def f():\n    from tutelage.solve import solve", "trajectory"),
+        ("def f():\n    from tutelage._solve import solve", "trajectory"),
         ("from ..validity import assess", "dynamics"),
         ("from tutelage.trajectory import Trajectory", "storage"),
         ("from tutelage import nonsense", "solve"),
@@ -115,9 +115,9 @@ def test_a_wrong_import_is_detected(source, layer):
 @pytest.mark.parametrize(
     ("source", "layer"),
     [
-        ("from tutelage import _checks", "problem"),
+        ("from tutelage import checks", "problem"),
         ("from .activation import NAMED", "problem"),
-        ("from tutelage.solve import solve", "cli"),
+        ("from tutelage._solve import solve", "cli"),
         ("import numpy\nfrom scipy import linalg", "problem"),
     ],
 )

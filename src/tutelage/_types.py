@@ -16,7 +16,7 @@
 | A, B, G   | the three matrices of the dynamics (moments/matrices.py)         | (K,K)(K,M)(K,K)|
 | eta       | learning rate; kappa: weight decay; sigma: label noise         |                |
 | alpha     | time = steps / N                                               |                |
-| e_g       | generalisation error E[(noiseless y - yhat)^2] / 2             |                |
+| e_g       | generalization error E[(noiseless y - yhat)^2] / 2             |                |
 
 Squared loss on noisy labels costs e_g + sigma^2 / 2 (`trajectory.loss`); the two are never mixed.
 """

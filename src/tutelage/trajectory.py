@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
-from tutelage import _checks, storage
+from tutelage import checks, storage
 from tutelage._errors import InputError
 from tutelage.problem import Problem, Start
 from tutelage.problem.schedules import rate_at
@@ -118,7 +118,7 @@ class Trajectory(eqx.Module):
     @property
     def status(self) -> str:
         """One sentence: finished, or what happened, when, at which learning rate, and what to do."""
-        if _checks.is_traced(self.status_code):
+        if checks.is_traced(self.status_code):
             return "traced"
         codes, ends = np.atleast_1d(self.status_code), np.atleast_1d(self.end_time)
         if codes.size == 1:
@@ -154,7 +154,7 @@ class Trajectory(eqx.Module):
         if name in known:
             return known[name]
         one = self.kind == "theory" and self.problem is not None and self.start is not None
-        if not one or np.ndim(self.error) != 1 or _checks.is_traced(self):
+        if not one or np.ndim(self.error) != 1 or checks.is_traced(self):
             raise InputError(f"this trajectory has no {name} report: only a solve outside jit, grad and vmap has one.")
         module, _, function = REPORTS[name].partition(":")
         found = getattr(import_module(module), function)(self)

@@ -25,7 +25,7 @@ from tutelage.dynamics.deviations import (
     jacobians_along,
     propagators,
 )
-from tutelage.dynamics.linearised import flatten
+from tutelage.dynamics.linearized import flatten
 from tutelage.dynamics.order_parameters import OrderParameters, initial_overlaps
 from tutelage.dynamics.overlaps import Overlaps
 from tutelage.dynamics.perfect import critical_rate

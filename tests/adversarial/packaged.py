@@ -53,7 +53,7 @@ def rate(described):
     if described is None or isinstance(described, float):
         return described
     kind, *a = described
-    schedules = {"power": tu.PowerDecay, "steps": tu.Piecewise, "lines": tu.Interpolated, "cosine": tu.Cosine}
+    schedules = {"power": tu.schedules.PowerDecay, "steps": tu.schedules.Piecewise, "lines": tu.schedules.Interpolated, "cosine": tu.schedules.Cosine}
     return schedules[kind](*a) if kind in schedules else lambda t: a[0] * (1 + 0.5 * jnp.sin(a[1] * t))
 
 
@@ -61,7 +61,7 @@ def inputs(case):
     kind, *rest = case.spectrum
     if kind == "isotropic":
         return tu.Isotropic()
-    return tu.PowerLaw(*rest) if kind == "power law" else tu.Spectrum(rest[0], rest[1], normalise=rest[2])
+    return tu.PowerLaw(*rest) if kind == "power law" else tu.Spectrum(rest[0], rest[1], normalize=rest[2])
 
 
 def problem(case):

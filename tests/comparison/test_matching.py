@@ -38,7 +38,7 @@ def test_permuted_runs_are_matched(since):
 
 
 def test_units_that_are_alike_are_not_swapped():
-    """On a plateau the nearest labelling is an accident; taking it would pull noise towards the theory."""
+    """On a plateau the nearest labeling is an accident; taking it would pull noise towards the theory."""
     ours, plain = apart()
     rng = np.random.default_rng(1)
     flat = {n: np.full_like(v, 0.3) for n, v in ours.variables.items()}

@@ -19,7 +19,7 @@ def test_runs_scatter_as_predicted():
     comparison = tu.compare(theory(), runs())
     scatter = comparison.scatter
     assert abs(scatter.ratio - 1) < 3 * scatter.ratio_error
-    expected = tu.fluctuations(erf_problem(), start_of(2, 2, 200), TIMES, 200)
+    expected = tu.analysis.fluctuations(erf_problem(), start_of(2, 2, 200), TIMES, 200)
     np.testing.assert_allclose(scatter.predicted, expected.sd("error"), rtol=0.05, atol=1e-12)
     np.testing.assert_allclose(scatter.measured, runs().error.std(axis=0, ddof=1))
     assert "of the predicted standard deviation" in str(comparison)

@@ -90,7 +90,7 @@ def test_measured_rows_are_centered_scaled_and_rotated():
     problem = tu.Problem(tu.Network(2), tu.Network(1), inputs=tu.Spectrum.from_data(data), sgd=tu.SGD(0.3))
     W, W_teacher = rng.standard_normal((2, 6)), rng.standard_normal((1, 6))
     runs = tu.simulate(problem, weights=(W, W_teacher), inputs=data, times=[0.0, 50.0])
-    x = (data - problem.inputs.centre) / np.sqrt(problem.inputs.scale)
+    x = (data - problem.inputs.center) / np.sqrt(problem.inputs.scale)
     g, slope = problem.student.activation, problem.student.activation.slope
     for row in x:
         fields = W @ row / np.sqrt(6)

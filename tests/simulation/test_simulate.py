@@ -57,7 +57,7 @@ def test_error_is_the_population_error_of_the_recorded_state():
     runs = tu.simulate(problem, begin, dim=dim, times=[0.0, 2.0], runs=2)
     for run in range(2):
         for i in range(2):
-            expected = tu.generalisation_error(problem, runs.R[run, i], runs.Q[run, i], runs.T, runs.readout[run, i])
+            expected = tu.generalization_error(problem, runs.R[run, i], runs.Q[run, i], runs.T, runs.readout[run, i])
             np.testing.assert_allclose(runs.error[run, i], expected, rtol=1e-12)
     np.testing.assert_allclose(runs.loss, runs.error + 0.1**2 / 2)
 
@@ -68,7 +68,7 @@ def test_every_run_may_have_its_own_start():
     assert runs.T.shape == (3, 2, 2)
     for i, one in enumerate(starts):
         np.testing.assert_allclose(runs.R[i, 0], one.R, atol=1e-14)
-        alone = tu.generalisation_error(ERF, runs.R[i, 1], runs.Q[i, 1], one.T)
+        alone = tu.generalization_error(ERF, runs.R[i, 1], runs.Q[i, 1], one.T)
         np.testing.assert_allclose(runs.error[i, 1], alone, rtol=1e-12)
     assert runs.to_dataset()["T"].dims == ("run", "teacher", "teacher_2")
 

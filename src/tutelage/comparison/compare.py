@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float
 
-from tutelage import _checks
+from tutelage import checks
 from tutelage._errors import InputError
 from tutelage.comparison.expected import expected_gaps, noticeable_change, with_shift
 from tutelage.comparison.noise import Escape, Scatter, find_escape, predicted_scatter
@@ -125,7 +125,7 @@ def compare(theory: Trajectory, runs: Trajectory, *, fluctuations: bool = True) 
     >>> result.agrees, result.verdict.outcome
     (True, 'agree')
     """
-    predict = _checks.as_flag("fluctuations", fluctuations)
+    predict = checks.as_flag("fluctuations", fluctuations)
     both, matching = match(with_shift(pair(theory, runs), theory))
     expected, rtol, gaps = expected_gaps(both), float(dict(theory.settings).get("rtol", FINEST)), {}
     for name in both.compared:

@@ -39,14 +39,14 @@ from tutelage._types import Array, ArrayLike
 from tutelage.comparison.pairing import Pair
 from tutelage.comparison.verdict import LIMIT, Gap, holds, z_score
 from tutelage.dynamics.deviations import jacobians_along
-from tutelage.dynamics.linearised import flatten, unflatten
+from tutelage.dynamics.linearized import flatten, unflatten
 from tutelage.dynamics.order_parameters import OrderParameters, initial_overlaps
 from tutelage.dynamics.overlaps import Overlaps, joint_covariance
 from tutelage.integrate import SOLVERS
 from tutelage.problem import Problem, SlowMomentum, Spectrum, Start
 from tutelage.problem.schedules import rate_at
 from tutelage.problem.traits import missing_traits
-from tutelage.solve import solve
+from tutelage._solve import solve
 from tutelage.times import steps_at
 from tutelage.trajectory import Trajectory
 from tutelage.validity import MOMENTS
@@ -291,7 +291,7 @@ def _with_shares(problem: Problem, start: Start, shares: np.ndarray) -> tuple[Pr
     """The same weights, level by level, where each level has another share of the dimensions."""
     r, q, t = (np.asarray(x) for x in start.blocks(problem))
     given = problem.teacher.gram is not None
-    inputs = Spectrum(problem.inputs.eigenvalues, shares, normalise=False)
+    inputs = Spectrum(problem.inputs.eigenvalues, shares, normalize=False)
     changed = problem.replace(inputs=inputs, **({"teacher.gram": t} if given else {}))
     return changed, Start(R=r, Q=q, T=None if given else t, readout=start.readout, bias=start.bias)
 

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from tutelage import _checks
+from tutelage import checks
 from tutelage._errors import InputError, kind_of
 from tutelage._types import AnyArray
 from tutelage.problem import Problem, Start
@@ -85,7 +85,7 @@ def _require_kinds(theory: Trajectory, runs: Trajectory) -> None:
     for name, value in (("theory", theory), ("runs", runs)):
         if not isinstance(value, Trajectory):
             raise InputError(f"{name} is {kind_of(value)}; compare takes two Trajectories, compare(theory, runs).")
-        _checks.require_untraced(name, "compare", value)
+        checks.require_untraced(name, "compare", value)
     if theory.kind == "simulation":
         raise InputError("the first trajectory is a simulation; call compare(theory, runs), the theory first.")
     if np.ndim(theory.error) != 1:
@@ -113,7 +113,7 @@ def _difference(a: Any, b: Any, path: str = "") -> str | None:
             if found is not None:
                 return found
         return None
-    return None if a == b else f"{path} is {_checks.shown(a)} in the theory and {_checks.shown(b)} in the runs"
+    return None if a == b else f"{path} is {checks.shown(a)} in the theory and {checks.shown(b)} in the runs"
 
 
 def _require_same_start(theory: Start | None, runs: Start | None) -> None:

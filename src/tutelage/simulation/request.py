@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from tutelage import _checks
+from tutelage import checks
 from tutelage._cores import cores
 from tutelage._errors import InputError
 from tutelage._types import ArrayLike
@@ -24,7 +24,7 @@ from tutelage.problem.arguments import require_pair, require_problem, require_st
 from tutelage.problem.images import as_rows
 from tutelage.problem.schedules import require_rates_on
 from tutelage.simulation.weights import LAWS, ORDERS
-from tutelage.solve import KEEP_LEVELS, require_records
+from tutelage._solve import KEEP_LEVELS, require_records
 from tutelage.times import check_times, steps_at
 
 Starts = Start | Sequence[Start] | None
@@ -70,7 +70,7 @@ def checked_request(
     """The arguments of `simulate`, checked against each other."""
     problem = require_problem(problem, "simulate", needs=())
     method = _method(method, weights, inputs)
-    order = _checks.known("order", order, ORDERS)
+    order = checks.known("order", order, ORDERS)
     given = _weights(problem, weights) if weights is not None else None
     rows = _inputs(inputs)
     start = _start(problem, start, given)
@@ -82,12 +82,12 @@ def checked_request(
     if isinstance(rows, np.ndarray):
         _check_rows(problem, rows, dim, int(steps[-1]), order)
     runs = _runs(runs, start, rows, order)
-    kept = problem.inputs.levels <= KEEP_LEVELS if keep is None else _checks.known("keep", keep, KEPT) == "blocks"
+    kept = problem.inputs.levels <= KEEP_LEVELS if keep is None else checks.known("keep", keep, KEPT) == "blocks"
     require_records(problem, times, runs, kept)
     if method == "overlaps":
         units = 2 * problem.student.hidden + problem.teacher.hidden
         samples = f"a batch of {problem.sgd.batch} samples"
-        _checks.require_memory(samples, problem.sgd.batch * problem.inputs.levels * units, "Use a smaller batch.")
+        checks.require_memory(samples, problem.sgd.batch * problem.inputs.levels * units, "Use a smaller batch.")
     starts = list(start) if isinstance(start, Sequence) else [start]
     require_rates_on(problem.sgd, times, solved=False)
     return Request(
@@ -98,7 +98,7 @@ def checked_request(
         times=times,
         steps=steps,
         runs=runs,
-        seed=_checks.as_count("seed", seed, least=0),
+        seed=checks.as_count("seed", seed, least=0),
         starts=starts,
         weights=None if given is None or method == "overlaps" else _rotated(problem, *given[:2]),
         inputs=rows,
@@ -110,7 +110,7 @@ def checked_request(
 def _method(method: str | None, weights: object, inputs: object) -> str:
     if method is None:
         return "overlaps" if weights is None and inputs is None else "weights"
-    known = _checks.known("method", method, METHODS)
+    known = checks.known("method", method, METHODS)
     if known == "overlaps" and inputs is not None and not (isinstance(inputs, str) and inputs == "gaussian"):
         raise InputError("method='overlaps' holds for Gaussian inputs only, and inputs were given; use method='weights'.")
     return known
@@ -135,7 +135,7 @@ def _inputs(inputs: Any) -> str | np.ndarray:
     if inputs is None:
         return "gaussian"
     if isinstance(inputs, str) and not inputs.endswith(".npy"):
-        return _checks.known("inputs", inputs, LAWS)
+        return checks.known("inputs", inputs, LAWS)
     if isinstance(inputs, str | PathLike):
         return as_rows(inputs)
     rows = inputs if isinstance(inputs, np.ndarray) else np.asarray(inputs)
@@ -166,7 +166,7 @@ def _dim(problem: Problem, dim: int | None, start: Starts, given: Given, rows: s
     """N, from whatever knows it; all that know it must agree."""
     known: dict[str, int] = {}
     if dim is not None:
-        known["dim"] = _checks.as_count("dim", dim)
+        known["dim"] = checks.as_count("dim", dim)
     for one in start if isinstance(start, Sequence) else [start]:
         if one is not None and one.dim is not None:
             known["the weights" if given is not None else "the start"] = one.dim
@@ -211,7 +211,7 @@ def _runs(runs: int | None, start: Starts, rows: str | np.ndarray, order: str) -
         return len(start)
     if runs is None:
         return 1 if isinstance(rows, np.ndarray) and order == "given" else 20
-    return _checks.as_count("runs", runs)
+    return checks.as_count("runs", runs)
 
 
 def estimated_seconds(problem: Problem, dim: int, steps: float, runs: int, method: str, workers: int | None = None) -> float:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from tutelage import _checks
+from tutelage import checks
 from tutelage._cores import cores
 from tutelage._types import AnyArray
 from tutelage.problem import Problem
@@ -107,7 +107,7 @@ def run_in_threads(
     one: Callable[[int, Watch], Run], runs: int, steps: int, workers: int | None, progress: bool
 ) -> list[Run]:
     """one(0, watch) .. one(runs - 1, watch) on `workers` threads. After Ctrl-C: the runs that had begun."""
-    workers = cores() if workers is None else _checks.as_count("workers", workers)
+    workers = cores() if workers is None else checks.as_count("workers", workers)
     watch, futures = Watch(runs), []
     with ThreadPoolExecutor(min(workers, runs)) as pool:
         try:

@@ -7,7 +7,7 @@ from os import PathLike
 import numpy as np
 from jaxtyping import Float
 
-from tutelage import _checks
+from tutelage import checks
 from tutelage._errors import DivergenceWarning, TutelageWarning
 from tutelage._types import ArrayLike
 from tutelage.problem import Problem, Start
@@ -65,7 +65,7 @@ def simulate(
     True
     """
     request = checked_request(problem, start, dim, times, runs, seed, method, weights, inputs, order, keep)
-    progress = _checks.as_flag("progress", progress)
+    progress = checks.as_flag("progress", progress)
     vectorized = _in_one_program(request, together)
     if vectorized:
         from tutelage.simulation.jax_ensemble import Ensemble
@@ -86,7 +86,7 @@ def _in_one_program(request: Request, together: bool | None) -> bool:
 
     if together is None:
         return gpu_pays(request.problem, request.dims, request.method, request.runs)
-    if _checks.as_flag("together", together):
+    if checks.as_flag("together", together):
         require_fit(request.problem, request.dims, request.method)
     return together
 

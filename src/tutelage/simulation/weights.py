@@ -106,7 +106,7 @@ class RowInputs:
         self.basis = inputs.basis
         self.center, self.scale = None, 1.0
         if isinstance(inputs, Spectrum) and self.basis is not None:
-            self.center, self.scale = inputs.centre, 1.0 / np.sqrt(float(np.asarray(inputs.scale)))
+            self.center, self.scale = inputs.center, 1.0 / np.sqrt(float(np.asarray(inputs.scale)))
 
     def rows(self, first: int, count: int) -> Rows:
         if self.order == "sampled":

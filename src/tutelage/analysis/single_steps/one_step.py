@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tutelage import _checks
+from tutelage import checks
 from tutelage._errors import InputError
 from tutelage._types import Array
 from tutelage.dynamics import OrderParameters, initial_overlaps
@@ -130,4 +130,4 @@ def require_free_steps(problem: Any, inputs: Any, verb: str) -> None:
     for name, given in (("spherical", sgd.spherical), ("trainable", sgd.trainable is not None)):
         if given:
             raise InputError(f"{name} is set; single steps are measured for weights that move freely. Leave it out.")
-    _checks.known("inputs", inputs, LAWS)
+    checks.known("inputs", inputs, LAWS)
