@@ -14,21 +14,21 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from tutelage._types import AnyArray
+from tutelage._types import NumpyOrJax
 from tutelage.accuracy import averages_report, in_words
 from tutelage.averages import Quadrature
-from tutelage.dynamics.deviations import (
-    carried_back,
+from tutelage.dynamics.linearized import (
     drifts_along,
-    fed_covariances,
+    flatten,
     growing_directions,
     jacobians_along,
+    noise_covariances,
+    propagate_adjoint,
     propagators,
 )
-from tutelage.dynamics.linearized import flatten
 from tutelage.dynamics.order_parameters import OrderParameters, initial_overlaps
 from tutelage.dynamics.overlaps import Overlaps
-from tutelage.dynamics.perfect import critical_rate
+from tutelage.dynamics.perfect_learning import critical_rate
 from tutelage.problem import Problem, SlowMomentum, Start
 from tutelage.problem.traits import missing_traits
 from tutelage.trajectory import Trajectory
@@ -116,7 +116,7 @@ def limit_warning(problem: Problem, dim: int | None) -> str | None:
     )
 
 
-def symmetry_warning(problem: Problem, start: Start, blocks: tuple[AnyArray, AnyArray, AnyArray]) -> str | None:
+def symmetry_warning(problem: Problem, start: Start, blocks: tuple[NumpyOrJax, NumpyOrJax, NumpyOrJax]) -> str | None:
     """One sentence if two student units start exactly alike (they stay so), or none sees the teacher at all."""
     r, q, _ = (np.asarray(x) for x in blocks)
     v = np.asarray(problem.student.readout if start.readout is None else start.readout)
@@ -208,8 +208,8 @@ def _escape_noise(system: OrderParameters, trajectory: Trajectory, like: Overlap
     if rates.size == 0:
         return None
     amplitudes = np.asarray(drifts_along(system, times, states))[-1] @ directions / rates
-    carried = carried_back(propagators(np.asarray(times), jacobians), directions)
-    fed = np.asarray(fed_covariances(system, times, states, jnp.asarray(carried)))
+    carried = propagate_adjoint(propagators(np.asarray(times), jacobians), directions)
+    fed = np.asarray(noise_covariances(system, times, states, jnp.asarray(carried)))
     until = np.trapezoid(fed, np.asarray(times), axis=0)
     after = fed[-1] / (rates[:, None] + rates)  # what is fed later counts less and less
     distance = amplitudes @ np.linalg.pinv(until + after) @ amplitudes

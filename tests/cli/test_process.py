@@ -106,9 +106,9 @@ def test_no_program_is_loaded_that_another_user_could_have_written(tmp_path, mon
 
 INTERRUPTED = """
 import os, signal, sys
-from tutelage.simulation import ensemble, overlaps
+from tutelage.simulation.runs import Run, overlaps
 
-finished, runs = ensemble.Run, int(sys.argv[1])
+finished, runs = Run, int(sys.argv[1])
 
 def press(*about):
     run = finished(*about)

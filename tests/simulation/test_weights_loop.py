@@ -109,7 +109,9 @@ def test_polynomials_and_a_function_of_the_users_own(activation):
 
 
 def test_schedules_act_at_the_time_of_their_step():
-    sgd = tu.SGD(tu.schedules.PowerDecay(0.8), readout_lr=tu.schedules.Piecewise([0.5], [0.3, 0.1]), bias_lr=lambda t: 0.2 + 0.1 * t)
+    sgd = tu.SGD(
+        tu.schedules.PowerDecay(0.8), readout_lr=tu.schedules.Piecewise([0.5], [0.3, 0.1]), bias_lr=lambda t: 0.2 + 0.1 * t
+    )
     student = tu.Network(2, "erf", train_readout=True, bias=0.1, train_bias=True)
     check_against_loop(tu.Problem(student, tu.Network(2, "erf"), inputs=FOUR, sgd=sgd))
 

@@ -209,16 +209,16 @@ def _solved(request: Any, how: TheoryFlags, progress: bool = False) -> Any:
 def _simulated(request: Any, runs: RunFlags, talks: bool) -> Any:
     """The runs of a request; a bar on a terminal when they take long. More than a day needs --long."""
     import tutelage as tu
-    from tutelage.simulation import cost
+    from tutelage.simulation.request import duration_warning, estimated_seconds
 
     count = 20 if runs.runs is None else runs.runs
     method = "overlaps" if runs.method is None else runs.method
     problem, start, seed = request.problem, request.start, request.start_table.get("seed", 0)
     if not runs.long:
         steps = start.dim * float(request.times[-1])
-        estimate = cost.seconds(problem, start.dim, steps, count, method)
+        estimate = estimated_seconds(problem, start.dim, steps, count, method)
         if estimate > DAY:
-            raise InputError(f"{cost.sentence(estimate, steps, count)}, or add --long to do it anyway.")
+            raise InputError(f"{duration_warning(estimate, steps, count)}, or add --long to do it anyway.")
     progress = talks and sys.stderr.isatty()
     return tu.simulate(problem, start, times=request.times, runs=count, seed=seed, method=method, progress=progress)
 

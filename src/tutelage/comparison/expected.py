@@ -35,18 +35,17 @@ import jax.numpy as jnp
 import numpy as np
 
 from tutelage._errors import TutelageWarning
+from tutelage._solve import solve
 from tutelage._types import Array, ArrayLike
 from tutelage.comparison.pairing import Pair
 from tutelage.comparison.verdict import LIMIT, Gap, holds, z_score
-from tutelage.dynamics.deviations import jacobians_along
-from tutelage.dynamics.linearized import flatten, unflatten
+from tutelage.dynamics.linearized import flatten, jacobians_along, unflatten
 from tutelage.dynamics.order_parameters import OrderParameters, initial_overlaps
 from tutelage.dynamics.overlaps import Overlaps, joint_covariance
 from tutelage.integrate import SOLVERS
 from tutelage.problem import Problem, SlowMomentum, Spectrum, Start
 from tutelage.problem.schedules import rate_at
 from tutelage.problem.traits import missing_traits
-from tutelage._solve import solve
 from tutelage.times import steps_at
 from tutelage.trajectory import Trajectory
 from tutelage.validity import MOMENTS

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from tutelage._errors import InputError
-from tutelage.analysis.escape.thresholds import escape_threshold, last_fall
-from tutelage.analysis.noise.fluctuation import fluctuations_along, state_size
+from tutelage.analysis.escape.escape_time import escape_threshold, last_fall
+from tutelage.analysis.noise.fluctuations import fluctuations_along, state_size
 from tutelage.comparison.pairing import Pair
 from tutelage.trajectory import Trajectory
 from tutelage.validity import Validity, slowest_before_rise

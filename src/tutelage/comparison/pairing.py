@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float, Int
 
 from tutelage import checks
 from tutelage._errors import InputError, kind_of
-from tutelage._types import AnyArray
+from tutelage._types import NumpyOrJax
 from tutelage.problem import Problem, Start
 from tutelage.status import Status
 from tutelage.trajectory import Trajectory
@@ -143,7 +143,7 @@ def _shared_times(theory: Trajectory, runs: Trajectory) -> tuple[int, tuple[str,
     return count, (f"the theory {theory.status} Only the times before that are compared.",) if cut else ()
 
 
-def _with_run_axis(values: AnyArray, runs: Trajectory) -> np.ndarray:
+def _with_run_axis(values: NumpyOrJax, runs: Trajectory) -> np.ndarray:
     array = np.asarray(values, dtype=float)
     return array[None] if np.ndim(runs.error) == 1 else array
 

@@ -10,8 +10,8 @@ from tutelage._errors import InputError
 from tutelage._version import __version__
 from tutelage.comparison.expected import power_words
 from tutelage.comparison.verdict import AGREE, BIASED, DIFFER, LIMIT, Gap, percent, worst_place
-from tutelage.plot.html import bullets, capital, document, svg_element, table
-from tutelage.plot.words import problem_in_words
+from tutelage.plot.html import bullets, document, svg_element, table
+from tutelage.plot.labels import capital, problem_in_words
 from tutelage.problem import Problem, Start
 from tutelage.storage import error_name
 

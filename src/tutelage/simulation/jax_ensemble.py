@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, UInt32
 
 from tutelage._errors import InputError
-from tutelage._types import AnyArray, Array
+from tutelage._types import Array, NumpyOrJax
 from tutelage.integrate import as_arrays
 from tutelage.problem import Problem
 from tutelage.problem.sample import context_of, label_of, normals_needed, update_of
@@ -91,7 +91,7 @@ class EnsembleStep(eqx.Module):
         self.scale = (layout.step[:, None] * layout.mask / constants.batch).T[..., None]
         self.decay = (constants.decay * layout.mask).T[..., None]
 
-    def draw(self, teachers: Matrix, keys: UInt32[Array, "2 runs"], first: AnyArray, steps: int) -> Draws:
+    def draw(self, teachers: Matrix, keys: UInt32[Array, "2 runs"], first: NumpyOrJax, steps: int) -> Draws:
         """Numbers for steps first .. first + steps - 1 of every run. No label waits for the students."""
         B, W, L, at = self.constants.batch, self.width, len(self.outer), jnp.asarray(first) + jnp.arange(steps)
         there = (np.arange(W)[:, None] < self.layout.width)[..., None]
@@ -341,7 +341,7 @@ def _matrix(array: Float[Array, "L rows columns runs"]) -> Matrix:
 
 
 @eqx.filter_jit
-def _draw(ensemble: EnsembleStep, teachers: Matrix, keys: Array, first: AnyArray, steps: int) -> Draws:
+def _draw(ensemble: EnsembleStep, teachers: Matrix, keys: Array, first: NumpyOrJax, steps: int) -> Draws:
     return ensemble.draw(teachers, keys, first, steps)
 
 
@@ -354,16 +354,16 @@ def _advance(
     teachers: Matrix,
     lengths: Row,
     draws: Draws,
-    rates: AnyArray,
-    first: AnyArray,
-    last: AnyArray,
+    rates: NumpyOrJax,
+    first: NumpyOrJax,
+    last: NumpyOrJax,
 ) -> State:
     """Steps first .. last - 1 of a block of draws, `unrolled` at a time. turns: how often, where that is known before.
 
     The kernels of a loop of known length are launched without asking the device after each turn whether to go on.
     """
 
-    def one(at: AnyArray, state: State) -> State:
+    def one(at: NumpyOrJax, state: State) -> State:
         return ensemble.step(state, teachers, lengths, jax.tree.map(lambda x: x[at], draws), rates[at])
 
     def some(turn: Array, state: State) -> State:

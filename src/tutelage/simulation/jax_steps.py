@@ -12,15 +12,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from tutelage._types import AnyArray, Array
+from tutelage._types import Array, NumpyOrJax
 from tutelage.problem import Problem
 from tutelage.problem.sample import context_of, label_of, normals_needed, update_of
 from tutelage.rules import Context, Parameters, Update
 from tutelage.simulation.numba_kernels import LevelLayout, ParameterState, StepConstants
 
-Arrays = tuple[AnyArray, ...]
-OverlapsState = tuple[AnyArray, ParameterState]  # students (L, rows, W)
-WeightsState = tuple[AnyArray, AnyArray, AnyArray, ParameterState]  # W, velocity and gradient, (K, N)
+Arrays = tuple[NumpyOrJax, ...]
+OverlapsState = tuple[NumpyOrJax, ParameterState]  # students (L, rows, W)
+WeightsState = tuple[NumpyOrJax, NumpyOrJax, NumpyOrJax, ParameterState]  # W, velocity and gradient, (K, N)
 
 
 class Response(NamedTuple):
@@ -55,8 +55,8 @@ def respond(
 def move_parameters(
     constants: StepConstants,
     params: ParameterState,
-    readout_force: AnyArray,
-    bias_force: AnyArray,
+    readout_force: NumpyOrJax,
+    bias_force: NumpyOrJax,
     rates: Float[Array, " 6"],
 ) -> ParameterState:
     """Readout and biases learn from the batch's mean forces."""
@@ -148,7 +148,7 @@ class OverlapsLoop:
             moved = moved.at[:, :K].multiply(jnp.sqrt(lengths / present)[:, None])
         return moved, move_parameters(constants, params, response.readout, response.bias, rates)
 
-    def _kick(self, rows: AnyArray, gradient: Array, rates: Array) -> Array:
+    def _kick(self, rows: NumpyOrJax, gradient: Array, rates: Array) -> Array:
         """Students (and velocities) after a gradient on their coordinates."""
         K, constants = self.problem.student.hidden, self.constants
         kick = rates[0] * gradient
@@ -187,7 +187,7 @@ class WeightsLoop:
 
         return jax.lax.fori_loop(first, last, one, state)
 
-    def _feel(self, state: WeightsState, W_teacher: AnyArray, x: Array, xi: Array, rates: Array) -> WeightsState:
+    def _feel(self, state: WeightsState, W_teacher: NumpyOrJax, x: Array, xi: Array, rates: Array) -> WeightsState:
         W, velocity, gradient, params = state
         constants, root = self.constants, 1.0 / np.sqrt(self.constants.dim)
         pairs = ((W, W_teacher), (W, W), (W_teacher, W_teacher))
@@ -200,7 +200,7 @@ class WeightsLoop:
         bias = params.bias_sum + response.bias / constants.batch
         return W, velocity, gradient, params._replace(readout_sum=readout, bias_sum=bias)
 
-    def _move(self, state: WeightsState, lengths: AnyArray, rates: Array) -> WeightsState:
+    def _move(self, state: WeightsState, lengths: NumpyOrJax, rates: Array) -> WeightsState:
         (W, velocity, gradient, params), constants = state, self.constants
         kick = rates[0] * self.mask * (gradient - constants.decay * W)
         if constants.momentum:

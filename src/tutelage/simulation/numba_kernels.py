@@ -24,7 +24,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from numba import njit
 
-from tutelage._types import AnyArray
+from tutelage._types import NumpyOrJax
 
 POLYNOMIAL, ERF, RELU, SIGN, TANH, GELU, SIGMOID, SOFTPLUS = range(8)
 REAL_LABEL, SIGN_LABEL, LOGISTIC_LABEL = range(3)
@@ -89,12 +89,12 @@ class ParameterState(NamedTuple):
     """Readout and biases with their momenta, and the sums over the batch that will move them. readout: (K,), or in JAX
     (outputs, K)."""
 
-    readout: AnyArray
-    bias: Float[AnyArray, " K"]
-    readout_momentum: AnyArray
-    bias_momentum: Float[AnyArray, " K"]
-    readout_sum: AnyArray
-    bias_sum: Float[AnyArray, " K"]
+    readout: NumpyOrJax
+    bias: Float[NumpyOrJax, " K"]
+    readout_momentum: NumpyOrJax
+    bias_momentum: Float[NumpyOrJax, " K"]
+    readout_sum: NumpyOrJax
+    bias_sum: Float[NumpyOrJax, " K"]
 
 
 class LevelLayout(NamedTuple):

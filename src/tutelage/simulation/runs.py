@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 
 from tutelage import checks
 from tutelage._cores import cores
-from tutelage._types import AnyArray
+from tutelage._types import NumpyOrJax
 from tutelage.problem import Problem
 from tutelage.progress import SILENT_SECONDS
 from tutelage.simulation.numba_kernels import Records
@@ -45,8 +45,8 @@ def write_overlaps(
     r: Float[np.ndarray, "L K M"],
     q: Float[np.ndarray, "L K K"],
     weights: Float[np.ndarray, " L"],
-    readout: AnyArray,
-    bias: Float[AnyArray, " K"],
+    readout: NumpyOrJax,
+    bias: Float[NumpyOrJax, " K"],
 ) -> None:
     """Record a state given by its overlaps per level wherever `taken` steps were asked for; weights: p_l lam_l."""
     for at in np.flatnonzero(records.steps == taken):
