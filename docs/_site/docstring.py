@@ -93,7 +93,7 @@ def shorten(app: Sphinx, what: str, name: str, value: Any, options: Any, signatu
 RESULTS = (
     "tutelage.analysis",
     "tutelage.compare",
-    "tutelage.sweep",
+    "tutelage.sweeps",
     "tutelage.trajectory",
     "tutelage.validity",
     "tutelage.status",

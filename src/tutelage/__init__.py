@@ -89,8 +89,8 @@ _HOMES = {
     "tutelage.analysis.structured.alike": ("alike_flow", "AlikeFlow"),
     "tutelage.compare": ("compare", "Comparison"),
     "tutelage.page": ("trajectory_page", "save_page"),
-    "tutelage.sweep.verbs": ("sweep", "open_sweep"),
-    "tutelage.sweep.result": ("Sweep",),
+    "tutelage.sweeps.sweep": ("sweep", "open_sweep"),
+    "tutelage.sweeps.result": ("Sweep",),
 }
 _SUBMODULES = ("averages", "labels", "losses", "plot", "rules")
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -184,8 +184,8 @@ if TYPE_CHECKING:
     from tutelage.simulate import simulate
     from tutelage.solve import solve
     from tutelage.status import Status
-    from tutelage.sweep.result import Sweep
-    from tutelage.sweep.verbs import open_sweep, sweep
+    from tutelage.sweeps.result import Sweep
+    from tutelage.sweeps.sweep import open_sweep, sweep
     from tutelage.times import linear_times, log_times
     from tutelage.trajectory import Trajectory, load
     from tutelage.validity import Validity

@@ -7,7 +7,7 @@ Seconds per step, fitted to measurements (K, M from 1 to 30, up to 50 levels, ba
 
 import math
 
-from tutelage._cores import cores
+from tutelage._pool import cores
 from tutelage.problem import Problem
 
 LONG = 3600.0  # seconds: `simulate` warns above

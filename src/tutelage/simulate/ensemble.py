@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tutelage import _checks
-from tutelage._cores import cores
+from tutelage._pool import cores
 from tutelage.progress import SILENT_SECONDS
 from tutelage.simulate.layout import Records
 from tutelage.status import Status

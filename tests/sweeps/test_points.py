@@ -1,0 +1,102 @@
+"""Names and values: what a sweep changes, and the problem at each point."""
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+
+import tutelage as tu
+from tests.problems import pair
+from tutelage.sweeps.points import Points, as_points, known_names, problem_at, start_values
+
+PROBLEM = pair(2, 2, noise=0.1, inputs=tu.PowerLaw(1.0, 3))
+
+
+def test_a_grid_is_every_combination_and_its_last_axis_runs_fastest():
+    axes = {"lr": [0.1, 0.2], "noise": [0.0, 0.5, 1.0], "batch": [1, 4]}
+    points = as_points(PROBLEM, axes, None)
+    assert [points[i] for i in range(len(points))] == [
+        dict(zip(axes, v, strict=True)) for v in itertools.product(*axes.values())
+    ]
+    assert points.shape == (2, 3, 2)
+    assert points.codes().tolist() == [list(code) for code in itertools.product(range(2), range(3), range(2))]
+
+
+def test_a_list_is_as_it_is():
+    listed = [{"lr": 0.1, "noise": 0.0}, {"noise": 1.0, "lr": 0.1}]
+    points = as_points(PROBLEM, None, listed)
+    assert points[1] == {"lr": 0.1, "noise": 1.0}
+    assert points.choices() == {"lr": [0.1], "noise": [0.0, 1.0]}
+    assert points.codes().tolist() == [[0, 0], [0, 1]]
+
+
+@pytest.mark.parametrize(
+    ("point", "expected"),
+    [
+        ({"lr": 0.3}, {"lr": 0.3}),
+        ({"sgd.lr": 0.3, "noise": 0.7}, {"lr": 0.3, "noise": 0.7}),
+        ({"student.hidden, teacher.hidden": 3}, {"student.hidden": 3, "teacher.hidden": 3}),
+        ({"student.activation, teacher.activation": "relu"}, {"student.activation": "relu", "teacher.activation": "relu"}),
+        ({"inputs.beta": 2.0, "inputs.levels": 5}, {"beta": 2.0, "levels": 5}),
+        ({"lr": {"kind": "power_decay", "initial": 0.5, "exponent": 0.3}}, {"lr": tu.PowerDecay(0.5, exponent=0.3)}),
+        ({"inputs": {"kind": "isotropic"}}, {"inputs": tu.Isotropic()}),
+        ({"dim": 300, "scale": 0.2, "batch": 8}, {"batch": 8}),
+    ],
+)
+def test_the_problem_of_a_point_is_that_of_replace(point, expected):
+    assert problem_at(PROBLEM, point).to_dict() == PROBLEM.replace(**expected).to_dict()
+
+
+def test_the_start_has_names_of_its_own():
+    assert start_values({"lr": 1.0, "dim": 300, "scale": 0.2}) == {"dim": 300, "scale": 0.2}
+
+
+def test_values_become_plain():
+    over = {"lr": [tu.Cosine(0.5, 0.1, 100.0), 0.2], "noise": np.array([0.0, 0.5]), "inputs": [tu.Isotropic()]}
+    points = as_points(PROBLEM, over, None)
+    again = Points(json.loads(json.dumps(points.axes)))
+    assert (
+        problem_at(PROBLEM, again[0]).to_dict()
+        == PROBLEM.replace(lr=over["lr"][0], noise=0.0, inputs=tu.Isotropic()).to_dict()
+    )
+    with pytest.raises(tu.InputError, match="own function"):
+        as_points(PROBLEM, {"lr": [lambda t: 0.1]}, None)
+
+
+def test_every_known_name_can_be_changed():
+    for name, full in known_names(PROBLEM).items():
+        assert name in (full, full.rpartition(".")[2])
+    assert {"lr", "noise", "beta", "levels", "student.hidden", "dim", "scale", "inputs"} <= set(known_names(PROBLEM))
+    assert "hidden" not in known_names(PROBLEM)
+
+
+@pytest.mark.parametrize(
+    ("over", "listed", "words"),
+    [
+        (None, None, "neither"),
+        ({"lr": [1]}, [{"lr": 1}], "both"),
+        ({}, None, "names with lists"),
+        ({"learning_rate": [1]}, None, r"'learning_rate'.*lr.*weight_decay.*student.hidden"),
+        ({"hidden": [1, 2]}, None, "'student.hidden, teacher.hidden' for all"),
+        ({"lr": [0.1], "sgd.lr": [0.2]}, None, "the same"),
+        ({"lr": 0.1}, None, "list of values"),
+        ({"lr": []}, None, "no values"),
+        ({"lr": [0.1, 0.2, 0.1]}, None, "twice"),
+        ({"lr": [0.1, -0.2]}, None, "lr the value -0.2: .*positive"),
+        ({"student.activation": ["erf", "eerf"]}, None, "'eerf'"),
+        ({"dim": [0]}, None, "dim"),
+        (None, [], "list of points"),
+        (None, [{"lr": 1.0}, {"noise": 1.0}], "point 1"),
+        (None, [{"rate": 1.0}], "'rate'"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_in_one_sentence(over, listed, words):
+    with pytest.raises(tu.InputError, match=words) as refusal:
+        as_points(PROBLEM, over, listed)
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_short_name_of_absent_inputs_is_unknown():
+    with pytest.raises(tu.InputError, match="'beta'"):
+        as_points(pair(2, 2), {"beta": [1.0]}, None)
