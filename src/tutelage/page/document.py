@@ -28,7 +28,7 @@ def trajectory_page(trajectory: Trajectory, title: str | None = None, run: int |
     >>> tu.trajectory_page(theory).startswith("<!doctype html>")
     True
     """
-    return assemble(trajectory_content(trajectory, title, run) | {"code": code_of(trajectory.problem)})
+    return page_of(trajectory_content(trajectory, title, run) | {"code": code_of(trajectory.problem)})
 
 
 def save_page(trajectory: Trajectory, path: str | Path, title: str | None = None, run: int | None = None) -> Path:
@@ -45,13 +45,13 @@ def save_page(trajectory: Trajectory, path: str | Path, title: str | None = None
     return write_text(path, trajectory_page(trajectory, title, run))
 
 
-def assemble(content: dict[str, Any]) -> str:
+def page_of(content: dict[str, Any]) -> str:
     """The page that shows data of the schema in content.py."""
     body, script = _template(phases_in_words(content)), _part("page.js") + BEGIN
     return _document(content["title"], body, _part("page.css"), _inside_script(content), script, POLICY)
 
 
-def assemble_live(title: str, aside: str, style: str, script: str, table: dict[str, Any]) -> str:
+def live_page_of(title: str, aside: str, style: str, script: str, table: dict[str, Any]) -> str:
     """The same page without data, for a script that fetches them from where the page came from.
 
     aside, style, script: beside, after and after those of the page. table: what the script reads from the element "data".

@@ -1,5 +1,11 @@
-"""Exactly this problem, to take away: as Python, and as a file for the command line."""
+"""What the page offers to keep, built from its settings: Python, a problem file, the curve as NetCDF, the page itself.
 
+A file is the last of what its function yields.
+"""
+
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 from tutelage.explorer.settings import POINTS, Settings
@@ -51,12 +57,38 @@ def _times_text(s: Any) -> str:
 
 def toml_text(settings: Settings) -> str:
     """A problem file: `tutelage solve problem.toml` and `tutelage compare problem.toml` read it."""
+    import tomli_w
+
     problem = settings.problem()
+    start = {"dim": settings["dim"]}
     if settings["start"] == "random weights":
-        start = [f"{name} = {settings[name]!r}" for name in ("dim", "scale", "seed")]
+        start |= {name: settings[name] for name in ("scale", "seed")}
     else:
         first = settings.first(problem)
-        start = [f"dim = {settings['dim']}", *(f"{name} = {getattr(first, name).tolist()}" for name in ("R", "Q"))]
-    log = "true" if settings["log_time"] else "false"
-    times = [f"end = {settings['end']!r}", f"points = {POINTS}", f"log = {log}"]
-    return "\n".join([problem.to_toml().rstrip(), "", "[start]", *start, "", "[times]", *times, ""])
+        start |= {name: getattr(first, name).tolist() for name in ("R", "Q")}
+    times = {"end": settings["end"], "points": POINTS, "log": settings["log_time"]}
+    return f"{problem.to_toml().rstrip()}\n\n{tomli_w.dumps({'start': start, 'times': times})}"
+
+
+def netcdf(settings: Settings) -> Iterator[bytes]:
+    """The theory's trajectory, as `Trajectory.save` writes it."""
+    from tutelage.explorer.answer import theory_of
+
+    with tempfile.TemporaryDirectory() as folder:
+        yield theory_of(settings).save(Path(folder) / "curve.nc").read_bytes()
+
+
+def frozen_page(settings: Settings) -> Iterator[bytes]:
+    """Curve, band and runs on a page that works without a network. What is yielded before it is empty: a chance to stop."""
+    from tutelage.explorer.answer import whole_content
+    from tutelage.page.document import page_of
+
+    content = {}
+    for part in whole_content(settings):
+        content = part
+        yield b""
+    yield page_of(content).encode()
+
+
+FILES: dict[str, Callable[[Settings], Iterator[bytes]]] = {"curve.nc": netcdf, "page.html": frozen_page}
+MEDIA = {"curve.nc": "application/x-netcdf", "page.html": "text/html; charset=utf-8"}
