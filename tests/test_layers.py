@@ -11,7 +11,7 @@ import tutelage
 ROOT = Path(tutelage.__file__).parent
 # Left to right; a group may import the groups before it, and within itself only packages do.
 LAYERS = (
-    ("_version", "_errors", "_types", "_precision", "_xla", "_checks", "_cores", "_files", "progress", "steps", "times"),
+    ("_version", "_errors", "_types", "_precision", "_xla", "_checks", "_files", "_pool", "progress", "steps", "times"),
     ("randomness", "losses"),
     ("labels", "rules"),
     ("problem",),
@@ -32,7 +32,7 @@ LAYERS = (
     ("compare",),
     ("page",),
     ("replicate",),
-    ("sweep",),
+    ("sweeps",),
     ("explorer",),
     ("cli",),
 )

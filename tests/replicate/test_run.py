@@ -8,9 +8,8 @@ import xarray as xr
 from tests.replicate import toys
 from tests.replicate.toys import CALLS, toy
 from tutelage.replicate import cache, run
-from tutelage.replicate.pool import run_all
 from tutelage.replicate.registry import MODULES
-from tutelage.replicate.run import found
+from tutelage.replicate.run import found, run_all
 
 
 def test_a_second_run_computes_and_draws_nothing(tmp_path):

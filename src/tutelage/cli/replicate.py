@@ -131,7 +131,7 @@ def _results(
     if quick:
         compile_quickly()
     from tutelage.replicate.gallery import duration
-    from tutelage.replicate.pool import run_all
+    from tutelage.replicate.run import run_all
 
     results = []
     for result in run_all(

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 SCHEMA = "tutelage-replica/1"
 BELOW = ("jax", "diffrax", "numba", "numpy", "scipy")
 ROOT = Path(tutelage.__file__).parent
-ABOVE = ("cli", "explorer", "sweep")  # parts of the package on which no figure depends
+ABOVE = ("cli", "explorer", "sweeps")  # parts of the package on which no figure depends
 DRAWINGS = (".png", ".pdf", ".svg", ".html")
 CODE = {".py", ".html", ".css", ".js"}
 
