@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 SPHINX := $(BIN)/python -m sphinx -q -W --keep-going -b html
 
-.PHONY: demo test test-full docs docs-draft figures browser lint bench lock clean
+.PHONY: demo test test-full test-versions docs docs-draft figures browser lint bench lock clean
 
 $(READY): requirements.txt pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tutelage needs Python 3.11 or newer; run: make PYTHON=python3.12")'
@@ -26,6 +26,9 @@ test: $(READY) browser  ## the whole suite
 
 test-full: $(READY) browser  ## the suite with its long statistical tests, compiled as for users (tests/conftest.py)
 	COMPILE=fully $(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not site"
+
+test-versions:  ## the suite on Python 3.12 and 3.13 with jax 0.10 and 0.11 (needs uv)
+	.ci/versions
 
 docs: $(READY) browser  ## the site, in output/docs: every block of code is run, links and names resolve, then it is looked at in a browser
 	$(SPHINX) -d output/docs-build/doctrees docs output/docs

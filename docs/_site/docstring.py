@@ -7,11 +7,12 @@ parameters and fields before a colon are set in bold.
 import inspect
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import Any
 
 from sphinx.application import Sphinx
 
-import tutelage
+from tutelage._namespace import public_names
 
 SPECIAL = re.compile(r"([\\*_|])")
 CODE = re.compile(r"`([^`]+)`")
@@ -58,7 +59,20 @@ def _prose(text: str, names: tuple[str, ...]) -> str:
 
 def _code(code: str) -> str:
     bare = code.removeprefix("tu.").split("(")[0]
-    return f":py:obj:`{code} <tutelage.{bare}>`" if bare in tutelage.__all__ and bare[0] != "_" else f"``{code}``"
+    path = _homes().get(bare)
+    return f":py:obj:`{code} <{path}>`" if path else f"``{code}``"
+
+
+@lru_cache
+def _homes() -> dict[str, str]:
+    """The full name of each public name, by its path from the root and by the bare name."""
+    found: dict[str, str] = {}
+    for space, names in public_names().items():
+        for name in names:
+            path = f"{space}.{name}"
+            if name[0] != "_" and path not in public_names():
+                found |= {path.removeprefix("tutelage."): path, **({} if name in found else {name: path})}
+    return found
 
 
 def _bold(text: str, names: tuple[str, ...]) -> str:

@@ -3,8 +3,11 @@
 They are written as sources into docs/generated, which git ignores, before Sphinx looks for pages.
 """
 
+import inspect
 import io
+from operator import attrgetter
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from cyclopts import App
@@ -12,45 +15,66 @@ from rich.console import Console
 from sphinx.application import Sphinx
 
 import tutelage
+import tutelage.comparison
+import tutelage.sweeps.result
+import tutelage.validity
 from _site.markdown import plain, table, write
+from tutelage._namespace import public_names
 from tutelage.cli.app import build_app
 
 GROUPS = {
     "problem": "The problem",
+    "losses": "Losses",
+    "labels": "Labels",
+    "rules": "Learning rules",
+    "schedules": "Schedules",
     "theory": "The theory",
     "results": "What comes back",
-    "simulate": "The finite network",
-    "compare": "Theory beside networks",
+    "simulation": "The finite network",
+    "comparison": "Theory beside networks",
     "analysis.fixed_points": "Fixed points and learning rates",
     "analysis.curves": "What a curve shows",
     "analysis.escape": "Escape from a plateau",
     "analysis.noise": "Scatter of single networks",
     "analysis.single_steps": "Single steps",
-    "analysis.schedules": "Schedules",
     "analysis.linear": "Linear networks",
     "analysis.structured": "Structured inputs",
     "analysis.geometry": "Landscape",
-    "analysis.quadratic": "Quadratic networks",
-    "sweep": "Sweeps",
+    "sweeps": "Sweeps",
+    "plot": "Figures",
+    "papers": "Published figures",
+    "papers.power_law": "Formulas: power-law spectra",
+    "papers.quadratic": "Formulas: quadratic networks",
+    "checks": "Checks for extensions",
     "errors": "Errors and warnings",
 }
-PART = {
-    **{"averages": "theory", "dynamics": "theory", "solve": "theory"},
-    **{"status": "results", "trajectory": "results", "validity": "results", "page": "results", "_errors": "errors"},
-}
+THEORY = ("averages", "moments", "dynamics", "_solve", "_solve_batch")
+RETURNED = ("validity.Validity", "comparison.Comparison", "sweeps.result.Sweep")  # classes that functions of the root return
+RESULTS = ("status", "trajectory", "validity", "page", "times")
 
 
-def group_of(home: str) -> str:
-    """The group of a module: its own package, for an analysis that of the question."""
+def group_of(space: str, home: str) -> str:
+    """The group of a name: its namespace; at the root and in `analysis` the package where it lives."""
+    if space not in ("tutelage", "tutelage.analysis"):
+        part = space.removeprefix("tutelage.")
+        return "results" if part in RESULTS else part
     parts = home.removeprefix("tutelage.").split(".")
-    return ".".join(parts[:2]) if parts[0] == "analysis" else PART.get(parts[0], parts[0])
+    if parts[0] == "analysis":
+        return ".".join(parts[:2])
+    return "theory" if parts[0] in THEORY else "results" if parts[0] in RESULTS else {"_errors": "errors"}.get(parts[0], parts[0])
 
 
 def groups() -> dict[str, list[str]]:
-    """Public names by group, both in the order of the flow; a new package comes before the errors."""
+    """Public names with their namespace ("analysis.fixed_point") by group, in the order of the flow."""
     found: dict[str, list[str]] = {}
-    for home, names in tutelage._HOMES.items():
-        found.setdefault(group_of(home), []).extend(names)
+    for space, names in public_names().items():
+        for name in names:
+            path = f"{space}.{name}".removeprefix("tutelage.")
+            value = attrgetter(path)(tutelage)
+            if not isinstance(value, ModuleType) and not name.startswith("_") and inspect.getdoc(value):
+                found.setdefault(group_of(space, getattr(value, "__module__", space)), []).append(path)
+    for path in RETURNED:
+        found[group_of("tutelage", f"tutelage.{path}")].append(path)
     order = list(GROUPS)
     return dict(sorted(found.items(), key=lambda item: order.index(item[0]) if item[0] in order else len(order) - 2))
 
@@ -60,7 +84,7 @@ def api_page(group: str, names: list[str]) -> list[str]:
     title = _title(group)
     lines = [title, "=" * len(title), "", ".. currentmodule:: tutelage", ""]
     for name in names:
-        value = getattr(tutelage, name)
+        value = attrgetter(name)(tutelage)
         kind = "exception" if group == "errors" else "class" if isinstance(value, type) else "function"
         lines += [f".. auto{kind}:: {name}", *(["   :members:"] if kind == "class" else []), ""]
     return lines
@@ -82,7 +106,7 @@ def _title(group: str) -> str:
 
 
 def _first_line(name: str) -> str:
-    return plain(((getattr(tutelage, name).__doc__ or "").strip().splitlines() or [""])[0])
+    return plain(((attrgetter(name)(tutelage).__doc__ or "").strip().splitlines() or [""])[0])
 
 
 def cli_page() -> list[str]:
@@ -111,7 +135,7 @@ def _commands_of(app: App) -> list[str]:
 
 
 def help_of(command: tuple[str, ...]) -> str:
-    """What --help prints, without colours."""
+    """What --help prints, without colors."""
     text = io.StringIO()
     build_app().help_print([*command], console=Console(file=text, width=90, color_system=None, legacy_windows=False))
     return "\n".join(line.rstrip() for line in text.getvalue().strip().splitlines())

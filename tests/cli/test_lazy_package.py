@@ -1,29 +1,67 @@
 """The package loads its names on demand; to its users it looks like any other."""
 
+import ast
+import subprocess
+import sys
 import types
+from importlib import import_module
+from pathlib import Path
 
 import pytest
 
 import tutelage
-import tutelage.solve  # imports the module of the same name as the verb
-from tutelage.solve import solve as verb
+from tutelage._namespace import NAMESPACES, public_names
+
+STUBBED = [space for space in NAMESPACES if (Path(import_module(space).__file__ or "").with_suffix(".pyi")).is_file()]
 
 
-def test_every_public_name_is_there():
-    assert set(tutelage.__all__) == {*tutelage._HOME_OF, *tutelage._SUBMODULES, "__version__"}
-    assert set(tutelage.__all__) <= set(dir(tutelage))
-    for name in tutelage.__all__:
-        assert getattr(tutelage, name) is not None
+@pytest.mark.parametrize("space", NAMESPACES)
+def test_every_public_name_is_there(space):
+    module = import_module(space)
+    assert set(public_names()[space]) <= set(dir(module))
+    for name in public_names()[space]:
+        assert getattr(module, name) is not None
 
 
-def test_verbs_are_functions_also_after_their_module_was_imported():
-    assert tutelage.solve is verb
-    assert isinstance(verb, types.FunctionType)
+@pytest.mark.parametrize("space", STUBBED)
+def test_a_stub_lists_what_it_imports(space):
+    """Its imports are what lazy_loader loads; its `__all__` is what readers and type checkers see."""
+    tree = ast.parse(Path(import_module(space).__file__ or "").with_suffix(".pyi").read_text())
+    imported = [alias.asname or alias.name for n in tree.body if isinstance(n, ast.ImportFrom) for alias in n.names]
+    assert sorted(imported) == sorted(public_names()[space])
 
 
-def test_unknown_name():
+def test_the_root_is_small():
+    assert len(tutelage.__all__) <= 50
+
+
+def test_verbs_are_functions_also_after_all_modules_were_imported():
+    code = """
+import importlib, pkgutil, types, tutelage
+for module in pkgutil.walk_packages(tutelage.__path__, "tutelage."):
+    if "__main__" not in module.name and not module.name.startswith("tutelage.papers.figures"):
+        importlib.import_module(module.name)
+for verb in ("solve", "solve_batch", "simulate", "compare", "sweep", "load"):
+    assert isinstance(getattr(tutelage, verb), types.FunctionType), verb
+for verb in ("fixed_point", "landscape", "plateaus", "escape_time", "step_moments", "weight_flow"):
+    assert isinstance(getattr(tutelage.analysis, verb), types.FunctionType), verb
+assert isinstance(tutelage.papers.replicate, types.FunctionType)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert isinstance(tutelage.solve, types.FunctionType)
+
+
+def test_an_unknown_name_gets_the_nearest_or_its_home():
     with pytest.raises(ImportError, match="cannot import name 'sovle'"):
         from tutelage import sovle  # noqa: F401  # pyright: ignore
-    with pytest.raises(AttributeError) as caught:
-        _ = tutelage.sovle  # pyright: ignore
-    assert (caught.value.name, caught.value.obj) == ("sovle", tutelage)  # so that Python asks "Did you mean: 'solve'?"
+    for space, name, answer in (
+        (tutelage, "sovle", "nearest is tutelage.solve"),
+        (tutelage, "fixed_point", "It is tutelage.analysis.fixed_point"),
+        (tutelage, "PowerDecay", "It is tutelage.schedules.PowerDecay"),
+        (tutelage.analysis, "fixd_point", "nearest is tutelage.analysis.fixed_point"),
+        (tutelage.papers, "raw_features", "It is tutelage.papers.power_law.raw_features"),
+    ):
+        with pytest.raises(AttributeError, match=answer):
+            getattr(space, name)
+    assert not hasattr(tutelage, "zzzzzz")

@@ -70,7 +70,7 @@ def test_another_sweep_is_refused_or_begins_a_folder_of_its_own(tmp_path):
 
 
 def test_numbers_do_not_depend_on_the_chunks(in_memory):
-    """Nor on neighbours: members of a batch do not see each other."""
+    """Nor on neighbors: members of a batch do not see each other."""
     other = tu.sweep(ONE, OVER, "error", points_per_chunk=8, executor="serial", **OPTIONS)
     assert np.array_equal(other["error"].values, in_memory["error"].values)
     single = tu.sweep(ONE, points=[{"lr": 0.9, "noise": 0.2}], measure="error", executor="serial", **OPTIONS)

@@ -1,16 +1,11 @@
-"""Questions and answers: one verb per question, each returning a small frozen result with numbers, words and a figure.
+"""Questions and answers: one function per question, each returning a small frozen result with numbers, words and a figure.
 
-Every verb is a public name of the package, `tutelage.fixed_point` or `tutelage.analysis.fixed_point`; docs/how-to has a page
-for each question. One package here for each group of them: fixed_points, curves, escape, noise, single_steps, schedules,
-linear, structured, geometry, quadratic.
+    tu.analysis.fixed_point(problem, start)
+
+One package for each group of questions: fixed_points, curves, escape, noise, single_steps, schedules, linear, structured,
+geometry. docs/how-to has a page for each question. The public names are listed in `__init__.pyi`.
 """
 
-from typing import Any
+from tutelage._namespace import attach
 
-import tutelage
-
-
-def __getattr__(name: str) -> Any:
-    if tutelage._HOME_OF.get(name, "").startswith(__name__):
-        return getattr(tutelage, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -14,9 +14,9 @@ import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
-from tutelage._checks import as_array, require_finite
 from tutelage._errors import InputError, kind_of
 from tutelage._types import Array
+from tutelage.checks import as_array, require_finite
 
 
 class ClosedSystem(eqx.Module):
@@ -161,27 +161,3 @@ class Equations(ClosedSystem):
 def _is_list(value: Any) -> bool:
     """A list is an array of numbers, not a part of the state's structure."""
     return isinstance(value, list)
-
-
-def linear_regression(rho: float = 1.0, noise_variance: float = 0.1, lr: float = 0.5, ridge: float = 0.01) -> Equations:
-    """Online linear regression with ridge, the worked example of the notes, as a system of one's own.
-
-        dm = lr (rho - (1 + ridge) m),   dq = 2 lr (m - (1 + ridge) q) + lr^2 (2 e_g + noise_variance),
-        e_g = (rho - 2 m + q) / 2
-    It equals `Problem` with one linear unit, weight_decay=ridge and noise=sqrt(noise_variance).
-
-    >>> import tutelage as tu
-    >>> theory = tu.solve(tu.linear_regression(lr=0.5, ridge=0.0), {"m": 0.0, "q": 0.0}, times=[0.0, 50.0])
-    >>> round(float(theory.error[-1]), 6)
-    0.016667
-    """
-
-    def error(state: Any) -> Array:
-        m, q = state
-        return (rho - 2 * m + q) / 2
-
-    def drift(t: Array, state: Any) -> tuple[Array, Array]:
-        m, q = state
-        return lr * (rho - (1 + ridge) * m), 2 * lr * (m - (1 + ridge) * q) + lr**2 * (2 * error(state) + noise_variance)
-
-    return Equations(("m", "q"), drift, error)

@@ -1,11 +1,12 @@
 """What is asked: the networks, the inputs, the algorithm and the start. Checked when built, plain data underneath.
 
 activation -> network;  images -> inputs;  schedules -> sgd                             the parts
-problem (all of them; serialise: as plain data, TOML and JSON) -> start                 the question, and where it begins
+problem (all of them; serialize: as plain data, TOML and JSON) -> start                 the question, and where it begins
 arguments: how verbs check the problem and the start that they are given
 """
 
 from tutelage.problem.activation import Activation
+from tutelage.problem.committee import committee
 from tutelage.problem.inputs import Inputs, Isotropic, PowerLaw, Spectrum
 from tutelage.problem.network import Network
 from tutelage.problem.problem import Problem
@@ -30,6 +31,7 @@ __all__ = [
     "Spectrum",
     "Start",
     "asymmetric_start",
+    "committee",
     "random_start",
     "start_from_weights",
 ]

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tutelage import _checks
+from tutelage import checks
 from tutelage._errors import InputError
 from tutelage.problem import Problem
 from tutelage.sweeps.points import known_names, parts_of
@@ -65,9 +65,9 @@ def boundary_lines(spec: SweepSpec, values: Any, boundary: Any, level: float | N
     """The boundaries on the figure of these values. A name, a function, several, or several with labels."""
     dims = [str(dim) for dim in values.dims if dim != "start"]
     lines = []
-    for label, one in _labelled(boundary):
+    for label, one in _labeled(boundary):
         if isinstance(one, str):
-            known = BOUNDARIES[_checks.known("boundary", one, BOUNDARIES)]
+            known = BOUNDARIES[checks.known("boundary", one, BOUNDARIES)]
             across = _axis(spec, dims, known.axis, one)
             lines.append(
                 _line(spec, values, dims, across, known.value, label or _with_level(known.words, one, level), level)
@@ -75,11 +75,11 @@ def boundary_lines(spec: SweepSpec, values: Any, boundary: Any, level: float | N
         elif callable(one):
             lines.append(_line(spec, values, dims, dims[1], lambda p, _, f=one: f(p), label or one.__name__, level))
         else:
-            raise InputError(f"boundary is {_checks.shown(one)}; it must be one of {', '.join(BOUNDARIES)}, or a function.")
+            raise InputError(f"boundary is {checks.shown(one)}; it must be one of {', '.join(BOUNDARIES)}, or a function.")
     return lines
 
 
-def _labelled(boundary: Any) -> Iterable[tuple[str | None, Any]]:
+def _labeled(boundary: Any) -> Iterable[tuple[str | None, Any]]:
     if isinstance(boundary, Mapping):
         return boundary.items()
     return [(None, one) for one in (boundary if isinstance(boundary, list | tuple) else [boundary])]

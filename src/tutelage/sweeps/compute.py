@@ -14,13 +14,13 @@ import jax
 import numpy as np
 
 from tutelage._errors import InputError, TutelageWarning
+from tutelage._solve import MAX_STEPS, assemble
+from tutelage._solve_batch import side_by_side
 from tutelage.integrate import Options, Raw, anonymous, as_arrays, choose, first_times, tolerances
-from tutelage.many import side_by_side
 from tutelage.moments import moments_for
 from tutelage.problem import Start
 from tutelage.problem.schedules import require_rates_on
-from tutelage.simulate import simulate
-from tutelage.solve import MAX_STEPS, assemble
+from tutelage.simulation import simulate
 from tutelage.status import Status
 from tutelage.sweeps.chunks import shape_of
 from tutelage.sweeps.measures import Case, Measure, resolve, simulation_seed

@@ -11,7 +11,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-from tutelage import _checks
+from tutelage import checks
 from tutelage._version import __version__
 from tutelage.sweeps.executors import executor as named_executor
 from tutelage.sweeps.store import Store, StoreStatus, counted
@@ -120,7 +120,7 @@ def run(
     is a StoreError, with the store intact.
     """
     execute = named_executor(executor, cluster)
-    workers = None if workers is None else _checks.as_count("workers", workers)
+    workers = None if workers is None else checks.as_count("workers", workers)
     shown, notices = progress or Progress(), []
 
     def notice(message: str) -> None:

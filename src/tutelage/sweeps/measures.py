@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from tutelage import _checks
+from tutelage import checks
 from tutelage._errors import InputError, kind_of
 from tutelage.storage import DIMS, LONG
 
@@ -147,7 +147,7 @@ TABLE = {
 
 def resolve(name: str, functions: Mapping[str, Callable] | None = None) -> Measure:
     """The measure of this name. functions: custom ones that cannot be imported by name."""
-    _checks.as_text("a measure", name, fix="Give a name or a function.")
+    checks.as_text("a measure", name, fix="Give a name or a function.")
     if name in TABLE:
         return TABLE[name]
     if ":" in name:
@@ -157,7 +157,7 @@ def resolve(name: str, functions: Mapping[str, Callable] | None = None) -> Measu
     numbers = [known if known in AS_NUMBER else f"{known}.<number>" for known in analyses()]
     raise InputError(
         f"{name!r} is not a measure; give one of {', '.join(TABLE)}, an analysis with the number to take of its result "
-        f"({', '.join(numbers)}), or your own function as 'module:function'.{_checks.nearest(name, [*TABLE, *analyses()])}"
+        f"({', '.join(numbers)}), or your own function as 'module:function'.{checks.nearest(name, [*TABLE, *analyses()])}"
     )
 
 
@@ -171,32 +171,31 @@ AS_NUMBER = {
     "noise_floor": "per_variance",
     "fixed_point": "error",
     "escape_time": "time",
-    "specialisation": "final",
+    "specialization": "final",
     "early_stopping": "value",
 }
 ARGUMENTS = {"problem": {"problem"}, "start": {"start"}, "trajectory": {"curve", "overlaps"}, "runs": {"start", "runs"}}
-WITHOUT_NUMBERS = ("solve", "simulate", "sweep", "random_start", "asymmetric_start", "trajectory_page")
 QUICK = (  # read a curve, or the linear dynamics of perfect learning, within milliseconds
-    *("specialisation", "early_stopping", "plateaus", "phases"),
+    *("specialization", "early_stopping", "plateaus", "phases"),
     *("critical_learning_rate", "decay_rate", "best_constant_rate", "noise_floor"),
 )
 
 
 @cache
 def analyses() -> tuple[str, ...]:
-    """The public functions that need a problem, a start or a trajectory and nothing else."""
-    import tutelage
+    """The functions of `tutelage.analysis` that need a problem, a start or a trajectory and nothing else."""
+    import tutelage.analysis
 
-    return tuple(name for name in tutelage.__all__ if is_analysis(name))
+    return tuple(name for name in tutelage.analysis.__all__ if is_analysis(name))
 
 
 def is_analysis(name: str) -> bool:
     """Is this one of them?"""
-    import tutelage
+    import tutelage.analysis
 
-    if name not in tutelage.__all__ or not name[0].islower() or name in WITHOUT_NUMBERS:
+    if name not in tutelage.analysis.__all__:
         return False
-    value = getattr(tutelage, name)
+    value = getattr(tutelage.analysis, name)
     if not inspect.isfunction(value):
         return False
     needed = [p.name for p in inspect.signature(value).parameters.values() if p.default is inspect.Parameter.empty]
@@ -205,7 +204,7 @@ def is_analysis(name: str) -> bool:
 
 def _analysis_measure(name: str) -> Measure:
     """The measure "analysis.field": one number of its result; "analysis.one.two" is a field of a field."""
-    import tutelage
+    import tutelage.analysis
 
     analysis, _, path = name.partition(".")
     path = path or AS_NUMBER.get(analysis, "")
@@ -213,7 +212,7 @@ def _analysis_measure(name: str) -> Measure:
         raise InputError(
             f"the measure {name!r} does not say which number of the result it takes; give {analysis + '.<name>'!r}."
         )
-    function = getattr(tutelage, analysis)
+    function = getattr(tutelage.analysis, analysis)
 
     def values(case: Case) -> dict[str, float]:
         return {name: _number(name, _field(function(**_arguments(function, case)), path.split(".")))}

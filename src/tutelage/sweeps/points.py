@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from tutelage import _checks
+from tutelage import checks
 from tutelage._errors import InputError
-from tutelage.problem import Problem, serialise
+from tutelage.problem import Problem, serialize
 from tutelage.problem.own import modules_in
 
 OF_START = ("dim", "scale")  # names that belong to the start rather than to the problem
@@ -28,9 +28,9 @@ def parts_of(name: str) -> tuple[str, ...]:
 
 def known_names(problem: Problem) -> dict[str, str]:
     """Every name that a sweep over this problem can change, with its full name; shared ones only with their part."""
-    fields = [(part, field) for part in serialise.PARTS for field in serialise.arguments(getattr(problem, part))]
+    fields = [(part, field) for part in serialize.PARTS for field in serialize.arguments(getattr(problem, part))]
     plain = [field for _, field in fields]
-    names = {name: name for name in ("noise", "inputs", *serialise.LEARNING, *OF_START)}
+    names = {name: name for name in ("noise", "inputs", *serialize.LEARNING, *OF_START)}
     names |= {field: f"{part}.{field}" for part, field in fields if plain.count(field) == 1}
     return names | {f"{part}.{field}": f"{part}.{field}" for part, field in fields}
 
@@ -51,7 +51,7 @@ def _unknown(part: str, known: Mapping[str, str]) -> str:
     if owners:
         return f"over names {part!r}, which {len(owners)} parts have; say {owners[0]!r}, or {', '.join(owners)!r} for all."
     shortest = dict.fromkeys(next(name for name, full in known.items() if full == target) for target in known.values())
-    hint = _checks.nearest(part, shortest)
+    hint = checks.nearest(part, shortest)
     return f"over names {part!r}, which a sweep cannot change here; it can change {', '.join(shortest)}.{hint}"
 
 
@@ -60,14 +60,14 @@ def plain_values(name: str, values: Any) -> list[Any]:
     if isinstance(values, np.ndarray) and values.ndim == 1:
         values = values.tolist()
     if not isinstance(values, list | tuple | range):
-        raise InputError(f"over gives {name} the value {_checks.shown(values)}; it must be a list of values.")
-    plain = [serialise.plain(name, value) for value in values]
+        raise InputError(f"over gives {name} the value {checks.shown(values)}; it must be a list of values.")
+    plain = [serialize.plain(name, value) for value in values]
     if not plain:
         raise InputError(f"over gives {name} no values; it must have at least one.")
     seen: set[str] = set()
     for value in plain:
         if _label(value) in seen:
-            raise InputError(f"over gives {name} the value {_checks.shown(value)} twice; each value must occur once.")
+            raise InputError(f"over gives {name} the value {checks.shown(value)} twice; each value must occur once.")
         seen.add(_label(value))
     return plain
 
@@ -83,7 +83,7 @@ def problem_at(base: Problem, point: Mapping[str, Any], allow: tuple[str, ...] =
     for name, value in point.items():
         for part in parts_of(name):
             if part not in OF_START:
-                changes[part] = serialise.revived(part, value, allow)
+                changes[part] = serialize.revived(part, value, allow)
     return base.replace(**changes)
 
 
@@ -141,7 +141,7 @@ def given_modules(problem: Mapping[str, Any], over: Any, listed: Any) -> tuple[s
     axes = [over] if isinstance(over, Mapping) else listed if isinstance(listed, list | tuple) else []
     pairs = [(name, value) for axis in axes if isinstance(axis, Mapping) for name, value in axis.items()]
     each = [(name, one) for name, value in pairs for one in (value if isinstance(value, list | tuple) else [value])]
-    given = [serialise.plain(parts_of(str(name))[0], one) for name, one in each if callable(one)]
+    given = [serialize.plain(parts_of(str(name))[0], one) for name, one in each if callable(one)]
     return modules_in([problem, given])
 
 
@@ -154,7 +154,7 @@ def as_points(problem: Problem, over: Any, listed: Any, allow: tuple[str, ...] =
         return Points({}, _as_list(problem, listed))
     if not isinstance(over, Mapping) or not over:
         raise InputError(
-            f"over is {_checks.shown(over)}; it must be names with lists of values, such as {{'lr': [0.1, 0.2]}}."
+            f"over is {checks.shown(over)}; it must be names with lists of values, such as {{'lr': [0.1, 0.2]}}."
         )
     require_known(problem, tuple(over))
     axes = {", ".join(parts_of(name)): plain_values(name, values) for name, values in over.items()}
@@ -166,21 +166,21 @@ def as_points(problem: Problem, over: Any, listed: Any, allow: tuple[str, ...] =
 
 def _as_list(problem: Problem, listed: Any) -> list[dict[str, Any]]:
     if isinstance(listed, Mapping | str) or not isinstance(listed, Sequence) or not listed:
-        raise InputError(f"points is {_checks.shown(listed)}; it must be a list of points, such as [{{'lr': 0.1}}].")
+        raise InputError(f"points is {checks.shown(listed)}; it must be a list of points, such as [{{'lr': 0.1}}].")
     for i, point in enumerate(listed):
         if not isinstance(point, Mapping) or set(point) != set(listed[0]):
-            raise InputError(f"point {i} is {_checks.shown(point)}; every point must name the same as point 0.")
+            raise InputError(f"point {i} is {checks.shown(point)}; every point must name the same as point 0.")
     require_known(problem, tuple(listed[0]))
-    return [{name: serialise.plain(name, point[name]) for name in listed[0]} for point in listed]
+    return [{name: serialize.plain(name, point[name]) for name in listed[0]} for point in listed]
 
 
 def _require_possible(problem: Problem, name: str, value: Any, allow: tuple[str, ...]) -> None:
     try:
         if name == "dim":
-            _checks.as_count("dim", value)
+            checks.as_count("dim", value)
         elif name == "scale":
-            _checks.require_nonnegative("scale", _checks.as_array("scale", value))
+            checks.require_nonnegative("scale", checks.as_array("scale", value))
         else:
             problem_at(problem, {name: value}, allow)
     except InputError as error:
-        raise InputError(f"over gives {name} the value {_checks.shown(value)}: {error}") from None
+        raise InputError(f"over gives {name} the value {checks.shown(value)}: {error}") from None

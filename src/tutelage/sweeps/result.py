@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tutelage import _checks, storage
+from tutelage import checks, storage
 from tutelage._errors import InputError
 from tutelage._version import __version__
 from tutelage.status import Status
@@ -133,7 +133,7 @@ class Sweep:
         values = self[variable or self.variables[0]]
         status = self.dataset.get("status", None)
         for name, where in (at or {}).items():
-            _checks.known("a name in at", name, dict.fromkeys(str(dim) for dim in values.dims))
+            checks.known("a name in at", name, dict.fromkeys(str(dim) for dim in values.dims))
             method = "nearest" if np.issubdtype(values[name].dtype, np.number) else None
             values = values.sel({name: where}, method=method)
             if status is not None and name in status.dims:

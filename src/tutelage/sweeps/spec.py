@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from tutelage import _checks
+from tutelage import checks
 from tutelage._errors import InputError
-from tutelage.problem import Problem, Start, serialise
+from tutelage.problem import Problem, Start, serialize
 from tutelage.problem.arguments import require_problem
 from tutelage.problem.own import as_modules, imported, paths_in
 from tutelage.sweeps.points import Points, as_points, given_modules, problem_at, start_values
@@ -107,9 +107,9 @@ def build_spec(
     stored = require_problem(problem, "sweep", needs=()).to_dict()
     allowed = (*as_modules(imports), *given_modules(stored, over, points))
     chosen = as_points(Problem.from_dict(stored, allowed), over, points, allowed)  # only what a file holds can be changed
-    _checks.as_count("the number of points", math.prod(chosen.shape), most=MOST_POINTS)
+    checks.as_count("the number of points", math.prod(chosen.shape), most=MOST_POINTS)
     table = start_table(start)
-    count = None if starts is None else _checks.as_count("starts", starts)
+    count = None if starts is None else checks.as_count("starts", starts)
     if count is not None and (table.get("kind") == "asymmetric" or "R" in table):
         raise InputError(f"starts is {count} and the start is given; only random starts differ. Leave one of them out.")
     spec = SweepSpec(
@@ -120,12 +120,12 @@ def build_spec(
         times=plain_times(times),
         start=table,
         starts=count,
-        runs=_checks.as_count("runs", runs, least=2),
-        seed=_checks.as_count("seed", seed, least=0),
-        gradient_flow=_checks.as_flag("gradient_flow", gradient_flow),
+        runs=checks.as_count("runs", runs, least=2),
+        seed=checks.as_count("seed", seed, least=0),
+        gradient_flow=checks.as_flag("gradient_flow", gradient_flow),
         rtol=float(tolerances(rtol)[0]),
-        solver=_checks.known("solver", solver, ("auto", *SOLVERS)),
-        points_per_chunk=0 if points_per_chunk is None else _checks.as_count("points_per_chunk", points_per_chunk),
+        solver=checks.known("solver", solver, ("auto", *SOLVERS)),
+        points_per_chunk=0 if points_per_chunk is None else checks.as_count("points_per_chunk", points_per_chunk),
         sources=sources,
         imports=allowed,
     )
@@ -159,16 +159,16 @@ def start_table(start: Any) -> dict[str, Any]:
         return table | ({} if start.dim is None else {"dim": start.dim})
     table = {"kind": start} if isinstance(start, str) else start
     if not isinstance(table, Mapping):
-        raise InputError(f"start is {_checks.shown(start)}; it must be a Start, 'random', 'asymmetric', or a table.")
+        raise InputError(f"start is {checks.shown(start)}; it must be a Start, 'random', 'asymmetric', or a table.")
     for name in table:
-        _checks.known("a name in start", name, START_NAMES)
+        checks.known("a name in start", name, START_NAMES)
     if "kind" in table:
-        _checks.known("the kind of start", table["kind"], KINDS)
+        checks.known("the kind of start", table["kind"], KINDS)
     if ("R" in table) != ("Q" in table):
         raise InputError(f"the start gives {'R' if 'R' in table else 'Q'} alone; give R and Q, or dim and scale.")
     if "R" in table and ("scale" in table or table.get("kind") is not None):
         raise InputError("the start gives overlaps (R, Q) and also how to draw them; leave one of them out.")
-    return {name: serialise.plain(name, value) for name, value in table.items()}
+    return {name: serialize.plain(name, value) for name, value in table.items()}
 
 
 def plain_times(times: Any) -> tuple[float, ...]:

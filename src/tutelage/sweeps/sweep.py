@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tutelage import _checks
+from tutelage import checks
 from tutelage._errors import InputError
 from tutelage.sweeps.chunks import points_per_chunk as default_chunk
 from tutelage.sweeps.chunks import tasks as tasks_of
@@ -46,7 +46,7 @@ def sweep(
     progress: bool = False,
     imports: Sequence[str] = (),
 ) -> Sweep:
-    """The same question at many problems: every measure at every point of a grid, as one labelled Dataset.
+    """The same question at many problems: every measure at every point of a grid, as one labeled Dataset.
 
     over: names with values, such as {"lr": rates, "student.hidden": [2, 3]}: all combinations. points: or a list of them.
     Names are those of `Problem.replace`, and "dim" and "scale" of the start; "student.hidden, teacher.hidden" takes one
@@ -114,7 +114,7 @@ def carry_out(
     chosen = executor or ("serial" if functions or (len(tasks) <= IN_THIS_PROCESS and out is None) else "processes")
     shown = Bar() if progress else Progress()
     execute = named_executor(chosen, cluster)  # refuses an unknown one before anything is written
-    workers = None if workers is None else _checks.as_count("workers", workers)
+    workers = None if workers is None else checks.as_count("workers", workers)
     if out is None:
         return _in_memory(spec, tasks, functions, execute, workers, shown)
     require(execute, workers)
@@ -175,7 +175,7 @@ def _named(measure: Any, stored: bool) -> tuple[list[str], dict[str, Callable]]:
     """The names of the measures, and those functions that have no name to be imported by."""
     given: Iterable[Any] = [measure] if isinstance(measure, str) or callable(measure) else measure
     if not isinstance(given, list | tuple) or not given:
-        raise InputError(f"measure is {_checks.shown(measure)}; it must be a name, a function, or a list of them.")
+        raise InputError(f"measure is {checks.shown(measure)}; it must be a name, a function, or a list of them.")
     names, functions = [], {}
     for one in given:
         name = _name(one, functions, stored) if callable(one) else one

@@ -1,28 +1,24 @@
 """The linear network, exactly solvable: one unit on any spectrum, at any rate, also at finite N.
 
-rank_one (eigensystem) -> relaxation (mean square dynamics; clock: limit or steps) -> network (the verb), modes
-power_sum: its error on a power law as sum, integral and bounds.  features: only some of the raw inputs trained; turned: the
-same in a random basis, for large N.  spectrum_fit: is a spectrum a power law?  teacher_moments: how random teachers differ.
+rank_one (eigensystem) -> relaxation (mean square dynamics; time_scale: limit or steps) -> network (the verb), modes
+spectrum_fit: is a spectrum a power law?
 """
 
-from tutelage.analysis.linear.features import RawFeatures, raw_features
 from tutelage.analysis.linear.modes import LinearModes
-from tutelage.analysis.linear.network import LinearNetwork, linear_network
-from tutelage.analysis.linear.power_sum import PowerLawSum
+from tutelage.analysis.linear.network import LinearNetwork, linear_network, no_steady_state, require_linear
+from tutelage.analysis.linear.relaxation import Relaxation
 from tutelage.analysis.linear.spectrum_fit import SpectralExponent, spectral_exponent
-from tutelage.analysis.linear.teacher_moments import TeacherMoments, teacher_moments
-from tutelage.analysis.linear.turned import random_basis_floors
+from tutelage.analysis.linear.time_scale import at_times, log_slope
 
 __all__ = [
     "LinearModes",
     "LinearNetwork",
-    "PowerLawSum",
-    "RawFeatures",
+    "Relaxation",
     "SpectralExponent",
-    "TeacherMoments",
+    "at_times",
     "linear_network",
-    "random_basis_floors",
-    "raw_features",
+    "log_slope",
+    "no_steady_state",
+    "require_linear",
     "spectral_exponent",
-    "teacher_moments",
 ]

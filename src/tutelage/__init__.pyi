@@ -1,0 +1,84 @@
+# What a script types. lazy_loader reads this list: a name is loaded when it is first used.
+from . import analysis, averages, checks, labels, losses, page, papers, plot, rules, schedules
+from ._errors import DivergenceWarning, InputError, SymmetryWarning, TutelageWarning, ValidityWarning
+from ._solve import solve
+from ._solve_batch import solve_batch
+from ._version import __version__
+from .averages import Quadrature
+from .comparison import compare
+from .dynamics import ClosedSystem, Equations, generalization_error
+from .moments import Sampled
+from .problem import (
+    SGD,
+    Activation,
+    Inputs,
+    Isotropic,
+    Network,
+    PowerLaw,
+    Problem,
+    SlowMomentum,
+    Spectrum,
+    Start,
+    asymmetric_start,
+    committee,
+    random_start,
+    start_from_weights,
+)
+from .problem.images import digits
+from .rules import Rule
+from .simulation import simulate
+from .status import Status
+from .sweeps.sweep import open_sweep, sweep
+from .times import linear_times, log_times
+from .trajectory import Trajectory, load
+
+__all__ = [
+    "SGD",
+    "Activation",
+    "ClosedSystem",
+    "DivergenceWarning",
+    "Equations",
+    "InputError",
+    "Inputs",
+    "Isotropic",
+    "Network",
+    "PowerLaw",
+    "Problem",
+    "Quadrature",
+    "Rule",
+    "Sampled",
+    "SlowMomentum",
+    "Spectrum",
+    "Start",
+    "Status",
+    "SymmetryWarning",
+    "Trajectory",
+    "TutelageWarning",
+    "ValidityWarning",
+    "__version__",
+    "analysis",
+    "asymmetric_start",
+    "averages",
+    "checks",
+    "committee",
+    "compare",
+    "digits",
+    "generalization_error",
+    "labels",
+    "linear_times",
+    "load",
+    "log_times",
+    "losses",
+    "open_sweep",
+    "page",
+    "papers",
+    "plot",
+    "random_start",
+    "rules",
+    "schedules",
+    "simulate",
+    "solve",
+    "solve_batch",
+    "start_from_weights",
+    "sweep",
+]

@@ -1,0 +1,24 @@
+from . import power_law, quadratic
+from .claims import Claim, above, at_least, at_most, below, between, close, refuted
+from .registry import Replica, find, replicas
+from .regression import linear_regression
+from .run import Result, replicate
+
+__all__ = [
+    "Claim",
+    "Replica",
+    "Result",
+    "above",
+    "at_least",
+    "at_most",
+    "below",
+    "between",
+    "close",
+    "find",
+    "linear_regression",
+    "power_law",
+    "quadratic",
+    "refuted",
+    "replicas",
+    "replicate",
+]

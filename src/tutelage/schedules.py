@@ -1,0 +1,12 @@
+"""Learning rates that change in time, and `optimize`: the schedule that makes the error smallest.
+
+    tu.SGD(lr=tu.schedules.PowerDecay(0.5, exponent=1.0, time=10.0))
+
+Any JAX function of the time alpha is a schedule too.
+"""
+
+from tutelage.analysis.schedules.design import optimize
+from tutelage.analysis.schedules.result import OptimalSchedule
+from tutelage.problem.schedules import Constant, Cosine, Interpolated, Piecewise, PowerDecay
+
+__all__ = ["Constant", "Cosine", "Interpolated", "OptimalSchedule", "Piecewise", "PowerDecay", "optimize"]
