@@ -120,7 +120,8 @@ class Worker:
         """End the process, if it has not ended; how it did, in words."""
         self._pool.stop()
         self._pool.join()
-        self._given_to.join()
+        if self._given_to.pid is not None:  # else the system has refused to start it
+            self._given_to.join()
         code = self._given_to.exitcode or 0
         return f"ended with exit code {code}" if code >= 0 else f"was killed by {signal.Signals(-code).name}"
 

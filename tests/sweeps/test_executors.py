@@ -88,10 +88,7 @@ def test_a_script_without_a_guard_can_sweep(tmp_path):
         f"print(run(toys.store({str(tmp_path / 's')!r}, 2), toys.tasks(2), toys.numbers, 'processes').computed)\n"
     )
     done = subprocess.run(
-        [sys.executable, "-W", "error", script],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"PYTHONPATH": PATHS},
+        [sys.executable, "-W", "error", script], capture_output=True, text=True, env=os.environ | {"PYTHONPATH": PATHS}
     )
     assert (done.stdout, done.stderr, done.returncode) == ("2\n", "", 0)
 
@@ -166,8 +163,7 @@ def test_workers_that_lack_a_module_stop_the_sweep(tmp_path, two_workers, monkey
     monkeypatch.syspath_prepend(tmp_path)
     compute = importlib.import_module("only_here").compute
     with pytest.raises(
-        InputError,
-        match=r"the Dask workers cannot compute .*No module named .only_here.*; fix them and run the sweep again",
+        InputError, match=r"the Dask workers cannot compute .*No module named .only_here.*; fix them and run the sweep again"
     ):
         run(toys.store(tmp_path / "s", 2), toys.tasks(2), compute, two_workers)
     assert toys.files(tmp_path / "s") == {}

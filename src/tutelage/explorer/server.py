@@ -79,11 +79,7 @@ def build_app(port: int) -> Starlette:
         explorer.curves.close()
         explorer.details.close()
 
-    routes = [
-        Route("/", explorer.page),
-        Route("/file/{name}", explorer.file),
-        WebSocketRoute("/live", explorer.live),
-    ]
+    routes = [Route("/", explorer.page), Route("/file/{name}", explorer.file), WebSocketRoute("/live", explorer.live)]
     app = Starlette(routes=routes, lifespan=lifespan)
     app.add_middleware(OnlyFromHere, port=port)
     return app

@@ -79,12 +79,7 @@ CONTROLS = (
     Control("beta", "exponent β", "number", 1.0, 0.05, 3, group="Inputs and start", only=POWER_LAW),
     Control("levels", "levels L", "count", 16, 2, 512, log=True, group="Inputs and start", only=POWER_LAW),
     Control(
-        "start",
-        "start",
-        "choice",
-        "random weights",
-        options=("random weights", "asymmetric"),
-        group="Inputs and start",
+        "start", "start", "choice", "random weights", options=("random weights", "asymmetric"), group="Inputs and start"
     ),
     Control("scale", "size of the weights", "number", 0.1, 1e-6, 3, log=True, group="Inputs and start", only=RANDOM),
     Control("seed", "seed", "count", 0, 0, 999, group="Inputs and start", only=RANDOM),

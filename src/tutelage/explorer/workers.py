@@ -43,9 +43,10 @@ def compute_answer(pipe: Connection, kind: str, values: dict[str, Any]) -> str |
 
     with pipe:
         try:
-            settings, content = Settings.read(values), b""
+            settings = Settings.read(values)
             if pipe.poll():  # stopped while this process was started
-                return content
+                return b""
+            content: Any = b""
             for part in (STREAMS | FILES)[kind](settings):
                 content = part
                 if kind in STREAMS:

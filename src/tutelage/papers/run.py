@@ -54,12 +54,7 @@ class Result:
 
 
 def replicate(
-    replica: Replica,
-    folder: Path,
-    *,
-    quick: bool = False,
-    formats: tuple[str, ...] = ("png",),
-    around: Around = nullcontext,
+    replica: Replica, folder: Path, *, quick: bool = False, formats: tuple[str, ...] = ("png",), around: Around = nullcontext
 ) -> Result:
     """The result of a figure in a folder, which must exist: found there by content, else computed and stored.
 

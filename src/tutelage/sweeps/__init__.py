@@ -6,5 +6,5 @@ sweep -> spec, points -> chunks       -> engine                -> result (bounda
 The engine gives tasks to executors (serial, processes, dask_cluster), which call compute (measures: the numbers of a point),
 and keeps each outcome in the store: a folder (chunk_file, lock) that is whole whenever the sweep is interrupted.
 
-Sweeps are tested on Linux and need nothing of POSIX: locks and processes work on macOS and Windows as well.
+Sweeps are tested on Linux. Locks and processes are those of portable libraries; macOS and Windows are not tested.
 """

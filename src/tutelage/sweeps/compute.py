@@ -195,12 +195,7 @@ def _solve_group(
 ) -> dict[tuple[int, int], Trajectory]:
     """Members of one shape: one program."""
     options = Options(
-        gradient_flow=spec.gradient_flow,
-        solver=solver,
-        keep=False,
-        gradient="forward",
-        max_steps=MAX_STEPS,
-        progress=False,
+        gradient_flow=spec.gradient_flow, solver=solver, keep=False, gradient="forward", max_steps=MAX_STEPS, progress=False
     )
     lanes = LANES if jax.default_backend() == "cpu" else spec.points_per_chunk * (spec.starts or 1)
     problems, starts = _stacked([(as_arrays(problem), anonymous(start)) for problem, start in members.values()])

@@ -29,7 +29,7 @@ LONG = {
     "status": "how the solve ended",
     "end_time": "time reached by the solve",
     "failure": "why a point has no numbers",
-    "note": "what to read beside the numbers: why a verb has none, what solve would warn of",
+    "note": "what to read next to the numbers: why an analysis has no result, what solve would warn of",
     "time": "alpha = steps / N",
     "start": "number of the random start: its seed less that of the sweep",
 }
@@ -71,7 +71,7 @@ class Sweep:
 
     @property
     def notes(self) -> dict[int, str]:
-        """What is to be read beside the numbers, by the number of the point: why a verb has none, what `solve` warns of."""
+        """What to read next to the numbers, by point: why an analysis has no result, what `solve` warns of."""
         return self._sentences("note") if "note" in self.dataset else {}
 
     def _sentences(self, name: str) -> dict[int, str]:

@@ -18,7 +18,7 @@ from tutelage.sweeps.spec import SweepSpec, build_spec, source_hash
 from tutelage.sweeps.store import Store, spec_key
 from tutelage.sweeps.tasks import Execute, Outcome, StoreError, Task
 
-WHOLE = "sweep.nc"  # the whole Dataset, beside the chunks that it was put together from
+WHOLE = "sweep.nc"  # the whole Dataset, next to the chunks
 IN_THIS_PROCESS = 2  # at most so many chunks are computed here rather than in processes, which take seconds to start
 
 
@@ -56,7 +56,7 @@ def sweep(
     simulation. gradient_flow, rtol, solver: as in `solve`.
 
     out: a folder that keeps each finished chunk; the same call goes on where it stopped, another sweep is refused (new:
-    begins a folder of its own beside it). retry: compute again the chunks with failed points. executor: "serial",
+    begins a folder of its own next to it). retry: compute again the chunks with failed points. executor: "serial",
     "processes", "dask", "slurm" (cluster: its options) or the address of a Dask scheduler; default: processes, or here if
     there is little to do. Numbers depend on none of these. imports: modules that may be imported for values that are text,
     "module:function".
@@ -88,23 +88,6 @@ def sweep(
         chunk_size=default_chunk if not functions else lambda _: IN_THIS_PROCESS,
         imports=imports,
     )
-    how = {"executor": executor, "workers": workers, "cluster": cluster, "progress": progress}
-    return carry_out(spec, out=out, new=new, retry=retry, functions=functions, **how)
-
-
-def carry_out(
-    spec: SweepSpec,
-    *,
-    out: str | Path | None,
-    new: bool = False,
-    retry: bool = False,
-    functions: dict[str, Callable] | None = None,
-    executor: str | None,
-    workers: int | None,
-    cluster: Mapping[str, Any] | None,
-    progress: bool,
-) -> Sweep:
-    """Compute what is missing of a sweep."""
     tasks = list(tasks_of(spec, functions))
     if functions and executor not in (None, "serial"):
         raise InputError(
@@ -150,7 +133,7 @@ def _collected(spec: SweepSpec, store: Store) -> Any:
 
 
 def _store(spec: SweepSpec, folder: Path, chunks: int, new: bool) -> Store:
-    """The store in this folder; new: in one beside it that carries the key of the sweep, if another sweep is there."""
+    """The store in this folder; new: in one next to it that carries the key of the sweep, if another sweep is there."""
     table = spec.to_dict()
     if new and (folder / "spec.json").exists() and Store.open(folder).key != spec_key(table):
         folder = folder.with_name(f"{folder.name}-{spec_key(table)[:8]}")
