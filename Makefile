@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 SPHINX := $(BIN)/python -m sphinx -q -W --keep-going -b html
 
-.PHONY: demo test test-full test-versions docs docs-draft figures browser lint bench lock clean
+.PHONY: demo test test-papers test-full test-versions docs docs-draft figures browser lint bench lock clean
 
 $(READY): requirements.txt pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tutelage needs Python 3.11 or newer; run: make PYTHON=python3.12")'
@@ -19,12 +19,15 @@ demo: $(READY)  ## theory against twenty networks: a table, and the names of the
 	$(BIN)/tutelage compare --out-dir output/compare
 
 # Two processes, one core each: threads of OpenBLAS wait by spinning, and take ten times what they compute from the other one.
-test test-full docs: export OPENBLAS_NUM_THREADS = 1
+test test-papers test-full docs: export OPENBLAS_NUM_THREADS = 1
 
-test: $(READY) browser  ## the whole suite
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not full and not site"
+test: $(READY) browser  ## the suite of the library, without that of published figures
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not full and not site and not papers"
 
-test-full: $(READY) browser  ## the suite with its long statistical tests, compiled as for users (tests/conftest.py)
+test-papers: $(READY) browser  ## published figures in their quick versions, and the formulas of single papers
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "papers and not full"
+
+test-full: $(READY) browser  ## both suites with their long statistical tests, compiled as for users (tests/conftest.py)
 	COMPILE=fully $(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not site"
 
 test-versions:  ## the suite on Python 3.12 and 3.13 with jax 0.10 and 0.11 (needs uv)

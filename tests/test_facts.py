@@ -11,7 +11,7 @@ import tutelage as tu
 from tests.problems import pair, symmetric_overlaps
 from tutelage.dynamics import OrderParameters, initial_overlaps
 from tutelage.dynamics.linearized import jacobian
-from tutelage.dynamics.perfect import critical_rate
+from tutelage.dynamics.perfect_learning import critical_rate
 
 LONG = [0.0, 1e4]
 

@@ -12,7 +12,8 @@ import tutelage as tu
 from tests.problems import generic_overlaps, pair
 from tests.test_spectra import matrices
 from tutelage.dynamics import OrderParameters, initial_overlaps
-from tutelage.dynamics.linearized import flatten, jacobian, unflatten
+from tutelage.dynamics.linearized import jacobian
+from tutelage.dynamics.overlaps import flatten, unflatten
 from tutelage.dynamics.resolvent import Levels, resolvent
 from tutelage.integrate.choice import choose
 from tutelage.integrate.rosenbrock import Rodas5P

@@ -2,7 +2,7 @@
 
 Nothing is pasted. A figure is taken from output/replicate, where `tutelage replicate` leaves the full versions, else from
 output/quick, where the test suite leaves the quick ones (the content key of both must be that of the code as it is). What is
-in neither is computed, quick, into output/quick: four minutes for all on two cores, nothing after `make test`.
+in neither is computed, quick, into output/quick: four minutes for all on two cores, nothing after `make test-papers`.
 A draft (-D draft=1) leaves it out: its command stands in its place.
 """
 
@@ -16,11 +16,11 @@ from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 
 from _site.markdown import plain, table, write
-from tutelage.papers import Claim, Replica, Result, replicas, run
+from tutelage.papers import Claim, Replica, Result, replicas, replicate
+from tutelage.papers.drawing import capital
 from tutelage.papers.gallery import SIGNS, WORDS, duration, expectation
 from tutelage.papers.registry import SOURCES
 from tutelage.papers.run import count, is_kept
-from tutelage.plot.html import capital
 
 ROOT = Path(__file__).resolve().parents[2]
 FULL, QUICK = ROOT / "output" / "replicate", ROOT / "output" / "quick"
@@ -34,7 +34,7 @@ def collect(compute: bool) -> dict[str, Result]:
     if missing and compute:
         _compute(missing)
         places |= dict.fromkeys(missing, (QUICK, True))
-    return {name: run(figures[name], place[0], quick=place[1]) for name, place in places.items() if place}
+    return {name: replicate(figures[name], place[0], quick=place[1]) for name, place in places.items() if place}
 
 
 def _place(figure: Replica) -> tuple[Path, bool] | None:

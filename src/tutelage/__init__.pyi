@@ -24,7 +24,7 @@ from .problem import (
     random_start,
     start_from_weights,
 )
-from .problem.images import digits
+from .problem.inputs import digits
 from .rules import Rule
 from .simulation import simulate
 from .status import Status

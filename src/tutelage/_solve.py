@@ -31,8 +31,8 @@ from tutelage.integrate import (
 from tutelage.losses import Squared, loss_name
 from tutelage.moments import NodeMoments, Sampled, as_sampled, moments_for
 from tutelage.problem import Problem, random_start
-from tutelage.problem.arguments import require_start
 from tutelage.problem.schedules import require_rates_on
+from tutelage.problem.start import require_start
 from tutelage.status import Status
 from tutelage.times import check_times
 from tutelage.trajectory import Trajectory, eager

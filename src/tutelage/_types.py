@@ -13,7 +13,7 @@
 | Q, R, T   | field covariances, Q = sum_l p_l lam_l q_l                     | (K, K) ...     |
 | C         | covariance of all n = K + M fields, [[Q, R], [R^T, T]]         | (n, n)         |
 | w         | weights of the error, Delta = sum_a w_a g_a, w = (-v, v*)      | (n,)           |
-| A, B, G   | the three matrices of the dynamics (moments/matrices.py)         | (K,K)(K,M)(K,K)|
+| A, B, G   | the three matrices of the dynamics (moments/matrices.py)       | (K,K)(K,M)(K,K)|
 | eta       | learning rate; kappa: weight decay; sigma: label noise         |                |
 | alpha     | time = steps / N                                               |                |
 | e_g       | generalization error E[(noiseless y - yhat)^2] / 2             |                |
@@ -21,10 +21,16 @@
 The test loss is e_g + sigma^2 / 2; the two are never mixed.
 """
 
-from typing import TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 import jax
 import numpy as np
 
 Array: TypeAlias = jax.Array
 ArrayLike: TypeAlias = jax.Array | np.ndarray | float | int
+NumpyOrJax: TypeAlias = np.ndarray | jax.Array  # checked numbers: NumPy unless they are traced
+Numbers: TypeAlias = jax.Array | np.ndarray | float | Sequence[Any]  # what a user may give for an array
+Schedule: TypeAlias = Callable[[Array], Array]
+Rate: TypeAlias = NumpyOrJax | Schedule  # a constant learning rate, or one that changes with time
+Table: TypeAlias = dict[str, Any]  # plain data: numbers, words, lists and tables, by name

@@ -1,7 +1,26 @@
-"""Checks of concrete values when an object is built.
+"""Checks of arguments, for this library and for the author of an extension (an input law, a loss, a rule, an analysis).
 
-A traced value (inside jit, grad or vmap) has no number to look at yet, so it passes; `solve` reports what it led to.
-Every message reads "NAME is GIVEN; it must be RULE. FIX" on one line, so that all errors of the library sound alike.
+Every message reads "NAME is GIVEN; it must be RULE. FIX" on one line. A traced value (inside jit, grad or vmap) has no number
+yet, so it passes; `solve` reports what it led to.
+
+    as_array, as_count, as_flag, as_positive, as_text     the value in its standard form, or InputError
+    require_finite, require_gram, require_shape, ...       nothing, or InputError
+    known                                                  one of several words, or InputError with the nearest one
+
+>>> from tutelage import InputError, checks
+>>> def annealed(steps, decay):
+...     steps = checks.as_count("steps", steps)
+...     decay = checks.as_array("decay", decay)
+...     checks.require_shape("decay", decay, (steps,), fix="One number per step.")
+...     checks.require_positive("decay", decay)
+...     return decay
+>>> annealed(2, [0.5, 0.25])
+array([0.5 , 0.25])
+>>> try:
+...     annealed(3, [0.5, 0.25])
+... except InputError as error:
+...     print(error)
+decay has shape (2,); it must have shape (3,). One number per step.
 """
 
 import os
@@ -10,7 +29,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from numbers import Real
 from types import FunctionType
-from typing import Any
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -18,16 +37,37 @@ import numpy as np
 from jax.core import Tracer
 
 from tutelage._errors import InputError
+from tutelage._types import Numbers, NumpyOrJax
 
+__all__ = [
+    "as_array",
+    "as_count",
+    "as_flag",
+    "as_positive",
+    "as_text",
+    "is_traced",
+    "known",
+    "nearest",
+    "require_finite",
+    "require_gram",
+    "require_memory",
+    "require_nonnegative",
+    "require_positive",
+    "require_shape",
+    "require_untraced",
+    "shown",
+]
+
+Word = TypeVar("Word", bound=str | int)
 LARGEST = 2**63 - 1  # a whole number that every array library can hold
 
 
-def is_traced(*values: Any) -> bool:
+def is_traced(*values: object) -> bool:
     """True if any leaf of the values is known only to a JAX transformation."""
     return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(values))
 
 
-def as_array(name: str, value: Any) -> Any:
+def as_array(name: str, value: object) -> NumpyOrJax:
     """Float64 array of the value, read-only; traced values stay traced. Words, None and booleans are not numbers."""
     if isinstance(value, Tracer):
         return value
@@ -50,7 +90,7 @@ def _numeric(array: np.ndarray) -> bool:
     return jnp.issubdtype(array.dtype, jnp.integer) or jnp.issubdtype(array.dtype, jnp.floating)
 
 
-def as_count(name: str, value: Any, least: int = 1, most: int = LARGEST) -> int:
+def as_count(name: str, value: object, least: int = 1, most: int = LARGEST) -> int:
     """A whole number from `least` to `most`."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise InputError(f"{name} is {shown(value)}; it must be a whole number, {least} or more.")
@@ -60,7 +100,7 @@ def as_count(name: str, value: Any, least: int = 1, most: int = LARGEST) -> int:
 
 
 def require_memory(what: str, numbers: float, fix: str) -> None:
-    """Refuse what could not be held: more than half of this machine's memory in float64 numbers."""
+    """At most half of this machine's memory in float64 numbers."""
     needed, there = 8 * numbers / 2**30, _memory() / 2**30
     if needed > there / 2:
         raise InputError(f"{what} would need {needed:.3g} GiB; this machine has {there:.3g} GiB. {fix}")
@@ -74,42 +114,35 @@ def _memory() -> int:
         return 2**34
 
 
-def as_positive(name: str, value: Any) -> float:
-    """A positive number, or a sentence."""
+def as_positive(name: str, value: object) -> float:
+    """A positive number."""
     array = as_array(name, value)
     require_shape(name, array, ())
     require_positive(name, array)
     return float(array)
 
 
-def as_flag(name: str, value: Any) -> bool:
-    """True or False; numbers and words are refused."""
+def as_flag(name: str, value: object) -> bool:
+    """True or False; numbers and words are not."""
     if not isinstance(value, bool | np.bool_):
         raise InputError(f"{name} is {shown(value)}; it must be True or False.")
     return bool(value)
 
 
-def as_text(name: str, value: Any, fix: str = "") -> str:
+def as_text(name: str, value: object, fix: str = "") -> str:
     """A text, not a path or an open file."""
     if not isinstance(value, str):
         raise InputError(f"{name} is {shown(value)}; it must be text.{_fix(fix)}")
     return value
 
 
-def unreadable(error: Exception) -> str:
-    """Why a TOML or JSON text that may be well-formed is not read."""
-    if isinstance(error, RecursionError):
-        return "its lists or tables are nested too deeply; a problem needs three levels"
-    return "it holds a number with too many digits"
-
-
-def require_untraced(name: str, verb: str, *values: Any) -> None:
-    """Refuse values that only a JAX transformation knows, for a verb that looks at its numbers."""
+def require_untraced(name: str, verb: str, *values: object) -> None:
+    """Known numbers, for a function (`verb`) that must look at them."""
     if is_traced(*values):
         raise InputError(f"{name} is traced; {verb} needs numbers. Call it outside jax.jit, grad and vmap.")
 
 
-def require_finite(name: str, value: Any) -> None:
+def require_finite(name: str, value: Numbers) -> None:
     """No NaN, no infinity."""
     if is_traced(value) or np.all(np.isfinite(value)):
         return
@@ -119,21 +152,27 @@ def require_finite(name: str, value: Any) -> None:
     raise InputError(f"{name} contains {bad:g}; every entry must be a finite number.")
 
 
-def require_positive(name: str, value: Any, fix: str = "") -> None:
+def require_positive(name: str, value: Numbers, fix: str = "") -> None:
     """Finite, and above zero in every entry."""
-    require_finite(name, value)
-    if not is_traced(value) and np.any(np.asarray(value) <= 0):
-        raise InputError(_sentence(name, value, "positive", fix))
+    _require_sign(name, value, "positive", fix, np.less_equal)
 
 
-def require_nonnegative(name: str, value: Any, fix: str = "") -> None:
+def require_nonnegative(name: str, value: Numbers, fix: str = "") -> None:
     """Finite, and zero or more in every entry."""
+    _require_sign(name, value, "zero or more", fix, np.less)
+
+
+def _require_sign(name: str, value: Numbers, rule: str, fix: str, wrong: np.ufunc) -> None:
+    if is_traced(value):
+        return
     require_finite(name, value)
-    if not is_traced(value) and np.any(np.asarray(value) < 0):
-        raise InputError(_sentence(name, value, "zero or more", fix))
+    array = np.asarray(value)
+    if np.any(wrong(array, 0)):
+        given = f"is {array:g}; it" if array.ndim == 0 else f"contains {array.min():g}; every entry"
+        raise InputError(f"{name} {given} must be {rule}.{_fix(fix)}")
 
 
-def require_shape(name: str, value: Any, *allowed: tuple[int, ...], fix: str = "") -> None:
+def require_shape(name: str, value: Numbers, *allowed: tuple[int, ...], fix: str = "") -> None:
     """One of the allowed shapes; () is a single number."""
     shape = np.shape(value)
     if shape not in allowed:
@@ -143,7 +182,7 @@ def require_shape(name: str, value: Any, *allowed: tuple[int, ...], fix: str = "
         raise InputError(f"{name} {given}; it must {' or '.join(rules)}.{_fix(fix)}")
 
 
-def require_gram(name: str, matrix: Any) -> None:
+def require_gram(name: str, matrix: Numbers) -> None:
     """Symmetric and positive semidefinite, up to rounding, in each leading index."""
     require_finite(name, matrix)
     if is_traced(matrix):
@@ -177,22 +216,22 @@ def _factorizes(matrix: np.ndarray) -> bool:
     return True
 
 
-def known(name: str, value: Any, allowed: Iterable[Any]) -> Any:
-    """The value if it is one of the allowed words, else an error that suggests the nearest."""
+def known(name: str, value: object, allowed: Iterable[Word]) -> Word:
+    """The value, if it is one of the allowed words; the message suggests the nearest."""
     allowed = list(allowed)
     if isinstance(value, str | int) and value in allowed:
-        return value
+        return allowed[allowed.index(value)]
     words = [str(word) for word in allowed]
     raise InputError(f"{name} is {shown(value)}; it must be one of {', '.join(words)}.{nearest(value, words)}")
 
 
-def nearest(value: Any, words: Iterable[str]) -> str:
+def nearest(value: object, words: Iterable[str]) -> str:
     """A sentence to add to a list of words: which of them was probably meant; empty if none is near."""
     near = get_close_matches(str(value), list(words), n=1)
     return f" The nearest is {near[0]!r}." if near else ""
 
 
-def shown(value: Any, digits: int = 6) -> str:
+def shown(value: object, digits: int = 6) -> str:
     """A value in at most one short line, for messages and reprs."""
     if is_traced(value):
         return "traced"
@@ -212,12 +251,12 @@ _SHORT.maxother = _SHORT.maxstring = 60
 _SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxdict = 6
 
 
-def _sentence(name: str, value: Any, rule: str, fix: str) -> str:
-    array = np.asarray(value)
-    if array.ndim == 0:
-        return f"{name} is {array:g}; it must be {rule}.{_fix(fix)}"
-    return f"{name} contains {array.min():g}; every entry must be {rule}.{_fix(fix)}"
-
-
 def _fix(fix: str) -> str:
     return f" {fix}" if fix else ""
+
+
+def unreadable(error: Exception) -> str:
+    """Why a TOML or JSON text that may be well-formed is not read."""
+    if isinstance(error, RecursionError):
+        return "its lists or tables are nested too deeply; a problem needs three levels"
+    return "it holds a number with too many digits"

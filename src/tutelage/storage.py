@@ -20,8 +20,7 @@ from tutelage._files import require_place, write_bytes
 from tutelage._version import __version__
 from tutelage.labels import METRICS
 from tutelage.problem import Problem, Spectrum, Start
-from tutelage.problem.own import paths_in
-from tutelage.problem.serialize import is_named
+from tutelage.problem.serialize import is_named, paths_in
 from tutelage.status import Status
 
 if TYPE_CHECKING:

@@ -14,18 +14,17 @@ import numpy as np
 
 from tutelage.accuracy import averages_report, in_words
 from tutelage.averages import Quadrature
-from tutelage.dynamics.deviations import (
-    carried_back,
+from tutelage.dynamics.linearized import (
     drifts_along,
-    fed_covariances,
     growing_directions,
     jacobians_along,
+    noise_covariances,
+    propagate_adjoint,
     propagators,
 )
-from tutelage.dynamics.linearized import flatten
 from tutelage.dynamics.order_parameters import OrderParameters, initial_overlaps
-from tutelage.dynamics.overlaps import Overlaps
-from tutelage.dynamics.perfect import critical_rate
+from tutelage.dynamics.overlaps import Overlaps, flatten
+from tutelage.dynamics.perfect_learning import critical_rate
 from tutelage.problem import Problem, SlowMomentum
 from tutelage.problem.traits import missing_traits
 
@@ -212,8 +211,8 @@ def _escape_noise(system: OrderParameters, trajectory: Any, like: Overlaps, note
     if rates.size == 0:
         return None
     amplitudes = np.asarray(drifts_along(system, times, states))[-1] @ directions / rates
-    carried = carried_back(propagators(np.asarray(times), jacobians), directions)
-    fed = np.asarray(fed_covariances(system, times, states, jnp.asarray(carried)))
+    carried = propagate_adjoint(propagators(np.asarray(times), jacobians), directions)
+    fed = np.asarray(noise_covariances(system, times, states, jnp.asarray(carried)))
     until = np.trapezoid(fed, np.asarray(times), axis=0)
     after = fed[-1] / (rates[:, None] + rates)  # what is fed later counts less and less
     distance = amplitudes @ np.linalg.pinv(until + after) @ amplitudes

@@ -9,7 +9,7 @@ import tutelage as tu
 from tests.averages import reference as ref
 from tutelage.averages import averages_for
 from tutelage.averages.quadrature import QuadratureAverages
-from tutelage.dynamics.perfect import critical_rate
+from tutelage.dynamics.perfect_learning import critical_rate
 from tutelage.problem.activation import NAMED
 
 # erf without its closed form: the reference is the closed form itself

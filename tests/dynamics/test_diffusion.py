@@ -9,8 +9,7 @@ import pytest
 import tutelage as tu
 from tests.problems import pair
 from tutelage.dynamics import OrderParameters, initial_overlaps
-from tutelage.dynamics.diffusion import diffusion, point_sets
-from tutelage.dynamics.increments import sample_increments
+from tutelage.dynamics.diffusion import diffusion, point_sets, sample_increments
 
 R = np.array([[0.4, 0.1], [0.05, 0.3]])
 START = tu.Start(R, R @ R.T + 0.2 * np.eye(2))

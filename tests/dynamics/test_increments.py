@@ -8,8 +8,8 @@ import pytest
 
 from tests.dynamics.test_order_parameters import SPECTRUM, overlaps, problem_of
 from tutelage.dynamics import OrderParameters
-from tutelage.dynamics.increments import sample_increments
-from tutelage.dynamics.linearized import flatten, unflatten
+from tutelage.dynamics.diffusion import sample_increments
+from tutelage.dynamics.overlaps import flatten, unflatten
 
 CASES = {
     "erf, three levels, noise": {"student": "erf", "inputs": SPECTRUM, "train_readout": True, "readout_lr": 0.3},

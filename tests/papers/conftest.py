@@ -1,3 +1,5 @@
+"""Figures are computed once for all tests. All tests of `tutelage.papers`, doctests too, carry the marker `papers`."""
+
 import os
 import shutil
 from functools import cache
@@ -5,10 +7,19 @@ from pathlib import Path
 
 import pytest
 
+import tutelage
 from tests.papers.toys import CALLS
 from tutelage.papers import find, replicate
 
+HOMES = (Path(__file__).parent, Path(tutelage.__file__).parent / "papers")
 KEPT = Path(__file__).parents[2] / "output" / "quick"
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest selects tests by their markers
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if any(item.path.is_relative_to(home) for home in HOMES):
+            item.add_marker("papers")
 
 
 @pytest.fixture(autouse=True)
@@ -19,7 +30,9 @@ def no_calls_yet():
 @pytest.fixture(scope="session")
 def quick(tmp_path_factory):
     """The result of a figure's quick version, computed once; the gallery of `make docs` takes it from output/quick."""
-    folder = tmp_path_factory.mktemp("figures")
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "figures"  # all processes of a run share it
+    folder.mkdir(exist_ok=True)
 
     @cache
     def result(name):

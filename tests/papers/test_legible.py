@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 
 from tests.papers.legible import complaints
-from tutelage.plot import style
-from tutelage.plot.labels import name_colors, tick_each
-from tutelage.plot.sheet import draw_power, label_panel, sheet
+from tutelage.papers.drawing import draw_power, label_panel, name_colors, sheet, style, tick_each
 
 X = np.array([20.0, 40.0, 80.0])
 

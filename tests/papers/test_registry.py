@@ -1,21 +1,17 @@
-"""Every figure is complete, its parameters are data, and its module stands alone."""
+"""Every figure is complete, and its parameters are data."""
 
-import ast
 import inspect
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-import tutelage
 from tutelage import InputError
 from tutelage.papers import find, replicas
 from tutelage.papers.registry import MODULES, SOURCES
 
 FIGURES = list(replicas().values())
-ROOT = Path(tutelage.__file__).parent / "replicate" / "figures"
 
 
 def test_ids_are_unique():
@@ -36,24 +32,6 @@ def test_a_figure_is_complete(figure):
     assert dict(figure.full) != dict(figure.quick)
     for function in (figure.compute, figure.draw, figure.claims):
         assert inspect.getdoc(function), f"{function.__name__} has no docstring"
-
-
-def imports_of(path):
-    """Modules of tutelage that a file imports, anywhere in it."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tutelage"):
-            yield node.module
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names if alias.name.startswith("tutelage"))
-
-
-@pytest.mark.parametrize("name", MODULES)
-def test_figures_use_the_public_library_and_never_each_other(name):
-    """The key of a kept result counts the library and the figure's own module, so nothing else may decide its numbers."""
-    others = {f"tutelage.papers.figures.{other}" for other in MODULES}
-    for module in imports_of(ROOT / f"{name.replace('.', '/')}.py"):
-        assert module == "tutelage" or module.startswith(("tutelage.plot", "tutelage.papers")), module
-        assert module not in others
 
 
 def test_listing_loads_no_jax():

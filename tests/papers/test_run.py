@@ -55,7 +55,7 @@ def test_the_key_reads_the_code(tmp_path, monkeypatch):
     figure = f"papers/figures/{MODULES[0].replace('.', '/')}.py"
     (root / figure).parent.mkdir(parents=True)
     (root / "cli").mkdir()
-    for name in ("solve.py", figure, "replicate/bands.py", "cli/app.py"):
+    for name in ("solve.py", figure, "papers/bands.py", "cli/app.py"):
         (root / name).write_text("x = 1\n")
     monkeypatch.setattr(cache, "ROOT", root)
 
@@ -68,7 +68,7 @@ def test_the_key_reads_the_code(tmp_path, monkeypatch):
         for name in (figure, "cli/app.py"):
             (root / name).write_text("x = 2\n")
             assert library() == first
-        for name in ("solve.py", "replicate/bands.py"):
+        for name in ("solve.py", "papers/bands.py"):
             (root / name).write_text("x = 2\n")
             assert library() != first
             (root / name).write_text("x = 1\n")

@@ -197,7 +197,7 @@ CASES = {
     "T against gram": (lambda: tu.Start(np.zeros((2, 2)), np.eye(2), T=np.eye(2)).blocks(GRAM), ["0.2", "gram", "equal"]),
     "sphere of norm 0": (
         lambda: tu.Start(np.zeros((2, 2)), np.diag([1.0, 0])).blocks(SPHERE),
-        ["unit 1", "norm 0", "spherical"],
+        ["unit 2", "norm 0", "spherical"],
     ),
     "random dim zero": (lambda: tu.random_start(PROBLEM, dim=0), ["dim", "0"]),
     "random dim below levels": (lambda: tu.random_start(PER_LEVEL, dim=2), ["dim", "2", "3 levels"]),

@@ -1,9 +1,10 @@
-"""Questions and answers: one function per question, each returning a small frozen result with numbers, words and a figure.
+"""Analyses: functions of a problem, a start or a trajectory that return a small frozen result.
 
     tu.analysis.fixed_point(problem, start)
 
-One package for each group of questions: fixed_points, curves, escape, noise, single_steps, schedules, linear, structured,
-geometry. docs/how-to has a page for each question. The public names are listed in `__init__.pyi`.
+A result has numbers as fields, words (`print`) and a figure (`.plot()`). One package for each subject: fixed_points, curves,
+escape, noise, single_steps, schedules, linear, structured, geometry. docs/how-to has a page for each analysis. The public
+names are listed in `__init__.pyi`.
 """
 
 from tutelage._namespace import attach

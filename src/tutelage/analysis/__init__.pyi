@@ -1,36 +1,32 @@
-from .curves.exponents import Exponent, fit_exponent
+from .curves.curve import RunResults
+from .curves.early_stopping import EarlyStopping, early_stopping
+from .curves.exponents import Exponent, SpectralExponent, fit_exponent, spectral_exponent
 from .curves.phases import Phase, Phases, phases
 from .curves.plateaus import Plateau, Plateaus, plateaus
-from .curves.run_results import RunResults
 from .curves.specialization import Specialization, specialization
-from .curves.stopping import EarlyStopping, early_stopping
-from .escape.law import EscapeDistribution, escape_distribution
-from .escape.times import EscapeTime, escape_time
-from .fixed_points import (
+from .escape.escape_distribution import EscapeDistribution, escape_distribution
+from .escape.escape_time import EscapeTime, escape_time
+from .fixed_points.fixed_point import FixedPoint, fixed_point
+from .fixed_points.learning_rates import (
     BestRate,
     CriticalRate,
     DecayRate,
-    FixedPoint,
-    Mode,
     NoiseFloor,
     best_constant_rate,
     critical_learning_rate,
     decay_rate,
-    fixed_point,
     noise_floor,
 )
-from .geometry.curvature import Curvature
-from .geometry.landscapes import Landscape, landscape
-from .linear import LinearModes, LinearNetwork, linear_network
-from .linear.spectrum_fit import SpectralExponent, spectral_exponent
-from .noise.fluctuation import Fluctuations, fluctuations
-from .single_steps.concentrations import Concentration, concentration
+from .fixed_points.modes import Mode
+from .geometry.landscape import Curvature, Landscape, landscape
+from .linear.linear_network import LinearModes, LinearNetwork, linear_network
+from .noise.fluctuations import Fluctuations, fluctuations
+from .single_steps.concentration import Concentration, concentration
 from .single_steps.step_moments import StepMoments, step_moments
 from .structured.asymptotic_decay import AsymptoticDecay, asymptotic_decay
-from .structured.response import drift_matrices
-from .structured.symmetric_flow import SymmetricFlow, symmetric_flow
+from .structured.drift_matrices import drift_matrices
+from .structured.gradient_flow import SymmetricFlow, WeightFlow, symmetric_flow, weight_flow
 from .structured.symmetric_plateau import SymmetricPlateau, symmetric_plateau
-from .structured.weight_flow import WeightFlow, weight_flow
 
 __all__ = [
     "AsymptoticDecay",

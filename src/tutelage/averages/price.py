@@ -15,7 +15,7 @@ import numpy as np
 
 from tutelage._types import Array
 from tutelage.averages._base import in_turn, safe_ratio, safe_sqrt
-from tutelage.problem.activation import Function, elementwise_derivative
+from tutelage.problem.elementwise import Function, elementwise_derivative
 
 REACH = 7.0
 LOST = 1e-13  # relative variance below which a conditional field has none

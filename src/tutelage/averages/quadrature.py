@@ -3,7 +3,7 @@
 Pairs of fields: a rule on two independent normals over [-7, 7]^2. The first carries the student field, the second what is
 left of the other, so a field paired with itself is exact. The trapezoid rule converges exponentially for smooth functions
 (price.py, with derivatives that hold everywhere). Where g, g' or g'' jumps, Gauss-Legendre panels end at the jump instead
-(problem/breaks.py finds the jumps of any function); of more than `MANY` jumps, fixed random points are averaged. Where g''
+(problem/elementwise.py finds the jumps of any function); of more than `MANY` jumps, fixed random points are averaged. Where g''
 is not a function, it is moved onto the Gaussian by Stein's lemma,
     E[z g'_i g_a] = s_i E[g''_i g_a] + (C_ia/s_i) E[g'_i g'_a].
 
@@ -29,7 +29,7 @@ from tutelage.averages.price import LOST, Functions, apply, pair_averages, trape
 from tutelage.averages.resolution import chosen_rule
 from tutelage.averages.rules import MANY, NEAR, Quadrature, breaks, disc, hermite_rule, normals, panels
 from tutelage.problem.activation import Activation
-from tutelage.problem.breaks import jumps_of, kinks_of
+from tutelage.problem.elementwise import jumps_of, kinks_of
 
 FAR = 1e6  # stands for "no kink": clipped away, with a harmless gradient
 NUDGE = 1e-6  # relative variance added to every field where the four-field average is differentiated

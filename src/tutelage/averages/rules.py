@@ -12,7 +12,7 @@ from tutelage._errors import InputError
 from tutelage._types import Array
 from tutelage.averages.price import REACH
 from tutelage.problem.activation import Activation
-from tutelage.problem.breaks import bends_of, jumps_of, kinks_of
+from tutelage.problem.elementwise import bends_of, jumps_of, kinks_of
 
 BALL = 5.5  # radius of the held axes at the usual number of points: 3e-7 lies outside
 NEAR, MANY = 12.0, 12  # kinks farther out are left to the smooth rule of G; more kinks than that are not followed one by one

@@ -31,7 +31,7 @@ def read_sweep_file(path: Path, imports: Sequence[str] = ()) -> tuple[Any, dict[
     """
     from tutelage import Problem, checks
     from tutelage.cli.request import build_times
-    from tutelage.problem.own import imported, paths_in
+    from tutelage.problem.serialize import imported, paths_in
 
     data = read_toml(path, "a sweep file")
     for name in data:

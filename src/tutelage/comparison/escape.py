@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tutelage.analysis.escape.thresholds import escape_threshold, last_fall
+from tutelage.analysis.escape.escape_time import escape_threshold, last_fall
 from tutelage.comparison.pairing import Pair
 from tutelage.validity import slowest_before_rise
 

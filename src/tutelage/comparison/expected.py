@@ -26,10 +26,9 @@ import numpy as np
 
 from tutelage._types import Array
 from tutelage.comparison.pairing import Pair
-from tutelage.dynamics.deviations import jacobians_along
-from tutelage.dynamics.linearized import flatten, unflatten
+from tutelage.dynamics.linearized import jacobians_along
 from tutelage.dynamics.order_parameters import OrderParameters, initial_overlaps
-from tutelage.dynamics.overlaps import Overlaps, joint_covariance
+from tutelage.dynamics.overlaps import Overlaps, flatten, joint_covariance, unflatten
 from tutelage.problem import SlowMomentum
 from tutelage.problem.traits import missing_traits
 from tutelage.steps import steps_at

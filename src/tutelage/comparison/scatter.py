@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tutelage._errors import InputError
-from tutelage.analysis.noise.fluctuation import fluctuations_along, state_size
+from tutelage.analysis.noise.fluctuations import fluctuations_along, state_size
 from tutelage.comparison.escape import Escape
 from tutelage.comparison.pairing import Pair
 from tutelage.trajectory import Trajectory

@@ -1,4 +1,8 @@
-"""How the overlaps move: the three matrices A, B, G and the closed system built from them."""
+"""The dynamics of the overlaps: the differential equations, their error, linearization and noise.
+
+equations: what `solve` integrates. order_parameters: the built-in system; overlaps: its state; error: generalization error.
+linearized, perfect_learning: Jacobians and small deviations. diffusion: the noise of single steps. resolvent: for stiff solves.
+"""
 
 from tutelage.dynamics.equations import ClosedSystem, Equations
 from tutelage.dynamics.error import generalization_error

@@ -1,8 +1,19 @@
-"""The diffusion of the overlaps: D = N^2 Cov(one step), what SGD's noise feeds into them per unit of time, times N.
+"""One step of the finite network, and the diffusion D = N^2 Cov(one step) of the overlaps.
 
-D has no closed form (it holds averages such as E[Delta^4 g'^4]), so it is averaged over a scrambled Sobol set. Rare large
-fields rule the average: points are drawn from a slightly wider normal law and weighted back, which halves the error.
-Measured for K = M = 3, erf and ReLU: the rate of Var(e_g) from 2^12 points is good to 2%, from 2^14 to 0.6%.
+The fields of each level, x_l = (lambda_l, rho_l), are Gaussian with that level's covariance; Delta and delta_k = Delta v_k
+g'(lambda_k) follow from their sum, and with them a sample's share of a step with batch B,
+    N dr_l = eta delta_k rho_ml / p_l,
+    N dq_l = eta (delta_i lambda_kl + delta_k lambda_il) / p_l + (eta^2 / B) lam_l delta_i delta_k,
+    N dv   = eta_v Delta g(lambda_k),    N db = eta_b delta_k.
+A step is the mean of the shares of its B samples: what two samples do to q together, (eta/B)^2 x.x' delta_i delta'_k / N,
+is smaller by N^(-1/2), for x.x' is of order sqrt(N). So the mean share is the drift (but for weight decay, which is the same
+for all samples and left out) and Cov(share) / B the diffusion D. Frozen parts lose their force, spherical
+weights are pulled back as in the drift, a fixed momentum divides every rate by 1 - beta.
+
+D is what SGD's noise feeds into the overlaps per unit of time, times N. It has no closed form (it holds averages such as
+E[Delta^4 g'^4]), so it is averaged over a scrambled Sobol set. Rare large fields rule the average: points are drawn from a
+slightly wider normal law and weighted back, which halves the error. Measured for K = M = 3, erf and ReLU: the rate of
+Var(e_g) from 2^12 points is good to 2%, from 2^14 to 0.6%.
 """
 
 from functools import lru_cache
@@ -10,24 +21,109 @@ from functools import lru_cache
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
-from tutelage._types import Array
-from tutelage.dynamics.increments import assemble, level_covariances, response, shares
+from tutelage._types import Array, ArrayLike
+from tutelage.dynamics.error import field_means
 from tutelage.dynamics.order_parameters import OrderParameters
-from tutelage.dynamics.overlaps import Overlaps
+from tutelage.dynamics.overlaps import Overlaps, flatten, joint_covariance
+from tutelage.problem.sample import label_of, normals_needed, update_of
+from tutelage.rules import Parameters
 
 LOST = 1e-13  # relative variance below which a combination of fields has none
 WIDER = 3.0  # points have variance 1 + WIDER / dims
 
 
-def diffusion(system: OrderParameters, t: Array, state: Overlaps, normals: Array, weights: Array) -> Array:
-    """D in flat coordinates, (size, size), from points (count, K + M + D) and weights that make them standard normal.
+def sample_increments(
+    system: OrderParameters, t: ArrayLike, state: Overlaps, key: Array, count: int
+) -> Float[Array, "count size"]:
+    """The shares of `count` samples in a step, in flat coordinates."""
+    covariances = _level_covariances(system, state)
+    values, vectors = jnp.linalg.eigh(covariances)
+    roots = vectors * jnp.sqrt(jnp.maximum(values, 0.0))[:, None, :]
+    key, noise_key = jax.random.split(key)
+    normals = jax.random.normal(key, (count, *covariances.shape[:2]))
+    parts = jnp.einsum("lab,clb->cla", roots, normals)
+    return shares(system, t, state, parts, jax.random.normal(noise_key, (count, normals_needed(system.problem))))
 
-    Only the summed fields (and D normals for what label and rule draw) are sampled: given their sum
-    the fields of a level are Gaussian, the increments linear in them, and that part of D is added in closed form. A sum of
-    squares: also where the gradient of e_g nearly cancels in it, it is as accurate as elsewhere.
+
+def _level_covariances(system: OrderParameters, state: Overlaps) -> Float[Array, "L n n"]:
+    """Covariance of the fields of each level."""
+    joint = jax.vmap(joint_covariance)(state.r, state.q, system.t)
+    return jnp.asarray(system.problem.inputs.weights)[:, None, None] * joint
+
+
+def shares(
+    system: OrderParameters,
+    t: ArrayLike,
+    state: Overlaps,
+    parts: Float[Array, "count L n"],
+    noise: Float[Array, "count draws"],
+) -> Float[Array, "count size"]:
+    """Shares in a step of samples with these fields by level and these normal numbers for what label and rule draw."""
+
+    def one(parts: Array, normals: Array) -> Array:
+        delta, readout = _update(system, t, state, parts, normals)
+        moved = jnp.einsum("k,la->lka", delta, parts)
+        return _flat_share(system, t, state, moved, jnp.outer(delta, delta), readout, delta)
+
+    return jax.vmap(one)(parts, noise)
+
+
+def _update(
+    system: OrderParameters, t: ArrayLike, state: Overlaps, parts: Float[Array, "L n"], normals: Float[Array, " draws"]
+) -> tuple[Float[Array, " K"], Float[Array, "*outputs K"]]:
+    """delta_k, and what moves the readout, of one sample with these fields by level."""
+    problem, fields = system.problem, parts.sum(axis=0)
+    mean, K = field_means(problem, state.bias), problem.student.hidden
+    fields = fields if mean is None else fields + mean
+    label = label_of(problem, fields[K:], normals)
+    context = system.context(t, *system.covariances(state))
+    parameters = Parameters(state.readout, state.bias)
+    update = update_of(problem, fields[:K], fields[K:], label, normals, parameters, context)
+    return update.delta, update.parameters.readout
+
+
+def _flat_share(
+    system: OrderParameters,
+    t: ArrayLike,
+    state: Overlaps,
+    moved: Float[Array, "L K n"],
+    pairs: Float[Array, "K K"],
+    readout: Float[Array, "*outputs K"],
+    bias: Float[Array, " K"],
+) -> Float[Array, " size"]:
+    """The share in flat coordinates, linear in delta_k x_la (`moved`), delta_i delta_k (`pairs`), Delta g and delta."""
+    problem, (eta, eta_v, eta_b) = system.problem, system.rates(t)
+    student, inputs, K = problem.student, problem.inputs, problem.student.hidden
+    lam, p = (jnp.asarray(x)[:, None, None] for x in (inputs.eigenvalues, inputs.fractions))
+    mask = problem.trainable_mask()
+    if mask is not None:
+        mask = jnp.asarray(mask)
+        moved, pairs = mask[:, :, None] * moved, mask[:, :, None] * pairs * mask[:, None, :]
+    dr, half = eta * moved[..., K:] / p, eta * moved[..., :K] / p
+    kicks = 0.0 if system.gradient_flow else eta**2 / problem.sgd.batch * lam * pairs
+    dq = half + jnp.swapaxes(half, 1, 2) + kicks
+    dr, dq = system.onto_sphere(state, dr, dq) if problem.sgd.spherical else (dr, dq)
+    dv = eta_v * float(student.train_readout) * readout
+    db = None if state.bias is None else eta_b * float(student.train_bias) * bias
+    return flatten(Overlaps(dr, dq, dv, db, None))
+
+
+def diffusion(
+    system: OrderParameters,
+    t: ArrayLike,
+    state: Overlaps,
+    normals: Float[Array, "count dims"],
+    weights: Float[Array, " count"],
+) -> Float[Array, "size size"]:
+    """D in flat coordinates, from points and weights that make them standard normal.
+
+    Only the summed fields (and normal numbers for what label and rule draw) are sampled: given their sum the fields of a
+    level are Gaussian, the increments linear in them, and that part of D is added in closed form. D is a sum of squares:
+    where the gradient of e_g nearly cancels in it, it is as accurate as elsewhere.
     """
-    W = level_covariances(system, state)
+    W = _level_covariances(system, state)
     values, vectors = jnp.linalg.eigh(W.sum(axis=0))
     known = values > LOST * values[-1]
     whiten = vectors * jnp.where(known, 1 / jnp.sqrt(jnp.where(known, values, 1.0)), 0.0)
@@ -38,30 +134,39 @@ def diffusion(system: OrderParameters, t: Array, state: Overlaps, normals: Array
     samples = samples - weights @ samples
     D = (samples.T * weights) @ samples
     if W.shape[0] > 1:
-        forces = jax.vmap(lambda x, z: response(system, t, state, x, z)[0])(parts, draws)
-        D = D + _unseen(system, t, state, W, gains, (forces.T * weights) @ forces)
+        deltas = jax.vmap(lambda x, z: _update(system, t, state, x, z)[0])(parts, draws)
+        D = D + _conditional_part(system, t, state, W, gains, (deltas.T * weights) @ deltas)
     return D / system.problem.sgd.batch
 
 
-def _unseen(system: OrderParameters, t: Array, state: Overlaps, W: Array, gains: Array, forces: Array) -> Array:
-    """What the sum of the fields leaves open about each level: E[delta delta^T] times the covariance that is left."""
-    (L, n), K = W.shape[:2], forces.shape[0]
+def _conditional_part(
+    system: OrderParameters,
+    t: ArrayLike,
+    state: Overlaps,
+    W: Float[Array, "L n n"],
+    gains: Float[Array, "L n n"],
+    G: Float[Array, "K K"],
+) -> Float[Array, "size size"]:
+    """What the sum of the fields leaves open about each level: G = E[delta delta^T] times the covariance that is left."""
+    (L, n), K = W.shape[:2], G.shape[0]
     flat = gains.reshape(L * n, n)
-    left, right = _root(forces), _root(jax.scipy.linalg.block_diag(*W) - flat @ flat.T)
+    left, right = _root(G), _root(jax.scipy.linalg.block_diag(*W) - flat @ flat.T)
     moved = jnp.einsum("ki,laj->ijlka", left, right.reshape(L, n, -1)).reshape(-1, L, K, n)
     none = jnp.zeros(K)
-    columns = jax.vmap(lambda x: assemble(system, t, state, x, jnp.zeros((K, K)), none, none))(moved)
+    columns = jax.vmap(lambda x: _flat_share(system, t, state, x, jnp.zeros((K, K)), none, none))(moved)
     return columns.T @ columns
 
 
-def _root(matrix: Array) -> Array:
+def _root(matrix: Float[Array, "a a"]) -> Float[Array, "a a"]:
     values, vectors = jnp.linalg.eigh(matrix)
     return vectors * jnp.sqrt(jnp.maximum(values, 0.0))
 
 
 @lru_cache(maxsize=4)
-def point_sets(sets: int, count: int, dims: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Independently scrambled Sobol sets: points (sets, count, dims) of a wider normal law, weights (sets, count)."""
+def point_sets(
+    sets: int, count: int, dims: int, seed: int = 0
+) -> tuple[Float[np.ndarray, "sets count dims"], Float[np.ndarray, "sets count"]]:
+    """Independently scrambled Sobol sets: points of a wider normal law, and their weights."""
     from scipy.special import ndtri
     from scipy.stats import qmc
 

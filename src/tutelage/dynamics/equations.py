@@ -1,22 +1,25 @@
 """A closed system of differential equations with an error: what `solve` integrates.
 
-`OrderParameters` (order_parameters.py) is the built-in system; `Equations` is for a user's own functions. Both are final.
-Any other kind subclasses `ClosedSystem`, and `solve` integrates it.
+`OrderParameters` (order_parameters.py) is the built-in system; `Equations` holds custom functions. Both are final. Any other
+system subclasses `ClosedSystem`.
 """
 
 from abc import abstractmethod
 from collections import namedtuple
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TypeAlias
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
+from jaxtyping import Float, PyTree
 
 from tutelage._errors import InputError, kind_of
-from tutelage._types import Array
+from tutelage._types import Array, ArrayLike
 from tutelage.checks import as_array, require_finite
+
+State: TypeAlias = PyTree[Array]  # any tree of arrays
 
 
 class ClosedSystem(eqx.Module):
@@ -45,27 +48,30 @@ class ClosedSystem(eqx.Module):
     """
 
     @abstractmethod
-    def drift(self, t: Array, state: Any) -> Any:
+    def drift(self, t: ArrayLike, state: State) -> State:
         """d state / d alpha."""
 
     @abstractmethod
-    def observe(self, state: Any) -> dict[str, Array]:
+    def observe(self, state: State) -> dict[str, Array]:
         """The named quantities that a trajectory keeps."""
 
     @abstractmethod
-    def error(self, observed: dict[str, Array]) -> Array:
+    def error(self, observed: dict[str, Array]) -> Float[Array, ""]:
         """The error of one observation, a single number."""
 
-    def initial_state(self, start: Any) -> Any:
+    def initial_state(self, start: PyTree) -> State:
         """The start as a state of float arrays, after a first call of all functions to check them."""
         if start is None:
             raise InputError(f"{type(self).__name__} has no default start; give the initial values of its state.")
-        state = jax.tree.map(lambda value: jnp.asarray(as_array("an entry of the start", value)), start, is_leaf=_is_list)
+        # a list is an array of numbers, not a part of the state's structure
+        state = jax.tree.map(
+            lambda value: jnp.asarray(as_array("an entry of the start", value)), start, is_leaf=lambda x: isinstance(x, list)
+        )
         require_finite("the start", ravel_pytree(state)[0])
         self._check(state)
         return state
 
-    def _check(self, state: Any) -> None:
+    def _check(self, state: State) -> None:
         try:
             drift = jax.eval_shape(self.drift, jnp.zeros(()), state)
             observed = jax.eval_shape(self.observe, state)
@@ -86,21 +92,21 @@ class ClosedSystem(eqx.Module):
         if error.shape != ():
             raise InputError(f"the error of a state has shape {error.shape}; it must be one number.")
 
-    def _name_of(self, path: Any) -> str:
+    def _name_of(self, path: jax.tree_util.KeyPath) -> str:
         return jax.tree_util.keystr(path, simple=True, separator=".") or "the state"
 
-    def switches(self, end: Any) -> Array | None:
+    def switches(self, end: ArrayLike) -> Float[Array, " S"] | None:
         """Times up to `end` at which the drift jumps, or changes so quickly that the solver must not step across."""
         return None
 
-    def drift_and_error_rate(self, t: Array, state: Any) -> tuple[Any, Array]:
+    def drift_and_error_rate(self, t: ArrayLike, state: State) -> tuple[State, Float[Array, ""]]:
         """The drift, and d error / d alpha along it."""
         drift = self.drift(t, state)
         return drift, jax.jvp(lambda s: self.error(self.observe(s)), (state,), (drift,))[1]
 
 
 class Equations(ClosedSystem):
-    """A user's own system: names of its variables, drift(t, state) and error(state).
+    """A custom system: names of its variables, drift(t, state) and error(state).
 
     `state` unpacks in the order of the names (`m, q = state`, or `state.m`); drift returns the derivatives in that order.
     Variables are numbers or arrays. Both functions must be written with jax.numpy.
@@ -112,10 +118,10 @@ class Equations(ClosedSystem):
     """
 
     names: tuple[str, ...] = eqx.field(static=True)
-    user_drift: Callable[[Array, Any], Any]
-    user_error: Callable[[Any], Array]
+    user_drift: Callable[[ArrayLike, State], State]
+    user_error: Callable[[State], Array]
 
-    def __init__(self, names: Sequence[str], drift: Callable[[Array, Any], Any], error: Callable[[Any], Array]):
+    def __init__(self, names: Sequence[str], drift: Callable[[ArrayLike, State], State], error: Callable[[State], Array]):
         if isinstance(names, str) or not names or not all(isinstance(n, str) and n.isidentifier() for n in names):
             raise InputError(f"names is {names!r}; it must be a list of variable names such as ('m', 'q').")
         if len(set(names)) != len(names) or any(n.startswith("_") for n in names):
@@ -125,7 +131,7 @@ class Equations(ClosedSystem):
                 raise InputError(f"{what} is {function!r}; it must be a function.")
         self.names, self.user_drift, self.user_error = tuple(names), drift, error
 
-    def initial_state(self, start: Any) -> tuple[Array, ...]:
+    def initial_state(self, start: PyTree) -> tuple[Array, ...]:
         """The start, given by name or in order, as a state; and a first call of both functions to check them."""
         if start is None:
             raise InputError(f"the equations have no start; give the initial values of {list(self.names)}.")
@@ -138,26 +144,21 @@ class Equations(ClosedSystem):
             require_finite(name, as_array(name, value))
         return super().initial_state(tuple(as_array(n, v) for n, v in zip(self.names, values, strict=True)))
 
-    def _name_of(self, path: Any) -> str:
+    def _name_of(self, path: jax.tree_util.KeyPath) -> str:
         return self.names[path[0].idx]
 
-    def _named(self, state: Sequence[Array]) -> Any:
+    def _named(self, state: Sequence[Array]) -> tuple[Array, ...]:
         return namedtuple("State", self.names)(*state)
 
-    def drift(self, t: Array, state: Any) -> Any:
+    def drift(self, t: ArrayLike, state: State) -> State:
         out = self.user_drift(t, self._named(state))
         out = tuple(out[n] for n in self.names) if isinstance(out, dict) else tuple(out)
         if len(out) != len(self.names):
             raise InputError(f"drift returned {len(out)} derivatives; the equations have {len(self.names)} variables.")
         return tuple(jnp.asarray(d, float) for d in out)
 
-    def observe(self, state: Any) -> dict[str, Array]:
+    def observe(self, state: State) -> dict[str, Array]:
         return dict(zip(self.names, state, strict=True))
 
-    def error(self, observed: dict[str, Array]) -> Array:
+    def error(self, observed: dict[str, Array]) -> Float[Array, ""]:
         return jnp.asarray(self.user_error(self._named([observed[n] for n in self.names])), float)
-
-
-def _is_list(value: Any) -> bool:
-    """A list is an array of numbers, not a part of the state's structure."""
-    return isinstance(value, list)

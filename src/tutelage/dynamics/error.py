@@ -7,17 +7,16 @@ which each student *is* its nearest teacher (where e_g is exact: only the mismat
 whose terms are small from the start. Given exact overlaps this keeps nine digits down to 1e-14 and below.
 """
 
-from typing import Any
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
 from tutelage._errors import InputError
-from tutelage._types import Array
+from tutelage._types import Array, Numbers, NumpyOrJax
 from tutelage.averages import Averages, Quadrature, averages_for
-from tutelage.dynamics.overlaps import joint_covariance
+from tutelage.dynamics.overlaps import joint_covariance, summed_levels
 from tutelage.moments import ClosedMoments, Moments, NodeMoments, moments_for
 from tutelage.moments.matrices import error_weights, pull
 from tutelage.problem import Problem
@@ -29,8 +28,15 @@ PATH = np.polynomial.legendre.leggauss(5)
 
 
 def population_error(
-    averages: Averages, R: Array, Q: Array, T: Array, v: Array, v_teacher: Array, mean: Array | None, parity: int | None
-) -> Array:
+    averages: Averages,
+    R: Float[Array, "K M"],
+    Q: Float[Array, "K K"],
+    T: Float[Array, "M M"],
+    v: Float[Array, " K"],
+    v_teacher: Float[Array, " M"],
+    mean: Float[Array, " n"] | None,
+    parity: int | None,
+) -> Float[Array, ""]:
     """e_g from field covariances. `parity`: that of the activation which student and teacher share, None if they do not."""
     w = error_weights(v, v_teacher)
     direct = jnp.maximum(w @ averages.outputs(joint_covariance(R, Q, T), mean) @ w / 2, 0.0)
@@ -67,30 +73,31 @@ def _near_perfect(
 
 def generalization_error(
     problem: Problem,
-    R: Any,
-    Q: Any,
-    T: Any = None,
-    readout: Any = None,
-    bias: Any = None,
+    R: Numbers,
+    Q: Numbers,
+    T: Numbers | None = None,
+    readout: Numbers | None = None,
+    bias: Numbers | None = None,
     quadrature: Quadrature | None = None,
-) -> Array:
+) -> Float[Array, "..."]:
     """The error at overlaps R (..., K, M), Q (..., K, K), T (M, M) (default: gram or identity).
 
-    For real labels it is e_g = E[(noiseless y - yhat)^2] / 2, for signs and classes the probability of a wrong class.
+        For real labels it is e_g = E[(noiseless y - yhat)^2] / 2, for signs and classes the probability of a wrong class.
 
-    >>> import numpy as np
-    >>> import tutelage as tu
-    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
-    >>> float(tu.generalization_error(problem, np.eye(2), np.eye(2)))
-    0.0
-    >>> round(float(tu.generalization_error(problem, np.zeros((2, 2)), np.zeros((2, 2)))), 6)     # 2 arcsin(1/2)/pi
-    0.333333
+        >>> import numpy as np
+    from jaxtyping import Float
+        >>> import tutelage as tu
+        >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
+        >>> float(tu.generalization_error(problem, np.eye(2), np.eye(2)))
+        0.0
+        >>> round(float(tu.generalization_error(problem, np.zeros((2, 2)), np.zeros((2, 2)))), 6)     # 2 arcsin(1/2)/pi
+        0.333333
     """
     K, M = problem.student.hidden, problem.teacher.hidden
     R, Q = jnp.asarray(R, float), jnp.asarray(Q, float)
     if R.shape[-2:] != (K, M) or Q.shape != (*R.shape[:-2], K, K):
         raise InputError(f"R has shape {R.shape} and Q {Q.shape}; they must be (..., {K}, {M}) and (..., {K}, {K}).")
-    T = teacher_covariance(problem) if T is None else jnp.asarray(T, float)
+    T = _teacher_covariance(problem) if T is None else jnp.asarray(T, float)
     if T.shape != (M, M):
         raise InputError(f"T has shape {T.shape}; it must be ({M}, {M}).")
     v = jnp.asarray(problem.student.readout if readout is None else readout, float)
@@ -123,17 +130,13 @@ def averages_of(problem: Problem, quadrature: Quadrature | None = None) -> Avera
     return averages_for(student.activation, teacher.activation, student.hidden, teacher.hidden, problem.biased, quadrature)
 
 
-def are_twins(problem: Problem) -> bool:
-    """Do student and teacher share their activation, without biases? Then a student can be a copy of a teacher."""
-    return problem.student.activation == problem.teacher.activation and not problem.biased
-
-
 def shared_parity(problem: Problem) -> int | None:
-    """Parity of the activation that student and teacher share; None if they do not."""
-    return problem.student.activation.parity if are_twins(problem) else None
+    """Parity of the activation that student and teacher share without biases; else None: no student can copy a teacher."""
+    shared = problem.student.activation == problem.teacher.activation and not problem.biased
+    return problem.student.activation.parity if shared else None
 
 
-def field_means(problem: Problem, bias: Any) -> Array | None:
+def field_means(problem: Problem, bias: Float[NumpyOrJax, " K"] | None) -> Float[Array, " n"] | None:
     """Hidden biases of all n fields, or None where there are none."""
     if not problem.biased:
         return None
@@ -142,9 +145,9 @@ def field_means(problem: Problem, bias: Any) -> Array | None:
     return jnp.concatenate([student, jnp.zeros(problem.teacher.hidden) if teacher is None else jnp.asarray(teacher)])
 
 
-def teacher_covariance(problem: Problem) -> Array:
+def _teacher_covariance(problem: Problem) -> Float[Array, "M M"]:
     gram = problem.teacher.gram
     if gram is None:
         return jnp.eye(problem.teacher.hidden)
     gram = jnp.asarray(gram)
-    return gram if gram.ndim == 2 else jnp.einsum("l,lab->ab", jnp.asarray(problem.inputs.weights), gram)
+    return gram if gram.ndim == 2 else summed_levels(problem.inputs.weights, gram)

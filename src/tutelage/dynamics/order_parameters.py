@@ -8,32 +8,31 @@ Frozen components lose their rows of F (and of G); spherical weights are pulled 
 slow momentum puts a velocity between force and weights; a fixed momentum beta divides every rate by 1 - beta.
 """
 
-from typing import Any
-
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
 from tutelage._errors import InputError
-from tutelage._types import Array
+from tutelage._types import Array, ArrayLike
 from tutelage.averages import Averages, Quadrature
 from tutelage.dynamics.equations import ClosedSystem
 from tutelage.dynamics.error import field_means, population_error, shared_parity
-from tutelage.dynamics.overlaps import Overlaps, Velocity, field_covariance, joint_covariance
+from tutelage.dynamics.overlaps import Overlaps, Velocity, joint_covariance, summed_levels
 from tutelage.moments import ClosedMoments, Moments, NodeMoments, moments_for
 from tutelage.moments.matrices import Pull
 from tutelage.problem import Problem, SlowMomentum, Start
 from tutelage.problem.schedules import rate_at, switch_times
 from tutelage.rules import Context, Parameters
 
-FEW = 2**11  # products of numbers in a product of matrices that is small
+SMALL_PRODUCT = 2**11  # products of numbers in a product of matrices that is small
 
 
 class OrderParameters(ClosedSystem):
     """The closed system of a problem whose teacher has overlaps t (L, M, M)."""
 
     problem: Problem
-    t: Array
+    t: Float[Array, "L M M"]
     moments: Moments
     gradient_flow: bool = eqx.field(static=True)
     keep_blocks: bool = eqx.field(static=True)
@@ -41,7 +40,7 @@ class OrderParameters(ClosedSystem):
     def __init__(
         self,
         problem: Problem,
-        t: Array,
+        t: Float[Array, "L M M"],
         gradient_flow: bool = False,
         keep_blocks: bool = False,
         quadrature: Quadrature | None = None,
@@ -58,16 +57,16 @@ class OrderParameters(ClosedSystem):
 
     @property
     def averages(self) -> Averages:
-        """The Gaussian averages of the activations: what the closed forms of squared loss are made of."""
+        """The Gaussian averages of the activations, from which the closed forms of squared loss are made."""
         if not isinstance(self.moments, ClosedMoments):
             raise InputError("the averages of activations exist for squared loss only; this problem is averaged over nodes.")
         return self.moments.averages
 
     @property
-    def _lam(self) -> Array:
+    def _lam(self) -> Float[Array, "L 1 1"]:
         return jnp.asarray(self.problem.inputs.eigenvalues)[:, None, None]
 
-    def rates(self, t: Array) -> tuple[Array, Array, Array]:
+    def rates(self, t: ArrayLike) -> tuple[Float[Array, ""], Float[Array, ""], Float[Array, ""]]:
         """eta, eta_v, eta_b at time t, a fixed momentum included."""
         sgd = self.problem.sgd
         lr = rate_at(sgd.lr, t)
@@ -75,37 +74,41 @@ class OrderParameters(ClosedSystem):
         bias = lr if sgd.bias_lr is None else rate_at(sgd.bias_lr, t)
         if isinstance(sgd.momentum, SlowMomentum):
             return lr, readout, bias
-        return tuple(rate / (1 - sgd.momentum) for rate in (lr, readout, bias))  # pyright: ignore[reportReturnType]
+        gain = 1 - sgd.momentum
+        return lr / gain, readout / gain, bias / gain
 
-    def switches(self, end: Any) -> Array | None:
+    def switches(self, end: ArrayLike) -> Float[Array, " S"] | None:
         sgd = self.problem.sgd
         k = sgd.momentum.k if isinstance(sgd.momentum, SlowMomentum) else None
         return switch_times(end, sgd.lr, sgd.readout_lr, sgd.bias_lr, k)
 
-    def covariances(self, state: Overlaps) -> tuple[Array, Array, Array]:
+    def covariances(self, state: Overlaps) -> tuple[Float[Array, "K M"], Float[Array, "K K"], Float[Array, "M M"]]:
         """R, Q, T of the fields."""
-        return field_covariance(jnp.asarray(self.problem.inputs.weights), state.r, state.q, self.t)
+        return self._summed(state.r), self._summed(state.q), self._summed(self.t)
 
-    def matrices(self, state: Overlaps, t: Any = 0.0) -> tuple[Pull, Array]:
+    def _summed(self, blocks: Float[Array, "L a b"]) -> Float[Array, "a b"]:
+        return summed_levels(self.problem.inputs.weights, blocks)
+
+    def matrices(self, state: Overlaps, t: ArrayLike = 0.0) -> tuple[Pull, Array]:
         """A, B (with what moves readout and bias) and G at a state."""
         return self.matrices_at(*self.covariances(state), state.readout, state.bias, t)
 
     def matrices_at(
-        self, R: Array, Q: Array, T: Array, readout: Array, bias: Array | None, t: Any = 0.0
+        self, R: Array, Q: Array, T: Array, readout: Array, bias: Array | None, t: ArrayLike = 0.0
     ) -> tuple[Pull, Array]:
         """The same as functions of the fields' covariances, the readout and the biases: on nothing else do they depend."""
         C, mean = joint_covariance(R, Q, T), field_means(self.problem, bias)
         context = self.context(t, R, Q, T)
         return self.moments.matrices(self.problem, C, mean, Parameters(readout, bias), context, self.gradient_flow)
 
-    def context(self, t: Any, R: Array, Q: Array, T: Array) -> Context:
+    def context(self, t: ArrayLike, R: Float[Array, "K M"], Q: Float[Array, "K K"], T: Float[Array, "M M"]) -> Context:
         """What a rule may look at besides the sample."""
         return Context(self.problem.student, self.problem.loss, rate_at(self.problem.sgd.lr, t), t, (R, Q, T))
 
-    def drift(self, t: Array, state: Overlaps) -> Overlaps:
+    def drift(self, t: ArrayLike, state: Overlaps) -> Overlaps:
         return self._drift(t, state, *self.matrices(state, t))
 
-    def drift_and_error_rate(self, t: Array, state: Overlaps) -> tuple[Overlaps, Array]:
+    def drift_and_error_rate(self, t: ArrayLike, state: Overlaps) -> tuple[Overlaps, Array]:
         p, G = self.matrices(state, t)
         d = self._drift(t, state, p, G)
         # the matrices give the slope of the training loss; for other metrics the overlaps alone guide the steps
@@ -113,15 +116,14 @@ class OrderParameters(ClosedSystem):
 
     def error_slope(self, p: Pull, d: Overlaps) -> Array:
         """The change of e_g along a change of the state, where the matrices are p."""
-        dR, dQ, _ = field_covariance(jnp.asarray(self.problem.inputs.weights), d.r, d.q, self.t)
-        slope = -jnp.sum(p.A * dQ) / 2 - jnp.sum(p.B * dR)
+        slope = -jnp.sum(p.A * self._summed(d.q)) / 2 - jnp.sum(p.B * self._summed(d.r))
         if self.problem.student.train_readout:
             slope = slope - jnp.sum(p.readout * d.readout)
         if d.bias is not None and self.problem.student.train_bias:
             slope = slope - p.bias @ d.bias
         return slope
 
-    def _drift(self, t: Array, state: Overlaps, p: Pull, G: Array) -> Overlaps:
+    def _drift(self, t: ArrayLike, state: Overlaps, p: Pull, G: Array) -> Overlaps:
         sgd, student = self.problem.sgd, self.problem.student
         eta, eta_v, eta_b = self.rates(t)
         readout = eta_v * p.readout if student.train_readout else jnp.zeros_like(state.readout)
@@ -133,8 +135,8 @@ class OrderParameters(ClosedSystem):
             velocity = None
         return Overlaps(dr, dq, readout, bias, velocity)
 
-    def _mask(self) -> Array | None:
-        """(L, K, 1), or None if everything learns."""
+    def _mask(self) -> Float[Array, "L K 1"] | None:
+        """Which student vectors learn on which level; None if everything does."""
         mask = self.problem.trainable_mask()
         return None if mask is None else jnp.asarray(mask)[:, :, None]
 
@@ -151,14 +153,18 @@ class OrderParameters(ClosedSystem):
         dq = fq + _T(fq) + noise
         return self.onto_sphere(state, dr, dq) if sgd.spherical else (dr, dq)
 
-    def onto_sphere(self, state: Overlaps, dr: Array, dq: Array) -> tuple[Array, Array]:
+    def onto_sphere(
+        self, state: Overlaps, dr: Float[Array, "L K M"], dq: Float[Array, "L K K"]
+    ) -> tuple[Float[Array, "L K M"], Float[Array, "L K K"]]:
         """Subtract from each student vector its change of length: mu_k = d|w_k|^2 / (2 |w_k|^2)."""
         fractions = jnp.asarray(self.problem.inputs.fractions)
         length, change = (jnp.einsum("l,lkk->k", fractions, x) for x in (state.q, dq))
         mu = (change / (2 * length))[:, None]
         return dr - mu * state.r, dq - (mu + mu.T) * state.q
 
-    def _slow(self, t: Array, state: Overlaps, p: Pull, G: Array, momentum: SlowMomentum) -> tuple[Array, Array, Velocity]:
+    def _slow(
+        self, t: ArrayLike, state: Overlaps, p: Pull, G: Array, momentum: SlowMomentum
+    ) -> tuple[Array, Array, Velocity]:
         """dR = U, dU = -gamma U + k E[delta rho], dQ = V + V^T, dV = W2 - gamma V + k E[lambda delta],
         dW2 = -2 gamma W2 + k (E[delta om] + transpose) + k^2 G, each per level; decay acts as part of the force."""
         sgd, lam, mask, velocity = self.problem.sgd, self._lam, self._mask(), state.velocity
@@ -191,30 +197,27 @@ class OrderParameters(ClosedSystem):
             seen |= {"r": state.r, "q": state.q}
         return seen
 
-    def error(self, observed: dict[str, Any]) -> Array:
+    def error(self, observed: dict[str, Array]) -> Float[Array, ""]:
         problem = self.problem
         if isinstance(self.moments, NodeMoments):
             return self.moments.error(*self._seen(observed))
-        T, v, v_teacher = self._teacher(), observed["readout"], jnp.asarray(problem.teacher.readout)
+        T, v, v_teacher = self._summed(self.t), observed["readout"], jnp.asarray(problem.teacher.readout)
         mean = field_means(problem, observed.get("bias"))
         return population_error(self.averages, observed["R"], observed["Q"], T, v, v_teacher, mean, shared_parity(problem))
 
-    def loss(self, observed: dict[str, Any]) -> Array:
+    def loss(self, observed: dict[str, Array]) -> Float[Array, ""]:
         """The population training loss: what training labels, noise included, cost on average."""
         if isinstance(self.moments, NodeMoments):
             return self.moments.loss(*self._seen(observed))
         return self.error(observed) + jnp.asarray(self.problem.noise) ** 2 / 2
 
-    def _seen(self, observed: dict[str, Any]) -> tuple[Problem, Array, Array | None, Parameters, Context]:
-        R, Q, T, bias = observed["R"], observed["Q"], self._teacher(), observed.get("bias")
+    def _seen(self, observed: dict[str, Array]) -> tuple[Problem, Array, Array | None, Parameters, Context]:
+        R, Q, T, bias = observed["R"], observed["Q"], self._summed(self.t), observed.get("bias")
         parameters, mean = Parameters(observed["readout"], bias), field_means(self.problem, bias)
         return self.problem, joint_covariance(R, Q, T), mean, parameters, self.context(0.0, R, Q, T)
 
-    def _teacher(self) -> Array:
-        return jnp.einsum("l,lab->ab", jnp.asarray(self.problem.inputs.weights), self.t)
 
-
-def initial_overlaps(problem: Problem, start: Start) -> tuple[Overlaps, Array]:
+def initial_overlaps(problem: Problem, start: Start) -> tuple[Overlaps, Float[Array, "L M M"]]:
     """The state at time zero and the teacher's overlaps t per level."""
     r, q, t = (jnp.asarray(x) for x in start.blocks(problem))
     readout = problem.student.readout if start.readout is None else start.readout
@@ -226,9 +229,9 @@ def initial_overlaps(problem: Problem, start: Start) -> tuple[Overlaps, Array]:
     return Overlaps(r, q, jnp.asarray(readout), None if bias is None else jnp.asarray(bias), velocity), t
 
 
-def _product(a: Array, b: Array) -> Array:
-    """a (K, n) @ b (L, n, n). Of few numbers as a sum, which XLA joins with what stands around it; a product is a call."""
-    return jnp.sum(a[:, :, None] * b[:, None], axis=2) if a.size * b[:, 0].size <= FEW else a @ b
+def _product(a: Float[Array, "K n"], b: Float[Array, "L n n"]) -> Float[Array, "L K n"]:
+    """a @ b. Of few numbers as a sum, which XLA joins with what stands around it; a product is a call."""
+    return jnp.sum(a[:, :, None] * b[:, None], axis=2) if a.size * b[:, 0].size <= SMALL_PRODUCT else a @ b
 
 
 def _T(x: Array) -> Array:

@@ -12,15 +12,15 @@ do not have this form (`unsuited`).
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
+from jaxtyping import Float
 
-from tutelage._types import Array
+from tutelage._types import Array, ArrayLike
 from tutelage.dynamics.order_parameters import OrderParameters
 from tutelage.dynamics.overlaps import Overlaps
 from tutelage.problem import Problem, SlowMomentum
@@ -45,25 +45,25 @@ def unsuited(problem: Problem) -> str | None:
 
 
 class Fields(eqx.Module):
-    """What A, B, G depend on, or a change of it: R (K, M), upper triangle of Q, and the readout and bias if they learn."""
+    """What A, B, G depend on, or a change of it: R, the upper triangle of Q, and the readout and bias if they learn."""
 
-    R: Array
-    Q: Array
-    readout: Array | None
-    bias: Array | None
+    R: Float[Array, "K M *z"]
+    Q: Float[Array, " pairs *z"]
+    readout: Float[Array, " K *z"] | None
+    bias: Float[Array, " K *z"] | None
 
 
 class Controls(eqx.Module):
     """What drives the levels, readout and bias; or a change of it."""
 
-    A: Array
-    B: Array
-    G: Array
-    readout: Array
-    bias: Array
+    A: Float[Array, "K K *z"]
+    B: Float[Array, "K M *z"]
+    G: Float[Array, "K K *z"]
+    readout: Float[Array, " K *z"]
+    bias: Float[Array, " K *z"]
 
 
-def resolvent(system: OrderParameters, t: Any, state: Overlaps, shift: Any) -> Callable[[Overlaps], Overlaps]:
+def resolvent(system: OrderParameters, t: ArrayLike, state: Overlaps, shift: ArrayLike) -> Callable[[Overlaps], Overlaps]:
     """x -> (1 - shift J)^-1 x, with J the derivative of the drift at this time and state. Differentiable in everything."""
     numbers, functions = eqx.partition((system, t, state, shift), eqx.is_array)  # a rate may be a function
     levels = Levels(*eqx.combine(jax.lax.stop_gradient(numbers), functions))
@@ -73,7 +73,7 @@ def resolvent(system: OrderParameters, t: Any, state: Overlaps, shift: Any) -> C
         moved = jax.jvp(lambda y: system.drift(t, y), (state,), (x,))[1]
         return jax.tree.map(lambda a, b: a - shift * b, x, moved)
 
-    def transposed(_: Any, x: Overlaps) -> Overlaps:
+    def transposed(_: object, x: Overlaps) -> Overlaps:
         return jax.linear_transpose(solve, x)(x)[0]
 
     return lambda x: jax.lax.custom_linear_solve(apply, x, lambda _, b: solve(b), transposed)
@@ -82,23 +82,23 @@ def resolvent(system: OrderParameters, t: Any, state: Overlaps, shift: Any) -> C
 class Levels(eqx.Module):
     """J at a state in the eigenbasis of A, level by level, and the dense system for the change of the fields."""
 
-    basis: Array  # (K, K): columns are eigenvectors of A
-    weights: Array  # p_l lam_l, (L,)
-    force: Array  # shift eta lam_l, (L, 1, 1)
-    spread: Array  # eta / batch
-    shrink_r: Array  # 1 / (1 - shift eta (lam_l a_k - kappa)), (L, K, 1)
-    shrink_q: Array  # 1 / (1 - shift eta (lam_l (a_i + a_j) - 2 kappa)), (L, K, K)
-    r: Array
-    q: Array
-    t: Array
-    B: Array
-    rates: tuple[Array, Array]  # shift eta_v, shift eta_b
+    basis: Float[Array, "K K"]  # columns are eigenvectors of A
+    weights: Float[Array, " L"]  # p_l lam_l
+    force: Float[Array, "L 1 1"]  # shift eta lam_l
+    noise: Float[Array, ""]  # eta / batch
+    shrink_r: Float[Array, "L K 1"]  # 1 / (1 - shift eta (lam_l a_k - kappa))
+    shrink_q: Float[Array, "L K K"]  # 1 / (1 - shift eta (lam_l (a_i + a_j) - 2 kappa))
+    r: Float[Array, "L K M"]
+    q: Float[Array, "L K K"]
+    t: Float[Array, "L M M"]
+    B: Float[Array, "K M"]
+    rates: tuple[Float[Array, ""], Float[Array, ""]]  # shift eta_v, shift eta_b
     slopes: Controls  # d controls / d fields: a last axis more
     dense: tuple[Array, Array]  # LU of the system for the change of the fields
     trained: tuple[bool, bool] = eqx.field(static=True)
 
-    def __init__(self, system: OrderParameters, t: Any, state: Overlaps, shift: Any):
-        problem = system.problem
+    def __init__(self, system: OrderParameters, t: ArrayLike, state: Overlaps, shift: ArrayLike):
+        problem, shift = system.problem, jnp.asarray(shift)
         inputs, sgd, student = problem.inputs, problem.sgd, problem.student
         self.trained = student.train_readout, student.train_bias and state.bias is not None
         now, slopes = self._controls(system, state)
@@ -108,7 +108,7 @@ class Levels(eqx.Module):
         mask, lam = problem.trainable_mask(), jnp.asarray(inputs.eigenvalues)[:, None, None]
         eta_l = shift * eta * (1.0 if mask is None else jnp.asarray(mask)[:, :1, None])
         kappa = sgd.weight_decay
-        self.weights, self.force, self.spread = jnp.asarray(inputs.weights), eta_l * lam, eta / sgd.batch
+        self.weights, self.force, self.noise = jnp.asarray(inputs.weights), eta_l * lam, eta / sgd.batch
         self.shrink_r = 1 / (1 - eta_l * (lam * values[:, None] - kappa))
         self.shrink_q = 1 / (1 - eta_l * (lam * (values[:, None] + values) - 2 * kappa))
         self.r, self.q, self.t, self.B = turn @ state.r, turn @ state.q @ self.basis, system.t, turn @ now.B
@@ -139,7 +139,7 @@ class Levels(eqx.Module):
         rows, columns = np.triu_indices(Q.shape[0])
         return Fields(R, Q[rows, columns], readout if self.trained[0] else None, bias if self.trained[1] else None)
 
-    def _system(self) -> Array:
+    def _system(self) -> Float[Array, "z z"]:
         """1 - d(change of the fields) / d(fields that were assumed), by sums over levels of K^3 numbers each."""
         w, f, A, B, G = self.weights, self.force, self.slopes.A, self.slopes.B, self.slopes.G
         to_r, to_q = (w[:, None, None] * f * x for x in (self.shrink_r, self.shrink_q))
@@ -152,7 +152,7 @@ class Levels(eqx.Module):
         Q += sums("imz,ijm->ijz", B, sums("lij,ljm->ijm", to_q, self.r))
         Q += sums("jnz,ijn->ijz", A, sums("lij,lin->ijn", through, r_B))
         Q += sums("jnz,ijn->ijz", B, sums("lij,lin->ijn", through, t_B))
-        Q += jnp.swapaxes(Q, 0, 1) + self.spread * to_q.sum(axis=0)[:, :, None] * G
+        Q += jnp.swapaxes(Q, 0, 1) + self.noise * to_q.sum(axis=0)[:, :, None] * G
         R, Q = sums("ai,imz->amz", self.basis, R), sums("ai,ijz,bj->abz", self.basis, Q, self.basis)
         moved = self._fields(R, Q, self.rates[0] * self.slopes.readout, self.rates[1] * self.slopes.bias)
         flat = jnp.concatenate([x.reshape(-1, R.shape[-1]) for x in jax.tree.leaves(moved)])
@@ -169,19 +169,21 @@ class Levels(eqx.Module):
         change = jax.tree.map(lambda slope: slope @ fields, self.slopes)
         push = change.A @ self.q + change.B @ jnp.swapaxes(self.r, 1, 2)
         r = r + self.force * (change.A @ self.r + change.B @ self.t)
-        q = q + self.force * (push + jnp.swapaxes(push, 1, 2) + self.spread * change.G)
+        q = q + self.force * (push + jnp.swapaxes(push, 1, 2) + self.noise * change.G)
         r, q = self._alone(r, q)
         readout = x.readout + self.rates[0] * change.readout if self.trained[0] else x.readout
         bias = x.bias + self.rates[1] * change.bias if self.trained[1] and x.bias is not None else x.bias
         return Overlaps(back @ r, back @ q @ turn, readout, bias, None)
 
-    def _alone(self, r: Array, q: Array) -> tuple[Array, Array]:
+    def _alone(
+        self, r: Float[Array, "L K M"], q: Float[Array, "L K K"]
+    ) -> tuple[Float[Array, "L K M"], Float[Array, "L K K"]]:
         """Each level for itself, with A, B, G as they are."""
         r = self.shrink_r * r
         push = self.B @ jnp.swapaxes(r, 1, 2)
         return r, self.shrink_q * (q + self.force * (push + jnp.swapaxes(push, 1, 2)))
 
 
-def _symmetric(upper: Array, K: int) -> Array:
+def _symmetric(upper: Float[Array, " pairs"], K: int) -> Float[Array, "K K"]:
     rows, columns = np.triu_indices(K)
     return jnp.zeros((K, K)).at[rows, columns].set(upper).at[columns, rows].set(upper)

@@ -10,8 +10,8 @@ import numpy as np
 
 from tutelage import checks
 from tutelage.dynamics.resolvent import unsuited
-from tutelage.problem import Problem, scan
-from tutelage.problem.schedules import rate_at
+from tutelage.problem import Problem
+from tutelage.problem.schedules import rate_at, scan_grid
 
 EXPLICIT = 8.0  # measured: erf, K = M = 2, 1024 levels, beta = 1
 EVALUATIONS = 12  # of A, B, G in an explicit step
@@ -45,7 +45,7 @@ def natural_time(problem: Problem, end: float) -> float:
     sgd = problem.sgd
     fastest = np.max(problem.inputs.eigenvalues) * np.sum(np.square(problem.student.readout))
     if callable(sgd.lr):
-        times = scan.grid(end)
+        times = scan_grid(end)
         rates = jax.vmap(lambda t: rate_at(sgd.lr, t))(times)
         if checks.is_traced(rates):  # the function holds traced numbers
             return 0.0

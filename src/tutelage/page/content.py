@@ -24,9 +24,8 @@ from typing import Any
 import numpy as np
 
 from tutelage._errors import InputError, kind_of
-from tutelage.analysis.curves.curve import Curve
+from tutelage.analysis.curves.curve import Curve, RunResults
 from tutelage.analysis.curves.phases import Phases, phases
-from tutelage.analysis.curves.run_results import RunResults
 from tutelage.plot.html import capital
 from tutelage.plot.scales import is_log_spaced, wants_log
 from tutelage.plot.stages import PHASE_COLORS

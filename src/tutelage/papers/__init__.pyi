@@ -1,7 +1,7 @@
 from . import power_law, quadratic
 from .claims import Claim, above, at_least, at_most, below, between, close, refuted
+from .linear_regression import linear_regression
 from .registry import Replica, find, replicas
-from .regression import linear_regression
 from .run import Result, replicate
 
 __all__ = [

@@ -15,15 +15,12 @@ from typing import TYPE_CHECKING, Any
 import equinox as eqx
 import numpy as np
 
-from tutelage._solve import solve
+from tutelage import Problem, SlowMomentum, Start, Trajectory, simulate, solve
 from tutelage.comparison.gaps import Gap, measure
 from tutelage.comparison.matching import match
 from tutelage.comparison.pairing import pair
 from tutelage.papers.claims import Claim, at_least, below
-from tutelage.problem import Cosine, Piecewise, PowerDecay, Problem, SlowMomentum, Start
-from tutelage.simulation import simulate
-from tutelage.storage import DIMS
-from tutelage.trajectory import Trajectory
+from tutelage.schedules import Cosine, Piecewise, PowerDecay
 
 if TYPE_CHECKING:
     from xarray import Dataset
@@ -49,8 +46,9 @@ def band(theory: Trajectory, runs: Trajectory, wrong: Trajectory) -> "Dataset":
 
     right, control = _gaps(theory, runs), _gaps(wrong, runs)
     variables: dict[str, Any] = {"inside": ((), _share(right)), "inside_wrong": ((), _share(control))}
+    stored = theory.to_dataset()
     for name, gap in right.items():
-        dims = ("time", *DIMS.get(name, tuple(f"{name}_{i}" for i in range(gap.theory.ndim - 1))))
+        dims = stored[name].dims
         columns = {"": gap.theory, "_mean": gap.mean, "_se": gap.standard_error, "_wrong": control[name].theory}
         variables |= {f"{name}{ending}": (dims, values) for ending, values in columns.items()}
     return xr.Dataset(variables, coords={"time": np.asarray(theory.times, dtype=float)})

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import tutelage
+from tutelage import __version__
 from tutelage._files import write_bytes
-from tutelage._version import __version__
 from tutelage.papers.registry import MODULES, Replica
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def _versions() -> dict[str, str]:
 
 @cache
 def _library() -> str:
-    figures = {ROOT / "replicate" / "figures" / f"{name.replace('.', '/')}.py" for name in MODULES}
+    figures = {ROOT / "papers" / "figures" / f"{name.replace('.', '/')}.py" for name in MODULES}
     files = [
         path for path in sorted(ROOT.rglob("*")) if path.suffix in CODE and path.relative_to(ROOT).parts[0] not in ABOVE
     ]

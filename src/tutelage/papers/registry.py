@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from tutelage._errors import InputError
+from tutelage import InputError
 from tutelage.papers.claims import Claim
 
 if TYPE_CHECKING:

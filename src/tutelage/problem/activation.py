@@ -1,12 +1,13 @@
 """What a hidden unit computes: an activation is a name, a function and its first two derivatives.
 
-How its Gaussian averages are found is not said here (averages/ does that); a function without a closed form is simply
-averaged by quadrature. To add one by name, add a line to `NAMED`.
+Gaussian averages are found elsewhere; a function without a closed form is averaged by quadrature. To add an activation by
+name, add a line to `NAMED`.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import comb, factorial
+from typing import TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -14,8 +15,8 @@ import numpy as np
 
 from tutelage import checks
 from tutelage._errors import InputError
-from tutelage.problem.breaks import jumps_of, kinks_of
-from tutelage.problem.recorded import NEAR, PROBES, Function, Recorded, elementwise_derivative
+from tutelage._types import Array
+from tutelage.problem.elementwise import NEAR, PROBES, Function, Recorded, elementwise_derivative, jumps_of, kinks_of
 
 HIGHEST = 6  # degree of a polynomial that is recognized; averages of higher ones cost too many graphs
 
@@ -43,7 +44,7 @@ class Activation:
     parity: int = 0
     increasing: bool = False
 
-    def __call__(self, x: jax.Array) -> jax.Array:
+    def __call__(self, x: Array) -> Array:
         return self.function(x)
 
     @property
@@ -61,7 +62,7 @@ class Activation:
 
 
 def _polynomial(name: str, coefficients: tuple[float, ...]) -> Activation:
-    def function(x: jax.Array) -> jax.Array:
+    def function(x: Array) -> Array:
         return jnp.polyval(jnp.asarray(coefficients[::-1], dtype=jnp.result_type(float)), x)
 
     increasing = coefficients == (0.0, 1.0)
@@ -70,7 +71,7 @@ def _polynomial(name: str, coefficients: tuple[float, ...]) -> Activation:
 
 def _parity(coefficients: tuple[float, ...]) -> int:
     powers = {p % 2 for p, c in enumerate(coefficients) if c != 0}
-    return {frozenset({0}): 1, frozenset({1}): -1}.get(frozenset(powers), 0)
+    return 1 - 2 * powers.pop() if len(powers) == 1 else 0
 
 
 def hermite(degree: int) -> tuple[float, ...]:
@@ -82,11 +83,11 @@ def hermite(degree: int) -> tuple[float, ...]:
     return tuple(coefficients)
 
 
-def _erf(x: jax.Array) -> jax.Array:
+def _erf(x: Array) -> Array:
     return jax.scipy.special.erf(x / jnp.sqrt(2.0))
 
 
-def _gelu(x: jax.Array) -> jax.Array:
+def _gelu(x: Array) -> Array:
     return x * (1.0 + jax.scipy.special.erf(x / jnp.sqrt(2.0))) / 2.0
 
 
@@ -115,7 +116,7 @@ def per_unit(activations: Sequence[Activation]) -> Activation:
     parities = {unit.parity for unit in units}
     return Activation(
         name=", ".join(unit.name for unit in units),
-        function=PerUnit(units),
+        function=ActivationPerUnit(units),
         trainable=all(unit.trainable for unit in units),
         smooth=all(unit.smooth for unit in units),
         parity=parities.pop() if len(parities) == 1 else 0,
@@ -123,19 +124,23 @@ def per_unit(activations: Sequence[Activation]) -> Activation:
 
 
 @dataclass(frozen=True)
-class PerUnit:
-    """Each entry of the last axis through an activation of its own."""
+class ActivationPerUnit:
+    """The function of a layer whose units have different activations."""
 
     units: tuple[Activation, ...]
 
-    def __call__(self, x: jax.Array) -> jax.Array:
+    def __call__(self, x: Array) -> Array:
         return jnp.stack([unit(x[..., k]) for k, unit in enumerate(self.units)], axis=-1)
 
 
-def as_activation(value: "str | Function | Activation") -> Activation:
+ActivationLike: TypeAlias = str | Function | Activation
+
+
+def as_activation(value: ActivationLike) -> Activation:
     """An activation from its name, from a JAX function of an array, or as it is.
 
-    A function is recorded as it is now, whatever its name: closed forms belong to what is computed.
+    A function is recorded as it is now, whatever its name: closed forms belong to what is computed. It is examined for
+    jumps, and a polynomial is recognized.
     """
     if isinstance(value, str):
         return NAMED[checks.known("activation", value.lower(), NAMED)]
@@ -149,13 +154,8 @@ def as_activation(value: "str | Function | Activation") -> Activation:
         raise InputError(
             f"activation is {checks.shown(value)}; it must be a name ({', '.join(NAMED)}) or a JAX function of an array."
         )
-    return _own(value)
-
-
-def _own(function: Function) -> Activation:
-    """A custom function: recorded, and examined for jumps; a polynomial is recognized."""
-    name = getattr(function, "__name__", type(function).__name__)
-    recorded = Recorded(function, name)
+    name = getattr(value, "__name__", type(value).__name__)
+    recorded = Recorded(value, name)
     polynomial = _recognized(recorded)
     if polynomial is not None:
         return Activation(name, recorded, polynomial, parity=_parity(polynomial))

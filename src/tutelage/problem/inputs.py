@@ -1,21 +1,24 @@
-"""Where the inputs come from: x ~ N(0, Omega), of which the theory sees only the spectrum.
+"""Input laws: x ~ N(0, Omega), of which the theory sees only the spectrum. Also data, from which a spectrum is measured.
 
 A spectrum is a list of levels: eigenvalue lam_l on a fraction p_l of the dimensions, with sum_l p_l lam_l = 1 by
-default, so that a teacher with unit weights has unit fields. Everything else about Omega (its eigenvectors) matters
-only when weights or data are given; `Spectrum.from_data` keeps it for that.
+default, so that a teacher with unit weights has unit fields. The eigenvectors of Omega matter only when weights or data are
+given; `Spectrum.from_data` keeps them for that.
 """
 
-from typing import Any
+import os
+from pathlib import Path
 
 import equinox as eqx
 import numpy as np
+from jaxtyping import Float, Int
 
 from tutelage import checks
 from tutelage._errors import InputError
-from tutelage._types import ArrayLike
-from tutelage.problem.images import as_rows, mean_and_covariance
+from tutelage._types import Numbers, NumpyOrJax
 
 MOST_LEVELS = 10**6
+NUMBERS = "iuf"  # kinds of real numbers
+CHUNK = 2**23  # numbers held at a time while a covariance is measured
 
 
 class Inputs(eqx.Module):
@@ -26,8 +29,8 @@ class Inputs(eqx.Module):
     (True, array([25, 25, 25, 25]))
     """
 
-    eigenvalues: eqx.AbstractVar[Any]
-    fractions: eqx.AbstractVar[Any]
+    eigenvalues: eqx.AbstractVar[Float[NumpyOrJax, " L"]]
+    fractions: eqx.AbstractVar[Float[NumpyOrJax, " L"]]
 
     @property
     def levels(self) -> int:
@@ -35,12 +38,12 @@ class Inputs(eqx.Module):
         return self.eigenvalues.shape[0]
 
     @property
-    def weights(self) -> Any:
+    def weights(self) -> Float[NumpyOrJax, " L"]:
         """p_l lam_l: what each level contributes to a field covariance."""
         return self.fractions * self.eigenvalues
 
     @property
-    def basis(self) -> np.ndarray | None:
+    def basis(self) -> Float[np.ndarray, "D N"] | None:
         """Eigenvectors as rows, level by level; None: the coordinates are the eigenvectors, in the order of levels."""
         return None
 
@@ -54,7 +57,7 @@ class Inputs(eqx.Module):
         """N where none is asked for: that of the data, else 1000, or more if there are more levels."""
         return self.known_dim or max(1000, self.levels)
 
-    def level_dims(self, dim: int) -> np.ndarray:
+    def level_dims(self, dim: int) -> Int[np.ndarray, " L"]:
         """Whole numbers of dimensions per level that sum to `dim`: the nearest to p_l N, at least one each."""
         dim = checks.as_count("dim", dim)
         if dim < self.levels:
@@ -83,11 +86,11 @@ class Isotropic(Inputs):
         pass
 
     @property
-    def eigenvalues(self) -> Any:
+    def eigenvalues(self) -> Float[NumpyOrJax, " L"]:  # pyright: ignore[reportIncompatibleVariableOverride]
         return np.ones(1)
 
     @property
-    def fractions(self) -> Any:
+    def fractions(self) -> Float[NumpyOrJax, " L"]:  # pyright: ignore[reportIncompatibleVariableOverride]
         return np.ones(1)
 
     def __repr__(self) -> str:
@@ -103,22 +106,22 @@ class PowerLaw(Inputs):
     (array([2.81 , 0.702, 0.312, 0.176]), 1.0)
     """
 
-    beta: ArrayLike = eqx.field(converter=lambda x: checks.as_array("beta", x))
+    beta: Float[NumpyOrJax, ""]
     count: int = eqx.field(static=True)
 
-    def __init__(self, beta: ArrayLike, levels: int):
+    def __init__(self, beta: float | NumpyOrJax, levels: int):
         self.beta = checks.as_array("beta", beta)
         self.count = checks.as_count("levels", levels, most=MOST_LEVELS)
         checks.require_shape("beta", self.beta, ())
         checks.require_nonnegative("beta", self.beta)
 
     @property
-    def eigenvalues(self) -> Any:
+    def eigenvalues(self) -> Float[NumpyOrJax, " L"]:  # pyright: ignore[reportIncompatibleVariableOverride]
         decay = np.arange(1.0, self.count + 1.0) ** -(1.0 + self.beta)
         return decay / decay.mean()
 
     @property
-    def fractions(self) -> Any:
+    def fractions(self) -> Float[NumpyOrJax, " L"]:  # pyright: ignore[reportIncompatibleVariableOverride]
         return np.full(self.count, 1.0 / self.count)
 
     def __repr__(self) -> str:
@@ -139,16 +142,16 @@ class Spectrum(Inputs):
     3
     """
 
-    eigenvalues: Any
-    fractions: Any
-    scale: ArrayLike
+    eigenvalues: Float[NumpyOrJax, " L"]
+    fractions: Float[NumpyOrJax, " L"]
+    scale: Float[NumpyOrJax, ""] | np.floating
     normalize: bool = eqx.field(static=True)
-    center: np.ndarray | None
+    center: Float[np.ndarray, " N"] | None
     dropped: int = eqx.field(static=True)
-    _basis: np.ndarray | None
+    _basis: Float[np.ndarray, "D N"] | None
     _known_dim: int | None = eqx.field(static=True)
 
-    def __init__(self, eigenvalues: Any, fractions: Any = None, *, normalize: bool = True):
+    def __init__(self, eigenvalues: Numbers, fractions: Numbers | None = None, *, normalize: bool = True):
         eigenvalues = checks.as_array("eigenvalues", eigenvalues)
         if np.ndim(eigenvalues) != 1 or np.size(eigenvalues) == 0:
             raise InputError(f"eigenvalues have shape {np.shape(eigenvalues)}; they must be a list of one number or more.")
@@ -167,7 +170,7 @@ class Spectrum(Inputs):
         self.center, self.dropped, self._basis, self._known_dim = None, 0, None, None
 
     @property
-    def basis(self) -> np.ndarray | None:
+    def basis(self) -> Float[np.ndarray, "D N"] | None:
         return self._basis
 
     @property
@@ -179,7 +182,7 @@ class Spectrum(Inputs):
         return self._with(center=None, _basis=None)
 
     @classmethod
-    def from_covariance(cls, covariance: Any, levels: int | None = None) -> "Spectrum":
+    def from_covariance(cls, covariance: Numbers, levels: int | None = None) -> "Spectrum":
         """The spectrum of a covariance matrix (N, N), directions without variance dropped, unit mean eigenvalue.
 
         `levels` groups neighboring eigenvalues into that many levels of (nearly) equal size, each with their mean.
@@ -196,7 +199,7 @@ class Spectrum(Inputs):
         return cls._measured(values[keep], vectors[:, keep].T, covariance.shape[0] - keep.size, levels)
 
     @classmethod
-    def from_data(cls, data: Any, levels: int | None = None) -> "Spectrum":
+    def from_data(cls, data: Numbers | str | os.PathLike, levels: int | None = None) -> "Spectrum":
         """The spectrum of the rows of an array (samples, N), of images (samples, height, width, ...), or of a .npy file.
 
         A file is read piece by piece, so it may be larger than memory. The rows are centered (`center`), directions without
@@ -205,11 +208,13 @@ class Spectrum(Inputs):
         `dropped` and `known_dim`; `center` and `basis` stay with the data, so weights can be projected only on a spectrum
         measured in this session.
         """
-        center, covariance = mean_and_covariance(as_rows(data))
+        center, covariance = _mean_and_covariance(as_rows(data))
         return cls.from_covariance(covariance, levels)._with(center=center)
 
     @classmethod
-    def _measured(cls, values: np.ndarray, basis: np.ndarray, dropped: int, levels: int | None) -> "Spectrum":
+    def _measured(
+        cls, values: Float[np.ndarray, " D"], basis: Float[np.ndarray, "D N"], dropped: int, levels: int | None
+    ) -> "Spectrum":
         dim = values.size
         count = dim if levels is None else checks.as_count("levels", levels)
         if count > dim:
@@ -218,7 +223,7 @@ class Spectrum(Inputs):
         spectrum = cls([g.mean() for g in groups], [g.size / dim for g in groups])
         return spectrum._with(dropped=dropped, _basis=basis, _known_dim=dim)
 
-    def _with(self, **changes: Any) -> "Spectrum":
+    def _with(self, **changes: object) -> "Spectrum":
         """A copy with fields that the constructor does not take: what was measured, or read from a file."""
         copy = object.__new__(type(self))
         for name, value in (vars(self) | changes).items():
@@ -230,3 +235,58 @@ class Spectrum(Inputs):
         measured = f", measured on {self.known_dim} directions ({self.dropped} dropped)" if self.known_dim else ""
         largest = checks.shown(self.eigenvalues.max())
         return f"Spectrum({levels}, largest {largest}, scale {checks.shown(self.scale)}{measured})"
+
+
+def digits() -> Float[np.ndarray, "1797 8 8"]:
+    """1797 handwritten digits, (1797, 8, 8), values 0 to 16: the example of real data (source: problem/data/README.md).
+
+    >>> import tutelage as tu
+    >>> tu.digits().shape
+    (1797, 8, 8)
+    """
+    with np.load(Path(__file__).parent / "data" / "digits.npz") as file:
+        return file["images"].astype(float)
+
+
+def as_rows(data: Numbers | str | os.PathLike) -> Float[np.ndarray, "samples N"]:
+    """Samples as rows (samples, N) of an array of samples, or of a .npy file, which stays on disk; images are flattened."""
+    if isinstance(data, str | os.PathLike):
+        data = _on_disk(Path(data))
+    elif not isinstance(data, np.ndarray) or data.dtype.kind not in NUMBERS:
+        data = checks.as_array("data", data)
+    checks.require_untraced("data", "a measured spectrum", data)
+    if data.ndim < 2 or data.shape[0] < 2 or data.size == 0:
+        raise InputError(
+            f"data has shape {data.shape}; it must be (samples, features), or images (samples, height, width), two samples "
+            "or more."
+        )
+    return np.reshape(data, (data.shape[0], -1))
+
+
+def _mean_and_covariance(rows: Float[np.ndarray, "samples N"]) -> tuple[Float[np.ndarray, " N"], Float[np.ndarray, "N N"]]:
+    """Of the rows, piece by piece: a file larger than memory is read once. Shifted by the first row, so nothing cancels."""
+    count, N = rows.shape
+    shift = np.asarray(rows[0], dtype=float)
+    total, square = np.zeros(N), np.zeros((N, N))
+    step = max(1, CHUNK // N)
+    for first in range(0, count, step):
+        piece = np.asarray(rows[first : first + step], dtype=float)
+        checks.require_finite("data", piece)
+        piece = piece - shift
+        total += piece.sum(axis=0)
+        square += piece.T @ piece
+    mean = total / count
+    covariance = square / count - np.outer(mean, mean)
+    return shift + mean, (covariance + covariance.T) / 2
+
+
+def _on_disk(path: Path) -> np.ndarray:
+    try:
+        data = np.load(path, mmap_mode="r", allow_pickle=False)
+    except FileNotFoundError:
+        raise InputError(f"there is no file {str(path)!r}; data must be an array or the name of a .npy file.") from None
+    except (ValueError, OSError, EOFError):
+        data = None
+    if not isinstance(data, np.ndarray) or data.dtype.kind not in NUMBERS:
+        raise InputError(f"{str(path)!r} is not a .npy file of numbers; write one with numpy.save(name, array).")
+    return data

@@ -1,15 +1,16 @@
-"""A two-layer network, by what is known of it before its weights are: units, activation, readout, biases."""
+"""A two-layer network without its first-layer weights: hidden units, activation, readout, biases."""
 
-from typing import Any
+from collections.abc import Sequence
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
 from tutelage import checks
 from tutelage._errors import InputError
-from tutelage._types import Array, ArrayLike
-from tutelage.problem.activation import Activation, as_activation, per_unit
+from tutelage._types import Array, Numbers, NumpyOrJax
+from tutelage.problem.activation import Activation, ActivationLike, as_activation, per_unit
 
 MOST_UNITS = 10_000  # the overlaps are the square of it
 
@@ -36,23 +37,23 @@ class Network(eqx.Module):
     hidden: int = eqx.field(static=True)
     activation: Activation = eqx.field(static=True)
     outputs: int = eqx.field(static=True)
-    readout: ArrayLike
+    readout: Float[NumpyOrJax, "*outputs hidden"]
     train_readout: bool = eqx.field(static=True)
-    bias: ArrayLike | None
+    bias: Float[NumpyOrJax, " hidden"] | None
     train_bias: bool = eqx.field(static=True)
-    gram: ArrayLike | None
+    gram: Float[NumpyOrJax, "*L hidden hidden"] | None
 
     def __init__(
         self,
         hidden: int,
-        activation: Any = "erf",
+        activation: ActivationLike | Sequence[ActivationLike] = "erf",
         *,
         outputs: int = 1,
-        readout: Any = None,
+        readout: Numbers | None = None,
         train_readout: bool = False,
-        bias: Any = None,
+        bias: Numbers | None = None,
         train_bias: bool = False,
-        gram: Any = None,
+        gram: Numbers | None = None,
     ):
         self.hidden = checks.as_count("hidden (the number of hidden units)", hidden, most=MOST_UNITS)
         self.activation = _activation(activation, self.hidden)
@@ -72,7 +73,9 @@ class Network(eqx.Module):
                 )
             checks.require_gram("gram", self.gram)
 
-    def output(self, fields: Array, readout: Any = None) -> Array:
+    def output(
+        self, fields: Float[Array, " hidden"], readout: Float[NumpyOrJax, "*outputs hidden"] | None = None
+    ) -> Float[Array, "*outputs"]:
         """The output for fields (hidden,), biases included: a number, or (outputs,) if there are several."""
         return jnp.asarray(self.readout if readout is None else readout) @ self.activation(fields)
 
@@ -90,9 +93,9 @@ class Network(eqx.Module):
         return f"Network({', '.join(parts)})"
 
 
-def _activation(value: Any, hidden: int) -> Activation:
+def _activation(value: ActivationLike | Sequence[ActivationLike], hidden: int) -> Activation:
     """One activation for all units, or one each."""
-    if not isinstance(value, tuple | list):
+    if isinstance(value, str) or not isinstance(value, Sequence):
         return as_activation(value)
     if len(value) != hidden:
         raise InputError(f"{len(value)} activations are given for {hidden} hidden units; give one for all, or one each.")
@@ -100,7 +103,7 @@ def _activation(value: Any, hidden: int) -> Activation:
     return each[0] if all(one == each[0] for one in each) else per_unit(each)
 
 
-def _readout(value: Any, outputs: int, hidden: int) -> Any:
+def _readout(value: Numbers | None, outputs: int, hidden: int) -> Float[NumpyOrJax, "*outputs hidden"]:
     if outputs == 1:
         return _per_unit("readout", 1.0 if value is None else value, hidden)
     if value is None:
@@ -116,14 +119,14 @@ def _readout(value: Any, outputs: int, hidden: int) -> Any:
     return array
 
 
-def _per_unit(name: str, value: Any, hidden: int) -> Any:
+def _per_unit(name: str, value: Numbers, hidden: int) -> Float[NumpyOrJax, " hidden"]:
     array = checks.as_array(name, value)
     checks.require_shape(name, array, (), (hidden,), fix="One number for all units, or one each.")
     checks.require_finite(name, array)
     return array * np.ones(hidden) if np.ndim(array) == 0 else array
 
 
-def _short(value: Any) -> str:
+def _short(value: NumpyOrJax) -> str:
     if np.ndim(value) == 1 and not checks.is_traced(value) and np.all(np.asarray(value) == np.asarray(value)[0]):
         value = np.asarray(value)[0]
     return checks.shown(value)

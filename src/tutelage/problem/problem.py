@@ -1,24 +1,31 @@
-"""The whole question in one object: who learns from whom, from which inputs, how."""
+"""`Problem`: who learns from whom, from which inputs, by which rule."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
-from typing import Any
+from typing import TypeAlias
 
 import equinox as eqx
 import numpy as np
+from jaxtyping import Float
 
 from tutelage import checks
-from tutelage._errors import InputError
+from tutelage._errors import InputError, kind_of
+from tutelage._types import Array, NumpyOrJax, Rate, Table
 from tutelage.labels import Function as FunctionLabels
 from tutelage.labels import Labels, as_labels
 from tutelage.labels import Real as RealLabels
 from tutelage.losses import Loss, Squared, as_loss
 from tutelage.problem import serialize
+from tutelage.problem.activation import ActivationLike
 from tutelage.problem.inputs import Inputs, Isotropic
 from tutelage.problem.network import Network
+from tutelage.problem.serialize import LEARNING, PARTS
 from tutelage.problem.sgd import SGD
-from tutelage.problem.traits import CLASSIC, missing_traits, require_fit
+from tutelage.problem.traits import CLASSIC, missing_traits, require_fit, require_traits
 from tutelage.rules import Gradient, Rule, as_rule
+
+Noise: TypeAlias = Float[NumpyOrJax, ""] | Callable[[np.ndarray], np.ndarray]  # standard deviation, or quantile function
 
 
 class Problem(eqx.Module):
@@ -31,7 +38,7 @@ class Problem(eqx.Module):
     loss: "squared", "logistic", "hinge", "huber", "absolute", "cross_entropy", a loss such as `losses.Huber(0.5)`, or a JAX
     function loss(output, label). labels: how the teacher's fields become a label: "real" (output plus noise), "sign",
     "logistic" (Bernoulli), "argmax", labels such as `labels.Sign(flip=0.1)`, or a JAX function label(rho, xi). rule: what a
-    sample does to the student: "gradient", "hebbian", "perceptron", "adatron", or a `Rule` of your own. noise: the standard
+    sample does to the student: "gradient", "hebbian", "perceptron", "adatron", or a custom `Rule`. noise: the standard
     deviation of the noise on real labels, or a quantile function such as `scipy.stats.t(3).ppf`.
 
     >>> import tutelage as tu
@@ -43,7 +50,7 @@ class Problem(eqx.Module):
     teacher: Network
     inputs: Inputs
     sgd: SGD
-    noise: Any
+    noise: Noise
     loss: Loss
     labels: Labels
     rule: Rule
@@ -54,11 +61,11 @@ class Problem(eqx.Module):
         teacher: Network,
         inputs: Inputs | None = None,
         sgd: SGD | None = None,
-        noise: Any = 0.0,
+        noise: Noise | float = 0.0,
         *,
-        loss: Any = "squared",
-        labels: Any = "real",
-        rule: Any = "gradient",
+        loss: str | Loss | Callable[[Array, Array], Array] = "squared",
+        labels: str | Labels | Callable[[Array, Array], Array] = "real",
+        rule: str | Rule = "gradient",
     ):
         self.student = student
         self.teacher = teacher
@@ -101,7 +108,7 @@ class Problem(eqx.Module):
             checks.require_shape("the teacher's gram", self.teacher.gram, shape, fix="One matrix per level.")
         self.trainable_mask()
 
-    def trainable_mask(self) -> np.ndarray | None:
+    def trainable_mask(self) -> Float[np.ndarray, "L K"] | None:
         """(L, K) of zeros and ones: does this level of this student vector learn? None: everything does."""
         if self.sgd.trainable is None:
             return None
@@ -127,7 +134,7 @@ class Problem(eqx.Module):
         """Do any hidden units have biases?"""
         return self.student.bias is not None or self.teacher.bias is not None
 
-    def replace(self, **changes: Any) -> "Problem":
+    def replace(self, **changes: object) -> "Problem":
         """The same problem with some fields changed: whole parts, or their fields by name.
 
         `problem.replace(noise=0.1, lr=0.3)`; a name that two parts share needs its part:
@@ -138,9 +145,9 @@ class Problem(eqx.Module):
         >>> problem.replace(**{"lr": 0.3, "student.hidden": 4, "student.readout": [1, 1, 1, 2]}).student
         Network(4, 'erf', readout=[1.0, 1.0, 1.0, 2.0])
         """
-        parts: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
-        inside: dict[str, dict[str, Any]] = {}
-        given = {name: serialize.as_part(name, value) for name, value in changes.items()}
+        parts: Table = {field.name: getattr(self, field.name) for field in fields(self)}
+        inside: dict[str, Table] = {}
+        given = {k: LEARNING[k].convert(v) if k in LEARNING else v for k, v in changes.items()}
         for name, value in given.items():
             part, *field = _path(parts | {k: v for k, v in given.items() if k in PARTS}, name)
             if field:
@@ -151,18 +158,18 @@ class Problem(eqx.Module):
             parts[part] = serialize.rebuild(parts[part], **values)
         return Problem(**parts)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, words and lists; what differs from its default. The spectrum of data loses its eigenvectors."""
+    def to_dict(self) -> Table:
+        """What differs from its default, as plain numbers, words and lists. The spectrum of data loses its eigenvectors."""
         return serialize.problem_to_dict(self)
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any], allow: Sequence[str] = ()) -> "Problem":
-        """The problem that `to_dict` described. allow: modules that may be imported for functions "module:function"."""
+    def from_dict(cls, data: Table, allow: Sequence[str] = ()) -> "Problem":
+        """The problem that `to_dict` wrote. allow: modules that may be imported for functions "module:function"."""
         return serialize.problem_from_dict(cls, data, allow)
 
     def to_json(self) -> str:
         """The problem as JSON text, as NetCDF files carry it."""
-        return serialize.to_json(self.to_dict())
+        return json.dumps(self.to_dict(), sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str, allow: Sequence[str] = ()) -> "Problem":
@@ -200,7 +207,6 @@ class Problem(eqx.Module):
         )
 
 
-PARTS = serialize.PARTS
 EXAMPLES = {
     Network: "a Network, such as Network(3, 'erf')",
     Inputs: "a law of inputs, such as Isotropic()",
@@ -208,7 +214,7 @@ EXAMPLES = {
 }
 
 
-def _path(parts: dict[str, Any], name: str) -> tuple[str, ...]:
+def _path(parts: Table, name: str) -> tuple[str, ...]:
     """Where a name lives: ("noise",), ("sgd", "lr"), ..."""
     if name in parts:
         return (name,)
@@ -222,4 +228,35 @@ def _path(parts: dict[str, Any], name: str) -> tuple[str, ...]:
         )
     within = (part,) if part in PARTS else PARTS
     names = [*parts, *(f"{p}.{f}" if part else f for p in within for f in serialize.arguments(parts[p]))]
-    return checks.known("the name of a change", name, dict.fromkeys(names))
+    return (checks.known("the name of a change", name, dict.fromkeys(names)),)
+
+
+def committee(
+    students: int,
+    teachers: int | None = None,
+    inputs: Inputs | None = None,
+    lr: Rate | float = 0.1,
+    *,
+    activation: ActivationLike = "erf",
+) -> Problem:
+    """K students with readout sqrt(M)/K learn from M teachers with readout 1/sqrt(M) (Worschech and Rosenow 2024, eq. 2).
+
+    Outputs of both then have a variance of order one for any K and M. teachers: M (default: as many as students).
+
+    >>> import tutelage as tu
+    >>> tu.committee(4, 2).student, tu.committee(4, 2).teacher
+    (Network(4, 'erf', readout=0.353553), Network(2, 'erf', readout=0.707107))
+    """
+    K = checks.as_count("students", students)
+    M = K if teachers is None else checks.as_count("teachers", teachers)
+    student = Network(K, activation, readout=np.sqrt(M) / K)
+    return Problem(student, Network(M, activation, readout=1 / np.sqrt(M)), inputs=inputs, sgd=SGD(lr))
+
+
+def require_problem(problem: object, verb: str, needs: Iterable[str] = CLASSIC) -> Problem:
+    """The problem, if it is one, its numbers are known, and it has the traits that the function `verb` needs."""
+    if not isinstance(problem, Problem):
+        raise InputError(f"problem is {kind_of(problem)}; {verb} takes a tutelage Problem.")
+    checks.require_untraced("the problem", verb, problem)
+    require_traits(problem, verb, needs)
+    return problem

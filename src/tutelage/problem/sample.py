@@ -4,11 +4,10 @@ Randomness comes as standard normal numbers (`normals_needed` of them per sample
 own way: first those of the label, then that of the rule.
 """
 
-from typing import Any
-
 import jax.numpy as jnp
+from jaxtyping import Float
 
-from tutelage._types import Array
+from tutelage._types import Array, ArrayLike
 from tutelage.problem.problem import Problem
 from tutelage.rules import Context, Parameters, Sample, Update
 
@@ -18,7 +17,7 @@ def normals_needed(problem: Problem) -> int:
     return _of_label(problem) + (problem.rule.randomness(0.0) is not None)
 
 
-def label_of(problem: Problem, reference: Array, normals: Array) -> Array:
+def label_of(problem: Problem, reference: Float[Array, " M"], normals: Float[Array, " draws"]) -> Float[Array, "*outputs"]:
     """The label of a sample with teacher fields (M,), biases included."""
     law, count = problem.labels.law(problem.noise), _of_label(problem)
     xi = None
@@ -29,10 +28,10 @@ def label_of(problem: Problem, reference: Array, normals: Array) -> Array:
 
 def update_of(
     problem: Problem,
-    student: Array,
-    reference: Array,
-    label: Array,
-    normals: Array,
+    student: Float[Array, " K"],
+    reference: Float[Array, " M"],
+    label: Float[Array, "*outputs"],
+    normals: Float[Array, " draws"],
     parameters: Parameters,
     context: Context,
 ) -> Update:
@@ -49,6 +48,8 @@ def _of_label(problem: Problem) -> int:
     return problem.teacher.outputs if problem.teacher.outputs > 1 and not callable(problem.noise) else 1
 
 
-def context_of(problem: Problem, lr: Any = 0.0, time: Any = 0.0, overlaps: Any = None) -> Context:
+def context_of(
+    problem: Problem, lr: ArrayLike = 0.0, time: ArrayLike = 0.0, overlaps: tuple[Array, Array, Array] | None = None
+) -> Context:
     """What the rule may look at besides the sample."""
     return Context(problem.student, problem.loss, jnp.asarray(lr, float), jnp.asarray(time, float), overlaps)

@@ -1,22 +1,41 @@
-"""Learning rates that change with time alpha.
+"""Learning rates that change with time alpha, and where the solver must not step across their features.
 
-A rate is a number, one of these, or any function of time that JAX can trace (scan.py finds its short features). The
-numbers inside a schedule are leaves: they can be batched and differentiated like any other.
+A rate is a number, one of these schedules, or any function of time that JAX can trace. The numbers inside a schedule are
+leaves: they can be batched and differentiated like any other.
+
+An adaptive solver sees a custom function only where it evaluates it, and a burst between two evaluations is invisible. So
+the function is scanned on a fine grid first, even in t and even in ln t, and the solver stops at times that divide the
+variation of the function (of eta and of ln eta) into equal parts: many inside a burst, none where nothing changes. A stop
+within one cell of the grid is moved to where the function crosses the middle of the cell's values; a jump is found to the
+last digit. Features shorter than the grid, 1/65536 of the whole time and 0.2% of the time that has passed, can be missed.
 """
 
 import warnings
-from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
 from tutelage import checks
 from tutelage._errors import InputError, ValidityWarning
-from tutelage._types import Array, ArrayLike
-from tutelage.problem import scan
+from tutelage._types import Array, ArrayLike, NumpyOrJax, Rate, Schedule
+
+if TYPE_CHECKING:
+    from tutelage.problem.sgd import SGD
+
+EVEN, IN_LOG, EARLIEST = 2**16, 2**14, 1e-12  # points of the grid; first of those even in ln t, as a share of the end
+PER_SWING, MOST_STOPS = 32, 256  # stops for each rise or fall of the function's whole range, and altogether
+FLOOR = 1e-3  # of the largest rate: changes of ln eta count down to about this share
+HALVINGS = 64
+
+
+def _number(name: str, **default: Any) -> Any:
+    """A field that holds numbers, checked when a schedule is made."""
+    return eqx.field(converter=partial(checks.as_array, name), **default)
 
 
 class Constant(eqx.Module):
@@ -27,7 +46,7 @@ class Constant(eqx.Module):
     0.5
     """
 
-    value: ArrayLike = eqx.field(converter=lambda x: checks.as_array("value", x))
+    value: ArrayLike = _number("value")
 
     def __check_init__(self) -> None:
         _require_numbers(self)
@@ -46,9 +65,9 @@ class PowerDecay(eqx.Module):
     (0.5, 0.25)
     """
 
-    initial: ArrayLike = eqx.field(converter=lambda x: checks.as_array("initial", x))
-    exponent: ArrayLike = eqx.field(converter=lambda x: checks.as_array("exponent", x), default=1.0)
-    timescale: ArrayLike = eqx.field(converter=lambda x: checks.as_array("timescale", x), default=1.0)
+    initial: ArrayLike = _number("initial")
+    exponent: ArrayLike = _number("exponent", default=1.0)
+    timescale: ArrayLike = _number("timescale", default=1.0)
 
     def __check_init__(self) -> None:
         _require_numbers(self)
@@ -71,8 +90,8 @@ class Piecewise(eqx.Module):
     (0.5, 0.05)
     """
 
-    switches: ArrayLike = eqx.field(converter=lambda x: checks.as_array("switches", x))
-    values: ArrayLike = eqx.field(converter=lambda x: checks.as_array("values", x))
+    switches: ArrayLike = _number("switches")
+    values: ArrayLike = _number("values")
 
     def __check_init__(self) -> None:
         if np.ndim(self.switches) != 1 or np.shape(self.values) != (np.shape(self.switches)[0] + 1,):
@@ -98,8 +117,8 @@ class Interpolated(eqx.Module):
     0.1
     """
 
-    times: ArrayLike = eqx.field(converter=lambda x: checks.as_array("times", x))
-    values: ArrayLike = eqx.field(converter=lambda x: checks.as_array("values", x))
+    times: ArrayLike = _number("times")
+    values: ArrayLike = _number("values")
 
     def __check_init__(self) -> None:
         if np.ndim(self.times) != 1 or np.size(self.times) < 2 or np.shape(self.values) != np.shape(self.times):
@@ -125,9 +144,9 @@ class Cosine(eqx.Module):
     (0.5, 0.0)
     """
 
-    initial: ArrayLike = eqx.field(converter=lambda x: checks.as_array("initial", x))
-    horizon: ArrayLike = eqx.field(converter=lambda x: checks.as_array("horizon", x))
-    final: ArrayLike = eqx.field(converter=lambda x: checks.as_array("final", x), default=0.0)
+    initial: ArrayLike = _number("initial")
+    horizon: ArrayLike = _number("horizon")
+    final: ArrayLike = _number("final", default=0.0)
 
     def __check_init__(self) -> None:
         _require_numbers(self)
@@ -145,7 +164,6 @@ def _require_numbers(schedule: eqx.Module) -> None:
         checks.require_shape(name, value, (), fix="Batch over several with jax.vmap.")
 
 
-Rate = ArrayLike | Callable[[Array], Array]
 NAMED = {
     "constant": Constant,
     "power_decay": PowerDecay,
@@ -154,61 +172,63 @@ NAMED = {
     "cosine": Cosine,
 }
 SWITCHING = {Piecewise: "switches", Interpolated: "times", Cosine: "horizon"}  # where they jump or bend
-RESOLVED = scan.MOST // 2  # rises and falls of a function that the solver is sure to see
+RESOLVED = MOST_STOPS // 2  # rises and falls of a function that the solver is sure to see
 
 
-def as_rate(name: str, value: Any) -> Any:
-    """A positive number as an array, or a schedule as it is."""
+def as_rate(name: str, value: object) -> Rate | None:
+    """A positive number as an array; a schedule, or None, as it is."""
     if isinstance(value, type):
         raise InputError(f"{name} is the class {value.__name__}; it must be a schedule. Make one, such as PowerDecay(0.5).")
-    if value is None or callable(value):
-        return value
+    if value is None:
+        return None
+    if callable(value):
+        return cast(Schedule, value)
     array = checks.as_array(name, value)
     checks.require_shape(name, array, (), fix="Batch over several with jax.vmap.")
-    checks.require_positive(name, array, fix="A network that should not learn needs no SGD.")
+    checks.require_positive(name, array, fix="To freeze weights use `trainable`.")
     return array
 
 
-def rate_at(rate: Any, t: Array) -> Array:
+def rate_at(rate: Rate, t: ArrayLike) -> Float[Array, ""]:
     """The rate at time t, whatever kind it is."""
-    return jnp.asarray(rate(t) if callable(rate) else rate)
+    return jnp.asarray(rate(jnp.asarray(t)) if callable(rate) else rate)
 
 
-def is_own(rate: Any) -> bool:
-    """Is it a function of the user's own, whose shape nothing is known about?"""
+def _is_custom(rate: Rate | None) -> bool:
+    """Is it a user's function, of whose shape nothing is known?"""
     return callable(rate) and not isinstance(rate, tuple(NAMED.values()))
 
 
-def switch_times(end: Any, *rates: Any) -> Array | None:
+def switch_times(end: ArrayLike, *rates: Rate | None) -> Float[Array, " S"] | None:
     """Times up to `end` at which a rate jumps, bends or changes quickly; the solver must not step across them."""
     known = [getattr(rate, SWITCHING[type(rate)]) for rate in rates if type(rate) in SWITCHING]
-    found = [scan.stops(rate, end) for rate in rates if is_own(rate)]
+    found = [_feature_times(rate, end) for rate in rates if callable(rate) and _is_custom(rate)]
     return jnp.concatenate([jnp.atleast_1d(jnp.asarray(t)) for t in known + found]) if known or found else None
 
 
-def bend_times(rate: Any, end: float) -> np.ndarray:
+def bend_times(rate: Rate | None, end: float) -> Float[np.ndarray, " S"]:
     """Times up to `end` at which a rate jumps, and those at which a schedule of this module bends."""
-    if is_own(rate):
-        return scan.jumps(rate, end)
+    if callable(rate) and _is_custom(rate):
+        return _jump_times(rate, end)
     return np.atleast_1d(getattr(rate, SWITCHING[type(rate)])) if type(rate) in SWITCHING else np.zeros(0)
 
 
-def require_rates_on(sgd: Any, times: np.ndarray, *, solved: bool = True) -> None:
-    """Every schedule must be one number, finite and not negative, at the asked times and between them.
+def require_rates_on(sgd: "SGD", times: Float[np.ndarray, " S"], *, solved: bool = True) -> None:
+    """Every schedule must be one number, finite and not negative, at the given times and between them.
 
     solved: warn where a function has more features than the solver is sure to resolve (single steps see them all).
     """
-    rates = {name: getattr(sgd, name) for name in ("lr", "readout_lr", "bias_lr")}
+    rates: dict[str, Rate | None] = {name: getattr(sgd, name) for name in ("lr", "readout_lr", "bias_lr")}
     for name, rate in (rates | {"k": getattr(sgd.momentum, "k", None)}).items():
         if callable(rate) and not checks.is_traced(rate):
             _require_rate_on(name, rate, times, solved)
 
 
-def _require_rate_on(name: str, rate: Any, times: np.ndarray, solved: bool) -> None:
-    if is_own(rate):
-        times = np.union1d(times, scan.grid(float(times[-1])))
+def _require_rate_on(name: str, rate: Schedule, times: Float[np.ndarray, " S"], solved: bool) -> None:
+    if _is_custom(rate):
+        times = np.union1d(times, scan_grid(float(times[-1])))
     try:
-        values = jax.vmap(lambda t: jnp.asarray(rate(t), float))(jnp.asarray(times))
+        values = _values(rate, jnp.asarray(times))
     except Exception as error:
         raise InputError(
             f"{name} cannot be traced by JAX ({type(error).__name__}); write it with jax.numpy, as a function of time."
@@ -222,7 +242,7 @@ def _require_rate_on(name: str, rate: Any, times: np.ndarray, solved: bool) -> N
     if bad.any():
         at = int(np.argmin(np.where(np.isfinite(values), values, -np.inf)))
         raise InputError(f"{name} is {values[at]:g} at time {times[at]:g}; a schedule must be finite and zero or more.")
-    if solved and is_own(rate) and (turns := float(scan.swings(values))) > RESOLVED:
+    if solved and _is_custom(rate) and (turns := float(_swings(values))) > RESOLVED:
         warnings.warn(
             f"{name} rises and falls about {turns:.0f} times up to time {times[-1]:g}; the solver surely sees {RESOLVED}, "
             "and may step across short features among so many. Solve up to an earlier time, or give a Piecewise or "
@@ -230,3 +250,57 @@ def _require_rate_on(name: str, rate: Any, times: np.ndarray, solved: bool) -> N
             ValidityWarning,
             stacklevel=5,
         )
+
+
+def scan_grid(end: ArrayLike) -> Float[Array, " T"]:
+    """The times of the scan, increasing, from 0 to the end."""
+    shares = np.concatenate([np.linspace(0.0, 1.0, EVEN + 1), np.geomspace(EARLIEST, 1.0, IN_LOG)])
+    return jnp.asarray(np.unique(shares)) * end
+
+
+def _values(rate: Schedule, times: Float[Array, " T"]) -> Float[Array, " T"]:
+    return jax.vmap(lambda t: jnp.asarray(rate(t), float))(times)
+
+
+def _feature_times(rate: Schedule, end: ArrayLike) -> Float[Array, " S"]:
+    """At most `MOST_STOPS` times, increasing; those that are not needed lie beyond the end. Works on traced numbers too."""
+    times = jax.lax.stop_gradient(scan_grid(end))
+    values = jax.lax.stop_gradient(_values(rate, times))
+    tiny = jnp.finfo(float).tiny
+    variations = [jnp.abs(jnp.diff(v)) for v in (values, jnp.log(values + FLOOR * jnp.max(values) + tiny))]
+    first, second = (part / jnp.maximum(jnp.sum(part), tiny) for part in variations)
+    measure = first + second
+    count = jnp.clip(PER_SWING * _swings(values), PER_SWING, MOST_STOPS)
+    levels = 2.0 * (jnp.arange(MOST_STOPS) + 0.5) / count
+    cell = jnp.minimum(jnp.searchsorted(jnp.cumsum(measure), levels), times.size - 2)
+    found = _crossings(rate, times[cell], times[cell + 1], (values[cell] + values[cell + 1]) / 2)
+    return jnp.where(levels < jnp.sum(measure), found, 2 * end)
+
+
+def _swings(values: Float[NumpyOrJax, " T"]) -> Float[Array, ""]:
+    """How many times the function rises or falls by its whole range."""
+    return jnp.sum(jnp.abs(jnp.diff(values))) / jnp.maximum(jnp.ptp(values), jnp.finfo(float).tiny)
+
+
+def _jump_times(rate: Schedule, end: float) -> Float[np.ndarray, " S"]:
+    """Those feature times at which the function jumps."""
+    found = np.unique(np.asarray(_feature_times(rate, end)))
+    found = found[found < end]
+    gap = 4 * np.finfo(found.dtype).eps * end
+    before, after = (np.asarray(_values(rate, jnp.asarray(t))) for t in (np.maximum(found - gap, 0.0), found + gap))
+    size = np.ptp(np.asarray(_values(rate, scan_grid(end))))
+    return found[np.abs(after - before) > 1e-6 * size]
+
+
+def _crossings(
+    rate: Schedule, low: Float[Array, " S"], high: Float[Array, " S"], level: Float[Array, " S"]
+) -> Float[Array, " S"]:
+    """Where the function passes the level within each cell, by bisection: the first float on the other side."""
+    above = _values(rate, low) > level
+
+    def halve(_: ArrayLike, ends: tuple[Array, Array]) -> tuple[Array, Array]:
+        middle = (ends[0] + ends[1]) / 2
+        same = jax.lax.stop_gradient(_values(rate, middle) > level) == above
+        return jnp.where(same, middle, ends[0]), jnp.where(same, ends[1], middle)
+
+    return jax.lax.fori_loop(0, HALVINGS, halve, (low, high))[1]

@@ -1,16 +1,18 @@
 """A problem as plain data: the same dictionary serves TOML, JSON and the attributes of a NetCDF file.
 
 Only numbers, words and lists are stored. A function of a module is stored as "module:function" and imported only if the
-reader allows that module (own.py); any other function cannot be stored, and the error says so by name. A user's own law of
-the inputs is stored as the spectrum that it has. Of a spectrum measured on data the eigenvectors and the center are not
-stored (they are as large as the data's covariance, and the theory never uses them); its levels, scale, dropped directions
-and dimension are, exactly.
+reader allows that module; any other function cannot be stored, and the message names it. A custom input law is stored as
+its spectrum. Of a spectrum measured on data the eigenvectors and the center are not stored (they are as large as the data's
+covariance, and the theory never uses them); its levels, scale, dropped directions and dimension are, exactly.
 """
 
 import inspect
 import json
+import sys
 import tomllib
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeGuard
 
 import equinox as eqx
 import jax
@@ -18,26 +20,40 @@ import numpy as np
 
 from tutelage import checks, labels, losses, rules
 from tutelage._errors import InputError
+from tutelage._types import NumpyOrJax, Table
 from tutelage.problem import activation as activations
 from tutelage.problem import inputs as input_laws
 from tutelage.problem import schedules
 from tutelage.problem.network import Network
-from tutelage.problem.own import as_modules, imported, is_path, path_of
 from tutelage.problem.sgd import SGD, SlowMomentum
 
+if TYPE_CHECKING:
+    from tutelage.problem.problem import Problem
+
+Part: TypeAlias = eqx.Module  # Network, SGD, Inputs, Loss, Labels, Rule
+Plain: TypeAlias = bool | int | float | str | list[Any] | Table | None
+
+
+class LearningPart(NamedTuple):
+    """A part of the learning rule in a file: a word, or a table with that word as its kind."""
+
+    base: type[eqx.Module]
+    named: Mapping[str, type[eqx.Module]]
+    wrapper: type[losses.Function] | type[labels.Function] | None  # makes a part of a function
+    convert: Callable[[object], Part]  # makes a part of a word, a function or a part
+    default: str
+
+
+LEARNING = {
+    "loss": LearningPart(losses.Loss, losses.NAMED, losses.Function, losses.as_loss, "squared"),
+    "labels": LearningPart(labels.Labels, labels.NAMED, labels.Function, labels.as_labels, "real"),
+    "rule": LearningPart(rules.Rule, rules.NAMED, None, rules.as_rule, "gradient"),
+}
 INPUTS = {"isotropic": input_laws.Isotropic, "power_law": input_laws.PowerLaw, "spectrum": input_laws.Spectrum}
 NAMES = ("noise", "loss", "labels", "rule", "student", "teacher", "inputs", "sgd")
 PARTS = NAMES[1:]
-# Of the learning parts: the base class, the named ones, what wraps a function, what makes one of a word, the default.
-LEARNING: dict[str, tuple[type, dict[str, Any], type | None, Any, str]] = {
-    "loss": (losses.Loss, losses.NAMED, losses.Function, losses.as_loss, "squared"),
-    "labels": (labels.Labels, labels.NAMED, labels.Function, labels.as_labels, "real"),
-    "rule": (rules.Rule, rules.NAMED, None, rules.as_rule, "gradient"),
-}
-FUNCTIONS = ("activation", "noise", "function")  # fields that may be functions of one's own
+FUNCTIONS = ("activation", "noise", "function")  # fields that may be custom functions
 VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-# Where the constructor's word and the stored field differ.
-FIELDS = {"levels": "count"}
 
 
 def parameters(cls: type) -> dict[str, inspect.Parameter]:
@@ -46,59 +62,53 @@ def parameters(cls: type) -> dict[str, inspect.Parameter]:
     return {name: p for name, p in found if name != "self" and p.kind not in VARIADIC}
 
 
-def arguments(part: Any) -> list[str]:
+def arguments(part: Part) -> list[str]:
     """The names that the constructor of a part takes."""
     return list(parameters(type(part)))
 
 
-def as_part(name: str, value: Any) -> Any:
-    """A part of a problem; a loss, labels or a rule also from a word or a function."""
-    return LEARNING[name][3](value) if name in LEARNING else value
-
-
-def values(part: Any) -> dict[str, Any]:
+def _values(part: Part) -> Table:
     """The constructor arguments that would build this part again."""
     if isinstance(part, input_laws.Spectrum):
         given = part.eigenvalues * part.scale if part.normalize else part.eigenvalues
         return {"eigenvalues": given, "fractions": part.fractions, "normalize": part.normalize}
-    names = {name: FIELDS.get(name, name) if isinstance(part, input_laws.PowerLaw) else name for name in arguments(part)}
-    found = {name: getattr(part, field) for name, field in names.items()}
+    if isinstance(part, input_laws.PowerLaw):
+        return {"beta": part.beta, "levels": part.count}
+    found = {name: getattr(part, name) for name in arguments(part)}
     if isinstance(part, Network):
-        if isinstance(part.activation.function, activations.PerUnit):
+        if isinstance(part.activation.function, activations.ActivationPerUnit):
             found["activation"] = part.activation.function.units
-        if part.outputs > 1 and not checks.is_traced(part.readout) and _is_identity(part.readout):
-            found["readout"] = None
+        if part.outputs == part.hidden > 1 and not checks.is_traced(part.readout):
+            found["readout"] = None if np.array_equal(part.readout, np.eye(part.hidden)) else part.readout
     return found
 
 
-def _is_identity(matrix: Any) -> bool:
-    return np.shape(matrix)[0] == np.shape(matrix)[1] and np.array_equal(matrix, np.eye(np.shape(matrix)[0]))
-
-
-def rebuild(part: Any, **changes: Any) -> Any:
+def rebuild(part: Part, **changes: object) -> Part:
     """The same part with some constructor arguments changed.
 
     Changing the width keeps a readout or bias that is the same for all units, as the scalar that it was given as.
     Changing the number of eigenvalues keeps equal fractions; others must then be given anew.
     """
-    kept = values(part)
-    if isinstance(part, input_laws.Spectrum) and np.size(changes.get("eigenvalues", part.eigenvalues)) != part.levels:
-        kept["fractions"] = None if np.ndim(_common(part.fractions)) == 0 else part.fractions
+    given = _values(part) | changes
+    if isinstance(part, input_laws.Spectrum) and "fractions" not in changes and np.size(given["eigenvalues"]) != part.levels:
+        given["fractions"] = None if _common(part.fractions) is not part.fractions else part.fractions
     if isinstance(part, Network) and "hidden" in changes:
-        kept = {name: _common(value) if name in ("readout", "bias") else value for name, value in kept.items()}
-    if isinstance(part, labels.Function) and "function" in changes:
-        kept.pop("random")  # found out anew
-    return type(part)(**kept | changes)
+        given |= {name: _common(given[name]) for name in ("readout", "bias") if name not in changes}
+    if isinstance(part, labels.Function) and "function" in changes and "random" not in changes:
+        given.pop("random")  # found out anew
+    constructor: Callable[..., Part] = type(part)
+    return constructor(**given)
 
 
-def _common(value: Any) -> Any:
+def _common(value: NumpyOrJax | None) -> NumpyOrJax | float | None:
+    """The entry that all entries of a vector equal, else the value itself."""
     if value is None or checks.is_traced(value):
         return value
     array = np.asarray(value)
     return array.flat[0] if array.ndim == 1 and np.all(array == array.flat[0]) else value
 
 
-def problem_to_dict(problem: Any) -> dict[str, Any]:
+def problem_to_dict(problem: "Problem") -> Table:
     """All of a problem that differs from its defaults, as numbers, words, lists and tables."""
     checks.require_untraced("the problem", "a file", problem)
     parts = {name: getattr(problem, name) for name in LEARNING}
@@ -107,7 +117,7 @@ def problem_to_dict(problem: Any) -> dict[str, Any]:
     learning = {name: _learning_to_plain(name, part) for name, part in parts.items()}
     return {
         "noise": _plain("noise", problem.noise),
-        **{name: value for name, value in learning.items() if value != LEARNING[name][4]},
+        **{name: value for name, value in learning.items() if value != LEARNING[name].default},
         "student": _compact(problem.student),
         "teacher": _compact(problem.teacher),
         "inputs": _inputs_to_dict(problem.inputs),
@@ -115,9 +125,9 @@ def problem_to_dict(problem: Any) -> dict[str, Any]:
     }
 
 
-def _learning_to_plain(name: str, part: Any) -> Any:
-    """A word; with parameters of its own, a table with that word as its kind."""
-    _, named, wrapper, _, _ = LEARNING[name]
+def _learning_to_plain(name: str, part: Part) -> str | Table:
+    """A word; with parameters, a table with that word as its kind."""
+    named, wrapper = LEARNING[name].named, LEARNING[name].wrapper
     word = next((word for word, cls in named.items() if type(part) is cls), None)
     wrapped = wrapper is not None and type(part) is wrapper
     if word is None:
@@ -135,8 +145,8 @@ def _learning_to_plain(name: str, part: Any) -> Any:
     return {"kind": word} | options if options else word
 
 
-def _learning_from_plain(name: str, value: Any, allow: tuple[str, ...]) -> Any:
-    base, named, wrapper, as_one, _ = LEARNING[name]
+def _learning_from_plain(name: str, value: Plain, allow: tuple[str, ...]) -> Part:
+    base, named, wrapper, convert, _ = LEARNING[name]
     options = dict(value) if isinstance(value, dict) else {}
     word = options.pop("kind", None) if isinstance(value, dict) else value
     if not is_path(word):
@@ -145,24 +155,26 @@ def _learning_from_plain(name: str, value: Any, allow: tuple[str, ...]) -> Any:
     if isinstance(found, type) and issubclass(found, base):
         return _build(name, found, options)
     if isinstance(found, type) or (wrapper is None and not isinstance(found, base)):
-        raise InputError(f"{name} is {word!r}, which is no {base.__name__}; give a subclass of tutelage's {base.__name__}.")
+        raise InputError(
+            f"{name} is {word!r}, which is not a {base.__name__}; give a subclass of tutelage's {base.__name__}."
+        )
     if wrapper is None or isinstance(found, base):
-        return as_one(found)
+        return convert(found)
     for option in options:
         checks.known(f"a name in [{name}]", option, [n for n in parameters(wrapper) if n != "function"])
     return _build(name, wrapper, options | {"function": found})
 
 
-def _name(value: Any) -> str:
+def _name(value: object) -> str:
     return getattr(value, "__name__", type(value).__name__)
 
 
-def plain(name: str, value: Any) -> Any:
+def plain(name: str, value: object) -> Plain:
     """A value of the problem as numbers, words, lists and tables; `revived` is its inverse."""
     if isinstance(value, input_laws.Inputs):
         return _inputs_to_dict(value)
     if name in LEARNING and not isinstance(value, str | dict):
-        return _learning_to_plain(name, as_part(name, value))
+        return _learning_to_plain(name, LEARNING[name].convert(value))
     if isinstance(value, dict):
         return {key: plain(key, part) for key, part in value.items()}
     if isinstance(value, list):
@@ -170,7 +182,7 @@ def plain(name: str, value: Any) -> Any:
     return _plain(name, value)
 
 
-def revived(name: str, value: Any, allow: tuple[str, ...] = ()) -> Any:
+def revived(name: str, value: Plain, allow: tuple[str, ...] = ()) -> object:
     """What `Problem.replace` takes under this name ("lr", "sgd.lr", "inputs"), from plain data."""
     if name == "inputs":
         return _inputs_from_dict(dict(_table("inputs", value)))
@@ -180,15 +192,15 @@ def revived(name: str, value: Any, allow: tuple[str, ...] = ()) -> Any:
     return _function(name, value, allow) if field in FUNCTIONS else _revive(field, value)
 
 
-def _function(where: str, value: Any, allow: tuple[str, ...]) -> Any:
-    """A value that may be a function of one's own, or a list of such."""
+def _function(where: str, value: Plain, allow: tuple[str, ...]) -> object:
+    """A value that may be a custom function, or a list of such."""
     if isinstance(value, list):
         return tuple(_function(where, one, allow) for one in value)
     return imported(where, value, allow) if is_path(value) else value
 
 
-def _inputs_to_dict(inputs: Any) -> dict[str, Any]:
-    """A law with a name by its arguments; any other (a spectrum, a user's own class) by its levels."""
+def _inputs_to_dict(inputs: input_laws.Inputs) -> Table:
+    """A law with a name by its arguments; any other (a spectrum, a custom class) by its levels."""
     kind = next((name for name, cls in INPUTS.items() if type(inputs) is cls), "spectrum")
     if kind != "spectrum":
         return {"kind": kind, **_compact(inputs)}
@@ -200,12 +212,12 @@ def _inputs_to_dict(inputs: Any) -> dict[str, Any]:
     return {"kind": kind, **levels, "normalize": normalize, "scale": _plain("scale", scale), **measured}
 
 
-def is_named(inputs: Any) -> bool:
+def is_named(inputs: input_laws.Inputs) -> bool:
     """Whether a file holds the law itself, so that its own numbers can be put back."""
     return type(inputs) in INPUTS.values()
 
 
-def _inputs_from_dict(table: dict[str, Any]) -> Any:
+def _inputs_from_dict(table: Table) -> Part:
     law = INPUTS[checks.known("inputs.kind", table.pop("kind", "isotropic"), INPUTS)]
     if law is not input_laws.Spectrum:
         return _build("inputs", law, table)
@@ -214,6 +226,7 @@ def _inputs_from_dict(table: dict[str, Any]) -> Any:
     scale = table.pop("scale", None)
     normalize = checks.as_flag("inputs.normalize", table.get("normalize", True))
     spectrum = _build("inputs", law, table | ({} if scale is None else {"normalize": False}))
+    assert isinstance(spectrum, input_laws.Spectrum)
     if scale is not None:
         scale = checks.as_array("inputs.scale", scale)
         checks.require_shape("inputs.scale", scale, ())
@@ -222,7 +235,7 @@ def _inputs_from_dict(table: dict[str, Any]) -> Any:
     return spectrum._with(dropped=dropped, _known_dim=known_dim)
 
 
-def problem_from_dict(cls: type, data: dict[str, Any], allow: Any = ()) -> Any:
+def problem_from_dict(cls: "type[Problem]", data: Table, allow: str | Iterable[str] = ()) -> "Problem":
     """The problem that a table describes, every name and value checked. allow: modules that may be imported for it."""
     allow = as_modules(allow)
     if not isinstance(data, dict):
@@ -236,29 +249,26 @@ def problem_from_dict(cls: type, data: dict[str, Any], allow: Any = ()) -> Any:
         raise InputError(
             f"the problem has no [{missing[0]}] table; it must have one, such as hidden = 3, activation = 'erf'."
         )
-    return cls(
-        student=_network("student", data["student"], allow),
-        teacher=_network("teacher", data["teacher"], allow),
-        inputs=_inputs_from_dict(dict(_table("inputs", data.get("inputs", {})))),
-        sgd=_build("sgd", SGD, {"lr": 0.1} | {k: _revive(k, v) for k, v in _table("sgd", data.get("sgd", {})).items()}),
-        noise=_function("noise", data.get("noise", 0.0), allow),
-        **{name: _learning_from_plain(name, data[name], allow) for name in LEARNING if name in data},
-    )
+    sgd = {"lr": 0.1} | {name: _revive(name, value) for name, value in _table("sgd", data.get("sgd", {})).items()}
+    parts: Table = {
+        "student": _network("student", data["student"], allow),
+        "teacher": _network("teacher", data["teacher"], allow),
+        "inputs": _inputs_from_dict(dict(_table("inputs", data.get("inputs", {})))),
+        "sgd": _build("sgd", SGD, sgd),
+        "noise": _function("noise", data.get("noise", 0.0), allow),
+    }
+    parts |= {name: _learning_from_plain(name, data[name], allow) for name in LEARNING if name in data}
+    return cls(**parts)
 
 
-def _network(where: str, table: Any, allow: tuple[str, ...]) -> Network:
+def _network(where: str, table: object, allow: tuple[str, ...]) -> Part:
     table = dict(_table(where, table))
     if "activation" in table:
         table["activation"] = _function(f"the activation in [{where}]", table["activation"], allow)
     return _build(where, Network, table)
 
 
-def to_json(data: dict[str, Any]) -> str:
-    """JSON of a dictionary, its names sorted."""
-    return json.dumps(data, sort_keys=True)
-
-
-def read_json(text: str) -> dict[str, Any]:
+def read_json(text: str) -> Table:
     """The dictionary that JSON text holds."""
     text = checks.as_text("the JSON of the problem", text, fix="Read the file first.")
     try:
@@ -270,7 +280,7 @@ def read_json(text: str) -> dict[str, Any]:
         raise InputError(f"the JSON of the problem cannot be read: {checks.unreadable(error)}.") from None
 
 
-def read_toml(text: str) -> dict[str, Any]:
+def read_toml(text: str) -> Table:
     """The dictionary that TOML text holds."""
     text = checks.as_text("the TOML of the problem", text, fix="Read the file first.")
     try:
@@ -286,7 +296,7 @@ def read_toml(text: str) -> dict[str, Any]:
         raise InputError(f"the TOML of the problem cannot be read: {checks.unreadable(error)}.") from None
 
 
-def to_toml(data: dict[str, Any]) -> str:
+def to_toml(data: Table) -> str:
     """TOML of a dictionary of scalars, lists and tables: all that a problem needs."""
     scalars = [f"{k} = {_toml(v)}" for k, v in data.items() if not isinstance(v, dict)]
     tables = [
@@ -295,7 +305,7 @@ def to_toml(data: dict[str, Any]) -> str:
     return "\n".join(scalars + tables) + "\n"
 
 
-def _toml(value: Any) -> str:
+def _toml(value: Plain) -> str:
     if isinstance(value, dict):
         return "{ " + ", ".join(f"{k} = {_toml(v)}" for k, v in value.items()) + " }"
     if isinstance(value, list):
@@ -303,14 +313,14 @@ def _toml(value: Any) -> str:
     return json.dumps(value)
 
 
-def _compact(part: Any, without: tuple[str, ...] = ()) -> dict[str, Any]:
+def _compact(part: Part, without: tuple[str, ...] = ()) -> Table:
     """The arguments that differ from their defaults, and the activation; a readout or bias common to all as one number."""
     signature = parameters(type(part))
     usual = {name: p.default for name, p in signature.items()}
     if isinstance(part, Network) and part.outputs == 1:
         usual["readout"] = 1.0
     out = {}
-    for name, value in values(part).items():
+    for name, value in _values(part).items():
         if name in without:
             continue
         plain = _plain(name, _common(value) if name in ("readout", "bias") else value)
@@ -320,7 +330,7 @@ def _compact(part: Any, without: tuple[str, ...] = ()) -> dict[str, Any]:
     return out
 
 
-def _plain(name: str, value: Any) -> Any:
+def _plain(name: str, value: object) -> Plain:
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, activations.Activation):
@@ -356,7 +366,7 @@ def _activation_word(value: activations.Activation) -> str:
     return path
 
 
-def _revive(name: str, value: Any) -> Any:
+def _revive(name: str, value: Plain) -> object:
     """A schedule or slow momentum from its table; anything else as it is."""
     if not isinstance(value, dict) or name not in ("lr", "readout_lr", "bias_lr", "momentum", "k"):
         return value
@@ -366,20 +376,88 @@ def _revive(name: str, value: Any) -> Any:
     return _build(f"sgd.{name}", schedules.NAMED[kind], {k: v for k, v in value.items() if k != "kind"})
 
 
-def _build(where: str, cls: type, table: Any) -> Any:
-    taken = parameters(cls)
-    for name in _table(where, table):
+def _build(where: str, cls: type[Part], value: object) -> Part:
+    """A part from the arguments of its constructor, every name checked."""
+    taken, table = parameters(cls), _table(where, value)
+    for name in table:
         checks.known(f"a name in [{where}]", name, taken)
     missing = [n for n, p in taken.items() if p.default is inspect.Parameter.empty and n not in table]
     if missing:
         raise InputError(f"[{where}] lacks {', '.join(missing)}; it must have a value.")
+    constructor: Callable[..., Part] = cls
     try:
-        return cls(**table)
+        return constructor(**table)
     except InputError as error:
         raise InputError(f"in [{where}], {error}") from None
 
 
-def _table(where: str, value: Any) -> dict[str, Any]:
+def _table(where: str, value: object) -> Table:
     if not isinstance(value, dict):
         raise InputError(f"{where} is {checks.shown(value)}; it must be a table of names and values.")
+    return value
+
+
+def is_path(value: object) -> TypeGuard[str]:
+    """Is this the text "module:function"?"""
+    return isinstance(value, str) and ":" in value
+
+
+def path_of(value: object) -> str | None:
+    """The text "module:name" of a function or class, if importing that gives it back; None for local functions."""
+    module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
+    if not isinstance(module, str) or not isinstance(name, str) or module == "__main__":
+        return None
+    found: object = sys.modules.get(module)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return f"{module}:{name}" if found is value else None
+
+
+def paths_in(data: object) -> list[str]:
+    """Every "module:function" in a tree of plain data."""
+    if isinstance(data, dict):
+        return [path for value in data.values() for path in paths_in(value)]
+    if isinstance(data, list | tuple):
+        return [path for value in data for path in paths_in(value)]
+    return [data] if is_path(data) else []
+
+
+def modules_in(data: object) -> tuple[str, ...]:
+    """The modules that a tree of plain data names."""
+    return tuple(dict.fromkeys(path.partition(":")[0] for path in paths_in(data)))
+
+
+def as_modules(allow: object) -> tuple[str, ...]:
+    """Names of modules, checked."""
+    given = allow if isinstance(allow, Iterable) and not isinstance(allow, str) else (allow,)
+    names = list(given)
+    if not all(isinstance(name, str) for name in names):
+        raise InputError(f"allow is {checks.shown(allow)}; it must be a list of names of modules.")
+    return tuple(str(name) for name in names)
+
+
+def imported(where: str, path: str, allow: Iterable[str]) -> Callable[..., object]:
+    """What "module:function" names, if the user allows that module."""
+    module, _, name = path.partition(":")
+    if not all(part.isidentifier() for part in (*module.split("."), *name.split("."))):
+        raise InputError(f"{where} is {path!r}; a custom function must be given as 'module:function'.")
+    if module not in allow:
+        raise InputError(
+            f"{where} is {path!r} and you have not allowed the module {module!r}; give allow=[{module!r}], or --import "
+            f"{module} on the command line, if you trust it."
+        )
+    try:
+        value: object = import_module(module)
+    except Exception as error:
+        said = " ".join(str(error).split())[:120]
+        raise InputError(
+            f"{where} is {path!r} and its module cannot be imported ({said}); fix it, or put its folder into PYTHONPATH."
+        ) from None
+    for part in name.split("."):
+        if not hasattr(value, part):
+            near = checks.nearest(part, [known for known in dir(value) if not known.startswith("_")])
+            raise InputError(f"{where} is {path!r}; the module has no {name!r}.{near}")
+        value = getattr(value, part)
+    if not callable(value):
+        raise InputError(f"{where} is {path!r}, which is {checks.shown(value)}; it must be a function.")
     return value

@@ -1,13 +1,14 @@
 """The training algorithm: one-pass SGD on fresh batches, plain or with momentum that the limit remembers."""
 
-from typing import Any
+from functools import partial
 
 import equinox as eqx
 import numpy as np
+from jaxtyping import Float
 
 from tutelage import checks
 from tutelage._errors import InputError
-from tutelage._types import ArrayLike
+from tutelage._types import ArrayLike, Numbers, NumpyOrJax, Rate
 from tutelage.problem.schedules import as_rate
 
 
@@ -23,8 +24,8 @@ class SlowMomentum(eqx.Module):
     SGD(lr=0.5, momentum=SlowMomentum(gamma=2))
     """
 
-    gamma: ArrayLike = eqx.field(converter=lambda x: checks.as_array("gamma", x))
-    k: Any = eqx.field(converter=lambda x: as_rate("k", x), default=None)
+    gamma: Float[NumpyOrJax, ""] = eqx.field(converter=partial(checks.as_array, "gamma"))
+    k: Rate | None = eqx.field(converter=partial(as_rate, "k"), default=None)
 
     def __check_init__(self) -> None:
         checks.require_shape("gamma", self.gamma, ())
@@ -49,30 +50,31 @@ class SGD(eqx.Module):
     SGD(lr=PowerDecay(initial=0.5, exponent=1, timescale=50), batch=4, weight_decay=0.001)
     """
 
-    lr: Any
+    lr: Rate
     batch: int
-    weight_decay: ArrayLike
-    readout_lr: Any
-    bias_lr: Any
-    momentum: Any
-    trainable: tuple | None = eqx.field(static=True)
+    weight_decay: Float[NumpyOrJax, ""]
+    readout_lr: Rate | None
+    bias_lr: Rate | None
+    momentum: Float[NumpyOrJax, ""] | SlowMomentum
+    trainable: tuple[int, ...] | tuple[tuple[bool, ...], ...] | None = eqx.field(static=True)
     spherical: bool = eqx.field(static=True)
 
     def __init__(
         self,
-        lr: Any,
+        lr: Rate | float,
         *,
         batch: int = 1,
         weight_decay: ArrayLike = 0.0,
-        readout_lr: Any = None,
-        bias_lr: Any = None,
-        momentum: Any = 0.0,
-        trainable: Any = None,
+        readout_lr: Rate | float | None = None,
+        bias_lr: Rate | float | None = None,
+        momentum: ArrayLike | SlowMomentum = 0.0,
+        trainable: Numbers | None = None,
         spherical: bool = False,
     ):
-        if lr is None:
+        rate = as_rate("lr", lr)
+        if rate is None:
             raise InputError("lr is None; give a positive number or a schedule such as tu.schedules.PowerDecay(0.5).")
-        self.lr = as_rate("lr", lr)
+        self.lr = rate
         self.batch = batch if checks.is_traced(batch) else checks.as_count("batch", batch)
         self.weight_decay = checks.as_array("weight_decay", weight_decay)
         self.readout_lr = as_rate("readout_lr", readout_lr)
@@ -85,15 +87,13 @@ class SGD(eqx.Module):
     def _check(self) -> None:
         checks.require_shape("weight_decay", self.weight_decay, (), fix="Batch over several with jax.vmap.")
         checks.require_nonnegative("weight_decay", self.weight_decay)
-        slow = isinstance(self.momentum, SlowMomentum)
-        if not slow:
-            checks.require_shape("momentum", self.momentum, ())
-            checks.require_nonnegative("momentum", self.momentum)
-            if not checks.is_traced(self.momentum) and np.asarray(self.momentum) >= 1:
-                raise InputError(
-                    f"momentum is {float(self.momentum):g}; it must be below 1. Try 0.9 or SlowMomentum(gamma)."
-                )
-        if self.spherical and slow:
+        momentum = self.momentum
+        if not isinstance(momentum, SlowMomentum):
+            checks.require_shape("momentum", momentum, ())
+            checks.require_nonnegative("momentum", momentum)
+            if not checks.is_traced(momentum) and momentum >= 1:
+                raise InputError(f"momentum is {float(momentum):g}; it must be below 1. Try 0.9 or SlowMomentum(gamma).")
+        elif self.spherical:
             raise InputError(
                 "spherical is True and momentum is a SlowMomentum; they contradict each other. Drop one of them."
             )
@@ -113,14 +113,14 @@ class SGD(eqx.Module):
             parts.append("spherical=True")
         return f"SGD({', '.join(parts)})"
 
-    def _differs(self, name: str, usual: Any) -> bool:
+    def _differs(self, name: str, usual: float | None) -> bool:
         value = getattr(self, name)
         if value is None or isinstance(value, eqx.Module) or callable(value) or checks.is_traced(value):
             return value is not None
         return bool(np.any(np.asarray(value) != usual))
 
 
-def _frozen(trainable: Any) -> tuple | None:
+def _frozen(trainable: Numbers | None) -> tuple[int, ...] | tuple[tuple[bool, ...], ...] | None:
     """Hashable form of `trainable`: a tuple of level indices, or nested tuples of booleans."""
     if trainable is None:
         return None
@@ -138,7 +138,7 @@ def _frozen(trainable: Any) -> tuple | None:
     )
 
 
-def _show(value: Any) -> str:
+def _show(value: object) -> str:
     if isinstance(value, eqx.Module):
         inside = ", ".join(f"{k}={_show(v)}" for k, v in vars(value).items() if v is not None)
         return f"{type(value).__name__}({inside})"

@@ -1,22 +1,28 @@
-"""Where learning begins: the overlaps of student and teacher at time zero.
+"""Initial conditions: the overlaps of student and teacher at time zero.
 
-Ways to say it: by hand (`Start`), as the overlaps of random weights (`random_start`) or of given ones
-(`start_from_weights`), or units that differ from the beginning (`asymmetric_start`). All give a `Start`; `blocks` spreads it
-over the levels of a problem's spectrum.
+Give them by hand (`Start`), as the overlaps of random weights (`random_start`) or of given ones (`start_from_weights`), or
+as units that differ from the beginning (`asymmetric_start`). `Start.blocks` spreads them over the levels of a spectrum.
 """
 
+from collections.abc import Sequence
 from copy import copy
-from typing import Any
+from typing import TypeAlias
 
 import equinox as eqx
 import numpy as np
+from jaxtyping import Float
 
 from tutelage import checks
-from tutelage._errors import InputError
-from tutelage._types import ArrayLike
+from tutelage._errors import InputError, kind_of
+from tutelage._types import Numbers, NumpyOrJax
 from tutelage.problem.problem import Problem
 
-SHARED, OWN, REST = 0.2, 0.1, 0.1  # of `asymmetric_start`: of every teacher, more of one's own, squared length beside them
+Blocks: TypeAlias = tuple[Float[NumpyOrJax, "L K M"], Float[NumpyOrJax, "L K K"], Float[NumpyOrJax, "L M M"]]
+SHARED, OWN, REST = (
+    0.2,
+    0.1,
+    0.1,
+)  # `asymmetric_start`: share of every teacher, more of its own, squared length orthogonal to all
 
 
 class Start(eqx.Module):
@@ -33,14 +39,23 @@ class Start(eqx.Module):
     ((2, 2), 1000)
     """
 
-    R: ArrayLike
-    Q: ArrayLike
-    T: ArrayLike | None
-    readout: ArrayLike | None
-    bias: ArrayLike | None
+    R: Float[NumpyOrJax, "*L K M"]
+    Q: Float[NumpyOrJax, "*L K K"]
+    T: Float[NumpyOrJax, "*L M M"] | None
+    readout: Float[NumpyOrJax, "*outputs K"] | None
+    bias: Float[NumpyOrJax, " K"] | None
     dim: int | None = eqx.field(static=True)
 
-    def __init__(self, R: Any, Q: Any, T: Any = None, readout: Any = None, bias: Any = None, *, dim: int | None = None):
+    def __init__(
+        self,
+        R: Numbers,
+        Q: Numbers,
+        T: Numbers | None = None,
+        readout: Numbers | None = None,
+        bias: Numbers | None = None,
+        *,
+        dim: int | None = None,
+    ):
         self.R, self.Q = checks.as_array("R", R), checks.as_array("Q", Q)
         self.T = None if T is None else checks.as_array("T", T)
         self.readout = None if readout is None else checks.as_array("readout", readout)
@@ -74,58 +89,56 @@ class Start(eqx.Module):
         object.__setattr__(bare, "dim", None)
         return bare
 
-    def blocks(self, problem: Problem) -> tuple[Any, Any, Any]:
-        """r (L, K, M), q (L, K, K), t (L, M, M) for the levels of this problem, checked against it."""
+    def blocks(self, problem: Problem) -> Blocks:
+        """The overlaps r, q, t on the levels of this problem, checked against it."""
         L, K, M = problem.inputs.levels, problem.student.hidden, problem.teacher.hidden
-        if np.shape(self.R)[-2:] != (K, M):
+        shape, readout = np.shape(self.R), np.shape(problem.student.readout)
+        if shape[-2:] != (K, M):
+            raise InputError(f"the start has R of shape {shape}; the problem has {K} student and {M} teacher units.")
+        if self.readout is not None and np.shape(self.readout) != readout:
             raise InputError(
-                f"the start has R of shape {np.shape(self.R)}; the problem has {K} student and {M} teacher units."
+                f"the start has a readout of shape {np.shape(self.readout)}; the student's readout has shape {readout}. Give "
+                "one of that shape, or none."
             )
-        if self.readout is not None and np.shape(self.readout) != np.shape(problem.student.readout):
-            raise InputError(
-                f"the start has a readout of shape {np.shape(self.readout)}; the student's readout has shape "
-                f"{np.shape(problem.student.readout)}. Give one of that shape, or none."
-            )
-        if np.ndim(self.R) == 3 and np.shape(self.R)[0] != L:
-            raise InputError(f"the start has {np.shape(self.R)[0]} levels; the problem's spectrum has {L}.")
-        if self.readout is not None:
-            fix = "One number per student unit, and one row per output if there are several."
-            checks.require_shape("the start's readout", self.readout, np.shape(problem.student.readout), fix=fix)
+        if len(shape) == 3 and shape[0] != L:
+            raise InputError(f"the start has {shape[0]} levels; the problem's spectrum has {L}.")
         mean = problem.inputs.weights.sum()  # one, unless the user kept a spectrum unnormalized
-        r, q, t = _per_level(self.R, L, mean), _per_level(self.Q, L, mean), self._teacher(problem, mean)
-        _require_joint(r, q, t)
+        T = _teacher(self, problem)
+        r, q, t = (_per_level(x, L, mean) for x in (self.R, self.Q, T))
+        _require_joint(*((self.R, self.Q, T) if np.ndim(T) == len(shape) else (r, q, t)))
         if problem.sgd.spherical and not checks.is_traced(q):
             lengths = np.einsum("l,lkk->k", np.asarray(problem.inputs.fractions), np.asarray(q))
             if np.any(lengths <= 0):
                 raise InputError(
-                    f"student unit {int(np.argmin(lengths))} starts with norm 0 and spherical is True; a norm that is held "
-                    "must be positive. Start with a positive Q."
+                    f"student unit {int(np.argmin(lengths)) + 1} starts with norm 0 and spherical is True; a norm that is "
+                    "held must be positive. Start with a positive Q."
                 )
         return r, q, t
 
-    def _teacher(self, problem: Problem, mean: Any) -> Any:
-        """t (L, M, M): from the start or the teacher's gram, which must agree."""
-        L, M, gram = problem.inputs.levels, problem.teacher.hidden, problem.teacher.gram
-        if gram is None:
-            return _per_level(np.eye(M) if self.T is None else self.T, L, mean)
-        t = _per_level(gram, L, mean)
-        if self.T is not None and not checks.is_traced((t, self.T, mean)):
-            gap = float(np.max(np.abs(t - _per_level(self.T, L, mean))))
-            if gap > 1e-9 * max(1.0, float(np.max(np.abs(t)))):
-                raise InputError(
-                    f"the start's T and the teacher's gram differ by {gap:.3g}; they must be equal. Give only one of them."
-                )
-        return t
+
+def _teacher(start: Start, problem: Problem) -> Float[NumpyOrJax, "*L M M"]:
+    """T, from the start or the teacher's gram, which must agree. (No method: Equinox wraps those at each call.)"""
+    gram, T = problem.teacher.gram, start.T
+    if gram is None:
+        return np.eye(problem.teacher.hidden) if T is None else T
+    if T is not None and not checks.is_traced((gram, T, problem.inputs)):
+        levels, mean = problem.inputs.levels, problem.inputs.weights.sum()
+        gap = float(np.max(np.abs(_per_level(gram, levels, mean) - _per_level(T, levels, mean))))
+        if gap > 1e-9 * max(1.0, float(np.max(np.abs(gram)))):
+            raise InputError(
+                f"the start's T and the teacher's gram differ by {gap:.3g}; they must be equal. Give only one of them."
+            )
+    return gram
 
 
-def _require_joint(r: Any, q: Any, t: Any) -> None:
+def _require_joint(r: NumpyOrJax, q: NumpyOrJax, t: NumpyOrJax) -> None:
     if not checks.is_traced((r, q, t)):
         students, teachers = np.concatenate([q, r], -1), np.concatenate([np.swapaxes(r, -1, -2), t], -1)
         joint = np.concatenate([students, teachers], -2)
         checks.require_gram("the joint Gram matrix [[Q, R], [R^T, T]] of the start", joint)
 
 
-def _per_level(overlap: Any, levels: int, mean: Any) -> Any:
+def _per_level(overlap: NumpyOrJax, levels: int, mean: NumpyOrJax) -> Float[NumpyOrJax, "L a b"]:
     if overlap.ndim == 3:
         return overlap
     return (overlap / mean) * np.ones((levels, 1, 1))
@@ -146,33 +159,33 @@ def random_start(problem: Problem, dim: int | None = None, scale: float = 0.1, s
            [-0.004 , -0.0006]])
     """
     K, M = problem.student.hidden, problem.teacher.hidden
-    scale = checks.as_array("scale", scale)
-    checks.require_shape("scale", scale, ())
-    checks.require_nonnegative("scale", scale)
+    width = checks.as_array("scale", scale)
+    checks.require_shape("scale", width, ())
+    checks.require_nonnegative("scale", width)
     rng = np.random.default_rng(checks.as_count("seed", seed, least=0))
     gram = problem.teacher.gram
     if dim is None:
         mean = problem.inputs.weights.sum()
-        return Start(R=np.zeros((K, M)), Q=scale**2 * mean * np.eye(K), T=mean * np.eye(M) if gram is None else None)
+        return Start(R=np.zeros((K, M)), Q=width**2 * mean * np.eye(K), T=mean * np.eye(M) if gram is None else None)
     dim = checks.as_count("dim", dim)
     dims = problem.inputs.level_dims(dim)
     if checks.is_traced(gram):
         raise InputError("the teacher's gram is traced; it must be known to draw a start. Draw it outside jax.jit and vmap.")
     if gram is None:
         joint = np.stack([_wishart(rng, K + M, n) / n for n in dims])
-        q, r, t = joint[:, :K, :K] * scale**2, joint[:, :K, K:] * scale, joint[:, K:, K:]
+        q, r, t = joint[:, :K, :K] * width**2, joint[:, :K, K:] * width, joint[:, K:, K:]
     else:
-        t = _per_level(np.asarray(gram), len(dims), problem.inputs.weights.sum())
-        pairs = [_beside(rng, K, n, teacher) for n, teacher in zip(dims, t, strict=True)]
-        r, q = np.stack([p[0] for p in pairs]) * scale, np.stack([p[1] for p in pairs]) * scale**2
+        t = np.asarray(_per_level(gram, len(dims), problem.inputs.weights.sum()))
+        pairs = [_given_teacher(rng, K, n, teacher) for n, teacher in zip(dims, t, strict=True)]
+        r, q = np.stack([p[0] for p in pairs]) * width, np.stack([p[1] for p in pairs]) * width**2
     return _measured(problem, r, q, None if gram is not None else t, dim=dim)
 
 
 def asymmetric_start(problem: Problem, dim: int | None = None) -> Start:
     """Student k is a mixture of all teachers with a little more of teacher k: w_k = sum_m a_km w*_m + what is orthogonal.
 
-    a_km = 0.2 + 0.1 (1 - k/2K) [m = k mod M], so R = a T and Q = a T a^T + 0.1. The asymmetry does not shrink with N: noise
-    has no say in when, and into which permutation, the units part. The factor keeps any two units from being alike.
+    a_km = 0.2 + 0.1 (1 - k/2K) [m = k mod M], so R = a T and Q = a T a^T + 0.1. The asymmetry does not shrink with N: SGD
+    noise does not decide when, and into which permutation, the units specialize. The factor keeps any two units different.
 
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
@@ -190,7 +203,14 @@ def asymmetric_start(problem: Problem, dim: int | None = None) -> Start:
     return Start(R=R, Q=(Q + np.swapaxes(Q, -1, -2)) / 2, dim=dim)
 
 
-def _measured(problem: Problem, r: np.ndarray, q: np.ndarray, t: np.ndarray | None, dim: int, readout: Any = None) -> Start:
+def _measured(
+    problem: Problem,
+    r: Float[np.ndarray, "L K M"],
+    q: Float[np.ndarray, "L K K"],
+    t: Float[np.ndarray, "L M M"] | None,
+    dim: int,
+    readout: Numbers | None = None,
+) -> Start:
     """A start from overlaps per level; a single level is shown as plain field covariances."""
     if problem.inputs.levels == 1:
         mean = problem.inputs.weights.sum()
@@ -198,7 +218,7 @@ def _measured(problem: Problem, r: np.ndarray, q: np.ndarray, t: np.ndarray | No
     return Start(R=r, Q=(q + q.swapaxes(-1, -2)) / 2, T=t, readout=readout, dim=dim)
 
 
-def _wishart(rng: np.random.Generator, count: int, n: int) -> np.ndarray:
+def _wishart(rng: np.random.Generator, count: int, n: int) -> Float[np.ndarray, "count count"]:
     """Gram matrix of `count` standard normal vectors in n dimensions (Bartlett's factor when there is room)."""
     if n < count:
         vectors = rng.standard_normal((count, n))
@@ -208,7 +228,9 @@ def _wishart(rng: np.random.Generator, count: int, n: int) -> np.ndarray:
     return factor @ factor.T
 
 
-def _beside(rng: np.random.Generator, K: int, n: int, teacher: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _given_teacher(
+    rng: np.random.Generator, K: int, n: int, teacher: Float[np.ndarray, "M M"]
+) -> tuple[Float[np.ndarray, "K M"], Float[np.ndarray, "K K"]]:
     """Overlaps (r, q) of K random student vectors in n dimensions with teachers of a fixed Gram matrix."""
     values, vectors = np.linalg.eigh(teacher)
     keep = values > 1e-12 * max(values.max(), 1e-300)
@@ -223,19 +245,22 @@ def _beside(rng: np.random.Generator, K: int, n: int, teacher: np.ndarray) -> tu
     return inside @ root.T / np.sqrt(n), (inside @ inside.T + outside) / n
 
 
-def start_from_weights(problem: Problem, weights: Any, teacher_weights: Any, *, readout: Any = None) -> Start:
+def start_from_weights(
+    problem: Problem, weights: Numbers, teacher_weights: Numbers, *, readout: Numbers | None = None
+) -> Start:
     """The exact overlaps, per eigenspace, of weights W (K, N) and W* (M, N).
 
-    The columns are input coordinates: those of the data if the spectrum was measured (`Spectrum.from_data`), else the
-    eigenvectors themselves, level by level in the order of the spectrum.
+        The columns are input coordinates: those of the data if the spectrum was measured (`Spectrum.from_data`), else the
+        eigenvectors themselves, level by level in the order of the spectrum.
 
-    >>> import numpy as np
-    >>> import tutelage as tu
-    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
-    >>> W = np.random.default_rng(0).standard_normal((2, 50))
-    >>> start = tu.start_from_weights(problem, W, W)
-    >>> np.allclose(start.R, W @ W.T / 50)
-    True
+        >>> import numpy as np
+    from jaxtyping import Float
+        >>> import tutelage as tu
+        >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
+        >>> W = np.random.default_rng(0).standard_normal((2, 50))
+        >>> start = tu.start_from_weights(problem, W, W)
+        >>> np.allclose(start.R, W @ W.T / 50)
+        True
     """
     W, W_teacher = weights_by_level(problem, weights, teacher_weights)
     q, r, t = (
@@ -245,7 +270,9 @@ def start_from_weights(problem: Problem, weights: Any, teacher_weights: Any, *, 
     return _measured(problem, r, q, t, dim=sum(level.shape[1] for level in W), readout=readout)
 
 
-def weights_by_level(problem: Problem, weights: Any, teacher_weights: Any) -> tuple[list[np.ndarray], list[np.ndarray]]:
+def weights_by_level(
+    problem: Problem, weights: Numbers, teacher_weights: Numbers
+) -> tuple[list[Float[np.ndarray, "K n"]], list[Float[np.ndarray, "M n"]]]:
     """W and W*, checked, in the eigenbasis of the inputs: one array (units, dimensions of the level) for each level."""
     if checks.is_traced((weights, teacher_weights, problem.inputs)):
         raise InputError("the weights are traced; they must be known to project them. Call this outside jax.jit and vmap.")
@@ -273,3 +300,17 @@ def weights_by_level(problem: Problem, weights: Any, teacher_weights: Any) -> tu
         )
     edges = np.cumsum(problem.inputs.level_dims(W.shape[1]))[:-1]
     return np.split(W, edges, axis=1), np.split(W_teacher, edges, axis=1)
+
+
+def require_start(start: object) -> Start:
+    """The start, if it is one."""
+    if not isinstance(start, Start):
+        raise InputError(f"start is {kind_of(start)}; make one with Start, random_start or start_from_weights.")
+    return start
+
+
+def require_pair(weights: object) -> tuple[Numbers, Numbers]:
+    """W and W_teacher, if there are two."""
+    if not isinstance(weights, Sequence) or len(weights) != 2:
+        raise InputError(f"weights is {kind_of(weights)}; it must be a pair (W, W_teacher) of shapes (K, N) and (M, N).")
+    return weights[0], weights[1]

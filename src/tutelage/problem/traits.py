@@ -1,4 +1,4 @@
-"""Traits of a problem: what closed forms, solvers and analyses may rely on. One table, and one function that refuses.
+"""Traits of a problem: what closed forms, solvers and analyses may rely on. One table, and one function that checks it.
 
 A function that needs more than the general theory asks `require_traits(problem, "fixed_point", SMOOTH)`; the message names
 each missing trait, what the problem has instead, and what to change.
@@ -6,28 +6,41 @@ each missing trait, what the problem has instead, and what to change.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
 from tutelage import checks, labels, losses, rules
 from tutelage._errors import InputError, cause
+from tutelage._types import Array
+from tutelage.problem.schedules import Constant
+from tutelage.problem.sgd import SlowMomentum
+
+if TYPE_CHECKING:
+    from tutelage.problem.problem import Problem
 
 
 @dataclass(frozen=True)
 class Trait:
     """holds: does a problem have it? has: what it has instead, in words. needs: what to ask for."""
 
-    holds: Callable[[Any], bool]
-    has: Callable[[Any], str]
+    holds: "Callable[[Problem], bool]"
+    has: "Callable[[Problem], str]"
     needs: str
 
 
-def _jumps(problem: Any) -> bool:
+def _jumps(problem: "Problem") -> bool:
     rule = problem.rule
     return rule.jumps or (rule.gradient and (problem.loss.jumps or not problem.student.activation.smooth))
+
+
+def _schedules(problem: "Problem") -> list[str]:
+    """The learning rates that change in time."""
+    rates = {name: getattr(problem.sgd, name) for name in ("lr", "readout_lr", "bias_lr")}
+    return [name for name, rate in rates.items() if callable(rate) and not isinstance(rate, Constant)]
 
 
 TRAITS: dict[str, Trait] = {
@@ -68,18 +81,44 @@ TRAITS: dict[str, Trait] = {
         lambda p: f"the derivative of the loss {losses.loss_name(p.loss)!r} jumps and the readout is trained",
         "a fixed readout (train_readout=False) or a smooth loss",
     ),
+    "constant rates": Trait(
+        lambda p: not _schedules(p),
+        lambda p: f"{_schedules(p)[0]} is a schedule",
+        "constant learning rates (lr=0.5)",
+    ),
+    "fixed momentum": Trait(
+        lambda p: not isinstance(p.sgd.momentum, SlowMomentum),
+        lambda p: "momentum is a SlowMomentum",
+        "a fixed momentum (momentum=0.9)",
+    ),
+    "no momentum": Trait(
+        lambda p: not isinstance(p.sgd.momentum, SlowMomentum) and float(p.sgd.momentum) == 0,
+        lambda p: "the problem has momentum",
+        "momentum=0",
+    ),
+    "free norms": Trait(
+        lambda p: not p.sgd.spherical, lambda p: "spherical is True (weights of fixed length)", "spherical=False"
+    ),
+    "all levels": Trait(lambda p: p.sgd.trainable is None, lambda p: "some levels are frozen (trainable)", "trainable=None"),
+    "no weight decay": Trait(
+        lambda p: float(p.sgd.weight_decay) == 0, lambda p: "the weights decay (weight_decay)", "weight_decay=0"
+    ),
+    "no biases": Trait(lambda p: not p.biased, lambda p: "the units have biases", "units without biases"),
+    "fixed readout": Trait(lambda p: not p.student.train_readout, lambda p: "the readout learns too", "train_readout=False"),
 }
 CLASSIC = ("squared", "gradient", "real", "single output", "one activation")
 SMOOTH = ("differentiable", "single output")
+CONSTANT_RATES = ("constant rates", "fixed momentum", "free norms")
+FIRST_LAYER = ("no biases", "fixed readout", "all levels", "no weight decay")  # only first-layer weights learn, all of them
 CLASSICAL = (rules.Perceptron, rules.AdaTron, rules.Hebbian)  # they learn from labels -1 and 1
 
 
-def missing_traits(problem: Any, needed: Iterable[str]) -> list[str]:
+def missing_traits(problem: "Problem", needed: Iterable[str]) -> list[str]:
     """The traits among these that the problem does not have."""
     return [name for name in needed if not TRAITS[name].holds(problem)]
 
 
-def require_traits(problem: Any, function: str, needed: Iterable[str]) -> None:
+def require_traits(problem: "Problem", function: str, needed: Iterable[str]) -> None:
     """Raise InputError if the problem lacks a trait that the function needs."""
     missing = missing_traits(problem, needed)
     if missing:
@@ -88,7 +127,7 @@ def require_traits(problem: Any, function: str, needed: Iterable[str]) -> None:
         raise InputError(f"{function} does not support this problem: {has}. It needs {needs}; `solve` does not.")
 
 
-def require_fit(problem: Any) -> None:
+def require_fit(problem: "Problem") -> None:
     """Loss, labels, rule and outputs must fit each other."""
     p, loss_name = problem, losses.loss_name(problem.loss)
     teacher_outputs, student_outputs, kind = p.teacher.outputs, p.student.outputs, p.labels.kind
@@ -133,7 +172,7 @@ def require_fit(problem: Any) -> None:
         _require_update(problem)
 
 
-def _require_quantiles(noise: Any) -> None:
+def _require_quantiles(noise: Callable[[np.ndarray], np.ndarray]) -> None:
     try:
         values = np.asarray(noise(np.array([0.1, 0.5, 0.9])), dtype=float)
     except Exception as error:
@@ -148,14 +187,7 @@ def _require_quantiles(noise: Any) -> None:
         )
 
 
-def _some_context(problem: Any) -> rules.Context:
-    """A context as a rule may meet it: rate one, time zero, orthogonal vectors of length one."""
-    K, M = problem.student.hidden, problem.teacher.hidden
-    overlaps = jnp.zeros((K, M)), jnp.eye(K), jnp.eye(M)
-    return rules.Context(problem.student, problem.loss, jnp.ones(()), jnp.zeros(()), overlaps)
-
-
-def _require_update(problem: Any) -> None:
+def _require_update(problem: "Problem") -> None:
     """Labels, loss and rule can be traced, and return finite numbers of the right shapes."""
     p, tried = problem, _some_labels(problem)
     rho, fields = jnp.full(p.teacher.hidden, 0.3), jnp.full(p.student.hidden, 0.2)
@@ -168,9 +200,11 @@ def _require_update(problem: Any) -> None:
             f"the randomness of the rule {name} is {checks.shown(law)}; it must be None or a law, such as "
             "rules.Discrete([0.0, 1.0], [0.5, 0.5])."
         )
+    overlaps = jnp.zeros((fields.size, rho.size)), jnp.eye(fields.size), jnp.eye(rho.size)
+    context = rules.Context(p.student, p.loss, jnp.ones(()), jnp.zeros(()), overlaps)
     sample = rules.Sample(fields, rho, tried[0], None if law is None else law.nodes(False)[0][0])
     try:
-        update = jax.eval_shape(lambda: p.rule.update(sample, parameters, _some_context(p)))
+        update = jax.eval_shape(lambda: p.rule.update(sample, parameters, context))
     except Exception as error:
         raise InputError(
             f"the rule {name} fails on one sample ({cause(error)}); update(sample, parameters, context) must be written "
@@ -186,9 +220,10 @@ def _require_update(problem: Any) -> None:
             raise InputError(f"the rule {name} returns a {what} of shape {jnp.shape(found)}; it must be {right.shape}.")
 
 
-def _some_labels(problem: Any) -> Any:
+def _some_labels(problem: "Problem") -> Float[Array, " count *outputs"]:
     """Noiseless labels (count, ...) of some teacher fields, once they are known to be usable."""
-    p, name = problem, _name_of_labels(problem.labels)
+    p, named = problem, problem.labels.function if isinstance(problem.labels, labels.Function) else type(problem.labels)
+    name = getattr(named, "__name__", type(named).__name__)
     fields = jnp.asarray(np.random.default_rng(0).standard_normal((16, p.teacher.hidden)))
     try:
         tried = jax.vmap(lambda rho: jnp.asarray(p.labels.truth(p.teacher.output(rho), rho), float))(fields)
@@ -213,8 +248,3 @@ def _some_labels(problem: Any) -> Any:
             "jnp.where(condition, 1.0, -1.0)."
         )
     return tried
-
-
-def _name_of_labels(value: Any) -> str:
-    named = value.function if isinstance(value, labels.Function) else type(value)
-    return getattr(named, "__name__", type(named).__name__)

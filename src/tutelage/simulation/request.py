@@ -12,9 +12,10 @@ from tutelage import checks
 from tutelage._errors import InputError
 from tutelage._solve import KEEP_LEVELS, require_records
 from tutelage.problem import Problem, Start, random_start, start_from_weights
-from tutelage.problem.arguments import require_pair, require_problem, require_start
-from tutelage.problem.images import as_rows
+from tutelage.problem.inputs import as_rows
+from tutelage.problem.problem import require_problem
 from tutelage.problem.schedules import require_rates_on
+from tutelage.problem.start import require_pair, require_start
 from tutelage.simulation.sources import LAWS, ORDERS
 from tutelage.steps import steps_at
 from tutelage.times import check_times

@@ -16,7 +16,7 @@ import numpy as np
 from tutelage import checks
 from tutelage._errors import InputError
 from tutelage.problem import Problem, serialize
-from tutelage.problem.own import modules_in
+from tutelage.problem.serialize import modules_in
 
 OF_START = ("dim", "scale")  # names that belong to the start rather than to the problem
 

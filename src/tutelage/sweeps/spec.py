@@ -16,8 +16,8 @@ import numpy as np
 from tutelage import checks
 from tutelage._errors import InputError
 from tutelage.problem import Problem, Start, serialize
-from tutelage.problem.arguments import require_problem
-from tutelage.problem.own import as_modules, imported, paths_in
+from tutelage.problem.problem import require_problem
+from tutelage.problem.serialize import as_modules, imported, paths_in
 from tutelage.sweeps.points import Points, as_points, given_modules, problem_at, start_values
 
 START_NAMES = ("kind", "dim", "scale", "R", "Q", "T", "readout", "bias")

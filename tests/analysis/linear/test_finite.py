@@ -6,7 +6,7 @@ import pytest
 
 import tutelage as tu
 from tests.analysis.linear.reference import exact_moments, linear_problem
-from tutelage.analysis.linear.time_scale import Clock
+from tutelage.analysis.linear.relaxation import Propagator
 from tutelage.steps import steps_at
 
 STEPS = [0, 1, 2, 3, 10, 40, 100]
@@ -136,21 +136,27 @@ def test_clock():
     rate, force, times = np.array([0.0, 0.5, 2.0, 4.0]), np.array([0.5, 1.0, 9.0]), np.array([0.0, 0.25, 2.0])
     N = 4
     for dim in (None, N):
-        clock = Clock(dim)
+        propagator = Propagator(dim)
         for t in times:
             n = int(steps_at(t, N))
             left = lambda s: np.exp(-s * t) if dim is None else (1 - s / N) ** n  # noqa: E731
-            np.testing.assert_allclose(clock.decay(force, t), left(force), rtol=1e-14)
+            np.testing.assert_allclose(propagator.decay(force, t), left(force), rtol=1e-14)
             for s in rate:
                 fill = t if dim is None or s else n / N
                 if s:
                     fill = (1 - left(s)) / s
-                assert clock.filled(s, t) == pytest.approx(fill, rel=1e-14, abs=1e-300)
+                assert propagator.constant_response(s, t) == pytest.approx(fill, rel=1e-14, abs=1e-300)
                 for g in force:
                     if s != g:
-                        assert clock.beat(s, g, t) == pytest.approx((left(g) - left(s)) / (s - g), rel=1e-12, abs=1e-300)
-    assert Clock().beat(np.float64(1.5), np.float64(1.5), 2.0) == pytest.approx(2 * np.exp(-3.0), rel=1e-12)
-    assert Clock(4).beat(np.float64(1.5), np.float64(1.5), 2.0) == pytest.approx(2 * (1 - 1.5 / 4) ** 7, rel=1e-12)
+                        assert propagator.decaying_response(s, g, t) == pytest.approx(
+                            (left(g) - left(s)) / (s - g), rel=1e-12, abs=1e-300
+                        )
+    assert Propagator().decaying_response(np.float64(1.5), np.float64(1.5), 2.0) == pytest.approx(
+        2 * np.exp(-3.0), rel=1e-12
+    )
+    assert Propagator(4).decaying_response(np.float64(1.5), np.float64(1.5), 2.0) == pytest.approx(
+        2 * (1 - 1.5 / 4) ** 7, rel=1e-12
+    )
 
 
 def z_scores(values, expected):
@@ -178,3 +184,15 @@ def test_finite_network_in_words_and_figure():
     labels = [line.get_label() for line in network.plot(np.linspace(0.0, 4.0, 9)).axes[0].lines]
     assert labels[0] == "exact mean, $N=20$"
     assert len(labels) == 4
+
+
+def test_frozen_levels_equal_the_mean_of_runs_of_real_weights():
+    """N = L = 16, six levels learn, at a late time: z below 4 (a false alarm in 6e-5); the small-rate floor must fail."""
+    problem = linear_problem(16, 1.0, 0.5, trainable=list(range(6)))
+    start = tu.random_start(problem, dim=16, scale=0.1, seed=1)
+    runs = tu.simulate(problem, start, dim=16, times=[150.0], runs=800, seed=2, method="weights", workers=1)
+    network = tu.analysis.linear_network(problem, start).finite(16)
+    mean, error = runs.error[:, 0].mean(), runs.error[:, 0].std(ddof=1) / np.sqrt(800)
+    assert abs(mean - network.error(150.0)) < 4 * error
+    assert network.error(150.0) == pytest.approx(network.steady_state, rel=1e-3)
+    assert abs(mean - network.small_rate(150.0)) > 10 * error

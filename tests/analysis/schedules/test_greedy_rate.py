@@ -8,7 +8,7 @@ import pytest
 import tutelage as tu
 from tests import naive
 from tests.problems import generic_overlaps
-from tutelage.analysis.schedules.greedy_rate import fastest_rate, rate_expansion
+from tutelage.analysis.schedules.search import rate_expansion, steepest_rate
 from tutelage.dynamics import OrderParameters, initial_overlaps
 
 R, Q, T = generic_overlaps(2, 2, size=0.8)
@@ -86,6 +86,6 @@ def test_within_bounds_the_best_of_all_rates_is_chosen(slope, curvature):
     """Also where the parabola opens downwards, and where the error can only rise."""
     bounds = (0.1, 3.0)
     rates = np.linspace(*bounds, 100_001)
-    chosen = float(fastest_rate(jnp.asarray(slope), jnp.asarray(curvature), bounds))
+    chosen = float(steepest_rate(jnp.asarray(slope), jnp.asarray(curvature), bounds))
     changes = rates * slope + rates**2 * curvature
     assert chosen * slope + chosen**2 * curvature <= changes.min() + 1e-8

@@ -7,10 +7,8 @@ import pytest
 
 import tutelage as tu
 from tests.problems import pair
-from tutelage.analysis.single_steps.concentrations import judged
-from tutelage.analysis.single_steps.one_step import _inputs, take_steps
-from tutelage.analysis.single_steps.step_moments import coordinate_names, theory_moments
-from tutelage.analysis.single_steps.vanishing import mean_gap, start_scatter
+from tutelage.analysis.single_steps.concentration import judge_condition, mean_gap, start_scatter
+from tutelage.analysis.single_steps.step_moments import _input_batches, coordinate_names, take_steps, theory_moments
 from tutelage.simulation.coordinates import in_random_frames, level_coordinates
 
 R = np.array([[0.4, 0.1], [0.05, 0.3]])
@@ -45,7 +43,7 @@ def test_a_step_is_the_step_that_simulate_takes():
     dims = RICH.inputs.level_dims(dim)
     frame, drawn, _ = np.random.default_rng(5).spawn(3)
     vectors = in_random_frames(level_coordinates(RICH, START, dims), dims, frame)
-    rows = np.concatenate(list(_inputs(RICH, dims, count, "uniform", drawn)))
+    rows = np.concatenate(list(_input_batches(RICH, dims, count, "uniform", drawn)))
     for own, batch in zip(steps.increments, rows, strict=True):
         run = tu.simulate(RICH, weights=(vectors[2:], vectors[:2]), inputs=batch, times=[0, 1 / dim], runs=1)
         change = {name: dim * (run[name][0, 1] - run[name][0, 0]) for name in ("r", "q", "readout")}
@@ -92,16 +90,16 @@ def test_a_drift_that_does_not_fit_fails():
     """A negative control: the mean step against a drift that is 10% off does not vanish, and the verdict says so."""
     f = 1.1 * theory_moments(PLAIN, START)[0]
     gaps = [mean_gap(PLAIN, START, take_steps(PLAIN, START, int(n), 20_000), int(n), f, False) for n in DIMS]
-    condition = judged("mean", "mean", DIMS, *np.array(gaps).T, None, -1.0)
+    condition = judge_condition("mean", "mean", DIMS, *np.array(gaps).T, None, -1.0)
     assert not condition.holds
     assert condition.verdict.startswith("FAILS")
 
 
 def test_what_is_lost_in_noise_is_called_so():
-    condition = judged("mean", "mean", DIMS, 0.5 / DIMS, np.full(6, 0.2), None, -1.0)
+    condition = judge_condition("mean", "mean", DIMS, 0.5 / DIMS, np.full(6, 0.2), None, -1.0)
     assert condition.exponent is None
     assert "lost in noise" in condition.verdict
-    slow = judged("mean", "mean", DIMS, DIMS**-0.3, 1e-3 * DIMS**-0.3, None, -1.0)
+    slow = judge_condition("mean", "mean", DIMS, DIMS**-0.3, 1e-3 * DIMS**-0.3, None, -1.0)
     assert slow.holds
     assert "but falls as" in slow.verdict
 
@@ -135,7 +133,7 @@ def test_they_draw_themselves():
         ({"problem": 3}, "problem is of type int"),
         ({"start": None}, "start is None"),
         ({"problem": pair(2, 2, momentum=0.5)}, "momentum"),
-        ({"problem": pair(2, 2, spherical=True)}, "spherical is set"),
+        ({"problem": pair(2, 2, spherical=True)}, "spherical is True"),
         ({"inputs": "normal"}, "inputs is 'normal'; it must be one of gaussian"),
         ({"dims": (16, 32)}, "give 5 or more increasing sizes"),
         ({"dims": (2, 4, 8, 16, 32)}, "at dim = 2 a level has 2 dimensions"),

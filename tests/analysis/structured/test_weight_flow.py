@@ -7,7 +7,7 @@ import pytest
 
 import tutelage as tu
 from tutelage._errors import InputError
-from tutelage.analysis.structured.chebyshev import Chebyshev
+from tutelage.analysis.structured.gradient_flow import Chebyshev
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def test_linear_flow_is_the_late_decay(case):
     assert np.abs(flow.trajectory.error / whole.trajectory.error - 1).max() > 0.01  # the force is not linear
 
 
-def test_parting_rates_are_those_of_the_whole_jacobian(case):
+def test_specialization_rates_are_those_of_the_whole_jacobian(case):
     """Numerical derivative of the force on all weights, at alike students that are not at rest."""
     problem, (_, W_teacher) = case
     rng, N, K = np.random.default_rng(2), 24, 3
@@ -58,7 +58,7 @@ def test_parting_rates_are_those_of_the_whole_jacobian(case):
 
     matrix = np.stack([(force(step * e) - force(-step * e)) / (2 * step) for e in np.eye(N)], axis=1)
     expected = np.sort(np.linalg.eigvals(matrix).real)[::-1]
-    np.testing.assert_allclose(flow.parting_rates(0), expected, atol=1e-7)
+    np.testing.assert_allclose(flow.specialization_rates(0), expected, atol=1e-7)
     assert expected[0] > 1e-3
 
 

@@ -9,7 +9,7 @@ from scipy.optimize import least_squares
 import tutelage as tu
 from tests.problem.messages import require_refusal
 from tests.problems import pair
-from tutelage.papers.quadratic.spectrum_check import compare_spectra
+from tutelage.papers.quadratic.critical_points import compare_spectra
 
 # p, p*, N: p = p* = 1, equal, more students, fewer, more students than dimensions, no room beside the teachers
 WIDTHS = [

@@ -10,7 +10,7 @@ from scipy.integrate import solve_ivp
 import tutelage as tu
 from tests.problem.messages import require_refusal
 from tests.problems import pair
-from tutelage.papers.quadratic.bias import polar_factor
+from tutelage.papers.quadratic.implicit_bias import polar_factor
 
 P, Q = 3, 2
 

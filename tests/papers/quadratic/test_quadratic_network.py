@@ -6,9 +6,8 @@ import pytest
 import tutelage as tu
 from tests.problem.messages import require_refusal
 from tests.problems import pair
-from tutelage.papers.quadratic.escape_noise import diffusion
-from tutelage.papers.quadratic.ordered import quadratic_curves
-from tutelage.papers.quadratic.plateau_at_rate import fastest_rate, largest_rate, plateau_at, standstill_rate
+from tutelage.papers.quadratic.quadratic_curves import quadratic_curves
+from tutelage.papers.quadratic.quadratic_network import diffusion, fastest_rate, largest_rate, plateau_at, standstill_rate
 
 P, K = 3, 2
 TIMES = tu.linear_times(60.0, 201)

@@ -1,23 +1,75 @@
-"""Trajectories as single curves: what every verb that reads a curve starts from.
+"""Trajectories as single curves, and one result per run: what every analysis of a curve starts from.
 
-A solve is one curve; a simulation is one curve per run, and so is the answer (`RunResults`). After a divergence only the times
-before it are kept. Everything here is NumPy: these verbs run outside JAX transformations and cost milliseconds.
+A solve is one curve. A simulation is one curve per run, and the results come as `RunResults`. After a divergence only the
+times before it are kept. Everything here is NumPy: these analyses run outside JAX transformations and cost milliseconds.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
 
 from tutelage import checks
 from tutelage._errors import InputError, require_fields
-from tutelage.analysis.curves.run_results import RunResults
+from tutelage.analysis.result import AnalysisResult
 from tutelage.problem import Problem
 from tutelage.status import Status
 
-ROUNDING = 1e-13  # of the largest error
-STRIDES = 50
+PRINTED_RUNS = 12  # runs whose line is printed
+RELATIVE_ROUNDING = 1e-13  # of the largest error
+STRIDES_PER_RECORD = 50
+
+
+@dataclass(frozen=True)
+class RunResults(AnalysisResult):
+    """The results of all runs, in their order: a sequence. `numbers(name)` collects a field; `marks` the times found."""
+
+    answers: tuple[Any, ...]
+
+    def __len__(self) -> int:
+        return len(self.answers)
+
+    def __getitem__(self, run: int) -> Any:
+        return self.answers[run]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.answers)
+
+    def numbers(self, name: str) -> np.ndarray:
+        """A number of each result by its name, (run,); NaN where a run has none."""
+
+        def number(value: Any) -> float:
+            if np.ndim(value) or isinstance(value, str):
+                message = (
+                    f"{name} is not a single number; loop over the runs instead: [result.{name} for result in results]."
+                )
+                raise InputError(message)
+            return np.nan if value is None else float(value)
+
+        if not all(hasattr(answer, name) for answer in self.answers):
+            first = self.answers[0]
+            have = [n for n in dir(first) if n[0] != "_" and isinstance(getattr(first, n), float)]
+            raise InputError(f"these results have no {name!r}; their numbers are {', '.join(have)}.")
+        return np.array([number(getattr(answer, name)) for answer in self.answers])
+
+    @property
+    def marks(self) -> dict[str, np.ndarray]:
+        """The times that each run's result marks, by name: (run,), NaN where a run has none."""
+        names = dict.fromkeys(name for answer in self.answers for name in answer.marks)
+        return {name: np.array([answer.marks.get(name, np.nan) for answer in self.answers]) for name in names}
+
+    def __str__(self) -> str:
+        lines = [f"{len(self)} runs"]
+        for name, times in self.marks.items():
+            found = times[np.isfinite(times)]
+            spread = f" ± {found.std(ddof=1):.3g} (mean ± sd)" if found.size > 1 else ""
+            span = f", from {found.min():.4g} to {found.max():.4g}" if found.size > 1 else ""
+            lines.append(f"{name}: {found.size} of {len(self)} runs, at {found.mean():.4g}{spread}{span}")
+        lines += [f"run {i}: {str(answer).splitlines()[0]}" for i, answer in enumerate(self.answers[:PRINTED_RUNS])]
+        return "\n".join(lines + [f"... and {len(self) - PRINTED_RUNS} more"] * (len(self) > PRINTED_RUNS))
 
 
 @dataclass(frozen=True)
@@ -27,10 +79,10 @@ class Curve:
     noisy: a run, whose error fluctuates from time to time. diverged: it stopped because everything grew.
     """
 
-    times: np.ndarray
-    error: np.ndarray
+    times: Float[np.ndarray, " time"]
+    error: Float[np.ndarray, " time"]
     variables: dict[str, np.ndarray]
-    T: np.ndarray | None
+    T: Float[np.ndarray, "M M"] | None
     problem: Problem | None
     label_noise: float
     kind: str
@@ -62,78 +114,67 @@ class Curve:
     @property
     def rounding(self) -> float:
         """The error below which digits are lost."""
-        return float(max(ROUNDING * np.max(np.abs(self.error)), np.finfo(float).tiny))
+        return float(max(RELATIVE_ROUNDING * np.max(np.abs(self.error)), np.finfo(float).tiny))
 
     @property
     def rows(self) -> np.ndarray | None:
-        """(time, unit, component): R of the students; of one's own equations every number as a row of its own."""
+        """(time, unit, component): R of the student; for custom equations every number is a row."""
         if self.kind == "equations":
             return np.concatenate([v.reshape(len(self.times), -1, 1) for v in self.variables.values()], axis=1)
         return self.variables.get("R")
 
 
-def each(trajectory: Any, run: Any, verb: str, answer: Callable[[Curve], Any], least: int = 2) -> Any:
-    """The answer for the one curve, for the chosen run, or for every run as a `RunResults`; `least`: recorded times needed."""
-    require_fields(verb, trajectory, ("times", "variables", "error", "status_code"), "what solve or simulate returned")
-    checks.require_untraced("the trajectory", verb, trajectory.times, trajectory.error)
+def read_curves(trajectory: Any, run: int | None, function: str, read: Callable[[Curve], Any], least_times: int = 2) -> Any:
+    """The result for the one curve, for the chosen run, or for every run as `RunResults`, by `read`, a function of a curve."""
+    require_fields(function, trajectory, ("times", "variables", "error", "status_code"), "what solve or simulate returned")
+    checks.require_untraced("the trajectory", function, trajectory.times, trajectory.error)
     error = np.asarray(trajectory.error, dtype=float)
     count = int(np.prod(error.shape[:-1], dtype=int))
-    if run is not None:
-        return answer(_member(trajectory, _chosen(run, error.ndim, count), verb, least))
-    if error.ndim == 1:
-        return answer(_member(trajectory, 0, verb, least))
-    return RunResults(tuple(answer(_member(trajectory, i, verb, least)) for i in range(count)))
-
-
-def _chosen(run: Any, axes: int, count: int) -> int:
-    if axes == 1:
+    if run is None and error.ndim > 1:
+        return RunResults(tuple(read(_curve_of(trajectory, i, function, least_times)) for i in range(count)))
+    if run is not None and error.ndim == 1:
         raise InputError(f"run is {checks.shown(run)}; this trajectory is a single curve. Leave run out.")
-    index = checks.as_count("run", run, least=0)
+    index = 0 if run is None else checks.as_count("run", run, least=0)
     if index >= count:
         raise InputError(f"run is {index}; this trajectory has runs 0 to {count - 1}.")
-    return index
+    return read(_curve_of(trajectory, index, function, least_times))
 
 
-def _member(trajectory: Any, index: int, verb: str, least: int) -> Curve:
+def _curve_of(trajectory: Any, index: int, function: str, least_times: int) -> Curve:
     lead = np.ndim(trajectory.error) - 1
 
-    def pick(value: Any, own: int) -> np.ndarray:
+    def pick(value: ArrayLike, own: int) -> np.ndarray:
         """Entry `index` of the leading axes, or the value itself if all share it (`own`: axes without a lead)."""
         array = np.asarray(value, dtype=float)
         return array.reshape(-1, *array.shape[lead:])[index] if array.ndim > own else array
 
     error = pick(trajectory.error, 1)
     kept = int(np.argmin(np.isfinite(error))) if not np.all(np.isfinite(error)) else error.size
-    if kept < least:
+    if kept < least_times:
         who = f"run {index}" if lead else "the curve"
-        raise InputError(f"{who} has {kept} recorded times; {verb} needs at least {least}. Record more, or ask another run.")
-    variables = {}
-    for name, value in trajectory.variables.items():
-        array = np.asarray(value, dtype=float)
-        variables[name] = array.reshape(-1, *array.shape[lead:])[index][:kept]
-    codes = np.atleast_1d(np.asarray(trajectory.status_code)).ravel()
+        raise InputError(
+            f"{who} has {kept} recorded times; {function} needs at least {least_times}. Record more, or ask another run."
+        )
+    arrays = {name: np.asarray(value, dtype=float) for name, value in trajectory.variables.items()}
+    problem, codes = trajectory.problem, np.atleast_1d(np.asarray(trajectory.status_code)).ravel()
+    noise = 0.0 if problem is None or callable(problem.noise) else float(pick(problem.noise, 0))
     return Curve(
         times=pick(trajectory.times, 1)[:kept],
         error=error[:kept],
-        variables=variables,
+        variables={name: x.reshape(-1, *x.shape[lead:])[index][:kept] for name, x in arrays.items()},
         T=None if trajectory.T is None else pick(trajectory.T, 2),
-        problem=trajectory.problem,
-        label_noise=_label_noise(trajectory.problem, pick),
+        problem=problem,
+        label_noise=noise,
         kind=trajectory.kind,
         diverged=int(codes[index % codes.size]) == Status.DIVERGED,
     )
 
 
-def _label_noise(problem: Problem | None, pick: Any) -> float:
-    """Its standard deviation, where it is a number."""
-    return 0.0 if problem is None or callable(problem.noise) else float(pick(problem.noise, 0))
-
-
-def require_positive_error(curve: Curve, verb: str) -> None:
+def require_positive_error(curve: Curve, function: str) -> None:
     """The logarithm of the error must mean something; rounding below zero at perfect learning is let through."""
     if np.min(curve.error) < -1e-12 * np.max(np.abs(curve.error)):
         raise InputError(
-            f"the error falls to {np.min(curve.error):.3g}; {verb} compares its logarithm, so it must be positive. "
+            f"the error falls to {np.min(curve.error):.3g}; {function} compares its logarithm, so it must be positive. "
             "Give the equations an error that is zero or more."
         )
 
@@ -155,7 +196,7 @@ def roughness(x: np.ndarray, y: np.ndarray) -> float:
 
 
 def _stride(count: int) -> int:
-    return max(1, count // STRIDES)
+    return max(1, count // STRIDES_PER_RECORD)
 
 
 def first_index(condition: np.ndarray, otherwise: int) -> int:

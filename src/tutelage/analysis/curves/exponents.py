@@ -1,61 +1,219 @@
-"""Power laws: the slope of log y against log x, with an honest error, or a sentence saying that there is none.
+"""Exponents of power laws, with error bars: the slope of ln y against ln x, or a message that there is none.
 
 A power law y = c x^s is a constant local slope d ln y / d ln x = s. Every smooth curve has a slope, and a fit over a short
 window always finds one with small residuals; so the window is stated, the local slopes are shown, and their drift through
-the window is an error of its own (`analysis/lines.py`). It covers the distance to s of a power law with a correction,
-y = c x^s (1 + b x^-w), as long as the drift slows down visibly within the window.
+the window is an error of its own. It covers the distance to s of a power law with a correction, y = c x^s (1 + b x^-w), as
+long as the drift slows down visibly within the window.
+
+`fit_line` gives a slope an error that does not shrink just because the curve was sampled finely. The textbook error assumes
+independent residuals; those of a smooth curve are one long wave. So two things are added. Residuals that resemble their
+neighbors (lag-one correlation rho) count as fewer, n (1 - rho) / (1 + rho), as for an autoregressive process of first order;
+few points, and a window chosen among many, make the error larger (`coverage_factor`). And the slope may drift: the curvature
+of the best parabola says by how much it changes from end to end. What noise, with its correlation, would fake of that is
+taken off, drift (1 - (noise/drift)^2), and the rest is a systematic error. Where the slopes of the three thirds differ
+beyond doubt, it is at least their range, from end to end, and at least the distance to where slopes that change less and
+less would end (Aitken's limit of their sequence).
+
+`spectral_exponent` asks whether a spectrum is a power law, lam_k ~ k^-(1+beta) (equation 1 of arXiv 2410.09005). Spectra of
+real data bend: beta is then an average over the given ranks, and its error says how far it runs through them.
 """
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tutelage import checks
-from tutelage._errors import InputError
-from tutelage.analysis.curves.lines import LEAST, Line, fit_line
+from tutelage._errors import InputError, kind_of
+from tutelage.analysis.result import AnalysisResult
+from tutelage.problem import Inputs
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-DECADES = 0.5  # shortest window that may be called a power law
-TOLERANCE = 0.05  # share of the slope by which local slopes of a power law may differ
-LIKELY, CERTAIN = 1.5, 3.0  # drifts, in units of their noise, at which a window is passed over, and a given one flagged
-EDGES = 60  # windows are searched between at most this many points
-RANGES = 8  # a local slope is taken over this fraction of the data's range
+LEAST_POINTS = 5  # of a line
+LEAST_POINTS_IN_PART = 3
+LARGEST_RATIO = 0.8  # ratio of successive changes up to which a sequence of slopes is taken to end somewhere
+LEAST_POINTS_FOR_CUBIC = 8
+SMOOTH_CORRELATION = 0.9  # lag-one correlation above which residuals are no noise
+COVERED_DEVIATIONS = 3.0  # standard deviations that an error bar must cover
+INFINITE_FREEDOM = 1e6  # degrees of freedom, as good as infinite
+MEDIAN_OF_SQUARE = 0.455  # of the square of a standard normal variable
+CERTAIN_RANGE = 4.1  # the range of three equal slopes exceeds this many of their errors once in a hundred times
+LEAST_DECADES = 0.5  # shortest window that may be called a power law
+SLOPE_TOLERANCE = 0.05  # share of the slope by which local slopes of a power law may differ
+LIKELY_DRIFT, CERTAIN_DRIFT = 1.5, 3.0  # drifts over noise at which a window is passed over, and a given one flagged
+WINDOW_EDGES = 60  # windows are searched between at most this many points
+LOCAL_RANGES = 8  # a local slope is taken over this fraction of the data's range
 
 
 @dataclass(frozen=True)
-class Exponent:
-    """y ~ x^slope in a window. error: statistical and systematic (drift of the local slope) in quadrature.
+class FittedLine:
+    """y = intercept + slope x. statistical, systematic: errors of the slope, from residuals and from its drift.
 
-    constant: is the local slope constant within the tolerance (or the noise), so that this is a power law? window: first and
-    last x of the fit; reason: how it came about. parts: slopes of its thirds (or halves). local_x, local_slope:
-    d ln y / d ln x along all the data. amplitude: y = amplitude x^slope.
-
-    >>> import numpy as np
-    >>> import tutelage as tu
-    >>> x = np.geomspace(1, 1000, 61)
-    >>> found = tu.analysis.fit_exponent(x, x**-0.5 * (1 + 1 / x), window=(1, 100))
-    >>> found.constant                                                   # not a power law in this window
-    False
+    parts: slopes of the first, middle and last third (of two halves, if the points are few). certainty: the drift in units
+    of what noise would fake of it, as a normal deviate; infinite for points without noise.
     """
 
     slope: float
-    error: float
+    intercept: float
     statistical: float
     systematic: float
+    parts: tuple[float, ...]
+    certainty: float
+
+    @property
+    def error(self) -> float:
+        """Both errors, added in quadrature."""
+        return float(np.hypot(self.statistical, self.systematic))
+
+
+def fit_line(
+    x: np.ndarray, y: np.ndarray, sd: np.ndarray | None = None, *, smooth: bool = False, tries: int = 1
+) -> FittedLine:
+    """Least squares through at least `LEAST_POINTS` points, x increasing. sd: errors of y, which then weigh the points.
+
+    smooth: the points carry no noise, so that every change of the slope is drift. tries: these points were chosen as the
+    last of so many windows, for which the statistical error pays.
+    """
+    weights = np.ones_like(x) if sd is None else 1 / sd**2
+    slope, intercept = _least_squares(x, y, weights)
+    noise, freedom = (0.0, np.inf) if smooth else _noise_of_points(x, y, weights, sd is not None)
+    drift, faked = _curvature_drift(x, y, weights, noise)
+    systematic = drift * max(0.0, 1 - (faked / drift) ** 2) if drift > 0 else 0.0
+    certainty = _as_normal(drift / faked, freedom) if faked > 0 else np.inf
+    parts = _thirds(x)
+    slopes = tuple(_least_squares(x[p], y[p], weights[p])[0] for p in parts)
+    spread = min(_sum_of_squares(x[p], weights[p]) for p in parts)
+    if max(slopes) - min(slopes) > CERTAIN_RANGE * coverage_factor(freedom) * noise / np.sqrt(spread):
+        end_to_end = (max(slopes) - min(slopes)) * len(parts) / (len(parts) - 1)
+        systematic, certainty = max(systematic, end_to_end, abs(_aitken_limit(slopes) - slope)), np.inf
+    statistical = _statistical_error(x, y - intercept - slope * x, weights, noise, tries)
+    if sd is not None:
+        statistical = max(statistical, coverage_factor(np.inf, tries) * noise / np.sqrt(_sum_of_squares(x, weights)))
+    return FittedLine(slope, intercept, statistical, systematic, slopes, certainty)
+
+
+def _least_squares(x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
+    center, mean = np.average(x, weights=weights), np.average(y, weights=weights)
+    slope = np.sum(weights * (x - center) * (y - mean)) / _sum_of_squares(x, weights)
+    return float(slope), float(mean - slope * center)
+
+
+def _sum_of_squares(x: np.ndarray, weights: np.ndarray) -> float:
+    return float(np.sum(weights * (x - np.average(x, weights=weights)) ** 2))
+
+
+def _curvature_drift(x: np.ndarray, y: np.ndarray, weights: np.ndarray, noise: float) -> tuple[float, float]:
+    """By how much the slope of the best parabola changes from end to end, and what the noise would make of it."""
+    width = x[-1] - x[0]
+    z, root = (x - x.mean()) / width, np.sqrt(weights)
+    powers = np.stack([np.ones_like(z), z, z**2], axis=1) * root[:, None]
+    curvature = np.linalg.lstsq(powers, root * y, rcond=None)[0][2]
+    error = noise * np.sqrt(np.linalg.inv(powers.T @ powers)[2, 2])
+    return float(abs(2 * curvature) / width), float(2 * error / width)
+
+
+def _thirds(x: np.ndarray) -> list[np.ndarray]:
+    """Indices of thirds of equal width; of halves, sharing their middle point, where a third would have too few points."""
+    place = np.clip(((x - x[0]) / (x[-1] - x[0]) * 3).astype(int), 0, 2)
+    thirds = [np.flatnonzero(place == i) for i in range(3)]
+    if min(len(part) for part in thirds) >= LEAST_POINTS_IN_PART:
+        return thirds
+    middle = x.size // 2
+    return [np.arange(middle + 1), np.arange(middle, x.size)]
+
+
+def _aitken_limit(slopes: tuple[float, ...]) -> float:
+    """Where a, b, c, ... ends if its changes shrink by the same factor: exact for a slope that nears its limit as x^-w."""
+    *first, a, b = slopes
+    if not first or a == first[0]:
+        return b
+    ratio = np.clip((b - a) / (a - first[0]), 0.0, LARGEST_RATIO)
+    return float(b + (b - a) * ratio / (1 - ratio))
+
+
+def _statistical_error(x: np.ndarray, residual: np.ndarray, weights: np.ndarray, noise: float, tries: int) -> float:
+    """Error of the slope from the residuals, their correlation and, if they are noise rather than a bend, their number."""
+    spread, scaled = _sum_of_squares(x, weights), residual * np.sqrt(weights)
+    square = float(np.sum(scaled**2))
+    rho = float(np.sum(scaled[1:] * scaled[:-1])) / square if square > 0 else 0.0
+    variance = square / (x.size - 2)
+    by_chance = noise**2 > variance / 10
+    rho = np.clip(rho + (1 + 3 * rho) / x.size * by_chance, 0.0, 1 - 2 / x.size)  # of few numbers it comes out too small
+    longer = (1 + rho) / (1 - rho)
+    return float(np.sqrt(variance / spread * longer)) * (coverage_factor(x.size / longer - 2, tries) if by_chance else 1.0)
+
+
+def coverage_factor(freedom: float, tries: int = 1) -> float:
+    """By what an error estimated from few numbers must be multiplied, so that three of it are exceeded as rarely as three
+    standard deviations of a normal variable are; by the largest of so many independent tries."""
+    from scipy.special import ndtr, stdtrit
+
+    return (
+        -float(stdtrit(min(max(freedom, LEAST_POINTS - 2), INFINITE_FREEDOM), ndtr(-COVERED_DEVIATIONS) / tries))
+        / COVERED_DEVIATIONS
+    )
+
+
+def _as_normal(ratio: float, freedom: float) -> float:
+    """A ratio to an estimated error as the normal deviate that is exceeded equally often."""
+    from scipy.special import ndtri, stdtr
+
+    return -float(ndtri(max(stdtr(min(freedom, INFINITE_FREEDOM), -ratio), 1e-299)))
+
+
+def _noise_of_points(x: np.ndarray, y: np.ndarray, weights: np.ndarray, known: bool) -> tuple[float, float]:
+    """Size of the noise, per square root of a point, and how many numbers it was measured with (inf: known, or a curve).
+
+    The distance of each point from the line between its neighbors does not see a bend, nor noise that neighbors share;
+    the distance from the best cubic sees both. From the ratio of the squares follows the lag-one correlation rho of noise
+    (1 - 4 rho/3 + rho^2/3), of which a fit sees (1 + rho)/(1 - rho) times as much. What is smoother than noise with the
+    correlation `SMOOTH` is a curve, not noise. Known errors are the unit; noise closer together than they say is correlated.
+    """
+    share = (x[1:-1] - x[:-2]) / (x[2:] - x[:-2])
+    off = y[1:-1] - (1 - share) * y[:-2] - share * y[2:]
+    variance = 1 / weights[1:-1] + (1 - share) ** 2 / weights[:-2] + share**2 / weights[2:]
+    squares = off**2 / variance
+    near, usual = (
+        float(np.mean(squares)),
+        float(np.median(squares)) / MEDIAN_OF_SQUARE,
+    )  # a kink is far off at one point alone
+    if known and near < 1:
+        rho = min(2 - np.sqrt(1 + 3 * near), 1 - 2 / x.size)
+        return float(np.sqrt((1 + rho) / (1 - rho))), np.inf
+    degree = 3 if x.size >= LEAST_POINTS_FOR_CUBIC else 2
+    freedom = x.size - degree - 1
+    root = np.sqrt(weights)
+    powers = np.vander((x - x.mean()) / (x[-1] - x[0]), degree + 1) * root[:, None]
+    far = float(np.sum((root * y - powers @ np.linalg.lstsq(powers, root * y, rcond=None)[0]) ** 2)) / freedom
+    rho = max(0.0, 2 - np.sqrt(1 + 3 * usual / far)) if far > 0 else 1.0
+    if rho > SMOOTH_CORRELATION:
+        return float(np.sqrt(near)), np.inf
+    longer = (1 + rho) / (1 - rho)
+    return float(np.sqrt(max(near, far * longer))), max(x.size / longer - degree - 1, 2.0)
+
+
+@dataclass(frozen=True)
+class Exponent(FittedLine, AnalysisResult):
+    """y = amplitude x^slope in a window. error: statistical and systematic (drift of the local slope) in quadrature.
+
+    constant: is the local slope constant within the tolerance (or the noise), so that this is a power law? window: first and
+    last x of the fit; reason: how it came about. parts: slopes of its thirds (or halves). local_x, local_slope:
+    d ln y / d ln x along all the data.
+    """
+
     constant: bool
     window: tuple[float, float]
     points: int
-    parts: tuple[float, ...]
-    amplitude: float
     reason: str
     local_x: np.ndarray = field(repr=False)
     local_slope: np.ndarray = field(repr=False)
     x: np.ndarray = field(repr=False)
     y: np.ndarray = field(repr=False)
     y_error: np.ndarray | None = field(repr=False)
+
+    @property
+    def amplitude(self) -> float:
+        """y at x = 1 of the fitted power law."""
+        return float(np.exp(self.intercept))
 
     @property
     def decades(self) -> float:
@@ -66,12 +224,6 @@ class Exponent:
     def share(self) -> float:
         """Width of the window as a share of all the data's decades."""
         return float(self.decades / np.log10(self.local_x[-1] / self.local_x[0]))
-
-    def plot(self, *, title: str | None = None) -> "Figure":
-        """The data with the fitted line, and the local slopes below, as a Matplotlib figure (see `plot.save_figure`)."""
-        from tutelage.plot.exponent import plot_exponent
-
-        return plot_exponent(self, title=title)
 
     def __str__(self) -> str:
         low, high = self.window
@@ -94,7 +246,12 @@ class Exponent:
 
 
 def fit_exponent(
-    x: Any, y: Any, window: tuple[float, float] | None = None, *, y_error: Any = None, tolerance: float = TOLERANCE
+    x: ArrayLike,
+    y: ArrayLike,
+    window: tuple[float, float] | None = None,
+    *,
+    y_error: ArrayLike | None = None,
+    tolerance: float = SLOPE_TOLERANCE,
 ) -> Exponent:
     """The exponent s of y ~ x^s from the slope of ln y against ln x.
 
@@ -110,41 +267,38 @@ def fit_exponent(
     >>> round(found.slope, 9), round(found.decades, 9)
     (-0.5, 3.0)
     """
-    x, y, sd = _checked(x, y, y_error)
+    x, y, sd = _checked_points(x, y, y_error)
     checks.require_positive("tolerance", checks.as_array("tolerance", tolerance))
-    inside = np.ones(x.size, bool) if window is None else _given(x, window)
+    inside = np.ones(x.size, bool) if window is None else _given_window(x, window)
     _require_positive(x, y, inside)
     X, Y, S = np.log(x[inside]), np.log(y[inside]), None if sd is None else sd[inside] / y[inside]
-    chosen, reason, tries = (slice(None), "given", 1) if window is not None else _longest(X, Y, S, tolerance)
+    chosen, reason, tries = (slice(None), "given", 1) if window is not None else _longest_window(X, Y, S, tolerance)
     X, line = X[chosen], fit_line(X[chosen], Y[chosen], None if S is None else S[chosen], tries=tries)
     positive = (x > 0) & (y > 0)
     return Exponent(
-        slope=line.slope,
-        error=line.error,
-        statistical=line.statistical,
-        systematic=line.systematic,
-        constant=_is_constant(line, tolerance, CERTAIN),
+        **vars(line),
+        constant=_is_constant(line, tolerance, CERTAIN_DRIFT),
         window=(float(np.exp(X[0])), float(np.exp(X[-1]))),
         points=X.size,
-        parts=line.parts,
-        amplitude=float(np.exp(line.intercept)),
         reason=reason,
-        **_local(np.log(x[positive]), np.log(y[positive])),
+        **_local_slopes(np.log(x[positive]), np.log(y[positive])),
         x=x,
         y=y,
         y_error=sd,
     )
 
 
-def _checked(x: Any, y: Any, y_error: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    x, y = checks.as_array("x", x), checks.as_array("y", y)
+def _checked_points(
+    given_x: ArrayLike, given_y: ArrayLike, y_error: ArrayLike | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    x, y = checks.as_array("x", given_x), checks.as_array("y", given_y)
     sd = None if y_error is None else checks.as_array("y_error", y_error)
     checks.require_untraced("the curve", "fit_exponent", x, y, sd)
     if x.ndim != 1:
         raise InputError(f"x has shape {x.shape}; it must be a list of numbers. Fit one curve at a time.")
     checks.require_shape("y", y, x.shape, fix="One value for each x.")
-    checks.require_finite("x", x)
-    checks.require_finite("y", y)
+    for name, values in (("x", x), ("y", y)):
+        checks.require_finite(name, values)
     if sd is not None:
         checks.require_shape("y_error", sd, x.shape, fix="One error for each y.")
         checks.require_positive("y_error", sd, fix="Leave it out if the errors are not known.")
@@ -153,7 +307,7 @@ def _checked(x: Any, y: Any, y_error: Any) -> tuple[np.ndarray, np.ndarray, np.n
     return x, y, sd
 
 
-def _given(x: np.ndarray, window: Any) -> np.ndarray:
+def _given_window(x: np.ndarray, window: ArrayLike) -> np.ndarray:
     edges = checks.as_array("window", window)
     checks.require_shape("window", edges, (2,), fix="Give the first and the last x.")
     low, high = (float(e) for e in edges)
@@ -174,44 +328,48 @@ def _require_positive(x: np.ndarray, y: np.ndarray, inside: np.ndarray) -> None:
                 "Leave it out (time zero, say), or give window=(first, last)."
             )
     count = int(inside.sum())
-    if count < LEAST:
-        raise InputError(f"there are {count} points to fit; an exponent with an error needs at least {LEAST}. Add points.")
-    decades = float(np.log10(x[inside][-1] / x[inside][0]))
-    if decades < DECADES * (1 - 1e-9):
+    if count < LEAST_POINTS:
         raise InputError(
-            f"the points span {decades:.2g} decades of x; a power law needs at least {DECADES}. Widen the window, or read "
+            f"there are {count} points to fit; an exponent with an error needs at least {LEAST_POINTS}. Add points."
+        )
+    decades = float(np.log10(x[inside][-1] / x[inside][0]))
+    if decades < LEAST_DECADES * (1 - 1e-9):
+        raise InputError(
+            f"the points span {decades:.2g} decades of x; a power law needs at least {LEAST_DECADES}. Widen the window, or read "
             "local slopes off np.gradient(np.log(y), np.log(x))."
         )
 
 
-def _is_constant(line: Line, tolerance: float, doubt: float) -> bool:
+def _is_constant(line: FittedLine, tolerance: float, doubt: float) -> bool:
     return line.certainty <= doubt or line.systematic <= tolerance * abs(line.slope)
 
 
-def _longest(X: np.ndarray, Y: np.ndarray, S: np.ndarray | None, tolerance: float) -> tuple[slice, str, int]:
+def _longest_window(X: np.ndarray, Y: np.ndarray, S: np.ndarray | None, tolerance: float) -> tuple[slice, str, int]:
     """The longest window with a constant slope, the later of two equally long; why it was taken, after how many tries."""
-    places = np.unique(np.searchsorted(X, np.linspace(X[0], X[-1], EDGES) - 1e-9))
-    least = DECADES * np.log(10) * (1 - 1e-9)
-    pairs = [(i, j) for a, i in enumerate(places) for j in places[a + 1 :] if X[j] - X[i] >= least and j - i + 1 >= LEAST]
+    places = np.unique(np.searchsorted(X, np.linspace(X[0], X[-1], WINDOW_EDGES) - 1e-9))
+    least = LEAST_DECADES * np.log(10) * (1 - 1e-9)
+    pairs = [
+        (i, j) for a, i in enumerate(places) for j in places[a + 1 :] if X[j] - X[i] >= least and j - i + 1 >= LEAST_POINTS
+    ]
     for tries, (i, j) in enumerate(sorted(pairs, key=lambda p: (X[p[0]] - X[p[1]], -p[0])), start=1):
         part = slice(int(i), int(j) + 1)
         line = fit_line(X[part], Y[part], None if S is None else S[part])
-        if _is_constant(line, tolerance, LIKELY):
+        if _is_constant(line, tolerance, LIKELY_DRIFT):
             whole = "all the data: " if part == slice(0, X.size) else f"the longest of {len(pairs)} tried: "
-            how = f"less than {100 * tolerance:g}%" if line.certainty > LIKELY else "no more than noise explains"
+            how = f"less than {100 * tolerance:g}%" if line.certainty > LIKELY_DRIFT else "no more than noise explains"
             return part, whole + f"the local slope drifts by {how}", tries
     parts = fit_line(X, Y, S).parts
     raise InputError(
-        f"no window of at least {DECADES} decades has a constant slope: it runs from {parts[0]:.3g} to {parts[-1]:.3g}, "
+        f"no window of at least {LEAST_DECADES} decades has a constant slope: it runs from {parts[0]:.3g} to {parts[-1]:.3g}, "
         "so this is not a power law. Give window= to fit an average slope all the same."
     )
 
 
-def _local(X: np.ndarray, Y: np.ndarray) -> dict[str, np.ndarray]:
+def _local_slopes(X: np.ndarray, Y: np.ndarray) -> dict[str, np.ndarray]:
     """Slopes of straight lines through the neighbors of each point: an eighth of the range, at least three points."""
     if X.size < 3:
         return {"local_x": np.exp(X), "local_slope": np.full(X.size, np.nan)}
-    reach = (X[-1] - X[0]) / (2 * RANGES)
+    reach = (X[-1] - X[0]) / (2 * LOCAL_RANGES)
     slopes = np.empty(X.size)
     for i in range(X.size):
         near = np.flatnonzero(np.abs(X - X[i]) <= reach)
@@ -220,3 +378,50 @@ def _local(X: np.ndarray, Y: np.ndarray) -> dict[str, np.ndarray]:
         centered = X[near] - X[near].mean()
         slopes[i] = centered @ Y[near] / (centered @ centered)
     return {"local_x": np.exp(X), "local_slope": slopes}
+
+
+@dataclass(frozen=True)
+class SpectralExponent(AnalysisResult):
+    """beta ± error from the ranks in `fit.window`. ranks, eigenvalues: largest first. fit: the straight line in full.
+
+    error: of the straight line (scatter of the eigenvalues around it), and half the range through which beta runs from the
+    first to the last third of the window, in quadrature.
+    """
+
+    beta: float
+    error: float
+    ranks: np.ndarray
+    eigenvalues: np.ndarray
+    fit: Exponent
+
+    @property
+    def is_power_law(self) -> bool:
+        """Is the local slope constant through the window, within its noise and 5%?"""
+        return self.fit.constant
+
+    def __str__(self) -> str:
+        low, high = self.fit.window
+        lines = [f"lam_k ~ k^-(1 + beta) with beta = {self.beta:.3g} ± {self.error:.2g} for k from {low:.0f} to {high:.0f}"]
+        if not self.is_power_law:
+            slopes = ", ".join(f"{-1 - s:.3g}" for s in self.fit.parts)
+            lines.append(f"NOT a power law there: beta runs {slopes} through the window")
+        return "\n".join(lines)
+
+
+def spectral_exponent(inputs: Inputs, window: tuple[float, float] | None = None) -> SpectralExponent:
+    """beta of a spectrum, with its error. window: (first, last) rank; None: the longest with a constant slope.
+
+    >>> import tutelage as tu
+    >>> found = tu.analysis.spectral_exponent(tu.PowerLaw(beta=0.5, levels=200))
+    >>> round(found.beta, 6), found.is_power_law
+    (0.5, True)
+    """
+    if not isinstance(inputs, Inputs):
+        raise InputError(f"inputs are {kind_of(inputs)}; measure a spectrum with Spectrum.from_data first.")
+    order = np.argsort(-np.asarray(inputs.eigenvalues), kind="stable")
+    lam, p = np.asarray(inputs.eigenvalues, dtype=float)[order], np.asarray(inputs.fractions, dtype=float)[order]
+    dim = inputs.known_dim or round(1 / float(p.min()))
+    ranks = dim * (np.cumsum(p) - p / 2) + 0.5  # the middle of a level; k itself where each has one dimension
+    fit = fit_exponent(ranks, lam, window)
+    error = float(np.hypot(fit.statistical, np.ptp(fit.parts) / 2))
+    return SpectralExponent(-1 - fit.slope, error, ranks, lam, fit)

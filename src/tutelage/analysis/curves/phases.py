@@ -8,37 +8,28 @@ or diverges. A symmetric level that is never left is called a symmetric plateau 
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tutelage import checks
 from tutelage._errors import InputError
-from tutelage.analysis.curves.curve import Curve, each
-from tutelage.analysis.curves.plateaus import LEAST, Plateaus, alike_at, find_plateaus, span_around
-from tutelage.analysis.curves.run_results import RunResults
+from tutelage.analysis.curves.curve import Curve, RunResults, read_curves
+from tutelage.analysis.curves.early_stopping import find_minimum
+from tutelage.analysis.curves.plateaus import LEAST_TIMES, Plateaus, find_plateaus, is_symmetric_at, span_around
 from tutelage.analysis.curves.specialization import Specialization, can_specialize, find_specialization
-from tutelage.analysis.curves.stopping import find_minimum
+from tutelage.analysis.result import AnalysisResult
 from tutelage.trajectory import Trajectory
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 SEARCH, SYMMETRIC, PLATEAU, ESCAPE = "search", "symmetric plateau", "plateau", "escape"
 SPECIALIZATION, CONVERGENCE, RISE = "specialization", "convergence", "rise"
 NOISE_FLOOR, FINAL_LEVEL, DIVERGENCE = "noise floor", "final level", "divergence"
-SPECIALIZED = 0.9  # index at which specialization is over
-FLAT = 0.1  # |d ln e_g / d ln alpha| at the end below which the error has stopped changing
+SPECIALIZED_INDEX = 0.9  # index at which specialization is over
+FLAT_SLOPE = 0.1  # |d ln e_g / d ln alpha| at the end below which the error has stopped changing
 
 
 @dataclass(frozen=True)
 class Phase:
-    """name, and the times between which it lasts.
-
-    >>> import tutelage as tu
-    >>> tu.analysis.Phase("search", 0.0, 8.0)
-    Phase(name='search', start=0.0, end=8.0)
-    """
+    """name, and the times between which it lasts."""
 
     name: str
     start: float
@@ -49,17 +40,10 @@ class Phase:
 
 
 @dataclass(frozen=True)
-class Phases:
+class Phases(AnalysisResult):
     """Intervals in the order of time, without gaps: a sequence. plateaus, specialization: what they are built on.
 
-    specialization is None for a single unit or a system of one's own.
-
-    >>> import tutelage as tu
-    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
-    >>> start = tu.Start(R=[[0.11, 0.1], [0.1, 0.11]], Q=[[0.1, 0.0], [0.0, 0.1]])
-    >>> theory = tu.solve(problem, start, times=tu.linear_times(400))
-    >>> tu.analysis.phases(theory).at(50.0)
-    'symmetric plateau'
+    specialization is None for a single unit or custom equations.
     """
 
     intervals: tuple[Phase, ...]
@@ -92,12 +76,6 @@ class Phases:
             begins.setdefault(f"{phase.name} begins", phase.start)
         return begins
 
-    def plot(self, *, title: str | None = None) -> "Figure":
-        """The learning curve, shaded by phase, as a Matplotlib figure (see `plot.save_figure`)."""
-        from tutelage.plot.stages import plot_phases
-
-        return plot_phases(self, title=title)
-
     def __str__(self) -> str:
         return "; ".join(str(phase) for phase in self.intervals)
 
@@ -115,15 +93,14 @@ def phases(trajectory: Trajectory, run: int | None = None) -> Phases | RunResult
     >>> [phase.name for phase in tu.analysis.phases(theory)]
     ['search', 'symmetric plateau', 'specialization', 'convergence']
     """
-    return each(trajectory, run, "phases", find_phases, LEAST)
+    return read_curves(trajectory, run, "phases", find_phases, LEAST_TIMES)
 
 
 def find_phases(curve: Curve) -> Phases:
     """The phases of one curve."""
     found = find_plateaus(curve)
     special = find_specialization(curve) if can_specialize(curve) else None
-    begins = _up_to_convergence(curve, found, special)
-    begins = _with_end(curve, found, special, begins)
+    begins = _with_end(curve, found, special, _up_to_convergence(curve, found, special))
     return Phases(_intervals(begins, float(curve.times[-1])), found, special, curve)
 
 
@@ -134,10 +111,9 @@ def _up_to_convergence(curve: Curve, found: Plateaus, special: Specialization | 
     for plateau in found:
         begins.append((plateau.start, SYMMETRIC if plateau.symmetric else PLATEAU))
         begins.append((plateau.end, ESCAPE if special is None else SPECIALIZATION))
-    learned = None if special is None else special.reaches(SPECIALIZED)
+    learned = None if special is None else special.reaches(SPECIALIZED_INDEX)
     if learned is not None:
-        if not found:
-            begins = [(first, SPECIALIZATION)]
+        begins = begins if found else [(first, SPECIALIZATION)]
         begins.append((max(learned, begins[-1][0]), CONVERGENCE))
     elif special is None:
         begins[-1] = (begins[-1][0], CONVERGENCE)
@@ -159,7 +135,10 @@ def _with_end(
         return begins
     left = found[-1].end if found else float(times[0])
     settled = max(span_around(times, y, times.size - 1, level, band)[0], left)
-    return [*_before(begins, settled), (settled, _name_of_end(curve, special))]
+    name = NOISE_FLOOR if curve.label_noise > 0 else FINAL_LEVEL
+    if special is not None and special.final < 0.5 and is_symmetric_at(curve, float(times[-1])):
+        name = SYMMETRIC
+    return [*_before(begins, settled), (settled, name)]
 
 
 def _before(begins: list[tuple[float, str]], time: float) -> list[tuple[float, str]]:
@@ -174,13 +153,7 @@ def _final_level(curve: Curve) -> float | None:
     if last <= np.log(curve.rounding) + 1e-6:
         return None
     width = float(np.log((times[-1] - 0.05 * span) / (times[-1] - 0.15 * span)))
-    return last if abs(last - before) <= FLAT * width + curve.fluctuation else None
-
-
-def _name_of_end(curve: Curve, special: Specialization | None) -> str:
-    if special is not None and special.final < 0.5 and alike_at(curve, float(curve.times[-1])):
-        return SYMMETRIC
-    return NOISE_FLOOR if curve.label_noise > 0 else FINAL_LEVEL
+    return last if abs(last - before) <= FLAT_SLOPE * width + curve.fluctuation else None
 
 
 def _intervals(begins: list[tuple[float, str]], end: float) -> tuple[Phase, ...]:

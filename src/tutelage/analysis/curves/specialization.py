@@ -5,43 +5,31 @@ of |c| (of c, for an activation that is neither odd nor even) is largest. Let st
 s_k be the sign of that cosine at the end. The index at any time compares each assigned student with the other assigned
 students on its own teacher,
     index = mean_k [ s_k c_k,m(k) - mean_{j != k} s_j c_j,m(k) ] / mean_k [ 1 - mean_{j != k} tau_m(j),m(k) ],
-with tau the cosines of the teachers themselves: 0 if all students are alike with respect to the teachers, 1 if each has the
+with tau the cosines of the teachers themselves: 0 if all students have the same cosines, 1 if each has the
 direction of its own teacher. It is clipped to [0, 1]: below 0 students are nearer to another's teacher than to their own.
 Lengths are left out: a student may have its teacher's direction long before its norm.
 """
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tutelage._errors import InputError
-from tutelage.analysis.curves.curve import Curve, each
-from tutelage.analysis.curves.run_results import RunResults
+from tutelage.analysis.curves.curve import Curve, RunResults, read_curves
+from tutelage.analysis.result import AnalysisResult
 from tutelage.trajectory import Trajectory
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-HALF = 0.5  # the transition: the index rises through this value for good
+TRANSITION_INDEX = 0.5  # the transition: the index rises through this value for good
 
 
 @dataclass(frozen=True)
-class Specialization:
+class Specialization(AnalysisResult):
     """Which student copies which teacher, and since when.
 
-    index: (time,), from 0 (students alike) to 1 (each copies its own teacher); see the module docstring.
+    index: (time,), from 0 (symmetric) to 1 (each student unit copies its own teacher); see the module docstring.
     permutation: (K,), the teacher of each student, -1 for a student without one (K > M). signs: (K,), -1 for a student that
     copies the mirrored teacher. cosines: (K, M) at the last time. transition_time: when the index rises through one half for
     good; None if it does not. own: (time, pairs), the cosine of each assigned student with its own teacher.
-
-    >>> import tutelage as tu
-    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
-    >>> start = tu.Start(R=[[0.11, 0.1], [0.1, 0.11]], Q=[[0.1, 0.0], [0.0, 0.1]])
-    >>> theory = tu.solve(problem, start, times=tu.linear_times(400))
-    >>> found = tu.analysis.specialization(theory)
-    >>> found.index.shape, 50 < found.transition_time < 300
-    ((201,), True)
     """
 
     times: np.ndarray = field(repr=False)
@@ -67,21 +55,14 @@ class Specialization:
         """When the transition happens."""
         return {} if self.transition_time is None else {"specializes": self.transition_time}
 
-    def plot(self, *, title: str | None = None) -> "Figure":
-        """The index and the cosines with the assigned teachers, as a Matplotlib figure (see `plot.save_figure`)."""
-        from tutelage.plot.specialized import plot_specialization
-
-        return plot_specialization(self, title=title)
-
     def __str__(self) -> str:
         if self.transition_time is not None:
             when = f"specializes at {self.transition_time:.4g}"
-        elif self.final >= HALF:
+        elif self.final >= TRANSITION_INDEX:
             when = f"specialized from the first time, {self.times[0]:.4g}, on"
         else:
             when = f"does not specialize between {self.times[0]:.4g} and {self.times[-1]:.4g}"
-        lines = [f"{when}: index {self.index[0]:.3f} at first, {self.final:.3f} at the end"]
-        return "\n".join([*lines, *self._pairs()])
+        return "\n".join([f"{when}: index {self.index[0]:.3f} at first, {self.final:.3f} at the end", *self._pairs()])
 
     def _pairs(self) -> list[str]:
         """Who ends with whom; units are counted from one, as in figures and papers."""
@@ -111,21 +92,21 @@ def specialization(trajectory: Trajectory, run: int | None = None) -> Specializa
     >>> found.permutation, round(found.final, 3)
     (array([0, 1]), 0.999)
     """
-    return each(trajectory, run, "specialization", find_specialization)
+    return read_curves(trajectory, run, "specialization", find_specialization)
 
 
 def find_specialization(curve: Curve) -> Specialization:
     """The specialization of one curve."""
-    R, Q, T = _overlaps(curve)
+    R, Q, T = _assigned_overlaps(curve)
     cosines = _cosines(R, np.diagonal(Q, axis1=1, axis2=2), np.diagonal(T))
     mirrored = curve.problem is None or curve.problem.student.activation.parity != 0
     students, teachers, signs = _assign(cosines[-1], mirrored)
     tau = _cosines(T[None], np.diagonal(T)[None], np.diagonal(T))[0]
     facing = signs[:, None] * cosines[:, students][:, :, teachers]  # (time, pair's student, pair's teacher)
-    whole = float(_contrast(tau[np.ix_(teachers, teachers)]))
+    whole = float(_own_minus_others(tau[np.ix_(teachers, teachers)]))
     if whole < 1e-9:
         raise InputError("the teachers all have the same direction; there is nothing to specialize in. Change their gram.")
-    index = np.clip(_contrast(facing) / whole, 0.0, 1.0)
+    index = np.clip(_own_minus_others(facing) / whole, 0.0, 1.0)
     K = R.shape[1]
     permutation, all_signs = np.full(K, -1), np.ones(K)
     permutation[students], all_signs[students] = teachers, signs
@@ -136,7 +117,7 @@ def find_specialization(curve: Curve) -> Specialization:
         signs=all_signs,
         cosines=cosines[-1],
         own=np.diagonal(facing, axis1=1, axis2=2),
-        transition_time=_last_rise(curve.times, index, HALF),
+        transition_time=_last_rise(curve.times, index, TRANSITION_INDEX),
         curve=curve,
     )
 
@@ -147,8 +128,8 @@ def can_specialize(curve: Curve) -> bool:
     return known and min(curve.variables["R"].shape[1:]) >= 2
 
 
-def _overlaps(curve: Curve) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """R, Q, T, or a sentence why there is nothing to assign."""
+def _assigned_overlaps(curve: Curve) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """R, Q, T, or a message why there is nothing to assign."""
     if can_specialize(curve) and curve.T is not None:
         return curve.variables["R"], curve.variables["Q"], curve.T
     if curve.kind == "equations" or curve.T is None:
@@ -175,7 +156,7 @@ def _assign(cosines: np.ndarray, mirrored: bool) -> tuple[np.ndarray, np.ndarray
     return students, teachers, signs
 
 
-def _contrast(facing: np.ndarray) -> np.ndarray:
+def _own_minus_others(facing: np.ndarray) -> np.ndarray:
     """Mean over teachers of (own student - mean of the others), over the last two axes (student, teacher)."""
     count = facing.shape[-1]
     own = np.trace(facing, axis1=-2, axis2=-1)

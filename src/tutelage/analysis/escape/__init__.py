@@ -1,5 +1,1 @@
-"""Leaving a plateau: the escape time of one start, and its law over starts and data.
-
-plateau_path (a small asymmetry, up to and along the plateau) -> exits (the nonlinear end) -> times, law (the verbs)
-thresholds: when a recorded curve has escaped
-"""
+"""Escape from a plateau: plateau_path (a small asymmetry along the plateau) -> escape_time -> escape_distribution."""

@@ -1,11 +1,11 @@
 """The way to the plateau, and what becomes of a small asymmetry on it.
 
 A start is split into its symmetric part, which equal units share, and the rest x. The symmetric part is solved inside its
-own subspace, where it ends on the plateau and never leaves; x obeys dx = J x along that path. Of x only its projection on
-the directions that grow on the plateau matters in the end. Carried back to time zero (the adjoint of the path) these are d
+own subspace, where it ends on the plateau and never leaves; x obeys dx = J x along that path. Only the projection of x on
+the directions that grow on the plateau matters finally. Carried back to time zero (the adjoint of the path) these are d
 vectors `left`; carried on from there, `right`: an asymmetry x_0 becomes right(alpha) b, b = left(0) . x_0, however early
-units begin to part and however slowly the plateau is reached. That slowness is the rule: what tells the vectors of equal
-units apart in directions that no teacher has, q_ii - q_ij, relaxes ten times slower than the asymmetry grows, or not at all.
+units begin to specialize and however slowly the plateau is reached. That slowness is the rule: the differences of equal
+units in directions that no teacher has, q_ii - q_ij, relax ten times slower than the asymmetry grows, or not at all.
 """
 
 from dataclasses import dataclass
@@ -15,25 +15,26 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
 from tutelage import checks
 from tutelage._errors import InputError
-from tutelage.analysis.fixed_points import FixedPoint, fixed_point, with_constant_rates
-from tutelage.analysis.fixed_points.symmetry import symmetric_subspace
+from tutelage._types import Array
+from tutelage.analysis.fixed_points.fixed_point import FixedPoint, fixed_point
+from tutelage.analysis.fixed_points.symmetry import Subspace, symmetric_subspace
+from tutelage.analysis.guards import LARGEST_STATE, with_constant_rates
 from tutelage.dynamics import OrderParameters, initial_overlaps
-from tutelage.dynamics.deviations import carried_back, carried_on, fed_covariances, propagators
-from tutelage.dynamics.linearized import flat_drift, flatten, jacobian, unflatten
-from tutelage.dynamics.overlaps import Overlaps
+from tutelage.dynamics.linearized import flat_drift, jacobian, noise_covariances, propagate, propagate_adjoint, propagators
+from tutelage.dynamics.overlaps import Overlaps, flatten, unflatten
 from tutelage.problem import Problem, Start
-from tutelage.problem.arguments import require_start
+from tutelage.problem.start import require_start
 from tutelage.problem.traits import SMOOTH
 
-MOMENTS = 240  # along the path, dense at first
-SETTLED = 10.0  # e-foldings for which the path is followed, beyond those that the asymmetry needs to grow to one
-LAUNCH = 0.03  # size of the asymmetry up to which it is carried linearly
-LARGE = 0.25  # a larger asymmetry does not grow linearly, and passes no plateau
-MAX_SIZE = 400  # largest state whose Jacobians are taken
-NONE = 1e-13  # an asymmetry below this is rounding
+PATH_TIMES = 240  # along the path, dense at first
+SETTLING_EFOLDS = 10.0  # e-foldings for which the path is followed, beyond those that the asymmetry needs to grow to one
+LAUNCH_SIZE = 0.03  # size of the asymmetry up to which it is carried linearly
+LARGEST_ASYMMETRY = 0.25  # a larger asymmetry does not grow linearly, and passes no plateau
+ASYMMETRY_ROUNDING = 1e-13  # an asymmetry below this is rounding
 
 
 @dataclass(frozen=True)
@@ -46,11 +47,11 @@ class PlateauPath:
     plateau: FixedPoint
     system: OrderParameters
     like: Overlaps
-    start: np.ndarray
-    times: np.ndarray
-    path: np.ndarray
-    right: np.ndarray
-    left: np.ndarray
+    start: Float[np.ndarray, " n"]
+    times: Float[np.ndarray, " m"]
+    path: Float[np.ndarray, "m n"]
+    right: Float[np.ndarray, "m n d"]
+    left: Float[np.ndarray, "m n d"]
 
     @property
     def rate(self) -> float:
@@ -67,7 +68,7 @@ class PlateauPath:
         b = b_0 + N^(-1/2) int left(s) . dW(s), Cov(dW) = D ds.
         """
         states = states_at(self.path, self.like)
-        fed = fed_covariances(self.system, jnp.zeros(self.times.size), states, jnp.asarray(self.left))
+        fed = noise_covariances(self.system, jnp.zeros(self.times.size), states, jnp.asarray(self.left))
         return np.trapezoid(np.asarray(fed), self.times, axis=0)
 
     def sizes(self, b: np.ndarray) -> np.ndarray:
@@ -75,11 +76,11 @@ class PlateauPath:
         return np.linalg.norm(self.right @ b, axis=1)
 
     def require_small(self, b: np.ndarray) -> None:
-        """Refuse an asymmetry that is never small."""
+        """Raise InputError for an asymmetry that is never small."""
         smallest = float(self.sizes(b).min())
-        if smallest > LARGE:
+        if smallest > LARGEST_ASYMMETRY:
             raise InputError(
-                f"the asymmetry stays above {smallest:.2g}; it must be below {LARGE} at some time to pass a plateau. Solve "
+                f"the asymmetry stays above {smallest:.2g}; it must be below {LARGEST_ASYMMETRY} at some time to pass a plateau. Solve "
                 "or simulate from this start instead: it escapes at once."
             )
 
@@ -90,7 +91,7 @@ class PlateauPath:
         path goes on growing at the plateau's rate.
         """
         deviations, size = self.right @ b, self.sizes(b)
-        level = max(LAUNCH, float(size.min()))
+        level = max(LAUNCH_SIZE, float(size.min()))
         i = int(np.flatnonzero(size <= level)[-1])
         if i == self.times.size - 1:
             return self.times[i] + np.log(level / size[i]) / self.rate, self.path[i] + deviations[i] * level / size[i]
@@ -104,35 +105,33 @@ def plateau_path(
     problem: Problem, start: Start, *, gradient_flow: bool = False, smallest: float | None = None
 ) -> PlateauPath:
     """The way from a start to its plateau, long enough for asymmetries as small as `smallest` (default: its own) to grow."""
-    problem = _as_started(with_constant_rates(problem, "escape_time", SMOOTH), require_start(start))
+    problem = _as_started(with_constant_rates(problem, "escape_time", (*SMOOTH, "all levels")), require_start(start))
     state, t = initial_overlaps(problem, start)
     vector = np.asarray(flatten(state))
-    if vector.size > MAX_SIZE:
+    if vector.size > LARGEST_STATE:
         raise InputError(
-            f"the state has {vector.size} entries; modes are followed up to {MAX_SIZE}. Use fewer levels or units."
+            f"the state has {vector.size} entries; modes are followed up to {LARGEST_STATE}. Use fewer levels or units."
         )
-    plateau = _left_plateau(problem, gradient_flow)
+    plateau = _unstable_plateau(problem, gradient_flow)
     system = OrderParameters(problem, t, gradient_flow)
     subspace = symmetric_subspace(problem, t, plateau.state, copies=False)
     asymmetry = float(np.linalg.norm(vector - subspace.inside(subspace.coordinates(vector))))
-    if smallest is None and asymmetry <= NONE * max(1.0, float(np.max(np.abs(vector)))):
+    if smallest is None and asymmetry <= ASYMMETRY_ROUNDING * max(1.0, float(np.max(np.abs(vector)))):
         raise InputError(
             "the units of this start are exactly alike, so they never leave the plateau. Break the symmetry: "
             "random_start(problem, dim=N), or unequal rows of R."
         )
-    end = (SETTLED + np.log(1 / min(asymmetry if smallest is None else smallest, 1.0))) / plateau.unstable[0].growth
-    times = end * np.linspace(0.0, 1.0, MOMENTS) ** 3
+    end = (SETTLING_EFOLDS + np.log(1 / min(asymmetry if smallest is None else smallest, 1.0))) / plateau.unstable[0].growth
+    times = end * np.linspace(0.0, 1.0, PATH_TIMES) ** 3
     path = _symmetric_path(system, state, subspace, times)
     steps = propagators(times, _jacobians(system, states_at(path, state)))
-    back = carried_back(steps, np.linalg.qr(np.stack([mode.left for mode in plateau.unstable], axis=1))[0])
+    back = propagate_adjoint(steps, np.linalg.qr(np.stack([mode.left for mode in plateau.unstable], axis=1))[0])
     first, scale = np.linalg.qr(back[0])
-    return PlateauPath(plateau, system, state, vector, times, path, carried_on(steps, first), back @ np.linalg.inv(scale))
+    return PlateauPath(plateau, system, state, vector, times, path, propagate(steps, first), back @ np.linalg.inv(scale))
 
 
 def _as_started(problem: Problem, start: Start) -> Problem:
     """The problem with the start's teachers, and its readouts and biases where these do not learn."""
-    if problem.sgd.trainable is not None:
-        raise InputError("some levels are frozen; an escape is predicted only where everything learns. Use trainable=None.")
     changes: dict[str, Any] = {}
     t, usual = (s.blocks(problem)[2] for s in (start, Start(0 * start.R, start.Q)))
     if problem.teacher.gram is None and not np.allclose(t, usual, rtol=0, atol=1e-12):
@@ -144,7 +143,7 @@ def _as_started(problem: Problem, start: Start) -> Problem:
     return problem.replace(**changes) if changes else problem
 
 
-def _left_plateau(problem: Problem, gradient_flow: bool) -> FixedPoint:
+def _unstable_plateau(problem: Problem, gradient_flow: bool) -> FixedPoint:
     """The plateau, if there is one and it is left along real modes."""
     try:
         plateau = fixed_point(problem, "plateau", gradient_flow=gradient_flow)
@@ -163,14 +162,14 @@ def _left_plateau(problem: Problem, gradient_flow: bool) -> FixedPoint:
     return plateau
 
 
-def _symmetric_path(system: OrderParameters, state: Overlaps, subspace: Any, times: np.ndarray) -> np.ndarray:
+def _symmetric_path(system: OrderParameters, state: Overlaps, subspace: Subspace, times: np.ndarray) -> np.ndarray:
     """The solution from the symmetric part of a state, at these times, in flat coordinates (m, n)."""
     from scipy.integrate import solve_ivp
 
     average, y = subspace.average, subspace.coordinates(flatten(state))
 
     def drift(_: float, y: np.ndarray) -> np.ndarray:
-        return average @ np.asarray(flat_drifts(system, state, subspace.inside(y)[None]))[0]
+        return average @ np.asarray(drifts_at(system, state, subspace.inside(y)[None]))[0]
 
     out = solve_ivp(drift, (0.0, times[-1]), y, method="LSODA", t_eval=times, rtol=1e-8, atol=1e-11)
     if out.status != 0 or not np.all(np.isfinite(out.y)):
@@ -182,7 +181,7 @@ def _symmetric_path(system: OrderParameters, state: Overlaps, subspace: Any, tim
 
 
 @eqx.filter_jit
-def flat_drifts(system: OrderParameters, like: Overlaps, vectors: Any) -> Any:
+def drifts_at(system: OrderParameters, like: Overlaps, vectors: Float[np.ndarray, "B n"]) -> Float[Array, "B n"]:
     """The drift at flat vectors (B, n)."""
     return jax.vmap(lambda x: flat_drift(system, like)(jnp.zeros(()), x))(vectors)
 

@@ -1,35 +1,5 @@
-"""Where learning rests, and how fast it comes or leaves.
+"""Fixed points of the dynamics, their modes, and learning rates near perfect learning.
 
-symmetry (subspaces of alike units), roots (the search), modes (mode_names: what they do) -> find (the verb) -> result
-learning_rates, noise_floors: the dynamics near perfect learning (dynamics/perfect.py), by rate and by noise.
-constant_rates: what is asked of a problem before it can rest.
+symmetry (subspaces of symmetric states) -> modes (rates, vectors, names) -> fixed_point; learning_rates: critical and best
+rates, decay rates and noise floors, from the linear dynamics around perfect learning (dynamics/perfect_learning.py).
 """
-
-from tutelage.analysis.fixed_points.constant_rates import with_constant_rates
-from tutelage.analysis.fixed_points.find import fixed_point
-from tutelage.analysis.fixed_points.learning_rates import (
-    BestRate,
-    CriticalRate,
-    DecayRate,
-    best_constant_rate,
-    critical_learning_rate,
-    decay_rate,
-)
-from tutelage.analysis.fixed_points.modes import Mode
-from tutelage.analysis.fixed_points.noise_floors import NoiseFloor, noise_floor
-from tutelage.analysis.fixed_points.result import FixedPoint
-
-__all__ = [
-    "BestRate",
-    "CriticalRate",
-    "DecayRate",
-    "FixedPoint",
-    "Mode",
-    "NoiseFloor",
-    "best_constant_rate",
-    "critical_learning_rate",
-    "decay_rate",
-    "fixed_point",
-    "noise_floor",
-    "with_constant_rates",
-]

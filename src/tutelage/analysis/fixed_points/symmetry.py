@@ -7,35 +7,37 @@ they form the subspace in which plateaus live, with one coordinate per orbit of 
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
 
+from tutelage._types import Array
 from tutelage.dynamics.linearized import flatten
 from tutelage.dynamics.overlaps import Overlaps
 from tutelage.problem import Problem
 
-ALIKE = 1e-9  # relative difference up to which two numbers are the same
+EQUAL_NUMBERS = 1e-9  # relative difference up to which two numbers are the same
 
 
 @dataclass(frozen=True)
 class Subspace:
     """States `base` + `embed` y in flat coordinates: one y per set of entries that move as one; the rest is held at base."""
 
-    embed: np.ndarray
-    base: np.ndarray
+    embed: Float[np.ndarray, "n d"]
+    base: Float[np.ndarray, " n"]
 
     @property
     def average(self) -> np.ndarray:
         """(d, n): the mean over each set of entries, which turns a flat vector into coordinates."""
         return self.embed.T / self.embed.sum(axis=0)[:, None]
 
-    def coordinates(self, vector: Any) -> np.ndarray:
+    def coordinates(self, vector: Float[Array | np.ndarray, " n"]) -> Float[np.ndarray, " d"]:
         """y of the nearest state inside."""
         return self.average @ np.asarray(vector)
 
-    def inside(self, y: Any) -> np.ndarray:
+    def inside(self, y: Float[Array | np.ndarray, " d"]) -> Float[np.ndarray, " n"]:
         """The flat vector with coordinates y."""
         return self.base + self.embed @ np.asarray(y)
 
@@ -50,7 +52,9 @@ def free_subspace(problem: Problem, state: Overlaps) -> Subspace:
     return _subspace(np.arange(flatten(state).size), learns(problem), state, np.zeros(flatten(state).size, bool))
 
 
-def symmetric_subspace(problem: Problem, t: Any, state: Overlaps, *, copies: bool) -> Subspace:
+def symmetric_subspace(
+    problem: Problem, t: Float[Array | np.ndarray, "L M M"], state: Overlaps, *, copies: bool
+) -> Subspace:
     """States that no exchange of equal units (nor change of sign, for even activations) alters.
 
     state: supplies what does not learn. copies: equal units have equal vectors too (q_ij = q_ii).
@@ -94,7 +98,7 @@ def learns(problem: Problem) -> np.ndarray:
     return _flat(r, q, np.full(K, problem.student.train_readout), bias) > 0
 
 
-def _vanishing(problem: Problem, t: Any, like: Overlaps) -> np.ndarray:
+def _vanishing(problem: Problem, t: Float[Array | np.ndarray, "L M M"], like: Overlaps) -> np.ndarray:
     """Flat coordinates that changes of sign force to zero.
 
     An even student may flip each unit, so its overlaps with all others vanish; those of students and teachers also vanish
@@ -102,7 +106,7 @@ def _vanishing(problem: Problem, t: Any, like: Overlaps) -> np.ndarray:
     """
     (L, K, M), t = like.r.shape, np.asarray(t)
     even = problem.student.activation.parity == 1 and not problem.biased
-    alone = problem.teacher.activation.parity == 1 and not problem.biased and same(t, t * np.eye(M))
+    alone = problem.teacher.activation.parity == 1 and not problem.biased and nearly_equal(t, t * np.eye(M))
     q = np.broadcast_to(even & ~np.eye(K, dtype=bool), (L, K, K))
     return _flat(np.full((L, K, M), even or alone), q, np.zeros(K), None if like.bias is None else np.zeros(K)) > 0
 
@@ -111,22 +115,24 @@ def equal_students(state: Overlaps) -> np.ndarray:
     """Labels of student units that nothing but their weights tells apart."""
     v = np.asarray(state.readout)
     b = np.zeros_like(v) if state.bias is None else np.asarray(state.bias)
-    return classes(v.size, lambda i, j: same(v[i], v[j]) and same(b[i], b[j]))
+    return equivalence_classes(v.size, lambda i, j: nearly_equal(v[i], v[j]) and nearly_equal(b[i], b[j]))
 
 
-def equal_teachers(problem: Problem, t: Any) -> np.ndarray:
+def equal_teachers(problem: Problem, t: Float[Array | np.ndarray, "L M M"]) -> np.ndarray:
     """Labels of teachers that may be exchanged: overlaps t (L, M, M), readouts and biases stay the same."""
     t, v = np.asarray(t), np.asarray(problem.teacher.readout)
     b = np.zeros_like(v) if problem.teacher.bias is None else np.asarray(problem.teacher.bias)
 
-    def alike(i: int, j: int) -> bool:
+    def equivalent(i: int, j: int) -> bool:
         swap = exchanged(v.size, i, j)
-        return same(v[i], v[j]) and same(b[i], b[j]) and same(t, t[:, swap][:, :, swap])
+        return nearly_equal(v[i], v[j]) and nearly_equal(b[i], b[j]) and nearly_equal(t, t[:, swap][:, :, swap])
 
-    return classes(v.size, alike)
+    return equivalence_classes(v.size, equivalent)
 
 
-def exchangeable(state: Overlaps, t: Any, tolerance: float = 1e-7) -> tuple[np.ndarray, np.ndarray]:
+def exchangeable(
+    state: Overlaps, t: Float[Array | np.ndarray, "L M M"], tolerance: float = 1e-7
+) -> tuple[np.ndarray, np.ndarray]:
     """Labels of student units, and of teachers, whose exchange leaves this state as it is."""
     r, q, t, flat = (np.asarray(x) for x in (state.r, state.q, t, flatten(state)))
     v, b = np.asarray(state.readout), np.zeros(1) if state.bias is None else np.asarray(state.bias)
@@ -138,14 +144,14 @@ def exchangeable(state: Overlaps, t: Any, tolerance: float = 1e-7) -> tuple[np.n
 
     def teachers(i: int, j: int) -> bool:
         swap = exchanged(t.shape[-1], i, j)
-        return np.allclose(r, r[:, :, swap], rtol=0, atol=tolerance) and same(t, t[:, swap][:, :, swap])
+        return np.allclose(r, r[:, :, swap], rtol=0, atol=tolerance) and nearly_equal(t, t[:, swap][:, :, swap])
 
-    return classes(v.size, students), classes(t.shape[-1], teachers)
+    return equivalence_classes(v.size, students), equivalence_classes(t.shape[-1], teachers)
 
 
-def classes(count: int, alike: Callable[[int, int], bool]) -> np.ndarray:
+def equivalence_classes(count: int, equivalent: Callable[[int, int], bool]) -> np.ndarray:
     """A label per unit: the first unit that is like it."""
-    return np.array([next(i for i in range(j + 1) if i == j or alike(i, j)) for j in range(count)])
+    return np.array([next(i for i in range(j + 1) if i == j or equivalent(i, j)) for j in range(count)])
 
 
 def exchanged(count: int, i: int, j: int) -> np.ndarray:
@@ -155,11 +161,11 @@ def exchanged(count: int, i: int, j: int) -> np.ndarray:
     return swap
 
 
-def same(a: Any, b: Any) -> bool:
+def nearly_equal(a: np.ndarray, b: np.ndarray) -> bool:
     """Equal up to rounding."""
-    return bool(np.all(np.abs(a - b) <= ALIKE * max(1.0, float(np.max(np.abs(a))))))
+    return bool(np.all(np.abs(a - b) <= EQUAL_NUMBERS * max(1.0, float(np.max(np.abs(a))))))
 
 
-def _flat(r: Any, q: Any, readout: Any, bias: Any) -> np.ndarray:
+def _flat(r: ArrayLike, q: ArrayLike, readout: ArrayLike, bias: ArrayLike | None) -> np.ndarray:
     r, q, readout = (jnp.asarray(x, float) for x in (r, q, readout))
     return np.asarray(flatten(Overlaps(r, q, readout, None if bias is None else jnp.asarray(bias, float), None)))

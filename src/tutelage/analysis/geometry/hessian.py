@@ -1,4 +1,4 @@
-"""The curvature of the error in the space of weights, reduced to what the overlaps know.
+"""The curvature of the error in the space of weights, computed from the overlaps.
 
 Coordinates are J = W / sqrt(N), so that numbers do not depend on N. The error is a function of Q = J Om J^T and
 R = J Om J*^T, and with the matrices A, B of the dynamics
@@ -8,6 +8,10 @@ Gradient flow is dJ/dalpha = -eta gradient, so a direction of curvature h shrink
 
 A direction that is orthogonal, within its level, to all students and teachers changes no overlap: the Hessian is -lam_l A
 there, the same for all of them. What is left is the span of the vectors, at most K (K + M) numbers a level, at any N.
+
+Closed forms have second derivatives everywhere, with one exception: the error of ReLU units has none where a student
+vanishes (parallel vectors do no harm: what diverges there in the space of overlaps cancels in the space of weights).
+Averages by quadrature have them if both functions are declared smooth, else away from vectors that vanish or are parallel.
 """
 
 from dataclasses import dataclass
@@ -17,15 +21,20 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Bool, Float, Int
 
+from tutelage._errors import InputError
 from tutelage._types import Array
 from tutelage.averages import Averages, Quadrature
+from tutelage.averages.quadrature import QuadratureAverages
+from tutelage.averages.relu import ReluAverages
 from tutelage.dynamics.error import averages_of, field_means, population_error, shared_parity
 from tutelage.dynamics.overlaps import joint_covariance
 from tutelage.moments.matrices import pull
 from tutelage.problem import Problem
 
-LOST = 1e-9  # a vector shorter than this share of the longest one spans nothing
+LEAST_LENGTH = 1e-9  # a vector shorter than this share of the longest one spans nothing
+PARALLEL_TOLERANCE = 1e-9  # vectors whose correlation is this close to one are parallel
 
 
 @dataclass(frozen=True)
@@ -38,13 +47,13 @@ class Span:
     """
 
     basis: list[np.ndarray]
-    students: np.ndarray
-    teachers: np.ndarray
-    lam: np.ndarray
-    level: np.ndarray
-    taught: np.ndarray
-    outside: np.ndarray
-    lam_levels: np.ndarray
+    students: Float[np.ndarray, "K S"]
+    teachers: Float[np.ndarray, "M S"]
+    lam: Float[np.ndarray, " S"]
+    level: Int[np.ndarray, " S"]
+    taught: Bool[np.ndarray, " S"]
+    outside: Int[np.ndarray, " L"]
+    lam_levels: Float[np.ndarray, " L"]
 
 
 def span_of(problem: Problem, W: list[np.ndarray], W_teacher: list[np.ndarray]) -> Span:
@@ -53,9 +62,9 @@ def span_of(problem: Problem, W: list[np.ndarray], W_teacher: list[np.ndarray]) 
     # the library weighs a level with p_l lam_l; levels of whole dimensions realize p_l only up to rounding
     lam = np.asarray(problem.inputs.weights) * dims.sum() / dims
     J, J_teacher = ([w / np.sqrt(dims.sum()) for w in weights] for weights in (W, W_teacher))
-    least = LOST * max(float(np.max(np.linalg.norm(w, axis=1), initial=0.0)) for w in (*J, *J_teacher))
-    taught = [_directions(t, least) for t in J_teacher]
-    own = [_directions(w - w @ u.T @ u, least) for w, u in zip(J, taught, strict=True)]
+    least = LEAST_LENGTH * max(float(np.max(np.linalg.norm(w, axis=1), initial=0.0)) for w in (*J, *J_teacher))
+    taught = [row_space(t, least) for t in J_teacher]
+    own = [row_space(w - w @ u.T @ u, least) for w, u in zip(J, taught, strict=True)]
     basis = [np.concatenate(both) for both in zip(taught, own, strict=True)]
     level = np.repeat(np.arange(dims.size), [u.shape[0] for u in basis])
     return Span(
@@ -70,10 +79,12 @@ def span_of(problem: Problem, W: list[np.ndarray], W_teacher: list[np.ndarray]) 
     )
 
 
-def _directions(vectors: np.ndarray, least: float) -> np.ndarray:
-    """An orthonormal basis, as rows, of what these rows span."""
-    _, lengths, directions = np.linalg.svd(vectors, full_matrices=False)
-    return directions[lengths > least]
+def row_space(rows: np.ndarray, least: float) -> np.ndarray:
+    """An orthonormal basis, as rows, of what these rows span; singular values up to `least` are rounding."""
+    if rows.size == 0:
+        return rows[:0]
+    _, sizes, basis = np.linalg.svd(rows, full_matrices=False)
+    return basis[sizes > least]
 
 
 @dataclass(frozen=True)
@@ -82,9 +93,9 @@ class Hessian:
 
     span: Span
     error: float
-    A: np.ndarray
-    gradient: np.ndarray
-    matrix: np.ndarray
+    A: Float[np.ndarray, "K K"]
+    gradient: Float[np.ndarray, "K S"]
+    matrix: Float[np.ndarray, "KS KS"]
 
     def dense(self) -> np.ndarray:
         """(K N, K N): the whole matrix, in the eigenbasis of the inputs."""
@@ -109,7 +120,7 @@ def hessian_at(problem: Problem, span: Span, readout: np.ndarray, quadrature: Qu
     R, Q, T = c * lam @ t.T, c * lam @ c.T, t * lam @ t.T
     mean = field_means(problem, problem.student.bias)
     overlaps = (jnp.asarray(x) for x in (R, Q, T, readout, problem.teacher.readout))
-    out = _response(averages_of(problem, quadrature), shared_parity(problem), mean, *overlaps)
+    out = _error_and_derivatives(averages_of(problem, quadrature), shared_parity(problem), mean, *overlaps)
     error, A, B, ((AQ, AR), (BQ, BR)) = jax.tree.map(np.asarray, out)
     along, along_teachers = c * lam, t * lam  # how Q and R change with a direction
     dA = np.einsum("ijab,bs->ijas", 2 * AQ, along) + np.einsum("ijam,ms->ijas", AR, along_teachers)
@@ -121,7 +132,7 @@ def hessian_at(problem: Problem, span: Span, readout: np.ndarray, quadrature: Qu
 
 
 @eqx.filter_jit
-def _response(
+def _error_and_derivatives(
     averages: Averages, parity: int | None, mean: Array | None, R: Array, Q: Array, T: Array, v: Array, v_teacher: Array
 ) -> Any:
     """e_g, A, B, and the derivatives of A and B with respect to Q and R."""
@@ -132,3 +143,30 @@ def _response(
 
     error = population_error(averages, R, Q, T, v, v_teacher, mean, parity)
     return error, *matrices(Q, R), jax.jacfwd(matrices, (0, 1))(Q, R)
+
+
+def require_second_derivative(problem: Problem, students: np.ndarray, teachers: np.ndarray) -> None:
+    """Raise InputError for vectors (K, S), (M, S) at which the Hessian does not exist, or is not known to."""
+    student, teacher = problem.student.activation, problem.teacher.activation
+    family = averages_of(problem)
+    by_rule = isinstance(family, QuadratureAverages) and not (student.smooth and teacher.smooth)
+    if not by_rule and not isinstance(family, ReluAverages):
+        return
+    name = (teacher if student.smooth else student).name
+    declare = ", or declare a smooth function with Activation(name, function)" if by_rule else ""
+    lengths = np.linalg.norm(students, axis=1)
+    if np.any(lengths == 0):
+        raise InputError(
+            f"student unit {int(np.argmin(lengths)) + 1} has weights 0 and {name!r} is not known to be smooth; the error "
+            f"needs a second derivative there. Move the unit away from 0{declare}."
+        )
+    vectors = np.concatenate([students, teachers])
+    unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-300)
+    parallel = np.argwhere(np.abs(np.triu(unit @ unit.T, 1))[: len(students)] > 1 - PARALLEL_TOLERANCE)
+    if by_rule and parallel.size:
+        i, j = (int(k) for k in parallel[0])
+        other = f"student {j + 1}" if j < len(students) else f"teacher {j - len(students) + 1}"
+        raise InputError(
+            f"student {i + 1} and {other} are parallel and {name!r} is not known to be smooth; its averages need distinct "
+            f"fields to be differentiated. Turn the vectors apart{declare}."
+        )

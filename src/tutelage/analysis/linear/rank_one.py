@@ -10,22 +10,23 @@ by 1e-4.) About five passes over an n x n matrix are needed, a third of the time
 from dataclasses import dataclass
 
 import numpy as np
+from jaxtyping import Float
 
 MAX_PASSES = 100  # five to ten are needed; bisection alone would end within these
-ROUNDING = np.finfo(float).eps
 LEAST_GAP = 1e-32  # entries of d nearer than this, relative to the matrix, are moved apart
+MACHINE_EPSILON = np.finfo(float).eps
 
 
 @dataclass(frozen=True)
 class RankOneShift:
     """diag(d) - a a^T, decomposed. values: (n,) ascending. vectors: (n, n), orthonormal rows. along: (n,), vectors @ a."""
 
-    values: np.ndarray
-    vectors: np.ndarray
-    along: np.ndarray
+    values: Float[np.ndarray, " n"]
+    vectors: Float[np.ndarray, "n n"]
+    along: Float[np.ndarray, " n"]
 
 
-def rank_one_shift(diagonal: np.ndarray, vector: np.ndarray) -> RankOneShift:
+def rank_one_shift(diagonal: Float[np.ndarray, " n"], vector: Float[np.ndarray, " n"]) -> RankOneShift:
     """Decompose diag(diagonal) - vector vector^T; every entry of the vector must differ from zero."""
     order = np.argsort(diagonal, kind="stable")
     weights = vector[order] ** 2
@@ -72,7 +73,7 @@ def _secular_roots(d: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.n
         low[r], high[r] = np.where(f > 0, at, low[r]), np.where(f < 0, at, high[r])
         inside = (at + step > low[r]) & (at + step < high[r])
         offset[r] = np.where(f == 0, at, np.where(inside, at + step, (low[r] + high[r]) / 2))
-        open_rows = r[np.abs(offset[r] - at) > ROUNDING * np.abs(offset[r])]
+        open_rows = r[np.abs(offset[r] - at) > MACHINE_EPSILON * np.abs(offset[r])]
     return origin, offset
 
 

@@ -1,4 +1,1 @@
-"""The scatter of finite networks around the theory: Gaussian fluctuations of order N^-1/2.
-
-noisy_curve (Jacobian and diffusion along a solve) -> small_noise (the covariance that they make) -> fluctuation (the verb)
-"""
+"""Gaussian fluctuations of order N^(-1/2) around the theory: covariance (along a solved curve) -> fluctuations."""

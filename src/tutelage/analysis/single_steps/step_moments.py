@@ -1,49 +1,145 @@
-"""Mean and covariance of one step of a real network beside the theory's drift and diffusion.
+"""Mean and covariance of one step of a real network, compared with the theory's drift and diffusion.
 
 The limit says N E[du] -> f(u) and N^2 Cov(du) -> D(u). Here the left sides are measured, by Monte Carlo, on actual weights
-of N inputs that may follow any law of unit variance (`one_step.py`); what is left at finite N is of order 1/N for Gaussian
-inputs, and shows how fast other laws approach them.
+of N inputs that may follow any law of unit variance; what is left at finite N is of order 1/N for Gaussian inputs, and shows
+how fast other laws approach them.
+
+Weights W (K, N) and W* (M, N) have exactly the start's overlaps, in a random frame of each eigenspace; each step of SGD
+starts from these weights, on fresh inputs. With the fields x_l = P_l (w, w*).x / sqrt(N) of each level, the force
+delta_ks = Delta_s v_k g'(lambda_ks), n_l dimensions in level l and the batch s = 1..B, exactly:
+    N dr_l = eta mean_s[delta_k rho_l] N/n_l - eta kappa r_l
+    N dq_l = (1 - eta kappa/N) eta mean_s[delta_i lambda_kl + delta_k lambda_il] N/n_l - (2 eta kappa - (eta kappa)^2/N) q_l
+             + (eta/B)^2 sum_ss' delta_is delta_ks' x_s.P_l x_s' / n_l
+    N dv = eta_v mean_s[Delta g],    N db = eta_b mean_s[delta]
 """
 
+import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
 from tutelage import checks
 from tutelage._types import Array
-from tutelage.analysis.single_steps.one_step import require_free_steps, take_steps
+from tutelage.analysis.result import AnalysisResult
 from tutelage.dynamics import OrderParameters, initial_overlaps
 from tutelage.dynamics.diffusion import diffusion, point_sets
+from tutelage.dynamics.error import field_means
 from tutelage.dynamics.linearized import flatten
 from tutelage.dynamics.overlaps import Overlaps
 from tutelage.problem import Problem, Start
-from tutelage.problem.arguments import require_start
-from tutelage.problem.sample import normals_needed
+from tutelage.problem.problem import require_problem
+from tutelage.problem.sample import label_of, normals_needed, update_of
+from tutelage.problem.start import require_start
+from tutelage.rules import Context, Parameters, Update
+from tutelage.simulation.coordinates import in_random_frames, level_coordinates
+from tutelage.simulation.sources import FILL, LAWS
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+NUMBERS_PER_BLOCK = 2**19  # numbers drawn at a time
+THEORY_SETS, THEORY_POINTS = 8, 2**13  # the theory's D: independent sets give its own error
+LARGEST_Z = 5.0  # |z| that a right theory exceeds once in thousands of measurements
 
-SETS, POINTS = 8, 2**13  # the theory's D: independent sets give its own error
-LIMIT = 5.0  # |z| that a right theory exceeds once in thousands of measurements
+
+class Steps(NamedTuple):
+    """increments: N times the change of the flat coordinates. fields: by level, n = K + M. noise: standard normal numbers
+    that labels and rule are made from."""
+
+    increments: Float[np.ndarray, "count size"]
+    fields: Float[np.ndarray, "count batch L n"]
+    noise: Float[np.ndarray, "count batch D"]
+
+
+def take_steps(problem: Problem, start: Start, dim: int, count: int, inputs: str = "gaussian", seed: int = 0) -> Steps:
+    """`count` single steps of a network with N = `dim` inputs, each from the start."""
+    dims, batch = problem.inputs.level_dims(dim), problem.sgd.batch
+    frame, drawn, labels = np.random.default_rng(seed).spawn(3)
+    vectors = in_random_frames(level_coordinates(problem, start, dims), dims, frame)
+    vectors = np.roll(vectors, -problem.teacher.hidden, axis=0)  # students first
+    fields, grams = [], []
+    for rows in _input_batches(problem, dims, count, inputs, drawn):
+        edges = itertools.pairwise(np.concatenate([[0], np.cumsum(dims)]))
+        levels = [(rows[..., i:j], vectors[:, i:j]) for i, j in edges]
+        fields.append(np.stack([x @ v.T for x, v in levels], axis=-2) / np.sqrt(dim))
+        grams.append(np.stack([x @ np.swapaxes(x, -1, -2) / x.shape[-1] for x, _ in levels], axis=1))
+    noise = labels.standard_normal((count, batch, normals_needed(problem)))
+    every = np.concatenate(fields)
+    return Steps(_increments(problem, start, dims, every, np.concatenate(grams), noise), every, noise)
+
+
+def _input_batches(
+    problem: Problem, dims: np.ndarray, count: int, law: str, rng: np.random.Generator
+) -> Iterator[np.ndarray]:
+    """Inputs in eigencoordinates, a few steps' batches at a time: (steps, batch, N)."""
+    dim, batch = int(dims.sum()), problem.sgd.batch
+    scale = np.sqrt(np.repeat(np.asarray(problem.inputs.eigenvalues, dtype=float), dims))
+    together = max(1, NUMBERS_PER_BLOCK // (dim * batch))
+    for first in range(0, count, together):
+        rows = np.empty((min(together, count - first) * batch, dim))
+        FILL[law](rng, rows)
+        yield (rows * scale).reshape(-1, batch, dim)
+
+
+def _increments(
+    problem: Problem, start: Start, dims: np.ndarray, fields: np.ndarray, grams: np.ndarray, noise: np.ndarray
+) -> np.ndarray:
+    """The exact step from fields (count, B, L, n), inner products of inputs (count, L, B, B) and label noise (count, B)."""
+    state, t = initial_overlaps(problem, start)
+    r, q, system = np.asarray(state.r), np.asarray(state.q), OrderParameters(problem, t)
+    eta, eta_v, eta_b = (float(x) for x in system.rates(jnp.zeros(())))
+    context = system.context(jnp.zeros(()), *system.covariances(state))
+    K, dim, batch, kappa = problem.student.hidden, int(dims.sum()), problem.sgd.batch, float(problem.sgd.weight_decay)
+    update = _updates(problem, state, jnp.asarray(fields.sum(axis=2)), jnp.asarray(noise), context)
+    force, output = np.asarray(update.delta), np.asarray(update.parameters.readout)
+    share = (dim / dims)[:, None, None] * eta / batch
+    dr = share * np.einsum("csk,cslm->clkm", force, fields[..., K:]) - eta * kappa * r
+    half = share * np.einsum("csi,cslk->clik", force, fields[..., :K])
+    kicks = (eta / batch) ** 2 * np.einsum("csi,clsz,czk->clik", force, grams, force, optimize=True)
+    decay = (2 - eta * kappa / dim) * eta * kappa * q
+    dq = (1 - eta * kappa / dim) * (half + np.swapaxes(half, 2, 3)) - decay + kicks
+    dv = eta_v * float(problem.student.train_readout) * output.mean(axis=1)
+    parts = [dr, dq[:, :, *np.triu_indices(K)], dv]
+    if state.bias is not None:
+        parts.append(eta_b * float(problem.student.train_bias) * force.mean(axis=1))
+    return np.concatenate([part.reshape(len(dr), -1) for part in parts], axis=1)
+
+
+@eqx.filter_jit
+def _updates(
+    problem: Problem,
+    state: Overlaps,
+    fields: Float[Array, "count B n"],
+    normals: Float[Array, "count B D"],
+    context: Context,
+) -> Update:
+    """The update of every sample, arrays (count, B, ...)."""
+    K, parameters, mean = problem.student.hidden, Parameters(state.readout, state.bias), field_means(problem, state.bias)
+
+    def one(fields: Array, normals: Array) -> Update:
+        student, teacher = fields[:K], fields[K:]
+        label = label_of(problem, teacher, normals)
+        return update_of(problem, student, teacher, label, normals, parameters, context)
+
+    return jax.vmap(jax.vmap(one))(fields if mean is None else fields + mean, normals)
+
+
+def require_free_steps(problem: object, inputs: str, function: str) -> None:
+    """Raise InputError for what one step from rest does not show, and for unknown laws of the inputs."""
+    require_problem(problem, function, ("no momentum", "free norms", "all levels"))
+    checks.known("inputs", inputs, LAWS)
 
 
 @dataclass(frozen=True)
-class StepMoments:
+class StepMoments(AnalysisResult):
     """Mean and covariance of one step, measured and predicted.
 
     drift, diffusion: N E[du] (size,) and N^2 Cov(du) (size, size) of one step, measured on `samples` steps.
     *_error: standard errors (of the difference, where the theory has one of its own); *_theory: f(u) and D(u). names: of the
     coordinates, those that move; with several levels, level first. inputs: the law of the inputs. dim: N.
-
-    >>> import tutelage as tu
-    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
-    >>> step = tu.analysis.step_moments(problem, tu.asymmetric_start(problem), dim=200, samples=4000)
-    >>> step.names[:3], step.drift.shape
-    (('R_11', 'R_12', 'R_21'), (7,))
     """
 
     problem: Problem
@@ -69,45 +165,39 @@ class StepMoments:
         return (self.diffusion - self.diffusion_theory) / self.diffusion_error
 
     @property
+    def largest_z(self) -> float:
+        """The largest |z| of all entries."""
+        return float(max(np.max(np.abs(self.drift_z)), np.max(np.abs(self.diffusion_z))))
+
+    @property
     def agrees(self) -> bool:
         """Is every |z| below 5? With very many samples the gap of order 1/N shows: then a larger N must close it."""
-        return bool(max(np.max(np.abs(self.drift_z)), np.max(np.abs(self.diffusion_z))) < LIMIT)
+        return self.largest_z < LARGEST_Z
 
-    def lines(self) -> list[str]:
-        """The worst entries, in sentences."""
+    def __str__(self) -> str:
         i = int(np.argmax(np.abs(self.drift_z)))
         j, k = np.unravel_index(int(np.argmax(np.abs(self.diffusion_z))), self.diffusion.shape)
         off = np.linalg.norm(self.drift - self.drift_theory) / np.linalg.norm(self.drift_theory)
         traces = np.trace(self.diffusion), np.trace(self.diffusion_theory)
-        return [
-            f"one step of {self.samples} networks with N = {self.dim}, {self.inputs} inputs, from the same start",
+        return (
+            f"one step of {self.samples} networks with N = {self.dim}, {self.inputs} inputs, from the same start\n"
             f"drift: {100 * off:.2g}% off as a vector; worst {self.names[i]}: {self.drift[i]:.4g} ± "
-            f"{self.drift_error[i]:.2g}, theory {self.drift_theory[i]:.4g} (z = {self.drift_z[i]:+.1f})",
+            f"{self.drift_error[i]:.2g}, theory {self.drift_theory[i]:.4g} (z = {self.drift_z[i]:+.1f})\n"
             f"diffusion: trace {traces[0]:.4g}, theory {traces[1]:.4g}; worst ({self.names[j]}, {self.names[k]}): "
             f"{self.diffusion[j, k]:.4g} ± {self.diffusion_error[j, k]:.2g}, theory {self.diffusion_theory[j, k]:.4g} "
-            f"(z = {self.diffusion_z[j, k]:+.1f})",
+            f"(z = {self.diffusion_z[j, k]:+.1f})\n"
             f"{'agree' if self.agrees else 'DIFFER'}: the largest |z| of {self.drift.size} drifts and "
-            f"{self.drift.size * (self.drift.size + 1) // 2} covariances is "
-            f"{max(np.max(np.abs(self.drift_z)), np.max(np.abs(self.diffusion_z))):.1f}, the limit {LIMIT:g}",
-        ]
-
-    def __str__(self) -> str:
-        return "\n".join(self.lines())
+            f"{self.drift.size * (self.drift.size + 1) // 2} covariances is {self.largest_z:.1f}, the limit {LARGEST_Z:g}"
+        )
 
     def __repr__(self) -> str:
         return f"<StepMoments at N = {self.dim}, {self.inputs} inputs: {'agrees' if self.agrees else 'differs'}>"
-
-    def plot(self, *, title: str | None = None) -> "Figure":
-        """Measured against theory, drift and diffusion, as a Matplotlib figure."""
-        from tutelage.plot.step_moments import plot_step_moments
-
-        return plot_step_moments(self, title=title)
 
 
 def step_moments(
     problem: Problem, start: Start, dim: int, *, samples: int = 20_000, inputs: str = "gaussian", seed: int = 0
 ) -> StepMoments:
-    """Drift and diffusion of one step at a start, measured on real weights of N = `dim` inputs, beside the theory's.
+    """Drift and diffusion of one step at a start, measured on real weights of N = `dim` inputs, and predicted.
 
     inputs: "gaussian", "rademacher", "uniform", "student_t" or "student_t3" (five and three degrees of freedom), independent
     with unit variance in eigencoordinates, as in `simulate`. The rates of schedules are those at time zero.
@@ -125,7 +215,7 @@ def step_moments(
     f, D, D_error = theory_moments(problem, start)
     moves = np.diagonal(D) > 0
     both = np.ix_(moves, moves)
-    mean, error, covariance, covariance_error = moments(taken[:, moves])
+    mean, error, covariance, covariance_error = sample_moments(taken[:, moves])
     return StepMoments(
         problem=problem,
         dim=dim,
@@ -141,13 +231,13 @@ def step_moments(
     )
 
 
-def without_dim(start: Any) -> Start:
+def without_dim(start: object) -> Start:
     """The start without its N: only its overlaps count."""
     start = require_start(start)
     return Start(start.R, start.Q, start.T, start.readout, start.bias)
 
 
-def moments(samples: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def sample_moments(samples: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Mean and covariance of samples (count, size), each followed by its standard errors."""
     count = len(samples)
     mean = samples.mean(axis=0)
@@ -161,9 +251,11 @@ def theory_moments(problem: Problem, start: Start) -> tuple[np.ndarray, np.ndarr
     """f and D at a start, at time zero, in flat coordinates; and the error of D from its finite sets of points."""
     state, t = initial_overlaps(problem, start)
     system = OrderParameters(problem, t)
-    points = point_sets(SETS, POINTS, problem.student.hidden + problem.teacher.hidden + normals_needed(problem))
+    points = point_sets(
+        THEORY_SETS, THEORY_POINTS, problem.student.hidden + problem.teacher.hidden + normals_needed(problem)
+    )
     drift, each = (np.asarray(x) for x in _drift_and_diffusions(system, state, *map(jnp.asarray, points)))
-    return drift, each.mean(axis=0), each.std(axis=0, ddof=1) / np.sqrt(SETS)
+    return drift, each.mean(axis=0), each.std(axis=0, ddof=1) / np.sqrt(THEORY_SETS)
 
 
 @eqx.filter_jit

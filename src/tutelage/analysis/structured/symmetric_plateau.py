@@ -3,60 +3,50 @@
 Small weights first learn what all units have in common. To order eta they become copies of one student w, whose force
 vanishes in every level at once: A w + sum_m B_m w*_m = 0. So w = sum_m c_m w*_m with the same M numbers c in all levels,
     R^(j)_n = sum_m c_m T^(j)_mn,    Q^(j) = c T^(j) c     for every moment j (or level),
-and c depends on T^(1) alone, whatever the spectrum. Units then part as u' = eta T^(2) X u, u the overlaps of a unit's own
-deviation with the teachers (response.py): M rates, from T^(1) and T^(2) only, each K - 1 times. (This holds for erf, whose
+and c depends on T^(1) alone, whatever the spectrum. Units then specialize as u' = eta T^(2) X u, u the overlaps of a unit's own
+deviation with the teachers (drift_matrices.py): M rates, from T^(1) and T^(2) only, each K - 1 times. (This holds for erf, whose
 deviations outside the teachers' span stay as they are.) Eq. 15 of Worschech and Rosenow 2024 is this rate for a teacher
-whose rows are alike; for others it is about the mean of the M - 1 rates that grow.
+with symmetric rows; for others it is about the mean of the M - 1 rates that grow.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 from scipy import optimize
 
 from tutelage import checks
 from tutelage._errors import InputError
-from tutelage.analysis.structured.response import (
+from tutelage.analysis.guards import effective_rate, first_layer_problem
+from tutelage.analysis.result import AnalysisResult
+from tutelage.analysis.structured.drift_matrices import (
+    as_numpy,
     drift_matrices,
-    effective_rate,
-    first_layer_problem,
-    numbers,
-    parting_response,
+    specialization_response,
     without_inputs,
 )
 from tutelage.dynamics import generalization_error
 from tutelage.problem import Network, Problem, Start
-from tutelage.problem.arguments import require_start
+from tutelage.problem.start import require_start
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-ROUNDS = 200  # of c <- -B/A, which walks to the basin of the root
-RESTING = 1e-8  # |a| below this, in units of X, vanishes
+MOST_ROUNDS = 200  # of c <- -B/A, which walks to the basin of the root
+VANISHING_SHARE = 1e-8  # |a| below this, in units of X, vanishes
 
 
 @dataclass(frozen=True)
-class SymmetricPlateau:
-    """The plateau on which all students are one.
+class SymmetricPlateau(AnalysisResult):
+    """The plateau on which all student units are identical.
 
     coefficients: c (M,). R (M,), Q: covariances of the common field. error: e_g there. t: teachers per level (L, M, M).
-    rates: growth of what parts the units, all of them, the fastest first, each K - 1 times.
-
-    >>> import tutelage as tu
-    >>> problem = tu.committee(2, inputs=tu.PowerLaw(beta=1.0, levels=3), lr=0.25)
-    >>> start = tu.random_start(problem, dim=3000, scale=0.01)
-    >>> plateau = tu.analysis.symmetric_plateau(problem, start)
-    >>> round(float(plateau.rate * plateau.time_constant), 9)
-    1.0
+    rates: growth rates of the differences between units, all of them, the fastest first, each K - 1 times.
     """
 
     problem: Problem
-    coefficients: np.ndarray
-    t: np.ndarray
-    R: np.ndarray
+    coefficients: Float[np.ndarray, " M"]
+    t: Float[np.ndarray, "L M M"]
+    R: Float[np.ndarray, " M"]
     Q: float
     error: float
     rates: np.ndarray
@@ -86,23 +76,15 @@ class SymmetricPlateau:
 
     def __str__(self) -> str:
         K = self.problem.student.hidden
-        return "\n".join(
-            [
-                f"plateau on which {K} units are one: e_g = {self.error:.6g}, Q = {self.Q:.6g}",
-                f"R with each teacher: {np.array2string(self.R, precision=5)}",
-                f"left as exp({self.rate:.5g} alpha), a time constant of {self.time_constant:.4g} (error: half that)",
-            ]
+        return (
+            f"plateau on which {K} units are identical: e_g = {self.error:.6g}, Q = {self.Q:.6g}\n"
+            f"R with each teacher: {np.array2string(self.R, precision=5)}\n"
+            f"left as exp({self.rate:.5g} alpha), a time constant of {self.time_constant:.4g} (error: half that)"
         )
-
-    def plot(self, *, title: str | None = None) -> "Figure":
-        """The heights of R and the rates of parting, as a Matplotlib figure (see `plot.save_figure`)."""
-        from tutelage.plot.symmetric_plateau import plot_symmetric_plateau
-
-        return plot_symmetric_plateau(self, title=title)
 
 
 def symmetric_plateau(problem: Problem, start: Start) -> SymmetricPlateau:
-    """The plateau of alike students (equal readouts) that learn by gradient flow from the teachers of a start.
+    """The plateau of identical students (equal readouts) that learn by gradient flow from the teachers of a start.
 
     Exact for any teachers, any spectrum, any number of levels: it costs the solution of M equations and the eigenvalues of
     an M x M matrix. K >= 2 students without biases; terms of order eta.
@@ -123,32 +105,32 @@ def symmetric_plateau(problem: Problem, start: Start) -> SymmetricPlateau:
     t = np.asarray(require_start(start).blocks(problem)[2])
     weights, lam = np.asarray(problem.inputs.weights), np.asarray(problem.inputs.eigenvalues)
     T, T2 = (np.einsum("l,lab->ab", w, t) for w in (weights, weights * lam))
-    c = _resting_combination(problem, T)
+    c = _stationary_combination(problem, T)
     R, Q = T @ c, float(c @ T @ c)
-    a, X = numbers(*parting_response(without_inputs(problem), R, np.asarray(Q), T))
-    if abs(a) > RESTING * np.max(np.abs(X)):
+    a, X = as_numpy(*specialization_response(without_inputs(problem), R, np.asarray(Q), T))
+    if abs(a) > VANISHING_SHARE * np.max(np.abs(X)):
         raise InputError(
-            f"units of {problem.student.activation.name!r} part outside the span of the teachers, too (E[Delta g''] is not "
+            f"units of {problem.student.activation.name!r} specialize outside the span of the teachers, too (E[Delta g''] is not "
             "zero); their rates depend on every level. Use fixed_point(problem, near=plateau.start)."
         )
     mix = np.concatenate([c[None], np.eye(M)])  # overlaps with (common student, teachers) from those with the teachers
     rates = effective_rate(problem) * np.linalg.eigvals(T2 @ mix.T @ X @ mix).real
-    together = generalization_error(without_inputs(problem), np.tile(R, (K, 1)), np.full((K, K), Q), T)
-    return SymmetricPlateau(problem, c, t, R, Q, float(together), np.sort(rates)[::-1])
+    error = generalization_error(without_inputs(problem), np.tile(R, (K, 1)), np.full((K, K), Q), T)
+    return SymmetricPlateau(problem, c, t, R, Q, float(error), np.sort(rates)[::-1])
 
 
-def _resting_combination(problem: Problem, T: np.ndarray) -> np.ndarray:
+def _stationary_combination(problem: Problem, T: np.ndarray) -> np.ndarray:
     """c with A(c) c + B(c) = 0 for one student that stands for all of them."""
     M, v = problem.teacher.hidden, np.sum(np.asarray(problem.student.readout))
     one = without_inputs(problem).replace(student=Network(1, problem.student.activation, readout=v))
 
     def matrices(c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        p = _compiled_pull(one, jnp.asarray(T @ c)[None], jnp.asarray([[c @ T @ c]]), T)
-        return np.asarray(p.A)[0, 0], np.asarray(p.B)[0]
+        A, B = as_numpy(*_compiled_drift(one, jnp.asarray(T @ c)[None], jnp.asarray([[c @ T @ c]]), T))
+        return A[0, 0], B[0]
 
     v_teacher = np.asarray(problem.teacher.readout)
     c = v_teacher * np.sign(v) / (2 * np.sqrt(v_teacher @ T @ v_teacher))
-    for _ in range(ROUNDS):
+    for _ in range(MOST_ROUNDS):
         A, B = matrices(c)
         new = (c - B / A) / 2 if A < 0 else c
         if np.max(np.abs(new - c)) < 1e-12:
@@ -162,9 +144,9 @@ def _resting_combination(problem: Problem, T: np.ndarray) -> np.ndarray:
     out = optimize.root(force, c, tol=1e-14)
     if np.max(np.abs(out.fun)) > 1e-10 or out.x.shape != (M,):
         raise InputError(
-            "no common student at rest was found; solve from small weights and give its plateau to fixed_point."
+            "no stationary common student was found; solve from small weights and give its plateau to fixed_point."
         )
     return out.x
 
 
-_compiled_pull = eqx.filter_jit(drift_matrices)
+_compiled_drift = eqx.filter_jit(drift_matrices)

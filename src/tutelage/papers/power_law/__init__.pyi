@@ -1,8 +1,7 @@
 from .overlap_moments import Moments, overlap_moments
 from .plateau_formulas import PlateauFormulas, plateau_formulas
 from .power_law_sum import PowerLawSum
-from .random_basis import random_basis_floors
-from .raw_features import RawFeatures, raw_features
+from .raw_features import RawFeatures, random_basis_floors, raw_features
 from .reduced_system import ReducedSystem, reduced_system
 from .teacher_moments import TeacherMoments, teacher_moments
 

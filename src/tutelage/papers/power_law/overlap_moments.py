@@ -10,22 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from tutelage import checks
-from tutelage._errors import InputError, kind_of
-from tutelage.problem import Problem, Start
-from tutelage.trajectory import Trajectory
+from tutelage import InputError, Problem, Start, Trajectory, checks
 
 
 @dataclass(frozen=True)
 class Moments:
-    """What `overlap_moments` returns: R^(j) = sum_l p_l lam_l^j r_l (..., K, M) of one order j, Q and T likewise.
-
-    >>> import tutelage as tu
-    >>> problem = tu.committee(2, inputs=tu.PowerLaw(beta=1.0, levels=3), lr=0.25)
-    >>> start = tu.random_start(problem, dim=3000, scale=0.01)
-    >>> tu.papers.power_law.overlap_moments(start, 1, problem).order
-    1
-    """
+    """What `overlap_moments` returns: R^(j) = sum_l p_l lam_l^j r_l (..., K, M) of one order j, Q and T likewise."""
 
     order: int
     R: np.ndarray
@@ -71,4 +61,4 @@ def _blocks(of: Any, problem: Problem) -> tuple[Any, Any, Any]:
         return of.r, of.q, of.start.blocks(problem)[2]
     if all(hasattr(of, name) for name in ("r", "q", "t")):
         return of.r, of.q, of.t
-    raise InputError(f"of is {kind_of(of)}; give a Trajectory, a FixedPoint or a Start.")
+    raise InputError(f"of is {checks.shown(of)}; give a Trajectory, a FixedPoint or a Start.")

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import gamma, gammainc, gammaincc, zeta
 
-from tutelage import checks
-from tutelage._errors import InputError
-from tutelage.analysis.linear.time_scale import at_times, log_slope
+from tutelage import InputError, checks
+from tutelage.analysis.linear import at_times, log_slope
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -163,7 +162,7 @@ class PowerLawSum:
 
     def plot(self, times: Any = None, *, title: str | None = None) -> "Figure":
         """Sum, integral, power law, bounds and the local slope, as a Matplotlib figure."""
-        from tutelage.plot.linear_scaling import plot_power_law_sum
+        from tutelage.papers.drawing import plot_power_law_sum
 
         return plot_power_law_sum(self, times, title=title)
 

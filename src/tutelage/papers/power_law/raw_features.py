@@ -8,6 +8,17 @@ sees only the trained inputs (covariance S), with
     teacher  b - S^-1 C e_frozen,      label noise variance  sigma^2 + e_frozen^T (H - C^T S^-1 C) e_frozen / N
 
 at any learning rate and any N. At a small rate the error ends at half the extra noise: equation 88.
+
+In a random basis the floor for large N follows from the spectrum alone (`random_basis_floors`).
+Equation 88 needs a covariance matrix. If its eigenvectors are random, the trained inputs are a random
+subspace, and the floor is the part of the signal that a projection on n random features misses. Its law of large numbers
+(deterministic equivalent; e.g. Bach, SIAM J. Math. Data Sci. 6 (2024) 26) has one number kappa:
+
+    sum_l p_l lam_l / (lam_l + kappa) = n/N,        floor = (1 + s^2)/2 * kappa n/N
+
+In the eigenbasis the smallest eigenvalues are lost; here every direction loses the share kappa/(lam + kappa). On a power law
+with n << L, kappa = lam_1 (c/n)^(1+beta), c = (pi/(1+beta))/sin(pi/(1+beta)): the same n^-beta, with the larger prefactor
+beta c^(1+beta). Corrections are of relative size (n/L)^beta: for small beta the exponent shows only at astronomical L.
 """
 
 from dataclasses import dataclass, replace
@@ -16,14 +27,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.linalg import cholesky
+from scipy.optimize import brentq
 
-from tutelage import checks
-from tutelage._errors import InputError
-from tutelage.analysis.linear.network import no_steady_state, require_linear
-from tutelage.analysis.linear.relaxation import Relaxation
-from tutelage.analysis.linear.time_scale import at_times
-from tutelage.problem import Problem
-from tutelage.problem.arguments import require_pair
+from tutelage import InputError, Inputs, Problem, checks
+from tutelage.analysis.linear import Relaxation, at_times, no_steady_state, require_linear
+from tutelage.papers.assumptions import require_pair
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -45,7 +53,7 @@ def raw_features(
     >>> bool(features.floor < features.steady_state)                      # a finite rate adds to the floor
     True
     """
-    require_linear(problem, "raw_features")
+    problem = require_linear(problem, "raw_features")
     if problem.sgd.trainable is not None:
         raise InputError("trainable names levels of the eigenbasis; raw_features trains raw inputs. Leave it out.")
     covariance = _raw_covariance(problem, dim, seed)
@@ -63,13 +71,6 @@ class RawFeatures:
     """What `raw_features` returns. covariance: (N, N) in raw coordinates. trained: how many of them learn.
 
     Errors are exact means over runs of a network with these N inputs (and over random weights, unless weights were given).
-
-    >>> import tutelage as tu
-    >>> inputs = tu.PowerLaw(beta=1.0, levels=16)
-    >>> problem = tu.Problem(tu.Network(1, "linear"), tu.Network(1, "linear"), inputs=inputs, sgd=tu.SGD(lr=0.05))
-    >>> features = tu.papers.power_law.raw_features(problem, trained=4, scale=0.01)
-    >>> features.dim, features.stable, features.floors([4, 8, 16]).shape
-    (16, True, (3,))
     """
 
     problem: Problem
@@ -134,7 +135,7 @@ class RawFeatures:
 
     def plot(self, counts: Any = None, *, title: str | None = None) -> "Figure":
         """The floor against the number of trained inputs, raw and in the eigenbasis, as a Matplotlib figure."""
-        from tutelage.plot.linear_features import plot_raw_features
+        from tutelage.papers.drawing import plot_raw_features
 
         return plot_raw_features(self, counts, title=title)
 
@@ -229,3 +230,45 @@ def _vectors(weights: Any, N: int) -> tuple[np.ndarray, np.ndarray]:
         checks.require_shape(name, array, (N,), (1, N), fix="One number per raw input.")
         checks.require_finite(name, array)
     return arrays[0].ravel(), arrays[1].ravel()
+
+
+# The same for large N, in a random basis
+
+
+def random_basis_floors(inputs: Inputs, trained: Any, *, scale: float = 0.0) -> np.ndarray:
+    """e_g in the end at a small rate if a share `trained` (0 to 1) of the raw inputs learns, in a random basis, N large.
+
+    Mean over teacher weights N(0, 1) and student weights N(0, scale^2). `raw_features` has the same for one covariance.
+
+    >>> import tutelage as tu
+    >>> tu.papers.power_law.random_basis_floors(tu.PowerLaw(1.0, 1024), [0.1, 0.5]).round(4)
+    array([0.0067, 0.0008])
+    """
+    if not isinstance(inputs, Inputs):
+        raise InputError(f"inputs is {checks.shown(inputs)}; it must be Isotropic, PowerLaw or Spectrum.")
+    shares = checks.as_array("trained", trained)
+    if np.any((shares < 0) | (shares > 1) | ~np.isfinite(shares)):
+        raise InputError(f"trained is {checks.shown(shares)}; it must be a share of the inputs, from 0 to 1.")
+    scale = checks.as_array("scale", scale)
+    checks.require_shape("scale", scale, ())
+    checks.require_nonnegative("scale", scale)
+    lam, p = np.asarray(inputs.eigenvalues, dtype=float), np.asarray(inputs.fractions, dtype=float)
+    values = [_missed(lam, p, float(share)) for share in shares.ravel()]
+    return (1 + float(scale) ** 2) / 2 * np.array(values).reshape(shares.shape)
+
+
+def _missed(lam: np.ndarray, p: np.ndarray, share: float) -> float:
+    """kappa n/N; kappa lies between the values that it would have if all eigenvalues were the smallest, or the largest."""
+    if share == 0:
+        return float(p @ lam)
+    if share == 1:
+        return 0.0
+    low, high = (np.log(x * (1 - share) / share) for x in (lam.min(), lam.max()))
+    if high - low < 1e-14:
+        return float(np.exp(high)) * share
+
+    def excess(log_kappa: float) -> float:
+        return float(p @ (lam / (lam + np.exp(log_kappa)))) - share
+
+    root: Any = brentq(excess, low - 1e-9, high + 1e-9, xtol=1e-13)
+    return share * float(np.exp(root))

@@ -15,13 +15,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
-from tutelage import checks
-from tutelage._errors import InputError
-from tutelage._types import Array
-from tutelage.analysis.structured.response import drift_matrices, effective_rate, first_layer_problem, numbers
-from tutelage.analysis.structured.symmetric_plateau import symmetric_plateau
-from tutelage.problem import Problem, Start
+from tutelage import InputError, Problem, Start, checks
+from tutelage.analysis import drift_matrices, symmetric_plateau
+from tutelage.papers.assumptions import constant_rate, require_first_layer_sgd, require_problem
 
 
 @dataclass(frozen=True)
@@ -29,12 +27,6 @@ class ReducedSystem:
     """The linear dynamics of alike units, x_l' = eta lam_l (own x_l + shared sum_k p_k lam_k x_k), x_l = (r, s, q, c).
 
     point: (R, S, Q, C) of the fields there. own, shared: (4, 4), for r, s, q, c. near: "plateau" or "perfect".
-
-    >>> import tutelage as tu
-    >>> problem = tu.committee(3, lr=0.1)
-    >>> system = tu.papers.power_law.reduced_system(problem, "perfect")
-    >>> system.near, system.matrix.shape
-    ('perfect', (4, 4))
     """
 
     problem: Problem
@@ -50,7 +42,7 @@ class ReducedSystem:
         L = lam.size
         blocks = np.einsum("l,lk,ab->lakb", lam, np.eye(L), self.own)
         blocks = blocks + np.einsum("l,k,ab->lakb", lam, weights, self.shared)
-        return effective_rate(self.problem) * blocks.reshape(4 * L, 4 * L)
+        return constant_rate(self.problem, "reduced_system") * blocks.reshape(4 * L, 4 * L)
 
     @property
     def rates(self) -> np.ndarray:
@@ -87,10 +79,9 @@ def reduced_system(problem: Problem, near: str = "plateau") -> ReducedSystem:
     >>> tu.papers.power_law.reduced_system(problem, "perfect").own_rates.round(4)
     array([-0.6694, -0.3347, -0.0328, -0.0164])
     """
-    problem, near = (
-        first_layer_problem(problem, "reduced_system"),
-        checks.known("near", near, ("plateau", "perfect")),
-    )
+    require_first_layer_sgd(require_problem(problem, "reduced_system"), "reduced_system")
+    constant_rate(problem, "reduced_system")
+    checks.known("near", near, ("plateau", "perfect"))
     K, M = problem.student.hidden, problem.teacher.hidden
     v = np.concatenate([np.asarray(problem.student.readout), np.asarray(problem.teacher.readout)])
     if K != M or M < 2 or not np.allclose(v, v[0]) or problem.student.activation != problem.teacher.activation:
@@ -105,8 +96,8 @@ def reduced_system(problem: Problem, near: str = "plateau") -> ReducedSystem:
         point = np.array([found.R[0], found.R[0], found.Q, found.Q])
     else:
         point = mean * np.array([1.0, 0.0, 1.0, 0.0])
-    own, shared = numbers(*_derivatives(problem, jnp.asarray(point), mean))
-    return ReducedSystem(problem, near, point, own, shared)
+    own, shared = _derivatives(problem, jnp.asarray(point), mean)
+    return ReducedSystem(problem, near, point, np.asarray(own), np.asarray(shared))
 
 
 @eqx.filter_jit

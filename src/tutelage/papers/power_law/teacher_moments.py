@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tutelage import checks
-from tutelage._errors import InputError, kind_of
-from tutelage.problem import Inputs
+from tutelage import InputError, Inputs, checks
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -29,11 +27,6 @@ class TeacherMoments:
     mean: of a diagonal entry (others: zero). diagonal_sd, other_sd: standard deviations of diagonal and other entries.
 
     eigenvalues, fractions: the spectrum, in N = dim dimensions.
-
-    >>> import tutelage as tu
-    >>> found = tu.papers.power_law.teacher_moments(tu.PowerLaw(1.0, 4), dim=1000)
-    >>> found.orders, found.diagonal_sd.round(3)
-    (array([0, 1, 2, 3, 4]), array([0.045, 0.065, 0.177, 0.496, 1.394]))
     """
 
     dim: int
@@ -67,7 +60,7 @@ class TeacherMoments:
 
     def plot(self, *, title: str | None = None) -> "Figure":
         """Mean and spread against the order, as a Matplotlib figure."""
-        from tutelage.plot.teacher_moments import plot_teacher_moments
+        from tutelage.papers.drawing import plot_teacher_moments
 
         return plot_teacher_moments(self, title=title)
 
@@ -87,7 +80,7 @@ def teacher_moments(inputs: Inputs, dim: int | None = None, orders: Any = (0, 1,
     array([ 1.   ,  1.   ,  2.129,  5.641, 15.645])
     """
     if not isinstance(inputs, Inputs):
-        raise InputError(f"inputs are {kind_of(inputs)}; use Isotropic, PowerLaw or Spectrum.")
+        raise InputError(f"inputs is {checks.shown(inputs)}; it must be Isotropic, PowerLaw or Spectrum.")
     dim = (inputs.known_dim or inputs.levels) if dim is None else dim
     p = inputs.level_dims(dim) / dim
     lam = np.asarray(inputs.eigenvalues, dtype=float)

@@ -1,9 +1,8 @@
-from .bias import BiasPath, ImplicitBias, implicit_bias
-from .manifold import SolutionManifold, solution_manifold
-from .ordered import QuadraticCurves, quadratic_curves
-from .preset import QuadraticNetwork, quadratic_network
-from .spectrum_check import SpectrumCheck
-from .stationary_points import CriticalPoint, CriticalPoints, critical_points
+from .critical_points import CriticalPoint, CriticalPoints, SpectrumCheck, critical_points
+from .implicit_bias import BiasPath, ImplicitBias, implicit_bias
+from .quadratic_curves import QuadraticCurves, quadratic_curves
+from .quadratic_network import QuadraticNetwork, quadratic_network
+from .solution_manifold import SolutionManifold, solution_manifold
 
 __all__ = [
     "BiasPath",

@@ -6,10 +6,8 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, above, at_most
+from tutelage.papers.drawing import COLORS, DASHES, ERROR, FAINT, INK, MARKERS, TIME, label_panel, sheet, tick_each
 from tutelage.papers.registry import Replica
-from tutelage.plot.labels import ERROR, TIME, tick_each
-from tutelage.plot.sheet import label_panel, sheet
-from tutelage.plot.style import COLORS, DASHES, FAINT, INK, MARKERS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

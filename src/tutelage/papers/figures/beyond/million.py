@@ -7,10 +7,8 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, at_least, below
+from tutelage.papers.drawing import DASHES, ERROR, FAINT, TIME, draw_band, outside_legend, sheet
 from tutelage.papers.registry import Replica
-from tutelage.plot.labels import ERROR, TIME, outside_legend
-from tutelage.plot.sheet import draw_band, sheet
-from tutelage.plot.style import DASHES, FAINT
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

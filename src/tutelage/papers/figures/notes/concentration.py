@@ -13,10 +13,8 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, above, at_most, close
+from tutelage.papers.drawing import COLORS, FAINT, MARKERS, draw_power, label_panel, sheet, tick_each
 from tutelage.papers.registry import Replica
-from tutelage.plot.labels import tick_each
-from tutelage.plot.sheet import draw_power, label_panel, sheet
-from tutelage.plot.style import COLORS, FAINT, MARKERS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

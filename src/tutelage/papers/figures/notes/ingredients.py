@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import tutelage as tu
 from tutelage.papers.claims import Claim
+from tutelage.papers.drawing import DASHES, FAINT, TIME, draw_band, label_panel, outside_legend, sheet
 from tutelage.papers.registry import Replica
-from tutelage.plot.labels import TIME, outside_legend
-from tutelage.plot.sheet import draw_band, label_panel, sheet
-from tutelage.plot.style import DASHES, FAINT
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

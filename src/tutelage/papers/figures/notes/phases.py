@@ -14,12 +14,9 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, above, at_most, close
+from tutelage.papers.drawing import COLORS, DASHES, ERROR, FAINT, INK, MARKERS, TIME, draw_phases, sheet
 from tutelage.papers.figures.notes.when_to_stop import draw_minimum, draw_stopping, stopping
 from tutelage.papers.registry import Replica
-from tutelage.plot.labels import ERROR, TIME
-from tutelage.plot.sheet import sheet
-from tutelage.plot.stages import draw_phases
-from tutelage.plot.style import COLORS, DASHES, FAINT, INK, MARKERS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

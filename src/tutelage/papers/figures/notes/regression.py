@@ -10,10 +10,8 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, at_most, close
+from tutelage.papers.drawing import COLORS, DASHES, ERROR, FAINT, MARKERS, TIME, draw_band, sheet
 from tutelage.papers.registry import Replica
-from tutelage.plot.labels import ERROR, TIME
-from tutelage.plot.sheet import draw_band, sheet
-from tutelage.plot.style import COLORS, DASHES, FAINT, MARKERS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,10 +9,8 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, above, at_least, at_most
+from tutelage.papers.drawing import COLORS, DASHES, ERROR, FAINT, MARKERS, TIME, label_panel, sheet
 from tutelage.papers.registry import Replica
-from tutelage.plot.labels import ERROR, TIME
-from tutelage.plot.sheet import label_panel, sheet
-from tutelage.plot.style import COLORS, DASHES, FAINT, MARKERS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot.labels import ERROR, TIME
-from tutelage.plot.sheet import draw_band, label_panel
-from tutelage.plot.style import COLORS, DASHES, FAINT, MARKERS
+from tutelage.papers.drawing import COLORS, DASHES, ERROR, FAINT, MARKERS, TIME, draw_band, label_panel
 
 if TYPE_CHECKING:
     from xarray import Dataset

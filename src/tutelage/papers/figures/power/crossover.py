@@ -11,12 +11,9 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, above, at_most, below
-from tutelage.papers.figures.power.same_shape import own_rates, solved_committee, split_power_law
+from tutelage.papers.drawing import COLORS, DASHES, FAINT, INK, cell_edges, label_panel, outside_legend, sheet, tick_each
+from tutelage.papers.figures.power.committees import own_rates, solved_committee, split_power_law
 from tutelage.papers.registry import Replica
-from tutelage.plot.heat_map import cell_edges
-from tutelage.plot.labels import outside_legend, tick_each
-from tutelage.plot.sheet import label_panel, sheet
-from tutelage.plot.style import COLORS, DASHES, FAINT, INK
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

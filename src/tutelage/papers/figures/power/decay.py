@@ -11,19 +11,17 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, at_most, below, close, refuted
-from tutelage.papers.figures.power.late_sums import network_slopes
-from tutelage.papers.figures.power.same_shape import (
-    WORDS,
+from tutelage.papers.drawing import COLORS, DASHES, ERROR, INK, TIME, draw_power, label_panel, outside_legend, sheet
+from tutelage.papers.figures.power.committees import (
+    SETTING,
     largest_gap,
+    network_slopes,
     own_rates,
-    parting,
     solved_committee,
     split_power_law,
+    unit_spread,
 )
 from tutelage.papers.registry import Replica
-from tutelage.plot.labels import ERROR, TIME, outside_legend
-from tutelage.plot.sheet import draw_power, label_panel, sheet
-from tutelage.plot.style import COLORS, DASHES, INK
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -153,7 +151,7 @@ def _gap_of(row: "Dataset", name: str) -> float:
 def draw_20(data: "Dataset") -> "Figure":
     """The whole curves, and the two linear theories for each L."""
     levels = data["levels"].values
-    small = f"K = M = 2, {WORDS}"
+    small = f"K = M = 2, {SETTING}"
     figure, axes = sheet(1, 1 + len(levels), "The last stage: linear in the weights, or in the overlaps", small, height=3.2)
     for i, L in enumerate(levels):
         row = data.sel(levels=L).isel(begin=0)
@@ -211,7 +209,7 @@ def compute_6(
             "near_slope": (("beta", "start"), [x[0] for x in close_by]),
             "near_sum": (("beta", "start"), [x[1] for x in close_by]),
             "run": ("run_time", run.error[0]),
-            "run_parting": ("run_time", parting(np.asarray(run.R[0]))),
+            "run_parting": ("run_time", unit_spread(np.asarray(run.R[0]))),
             "run_beta": run_beta,
             "run_dim": dim,
             "window": ("edge", window),
@@ -326,7 +324,7 @@ def _slope(data: "Dataset", name: str, beta: float, starts: Any) -> float:
 
 def draw_6(data: "Dataset") -> "Figure":
     """Learning curves of each beta with the sum over levels; the linear theories."""
-    small = f"Left: {WORDS}, as many levels as inputs. Right: K = M = 2, L = {int(data['levels'][0])}"
+    small = f"Left: {SETTING}, as many levels as inputs. Right: K = M = 2, L = {int(data['levels'][0])}"
     figure, axes = sheet(1, 2, "Late learning: a sum over levels, not yet a power law", small, height=3.6, width=10.5)
     t, (low, high) = data["late_time"].values, data["window"].values
     for i, beta in enumerate(data["beta"].values):

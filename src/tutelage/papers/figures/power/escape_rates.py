@@ -11,11 +11,9 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, above, at_most, below, between, close, refuted
-from tutelage.papers.figures.power.same_shape import WORDS, growth_rate, padded_committee, parting, split_power_law
+from tutelage.papers.drawing import COLORS, DASHES, ERROR, FAINT, MARKERS, TIME, label_panel, outside_legend, sheet
+from tutelage.papers.figures.power.committees import SETTING, growth_rate, padded_committee, split_power_law, unit_spread
 from tutelage.papers.registry import Replica
-from tutelage.plot.labels import ERROR, TIME, outside_legend
-from tutelage.plot.sheet import label_panel, sheet
-from tutelage.plot.style import COLORS, DASHES, FAINT, MARKERS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -86,7 +84,7 @@ def _flow(M: int, L: int, N: int, beta: float, lr: float, scale: float, end: flo
     growing = (size > 100 * scale) & (size < LINEAR[1]) & (np.cumsum(size > LINEAR[1]) == 0) & (times > 0)
     chosen = np.flatnonzero(growing)
     half = chosen[len(chosen) // 2 :]
-    rates = [flow.parting_rates(int(i))[0] for i in half[:: max(1, len(half) // 4)]]
+    rates = [flow.specialization_rates(int(i))[0] for i in half[:: max(1, len(half) // 4)]]
     return (
         np.asarray(flow.trajectory.error),
         growth_rate(times, size, np.isin(np.arange(times.size), half)),
@@ -172,7 +170,7 @@ def claims_5(data: "Dataset") -> list[Claim]:
 
 def draw_5(data: "Dataset") -> "Figure":
     """e_g by M and by L; the rate over that of eq. 15."""
-    figure, axes = sheet(1, 3, "Leaving the plateau: many units, many levels", WORDS, height=3.2, width=11.0)
+    figure, axes = sheet(1, 3, "Leaving the plateau: many units, many levels", SETTING, height=3.2, width=11.0)
     for axis, panel, letter in (("units", axes[0, 0], "M"), ("levels", axes[0, 1], "L")):
         for i, n in enumerate(data[axis].values):
             error, end = data[f"error_{axis}"].values[i], float(data[f"end_{axis}"][i])
@@ -238,7 +236,7 @@ def _length(
     r, q, t = start.blocks(padded)
     alone = tu.Start(r[:, :M, :M], q[:, :M, :M], t[:, :M, :M])
     closed, exact = tu.papers.power_law.plateau_formulas(problem, alone), tu.analysis.symmetric_plateau(problem, alone)
-    size, first = parting(R), int(np.searchsorted(times, begin))
+    size, first = unit_spread(R), int(np.searchsorted(times, begin))
     height = float(R[first].mean())
     far = min((np.e - 1) * height, (float(np.mean(np.diag(closed.moments[0]))) - height) / 2)
     reached = R.max(axis=(1, 2)) > height + far
@@ -278,7 +276,7 @@ def claims_19(data: "Dataset") -> list[Claim]:
 def draw_19(data: "Dataset") -> "Figure":
     """e_g by L and by M with predicted ends of the plateau."""
     begin, count = float(data["begin"]), data.sizes["level_case"]
-    small = WORDS + r"; vertical: $\alpha_0+\tau\,\ln(B/\sigma_P)$"
+    small = SETTING + r"; vertical: $\alpha_0+\tau\,\ln(B/\sigma_P)$"
     figure, axes = sheet(1, 2, "Lengths of plateaus, predicted from their beginning", small, height=3.2, width=10.5)
     for panel, rows in ((axes[0, 0], data.isel(case=slice(0, count))), (axes[0, 1], data.isel(case=slice(count, None)))):
         for i, case in enumerate(rows["case"].values):

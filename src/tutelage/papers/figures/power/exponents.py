@@ -15,12 +15,20 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, above, at_most, below, close, refuted
-from tutelage.papers.figures.power.late_sums import groups, level_sum, middle, network_slopes, slope
-from tutelage.papers.figures.power.same_shape import split_power_law
+from tutelage.papers.drawing import (
+    COLORS,
+    DASHES,
+    ERROR,
+    FAINT,
+    INK,
+    MARKERS,
+    draw_power,
+    label_panel,
+    outside_legend,
+    sheet,
+)
+from tutelage.papers.figures.power.committees import groups, level_sum, middle, network_slopes, slope, split_power_law
 from tutelage.papers.registry import Replica
-from tutelage.plot.labels import ERROR, outside_legend
-from tutelage.plot.sheet import draw_power, label_panel, sheet
-from tutelage.plot.style import COLORS, DASHES, FAINT, INK, MARKERS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

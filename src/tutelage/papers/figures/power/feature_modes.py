@@ -6,10 +6,9 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, above, at_least, at_most, close, refuted
+from tutelage.papers.drawing import COLORS, DASHES, ERROR, MARKERS, TIME, label_panel, outside_legend, sheet
+from tutelage.papers.figures.power.linear_units import moment_modes, secular_modes
 from tutelage.papers.registry import Replica
-from tutelage.plot.labels import ERROR, TIME, outside_legend
-from tutelage.plot.sheet import label_panel, sheet
-from tutelage.plot.style import COLORS, DASHES, MARKERS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,8 +31,6 @@ def compute_modes(
 ) -> "Dataset":
     """Modes for each case (beta, rate) and number of levels; for `checked` levels the largest gaps to long arithmetic."""
     import xarray as xr
-
-    from tutelage.papers.figures.power.long_arithmetic import moment_modes, secular_modes
 
     shape = (len(cases), len(levels), max(levels))
     found = {name: np.full(shape, np.nan) for name in ("eigenvalues", "coefficients", "data")}

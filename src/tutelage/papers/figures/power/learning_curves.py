@@ -6,10 +6,9 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, above, at_least, at_most, below, between, close, refuted
+from tutelage.papers.drawing import COLORS, DASHES, ERROR, FAINT, TIME, label_panel, outside_legend, sheet
+from tutelage.papers.figures.power.linear_units import diagonal_error, gaussian, linear_sgd, z_scores
 from tutelage.papers.registry import Replica
-from tutelage.plot.labels import ERROR, TIME, outside_legend
-from tutelage.plot.sheet import label_panel, sheet
-from tutelage.plot.style import COLORS, DASHES, FAINT
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -39,8 +38,6 @@ def runs_of(
     levels: int, beta: float, rate: float, scale: float, runs: int, times: np.ndarray, seed: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Errors of runs from random weights (run, time); exact mean and small-rate error for the weights of each."""
-    from tutelage.papers.figures.power.linear_runs import diagonal_error, gaussian, linear_sgd
-
     rng = np.random.default_rng(seed)
     lam = np.asarray(tu.PowerLaw(beta, levels).eigenvalues)
     W_teacher, W = rng.standard_normal((runs, levels)), scale * rng.standard_normal((runs, levels))
@@ -98,8 +95,6 @@ def compute_2(
 
 def claims_2(data: "Dataset") -> list[Claim]:
     """Left: who lies above whom, and what the ODE misses. Right: local slopes."""
-    from tutelage.papers.figures.power.linear_runs import z_scores
-
     small, ode, exact = data["at_ten"].values
     typical = float(np.median(data["left_runs"].sel(seen=AT, method="nearest")))
     slopes = np.abs(data["slope_exact"] / data["slope_integral"] - 1)

@@ -6,10 +6,8 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, above, at_most, close, refuted
+from tutelage.papers.drawing import COLORS, DASHES, ERROR, FAINT, TIME, label_panel, outside_legend, sheet
 from tutelage.papers.registry import Replica
-from tutelage.plot.labels import ERROR, TIME, outside_legend
-from tutelage.plot.sheet import label_panel, sheet
-from tutelage.plot.style import COLORS, DASHES, FAINT
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -10,21 +10,20 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, at_most, close, refuted
-from tutelage.papers.figures.power.enlarged import around, inset_axes
-from tutelage.papers.figures.power.same_shape import (
-    LATEST,
-    WORDS,
+from tutelage.papers.drawing import COLORS, DASHES, ERROR, FAINT, INK, TIME, label_panel, name_colors, outside_legend, sheet
+from tutelage.papers.figures.power.committees import (
+    ESCAPED,
+    SETTING,
+    around,
     growth_rate,
+    inset_axes,
     largest_gap,
-    parting,
     resting_index,
     solved_committee,
     split_power_law,
+    unit_spread,
 )
 from tutelage.papers.registry import Replica
-from tutelage.plot.labels import ERROR, TIME, name_colors, outside_legend
-from tutelage.plot.sheet import label_panel, sheet
-from tutelage.plot.style import COLORS, DASHES, FAINT, INK
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -42,8 +41,8 @@ def compute_4(
     times = tu.linear_times(end, 701)
     problem, start, curve = solved_committee(units, split_power_law(beta, levels, levels), dim, scale, lr, times, seed)
     closed, exact = tu.papers.power_law.plateau_formulas(problem, start), tu.analysis.symmetric_plateau(problem, start)
-    size = parting(curve.R)
-    still = resting_index(curve.error, times, size, begin / 3, LATEST)
+    size = unit_spread(curve.R)
+    still = resting_index(curve.error, times, size, begin / 3, ESCAPED)
     growing = (size > LINEAR[0]) & (size < LINEAR[1]) & (times > begin)
     first = int(np.searchsorted(times, begin))
     height = float(curve.R[first].mean())
@@ -148,7 +147,7 @@ def draw_4(data: "Dataset") -> "Figure":
     """R, Q and e_g against time, with the plateau enlarged."""
     t, begin = data["time"].values, float(data["begin"])
     M = data.sizes["teacher"]
-    figure, axes = sheet(1, 3, f"The symmetric plateau of {M} units has {M} heights of R", WORDS, height=3.2, width=10.5)
+    figure, axes = sheet(1, 3, f"The symmetric plateau of {M} units has {M} heights of R", SETTING, height=3.2, width=10.5)
     window = (t > begin / 2) & (t < begin + float(data["length"]) / 3)
     for n in range(M):
         axes[0, 0].plot(t, data["R"].values[:, :, n], color=COLORS[n % 7], linewidth=0.9)
@@ -190,7 +189,7 @@ def compute_17(
         problem, start, curve = solved_committee(units, split_power_law(beta, L, total), dim, scale, lr, times, seed)
         closed, exact = tu.papers.power_law.plateau_formulas(problem, start), tu.analysis.symmetric_plateau(problem, start)
         R, Q = np.tile(closed.R_each, (units, 1)), np.full((units, units), closed.Q_each)
-        still = resting_index(curve.error, times, parting(curve.R), 50.0, LATEST)
+        still = resting_index(curve.error, times, unit_spread(curve.R), 50.0, ESCAPED)
         rows.append(
             {
                 "error": ("time", curve.error),
@@ -215,7 +214,7 @@ def claims_17(data: "Dataset") -> list[Claim]:
 
 def draw_17(data: "Dataset") -> "Figure":
     """The plateaus, enlarged."""
-    figure, axes = sheet(1, 1, "Plateaus of the error for several numbers of levels", WORDS, height=3.4, width=7.5)
+    figure, axes = sheet(1, 1, "Plateaus of the error for several numbers of levels", SETTING, height=3.4, width=7.5)
     axis, t = axes[0, 0], data["time"].values
     for i, L in enumerate(data["levels"].values):
         row = data.sel(levels=L)

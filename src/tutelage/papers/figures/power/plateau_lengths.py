@@ -10,11 +10,9 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, above, at_least, at_most, below, close, refuted
-from tutelage.papers.figures.power.same_shape import split_power_law
+from tutelage.papers.drawing import COLORS, DASHES, ERROR, INK, TIME, label_panel, outside_legend, sheet
+from tutelage.papers.figures.power.committees import split_power_law
 from tutelage.papers.registry import Replica
-from tutelage.plot.labels import ERROR, TIME, outside_legend
-from tutelage.plot.sheet import label_panel, sheet
-from tutelage.plot.style import COLORS, DASHES, INK
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

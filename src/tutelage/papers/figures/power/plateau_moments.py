@@ -10,20 +10,19 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, at_most, refuted
-from tutelage.papers.figures.power.enlarged import around, inset_axes
-from tutelage.papers.figures.power.same_shape import (
-    LATEST,
-    WORDS,
+from tutelage.papers.drawing import COLORS, DASHES, FAINT, INK, TIME, name_colors, sheet
+from tutelage.papers.figures.power.committees import (
+    ESCAPED,
+    SETTING,
+    around,
+    inset_axes,
     largest_gap,
-    parting,
     resting_index,
     solved_committee,
     split_power_law,
+    unit_spread,
 )
 from tutelage.papers.registry import Replica
-from tutelage.plot.labels import TIME, name_colors
-from tutelage.plot.sheet import sheet
-from tutelage.plot.style import COLORS, DASHES, FAINT, INK
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -47,7 +46,7 @@ def compute_18(
 
     times = tu.linear_times(end, 701)
     problem, start, curve = solved_committee(units, split_power_law(beta, levels, levels), dim, scale, lr, times, seed)
-    still = resting_index(curve.error, times, parting(curve.R), 100.0, LATEST)
+    still = resting_index(curve.error, times, unit_spread(curve.R), 100.0, ESCAPED)
     others = [_plateau(problem, tu.random_start(problem, dim=dim, scale=scale, seed=seed + 1 + i)) for i in range(draws)]
     rows = []
     for order in orders:
@@ -111,7 +110,7 @@ def _claims_of(row: "Dataset", order: str) -> list[Claim]:
 def draw_18(data: "Dataset") -> "Figure":
     """R and Q of each order, with the plateau enlarged."""
     orders, t, M = data["order"].values, data["time"].values, data.sizes["teacher"]
-    small = WORDS + "; dashed: corrected eqs. 96 and 98, dotted: eq. 98 as printed"
+    small = SETTING + "; dashed: corrected eqs. 96 and 98, dotted: eq. 98 as printed"
     figure, axes = sheet(len(orders), 2, "Moments of higher order through the plateau", small, height=2.8, width=9.5)
     window = (t > 0.4 * float(data["rest"])) & (t < 1.6 * float(data["rest"]))
     for i, order in enumerate(orders):

@@ -6,21 +6,21 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, at_most
-from tutelage.papers.figures.power.partly_trained import (
+from tutelage.papers.drawing import COLORS, DASHES, ERROR, INK, MARKERS, TIME, outside_legend, sheet
+from tutelage.papers.figures.power.linear_units import (
+    CHANCE_Z,
     COMMON,
-    EVEN,
-    FIRST,
-    INSIDE,
-    drawn,
+    SETTLED_FROM,
+    SETTLED_TIMES,
     floor_z,
+    linear_sgd,
     problem_of,
+    random_weights,
     run_claims,
     steps_at,
+    z_scores,
 )
 from tutelage.papers.registry import Replica
-from tutelage.plot.labels import ERROR, TIME, outside_legend
-from tutelage.plot.sheet import sheet
-from tutelage.plot.style import COLORS, DASHES, INK, MARKERS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -42,18 +42,16 @@ def compute_15(
     """Runs in raw coordinates, from random weights and from the end of eq. 85, against the exact mean for these weights."""
     import xarray as xr
 
-    from tutelage.papers.figures.power.linear_runs import linear_sgd, z_scores
-
     rng = np.random.default_rng(seed)
     problem = problem_of(tu.PowerLaw(beta, levels), rate)
     covariance = tu.papers.power_law.raw_features(problem, trained[0], seed=seed).covariance
     factor = np.linalg.cholesky(covariance)
-    W, W_teacher = drawn(rng, starts, levels, scale)
+    W, W_teacher = random_weights(rng, starts, levels, scale)
     ended = np.stack([_at_rest(covariance, W, W_teacher, count) for count in trained])
     mask = np.arange(levels) < np.array(trained)[:, None]
     source = lambda count: rng.standard_normal((count, starts, levels)) @ factor.T  # noqa: E731
     error = lambda D: np.einsum("crn,crn->cr", D @ covariance, D) / (2 * levels)  # noqa: E731
-    times, even = np.geomspace(0.1, end, points), np.linspace(FIRST * settle, settle, EVEN)
+    times, even = np.geomspace(0.1, end, points), np.linspace(SETTLED_FROM * settle, settle, SETTLED_TIMES)
     random = np.broadcast_to(W_teacher - W, ended.shape)
     runs = linear_sgd(random, source, rate, steps_at(times, levels), error, mask)
     settled = linear_sgd(W_teacher - ended, source, rate, steps_at(even, levels), error, mask)
@@ -120,7 +118,7 @@ def _flow_gap(one: "tu.papers.power_law.RawFeatures", rate: float) -> float:
 
 def _overlap_z(covariance: np.ndarray, n: int, scale: float, rng: np.random.Generator) -> list[float]:
     """R and Q of eq. 87 against their mean over drawn weights at rest (eq. 85), in standard errors."""
-    N, (J, B) = len(covariance), drawn(rng, 4000, len(covariance), scale)
+    N, (J, B) = len(covariance), random_weights(rng, 4000, len(covariance), scale)
     J = _at_rest(covariance, J, B, n)
     S, C, H = covariance[:n, :n], covariance[:n, n:], covariance[n:, n:]
     cross = np.trace(C.T @ np.linalg.solve(S, C))
@@ -143,10 +141,14 @@ def claims_15(data: "Dataset") -> list[Claim]:
             1e-8,
         ),
         at_most(
-            "largest |z| of R in eqs. 86 and 87 against drawn weights", float(np.abs(data["overlap_z"][:, 0]).max()), INSIDE
+            "largest |z| of R in eqs. 86 and 87 against drawn weights",
+            float(np.abs(data["overlap_z"][:, 0]).max()),
+            CHANCE_Z,
         ),
         at_most(
-            "largest |z| of Q in eqs. 86 and 87 against drawn weights", float(np.abs(data["overlap_z"][:, 1]).max()), INSIDE
+            "largest |z| of Q in eqs. 86 and 87 against drawn weights",
+            float(np.abs(data["overlap_z"][:, 1]).max()),
+            CHANCE_Z,
         ),
     ]
 

@@ -6,20 +6,22 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, at_most, close, refuted
-from tutelage.papers.figures.power.partly_trained import (
+from tutelage.papers.drawing import COLORS, DASHES, ERROR, INK, MARKERS, TIME, label_panel, sheet
+from tutelage.papers.figures.power.linear_units import (
     COMMON,
-    EVEN,
-    FIRST,
-    drawn,
+    SETTLED_FROM,
+    SETTLED_TIMES,
+    diagonal_error,
     floor_z,
+    gaussian,
+    linear_sgd,
     problem_of,
+    random_weights,
     run_claims,
     steps_at,
+    z_scores,
 )
 from tutelage.papers.registry import Replica
-from tutelage.plot.labels import ERROR, TIME
-from tutelage.plot.sheet import label_panel, sheet
-from tutelage.plot.style import COLORS, DASHES, INK, MARKERS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -64,14 +66,12 @@ def compute_3(
     """
     import xarray as xr
 
-    from tutelage.papers.figures.power.linear_runs import diagonal_error, gaussian, linear_sgd, z_scores
-
     rng = np.random.default_rng(seed)
     inputs = tu.PowerLaw(beta, levels)
     lam, problem = np.asarray(inputs.eigenvalues), problem_of(inputs, rate)
-    W, W_teacher = drawn(rng, starts, levels, scale)
+    W, W_teacher = random_weights(rng, starts, levels, scale)
     mask = np.arange(levels) < np.array(trained)[:, None]
-    times, even = np.geomspace(1.0, end, points), np.linspace(FIRST * settle, settle, EVEN)
+    times, even = np.geomspace(1.0, end, points), np.linspace(SETTLED_FROM * settle, settle, SETTLED_TIMES)
     mismatch = np.broadcast_to(W_teacher - W, (len(trained), starts, levels))
     source, error = gaussian(rng, lam, starts), diagonal_error(lam)
     runs = linear_sgd(mismatch, source, rate, steps_at(times, levels), error, mask)
@@ -112,14 +112,12 @@ def _on_images(
     images: str, rate: float, scale: float, trained: list[int], starts: int, end: float, points: int, rng: Any
 ) -> dict[str, Any]:
     """SGD on the images themselves, in the eigenbasis of their covariance, and the mean that their spectrum predicts."""
-    from tutelage.papers.figures.power.linear_runs import diagonal_error, linear_sgd
-
     data = tu.digits() if images == "digits" else np.load(images, mmap_mode="r")
     rows = data.reshape(len(data), -1)
     spectrum = tu.Spectrum.from_data(rows)
     lam = np.asarray(spectrum.eigenvalues)
     turn = np.asarray(spectrum.basis).T / np.sqrt(float(np.asarray(spectrum.scale)))
-    W, W_teacher = drawn(rng, starts, lam.size, scale)
+    W, W_teacher = random_weights(rng, starts, lam.size, scale)
     times, mask = np.geomspace(1.0, end, points), np.arange(lam.size) < np.array(trained)[:, None]
     mismatch = np.broadcast_to(W_teacher - W, (len(trained), starts, lam.size))
     sampled = lambda count: (rows[rng.integers(len(rows), size=(count, starts))] - spectrum.center) @ turn  # noqa: E731

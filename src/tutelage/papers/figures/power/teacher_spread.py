@@ -6,9 +6,8 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, above, at_most, close, refuted
+from tutelage.papers.drawing import COLORS, DASHES, FAINT, MARKERS, draw_power, sheet
 from tutelage.papers.registry import Replica
-from tutelage.plot.sheet import draw_power, sheet
-from tutelage.plot.style import COLORS, DASHES, FAINT, MARKERS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -6,10 +6,8 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, close
+from tutelage.papers.drawing import COLORS, ERROR, TIME, draw_band, draw_power, outside_legend, sheet, tick_each
 from tutelage.papers.registry import Replica
-from tutelage.plot.labels import ERROR, TIME, outside_legend, tick_each
-from tutelage.plot.sheet import draw_band, draw_power, sheet
-from tutelage.plot.style import COLORS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

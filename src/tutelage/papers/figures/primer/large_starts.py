@@ -6,11 +6,9 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, at_least, at_most, below, refuted
+from tutelage.papers.drawing import COLORS, DASHES, ERROR, FAINT, INK, MARKERS, TIME, label_panel, sheet
 from tutelage.papers.figures.primer.movement import by_hand, movements
 from tutelage.papers.registry import Replica
-from tutelage.plot.labels import ERROR, TIME
-from tutelage.plot.sheet import label_panel, sheet
-from tutelage.plot.style import COLORS, DASHES, FAINT, INK, MARKERS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

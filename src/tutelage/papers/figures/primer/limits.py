@@ -6,10 +6,19 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, above, at_least, at_most, below, close
+from tutelage.papers.drawing import (
+    COLORS,
+    DASHES,
+    FAINT,
+    INK,
+    MARKERS,
+    draw_power,
+    label_panel,
+    outside_legend,
+    sheet,
+    tick_each,
+)
 from tutelage.papers.registry import Replica
-from tutelage.plot.labels import outside_legend, tick_each
-from tutelage.plot.sheet import draw_power, label_panel, sheet
-from tutelage.plot.style import COLORS, DASHES, FAINT, INK, MARKERS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

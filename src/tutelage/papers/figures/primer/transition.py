@@ -12,11 +12,8 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, above, at_most, close
+from tutelage.papers.drawing import COLORS, DASHES, ERROR, FAINT, INK, TIME, draw_phases, label_panel, outside_legend, sheet
 from tutelage.papers.registry import Replica
-from tutelage.plot.labels import ERROR, TIME, outside_legend
-from tutelage.plot.sheet import label_panel, sheet
-from tutelage.plot.stages import draw_phases
-from tutelage.plot.style import COLORS, DASHES, FAINT, INK
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -6,10 +6,8 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, above, at_least, at_most, below, close, refuted
+from tutelage.papers.drawing import COLORS, DASHES, FAINT, INK, MARKERS, TIME, label_panel, name_colors, sheet
 from tutelage.papers.registry import Replica
-from tutelage.plot.labels import TIME, name_colors
-from tutelage.plot.sheet import label_panel, sheet
-from tutelage.plot.style import COLORS, DASHES, FAINT, INK, MARKERS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -15,10 +15,8 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, at_most, below, between, close
+from tutelage.papers.drawing import COLORS, DASHES, FAINT, INK, MARKERS, TIME, label_panel, sheet
 from tutelage.papers.registry import Replica
-from tutelage.plot.labels import TIME
-from tutelage.plot.sheet import label_panel, sheet
-from tutelage.plot.style import COLORS, DASHES, FAINT, INK, MARKERS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

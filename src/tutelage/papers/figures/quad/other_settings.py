@@ -12,10 +12,8 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, above, at_least, at_most, close
+from tutelage.papers.drawing import COLORS, DASHES, FAINT, INK, label_panel, outside_legend, sheet
 from tutelage.papers.registry import Replica
-from tutelage.plot.labels import outside_legend
-from tutelage.plot.sheet import label_panel, sheet
-from tutelage.plot.style import COLORS, DASHES, FAINT, INK
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,9 +9,8 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, above, at_least, at_most, close, refuted
+from tutelage.papers.drawing import COLORS, DASHES, FAINT, INK, MARKERS, label_panel, sheet
 from tutelage.papers.registry import Replica
-from tutelage.plot.sheet import label_panel, sheet
-from tutelage.plot.style import COLORS, DASHES, FAINT, INK, MARKERS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

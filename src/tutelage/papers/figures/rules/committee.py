@@ -6,10 +6,8 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, above, at_most, below, close
+from tutelage.papers.drawing import COLORS, DASHES, TIME, draw_band, label_panel, sheet
 from tutelage.papers.registry import Replica
-from tutelage.plot.labels import TIME
-from tutelage.plot.sheet import draw_band, label_panel, sheet
-from tutelage.plot.style import COLORS, DASHES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,10 +9,8 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import PASS, Claim, above, at_least, at_most, close, refuted
+from tutelage.papers.drawing import COLORS, DASHES, ERROR, FAINT, MARKERS, TIME, draw_band, label_panel, sheet
 from tutelage.papers.registry import Replica
-from tutelage.plot.labels import ERROR, TIME
-from tutelage.plot.sheet import draw_band, label_panel, sheet
-from tutelage.plot.style import COLORS, DASHES, FAINT, MARKERS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

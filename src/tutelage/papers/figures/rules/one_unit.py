@@ -10,10 +10,8 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, at_most, close
+from tutelage.papers.drawing import COLORS, DASHES, FAINT, TIME, draw_band, label_panel, outside_legend, sheet
 from tutelage.papers.registry import Replica
-from tutelage.plot.labels import TIME, outside_legend
-from tutelage.plot.sheet import draw_band, label_panel, sheet
-from tutelage.plot.style import COLORS, DASHES, FAINT
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

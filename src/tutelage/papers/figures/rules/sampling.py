@@ -10,10 +10,8 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, at_least, below
+from tutelage.papers.drawing import COLORS, DASHES, ERROR, INK, MARKERS, TIME, label_panel, outside_legend, sheet
 from tutelage.papers.registry import Replica
-from tutelage.plot.labels import ERROR, TIME, outside_legend
-from tutelage.plot.sheet import label_panel, sheet
-from tutelage.plot.style import COLORS, DASHES, INK, MARKERS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -1,0 +1,338 @@
+"""The landscape at a point: error, gradient and all curvatures of the population error in the space of weights.
+
+    print(tu.analysis.landscape(problem, W, W_teacher))
+
+Directions along which the error cannot change come from the continuous symmetries of a network and its inputs. Students may
+be moved without changing the error
+ - by rotations of the inputs within a level that leave the teacher as it is: D = J Psi, Psi antisymmetric. Any activation
+   allows rotations of the directions that the teachers do not span; a quadratic teacher also where it is itself invariant;
+ - among themselves, where the activation allows it: sum_k v_k lambda_k^2 keeps its value under D = V^-1 Psi J, a linear
+   student under D = x d with v.x = 0, and a unit with readout 0 may move freely.
+At a critical point all of these are flat directions of the Hessian: they lead along the manifold of equal error.
+
+Equal eigenvalues share a space of directions. It is split wherever every direction in it either has or lacks a property (in
+the span of the teachers or outside it? all students together or one against the other?); elsewhere the word is left out.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+
+from tutelage import checks
+from tutelage._errors import InputError
+from tutelage.analysis.geometry.hessian import Hessian, Span, hessian_at, require_second_derivative, row_space, span_of
+from tutelage.analysis.result import AnalysisResult
+from tutelage.averages import Quadrature, as_rule
+from tutelage.problem import Network, Problem
+from tutelage.problem.problem import require_problem
+from tutelage.problem.start import weights_by_level
+
+RANK_TOLERANCE = 1e-8  # singular values below this share of the vectors' length are zero
+EQUAL_CURVATURE = 1e-7  # eigenvalues this close, in units of the largest, are one; this close to zero they are flat
+CLEAR_SHARE = 1e-5  # how far from 0 and 1 the share of a direction in a subspace may be
+EQUAL_ERROR, MERELY_FLAT = "along equal error", "merely flat"
+CRITICAL_GRADIENT = 1e-7  # a gradient below this, in units of the largest curvature times the size of the weights, is none
+LARGEST_MATRIX = 4000  # rows of a matrix that is formed as a whole
+
+
+@dataclass(frozen=True)
+class Orbit:
+    """inside (count, K, S): orthonormal directions in the span; outside: per level (count, K), each for every dimension
+    outside the span."""
+
+    inside: np.ndarray
+    outside: list[np.ndarray]
+
+
+def orbit_of(problem: Problem, span: Span, readout: np.ndarray) -> Orbit:
+    """All symmetries of a problem at these vectors."""
+    c = span.students
+    rotating, free = _unit_symmetries(problem.student, readout)
+    rotations = [rotating[:, None] * (x @ c) for x in _generators(np.flatnonzero(rotating), c.shape[0])]
+    shifts = [np.outer(x, axis) for x in free for axis in np.eye(c.shape[1])]
+    moves = [*_input_rotations(problem, span), *rotations, *shifts]
+    alone = [np.concatenate([c[:, (span.level == l) & ~span.taught].T, free]) for l in range(span.outside.size)]
+    least = RANK_TOLERANCE * float(np.linalg.norm(c))
+    inside = row_space(np.reshape(moves, (len(moves), c.size)), least).reshape(-1, *c.shape)
+    return Orbit(inside, [row_space(x, least) for x in alone])
+
+
+def _unit_symmetries(network: Network, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(K,): 1 / v_k of the units that rotate among themselves, else 0; (count, K): combinations of units that move freely."""
+    if len(network.activation.polynomial or ()) == 2 and np.any(v):  # linear: only v.w matters
+        return np.zeros_like(v), np.linalg.svd(v[None])[2][1:]
+    rotating = np.divide(1.0, v, out=np.zeros_like(v), where=v != 0) if _is_quadratic_form(network) else np.zeros_like(v)
+    return rotating, np.eye(v.size)[v == 0]
+
+
+def _is_quadratic_form(network: Network) -> bool:
+    """Is the output sum_k v_k lambda_k^2, up to a constant?"""
+    polynomial = network.activation.polynomial or ()
+    return len(polynomial) == 3 and polynomial[1] == 0 and network.bias is None
+
+
+def _generators(chosen: np.ndarray, size: int) -> list[np.ndarray]:
+    """Generators of rotations: antisymmetric matrices, one for each pair of the chosen indices."""
+    axes = np.eye(size)
+    return [np.outer(axes[a], axes[b]) - np.outer(axes[b], axes[a]) for a, b in combinations(chosen, 2)]
+
+
+def _input_rotations(problem: Problem, span: Span) -> list[np.ndarray]:
+    """Rotations within levels, inside the span, that keep the teacher."""
+    t, S = span.teachers, span.lam.size
+    generators = [x for l in range(span.outside.size) for x in _generators(np.flatnonzero(span.level == l), S)]
+    if not generators:
+        return []
+    if _is_quadratic_form(problem.teacher):
+        form = t.T * np.asarray(problem.teacher.readout) @ t
+        change = [x @ form - form @ x for x in generators]
+    else:
+        change = [t @ x for x in generators]
+    sides, sizes, _ = np.linalg.svd(np.reshape(change, (len(generators), -1)))
+    kept = sides[:, np.sum(sizes > RANK_TOLERANCE * max(1.0, float(sizes.max(initial=0.0)))) :]
+    return [span.students @ np.tensordot(x, generators, 1) for x in kept.T]
+
+
+# (project directions (count, K, S) on a subspace, its name, the name of the rest)
+Property = tuple[Callable[[np.ndarray], np.ndarray], str, str]
+
+
+@dataclass(frozen=True, eq=False)
+class Curvature:
+    """One eigenvalue: value (0 where flat), multiplicity, family (what its directions do).
+
+    directions: (count, K, S) in coordinates of the span where level is None; else (count, K, 1), combinations of students
+    that take any of the dimensions of that level outside the span. None where the value is predicted, not computed.
+    """
+
+    value: float
+    multiplicity: int
+    family: str
+    directions: np.ndarray | None = None
+    level: int | None = None
+
+
+def spectrum_of(hessian: Hessian, orbit: Orbit, critical: bool) -> tuple[Curvature, ...]:
+    """All eigenvalues, lowest first. critical: are flat directions along the orbit named apart from others?"""
+    parts = [(None, *np.linalg.eigh(hessian.matrix))]
+    values, units = np.linalg.eigh(-hessian.A)
+    parts += [(l, values * lam, units) for l, lam in enumerate(hessian.span.lam_levels) if hessian.span.outside[l] > 0]
+    largest = max((float(np.max(np.abs(values), initial=0.0)) for _, values, _ in parts), default=0.0)
+    found = []
+    for level, values, vectors in parts:
+        for value, directions in _equal_eigenvalues(values, vectors, EQUAL_CURVATURE * largest):
+            shaped = directions.reshape(len(directions), hessian.A.shape[0], -1)
+            for words, some in _split_directions(shaped, _properties(hessian, orbit, level, critical and value == 0.0)):
+                times = 1 if level is None else int(hessian.span.outside[level])
+                found.append(Curvature(value, len(some) * times, _family(hessian, level, words), some, level))
+    return tuple(sorted(found, key=lambda c: (c.value, c.family)))
+
+
+def _equal_eigenvalues(values: np.ndarray, vectors: np.ndarray, tolerance: float) -> Iterator[tuple[float, np.ndarray]]:
+    """Eigenvalues that are one, with their directions as rows."""
+    breaks = np.flatnonzero(np.diff(values) > tolerance) + 1
+    for chosen in np.split(np.arange(values.size), breaks):
+        if chosen.size:
+            value = float(values[chosen].mean())
+            yield (0.0 if abs(value) <= tolerance else value), vectors[:, chosen].T
+
+
+def _properties(hessian: Hessian, orbit: Orbit, level: int | None, flat: bool) -> list[Property]:
+    K, taught = hessian.A.shape[0], hessian.span.taught
+    properties: list[Property] = []
+    if flat:
+        moves = orbit.inside if level is None else orbit.outside[level][:, :, None]
+        project = lambda x: np.tensordot(np.tensordot(x, moves, ((1, 2), (1, 2))), moves, 1)  # noqa: E731
+        properties.append((project, EQUAL_ERROR, MERELY_FLAT))
+    if level is None:
+        properties.append((lambda x: x * taught, "in the teachers' span", "beside the teachers' span"))
+    if K > 1:
+        properties.append((lambda x: np.broadcast_to(x.mean(1, keepdims=True), x.shape), "students alike", "students apart"))
+    return properties
+
+
+def _split_directions(directions: np.ndarray, properties: list[Property]) -> Iterator[tuple[list[str], np.ndarray]]:
+    """Split directions by each property that each of them clearly has or lacks; the words, and the directions."""
+    if not properties:
+        yield [], directions
+        return
+    (project, yes, no), rest = properties[0], properties[1:]
+    shares, rotation = np.linalg.eigh(np.tensordot(project(directions), directions, ((1, 2), (1, 2))))
+    inside = shares > 0.5
+    if np.all(np.abs(shares - inside) < CLEAR_SHARE):
+        for chosen, word in ((inside, yes), (~inside, no)):
+            if chosen.any():
+                for words, some in _split_directions(np.tensordot(rotation[:, chosen].T, directions, 1), rest):
+                    yield [word, *words], some
+    else:
+        yield from _split_directions(directions, rest)
+
+
+def _family(hessian: Hessian, level: int | None, words: list[str]) -> str:
+    if level is not None:
+        where = "outside the span" + (f" (level {level + 1})" if len(hessian.span.outside) > 1 else "")
+        words = [w for w in words if w in (EQUAL_ERROR, MERELY_FLAT)] + [where] + [w for w in words if w.startswith("stu")]
+    return ", ".join(words) if words else "in the span"
+
+
+@dataclass(frozen=True)
+class Landscape(AnalysisResult):
+    """What `landscape` found; coordinates are W / sqrt(N) (docs/how-to/landscape.md).
+
+    error: e_g. gradient: (K, N). spectrum: every eigenvalue of the Hessian, lowest first, as `Curvature` (value,
+    multiplicity, family). orbit: dimension of the manifold of equal error that symmetries make through this point.
+    dim: N. shape: the Hessian itself, in parts.
+    """
+
+    problem: Problem
+    error: float
+    gradient: Float[np.ndarray, "K N"]
+    spectrum: tuple[Curvature, ...]
+    orbit: int
+    dim: int
+    size: float
+    shape: Hessian
+
+    @property
+    def gradient_norm(self) -> float:
+        """Euclidean length of the gradient."""
+        return float(np.linalg.norm(self.gradient))
+
+    @property
+    def is_critical(self) -> bool:
+        """Does the gradient vanish, up to rounding?"""
+        return self.gradient_norm <= CRITICAL_GRADIENT * self.size
+
+    @property
+    def parameters(self) -> int:
+        """K N: how many directions there are (those in which the inputs do not vary left out)."""
+        return self.shape.A.shape[0] * self.dim
+
+    @property
+    def index(self) -> int:
+        """How many directions lead downwards."""
+        return sum(c.multiplicity for c in self.spectrum if c.value < 0)
+
+    @property
+    def flat(self) -> int:
+        """How many directions have no curvature."""
+        return sum(c.multiplicity for c in self.spectrum if c.value == 0)
+
+    @property
+    def merely_flat(self) -> int:
+        """Flat directions that no symmetry explains: the error may change along them, but not to second order."""
+        self._require_critical("merely_flat")
+        return self.flat - sum(c.multiplicity for c in self.spectrum if c.family.startswith(EQUAL_ERROR))
+
+    @property
+    def kind(self) -> str:
+        """minimum, maximum or saddle in words, or that it is no critical point."""
+        if not self.is_critical:
+            return "not a critical point"
+        positive = any(c.value > 0 for c in self.spectrum)
+        if self.index:
+            return "saddle" if positive else "maximum"
+        return "minimum" if positive else "flat to second order"
+
+    def eigenvalues(self) -> np.ndarray:
+        """All K N eigenvalues, lowest first."""
+        return np.repeat([c.value for c in self.spectrum], [c.multiplicity for c in self.spectrum])
+
+    def hessian(self) -> np.ndarray:
+        """The whole matrix (K N, K N), students first; rows and columns are those of W.ravel()."""
+        if self.gradient.size > LARGEST_MATRIX:
+            raise InputError(
+                f"the Hessian has {self.gradient.size} rows; at most {LARGEST_MATRIX} are written out. Use .spectrum instead."
+            )
+        dense, basis = self.shape.dense(), self.problem.inputs.basis
+        if basis is None:
+            return dense
+        K, n = self.shape.A.shape[0], self.dim
+        return np.einsum("knjm,na,mb->kajb", dense.reshape(K, n, K, n), basis, basis).reshape(self.gradient.size, -1)
+
+    def directions(self, curvature: Curvature) -> np.ndarray:
+        """Orthonormal directions (count, K, N) of an eigenvalue inside the span of students and teachers."""
+        if curvature.level is not None or curvature.directions is None:
+            raise InputError(
+                f"{curvature.family!r} means every direction orthogonal to students and teachers; ask for a curvature "
+                "inside their span, or use curvature.directions, the combinations of students."
+            )
+        return _in_inputs(self.problem, self.shape.in_weights(curvature.directions))
+
+    def _require_critical(self, what: str) -> None:
+        if not self.is_critical:
+            raise InputError(
+                f"the gradient is {self.gradient_norm:.3g}; {what} needs a critical point, where it is 0. Move the weights."
+            )
+
+    def __str__(self) -> str:
+        lines = [f"{self.kind}: e_g = {self.error:.6g}, gradient {self.gradient_norm:.2g}"]
+        lines += [f"{c.value:>13.6g}  x {c.multiplicity:<7d} {c.family}" for c in self.spectrum]
+        down, flat, count = self.index, self.flat, self.parameters
+        lines.append(f"of {count} directions {down} lead down, {flat} are flat, {count - down - flat} lead up")
+        if self.is_critical and flat:
+            mere = self.merely_flat
+            lines.append(f"of the flat ones {flat - mere} lead along equal error, {mere} are merely flat")
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"<Landscape: {self.kind}, e_g = {self.error:.6g}, {self.index} of {self.parameters} directions down>"
+
+
+def landscape(
+    problem: Problem,
+    weights: ArrayLike,
+    teacher_weights: ArrayLike,
+    *,
+    readout: ArrayLike | None = None,
+    quadrature: Quadrature | None = None,
+) -> Landscape:
+    """Error, gradient and Hessian of e_g with respect to the first-layer weights W (K, N), at W and W* (M, N).
+
+    Derivatives are taken in W / sqrt(N), so that curvatures do not depend on N, and a direction of curvature h shrinks as
+    exp(-lr h alpha) under gradient flow. Any activation, any spectrum; the cost does not depend on N, for directions outside
+    the span of students and teachers share K curvatures a level. readout: v, if not the problem's.
+
+    >>> import numpy as np
+    >>> import tutelage as tu
+    >>> problem = tu.papers.quadratic.quadratic_network(2, 2).problem
+    >>> W = np.sqrt(5) * np.eye(2, 5)
+    >>> tu.analysis.landscape(problem, W, W).kind
+    'minimum'
+    """
+    v, quadrature = _checked_readout(require_problem(problem, "landscape"), readout), as_rule(quadrature)
+    W, W_teacher = weights_by_level(problem, weights, teacher_weights)
+    span = span_of(problem, W, W_teacher)
+    if span.students.size > LARGEST_MATRIX:
+        raise InputError(
+            f"students and teachers span {span.lam.size} directions on {span.outside.size} levels; their Hessian would have "
+            f"{span.students.size} rows, of at most {LARGEST_MATRIX}. Use fewer levels."
+        )
+    require_second_derivative(problem, span.students * np.sqrt(span.lam), span.teachers * np.sqrt(span.lam))
+    shape = hessian_at(problem, span, v, quadrature)
+    orbit = orbit_of(problem, span, v)
+    gradient = _in_inputs(problem, shape.in_weights(shape.gradient))
+    largest = max(float(np.max(np.abs(np.linalg.eigvalsh(m)), initial=0.0)) for m in (shape.matrix, shape.A))
+    size = largest * max(float(np.linalg.norm(span.students)), float(np.linalg.norm(span.teachers)))
+    critical = float(np.linalg.norm(gradient)) <= CRITICAL_GRADIENT * size
+    moves = len(orbit.inside) + sum(len(x) * n for x, n in zip(orbit.outside, span.outside, strict=True))
+    dim = int(sum(w.shape[1] for w in W))
+    return Landscape(problem, shape.error, gradient, spectrum_of(shape, orbit, critical), int(moves), dim, size, shape)
+
+
+def _in_inputs(problem: Problem, directions: np.ndarray) -> np.ndarray:
+    """From the eigenbasis to the coordinates in which the weights were given."""
+    basis = problem.inputs.basis
+    return directions if basis is None else directions @ basis
+
+
+def _checked_readout(problem: Problem, readout: ArrayLike | None) -> np.ndarray:
+    v = problem.student.readout if readout is None else checks.as_array("readout", readout)
+    checks.require_untraced("the readout", "landscape", v)
+    checks.require_shape("readout", v, (problem.student.hidden,), fix="One number per student unit.")
+    checks.require_finite("readout", v)
+    return np.asarray(v, float)

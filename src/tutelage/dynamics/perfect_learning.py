@@ -1,0 +1,316 @@
+"""Perfect learning: each teacher has its copy among the students, extra students are silent. And small deviations from it.
+
+Write W = U W* + Z with Z orthogonal to all teachers. Near W = U0 W* the overlaps deviate by
+    dr_l = dU t_l,    dq_l = dr_l U0^T + U0 dr_l^T + X_l,    X_l = Z P_l Z^T / (N p_l) + dU t_l dU^T,
+so X is of second order in the weights. Three things follow. In the coordinates (dr, dv, db | X) the Jacobian is block
+triangular: X moves by itself. The error is linear in X alone, e_g = -tr(A sum_l p_l lam_l X_l) / 2, so that deviations
+*inside* the teachers' span (dr, dv, db), which decay at rate mu, enter e_g squared, at 2 mu. And the eta^2 term acts on X
+alone:
+    dX_l = eta lam_l (A X_l + X_l A) + (eta^2/batch) lam_l (G'[X] - sigma^2 A),      A = -v_k v_j E[g'_k g'_j]
+A and G' preserve positive semidefinite matrices, so the slowest mode of X is real, and positive; it is the one that is lost
+where eta grows too large.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Bool, Float
+
+from tutelage._errors import InputError
+from tutelage._types import Array, NumpyOrJax
+from tutelage.averages import Quadrature
+from tutelage.averages.quadrature import QuadratureAverages
+from tutelage.averages.relu import ReluAverages
+from tutelage.dynamics.error import field_means
+from tutelage.dynamics.linearized import jacobian
+from tutelage.dynamics.order_parameters import OrderParameters
+from tutelage.dynamics.overlaps import Overlaps, joint_covariance
+from tutelage.problem import Problem, SlowMomentum
+
+STEP = 1e-5  # displacement (relative to the norms) at which averages by quadrature are differentiated
+LARGEST = 2500  # overlaps of a state whose modes are found
+FLAT = 1e-7  # what is smaller than this, relative to the largest, is zero
+
+
+def teacher_assignment(problem: Problem) -> Float[np.ndarray, "K M"]:
+    """U0: which student is a copy (1) or a mirror image (-1) of which teacher; extra students have a row of zeros."""
+    from scipy.optimize import linear_sum_assignment
+
+    student, teacher = problem.student, problem.teacher
+    K, M = student.hidden, teacher.hidden
+    if student.activation != teacher.activation:
+        raise InputError(
+            f"the student is {student.activation.name!r} and the teacher {teacher.activation.name!r}; only equal "
+            "activations have a perfect solution. Give both the same."
+        )
+    if K < M:
+        raise InputError(f"{K} student units cannot copy {M} teachers, so there is no perfect solution; use hidden={M}.")
+    free = student.train_readout or problem.biased or abs(float(student.activation(jnp.zeros(())))) >= 1e-12
+    if K > M and free:
+        raise InputError(
+            f"{K - M} student units are left over, and their outputs are not held at zero (trained readouts or biases, or "
+            f"g(0) != 0); there is no isolated perfect solution. Use hidden={M}."
+        )
+    mirror = -1.0 if student.activation.parity == -1 and not problem.biased else 1.0
+    fits = np.stack([_fits(problem, 1.0), _fits(problem, mirror)])
+    out_of_order = np.abs(np.arange(K)[:, None] - np.arange(M)) / (1e3 * K * K)  # of equal choices, take the natural one
+    cost = np.where(fits[0], 0.0, np.where(fits[1], 1e-2, 1.0)) + out_of_order
+    rows, columns = linear_sum_assignment(cost)
+    if not np.all(fits[:, rows, columns].any(axis=0)):
+        raise InputError(
+            f"no assignment of students to teachers matches readouts {np.asarray(student.readout).tolist()} to "
+            f"{np.asarray(teacher.readout).tolist()} (and biases); set them equal, or train them."
+        )
+    U0 = np.zeros((K, M))
+    U0[rows, columns] = np.where(fits[0][rows, columns], 1.0, mirror)
+    return U0
+
+
+def _fits(problem: Problem, sign: float) -> Bool[np.ndarray, "K M"]:
+    """Can this student, with its fixed readout and bias, be this teacher (or its mirror image)?"""
+    student, teacher = problem.student, problem.teacher
+    v, v_teacher = np.asarray(student.readout), np.asarray(teacher.readout)
+    fits = np.full((v.size, v_teacher.size), True)
+    if not student.train_readout:
+        fits &= np.isclose(v[:, None], sign * v_teacher, rtol=1e-12, atol=0)
+    if problem.biased and not student.train_bias:
+        b, b_teacher = (np.zeros(n.hidden) if n.bias is None else np.asarray(n.bias) for n in (student, teacher))
+        fits &= np.isclose(b[:, None], b_teacher, rtol=1e-12, atol=0)
+    return fits
+
+
+def perfect_overlaps(problem: Problem, t: Float[Array, "L M M"], U0: Float[np.ndarray, "K M"]) -> Overlaps:
+    """The state in which students are U0 times the teachers, with the readouts and biases of those."""
+    copied, student, teacher = np.abs(U0).sum(axis=1) > 0, problem.student, problem.teacher
+    readout = np.where(copied, U0 @ np.asarray(teacher.readout), np.asarray(student.readout))
+    if student.activation.parity != -1:
+        readout = np.where(copied, np.abs(U0) @ np.asarray(teacher.readout), readout)
+    bias = None
+    if problem.biased:
+        bias = jnp.asarray(U0 @ (np.zeros(teacher.hidden) if teacher.bias is None else np.asarray(teacher.bias)))
+    r = jnp.asarray(U0) @ t
+    return Overlaps(r, r @ U0.T, jnp.asarray(readout), bias, None)
+
+
+def is_kinked(system: OrderParameters) -> bool:
+    """Does the drift have no derivative where a student meets a teacher (ReLU, and custom functions with a kink)?"""
+    averages = system.averages if system.closed else None
+    return isinstance(averages, ReluAverages) or (isinstance(averages, QuadratureAverages) and averages.kinked)
+
+
+def quadrature_of(system: OrderParameters) -> Quadrature | None:
+    """The rule by which the averages of a system are found, None for closed forms."""
+    averages = system.averages if system.closed else None
+    return averages.rule if isinstance(averages, QuadratureAverages) else None
+
+
+def perfect_jacobian(system: OrderParameters, state: Overlaps) -> Float[np.ndarray, "size size"]:
+    """The Jacobian at perfect overlaps.
+
+    For a custom function (not known to be smooth) quadrature splits a field into a part along another
+    and a rest; where the rest vanishes its square root has no derivative, although the average has one. There J is
+    extrapolated from two small displacements of q.
+    """
+    averages = system.averages
+    if not isinstance(averages, QuadratureAverages) or averages.student.smooth:
+        return np.asarray(jacobian(system, 0.0, state))
+    step = STEP * max(float(jnp.max(jnp.abs(state.q))), float(jnp.max(jnp.abs(system.t))))
+    away = [eqx.tree_at(lambda s: s.q, state, state.q + n * step * jnp.eye(state.q.shape[-1])) for n in (1, 2)]
+    near, far = (np.asarray(jacobian(system, 0.0, displaced)) for displaced in away)
+    return 2 * near - far
+
+
+@dataclass(frozen=True)
+class PerfectLearning:
+    """The linear dynamics around perfect learning of a problem, per unit learning rate (see the top of this file).
+
+    hessian: of (dr, dv, db), at unit rates (decay: negative). slow, fast: of X at order eta and eta^2 (batch 1).
+    gradient: e_g per X. noise: what the variance of the label noise feeds into X at order eta^2. leak: how far the
+    Jacobian is from block triangular (rounding, or the error of quadrature).
+    """
+
+    problem: Problem
+    state: Overlaps
+    t: Float[np.ndarray, "L M M"]
+    hessian: Float[np.ndarray, "i i"]
+    slow: Float[np.ndarray, "x x"]
+    fast: Float[np.ndarray, "x x"]
+    gradient: Float[np.ndarray, " x"]
+    noise: Float[np.ndarray, " x"]
+    leak: float
+
+    @cached_property
+    def momentum(self) -> float:
+        """1 / (1 - beta): what a fixed momentum multiplies every rate with."""
+        return 1.0 / (1.0 - float(np.asarray(self.problem.sgd.momentum)))
+
+    def inside(self, lr: float) -> Float[np.ndarray, "i i"]:
+        """The Jacobian of (dr, dv, db) at a learning rate; rates of readouts and biases follow it unless they are set."""
+        sgd, student = self.problem.sgd, self.problem.student
+        L, K, M = self.state.r.shape
+        parts = [np.full(L * K * M, lr)]
+        parts += (
+            [np.full(K, lr if sgd.readout_lr is None else float(np.asarray(sgd.readout_lr)))]
+            if student.train_readout
+            else []
+        )
+        parts += [np.full(K, lr if sgd.bias_lr is None else float(np.asarray(sgd.bias_lr)))] if student.train_bias else []
+        return self.momentum * np.concatenate(parts)[:, None] * self.hessian
+
+    def outside(self, lr: float) -> Float[np.ndarray, "x x"]:
+        """The Jacobian of X at a learning rate."""
+        eta = self.momentum * lr
+        return eta * self.slow + eta**2 / self.problem.sgd.batch * self.fast
+
+    @cached_property
+    def isolated(self) -> bool:
+        """Does every deviation, inside the teachers' span and outside, change the error? (Levels are weighed alike.)"""
+        L, K, M = self.state.r.shape
+        lam = np.asarray(self.problem.inputs.eigenvalues)
+        inside = np.concatenate([np.repeat(lam, K * M), np.ones(len(self.hessian) - L * K * M)])
+        outside = np.repeat(lam, K * (K + 1) // 2)
+        return _is_regular(self.hessian / inside[:, None]) and _is_regular(self.slow / outside[:, None])
+
+    def require_isolated(self) -> None:
+        """Raise InputError for a solution along which one can move without error."""
+        if not self.isolated:
+            raise InputError(
+                "this perfect solution is not isolated: some changes of the weights alter nothing (linear units, units that "
+                "can cancel each other, ...), so it has no rate of its own. Use fixed_point to see its flat modes."
+            )
+
+    @cached_property
+    def critical_rate(self) -> float:
+        """The learning rate at which the slowest mode of X stands still: 1 / spectral radius of (-slow)^-1 fast."""
+        self.require_isolated()
+        radius = float(np.max(np.linalg.eigvals(np.linalg.solve(-self.slow, self.fast)).real))
+        return self.problem.sgd.batch / (self.momentum * radius) if radius > 0 else float("inf")
+
+    def is_stable(self, lr: float) -> bool:
+        """Does no overlap outside the span grow at this learning rate?"""
+        rates = np.linalg.eigvals(self.outside(lr)).real
+        return bool(np.max(rates) <= FLAT * np.max(np.abs(rates)))
+
+    def noise_floor(self, lr: float) -> float:
+        """e_g / sigma^2 as sigma -> 0 by linear response: the X at which decay balances what the noise feeds."""
+        fed = (self.momentum * lr) ** 2 / self.problem.sgd.batch * self.noise
+        J = self.outside(lr)
+        if not self.is_stable(lr):
+            raise InputError(f"lr is {lr:g}, where zero error is unstable even without noise; lower it.")
+        X = np.linalg.lstsq(J, -fed, rcond=1e-11)[0]
+        if np.max(np.abs(J @ X + fed)) > 1e-8 * np.max(np.abs(fed)):
+            raise InputError("label noise drives the weights along a flat direction, without end: there is no noise floor.")
+        return float(self.gradient @ X)
+
+
+def perfect_learning(
+    problem: Problem, t: Float[NumpyOrJax, "L M M"], quadrature: Quadrature | None = None
+) -> PerfectLearning:
+    """The linear dynamics around the perfect solution of a problem; InputError, with the reason, if it has none."""
+    _require_plain(problem)
+    require_small(problem)
+    t = jnp.asarray(t)
+    U0 = teacher_assignment(problem)
+    state = perfect_overlaps(problem, t, U0)
+    plain: dict[str, object] = {"readout_lr": None, "bias_lr": None, "batch": 1, "momentum": 0.0, "noise": 0.0}
+    once, twice = (OrderParameters(problem.replace(lr=lr, **plain), t, quadrature=quadrature) for lr in (1.0, 2.0))
+    if is_kinked(once):
+        raise InputError(
+            f"{problem.student.activation.name!r} has a kink: the dynamics has no derivative where a student meets its "
+            "teacher. Use a smooth activation, such as 'softplus' or 'gelu'."
+        )
+    first, second = perfect_jacobian(once, state), perfect_jacobian(twice, state)  # J = lr J1 + lr^2 J2
+    split = _Split(problem, state, U0)
+    hessian, slow, leak = split.blocks(2 * first - second / 2)
+    _, fast, leak_of_noise = split.blocks(second / 2 - first)
+    lam, weights = np.asarray(problem.inputs.eigenvalues), np.asarray(problem.inputs.weights)
+    A = _A_at_zero_error(once, state)
+    pairs = 2 - np.eye(A.shape[0])  # an entry off the diagonal stands for two
+    return PerfectLearning(
+        problem=problem,
+        state=state,
+        t=np.asarray(t),
+        hessian=hessian,
+        slow=slow,
+        fast=fast,
+        gradient=split.upper(-weights[:, None, None] * A * pairs / 2),
+        noise=split.upper(-lam[:, None, None] * A),
+        leak=max(leak, leak_of_noise),
+    )
+
+
+def _A_at_zero_error(system: OrderParameters, state: Overlaps) -> Float[np.ndarray, "K K"]:
+    """A = -v_k v_j E[g'_k g'_j]: what remains of it without error."""
+    C = joint_covariance(*system.covariances(state))
+    v = np.asarray(state.readout)
+    return -v[:, None] * v * np.asarray(system.averages.slopes(C, field_means(system.problem, state.bias)))[:, : v.size]
+
+
+def require_small(problem: Problem) -> None:
+    """Raise InputError for a state whose Jacobian would take minutes to decompose."""
+    L, K, M = problem.inputs.levels, problem.student.hidden, problem.teacher.hidden
+    size = L * (K * M + K * (K + 1) // 2)
+    if size > LARGEST:
+        raise InputError(
+            f"this state has {size} overlaps; its modes are found for up to {LARGEST}. Use fewer levels or units "
+            "(Spectrum.from_data groups levels)."
+        )
+
+
+def _require_plain(problem: Problem) -> None:
+    sgd = problem.sgd
+    reasons = (
+        (isinstance(sgd.momentum, SlowMomentum), "momentum is a SlowMomentum", "use a fixed momentum"),
+        (sgd.spherical, "spherical is True", "use spherical=False"),
+        (sgd.trainable is not None, "some levels are frozen", "use trainable=None"),
+        (float(sgd.weight_decay) > 0, f"weight_decay is {float(sgd.weight_decay):g}", "set it to 0, or see fixed_point"),
+    )
+    for applies, given, fix in reasons:
+        if applies:
+            raise InputError(f"{given}; the linear dynamics around zero error is known for plain SGD only: {fix}.")
+
+
+def _is_regular(matrix: Float[np.ndarray, "a a"]) -> bool:
+    values = np.linalg.svd(matrix, compute_uv=False)
+    return bool(values[-1] > FLAT * values[0])
+
+
+class _Split:
+    """From flat coordinates (r, q, v, b) to (r, v, b | X) at a perfect state."""
+
+    def __init__(self, problem: Problem, state: Overlaps, U0: Float[np.ndarray, "K M"]):
+        L, K, M = state.r.shape
+        self.rows, self.columns = np.triu_indices(K)
+        nr, nq = L * K * M, L * self.rows.size
+        basis = np.eye(nr).reshape(nr, L, K, M)
+        along = np.einsum("nlkm,jm->nlkj", basis, U0)
+        self.turn = self.upper(along + np.swapaxes(along, -1, -2)).T  # dq of a dr that keeps X = 0
+        self.r, self.q = np.arange(nr), np.arange(nr, nr + nq)
+        trained = [problem.student.train_readout, problem.student.train_bias]
+        units = [nr + nq + i * K + np.arange(K) for i, learns in enumerate(trained) if learns]
+        self.own = np.concatenate([self.r, *units])
+
+    def upper(self, matrices: Float[np.ndarray, "... L K K"]) -> Float[np.ndarray, "... x"]:
+        """The upper triangles, flat."""
+        picked = matrices[..., self.rows, self.columns]
+        return picked.reshape(*picked.shape[:-2], -1)
+
+    def blocks(self, J: Float[np.ndarray, "size size"]) -> tuple[Float[np.ndarray, "i i"], Float[np.ndarray, "x x"], float]:
+        """The Jacobian of (r, v, b), that of X, and the largest entry by which the former moves the latter."""
+        size = self.r.size
+        columns = J[:, self.own].copy()
+        columns[:, :size] += J[:, self.q] @ self.turn  # a change of r alone, at X = 0
+        inside, outside = columns[self.own], J[np.ix_(self.q, self.q)] - self.turn @ J[np.ix_(self.r, self.q)]
+        leak = columns[self.q] - self.turn @ columns[self.r]
+        return inside, outside, float(np.max(np.abs(leak), initial=0.0))
+
+
+def critical_rate(problem: Problem, t: Float[Array, "L M M"]) -> float | None:
+    """The constant learning rate above which zero error is unstable; None where there is no isolated perfect solution."""
+    try:
+        return perfect_learning(problem, t).critical_rate
+    except InputError:
+        return None

@@ -1,0 +1,69 @@
+"""What the closed forms of papers assume of a problem; a problem without it raises `InputError`."""
+
+from typing import Any
+
+import numpy as np
+
+import tutelage as tu
+from tutelage import InputError, checks
+from tutelage.problem.problem import require_problem
+from tutelage.problem.start import require_pair, require_start
+
+__all__ = [
+    "constant_rate",
+    "quadratic_readouts",
+    "require_first_layer_sgd",
+    "require_pair",
+    "require_problem",
+    "require_start",
+]
+
+
+def require_first_layer_sgd(problem: "tu.Problem", name: str) -> None:
+    """Nothing but plain SGD on the first layer, without biases; the function `name` supports nothing else."""
+    sgd, student = problem.sgd, problem.student
+    reasons = {
+        "units have biases": problem.biased,
+        "train_readout is True": student.train_readout,
+        "weight_decay is not 0": float(np.asarray(sgd.weight_decay)) != 0,
+        "spherical is True": sgd.spherical,
+        "trainable freezes components": sgd.trainable is not None,
+        "momentum is slow": isinstance(sgd.momentum, tu.SlowMomentum),
+    }
+    for reason, holds in reasons.items():
+        if holds:
+            raise InputError(f"{reason}; {name} supports plain SGD on the first layer only. Leave that out.")
+
+
+def constant_rate(problem: "tu.Problem", name: str, fix: str = "Use a number, or solve.") -> float:
+    """The effective learning rate, a fixed momentum included; a rate that changes in time has none."""
+    lr = problem.sgd.lr
+    lr = lr.value if isinstance(lr, tu.schedules.Constant) else lr
+    if callable(lr):
+        raise InputError(f"the learning rate changes with time; {name} needs a constant one. {fix}")
+    return float(np.asarray(lr)) / (1 - float(problem.sgd.momentum))
+
+
+def quadratic_readouts(problem: Any, name: str) -> tuple[float, float]:
+    """v and v* of a quadratic network, y = v sum_k lambda_k^2 with isotropic inputs; `name` supports no other problem."""
+    require_problem(problem, name)
+    quadratic = tu.Network(1, "quadratic").activation.polynomial
+    for side, network in (("student", problem.student), ("teacher", problem.teacher)):
+        if network.activation.polynomial != quadratic:
+            raise InputError(
+                f"the {side}'s activation is {network.activation.name!r}; {name} needs quadratic networks. Use 'quadratic'."
+            )
+        if network.bias is not None:
+            raise InputError(f"the {side} has biases; {name} needs units without. Leave bias out.")
+    if problem.inputs.levels != 1 or abs(float(np.sum(problem.inputs.weights)) - 1) > 1e-12:
+        raise InputError(f"the inputs are {problem.inputs!r}; {name} needs independent ones of unit variance, Isotropic().")
+    return _equal("student", problem.student.readout, name), _equal("teacher", problem.teacher.readout, name)
+
+
+def _equal(side: str, readout: Any, name: str) -> float:
+    v = np.asarray(readout, float)
+    if np.ptp(v) > 1e-12 * np.max(np.abs(v)) or v[0] <= 0:
+        raise InputError(
+            f"the {side}'s readout is {checks.shown(v)}; {name} needs one positive number for all units, such as 1/hidden."
+        )
+    return float(v[0])
