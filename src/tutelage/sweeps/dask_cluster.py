@@ -8,17 +8,17 @@ more, for it blames all tasks that waited for a lost worker.
 import shlex
 import shutil
 import signal
-from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from tutelage._errors import InputError
-from tutelage._pool import Child, cores, one_core
+from tutelage._pool import Child, WorkerLost, cores, one_core
 from tutelage._version import __version__
+from tutelage.sweeps.executors import with_retries
 from tutelage.sweeps.tasks import (
     TRIES,
     Compute,
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 OUR_SCHEDULER = {"distributed.scheduler.allowed-failures": 0, "distributed.scheduler.worker-saturation": 1.0}
 TRIES_ELSEWHERE = 2
+LOST = "lost with its workers again and again (out of memory?)"
 SECONDS_TO_CONNECT, SECONDS_TO_START = 20, 120
 
 
@@ -54,7 +55,8 @@ class Dask:
             elif not client.ncores():
                 notice(f"no worker has come to the cluster ({self.where}) yet; the sweep begins when one does.")
             try:
-                yield from _results(client, compute, iter(tasks), TRIES if self.ours else TRIES_ELSEWHERE, notice)
+                waiting, tries = deque(tasks), TRIES if self.ours else TRIES_ELSEWHERE
+                yield from with_retries(_results(client, compute, waiting), waiting, tries, LOST, notice)
             except (CancelledError, OSError):
                 sentence = "the Dask scheduler has ended; finished work is kept. Start it and run the sweep again to go on."
                 raise StoreError(sentence) from None
@@ -164,47 +166,32 @@ def _slurm_cluster(workers: int | None, options: dict[str, Any]) -> Iterator[dic
         yield {"address": cluster}
 
 
-def _results(client: Any, compute: Compute, tasks: Iterator[Task], tries: int, notice: Notice) -> Results:
+def _results(client: Any, compute: Compute, waiting: deque[Task]) -> Generator[tuple[Task, Any], None, None]:
     """As they come. The scheduler knows of as many tasks as there are cores: one that waits for the same worker as a task
     that kills it would be blamed, too."""
     from distributed import as_completed
 
-    finished, under_way, losses = as_completed(loop=client.loop), {}, Counter()
-    again: deque[Task] = deque()
+    finished, under_way = as_completed(loop=client.loop), {}
     while True:
         room = max(1, sum(client.ncores().values())) - len(under_way)
-        for task in islice(_first(again, tasks), max(room, 0)):
+        for task in [waiting.popleft() for _ in range(min(room, len(waiting)))]:
             future = client.submit(attempt_there, __version__, compute, task.payload, pure=False, retries=0)
             under_way[future] = task
             finished.add(future)
         if not under_way:
             return
         future = next(finished)
-        task, result = under_way.pop(future), _result(future)
-        losses[task.index] += result is None
-        if result is not None:
-            yield task, result
-        elif losses[task.index] == tries:
-            yield task, WorkerError("lost with its workers again and again (out of memory?)")
-        else:
-            notice(f"a worker was lost during chunk {task.index}, which is given to another.")
-            again.append(task)
+        yield under_way.pop(future), _result(future)
 
 
-def _first(again: deque[Task], tasks: Iterator[Task]) -> Iterator[Task]:
-    while again:
-        yield again.popleft()
-    yield from tasks
-
-
-def _result(future: "Future") -> Outcome | WorkerError | None:
-    """The result of a finished task, or None: lost. If only the result was lost, Dask computes it again."""
+def _result(future: "Future") -> Outcome | WorkerError | WorkerLost:
+    """The result of a finished task. If only the result was lost, Dask computes it again."""
     from distributed import KilledWorker
 
     try:
         return future.result()
     except KilledWorker:
-        return None
+        return WorkerLost("was lost")
     except (CancelledError, OSError):  # of the scheduler
         raise
     except Exception as error:  # not of the computation: `attempt` catches those

@@ -9,7 +9,8 @@ nothing with it: its task is given out again, TRIES times in all. An error of th
 
 import pickle
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import closing
 from typing import Any
 
 from tutelage._errors import InputError
@@ -55,7 +56,7 @@ def serial(compute: Compute, tasks: Iterable[Task], workers: int | None, notice:
 
 def processes(compute: Compute, tasks: Iterable[Task], workers: int | None, notice: Notice) -> Results:
     """Processes of this machine with one core each: as many as there are cores, or `workers`."""
-    waiting, losses = deque(tasks), Counter()
+    waiting = deque(tasks)
     found = results(
         _attempt_pickled,
         lambda: waiting.popleft() if waiting else None,
@@ -63,21 +64,25 @@ def processes(compute: Compute, tasks: Iterable[Task], workers: int | None, noti
         min(cores() if workers is None else workers, len(waiting)),
         one_core(),
     )
-    try:
+    lost = f"lost with {TRIES} workers, one after the other (the last one {{how}}; out of memory?)"
+    yield from with_retries(found, waiting, TRIES, lost, notice)
+
+
+def with_retries(found: Generator, waiting: deque[Task], tries: int, lost: str, notice: Notice) -> Results:
+    """Give the tasks that were lost with their workers back to `waiting`; after so many tries they have failed."""
+    losses: Counter[int] = Counter()
+    with closing(found):
         for task, result in found:
             losses[task.index] += isinstance(result, WorkerLost)
             if not isinstance(result, BaseException):
                 yield task, result
             elif not isinstance(result, WorkerLost):
                 raise result
-            elif losses[task.index] == TRIES:
-                how = f"(the last one {result}; out of memory?)"
-                yield task, WorkerError(f"lost with {TRIES} workers, one after the other {how}")
+            elif losses[task.index] == tries:
+                yield task, WorkerError(lost.format(how=result))
             else:
                 notice(f"a worker {result} during chunk {task.index}, which is given to another.")
                 waiting.append(task)
-    finally:
-        found.close()
 
 
 def _attempt_pickled(pickled: bytes) -> Outcome | WorkerError:
