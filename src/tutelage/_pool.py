@@ -163,9 +163,8 @@ def results(
             for future in _finished(under_way):
                 worker, task = under_way.pop(future)
                 lost = not future.done() or is_lost(future)
-                if lost:
-                    how = worker.end()
-                else:
+                how = worker.end() if lost else ""
+                if not lost:
                     idle.append(worker)
                 if task is not None:
                     yield task, WorkerLost(how) if lost else future.exception() or future.result()

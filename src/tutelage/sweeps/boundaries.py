@@ -105,7 +105,7 @@ def _line(
     along = next(dim for dim in dims if dim != across)
     held = {str(name): c.item() for name, c in values.coords.items() if c.ndim == 0 and str(name) in spec.all_points.names}
     asked = _spread(values[along].values)
-    found = []
+    found, refusal = [], InputError("its values are not finite.")
     for at in asked.tolist():
         try:
             found.append(float(value(spec.problem_at(held | {along: at}), level)))
