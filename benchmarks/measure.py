@@ -13,7 +13,7 @@ from importlib.util import find_spec
 
 import jax
 
-from tutelage._cores import cores as own_cores
+from tutelage._pool import cores as own_cores
 
 ROWS: list[dict] = []
 GROWTH: list[dict] = []

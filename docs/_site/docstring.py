@@ -107,7 +107,7 @@ def shorten(app: Sphinx, what: str, name: str, value: Any, options: Any, signatu
 RESULTS = (
     "tutelage.analysis",
     "tutelage.comparison",
-    "tutelage.sweep",
+    "tutelage.sweeps",
     "tutelage.trajectory",
     "tutelage.validity",
     "tutelage.status",

@@ -28,7 +28,7 @@ from .problem.inputs import digits
 from .rules import Rule
 from .simulation import simulate
 from .status import Status
-from .sweeps.verbs import open_sweep, sweep
+from .sweeps.sweep import open_sweep, sweep
 from .times import linear_times, log_times
 from .trajectory import Trajectory, load
 

@@ -38,7 +38,7 @@ def whole_file(path: Path, *, durable: bool = False) -> Iterator[Path]:
         if durable:
             _to_disk(temporary)
         os.replace(temporary, path)
-        if durable:
+        if durable and os.name == "posix":  # elsewhere a folder cannot be opened
             _to_disk(path.parent)
     except BaseException as error:
         temporary.unlink(missing_ok=True)

@@ -16,8 +16,8 @@ import jax
 import numpy as np
 
 from tutelage import checks
-from tutelage._cores import cores
 from tutelage._errors import DivergenceWarning, InputError, kind_of
+from tutelage._pool import cores
 from tutelage._solve import MAX_STEPS, assemble, keeps_blocks, prepare
 from tutelage.averages import Quadrature
 from tutelage.integrate import SOLVERS, Options, Raw, anonymous, as_arrays, choose, integrate, padded, tolerances

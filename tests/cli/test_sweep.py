@@ -145,7 +145,7 @@ def test_points_one_by_one(tutelage, folder):
 
 
 OWN = """
-measure = ["tests.sweep.questions:ratio"]
+measure = ["tests.sweeps.questions:ratio"]
 loss = "tests.problem.own_learning:log_cosh"
 [student]
 hidden = 1
@@ -158,12 +158,12 @@ lr = [0.3]
 """
 
 
-@pytest.mark.parametrize("allowed", ["tests.sweep.questions", "tests.problem.own_learning"])
+@pytest.mark.parametrize("allowed", ["tests.sweeps.questions", "tests.problem.own_learning"])
 def test_functions_need_their_modules_allowed(tutelage, folder, allowed):
     (folder / "s.toml").write_text(OWN)
     ending = tutelage("sweep", "s.toml", "--import", allowed)
     assert (ending.code, ending.stdout) == (2, "")
-    other = {"tests.sweep.questions": "own_learning", "tests.problem.own_learning": "questions"}[allowed]
+    other = {"tests.sweeps.questions": "own_learning", "tests.problem.own_learning": "questions"}[allowed]
     assert f"--import tests.{'problem' if other == 'own_learning' else 'sweep'}.{other}" in ending.stderr
     assert not (folder / "output").exists()
 

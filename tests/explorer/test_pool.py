@@ -1,17 +1,20 @@
 """Work for nobody is ended: requests of closed pages and abandoned downloads."""
 
 import asyncio
+import json
+import os
+import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 from starlette.requests import Request
 
-from tutelage.explorer import pool as pools
-from tutelage.explorer.pool import Pool
+from tutelage.explorer import workers
 from tutelage.explorer.server import Explorer
+from tutelage.explorer.workers import Pool
 
 
-def work_forever(pipe):
+def work_forever(pipe, kind, values):
     """A process that answers no request and hears no wish to stop."""
     while True:
         time.sleep(60)
@@ -30,13 +33,15 @@ async def until(condition):
 
 
 def test_the_work_of_a_closed_page_is_ended(monkeypatch):
-    monkeypatch.setattr(pools, "work", work_forever)
+    monkeypatch.setattr(workers, "compute_answer", work_forever)
+    monkeypatch.setattr(workers, "prepare", None)
 
     async def close_a_page():
         pool = Pool(1, grace=0.05)
         pool.open()
-        before = pool._workers[0].process
+        before = pool._slots[0].worker.process
         pool.ask("page", "curve", {}, lambda last, message: None)
+        await until(lambda: pool._slots[0].request.future.running())
         pool.leave("page")
         await until(lambda: not before.is_alive())
         pool.close()
@@ -46,15 +51,18 @@ def test_the_work_of_a_closed_page_is_ended(monkeypatch):
 
 def test_a_superseded_request_may_end_its_part(monkeypatch):
     """It may be a compilation that the next request needs: nobody is waiting, so its process is left alone."""
-    monkeypatch.setattr(pools, "work", work_forever)
+    monkeypatch.setattr(workers, "compute_answer", work_forever)
+    monkeypatch.setattr(workers, "prepare", None)
 
     async def forget():
         pool = Pool(1, grace=0.0)
         pool.open()
+        before = pool._slots[0].worker.process
         pool.ask("page", "curve", {}, lambda last, message: None)
+        await until(lambda: pool._slots[0].request.future.running())
         pool.forget("page")
-        await asyncio.sleep(0.1)
-        alive = pool._workers[0].process.is_alive()
+        await asyncio.sleep(0.5)
+        alive = before.is_alive()
         pool.close()
         return alive
 
@@ -103,3 +111,44 @@ def test_an_abandoned_download_is_not_computed():
 
 def test_headers_alone_cost_nothing():
     assert download("HEAD", ["http.request"]).asked == []
+
+
+def die(pipe, kind, values):
+    """A process that the system ends, as when memory runs out."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_lost_process_is_said_and_replaced(monkeypatch):
+    monkeypatch.setattr(workers, "compute_answer", die)
+    monkeypatch.setattr(workers, "prepare", None)
+
+    async def lose():
+        pool, messages = Pool(1, grace=1.0), []
+        pool.open()
+        for _ in range(2):
+            pool.ask("page", "curve", {}, lambda last, message: messages.append((last, message)))
+            count = len(messages)
+            await until(lambda count=count: len(messages) > count)
+        alive = pool._slots[0].worker.process.is_alive()
+        pool.close()
+        return messages, alive
+
+    messages, alive = run(lose)
+    assert [(last, json.loads(message)["sentence"]) for last, message in messages] == [(True, workers.LOST)] * 2
+    assert alive
+
+
+def test_a_request_that_takes_too_long_is_ended(monkeypatch):
+    monkeypatch.setattr(workers, "compute_answer", work_forever)
+    monkeypatch.setattr(workers, "prepare", None)
+    monkeypatch.setattr(workers, "LIMIT", 0.2)
+
+    async def wait():
+        pool, messages = Pool(1, grace=1.0), []
+        pool.open()
+        pool.ask("page", "curve", {}, lambda last, message: messages.append((last, message)))
+        await until(lambda: messages)
+        pool.close()
+        return messages
+
+    assert [(last, json.loads(message)["sentence"]) for last, message in run(wait)] == [(True, workers.TOO_LONG)]

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 import tutelage as tu
 from tutelage import InputError
-from tutelage.explorer.presets import PRESETS
-from tutelage.explorer.settings import BY_NAME, CONTROLS, Settings, controls_as_data
-from tutelage.explorer.texts import python_text, toml_text
+from tutelage.explorer.exports import python_text, toml_text
+from tutelage.explorer.settings import BY_NAME, CONTROLS, PRESETS, Settings, controls_as_data
 
 
 def test_defaults_are_allowed_and_the_table_is_data():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tutelage as tu
-from tutelage.page.assemble import POLICY, head
+from tutelage.page.document import POLICY, head
 
 STATE = """() => {
   const chart = (id) => document.getElementById(id);

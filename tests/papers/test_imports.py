@@ -20,7 +20,7 @@ EXCEPTIONS = {  # modules that are not public, and the files that may import the
     "tutelage.problem.arguments": {"assumptions.py"},
     "tutelage._files": {"cache.py"},
     "tutelage.storage": {"cache.py"},
-    "tutelage._cores": {"pool.py"},
+    "tutelage._pool": {"run.py"},
 }
 PUBLIC = {"tutelage": {*tutelage.__all__, "__file__"}} | {
     f"tutelage.{space}": set(getattr(import_module(f"tutelage.{space}"), "__all__", ())) for space in NAMESPACES

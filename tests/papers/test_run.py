@@ -8,9 +8,8 @@ import xarray as xr
 from tests.papers import toys
 from tests.papers.toys import CALLS, toy
 from tutelage.papers import cache, replicate
-from tutelage.papers.pool import run_all
 from tutelage.papers.registry import MODULES
-from tutelage.papers.run import found
+from tutelage.papers.run import found, run_all
 
 
 def test_a_second_run_computes_and_draws_nothing(tmp_path):

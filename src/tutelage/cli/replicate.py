@@ -131,7 +131,7 @@ def _results(
     if quick:
         compile_quickly()
     from tutelage.papers.gallery import duration
-    from tutelage.papers.pool import run_all
+    from tutelage.papers.run import run_all
 
     results: list[Any] = []
     ways = {"around": _computing, "waiting": working, "inside": _with_notes}

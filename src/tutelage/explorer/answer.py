@@ -23,8 +23,8 @@ import numpy as np
 import tutelage as tu
 from tutelage import InputError
 from tutelage.analysis.noise.fluctuations import fluctuations_along
+from tutelage.explorer.exports import python_text, toml_text
 from tutelage.explorer.settings import Settings
-from tutelage.explorer.texts import python_text, toml_text
 from tutelage.page.content import numbers, trajectory_content
 from tutelage.trajectory import Trajectory
 
@@ -32,7 +32,7 @@ STRETCHES = 10  # in which a long solve comes
 SLOW = {"tanh", "gelu"}  # averaged by quadrature
 MOST_STEPS = 40_000_000  # of one simulated network: about twenty seconds
 MAX_SOLVER_STEPS = 100_000
-FEW = 20  # recorded times that make no curve
+TOO_FEW = 20  # recorded times that make no curve
 DRAWN, KEPT = 1e-7, 1e-8  # relative tolerances: of a curve that is looked at, and of one that is kept
 
 Part = dict[str, Any]
@@ -122,7 +122,7 @@ def _solved(settings: Settings, problem: Any, start: Any, times: np.ndarray, rto
 
 def _up_to_divergence(problem: Any, start: Any, theory: Trajectory) -> Trajectory:
     """A solve that ended after few recorded times, again with times that fill what there is."""
-    if theory.finished or theory.times.size > FEW:
+    if theory.finished or theory.times.size > TOO_FEW:
         return theory
     within = tu.solve(problem, start, tu.linear_times(0.999 * float(theory.end_time)), max_steps=MAX_SOLVER_STEPS)
     return eqx.tree_at(lambda t: (t.status_code, t.end_time), within, (theory.status_code, theory.end_time))
@@ -211,3 +211,6 @@ def whole_content(settings: Settings) -> Iterator[dict[str, Any]]:
         elif name in ("band", "escape") and name in part:
             content[name] = part[name]
         yield content
+
+
+STREAMS: dict[str, Callable[[Settings], Iterator[Part]]] = {"curve": curve, "details": details}

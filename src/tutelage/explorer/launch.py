@@ -25,12 +25,20 @@ def listen(port: int | None) -> socket.socket:
     return here
 
 
+def missing_extra(what: str, error: ImportError) -> InputError:
+    """What to install: a core install has no web server."""
+    return InputError(f'{what} needs {error.name}, which is not installed; install it by: pip install "tutelage[explore]".')
+
+
 def serve(port: int | None = None, browser: bool = True, as_json: bool = False) -> None:
     """Serve the explorer until it is interrupted; as_json: its address for a program, not for a reader."""
-    import uvicorn
+    try:
+        import uvicorn
+        import websockets  # noqa: F401  (uvicorn imports it when it runs)
 
-    from tutelage.explorer.server import MOST_TEXT, build_app
-
+        from tutelage.explorer.server import MOST_TEXT, build_app
+    except ImportError as error:
+        raise missing_extra("tutelage explore", error) from None
     here = listen(port)
     free = int(here.getsockname()[1])
     address = f"http://{HOST}:{free}/"

@@ -8,6 +8,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from importlib.resources import files
 from typing import Any
 
 from starlette.applications import Starlette
@@ -18,9 +19,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from tutelage._errors import InputError
-from tutelage.explorer.files import FILES, MEDIA
-from tutelage.explorer.pool import Pool
-from tutelage.explorer.settings import Settings
+from tutelage.explorer.exports import FILES, MEDIA
+from tutelage.explorer.settings import PRESETS, Settings, controls_as_data
+from tutelage.explorer.workers import Pool
+from tutelage.page.document import live_page_of
 
 MOST_PAGES = 16  # open at the same time
 MOST_TEXT = 65_536  # characters of one message
@@ -77,11 +79,7 @@ def build_app(port: int) -> Starlette:
         explorer.curves.close()
         explorer.details.close()
 
-    routes = [
-        Route("/", explorer.page),
-        Route("/file/{name}", explorer.file),
-        WebSocketRoute("/live", explorer.live),
-    ]
+    routes = [Route("/", explorer.page), Route("/file/{name}", explorer.file), WebSocketRoute("/live", explorer.live)]
     app = Starlette(routes=routes, lifespan=lifespan)
     app.add_middleware(OnlyFromHere, port=port)
     return app
@@ -100,8 +98,6 @@ class Explorer:
 
     async def page(self, request: Request) -> Response:
         """The page; it reads its settings from its own address."""
-        from tutelage.explorer.live_page import live_page
-
         return HTMLResponse(live_page(), headers={"Cache-Control": "no-store", "X-Frame-Options": "DENY"})
 
     async def file(self, request: Request) -> Response:
@@ -202,6 +198,14 @@ class Page:
         """Send what there is, as it comes."""
         while True:
             await socket.send_text(await self.out.get())
+
+
+def live_page() -> str:
+    """The page of a saved trajectory with controls and a websocket instead of data; everything but the answers is in it."""
+    table = {"controls": controls_as_data(), "presets": PRESETS}
+    part = files("tutelage.explorer").joinpath
+    style, script, aside = (part(name).read_text(encoding="utf-8") for name in ("explorer.css", "explorer.js", "aside.html"))
+    return live_page_of("tutelage explorer", aside, style, script, table)
 
 
 async def _until_closed(request: Request) -> None:

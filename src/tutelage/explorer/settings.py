@@ -79,12 +79,7 @@ CONTROLS = (
     Control("beta", "exponent β", "number", 1.0, 0.05, 3, group="Inputs and start", only=POWER_LAW),
     Control("levels", "levels L", "count", 16, 2, 512, log=True, group="Inputs and start", only=POWER_LAW),
     Control(
-        "start",
-        "start",
-        "choice",
-        "random weights",
-        options=("random weights", "asymmetric"),
-        group="Inputs and start",
+        "start", "start", "choice", "random weights", options=("random weights", "asymmetric"), group="Inputs and start"
     ),
     Control("scale", "size of the weights", "number", 0.1, 1e-6, 3, log=True, group="Inputs and start", only=RANDOM),
     Control("seed", "seed", "count", 0, 0, 999, group="Inputs and start", only=RANDOM),
@@ -174,3 +169,23 @@ def _value(name: str, text: str) -> Any:
 def controls_as_data() -> list[dict[str, Any]]:
     """The table for the page."""
     return [{**asdict(control), "options": list(control.options), "only": dict(control.only)} for control in CONTROLS]
+
+
+# Named places to begin: settings close to figures that `tutelage replicate` checks, and a few regimes to know.
+TWO = {"students": 2, "teachers": 2}
+APART = {"start": "asymmetric"}
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "three units specialize": {},
+    "primer-1: theory and experiment": APART | {"dim": 784, "end": 100.0, "runs": 5},
+    "primer-2: the specialization transition": TWO | {"scale": 0.2, "end": 400.0, "dim": 100_000, "runs": 0},
+    "primer-4: both layers trained": APART
+    | {"students": 4, "teachers": 2, "train_readout": True, "lr": 0.2, "noise": 0.1, "end": 2000.0, "dim": 500},
+    "notes-3: ReLU": TWO | APART | {"activation": "relu", "lr": 0.3, "end": 60.0, "dim": 500},
+    "notes-6: stop early with noisy labels": TWO | APART | {"noise": 0.5, "lr": 1.5, "end": 100.0},
+    "goldt-1: extra units and label noise": APART | {"students": 5, "teachers": 2, "noise": 0.3},
+    "bign-1: a million inputs": APART | {"dim": 1_000_000, "end": 20.0, "runs": 1},
+    "power-1: a power-law spectrum": TWO
+    | {"lr": 0.1, "spectrum": "power law", "levels": 64, "scale": 0.01, "dim": 1024, "end": 1000.0},
+    "a learning rate beyond the critical one": APART | {"lr": 4.0, "end": 60.0},
+}

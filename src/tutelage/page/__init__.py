@@ -3,10 +3,10 @@
     tu.page.save_page(theory, "theory.html")
 
 `content.py` turns a trajectory into plain data (its schema is written there), `template.html`, `page.css` and `page.js` show
-data of that schema, and `assemble.py` puts both and the vendored Plotly into one text. The script knows nothing of where
+data of that schema, and `document.py` puts both and the vendored Plotly into one text. The script knows nothing of where
 its data come from: `tutelagePage.render(data)` draws, `tutelagePage.setTime(index)` moves.
 """
 
-from tutelage.page.assemble import save_page, trajectory_page
+from tutelage.page.document import save_page, trajectory_page
 
 __all__ = ["save_page", "trajectory_page"]

@@ -10,7 +10,7 @@
     maps                 {name, title, rows, columns, values}: rows, columns {name, labels}; values (frame, row, column)
     bound                the largest |value| of all maps: colors run from -bound to bound at every time
     frames               (frame,): which of the recorded times are shown
-    runs                 errors of simulated networks beside the curve, (frame,) each
+    runs                 errors of simulated networks next to the curve, (frame,) each
     band                 {dim, low, high}: where single networks of N = dim are expected, (frame,) each; or null
     escape               the time at which the curve is predicted to leave its plateau; or null
     code                 {name, text, file}: the problem as text to copy or keep

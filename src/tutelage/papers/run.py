@@ -1,19 +1,29 @@
-"""From a figure to its result: computed or found, drawn, and judged."""
+"""From a figure to its result: computed or found, drawn, and judged. Many figures are computed by several processes.
+
+The processes leave their results in the folder, where they are found like those of any earlier run; numbers do not depend on
+how many there are. Compiling programs uses one core only, so that several processes are faster.
+"""
 
 import json
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tutelage import InputError
+from tutelage._pool import WorkerLost, cores, results
 from tutelage.papers import cache
 from tutelage.papers.claims import FAIL, VERDICTS, Claim
 from tutelage.papers.registry import Replica
 
 if TYPE_CHECKING:
     from xarray import Dataset
+
+MOST_WORKERS = 4  # a process holds a whole JAX
+Around = Callable[[str], AbstractContextManager[Any]]
 
 
 @dataclass(frozen=True)
@@ -44,12 +54,7 @@ class Result:
 
 
 def replicate(
-    replica: Replica,
-    folder: Path,
-    *,
-    quick: bool = False,
-    formats: tuple[str, ...] = ("png",),
-    around: Callable[[str], AbstractContextManager[Any]] = nullcontext,
+    replica: Replica, folder: Path, *, quick: bool = False, formats: tuple[str, ...] = ("png",), around: Around = nullcontext
 ) -> Result:
     """The result of a figure in a folder, which must exist: found there by content, else computed and stored.
 
@@ -72,6 +77,59 @@ def replicate(
     _draw(replica, data, drawings)
     files = {"nc": path} | drawings | _write_page(replica, data, path.with_suffix(".html"))
     return Result(replica, quick, data, seconds, tuple(replica.claims(data)), files, fresh)
+
+
+def run_all(
+    figures: Sequence[Replica],
+    folder: Path,
+    *,
+    quick: bool = False,
+    formats: tuple[str, ...] = ("png",),
+    workers: int | None = None,
+    around: Around = nullcontext,
+    waiting: Around = nullcontext,
+    inside: Around = nullcontext,
+) -> Iterator[Result]:
+    """The results, in the order of the figures; each is kept in the folder as soon as it is there.
+
+    workers: processes (default: the cores, up to four; 1: this process). Contexts, called with the id: around, in which this
+    process computes; waiting, in which it waits for another; inside, in which another computes (it must be picklable).
+    """
+    missing = deque(figure for figure in figures if not is_kept(figure, folder, quick))
+    count = min(len(missing), min(cores(), MOST_WORKERS) if workers is None else workers)
+    if count <= 1:
+        for figure in figures:
+            yield replicate(figure, folder, quick=quick, formats=formats, around=around)
+        return
+    ids, ended = {figure.id for figure in missing}, {}
+    found = results(
+        _run_in_worker,
+        lambda: missing.popleft() if missing else None,
+        lambda figure: (figure, folder, quick, formats, inside),
+        count,
+    )
+    with closing(found):
+        for figure in figures:
+            if figure.id in ids:
+                with waiting(figure.id):
+                    while figure.id not in ended:
+                        done, result = next(found)
+                        ended[done.id] = result
+                _require_computed(figure, ended[figure.id])
+            result = replicate(figure, folder, quick=quick, formats=formats)
+            yield replace(result, computed=figure.id in ids)
+
+
+def _run_in_worker(what: tuple[Replica, Path, bool, tuple[str, ...], Around]) -> None:
+    figure, folder, quick, formats, inside = what
+    replicate(figure, folder, quick=quick, formats=formats, around=inside)
+
+
+def _require_computed(figure: Replica, error: BaseException | None) -> None:
+    if isinstance(error, WorkerLost):
+        raise InputError(f"the process of the figure {figure.id} {error} (out of memory?); compute it with one worker.")
+    if error is not None:
+        raise error
 
 
 def _draw(replica: Replica, data: "Dataset", drawings: dict[str, Path]) -> None:

@@ -16,8 +16,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from tutelage import checks
-from tutelage._cores import cores
 from tutelage._errors import InputError
+from tutelage._pool import cores
 from tutelage._solve import KEEP_LEVELS, require_records
 from tutelage._types import ArrayLike
 from tutelage.problem import Problem, Start, random_start, start_from_weights

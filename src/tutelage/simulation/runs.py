@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from tutelage import checks
-from tutelage._cores import cores
+from tutelage._pool import cores
 from tutelage._types import NumpyOrJax
 from tutelage.problem import Problem
 from tutelage.progress import SILENT_SECONDS

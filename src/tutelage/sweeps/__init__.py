@@ -1,8 +1,10 @@
-"""Sweeps: the same question asked at thousands of problems, on a laptop or a cluster, with nothing lost.
+"""Sweeps: the same measures at thousands of problems, on a laptop or a cluster, with nothing lost.
 
-verbs -> spec, points -> chunks     -> engine                 -> dataset, result (boundaries)
-         what is asked   in tasks      what is missing goes      all chunks as one Dataset,
-                                       out and is kept           with figures
-engine gives tasks to executors/, which call compute (batch: the theory at once; measures/: what is asked of it), and keeps
-each outcome in the store: a folder (chunk_file, manifest, lock, status) that is whole whenever the sweep is stopped.
+sweep -> spec, points -> chunks       -> engine                -> result (boundaries)
+         what is varied   tasks          computes and keeps       all chunks as one Dataset,
+                                         what is missing          with figures
+The engine gives tasks to executors (serial, processes, dask_cluster), which call compute (measures: the numbers of a point),
+and keeps each outcome in the store: a folder (chunk_file, lock) that is whole whenever the sweep is interrupted.
+
+Sweeps are tested on Linux. Locks and processes are those of portable libraries; macOS and Windows are not tested.
 """

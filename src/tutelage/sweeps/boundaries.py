@@ -3,8 +3,8 @@
 critical_learning_rate    the learning rate above which zero error is unstable, label noise aside
 noise_floor               the label noise that leaves an error of `level` in the end, to first order in its variance
 
-Neither solves anything: both come from the linear dynamics around perfect learning (the verbs of these names), so that they
-are an independent word about what a sweep has computed. Or a user's own function.
+Neither solves anything: both come from the linear dynamics around perfect learning (the analyses of these names), so that
+they check independently what a sweep has computed. A custom function works as well.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -101,11 +101,11 @@ def _axis(spec: SweepSpec, dims: list[str], full: str, name: str) -> str:
 def _line(
     spec: SweepSpec, values: Any, dims: list[str], across: str, value: Callable, label: str, level: float | None
 ) -> Line:
-    """Ask along the other axis; where the verb has no answer there is a gap."""
+    """Compute it along the other axis; where the analysis has no result there is a gap."""
     along = next(dim for dim in dims if dim != across)
     held = {str(name): c.item() for name, c in values.coords.items() if c.ndim == 0 and str(name) in spec.all_points.names}
     asked = _spread(values[along].values)
-    found = []
+    found, refusal = [], InputError("its values are not finite.")
     for at in asked.tolist():
         try:
             found.append(float(value(spec.problem_at(held | {along: at}), level)))

@@ -17,8 +17,8 @@ import numpy as np
 from tutelage._errors import InputError
 from tutelage.problem import Problem
 from tutelage.sweeps.measures import resolve
-from tutelage.sweeps.outcome import Task
 from tutelage.sweeps.spec import SweepSpec
+from tutelage.sweeps.tasks import Task
 
 BATCH, LOOPED = 64, 8  # solves per chunk: enough to share one program's start, few enough to be lost without regret
 MEMORY = 2**28  # bytes that the curves of one chunk may take

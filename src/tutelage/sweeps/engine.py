@@ -1,9 +1,12 @@
 """Runs what is missing of a sweep: looks into the store, gives the rest to an executor, keeps each chunk as it comes.
 
-A chunk is announced when it is on the disk, not before; however the run ends, what was announced is kept.
+A chunk is announced when it is on the disk, not before; however the run ends, what was announced is kept. A run is silent
+unless it is given a `Bar`, which shows the rate, the time left and the failures so far.
 """
 
-from collections.abc import Mapping, Sequence
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
@@ -11,11 +14,79 @@ from typing import Any
 from tutelage import checks
 from tutelage._version import __version__
 from tutelage.sweeps.executors import executor as named_executor
-from tutelage.sweeps.executors.attempt import Compute, Results
-from tutelage.sweeps.outcome import Task, WorkerError
-from tutelage.sweeps.progress import Progress, Silent
-from tutelage.sweeps.status import StoreStatus, counted
-from tutelage.sweeps.store import Store
+from tutelage.sweeps.store import Store, StoreStatus, counted
+from tutelage.sweeps.tasks import Compute, Execute, Outcome, Task, WorkerError
+
+SECONDS_BETWEEN_TICKS = 1.0
+MOST_SHOWN = 5  # different errors; all are kept with their points
+
+
+class Progress:
+    """Called in this order: begin, any number of `done` and `notice`, end. This one shows nothing."""
+
+    def begin(self, points: int, kept: int) -> None:
+        """points: of the sweep; kept: those of earlier runs."""
+
+    def done(self, task: Task, outcome: Outcome) -> None:
+        """This chunk is on the disk."""
+
+    def notice(self, message: str) -> None:
+        """Something happened that does not stop the sweep."""
+
+    def end(self) -> None:
+        """Nothing more comes."""
+
+
+class Bar(Progress):
+    """A bar on standard error where that is a terminal; notices, and the first few errors, in lines of their own."""
+
+    def __init__(self) -> None:
+        self._bar: Any = None
+        self._ended = threading.Event()
+        self._failed = 0
+        self._errors: set[str] = set()
+
+    def begin(self, points: int, kept: int) -> None:
+        from tqdm import tqdm
+
+        clock = "[{elapsed}<{remaining}, {rate_noinv_fmt}{postfix}]"
+        self._bar = tqdm(
+            total=points,
+            initial=kept,
+            desc="sweeping",
+            bar_format=f"{{desc}}: {{percentage:3.0f}}% |{{bar}}| {{n_fmt}}/{{total_fmt}} points {clock}",
+            unit=" points",
+            smoothing=0.1,
+            leave=False,
+            disable=None,
+        )
+        self._clock = threading.Thread(target=self._tick, daemon=True)
+        self._clock.start()
+
+    def _tick(self) -> None:
+        """The clock goes on while nothing comes: the first chunk of a shape waits for its compilation."""
+        while not self._ended.wait(SECONDS_BETWEEN_TICKS):
+            self._bar.refresh()
+
+    def done(self, task: Task, outcome: Outcome) -> None:
+        for failure in outcome.failures:
+            if failure.error not in self._errors and len(self._errors) < MOST_SHOWN:
+                self._errors.add(failure.error)
+                self.notice(f"points fail: {failure.error}")
+        self._failed += len(outcome.failures)
+        if self._failed:
+            self._bar.set_postfix_str(f"{self._failed} failed", refresh=False)
+        self._bar.update(len(task.points))
+
+    def notice(self, message: str) -> None:
+        from tqdm import tqdm
+
+        tqdm.write(f"note: {message}", file=sys.stderr)
+
+    def end(self) -> None:
+        self._ended.set()
+        self._clock.join()
+        self._bar.close()
 
 
 @dataclass(frozen=True)
@@ -50,42 +121,43 @@ def run(
     """
     execute = named_executor(executor, cluster)
     workers = None if workers is None else checks.as_count("workers", workers)
-    watched = _Noting(progress or Silent())
+    shown, notices = progress or Progress(), []
+
+    def notice(message: str) -> None:
+        notices.append(message)
+        shown.notice(message)
+
     with store.writing():
         if store.version != __version__:
-            watched.notice(f"the sweep was begun with tutelage {store.version} and goes on with {__version__}.")
+            notice(f"the sweep was begun with tutelage {store.version} and goes on with {__version__}.")
         for name in store.set_aside_damaged():
-            watched.notice(f"{name} does not match its hash; it is set aside and its chunk computed again.")
+            notice(f"{name} does not match its hash; it is set aside and its chunk computed again.")
         done = store.done - store.failed if retry else store.done
         pending = [task for task in tasks if task.index not in done]
-        watched.begin(store.points, store.points - sum(len(task.points) for task in pending))
+        shown.begin(store.points, store.points - sum(len(task.points) for task in pending))
         try:
             if pending:
-                with closing(execute(compute, pending, workers, watched.notice)) as results:
-                    _keep(results, store, watched)
+                execute_all(execute, compute, pending, workers, store.put, shown, notice)
         except KeyboardInterrupt:
             kept = f"{len(store.done)} of {store.chunks} chunks are kept in {store.folder}"
             raise KeyboardInterrupt(f"{kept}; run the same sweep again to go on.") from None
         finally:
-            watched.end()
-    return Report(len(pending), len(tasks) - len(pending), tuple(watched.notices), store.status())
+            shown.end()
+    return Report(len(pending), len(tasks) - len(pending), tuple(notices), store.status())
 
 
-def _keep(results: Results, store: Store, progress: Progress) -> None:
-    for task, result in results:
-        outcome = result.outcome(len(task.points)) if isinstance(result, WorkerError) else result
-        store.put(task, outcome)
-        progress.done(task, outcome)
-
-
-class _Noting:
-    """Passes everything on, and keeps the notices for the report."""
-
-    def __init__(self, progress: Progress):
-        self._progress = progress
-        self.begin, self.done, self.end = progress.begin, progress.done, progress.end
-        self.notices: list[str] = []
-
-    def notice(self, sentence: str) -> None:
-        self.notices.append(sentence)
-        self._progress.notice(sentence)
+def execute_all(
+    execute: Execute,
+    compute: Compute,
+    tasks: Sequence[Task],
+    workers: int | None,
+    keep: Callable[[Task, Outcome], Any],
+    progress: Progress,
+    notice: Callable[[str], None],
+) -> None:
+    """Compute these tasks, keep each outcome as it comes, and announce it when it is kept."""
+    with closing(execute(compute, tasks, workers, notice)) as results:
+        for task, result in results:
+            outcome = result.outcome(len(task.points)) if isinstance(result, WorkerError) else result
+            keep(task, outcome)
+            progress.done(task, outcome)

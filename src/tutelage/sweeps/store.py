@@ -1,30 +1,35 @@
 """The folder of a sweep: what was asked (spec.json), and one file per finished chunk.
 
-A file appears whole or not at all, its name carries the hash of its bytes, and nothing else in the folder needs to be
-believed: stop a sweep in any way, and the folder is a shorter sweep. docs/how-to tells how to read it with plain xarray.
+A file appears whole or not at all, its name carries the hash of its bytes, and nothing else in the folder is trusted:
+interrupt a sweep at any time, and the folder is a shorter sweep. docs/how-to/sweeps.md tells how to read it with xarray.
+
+The manifest says what the chunks hold, without opening them. It is a cache, rebuilt from the files whenever it is missing or
+behind. An entry is kept under the name of its file. The name carries the hash of the content, so an entry can be superfluous
+but never wrong, and it does not matter when the cache was last written.
 """
 
 import errno
 import hashlib
 import json
+import os
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tutelage._files import is_unfinished, write_bytes
 from tutelage._version import __version__
-from tutelage.sweeps import manifest
-from tutelage.sweeps.chunk_file import DAMAGED, Kept, decode, encode, is_whole, name_of
-from tutelage.sweeps.errors import StoreError
-from tutelage.sweeps.lock import NAME as LOCK
-from tutelage.sweeps.lock import only_writer, writer_of
-from tutelage.sweeps.outcome import Outcome, Task
-from tutelage.sweeps.status import StoreStatus, commonest
+from tutelage.sweeps.chunk_file import DAMAGED, Kept, decode, encode, errors_of, index_and_digest, is_whole, name_of
+from tutelage.sweeps.lock import LOCK_FILES, only_writer, writer_of
+from tutelage.sweeps.tasks import Outcome, StoreError, Task
 
 FAMILY, VERSION = "tutelage-sweep", 1
 SPEC, CHUNKS = "spec.json", "chunks"
+MANIFEST, MANIFEST_VERSION = "manifest.json", 1
+MOST_ERRORS = 5  # different errors kept per chunk and shown; all are in the files themselves
 NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 SECONDS_BETWEEN_SAVES = 30.0
 
@@ -32,6 +37,63 @@ SECONDS_BETWEEN_SAVES = 30.0
 def spec_key(spec: Mapping[str, Any]) -> str:
     """What makes two sweeps the same: the hash of the spec as JSON, whatever the order of its keys."""
     return hashlib.sha256(json.dumps(spec, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What the manifest says of one chunk: its points, how many failed, and how often each of the commonest errors."""
+
+    points: int
+    failed: int = 0
+    errors: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, errors: Iterable[str], points: int) -> "Entry":
+        counts = Counter(errors)
+        return cls(points, counts.total(), dict(counts.most_common(MOST_ERRORS)))
+
+
+@dataclass(frozen=True)
+class StoreStatus:
+    """The state of a folder. errors: how often each error, the commonest ones; writer: who works on it now, or None."""
+
+    folder: str
+    chunks: int
+    chunks_done: int
+    points: int
+    points_done: int
+    points_failed: int
+    errors: dict[str, int]
+    damaged: int
+    writer: str | None
+    version: str
+
+    @property
+    def complete(self) -> bool:
+        """Whether every chunk is there."""
+        return self.chunks_done == self.chunks
+
+    def __str__(self) -> str:
+        share = 100 * self.points_done // max(self.points, 1)
+        lines = [
+            f"{self.folder}: {self.points_done} of {self.points} points ({share} %), "
+            f"{self.chunks_done} of {self.chunks} chunks, tutelage {self.version}"
+        ]
+        if self.writer is not None:
+            lines.append(f"  running: {self.writer}")
+        elif not self.complete:
+            lines.append("  not running; run the same sweep into the same folder to go on")
+        if self.damaged:
+            lines.append(f"  {counted(self.damaged, 'damaged chunk')}, computed again at the next run")
+        if self.points_failed:
+            lines.append(f"  {counted(self.points_failed, 'point')} failed:")
+            lines += [f"    {count} x {error}" for error, count in self.errors.items()]
+        return "\n".join(lines)
+
+
+def counted(count: int, what: str) -> str:
+    """A number with its noun."""
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 class Store:
@@ -46,8 +108,8 @@ class Store:
         self.chunks: int = head["chunks"]
         self.points: int = head["points"]
         self._writing = False
-        self._names = manifest.listing(folder / CHUNKS)
-        self._entries = manifest.load(folder, self.key)
+        self._names = _listing(folder / CHUNKS)
+        self._entries = _load_manifest(folder, self.key)
         self._saved = time.monotonic()
 
     @classmethod
@@ -125,7 +187,7 @@ class Store:
             if before not in (None, name):
                 (self.folder / CHUNKS / str(before)).unlink(missing_ok=True)
         self._names[task.index] = name
-        self._entries[name] = manifest.Entry.of((failure.error for failure in outcome.failures), len(task.points))
+        self._entries[name] = Entry.of((failure.error for failure in outcome.failures), len(task.points))
         if time.monotonic() - self._saved > SECONDS_BETWEEN_SAVES:
             self._save_manifest()
 
@@ -142,9 +204,13 @@ class Store:
         return damaged
 
     def _save_manifest(self) -> None:
+        """Write the cache; where that is impossible, nothing is lost."""
         names = set(self._names.values())
         self._entries = {name: entry for name, entry in self._entries.items() if name in names}
-        manifest.save(self.folder, self.key, self._entries)
+        chunks = {name: asdict(entry) for name, entry in sorted(self._entries.items())}
+        found = {"version": MANIFEST_VERSION, "sweep": self.key, "chunks": chunks}
+        with suppress(OSError):
+            write_bytes(self.folder / MANIFEST, json.dumps(found).encode())
         self._saved = time.monotonic()
 
     # Reading.
@@ -161,7 +227,7 @@ class Store:
 
     def refresh(self) -> None:
         """Look into the folder again: another process may have written to it."""
-        self._names = manifest.listing(self.folder / CHUNKS)
+        self._names = _listing(self.folder / CHUNKS)
 
     def read(self, index: int) -> Kept:
         """One chunk, checked by its hash."""
@@ -190,21 +256,23 @@ class Store:
         except FileNotFoundError:  # replaced by another process since we looked
             return b""
 
-    def _entry(self, name: str, data: bytes | None = None) -> manifest.Entry | None:
+    def _entry(self, name: str, data: bytes | None = None) -> Entry | None:
         if name not in self._entries:
-            entry = manifest.entry_of(name, self._bytes(name) if data is None else data, self.key)
+            entry = _entry_of(name, self._bytes(name) if data is None else data, self.key)
             if entry is None:
                 return None
             self._entries[name] = entry
         return self._entries[name]
 
-    def _all_entries(self) -> dict[int, manifest.Entry]:
+    def _all_entries(self) -> dict[int, Entry]:
         found = ((index, self._entry(name)) for index, name in self._names.items())
         return {index: entry for index, entry in found if entry is not None}
 
     def status(self) -> StoreStatus:
         """How far the sweep is, from the names of the files and the cache; `verify` reads them all."""
-        entries = self._all_entries()
+        entries, errors = self._all_entries(), Counter()
+        for entry in entries.values():
+            errors.update(entry.errors)
         return StoreStatus(
             folder=str(self.folder),
             chunks=self.chunks,
@@ -212,18 +280,48 @@ class Store:
             points=self.points,
             points_done=sum(entry.points for entry in entries.values()),
             points_failed=sum(entry.failed for entry in entries.values()),
-            errors=commonest(entry.errors for entry in entries.values()),
+            errors=dict(errors.most_common(MOST_ERRORS)),
             damaged=len(self._names) - len(entries),
             writer=writer_of(self.folder),
             version=self.version,
         )
 
 
+def _listing(folder: Path) -> dict[int, str]:
+    """Chunk number -> name of its file: one pass over the names in the folder."""
+    found: dict[int, str] = {}
+    with suppress(FileNotFoundError):
+        for name in sorted(os.listdir(folder)):
+            parsed = index_and_digest(name)
+            if parsed is not None:
+                found.setdefault(parsed[0], name)
+    return found
+
+
+def _entry_of(name: str, data: bytes, key: str) -> Entry | None:
+    """The entry of the file with this name and these bytes, or None: damaged, or of another sweep."""
+    errors = errors_of(data, key) if is_whole(name, data) else None
+    return None if errors is None else Entry.of(errors[errors != ""], len(errors))
+
+
+def _load_manifest(folder: Path, key: str) -> dict[str, Entry]:
+    """The cache of this sweep; empty where there is none that can be read."""
+    try:
+        found = json.loads((folder / MANIFEST).read_bytes())
+        if found["version"] == MANIFEST_VERSION and found["sweep"] == key:
+            return {name: Entry(**entry) for name, entry in found["chunks"].items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        pass
+    return {}
+
+
 def _require_empty(folder: Path) -> None:
     """A new sweep begins in a folder of its own."""
     if folder.exists() and not folder.is_dir():
         raise StoreError(f"{folder} is a file; a sweep needs a folder of its own.")
-    if folder.is_dir() and any(path.name not in (CHUNKS, LOCK) and not is_unfinished(path) for path in folder.iterdir()):
+    if folder.is_dir() and any(
+        path.name not in (CHUNKS, *LOCK_FILES) and not is_unfinished(path) for path in folder.iterdir()
+    ):
         raise StoreError(f"{folder} holds other files and no sweep; give a new or empty folder.")
 
 
@@ -238,5 +336,5 @@ def _disk_errors(folder: Path, kept: str) -> Iterator[None]:
                 f"no space is left on the disk of {folder}; {kept}. Make room and run it again to go on."
             ) from error
         raise StoreError(
-            f"{folder} cannot be written to ({error.strerror}); {kept}. Mend that and run it again to go on."
+            f"{folder} cannot be written to ({error.strerror}); {kept}. Fix that and run it again to go on."
         ) from error

@@ -1,0 +1,226 @@
+"""Processes that compute for this one: sweeps, the explorer and the figures of papers share them.
+
+A `Worker` is a pool of pebble's with one process. Workers share no channel: a process that is killed in the middle of a
+message (the system is out of memory) takes nothing of the others with it, and it is known which task it had. A worker
+
+- does not run the user's script again, as processes of `multiprocessing` do;
+- never gets the Ctrl-C of the terminal: it is for this process, which ends its workers;
+- ends with this process, however this one ends.
+"""
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any, TypeVar
+
+from tutelage._errors import InputError
+
+Item = TypeVar("Item")
+TRIES = 3  # processes that may end before they are ready, one after the other
+SECONDS_BETWEEN_LOOKS = 1.0  # at processes that nothing is heard of
+_SPAWN = multiprocessing.get_context("spawn")
+_STARTING = threading.Lock()
+
+
+class WorkerLost(Exception):
+    """The process that had a task has ended; the message says how."""
+
+
+def cores() -> int:
+    """The cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def one_core() -> dict[str, str]:
+    """The environment of a process that uses one core: the others have processes of their own.
+
+    NPROC is what XLA takes for the number of cores, for its pool of threads. On a GPU, which they share, the first process
+    would take most of the memory for itself.
+    """
+    libraries = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "NPROC")
+    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_multi_thread_eigen=false".strip()
+    return dict.fromkeys(libraries, "1") | {"XLA_FLAGS": flags, "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+
+
+class Child(_SPAWN.Process):
+    """A process that ends with this one. environment: variables that are set in it before anything is imported."""
+
+    def __init__(self, *args: Any, environment: Mapping[str, str] | None = None, **options: Any):
+        super().__init__(*args, **options)
+        self.environment = dict(environment or {})
+
+    def start(self) -> None:
+        with _STARTING, _interrupts_held_back(), _without_script():
+            super().start()
+
+    def run(self) -> None:
+        os.environ.update(self.environment)
+        threading.Thread(target=_leave_with_parent, daemon=True).start()
+        super().run()
+
+
+class _KilledChild(Child):
+    """A compilation hears no request to stop, so that pebble's would cost three seconds each."""
+
+    terminate = Child.kill
+
+
+class _Context(type(_SPAWN)):
+    """What pebble starts processes with; it remembers the newest."""
+
+    def __init__(self, environment: Mapping[str, str]):
+        super().__init__()
+        self.environment, self.process = environment, Child()
+
+    def Process(self, *args: Any, **options: Any) -> Child:  # type: ignore[override]
+        self.process = _KilledChild(*args, environment=self.environment, **options)
+        return self.process
+
+
+class Worker:
+    """One process for one task at a time, started now. prepare: called in it before the first task.
+
+    `ready` is done when it can begin. The future of a task can be canceled at any time, and ends the process if it works on
+    that task already; so does a timeout. Another process follows. If a process ends by itself, discard the worker (`end`).
+    """
+
+    def __init__(self, environment: Mapping[str, str] | None = None, prepare: Callable[[], None] | None = None):
+        from pebble import ProcessPool
+
+        self._context = _Context(environment or {})
+        self._pool = ProcessPool(1, initializer=prepare, context=self._context)
+        self.ready = self.submit(_nothing)
+
+    def submit(self, function: Callable, *args: Any, timeout: float | None = None) -> Future:
+        """Compute this; `is_lost` tells whether it was lost with its process."""
+        try:
+            future = self._pool.schedule(function, args, timeout=timeout)
+        except RuntimeError as error:  # the process has ended while it had nothing to do
+            future = Future()
+            future.set_exception(BrokenExecutor(str(error)))
+        self._given_to = self._context.process
+        return future
+
+    @property
+    def process(self) -> Child:
+        """The process of now; another one after a cancellation."""
+        return self._context.process
+
+    def is_silent(self) -> bool:
+        """Whether the process that got the last task is gone."""
+        return not self._given_to.is_alive()
+
+    def end(self) -> str:
+        """End the process, if it has not ended; how it did, in words."""
+        self._pool.stop()
+        self._pool.join()
+        if self._given_to.pid is not None:  # else the system has refused to start it
+            self._given_to.join()
+        code = self._given_to.exitcode or 0
+        return f"ended with exit code {code}" if code >= 0 else f"was killed by {signal.Signals(-code).name}"
+
+
+def is_lost(future: Future) -> bool:
+    """Whether a task has ended with its process, rather than by itself."""
+    from pebble import ProcessExpired
+
+    return not future.cancelled() and isinstance(future.exception(), ProcessExpired | BrokenExecutor)
+
+
+def results(
+    function: Callable[[Any], Any],
+    next_item: Callable[[], Item | None],
+    argument: Callable[[Item], Any],
+    workers: int,
+    environment: Mapping[str, str] | None = None,
+) -> Generator[tuple[Item, Any], None, None]:
+    """Each item with what `function` gives for it, as they are finished; an exception is given, not raised.
+
+    function: of a module. next_item: the next one to compute, or None: none at present. argument: what `function` is given
+    for an item. An item that was lost with its
+    process comes with a `WorkerLost`, and `next_item` may give it again. Close the generator to end all processes.
+    """
+    under_way: dict[Future, tuple[Worker, Item | None]] = {}  # None: the process starts
+    idle: list[Worker] = []
+    unborn, item = 0, next_item()
+    try:
+        while True:
+            while idle and item is not None:
+                worker = idle.pop()
+                under_way[worker.submit(function, argument(item))] = (worker, item)
+                item = next_item()
+            while item is not None and len(under_way) < workers:
+                worker = Worker(environment)
+                under_way[worker.ready] = (worker, None)
+            if item is None and all(task is None for _, task in under_way.values()):
+                return
+            for future in _finished(under_way):
+                worker, task = under_way.pop(future)
+                lost = not future.done() or is_lost(future)
+                how = worker.end() if lost else ""
+                if not lost:
+                    idle.append(worker)
+                if task is not None:
+                    yield task, WorkerLost(how) if lost else future.exception() or future.result()
+                elif lost and (unborn := unborn + 1) == TRIES:
+                    raise InputError(f"no worker process can be started (the last one {how}); finished work is kept.")
+                elif not lost:
+                    unborn = 0
+            item = next_item() if item is None else item
+    finally:
+        end_all([*idle, *(worker for worker, _ in under_way.values())])
+
+
+def _finished(under_way: Mapping[Future, tuple[Worker, Any]]) -> Sequence[Future]:
+    """The futures that are done; those whose processes are gone without a word, if nothing else happens."""
+    done = wait(under_way, SECONDS_BETWEEN_LOOKS, FIRST_COMPLETED).done
+    return [*done] or [future for future, (worker, _) in under_way.items() if worker.is_silent()]
+
+
+def end_all(workers: Sequence[Worker]) -> None:
+    """End them at the same time."""
+    for worker in workers:
+        worker._pool.stop()
+    for worker in workers:
+        worker.end()
+
+
+def _nothing() -> None:
+    """The first task: it is done when the process is ready."""
+
+
+def _leave_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+@contextmanager
+def _interrupts_held_back() -> Iterator[None]:
+    """A process started inside never gets a Ctrl-C of its own: it inherits that the signal is held back."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def _without_script() -> Iterator[None]:
+    """`multiprocessing` runs the user's script again in a new process, unless there is none; ours need nothing of it."""
+    script = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = script

@@ -1,0 +1,292 @@
+"""What can be computed at a point, by name.
+
+    error, loss, final_error, final_loss, overlaps, final_overlaps                of the theory
+    simulated_error, simulated_final_error, run_error, run_final_error            of finite networks
+    noise_floor, escape_time.rate, plateaus.longest.length, ...                   any analysis, and one number of its result
+    my_module:my_function                                                         a custom function
+
+`resolve` finds a measure; a new one of the first two kinds goes into TABLE. A theory that diverges is NaN from there on, and
+`status` says so. An analysis or a custom function is called with what its parameters are named after: `problem`, `start`,
+`trajectory` (the solved one), `runs` (simulated).
+"""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from tutelage import checks
+from tutelage._errors import InputError, kind_of
+from tutelage.storage import DIMS, LONG
+
+
+@dataclass
+class Case:
+    """One point with one of its starts. solved: its theory, as `solve` would give it; None where no measure needs it."""
+
+    problem: Any
+    start: Any
+    solved: Any
+    simulate: Callable[[], Any]
+    gradient_flow: bool = False
+
+    @cached_property
+    def runs(self) -> Any:
+        """Finite networks from this start, simulated when first asked for; all measures of a point read the same runs."""
+        return self.simulate()
+
+    @property
+    def run_errors(self) -> np.ndarray:
+        """(run, time): the errors of the simulated networks."""
+        errors = np.asarray(self.runs.error)
+        unfinished = int(np.sum(np.asarray(self.runs.status_code) != 0))
+        if unfinished:
+            raise InputError(f"{unfinished} of {len(errors)} runs diverged. Lower the learning rate.")
+        return errors
+
+    @property
+    def diverged(self) -> bool:
+        """Did the theory stop before its last time?"""
+        return self.solved is not None and not self.solved.finished
+
+    def at_end(self, values: np.ndarray) -> np.ndarray:
+        """The last entry of a curve; NaN if the solve did not get there."""
+        return np.full(values.shape[1:], np.nan) if self.diverged else values[-1]
+
+
+@dataclass(frozen=True)
+class Measure:
+    """values: from a `Case` to its numbers, by the names of the variables. dims: of each variable, after point and start.
+
+    needs: of problem, start, end, curve, overlaps, runs; what no measure needs is not computed. A measure that needs the
+    problem alone is computed once for all starts. looped: does it take seconds rather than share a batched solve? words:
+    what it is, for labels.
+    """
+
+    name: str
+    values: Callable[[Case], Mapping[str, Any]]
+    dims: Mapping[str, tuple[str, ...]]
+    needs: frozenset[str]
+    words: Mapping[str, str]
+    looped: bool = False
+
+    @property
+    def per_start(self) -> bool:
+        """Does the number depend on the start?"""
+        return self.needs != {"problem"}
+
+
+def simulation_seed(seed: int, point: int, start: int) -> int:
+    """The seed of the runs at a point from a start: different wherever any of the three differs.
+
+    It depends on nothing else, so that points are independent of each other and of how they are computed.
+    """
+    return int(np.random.SeedSequence((seed, point, start)).generate_state(1, np.uint64)[0] >> 1)
+
+
+# The measures of the theory and of finite networks.
+
+
+def _theory(name: str, words: str, values: Callable[[Case], Any], at_end: bool) -> Measure:
+    dims, needs = ((), "end") if at_end else (("time",), "curve")
+    return Measure(name, lambda case: {name: values(case)}, {name: dims}, frozenset({needs}), {name: words})
+
+
+def _overlaps(name: str, at_end: bool) -> Measure:
+    prefix, suffix = ("final_", " at the end") if at_end else ("", "")
+
+    def values(case: Case) -> dict[str, Any]:
+        found = {letter: np.asarray(case.solved.variables[letter]) for letter in "RQ"}
+        return {f"{prefix}{letter}": case.at_end(value) if at_end else value for letter, value in found.items()}
+
+    dims = {f"{prefix}{letter}": DIMS[letter] if at_end else ("time", *DIMS[letter]) for letter in "RQ"}
+    words = {f"{prefix}{letter}": f"{LONG[letter]}{suffix}" for letter in "RQ"}
+    return Measure(name, values, dims, frozenset({"end" if at_end else "curve", "overlaps"}), words)
+
+
+def _simulated(name: str, at_end: bool, averaged: bool) -> Measure:
+    """Each run, or the mean over the runs with its standard error."""
+    words = f"error of finite networks{' at the end' if at_end else ''}"
+    dims = () if at_end else ("time",)
+    needs = frozenset({"start", "runs"})
+
+    def each(case: Case) -> np.ndarray:
+        return case.run_errors[:, -1] if at_end else case.run_errors
+
+    def mean(case: Case) -> dict[str, Any]:
+        errors = each(case)
+        return {name: errors.mean(axis=0), f"{name}_se": errors.std(axis=0, ddof=1) / np.sqrt(len(errors))}
+
+    if not averaged:
+        return Measure(name, lambda c: {name: each(c)}, {name: ("run", *dims)}, needs, {name: f"{words}, each"}, looped=True)
+    labels = {name: f"mean {words}", f"{name}_se": f"standard error of the mean {words}"}
+    return Measure(name, mean, dict.fromkeys(labels, dims), needs, labels, looped=True)
+
+
+_ERROR, _LOSS = LONG["error"], LONG["loss"]
+TABLE = {
+    measure.name: measure
+    for measure in (
+        _theory("error", _ERROR, lambda case: case.solved.error, at_end=False),
+        _theory("loss", _LOSS, lambda case: case.solved.loss, at_end=False),
+        _theory("final_error", f"{_ERROR} at the end", lambda case: case.at_end(case.solved.error), at_end=True),
+        _theory("final_loss", f"{_LOSS}, at the end", lambda case: case.at_end(case.solved.loss), at_end=True),
+        _overlaps("overlaps", at_end=False),
+        _overlaps("final_overlaps", at_end=True),
+        _simulated("simulated_error", at_end=False, averaged=True),
+        _simulated("simulated_final_error", at_end=True, averaged=True),
+        _simulated("run_error", at_end=False, averaged=False),
+        _simulated("run_final_error", at_end=True, averaged=False),
+    )
+}
+
+
+def resolve(name: str, functions: Mapping[str, Callable] | None = None) -> Measure:
+    """The measure of this name. functions: custom ones that cannot be imported by name."""
+    checks.as_text("a measure", name, fix="Give a name or a function.")
+    if name in TABLE:
+        return TABLE[name]
+    if ":" in name:
+        return _custom_measure(name, functions or {})
+    if is_analysis(name.partition(".")[0]):
+        return _analysis_measure(name)
+    numbers = [known if known in AS_NUMBER else f"{known}.<number>" for known in analyses()]
+    raise InputError(
+        f"{name!r} is not a measure; give one of {', '.join(TABLE)}, an analysis with the number to take of its result "
+        f"({', '.join(numbers)}), or your own function as 'module:function'.{checks.nearest(name, [*TABLE, *analyses()])}"
+    )
+
+
+# The analyses of the library.
+
+# The number that a bare analysis stands for, where its result does not convert to one.
+AS_NUMBER = {
+    "critical_learning_rate": "rate",
+    "decay_rate": "rate",
+    "best_constant_rate": "learning_rate",
+    "noise_floor": "per_variance",
+    "fixed_point": "error",
+    "escape_time": "time",
+    "specialization": "final",
+    "early_stopping": "value",
+}
+ARGUMENTS = {"problem": {"problem"}, "start": {"start"}, "trajectory": {"curve", "overlaps"}, "runs": {"start", "runs"}}
+QUICK = (  # read a curve, or the linear dynamics of perfect learning, within milliseconds
+    *("specialization", "early_stopping", "plateaus", "phases"),
+    *("critical_learning_rate", "decay_rate", "best_constant_rate", "noise_floor"),
+)
+
+
+@cache
+def analyses() -> tuple[str, ...]:
+    """The functions of `tutelage.analysis` that need a problem, a start or a trajectory and nothing else."""
+    import tutelage.analysis
+
+    return tuple(name for name in tutelage.analysis.__all__ if is_analysis(name))
+
+
+def is_analysis(name: str) -> bool:
+    """Is this one of them?"""
+    import tutelage.analysis
+
+    if name not in tutelage.analysis.__all__:
+        return False
+    value = getattr(tutelage.analysis, name)
+    if not inspect.isfunction(value):
+        return False
+    needed = [p.name for p in inspect.signature(value).parameters.values() if p.default is inspect.Parameter.empty]
+    return bool(needed) and all(name in ("problem", "start", "trajectory") for name in needed)
+
+
+def _analysis_measure(name: str) -> Measure:
+    """The measure "analysis.field": one number of its result; "analysis.one.two" is a field of a field."""
+    import tutelage.analysis
+
+    analysis, _, path = name.partition(".")
+    path = path or AS_NUMBER.get(analysis, "")
+    if not path:
+        raise InputError(
+            f"the measure {name!r} does not say which number of the result it takes; give {analysis + '.<name>'!r}."
+        )
+    function = getattr(tutelage.analysis, analysis)
+
+    def values(case: Case) -> dict[str, float]:
+        return {name: _number(name, _field(function(**_arguments(function, case)), path.split(".")))}
+
+    return Measure(name, values, {name: ()}, _needs(function), {name: label_of(name)}, looped=analysis not in QUICK)
+
+
+def label_of(name: str) -> str:
+    """The name of a measure for labels."""
+    return name.replace("_", " ").replace(".", ", ")
+
+
+def _field(result: Any, path: list[str]) -> Any:
+    """A field of a field of a result. Nothing there: the result's own words say why."""
+    value = result
+    for part in path:
+        if not hasattr(value, part):
+            numbers = [n for n in dir(value) if n[0] != "_" and isinstance(getattr(value, n, None), int | float)]
+            raise InputError(f"the result has no {part!r}; its numbers are {', '.join(numbers)}.")
+        value = getattr(value, part)
+        if value is None:
+            raise InputError(f"there is none: {' '.join(str(result).splitlines()[0].split())}")
+    return value
+
+
+def _number(name: str, value: Any) -> float:
+    if isinstance(value, bool | np.bool_) or (np.ndim(value) == 0 and np.issubdtype(np.asarray(value).dtype, np.number)):
+        return float(value)
+    raise InputError(f"{name} is {kind_of(value)}; a measure must be a number. Take one of its fields.")
+
+
+def _needs(function: Callable) -> frozenset[str]:
+    return frozenset().union(*(ARGUMENTS[name] for name in inspect.signature(function).parameters if name in ARGUMENTS))
+
+
+def _arguments(function: Callable, case: Case) -> dict[str, Any]:
+    """What the function's parameters name; a sweep of gradient flow calls its analyses for gradient flow."""
+    have = {"problem": lambda: case.problem, "start": lambda: case.start, "trajectory": lambda: case.solved}
+    have |= {"runs": lambda: case.runs, "gradient_flow": lambda: case.gradient_flow}
+    return {name: have[name]() for name in inspect.signature(function).parameters if name in have}
+
+
+# Custom functions.
+
+
+def _custom_measure(name: str, functions: Mapping[str, Callable]) -> Measure:
+    """The measure of a function "module:function", or of one that was given; it returns a number, or several by name."""
+    function = functions[name] if name in functions else imported(name)
+    short = name.rpartition(":")[2]
+    asked = inspect.signature(function).parameters
+    unknown = [n for n, p in asked.items() if n not in ARGUMENTS and p.default is inspect.Parameter.empty]
+    if unknown or not set(asked) & set(ARGUMENTS):
+        raise InputError(
+            f"the function {name} takes ({', '.join(asked)}); a sweep gives it what it names of {', '.join(ARGUMENTS)}."
+        )
+
+    def values(case: Case) -> dict[str, float]:
+        result = function(**_arguments(function, case))
+        if isinstance(result, Mapping):
+            return {f"{short}.{key}": _number(key, value) for key, value in result.items()}
+        return {short: _number(short, result)}
+
+    return Measure(name, values, {short: ()}, _needs(function), {short: label_of(short)}, looped=True)
+
+
+def imported(name: str) -> Callable:
+    """The function "module:function"."""
+    module, _, path = name.partition(":")
+    try:
+        value: Any = import_module(module)
+        for part in path.split("."):
+            value = getattr(value, part)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise InputError(f"the function {name} cannot be imported ({error}); put its folder into PYTHONPATH.") from None
+    if not callable(value):
+        raise InputError(f"{name} is {type(value).__name__}; a measure must be a function.")
+    return value
