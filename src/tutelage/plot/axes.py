@@ -7,7 +7,7 @@ and ends with `finish` and `write_head`.
 import textwrap
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
@@ -25,25 +25,25 @@ MARKS = 10  # marks on the mean of the runs
 DECADES = 1.5  # values that span more than this are drawn on a logarithmic axis
 LARGE = 30.0  # overlaps beyond this are drawn linearly up to one and logarithmically beyond
 
-P, R = ParamSpec("P"), TypeVar("R")
+Draw = TypeVar("Draw", bound=Callable[..., Any])
 
 # Figures and their panels
 
 
-def figure_of(source: str, *fields: str) -> Callable[[Callable[Concatenate[Any, P], R]], Callable[Concatenate[Any, P], R]]:
+def figure_of(source: str, *fields: str) -> Callable[[Draw], Draw]:
     """Decorate a drawing function: require these fields of its result, and draw in our style.
 
     source: where a right result comes from, for the message.
     """
 
-    def decorate(draw: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
+    def decorate(draw: Draw) -> Draw:
         @wraps(draw)
-        def checked(result: Any, *args: P.args, **options: P.kwargs) -> R:
+        def checked(result: Any, *args: Any, **options: Any) -> Any:
             require_fields(draw.__name__, result, fields, source)
             with style():
                 return draw(result, *args, **options)
 
-        return checked
+        return cast(Draw, checked)
 
     return decorate
 

@@ -59,8 +59,9 @@ def plot_spectral_exponent(result: Any, *, title: str | None = None) -> "Figure"
 def _panels(fit: Any, title: str | None) -> "tuple[Figure, list[Any]]":
     """Data above and slopes below, the window of the fit shaded."""
     figure, (top, bottom) = column([2.7, 1.8], title)
-    for axes in (top, bottom):
-        shade(axes, *fit.window, COLORS[2], "window" if axes is top else None, 0.12)
+    first, last = fit.window
+    shade(top, first, last, COLORS[2], "window", 0.12)
+    shade(bottom, first, last, COLORS[2], alpha=0.12)
     top.set(xscale="log", yscale="log")
     return figure, [top, bottom]
 

@@ -140,8 +140,9 @@ def plot_specialization(result: Any, *, title: str | None = None) -> "Figure":
         sign = "−" if result.signs[k] < 0 else ""
         grid[2].plot(times, result.own[:, i], label=f"student {k + 1}, teacher {sign}{m + 1}", **look)
     grid[2].set_ylabel("cosine with\nits own teacher")
-    for axes in grid if when is not None else ():
-        mark_time(axes, when, f"transition, {when:.4g}" if axes is grid[0] else None)
+    if when is not None:
+        for axes in grid:
+            mark_time(axes, when, f"transition, {when:.4g}" if axes is grid[0] else None)
     _finish(figure, grid, result.curve, title, str(result).split("\n")[0])
     return figure
 

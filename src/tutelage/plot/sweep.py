@@ -111,12 +111,13 @@ def _draw_curves(panel: Any, middle: Any, low: Any, high: Any, split: str | None
     places = x if _is_numeric(x) else np.arange(x.size)
     members: list[Any] = [None] if split is None else list(middle[split].values)
     for i, value in enumerate(members):
-        y, *band = (a if a is None or split is None else a.sel({split: value}) for a in (middle, low, high))
+        part = {} if split is None else {split: value}
         look = _look(i, len(members), along != "time")
         label = None if value is None else f"{value:g}" if _is_numeric(np.asarray(value)) else str(value)
-        panel.plot(places, y.values, label=label, **look)
+        panel.plot(places, middle.sel(part).values, label=label, **look)
         if low is not None:
-            panel.fill_between(places, *(edge.values for edge in band), color=look["color"], alpha=0.2, linewidth=0)
+            edges = low.sel(part).values, high.sel(part).values
+            panel.fill_between(places, *edges, color=look["color"], alpha=0.2, linewidth=0)
     if not _is_numeric(x):
         panel.set_xticks(places, [str(value) for value in x])
     else:
