@@ -73,6 +73,8 @@ def imported(source: str, package: str) -> set[str]:
 
 def home_of(name: str) -> str:
     """The layer of a name that was imported from the package itself."""
+    if name == "__version__":
+        return "_version"
     if name in RANK or name not in tutelage.__all__:
         return name
     return getattr(tutelage, name).__module__.split(".")[1]  # public names are found where they are defined

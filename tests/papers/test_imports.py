@@ -15,9 +15,9 @@ COMMAND = "cli/replicate.py"  # the one importer of papers, inside its functions
 NAMESPACES = ("analysis", "analysis.linear", "checks", "labels", "losses", "page", "plot", "rules", "schedules")
 EXCEPTIONS = {  # modules that are not public, and the files that may import them; one place for each
     "tutelage._namespace": {"__init__.py", "power_law/__init__.py", "quadratic/__init__.py"},
-    "tutelage.plot": {"drawing.py"},
     "tutelage.comparison": {"bands.py"},
-    "tutelage.problem.arguments": {"assumptions.py"},
+    "tutelage.problem.problem": {"assumptions.py"},
+    "tutelage.problem.start": {"assumptions.py"},
     "tutelage._files": {"cache.py"},
     "tutelage.storage": {"cache.py"},
     "tutelage._pool": {"run.py"},
