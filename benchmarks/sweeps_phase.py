@@ -12,7 +12,7 @@ import numpy as np
 
 import tutelage as tu
 from benchmarks.measure import best_of, cores, pick, record
-from tutelage.cli.sweep_file import read_sweep_file
+from tutelage.cli.sweep import read_sweep_file
 
 FILE = Path(__file__).parents[1] / "examples" / "phase_diagram.toml"
 

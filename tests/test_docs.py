@@ -278,16 +278,16 @@ def test_an_analysis():
 
 def test_a_figure():
     """As printed, with smaller numbers: computed, judged, drawn."""
-    from tutelage import papers
-    from tutelage.papers import bands, drawing
+    from tutelage import papers, plot
+    from tutelage.papers import bands
 
     code = skeleton("Add a published figure")
     used = {"tu": tu, "START": tu.Start(R=[[0.5, 0.1], [0.1, 0.5]], Q=0.6 * np.eye(2))}
-    for module in (papers, bands, drawing):
+    for module in (papers, bands, plot):
         used |= {name: getattr(module, name) for name in dir(module) if re.search(rf"\b{name}\b", code)}
     exec("from __future__ import annotations\n" + code, used)
     (figure,) = used["FIGURES"]
     data = figure.compute(**figure.parameters(quick=True) | {"dim": 50, "runs": 4})
     assert {claim.name for claim in figure.claims(data)} > {"final error"}
-    with drawing.style():
+    with plot.style():
         assert figure.draw(data).axes

@@ -106,7 +106,7 @@ def shorten(app: Sphinx, what: str, name: str, value: Any, options: Any, signatu
 
 RESULTS = (
     "tutelage.analysis",
-    "tutelage.compare",
+    "tutelage.comparison",
     "tutelage.sweeps",
     "tutelage.trajectory",
     "tutelage.validity",

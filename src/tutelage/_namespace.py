@@ -31,7 +31,7 @@ def attach(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], 
 
 @lru_cache
 def public_names() -> dict[str, tuple[str, ...]]:
-    """The public names of each namespace, read from its `__all__` (or what it defines) without importing it; the root's list its namespaces too."""
+    """The public names of each namespace: its `__all__`, or what it defines. Nothing is imported for it."""
     found = {}
     for space in NAMESPACES:
         path = PACKAGE.joinpath(*space.split(".")[1:])

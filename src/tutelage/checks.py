@@ -29,7 +29,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from numbers import Real
 from types import FunctionType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -37,7 +37,7 @@ import numpy as np
 from jax.core import Tracer
 
 from tutelage._errors import InputError
-from tutelage._types import Numbers, NumpyOrJax
+from tutelage._types import Numbers
 
 __all__ = [
     "as_array",
@@ -67,8 +67,8 @@ def is_traced(*values: object) -> bool:
     return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(values))
 
 
-def as_array(name: str, value: object) -> NumpyOrJax:
-    """Float64 array of the value, read-only; traced values stay traced. Words, None and booleans are not numbers."""
+def as_array(name: str, value: object) -> Any:
+    """Float64 NumPy array of the value, read-only; traced values stay traced. Words, None and booleans are not numbers."""
     if isinstance(value, Tracer):
         return value
     try:

@@ -1,6 +1,6 @@
 """Learning rates that change in time, and `optimize`: the schedule that makes the error smallest.
 
-    tu.SGD(lr=tu.schedules.PowerDecay(0.5, exponent=1.0, time=10.0))
+    tu.SGD(lr=tu.schedules.PowerDecay(0.5, exponent=1.0, timescale=10.0))
 
 Any JAX function of the time alpha is a schedule too.
 """

@@ -1,8 +1,8 @@
 """The one result type: what theory and simulation both return, what plots, comparisons and files are made of.
 
 Inside it is a pytree (so `solve` can be jitted, batched and differentiated whole); at the edge it is a labeled
-`xarray.Dataset` (docs/schema.md) and a NetCDF file. Leading axes: none for a solve, `run` for a simulation, `batch` under
-vmap; then `time`.
+`xarray.Dataset` (docs/schema.md) and a NetCDF file. Arrays are NumPy arrays, under a JAX transformation tracers. Leading
+axes: none for a solve, `run` for a simulation, `batch` under vmap; then `time`.
 """
 
 from importlib import import_module
@@ -13,13 +13,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float, Int
 
 from tutelage import checks, storage
 from tutelage._errors import InputError
 from tutelage.problem import Problem, Start
 from tutelage.problem.schedules import rate_at
 from tutelage.status import Status, describe
-from tutelage.steps import steps_at
+from tutelage.times import steps_at
 
 if TYPE_CHECKING:
     import xarray
@@ -47,20 +48,20 @@ class Trajectory(eqx.Module):
     ['Q', 'R', 'T', 'end_time']
     """
 
-    times: Any
-    variables: dict[str, Any]
-    error: Any
-    status_code: Any
-    end_time: Any
-    steps: Any
-    T: Any = None
+    times: Float[np.ndarray, "*batch time"]
+    variables: dict[str, np.ndarray]
+    error: Float[np.ndarray, "*lead time"]
+    status_code: Int[np.ndarray, "*lead"]
+    end_time: Float[np.ndarray, "*lead"]
+    steps: Int[np.ndarray, "*lead"]
+    T: Float[np.ndarray, "*lead M M"] | None = None
     problem: Problem | None = None
     start: Start | None = None
-    loss: Any = None
+    loss: Float[np.ndarray, "*lead time"] | None = None
     kind: str = eqx.field(static=True, default="theory")
     settings: tuple[tuple[str, Any], ...] = eqx.field(static=True, default=())
 
-    def __getitem__(self, name: str) -> Any:
+    def __getitem__(self, name: str) -> np.ndarray:
         """A variable by name."""
         if name not in self.variables:
             extra = " Solve again with keep='blocks' to keep the overlaps per level." if name in ("r", "q") else ""
@@ -68,32 +69,32 @@ class Trajectory(eqx.Module):
         return self.variables[name]
 
     @property
-    def R(self) -> Any:
+    def R(self) -> Float[np.ndarray, "*lead time K M"]:
         """Student-teacher field covariances, (..., time, K, M)."""
         return self["R"]
 
     @property
-    def Q(self) -> Any:
+    def Q(self) -> Float[np.ndarray, "*lead time K K"]:
         """Student-student field covariances, (..., time, K, K)."""
         return self["Q"]
 
     @property
-    def r(self) -> Any:
+    def r(self) -> Float[np.ndarray, "*lead time L K M"]:
         """Student-teacher overlaps per level, (..., time, L, K, M)."""
         return self["r"]
 
     @property
-    def q(self) -> Any:
+    def q(self) -> Float[np.ndarray, "*lead time L K K"]:
         """Student-student overlaps per level, (..., time, L, K, K)."""
         return self["q"]
 
     @property
-    def readout(self) -> Any:
+    def readout(self) -> Float[np.ndarray, "*lead K"]:
         """Student readouts v, (..., time, K), or (..., time, outputs, K)."""
         return self["readout"]
 
     @property
-    def bias(self) -> Any:
+    def bias(self) -> Float[np.ndarray, "*lead time K"]:
         """Student biases b, (..., time, K)."""
         return self["bias"]
 
@@ -103,7 +104,7 @@ class Trajectory(eqx.Module):
         return dict(self.settings).get("dim", None if self.start is None else self.start.dim)
 
     @property
-    def step(self) -> Any:
+    def step(self) -> Int[np.ndarray, " time"]:
         """Of a simulation: the number of steps, ceil(alpha N), after which each time was recorded."""
         if self.kind != "simulation" or self.dim is None:
             raise InputError("only a simulation counts steps; a solve has no N. Use .times.")
@@ -140,7 +141,7 @@ class Trajectory(eqx.Module):
         return self._asked("validity")
 
     @property
-    def sampling_error(self) -> Any:
+    def sampling_error(self) -> Float[np.ndarray, " time"]:
         """The error that averages over a quasi-random set leave in `error`, (time,): with 95% confidence it is below this.
 
         Estimated by eight solves, each with one of the eight scramblings of the set; zero where nothing is sampled.
@@ -181,16 +182,17 @@ class Trajectory(eqx.Module):
 def load(path: str | Path) -> Trajectory:
     """Read a trajectory that `Trajectory.save` wrote; any other file is refused with one sentence.
 
-    >>> import numpy as np
-    >>> import tutelage as tu
-    >>> import tempfile, pathlib
-    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
-    >>> theory = tu.solve(problem, tu.asymmetric_start(problem), times=tu.linear_times(10, 11))
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = theory.save(pathlib.Path(folder) / "theory.nc")
-    ...     again = tu.load(path)
-    >>> bool(np.all(again.error == theory.error))
-    True
+        >>> import numpy as np
+    from jaxtyping import Float, Int
+        >>> import tutelage as tu
+        >>> import tempfile, pathlib
+        >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
+        >>> theory = tu.solve(problem, tu.asymmetric_start(problem), times=tu.linear_times(10, 11))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = theory.save(pathlib.Path(folder) / "theory.nc")
+        ...     again = tu.load(path)
+        >>> bool(np.all(again.error == theory.error))
+        True
     """
     return Trajectory.from_dataset(storage.read(path))
 

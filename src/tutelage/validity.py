@@ -4,6 +4,7 @@ The report costs a Jacobian and a few thousand samples, so it is computed when f
 What each line means is in docs/notation.md, "What the limit drops".
 """
 
+import itertools
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,11 +12,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
+from tutelage._types import NumpyOrJax
 from tutelage.accuracy import averages_report, in_words
 from tutelage.averages import Quadrature
 from tutelage.dynamics.linearized import (
     drifts_along,
+    flatten,
     growing_directions,
     jacobians_along,
     noise_covariances,
@@ -23,10 +27,11 @@ from tutelage.dynamics.linearized import (
     propagators,
 )
 from tutelage.dynamics.order_parameters import OrderParameters, initial_overlaps
-from tutelage.dynamics.overlaps import Overlaps, flatten
+from tutelage.dynamics.overlaps import Overlaps
 from tutelage.dynamics.perfect_learning import critical_rate
-from tutelage.problem import Problem, SlowMomentum
+from tutelage.problem import Problem, SlowMomentum, Start
 from tutelage.problem.traits import missing_traits
+from tutelage.trajectory import Trajectory
 
 LIMIT = 0.05  # largest eta lam_max / N at which the limit is used without a warning
 ACCURATE_PAIRS, ACCURATE_SPREAD = 1e-6, 1e-2  # quadrature errors above which a solve warns
@@ -111,37 +116,29 @@ def limit_warning(problem: Problem, dim: int | None) -> str | None:
     )
 
 
-def symmetry_warning(problem: Problem, start: Any, blocks: tuple[Any, Any, Any]) -> str | None:
+def symmetry_warning(problem: Problem, start: Start, blocks: tuple[NumpyOrJax, NumpyOrJax, NumpyOrJax]) -> str | None:
     """One sentence if two student units start exactly alike (they stay so), or none sees the teacher at all."""
     r, q, _ = (np.asarray(x) for x in blocks)
     v = np.asarray(problem.student.readout if start.readout is None else start.readout)
-    K = r.shape[1]
-    if K > 1:
-        for i in range(K):
-            for j in range(i + 1, K):
-                swap = np.arange(K)
-                swap[[i, j]] = j, i
-                alike = (
-                    np.array_equal(v[..., i], v[..., j])
-                    and np.array_equal(r[:, i], r[:, j])
-                    and np.array_equal(q[:, swap][:, :, swap], q)
-                )
-                if alike and _same_bias(problem, start, i, j):
-                    return (
-                        f"student units {i + 1} and {j + 1} start exactly alike, so they never specialize: the curve stays "
-                        "on its plateau for ever. Break the symmetry: random_start(problem, dim=N), or unequal rows of R."
-                    )
+    bias = problem.student.bias if start.bias is None else start.bias
+    b = np.zeros(r.shape[1]) if bias is None else np.asarray(bias)
+    for i, j in itertools.combinations(range(r.shape[1]), 2):
+        swap = np.arange(r.shape[1])
+        swap[[i, j]] = j, i
+        rows = np.array_equal(v[..., i], v[..., j]) and np.array_equal(r[:, i], r[:, j]) and b[i] == b[j]
+        if rows and np.array_equal(q[:, swap][:, :, swap], q):
+            return (
+                f"student units {i + 1} and {j + 1} start exactly alike, so they never specialize: the curve stays "
+                "on its plateau for ever. Break the symmetry: random_start(problem, dim=N), or unequal rows of R."
+            )
     return None
 
 
-def _same_bias(problem: Problem, start: Any, i: int, j: int) -> bool:
-    bias = problem.student.bias if start.bias is None else start.bias
-    return bias is None or np.asarray(bias)[i] == np.asarray(bias)[j]
-
-
-def assess(trajectory: Any) -> Validity:
+def assess(trajectory: Trajectory) -> Validity:
     """The report of one solve."""
     problem, start, settings = trajectory.problem, trajectory.start, dict(trajectory.settings)
+    assert problem is not None
+    assert start is not None
     gradient_flow, given = bool(settings.get("gradient_flow", False)), settings.get("quadrature")
     quadrature = None if given is None else Quadrature(*given)
     state, t = initial_overlaps(problem, start)
@@ -177,7 +174,7 @@ def _largest_rate(problem: Problem) -> float:
     return float(lr) / (1 - momentum) * float(np.max(problem.inputs.eigenvalues))
 
 
-def _states(trajectory: Any, like: Overlaps) -> Overlaps | None:
+def _states(trajectory: Trajectory, like: Overlaps) -> Overlaps | None:
     """All recorded states as one batched state; None if the levels were not kept."""
     seen = trajectory.variables
     if "r" not in seen:
@@ -186,7 +183,7 @@ def _states(trajectory: Any, like: Overlaps) -> Overlaps | None:
     return Overlaps(r, q, readout, None if like.bias is None else jnp.asarray(seen["bias"]), None)
 
 
-def _escape_noise(system: OrderParameters, trajectory: Any, like: Overlaps, notes: list[str]) -> float | None:
+def _escape_noise(system: OrderParameters, trajectory: Trajectory, like: Overlaps, notes: list[str]) -> float | None:
     """The N at which SGD noise pushes the unstable direction of the plateau as far as the start does.
 
     Along the solved curve the adjoint of the unstable direction is carried back to time zero; the variance that the steps
@@ -219,7 +216,7 @@ def _escape_noise(system: OrderParameters, trajectory: Any, like: Overlaps, note
     return float(1 / distance) if distance > 0 else None
 
 
-def slowest_before_rise(speed: np.ndarray) -> int | None:
+def slowest_before_rise(speed: Float[np.ndarray, " time"]) -> int | None:
     """Index of the slowest recorded moment after which the dynamics speeds up at least threefold."""
     rise = np.maximum.accumulate(speed[::-1])[::-1] / np.maximum(speed, 1e-300)
     candidates = [

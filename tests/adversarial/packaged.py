@@ -151,7 +151,8 @@ def simulated(case, N, times, runs, seed):
 
     Their errors are left out: each is a quadrature that takes longer than the run, and `drift` judges it.
     """
-    with patch("tutelage.simulation.recorded_error.errors_of", lambda problem, R, *rest: np.zeros((2, *R.shape[:-2]))):
+    errors = "tutelage.simulation.recorded_error.errors_at_records"
+    with patch(errors, lambda problem, R, *rest: np.zeros((2, *R.shape[:-2]))):
         done = tu.simulate(problem(case), start(case), dim=N, times=times, runs=runs, seed=seed, keep="blocks")
     assert done.finished
     return _named(done, case)

@@ -76,7 +76,7 @@ def test_cache_is_left_alone_once_jax_is_there(monkeypatch):
 def test_interrupt_while_jax_works():
     run = python(
         "import os, signal, time\n"
-        "from tutelage.cli.interrupt import leave_on_interrupt\n"
+        "from tutelage.cli.terminal import leave_on_interrupt\n"
         "with leave_on_interrupt():\n"
         "    os.kill(os.getpid(), signal.SIGINT); time.sleep(30)"
     )
@@ -106,9 +106,9 @@ def test_no_program_is_loaded_that_another_user_could_have_written(tmp_path, mon
 
 INTERRUPTED = """
 import os, signal, sys
-from tutelage.simulation import ensemble, overlaps
+from tutelage.simulation.runs import Run, overlaps
 
-finished, runs = ensemble.Run, int(sys.argv[1])
+finished, runs = Run, int(sys.argv[1])
 
 def press(*about):
     run = finished(*about)

@@ -106,3 +106,31 @@ def test_one_half_of_a_power_law_may_come_from_the_file(folder):
     path.write_text("[student]\nhidden = 1\n[teacher]\nhidden = 1\n[inputs]\nkind = 'power_law'\nbeta = 0.5\nlevels = 3\n")
     inputs = request(path, {"levels": 7}).problem.inputs
     assert (float(inputs.beta), inputs.levels) == (0.5, 7)
+
+
+def test_outputs_are_those_of_student_and_teacher():
+    """Argmax labels and cross-entropy: one output per unit."""
+    asked = request(what={"outputs": 3, "labels": "argmax", "loss": "cross_entropy"}).problem
+    expected = tu.Network(3, "erf", outputs=3)
+    assert asked.student.outputs == asked.teacher.outputs == 3
+    np.testing.assert_array_equal(asked.student.readout, expected.readout)
+    assert (type(asked.loss), type(asked.labels)) == (tu.losses.CrossEntropy, tu.labels.Argmax)
+
+
+def test_a_file_may_give_the_readout_of_several_outputs(folder):
+    path = folder / "p.toml"
+    path.write_text("[student]\nhidden = 3\nreadout = [[1, 0, 1], [0, 1, 1]]\n[teacher]\nhidden = 2\n")
+    asked = request(path, {"outputs": 2}).problem
+    np.testing.assert_array_equal(asked.student.readout, [[1, 0, 1], [0, 1, 1]])
+
+
+def test_a_learning_rate_may_be_a_function_of_a_module(folder, monkeypatch):
+    (folder / "my_rates.py").write_text("def slower(t):\n    return 0.5 / (1 + t)\n")
+    monkeypatch.syspath_prepend(folder)
+    path = folder / "p.toml"
+    path.write_text("[student]\nhidden = 1\n[teacher]\nhidden = 1\n[sgd]\nlr = 'my_rates:slower'\n")
+    asked = request(path, {"imports": ["my_rates"]}).problem
+    assert float(asked.sgd.lr(1.0)) == 0.25
+    assert asked.to_dict()["sgd"]["lr"] == "my_rates:slower"
+    again = tu.Problem.from_dict(asked.to_dict(), ["my_rates"])
+    assert again.sgd.lr is asked.sgd.lr

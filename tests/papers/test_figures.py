@@ -6,7 +6,7 @@ import pytest
 
 from tests.papers.legible import complaints
 from tutelage.papers import replicas
-from tutelage.papers.drawing import style
+from tutelage.plot import style
 
 FIGURES = replicas()
 

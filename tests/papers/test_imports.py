@@ -123,7 +123,7 @@ def test_nothing_else_uses_papers():
         "from tutelage._errors import InputError",
         "from tutelage.analysis.structured.response import drift_matrices",
         "from tutelage.analysis import spectrum_of",
-        "from tutelage.plot.sheet import sheet",
+        "from tutelage.plot.panel_grid import panel_grid",
         "from tutelage.plot import sheet_of_paper",
         "from tutelage.problem import Problem",
         "from tutelage import storage",

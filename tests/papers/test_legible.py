@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.papers.legible import complaints
-from tutelage.papers.drawing import draw_power, label_panel, name_colors, sheet, style, tick_each
+from tutelage.plot import color_legend, draw_power, label_panel, panel_grid, style, tick_each
 
 X = np.array([20.0, 40.0, 80.0])
 
@@ -68,7 +68,7 @@ def nameless(figure, axes):
 
 def named(figure, axes):
     nameless(figure, axes)
-    name_colors(figure, "teacher", ["1", "2"])
+    color_legend(figure, "teacher", ["1", "2"])
 
 
 FAULTS = {
@@ -86,7 +86,7 @@ FAULTS = {
 
 def drawn(draw):
     with style():
-        figure, axes = sheet(1, 1, "A figure", width=5.0)
+        figure, axes = panel_grid(1, 1, "A figure", width=5.0)
         draw(figure, axes[0, 0])
     return complaints(figure)
 

@@ -1,9 +1,12 @@
 """What the standard figure shows, checked on the figure itself: labels, axes, legends, the sentence of a failure."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from matplotlib import _pylab_helpers
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 
 import tutelage as tu
 from tutelage.plot import plot_trajectory
@@ -140,6 +143,23 @@ def test_own_equations():
     assert legend_words(scalars) == ["m"]
     assert legend_words(arrays) == ["field 1", "field 2"]
     np.testing.assert_array_equal(arrays.lines[1].get_ydata(), solution["field"][:, 1])
+
+
+def test_readouts_of_several_outputs_have_a_panel():
+    solution = trajectory(2, 2)
+    readout = np.linspace(0, 1, TIMES.size)[:, None, None] * np.array([[1.0, 2.0], [3.0, 4.0]])
+    several = replace(solution, variables=solution.variables | {"readout": readout})
+    panel = plot_trajectory(several).axes[-1]
+    assert legend_words(panel) == ["$v_{11}$", "$v_{12}$", "$v_{21}$", "$v_{22}$"]
+
+
+def test_the_learning_curve_alone_in_axes_of_the_caller():
+    ours = Figure().subplots()
+    solution = trajectory()
+    assert plot_trajectory(solution, ax=ours) is ours
+    np.testing.assert_array_equal(ours.lines[0].get_ydata(), solution.error)
+    assert (ours.get_yscale(), "alpha" in ours.get_xlabel(), ours.get_title()) == ("log", True, "")
+    assert plot_trajectory(solution, ax=ours, title="mine").get_title() == "mine"
 
 
 def test_nothing_stays_open():

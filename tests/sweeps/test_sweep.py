@@ -171,7 +171,7 @@ def test_a_folder_that_is_none(tmp_path):
 
 
 def test_the_example_of_the_docs_is_a_sweep():
-    from tutelage.cli.sweep_file import read_sweep_file
+    from tutelage.cli.sweep import read_sweep_file
 
     problem, arguments, _ = read_sweep_file(Path(__file__).parents[2] / "examples" / "sweep.toml")
     assert problem.student.hidden == 2

@@ -1,10 +1,10 @@
 """What the results of all analyses share: numbers as fields, words by `str`, a figure by `.plot()`, curves as trajectories."""
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tutelage import plot
 from tutelage.problem import Problem, Start
 from tutelage.status import Status
 from tutelage.trajectory import Trajectory
@@ -12,35 +12,34 @@ from tutelage.trajectory import Trajectory
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# The module and function of tutelage.plot that draw a result, by the name of its class.
+# The function of tutelage.plot that draws a result, by the name of its class.
 RESULT_FIGURES = {
-    "AsymptoticDecay": "asymptotic_decay.plot_asymptotic_decay",
-    "Concentration": "concentration.plot_concentration",
-    "EarlyStopping": "stopping.plot_early_stopping",
-    "EscapeDistribution": "escapes.plot_escape_distribution",
-    "EscapeTime": "escapes.plot_escape_time",
-    "Exponent": "exponent.plot_exponent",
-    "FixedPoint": "fixed_point.plot_fixed_point",
-    "Fluctuations": "fluctuation.plot_fluctuations",
-    "Landscape": "landscape.plot_landscape",
-    "LearningRates": "learning_rates.plot_decay_rates",
-    "LinearNetwork": "linear.plot_linear_network",
-    "NoiseFloor": "learning_rates.plot_noise_floor",
-    "OptimalSchedule": "schedule.plot_schedule",
-    "Phases": "stages.plot_phases",
-    "Plateaus": "stages.plot_plateaus",
-    "RunResults": "per_run.plot_per_run",
-    "Specialization": "specialized.plot_specialization",
-    "SpectralExponent": "spectrum.plot_spectral_exponent",
-    "StepMoments": "step_moments.plot_step_moments",
-    "SymmetricPlateau": "symmetric_plateau.plot_symmetric_plateau",
+    "AsymptoticDecay": "plot_asymptotic_decay",
+    "Concentration": "plot_concentration",
+    "EarlyStopping": "plot_early_stopping",
+    "EscapeDistribution": "plot_escape_distribution",
+    "EscapeTime": "plot_escape_time",
+    "Exponent": "plot_exponent",
+    "FixedPoint": "plot_fixed_point",
+    "Fluctuations": "plot_fluctuations",
+    "Landscape": "plot_landscape",
+    "LearningRates": "plot_decay_rates",
+    "LinearNetwork": "plot_linear_network",
+    "NoiseFloor": "plot_noise_floor",
+    "OptimalSchedule": "plot_schedule",
+    "Phases": "plot_phases",
+    "Plateaus": "plot_plateaus",
+    "RunResults": "plot_per_run",
+    "Specialization": "plot_specialization",
+    "SpectralExponent": "plot_spectral_exponent",
+    "StepMoments": "plot_step_moments",
+    "SymmetricPlateau": "plot_symmetric_plateau",
 }
 
 
 def figure_function(result: str) -> Any:
     """The function that draws a class of results; Matplotlib is imported only now."""
-    module, name = RESULT_FIGURES[result].split(".")
-    return getattr(import_module(f"tutelage.plot.{module}"), name)
+    return getattr(plot, RESULT_FIGURES[result])
 
 
 class AnalysisResult:

@@ -1,8 +1,8 @@
-"""The program `tutelage`: finds the command, and turns every ending into an exit code and at most one sentence.
+"""The program `tutelage`: finds the command, and turns every ending into an exit code and at most one message.
 
-0: there is an answer (a divergence is one). 1: the solver gave up before the end, or a claim of a figure fails. 2: bad
-input or a file that cannot be written; no part of it is left. 130: interrupted. To add a command, write its module and add
-its function to `COMMANDS`.
+0: there is a result (a divergence is one). 1: the solver gave up before the end, or a claim of a figure fails. 2: bad
+input or a file that cannot be written; no part of it is left. 130: interrupted. To add a command, write its function and add
+it to `COMMANDS`, with examples.
 """
 
 import atexit
@@ -10,27 +10,49 @@ import gc
 import os
 import sys
 from collections.abc import Sequence
+from difflib import get_close_matches
 
 from cyclopts import App, CycloptsError
-from cyclopts.exceptions import UnusedCliTokensError
+from cyclopts.exceptions import UnknownOptionError, UnusedCliTokensError
 
 from tutelage._errors import InputError
 from tutelage._version import __version__
-from tutelage.cli import interrupt
-from tutelage.cli.compare import compare
-from tutelage.cli.explore import explore
+from tutelage.cli import terminal
+from tutelage.cli.commands import compare, explore, simulate, solve
 from tutelage.cli.replicate import replicate
-from tutelage.cli.simulate import simulate
-from tutelage.cli.solve import solve
 from tutelage.cli.sweep import sweep
 
 # The function's name is the command, its docstring the help. Their modules import JAX only when called.
 COMMANDS = (compare, explore, replicate, simulate, solve, sweep)
-SELDOM = (100_000, 20, 50)  # objects that are made before Python looks for waste
+EXAMPLES = {
+    "compare": ("compare --start random", "compare problem.toml --dim 200 --runs 100"),
+    "explore": ("explore --port 8765 --no-browser",),
+    "replicate": ("replicate", "replicate primer-1 --quick", "replicate --all"),
+    "simulate": ("simulate --dim 1000000 --times 10 --out runs.nc", "simulate problem.toml --plot runs.png"),
+    "solve": ("solve --lr 1.5 --plot curve.png", "solve problem.toml --out curve.nc"),
+    "sweep": ("sweep examples/sweep.toml --out output/sweep", "sweep status output/sweep"),
+}
+SYNONYMS = {  # other names of options, as in other programs and in papers
+    "--learning-rate": "--lr",
+    "--eta": "--lr",
+    "--hidden": "--student-units",
+    "--students": "--student-units",
+    "--teachers": "--teacher-units",
+    "--classes": "--outputs",
+    "--sigma": "--noise",
+    "-N": "--dim",
+    "--t-max": "--times",
+    "--end": "--times",
+    "--output": "--out",
+    "--folder": "--out-dir",
+}
+EXTRAS = {"starlette": "explore", "uvicorn": "explore", "websockets": "explore", "distributed": "cluster"}
+EXTRAS |= {"dask": "cluster", "dask_jobqueue": "cluster"}
+SELDOM = (100_000, 20, 50)  # objects that are made before Python looks for garbage
 
 
 def build_app() -> App:
-    """The commands; errors are raised rather than printed, so that `main` speaks for all of them."""
+    """The commands; errors are raised rather than printed, so that `main` reports all of them alike."""
     app = App(
         name="tutelage",
         help="The exact learning dynamics of two-layer neural networks.",
@@ -42,6 +64,8 @@ def build_app() -> App:
     )
     for command in COMMANDS:
         app.command(command)
+    for name, lines in EXAMPLES.items():
+        app[name].help_epilogue = "Examples\n\n" + "\n".join(f"- tutelage {line}" for line in lines)
     return app
 
 
@@ -49,35 +73,75 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line (default: that of the process) and return its exit code."""
     if argv is None:
         _start_and_end_quickly()
+    app = build_app()
     try:
-        code = build_app()(sys.argv[1:] if argv is None else list(argv))
+        code = app(sys.argv[1:] if argv is None else list(argv))
         sys.stdout.flush()
         return code or 0
     except UnusedCliTokensError as error:
-        return _refuse(f"there is nothing to do with {' '.join(error.unused_tokens or ())!r}; see --help.")
+        return _report(_unexpected(app, error))
+    except UnknownOptionError as error:
+        return _report(_unknown_option(app, error))
     except (CycloptsError, InputError) as error:
-        return _refuse(str(error))
+        return _report(str(error))
     except KeyboardInterrupt:
-        print(interrupt.SENTENCE, file=sys.stderr)
-        return interrupt.EXIT_CODE
+        print(terminal.INTERRUPTED, file=sys.stderr)
+        return terminal.INTERRUPT_CODE
     except BrokenPipeError:  # the reader of our output, such as `head`, has had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:  # a full disk, no permission; no part of the file is left
         name = error.filename or "the output"
-        return _refuse(f"{name} cannot be written: {error.strerror or error}. Fix that, or give another place.")
+        return _report(f"{name} cannot be written: {error.strerror or error}. Fix that, or give another place.")
+    except ModuleNotFoundError as error:
+        extra = EXTRAS.get((error.name or "").partition(".")[0])
+        if extra is None:
+            raise
+        return _report(f"{error.name} is not installed; this needs the extra {extra!r}: pip install 'tutelage[{extra}]'.")
     except Exception as error:
         if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):  # of NumPy, of XLA
-            return _refuse("this needs more memory than there is; use fewer hidden units, levels, points or runs.")
+            return _report("this needs more memory than there is; use fewer hidden units, levels, points or runs.")
         raise
 
 
+def _unexpected(app: App, error: UnusedCliTokensError) -> str:
+    """An argument too many; perhaps the name of a subcommand is misspelled before it."""
+    words = " ".join(error.unused_tokens or ())
+    chain = list(error.command_chain or ())
+    below = [name for name in app[chain[0]] if not name.startswith("-")] if chain else []
+    tokens = [token for token in error.root_input_tokens or () if token not in chain]
+    near = get_close_matches(tokens[0], below, n=1) if tokens else []
+    meant = f"did you mean 'tutelage {chain[0]} {near[0]}'?" if near else f"see 'tutelage {' '.join([*chain, '--help'])}'."
+    return f"unexpected argument {words!r}; {meant}"
+
+
+def _unknown_option(app: App, error: UnknownOptionError) -> str:
+    """Name the right option: a synonym, the nearest of this command, or the commands that have it."""
+    option = (error.token.keyword or error.token.value).partition("=")[0]
+    chain = list(error.command_chain or ())
+    here = [name for argument in error.argument_collection for name in argument.names]
+    meant = SYNONYMS.get(option)
+    if meant not in here:
+        meant = next(iter(get_close_matches(option, here, n=1)), None)
+    others = [name for name in app if not name.startswith("-") and [name] != chain[:1] and option in _options(app[name])]
+    hint = f" Did you mean {meant}?" if meant and not others else ""
+    hint = f" It belongs to {' and '.join(others)}." if others else hint
+    command = " ".join(["tutelage", *chain])
+    return f"{command} has no option {option}.{hint or f' See {command} --help.'}"
+
+
+def _options(command: App) -> list[str]:
+    if command.default_command is None:
+        return []
+    return [name for argument in command.assemble_argument_collection() for name in argument.names]
+
+
 def _start_and_end_quickly() -> None:
-    """Look for waste seldom, and not at the end: it is a third of the time of a short command, and all of it is in use."""
+    """Look for garbage seldom, and not at the end: it takes a third of the time of a short command, and all is in use."""
     gc.set_threshold(*SELDOM)
     atexit.register(gc.freeze)
 
 
-def _refuse(sentence: str) -> int:
-    print(f"error: {' '.join(sentence.split())}", file=sys.stderr)
+def _report(message: str) -> int:
+    print(f"error: {' '.join(message.split())}", file=sys.stderr)
     return 2

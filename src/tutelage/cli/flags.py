@@ -1,4 +1,7 @@
-"""The flags that commands share, in groups. None means: as in the problem file, else the default that the help names."""
+"""The flags that commands share, in groups. None means: as in the problem file, else the default that the help names.
+
+A new flag of a problem is a field of `ProblemFlags` and an entry of `ProblemFlags.applied_to`.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,8 +10,10 @@ from typing import Annotated, Any
 
 from cyclopts import Group, Parameter
 
+from tutelage._errors import InputError
+
 PROBLEM, START, TIMES, METHOD, OUTPUT = (
-    Group(name, sort_key=i) for i, name in enumerate(("Problem", "Start", "Times", "Method", "Output"))
+    Group(name, sort_key=i) for i, name in enumerate(("Problem", "Initial condition", "Times", "Method", "Output"))
 )
 
 
@@ -24,6 +29,11 @@ Whole = Annotated[int | None, Parameter(converter=_whole, n_tokens=1)]
 Switch = Annotated[bool, Parameter(negative="", show_default=False)]
 
 
+def given(**values: Any) -> dict[str, Any]:
+    """The values that are not None."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
 @Parameter(name="*", group=PROBLEM)
 @dataclass(frozen=True, kw_only=True)
 class ProblemFlags:
@@ -34,33 +44,85 @@ class ProblemFlags:
     teacher_units: Annotated[Whole, Parameter(alias="-M")] = None
     """Hidden units of the teacher (default 3)."""
     activation: str | None = None
-    """erf, relu, linear, quadratic, tanh, ... of the student (default erf)."""
+    """Activation of the student: erf, relu, linear, quadratic, tanh, ... (default erf)."""
     teacher_activation: str | None = None
-    """That of the teacher (default: the same; with a file, as in the file)."""
-    lr: float | None = None
-    """Learning rate (default 0.5)."""
-    noise: float | None = None
-    """Standard deviation of the label noise (default 0)."""
-    loss: str | None = None
-    """squared, logistic, hinge, huber, absolute, cross_entropy, or module:function (default squared)."""
+    """Activation of the teacher (default: that of the student; with a file, as in the file)."""
+    outputs: Whole = None
+    """Outputs of student and teacher, one per hidden unit (default 1)."""
+    train_readout: bool | None = None
+    """Train the readout of the student, too."""
     labels: str | None = None
     """real (the teacher's output), sign, logistic, argmax, or module:function (default real)."""
+    noise: float | None = None
+    """Standard deviation of the label noise (default 0)."""
     flip: float | None = None
-    """Sign labels, each wrong with this probability."""
+    """Probability that a sign label is wrong (default 0)."""
+    loss: str | None = None
+    """squared, logistic, hinge, huber, absolute, cross_entropy, or module:function (default squared)."""
     rule: str | None = None
     """gradient, hebbian, perceptron, adatron, or module:class (default gradient)."""
     imports: Annotated[list[str] | None, Parameter(name="--import", negative="")] = None
-    """A module whose functions the problem may name as module:function; can be given several times."""
+    """Allow the problem to name functions of this module as module:function; can be repeated."""
+    lr: float | None = None
+    """Learning rate (default 0.5)."""
     batch: Whole = None
     """Samples per step (default 1)."""
     weight_decay: float | None = None
     """Weight decay of the first layer (default 0)."""
-    train_readout: bool | None = None
-    """The student's readout learns too."""
     beta: float | None = None
-    """Power-law inputs: the l-th eigenvalue falls as l^-(1 + beta). Needs --levels."""
+    """Power-law inputs: eigenvalue l decays as l^-(1 + beta). Needs --levels."""
     levels: Whole = None
-    """Power-law inputs: the number of eigenvalues."""
+    """Power-law inputs: number of eigenvalues. Needs --beta."""
+
+    def applied_to(self, tables: dict[str, Any], alone: bool) -> dict[str, Any]:
+        """The tables of a problem with these flags written into them. alone: there is no file."""
+        teacher_activation = self.teacher_activation or (self.activation if alone else None)
+        changes = {
+            "student": given(
+                hidden=self.student_units,
+                activation=self.activation,
+                outputs=self.outputs,
+                train_readout=self.train_readout,
+            ),
+            "teacher": given(hidden=self.teacher_units, activation=teacher_activation, outputs=self.outputs),
+            "sgd": given(lr=self.lr, batch=self.batch, weight_decay=self.weight_decay),
+            "inputs": given(beta=self.beta, levels=self.levels),
+        }
+        merged = tables | {name: tables.get(name, {}) | change for name, change in changes.items() if change}
+        if changes["inputs"]:
+            merged["inputs"] = _power_law(tables.get("inputs", {}), changes["inputs"])
+        if self.outputs is not None and self.outputs > 1:
+            _require_readouts(self.outputs, merged)
+        labels = self.labels if self.flip is None else _flipped(self.labels or tables.get("labels", "sign"), self.flip)
+        return merged | given(noise=self.noise, loss=self.loss, labels=labels, rule=self.rule)
+
+
+def _require_readouts(outputs: int, tables: dict[str, Any]) -> None:
+    for name, flag in (("student", "-K"), ("teacher", "-M")):
+        hidden = tables[name].get("hidden")
+        if hidden not in (None, outputs) and "readout" not in tables[name]:
+            raise InputError(
+                f"--outputs is {outputs} and the {name} has {hidden} hidden units; give {flag} {outputs}, or a readout of "
+                f"shape ({outputs}, {hidden}) in the table [{name}] of a problem file."
+            )
+
+
+def _flipped(labels: Any, flip: float) -> dict[str, Any]:
+    """Sign labels with this probability of a wrong one."""
+    kind = labels.get("kind") if isinstance(labels, dict) else labels
+    if kind != "sign":
+        raise InputError(
+            f"--flip is given and the labels are {kind!r}; only sign labels are flipped. Leave one of them out."
+        )
+    return {"kind": "sign", "flip": flip}
+
+
+def _power_law(table: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
+    merged = (table if table.get("kind") == "power_law" else {"kind": "power_law"}) | change
+    missing = [f"--{name}" for name in ("beta", "levels") if name not in merged]
+    if missing:
+        raise InputError(f"power-law inputs need --beta and --levels; {missing[0]} is missing.")
+    return merged
 
 
 @Parameter(name="*", group=START)
@@ -71,22 +133,22 @@ class StartFlags:
     dim: Whole = None
     """Input dimension N (default 1000)."""
     scale: float | None = None
-    """Standard deviation of the student's weights; the teacher's is 1 (default 0.1)."""
+    """Standard deviation of the student's initial weights; the teacher's is 1 (default 0.1)."""
     seed: Whole = None
-    """Which random draw (default 0)."""
+    """Seed of the random numbers (default 0)."""
 
 
 @Parameter(name="*", group=TIMES)
 @dataclass(frozen=True, kw_only=True)
 class TimeFlags:
-    """When to look: alpha = steps / N."""
+    """When to record: alpha = steps / N."""
 
     times: float | None = None
     """The last time (default 300)."""
     points: Whole = None
-    """How many times to record (default 201)."""
+    """Number of recorded times (default 201)."""
     log_times: bool | None = None
-    """Evenly spaced in the logarithm, over four decades."""
+    """Space the times evenly in the logarithm, over four decades."""
 
 
 @Parameter(name="*", group=METHOD)
@@ -95,11 +157,11 @@ class TheoryFlags:
     """How the equations are solved."""
 
     gradient_flow: Switch = False
-    """Terms of first order in the learning rate only."""
+    """Keep only the terms of first order in the learning rate."""
     rtol: float | None = None
-    """Relative tolerance per step (default 1e-8)."""
+    """Relative tolerance per step of the solver (default 1e-8)."""
     solver: str = "auto"
-    """explicit, stiff (for wide spectra), implicit, or auto: stiff where explicit would clearly be slower."""
+    """explicit, stiff (for wide spectra), implicit, or auto: stiff if explicit would clearly be slower."""
 
 
 @Parameter(name="*", group=METHOD)
@@ -108,7 +170,7 @@ class SolveFlags(TheoryFlags):
     """How the equations are solved, and whether their limit is checked."""
 
     validity: Annotated[bool, Parameter(show_default=False)] = True
-    """Report where the limit may be trusted."""
+    """Report where the limit of large N is accurate."""
 
 
 @Parameter(name="*", group=METHOD)
@@ -117,9 +179,9 @@ class RunFlags:
     """How the finite network is simulated."""
 
     runs: Whole = None
-    """How many networks (default 20)."""
+    """Number of simulated networks (default 20)."""
     method: str | None = None
-    """overlaps (each step costs the same at any N) or weights (default overlaps)."""
+    """overlaps (the cost of a step does not depend on N) or weights (default overlaps)."""
     long: Switch = False
     """Simulate even if it is estimated to take more than a day."""
 
@@ -127,11 +189,11 @@ class RunFlags:
 @Parameter(name="*", group=START)
 @dataclass(frozen=True, kw_only=True)
 class CompareStartFlags(StartFlags):
-    """Where theory and runs begin."""
+    """Initial condition of theory and runs."""
 
     start: str | None = None
-    """asymmetric: each unit nearer to one teacher, so that the start decides the escape; random: random weights (default
-    asymmetric; with a file, as in the file)."""
+    """asymmetric (each unit is nearer to one teacher, so that the initial condition determines the escape) or random
+    (random weights). Default: asymmetric; with a file, as in the file."""
 
 
 @Parameter(name="*", group=OUTPUT)
@@ -142,7 +204,7 @@ class TalkFlags:
     json: Switch = False
     """Print JSON on standard output, and nothing else."""
     quiet: Switch = False
-    """Print no table; notes and errors remain."""
+    """Print no table, only notes and errors."""
 
 
 @Parameter(name="*", group=OUTPUT)
@@ -151,17 +213,17 @@ class FolderFlags(TalkFlags):
     """Where a report goes."""
 
     out_dir: Path = Path("output/compare")
-    """Folder for the figure, the page and both trajectories; made if it is not there."""
+    """Folder for the figure, the HTML report and both trajectories; created if it does not exist."""
 
 
 @Parameter(name="*", group=OUTPUT)
 @dataclass(frozen=True, kw_only=True)
 class OutputFlags(TalkFlags):
-    """Where the answer goes."""
+    """Where the result goes."""
 
     out: Path | None = None
     """Write the trajectory to this NetCDF file (.nc)."""
     plot: Path | None = None
-    """Draw it into this figure (.png, .pdf or .svg)."""
+    """Draw the trajectory into this file (.png, .pdf or .svg)."""
     progress: Switch = False
-    """Show how far a long solve has come (compiles anew, without the cache)."""
+    """Show the progress of a long computation (compiles again, without the cache)."""

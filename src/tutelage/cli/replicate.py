@@ -9,7 +9,9 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from tutelage._errors import InputError
+from tutelage.cli.compile_cache import keep_compiled_programs
 from tutelage.cli.flags import Switch, Whole
+from tutelage.cli.terminal import leave_on_interrupt, notes, working
 
 VERDICT_WORDS = {"pass": "pass", "fail": "FAIL", "does_not_hold": "does not hold"}
 
@@ -23,31 +25,28 @@ def replicate(
     workers: Whole = None,
     json: Switch = False,
 ) -> int:
-    """Do published figures hold? Computes them again and checks every claim by its number.
+    """Recompute published figures and check every claim by its number.
 
-    Without ids, lists the figures and what is known of them. Results are kept in the folder and found again as long as
-    parameters and code are the same: a second run is instant, a stopped run continues. Exit code 1: a claim fails.
-
-    Examples: tutelage replicate; tutelage replicate primer-1 --quick; tutelage replicate --all
+    Without ids, prints the list of figures and their results so far. Results are kept in the folder and reused as long as
+    parameters and code are the same: a second run is instant, an interrupted run continues. Exit code 1: a claim fails.
 
     Parameters
     ----------
     ids: str
         Figures, such as primer-1.
     all_: bool
-        Every figure, and one page (gallery.html) with all of them.
+        All figures, and one page (gallery.html) with all of them.
     quick: bool
         Smaller networks and fewer runs, the same claims.
     out: Path
-        Folder of the figures (PNG), the data (NetCDF) and the page; made if it is not there.
+        Folder of the figures (PNG), the data (NetCDF) and the page; created if it does not exist.
     format_: str
-        Draw every figure as pdf or svg, too.
+        Save every figure as pdf or svg, too.
     workers: int
-        Processes for several figures (default: the cores, up to four); numbers do not depend on it.
+        Number of processes for several figures (default: the cores, up to four); the numbers do not depend on it.
     json: bool
         Print JSON on standard output, and nothing else.
     """
-    from tutelage.cli.outputs import check_folder
     from tutelage.papers.registry import find, replicas
 
     if all_ and ids:
@@ -57,6 +56,9 @@ def replicate(
     if not all_ and not ids:
         return _list(out, json)
     chosen = list(replicas().values()) if all_ else find(ids)
+    keep_compiled_programs()
+    from tutelage.cli.report import check_folder
+
     check_folder(out)
     results = _results(chosen, out, quick, _formats(svg=all_, also=format_), workers, talks=not json)
     page = _write_gallery(results, out, quick) if all_ else None
@@ -123,27 +125,17 @@ def _score(claims: Any) -> str:
 def _results(
     chosen: list[Any], folder: Path, quick: bool, formats: tuple[str, ...], workers: int | None, talks: bool
 ) -> list[Any]:
-    """Each is told as soon as it is there."""
+    """Compute the figures; each is reported as soon as it is there."""
     from tutelage._xla import compile_quickly
-    from tutelage.cli.compile_cache import keep_compiled_programs
 
-    keep_compiled_programs()
     if quick:
         compile_quickly()
     from tutelage.papers.gallery import duration
     from tutelage.papers.run import run_all
 
-    results = []
-    for result in run_all(
-        chosen,
-        folder,
-        quick=quick,
-        formats=formats,
-        workers=workers,
-        around=_computing,
-        waiting=_waiting,
-        inside=_with_notes,
-    ):
+    results: list[Any] = []
+    ways = {"around": _computing, "waiting": working, "inside": _with_notes}
+    for result in run_all(chosen, folder, quick=quick, formats=formats, workers=workers, **ways):
         results.append(result)
         how = "computed" if result.computed else "found"
         line = f"{result.replica.id}: {_score(result.claims)} ({how}, {duration(result.seconds)})"
@@ -155,25 +147,12 @@ def _results(
 
 @contextmanager
 def _computing(name: str) -> Iterator[None]:
-    from tutelage.cli.interrupt import leave_on_interrupt
-    from tutelage.cli.messages import working
-
-    with leave_on_interrupt(), working(name), _with_notes(name):
-        yield
-
-
-@contextmanager
-def _waiting(name: str) -> Iterator[None]:
-    from tutelage.cli.messages import working
-
-    with working(name):
+    with leave_on_interrupt(), working(name), notes():
         yield
 
 
 @contextmanager
 def _with_notes(name: str) -> Iterator[None]:
-    from tutelage.cli.messages import notes
-
     with notes():
         yield
 

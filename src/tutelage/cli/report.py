@@ -1,20 +1,30 @@
-"""A trajectory for people (a table) and for programs (JSON)."""
+"""Results of a command: tables for people, JSON for programs, and files.
+
+Files that could not be written are found before the computation. What the disk refuses later is an OSError that names the
+file; app.py turns it into one message.
+"""
 
 import json
+import tempfile
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tutelage.plot.words import problem_in_words, settings_in_words
+from tutelage._errors import InputError
+from tutelage._files import require_place
+from tutelage.cli.flags import OutputFlags
+from tutelage.plot.labels import problem_in_words, settings_in_words
 from tutelage.status import Status
 from tutelage.storage import error_name
 
 SHOWN = 6  # the largest matrix printed in full
+REPORT = {"figure": "compare.png", "page": "compare.html", "theory": "theory.nc", "runs": "runs.nc"}
 
 
 def print_curve(trajectory: Any) -> None:
-    """The problem, the error at three times, the overlaps at the end, and how it ended."""
+    """Print the problem, the error at three times, the overlaps at the end, and the status."""
     from rich.table import Table
 
     who, how = problem_in_words(trajectory.problem)
@@ -48,7 +58,7 @@ def _curves(trajectory: Any) -> dict[str, np.ndarray]:
 
 
 def print_field(name: str, lines: list[str]) -> None:
-    """A name, and beside it one or several lines."""
+    """Print a name, and next to it one or several lines."""
     from rich.table import Table
 
     table = Table.grid(padding=(0, 2))
@@ -135,3 +145,59 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray | np.generic):
         return _plain(value.tolist())
     return None if isinstance(value, float) and not np.isfinite(value) else value
+
+
+def check_outputs(flags: OutputFlags) -> None:
+    """Check endings, folders and permissions; no file is left behind."""
+    if flags.out is not None and flags.out.suffix != ".nc":
+        raise InputError(f"the trajectory is to go to {flags.out}; it is NetCDF, so the name must end in .nc.")
+    if flags.plot is not None:
+        from tutelage.plot import check_figure_path
+
+        check_figure_path(flags.plot)
+    for path in _paths(flags):
+        _require_writable(require_place(path).parent, path)
+
+
+def check_folder(folder: Path) -> None:
+    """Create the folder of a report if it does not exist."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise InputError(f"{folder} is a file; give the name of a folder.") from None
+    _require_writable(folder, folder)
+
+
+def _require_writable(folder: Path, what: Path) -> None:
+    try:
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        error.filename = str(what)
+        raise
+
+
+def write_report(comparison: Any, folder: Path) -> dict[str, str]:
+    """Write figure, page and both trajectories of a comparison; returns their names."""
+    from tutelage.plot import save_figure
+
+    paths = {name: folder / file for name, file in REPORT.items()}
+    save_figure(comparison.plot(), paths["figure"])
+    comparison.save_html(paths["page"])
+    comparison.theory.save(paths["theory"])
+    comparison.runs.save(paths["runs"])
+    return {name: str(path) for name, path in paths.items()}
+
+
+def write_outputs(trajectory: Any, flags: OutputFlags) -> list[str]:
+    """Write the files of these flags and return their names."""
+    if flags.out is not None:
+        trajectory.save(flags.out)
+    if flags.plot is not None:
+        from tutelage.plot import plot_trajectory, save_figure
+
+        save_figure(plot_trajectory(trajectory), flags.plot)
+    return [str(path) for path in _paths(flags)]
+
+
+def _paths(flags: OutputFlags) -> list[Path]:
+    return [path for path in (flags.out, flags.plot) if path is not None]

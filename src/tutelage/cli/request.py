@@ -1,5 +1,14 @@
-"""From a problem file and flags to the arguments of the library: problem, start and times. Flags win."""
+"""From a problem file and flags to the arguments of the library: problem, initial condition and times. Flags win.
 
+The file is TOML: what `Problem.to_toml` writes, and two optional tables.
+
+    [start]   dim, scale, seed (random weights)    or R, Q, T, readout, bias (overlaps; dim if they belong to one)
+    [times]   end, points, log
+
+Whatever is wrong with a file ends in one message.
+"""
+
+import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,15 +17,18 @@ from typing import Any
 import numpy as np
 
 from tutelage._errors import InputError
-from tutelage.cli.flags import ProblemFlags, StartFlags, TimeFlags
-from tutelage.cli.problem_file import read_problem_file
+from tutelage.cli.flags import ProblemFlags, StartFlags, TimeFlags, given
 
 DEFAULTS = {"student": {"hidden": 3}, "teacher": {"hidden": 3}, "sgd": {"lr": 0.5}, "noise": 0.0}
+PROBLEM = ("noise", "loss", "labels", "rule", "student", "teacher", "inputs", "sgd")
+START_NAMES = ("dim", "scale", "seed", "R", "Q", "T", "readout", "bias")
+TIMES_NAMES = ("end", "points", "log")
+STARTS = ("asymmetric", "random")
 
 
 @dataclass(frozen=True)
 class Request:
-    """What the library is asked; `start_table` is how the start was said, for the record."""
+    """Arguments of the library; `start_table` is the initial condition as it was given, for the record."""
 
     problem: Any
     start: Any
@@ -31,15 +43,15 @@ def read_request(
     times: TimeFlags,
     begin: Callable[[Any, dict[str, Any], bool], Any] | None = None,
 ) -> Request:
-    """Read, merge and check everything that a command is told.
+    """Read, merge and check the problem file and the flags.
 
-    begin: builds the start from the problem, its table, and whether a file gave one (default: `build_start`).
+    begin: builds the initial condition from the problem, its table, and whether a file gave one (default: `build_start`).
     """
     tables = dict(DEFAULTS) if path is None else read_problem_file(path)
     from_file = "start" in tables
-    start_table = dict(tables.pop("start", {})) | _given(dim=start.dim, scale=start.scale, seed=start.seed)
-    times_table = dict(tables.pop("times", {})) | _given(end=times.times, points=times.points, log=times.log_times)
-    tables = _override(tables, problem, alone=path is None)
+    start_table = dict(tables.pop("start", {})) | given(dim=start.dim, scale=start.scale, seed=start.seed)
+    times_table = dict(tables.pop("times", {})) | given(end=times.times, points=times.points, log=times.log_times)
+    tables = problem.applied_to(tables, alone=path is None)
     where = "the command line" if path is None else str(path)
     from tutelage import Problem
 
@@ -48,12 +60,8 @@ def read_request(
     return Request(built, first, _built(where, lambda: build_times(times_table)), start_table)
 
 
-def _given(**values: Any) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if value is not None}
-
-
 def _built(where: str, build: Callable[[], Any]) -> Any:
-    """What `build` returns; a value of a kind that nobody expected is the file's fault, not a crash."""
+    """What `build` returns; a value of an unexpected kind is an InputError, not a crash."""
     try:
         return build()
     except (TypeError, ValueError, OverflowError) as error:
@@ -62,43 +70,52 @@ def _built(where: str, build: Callable[[], Any]) -> Any:
         raise InputError(f"{where} holds a value of the wrong kind ({error}).") from None
 
 
-def _override(tables: dict[str, Any], flags: ProblemFlags, alone: bool) -> dict[str, Any]:
-    """The tables with the flags written into them. Alone: no file says what the teacher's activation is."""
-    teacher_activation = flags.teacher_activation or (flags.activation if alone else None)
-    changes = {
-        "student": _given(hidden=flags.student_units, activation=flags.activation, train_readout=flags.train_readout),
-        "teacher": _given(hidden=flags.teacher_units, activation=teacher_activation),
-        "sgd": _given(lr=flags.lr, batch=flags.batch, weight_decay=flags.weight_decay),
-        "inputs": _given(beta=flags.beta, levels=flags.levels),
-    }
-    merged = tables | {name: tables.get(name, {}) | change for name, change in changes.items() if change}
-    if changes["inputs"]:
-        merged["inputs"] = _power_law(tables.get("inputs", {}), changes["inputs"])
-    labels = flags.labels if flags.flip is None else _flipped(flags.labels or tables.get("labels", "sign"), flags.flip)
-    return merged | _given(noise=flags.noise, loss=flags.loss, labels=labels, rule=flags.rule)
+def read_problem_file(path: Path) -> dict[str, Any]:
+    """The tables of the file, with every name of ours checked; the library checks those of the problem."""
+    from tutelage import checks
+
+    data = read_toml(path)
+    for name in data:
+        checks.known(f"a name in {path}", name, (*PROBLEM, "start", "times"))
+    for table, names in (("start", START_NAMES), ("times", TIMES_NAMES)):
+        for name in require_table(path, table, data.get(table, {})):
+            checks.known(f"a name in [{table}]", name, names)
+    for table in ("student", "teacher", "inputs", "sgd"):
+        require_table(path, table, data.get(table, {}))
+    return data
 
 
-def _flipped(labels: Any, flip: float) -> dict[str, Any]:
-    """Sign labels with this probability of a wrong one."""
-    kind = labels.get("kind") if isinstance(labels, dict) else labels
-    if kind != "sign":
-        raise InputError(
-            f"--flip is given and the labels are {kind!r}; only sign labels are flipped. Leave one of them out."
-        )
-    return {"kind": "sign", "flip": flip}
+def read_toml(path: Path, what: str = "a problem file") -> dict[str, Any]:
+    """What a TOML file holds."""
+    from tutelage import checks
+
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; give the name of {what}.")
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"there is no file {path}; give the name of {what} (TOML).") from None
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{path} is not TOML: {str(error).rstrip('.')}.") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path} is not a text file; {what} is TOML.") from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} cannot be read: {checks.unreadable(error)}.") from None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}.") from None
 
 
-def _power_law(table: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
-    kept = table if table.get("kind") == "power_law" else {"kind": "power_law"}
-    merged = kept | change
-    missing = [f"--{name}" for name in ("beta", "levels") if name not in merged]
-    if missing:
-        raise InputError(f"power-law inputs need --beta and --levels; {missing[0]} is missing.")
-    return merged
+def require_table(path: Path, name: str, value: Any) -> dict[str, Any]:
+    """The value, if it is a table."""
+    from tutelage import checks
+
+    if not isinstance(value, dict):
+        raise InputError(f"{name} is {checks.shown(value)} in {path}; it must be a table, [{name}].")
+    return value
 
 
 def build_start(problem: Any, table: dict[str, Any]) -> Any:
-    """A start from random weights (dim, scale, seed) or from given overlaps (R, Q and more)."""
+    """The initial condition from random weights (dim, scale, seed) or from given overlaps (R, Q and more)."""
     from tutelage import Start, random_start
 
     overlaps = {name: table[name] for name in ("R", "Q", "T", "readout", "bias") if name in table}
@@ -115,8 +132,31 @@ def build_start(problem: Any, table: dict[str, Any]) -> Any:
     return Start(**overlaps, dim=table.get("dim"))
 
 
+def build_compare_start(problem: Any, table: dict[str, Any], from_file: bool, kind: str | None) -> Any:
+    """The initial condition of a comparison: as a file gives it, else of the given kind. N is always known."""
+    from tutelage import Start, asymmetric_start, checks
+
+    overlaps = "R" in table or "Q" in table
+    if kind is not None:
+        checks.known("--start", kind, STARTS)
+        if overlaps:
+            raise InputError(f"the file gives a start by its overlaps, and --start {kind} another; leave one of them out.")
+    dim = table.get("dim") or problem.inputs.usual_dim
+    if overlaps or kind == "random" or (kind is None and from_file):
+        start = build_start(problem, table | {"dim": dim} if not overlaps else _without_seed(table))
+        return start if start.dim is not None else Start(start.R, start.Q, start.T, start.readout, start.bias, dim=dim)
+    if "scale" in table:
+        raise InputError("--scale is the size of random weights; it goes with --start random.")
+    return asymmetric_start(problem, dim)
+
+
+def _without_seed(table: dict[str, Any]) -> dict[str, Any]:
+    """A seed given with overlaps is that of the runs."""
+    return {name: value for name, value in table.items() if name != "seed"}
+
+
 def build_times(table: dict[str, Any]) -> np.ndarray:
-    """Even times from 0 to end, or even in the logarithm."""
+    """Times from 0 to end, evenly spaced or evenly spaced in the logarithm."""
     from tutelage import checks
     from tutelage.times import MOST_TIMES, times_up_to
 

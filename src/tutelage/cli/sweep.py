@@ -1,6 +1,18 @@
-"""`tutelage sweep`: the same question at thousands of problems, kept in a folder."""
+"""`tutelage sweep`: measures over a grid of problems, kept in a folder that can be resumed.
+
+A sweep is a TOML file: a problem file, and in addition what changes and what is measured.
+
+    measure = ["final_error", "noise_floor"]          starts, runs, seed, gradient_flow, rtol, solver, points_per_chunk
+    [over]                                            lr = [0.1, 0.2]
+    noise = { from = 0.0, to = 1.0, count = 11 }      even values; log = true: evenly spaced in the logarithm
+    [[points]]                                        or points one by one
+    [start]   dim, scale; or R, Q, T, ...; or kind = "asymmetric"
+    [times]   end, points, log
+    [cluster] for --executor slurm: queue, account, walltime, memory, ...
+"""
 
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,15 +20,19 @@ from typing import Annotated, Any
 from cyclopts import App, Parameter
 
 from tutelage._errors import InputError
+from tutelage.cli.compile_cache import keep_compiled_programs
 from tutelage.cli.flags import METHOD, OUTPUT, Switch, TalkFlags, Whole
+from tutelage.cli.terminal import INTERRUPT_CODE, INTERRUPTED
 
-HELP = """The same question at many problems: measures over a grid, kept in a folder that can be resumed.
+OPTIONS = ("measure", "starts", "runs", "seed", "gradient_flow", "rtol", "solver", "points_per_chunk")
+TABLES = ("over", "points", "start", "times", "cluster")
+MOST_VALUES = 10**6
+RANGE = ("from", "to", "count", "log")
+HELP = """Compute measures over a grid of problems and keep them in a folder that can be resumed.
 
-The file is a problem file (see solve) with measure = [...], a table [over] of names and values (or [[points]]), and, if
-need be, starts, runs, seed, [start], [times], [cluster]. Stop it in any way and run it again: finished work is kept. Exit
-code 1: some points failed; their errors are kept with them.
-
-Examples: tutelage sweep examples/sweep.toml --out output/sweep; tutelage sweep status output/sweep
+The file is a problem file (see solve) with measure = [...], a table [over] of names and values (or [[points]]), and
+optionally starts, runs, seed, [start], [times], [cluster]. Interrupt it at any time and run it again: finished work is kept.
+Exit code 1: some points failed; their errors are kept with them.
 """
 sweep = App(name="sweep", help=HELP)
 
@@ -24,33 +40,33 @@ sweep = App(name="sweep", help=HELP)
 @Parameter(name="*", group=METHOD)
 @dataclass(frozen=True, kw_only=True)
 class WorkFlags:
-    """Who computes, and what is computed again."""
+    """Where it is computed, and what is computed again."""
 
     executor: str | None = None
     """processes, serial, dask (a local cluster), slurm, or the address of a Dask scheduler (default processes)."""
     workers: Whole = None
-    """How many of them (default: the cores); numbers do not depend on it."""
+    """Number of processes (default: the cores); the numbers do not depend on it."""
     new: Switch = False
-    """If the folder holds another sweep, begin one beside it rather than refuse."""
+    """If the folder holds another sweep, begin a new one next to it."""
     retry: Switch = False
     """Compute the chunks with failed points again."""
     imports: Annotated[list[str] | None, Parameter(name="--import", negative="")] = None
-    """A module whose functions the file may name as module:function; can be given several times."""
+    """Allow the file to name functions of this module as module:function; can be repeated."""
 
 
 @Parameter(name="*", group=OUTPUT)
 @dataclass(frozen=True, kw_only=True)
 class SweepOutputFlags(TalkFlags):
-    """Where the answer goes."""
+    """Where the result goes."""
 
     out: Path | None = None
-    """Folder of the results, made if it is not there (default output/NAME, after the file)."""
+    """Folder of the results, created if it does not exist (default output/NAME, after the file)."""
     plot: Path | None = None
-    """Draw the first measure into this figure (.png, .pdf or .svg)."""
+    """Draw the first measure into this file (.png, .pdf or .svg)."""
     boundary: Annotated[list[str] | None, Parameter(negative="")] = None
-    """Theory's line on that figure: critical_learning_rate, noise_floor (with --level); can be given twice."""
+    """Line of theory on that figure: critical_learning_rate, noise_floor (with --level); can be repeated."""
     level: float | None = None
-    """The value of the measure that is looked for: its contour is drawn, too."""
+    """Draw the contour of this value of the measure, too."""
 
 
 @sweep.default
@@ -68,10 +84,6 @@ def sweep_file(
     spec: Path
         The sweep (TOML).
     """
-    from tutelage.cli.compile_cache import keep_compiled_programs
-    from tutelage.cli.interrupt import EXIT_CODE
-    from tutelage.cli.sweep_file import read_sweep_file
-
     keep_compiled_programs()
     problem, arguments, cluster = read_sweep_file(spec, work.imports or ())
     _check_figure(output)
@@ -82,8 +94,8 @@ def sweep_file(
     try:
         result = compute_sweep(problem, **asdict(work) | arguments, out=folder, cluster=options, progress=True)
     except KeyboardInterrupt as stopped:
-        print(f"interrupted: {stopped}" if str(stopped) else "interrupted.", file=sys.stderr)
-        return EXIT_CODE
+        print(f"interrupted: {stopped}" if str(stopped) else INTERRUPTED, file=sys.stderr)
+        return INTERRUPT_CODE
     files = [str(Path(str(result.folder)) / "sweep.nc"), *_drawn(result, output)]
     _tell(result, files, output)
     return 1 if result.failures else 0
@@ -122,7 +134,7 @@ def _tell(result: Any, files: list[str], output: SweepOutputFlags) -> None:
 
 
 def _summary(result: Any) -> dict[str, Any]:
-    """What a program wants to know; the numbers themselves are in the file."""
+    """Axes, ranges and failures; the numbers themselves are in the file."""
     import numpy as np
 
     measured = {}
@@ -148,7 +160,7 @@ def _summary(result: Any) -> dict[str, Any]:
 
 @sweep.command
 def status(folder: Path, /, *, json: Switch = False) -> int:
-    """How far a sweep is: points, chunks, failures, and who is working on it.
+    """Print the progress of a sweep: points, chunks, failures, and the processes that work on it.
 
     Parameters
     ----------
@@ -165,3 +177,65 @@ def status(folder: Path, /, *, json: Switch = False) -> int:
     found = Store.open(folder).status()
     print(report.dumps(asdict(found) | {"complete": found.complete}) if json else found)
     return 0
+
+
+def read_sweep_file(path: Path, imports: Sequence[str] = ()) -> tuple[Any, dict[str, Any], dict[str, Any]]:
+    """The problem, the arguments of `sweep`, and the options of a cluster, all names of ours checked.
+
+    imports: modules whose functions the file may name.
+    """
+    from tutelage import Problem, checks
+    from tutelage.cli.request import PROBLEM, TIMES_NAMES, build_times, read_toml, require_table
+    from tutelage.problem.serialize import imported, paths_in
+
+    data = read_toml(path, "a sweep file")
+    for name in data:
+        checks.known(f"a name in {path}", name, (*OPTIONS, *TABLES, *PROBLEM))
+    for name in ("over", "start", "times", "cluster"):
+        require_table(path, name, data.get(name, {}))
+    for name in data.get("times", {}):
+        checks.known("a name in [times]", name, TIMES_NAMES)
+    problem = Problem.from_dict({name: data[name] for name in PROBLEM if name in data}, imports)
+    for path_ in paths_in(data.get("measure", [])):
+        imported("a measure", path_, imports)
+    arguments = {name: data[name] for name in (*OPTIONS, "points", "start") if name in data}
+    if "over" in data:
+        arguments["over"] = {name: _values(name, values) for name, values in flat(data["over"]).items()}
+    return (
+        problem,
+        arguments | {"imports": tuple(imports), "times": build_times(data.get("times", {}))},
+        data.get("cluster", {}),
+    )
+
+
+def flat(table: dict[str, Any]) -> dict[str, Any]:
+    """Dotted names: TOML reads student.hidden = [2, 3] as a table in a table."""
+    out: dict[str, Any] = {}
+    for name, value in table.items():
+        if isinstance(value, dict) and not set(value) & {"from", "to", "count"}:
+            out |= {f"{name}.{inner}": part for inner, part in flat(value).items()}
+        else:
+            out[name] = value
+    return out
+
+
+def _values(name: str, values: Any) -> Any:
+    """A list as it is; a range as its values."""
+    import numpy as np
+
+    from tutelage import checks
+
+    if not isinstance(values, dict):
+        return values
+    for key in values:
+        checks.known(f"a name in the range of {name}", key, RANGE)
+    missing = [key for key in ("from", "to", "count") if key not in values]
+    if missing:
+        raise InputError(f"the range of {name} lacks {missing[0]}; say {{ from = 0.1, to = 1.0, count = 10 }}.")
+    first, last = (float(checks.as_array(f"{key} in the range of {name}", values[key])) for key in ("from", "to"))
+    count = checks.as_count(f"count in the range of {name}", values["count"], least=2, most=MOST_VALUES)
+    if not checks.as_flag(f"log in the range of {name}", values.get("log", False)):
+        return np.linspace(first, last, count)
+    if first <= 0 or last <= 0:
+        raise InputError(f"the range of {name} is from {first:g} to {last:g} with log = true; both must be positive.")
+    return np.geomspace(first, last, count)

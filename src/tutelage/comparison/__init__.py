@@ -1,12 +1,11 @@
-"""Theory against the network itself: gaps, standard errors, and a verdict in words. docs/compare.md states the criteria.
+"""Theory against finite networks: gaps, standard errors, and a verdict in words. docs/compare.md states the criteria.
 
-pairing  -> matching        -> expected    -> gaps     -> escape        -> scatter      -> verdict    -> comparison
-do they     hidden units in    the gap of     z-scores    who decides     of single       in words      the result, with
-belong?     the same order     order 1/N                  the escape?     runs                          table, figure, page
+pairing             -> expected    -> noise                -> verdict              -> compare, report
+same problem, times    the gap of     escape times, and       z-scores and the        the result, with
+and order of units     order 1/N      scatter of the runs     decision in words       table, figure and page
 """
 
-from tutelage.comparison.compare import compare
-from tutelage.comparison.comparison import Comparison
-from tutelage.comparison.gaps import Gap
+from tutelage.comparison.compare import Comparison, compare
+from tutelage.comparison.verdict import Gap
 
 __all__ = ["Comparison", "Gap", "compare"]

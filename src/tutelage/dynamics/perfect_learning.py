@@ -145,19 +145,15 @@ class PerfectLearning:
     @cached_property
     def momentum(self) -> float:
         """1 / (1 - beta): what a fixed momentum multiplies every rate with."""
-        return 1.0 / (1.0 - float(np.asarray(self.problem.sgd.momentum)))
+        return 1.0 / (1.0 - float(self.problem.sgd.momentum))
 
     def inside(self, lr: float) -> Float[np.ndarray, "i i"]:
         """The Jacobian of (dr, dv, db) at a learning rate; rates of readouts and biases follow it unless they are set."""
         sgd, student = self.problem.sgd, self.problem.student
         L, K, M = self.state.r.shape
         parts = [np.full(L * K * M, lr)]
-        parts += (
-            [np.full(K, lr if sgd.readout_lr is None else float(np.asarray(sgd.readout_lr)))]
-            if student.train_readout
-            else []
-        )
-        parts += [np.full(K, lr if sgd.bias_lr is None else float(np.asarray(sgd.bias_lr)))] if student.train_bias else []
+        parts += [np.full(K, lr if sgd.readout_lr is None else float(sgd.readout_lr))] if student.train_readout else []
+        parts += [np.full(K, lr if sgd.bias_lr is None else float(sgd.bias_lr))] if student.train_bias else []
         return self.momentum * np.concatenate(parts)[:, None] * self.hessian
 
     def outside(self, lr: float) -> Float[np.ndarray, "x x"]:

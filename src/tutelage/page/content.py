@@ -26,11 +26,10 @@ import numpy as np
 from tutelage._errors import InputError, kind_of
 from tutelage.analysis.curves.curve import Curve, RunResults
 from tutelage.analysis.curves.phases import Phases, phases
-from tutelage.plot.html import capital
-from tutelage.plot.scales import is_log_spaced, wants_log
-from tutelage.plot.stages import PHASE_COLORS
+from tutelage.plot.axes import is_log_spaced, wants_log
+from tutelage.plot.labels import capital, problem_in_words, settings_in_words
+from tutelage.plot.learning_curve import PHASE_COLORS
 from tutelage.plot.style import FAINT
-from tutelage.plot.words import problem_in_words, settings_in_words
 from tutelage.trajectory import Trajectory
 
 MOST_FRAMES, LEAST_FRAMES = 1001, 20

@@ -2,7 +2,7 @@
 
 A theory is inside the band of its runs if |theory - mean of runs| < 4 standard errors at 95% of the times or more, for the
 error and for every order parameter alone, after hidden units have been matched. (For few runs "4 standard errors" means: as
-improbable as 4 are for many, `compare.gaps`.) The test is worth something only if a wrong theory fails it: `wrong_theory`
+improbable as 4 are for many, `comparison.verdict`.) The test is worth something only if a wrong theory fails it: `wrong_theory`
 has G, the noise of SGD, multiplied by 0.9.
 
     data = against_runs(problem, start, dim=784, times=times, runs=200, seed=1)     # solve, simulate and control
@@ -16,9 +16,8 @@ import equinox as eqx
 import numpy as np
 
 from tutelage import Problem, SlowMomentum, Start, Trajectory, simulate, solve
-from tutelage.comparison.gaps import Gap, measure
-from tutelage.comparison.matching import match
-from tutelage.comparison.pairing import pair
+from tutelage.comparison.pairing import match, pair
+from tutelage.comparison.verdict import Gap, measure
 from tutelage.papers.claims import Claim, at_least, below
 from tutelage.schedules import Cosine, Piecewise, PowerDecay
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from tutelage import __version__
 from tutelage.papers.claims import DOES_NOT_HOLD, FAIL, PASS, Claim
-from tutelage.papers.drawing import capital, document
 from tutelage.papers.registry import SOURCES
 from tutelage.papers.run import Result, count
+from tutelage.plot import capital, document
 
 WORDS = {PASS: "pass", FAIL: "fail", DOES_NOT_HOLD: "does not hold"}
 SIGNS = {PASS: "✓", FAIL: "✗", DOES_NOT_HOLD: "≠"}

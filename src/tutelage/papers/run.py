@@ -137,7 +137,7 @@ def _draw(replica: Replica, data: "Dataset", drawings: dict[str, Path]) -> None:
     missing = [path for path in drawings.values() if not path.is_file()]
     if not missing:
         return
-    from tutelage.papers.drawing import save_figure, style
+    from tutelage.plot import save_figure, style
 
     with style():
         figure = replica.draw(data)
@@ -150,7 +150,7 @@ def _write_page(replica: Replica, data: "Dataset", path: Path) -> dict[str, Path
     if replica.page is None:
         return {}
     if not path.is_file():
-        from tutelage.papers.drawing import write_text
+        from tutelage.plot import write_text
 
         write_text(path, replica.page(data))
     return {"html": path}

@@ -1,140 +1,113 @@
-"""The figure of a comparison: theory as lines, the runs as bands and marks, z-scores below, one time axis."""
+"""Figures of theory and finite networks: comparison, fluctuations, single steps, concentration with growing N."""
 
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tutelage._errors import require_fields
-from tutelage.plot.heads import SMALL, TITLE, write_head
-from tutelage.plot.labels import TIME, error_label, outside_legend
-from tutelage.plot.panels import FEW, LABELS, Curve, curves_of, shared_look, spread_marks
-from tutelage.plot.scales import is_log_spaced, scale_error, scale_overlaps
-from tutelage.plot.style import ALARM, COLORS, DASHES, FAINT, INK, stroke, style
-from tutelage.plot.words import problem_in_words
+from tutelage.plot.axes import (
+    column,
+    figure_of,
+    finish,
+    panel_grid,
+    plain_dots,
+    scale_error,
+    scale_overlaps,
+    scale_time,
+    shown_times,
+    spread_marks,
+    tick_each,
+    write_head,
+)
+from tutelage.plot.labels import capital, error_label, problem_in_words, time_label, title_and_conditions
+from tutelage.plot.style import ALARM, COLORS, DASHES, FAINT, INK, stroke
+from tutelage.plot.trajectory import NAMED, QUANTITIES, SINGLE_RUNS, curves_of, with_looks
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-WIDTH, CURVE_HEIGHT, PANEL_HEIGHT, SCORE_HEIGHT, TITLE_HEIGHT = 7.4, 2.6, 2.0, 1.5, 1.1
-THIN_RUNS = 40  # single runs drawn behind the band
+HEAD = 1.1  # inches
 MARKS = 8  # marks of the runs' mean on each curve of the overlaps
-SCATTER = "± 2 std. dev. of\nsingle runs, theory"
 LIMIT, MANY = 4.0, 12.0  # z-scores: the line that is drawn, and where the axis turns logarithmic
+PALE, PALER = 0.22, 0.12  # bands of few curves, and of many that overlap
+KINDS = {"R": "overlaps with teachers", "Q": "overlaps of students", "V": "readouts", "B": "biases"}
+CONDITIONS = {
+    "mean": "mean of one step\n" + r"$|N\,E[\Delta u] - f(u)|$",
+    "variance": "noise of a unit of time\n" + r"$N\,\mathrm{Var}(\Delta u)$",
+    "start": "scatter of the start\n" + r"rms $|u(0) - E\,u(0)|$",
+    "runs": "whole runs\n" + r"largest $|u_N - u|$",
+}
 
 
+@figure_of("what compare returned", "gaps", "verdict", "times")
 def plot_comparison(comparison: Any, *, title: str | None = None) -> "Figure":
-    """Learning curve, overlaps and z-scores of what `compare` returned, as a Matplotlib figure (see `save_figure`).
+    """Draw learning curve, overlaps and z-scores of what `compare` returned.
 
     Lines are the theory; bands are the mean over runs with two standard errors to either side, marks that mean; thin gray
     lines single runs, and the pale band behind them where the theory expects 95 of 100 of them. Below, the largest |z| among
     the entries of each quantity. Where noise decides the escape, short strokes mark when each run escapes, and the times
     after the first departure are shaded. title: "" leaves the head out.
     """
-    require_fields("plot_comparison", comparison, ("gaps", "verdict", "times"), "what compare returned")
-    from tutelage.plot.figure import Figure
-
     times = comparison.times
-    shown = times > 0 if is_log_spaced(times) else np.ones(times.size, bool)
+    shown = shown_times(times)
     names = [name for name in comparison.gaps if name != "error"]
-    scores = [SCORE_HEIGHT] if comparison.count > 1 else []
-    heights = [CURVE_HEIGHT, *[PANEL_HEIGHT] * len(names), *scores]
-    with style():
-        figure = Figure(figsize=(WIDTH, (0.35 if title == "" else TITLE_HEIGHT) + sum(heights)), layout="constrained")
-        grid = figure.subplots(len(heights), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
-        _draw_error(grid[0], times, comparison, shown)
-        for axes, name in zip(grid[1:], names, strict=False):
-            _draw_overlaps(axes, times, comparison.gaps[name], shown)
-        if scores:
-            _draw_scores(grid[-1], times, comparison, shown)
-        if not shown.all():
-            grid[0].set_xscale("log")
-        known = comparison.theory.problem is not None
-        grid[-1].set_xlabel(TIME if known else "time")
-        figure.align_ylabels(list(grid))
-        if title != "":
-            _head(grid[0], comparison, title)
+    scores = comparison.count > 1
+    figure, grid = column([2.6, *[2.0] * len(names), *([1.5] if scores else [])], title, head=HEAD)
+    _draw_gap_of_error(grid[0], times[shown], comparison, shown)
+    for axes, name in zip(grid[1:], names, strict=False):
+        _draw_gap(axes, times[shown], comparison.gaps[name], shown)
+    if scores:
+        _draw_scores(grid[-1], times, comparison, shown)
+    scale_time(grid[0], times)
+    finish(figure, grid, time_label(comparison.theory))
+    who, how = title_and_conditions(comparison.theory)
+    runs = f"{comparison.count} run{'s' if comparison.count > 1 else ''}"
+    size = f"{runs} of N = {comparison.dim}" if comparison.dim is not None else runs
+    outcome = comparison.verdict.outcome
+    small = ", ".join(part for part in (how, size) if part)
+    write_head(grid[0], title, who, small, f"Theory and {runs}: {outcome}", alarm=outcome.startswith("differ"))
     return figure
 
 
-def _draw_error(axes: Any, times: np.ndarray, comparison: Any, shown: np.ndarray) -> None:
-    gap, count = comparison.gaps["error"], comparison.count
-    t = times[shown]
+def _draw_gap_of_error(axes: Any, times: np.ndarray, comparison: Any, shown: np.ndarray) -> None:
+    gap, many = comparison.gaps["error"], comparison.count > 1
+    theory, mean, error = gap.theory[shown], gap.mean[shown], gap.standard_error[shown]
     if comparison.scatter is not None:
-        _draw_scatter(axes, t, gap.theory[shown], comparison.scatter.predicted[shown])
-    if count > 1:
-        for i, run in enumerate(gap.runs[:THIN_RUNS, shown]):
-            axes.plot(t, run, color=FAINT, linewidth=0.5, alpha=0.5, label="single runs" if i == 0 else None)
-    _band(axes, t, gap.mean[shown], gap.standard_error[shown], COLORS[1], "± 2 std. errors" if count > 1 else None)
-    axes.plot(t, gap.theory[shown], color=COLORS[0], linewidth=1.8, label="theory")
-    marks = {
-        "marker": "o",
-        "markersize": 4.2,
-        "markerfacecolor": "white",
-        "markevery": spread_marks(t, 0, 1, 2 * MARKS) or None,
-    }
-    axes.plot(
-        t,
-        gap.mean[shown],
-        color=COLORS[1],
-        linestyle="none",
-        zorder=3,
-        **marks,
-        label="mean of runs" if count > 1 else "run",
-    )
+        sd, label = comparison.scatter.predicted[shown], "± 2 std. dev. of\nsingle runs, theory"
+        low = np.maximum(theory - 2 * sd, 1e-3 * theory)  # a band that reaches zero has no end on a logarithmic axis
+        axes.fill_between(times, low, theory + 2 * sd, color=COLORS[0], alpha=0.2, linewidth=0, zorder=0.5, label=label)
+    for i, run in enumerate(gap.runs[:SINGLE_RUNS, shown] if many else ()):
+        axes.plot(times, run, color=FAINT, linewidth=0.5, alpha=0.5, label="single runs" if i == 0 else None)
+    axes.plot(times, mean, color=COLORS[1], linewidth=0.9, alpha=0.9)
+    low = np.maximum(mean - 2 * error, np.minimum(mean, 0.0) + 0.01 * np.abs(mean))  # a logarithmic axis has no zero
+    label = "± 2 std. errors" if many else None
+    axes.fill_between(times, low, mean + 2 * error, color=COLORS[1], alpha=0.35, linewidth=0, label=label)
+    axes.plot(times, theory, color=COLORS[0], linewidth=1.8, label="theory")
+    every = spread_marks(times, 0, 1, 2 * MARKS)
+    axes.plot(times, mean, **plain_dots(1, 4.2), markevery=every, zorder=3, label="mean of runs" if many else "run")
     axes.set_ylabel(error_label(comparison.theory))
     scale_error(axes, np.concatenate([gap.theory[None], gap.runs])[:, shown])
-    if comparison.escape is not None and comparison.escape.by_noise:
-        _draw_escapes(axes, comparison.escape)
-    outside_legend(axes)
+    escape = comparison.escape
+    if escape is not None and escape.by_noise:
+        at = np.full(escape.escaped.size, escape.threshold)
+        axes.plot(escape.escaped, at, "|", color=INK, markersize=9, markeredgewidth=1.0, label="runs escape")
+        if np.isfinite(escape.theory):
+            axes.plot([escape.theory], [escape.threshold], "D", color=COLORS[0], markersize=5.5, label="theory escapes")
 
 
-def _draw_scatter(axes: Any, times: np.ndarray, theory: np.ndarray, sd: np.ndarray) -> None:
-    """Where the theory expects most single runs, pale, behind everything."""
-    low = np.maximum(theory - 2 * sd, 1e-3 * theory)  # a band that reaches zero has no end on a logarithmic axis
-    axes.fill_between(times, low, theory + 2 * sd, color=COLORS[0], alpha=0.2, linewidth=0, zorder=0.5, label=SCATTER)
-
-
-def _band(axes: Any, times: np.ndarray, mean: np.ndarray, error: np.ndarray, color: str, label: str | None) -> None:
-    axes.plot(times, mean, color=color, linewidth=0.9, alpha=0.9)
-    low = np.maximum(mean - 2 * error, np.minimum(mean, 0.0) + 0.01 * np.abs(mean))  # a logarithmic axis has no zero
-    axes.fill_between(times, low, mean + 2 * error, color=color, alpha=0.35, linewidth=0, label=label)
-
-
-def _draw_escapes(axes: Any, escape: Any) -> None:
-    """When each run, and the theory, falls below the threshold."""
-    y = np.full(escape.escaped.size, escape.threshold)
-    axes.plot(escape.escaped, y, "|", color=INK, markersize=9, markeredgewidth=1.0, label="runs escape")
-    if np.isfinite(escape.theory):
-        axes.plot([escape.theory], [escape.threshold], "D", color=COLORS[0], markersize=5.5, label="theory escapes")
-
-
-def _draw_overlaps(axes: Any, times: np.ndarray, gap: Any, shown: np.ndarray) -> None:
+def _draw_gap(axes: Any, times: np.ndarray, gap: Any, shown: np.ndarray) -> None:
     theory, runs = curves_of(gap.name, gap.theory[None]), curves_of(gap.name, gap.runs)
-    groups, seen, t = list(dict.fromkeys(c.group for c in theory)), set(), times[shown]
-    few = len(theory) <= FEW
-    for i, (line, cloud) in enumerate(zip(theory, runs, strict=True)):
-        look = _look(line) if few else shared_look(groups, line)
-        label = line.label if few else (None if line.group in seen or len(groups) > len(COLORS) else line.group)
-        seen.add(line.group)
+    few = len(theory) <= NAMED
+    for i, ((line, look, label), cloud) in enumerate(zip(with_looks(theory, marks=False), runs, strict=True)):
         mean = cloud.values.mean(axis=0)[shown]
         if few and len(cloud.values) > 1:
             error = cloud.values.std(axis=0, ddof=1)[shown] / np.sqrt(len(cloud.values))
-            axes.fill_between(t, mean - 2 * error, mean + 2 * error, color=look["color"], alpha=0.25, linewidth=0)
-        marker = stroke(line.unit)["marker"] if few else "."
-        every = spread_marks(t, i, len(theory), MARKS) or None
-        face = {"markerfacecolor": "white"} if few else {}
-        axes.plot(
-            t, mean, color=look["color"], linestyle="none", marker=marker, markersize=3.8, markevery=every, zorder=3, **face
-        )
-        axes.plot(t, line.values[0][shown], label=label, **look)
-    axes.set_ylabel(LABELS.get(gap.name, gap.name))
+            axes.fill_between(times, mean - 2 * error, mean + 2 * error, color=look["color"], alpha=0.25, linewidth=0)
+        marks = {"marker": stroke(line.unit)["marker"], "markerfacecolor": "white"} if few else {"marker": "."}
+        marks |= {"markersize": 3.8, "markevery": spread_marks(times, i, len(theory), MARKS), "zorder": 3}
+        axes.plot(times, mean, color=look["color"], linestyle="none", **marks)
+        axes.plot(times, line.values[0][shown], label=label, **look)
+    axes.set_ylabel(QUANTITIES.get(gap.name, gap.name))
     scale_overlaps(axes, gap.theory)
-    outside_legend(axes)
-
-
-def _look(curve: Curve) -> dict[str, Any]:
-    """The stroke of a curve without its marks: those are the runs'."""
-    return {name: value for name, value in stroke(curve.unit, curve.partner).items() if not name.startswith("mark")}
 
 
 def _draw_scores(axes: Any, times: np.ndarray, comparison: Any, shown: np.ndarray) -> None:
@@ -154,15 +127,107 @@ def _draw_scores(axes: Any, times: np.ndarray, comparison: Any, shown: np.ndarra
         axes.set_ylim(0.1, 60.0)
     else:
         axes.set_ylim(0.0, max(5.0, 1.15 * largest))
-    outside_legend(axes)
 
 
-def _head(axes: Any, comparison: Any, title: str | None) -> None:
-    problem, verdict = comparison.theory.problem, comparison.verdict
-    who, how = ("A system of one's own", "") if problem is None else problem_in_words(problem)
-    runs = f"{comparison.count} run{'s' if comparison.count > 1 else ''}"
-    size = f" of N = {comparison.dim}" if comparison.dim is not None else ""
-    outcome = f"Theory and {runs}: {verdict.outcome}"
-    alarm = {"color": ALARM} if verdict.outcome.startswith("differ") else {}
-    small = ", ".join(part for part in (how, f"{runs}{size}") if part)
-    write_head(axes, [(title or who, TITLE), (small, SMALL), (outcome, SMALL | {"fontweight": "bold"} | alarm)])
+@figure_of("what fluctuations returned", "theory", "sd", "dim", "scaled")
+def plot_fluctuations(result: Any, *, title: str | None = None) -> "Figure":
+    """Draw error and order parameters with bands of two standard deviations, and below them sd(e_g) / e_g.
+
+    Takes what `fluctuations` returned. title: "" leaves the head out.
+    """
+    times, theory = np.asarray(result.times), result.theory
+    shown = shown_times(times)
+    t, error, sd = times[shown], np.asarray(theory.error)[shown], result.sd("error")[shown]
+    names = ["R", "Q", *(n for n in ("readout", "bias") if n in theory.variables and np.max(result.sd(n)) > 0)]
+    figure, grid = column([2.4, *[1.9] * len(names), 1.4], title, head=HEAD)
+    low = np.maximum(error - 2 * sd, 1e-3 * error)  # a band that reaches zero has no end on a logarithmic axis
+    band = {"color": COLORS[0], "alpha": PALE, "linewidth": 0, "label": "± 2 std. deviations"}
+    grid[0].fill_between(t, low, error + 2 * sd, **band)
+    grid[0].plot(t, error, color=COLORS[0], linewidth=1.8, label=r"theory, $N \to \infty$")
+    grid[0].set_ylabel(error_label(theory))
+    scale_error(grid[0], error)
+    for axes, name in zip(grid[1:], names, strict=False):
+        _draw_bands(axes, t, name, np.asarray(theory[name])[shown], result.sd(name)[shown])
+    grid[-1].plot(t, sd / np.maximum(error, 1e-300), color=COLORS[0], linewidth=1.4)
+    grid[-1].set_ylabel("relative scatter\n" + r"sd$(\epsilon_g)\,/\,\epsilon_g$")
+    grid[-1].set_ylim(bottom=0.0)
+    scale_time(grid[0], times)
+    finish(figure, grid, time_label(theory))
+    who, how = problem_in_words(theory.problem)
+    small = f"{how}; scatter of single networks with $N={result.dim}$"
+    write_head(grid[0], title, who, small, [capital(doubt) for doubt in result.doubts()], alarm=True)
+    return figure
+
+
+def _draw_bands(axes: Any, times: np.ndarray, name: str, values: np.ndarray, sd: np.ndarray) -> None:
+    lines, widths = curves_of(name, values[None]), curves_of(name, sd[None])
+    pale = PALE if len(lines) <= len(COLORS) // 2 else PALER
+    for (line, look, label), width in zip(with_looks(lines, marks=False), widths, strict=True):
+        middle, half = line.values[0], 2 * width.values[0]
+        axes.fill_between(times, middle - half, middle + half, color=look["color"], alpha=pale, linewidth=0)
+        axes.plot(times, middle, label=label, **look)
+    axes.set_ylabel(QUANTITIES[name])
+    scale_overlaps(axes, values)
+
+
+@figure_of("what concentration returned", "conditions")
+def plot_concentration(result: Any, *, title: str | None = None) -> "Figure":
+    """Draw what `concentration` measured, one panel per condition, on logarithmic axes."""
+    conditions = list(result.conditions.values())
+    who, how = problem_in_words(result.problem)
+    small = f"{how}; {result.inputs} law of the inputs, {result.samples} single steps at each $N$"
+    figure, grid = panel_grid((len(conditions) + 1) // 2, 2, title or f"{who}: do the overlaps concentrate?", small)
+    for axes, condition in zip(grid.ravel(), conditions, strict=False):
+        _draw_condition(axes, condition)
+    for axes in grid.ravel()[len(conditions) :]:
+        axes.set_axis_off()
+    return figure
+
+
+def _draw_condition(axes: Any, condition: Any) -> None:
+    dims, values, errors = condition.dims, condition.values, condition.errors
+    clear = values > 2 * errors
+    color = COLORS[0] if condition.holds else ALARM
+    if condition.theory is not None:
+        axes.plot(dims, condition.theory, color=FAINT, linewidth=2.6, alpha=0.6, label="theory")
+    if condition.exponent is not None:
+        fit = condition.exponent
+        line = fit.amplitude * dims.astype(float) ** fit.slope
+        axes.plot(dims, line, color=color, linewidth=1.2, label=f"$N^{{{fit.slope:.2f}}}$, fitted")
+    _draw_bars(axes, dims[clear], values[clear], errors[clear], color, "measured")
+    if not clear.all():
+        bound = values[~clear] + 2 * errors[~clear]
+        axes.plot(dims[~clear], bound, color=color, linestyle="none", marker="v", markersize=4.5, label="below this")
+    axes.set(xscale="log", yscale="log", xlabel="input dimension $N$")
+    tick_each(axes, dims)
+    axes.set_ylabel(CONDITIONS.get(condition.name, condition.name))
+    axes.legend(loc="lower left", bbox_to_anchor=(0.0, 0.0))
+    axes.set_ylim(bottom=0.35 * float(np.min(np.where(clear, values, values + 2 * errors))))
+
+
+@figure_of("what step_moments returned", "drift", "diffusion", "names")
+def plot_step_moments(result: Any, *, title: str | None = None) -> "Figure":
+    """Draw what `step_moments` measured against theory: on the diagonal, theory and network agree."""
+    who, how = problem_in_words(result.problem)
+    step = f"one step of {result.samples} networks with N = {result.dim}, {result.inputs} inputs"
+    heading = title or f"{who}: network and theory {'agree' if result.agrees else 'differ'}"
+    figure, ((left, right),) = panel_grid(1, 2, heading, f"{how}; {step}; bars: 2 std. errors", height=3.8)
+    letters = [name[0].upper() for name in result.names]
+    for i, letter in enumerate(dict.fromkeys(letters)):
+        which = np.array([x == letter for x in letters])
+        theory, measured, error = (x[which] for x in (result.drift_theory, result.drift, result.drift_error))
+        _draw_bars(left, theory, measured, 2 * error, COLORS[i], KINDS[letter])
+    upper = np.triu_indices(len(result.names))
+    theory, measured, error = (x[upper] for x in (result.diffusion_theory, result.diffusion, result.diffusion_error))
+    _draw_bars(right, theory, measured, 2 * error, COLORS[0], None)
+    left.set(xlabel=r"drift $f(u)$, theory", ylabel=r"$N\,E[\Delta u]$, measured")
+    right.set(xlabel=r"diffusion $D(u)$, theory", ylabel=r"$N^2\,\mathrm{Cov}(\Delta u)$, measured")
+    for axes in (left, right):
+        axes.plot(axes.get_xlim(), axes.get_xlim(), color=FAINT, linewidth=1.0, zorder=0)
+    left.legend(loc="upper left")
+    return figure
+
+
+def _draw_bars(axes: Any, x: np.ndarray, y: np.ndarray, error: np.ndarray, color: str, label: str | None) -> None:
+    bars = {"fmt": "o", "markersize": 4.2, "markerfacecolor": "white", "capsize": 2.0, "linewidth": 1.0}
+    axes.errorbar(x, y, error, color=color, label=label, **bars)

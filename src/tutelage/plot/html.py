@@ -1,6 +1,5 @@
-"""Pages that need no network and no scripts, and read on a phone, in the dark and on paper: their style and their parts."""
+"""HTML pages without network or scripts that read on a phone, in the dark and on paper: their style and their parts."""
 
-import io
 import re
 from html import escape
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tutelage._errors import InputError
 from tutelage._files import require_place, write_bytes
-from tutelage.plot.style import style
+from tutelage.plot.style import drawn
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -56,7 +55,7 @@ def document(title: str, body: list[str], more_style: str = "", more_head: str =
 
 
 def write_text(path: str | Path, text: str) -> Path:
-    """A page as a file, complete or not there at all."""
+    """Write a page to a file, completely or not at all."""
     path = require_place(Path(path))
     if path.suffix.lower() not in (".html", ".htm"):
         raise InputError(f"the page {path} is HTML; its name must end in .html.")
@@ -71,23 +70,14 @@ def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
 
 
 def bullets(lines: list[str]) -> str:
-    """A list of sentences."""
+    """A bulleted list of sentences."""
     return "<ul>" + "".join(f"<li>{escape(line)}</li>" for line in lines) + "</ul>"
 
 
 def svg_element(figure: "Figure", label: str) -> str:
-    """The figure without what only a separate file needs (and without the addresses in its metadata)."""
-    out = io.StringIO()
-    with style():
-        figure.savefig(out, format="svg", metadata={"Date": None})
-    text = out.getvalue()
-    text = text[text.index("<svg") :]
-    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    """The figure as part of a page: without what only a separate file needs (and without the addresses in its metadata)."""
+    text = drawn(figure, ".svg").decode()
+    text = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
     head, rest = text.split(">", 1)
     head = re.sub(r' (width|height)="[^"]*"', "", head)  # the page sets them
     return f"{head}>{rest}".replace("<svg", f'<svg role="img" aria-label="{escape(label)}"', 1)
-
-
-def capital(text: str) -> str:
-    """A sentence begins with a capital letter."""
-    return text[:1].upper() + text[1:]

@@ -1,45 +1,143 @@
-"""What the axes of all figures share: the names of time and error, numbers at ticks, and legends where no curve is."""
+"""Texts of figures: names of axes, quantities and parameters, and a problem in words."""
 
 from typing import Any
 
-from tutelage.plot.style import COLORS
+import numpy as np
 
 TIME = r"time $\alpha$ = steps / $N$"
 ERROR = r"generalization error $\epsilon_g$"
 ERROR_IN_TWO_LINES = "generalization\n" + r"error $\epsilon_g$"  # for low panels
+LOSSES = {
+    "Squared": "",
+    "Absolute": "absolute loss",
+    "Huber": "Huber loss",
+    "Logistic": "logistic loss",
+    "Hinge": "hinge loss",
+    "CrossEntropy": "cross-entropy",
+}
+LABELS = {"Sign": "sign labels", "Logistic": "logistic labels", "Argmax": "argmax labels"}
+PARAMETERS = {
+    "lr": r"learning rate $\eta$",
+    "sgd.lr": r"learning rate $\eta$",
+    "noise": r"label noise $\sigma$",
+    "student.hidden": "student units $K$",
+    "teacher.hidden": "teacher units $M$",
+    "student.hidden, teacher.hidden": "units $K=M$",
+    "dim": "input dimension $N$",
+    "scale": "size of the first weights",
+    "batch": "batch",
+    "weight_decay": r"weight decay $\kappa$",
+    "inputs.beta": r"exponent $\beta$ of the spectrum",
+    "inputs.levels": "levels $L$ of the spectrum",
+    "time": TIME,
+    "point": "number of the point",
+}
 
 
 def time_label(result: Any) -> str:
-    """What the time axis measures; a system of one's own has a time of its own."""
+    """What the time axis measures; custom equations have a time of their own."""
     return TIME if result.kind != "equations" else "time"
 
 
-def tick_each(axes: Any, values: Any, room: float = 0.06) -> None:
-    """A number at each of these x and nowhere else on that axis: for the few sizes that were computed.
-
-    room: beyond the first and the last, as a share of the axis.
-    """
-    axes.set_xticks(values, [str(value) for value in values])
-    axes.set_xticks([], minor=True)
-    axes.margins(x=room)
-
-
-def error_label(trajectory: Any) -> str:
+def error_label(result: Any) -> str:
     """What the error is: the labels of the problem decide."""
-    if trajectory.kind == "equations" or trajectory.problem is None:
+    if result.kind == "equations" or result.problem is None:
         return "error"
-    return ERROR_IN_TWO_LINES if trajectory.problem.labels.metric == "squared" else "probability of\na wrong class"
+    return ERROR_IN_TWO_LINES if result.problem.labels.metric == "squared" else "probability of\na wrong class"
 
 
-def outside_legend(axes: Any, title: str | None = None) -> None:
-    """The legend to the right of the panel, if anything in it has a name."""
-    if axes.get_legend_handles_labels()[0]:
-        axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.02), borderaxespad=0.0, title=title, alignment="left")
+def parameter_label(name: str) -> str:
+    """A parameter of a sweep in words, with its letter."""
+    return PARAMETERS.get(name, name.replace("_", " "))
 
 
-def name_colors(figure: Any, title: str, names: list[str]) -> None:
-    """A legend below all panels: what the first colors of the palette stand for."""
-    from matplotlib.lines import Line2D
+def measure_label(values: Any) -> str:
+    """A measure of a sweep in words, its formula as mathematics."""
+    return str(values.attrs.get("long_name", values.name)).replace("error e_g", r"error $\epsilon_g$")
 
-    lines = [Line2D([], [], color=COLORS[i % len(COLORS)], label=name) for i, name in enumerate(names)]
-    figure.legend(handles=lines, title=title, loc="outside lower center", ncols=len(names))
+
+def capital(text: str) -> str:
+    """The text with a capital letter at the beginning."""
+    return text[:1].upper() + text[1:]
+
+
+def problem_in_words(problem: Any) -> tuple[str, str]:
+    """Title and conditions of a problem: who learns from whom; and how, from what."""
+    student, teacher = problem.student, problem.teacher
+    trained = " and a trained readout" if student.train_readout else ""
+    trained += " and trained biases" if student.train_bias else ""
+    who = f"{_units(student)}{trained} {'learns' if student.hidden == 1 else 'learn'} from {_units(teacher)}"
+    how = [_rate(problem.sgd.lr), *_learning(problem), _inputs(problem.inputs)]
+    return capital(who), ", ".join([*how, *_algorithm(problem.sgd)])
+
+
+def title_and_conditions(result: Any) -> tuple[str, str]:
+    """As `problem_in_words`, for any result that may have no problem: custom equations."""
+    return ("Custom equations", "") if result.problem is None else problem_in_words(result.problem)
+
+
+def settings_in_words(trajectory: Any) -> list[str]:
+    """What else a curve depends on: gradient flow, the N of its initial condition."""
+    dim = None if trajectory.start is None else trajectory.start.dim
+    words = ["gradient flow"] if dict(trajectory.settings).get("gradient_flow") else []
+    return words + ([f"start of $N={dim}$"] if dim is not None else [])
+
+
+def _units(network: Any) -> str:
+    count, name = network.hidden, network.activation.name
+    outputs = f" with {network.outputs} outputs" if network.outputs > 1 else ""
+    return f"{'one' if count == 1 else count} {name} unit{'' if count == 1 else 's'}{outputs}"
+
+
+def _rate(lr: Any) -> str:
+    if not callable(lr):
+        return f"learning rate {float(np.asarray(lr)):g}"
+    kind = type(lr).__name__
+    if kind == "Constant":
+        return f"learning rate {float(lr.value):g}"
+    if kind == "PowerDecay":
+        return f"learning rate falling from {float(lr.initial):g} as a power {float(lr.exponent):g} of time"
+    if kind == "Cosine":
+        return f"learning rate on a cosine from {float(lr.initial):g} to {float(lr.final):g}"
+    if kind == "Piecewise":
+        return f"learning rate in {np.size(lr.values)} steps from {float(lr.values[0]):g} to {float(lr.values[-1]):g}"
+    if kind == "Interpolated":
+        first, last = float(lr.values[0]), float(lr.values[-1])
+        return f"learning rate through {np.size(lr.values)} values from {first:.3g} to {last:.3g}"
+    return "learning rate on a schedule"
+
+
+def _learning(problem: Any) -> list[str]:
+    """Loss and rule where they are not the usual ones; the labels, or their noise."""
+    rule = type(problem.rule).__name__
+    words = [] if rule == "Gradient" else [f"{rule} rule"]
+    if rule == "Gradient" and (name := LOSSES.get(type(problem.loss).__name__, "a custom loss")):
+        words.append(name)
+    kind = type(problem.labels).__name__
+    if kind == "Real":
+        noise = None if callable(problem.noise) else float(problem.noise)
+        by_function = "label noise by a quantile function"
+        return [*words, by_function if noise is None else f"label noise {noise:g}" if noise else "no label noise"]
+    flip = float(getattr(problem.labels, "flip", 0.0))
+    return [*words, LABELS.get(kind, "custom labels") + (f", flipped with probability {flip:g}" if flip else "")]
+
+
+def _inputs(inputs: Any) -> str:
+    kind = type(inputs).__name__
+    if kind == "Isotropic":
+        return "isotropic inputs"
+    levels = f"{inputs.levels} level{'' if inputs.levels == 1 else 's'}"
+    return f"power-law inputs (beta = {float(inputs.beta):g}, {levels})" if kind == "PowerLaw" else f"inputs with {levels}"
+
+
+def _algorithm(sgd: Any) -> list[str]:
+    """What differs from plain SGD with one sample per step."""
+    words = [f"batches of {int(sgd.batch)}"] if int(sgd.batch) != 1 else []
+    if float(sgd.weight_decay) > 0:
+        words.append(f"weight decay {float(sgd.weight_decay):g}")
+    if hasattr(sgd.momentum, "gamma"):
+        words.append("slow momentum")
+    elif float(sgd.momentum) > 0:
+        words.append(f"momentum {float(sgd.momentum):g}")
+    words += ["some levels frozen"] if sgd.trainable is not None else []
+    return words + (["weights of fixed length"] if sgd.spherical else [])

@@ -4,32 +4,30 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tutelage._errors import require_fields
-from tutelage.plot.heads import SMALL, TITLE, write_head
-from tutelage.plot.style import COLORS, FAINT, INK, style
-from tutelage.plot.words import problem_in_words
+from tutelage.plot.axes import column, figure_of, write_head
+from tutelage.plot.labels import problem_in_words
+from tutelage.plot.style import COLORS, FAINT, INK
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-WIDTH, ROW, FRAME = 7.4, 0.23, 1.75
-FEW = 16  # families named one by one; more are drawn as one staircase
+ROW, FRAME = 0.23, 0.85  # inches: of a family, of what is around the rows
+NAMED = 16  # families named one by one; more are drawn as one staircase
 WAYS = (("down", COLORS[1], "v"), ("flat", FAINT, "o"), ("up", COLORS[0], "^"))
 
 
+@figure_of("a landscape or a critical point", "spectrum", "index", "error")
 def plot_landscape(landscape: Any, *, title: str | None = None) -> "Figure":
-    """Every curvature of what `landscape` or a critical point holds, lowest on top, with multiplicity and family."""
-    require_fields("plot_landscape", landscape, ("spectrum", "index", "error"), "a landscape or a critical point")
-    from tutelage.plot.figure import Figure
-
-    few = len(landscape.spectrum) <= FEW
-    height = FRAME + ROW * max(len(landscape.spectrum), 6) if few else FRAME + 3.0
-    with style():
-        figure = Figure(figsize=(WIDTH, height), layout="constrained")
-        axes = figure.subplots()
-        (_rows if few else _staircase)(axes, landscape.spectrum)
-        _legend(axes, landscape.spectrum)
-        _head(axes, landscape, title)
+    """Draw every curvature of what `landscape` or a critical point holds, lowest on top, with multiplicity and family."""
+    spectrum = landscape.spectrum
+    few = len(spectrum) <= NAMED
+    figure, (axes,) = column([FRAME + (ROW * max(len(spectrum), 6) if few else 3.0)], title)
+    (_draw_rows if few else _draw_staircase)(axes, spectrum)
+    _legend(figure, spectrum)
+    who, _ = problem_in_words(landscape.problem)
+    what = landscape.name.capitalize() if hasattr(landscape, "name") else f"Landscape: {landscape.kind}"
+    small = rf"{who}; $N = {landscape.dim}$, $\epsilon_g$ = {landscape.error:.4g}"
+    write_head(axes, title, what, small, line=80)
     return figure
 
 
@@ -37,7 +35,7 @@ def _way(value: float) -> tuple[str, str, str]:
     return WAYS[int(np.sign(value)) + 1]
 
 
-def _rows(axes: Any, spectrum: Any) -> None:
+def _draw_rows(axes: Any, spectrum: Any) -> None:
     """Families as rows."""
     values = np.array([c.value for c in spectrum])
     places = np.arange(len(spectrum))
@@ -46,17 +44,9 @@ def _rows(axes: Any, spectrum: Any) -> None:
     for place, c in zip(places, spectrum, strict=True):
         _, color, marker = _way(c.value)
         axes.plot([c.value], [place], marker, color=color, markersize=5.5)
-        left = c.value < 0
-        axes.annotate(
-            f"× {c.multiplicity}",
-            (c.value, place),
-            (-7 if left else 7, 0),
-            textcoords="offset points",
-            ha="right" if left else "left",
-            va="center",
-            fontsize=7.5,
-            color=INK,
-        )
+        place_of = {"xytext": (-7, 0), "ha": "right"} if c.value < 0 else {"xytext": (7, 0), "ha": "left"}
+        look = {"textcoords": "offset points", "va": "center", "fontsize": 7.5, "color": INK}
+        axes.annotate(f"× {c.multiplicity}", (c.value, place), **place_of, **look)
     axes.set_yticks(places, [c.family for c in spectrum])
     axes.set_ylim(len(spectrum) - 0.4, -0.6)
     axes.margins(x=0.16)
@@ -64,7 +54,7 @@ def _rows(axes: Any, spectrum: Any) -> None:
     axes.set_xlabel(r"curvature $h$ of $\epsilon_g$ in $W/\sqrt{N}$")
 
 
-def _staircase(axes: Any, spectrum: Any) -> None:
+def _draw_staircase(axes: Any, spectrum: Any) -> None:
     """All eigenvalues in order."""
     counts = np.array([c.multiplicity for c in spectrum])
     ends = np.cumsum(counts)
@@ -75,7 +65,7 @@ def _staircase(axes: Any, spectrum: Any) -> None:
     axes.set_ylabel("curvature $h$ of\n" + r"$\epsilon_g$ in $W/\sqrt{N}$")
 
 
-def _legend(axes: Any, spectrum: Any) -> None:
+def _legend(figure: Any, spectrum: Any) -> None:
     from matplotlib.lines import Line2D
 
     handles = []
@@ -83,11 +73,4 @@ def _legend(axes: Any, spectrum: Any) -> None:
         count = sum(c.multiplicity for c in spectrum if np.sign(c.value) == sign)
         if count:
             handles.append(Line2D([], [], color=color, marker=marker, linestyle="none", label=f"{words}: {count}"))
-    axes.figure.legend(handles=handles, loc="outside lower right", ncols=3, title="directions", title_fontsize=8.0)
-
-
-def _head(axes: Any, landscape: Any, title: str | None) -> None:
-    who, _ = problem_in_words(landscape.problem)
-    what = landscape.name.capitalize() if hasattr(landscape, "name") else f"Landscape: {landscape.kind}"
-    conditions = rf"$N = {landscape.dim}$, $\epsilon_g$ = {landscape.error:.4g}"
-    write_head(axes, [(title or what, TITLE), (f"{who}; {conditions}", SMALL)], wrap=80)
+    figure.legend(handles=handles, loc="outside lower right", ncols=3, title="directions", title_fontsize=8.0)

@@ -4,17 +4,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tutelage._errors import require_fields
-from tutelage.plot.heads import SMALL, TITLE, write_head
-from tutelage.plot.labels import ERROR_IN_TWO_LINES, TIME, outside_legend
-from tutelage.plot.scales import scale_error, wants_log
-from tutelage.plot.style import COLORS, DASHES, FAINT, style
-from tutelage.plot.words import problem_in_words
+from tutelage.plot.axes import column, figure_of, finish, scale_error, wants_log, write_head
+from tutelage.plot.labels import ERROR_IN_TWO_LINES, TIME, capital, problem_in_words
+from tutelage.plot.style import COLORS, DASHES, FAINT
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-WIDTH, RATE_HEIGHT, ERROR_HEIGHT, TITLE_HEIGHT = 7.4, 2.1, 2.6, 0.9
 POINTS = 401  # where a schedule is drawn
 LETTERS = {"lr": r"$\eta$", "readout_lr": r"$\eta_v$"}
 LOOKS: dict[str, dict[str, Any]] = {
@@ -24,35 +20,32 @@ LOOKS: dict[str, dict[str, Any]] = {
 }
 
 
+@figure_of("what optimize returned", "schedules", "best_constant", "trajectory", "gain")
 def plot_schedule(design: Any, *, title: str | None = None) -> "Figure":
-    """Rates and errors of what `optimize` returned, as a Matplotlib figure (see `save_figure`).
+    """Draw rates and errors of what `optimize` returned.
 
     Dots mark the knots of the designed schedule. Where two different rates are shown, that of the readout is dashed.
+    title: "" leaves the head out.
     """
-    require_fields("plot_schedule", design, ("schedules", "best_constant", "trajectory", "gain"), "what optimize returned")
-    from tutelage.plot.figure import Figure
-
-    curves = _curves(design)
-    end = float(design.trajectory.times[-1])
-    with style():
-        figure = Figure(figsize=(WIDTH, TITLE_HEIGHT + RATE_HEIGHT + ERROR_HEIGHT), layout="constrained")
-        above, below = figure.subplots(2, 1, sharex=True, height_ratios=[RATE_HEIGHT, ERROR_HEIGHT])
-        drawn = [_draw_rates(above, name, rates, end) for name, (rates, _, _) in curves.items()]
-        for name, (_, times, error) in curves.items():
-            below.plot(times, error, label=name, **LOOKS[name])
-        if wants_log(np.concatenate(drawn)):
-            above.set_yscale("log")
-        else:
-            above.set_ylim(bottom=0.0)
-        scale_error(below, np.concatenate([error for _, _, error in curves.values()]))
-        above.set_ylabel("learning rate " + ", ".join(LETTERS[name] for name in design.schedules))
-        below.set_ylabel(ERROR_IN_TWO_LINES)
-        below.set_xlabel(TIME)
-        for axes in (above, below):
-            outside_legend(axes)
-        figure.align_ylabels([above, below])
-        if title != "":
-            _head(above, design, title)
+    curves, end = _curves(design), float(design.trajectory.times[-1])
+    figure, (above, below) = column([2.1, 2.6], title)
+    drawn = [_draw_rates(above, name, rates, end) for name, (rates, _, _) in curves.items()]
+    for name, (_, times, error) in curves.items():
+        below.plot(times, error, label=name, **LOOKS[name])
+    if wants_log(np.concatenate(drawn)):
+        above.set_yscale("log")
+    else:
+        above.set_ylim(bottom=0.0)
+    scale_error(below, np.concatenate([error for _, _, error in curves.values()]))
+    above.set_ylabel("learning rate " + ", ".join(LETTERS[name] for name in design.schedules))
+    below.set_ylabel(ERROR_IN_TWO_LINES)
+    finish(figure, [above, below], TIME)
+    final, noise = design.objective == "final", float(design.problem.noise)
+    what = f"the error at $\\alpha={end:g}$" if final else f"the error integrated up to $\\alpha={end:g}$"
+    small = f"rates chosen for {what}, " + (f"label noise {noise:g}" if noise else "no label noise")
+    side, factor = ("below", design.gain) if design.gain >= 1 else ("above", 1 / design.gain)
+    outcome = f"{capital(what)} is {factor:.3g} times {side} that of the best constant rate"
+    write_head(above, title, problem_in_words(design.problem)[0], small, outcome)
     return figure
 
 
@@ -82,13 +75,3 @@ def _draw_rates(axes: Any, name: str, rates: dict[str, Any], end: float) -> np.n
             values.append(np.full(times.size, float(rate)))
             axes.plot(times, values[-1], label=label, **look)
     return np.concatenate(values)
-
-
-def _head(axes: Any, design: Any, title: str | None) -> None:
-    who, _ = problem_in_words(design.problem)
-    final, noise, end = design.objective == "final", float(design.problem.noise), float(design.trajectory.times[-1])
-    what = f"the error at $\\alpha={end:g}$" if final else f"the error integrated up to $\\alpha={end:g}$"
-    conditions = f"rates chosen for {what}, " + (f"label noise {noise:g}" if noise else "no label noise")
-    side, factor = ("below", design.gain) if design.gain >= 1 else ("above", 1 / design.gain)
-    outcome = f"{what[0].upper()}{what[1:]} is {factor:.3g} times {side} that of the best constant rate"
-    write_head(axes, [(title or who, TITLE), (conditions, SMALL), (outcome, SMALL | {"fontweight": "bold"})])

@@ -1,17 +1,27 @@
-"""The look of every figure: colors that the color-blind tell apart, and lines that survive a gray printer.
+"""The look of every figure: colors that the color-blind can tell apart, and lines that survive a gray printer.
 
-The colors are those of Okabe and Ito, without the yellow that vanishes on white. A curve carries one index for its
-color, width and marker (the student unit) and one for its dashes (what it is compared with).
+The colors are those of Okabe and Ito without the yellow, which is faint on white. A curve has one index for its color, width
+and marker (the student unit) and one for its dashes (what it is compared with). Figures are saved in this style.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tutelage._errors import InputError
+from tutelage._files import require_place, write_bytes
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 DASHES: tuple[Any, ...] = ("solid", (0, (5, 1.6)), (0, (1.2, 1.2)), (0, (6, 1.6, 1.2, 1.6)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 INK, FAINT, ALARM = "#222222", "#8C8C8C", "#B03A00"
+# Suffix -> metadata that would otherwise hold the date: the same figure is the same file.
+FORMATS: dict[str, dict[str, None]] = {".png": {}, ".pdf": {"CreationDate": None}, ".svg": {"Date": None}}
 
 RC: dict[Any, Any] = {
     "font.family": "sans-serif",
@@ -55,7 +65,7 @@ RC: dict[Any, Any] = {
 
 @contextmanager
 def style() -> Iterator[None]:
-    """Matplotlib in our style inside a `with` block; the user's own settings come back after it.
+    """Use our Matplotlib style inside a `with` block, or as a decorator; the user's settings come back after it.
 
     >>> from tutelage.plot import style
     >>> with style():
@@ -78,3 +88,26 @@ def stroke(unit: int, partner: int = 0) -> dict[str, Any]:
         "markerfacecolor": "white",
         "markeredgewidth": 0.9,
     }
+
+
+def check_figure_path(path: str | Path) -> Path:
+    """The path, if a figure can be written there; else an InputError that says why not."""
+    path = Path(path)
+    if path.suffix.lower() not in FORMATS:
+        given = f"ends in {path.suffix!r}" if path.suffix else "has no ending"
+        raise InputError(f"the figure {path} {given}; it must end in {', '.join(FORMATS)}.")
+    return require_place(path)
+
+
+def save_figure(figure: "Figure", path: str | Path) -> Path:
+    """Write a figure to a file, completely or not at all; the ending chooses the format."""
+    path = check_figure_path(path)
+    return write_bytes(path, drawn(figure, path.suffix.lower()))
+
+
+def drawn(figure: "Figure", suffix: str) -> bytes:
+    """The content of the file of a figure; suffix: one of `FORMATS`."""
+    file = BytesIO()
+    with style():
+        figure.savefig(file, format=suffix[1:], metadata=FORMATS[suffix])
+    return file.getvalue()

@@ -1,64 +1,63 @@
 """Figures of a sweep: curves over one axis, a heat map with contours over two, and the lines of theory on it.
 
 A variable is an xarray DataArray whose dims are axes of the sweep, `start`, `run` and `time`, as a sweep labels it. Random
-starts are drawn as their median with the range of their middle half, runs as their mean.
+initial conditions are drawn as their median with the range of their middle half, runs as their mean.
 """
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tutelage._errors import InputError
-from tutelage.plot.heads import SMALL, TITLE, write_head
-from tutelage.plot.heat_map import draw_heat_map
-from tutelage.plot.style import style
-from tutelage.plot.sweep_axes import axis_label, is_numeric, value_label
-from tutelage.plot.sweep_curves import FEW, draw_curves
-from tutelage.plot.words import problem_in_words
+from tutelage.plot.axes import column, outside_legend, wants_log, write_head
+from tutelage.plot.labels import capital, measure_label, parameter_label, problem_in_words
+from tutelage.plot.style import ALARM, COLORS, DASHES, FAINT, INK, MARKERS, style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SIZE = (7.2, 4.6)
+CURVES = 7  # values of an axis that get a curve and a line of the legend each
+DIVERGED = 1  # the status code
+DEPTH = 1e-6  # of the largest value: how far down the colors tell values apart
+EMPTY = "#E4E4E4"  # cells without a number
 
 
+@style()
 def plot_sweep(
     values: Any, status: Any, base: Any, *, lines: Any = (), level: float | None = None, title: str | None = None
 ) -> "Figure":
-    """The figure of one variable of a sweep. status: how the solves ended, or None; base: the problem that was changed.
+    """Draw one variable of a sweep. status: how the solves ended, or None; base: the problem that was changed.
 
     lines: boundaries with label, x and y, for two axes; level: a contour to be drawn with them.
     """
-    from tutelage.plot.figure import Figure
-
-    values, small = _at_last_time(values)
     axes_of = [str(dim) for dim in values.dims if dim not in ("start", "run")]
+    at_time = []
+    if "time" in axes_of and len(axes_of) > 2:  # one axis too many: the last time counts, and the small print says so
+        at_time = [rf"at $\alpha={float(values['time'][-1]):g}$"]
+        values = values.isel(time=-1)
+        axes_of.remove("time")
     if len(axes_of) > 2 or not axes_of:
         raise InputError(f"{values.name} has the axes {', '.join(axes_of)}; a figure has one or two. Hold others with at=.")
-    with style():
-        figure = Figure(figsize=SIZE, layout="constrained")
-        panel = figure.subplots()
-        middle, low, high = _spread(values)
-        split = None if lines else _axis_of_curves(middle)
-        if len(axes_of) == 2 and split is None:
-            draw_heat_map(figure, panel, middle, status, lines, level)
-        else:
-            draw_curves(panel, middle, low, high, split)
-        _head(panel, values, base, axes_of, small, title)
+    figure, (panel,) = column([3.7], title, width=7.2)
+    middle, low, high = _spread(values)
+    split = None if lines else _axis_of_curves(middle)
+    if len(axes_of) == 2 and split is None:
+        _draw_heat_map(figure, panel, middle, status, lines, level)
+    else:
+        _draw_curves(panel, middle, low, high, split)
+    who, how = problem_in_words(base)
+    names = {"lr": "learning rate", "noise": "label noise"}
+    changed = [names[name] for name in axes_of if name in names]
+    small = [part for part in how.split(", ") if not any(word in part for word in changed)]
+    small += [f"median of {values.sizes['start']} starts"] if "start" in values.dims else []
+    what = f"{measure_label(values)} over {' and '.join(parameter_label(a).split(' $')[0] for a in axes_of)}"
+    write_head(panel, title, capital(what), f"{who}; {', '.join([*small, *at_time])}")
     return figure
 
 
-def _at_last_time(values: Any) -> tuple[Any, list[str]]:
-    """Two axes and times are one too many: the last time counts, and the small print says so."""
-    axes = [dim for dim in values.dims if dim not in ("start", "run")]
-    if "time" in axes and len(axes) > 2:
-        end = float(values["time"][-1])
-        return values.isel(time=-1), [rf"at $\alpha={end:g}$"]
-    return values, []
-
-
 def _spread(values: Any) -> tuple[Any, Any, Any]:
-    """The middle over starts and the range of their middle half; runs are averaged."""
-    if "run" in values.dims:
-        values = values.mean("run")
+    """The median over initial conditions and the range of their middle half; runs are averaged."""
+    values = values.mean("run") if "run" in values.dims else values
     if "start" not in values.dims:
         return values, None, None
     low, middle, high = (values.quantile(share, "start", skipna=False).drop_vars("quantile") for share in (0.25, 0.5, 0.75))
@@ -72,18 +71,161 @@ def _axis_of_curves(values: Any) -> str | None:
         return None
     if "time" in dims:
         return next(dim for dim in dims if dim != "time")
-    words = [dim for dim in dims if not is_numeric(values[dim].values)]
-    short = sorted((dim for dim in dims if values.sizes[dim] <= FEW), key=lambda dim: values.sizes[dim])
+    words = [dim for dim in dims if not _is_numeric(values[dim].values)]
+    short = sorted((dim for dim in dims if values.sizes[dim] <= CURVES), key=lambda dim: values.sizes[dim])
     return (words or short or [None])[0]
 
 
-def _head(panel: Any, values: Any, base: Any, axes: list[str], small: list[str], title: str | None) -> None:
-    who, how = problem_in_words(base)
-    own = {"lr": "learning rate", "noise": "label noise"}
-    changed = [own[name] for name in axes if name in own]
-    kept = [part for part in how.split(", ") if not any(word in part for word in changed)]
-    if "start" in values.dims:
-        kept.append(f"median of {values.sizes['start']} starts")
-    what = f"{value_label(values)} over {' and '.join(axis_label(a).split(' $')[0] for a in axes)}"
-    text = title or (what[0].upper() + what[1:])
-    write_head(panel, [(text, TITLE), (f"{who}; {', '.join([*kept, *small])}", SMALL)])
+def _is_numeric(values: np.ndarray) -> bool:
+    """Numbers have places on an axis; words stand side by side."""
+    return values.dtype.kind in "if"
+
+
+def _is_evenly_logarithmic(points: np.ndarray) -> bool:
+    """Do the values of an axis lie evenly in the logarithm, rather than evenly?"""
+    if points.size < 4 or points.min() <= 0:
+        return False
+    even, log = (np.ptp(np.diff(p)) / np.abs(np.mean(np.diff(p))) for p in (points, np.log(points)))
+    return bool(log < even)
+
+
+def _scale(panel: Any, name: str, points: np.ndarray) -> None:
+    """The x or y axis of a parameter: logarithmic if its values are, with plain numbers (0.02, 0.05, 0.1)."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    if _is_evenly_logarithmic(points):
+        panel.set(**{f"{name}scale": "log"})
+        axis = getattr(panel, f"{name}axis")
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.set_minor_formatter(NullFormatter())
+
+
+# Curves
+
+
+def _draw_curves(panel: Any, middle: Any, low: Any, high: Any, split: str | None) -> None:
+    """The median and its range along one axis; split: the axis whose values get a curve each."""
+    along = next(str(dim) for dim in middle.dims if dim != split)
+    x = middle[along].values
+    places = x if _is_numeric(x) else np.arange(x.size)
+    members: list[Any] = [None] if split is None else list(middle[split].values)
+    for i, value in enumerate(members):
+        part = {} if split is None else {split: value}
+        look = _look(i, len(members), along != "time")
+        label = None if value is None else f"{value:g}" if _is_numeric(np.asarray(value)) else str(value)
+        panel.plot(places, middle.sel(part).values, label=label, **look)
+        if low is not None:
+            edges = low.sel(part).values, high.sel(part).values
+            panel.fill_between(places, *edges, color=look["color"], alpha=0.2, linewidth=0)
+    if not _is_numeric(x):
+        panel.set_xticks(places, [str(value) for value in x])
+    else:
+        _scale(panel, "x", x)
+    if wants_log(middle.values):
+        panel.set_yscale("log", nonpositive="mask")
+    panel.set(xlabel=parameter_label(along), ylabel=measure_label(middle))
+    if split is not None:
+        handles, _ = panel.get_legend_handles_labels()
+        chosen = np.unique(np.linspace(0, len(handles) - 1, min(CURVES, len(handles))).round().astype(int))
+        outside_legend(panel, parameter_label(split), [handles[i] for i in chosen])  # the ends and some in between
+
+
+def _look(i: int, count: int, marked: bool) -> dict[str, Any]:
+    """Few curves differ in everything; many run through a scale of colors."""
+    if count > CURVES:
+        from matplotlib import colormaps
+
+        return {"color": colormaps["viridis"](0.92 * i / (count - 1)), "linestyle": "solid", "linewidth": 1.1}
+    marks = {"marker": MARKERS[i % len(MARKERS)], "markersize": 4, "markerfacecolor": "white"} if marked else {}
+    return {"color": COLORS[i % len(COLORS)], "linestyle": DASHES[i % len(DASHES)]} | marks
+
+
+# Heat maps
+
+
+def _draw_heat_map(figure: Any, panel: Any, middle: Any, status: Any, lines: Any, level: float | None) -> None:
+    """The median as colors, with contours, what diverged, the lines of theory and a legend below."""
+    from matplotlib.colors import LogNorm, Normalize
+
+    x_name, y_name = (str(dim) for dim in middle.dims)
+    x, y, z = middle[x_name].values.astype(float), middle[y_name].values.astype(float), middle.values.T
+    if not np.any(np.isfinite(z)):
+        raise InputError(f"{middle.name} has no number on these axes; there is nothing to draw. See .failures and .notes.")
+    logarithmic, lowest = wants_log(z), np.nanmin(z)
+    if logarithmic:  # what is smaller than DEPTH of the largest, rounding among it, has the lowest color
+        lowest = max(float(np.nanmin(z[z > 0])), DEPTH * float(np.nanmax(z)))
+        z = np.where(np.isnan(z), np.nan, np.maximum(z, lowest))
+    norm = (LogNorm if logarithmic else Normalize)(lowest, np.nanmax(z))
+    panel.grid(False)
+    panel.set_facecolor(EMPTY)
+    for name, points in (("x", x), ("y", y)):
+        _scale(panel, name, points)
+    edges = tuple(cell_edges(points, _is_evenly_logarithmic(points)) for points in (x, y))
+    mesh = panel.pcolormesh(*edges, z, norm=norm, cmap="viridis", rasterized=True)
+    cut = logarithmic and float(np.nanmin(middle.values)) < lowest
+    bar = figure.colorbar(mesh, ax=panel, pad=0.02, extend="min" if cut else "neither")
+    bar.set_label(measure_label(middle))
+    bar.outline.set_linewidth(0.5)
+    contours = [tick for tick in bar.get_ticks() if norm.vmin < tick < norm.vmax]
+    if contours and min(z.shape) >= 3:  # thin lines of equal value, their values on the scale of colors
+        panel.contour(x, y, z, levels=contours, colors="white", linewidths=0.6, alpha=0.8)
+    handles = _hatch(panel, edges, z, None if status is None else _diverged(status, middle))
+    handles += _draw_boundaries(panel, x, y, z, lines, level)
+    panel.set(xlim=edges[0][[0, -1]], ylim=edges[1][[0, -1]])
+    panel.set(xlabel=parameter_label(x_name), ylabel=parameter_label(y_name))
+    if handles:
+        figure.legend(handles=handles, loc="outside lower center", ncols=2)
+
+
+def cell_edges(points: np.ndarray, logarithmic: bool) -> np.ndarray:
+    """Edges of the cells around the points, halfway between them on a linear or logarithmic axis."""
+    if points.size == 1:
+        return points[0] + np.array([-0.5, 0.5])
+    p = np.log(points) if logarithmic else points
+    middle = (p[1:] + p[:-1]) / 2
+    edges = np.concatenate([[2 * p[0] - middle[0]], middle, [2 * p[-1] - middle[-1]]])
+    return np.exp(edges) if logarithmic else edges
+
+
+def _diverged(status: Any, middle: Any) -> np.ndarray:
+    """Where the solve of every initial condition diverged."""
+    gone = status == DIVERGED
+    gone = gone.all("start") if "start" in gone.dims else gone
+    return gone.transpose(*middle.dims).values.T
+
+
+def _hatch(panel: Any, edges: Any, z: np.ndarray, diverged: np.ndarray | None) -> list[Any]:
+    """Hatch the cells that diverged; others without a number stay gray. Returns the handles of a legend."""
+    from matplotlib.patches import Patch
+
+    handles = []
+    diverged = np.zeros(z.shape, bool) if diverged is None else diverged
+    if diverged.any():
+        shown = np.ma.masked_where(~diverged, np.ones(z.shape))
+        panel.pcolor(*edges, shown, hatch="////", facecolor="none", edgecolor=FAINT, linewidth=0.0, cmap="Greys", alpha=0.0)
+        handles.append(Patch(facecolor=EMPTY, edgecolor=FAINT, hatch="////", label="diverged"))
+    if np.any(~np.isfinite(z) & ~diverged):
+        handles.append(Patch(facecolor=EMPTY, label="no number (see .notes, .failures)"))
+    return handles
+
+
+def _draw_boundaries(panel: Any, x: Any, y: Any, z: np.ndarray, lines: Any, level: float | None) -> list[Any]:
+    """Draw the contour of a level and the lines of theory. Returns the handles of a legend."""
+    from matplotlib import patheffects
+    from matplotlib.lines import Line2D
+
+    handles = []
+    if level is not None and np.nanmin(z) < level < np.nanmax(z):
+        panel.contour(x, y, z, levels=[level], colors="white", linewidths=2.2)
+        panel.contour(x, y, z, levels=[level], colors=INK, linewidths=1.2)
+        handles.append(Line2D([], [], color=INK, linewidth=1.4, label=f"computed: {level:g}"))
+    for i, line in enumerate(lines):
+        color = (ALARM, "#FFFFFF", COLORS[3])[i % 3]
+        under = INK if color == "#FFFFFF" else "#FFFFFF"
+        look = {"color": color, "linestyle": DASHES[1 + i % 3], "linewidth": 1.8}
+        panel.plot(line.x, line.y, color=under, linewidth=3.0)
+        panel.plot(line.x, line.y, **look)
+        outline = [patheffects.withStroke(linewidth=3.0, foreground=under)]
+        handles.append(Line2D([], [], **look, label=line.label, path_effects=outline))
+    return handles

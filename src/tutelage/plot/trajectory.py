@@ -1,84 +1,225 @@
-"""The standard figure of a trajectory: the learning curve above, what the network has learned below, one time axis."""
+"""The standard figure of a trajectory: the learning curve above, what the network has learned below, one time axis.
 
-from typing import TYPE_CHECKING, Any
+There is one panel for each kind of quantity. Few curves (up to `NAMED`) are named one by one; more share a look by student
+unit; many share one color.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from tutelage._errors import InputError, require_fields
-from tutelage.plot.heads import SMALL, TITLE, write_head
-from tutelage.plot.labels import error_label, time_label
-from tutelage.plot.panels import Panel, draw_panel, panels_of
-from tutelage.plot.scales import is_log_spaced, scale_error, scale_overlaps
-from tutelage.plot.style import ALARM, COLORS, FAINT, style
-from tutelage.plot.words import problem_in_words, settings_in_words
+from tutelage._errors import InputError
+from tutelage.plot.axes import (
+    column,
+    figure_of,
+    finish,
+    outside_legend,
+    scale_error,
+    scale_overlaps,
+    scale_time,
+    shown_times,
+    spread_marks,
+    write_head,
+)
+from tutelage.plot.labels import error_label, settings_in_words, time_label, title_and_conditions
+from tutelage.plot.style import ALARM, COLORS, DASHES, FAINT, stroke
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+WIDTH, CURVE_HEIGHT, PANEL_HEIGHT = 7.0, 2.3, 1.75
+SINGLE_RUNS = 40  # drawn thin behind their mean
+NAMED = 9  # curves of a panel that are named one by one
+VARIABLES = {"R": (2,), "Q": (2,), "readout": (1, 2), "bias": (1,)}  # known variables: numbers of axes beside time
+QUANTITIES = {
+    "R": "student–teacher\noverlaps $R_{km}$",
+    "Q": "student–student\noverlaps $Q_{kl}$",
+    "readout": "readouts $v_k$",
+    "bias": "biases $b_k$",
+}
+LETTERS = {"readout": "v", "bias": "b"}
 
-WIDTH, CURVE_HEIGHT, PANEL_HEIGHT, TITLE_HEIGHT = 7.0, 2.3, 1.75, 0.9
-THIN_RUNS = 40  # single runs drawn behind their mean
+
+@dataclass(frozen=True)
+class Curve:
+    """values: (run, time). unit, partner: see `style.stroke`. group: its name where curves are too many to name."""
+
+    values: np.ndarray
+    label: str
+    unit: int
+    partner: int = 0
+    group: str = ""
 
 
-def plot_trajectory(trajectory: Any, *, title: str | None = None) -> "Figure":
-    """Error, overlaps and trained readouts against time, as a Matplotlib figure (see `save_figure`).
+@dataclass(frozen=True)
+class Panel:
+    """The curves of one kind of quantity, and its name."""
 
-    Takes what `solve`, `simulate` and `load` return, also for a user's own `Equations`. The error is drawn on a
-    logarithmic axis when it spans more than a decade and a half, time when the recorded times are so spaced. Several runs
-    are drawn thin with their mean. A run that diverged or stopped says so.
+    label: str
+    curves: list[Curve]
+
+    @property
+    def values(self) -> np.ndarray:
+        """All values: (curve, run, time)."""
+        return np.stack([c.values for c in self.curves])
+
+
+@figure_of("a Trajectory", "times", "variables", "error", "status")
+def plot_trajectory(trajectory: Any, *, ax: Any = None, title: str | None = None) -> Any:
+    """Draw error, overlaps and trained readouts against time.
+
+    The error axis is logarithmic if the error spans more than a decade and a half, the time axis if the recorded times are
+    evenly spaced in the logarithm. Several runs are drawn thin with their mean. The title says if a run diverged or stopped.
+
+    Parameters
+    ----------
+    trajectory
+        What `solve`, `simulate` or `load` returns, also for custom `Equations`.
+    ax
+        Matplotlib axes: draw only the learning curve into them.
+    title
+        Replaces the problem in words; "" leaves the head out.
+
+    Returns
+    -------
+    A Matplotlib figure (see `save_figure`), or `ax` if it was given.
     """
-    require_fields("plot_trajectory", trajectory, ("times", "variables", "error", "status"), "a Trajectory")
     times = np.asarray(trajectory.times, dtype=float)
     times = times.reshape(-1, times.shape[-1])[0]
     if times.size == 0:
         raise InputError("this trajectory has no recorded times; there is nothing to draw.")
-    from tutelage.plot.figure import Figure
-
+    shown = shown_times(times)
+    if ax is not None:
+        _draw_error(ax, times, trajectory, shown)
+        ax.set(xlabel=time_label(trajectory), title=title or "")
+        return ax
     panels = panels_of(trajectory)
-    heights = [CURVE_HEIGHT] + [PANEL_HEIGHT] * len(panels)
-    with style():
-        figure = Figure(figsize=(WIDTH, TITLE_HEIGHT + sum(heights)), layout="constrained")
-        grid = figure.subplots(len(heights), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
-        shown = times > 0 if is_log_spaced(times) else np.ones(times.size, bool)
-        _draw_error(grid[0], times[shown], trajectory, shown)
-        for axes, panel in zip(grid[1:], panels, strict=True):
-            part = [type(c)(c.values[:, shown], c.label, c.unit, c.partner, c.group) for c in panel.curves]
-            draw_panel(axes, times[shown], Panel(panel.label, part))
-            scale_overlaps(axes, panel.values)
-        if not shown.all():
-            grid[0].set_xscale("log")
-        grid[-1].set_xlabel(time_label(trajectory))
-        figure.align_ylabels(list(grid))
-        _head(grid, trajectory, title)
+    figure, grid = column([CURVE_HEIGHT] + [PANEL_HEIGHT] * len(panels), title, width=WIDTH)
+    _draw_error(grid[0], times, trajectory, shown)
+    for axes, panel in zip(grid[1:], panels, strict=True):
+        curves = [replace(curve, values=curve.values[:, shown]) for curve in panel.curves]
+        draw_panel(axes, times[shown], Panel(panel.label, curves))
+    finish(figure, grid, time_label(trajectory))
+    _head(grid, trajectory, title)
     return figure
 
 
 def _draw_error(axes: Any, times: np.ndarray, trajectory: Any, shown: np.ndarray) -> None:
     errors = np.asarray(trajectory.error, dtype=float)
-    errors = errors.reshape(-1, errors.shape[-1])[:, shown]
-    if len(errors) > 1:
-        for run in errors[:THIN_RUNS]:
-            axes.plot(times, run, color=FAINT, linewidth=0.6, alpha=0.6)
-    axes.plot(times, errors.mean(axis=0), color=COLORS[0], linewidth=2.0, marker="o" if times.size == 1 else None)
+    errors, t = errors.reshape(-1, errors.shape[-1])[:, shown], times[shown]
+    for run in errors[:SINGLE_RUNS] if len(errors) > 1 else ():
+        axes.plot(t, run, color=FAINT, linewidth=0.6, alpha=0.6)
+    axes.plot(t, errors.mean(axis=0), color=COLORS[0], linewidth=2.0, marker="o" if t.size == 1 else None)
     axes.set_ylabel(error_label(trajectory))
     scale_error(axes, errors)
+    scale_time(axes, times)
 
 
-def _head(grid: Any, trajectory: Any, title: str | None) -> None:
-    """Above the curves: the title in words, the conditions, and the sentence of a run that did not finish."""
-    who, how = _words(trajectory)
-    parts = [(title or who, TITLE), (how, SMALL)]
+def _head(grid: list[Any], trajectory: Any, title: str | None) -> None:
+    """The problem and its conditions, and what happened to a run that did not finish, marked in every panel."""
+    outcome = ""
     if not trajectory.finished:
-        sentence = f"The {'solve' if trajectory.kind != 'simulation' else 'run'} {trajectory.status}"
-        parts.append((sentence, SMALL | {"color": ALARM, "fontweight": "bold"}))
+        outcome = f"The {'solve' if trajectory.kind != 'simulation' else 'run'} {trajectory.status}"
         for axes in grid:
             for end in np.unique(np.atleast_1d(trajectory.end_time)):
                 axes.axvline(float(end), color=ALARM, linewidth=1.0, linestyle=(0, (2, 2)))
-    write_head(grid[0], parts)
+    who, how = title_and_conditions(trajectory)
+    if trajectory.problem is None:
+        who = who if trajectory.kind == "equations" else "Order parameters"
+        how = f"variables {', '.join(trajectory.variables)}"
+    else:
+        how = ", ".join([how, *settings_in_words(trajectory)])
+    write_head(grid[0], title, who, how, outcome, alarm=True)
 
 
-def _words(trajectory: Any) -> tuple[str, str]:
-    if trajectory.problem is not None:
-        who, how = problem_in_words(trajectory.problem)
-        return who, ", ".join([how, *settings_in_words(trajectory)])
-    names = ", ".join(trajectory.variables)
-    return ("A system of one's own" if trajectory.kind == "equations" else "Order parameters"), f"variables {names}"
+def panels_of(trajectory: Any) -> list[Panel]:
+    """R and Q, readouts and biases that learn; the variables of custom equations."""
+    lead = np.ndim(trajectory.error) - 1
+    runs = {name: _runs(value, lead) for name, value in trajectory.variables.items()}
+    known = [n for n, axes in VARIABLES.items() if n in runs and runs[n].ndim - 2 in axes]
+    if known and trajectory.kind != "equations":
+        return [Panel(QUANTITIES[n], _named(n, runs[n])) for n in known if n in ("R", "Q") or _moves(runs[n])]
+    scalars = [Curve(v, n, i, i) for i, (n, v) in enumerate((n, v) for n, v in runs.items() if v.ndim == 2)]
+    arrays = [Panel(n, _entries(n, v)) for n, v in runs.items() if v.ndim > 2]
+    return ([Panel(", ".join(c.label for c in scalars), scalars)] if scalars else []) + arrays
+
+
+def curves_of(name: str, values: np.ndarray) -> list[Curve]:
+    """The curves of one variable, (run, time, ...)."""
+    if values.ndim - 2 in VARIABLES.get(name, ()):
+        return _named(name, values)
+    return [Curve(values, name, 0)] if values.ndim == 2 else _entries(name, values)
+
+
+def _runs(value: Any, lead: int) -> np.ndarray:
+    """Leading axes as one: (run, time, ...)."""
+    array = np.asarray(value, dtype=float)
+    return array.reshape(-1, *array.shape[lead:])
+
+
+def _moves(values: np.ndarray) -> bool:
+    return bool(np.any(np.abs(values - values[:, :1]) > 1e-12))
+
+
+def _named(name: str, values: np.ndarray) -> list[Curve]:
+    if name == "R":
+        return _entries("R", values)
+    if name == "Q":
+        return _gram(values)
+    if values.ndim > 3:  # readouts of several outputs
+        return _entries(LETTERS[name], values)
+    return [Curve(values[..., k], f"${LETTERS[name]}_{{{k + 1}}}$", k, k, f"unit {k + 1}") for k in range(values.shape[-1])]
+
+
+def _entries(name: str, values: np.ndarray) -> list[Curve]:
+    """One curve per entry: color from its first index, dashes from its last."""
+    curves = []
+    for index in np.ndindex(values.shape[2:]):
+        below = _subscript(index, values.shape[2:])
+        label = f"${name}_{{{below}}}$" if len(name) == 1 else f"{name} {below}"
+        curves.append(Curve(values[(..., *index)], label, index[0], index[-1], f"unit {index[0] + 1}"))
+    return curves
+
+
+def _subscript(index: tuple[int, ...], shape: tuple[int, ...]) -> str:
+    return ("" if max(shape) < 10 else ",").join(str(i + 1) for i in index)
+
+
+def _gram(values: np.ndarray) -> list[Curve]:
+    """The norms as solid lines, then the overlaps between different units, dashed; each pair once."""
+    K = values.shape[-1]
+    norms = [Curve(values[..., k, k], f"$Q_{{{_subscript((k, k), (K,))}}}$", k, 0, "norms $Q_{kk}$") for k in range(K)]
+    pairs = [(k, l) for k in range(K) for l in range(k + 1, K)]
+    return norms + [
+        Curve(values[..., k, l], f"$Q_{{{_subscript((k, l), (K,))}}}$", K + i, 1 + i % (len(DASHES) - 1), "pairs $Q_{kl}$")
+        for i, (k, l) in enumerate(pairs)
+    ]
+
+
+def draw_panel(axes: Any, times: np.ndarray, panel: Panel) -> None:
+    """All curves (the mean over runs, where there are several), their scale, and a legend outside."""
+    for i, (curve, look, label) in enumerate(with_looks(panel.curves)):
+        marks = {"markevery": spread_marks(times, i, len(panel.curves))} if "marker" in look else {}
+        axes.plot(times, np.mean(curve.values, axis=0), label=label, **look, **marks)
+    axes.set_ylabel(panel.label)
+    scale_overlaps(axes, panel.values)
+    outside_legend(axes)
+
+
+def with_looks(curves: list[Curve], marks: bool = True) -> Iterator[tuple[Curve, dict[str, Any], str]]:
+    """Each curve with its line properties and its label; "_" hides a label whose group is named already.
+
+    marks: also those of its marker, where curves are few.
+    """
+    groups, seen = list(dict.fromkeys(curve.group for curve in curves)), set()
+    for curve in curves:
+        look, label = stroke(curve.unit, curve.partner), curve.label
+        look = look if marks else {name: value for name, value in look.items() if not name.startswith("mark")}
+        if len(curves) > NAMED:
+            place = groups.index(curve.group)
+            look = {"color": FAINT, "linewidth": 0.7, "alpha": 0.7}
+            if len(groups) <= len(COLORS):
+                dashes = DASHES[place % len(DASHES)]
+                look = {"color": COLORS[place], "linestyle": dashes, "linewidth": 1.0, "alpha": 0.8}
+            label = f"_{label}" if curve.group in seen or len(groups) > len(COLORS) else curve.group
+            seen.add(curve.group)
+        yield curve, look, label

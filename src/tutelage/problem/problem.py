@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import equinox as eqx
 import numpy as np
@@ -50,7 +50,7 @@ class Problem(eqx.Module):
     teacher: Network
     inputs: Inputs
     sgd: SGD
-    noise: Noise
+    noise: Any  # a `Noise`; most callers know which kind
     loss: Loss
     labels: Labels
     rule: Rule

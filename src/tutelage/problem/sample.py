@@ -49,7 +49,7 @@ def _of_label(problem: Problem) -> int:
 
 
 def context_of(
-    problem: Problem, lr: ArrayLike = 0.0, time: ArrayLike = 0.0, overlaps: tuple[Array, Array, Array] | None = None
+    problem: Problem, lr: ArrayLike = 0.0, time: ArrayLike = 0.0, overlaps: tuple[Array, ...] | None = None
 ) -> Context:
     """What the rule may look at besides the sample."""
     return Context(problem.student, problem.loss, jnp.asarray(lr, float), jnp.asarray(time, float), overlaps)

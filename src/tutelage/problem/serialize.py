@@ -52,7 +52,8 @@ LEARNING = {
 INPUTS = {"isotropic": input_laws.Isotropic, "power_law": input_laws.PowerLaw, "spectrum": input_laws.Spectrum}
 NAMES = ("noise", "loss", "labels", "rule", "student", "teacher", "inputs", "sgd")
 PARTS = NAMES[1:]
-FUNCTIONS = ("activation", "noise", "function")  # fields that may be custom functions
+RATES = ("lr", "readout_lr", "bias_lr")
+FUNCTIONS = ("activation", "noise", "function", *RATES)  # fields that may be custom functions
 VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
@@ -189,7 +190,8 @@ def revived(name: str, value: Plain, allow: tuple[str, ...] = ()) -> object:
     if name in LEARNING:
         return _learning_from_plain(name, value, allow)
     field = name.rpartition(".")[2]
-    return _function(name, value, allow) if field in FUNCTIONS else _revive(field, value)
+    revived_value = _revive(field, value)
+    return _function(name, revived_value, allow) if field in FUNCTIONS else revived_value
 
 
 def _function(where: str, value: Plain, allow: tuple[str, ...]) -> object:
@@ -249,7 +251,7 @@ def problem_from_dict(cls: "type[Problem]", data: Table, allow: str | Iterable[s
         raise InputError(
             f"the problem has no [{missing[0]}] table; it must have one, such as hidden = 3, activation = 'erf'."
         )
-    sgd = {"lr": 0.1} | {name: _revive(name, value) for name, value in _table("sgd", data.get("sgd", {})).items()}
+    sgd = {"lr": 0.1} | {name: _sgd(name, value, allow) for name, value in _table("sgd", data.get("sgd", {})).items()}
     parts: Table = {
         "student": _network("student", data["student"], allow),
         "teacher": _network("teacher", data["teacher"], allow),
@@ -344,8 +346,10 @@ def _plain(name: str, value: object) -> Plain:
     if callable(value):
         path = path_of(value) if name.rpartition(".")[2] in FUNCTIONS else None
         if path is None:
-            other = "a function that a module has by name" if name == "noise" else "a built-in schedule"
-            raise InputError(f"{name} is your own function; a file can only hold a number or {other}.")
+            allowed = "a number or " + ("" if name == "noise" else "a built-in schedule or ")
+            raise InputError(
+                f"{name} is your own function; a file can only hold {allowed}a function that a module has by name."
+            )
         return path
     if isinstance(value, tuple):
         return [_plain(name, v) for v in value]
@@ -368,12 +372,17 @@ def _activation_word(value: activations.Activation) -> str:
 
 def _revive(name: str, value: Plain) -> object:
     """A schedule or slow momentum from its table; anything else as it is."""
-    if not isinstance(value, dict) or name not in ("lr", "readout_lr", "bias_lr", "momentum", "k"):
+    if not isinstance(value, dict) or name not in (*RATES, "momentum", "k"):
         return value
     if name == "momentum":
         return _build("sgd.momentum", SlowMomentum, {k: _revive(k, v) for k, v in value.items()})
     kind = checks.known(f"sgd.{name}.kind", value.get("kind"), schedules.NAMED)
     return _build(f"sgd.{name}", schedules.NAMED[kind], {k: v for k, v in value.items() if k != "kind"})
+
+
+def _sgd(name: str, value: Plain, allow: tuple[str, ...]) -> object:
+    """An argument of SGD; a learning rate may be "module:function", a function of time."""
+    return imported(f"{name} in [sgd]", value, allow) if name in RATES and is_path(value) else _revive(name, value)
 
 
 def _build(where: str, cls: type[Part], value: object) -> Part:

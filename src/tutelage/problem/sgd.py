@@ -1,6 +1,7 @@
 """The training algorithm: one-pass SGD on fresh batches, plain or with momentum that the limit remembers."""
 
 from functools import partial
+from typing import Any
 
 import equinox as eqx
 import numpy as np
@@ -50,12 +51,12 @@ class SGD(eqx.Module):
     SGD(lr=PowerDecay(initial=0.5, exponent=1, timescale=50), batch=4, weight_decay=0.001)
     """
 
-    lr: Rate
+    lr: Any  # a number or a schedule; most callers know which, as for the rates below and momentum
     batch: int
     weight_decay: Float[NumpyOrJax, ""]
-    readout_lr: Rate | None
-    bias_lr: Rate | None
-    momentum: Float[NumpyOrJax, ""] | SlowMomentum
+    readout_lr: Any
+    bias_lr: Any
+    momentum: Any
     trainable: tuple[int, ...] | tuple[tuple[bool, ...], ...] | None = eqx.field(static=True)
     spherical: bool = eqx.field(static=True)
 
@@ -71,10 +72,9 @@ class SGD(eqx.Module):
         trainable: Numbers | None = None,
         spherical: bool = False,
     ):
-        rate = as_rate("lr", lr)
-        if rate is None:
+        if lr is None:
             raise InputError("lr is None; give a positive number or a schedule such as tu.schedules.PowerDecay(0.5).")
-        self.lr = rate
+        self.lr = as_rate("lr", lr)
         self.batch = batch if checks.is_traced(batch) else checks.as_count("batch", batch)
         self.weight_decay = checks.as_array("weight_decay", weight_decay)
         self.readout_lr = as_rate("readout_lr", readout_lr)

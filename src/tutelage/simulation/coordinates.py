@@ -9,24 +9,25 @@ span plus the columns that one batch adds) is held in its actual n_l coordinates
 """
 
 import numpy as np
+from jaxtyping import Float, Int
 
 from tutelage._errors import InputError
 from tutelage.problem import Problem, SlowMomentum, Start
-from tutelage.simulation.layout import Blocks, Heads
+from tutelage.simulation.numba_kernels import LevelLayout, ParameterState
 
+Gram = Float[np.ndarray, "vectors vectors"]
 RANK = 1e-12  # eigenvalues of a Gram matrix below this share of the largest are rounding
 
 
-def level_coordinates(problem: Problem, start: Start, dims: np.ndarray) -> list[np.ndarray]:
+def level_coordinates(problem: Problem, start: Start, dims: Int[np.ndarray, " L"]) -> list[np.ndarray]:
     """Per level, (M + K, d) with d = min(n_l, M + K): teachers first, then students; lower triangular if there is room."""
     r, q, t = (np.asarray(x, dtype=float) for x in start.blocks(problem))
-    levels = []
-    for level, n in enumerate(dims):
-        levels.append(_root(_gram(r[level], q[level], t[level]), int(n), level, len(dims)))
-    return levels
+    return [_root(_gram(r[i], q[i], t[i]), int(n), i, len(dims)) for i, n in enumerate(dims)]
 
 
-def in_random_frames(levels: list[np.ndarray], dims: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def in_random_frames(
+    levels: list[np.ndarray], dims: Int[np.ndarray, " L"], rng: np.random.Generator
+) -> Float[np.ndarray, "vectors N"]:
     """Vectors (M + K, N) with these coordinates in a random orthonormal frame of each eigenspace, teachers first."""
     parts = []
     for n, coordinate in zip(dims, levels, strict=True):
@@ -35,20 +36,20 @@ def in_random_frames(levels: list[np.ndarray], dims: np.ndarray, rng: np.random.
     return np.concatenate(parts, axis=1)
 
 
-def _gram(r: np.ndarray, q: np.ndarray, t: np.ndarray) -> np.ndarray:
+def _gram(r: Float[np.ndarray, "K M"], q: Float[np.ndarray, "K K"], t: Float[np.ndarray, "M M"]) -> Gram:
     """Overlaps of all vectors of a level, teachers first."""
     gram = np.block([[t, r.T], [r, q]])
     return (gram + gram.T) / 2
 
 
-def _root(gram: np.ndarray, n: int, level: int, levels: int) -> np.ndarray:
+def _root(gram: Gram, n: int, level: int, levels: int) -> Float[np.ndarray, "vectors d"]:
     """Coordinates of vectors with this Gram matrix in n dimensions."""
     size = np.sqrt(np.maximum(np.diagonal(gram), 0.0))
     unit = np.where(size > 0, size, 1.0)
     values, vectors = np.linalg.eigh(gram / np.outer(unit, unit))
     rank = int(np.sum(values > RANK * max(values[-1], 1e-300)))
     if rank > n:
-        where = f"level {level}" if levels > 1 else "the network"
+        where = f"level {level + 1}" if levels > 1 else "the network"
         raise InputError(
             f"the start's overlaps in {where} need {rank} dimensions, but it has only {n}; raise dim, or take a start that "
             "fits, such as random_start(problem, dim=dim)."
@@ -59,14 +60,14 @@ def _root(gram: np.ndarray, n: int, level: int, levels: int) -> np.ndarray:
     return np.asarray(np.linalg.qr(root.T, mode="r")).T
 
 
-def blocks_of(problem: Problem, dims: np.ndarray) -> Blocks:
+def level_layout(problem: Problem, dims: Int[np.ndarray, " L"]) -> LevelLayout:
     """How each level is held: columns in use, dimensions beyond them, and the scales of its fields and steps."""
     dim, K, M = int(dims.sum()), problem.student.hidden, problem.teacher.hidden
     span = M + rows_of(problem)
     outside = dims - span >= min(problem.sgd.batch, K)
     lam, share = np.asarray(problem.inputs.eigenvalues, dtype=float), dims / dim
     mask = problem.trainable_mask()
-    return Blocks(
+    return LevelLayout(
         width=np.where(outside, span, dims).astype(np.int64),
         dof=np.where(outside, dims - span, 0).astype(np.int64),
         field=np.sqrt(lam * share),
@@ -84,11 +85,13 @@ def rows_of(problem: Problem) -> int:
     return problem.student.hidden * (2 if moving else 1)
 
 
-def place(problem: Problem, levels: list[np.ndarray], blocks: Blocks) -> tuple[np.ndarray, np.ndarray]:
-    """students (L, rows, W) and teachers (L, M, columns) as the loops hold them; velocities begin at rest."""
+def place(
+    problem: Problem, levels: list[np.ndarray], layout: LevelLayout
+) -> tuple[Float[np.ndarray, "L rows W"], Float[np.ndarray, "L M columns"]]:
+    """Students and teachers as the loops hold them; velocities begin at rest."""
     K, M = problem.student.hidden, problem.teacher.hidden
-    width = int(blocks.width.max())
-    columns = max(M if inside else int(w) for inside, w in zip(blocks.dof > 0, blocks.width, strict=True))
+    width = int(layout.width.max())
+    columns = max(M if inside else int(w) for inside, w in zip(layout.dof > 0, layout.width, strict=True))
     students = np.zeros((len(levels), rows_of(problem), width))
     teachers = np.zeros((len(levels), M, columns))
     for level, coordinates in enumerate(levels):
@@ -98,7 +101,7 @@ def place(problem: Problem, levels: list[np.ndarray], blocks: Blocks) -> tuple[n
     return students, teachers
 
 
-def heads_of(problem: Problem, start: Start) -> Heads:
+def initial_parameters(problem: Problem, start: Start) -> ParameterState:
     """Readout and biases at the start, at rest."""
     K, student = problem.student.hidden, problem.student
     readout = student.readout if start.readout is None else start.readout
@@ -107,11 +110,11 @@ def heads_of(problem: Problem, start: Start) -> Heads:
         raise InputError("the start has biases, but neither network of the problem has; give the student Network(bias=0.0).")
     readout, bias = np.array(readout, dtype=float), np.zeros(K) if bias is None else np.array(bias, dtype=float)
     rest = [np.zeros_like(x) for _ in range(2) for x in (readout, bias)]
-    return Heads(readout, bias, *rest)
+    return ParameterState(readout, bias, *rest)
 
 
-def lengths_of(problem: Problem, q: np.ndarray, dims: np.ndarray) -> np.ndarray:
-    """|w_k|^2 / N of each student vector, from q (L, K, K)."""
+def lengths_of(problem: Problem, q: Float[np.ndarray, "L K K"], dims: Int[np.ndarray, " L"]) -> Float[np.ndarray, " K"]:
+    """|w_k|^2 / N of each student vector."""
     lengths = np.einsum("l,lkk->k", dims / dims.sum(), q)
     if problem.sgd.spherical and lengths.min() <= 0:
         raise InputError(

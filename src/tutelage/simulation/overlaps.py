@@ -10,66 +10,59 @@ through the K x K matrix delta delta^T, K columns are enough. This is the law of
 approximation to it: N = 10^6 costs what N = 100 does.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Float, Int
 
+from tutelage.integrate import BOUND
 from tutelage.problem import Problem, Start
 from tutelage.simulation import coordinates
-from tutelage.simulation.ensemble import Run, Watch, stream
-from tutelage.simulation.layout import Blocks, Heads, Records
-from tutelage.simulation.rates import Rates, compiles, rule_of
-from tutelage.simulation.records import empty_records, next_stop, write_overlaps
+from tutelage.simulation.numba_kernels import LevelLayout, ParameterState, Records, advance_overlaps
+from tutelage.simulation.runs import Run, Watch, empty_records, next_stop, stream, write_overlaps
+from tutelage.simulation.step_constants import RateTable, has_kernels, step_constants
 from tutelage.status import Status
 
 if TYPE_CHECKING:
-    from tutelage.simulation.traced import OverlapsLoop
+    from tutelage.simulation.request import Request
 
 STRETCH = 2**16  # coordinate updates (steps x levels x batch) between two looks at the watch
 
 
 class OverlapsMethod:
-    """Everything that the runs of one problem share; `run` is one of them."""
+    """Everything that the runs of one request share; `run` is one of them."""
 
-    def __init__(self, problem: Problem, starts: list[Start], dims: np.ndarray, steps: np.ndarray, seed: int, keep: bool):
-        self.problem, self.starts, self.dims = problem, starts, dims
-        self.steps, self.seed, self.keep = steps, seed, keep
-        self.dim = int(dims.sum())
-        self.blocks = coordinates.blocks_of(problem, dims)
-        self.rule = rule_of(problem, self.dim)
-        self.rates = Rates(problem, self.dim)
-        self.levels = [coordinates.level_coordinates(problem, start, dims) for start in starts]
+    def __init__(self, request: "Request"):
+        problem, dims = request.problem, request.dims
+        self.problem, self.starts, self.dims, self.steps = problem, request.starts, dims, request.steps
+        self.seed, self.keep = request.seed, request.keep
+        self.layout = coordinates.level_layout(problem, dims)
+        self.constants, self.rates = step_constants(problem, request.dim), RateTable(problem, request.dim)
+        self.placed = [place_start(problem, start, dims, self.layout) for start in self.starts]
         self.stretch = max(64, STRETCH // (dims.size * problem.sgd.batch))
-        self.traced = None if compiles(problem) else self._loop()
+        self.loop: Any = None
+        if not has_kernels(problem):
+            from tutelage.simulation.jax_steps import OverlapsLoop
 
-    def _loop(self) -> "OverlapsLoop":
-        from tutelage.simulation.traced import OverlapsLoop
-
-        return OverlapsLoop(self.problem, self.rule, self.blocks, max(1, min(self.stretch, 1024, int(self.steps[-1]))))
+            steps = max(1, min(self.stretch, 1024, int(self.steps[-1])))
+            self.loop = OverlapsLoop(problem, self.constants, self.layout, steps)
 
     def run(self, index: int, watch: Watch) -> Run:
-        which = index % len(self.starts)
-        students, teachers = coordinates.place(self.problem, self.levels[which], self.blocks)
-        K = self.problem.student.hidden
-        lengths = coordinates.lengths_of(self.problem, students[:, :K] @ students[:, :K].transpose(0, 2, 1), self.dims)
-        bound = divergence_bound(students)
-        heads = coordinates.heads_of(self.problem, self.starts[which])
+        students, teachers, params, lengths, bound = self.placed[index % len(self.starts)]
+        students, params = students.copy(), ParameterState(*(x.copy() for x in params))  # the loops work in place
         records = empty_records(self.problem, self.steps, self.keep)
-        rng = stream(self.seed, index)
-        loop = self._compiled if self.traced is None else self._traced
-        status, taken = loop(rng, students, teachers, heads, lengths, bound, records, index, watch)
-        return Run(records, status, taken)
+        advance, rng = self._numba_loop if self.loop is None else self._jax_loop, stream(self.seed, index)
+        return Run(records, *advance(rng, students, teachers, params, lengths, bound, records, index, watch))
 
-    def _compiled(self, rng, students, teachers, heads, lengths, bound, records: Records, index: int, watch: Watch):
-        from tutelage.simulation.compiled import advance_overlaps
-
+    def _numba_loop(
+        self, rng, students, teachers, params, lengths, bound, records: Records, index: int, watch: Watch
+    ) -> tuple[Status, int]:
         taken, last = 0, int(self.steps[-1])
         while True:
             end = min(taken + self.stretch, last)
             rates = self.rates.table(taken, end)
-            reached = advance_overlaps(
-                rng, self.rule, self.blocks, students, teachers, heads, lengths, bound, rates, taken, end, records
-            )
+            moving = (students, teachers, params, lengths, bound, rates, taken, end, records)
+            reached = advance_overlaps(rng, self.constants, self.layout, *moving)
             if reached < 0:
                 return Status.DIVERGED, -int(reached) - 1
             taken = end
@@ -78,11 +71,12 @@ class OverlapsMethod:
             if taken == last:
                 return Status.FINISHED, taken
 
-    def _traced(self, rng, students, teachers, heads, lengths, bound, records: Records, index: int, watch: Watch):
-        loop, last = self.traced, int(self.steps[-1])
-        assert loop is not None
-        state, size = loop.begin(students, heads), loop.steps
-        self._write(records, 0, students, teachers, heads)
+    def _jax_loop(
+        self, rng, students, teachers, params, lengths, bound, records: Records, index: int, watch: Watch
+    ) -> tuple[Status, int]:
+        loop, last = self.loop, int(self.steps[-1])
+        state, size = loop.begin(students, params), loop.steps
+        self._write(records, 0, students, teachers, params)
         for first in range(0, last, size):
             chunk = loop.draw(rng, self.rates.table(first, first + size))
             taken, end = first, min(first + size, last)
@@ -90,30 +84,53 @@ class OverlapsMethod:
                 stop = next_stop(self.steps, taken, end)
                 state = loop.advance(state, teachers, lengths, chunk, taken - first, stop - first)
                 taken = stop
-                students, heads = loop.look(state)
+                students, params = loop.look(state)
                 if not np.all(students**2 < bound):
                     return Status.DIVERGED, taken
-                self._write(records, taken, students, teachers, heads)
+                self._write(records, taken, students, teachers, params)
             if not watch.goes_on(index, taken) and taken < last:
                 return Status.INTERRUPTED, taken
         return Status.FINISHED, last
 
-    def _write(self, records: Records, taken: int, students: np.ndarray, teachers: np.ndarray, heads: Heads) -> None:
+    def _write(
+        self,
+        records: Records,
+        taken: int,
+        students: Float[np.ndarray, "L rows W"],
+        teachers: Float[np.ndarray, "L M columns"],
+        params: ParameterState,
+    ) -> None:
         if not np.any(records.steps == taken):
             return
-        rows, blocks = students[:, : self.problem.student.hidden], self.blocks
+        rows = students[:, : self.problem.student.hidden]
         r = rows[:, :, : teachers.shape[2]] @ teachers.transpose(0, 2, 1)
         q = rows @ rows.transpose(0, 2, 1)
-        write_overlaps(records, taken, r, q, field_weights(blocks), heads.readout, heads.bias)
+        write_overlaps(records, taken, r, q, field_weights(self.layout), params.readout, params.bias)
 
 
-def field_weights(blocks: Blocks) -> np.ndarray:
+class PlacedStart(NamedTuple):
+    """A start as the loops hold it. lengths: |w_k|^2 / N. bound: squared coordinates beyond it have diverged."""
+
+    students: Float[np.ndarray, "L rows W"]
+    teachers: Float[np.ndarray, "L M columns"]
+    params: ParameterState
+    lengths: Float[np.ndarray, " K"]
+    bound: float
+
+
+def place_start(problem: Problem, start: Start, dims: Int[np.ndarray, " L"], layout: LevelLayout) -> PlacedStart:
+    """A start in the coordinates of its levels."""
+    students, teachers = coordinates.place(problem, coordinates.level_coordinates(problem, start, dims), layout)
+    K, params = problem.student.hidden, coordinates.initial_parameters(problem, start)
+    lengths = coordinates.lengths_of(problem, students[:, :K] @ students[:, :K].transpose(0, 2, 1), dims)
+    return PlacedStart(students, teachers, params, lengths, divergence_bound(students))
+
+
+def field_weights(layout: LevelLayout) -> Float[np.ndarray, " L"]:
     """p_l lam_l with the actual share n_l / N of each level."""
-    return blocks.share * blocks.eigenvalue
+    return layout.share * layout.eigenvalue
 
 
 def divergence_bound(students: np.ndarray) -> float:
     """Squared coordinates beyond this have diverged (the same factor as in `solve`)."""
-    from tutelage.integrate import BOUND
-
     return BOUND * (1.0 + float(np.max(students**2)))

@@ -2,16 +2,20 @@
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from os import PathLike
 
 import numpy as np
+from jaxtyping import Float
 
 from tutelage import checks
 from tutelage._errors import DivergenceWarning, TutelageWarning
+from tutelage._types import ArrayLike
 from tutelage.problem import Problem, Start
-from tutelage.simulation import cost
-from tutelage.simulation.ensemble import Runs, spread
-from tutelage.simulation.request import Request, understand
+from tutelage.simulation import recorded_error
+from tutelage.simulation.overlaps import OverlapsMethod
+from tutelage.simulation.request import LONG_SECONDS, Request, checked_request, duration_warning, estimated_seconds
+from tutelage.simulation.runs import Runs, run_in_threads
+from tutelage.simulation.weights import WeightsMethod
 from tutelage.status import Status
 from tutelage.trajectory import Trajectory
 
@@ -21,12 +25,12 @@ def simulate(
     start: Start | Sequence[Start] | None = None,
     *,
     dim: int | None = None,
-    times: Any = 100.0,
+    times: ArrayLike | Sequence[float] = 100.0,
     runs: int | None = None,
     seed: int = 0,
     method: str | None = None,
-    weights: tuple[Any, Any] | None = None,
-    inputs: Any = None,
+    weights: tuple[ArrayLike, ArrayLike] | None = None,
+    inputs: str | PathLike | ArrayLike | None = None,
     order: str = "given",
     keep: str | None = None,
     workers: int | None = None,
@@ -60,69 +64,45 @@ def simulate(
     >>> bool(np.all(runs.step == 1000 * runs.times))
     True
     """
-    request = understand(problem, start, dim, times, runs, seed, method, weights, inputs, order, keep)
+    request = checked_request(problem, start, dim, times, runs, seed, method, weights, inputs, order, keep)
     progress = checks.as_flag("progress", progress)
-    if _together(request, together):
-        done = _ensemble(request).run(progress)
+    vectorized = _in_one_program(request, together)
+    if vectorized:
+        from tutelage.simulation.jax_ensemble import Ensemble
+
+        done = Ensemble(request).run(progress)
     else:
         _warn_if_long(request, workers)
-        done = Runs.of(spread(_method(request).run, request.runs, int(request.steps[-1]), workers, progress))
-    trajectory = _assemble(request, done, _together(request, together))
-    _warn(trajectory, request)
+        one = (OverlapsMethod if request.method == "overlaps" else WeightsMethod)(request).run
+        done = Runs.stacked(run_in_threads(one, request.runs, int(request.steps[-1]), workers, progress))
+    trajectory = _as_trajectory(request, done, vectorized)
+    _warn_if_unfinished(trajectory, request)
     return trajectory
 
 
-def _warn_if_long(request: Request, workers: int | None) -> None:
-    """Never silent about hours of work."""
-    steps = int(request.steps[-1])
-    estimate = cost.seconds(request.problem, request.dim, steps, request.runs, request.method, workers)
-    if estimate > cost.LONG:
-        warnings.warn(f"{cost.sentence(estimate, steps, request.runs)}.", TutelageWarning, stacklevel=3)
-
-
-def _together(request: Request, together: Any) -> bool:
+def _in_one_program(request: Request, together: bool | None) -> bool:
     """All runs in one program: as asked, or if that pays here."""
-    from tutelage.simulation.together import pays, refuse_if_unfit
+    from tutelage.simulation.jax_ensemble import gpu_pays, require_fit
 
     if together is None:
-        return pays(request.problem, request.dims, request.method, request.runs)
+        return gpu_pays(request.problem, request.dims, request.method, request.runs)
     if checks.as_flag("together", together):
-        refuse_if_unfit(request.problem, request.dims, request.method)
+        require_fit(request.problem, request.dims, request.method)
     return together
 
 
-def _ensemble(request: Request) -> Any:
-    from tutelage.simulation.together import Ensemble
-
-    shared = (request.problem, request.starts, request.dims, request.steps, request.seed, request.keep)
-    return Ensemble(*shared, request.runs)
-
-
-def _method(request: Request) -> Any:
-    from tutelage.simulation.overlaps import OverlapsMethod
-    from tutelage.simulation.weights import WeightsMethod
-
-    shared = (request.problem, request.starts, request.dims, request.steps, request.seed, request.keep)
-    if request.method == "overlaps":
-        return OverlapsMethod(*shared)
-    return WeightsMethod(*shared, request.weights, request.inputs, request.order)
-
-
-def _assemble(request: Request, done: Runs, together: bool) -> Trajectory:
-    from tutelage.simulation.recorded_error import errors_of
-
-    problem, count = request.problem, done.status.size
+def _as_trajectory(request: Request, done: Runs, vectorized: bool) -> Trajectory:
+    problem, records, count = request.problem, done.records, done.status.size
     names = ["R", "Q", "readout", *(["bias"] if problem.biased else []), *(["r", "q"] if request.keep else [])]
-    variables = {name: getattr(done.records, name) for name in names}
     T = _teachers(request)
     each = np.broadcast_to(T if T.ndim == 2 else T[:count, None], (count, request.steps.size, *T.shape[-2:]))
-    error, loss = errors_of(problem, variables["R"], variables["Q"], each, variables["readout"], done.records.bias)
+    error, loss = recorded_error.errors_at_records(problem, records.R, records.Q, each, records.readout, records.bias)
     law = request.inputs if isinstance(request.inputs, str) else f"rows, {request.order}"
     settings = {"method": request.method, "dim": request.dim, "runs": request.runs, "seed": request.seed, "inputs": law}
-    settings |= {"together": True} if together else {}
+    settings |= {"together": True} if vectorized else {}
     return Trajectory(
         times=request.times,
-        variables=variables,
+        variables={name: getattr(records, name) for name in names},
         error=error,
         loss=loss,
         status_code=done.status,
@@ -136,24 +116,30 @@ def _assemble(request: Request, done: Runs, together: bool) -> Trajectory:
     )
 
 
-def _teachers(request: Request) -> np.ndarray:
+def _teachers(request: Request) -> Float[np.ndarray, "*run M M"]:
     """T of the fields: (M, M) from one start, (run, M, M) from one each."""
     weights = request.dims / request.dim * np.asarray(request.problem.inputs.eigenvalues, dtype=float)
     T = np.stack([np.einsum("l,lab->ab", weights, np.asarray(s.blocks(request.problem)[2])) for s in request.starts])
     return T[0] if len(request.starts) == 1 else T
 
 
-def _warn(trajectory: Trajectory, request: Request) -> None:
+def _warn_if_long(request: Request, workers: int | None) -> None:
+    """Never silent about hours of work."""
+    steps = int(request.steps[-1])
+    estimate = estimated_seconds(request.problem, request.dim, steps, request.runs, request.method, workers)
+    if estimate > LONG_SECONDS:
+        warnings.warn(f"{duration_warning(estimate, steps, request.runs)}.", TutelageWarning, stacklevel=3)
+
+
+def _warn_if_unfinished(trajectory: Trajectory, request: Request) -> None:
     """Never silent about runs that did not finish."""
     codes = np.asarray(trajectory.status_code)
-    for status, category in ((Status.DIVERGED, DivergenceWarning), (Status.INTERRUPTED, TutelageWarning)):
+    diverged = Status.DIVERGED, DivergenceWarning, "diverged", "lower the learning rate"
+    interrupted = Status.INTERRUPTED, TutelageWarning, "were interrupted", "the finished ones are whole"
+    for status, category, word, fix in (diverged, interrupted):
         which = np.flatnonzero(codes == status)
         if which.size or (status == Status.INTERRUPTED and codes.size < request.runs):
             first = float(np.min(np.asarray(trajectory.end_time)[which], initial=float(request.times[-1])))
-            word, fix = {
-                Status.DIVERGED: ("diverged", "lower the learning rate"),
-                Status.INTERRUPTED: ("were interrupted", "the finished ones are whole"),
-            }[status]
             missing = request.runs - codes.size if status == Status.INTERRUPTED else 0
             also = f" and {missing} never began" if missing else ""
             warnings.warn(

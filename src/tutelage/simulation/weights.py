@@ -1,83 +1,171 @@
 """Ordinary SGD on the actual weights, for any N and any data, in bounded memory.
 
 The weights live in eigencoordinates (those of the data, rotated, if the spectrum was measured). Samples come in blocks of
-about BLOCK numbers (sources.py) and are used once; nothing of the size samples x N is ever held. Given weights and given
-rows, a run is the plain loop
+about BLOCK numbers and are used once; nothing of the size samples x N is ever held. Given weights and given rows, a run is
+the plain loop
     Delta = y - sum_k v_k g(w_k.x/sqrt(N)),   w_k += (eta/sqrt(N)) Delta v_k g'(w_k.x/sqrt(N)) x.
+
+Samples are drawn, x_i = sqrt(lam_i) z_i, level by level, with independent z of unit variance: gaussian, rademacher (signs),
+uniform, student_t (five degrees of freedom) or student_t3 (three: an infinite fourth moment, and with it an infinite
+variance of one step). Or they are rows of an array, which is then the user's x itself; with a spectrum measured on data,
+rows are centered, scaled and rotated as recorded there. Blocks of rows have a fixed size, so that the samples of a run
+depend on its seed alone.
 """
 
 import itertools
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from jaxtyping import Float, Int
 
-from tutelage.problem import Problem, Start
+from tutelage._errors import InputError
+from tutelage.problem import Problem, Spectrum
 from tutelage.problem.sample import normals_needed
 from tutelage.simulation import coordinates
-from tutelage.simulation.ensemble import Run, Watch, stream
-from tutelage.simulation.layout import Heads, Records
+from tutelage.simulation.numba_kernels import ParameterState, Records, advance_weights, fill_normal
 from tutelage.simulation.overlaps import divergence_bound
-from tutelage.simulation.rates import Rates, compiles, rule_of
-from tutelage.simulation.records import empty_records, next_stop, write_overlaps
-from tutelage.simulation.sources import DrawnInputs, RowInputs, rows_per_block
+from tutelage.simulation.runs import Run, Watch, empty_records, next_stop, stream, write_overlaps
+from tutelage.simulation.step_constants import RateTable, has_kernels, step_constants
 from tutelage.status import Status
 
 if TYPE_CHECKING:
-    from tutelage.simulation.traced import WeightsLoop
+    from tutelage.simulation.request import Request
 
+Rows = Float[np.ndarray, "samples N"]
 FRAME, INPUTS, NOISE = range(3)  # the random streams of a run
+BLOCK = 2**16  # numbers drawn at a time: small enough for a cache, large enough to hide a function call
+ORDERS = ("given", "shuffled", "sampled")
+
+Fill = Callable[[np.random.Generator, np.ndarray], None]
+
+
+def rows_per_block(dim: int) -> int:
+    return max(1, BLOCK // dim)
+
+
+def _gaussian(rng: np.random.Generator, rows: np.ndarray) -> None:
+    fill_normal(rng, rows)
+
+
+def _rademacher(rng: np.random.Generator, rows: np.ndarray) -> None:
+    bits = np.unpackbits(np.frombuffer(rng.bytes((rows.size + 7) // 8), dtype=np.uint8), count=rows.size)
+    np.multiply(bits.reshape(rows.shape), 2.0, out=rows)
+    rows -= 1.0
+
+
+def _uniform(rng: np.random.Generator, rows: np.ndarray) -> None:
+    rng.random(out=rows)
+    rows -= 0.5
+    rows *= np.sqrt(12.0)
+
+
+def _student_t(degrees: float) -> Fill:
+    def fill(rng: np.random.Generator, rows: np.ndarray) -> None:
+        rows[:] = rng.standard_t(degrees, size=rows.shape)
+        rows *= np.sqrt((degrees - 2) / degrees)
+
+    return fill
+
+
+FILL: dict[str, Fill] = {
+    "gaussian": _gaussian,
+    "rademacher": _rademacher,
+    "uniform": _uniform,
+    "student_t": _student_t(5.0),
+    "student_t3": _student_t(3.0),
+}
+LAWS = tuple(FILL)
+
+
+class DrawnInputs:
+    """Independent coordinates of a law, scaled to the spectrum."""
+
+    def __init__(self, problem: Problem, dims: Int[np.ndarray, " L"], law: str, rng: np.random.Generator):
+        lam = np.repeat(np.asarray(problem.inputs.eigenvalues, dtype=float), dims)
+        self.root = None if np.all(lam == 1.0) else np.sqrt(lam)
+        self.fill, self.rng = FILL[law], rng
+        self.buffer = np.empty((rows_per_block(lam.size), lam.size))
+
+    def rows(self, first: int, count: int) -> Rows:
+        """The next `count` samples; the array is reused at the next call."""
+        block = self.buffer[:count]
+        self.fill(self.rng, block)
+        if self.root is not None:
+            block *= self.root
+        return block
+
+
+class RowInputs:
+    """Rows of a user's array: as given, each once in random order, or sampled with replacement."""
+
+    def __init__(self, problem: Problem, data: np.ndarray, order: str, rng: np.random.Generator):
+        self.data, self.order, self.rng = data, order, rng
+        self.shuffled = rng.permutation(data.shape[0]) if order == "shuffled" else None
+        inputs = problem.inputs
+        self.basis = inputs.basis
+        self.center, self.scale = None, 1.0
+        if isinstance(inputs, Spectrum) and self.basis is not None:
+            self.center, self.scale = inputs.center, 1.0 / np.sqrt(float(np.asarray(inputs.scale)))
+
+    def rows(self, first: int, count: int) -> Rows:
+        if self.order == "sampled":
+            which: Any = self.rng.integers(self.data.shape[0], size=count)
+        else:
+            which = slice(first, first + count) if self.shuffled is None else self.shuffled[first : first + count]
+        block = np.array(self.data[which], dtype=float, order="C")
+        if not np.isfinite(block).all():
+            raise InputError(f"inputs contain {block[~np.isfinite(block)][0]}; every entry must be a finite number.")
+        if self.basis is None:
+            return block
+        if self.center is not None:
+            block -= self.center
+        return np.ascontiguousarray(block @ self.basis.T) * self.scale
 
 
 class WeightsMethod:
-    """Everything that the runs of one problem share; `run` is one of them.
+    """Everything that the runs of one request share; `run` is one of them."""
 
-    weights: (W, W*) in eigencoordinates, or None: built with the start's overlaps. inputs: a law's name or an array.
-    """
-
-    def __init__(
-        self,
-        problem: Problem,
-        starts: list[Start],
-        dims: np.ndarray,
-        steps: np.ndarray,
-        seed: int,
-        keep: bool,
-        weights: tuple[np.ndarray, np.ndarray] | None,
-        inputs: str | np.ndarray,
-        order: str,
-    ):
-        self.problem, self.starts, self.dims, self.steps = problem, starts, dims, steps
-        self.seed, self.keep, self.weights, self.inputs, self.order = seed, keep, weights, inputs, order
-        self.dim = int(dims.sum())
-        self.rule, self.rates = rule_of(problem, self.dim), Rates(problem, self.dim)
-        self.levels = None if weights else [coordinates.level_coordinates(problem, start, dims) for start in starts]
+    def __init__(self, request: "Request"):
+        problem, dims = request.problem, request.dims
+        self.problem, self.starts, self.dims, self.steps, self.dim = (
+            problem,
+            request.starts,
+            dims,
+            request.steps,
+            request.dim,
+        )
+        self.seed, self.keep, self.weights = request.seed, request.keep, request.weights
+        self.inputs, self.order = request.inputs, request.order
+        self.constants, self.rates = step_constants(problem, self.dim), RateTable(problem, self.dim)
+        self.coordinates = None
+        if self.weights is None:
+            self.coordinates = [coordinates.level_coordinates(problem, start, dims) for start in self.starts]
         self.field_weights = dims / self.dim * np.asarray(problem.inputs.eigenvalues, dtype=float)
         mask = problem.trainable_mask()
         self.mask = np.empty((0, 0)) if mask is None else np.ascontiguousarray(np.repeat(mask, dims, axis=0).T)
-        self.loop = None if compiles(problem) else self._loop()
+        self.loop: Any = None
+        if not has_kernels(problem):
+            from tutelage.simulation.jax_steps import WeightsLoop
 
-    def _loop(self) -> "WeightsLoop":
-        from tutelage.simulation.traced import WeightsLoop
-
-        return WeightsLoop(self.problem, self.rule, self.mask, self.dims)
+            self.loop = WeightsLoop(problem, self.constants, self.mask, dims)
 
     def run(self, index: int, watch: Watch) -> Run:
         which = index % len(self.starts)
         W, W_teacher = self._build(index, which)
         own = self._overlaps(W, W)
-        heads = coordinates.heads_of(self.problem, self.starts[which])
+        params = coordinates.initial_parameters(self.problem, self.starts[which])
         lengths, bound = coordinates.lengths_of(self.problem, own, self.dims), divergence_bound(own) * self.dim
-        network = (_Compiled if self.loop is None else _Traced)(self, W, W_teacher, heads, lengths)
+        network = (_NumbaNetwork if self.loop is None else _JaxNetwork)(self, W, W_teacher, params, lengths)
         records = empty_records(self.problem, self.steps, self.keep)
         source, noise = self._source(index), stream(self.seed, index, NOISE)
-        B, block = self.rule.batch, rows_per_block(self.dim)
+        B, block = self.constants.batch, rows_per_block(self.dim)
         total = int(self.steps[-1]) * B
         self._write(records, 0, network, W_teacher)
         for first in range(0, total, block):
             last = min(first + block, total)
             rows, xi = source.rows(first, last - first), np.zeros(self._draws(last - first))
-            if self.rule.draws or self.loop is not None:
+            if self.constants.draws or self.loop is not None:
                 noise.standard_normal(out=xi)
             for begin, end in self._stretches(first, last):
                 taken = network.take(rows, xi, first, begin, end)
@@ -95,17 +183,18 @@ class WeightsMethod:
 
     def _stretches(self, first: int, last: int) -> Iterator[tuple[int, int]]:
         """Samples first .. last - 1 as intervals that end at recorded steps."""
+        B = self.constants.batch
         while first < last:
-            end = min(next_stop(self.steps, first // self.rule.batch, last) * self.rule.batch, last)
+            end = min(next_stop(self.steps, first // B, last) * B, last)
             yield first, end
             first = end
 
-    def _build(self, index: int, which: int) -> tuple[np.ndarray, np.ndarray]:
-        """W (K, N) and W* (M, N): as given, or the start's coordinates in a random frame of each eigenspace."""
+    def _build(self, index: int, which: int) -> tuple[Float[np.ndarray, "K N"], Float[np.ndarray, "M N"]]:
+        """W and W*: as given, or the start's coordinates in a random frame of each eigenspace."""
         if self.weights is not None:
             return self.weights[0].copy(), self.weights[1]
-        assert self.levels is not None
-        vectors = coordinates.in_random_frames(self.levels[which], self.dims, stream(self.seed, index, FRAME))
+        assert self.coordinates is not None
+        vectors = coordinates.in_random_frames(self.coordinates[which], self.dims, stream(self.seed, index, FRAME))
         M = self.problem.teacher.hidden
         return np.ascontiguousarray(vectors[M:]), np.ascontiguousarray(vectors[:M])
 
@@ -115,57 +204,57 @@ class WeightsMethod:
             return DrawnInputs(self.problem, self.dims, self.inputs, rng)
         return RowInputs(self.problem, self.inputs, self.order, rng)
 
-    def _overlaps(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    def _overlaps(self, a: Float[np.ndarray, "A N"], b: Float[np.ndarray, "B N"]) -> Float[np.ndarray, "L A B"]:
         """a P_l b^T / n_l for every level."""
-        edges = np.concatenate([[0], np.cumsum(self.dims)])
-        spans = itertools.pairwise(edges)
+        spans = itertools.pairwise([0, *np.cumsum(self.dims)])
         return np.stack([a[:, i:j] @ b[:, i:j].T / (j - i) for i, j in spans])
 
-    def _write(self, records: Records, taken: int, network: "_Compiled | _Traced", W_teacher: np.ndarray) -> None:
+    def _write(self, records: Records, taken: int, network: "_NumbaNetwork | _JaxNetwork", W_teacher: np.ndarray) -> None:
         if np.any(records.steps == taken):
-            W, heads = network.W, network.heads
+            W, params = network.W, network.params
             r, q = self._overlaps(W, W_teacher), self._overlaps(W, W)
-            write_overlaps(records, taken, r, q, self.field_weights, heads.readout, heads.bias)
+            write_overlaps(records, taken, r, q, self.field_weights, params.readout, params.bias)
 
 
-class _Compiled:
-    """A network that learns in the compiled loop, in place."""
+class _NumbaNetwork:
+    """A network that learns in the numba loop, in place."""
 
-    def __init__(self, method: WeightsMethod, W: np.ndarray, W_teacher: np.ndarray, heads: Heads, lengths: np.ndarray):
-        self.rule, self.rates, self.mask = method.rule, method.rates, method.mask
-        self.W, self.W_teacher, self.heads, self.lengths = W, W_teacher, heads, lengths
-        self.velocity = np.zeros(W.shape if self.rule.momentum else (0, 0))
+    def __init__(
+        self, method: WeightsMethod, W: np.ndarray, W_teacher: np.ndarray, params: ParameterState, lengths: np.ndarray
+    ):
+        self.constants, self.rates, self.mask = method.constants, method.rates, method.mask
+        self.W, self.W_teacher, self.params, self.lengths = W, W_teacher, params, lengths
+        self.velocity = np.zeros(W.shape if self.constants.momentum else (0, 0))
         self.gradient = np.zeros_like(W)
 
-    def take(self, rows: np.ndarray, xi: np.ndarray, first: int, begin: int, end: int) -> int:
+    def take(self, rows: Rows, xi: np.ndarray, first: int, begin: int, end: int) -> int:
         """Learn from samples begin .. end - 1 of a block that begins at `first`; returns the samples seen."""
-        from tutelage.simulation.compiled import advance_weights
-
-        B, part = self.rule.batch, slice(begin - first, end - first)
+        B, part = self.constants.batch, slice(begin - first, end - first)
         rates = self.rates.table(begin // B, (end - 1) // B + 1)
-        moving = (self.W, self.W_teacher, self.velocity, self.gradient, self.mask, self.heads, self.lengths)
-        return begin + int(advance_weights(self.rule, rows[part], xi[part], *moving, rates, begin))
+        moving = (self.W, self.W_teacher, self.velocity, self.gradient, self.mask, self.params, self.lengths)
+        return begin + int(advance_weights(self.constants, rows[part], xi[part], *moving, rates, begin))
 
 
-class _Traced:
-    """The same in a JAX loop, for what the compiled loop does not have."""
+class _JaxNetwork:
+    """The same in a JAX loop, for what the numba loop does not have."""
 
-    def __init__(self, method: WeightsMethod, W: np.ndarray, W_teacher: np.ndarray, heads: Heads, lengths: np.ndarray):
-        assert method.loop is not None
-        self.loop, self.rates, self.batch = method.loop, method.rates, method.rule.batch
+    def __init__(
+        self, method: WeightsMethod, W: np.ndarray, W_teacher: np.ndarray, params: ParameterState, lengths: np.ndarray
+    ):
+        self.loop, self.rates, self.batch = method.loop, method.rates, method.constants.batch
         self.block = min(rows_per_block(W.shape[1]), max(1, int(method.steps[-1]) * self.batch))
         self.fixed = (W_teacher, lengths)
-        self.state = (W, np.zeros_like(W), np.zeros_like(W), heads)
+        self.state = (W, np.zeros_like(W), np.zeros_like(W), params)
 
     @property
-    def W(self) -> np.ndarray:
+    def W(self) -> Float[np.ndarray, "K N"]:
         return np.asarray(self.state[0])
 
     @property
-    def heads(self) -> Heads:
-        return Heads(*(np.asarray(x) for x in self.state[3]))
+    def params(self) -> ParameterState:
+        return ParameterState(*(np.asarray(x) for x in self.state[3]))
 
-    def take(self, rows: np.ndarray, xi: np.ndarray, first: int, begin: int, end: int) -> int:
+    def take(self, rows: Rows, xi: np.ndarray, first: int, begin: int, end: int) -> int:
         missing, B = self.block - rows.shape[0], self.batch
         steps = np.arange(first, first + self.block) // B
         rates = self.rates.table(int(steps[0]), int(steps[-1]) + 1)[steps - steps[0]]

@@ -7,11 +7,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 import tutelage as tu
 from tests.analysis.curves.cases import from_outside, of_curve, runs
 from tutelage.plot import save_figure
-from tutelage.plot.exponent import plot_exponent
-from tutelage.plot.per_run import plot_per_run
-from tutelage.plot.specialized import plot_specialization
-from tutelage.plot.stages import plot_phases, plot_plateaus
-from tutelage.plot.stopping import plot_early_stopping
+from tutelage.plot.exponents import plot_exponent
+from tutelage.plot.learning_curve import plot_early_stopping, plot_per_run, plot_phases, plot_plateaus, plot_specialization
 
 X = np.geomspace(1.0, 1000.0, 31)
 TIMES = np.linspace(0.0, 10.0, 201)

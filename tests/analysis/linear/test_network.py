@@ -234,7 +234,7 @@ def test_words_and_figure():
     assert f"{network.steady_state:.6g} in the end" in text
     assert "5 modes" in str(network.modes)
     labels = [line.get_label() for line in network.plot().axes[0].lines]
-    assert labels == ["exact", "small learning rate", "in the end"]
+    assert labels == ["exact", "small learning rate", "final value"]
     above = tu.analysis.linear_network(linear_problem(lr=2.5), tu.random_start(linear_problem(lr=2.5), dim=50))
     assert "grows for ever" in str(above)
     assert "at N = 50" in str(above)

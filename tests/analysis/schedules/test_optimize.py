@@ -10,7 +10,7 @@ from tests.problems import pair
 from tutelage.analysis.schedules.optimize import _knots
 from tutelage.analysis.schedules.search import Search, descend, greedy_rates
 from tutelage.plot import save_figure
-from tutelage.simulation.rates import Rates
+from tutelage.simulation.step_constants import RateTable
 
 PIECES = 8
 LEVELS, SHARES = np.array([1.8, 0.2]), np.array([0.5, 0.5])
@@ -270,7 +270,7 @@ def test_the_schedule_is_an_ordinary_rate(noisy):
     copy = tu.Problem.from_toml(noisy.problem.to_toml())
     assert copy.to_json() == noisy.problem.to_json()
     np.testing.assert_allclose(copy.sgd.lr.values, noisy.schedule.values, rtol=1e-15)
-    table = Rates(noisy.problem, dim=10).table(0, 1000)
+    table = RateTable(noisy.problem, dim=10).table(0, 1000)
     knots, values = np.asarray(noisy.schedule.times), np.log(np.asarray(noisy.schedule.values))
     np.testing.assert_allclose(table[:, 1], np.exp(np.interp(np.arange(1000) / 10, knots, values)), rtol=1e-12)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tutelage as tu
-from tutelage.papers.drawing import plot_teacher_moments
+from tutelage.papers.power_law.plots import plot_teacher_moments
 
 ORDERS = np.array([0, 1, 2, 3])
 

@@ -27,7 +27,7 @@ from scipy.optimize import brentq
 from tutelage import checks
 from tutelage._errors import InputError
 from tutelage.analysis.linear.rank_one import RankOneShift, rank_one_shift
-from tutelage.steps import steps_at
+from tutelage.times import steps_at
 
 SMALLEST_GAP = 1e-300
 

@@ -22,6 +22,7 @@ from tutelage.averages import Quadrature
 from tutelage.problem import Interpolated, Problem, SlowMomentum, Start
 from tutelage.problem.problem import require_problem
 from tutelage.problem.schedules import rate_at
+from tutelage.problem.start import require_start
 from tutelage.problem.traits import missing_traits, require_traits
 from tutelage.trajectory import Trajectory
 

@@ -38,7 +38,7 @@ from tutelage.problem.sample import label_of, normals_needed, update_of
 from tutelage.problem.start import require_start
 from tutelage.rules import Context, Parameters, Update
 from tutelage.simulation.coordinates import in_random_frames, level_coordinates
-from tutelage.simulation.sources import FILL, LAWS
+from tutelage.simulation.weights import FILL, LAWS
 
 NUMBERS_PER_BLOCK = 2**19  # numbers drawn at a time
 THEORY_SETS, THEORY_POINTS = 8, 2**13  # the theory's D: independent sets give its own error

@@ -162,7 +162,7 @@ class PowerLawSum:
 
     def plot(self, times: Any = None, *, title: str | None = None) -> "Figure":
         """Sum, integral, power law, bounds and the local slope, as a Matplotlib figure."""
-        from tutelage.papers.drawing import plot_power_law_sum
+        from tutelage.papers.power_law.plots import plot_power_law_sum
 
         return plot_power_law_sum(self, times, title=title)
 

@@ -135,7 +135,7 @@ class RawFeatures:
 
     def plot(self, counts: Any = None, *, title: str | None = None) -> "Figure":
         """The floor against the number of trained inputs, raw and in the eigenbasis, as a Matplotlib figure."""
-        from tutelage.papers.drawing import plot_raw_features
+        from tutelage.papers.power_law.plots import plot_raw_features
 
         return plot_raw_features(self, counts, title=title)
 

@@ -60,7 +60,7 @@ class TeacherMoments:
 
     def plot(self, *, title: str | None = None) -> "Figure":
         """Mean and spread against the order, as a Matplotlib figure."""
-        from tutelage.papers.drawing import plot_teacher_moments
+        from tutelage.papers.power_law.plots import plot_teacher_moments
 
         return plot_teacher_moments(self, title=title)
 

@@ -203,7 +203,7 @@ class CriticalPoint:
 
     def plot(self, *, title: str | None = None) -> "Figure":
         """The predicted spectrum as a figure."""
-        from tutelage.papers.drawing import plot_landscape
+        from tutelage.plot import plot_landscape
 
         return plot_landscape(self, title=title)
 
@@ -261,7 +261,7 @@ class CriticalPoints:
 
     def plot(self, *, title: str | None = None) -> "Figure":
         """Error against the share of directions that lead down: the higher a saddle, the more of them."""
-        from tutelage.papers.drawing import plot_critical_points
+        from tutelage.papers.quadratic.plots import plot_critical_points
 
         return plot_critical_points(self, title=title)
 

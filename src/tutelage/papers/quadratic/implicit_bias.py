@@ -127,7 +127,7 @@ class BiasPath:
 
     def plot(self, *others: Any, title: str | None = None) -> "Figure":
         """Distance to the predicted end (black), that of other trajectories (gray), and the entries of S(t)."""
-        from tutelage.papers.drawing import plot_bias
+        from tutelage.papers.quadratic.plots import plot_bias
 
         paths = [other if isinstance(other, BiasPath) else self.bias.along(other) for other in others]
         return plot_bias(self, paths, title=title)

@@ -80,7 +80,7 @@ class QuadraticCurves:
 
     def plot(self, *, title: str | None = None) -> "Figure":
         """Overlaps, squared lengths and error of every mode, as a figure."""
-        from tutelage.papers.drawing import plot_quadratic_curves
+        from tutelage.papers.quadratic.plots import plot_quadratic_curves
 
         return plot_quadratic_curves(self, title=title)
 

@@ -149,7 +149,7 @@ class FastestEscape:
 
     def plot(self, *, title: str | None = None) -> "Figure":
         """Samples needed against the learning rate."""
-        from tutelage.papers.drawing import plot_fastest_escape
+        from tutelage.papers.quadratic.plots import plot_fastest_escape
 
         return plot_fastest_escape(self, title=title)
 
@@ -354,7 +354,7 @@ class QuadraticNetwork:
 
     def plot(self, *, overlap: float = 0.01, seed: int = 0, title: str | None = None) -> "Figure":
         """Risk and order parameters from one start, with the closed forms of every phase."""
-        from tutelage.papers.drawing import plot_quadratic_network
+        from tutelage.papers.quadratic.plots import plot_quadratic_network
 
         end = 1.6 * np.log(1 / overlap) / self.overlap_rate
         return plot_quadratic_network(self, self.curves(self.start(overlap, seed), np.linspace(0, end, 401)), title=title)

@@ -78,7 +78,7 @@ class SolutionManifold:
 
     def plot(self, *, title: str | None = None) -> "Figure":
         """Both counts against the number of students, up to twice as many as this, with ranks measured for small ones."""
-        from tutelage.papers.drawing import plot_solution_manifold
+        from tutelage.papers.quadratic.plots import plot_solution_manifold
 
         family = [solution_manifold(p, self.teachers, self.dim) for p in range(1, 2 * max(self.students, self.dim) + 1)]
         return plot_solution_manifold(self, family, title=title)

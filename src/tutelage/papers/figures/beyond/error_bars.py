@@ -6,8 +6,8 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, above, at_most
-from tutelage.papers.drawing import COLORS, DASHES, ERROR, FAINT, INK, MARKERS, TIME, label_panel, sheet, tick_each
 from tutelage.papers.registry import Replica
+from tutelage.plot import COLORS, DASHES, ERROR, FAINT, INK, MARKERS, TIME, label_panel, panel_grid, tick_each
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -82,7 +82,7 @@ def draw_errors(data: "Dataset") -> "Figure":
         f"K = M = 3, erf, one start of order one, {int(data['runs'])} runs at each N. Lines: theory; marks: runs; "
         "dashed gray: if overlaps scattered on their own."
     )
-    figure, axes = sheet(1, 3, "Error bars from theory: the scatter of single networks", small, height=3.0)
+    figure, axes = panel_grid(1, 3, "Error bars from theory: the scatter of single networks", small, height=3.0)
     left, middle, right = axes[0]
     times, bar = data["time"].values, data["error_bar"].values
     _draw_band(left, data, int(data["dim"].values[min(1, data["dim"].size - 1)]))

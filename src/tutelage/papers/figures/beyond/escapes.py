@@ -6,8 +6,8 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, at_least, below, close
-from tutelage.papers.drawing import COLORS, DASHES, FAINT, INK, MARKERS, label_panel, sheet
 from tutelage.papers.registry import Replica
+from tutelage.plot import COLORS, DASHES, FAINT, INK, MARKERS, label_panel, panel_grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -160,7 +160,7 @@ def draw_escape(data: "Dataset") -> "Figure":
         f"erf, η = {float(data['lr']):g}, every network draws its own weights. Lines: law; marks: runs. "
         "Start and noise both shrink as N^(-1/2), so the width does not."
     )
-    figure, axes = sheet(
+    figure, axes = panel_grid(
         data["units"].size, 3, "When networks leave their plateau, and to which teachers", small, height=2.8, width=10.0
     )
     for row, K in zip(axes, data["units"].values, strict=True):

@@ -7,8 +7,8 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, at_least, below
-from tutelage.papers.drawing import DASHES, ERROR, FAINT, TIME, draw_band, outside_legend, sheet
 from tutelage.papers.registry import Replica
+from tutelage.plot import DASHES, ERROR, FAINT, TIME, draw_band, outside_legend, panel_grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -77,7 +77,7 @@ def draw_large(data: "Dataset") -> "Figure":
         f"Lines: theory; marks: mean of {runs} runs ({seconds:.0f} s for all of them); bands: ± 2 standard errors. "
         "Dotted gray: theory with 0.9 G."
     )
-    figure, axes = sheet(1, 3, title, small, height=2.9)
+    figure, axes = panel_grid(1, 3, title, small, height=2.9)
     left, middle, right = axes[0]
     times = data["time"].values
     draw_band(left, times, data["error"], data["error_mean"], data["error_se"])

@@ -7,8 +7,8 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, at_most, close, refuted
-from tutelage.papers.drawing import COLORS, DASHES, FAINT, INK, MARKERS, label_panel, outside_legend, sheet
 from tutelage.papers.registry import Replica
+from tutelage.plot import COLORS, DASHES, FAINT, INK, MARKERS, label_panel, outside_legend, panel_grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -125,7 +125,7 @@ def draw_floor(data: "Dataset") -> "Figure":
         f"M = 2, K = 2 + extra, erf, σ = {sigma:g}. Marks: long-time solve; lines: linear response; dotted: law of small η "
         "(left), critical rates (middle)."
     )
-    figure, axes = sheet(1, 3, "What label noise leaves of the error", small, height=3.0)
+    figure, axes = panel_grid(1, 3, "What label noise leaves of the error", small, height=3.0)
     left, middle, right = axes[0]
     rates, fine = data["lr"].values, data["lr_fine"].values
     for i, extra in enumerate(data["extra"].values):

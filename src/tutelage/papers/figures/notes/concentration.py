@@ -13,8 +13,8 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, above, at_most, close
-from tutelage.papers.drawing import COLORS, FAINT, MARKERS, draw_power, label_panel, sheet, tick_each
 from tutelage.papers.registry import Replica
+from tutelage.plot import COLORS, FAINT, MARKERS, draw_power, label_panel, panel_grid, tick_each
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -130,7 +130,7 @@ def draw_2(data: "Dataset") -> "Figure":
         f"Two erf units learn from two others. First two panels: {int(data['steps'])} single steps, N = "
         f"{int(data['step_dim'])}. Bars: 2 standard errors; triangles: less than this."
     )
-    figure, axes = sheet(2, 3, title, small, height=2.7)
+    figure, axes = panel_grid(2, 3, title, small, height=2.7)
     _draw_moments(axes[0, 0], data, "drift", r"$N\,E[\Delta u]$", "drift $f(u)$, theory")
     _draw_moments(axes[0, 1], data, "diffusion", r"$N^2\,\mathrm{Cov}(\Delta u)$", "diffusion $D(u)$, theory")
     _draw_vanishing(axes[0, 2], data, "mean", r"$|N\,E[\Delta u] - f(u)|$", (-1.0, -0.5))

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import tutelage as tu
 from tutelage.papers.claims import Claim
-from tutelage.papers.drawing import DASHES, FAINT, TIME, draw_band, label_panel, outside_legend, sheet
 from tutelage.papers.registry import Replica
+from tutelage.plot import DASHES, FAINT, TIME, draw_band, label_panel, outside_legend, panel_grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -59,7 +59,7 @@ def draw_4(data: "Dataset") -> "Figure":
     """For each ingredient the error above, and the overlaps below."""
     title = "The ingredients of SGD, one at a time: two erf units learn from two others"
     small = "Lines: theory; marks: mean of the runs; bands: ± 2 standard errors of it; dotted gray: theory with 0.9 G."
-    figure, axes = sheet(4, 3, title, small, height=2.0, sharex=True, sharey=False)
+    figure, axes = panel_grid(4, 3, title, small, height=2.0, sharex=True, sharey=False)
     for i, case in enumerate(data["case"].values):
         part, row, column = data.sel(case=case), 2 * (i // 3), i % 3
         _draw_ingredient(axes[row, column], axes[row + 1, column], part)

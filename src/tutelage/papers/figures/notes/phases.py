@@ -14,9 +14,9 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, above, at_most, close
-from tutelage.papers.drawing import COLORS, DASHES, ERROR, FAINT, INK, MARKERS, TIME, draw_phases, sheet
 from tutelage.papers.figures.notes.when_to_stop import draw_minimum, draw_stopping, stopping
 from tutelage.papers.registry import Replica
+from tutelage.plot import COLORS, DASHES, ERROR, FAINT, INK, MARKERS, TIME, draw_phases, panel_grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -208,7 +208,7 @@ def draw_6(data: "Dataset") -> "Figure":
     """The phases and what predicts them; escapes of several asymmetries; the minimum with runs; stopping times."""
     title = "The phases of learning, and when to stop"
     small = "Left: two erf units, boundaries found (lines) and predicted from fixed points (triangles). Right: one erf unit."
-    figure, axes = sheet(2, 2, title, small, height=2.9, width_ratios=(1.25, 1.0))
+    figure, axes = panel_grid(2, 2, title, small, height=2.9, width_ratios=(1.25, 1.0))
     _draw_curve(axes[0, 0], data)
     _draw_delays(axes[1, 0], data)
     draw_minimum(axes[0, 1], data)

@@ -10,8 +10,8 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, at_most, close
-from tutelage.papers.drawing import COLORS, DASHES, ERROR, FAINT, MARKERS, TIME, draw_band, sheet
 from tutelage.papers.registry import Replica
+from tutelage.plot import COLORS, DASHES, ERROR, FAINT, MARKERS, TIME, draw_band, panel_grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -131,7 +131,7 @@ def draw_1(data: "Dataset") -> "Figure":
     """Order parameters, error, and the error at rest against the learning rate."""
     title = "Online linear regression with ridge"
     small = "Lines: theory; marks: mean of the runs; bands: ± 2 standard errors of it; dotted: closed form at rest."
-    figure, axes = sheet(1, 3, title, small, height=3.0)
+    figure, axes = panel_grid(1, 3, title, small, height=3.0)
     times = data["time"].values
     for look, (name, letter) in enumerate((("R", "m"), ("Q", "q"))):
         columns = [data[f"{name}{ending}"].values[:, 0, 0] for ending in ("", "_mean", "_se")]

@@ -9,8 +9,8 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, at_most, below
-from tutelage.papers.drawing import COLORS, DASHES, ERROR, FAINT, TIME, draw_band, label_panel, sheet
 from tutelage.papers.registry import Replica
+from tutelage.plot import COLORS, DASHES, ERROR, FAINT, TIME, draw_band, label_panel, panel_grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -94,7 +94,7 @@ def draw_3(data: "Dataset") -> "Figure":
         f"Lines: theory; marks: mean of {int(data['runs'])} runs, N = {int(data['dim'])}; bands: ± 2 standard errors of it; "
         "dashed gray: without the term of order η²; dotted gray: 0.9 G."
     )
-    figure, axes = sheet(1, 3, title, small, height=3.3)
+    figure, axes = panel_grid(1, 3, title, small, height=3.3)
     times = data["time"].values
     left = axes[0, 0]
     draw_band(left, times, data["error"], data["error_mean"], data["error_se"], label="theory, runs")

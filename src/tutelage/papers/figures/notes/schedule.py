@@ -9,8 +9,8 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, above, at_least, at_most
-from tutelage.papers.drawing import COLORS, DASHES, ERROR, FAINT, MARKERS, TIME, label_panel, sheet
 from tutelage.papers.registry import Replica
+from tutelage.plot import COLORS, DASHES, ERROR, FAINT, MARKERS, TIME, label_panel, panel_grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -141,7 +141,7 @@ def draw_5(data: "Dataset") -> "Figure":
     small = (
         f"Two erf units learn from two others; final time {float(data['time'][-1]):g}. Dots: knots of the designed schedule."
     )
-    figure, axes = sheet(data["noise"].size, 3, title, small, height=2.9, sharex="col")
+    figure, axes = panel_grid(data["noise"].size, 3, title, small, height=2.9, sharex="col")
     for row, noise in zip(axes, data["noise"].values, strict=True):
         part = data.sel(noise=noise)
         _draw_rates(row[0], part)

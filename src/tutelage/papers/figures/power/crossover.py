@@ -11,9 +11,9 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, above, at_most, below
-from tutelage.papers.drawing import COLORS, DASHES, FAINT, INK, cell_edges, label_panel, outside_legend, sheet, tick_each
 from tutelage.papers.figures.power.committees import own_rates, solved_committee, split_power_law
 from tutelage.papers.registry import Replica
+from tutelage.plot import COLORS, DASHES, FAINT, INK, cell_edges, label_panel, outside_legend, panel_grid, tick_each
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -143,7 +143,9 @@ def claims_22(data: "Dataset") -> list[Claim]:
 def draw_22(data: "Dataset") -> "Figure":
     """The map, the slopes, the ratio."""
     small = "K = M erf units; left: slope of the sum over levels within a tenth of the exponent"
-    figure, axes = sheet(1, 3, "Where the power law is: by exponent and number of levels", small, height=3.3, width=11.5)
+    figure, axes = panel_grid(
+        1, 3, "Where the power law is: by exponent and number of levels", small, height=3.3, width=11.5
+    )
     shown, slopes, ratio = axes[0]
     levels = data["levels"].values
     edges = cell_edges(levels, logarithmic=True), cell_edges(data["beta"].values, logarithmic=False)

@@ -11,7 +11,6 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, at_most, below, close, refuted
-from tutelage.papers.drawing import COLORS, DASHES, ERROR, INK, TIME, draw_power, label_panel, outside_legend, sheet
 from tutelage.papers.figures.power.committees import (
     SETTING,
     largest_gap,
@@ -22,6 +21,7 @@ from tutelage.papers.figures.power.committees import (
     unit_spread,
 )
 from tutelage.papers.registry import Replica
+from tutelage.plot import COLORS, DASHES, ERROR, INK, TIME, draw_power, label_panel, outside_legend, panel_grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -152,7 +152,9 @@ def draw_20(data: "Dataset") -> "Figure":
     """The whole curves, and the two linear theories for each L."""
     levels = data["levels"].values
     small = f"K = M = 2, {SETTING}"
-    figure, axes = sheet(1, 1 + len(levels), "The last stage: linear in the weights, or in the overlaps", small, height=3.2)
+    figure, axes = panel_grid(
+        1, 1 + len(levels), "The last stage: linear in the weights, or in the overlaps", small, height=3.2
+    )
     for i, L in enumerate(levels):
         row = data.sel(levels=L).isel(begin=0)
         axes[0, 0].semilogy(data["time"], data["error"].sel(levels=L), color=COLORS[i], label=f"$L={L}$")
@@ -325,7 +327,7 @@ def _slope(data: "Dataset", name: str, beta: float, starts: Any) -> float:
 def draw_6(data: "Dataset") -> "Figure":
     """Learning curves of each beta with the sum over levels; the linear theories."""
     small = f"Left: {SETTING}, as many levels as inputs. Right: K = M = 2, L = {int(data['levels'][0])}"
-    figure, axes = sheet(1, 2, "Late learning: a sum over levels, not yet a power law", small, height=3.6, width=10.5)
+    figure, axes = panel_grid(1, 2, "Late learning: a sum over levels, not yet a power law", small, height=3.6, width=10.5)
     t, (low, high) = data["late_time"].values, data["window"].values
     for i, beta in enumerate(data["beta"].values):
         flow, linear = (np.exp(np.log(data[name].sel(beta=beta).values).mean(axis=0)) for name in ("flow", "sum"))

@@ -11,9 +11,9 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, above, at_most, below, between, close, refuted
-from tutelage.papers.drawing import COLORS, DASHES, ERROR, FAINT, MARKERS, TIME, label_panel, outside_legend, sheet
 from tutelage.papers.figures.power.committees import SETTING, growth_rate, padded_committee, split_power_law, unit_spread
 from tutelage.papers.registry import Replica
+from tutelage.plot import COLORS, DASHES, ERROR, FAINT, MARKERS, TIME, label_panel, outside_legend, panel_grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -170,7 +170,7 @@ def claims_5(data: "Dataset") -> list[Claim]:
 
 def draw_5(data: "Dataset") -> "Figure":
     """e_g by M and by L; the rate over that of eq. 15."""
-    figure, axes = sheet(1, 3, "Leaving the plateau: many units, many levels", SETTING, height=3.2, width=11.0)
+    figure, axes = panel_grid(1, 3, "Leaving the plateau: many units, many levels", SETTING, height=3.2, width=11.0)
     for axis, panel, letter in (("units", axes[0, 0], "M"), ("levels", axes[0, 1], "L")):
         for i, n in enumerate(data[axis].values):
             error, end = data[f"error_{axis}"].values[i], float(data[f"end_{axis}"][i])
@@ -277,7 +277,7 @@ def draw_19(data: "Dataset") -> "Figure":
     """e_g by L and by M with predicted ends of the plateau."""
     begin, count = float(data["begin"]), data.sizes["level_case"]
     small = SETTING + r"; vertical: $\alpha_0+\tau\,\ln(B/\sigma_P)$"
-    figure, axes = sheet(1, 2, "Lengths of plateaus, predicted from their beginning", small, height=3.2, width=10.5)
+    figure, axes = panel_grid(1, 2, "Lengths of plateaus, predicted from their beginning", small, height=3.2, width=10.5)
     for panel, rows in ((axes[0, 0], data.isel(case=slice(0, count))), (axes[0, 1], data.isel(case=slice(count, None)))):
         for i, case in enumerate(rows["case"].values):
             row = rows.sel(case=case)

@@ -15,7 +15,9 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, above, at_most, below, close, refuted
-from tutelage.papers.drawing import (
+from tutelage.papers.figures.power.committees import groups, level_sum, middle, network_slopes, slope, split_power_law
+from tutelage.papers.registry import Replica
+from tutelage.plot import (
     COLORS,
     DASHES,
     ERROR,
@@ -25,10 +27,8 @@ from tutelage.papers.drawing import (
     draw_power,
     label_panel,
     outside_legend,
-    sheet,
+    panel_grid,
 )
-from tutelage.papers.figures.power.committees import groups, level_sum, middle, network_slopes, slope, split_power_law
-from tutelage.papers.registry import Replica
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -193,7 +193,7 @@ def draw_23(data: "Dataset") -> "Figure":
     small = (
         r"K = M erf units, gradient flow; slopes over the decade amid all levels. Lines: sum over levels; marks: exact flow."
     )
-    figure, axes = sheet(1, 3, "How late learning comes to its exponent", small, height=3.4, width=12.0)
+    figure, axes = panel_grid(1, 3, "How late learning comes to its exponent", small, height=3.4, width=12.0)
     curves, slopes, distance = axes[0]
     L, one = data["levels"].values, data.sel(beta=beta)
     for i, n in enumerate(L):

@@ -6,9 +6,9 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, above, at_least, at_most, close, refuted
-from tutelage.papers.drawing import COLORS, DASHES, ERROR, MARKERS, TIME, label_panel, outside_legend, sheet
 from tutelage.papers.figures.power.linear_units import moment_modes, secular_modes
 from tutelage.papers.registry import Replica
+from tutelage.plot import COLORS, DASHES, ERROR, MARKERS, TIME, label_panel, outside_legend, panel_grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -182,7 +182,7 @@ def claims_10(data: "Dataset") -> list[Claim]:
 def draw_10(data: "Dataset") -> "Figure":
     """Shares of the modes for many L, and the printed sums."""
     small = r"Left, center: $\eta = 1$, float64. Right: a few levels, where the printed sums can be evaluated as they stand."
-    figure, axes = sheet(1, 3, "How much of the error each mode carries at a large learning rate", small, height=3.2)
+    figure, axes = panel_grid(1, 3, "How much of the error each mode carries at a large learning rate", small, height=3.2)
     for i in range(2):
         case = data.isel(case=i)
         _fan(axes[0, i], case, case["coefficients"] * case["levels"], int(data["levels"].size))
@@ -246,7 +246,7 @@ def draw_11(data: "Dataset") -> "Figure":
     small = (
         r"Lines: $L\, b_k|\lambda_{B,k}|/(2-\eta)$; dashed: eigenvalues of the data, its limit as $\eta \to 0$. $L = 40$."
     )
-    figure, axes = sheet(
+    figure, axes = panel_grid(
         1, 3, "Shares of the modes leave the power law as the learning rate grows", small, height=3.0, sharey=True
     )
     for i, rate in enumerate(data["rate"].values):
@@ -291,7 +291,7 @@ def claims_12(data: "Dataset") -> list[Claim]:
 def draw_12(data: "Dataset") -> "Figure":
     """Decay rates, and their distance to those of the data."""
     small = r"Above: $|\lambda_{B,k}|$ in units of $\eta$; below: its distance to $2\lambda_k$, halved as in the source."
-    figure, axes = sheet(2, 2, "Decay rates of the error at a large learning rate", small, height=2.6)
+    figure, axes = panel_grid(2, 2, "Decay rates of the error at a large learning rate", small, height=2.6)
     for i in range(2):
         case = data.isel(case=i)
         _fan(axes[0, i], case, case["eigenvalues"], int(data["levels"].size))

@@ -7,8 +7,8 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, above, at_most, close, refuted
-from tutelage.papers.drawing import COLORS, DASHES, FAINT, MARKERS, label_panel, sheet, tick_each
 from tutelage.papers.registry import Replica
+from tutelage.plot import COLORS, DASHES, FAINT, MARKERS, label_panel, panel_grid, tick_each
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -124,7 +124,7 @@ def claims_16(data: "Dataset") -> list[Claim]:
 def draw_16(data: "Dataset") -> "Figure":
     """Floors, and the fitted exponent against the number of levels."""
     small = r"Lines: eigenbasis (eq. 74); marks: random covariances (eq. 88); dashed: their law of large numbers."
-    figure, axes = sheet(1, 3, "Floors fall with the number of inputs that learn", small, height=3.1)
+    figure, axes = panel_grid(1, 3, "Floors fall with the number of inputs that learn", small, height=3.1)
     for look, beta in enumerate(data["beta"].values):
         case, panel = data.sel(beta=beta), axes[0, look // 2]
         color = COLORS[look]

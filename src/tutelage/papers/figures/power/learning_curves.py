@@ -6,9 +6,9 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, above, at_least, at_most, below, between, close, refuted
-from tutelage.papers.drawing import COLORS, DASHES, ERROR, FAINT, TIME, label_panel, outside_legend, sheet
 from tutelage.papers.figures.power.linear_units import diagonal_error, gaussian, linear_sgd, z_scores
 from tutelage.papers.registry import Replica
+from tutelage.plot import COLORS, DASHES, ERROR, FAINT, TIME, label_panel, outside_legend, panel_grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -136,7 +136,7 @@ def _fitted_slope(times: np.ndarray, errors: np.ndarray) -> float:
 def draw_2(data: "Dataset") -> "Figure":
     """The exact solution against its small-rate limit; runs against eq. 50; local slopes."""
     small = "Left: at this rate a network of N = 128 is about to diverge; rare runs carry the mean."
-    figure, axes = sheet(1, 3, "A linear network on a power law: any rate, any size", small, height=3.1)
+    figure, axes = panel_grid(1, 3, "A linear network on a power law: any rate, any size", small, height=3.1)
     left, middle, right = axes[0]
     for look, (name, label) in enumerate(
         (("small_rate", "small rate"), ("ode", "limit of large N"), ("exact", "exact mean, N = 128"))
@@ -211,7 +211,7 @@ def claims_13(data: "Dataset") -> list[Claim]:
 def draw_13(data: "Dataset") -> "Figure":
     """One panel for each rate, and the slopes."""
     small = r"$N = 128$, $\beta = 1$, student starts at zero. A network with 128 inputs is on its edge at $\eta = 1$."
-    figure, axes = sheet(2, 2, "A large learning rate raises the error and keeps its slope", small, height=2.5)
+    figure, axes = panel_grid(2, 2, "A large learning rate raises the error and keeps its slope", small, height=2.5)
     for i, rate in enumerate(data["rate"].values):
         panel, case = axes.flat[i], data.sel(rate=rate)
         for look, (name, label) in enumerate(

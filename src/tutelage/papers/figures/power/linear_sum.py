@@ -6,8 +6,8 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, above, at_most, close, refuted
-from tutelage.papers.drawing import COLORS, DASHES, ERROR, FAINT, TIME, label_panel, outside_legend, sheet
 from tutelage.papers.registry import Replica
+from tutelage.plot import COLORS, DASHES, ERROR, FAINT, TIME, label_panel, outside_legend, panel_grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -142,7 +142,7 @@ def claims_9(data: "Dataset") -> list[Claim]:
 def draw_corrections(data: "Dataset") -> "Figure":
     """The curves, and below them what is left of the gap after each correction."""
     small = r"Linear network at a small rate. Dotted vertical line: the first time of the power law, $1/(2\eta\lambda_1)$."
-    figure, axes = sheet(2, 2, "A sum over levels, its integral, and what Euler and Maclaurin add", small, height=2.5)
+    figure, axes = panel_grid(2, 2, "A sum over levels, its integral, and what Euler and Maclaurin add", small, height=2.5)
     for i in range(2):
         case = data.isel(case=i, x=slice(1, None))
         times, total, middle = case["alpha"].values, case["sum"].values, case["integral"].values
@@ -171,7 +171,7 @@ def draw_corrections(data: "Dataset") -> "Figure":
 def draw_9(data: "Dataset") -> "Figure":
     """Sum, integral, one gamma function."""
     small = r"Linear network at a small rate. Dotted vertical line: the first time of the power law, $1/(2\eta\lambda_1)$."
-    figure, axes = sheet(1, 2, "One incomplete gamma function is enough once learning has begun", small, height=2.8)
+    figure, axes = panel_grid(1, 2, "One incomplete gamma function is enough once learning has begun", small, height=2.8)
     for i in range(2):
         case = data.isel(case=i, x=slice(1, None))
         curves = (("sum (eq. 47)", "sum"), ("two gammas (eq. 50)", "integral"), ("one gamma (eq. 52)", "single_gamma"))

@@ -10,7 +10,6 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, at_most, close, refuted
-from tutelage.papers.drawing import COLORS, DASHES, ERROR, FAINT, INK, TIME, label_panel, name_colors, outside_legend, sheet
 from tutelage.papers.figures.power.committees import (
     ESCAPED,
     SETTING,
@@ -24,6 +23,7 @@ from tutelage.papers.figures.power.committees import (
     unit_spread,
 )
 from tutelage.papers.registry import Replica
+from tutelage.plot import COLORS, DASHES, ERROR, FAINT, INK, TIME, color_legend, label_panel, outside_legend, panel_grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -147,7 +147,9 @@ def draw_4(data: "Dataset") -> "Figure":
     """R, Q and e_g against time, with the plateau enlarged."""
     t, begin = data["time"].values, float(data["begin"])
     M = data.sizes["teacher"]
-    figure, axes = sheet(1, 3, f"The symmetric plateau of {M} units has {M} heights of R", SETTING, height=3.2, width=10.5)
+    figure, axes = panel_grid(
+        1, 3, f"The symmetric plateau of {M} units has {M} heights of R", SETTING, height=3.2, width=10.5
+    )
     window = (t > begin / 2) & (t < begin + float(data["length"]) / 3)
     for n in range(M):
         axes[0, 0].plot(t, data["R"].values[:, :, n], color=COLORS[n % 7], linewidth=0.9)
@@ -174,7 +176,7 @@ def draw_4(data: "Dataset") -> "Figure":
     label_panel(axes[0, 0], "dashed: eq. 95; dotted: eq. 97, one height")
     label_panel(axes[0, 1], "dashed: eq. 95")
     axes[0, 2].legend(loc="lower right", bbox_to_anchor=(1.02, 1.0), ncols=2, fontsize=7, handlelength=2.4)
-    name_colors(figure, r"color of $R_{in}$: teacher $n$", [f"$n = {n + 1}$" for n in range(M)])
+    color_legend(figure, r"color of $R_{in}$: teacher $n$", [f"$n = {n + 1}$" for n in range(M)])
     return figure
 
 
@@ -214,7 +216,7 @@ def claims_17(data: "Dataset") -> list[Claim]:
 
 def draw_17(data: "Dataset") -> "Figure":
     """The plateaus, enlarged."""
-    figure, axes = sheet(1, 1, "Plateaus of the error for several numbers of levels", SETTING, height=3.4, width=7.5)
+    figure, axes = panel_grid(1, 1, "Plateaus of the error for several numbers of levels", SETTING, height=3.4, width=7.5)
     axis, t = axes[0, 0], data["time"].values
     for i, L in enumerate(data["levels"].values):
         row = data.sel(levels=L)

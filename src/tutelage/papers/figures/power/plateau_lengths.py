@@ -10,9 +10,9 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, above, at_least, at_most, below, close, refuted
-from tutelage.papers.drawing import COLORS, DASHES, ERROR, INK, TIME, label_panel, outside_legend, sheet
 from tutelage.papers.figures.power.committees import split_power_law
 from tutelage.papers.registry import Replica
+from tutelage.plot import COLORS, DASHES, ERROR, INK, TIME, label_panel, outside_legend, panel_grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -206,7 +206,9 @@ def _share(a: np.ndarray, at: np.ndarray) -> np.ndarray:
 def draw_1(data: "Dataset") -> "Figure":
     """Curves with the mean of the runs, and the escape times."""
     small = "K = M = 2 erf units, random weights and teachers; marks: mean of runs before they leave the plateau"
-    figure, axes = sheet(1, 2, "The plateau shortens with the number of levels, and is gone", small, height=3.4, width=10.5)
+    figure, axes = panel_grid(
+        1, 2, "The plateau shortens with the number of levels, and is gone", small, height=3.4, width=10.5
+    )
     curve, law = axes[0]
     for i, L in enumerate(data["levels"].values):
         curve.loglog(data["time"][1:], data["error"][i, 1:], color=COLORS[i % 7], label=f"$L={L}$")

@@ -10,7 +10,6 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, at_most, refuted
-from tutelage.papers.drawing import COLORS, DASHES, FAINT, INK, TIME, name_colors, sheet
 from tutelage.papers.figures.power.committees import (
     ESCAPED,
     SETTING,
@@ -23,6 +22,7 @@ from tutelage.papers.figures.power.committees import (
     unit_spread,
 )
 from tutelage.papers.registry import Replica
+from tutelage.plot import COLORS, DASHES, FAINT, INK, TIME, color_legend, panel_grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -111,7 +111,7 @@ def draw_18(data: "Dataset") -> "Figure":
     """R and Q of each order, with the plateau enlarged."""
     orders, t, M = data["order"].values, data["time"].values, data.sizes["teacher"]
     small = SETTING + "; dashed: corrected eqs. 96 and 98, dotted: eq. 98 as printed"
-    figure, axes = sheet(len(orders), 2, "Moments of higher order through the plateau", small, height=2.8, width=9.5)
+    figure, axes = panel_grid(len(orders), 2, "Moments of higher order through the plateau", small, height=2.8, width=9.5)
     window = (t > 0.4 * float(data["rest"])) & (t < 1.6 * float(data["rest"]))
     for i, order in enumerate(orders):
         row = data.sel(order=order)
@@ -130,7 +130,7 @@ def draw_18(data: "Dataset") -> "Figure":
         insets[1].set_ylim(*around(np.array([float(row["Q_good"]), float(row["Q_bad"])]), 1.0))
         axes[i, 0].set(xlabel=TIME, ylabel=rf"$R^{{({order})}}_{{in}}$")
         axes[i, 1].set(xlabel=TIME, ylabel=rf"$Q^{{({order})}}_{{ij}}$")
-    name_colors(figure, r"color of $R_{in}$: teacher $n$", [f"$n = {n + 1}$" for n in range(M)])
+    color_legend(figure, r"color of $R_{in}$: teacher $n$", [f"$n = {n + 1}$" for n in range(M)])
     return figure
 
 

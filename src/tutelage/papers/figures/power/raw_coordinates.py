@@ -6,7 +6,6 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, at_most
-from tutelage.papers.drawing import COLORS, DASHES, ERROR, INK, MARKERS, TIME, outside_legend, sheet
 from tutelage.papers.figures.power.linear_units import (
     CHANCE_Z,
     COMMON,
@@ -21,6 +20,7 @@ from tutelage.papers.figures.power.linear_units import (
     z_scores,
 )
 from tutelage.papers.registry import Replica
+from tutelage.plot import COLORS, DASHES, ERROR, INK, MARKERS, TIME, outside_legend, panel_grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -156,7 +156,9 @@ def claims_15(data: "Dataset") -> list[Claim]:
 def draw_15(data: "Dataset") -> "Figure":
     """Runs, the exact mean, and eq. 88."""
     small = "Lines: mean of runs; dashes: exact mean for their starts; dotted: eq. 88; marks: settled networks."
-    figure, axes = sheet(1, 1, "Only the first $N_l$ raw inputs learn, outside the eigenbasis", small, height=3.4, width=7.4)
+    figure, axes = panel_grid(
+        1, 1, "Only the first $N_l$ raw inputs learn, outside the eigenbasis", small, height=3.4, width=7.4
+    )
     panel = axes[0, 0]
     for look, count in enumerate(data["trained"].values):
         case = data.sel(trained=count)

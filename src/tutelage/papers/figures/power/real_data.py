@@ -6,8 +6,8 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, above, at_most, close
-from tutelage.papers.drawing import COLORS, DASHES, FAINT, label_panel, outside_legend, sheet
 from tutelage.papers.registry import Replica
+from tutelage.plot import COLORS, DASHES, FAINT, label_panel, outside_legend, panel_grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -94,7 +94,7 @@ def draw_14(data: "Dataset") -> "Figure":
     """The spectrum with its law, and beta rank by rank."""
     beta, error = float(data["beta"]), float(data["error"])
     small = "A power law is a straight line on the left and a constant on the right; images bend."
-    figure, axes = sheet(1, 2, "The spectrum of real images beside a power law", small, height=3.1)
+    figure, axes = panel_grid(1, 2, "The spectrum of real images beside a power law", small, height=3.1)
     left, right = axes[0]
     marks = {"linestyle": "none", "marker": "o", "markersize": 3.2, "markerfacecolor": "white"}
     left.plot(data["rank"], data["eigenvalues"], color=COLORS[0], label="images", **marks)

@@ -6,7 +6,6 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, at_most, close, refuted
-from tutelage.papers.drawing import COLORS, DASHES, ERROR, INK, MARKERS, TIME, label_panel, sheet
 from tutelage.papers.figures.power.linear_units import (
     COMMON,
     SETTLED_FROM,
@@ -22,6 +21,7 @@ from tutelage.papers.figures.power.linear_units import (
     z_scores,
 )
 from tutelage.papers.registry import Replica
+from tutelage.plot import COLORS, DASHES, ERROR, INK, MARKERS, TIME, label_panel, panel_grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -172,7 +172,7 @@ def draw_3(data: "Dataset") -> "Figure":
     small = (
         "Lines: mean of runs; black dashes: exact mean for their starts; dotted: eq. 79 as printed; marks: settled networks."
     )
-    figure, axes = sheet(1, 2, "Only the first $N_l$ directions learn", small, height=3.2)
+    figure, axes = panel_grid(1, 2, "Only the first $N_l$ directions learn", small, height=3.2)
     for look, count in enumerate(data["trained"].values):
         case = data.sel(trained=count)
         axes[0, 0].plot(case["time"], case["runs"], color=COLORS[look], label=f"$N_l = {count}$")

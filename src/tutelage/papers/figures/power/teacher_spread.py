@@ -6,8 +6,8 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, above, at_most, close, refuted
-from tutelage.papers.drawing import COLORS, DASHES, FAINT, MARKERS, draw_power, sheet
 from tutelage.papers.registry import Replica
+from tutelage.plot import COLORS, DASHES, FAINT, MARKERS, draw_power, panel_grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -110,7 +110,9 @@ def _per_level(case: "Dataset") -> float:
 def draw_21(data: "Dataset") -> "Figure":
     """Variances against the order and against N; growth against L."""
     small = "Left: marks drawn, lines expected, dotted as extracted. Center: lines L = 10, dashed L = N."
-    figure, axes = sheet(1, 3, "Moments of the teacher are not self-averaging, overlaps per level are", small, height=3.0)
+    figure, axes = panel_grid(
+        1, 3, "Moments of the teacher are not self-averaging, overlaps per level are", small, height=3.0
+    )
     left, middle, right = axes[0]
     for look, (name, label) in enumerate((("same", "$T_{nn}$"), ("other", "$T_{nm}$"))):
         left.plot(data["order"], data[f"{name}_expected"], color=COLORS[look], label=label)

@@ -7,8 +7,8 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, below, between, close, refuted
-from tutelage.papers.drawing import COLORS, DASHES, ERROR, FAINT, INK, TIME, draw_band, label_panel, outside_legend, sheet
 from tutelage.papers.registry import Replica
+from tutelage.plot import COLORS, DASHES, ERROR, FAINT, INK, TIME, draw_band, label_panel, outside_legend, panel_grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -260,7 +260,7 @@ def draw_4(data: "Dataset") -> "Figure":
     dim, runs = int(data["band_dim"]), int(data["band_runs"])
     title = "Both layers learn, M = 2"
     small = f"Top left: theory (lines), mean of {runs} runs with N = {dim} (marks), ± 2 standard errors; dotted: without G."
-    figure, axes = sheet(2, 2, title, small, height=2.9)
+    figure, axes = panel_grid(2, 2, title, small, height=2.9)
     for i, K in enumerate(data["band"].values):
         part = data.sel(band=K)
         columns = [part[f"band_{name}"] for name in ("error", "error_mean", "error_se")]

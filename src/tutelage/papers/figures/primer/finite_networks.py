@@ -6,8 +6,8 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, close
-from tutelage.papers.drawing import COLORS, ERROR, TIME, draw_band, draw_power, outside_legend, sheet, tick_each
 from tutelage.papers.registry import Replica
+from tutelage.plot import COLORS, ERROR, TIME, draw_band, draw_power, outside_legend, panel_grid, tick_each
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -95,7 +95,7 @@ def draw_1(data: "Dataset") -> "Figure":
     cases = data["case"].values
     title = "Theory and experiment in the soft committee machine, K = M = 3"
     small = "Lines: theory; marks: mean of the runs; bands: ± 2 standard errors of it. Bottom: networks of several sizes."
-    figure, axes = sheet(4, len(cases), title, small, height=2.1, sharey="row")
+    figure, axes = panel_grid(4, len(cases), title, small, height=2.1, sharey="row")
     for column, case in enumerate(cases):
         part, panels = data.sel(case=case), axes[:3, column]
         _draw_case(panels, part, last=column == len(cases) - 1)

@@ -6,9 +6,9 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, at_least, at_most, below, refuted
-from tutelage.papers.drawing import COLORS, DASHES, ERROR, FAINT, INK, MARKERS, TIME, label_panel, sheet
 from tutelage.papers.figures.primer.movement import by_hand, movements
 from tutelage.papers.registry import Replica
+from tutelage.plot import COLORS, DASHES, ERROR, FAINT, INK, MARKERS, TIME, label_panel, panel_grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -234,7 +234,7 @@ def draw_3(data: "Dataset") -> "Figure":
         f"M = 4, N = {dim}, weights of std {std:g}. Top: thin lines, single networks; dashed, the theory of each start; "
         "thick, the mean over starts."
     )
-    figure, axes = sheet(2, 3, title, small, height=3.0)
+    figure, axes = panel_grid(2, 3, title, small, height=3.0)
     grid = axes[0, 0].get_gridspec()
     for panel in axes[0]:
         panel.remove()

@@ -6,7 +6,8 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, above, at_least, at_most, below, close
-from tutelage.papers.drawing import (
+from tutelage.papers.registry import Replica
+from tutelage.plot import (
     COLORS,
     DASHES,
     FAINT,
@@ -15,10 +16,9 @@ from tutelage.papers.drawing import (
     draw_power,
     label_panel,
     outside_legend,
-    sheet,
+    panel_grid,
     tick_each,
 )
-from tutelage.papers.registry import Replica
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -209,7 +209,7 @@ def draw_5(data: "Dataset") -> "Figure":
     """Zero error lost, in the theory and in runs; the gap against N; and over rates and noises."""
     title = "Where the theory ends, K = M = 2"
     small = "Top: learning rates beyond which zero error is unstable. Bottom: networks of finite size beside the theory."
-    figure, axes = sheet(2, 2, title, small, height=2.9)
+    figure, axes = panel_grid(2, 2, title, small, height=2.9)
     _draw_lost(axes[0, 0], axes[0, 1], data)
     _draw_sizes(axes[1, 0], data)
     _draw_plane(figure, axes[1, 1], data)

@@ -12,8 +12,8 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, above, at_most, close
-from tutelage.papers.drawing import COLORS, DASHES, ERROR, FAINT, INK, TIME, draw_phases, label_panel, outside_legend, sheet
 from tutelage.papers.registry import Replica
+from tutelage.plot import COLORS, DASHES, ERROR, FAINT, INK, TIME, draw_phases, label_panel, outside_legend, panel_grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -138,7 +138,7 @@ def claims_2(data: "Dataset") -> list[Claim]:
 def draw_2(data: "Dataset") -> "Figure":
     """Error and overlaps, shaded by phase; what grows; other starts; and the overlaps as heat maps, one for each phase."""
     small = "Shaded: phases found by tu.analysis.phases; dotted: the fixed point at this learning rate. Below: R and Q at four times."
-    figure, axes = sheet(3, 4, TITLE, small, height=2.35, height_ratios=(1.0, 1.0, 0.62))
+    figure, axes = panel_grid(3, 4, TITLE, small, height=2.35, height_ratios=(1.0, 1.0, 0.62))
     grid = axes[0, 0].get_gridspec()
     for panel in axes[:2].ravel():
         panel.remove()

@@ -6,8 +6,8 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, above, at_most, close
-from tutelage.papers.drawing import COLORS, DASHES, FAINT, MARKERS, label_panel, outside_legend, sheet
 from tutelage.papers.registry import Replica
+from tutelage.plot import COLORS, DASHES, FAINT, MARKERS, label_panel, outside_legend, panel_grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -61,7 +61,7 @@ def draw_5(data: "Dataset") -> "Figure":
     """Degrees of freedom against the number of students."""
     title = "Degrees of freedom of a quadratic student"
     small = "Lines: counted; marks: rank of the differential of $W^T W$ at a random $W$; dotted: $p = N$."
-    figure, axes = sheet(1, 1, title, small, height=3.0, width=6.5)
+    figure, axes = panel_grid(1, 1, title, small, height=3.0, width=6.5)
     for look, n in enumerate(data["dim"].values):
         part = data.sel(dim=n).dropna("p")
         _draw_count(axes[0, 0], part, "counted", "rank", look, f"$N = {n}$")
@@ -111,7 +111,7 @@ def draw_6(data: "Dataset") -> "Figure":
         r"Lines: counted; marks: rank of $\Psi \mapsto \Psi W$ ($\Psi$ antisymmetric) at a random solution; dotted: $p = N$."
     )
     dims = data["dim"].values
-    figure, axes = sheet(1, len(dims), title, small, height=3.0, width=4.2 * len(dims))
+    figure, axes = panel_grid(1, len(dims), title, small, height=3.0, width=4.2 * len(dims))
     for panel, n in zip(axes[0], dims, strict=True):
         for look, k in enumerate(data["teachers"].values):
             part = data.sel(dim=n, teachers=k).dropna("p")

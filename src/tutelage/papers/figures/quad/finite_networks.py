@@ -6,8 +6,8 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, above, at_least, at_most, below, close, refuted
-from tutelage.papers.drawing import COLORS, DASHES, FAINT, INK, MARKERS, TIME, label_panel, name_colors, sheet
 from tutelage.papers.registry import Replica
+from tutelage.plot import COLORS, DASHES, FAINT, INK, MARKERS, TIME, color_legend, label_panel, panel_grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -223,7 +223,7 @@ def draw_1(data: "Dataset") -> "Figure":
     """The four panels of the source, the law of escape times, and eq. 34."""
     title = "A quadratic network: theory, networks, and when they escape"
     small = f"Solid: theory; dashed: mean of {data.sizes['run']} runs and its standard error; dotted: end of the comparison."
-    figure, axes = sheet(2, 3, title, small, height=2.7)
+    figure, axes = panel_grid(2, 3, title, small, height=2.7)
     p, k = data.sizes["student"], data.sizes["teacher"]
     panels = (
         (axes[0, 0], "R", [(i, j) for i in range(p) for j in range(k)], r"$\rho_{kl}$", "student with teacher"),
@@ -247,7 +247,7 @@ def draw_1(data: "Dataset") -> "Figure":
         panel.axvline(float(data["early"]), color=FAINT, linestyle=DASHES[2], linewidth=0.9)
     _draw_law(axes[0, 2], data)
     _draw_noise(axes[1, 2], data)
-    name_colors(figure, "color of overlaps and norms: student", [f"$k = {i + 1}$" for i in range(p)])
+    color_legend(figure, "color of overlaps and norms: student", [f"$k = {i + 1}$" for i in range(p)])
     return figure
 
 

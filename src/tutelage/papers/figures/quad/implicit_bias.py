@@ -6,8 +6,8 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, above, at_least, at_most, close, refuted
-from tutelage.papers.drawing import COLORS, DASHES, FAINT, INK, TIME, label_panel, sheet
 from tutelage.papers.registry import Replica
+from tutelage.plot import COLORS, DASHES, FAINT, INK, TIME, label_panel, panel_grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -87,7 +87,7 @@ def draw_3(data: "Dataset") -> "Figure":
     """Distance to the predicted end, and risk."""
     title = "Learning ends at the solution that its start predicts"
     small = "Black: the start that made the prediction; gray: other starts of the same law."
-    figure, axes = sheet(1, 2, title, small, height=3.0)
+    figure, axes = panel_grid(1, 2, title, small, height=3.0)
     for row in range(data.sizes["start"] - 1, -1, -1):
         look = {"color": FAINT, "linewidth": 1.0} if row else {"color": INK, "linewidth": 2.0}
         for panel, name in zip(axes[0], ("gap", "risk"), strict=True):
@@ -176,7 +176,7 @@ def draw_4(data: "Dataset") -> "Figure":
     """The entries of S along learning, a panel for each kind of start."""
     title = r"The polar factor of the overlaps is conserved by learning if the start is in order"
     small = r"Entries of $S = \rho\,(\rho^T \rho)^{-1/2}$; colors: student units; lines: teachers. Numbers: movement of $S$."
-    figure, axes = sheet(2, 3, title, small, height=2.4)
+    figure, axes = panel_grid(2, 3, title, small, height=2.4)
     for panel, case in zip(axes.ravel(), CASES, strict=True):
         part = data.sel(case=case)
         for k, m in np.ndindex(data.sizes["student"], data.sizes["teacher"]):

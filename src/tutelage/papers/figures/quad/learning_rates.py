@@ -6,8 +6,8 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, above, at_least, at_most, below, close, refuted
-from tutelage.papers.drawing import COLORS, DASHES, FAINT, INK, label_panel, sheet
 from tutelage.papers.registry import Replica
+from tutelage.plot import COLORS, DASHES, FAINT, INK, label_panel, panel_grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -123,7 +123,7 @@ def draw_2(data: "Dataset") -> "Figure":
     small = (
         f"Left: $p = {width}$, $p^* = {teachers}$, {data.sizes['start']} starts and their mean. Right: $p^* = {teachers}$."
     )
-    figure, axes = sheet(1, 2, title, small, height=3.2)
+    figure, axes = panel_grid(1, 2, title, small, height=3.2)
     panel, times = axes[0, 0], data["times"]
     panel.plot(data["lr"], times, ".", color=FAINT, markersize=3)
     panel.plot(data["lr"], times.mean("start"), "o-", color=COLORS[0], markerfacecolor="white", label="mean")

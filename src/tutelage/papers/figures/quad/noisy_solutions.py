@@ -15,8 +15,8 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, at_most, below, between, close
-from tutelage.papers.drawing import COLORS, DASHES, FAINT, INK, MARKERS, TIME, label_panel, sheet
 from tutelage.papers.registry import Replica
+from tutelage.plot import COLORS, DASHES, FAINT, INK, MARKERS, TIME, label_panel, panel_grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -178,7 +178,7 @@ def draw_9(data: "Dataset") -> "Figure":
     """Floors of the error, and the walk of S along the manifold."""
     title = "Noise lifts the error off the manifold of solutions, and hardly moves along it"
     small = "Left: marks, solved; lines, first order. Middle, right: $p = p^* = 2$, runs; bars: ± 2 standard errors."
-    figure, axes = sheet(1, 3, title, small, height=3.0)
+    figure, axes = panel_grid(1, 3, title, small, height=3.0)
     for look in range(data.sizes["width"]):
         part = data.isel(width=look)
         label = f"$p = {int(part['p'])}$, $p^* = {int(part['p_teacher'])}$"

@@ -12,8 +12,8 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, above, at_least, at_most, close
-from tutelage.papers.drawing import COLORS, DASHES, FAINT, INK, label_panel, outside_legend, sheet
 from tutelage.papers.registry import Replica
+from tutelage.plot import COLORS, DASHES, FAINT, INK, label_panel, outside_legend, panel_grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -189,7 +189,7 @@ def draw_10(data: "Dataset") -> "Figure":
     """Error, and how far S has moved."""
     title = "Beyond the source's setting: what is learned, and is S conserved?"
     small = r"Gradient flow from one start each. $S$: polar factor of $\rho$; dotted: best fit of fewer students."
-    figure, axes = sheet(1, 2, title, small, height=3.1)
+    figure, axes = panel_grid(1, 2, title, small, height=3.1)
     for look, case in enumerate(data["case"].values):
         part = data.sel(case=case)
         style = {"color": COLORS[look], "linestyle": DASHES[look % len(DASHES)], "label": case}

@@ -6,8 +6,8 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, above, at_most, between, close, refuted
-from tutelage.papers.drawing import COLORS, DASHES, FAINT, INK, MARKERS, label_panel, sheet
 from tutelage.papers.registry import Replica
+from tutelage.plot import COLORS, DASHES, FAINT, INK, MARKERS, label_panel, panel_grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -151,7 +151,7 @@ def draw_7(data: "Dataset") -> "Figure":
     k = int(data["p_teacher"])
     title = "Overparameterization changes the prefactor of the escape, hardly its time"
     small = f"Gradient flow. Left, middle: from the plateau, $p^* = {k}$; dashed: eq. 13. Right: from orthonormal students."
-    figure, axes = sheet(1, 3, title, small, height=3.1)
+    figure, axes = panel_grid(1, 3, title, small, height=3.1)
     for look, p in enumerate(data["p"].values[:: max(1, data.sizes["p"] // 4)]):
         part = data.sel(p=p)
         axes[0, 0].plot(part["time"][2:], part["compensated"][2:], color=COLORS[look], label=f"$p = {p}$")

@@ -9,8 +9,8 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, above, at_least, at_most, close, refuted
-from tutelage.papers.drawing import COLORS, DASHES, FAINT, INK, MARKERS, label_panel, sheet
 from tutelage.papers.registry import Replica
+from tutelage.plot import COLORS, DASHES, FAINT, INK, MARKERS, label_panel, panel_grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -291,7 +291,7 @@ def draw_8(data: "Dataset") -> "Figure":
     p, k, n = data["shown"].values.tolist()
     title = "Curvature of the population risk at the critical points of a quadratic network"
     small = f"Loss without 1/2. Spectra: $p = {p}$, $p^* = {k}$, $N = {n}$; rings: the printed tables; dots: numerical."
-    figure, axes = sheet(2, 3, title, small, height=2.6)
+    figure, axes = panel_grid(2, 3, title, small, height=2.6)
     for panel, name in zip(axes.ravel(), POINTS, strict=False):
         _draw_spectrum(panel, data, name)
     _draw_classes(axes[1, 1], data)

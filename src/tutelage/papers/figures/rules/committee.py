@@ -6,8 +6,8 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, above, at_most, below, close
-from tutelage.papers.drawing import COLORS, DASHES, TIME, draw_band, label_panel, sheet
 from tutelage.papers.registry import Replica
+from tutelage.plot import COLORS, DASHES, TIME, draw_band, label_panel, panel_grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -116,7 +116,7 @@ def draw_3(data: "Dataset") -> "Figure":
         "bands: ± 2 standard errors of it. Right: equal teachers, nearly symmetric start."
     )
     title = "A committee learns classes and numbers from the same teacher"
-    figure, axes = sheet(1, 3, title, small, height=3.1, width=10.5)
+    figure, axes = panel_grid(1, 3, title, small, height=3.1, width=10.5)
     left, middle, right = axes[0]
     times, late = data["time"].values, data["late"].values
     units = {"logistic": "logistic: wrong classes", "squared": r"squared: $\epsilon_g$"}

@@ -11,8 +11,8 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, at_most, close
-from tutelage.papers.drawing import COLORS, DASHES, FAINT, TIME, draw_band, label_panel, outside_legend, sheet
 from tutelage.papers.registry import Replica
+from tutelage.plot import COLORS, DASHES, FAINT, TIME, draw_band, label_panel, outside_legend, panel_grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -234,7 +234,7 @@ def draw_2(data: "Dataset") -> "Figure":
         f"Left, middle: constant rates; marks: mean of {int(data['runs'])} runs, N = {int(data['dim'])}; "
         "dotted gray: floors. Right: rate a/α with the best a; dotted gray: laws."
     )
-    figure, axes = sheet(1, 3, "Flipped labels: floors, and rates that fall", small, height=3.2, width=11.0)
+    figure, axes = panel_grid(1, 3, "Flipped labels: floors, and rates that fall", small, height=3.2, width=11.0)
     for panel, p in zip(axes[0], data["flip"].values, strict=False):
         _draw_floors(panel, data.sel(flip=p), float(p))
         label_panel(panel, f"a share p = {p:g} of the labels flipped")

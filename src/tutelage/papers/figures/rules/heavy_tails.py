@@ -9,8 +9,8 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import PASS, Claim, above, at_least, at_most, close, refuted
-from tutelage.papers.drawing import COLORS, DASHES, ERROR, FAINT, MARKERS, TIME, draw_band, label_panel, sheet
 from tutelage.papers.registry import Replica
+from tutelage.plot import COLORS, DASHES, ERROR, FAINT, MARKERS, TIME, draw_band, label_panel, panel_grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -116,7 +116,7 @@ def draw_4(data: "Dataset") -> "Figure":
         f"Noise: {SIZE:g} × Student's t, {FREEDOM:g} d.o.f. Left: line: theory; marks: mean of {int(data['runs'])} runs, "
         f"N = {int(data['dim'])}; bands: ± 2 standard errors of it. Middle: N = {int(data['late_dim'])}."
     )
-    figure, axes = sheet(1, 3, "Heavy-tailed label noise: Huber's loss and squared loss", small, height=3.0, width=10.5)
+    figure, axes = panel_grid(1, 3, "Heavy-tailed label noise: Huber's loss and squared loss", small, height=3.0, width=10.5)
     left, middle, right = axes[0]
     times = data["time"].values
     draw_band(left, times, data["error"], data["error_mean"], data["error_se"], label="Huber")

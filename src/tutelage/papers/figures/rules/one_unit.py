@@ -10,8 +10,8 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, at_most, close
-from tutelage.papers.drawing import COLORS, DASHES, FAINT, TIME, draw_band, label_panel, outside_legend, sheet
 from tutelage.papers.registry import Replica
+from tutelage.plot import COLORS, DASHES, FAINT, TIME, draw_band, label_panel, outside_legend, panel_grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -121,7 +121,7 @@ def draw_1(data: "Dataset") -> "Figure":
         f"Left: lines: theory; marks: mean of {int(data['runs'])} runs, N = {int(data['dim'])}; bands: ± 2 standard errors "
         "of it. Middle: theory; dotted: laws. Labels: sign of the teacher's field; η = 1."
     )
-    figure, axes = sheet(1, 3, "One unit learns the sign of its teacher by six rules", small, height=3.1, width=10.0)
+    figure, axes = panel_grid(1, 3, "One unit learns the sign of its teacher by six rules", small, height=3.1, width=10.0)
     left, middle, right = axes[0]
     times, late = data["time"].values, data["late"].values
     for look, name in enumerate(data["rule"].values):

@@ -10,8 +10,8 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, at_least, below
-from tutelage.papers.drawing import COLORS, DASHES, ERROR, INK, MARKERS, TIME, label_panel, outside_legend, sheet
 from tutelage.papers.registry import Replica
+from tutelage.plot import COLORS, DASHES, ERROR, INK, MARKERS, TIME, label_panel, outside_legend, panel_grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -74,7 +74,7 @@ def draw_9(data: "Dataset") -> "Figure":
         "Left: lines: closed forms; marks: smallest set. Middle: filled: error at the worst time; open: its estimate. "
         "Right: one mark for each set."
     )
-    figure, axes = sheet(1, 3, "Any rule by sampling, against its closed form", small, height=3.0, width=10.5)
+    figure, axes = panel_grid(1, 3, "Any rule by sampling, against its closed form", small, height=3.0, width=10.5)
     left, middle, right = axes[0]
     times, points = data["time"].values, 2.0 ** data["log2_points"].values
     gap, estimate = _worst(data, "gap"), _worst(data, "estimate")

@@ -1,0 +1,244 @@
+"""The commands on one problem: `tutelage solve`, `simulate` and `compare`; and `tutelage explore`.
+
+Their modules are imported when a command runs: first the cache of compiled programs is set up, then JAX is loaded.
+"""
+
+import sys
+from contextlib import nullcontext
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from tutelage._errors import InputError
+from tutelage.cli.compile_cache import keep_compiled_programs
+from tutelage.cli.flags import (
+    CompareStartFlags,
+    FolderFlags,
+    OutputFlags,
+    ProblemFlags,
+    RunFlags,
+    SolveFlags,
+    StartFlags,
+    Switch,
+    TheoryFlags,
+    TimeFlags,
+    Whole,
+)
+from tutelage.cli.terminal import INTERRUPT_CODE, leave_on_interrupt, notes, working
+
+DAY = 86400.0  # seconds
+
+
+def solve(
+    problem: Path | None = None,
+    /,
+    *,
+    what: ProblemFlags = ProblemFlags(),  # noqa: B008
+    start: StartFlags = StartFlags(),  # noqa: B008
+    times: TimeFlags = TimeFlags(),  # noqa: B008
+    how: SolveFlags = SolveFlags(),  # noqa: B008
+    output: OutputFlags = OutputFlags(),  # noqa: B008
+) -> int:
+    """Compute the learning curve of a problem in the limit of large N.
+
+    Without a file, a student of three erf units learns from a teacher of three erf units. A file is what Problem.to_toml
+    writes, with optional tables [start] (dim, scale, seed; or R, Q, T, readout) and [times] (end, points, log). Flags
+    override the file.
+
+    Parameters
+    ----------
+    problem: Path
+        A problem file (TOML).
+    """
+    keep_compiled_programs()
+    from tutelage.cli import report
+
+    report.check_outputs(output)
+    from tutelage import DivergenceWarning, Status
+    from tutelage.cli.request import read_request
+
+    request = read_request(problem, what, start, times)
+    table = not (output.json or output.quiet)
+    silent = () if output.quiet and not output.json else (DivergenceWarning,)  # the table and the JSON say it themselves
+    with notes(*silent):
+        trajectory = _solved(request, how, output.progress)
+        if table:
+            report.print_curve(trajectory)
+        files = report.write_outputs(trajectory, output)
+        if table and files:
+            report.print_field("wrote", files)
+        validity = None
+        if how.validity and (table or output.json):
+            with leave_on_interrupt(), working("checking validity"):
+                validity = trajectory.validity
+    if output.json:
+        print(report.to_json(trajectory, request.start_table, validity, files))
+    elif table and validity is not None:
+        report.print_field("validity", validity.lines())
+    # a divergence is a result; a solver that gave up is not
+    return 0 if int(trajectory.status_code) in (Status.FINISHED, Status.DIVERGED) else 1
+
+
+def simulate(
+    problem: Path | None = None,
+    /,
+    *,
+    what: ProblemFlags = ProblemFlags(),  # noqa: B008
+    start: CompareStartFlags = CompareStartFlags(),  # noqa: B008
+    times: TimeFlags = TimeFlags(),  # noqa: B008
+    runs: RunFlags = RunFlags(),  # noqa: B008
+    output: OutputFlags = OutputFlags(),  # noqa: B008
+) -> int:
+    """Simulate online SGD of finite networks, exact in law at any N.
+
+    Problem and initial condition are those of tutelage compare. Ctrl-C keeps the complete runs (exit code 130).
+
+    Parameters
+    ----------
+    problem: Path
+        A problem file (TOML), as for tutelage solve.
+    """
+    keep_compiled_programs()
+    from tutelage.cli import report
+
+    report.check_outputs(output)
+    request = _compare_request(problem, what, start, times)
+    talks = not (output.json or output.quiet)
+    with notes():
+        trajectory, interrupted = complete_runs(_simulated(request, runs, talks=talks or output.progress))
+        files = report.write_outputs(trajectory, output)
+    if output.json:
+        print(report.to_json(trajectory, request.start_table, None, files, interrupted))
+    elif talks:
+        report.print_curve(trajectory)
+        if files:
+            report.print_field("wrote", files)
+    if interrupted:
+        print(interrupted, file=sys.stderr)
+    return INTERRUPT_CODE if interrupted else 0
+
+
+def compare(
+    problem: Path | None = None,
+    /,
+    *,
+    what: ProblemFlags = ProblemFlags(),  # noqa: B008
+    start: CompareStartFlags = CompareStartFlags(),  # noqa: B008
+    times: TimeFlags = TimeFlags(),  # noqa: B008
+    how: TheoryFlags = TheoryFlags(),  # noqa: B008
+    runs: RunFlags = RunFlags(),  # noqa: B008
+    output: FolderFlags = FolderFlags(),  # noqa: B008
+) -> int:
+    """Compare the theory with simulated networks and save a figure and an HTML report.
+
+    Solves a problem in the limit of large N, simulates finite networks from the same initial condition, and compares them at
+    every time. Without a file, a student of three erf units learns from a teacher of three erf units. Flags override the
+    file. --seed is also the seed of the runs.
+
+    Parameters
+    ----------
+    problem: Path
+        A problem file (TOML), as for tutelage solve.
+    """
+    keep_compiled_programs()
+    import tutelage as tu
+    from tutelage.cli import report
+
+    request = _compare_request(problem, what, start, times)
+    report.check_folder(output.out_dir)
+    with notes(), leave_on_interrupt():
+        network = _simulated(request, runs, talks=not (output.json or output.quiet))
+        theory = _solved(request, how)
+        with working("comparing"):
+            comparison = tu.compare(theory, network)
+    files = report.write_report(comparison, output.out_dir)
+    if output.json:
+        print(report.dumps({"problem": request.problem.to_dict()} | comparison.to_dict() | {"files": files}))
+    elif not output.quiet:
+        report.plain_console().print(comparison.table())
+        report.print_field("wrote", [f"{path}  ({name})" for name, path in files.items()])
+    return 0
+
+
+def explore(
+    *,
+    port: Whole = None,
+    browser: Annotated[bool, Parameter(negative="--no-browser", show_default=False)] = True,
+    json: Switch = False,
+) -> int:
+    """Open a web page on this machine that solves the theory again at every change of a control.
+
+    The page shows the learning curve with its phases, the overlaps at the time of the slider, simulated networks next to the
+    theory, and the critical and best learning rates. Only this machine can reach it. Ctrl-C ends it.
+
+    Parameters
+    ----------
+    port: int
+        Port of the page (default: a free port).
+    browser: bool
+        Open the page in a browser (the default).
+    json: bool
+        Print the address as JSON on standard output, and nothing else.
+    """
+    from tutelage.explorer.launch import serve
+
+    keep_compiled_programs()  # through the environment, which the processes that solve inherit
+    serve(port, browser, json)
+    return 0
+
+
+def _compare_request(path: Path | None, what: ProblemFlags, start: CompareStartFlags, times: TimeFlags) -> Any:
+    """Problem, initial condition (of a known N) and times, for `compare` and `simulate`."""
+    from tutelage.cli.request import build_compare_start, read_request
+
+    return read_request(path, what, start, times, partial(build_compare_start, kind=start.start))
+
+
+def _solved(request: Any, how: TheoryFlags, progress: bool = False) -> Any:
+    """The theory of a request, with a sign of life while it is computed."""
+    import tutelage as tu
+
+    options = {"gradient_flow": how.gradient_flow, "rtol": how.rtol, "solver": how.solver, "progress": progress}
+    with leave_on_interrupt(), nullcontext() if progress else working("solving"):
+        return tu.solve(request.problem, request.start, request.times, **options)
+
+
+def _simulated(request: Any, runs: RunFlags, talks: bool) -> Any:
+    """The runs of a request; a bar on a terminal when they take long. More than a day needs --long."""
+    import tutelage as tu
+    from tutelage.simulation.request import duration_warning, estimated_seconds
+
+    count = 20 if runs.runs is None else runs.runs
+    method = "overlaps" if runs.method is None else runs.method
+    problem, start, seed = request.problem, request.start, request.start_table.get("seed", 0)
+    if not runs.long:
+        steps = start.dim * float(request.times[-1])
+        estimate = estimated_seconds(problem, start.dim, steps, count, method)
+        if estimate > DAY:
+            raise InputError(f"{duration_warning(estimate, steps, count)}, or add --long to do it anyway.")
+    progress = talks and sys.stderr.isatty()
+    return tu.simulate(problem, start, times=request.times, runs=count, seed=seed, method=method, progress=progress)
+
+
+def complete_runs(runs: Any) -> tuple[Any, str]:
+    """The runs that Ctrl-C did not cut short, and what it did in words ("" if nothing). No run: a KeyboardInterrupt."""
+    import numpy as np
+
+    from tutelage import Status
+
+    asked, whole = dict(runs.settings)["runs"], np.flatnonzero(runs.status_code != Status.INTERRUPTED)
+    if whole.size == asked:
+        return runs, ""
+    if whole.size == 0:
+        raise KeyboardInterrupt
+    kept = replace(
+        runs,
+        variables={name: values[whole] for name, values in runs.variables.items()},
+        **{name: getattr(runs, name)[whole] for name in ("error", "loss", "status_code", "end_time", "steps")},
+        T=runs.T if np.ndim(runs.T) == 2 else runs.T[whole],
+        settings=tuple((dict(runs.settings) | {"runs": int(whole.size)}).items()),
+    )
+    return kept, f"interrupted: {whole.size} of {asked} runs are complete; the others are left out."

@@ -1,0 +1,234 @@
+"""Figures of fixed points: overlaps and modes, plateaus of identical units, asymptotic decay, rates, the noise floor."""
+
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tutelage.plot.axes import column, figure_of, outside_legend, panel_grid, write_head
+from tutelage.plot.labels import ERROR, problem_in_words
+from tutelage.plot.style import ALARM, COLORS, DASHES, FAINT, INK, style
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+WIDTH, HEAD_HEIGHT, MAPS_HEIGHT, ROW_HEIGHT = 8.2, 1.15, 2.5, 0.36
+RATES = 14  # rates shown; the rest is counted
+NUMBERED = 6  # largest number of units whose overlaps are written into the map
+NAME = 58  # characters of a mode's name per line
+
+
+@figure_of("what fixed_point returned", "distinct", "R", "Q", "stability")
+def plot_fixed_point(point: Any, *, title: str | None = None) -> "Figure":
+    """Draw the overlaps R and Q as heat maps, and every rate with what its modes do.
+
+    Bars to the right grow, bars to the left decay; the axis is linear around zero and logarithmic beyond.
+    """
+    from tutelage.plot.figure import Figure
+
+    shown, more = point.distinct[:RATES], len(point.distinct) - RATES
+    heights = [HEAD_HEIGHT, MAPS_HEIGHT, ROW_HEIGHT * len(shown) + 0.9]
+    figure = Figure(figsize=(WIDTH, sum(heights)), layout="constrained")
+    subfigures: Any = figure.subfigures(3, 1, height_ratios=heights)
+    head, upper, lower = subfigures
+    _head(head, point, title)
+    maps = upper.subplots(1, 2)
+    largest = max(float(np.max(np.abs(point.R))), float(np.max(np.abs(point.Q))), 1e-12)
+    _draw_map(maps[0], point.R, largest, "student–teacher overlaps $R_{km}$", "teacher $m$")
+    image = _draw_map(maps[1], point.Q, largest, "student–student overlaps $Q_{kl}$", "student $l$")
+    upper.colorbar(image, ax=list(maps), shrink=0.9, pad=0.02).outline.set_visible(False)
+    axes = lower.subplots()
+    _draw_modes(axes, shown)
+    if more > 0:
+        faster = f"{more} rate{'s' if more > 1 else ''} that fade{'' if more > 1 else 's'} faster"
+        axes.set_xlabel(f"{axes.get_xlabel()}\n(and {faster})")
+    return figure
+
+
+def _head(place: Any, point: Any, title: str | None) -> None:
+    who, how = problem_in_words(point.problem)
+    flow = ", gradient flow" if point.gradient_flow else ""
+    axes = place.add_axes((0.02, 0.0, 0.96, 0.01))
+    axes.set_axis_off()
+    default, small = f"A fixed point: {who[0].lower()}{who[1:]}", f"{how}{flow}, $\\epsilon_g$ = {point.error:.6g}"
+    write_head(axes, title, default, small, point.stability, alarm=bool(point.unstable), line=112)
+
+
+def _draw_map(axes: Any, values: np.ndarray, largest: float, label: str, across: str) -> Any:
+    image = axes.imshow(values, cmap="RdBu_r", vmin=-largest, vmax=largest, aspect="equal")
+    rows, columns = values.shape
+    axes.grid(False)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    axes.set_title(label, fontsize=9)
+    axes.set(xlabel=across, ylabel="student $k$")
+    few = max(rows, columns) <= 2 * NUMBERED
+    axes.set_xticks(np.arange(columns) if few else [], np.arange(1, columns + 1) if few else [])
+    axes.set_yticks(np.arange(rows) if few else [], np.arange(1, rows + 1) if few else [])
+    axes.tick_params(length=0)
+    for k, m in np.ndindex(rows, columns) if max(rows, columns) <= NUMBERED else ():
+        color = "white" if abs(values[k, m]) > 0.6 * largest else INK
+        text = f"{np.round(values[k, m], 3) + 0.0:.3f}"
+        axes.text(m, k, text, ha="center", va="center", fontsize=7.5, color=color)
+    return image
+
+
+def _draw_modes(axes: Any, modes: list[Any]) -> None:
+    growth = np.array([np.real(mode.rate) for mode in modes])
+    sizes = np.abs(growth)
+    still = 1e-9 * max(float(sizes.max()), 1e-300)
+    growth = np.where(sizes <= still, 0.0, growth)
+    smallest = float(np.min(sizes[sizes > still], initial=float(sizes.max()) or 1.0))
+    places = np.arange(len(modes))
+    axes.barh(places, growth, color=[ALARM if g > 0 else COLORS[0] if g < 0 else FAINT for g in growth], height=0.6)
+    axes.plot(growth, places, linestyle="none", marker="o", markersize=4, color=INK)
+    axes.axvline(0.0, color=INK, linewidth=0.9)
+    axes.set_xscale("symlog", linthresh=smallest, linscale=0.6)
+    axes.margins(x=0.04)
+    _tick(axes, smallest, float(sizes.max()))
+    axes.set_ylim(len(modes) - 0.4, -0.6)
+    axes.grid(False, axis="y")
+    axes.yaxis.tick_right()
+    axes.spines["left"].set_visible(False)
+    axes.set_yticks(places, [_mode_label(mode) for mode in modes])
+    axes.tick_params(axis="y", length=0)
+    axes.set_xlabel(r"rate: a deviation changes as $e^{\mathrm{rate}\,\alpha}$ (left: fades, right: grows)")
+
+
+def _tick(axes: Any, smallest: float, largest: float) -> None:
+    """Zero, and powers of ten on either side that do not crowd."""
+    from matplotlib.ticker import NullLocator
+
+    low, high = int(np.floor(np.log10(smallest))), int(np.floor(np.log10(largest)))
+    step = max(1, int(np.ceil((high - low + 1) / 3)))
+    powers = [10.0**p for p in range(high, low - 1, -step) if 10.0**p >= smallest]
+    left, right = axes.get_xlim()
+    ticks = [t for t in [*(-p for p in powers), 0.0, *powers] if min(left, -largest) <= t <= right]
+    axes.set_xticks(ticks, ["0" if t == 0 else f"{t:g}" for t in ticks])
+    axes.xaxis.set_minor_locator(NullLocator())
+
+
+def _mode_label(mode: Any) -> str:
+    turning = f" ± {abs(np.imag(mode.rate)):.3g}i" if np.imag(mode.rate) else ""
+    times = f" (×{mode.multiplicity})" if mode.multiplicity > 1 else ""
+    number = "0" if mode.name.startswith("moves along a flat") else f"{np.real(mode.rate):+.4g}"
+    return textwrap.fill(f"{number}{turning}{times}: {mode.name}", NAME)
+
+
+@style()
+def plot_decay_rates(
+    problem: Any,
+    rates: np.ndarray,
+    inside: np.ndarray,
+    outside: np.ndarray,
+    critical: float,
+    *,
+    best: tuple[float, float] | None = None,
+    chosen: tuple[float, float] | None = None,
+    title: str | None = None,
+) -> "Figure":
+    """Draw asymptotic decay rates of the error against constant learning rates, the critical one marked.
+
+    inside: decay of deviations inside the teachers' span (they enter the error squared); outside: of overlaps outside it.
+    best, chosen: points (learning rate, decay rate) to mark.
+    """
+    total = np.minimum(2 * inside, outside)
+    figure, (axes,) = column([3.3], title)
+    axes.plot(rates, 2 * inside, color=COLORS[2], linestyle=DASHES[1], linewidth=1.3, label="inside the span, squared")
+    axes.plot(rates, outside, color=COLORS[3], linestyle=DASHES[2], linewidth=1.6, label="outside the span")
+    axes.plot(rates, total, color=COLORS[0], linewidth=2.4, label="the error: the slower")
+    axes.axhline(0.0, color=INK, linewidth=0.8)
+    _mark_critical(axes, critical)
+    for point, marker, label in ((best, "D", "best constant rate"), (chosen, "o", "this problem")):
+        if point is not None:
+            _mark_point(axes, point, marker, label)
+    top = float(np.max(total))
+    axes.set_ylim(min(-0.25 * top, 1.1 * min(0.0, chosen[1]) if chosen else 0.0), max(1.6 * top, 1e-12))
+    axes.set_xlim(0.0, max(float(rates[-1]), 1.05 * chosen[0] if chosen else 0.0))
+    axes.set_ylabel("decay rate of the error\n" + r"$-\mathrm{d}\,\ln\epsilon_g / \mathrm{d}\alpha$")
+    _finish_rates(axes, problem, title, "Asymptotic decay rate of the error")
+    return figure
+
+
+@style()
+def plot_noise_floor(
+    problem: Any,
+    rates: np.ndarray,
+    floors: np.ndarray,
+    critical: float | None,
+    chosen: tuple[float, float],
+    *,
+    title: str | None = None,
+) -> "Figure":
+    """Draw e_g(infinity) / sigma^2 to first order in sigma^2 against the learning rate; chosen: the point to mark."""
+    figure, (axes,) = column([3.3], title)
+    axes.plot(rates, floors, color=COLORS[0], linewidth=2.2, label="linear response")
+    small = floors[0] / rates[0] * rates
+    axes.plot(rates, small, color=FAINT, linestyle=DASHES[1], linewidth=1.2, label="small learning rates")
+    if critical is not None:
+        _mark_critical(axes, critical)
+        axes.set_xlim(0.0, 1.05 * critical)
+    _mark_point(axes, chosen, "o", "this problem")
+    axes.set_ylim(0.0, max(6 * float(np.median(floors)), 1.2 * chosen[1]))
+    axes.set_ylabel("error that label noise leaves\n" + r"$\epsilon_g(\infty) / \sigma^2$, as $\sigma \to 0$")
+    _finish_rates(axes, problem, title, "What label noise leaves of the error")
+    return figure
+
+
+def _mark_critical(axes: Any, critical: float) -> None:
+    label = rf"critical rate $\eta_c$: {critical:.5g}"
+    axes.axvline(critical, color=ALARM, linewidth=1.2, linestyle=(0, (2, 2)), label=label)
+
+
+def _mark_point(axes: Any, point: tuple[float, float], marker: str, label: str) -> None:
+    look = {"marker": marker, "linestyle": "none", "color": INK, "markersize": 6.5, "zorder": 4}
+    axes.plot(*point, **look, label=f"{label}: {point[0]:.4g}")
+
+
+def _finish_rates(axes: Any, problem: Any, title: str | None, default: str) -> None:
+    axes.set_xlabel(r"constant learning rate $\eta$")
+    outside_legend(axes)
+    who, how = problem_in_words(problem)
+    rest = [part for part in how.split(", ") if not part.startswith("learning rate")]
+    write_head(axes, title, default, ", ".join([who, *rest]))
+
+
+@figure_of("what symmetric_plateau returned", "coefficients", "R", "Q", "rates")
+def plot_symmetric_plateau(plateau: Any, *, title: str | None = None) -> "Figure":
+    """Draw R with each teacher next to Q, and the rates at which units specialize."""
+    who, how = problem_in_words(plateau.problem)
+    small = f"{how}; $\\epsilon_g={plateau.error:.4g}$, time constant {plateau.time_constant:.4g}"
+    figure, axes = panel_grid(1, 2, title or who, small, height=3.0, width=8.0)
+    heights, rates = axes[0]
+    units = np.arange(1, plateau.R.size + 1)
+    heights.plot(units, plateau.R, "o", color=COLORS[0], label="$R_n$, each teacher")
+    heights.axhline(plateau.Q, color=COLORS[1], label="$Q$, all students")
+    heights.set(xlabel="teacher $n$", ylabel="overlap on the plateau")
+    heights.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
+    rates.axhline(0.0, color=FAINT, linewidth=0.8)
+    rates.plot(units, plateau.rates, "s", color=COLORS[2])
+    rates.set(xlabel="mode", ylabel=r"growth rate, per unit of $\alpha$")
+    for panel in (heights, rates):
+        panel.set_xlim(0.5, units[-1] + 0.5)
+        panel.set_xticks(units if units.size <= 12 else units[:: units.size // 8])
+    return figure
+
+
+@figure_of("what asymptotic_decay returned", "first_order", "rates", "own_rates")
+def plot_asymptotic_decay(decay: Any, times: Any = None, *, title: str | None = None) -> "Figure":
+    """Draw e_g against time as it decays, linear in the weights and linear in the overlaps.
+
+    times: default 200 times over the slowest mode, evenly spaced in the logarithm.
+    """
+    if times is None:
+        rates = np.concatenate([decay.rates, decay.own_rates.ravel()])
+        times = np.geomspace(0.1 / rates.max(), 2 / rates[rates > 1e-12 * rates.max()].min(), 200)
+    figure, (axes,) = column([2.9], title, width=7.2)
+    axes.loglog(times, decay.error(times), color=COLORS[0], label="linear in the weights, exact $\\epsilon_g$")
+    label = "linear in the overlaps"
+    axes.loglog(times, decay.first_order(times), color=COLORS[1], linestyle=DASHES[1], label=label)
+    axes.set(xlabel=r"time after the start, $\alpha$", ylabel=ERROR)
+    axes.legend(loc="upper left", bbox_to_anchor=(0.0, -0.18), ncols=2)
+    who, how = problem_in_words(decay.problem)
+    write_head(axes, title, who, f"{how}; near perfect learning, gradient flow")
+    return figure

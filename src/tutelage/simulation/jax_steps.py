@@ -1,0 +1,213 @@
+"""The steps as a JAX loop, for every rule, loss, label and activation that numba_kernels.py does not have.
+
+A numba loop cannot call a JAX function. Here JAX traces the whole step, which is slower by an order of magnitude. Random
+numbers are drawn outside, by the run's own generator, in blocks of fixed size; a loop with moving ends walks through a
+block, so that stopping to record compiles nothing anew.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from tutelage._types import Array, NumpyOrJax
+from tutelage.problem import Problem
+from tutelage.problem.sample import context_of, label_of, normals_needed, update_of
+from tutelage.rules import Context, Parameters, Update
+from tutelage.simulation.numba_kernels import LevelLayout, ParameterState, StepConstants
+
+Arrays = tuple[NumpyOrJax, ...]
+OverlapsState = tuple[NumpyOrJax, ParameterState]  # students (L, rows, W)
+WeightsState = tuple[NumpyOrJax, NumpyOrJax, NumpyOrJax, ParameterState]  # W, velocity and gradient, (K, N)
+
+
+class Response(NamedTuple):
+    """What one batch does: delta, and the mean forces on readout and bias."""
+
+    delta: Float[Array, "B K"]
+    readout: Array
+    bias: Float[Array, " K"]
+
+
+def respond(
+    problem: Problem,
+    constants: StepConstants,
+    params: ParameterState,
+    student_fields: Float[Array, "B K"],
+    teacher_fields: Float[Array, "B M"],
+    normals: Float[Array, "B D"],
+    context: Context,
+) -> Response:
+    """The response of the problem's rule to a batch."""
+
+    def one(student: Array, teacher: Array, normals: Array) -> Update:
+        reference = teacher + constants.teacher_bias
+        parameters = Parameters(jnp.asarray(params.readout), jnp.asarray(params.bias))
+        label = label_of(problem, reference, normals)
+        return update_of(problem, student + params.bias, reference, label, normals, parameters, context)
+
+    update = jax.vmap(one)(student_fields, teacher_fields, normals)
+    return Response(update.delta, jnp.mean(update.parameters.readout, axis=0), jnp.mean(update.delta, axis=0))
+
+
+def move_parameters(
+    constants: StepConstants,
+    params: ParameterState,
+    readout_force: NumpyOrJax,
+    bias_force: NumpyOrJax,
+    rates: Float[Array, " 6"],
+) -> ParameterState:
+    """Readout and biases learn from the batch's mean forces."""
+    v, b, v_momentum, b_momentum, *sums = params
+    if constants.train_readout:
+        v_momentum = constants.beta * v_momentum + readout_force / constants.dim
+        v = v + rates[2] * v_momentum
+    if constants.train_bias:
+        b_momentum = constants.beta * b_momentum + bias_force / constants.dim
+        b = b + rates[3] * b_momentum
+    return ParameterState(v, b, v_momentum, b_momentum, *sums)
+
+
+class Draws(NamedTuple):
+    """Random numbers and rates of a block of steps."""
+
+    normals: Float[np.ndarray, "steps B L W"]
+    noise: Float[np.ndarray, "steps B D"]
+    outside: Float[np.ndarray, "steps outer J J"]  # Bartlett's factors, J = min(B, K), of the levels with an outside
+    rates: Float[np.ndarray, "steps 6"]
+
+
+class OverlapsLoop:
+    """The overlaps method. Compiled once for all runs of a problem."""
+
+    def __init__(self, problem: Problem, constants: StepConstants, layout: LevelLayout, steps: int):
+        self.problem, self.constants, self.layout, self.steps = problem, constants, layout, steps
+        self.columns = min(constants.batch, problem.student.hidden)
+        self.outer = np.flatnonzero(layout.dof > 0)
+        self.width = int(layout.width.max())
+        self.advance = jax.jit(self._advance)
+
+    def begin(self, students: np.ndarray, params: ParameterState) -> OverlapsState:
+        return jnp.asarray(students), jax.tree.map(jnp.asarray, params)
+
+    def look(self, state: OverlapsState) -> tuple[np.ndarray, ParameterState]:
+        return np.asarray(state[0]), jax.tree.map(np.asarray, state[1])
+
+    def draw(self, rng: np.random.Generator, rates: np.ndarray) -> Draws:
+        steps, B, J = rates.shape[0], self.constants.batch, self.columns
+        normals = rng.standard_normal((steps, B, self.layout.width.size, self.width))
+        normals *= np.arange(self.width) < self.layout.width[:, None]
+        outside = np.tril(rng.standard_normal((steps, self.outer.size, J, J)), -1)
+        for j in range(J):
+            dof = self.layout.dof[self.outer] - j
+            outside[:, :, j, j] = np.sqrt(rng.chisquare(np.maximum(dof, 1), size=(steps, self.outer.size)))
+        return Draws(normals, rng.standard_normal((steps, B, normals_needed(self.problem))), outside, rates)
+
+    def _advance(
+        self, state: OverlapsState, teachers: Array, lengths: Array, draws: Draws, first: Array, last: Array
+    ) -> OverlapsState:
+        """Steps first .. last - 1 of a block of draws."""
+        arrays = [jnp.asarray(x) for x in draws]
+
+        def step(i: Array, state: OverlapsState) -> OverlapsState:
+            return self._step(state, teachers, lengths, *(x[i] for x in arrays))
+
+        return jax.lax.fori_loop(first, last, step, state)
+
+    def _step(
+        self, state: OverlapsState, teachers: Array, lengths: Array, normals: Array, xi: Array, outside: Array, rates: Array
+    ) -> OverlapsState:
+        (students, params), layout, constants = state, self.layout, self.constants
+        K, M, B = self.problem.student.hidden, self.problem.teacher.hidden, constants.batch
+        student_fields = jnp.einsum("l,lkc,slc->sk", layout.field, students[:, :K], normals)
+        teacher_fields = jnp.einsum("l,lmc,slc->sm", layout.field, teachers, normals[..., : teachers.shape[2]])
+        weights, near = layout.share * layout.eigenvalue, students[:, :K, : teachers.shape[2]]
+        overlaps = (
+            jnp.einsum("l,lkc,lmc->km", weights, near, teachers),
+            jnp.einsum("l,lkc,ljc->kj", weights, students[:, :K], students[:, :K]),
+            jnp.einsum("l,lmc,lnc->mn", weights, teachers, teachers),
+        )
+        context = context_of(self.problem, rates[4], rates[5], overlaps)  # what the rule does not use is not computed
+        response = respond(self.problem, constants, params, student_fields, teacher_fields, xi, context)
+        scale = jnp.asarray(layout.step[:, None] * layout.mask)[..., None] / B
+        inside = scale * jnp.einsum("sk,slc->lkc", response.delta, normals)
+        inside = inside - constants.decay * layout.mask[..., None] * students[:, :K]
+        moved = self._kick(students, inside, rates)
+        if self.outer.size:
+            factor = response.delta.T if B <= K else jnp.linalg.qr(response.delta, mode="r").T
+            new = self._kick(
+                jnp.zeros((self.outer.size, students.shape[1], 1)), scale[self.outer] * (factor @ outside), rates
+            )
+            span = slice(M, M + students.shape[1])
+            grown = jnp.concatenate([moved[self.outer, :, span], new], axis=2)
+            moved = moved.at[self.outer, :, span].set(_transpose(jnp.linalg.qr(_transpose(grown), mode="r")))
+        if constants.spherical:
+            present = jnp.einsum("l,lkc->k", layout.share, moved[:, :K] ** 2)
+            moved = moved.at[:, :K].multiply(jnp.sqrt(lengths / present)[:, None])
+        return moved, move_parameters(constants, params, response.readout, response.bias, rates)
+
+    def _kick(self, rows: NumpyOrJax, gradient: Array, rates: Array) -> Array:
+        """Students (and velocities) after a gradient on their coordinates."""
+        K, constants = self.problem.student.hidden, self.constants
+        kick = rates[0] * gradient
+        if not constants.momentum:
+            return jnp.asarray(rows[:, :K] + rates[1] * kick)
+        velocity = constants.keep * rows[:, K:] + kick
+        return jnp.concatenate([rows[:, :K] + rates[1] * velocity, velocity], axis=1)
+
+
+def _transpose(x: Array) -> Array:
+    return jnp.swapaxes(x, -1, -2)
+
+
+class WeightsLoop:
+    """The weights method. Compiled once for all runs of a problem."""
+
+    def __init__(self, problem: Problem, constants: StepConstants, mask: np.ndarray, dims: np.ndarray):
+        self.problem, self.constants = problem, constants
+        self.eigenvalues = np.repeat(np.asarray(problem.inputs.eigenvalues, dtype=float), dims)
+        self.mask = mask if mask.size else np.ones((1, 1))
+        self.advance = jax.jit(self._advance)
+
+    def _advance(
+        self, state: WeightsState, fixed: Arrays, block: Arrays, seen: Array, first: Array, last: Array
+    ) -> WeightsState:
+        """Samples first .. last - 1 of a block.
+
+        fixed: (W*, lengths). block: rows, noise and rates, one each per sample. seen: samples before the block.
+        """
+        (W_teacher, lengths), (rows, noise, rates) = fixed, (jnp.asarray(x) for x in block)
+
+        def one(i: Array, state: WeightsState) -> WeightsState:
+            state = self._feel(state, W_teacher, rows[i], noise[i], rates[i])
+            ends = (seen + i) % self.constants.batch == self.constants.batch - 1
+            return jax.lax.cond(ends, lambda s: self._move(s, lengths, rates[i]), lambda s: s, state)
+
+        return jax.lax.fori_loop(first, last, one, state)
+
+    def _feel(self, state: WeightsState, W_teacher: NumpyOrJax, x: Array, xi: Array, rates: Array) -> WeightsState:
+        W, velocity, gradient, params = state
+        constants, root = self.constants, 1.0 / np.sqrt(self.constants.dim)
+        pairs = ((W, W_teacher), (W, W), (W_teacher, W_teacher))
+        overlaps = tuple((a * self.eigenvalues) @ b.T / constants.dim for a, b in pairs)
+        context = context_of(self.problem, rates[4], rates[5], overlaps)
+        fields = (W @ x)[None] * root, (W_teacher @ x)[None] * root
+        response = respond(self.problem, constants, params, *fields, xi[None], context)
+        gradient = gradient + (root / constants.batch) * response.delta[0][:, None] * x
+        readout = params.readout_sum + response.readout / constants.batch
+        bias = params.bias_sum + response.bias / constants.batch
+        return W, velocity, gradient, params._replace(readout_sum=readout, bias_sum=bias)
+
+    def _move(self, state: WeightsState, lengths: NumpyOrJax, rates: Array) -> WeightsState:
+        (W, velocity, gradient, params), constants = state, self.constants
+        kick = rates[0] * self.mask * (gradient - constants.decay * W)
+        if constants.momentum:
+            velocity = kick = constants.keep * velocity + kick
+        W = W + rates[1] * kick
+        if constants.spherical:
+            W = W * jnp.sqrt(lengths * constants.dim / jnp.sum(W**2, axis=1))[:, None]
+        params = move_parameters(constants, params, params.readout_sum, params.bias_sum, rates)
+        rest = [jnp.zeros_like(x) for x in params[4:]]
+        return W, velocity, jnp.zeros_like(gradient), ParameterState(*params[:4], *rest)

@@ -1,0 +1,553 @@
+"""The numba kernels of SGD at finite N, and the data that they work on.
+
+Everything that becomes machine code is in this file, the order of the fields of its tuples included. numba caches machine
+code per function and looks at the date and size of the function's file only. `DIGEST`, a hash of the text of this file, is
+therefore part of the name of every cached file: machine code runs only with the text that it was compiled from.
+
+Plain arrays are stepped in place. All loops release the GIL and draw only from the generator that they are given.
+
+One step, for both methods (rates: force, push, eta_v, eta_b; plain SGD has keep = 0, force = 1, push = eta):
+    m_k <- keep m_k + force (mean_s[ delta_ks x_s ] / sqrt(N) - (kappa / N) w_k),    w_k <- w_k + push m_k
+    v_k <- v_k + (eta_v / N) mean_s[ h_ks ],   b_k <- b_k + (eta_b / N) mean_s[ delta_ks ]
+with delta_k = psi v_k g'(lambda_k), h_k = psi g(lambda_k) for gradient descent, psi = -d loss / d output.
+`respond` computes delta and h of one sample. It is the twin of problem/sample.py for everything built in. Labels, losses,
+rules and activations are codes, each with its number or coefficients.
+"""
+
+import math
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+from numba import njit
+
+from tutelage._types import NumpyOrJax
+
+POLYNOMIAL, ERF, RELU, SIGN, TANH, GELU, SIGMOID, SOFTPLUS = range(8)
+REAL_LABEL, SIGN_LABEL, LOGISTIC_LABEL = range(3)
+SQUARED, ABSOLUTE, HUBER, LOGISTIC, HINGE = range(5)
+GRADIENT, HEBBIAN, PERCEPTRON, ADATRON = range(4)
+UNKNOWN = -1  # what the kernels do not have
+
+LOOK = 64  # steps between two looks at the size of the weights
+OVERFLOW = 1e100  # an error of this size has diverged whatever the weights say
+# Division by zero gives infinity, not an exception. Sums may be reordered (fast dot products); NaN stays NaN.
+MATH = ("reassoc", "contract", "arcp", "nsz")
+OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
+DIGEST = sha256(Path(__file__).read_bytes()).hexdigest()[:12]
+
+
+def compiled(function: Callable[..., Any], **options: Any) -> Any:
+    """The function as machine code, cached for this text of this file only."""
+    function.__qualname__ = f"{function.__qualname__}-{DIGEST}"
+    return njit(**OPTIONS, **options, fastmath=set(MATH))(function)
+
+
+def inlined(function: Callable[..., Any]) -> Any:
+    """The same, always a part of its caller: a call would copy all fields of its layouts, a fifth of the time of a step."""
+    return compiled(function, forceinline=True)
+
+
+# The data: tuples of arrays and numbers, because numba compiles those as they are.
+
+
+class StepConstants(NamedTuple):
+    """The constants of a step. decay: kappa / N. keep: what a momentum keeps. beta: the same for readout and biases.
+
+    student, teacher: codes of activations. label, loss, update: codes, each with the number that it needs.
+    draws: a label is random, so that it takes a standard normal number.
+    """
+
+    student: int
+    student_coefficients: Float[np.ndarray, " degrees"]
+    teacher: int
+    teacher_coefficients: Float[np.ndarray, " degrees"]
+    teacher_readout: Float[np.ndarray, " M"]
+    teacher_bias: Float[np.ndarray, " M"]
+    label: int
+    label_number: float
+    draws: bool
+    loss: int
+    loss_number: float
+    update: int
+    update_number: float
+    dim: int
+    batch: int
+    decay: float
+    momentum: bool
+    keep: float
+    beta: float
+    train_readout: bool
+    train_bias: bool
+    spherical: bool
+
+
+class ParameterState(NamedTuple):
+    """Readout and biases with their momenta, and the sums over the batch that will move them. readout: (K,), or in JAX
+    (outputs, K)."""
+
+    readout: NumpyOrJax
+    bias: Float[NumpyOrJax, " K"]
+    readout_momentum: NumpyOrJax
+    bias_momentum: Float[NumpyOrJax, " K"]
+    readout_sum: NumpyOrJax
+    bias_sum: Float[NumpyOrJax, " K"]
+
+
+class LevelLayout(NamedTuple):
+    """Levels of the spectrum as the overlaps method sees them (coordinates.py)."""
+
+    width: Int[np.ndarray, " L"]
+    dof: Int[np.ndarray, " L"]
+    field: Float[np.ndarray, " L"]
+    step: Float[np.ndarray, " L"]
+    share: Float[np.ndarray, " L"]
+    eigenvalue: Float[np.ndarray, " L"]
+    mask: Float[np.ndarray, "L K"]
+
+
+class Records(NamedTuple):
+    """What to keep: step counts, and the arrays that receive the state then. r, q: empty when not kept.
+
+    All runs together have a leading axis.
+    """
+
+    steps: Int[np.ndarray, " time"]
+    R: Float[np.ndarray, "*run time K M"]
+    Q: Float[np.ndarray, "*run time K K"]
+    r: Float[np.ndarray, "*run time L K M"]
+    q: Float[np.ndarray, "*run time L K K"]
+    readout: np.ndarray
+    bias: Float[np.ndarray, "*run time K"]
+
+
+# One sample.
+
+
+@compiled
+def value(code, coefficients, x):
+    """g(x)."""
+    if code == ERF:
+        return math.erf(x * 0.7071067811865476)
+    if code == POLYNOMIAL:
+        total = 0.0
+        for i in range(coefficients.size - 1, -1, -1):
+            total = total * x + coefficients[i]
+        return total
+    if code == RELU:
+        return max(x, 0.0)
+    if code == SIGN:
+        return 1.0 if x > 0 else -1.0 if x < 0 else 0.0
+    if code == TANH:
+        return math.tanh(x)
+    if code == GELU:
+        return 0.5 * x * (1.0 + math.erf(x * 0.7071067811865476))
+    if code == SIGMOID:
+        return 0.5 * (1.0 + math.tanh(0.5 * x))
+    return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
+
+
+@compiled
+def slope(code, coefficients, x):
+    """g'(x)."""
+    if code == ERF:
+        return 0.7978845608028654 * math.exp(-0.5 * x * x)
+    if code == POLYNOMIAL:
+        total = 0.0
+        for i in range(coefficients.size - 1, 0, -1):
+            total = total * x + i * coefficients[i]
+        return total
+    if code == RELU:
+        return 1.0 if x > 0 else 0.0
+    if code == SIGN:
+        return 0.0
+    if code == TANH:
+        g = math.tanh(x)
+        return 1.0 - g * g
+    if code == GELU:
+        return 0.5 * (1.0 + math.erf(x * 0.7071067811865476)) + 0.3989422804014327 * x * math.exp(-0.5 * x * x)
+    g = 0.5 * (1.0 + math.tanh(0.5 * x))
+    return g * (1.0 - g) if code == SIGMOID else g
+
+
+@compiled
+def label(code, number, output, z):
+    """The label for a teacher output. number: noise; the z above which a sign is flipped; or the slope of the link."""
+    if code == REAL_LABEL:
+        return output + number * z
+    if code == SIGN_LABEL:
+        side = -1.0 if output < 0.0 else 1.0
+        return -side if z > number else side
+    u = 0.5 * math.erfc(-0.7071067811865476 * z)
+    return 1.0 if u * (1.0 + math.exp(-number * output)) < 1.0 else -1.0
+
+
+@compiled
+def descent(code, number, output, label):
+    """psi, minus the derivative of the loss by the output. number: Huber's delta."""
+    gap = label - output
+    if code == SQUARED:
+        return gap
+    if code == LOGISTIC:
+        return label / (1.0 + math.exp(label * output))
+    if code == HUBER:
+        return max(min(gap, number), -number)
+    if code == ABSOLUTE:
+        return 1.0 if gap > 0.0 else -1.0 if gap < 0.0 else 0.0
+    return label if label * output < 1.0 else 0.0
+
+
+@compiled
+def classical(code, number, field, label):
+    """delta of a unit with this field under the Hebbian, Perceptron and AdaTron rules. number: the margin."""
+    if code == HEBBIAN:
+        return label
+    if code == ADATRON:
+        return -field if label * field < 0.0 else 0.0
+    return label if label * field < number else 0.0
+
+
+@inlined
+def respond(constants, params, student_fields, teacher_fields, z, delta):
+    """One sample: fills delta_k, adds to the sums that move the params, and returns label - output.
+
+    What is returned is huge, or no number, in a run that diverges. The classical rules look at fields: their sum stands for
+    the output.
+    """
+    output = 0.0
+    for m in range(teacher_fields.size):
+        rho = teacher_fields[m] + constants.teacher_bias[m]
+        output += constants.teacher_readout[m] * value(constants.teacher, constants.teacher_coefficients, rho)
+    y = label(constants.label, constants.label_number, output, z)
+    output = 0.0
+    if constants.update != GRADIENT:
+        for k in range(student_fields.size):
+            field = student_fields[k] + params.bias[k]
+            delta[k] = classical(constants.update, constants.update_number, field, y)
+            params.bias_sum[k] += delta[k]
+            output += field
+        return y - output
+    for k in range(student_fields.size):
+        g = value(constants.student, constants.student_coefficients, student_fields[k] + params.bias[k])
+        output += params.readout[k] * g
+        delta[k] = g
+    psi = descent(constants.loss, constants.loss_number, output, y)
+    for k in range(student_fields.size):
+        params.readout_sum[k] += psi * delta[k]
+        g_slope = slope(constants.student, constants.student_coefficients, student_fields[k] + params.bias[k])
+        delta[k] = psi * params.readout[k] * g_slope
+        params.bias_sum[k] += delta[k]
+    return y - output
+
+
+# Parts of a step, and the loops over steps.
+
+
+@compiled
+def move_parameters(constants, params, eta_readout, eta_bias):
+    """Readout and biases learn from the batch's sums, which start again at zero."""
+    scale = 1.0 / (constants.dim * constants.batch)
+    for k in range(params.readout.size):
+        if constants.train_readout:
+            params.readout_momentum[k] = constants.beta * params.readout_momentum[k] + scale * params.readout_sum[k]
+            params.readout[k] += eta_readout * params.readout_momentum[k]
+        if constants.train_bias:
+            params.bias_momentum[k] = constants.beta * params.bias_momentum[k] + scale * params.bias_sum[k]
+            params.bias[k] += eta_bias * params.bias_momentum[k]
+        params.readout_sum[k] = 0.0
+        params.bias_sum[k] = 0.0
+
+
+@compiled
+def chi(rng, dof):
+    """The length of a standard normal vector in `dof` dimensions (Marsaglia and Tsang 2000 for the gamma law)."""
+    if dof == 1:
+        return abs(rng.standard_normal())
+    d = 0.5 * dof - 1.0 / 3.0
+    c = 1.0 / math.sqrt(9.0 * d)
+    while True:
+        x = rng.standard_normal()
+        cube = (1.0 + c * x) ** 3
+        if cube > 0.0:
+            u = rng.random()
+            if u < 1.0 - 0.0331 * x**4 or math.log(u) < 0.5 * x * x + d * (1.0 - cube + math.log(cube)):
+                return math.sqrt(2.0 * d * cube)
+
+
+@compiled
+def fold(rows, extra, first, count, columns):
+    """Rotate [Z | extra] so that everything fits into Z again: Z Z^T grows by extra extra^T (Householder LQ).
+
+    Z is rows[:count, first:first + count] and leaves lower triangular; extra is (count, columns), overwritten.
+    """
+    for j in range(count):
+        tail = 0.0
+        for c in range(first + j + 1, first + count):
+            tail += rows[j, c] * rows[j, c]
+        for c in range(columns):
+            tail += extra[j, c] * extra[j, c]
+        if tail < 1e-280:
+            continue
+        head = rows[j, first + j]
+        norm = math.sqrt(head * head + tail)
+        image = -norm if head > 0 else norm
+        u0 = head - image
+        strength = 1.0 / (norm * (norm + abs(head)))
+        for i in range(j + 1, count):
+            dot = u0 * rows[i, first + j]
+            for c in range(first + j + 1, first + count):
+                dot += rows[j, c] * rows[i, c]
+            for c in range(columns):
+                dot += extra[j, c] * extra[i, c]
+            dot *= strength
+            rows[i, first + j] -= dot * u0
+            for c in range(first + j + 1, first + count):
+                rows[i, c] -= dot * rows[j, c]
+            for c in range(columns):
+                extra[i, c] -= dot * extra[j, c]
+        rows[j, first + j] = image
+        for c in range(first + j + 1, first + count):
+            rows[j, c] = 0.0
+
+
+@compiled
+def draw_fields(rng, layout, students, teachers, normals, student_fields, teacher_fields):
+    """Normals (L, W) for the coordinates in use, and the fields sum_l sqrt(p_l lam_l) (coordinates . normals)."""
+    K, M = student_fields.size, teacher_fields.size
+    for k in range(K):
+        student_fields[k] = 0.0
+    for m in range(M):
+        teacher_fields[m] = 0.0
+    for level in range(layout.width.size):
+        width, scale = layout.width[level], layout.field[level]
+        for c in range(width):
+            normals[level, c] = rng.standard_normal()
+        for k in range(K):
+            dot = 0.0
+            for c in range(width):
+                dot += students[level, k, c] * normals[level, c]
+            student_fields[k] += scale * dot
+        for m in range(M):
+            dot = 0.0
+            for c in range(min(width, teachers.shape[2])):
+                dot += teachers[level, m, c] * normals[level, c]
+            teacher_fields[m] += scale * dot
+
+
+@compiled
+def move_inside(constants, rows, normals, deltas, level, width, scale, mask, force, push):
+    """The step along the coordinates in use; rows: students, then (with momentum) their velocities."""
+    K = deltas.shape[0]
+    for k in range(K):
+        for c in range(width):
+            gradient = 0.0
+            for s in range(constants.batch):
+                gradient += deltas[k, s] * normals[s, level, c]
+            kick = force * mask[k] * (scale * gradient - constants.decay * rows[k, c])
+            if constants.momentum:
+                kick += constants.keep * rows[K + k, c]
+                rows[K + k, c] = kick
+            rows[k, c] += push * kick
+
+
+@compiled
+def move_outside(rng, constants, rows, factor, extra, first, dof, scale, mask, force, push):
+    """The step along all other dimensions: new columns factor . F, F Bartlett's factor, folded back into Z."""
+    K, columns = factor.shape
+    count = rows.shape[0]
+    for k in range(K):
+        for j in range(columns):
+            extra[k, j] = 0.0
+    for i in range(columns):
+        for j in range(i + 1):
+            f = chi(rng, dof - j) if i == j else rng.standard_normal()
+            for k in range(K):
+                extra[k, j] += factor[k, i] * f
+    for k in range(K):
+        for j in range(columns):
+            kick = force * mask[k] * scale * extra[k, j]
+            if constants.momentum:
+                extra[K + k, j] = kick
+            extra[k, j] = push * kick
+    fold(rows, extra, first, count, columns)
+
+
+@compiled
+def onto_sphere(layout, students, lengths):
+    """Each student vector back to its initial length, |w_k|^2 / N = lengths_k."""
+    for k in range(lengths.size):
+        total = 0.0
+        for level in range(layout.width.size):
+            for c in range(layout.width[level]):
+                total += layout.share[level] * students[level, k, c] ** 2
+        scale = math.sqrt(lengths[k] / total)
+        for level in range(layout.width.size):
+            for c in range(layout.width[level]):
+                students[level, k, c] *= scale
+
+
+@compiled
+def record_overlaps(at, layout, students, teachers, params, records):
+    """Field covariances (and overlaps per level, where kept) of the present state."""
+    K, M, keep = params.readout.size, teachers.shape[1], records.r.shape[0] > 0
+    for k in range(K):
+        records.readout[at, k], records.bias[at, k] = params.readout[k], params.bias[k]
+        for m in range(M):
+            records.R[at, k, m] = 0.0
+        for j in range(K):
+            records.Q[at, k, j] = 0.0
+    for level in range(layout.width.size):
+        weight = layout.share[level] * layout.eigenvalue[level]
+        for k in range(K):
+            for m in range(M):
+                dot = 0.0
+                for c in range(min(layout.width[level], teachers.shape[2])):
+                    dot += students[level, k, c] * teachers[level, m, c]
+                records.R[at, k, m] += weight * dot
+                if keep:
+                    records.r[at, level, k, m] = dot
+            for j in range(K):
+                dot = 0.0
+                for c in range(layout.width[level]):
+                    dot += students[level, k, c] * students[level, j, c]
+                records.Q[at, k, j] += weight * dot
+                if keep:
+                    records.q[at, level, k, j] = dot
+
+
+@compiled
+def too_large(students, params, bound):
+    """Has a squared coordinate (or a readout) passed the bound, or stopped being a number?"""
+    for level in range(students.shape[0]):
+        for k in range(students.shape[1]):
+            for c in range(students.shape[2]):
+                if not students[level, k, c] ** 2 < bound:
+                    return True
+    size = 0.0
+    for k in range(params.readout.size):
+        size += params.readout[k] ** 2 + params.bias[k] ** 2
+    return not size < bound
+
+
+@compiled
+def reduce_batch(deltas, copy, factor):
+    """factor with factor factor^T = deltas deltas^T: all that the other dimensions see of a batch. (K, min(B, K))."""
+    K, B = deltas.shape
+    for k in range(K):
+        for s in range(B):
+            copy[k, s] = deltas[k, s]
+        for j in range(factor.shape[1]):
+            factor[k, j] = deltas[k, j] if B <= K else 0.0
+    if B > K:
+        fold(factor, copy, 0, K, B)
+
+
+@compiled
+def advance_overlaps(rng, constants, layout, students, teachers, params, lengths, bound, rates, first, last, records):
+    """Steps first .. last - 1; returns `last`, or minus (the step that diverged + 1)."""
+    K, M, L, B = params.readout.size, teachers.shape[1], layout.width.size, constants.batch
+    normals = np.empty((B, L, students.shape[2]))
+    student_fields, teacher_fields = np.empty(K), np.empty(M)
+    delta, deltas, copy = np.empty(K), np.empty((K, B)), np.empty((K, B))
+    factor, extra = np.zeros((K, min(B, K))), np.empty((students.shape[1], min(B, K)))
+    at = 0
+    while at < records.steps.size and records.steps[at] < first:
+        at += 1
+    for step in range(first, last + 1):
+        while at < records.steps.size and records.steps[at] == step:
+            if too_large(students, params, bound):
+                return -step - 1
+            record_overlaps(at, layout, students, teachers, params, records)
+            at += 1
+        if step == last:
+            break
+        for s in range(B):
+            draw_fields(rng, layout, students, teachers, normals[s], student_fields, teacher_fields)
+            z = rng.standard_normal() if constants.draws else 0.0
+            error = respond(constants, params, student_fields, teacher_fields, z, delta)
+            for k in range(K):
+                deltas[k, s] = delta[k]
+            if not abs(error) < OVERFLOW:
+                return -step - 1
+        reduce_batch(deltas, copy, factor)
+        force, push = rates[step - first, 0], rates[step - first, 1]
+        for level in range(L):
+            rows, mask, scale = students[level], layout.mask[level], layout.step[level] / B
+            move_inside(constants, rows, normals, deltas, level, layout.width[level], scale, mask, force, push)
+            if layout.dof[level] > 0:
+                move_outside(rng, constants, rows, factor, extra, M, layout.dof[level], scale, mask, force, push)
+        move_parameters(constants, params, rates[step - first, 2], rates[step - first, 3])
+        if constants.spherical:
+            onto_sphere(layout, students, lengths)
+        if step % LOOK == 0 and too_large(students, params, bound):
+            return -step - 1
+    return last
+
+
+@compiled
+def fill_normal(rng, rows):
+    """Standard normals, in the order in which NumPy's generator would give them."""
+    for i in range(rows.shape[0]):
+        for j in range(rows.shape[1]):
+            rows[i, j] = rng.standard_normal()
+
+
+@compiled
+def advance_weights(constants, rows, noise, W, W_teacher, velocity, gradient, mask, params, lengths, rates, first):
+    """Feed rows (samples, N) to the network; `first` counts the samples seen before them, rates start at their step.
+
+    velocity: (K, N), empty without momentum. mask: (K, N), empty if all learns. gradient: the sum over the batch so far.
+    Returns the number of samples taken: fewer than given if the error outgrew every bound.
+    """
+    K, M, N, B = W.shape[0], W_teacher.shape[0], W.shape[1], constants.batch
+    student_fields, teacher_fields, delta = np.empty(K), np.empty(M), np.empty(K)
+    root = 1.0 / math.sqrt(constants.dim)
+    for sample in range(rows.shape[0]):
+        x = rows[sample]
+        for k in range(K):
+            student_fields[k] = root * inner(W[k], x)
+        for m in range(M):
+            teacher_fields[m] = root * inner(W_teacher[m], x)
+        error = respond(constants, params, student_fields, teacher_fields, noise[sample], delta)
+        if not abs(error) < OVERFLOW:
+            return sample
+        for k in range(K):
+            scale = root * delta[k] / B
+            for i in range(N):
+                gradient[k, i] += scale * x[i]
+        if (first + sample) % B == B - 1:
+            at = (first + sample) // B - first // B
+            move_weights(constants, W, velocity, gradient, mask, rates[at, 0], rates[at, 1])
+            move_parameters(constants, params, rates[at, 2], rates[at, 3])
+            if constants.spherical:
+                for k in range(K):
+                    scale = math.sqrt(lengths[k] * constants.dim / inner(W[k], W[k]))
+                    for i in range(N):
+                        W[k, i] *= scale
+    return rows.shape[0]
+
+
+@compiled
+def inner(a, b):
+    total = 0.0
+    for i in range(a.size):
+        total += a[i] * b[i]
+    return total
+
+
+@compiled
+def move_weights(constants, W, velocity, gradient, mask, force, push):
+    """w and its momentum take the batch's gradient, which starts again at zero."""
+    for k in range(W.shape[0]):
+        for i in range(W.shape[1]):
+            kick = force * (gradient[k, i] - constants.decay * W[k, i])
+            gradient[k, i] = 0.0
+            if mask.size:
+                kick *= mask[k, i]
+            if constants.momentum:
+                kick += constants.keep * velocity[k, i]
+                velocity[k, i] = kick
+            W[k, i] += push * kick

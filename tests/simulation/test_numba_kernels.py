@@ -1,0 +1,83 @@
+"""Cached machine code runs only with the text that it was compiled from."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import numba
+import pytest
+from numba.core.dispatcher import Dispatcher
+
+import tutelage
+from tutelage.simulation import numba_kernels
+
+LOAD = """
+import numpy as np
+from tutelage.simulation.numba_kernels import LevelLayout, onto_sphere
+layout = LevelLayout(
+    width=np.array([1]), dof=np.array([1]), field=np.array([7.0]), step=np.array([11.0]), share=np.array([0.5]),
+    eigenvalue=np.array([13.0]), mask=np.ones((1, 1)),
+)
+students = np.array([[[3.0]]])
+onto_sphere(layout, students, np.array([2.0]))
+print(students.item(), sum(onto_sphere.stats.cache_hits.values()))
+"""
+
+
+def moved(folder: Path) -> tuple[float, int]:
+    """A unit vector brought to length: share * x^2 = 2, so x = 2. And how often cached machine code was loaded."""
+    environment = os.environ | {"PYTHONPATH": str(folder), "NUMBA_CACHE_DIR": str(folder / "cache")}
+    environment["PYTHONDONTWRITEBYTECODE"] = "1"
+    run = subprocess.run([sys.executable, "-c", LOAD], env=environment, capture_output=True, text=True, timeout=120)
+    assert run.returncode == 0, run.stderr
+    value, hits = run.stdout.split()
+    return float(value), int(hits)
+
+
+def test_a_new_order_of_fields_is_compiled_again(tmp_path):
+    """Share and step exchanged, in a file of the same size and date: stale code would read the step, 11, for the share."""
+    shutil.copytree(Path(tutelage.__file__).parent, tmp_path / "tutelage", ignore=shutil.ignore_patterns("__pycache__"))
+    assert moved(tmp_path) == (2.0, 0)
+    assert moved(tmp_path) == (2.0, 1)  # the cache works
+    kernels = tmp_path / "tutelage" / "simulation" / "numba_kernels.py"
+    text, before = kernels.read_text(), kernels.stat()
+    first, second = (f'    {name}: Float[np.ndarray, " L"]\n' for name in ("step", "share"))
+    assert text.count(first + second) == 1
+    kernels.write_text(text.replace(first + second, second + first))
+    os.utime(kernels, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert (kernels.stat().st_size, kernels.stat().st_mtime_ns) == (before.st_size, before.st_mtime_ns)
+    assert moved(tmp_path) == (2.0, 0)
+
+
+def outside(module: ModuleType) -> list[str]:
+    """Globals of the kernels of a module that come from other files; numbers and the libraries cannot be reordered here."""
+    kernels = {name: value for name, value in vars(module).items() if isinstance(value, Dispatcher)}
+    found = [f"{name} itself" for name, kernel in kernels.items() if kernel.py_func.__module__ != module.__name__]
+    for name, kernel in kernels.items():
+        used = [vars(module)[word] for word in kernel.py_func.__code__.co_names if word in vars(module)]
+        foreign = [x for x in used if not isinstance(x, int | float) and x not in (*kernels.values(), numba_kernels.np)]
+        found += [f"{name} uses {x}" for x in foreign if x is not numba_kernels.math]
+    return found
+
+
+def test_all_machine_code_comes_from_one_file():
+    """The text of that file alone is in the name of what numba caches."""
+    kernels = [value for value in vars(numba_kernels).values() if isinstance(value, Dispatcher)]
+    assert len(kernels) > 15
+    assert all(kernel.py_func.__qualname__.endswith(numba_kernels.DIGEST) for kernel in kernels)
+    assert outside(numba_kernels) == []
+    tuples = (numba_kernels.StepConstants, numba_kernels.ParameterState, numba_kernels.LevelLayout, numba_kernels.Records)
+    assert {kind.__module__ for kind in tuples} == {numba_kernels.__name__}
+
+
+@pytest.mark.parametrize("name", ["a function", "a table"])
+def test_a_kernel_that_reaches_outside_is_found(name):
+    """A negative control."""
+    module = ModuleType("elsewhere")
+    exec("def kernel(x):\n    return other(x)", vars(module))
+    module.kernel = numba.njit(module.kernel)
+    module.other = numba_kernels.value.py_func if name == "a function" else (1.0, 2.0)
+    assert len(outside(module)) == 1

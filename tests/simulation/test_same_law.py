@@ -1,0 +1,70 @@
+"""Overlaps and weights follow one law: means and covariances of everything recorded, at three times, at the 1e-4 level."""
+
+import numpy as np
+import pytest
+
+import tutelage as tu
+from tests.simulation.cases import CASES, softened
+from tests.simulation.laws import LEVEL, probability
+from tutelage.simulation import coordinates
+
+TIMES = [0.0, 0.5, 1.5, 3.0]
+
+
+def ensembles(name: str, runs: int, weights_runs: int | None = None, changes: dict | None = None):
+    """Runs of both methods; those of weights take thrice the time, so there may be fewer of them."""
+    problem, start, dim = CASES[name]
+    problem = problem.replace(**changes) if changes else problem
+    options = {"dim": dim, "times": TIMES}
+    return (
+        tu.simulate(problem, start, seed=1, runs=runs, **options),
+        tu.simulate(problem, start, seed=2, runs=weights_runs or runs, method="weights", **options),
+    )
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_same_law(name):
+    runs = (500, 500) if "biases" in name else (3000, 1500)  # biases: the error of each state is a quadrature
+    assert probability(*ensembles(name, *runs)) > LEVEL
+
+
+@pytest.mark.parametrize("name", ["erf with noise", "four levels", "batch of five", "momentum"])
+def test_dropping_the_chi_square_is_noticed(name, monkeypatch):
+    right = coordinates.level_layout
+
+    def dropped(problem, dims):
+        return right(problem, dims)._replace(dof=np.zeros(dims.size, dtype=np.int64))
+
+    monkeypatch.setattr(coordinates, "level_layout", dropped)
+    assert probability(*ensembles(name, 1000)) < 1e-2 * LEVEL
+
+
+def test_one_degree_of_freedom_is_noticed(monkeypatch):
+    right = coordinates.level_layout
+
+    def one_more(problem, dims):
+        layout = right(problem, dims)
+        return layout._replace(dof=layout.dof + (layout.dof > 0))
+
+    monkeypatch.setattr(coordinates, "level_layout", one_more)
+    assert probability(*ensembles("erf with noise", 3000, 1500)) < 1e-2 * LEVEL
+
+
+@pytest.mark.parametrize("name", ["batch of five", "momentum"])
+def test_traced_loop_has_the_same_law(name):
+    """A function of the user's own: the JAX loop of the overlaps method against that of the weights method."""
+    assert probability(*ensembles(name, 400, changes={"student.activation": softened})) > LEVEL
+
+
+def test_traced_and_compiled_loops_have_the_same_law():
+    problem, start, dim = CASES["four levels"]
+    erf = problem.student.activation.function
+    options = {"dim": dim, "times": TIMES, "runs": 600}
+    traced = tu.simulate(problem.replace(**{"student.activation": lambda x: erf(x)}), start, seed=3, **options)
+    assert probability(traced, tu.simulate(problem, start, seed=4, **options)) > LEVEL
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", CASES)
+def test_same_law_with_many_runs(name):
+    assert probability(*ensembles(name, 3000 if "biases" in name else 20_000)) > LEVEL
