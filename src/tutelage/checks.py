@@ -219,8 +219,10 @@ def _factorizes(matrix: np.ndarray) -> bool:
 def known(name: str, value: object, allowed: Iterable[Word]) -> Word:
     """The value, if it is one of the allowed words; the message suggests the nearest."""
     allowed = list(allowed)
-    if isinstance(value, str | int) and value in allowed:
-        return allowed[allowed.index(value)]
+    if isinstance(value, str | int):
+        for word in allowed:
+            if word == value:
+                return word
     words = [str(word) for word in allowed]
     raise InputError(f"{name} is {shown(value)}; it must be one of {', '.join(words)}.{nearest(value, words)}")
 

@@ -48,7 +48,7 @@ def test_refusals(tmp_path):
     with pytest.raises(tu.InputError, match=r"there is no file 'nowhere.npy'"):
         tu.Spectrum.from_data("nowhere.npy")
     for name in ("words.npy", "words2.npy", "several.npz"):
-        with pytest.raises(tu.InputError, match=r"no \.npy file of numbers; write one with numpy.save"):
+        with pytest.raises(tu.InputError, match=r"not a \.npy file of numbers; write one with numpy.save"):
             tu.Spectrum.from_data(tmp_path / name)
     np.save(tmp_path / "nan.npy", np.array([[0.0, np.nan], [1.0, 2.0]]))
     with pytest.raises(tu.InputError, match="data contains nan"):

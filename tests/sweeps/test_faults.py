@@ -41,12 +41,13 @@ class Program:
 
     def __init__(self, folder, count, executor="processes", **asked):
         self.folder, self.count = folder / "s", count
-        self.log, self.announced, self._stderr = folder / "log", folder / "announced", folder / "stderr"
+        self.log, self.announced, self._stderr = folder / "log", folder / "announced", folder / "stderr-0"
         asked |= {"folder": str(self.folder), "count": count, "executor": executor, "log": str(self.log)}
         self._asked = json.dumps(asked | {"announced": str(self.announced)})
         self.process = None
 
     def start(self):
+        self._stderr = self._stderr.with_name(f"stderr-{len(self.started) + 1}")  # Python clears up after killed ones later
         with open(self._stderr, "w") as stderr:  # a pipe would be held open by workers that are left behind
             command = [sys.executable, "-m", "tests.sweeps.toys", self._asked]
             self.process = subprocess.Popen(command, cwd=ROOT, stderr=stderr, start_new_session=True)

@@ -239,10 +239,11 @@ def _match_one(pair: Pair, run: int, allowed: np.ndarray, odd: bool) -> tuple[np
     return permutation, signs, min(int(np.argmin(before + after)), never - 1)
 
 
-def _rows(values: dict[str, np.ndarray]) -> Float[np.ndarray, "time K M+1"]:
-    """What tells units apart, their overlaps with the teachers and their readouts."""
+def _rows(values: dict[str, np.ndarray]) -> Float[np.ndarray, "time K columns"]:
+    """What tells units apart, their overlaps with the teachers and their readouts, one for each output."""
     readout = values.get("readout", np.zeros(values["R"].shape[:-1]))
-    return np.concatenate([values["R"], readout[..., None]], axis=-1)
+    columns = np.swapaxes(readout, -2, -1) if readout.ndim == values["R"].ndim else readout[..., None]
+    return np.concatenate([values["R"], columns], axis=-1)
 
 
 def _distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -252,7 +253,7 @@ def _distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def _exchangeable(problem: Problem) -> Bool[np.ndarray, "K K"]:
     """Units that the problem treats alike (equal readouts and biases at first, equal frozen parts)."""
     student = problem.student
-    marks = [np.asarray(student.readout, dtype=float)]
+    marks = [*np.atleast_2d(np.asarray(student.readout, dtype=float))]  # one for each output
     if student.bias is not None:
         marks.append(np.asarray(student.bias, dtype=float))
     mask = problem.trainable_mask()

@@ -118,10 +118,10 @@ class Equations(ClosedSystem):
     """
 
     names: tuple[str, ...] = eqx.field(static=True)
-    user_drift: Callable[[ArrayLike, State], State]
+    user_drift: Callable[[Array, State], State]
     user_error: Callable[[State], Array]
 
-    def __init__(self, names: Sequence[str], drift: Callable[[ArrayLike, State], State], error: Callable[[State], Array]):
+    def __init__(self, names: Sequence[str], drift: Callable[[Array, State], State], error: Callable[[State], Array]):
         if isinstance(names, str) or not names or not all(isinstance(n, str) and n.isidentifier() for n in names):
             raise InputError(f"names is {names!r}; it must be a list of variable names such as ('m', 'q').")
         if len(set(names)) != len(names) or any(n.startswith("_") for n in names):
@@ -151,7 +151,7 @@ class Equations(ClosedSystem):
         return namedtuple("State", self.names)(*state)
 
     def drift(self, t: ArrayLike, state: State) -> State:
-        out = self.user_drift(t, self._named(state))
+        out = self.user_drift(jnp.asarray(t), self._named(state))
         out = tuple(out[n] for n in self.names) if isinstance(out, dict) else tuple(out)
         if len(out) != len(self.names):
             raise InputError(f"drift returned {len(out)} derivatives; the equations have {len(self.names)} variables.")

@@ -152,21 +152,19 @@ class Spectrum(Inputs):
     _known_dim: int | None = eqx.field(static=True)
 
     def __init__(self, eigenvalues: Numbers, fractions: Numbers | None = None, *, normalize: bool = True):
-        eigenvalues = checks.as_array("eigenvalues", eigenvalues)
-        if np.ndim(eigenvalues) != 1 or np.size(eigenvalues) == 0:
-            raise InputError(f"eigenvalues have shape {np.shape(eigenvalues)}; they must be a list of one number or more.")
-        checks.require_positive("eigenvalues", eigenvalues, fix="Leave out directions without variance.")
-        levels = np.shape(eigenvalues)[0]
-        fractions = np.full(levels, 1.0 / levels) if fractions is None else checks.as_array("fractions", fractions)
-        checks.require_shape("fractions", fractions, (levels,), fix="One fraction per eigenvalue.")
-        checks.require_positive("fractions", fractions)
-        if not checks.is_traced(fractions) and abs(np.sum(fractions) - 1.0) > 1e-9:
-            total = float(np.sum(fractions))
+        lam = checks.as_array("eigenvalues", eigenvalues)
+        if lam.ndim != 1 or lam.size == 0:
+            raise InputError(f"eigenvalues have shape {lam.shape}; they must be a list of one number or more.")
+        checks.require_positive("eigenvalues", lam, fix="Leave out directions without variance.")
+        p = np.full(lam.size, 1.0 / lam.size) if fractions is None else checks.as_array("fractions", fractions)
+        checks.require_shape("fractions", p, lam.shape, fix="One fraction per eigenvalue.")
+        checks.require_positive("fractions", p)
+        if not checks.is_traced(p) and abs(np.sum(p) - 1.0) > 1e-9:
+            total = float(np.sum(p))
             raise InputError(f"fractions sum to {total:g}; they must sum to one. Divide them by {total:g}.")
         self.normalize = checks.as_flag("normalize", normalize)
-        self.scale = (fractions * eigenvalues).sum() if self.normalize else np.float64(1.0)
-        self.eigenvalues = eigenvalues / self.scale
-        self.fractions = fractions
+        self.scale = (p * lam).sum() if self.normalize else np.float64(1.0)
+        self.eigenvalues, self.fractions = lam / self.scale, p
         self.center, self.dropped, self._basis, self._known_dim = None, 0, None, None
 
     @property
@@ -187,16 +185,16 @@ class Spectrum(Inputs):
 
         `levels` groups neighboring eigenvalues into that many levels of (nearly) equal size, each with their mean.
         """
-        covariance = checks.as_array("covariance", covariance)
-        if np.ndim(covariance) != 2 or covariance.shape[0] != covariance.shape[1]:
-            raise InputError(f"covariance has shape {np.shape(covariance)}; it must be square, (N, N).")
-        checks.require_gram("covariance", covariance)
-        values, vectors = np.linalg.eigh(covariance)
+        matrix = checks.as_array("covariance", covariance)
+        if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+            raise InputError(f"covariance has shape {matrix.shape}; it must be square, (N, N).")
+        checks.require_gram("covariance", matrix)
+        values, vectors = np.linalg.eigh(matrix)
         order = np.argsort(values)[::-1]
         if values.size == 0 or values.max() <= 0:
             raise InputError("covariance has no positive eigenvalue; a spectrum needs at least one direction with variance.")
         keep = order[values[order] > 1e-12 * values.max()]
-        return cls._measured(values[keep], vectors[:, keep].T, covariance.shape[0] - keep.size, levels)
+        return cls._measured(values[keep], vectors[:, keep].T, matrix.shape[0] - keep.size, levels)
 
     @classmethod
     def from_data(cls, data: Numbers | str | os.PathLike, levels: int | None = None) -> "Spectrum":
@@ -251,16 +249,18 @@ def digits() -> Float[np.ndarray, "1797 8 8"]:
 def as_rows(data: Numbers | str | os.PathLike) -> Float[np.ndarray, "samples N"]:
     """Samples as rows (samples, N) of an array of samples, or of a .npy file, which stays on disk; images are flattened."""
     if isinstance(data, str | os.PathLike):
-        data = _on_disk(Path(data))
-    elif not isinstance(data, np.ndarray) or data.dtype.kind not in NUMBERS:
-        data = checks.as_array("data", data)
-    checks.require_untraced("data", "a measured spectrum", data)
-    if data.ndim < 2 or data.shape[0] < 2 or data.size == 0:
+        samples = _on_disk(Path(data))
+    elif isinstance(data, np.ndarray) and data.dtype.kind in NUMBERS:
+        samples = data
+    else:
+        samples = checks.as_array("data", data)
+    checks.require_untraced("data", "a measured spectrum", samples)
+    if samples.ndim < 2 or samples.shape[0] < 2 or samples.size == 0:
         raise InputError(
-            f"data has shape {data.shape}; it must be (samples, features), or images (samples, height, width), two samples "
+            f"data has shape {samples.shape}; it must be (samples, features), or images (samples, height, width), two samples "
             "or more."
         )
-    return np.reshape(data, (data.shape[0], -1))
+    return samples.reshape(samples.shape[0], -1)
 
 
 def _mean_and_covariance(rows: Float[np.ndarray, "samples N"]) -> tuple[Float[np.ndarray, " N"], Float[np.ndarray, "N N"]]:

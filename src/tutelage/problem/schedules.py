@@ -11,6 +11,7 @@ last digit. Features shorter than the grid, 1/65536 of the whole time and 0.2% o
 """
 
 import warnings
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -22,7 +23,7 @@ from jaxtyping import Float
 
 from tutelage import checks
 from tutelage._errors import InputError, ValidityWarning
-from tutelage._types import Array, ArrayLike, NumpyOrJax, Rate, Schedule
+from tutelage._types import Array, ArrayLike, NumpyOrJax, Rate, Schedule, Table
 
 if TYPE_CHECKING:
     from tutelage.problem.sgd import SGD
@@ -189,7 +190,7 @@ def as_rate(name: str, value: object) -> Rate | None:
     return array
 
 
-def rate_at(rate: Rate, t: ArrayLike) -> Float[Array, ""]:
+def rate_at(rate: Rate | Callable[..., object], t: ArrayLike) -> Float[Array, ""]:
     """The rate at time t, whatever kind it is."""
     return jnp.asarray(rate(jnp.asarray(t)) if callable(rate) else rate)
 
@@ -218,7 +219,7 @@ def require_rates_on(sgd: "SGD", times: Float[np.ndarray, " S"], *, solved: bool
 
     solved: warn where a function has more features than the solver is sure to resolve (single steps see them all).
     """
-    rates: dict[str, Rate | None] = {name: getattr(sgd, name) for name in ("lr", "readout_lr", "bias_lr")}
+    rates: Table = {name: getattr(sgd, name) for name in ("lr", "readout_lr", "bias_lr")}
     for name, rate in (rates | {"k": getattr(sgd.momentum, "k", None)}).items():
         if callable(rate) and not checks.is_traced(rate):
             _require_rate_on(name, rate, times, solved)

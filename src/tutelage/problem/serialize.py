@@ -90,14 +90,14 @@ def rebuild(part: Part, **changes: object) -> Part:
     Changing the width keeps a readout or bias that is the same for all units, as the scalar that it was given as.
     Changing the number of eigenvalues keeps equal fractions; others must then be given anew.
     """
-    given = _values(part) | changes
+    given: Table = {**_values(part), **changes}
     if isinstance(part, input_laws.Spectrum) and "fractions" not in changes and np.size(given["eigenvalues"]) != part.levels:
         given["fractions"] = None if _common(part.fractions) is not part.fractions else part.fractions
     if isinstance(part, Network) and "hidden" in changes:
         given |= {name: _common(given[name]) for name in ("readout", "bias") if name not in changes}
     if isinstance(part, labels.Function) and "function" in changes and "random" not in changes:
         given.pop("random")  # found out anew
-    constructor: Callable[..., Part] = type(part)
+    constructor: Callable[..., Part] = part.__class__
     return constructor(**given)
 
 
@@ -132,7 +132,7 @@ def _learning_to_plain(name: str, part: Part) -> str | Table:
     word = next((word for word, cls in named.items() if type(part) is cls), None)
     wrapped = wrapper is not None and type(part) is wrapper
     if word is None:
-        own = part.function if wrapped else type(part)
+        own = getattr(part, "function", None) if wrapped else type(part)
         word = path_of(own)
         if word is None:
             what = f"the function {_name(own)!r}" if wrapped else f"your own class {_name(own)}"

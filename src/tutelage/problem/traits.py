@@ -172,7 +172,7 @@ def require_fit(problem: "Problem") -> None:
         _require_update(problem)
 
 
-def _require_quantiles(noise: Callable[[np.ndarray], np.ndarray]) -> None:
+def _require_quantiles(noise: Callable[..., object]) -> None:
     try:
         values = np.asarray(noise(np.array([0.1, 0.5, 0.9])), dtype=float)
     except Exception as error:

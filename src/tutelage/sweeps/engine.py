@@ -4,10 +4,11 @@ A chunk is announced when it is on the disk, not before; however the run ends, w
 unless it is given a `Bar`, which shows the rate, the time left and the failures so far.
 """
 
+import signal
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -159,5 +160,22 @@ def execute_all(
     with closing(execute(compute, tasks, workers, notice)) as results:
         for task, result in results:
             outcome = result.outcome(len(task.points)) if isinstance(result, WorkerError) else result
-            keep(task, outcome)
-            progress.done(task, outcome)
+            with _interrupts_deferred():
+                keep(task, outcome)
+                progress.done(task, outcome)
+
+
+@contextmanager
+def _interrupts_deferred() -> Iterator[None]:
+    """Ctrl-C waits until a finished chunk is kept. Python also ignores one inside a callback, of which HDF5 has many."""
+    if threading.current_thread() is not threading.main_thread() or not callable(usual := signal.getsignal(signal.SIGINT)):
+        yield
+        return
+    came: list[Any] = []
+    signal.signal(signal.SIGINT, lambda *signal_and_frame: came.append(signal_and_frame))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, usual)
+        if came:
+            usual(*came[0])

@@ -5,7 +5,7 @@ import pytest
 
 import tutelage as tu
 from tests.problems import pair, symmetric_overlaps
-from tutelage.analysis.escape.escape_time import last_fall, teachers_of
+from tutelage.analysis.escape.escape_time import assigned_teachers, last_fall
 from tutelage.analysis.escape.plateau_path import plateau_path
 
 COUNT = 1001  # recorded times of every solve: one program per shape
@@ -35,7 +35,7 @@ def test_the_predicted_time_is_that_of_the_solved_curve(K, lr, asymmetry):
     curve, time = solved(problem, start, found)
     assert found.time == pytest.approx(time, rel=0.01)
     assert found.threshold == pytest.approx(found.plateau.error / 2)
-    assert found.teachers == tuple(teachers_of(problem, curve.R[-1], curve.T))
+    assert found.teachers == tuple(assigned_teachers(problem, curve.R[-1], curve.T))
     here = (found.times > found.time / 10) & (found.times < found.time)  # earlier the solved curve is recorded too coarsely
     np.testing.assert_allclose(found.errors[here], np.interp(found.times[here], curve.times, curve.error), rtol=0.15)
 
