@@ -106,7 +106,8 @@ def test_no_program_is_loaded_that_another_user_could_have_written(tmp_path, mon
 
 INTERRUPTED = """
 import os, signal, sys
-from tutelage.simulation.runs import Run, overlaps
+from tutelage.cli import main
+from tutelage.simulation.runs import Run
 
 finished, runs = Run, int(sys.argv[1])
 
@@ -118,6 +119,7 @@ def press(*about):
     return run
 
 press.count = 0
+from tutelage.simulation import overlaps
 overlaps.Run = press
 sys.exit(main(sys.argv[2:]))
 """
