@@ -15,7 +15,6 @@ LAYERS = (
     ("randomness", "losses"),
     ("labels", "rules"),
     ("problem",),
-    ("averages",),
     ("moments",),
     ("dynamics",),
     ("status",),
@@ -98,7 +97,7 @@ def test_a_layer_imports_only_layers_to_its_left(path):
     [
         ("from tutelage.plot import curve", "problem"),
         ("import tutelage.cli", "solve"),
-        ("from tutelage import dynamics", "averages"),
+        ("from tutelage import dynamics", "moments"),
         ("def f():\n    from tutelage.solve import solve", "trajectory"),
         ("from ..validity import assess", "dynamics"),
         ("from tutelage.trajectory import Trajectory", "storage"),

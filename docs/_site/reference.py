@@ -35,7 +35,7 @@ GROUPS = {
     "errors": "Errors and warnings",
 }
 PART = {
-    **{"averages": "theory", "dynamics": "theory", "solve": "theory"},
+    **{"moments": "theory", "dynamics": "theory", "solve": "theory"},
     **{"status": "results", "trajectory": "results", "validity": "results", "page": "results", "_errors": "errors"},
 }
 

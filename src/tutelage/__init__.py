@@ -35,8 +35,7 @@ _HOMES = {
         *("Start", "asymmetric_start", "random_start", "start_from_weights"),
     ),
     "tutelage.problem.images": ("digits",),
-    "tutelage.averages": ("Quadrature",),
-    "tutelage.moments": ("Sampled",),
+    "tutelage.moments": ("Quadrature", "Sampled"),
     "tutelage.rules": ("Rule",),
     "tutelage.dynamics": ("ClosedSystem", "Equations", "generalisation_error", "linear_regression"),
     "tutelage.status": ("Status",),
@@ -92,11 +91,11 @@ _HOMES = {
     "tutelage.sweep.verbs": ("sweep", "open_sweep"),
     "tutelage.sweep.result": ("Sweep",),
 }
-_SUBMODULES = ("averages", "labels", "losses", "plot", "rules")
+_SUBMODULES = ("labels", "losses", "moments", "plot", "rules")
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 if TYPE_CHECKING:
-    from tutelage import averages, labels, losses, plot, rules
+    from tutelage import labels, losses, moments, plot, rules
     from tutelage._errors import DivergenceWarning, InputError, SymmetryWarning, TutelageWarning, ValidityWarning
     from tutelage.analysis.curves.per_run import PerRun
     from tutelage.analysis.curves.phase import Phase, Phases, phases
@@ -153,11 +152,10 @@ if TYPE_CHECKING:
     from tutelage.analysis.structured.late import LateDecay, late_decay
     from tutelage.analysis.structured.moments import Moments, overlap_moments
     from tutelage.analysis.structured.reduced import ReducedSystem, reduced_system
-    from tutelage.averages import Quadrature
     from tutelage.compare import Comparison, compare
     from tutelage.dynamics import ClosedSystem, Equations, generalisation_error, linear_regression
     from tutelage.many import solve_many
-    from tutelage.moments import Sampled
+    from tutelage.moments import Quadrature, Sampled
     from tutelage.page import save_page, trajectory_page
     from tutelage.problem import (
         SGD,
@@ -267,7 +265,6 @@ __all__ = [
     "__version__",
     "alike_flow",
     "asymmetric_start",
-    "averages",
     "best_constant_rate",
     "common_plateau",
     "compare",
@@ -295,6 +292,7 @@ __all__ = [
     "load",
     "log_times",
     "losses",
+    "moments",
     "noise_floor",
     "open_sweep",
     "overlap_moments",

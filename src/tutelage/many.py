@@ -18,10 +18,9 @@ import numpy as np
 from tutelage import _checks
 from tutelage._cores import cores
 from tutelage._errors import DivergenceWarning, InputError, kind_of
-from tutelage.averages import Quadrature
 from tutelage.integrate import SOLVERS, Options, Raw, anonymous, as_arrays, choose, integrate, padded, tolerances
 from tutelage.integrate.kept import kept
-from tutelage.moments import moments_for
+from tutelage.moments import Quadrature, moments_for
 from tutelage.problem import Problem, Start, random_start
 from tutelage.solve import MAX_STEPS, assemble, keeps_blocks, prepare
 from tutelage.times import check_times

@@ -13,7 +13,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from tutelage.accuracy import averages_report, in_words
-from tutelage.averages import Quadrature
 from tutelage.dynamics.deviations import (
     carried_back,
     drifts_along,
@@ -26,6 +25,7 @@ from tutelage.dynamics.linearised import flatten
 from tutelage.dynamics.order_parameters import OrderParameters, initial_overlaps
 from tutelage.dynamics.overlaps import Overlaps
 from tutelage.dynamics.perfect import critical_rate
+from tutelage.moments import Quadrature
 from tutelage.problem import Problem, SlowMomentum
 from tutelage.problem.traits import missing_traits
 

@@ -16,10 +16,9 @@ import numpy as np
 
 from tutelage._errors import InputError
 from tutelage._types import Array
-from tutelage.averages import Averages, Quadrature, averages_for
 from tutelage.dynamics.overlaps import joint_covariance
-from tutelage.moments import ClosedMoments, Moments, NodeMoments, moments_for
-from tutelage.moments.matrices import error_weights, pull
+from tutelage.moments import Averages, ClosedMoments, Moments, NodeMoments, Quadrature, averages_for, moments_for
+from tutelage.moments.matrices import error_weights, mean_update
 from tutelage.problem import Problem
 from tutelage.problem.traits import CLASSIC, require_traits
 from tutelage.rules import Context, Parameters
@@ -56,7 +55,7 @@ def _near_perfect(
     dR, dQ = R - R0, Q - Q0
 
     def slope(s: Array) -> Array:
-        p = pull(averages, joint_covariance(R0 + s * dR, Q0 + s * dQ, T), None, v, v_teacher)
+        p = mean_update(averages, joint_covariance(R0 + s * dR, Q0 + s * dQ, T), None, v, v_teacher)
         return -jnp.sum(p.A * dQ) / 2 - jnp.sum(p.B * dR)
 
     nodes, weights = (PATH[0] + 1) / 2, PATH[1] / 2

@@ -16,12 +16,11 @@ import numpy as np
 
 from tutelage._errors import InputError
 from tutelage._types import Array
-from tutelage.averages import Averages, Quadrature
 from tutelage.dynamics.equations import ClosedSystem
 from tutelage.dynamics.error import field_means, population_error, shared_parity
 from tutelage.dynamics.overlaps import Overlaps, Velocity, field_covariance, joint_covariance
-from tutelage.moments import ClosedMoments, Moments, NodeMoments, moments_for
-from tutelage.moments.matrices import Pull
+from tutelage.moments import Averages, ClosedMoments, Moments, NodeMoments, Quadrature, moments_for
+from tutelage.moments.matrices import MeanUpdate
 from tutelage.problem import Problem, SlowMomentum, Start
 from tutelage.problem.schedules import rate_at, switch_times
 from tutelage.rules import Context, Parameters
@@ -86,13 +85,13 @@ class OrderParameters(ClosedSystem):
         """R, Q, T of the fields."""
         return field_covariance(jnp.asarray(self.problem.inputs.weights), state.r, state.q, self.t)
 
-    def matrices(self, state: Overlaps, t: Any = 0.0) -> tuple[Pull, Array]:
+    def matrices(self, state: Overlaps, t: Any = 0.0) -> tuple[MeanUpdate, Array]:
         """A, B (with what moves readout and bias) and G at a state."""
         return self.matrices_at(*self.covariances(state), state.readout, state.bias, t)
 
     def matrices_at(
         self, R: Array, Q: Array, T: Array, readout: Array, bias: Array | None, t: Any = 0.0
-    ) -> tuple[Pull, Array]:
+    ) -> tuple[MeanUpdate, Array]:
         """The same as functions of the fields' covariances, the readout and the biases: on nothing else do they depend."""
         C, mean = joint_covariance(R, Q, T), field_means(self.problem, bias)
         context = self.context(t, R, Q, T)
@@ -111,7 +110,7 @@ class OrderParameters(ClosedSystem):
         # the matrices give the slope of the training loss; for other metrics the overlaps alone guide the steps
         return d, self.error_slope(p, d) if self.closed else jnp.zeros(())
 
-    def error_slope(self, p: Pull, d: Overlaps) -> Array:
+    def error_slope(self, p: MeanUpdate, d: Overlaps) -> Array:
         """The change of e_g along a change of the state, where the matrices are p."""
         dR, dQ, _ = field_covariance(jnp.asarray(self.problem.inputs.weights), d.r, d.q, self.t)
         slope = -jnp.sum(p.A * dQ) / 2 - jnp.sum(p.B * dR)
@@ -121,7 +120,7 @@ class OrderParameters(ClosedSystem):
             slope = slope - p.bias @ d.bias
         return slope
 
-    def _drift(self, t: Array, state: Overlaps, p: Pull, G: Array) -> Overlaps:
+    def _drift(self, t: Array, state: Overlaps, p: MeanUpdate, G: Array) -> Overlaps:
         sgd, student = self.problem.sgd, self.problem.student
         eta, eta_v, eta_b = self.rates(t)
         readout = eta_v * p.readout if student.train_readout else jnp.zeros_like(state.readout)
@@ -138,7 +137,7 @@ class OrderParameters(ClosedSystem):
         mask = self.problem.trainable_mask()
         return None if mask is None else jnp.asarray(mask)[:, :, None]
 
-    def _plain(self, state: Overlaps, p: Pull, G: Array, eta: Array) -> tuple[Array, Array]:
+    def _plain(self, state: Overlaps, p: MeanUpdate, G: Array, eta: Array) -> tuple[Array, Array]:
         sgd, lam, mask = self.problem.sgd, self._lam, self._mask()
         r, q = state.r, state.q
         K, overlaps = q.shape[-1], jnp.concatenate([jnp.concatenate([q, r], -1), jnp.concatenate([_T(r), self.t], -1)], -2)
@@ -158,7 +157,9 @@ class OrderParameters(ClosedSystem):
         mu = (change / (2 * length))[:, None]
         return dr - mu * state.r, dq - (mu + mu.T) * state.q
 
-    def _slow(self, t: Array, state: Overlaps, p: Pull, G: Array, momentum: SlowMomentum) -> tuple[Array, Array, Velocity]:
+    def _slow(
+        self, t: Array, state: Overlaps, p: MeanUpdate, G: Array, momentum: SlowMomentum
+    ) -> tuple[Array, Array, Velocity]:
         """dR = U, dU = -gamma U + k E[delta rho], dQ = V + V^T, dV = W2 - gamma V + k E[lambda delta],
         dW2 = -2 gamma W2 + k (E[delta om] + transpose) + k^2 G, each per level; decay acts as part of the force."""
         sgd, lam, mask, velocity = self.problem.sgd, self._lam, self._mask(), state.velocity

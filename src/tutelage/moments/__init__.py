@@ -2,32 +2,50 @@
 
     mean        A, B with E[delta_k x] = Omega (sum_j A_kj w_j + sum_m B_km w*_m), what moves readout and bias, the loss
     covariance  G = E[delta delta^T]
-`ClosedMoments` (base.py, matrices.py) uses the closed forms and quadratures of averages/ for squared loss; `NodeMoments`
-(node_moments.py) averages any rule over nodes (nodes.py; the sums and their derivatives: general.py; the error: judge.py).
-`moments_for` chooses.
+`moments_for` chooses between two kinds of `Moments` (matrices.py). `ClosedMoments` serves squared loss: five Gaussian
+averages of the activations (averages.py) in closed form (erf.py, relu.py, polynomial.py) or by quadrature (quadrature.py,
+resolution.py); integrals.py picks the family and has the textbook integrals. `NodeMoments` (node_moments.py) averages any
+rule over nodes. Point sets: nodes.py; safe roots and factors: numerics.py.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from tutelage import _checks
-from tutelage._errors import InputError
 from tutelage._types import Array
-from tutelage.averages import Quadrature, averages_for
-from tutelage.labels import Logistic, Real, Sign
-from tutelage.moments.base import ClosedMoments, Moments
+from tutelage.labels import Labels, Logistic, Real, Sign
+from tutelage.moments.averages import Averages
+from tutelage.moments.integrals import I2, I3, I4, J2, averages_for
+from tutelage.moments.matrices import ClosedMoments, MeanUpdate, Moments
 from tutelage.moments.node_moments import NodeMoments, confidence
-from tutelage.moments.nodes import Sampled, jumps_of, sobol
+from tutelage.moments.nodes import REACH, Quadrature, Sampled, as_quadrature, as_sampled, sobol
 from tutelage.problem import Problem
+from tutelage.problem.activation import Activation
 from tutelage.problem.traits import missing_traits
 from tutelage.rules import Context, Parameters
 
-__all__ = ["ClosedMoments", "Moments", "NodeMoments", "Sampled", "as_sampled", "confidence", "moments_for"]
+__all__ = [
+    "I2",
+    "I3",
+    "I4",
+    "J2",
+    "Averages",
+    "ClosedMoments",
+    "MeanUpdate",
+    "Moments",
+    "NodeMoments",
+    "Quadrature",
+    "Sampled",
+    "as_quadrature",
+    "as_sampled",
+    "averages_for",
+    "confidence",
+    "moments_for",
+]
 
 GRID = 16  # nodes of each panel of the grid for one student unit and one teacher
 
@@ -47,10 +65,10 @@ def moments_for(
     jumps, noisy = bool(missing_traits(problem, ("smooth",))), any(map(_is_noisy, (problem, *others)))
     if K == 1 and M == 1 and sampled is None and (not jumps or _jumps_are_known(problem, noisy)):
         none = np.zeros(0)
-        return NodeMoments(none, none, GRID, jumps, noisy, None, _label_jumps(problem))
+        return NodeMoments(none.reshape(0, 2), none, GRID, jumps, noisy, _label_jumps(problem))
     sampled = Sampled() if sampled is None else sampled
     e = sobol(sampled.points, K + M, sampled.seed)
-    return NodeMoments(e, np.full(sampled.points, 1.0 / sampled.points), 0, jumps, noisy, sampled)
+    return NodeMoments(e, np.full(sampled.points, 1.0 / sampled.points), 0, jumps, noisy)
 
 
 def _jumps_are_known(problem: Problem, noisy: bool) -> bool:
@@ -62,13 +80,6 @@ def _jumps_are_known(problem: Problem, noisy: bool) -> bool:
     if problem.loss.jumps and noisy and isinstance(problem.labels, Real):
         return False  # a jump for every value of the noise
     return student.activation.polynomial == (0.0, 1.0) or student.activation.function is jax.nn.relu
-
-
-def as_sampled(moments: Any) -> Sampled | None:
-    """The user's choice of averages: None (closed forms where they exist) or `Sampled`."""
-    if moments is not None and not isinstance(moments, Sampled):
-        raise InputError(f"moments is {_checks.shown(moments)}; it must be None or Sampled(points=2**14).")
-    return moments
 
 
 def _is_noisy(problem: Problem) -> bool:
@@ -92,7 +103,9 @@ def _label_jumps(problem: Problem) -> tuple[float, ...]:
 
 
 @lru_cache(maxsize=32)
-def _found_jumps(kind: Any, function: Any, activation: Any, readout: float) -> tuple[float, ...]:
+def _found_jumps(
+    kind: Callable[..., Labels], function: Callable | None, activation: Activation, readout: float
+) -> tuple[float, ...]:
     """The same by search; labels of one kind and function have their jumps in one place."""
     labels = kind() if function is None else kind(function, random=False)
 
@@ -100,4 +113,26 @@ def _found_jumps(kind: Any, function: Any, activation: Any, readout: float) -> t
         return labels.truth(readout * activation(x[None])[0], x[None])
 
     many = jax.jit(jax.vmap(label))
-    return jumps_of(lambda x: np.asarray(many(jnp.asarray(x))))
+    return label_breaks(lambda x: np.asarray(many(jnp.asarray(x))))
+
+
+def label_breaks(function: Callable[[np.ndarray], np.ndarray], reach: float = REACH) -> tuple[float, ...]:
+    """Where a function of one variable (NumPy in, NumPy out, any trailing shape) jumps or has a kink, up to 16 places.
+
+    Every short interval is bisected towards its steeper half: only across a jump does the difference not shrink.
+    """
+    edges = np.linspace(-reach - 0.03, reach + 0.05, 515)
+    values = lambda x: np.asarray(function(x), dtype=float).reshape(x.size, -1)  # noqa: E731
+    found: list[float] = []
+    for h in (values, lambda x: (values(x + 1e-7) - values(x - 1e-7)) / 2e-7):
+        left, right = edges[:-1].copy(), edges[1:].copy()
+        for _ in range(28 if h is not values else 44):
+            middle = (left + right) / 2
+            lower = np.abs(h(middle) - h(left)).sum(1) > np.abs(h(right) - h(middle)).sum(1)
+            left, right = np.where(lower, left, middle), np.where(lower, middle, right)
+        size = max(float(np.ptp(h(edges), axis=0).max()), 1e-300)
+        jump = np.abs(h(right + 1e-6) - h(left - 1e-6)).max(1) > 1e-3 * size
+        found += [float(x) for x in ((left + right) / 2)[jump]]
+    places = np.sort(found)
+    places = places[np.diff(places, prepend=-np.inf) > 1e-4]
+    return tuple(places.tolist()) if places.size <= 16 else ()

@@ -11,11 +11,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tutelage.averages.quadrature import QuadratureAverages
 from tutelage.dynamics import OrderParameters
 from tutelage.dynamics.error import averages_of
 from tutelage.integrate import as_arrays
 from tutelage.moments import moments_for
+from tutelage.moments.quadrature import QuadratureAverages
 from tutelage.problem import Isotropic, Problem
 
 

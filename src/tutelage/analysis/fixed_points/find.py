@@ -25,12 +25,12 @@ from tutelage.analysis.fixed_points.symmetry import (
     same,
     symmetric_subspace,
 )
-from tutelage.averages import Quadrature, as_rule
 from tutelage.dynamics import OrderParameters, generalisation_error, initial_overlaps
 from tutelage.dynamics.copies import copies_of_teachers, perfect_overlaps
 from tutelage.dynamics.linearised import drift_at, flatten, jacobian
 from tutelage.dynamics.overlaps import Overlaps
 from tutelage.dynamics.perfect import is_kinked, perfect_jacobian, perfection, quadrature_of, require_small
+from tutelage.moments import Quadrature, as_quadrature
 from tutelage.problem import Problem, Start
 from tutelage.problem.traits import CLASSIC, SMOOTH, require_traits
 
@@ -59,7 +59,7 @@ def fixed_point(
     >>> round(plateau.error, 8), len(plateau.unstable)
     (0.01161084, 1)
     """
-    problem, quadrature = with_constant_rates(problem, "fixed_point", SMOOTH), as_rule(quadrature)
+    problem, quadrature = with_constant_rates(problem, "fixed_point", SMOOTH), as_quadrature(quadrature)
     gradient_flow = _checks.as_flag("gradient_flow", gradient_flow)
     require_small(problem)
     if isinstance(near, Start):

@@ -18,9 +18,9 @@ from tutelage.analysis.fixed_points.constant_rates import with_constant_rates
 from tutelage.analysis.fixed_points.mode_names import name_of_growth, named_modes
 from tutelage.analysis.fixed_points.modes import Mode
 from tutelage.analysis.fixed_points.symmetry import free_subspace
-from tutelage.averages import Quadrature, as_rule
 from tutelage.dynamics import OrderParameters, initial_overlaps
 from tutelage.dynamics.perfect import Perfection, perfect_jacobian, perfection
+from tutelage.moments import Quadrature, as_quadrature
 from tutelage.problem import Problem, Start
 from tutelage.problem.arguments import require_problem
 
@@ -226,7 +226,7 @@ def best_constant_rate(problem: Problem, *, quadrature: Quadrature | None = None
 
 def perfect_dynamics(problem: Problem, quadrature: Quadrature | None) -> Perfection:
     """The linear dynamics around an isolated perfect solution."""
-    found = perfection(problem, teacher_overlaps(problem), as_rule(quadrature))
+    found = perfection(problem, teacher_overlaps(problem), as_quadrature(quadrature))
     found.require_isolated()
     return found
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from tutelage.analysis.fixed_points.constant_rates import with_constant_rates
 from tutelage.analysis.fixed_points.learning_rates import teacher_overlaps
-from tutelage.averages import Quadrature, as_rule
 from tutelage.dynamics.perfect import Perfection, perfection
+from tutelage.moments import Quadrature, as_quadrature
 from tutelage.problem import Problem
 
 if TYPE_CHECKING:
@@ -80,5 +80,5 @@ def noise_floor(problem: Problem, *, quadrature: Quadrature | None = None) -> No
     """
     problem = with_constant_rates(problem, "noise_floor")
     lr = float(problem.sgd.lr)
-    dynamics = perfection(problem, teacher_overlaps(problem), as_rule(quadrature))
+    dynamics = perfection(problem, teacher_overlaps(problem), as_quadrature(quadrature))
     return NoiseFloor(problem, lr, dynamics.noise_floor(lr), dynamics)

@@ -19,10 +19,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from tutelage._types import Array
-from tutelage.averages import Averages, Quadrature
 from tutelage.dynamics.error import averages_of, field_means, population_error, shared_parity
 from tutelage.dynamics.overlaps import joint_covariance
-from tutelage.moments.matrices import pull
+from tutelage.moments import Averages, Quadrature
+from tutelage.moments.matrices import mean_update
 from tutelage.problem import Problem
 
 LOST = 1e-9  # a vector shorter than this share of the longest one spans nothing
@@ -127,7 +127,7 @@ def _response(
     """e_g, A, B, and the derivatives of A and B with respect to Q and R."""
 
     def matrices(Q: Array, R: Array) -> tuple[Array, Array]:
-        p = pull(averages, joint_covariance(R, (Q + Q.T) / 2, T), mean, v, v_teacher)
+        p = mean_update(averages, joint_covariance(R, (Q + Q.T) / 2, T), mean, v, v_teacher)
         return p.A, p.B
 
     error = population_error(averages, R, Q, T, v, v_teacher, mean, parity)

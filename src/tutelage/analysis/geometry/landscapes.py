@@ -14,7 +14,7 @@ from tutelage.analysis.geometry.curvature import EQUAL_ERROR, Curvature, spectru
 from tutelage.analysis.geometry.hessian import Hessian, hessian_at, span_of
 from tutelage.analysis.geometry.orbit import orbit_of
 from tutelage.analysis.geometry.smoothness import require_second_derivative
-from tutelage.averages import Quadrature, as_rule
+from tutelage.moments import Quadrature, as_quadrature
 from tutelage.problem import Problem
 from tutelage.problem.arguments import require_problem
 from tutelage.problem.start import weights_by_level
@@ -161,7 +161,7 @@ def landscape(
     >>> tu.landscape(problem, W, W).kind
     'minimum'
     """
-    v, quadrature = _readout(require_problem(problem, "landscape"), readout), as_rule(quadrature)
+    v, quadrature = _readout(require_problem(problem, "landscape"), readout), as_quadrature(quadrature)
     W, W_teacher = weights_by_level(problem, weights, teacher_weights)
     span = span_of(problem, W, W_teacher)
     if span.students.size > LARGEST:

@@ -8,9 +8,9 @@ everywhere if both functions are declared smooth, else away from vectors that va
 import numpy as np
 
 from tutelage._errors import InputError
-from tutelage.averages.quadrature import QuadratureAverages
-from tutelage.averages.relu import ReluAverages
 from tutelage.dynamics.error import averages_of
+from tutelage.moments.quadrature import QuadratureAverages
+from tutelage.moments.relu import ReluAverages
 from tutelage.problem import Problem
 
 ALIKE = 1e-9  # vectors whose correlation is this close to one are parallel

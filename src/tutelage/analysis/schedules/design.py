@@ -17,7 +17,7 @@ from tutelage._errors import InputError
 from tutelage.analysis.schedules.greedy_rate import greedy_rates
 from tutelage.analysis.schedules.result import Candidate, ScheduleDesign
 from tutelage.analysis.schedules.search import Descent, Search, best_constants, descend
-from tutelage.averages import Quadrature
+from tutelage.moments import Quadrature
 from tutelage.problem import Interpolated, Problem, SlowMomentum, Start
 from tutelage.problem.arguments import require_problem, require_start
 from tutelage.problem.schedules import rate_at

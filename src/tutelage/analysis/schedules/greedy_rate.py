@@ -20,9 +20,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from tutelage._types import Array
-from tutelage.averages import Quadrature
 from tutelage.dynamics import OrderParameters, Overlaps, initial_overlaps
 from tutelage.integrate import FINE, tolerances
+from tutelage.moments import Quadrature
 from tutelage.problem import Problem, Start
 
 MAX_STEPS = 100_000

@@ -17,7 +17,7 @@ import numpy as np
 from scipy import optimize
 
 from tutelage._errors import TutelageWarning
-from tutelage.averages import Quadrature
+from tutelage.moments import Quadrature
 from tutelage.problem import Interpolated, Problem, Start
 from tutelage.solve import solve
 from tutelage.trajectory import Trajectory

@@ -17,7 +17,7 @@ from tutelage._types import Array
 from tutelage.analysis.fixed_points import with_constant_rates
 from tutelage.dynamics.error import averages_of
 from tutelage.dynamics.overlaps import joint_covariance
-from tutelage.moments.matrices import Pull, pull
+from tutelage.moments.matrices import MeanUpdate, mean_update
 from tutelage.problem import Isotropic, Problem
 
 
@@ -45,10 +45,10 @@ def effective_rate(problem: Problem) -> float:
     return float(problem.sgd.lr) / (1 - float(problem.sgd.momentum))
 
 
-def pull_at(problem: Problem, R: Any, Q: Any, T: Any) -> Pull:
+def pull_at(problem: Problem, R: Any, Q: Any, T: Any) -> MeanUpdate:
     """A and B at field covariances."""
     v, v_teacher = jnp.asarray(problem.student.readout), jnp.asarray(problem.teacher.readout)
-    return pull(averages_of(problem), joint_covariance(R, Q, T), None, v, v_teacher)
+    return mean_update(averages_of(problem), joint_covariance(R, Q, T), None, v, v_teacher)
 
 
 @eqx.filter_jit

@@ -9,12 +9,12 @@ import pytest
 from scipy.special import ndtr, owens_t
 
 import tutelage as tu
-from tests.averages import reference as ref
+from tests.moments import reference as ref
 from tutelage.accuracy import quadrature_error
-from tutelage.averages import Quadrature, averages_for
-from tutelage.averages.quadrature import QuadratureAverages
-from tutelage.averages.rules import breaks
 from tutelage.dynamics import OrderParameters
+from tutelage.moments import Quadrature, averages_for
+from tutelage.moments.nodes import breaks
+from tutelage.moments.quadrature import QuadratureAverages
 from tutelage.problem.activation import as_activation
 
 
@@ -50,7 +50,7 @@ def pair_averages(averages, C, mean):
 
 @eqx.filter_jit
 def contrast(averages, C, mean, w):
-    return averages.contrast(C, mean, w)
+    return averages.slopes_squared_error(C, mean, w)
 
 
 def pair_errors(student, teacher, K, M, C, mean, **options):

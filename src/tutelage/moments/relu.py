@@ -6,7 +6,7 @@ With c the correlation of fields a and b and theta their angle (cos theta = c):
     E[g''_i g_a] = sqrt(C_ii C_aa - C_ia^2) / (2 pi C_ii)
 Four points, F = E[th_1 th_2 z3+ z4+] (th: step, z+: positive part): scale the covariances between {1,2} and {3,4} by t.
 By Price's theorem dF/dt = sum_{i in 12, j in 34} C_ij E[delta(z_i) th_k th_j z_l+] at C(t), where k and l are the partners
-of i and j; F(0) factorises. Given z_i = 0, Stein's lemma turns the rest into two-dimensional orthant probabilities. Where
+of i and j; F(0) factorizes. Given z_i = 0, Stein's lemma turns the rest into two-dimensional orthant probabilities. Where
 two of the four fields are one and the same the dimension drops, and a closed form takes over. Of few fields each quadruple
 gets its formula beforehand; of many, all of them are computed for one pair of students after the other and one is chosen.
 """
@@ -17,10 +17,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
 from tutelage._types import Array
-from tutelage.averages._base import ROOM, Averages, safe_ratio, safe_sqrt
-from tutelage.averages.arcsine import safe_arcsin
+from tutelage.moments.averages import Averages, Covariance, Means
+from tutelage.moments.numerics import ROOM, safe_arcsin, safe_ratio, safe_sqrt
 from tutelage.problem.activation import NAMED, Activation
 
 NODES = 48
@@ -42,28 +43,28 @@ class ReluAverages(Averages):
     def covers(cls, student: Activation, teacher: Activation, biased: bool) -> bool:
         return student == teacher == NAMED["relu"] and not biased
 
-    def outputs(self, C: Array, mean: Array | None) -> Array:
+    def outputs(self, C: Covariance, mean: Means) -> Float[Array, "n n"]:
         same = jnp.eye(C.shape[0], dtype=bool)
         root, angle = _root_and_angle(C, C)
         return jnp.where(same, C / 2, (root + (jnp.pi - angle) * C) / (2 * jnp.pi))
 
-    def slopes(self, C: Array, mean: Array | None) -> Array:
+    def slopes(self, C: Covariance, mean: Means) -> Float[Array, "K n"]:
         _, angle = _root_and_angle(C[: self.K], C)
         same = jnp.eye(self.K, C.shape[0], dtype=bool)
         return jnp.where(same, 0.5, (jnp.pi - angle) / (2 * jnp.pi))
 
-    def curvatures(self, C: Array, mean: Array | None) -> Array:
+    def curvatures(self, C: Covariance, mean: Means) -> Float[Array, "K n"]:
         root, _ = _root_and_angle(C[: self.K], C)
         variance = jnp.diagonal(C)[: self.K, None]
         same = jnp.eye(self.K, C.shape[0], dtype=bool)
         return jnp.where(same, 0.0, safe_ratio(root, 2 * jnp.pi * variance))
 
-    def forces(self, C: Array, mean: Array | None) -> Array:
+    def slopes_outputs(self, C: Covariance, mean: Means) -> Float[Array, "K n"]:
         """E[th_i z_a+] = (s_a + C_ia / s_i) / (2 sqrt(2 pi))."""
         s = safe_sqrt(jnp.diagonal(C))
         return (s + safe_ratio(C[: self.K], s[: self.K, None])) / (2 * jnp.sqrt(2 * jnp.pi))
 
-    def contrast(self, C: Array, mean: Array | None, w: Array) -> Array:
+    def slopes_squared_error(self, C: Covariance, mean: Means, w: Float[Array, " n"]) -> Float[Array, "K K"]:
         s = safe_sqrt(jnp.diagonal(C))
         r = jnp.clip(safe_ratio(C, s[:, None] * s), -1.0, 1.0)
         K, n = self.K, self.K + self.M

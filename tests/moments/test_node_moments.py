@@ -4,12 +4,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 import tutelage as tu
 from tutelage.dynamics import OrderParameters, initial_overlaps
 from tutelage.dynamics.linearised import flat_drift, flatten, jacobian
 from tutelage.moments import NodeMoments, Sampled, confidence, moments_for
-from tutelage.moments.general import At, averages, divide, factor
+from tutelage.moments.node_moments import RuleAtState, node_sums
+from tutelage.moments.numerics import divide_right, factor
 
 UNIT = tu.Network(1, "linear")
 ONE = tu.Start([[0.3]], [[0.5]])
@@ -71,7 +73,7 @@ def test_a_grid_needs_to_know_where_the_update_jumps():
         tu.Problem(erf, erf, loss="absolute"),
         tu.Problem(UNIT, UNIT, loss="absolute", noise=0.3),
     ):
-        assert moments_for(problem).sampled is not None
+        assert moments_for(problem).points
     for problem in (tu.Problem(UNIT, UNIT, labels="sign", loss="hinge"), tu.Problem(UNIT, UNIT, loss="absolute")):
         assert moments_for(problem).grid > 0
     found, doubt = sampled_drift(tu.Problem(UNIT, UNIT, labels="sign", rule=Unsaid()), ONE)
@@ -107,7 +109,7 @@ def _without_scores(problem, start):
 
     moments = moments_for(problem, None, FEW)
     state, t = initial_overlaps(problem, start)
-    naive = NodeMoments(moments.e, moments.weights, 0, False, moments.noisy, moments.sampled)
+    naive = NodeMoments(moments.e, moments.weights, 0, False, moments.noisy)
     assert eqx.tree_equal(moments.e, naive.e)
     return np.asarray(jacobian(OrderParameters(problem, t, moments=naive), 0.0, state))
 
@@ -146,7 +148,7 @@ def test_factor_and_divide_invert_each_other():
     L = np.asarray(factor(jnp.asarray(C)))
     np.testing.assert_allclose(L @ L.T, C, atol=1e-12)
     D = rng.standard_normal((3, 4))
-    np.testing.assert_allclose(np.asarray(divide(jnp.asarray(D), jnp.asarray(L))) @ L, D, atol=1e-12)
+    np.testing.assert_allclose(np.asarray(divide_right(jnp.asarray(D), jnp.asarray(L))) @ L, D, atol=1e-12)
 
 
 def final_error(problem, start, **options):
@@ -216,10 +218,26 @@ def test_scores_and_plain_derivatives_agree_for_a_smooth_rule():
     parameters, context = Parameters(jnp.ones(2)), Context(problem.student, problem.loss)
 
     def sums(C, jumps):
-        at = At(problem, problem.rule, factor(C), jnp.zeros(4), parameters, context)
-        return averages(at, jnp.asarray(moments.e), jnp.asarray(moments.weights), jumps=jumps, noisy=False).pairs
+        at = RuleAtState(problem, problem.rule, factor(C), jnp.zeros(4), parameters, context)
+        return node_sums(at, jnp.asarray(moments.e), jnp.asarray(moments.weights), jumps=jumps, noisy=False).pairs
 
     dC = np.zeros((4, 4))
     dC[2, 3] = dC[3, 2] = 1.0
     plain, scores = (jax.jvp(lambda C: sums(C, jumps), (C,), (jnp.asarray(dC),))[1] for jumps in (False, True))
     np.testing.assert_allclose(scores, plain, atol=0.03 * float(np.max(np.abs(plain))))
+
+
+ALONG, FLIP = 2.0, 0.1
+
+
+@pytest.mark.parametrize("across", [1e-2, 1e-5, 1e-8, 1e-11])
+def test_hinge_near_the_end(across):
+    """A = -(density of label lambda at 1), and for a narrow field (1 - p) 2 phi(1/R)/R; corrections: of order `across`."""
+    unit = tu.Network(1, "linear")
+    problem = tu.Problem(unit, unit, loss="hinge", labels=tu.labels.Sign(flip=FLIP), sgd=tu.SGD(1.0))
+    state, t = initial_overlaps(problem, tu.Start([[ALONG]], [[ALONG**2 + across]]))
+    update, G = OrderParameters(problem, t).matrices(state)
+    curvature = (1 - FLIP) * 2 * norm.pdf(1 / ALONG) / ALONG
+    share = (1 - FLIP) * (2 * norm.cdf(1 / ALONG) - 1) + FLIP
+    np.testing.assert_allclose(-float(update.A[0, 0]), curvature, rtol=5e-6 + across)
+    np.testing.assert_allclose(float(G[0, 0]), share, rtol=5e-6 + across)
