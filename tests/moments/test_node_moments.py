@@ -58,9 +58,7 @@ def test_a_grid_and_a_sample_agree():
 
 
 class Unsaid(tu.Rule):
-    """The perceptron by a rule that does not say where it jumps."""
-
-    jumps = True
+    """The perceptron by a rule that says neither that it jumps nor where."""
 
     def update(self, sample, parameters, context):
         return self.result(jnp.where(sample.label * sample.student < 0, sample.label, 0.0), parameters)
@@ -102,6 +100,86 @@ def test_derivatives_of_a_sampled_perceptron():
     problem = tu.Problem(UNIT, UNIT, labels="sign", rule="perceptron")
     exact, found = jacobian_of(problem, ONE)[:2, :2], jacobian_of(problem, ONE, Sampled(2**15))[:2, :2]
     np.testing.assert_allclose(found, exact, atol=0.02 * np.max(np.abs(exact)))
+
+
+class Wrong(Unsaid):
+    """It declares what does not hold: a negative control."""
+
+    jumps = False
+
+
+def hinge(output, label):
+    return jnp.maximum(1.0 - label * output, 0.0)
+
+
+class HingeClass(tu.losses.Loss):
+    """The hinge loss by a class that does not say that its derivative jumps."""
+
+    def __call__(self, output, label):
+        return hinge(output, label)
+
+
+@pytest.mark.parametrize(
+    ("unsaid", "wrong", "named"),
+    [
+        ({"rule": Unsaid()}, {"rule": Wrong()}, {"rule": "perceptron"}),
+        ({"loss": hinge}, {"loss": tu.losses.Function(hinge, jumps=False)}, {"loss": "hinge"}),
+        ({"loss": HingeClass()}, None, {"loss": "hinge"}),
+    ],
+)
+def test_a_jump_that_is_not_declared_has_a_derivative(unsaid, wrong, named):
+    said, problem = (tu.Problem(UNIT, UNIT, labels="sign", **parts) for parts in (named, unsaid))
+    exact = jacobian_of(said, ONE)[:2, :2]
+    assert moments_for(problem).points
+    within = 0.03 * np.max(np.abs(exact))
+    np.testing.assert_allclose(jacobian_of(problem, ONE, Sampled(2**15))[:2, :2], exact, atol=within)
+    if wrong is not None:
+        found = jacobian_of(tu.Problem(UNIT, UNIT, labels="sign", **wrong), ONE, Sampled(2**15))[:2, :2]
+        assert np.max(np.abs(found - exact)) > 5 * within
+
+
+@pytest.mark.parametrize(
+    ("function", "outputs", "jumps"),
+    [
+        (hinge, 1, True),
+        (lambda output, label: jnp.abs(label - output), 1, True),
+        (lambda output, label: hinge(output, label) ** 2, 1, False),  # only bends
+        (lambda output, label: jnp.log(jnp.cosh(label - output)), 1, False),
+        (lambda output, label: jnp.where(label > 0, -jnp.log(label), 1.0) * jnp.abs(output - 2), 1, True),
+        (lambda output, label: jnp.max(output) - output @ label, 3, True),
+        (lambda output, label: jax.nn.logsumexp(output) - output @ label, 3, False),
+    ],
+)
+def test_jumps_of_a_custom_loss_are_found(function, outputs, jumps):
+    assert tu.losses.Function(function).for_outputs(outputs).jumps is jumps
+    assert tu.losses.Function(function, jumps=not jumps).for_outputs(outputs).jumps is not jumps  # what is declared counts
+
+
+def test_a_loss_that_contains_traced_numbers_may_jump():
+    def jumps(width):
+        return float(tu.Problem(UNIT, UNIT, loss=lambda output, label: width * (label - output) ** 2).loss.jumps)
+
+    assert jax.jit(jumps)(1.0) == 1.0
+
+
+def test_another_seed_does_not_recompile():
+    traced = []
+
+    def loss(output, label):
+        traced.append(1)
+        return (label - output) ** 4
+
+    pair = tu.Network(2, "erf")
+    problem = tu.Problem(pair, pair, loss=loss)
+    curves = []
+    for seed in (0, 1, 2):
+        before = len(traced)
+        curves.append(tu.solve(problem, TWO, [0.0, 0.5], moments=Sampled(2**9, seed)))
+        assert seed == 0 or len(traced) == before
+    assert curves[0].error[-1] != curves[1].error[-1]
+    assert jax.tree.structure(moments_for(problem, None, Sampled(2**9, 0))) == jax.tree.structure(
+        moments_for(problem, None, Sampled(2**9, 1))
+    )
 
 
 def _without_scores(problem, start):

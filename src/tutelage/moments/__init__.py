@@ -16,17 +16,19 @@ import jax.numpy as jnp
 import numpy as np
 
 from tutelage import _checks
+from tutelage._jump_search import find_breaks
 from tutelage._types import Array
 from tutelage.labels import Labels, Logistic, Real, Sign
 from tutelage.moments.averages import Averages
 from tutelage.moments.integrals import I2, I3, I4, J2, averages_for
 from tutelage.moments.matrices import ClosedMoments, MeanUpdate, Moments
 from tutelage.moments.node_moments import NodeMoments, confidence
-from tutelage.moments.nodes import REACH, Quadrature, Sampled, as_quadrature, as_sampled, sobol
+from tutelage.moments.nodes import MANY, REACH, Quadrature, Sampled, as_quadrature, as_sampled, sobol
 from tutelage.problem import Problem
 from tutelage.problem.activation import Activation
 from tutelage.problem.traits import missing_traits
 from tutelage.rules import Context, Parameters
+from tutelage.rules.gradient import is_proportional
 
 __all__ = [
     "I2",
@@ -47,6 +49,7 @@ __all__ = [
     "moments_for",
 ]
 
+MOST_LABEL_JUMPS = 16  # more are not followed one by one
 GRID = 16  # nodes of each panel of the grid for one student unit and one teacher
 
 
@@ -73,13 +76,15 @@ def moments_for(
 
 def _jumps_are_known(problem: Problem, noisy: bool) -> bool:
     """Does the rule say where its update jumps? Only then can a grid be split there (and be differentiated)."""
-    rule, student = problem.rule, problem.student
+    rule, student, loss = problem.rule, problem.student, problem.loss
+    context = Context(student, loss, jnp.ones(()), jnp.zeros(()), (jnp.zeros((1, 1)), jnp.eye(1), jnp.eye(1)))
     if not rule.gradient:
-        context = Context(student, problem.loss, jnp.ones(()), jnp.zeros(()), (jnp.zeros((1, 1)), jnp.eye(1), jnp.eye(1)))
         return bool(rule.breaks(jnp.ones(()), Parameters(jnp.asarray(student.readout)), context))
-    if problem.loss.jumps and noisy and isinstance(problem.labels, Real):
+    if loss.jumps and (not loss.breaks(jnp.ones(())) or not is_proportional(student.activation)):
+        return False
+    if loss.jumps and noisy and isinstance(problem.labels, Real):
         return False  # a jump for every value of the noise
-    return student.activation.polynomial == (0.0, 1.0) or student.activation.function is jax.nn.relu
+    return len(student.activation.breaks) <= MANY
 
 
 def _is_noisy(problem: Problem) -> bool:
@@ -113,26 +118,5 @@ def _found_jumps(
         return labels.truth(readout * activation(x[None])[0], x[None])
 
     many = jax.jit(jax.vmap(label))
-    return label_breaks(lambda x: np.asarray(many(jnp.asarray(x))))
-
-
-def label_breaks(function: Callable[[np.ndarray], np.ndarray], reach: float = REACH) -> tuple[float, ...]:
-    """Where a function of one variable (NumPy in, NumPy out, any trailing shape) jumps or has a kink, up to 16 places.
-
-    Every short interval is bisected towards its steeper half: only across a jump does the difference not shrink.
-    """
-    edges = np.linspace(-reach - 0.03, reach + 0.05, 515)
-    values = lambda x: np.asarray(function(x), dtype=float).reshape(x.size, -1)  # noqa: E731
-    found: list[float] = []
-    for h in (values, lambda x: (values(x + 1e-7) - values(x - 1e-7)) / 2e-7):
-        left, right = edges[:-1].copy(), edges[1:].copy()
-        for _ in range(28 if h is not values else 44):
-            middle = (left + right) / 2
-            lower = np.abs(h(middle) - h(left)).sum(1) > np.abs(h(right) - h(middle)).sum(1)
-            left, right = np.where(lower, left, middle), np.where(lower, middle, right)
-        size = max(float(np.ptp(h(edges), axis=0).max()), 1e-300)
-        jump = np.abs(h(right + 1e-6) - h(left - 1e-6)).max(1) > 1e-3 * size
-        found += [float(x) for x in ((left + right) / 2)[jump]]
-    places = np.sort(found)
-    places = places[np.diff(places, prepend=-np.inf) > 1e-4]
-    return tuple(places.tolist()) if places.size <= 16 else ()
+    places = find_breaks(lambda x: np.asarray(many(jnp.asarray(x))), REACH)
+    return tuple(places) if len(places) <= MOST_LABEL_JUMPS else ()

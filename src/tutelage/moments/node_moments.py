@@ -12,6 +12,7 @@ be silently wrong (the derivative of a jump is zero at every node), so they are 
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
@@ -20,14 +21,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from tutelage._jump_search import find_jumps
 from tutelage._types import Array
 from tutelage.losses import Squared
 from tutelage.moments.averages import Covariance, Means
 from tutelage.moments.matrices import MeanUpdate, Moments
-from tutelage.moments.nodes import REACH, SETS, panels, trapezoid
+from tutelage.moments.nodes import NEAR, REACH, SETS, panels, trapezoid
 from tutelage.moments.numerics import divide_left, divide_right, factor
 from tutelage.problem import Problem
 from tutelage.rules import Context, Gradient, Parameters, Rule, Sample, Update
+from tutelage.rules.base import Elementwise, Label
 
 ENDS = (-REACH, REACH)
 SMOOTH_RANGE = 4.0  # fields over which a smooth update varies
@@ -166,8 +169,22 @@ class ErrorMetric(Rule):
             loss = (1.0 - jnp.sign(output) * jnp.sign(sample.label)) / 2
         return self.result(jnp.zeros_like(sample.student), parameters, loss=loss)
 
-    def breaks(self, label: Array, parameters: Parameters, context: Context) -> tuple[Array, ...]:
-        return (jnp.zeros(()),)
+    def breaks(self, label: Label, parameters: Parameters, context: Context) -> tuple[Float[Array, ""], ...]:
+        """Where the output of a single unit changes its sign, or its activation breaks."""
+        activation = context.student.activation
+        places = activation.breaks if self.metric == "squared" else sign_changes(activation)
+        return tuple(jnp.asarray(x) for x in places)
+
+
+@lru_cache(maxsize=64)
+def sign_changes(activation: Elementwise) -> tuple[float, ...]:
+    """Where the sign of an activation changes: the class that a single unit predicts."""
+
+    def sign(x: np.ndarray) -> np.ndarray:
+        return np.sign(np.asarray(activation(jnp.asarray(x)[:, None])))
+
+    with jax.ensure_compile_time_eval():
+        return tuple(find_jumps(sign, NEAR))
 
 
 def confidence(each: Sequence[np.ndarray] | np.ndarray) -> np.ndarray:

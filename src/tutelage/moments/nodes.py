@@ -17,7 +17,6 @@ from tutelage import _checks
 from tutelage._errors import InputError
 from tutelage._types import Array
 from tutelage.problem.activation import Activation
-from tutelage.problem.breaks import bends_of, jumps_of, kinks_of
 
 REACH = 7.0  # standard deviations that a rule covers
 BALL = 5.5  # radius of the held axes at the usual number of points: 3e-7 lies outside
@@ -184,11 +183,8 @@ def _sobol_normals(log2_points: int, axes: int, rng: np.random.Generator) -> Flo
 
 
 @lru_cache(maxsize=512)
-def breaks(activation: Activation) -> tuple[float, ...]:
+def nearest_breaks(activation: Activation) -> tuple[float, ...]:
     """Where g, g' or g'' jumps, sorted: the `MANY` nearest to zero, or all within `NEAR` if these are more."""
-    if activation.smooth:
-        return ()
-    function = activation.function
-    places = sorted((*jumps_of(function), *kinks_of(function), *bends_of(function)), key=abs)
+    places = sorted(activation.breaks, key=abs)
     within = sum(abs(x) < NEAR for x in places)
     return tuple(sorted(places[: max(MANY, within)]))

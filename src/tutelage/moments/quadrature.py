@@ -31,7 +31,7 @@ from jaxtyping import Float
 
 from tutelage._types import Array
 from tutelage.moments.averages import Averages, Covariance, Means
-from tutelage.moments.nodes import MANY, NEAR, Quadrature, antithetic, breaks, disc, hermite_rule, panels, trapezoid
+from tutelage.moments.nodes import MANY, NEAR, Quadrature, antithetic, disc, hermite_rule, nearest_breaks, panels, trapezoid
 from tutelage.moments.numerics import ROOM, factor, in_turn, safe_ratio, safe_sqrt
 from tutelage.moments.resolution import chosen_rule
 from tutelage.problem.activation import Activation, Function, elementwise_derivative
@@ -228,7 +228,7 @@ class QuadratureAverages(Averages):
     @property
     def kinks(self) -> np.ndarray:
         """Where each field's activation, its slope or its curvature jumps, (n, count)."""
-        each = [breaks(self.student)] * self.K + [breaks(self.teacher)] * self.M
+        each = [nearest_breaks(self.student)] * self.K + [nearest_breaks(self.teacher)] * self.M
         count = max(map(len, each))
         return np.array([kinks + (FAR,) * (count - len(kinks)) for kinks in each]).reshape(len(each), count)
 

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tutelage._types import Array
-from tutelage.moments.nodes import MANY, NEAR, Quadrature, breaks, disc, hermite_rule, hermites, panels, trapezoid
+from tutelage.moments.nodes import MANY, NEAR, Quadrature, disc, hermite_rule, hermites, nearest_breaks, panels, trapezoid
 from tutelage.problem.activation import Activation
 
 WIDTH = 1.25  # standard deviation of the fields for which a rule is chosen beforehand
@@ -55,7 +55,7 @@ def shortfall(
 
 def _sampled(student: Activation, teacher: Activation) -> tuple[bool, bool]:
     """Are (pairs, G) averaged over random points?"""
-    places = [breaks(student), breaks(teacher)]
+    places = [nearest_breaks(student), nearest_breaks(teacher)]
     return max(map(len, places)) > MANY, any(abs(x) < NEAR for each in places for x in each)
 
 
@@ -65,7 +65,7 @@ class _Line:
 
     def __init__(self, activation: Activation, rule: Quadrature, s: float):
         self.rule, self.smooth = rule, activation.smooth
-        kinks = np.array(breaks(activation)[:MANY]) / max(s, 1e-300)
+        kinks = np.array(nearest_breaks(activation)[:MANY]) / max(s, 1e-300)
         plain = trapezoid(rule.nodes) if not kinks.size else panels(kinks, rule.nodes // 2, xp=np)
         held, (given, self.inner) = disc(rule.held, rule.reach, 1), hermite_rule(rule.given)
         truth = panels(kinks, TRUTH // (kinks.size + 2), (-FAR, 0.0, FAR), np)

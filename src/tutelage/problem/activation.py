@@ -1,6 +1,6 @@
 """What a hidden unit computes: an activation is a name, a function and its first two derivatives.
 
-How its Gaussian averages are found is not said here (averages/ does that); a function without a closed form is simply
+How its Gaussian averages are found is not said here (moments/ does that); a function without a closed form is simply
 averaged by quadrature. To add one by name, add a line to `NAMED`.
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from tutelage import _checks
 from tutelage._errors import InputError
-from tutelage.problem.breaks import jumps_of, kinks_of
+from tutelage.problem.breaks import bends_of, jumps_of, kinks_of
 from tutelage.problem.recorded import NEAR, PROBES, Function, Recorded, elementwise_derivative
 
 HIGHEST = 6  # degree of a polynomial that is recognized; averages of higher ones cost too many graphs
@@ -55,6 +55,15 @@ class Activation:
     def curvature(self) -> Function:
         """g'', elementwise."""
         return elementwise_derivative(self.slope)
+
+    @property
+    def breaks(self) -> tuple[float, ...]:
+        """Where g, g' or g'' jumps, sorted; of units with different activations, the places of all of them."""
+        if self.smooth:
+            return ()
+        if isinstance(self.function, PerUnit):
+            return tuple(sorted({x for unit in self.function.units for x in unit.breaks}))
+        return tuple(sorted((*jumps_of(self.function), *kinks_of(self.function), *bends_of(self.function))))
 
     def __repr__(self) -> str:
         return f"<activation {self.name}>"

@@ -86,8 +86,8 @@ def rebuild(part: Any, **changes: Any) -> Any:
         kept["fractions"] = None if np.ndim(_common(part.fractions)) == 0 else part.fractions
     if isinstance(part, Network) and "hidden" in changes:
         kept = {name: _common(value) if name in ("readout", "bias") else value for name, value in kept.items()}
-    if isinstance(part, labels.Function) and "function" in changes:
-        kept.pop("random")  # found out anew
+    if "function" in changes:  # found out anew
+        kept.pop("random" if isinstance(part, labels.Function) else "jumps", None)
     return type(part)(**kept | changes)
 
 
@@ -104,6 +104,8 @@ def problem_to_dict(problem: Any) -> dict[str, Any]:
     parts = {name: getattr(problem, name) for name in LEARNING}
     if isinstance(problem.labels, labels.Function):
         parts["labels"] = problem.labels.unless_found(problem.teacher.hidden)
+    if isinstance(problem.loss, losses.Function):
+        parts["loss"] = problem.loss.unless_found(problem.student.outputs)
     learning = {name: _learning_to_plain(name, part) for name, part in parts.items()}
     return {
         "noise": _plain("noise", problem.noise),
