@@ -11,8 +11,8 @@ be silently wrong (the derivative of a jump is zero at every node), so they are 
     dE[f] = E[f s],    dE[delta e_a] = E[delta (e_a s - u_a)].
 """
 
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
 from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
@@ -34,6 +34,7 @@ from tutelage.rules.base import Elementwise, Label
 
 ENDS = (-REACH, REACH)
 SMOOTH_RANGE = 4.0  # fields over which a smooth update varies
+SIDE_BY_SIDE = 4  # labels per sample up to which all are averaged at once
 MOST_OUTCOMES = 3  # labels per sample up to which the grid is split where the update jumps
 
 
@@ -71,42 +72,54 @@ class RuleAtState(eqx.Module):
     context: Context
 
     def responses(self, e: Nodes, noisy: bool) -> Response:
-        """The mean response at every node."""
-        return jax.vmap(lambda z: _mean_response(self, noisy, z))(self.mean + e @ self.L.T)
+        """The mean response at every node, over labels and the rule's own randomness.
+
+        Many labels (nodes of continuous noise) are taken one after the other: XLA then updates all nodes in one fast loop.
+        """
+        M = self.problem.teacher.hidden
+        fields = self.mean + e @ self.L.T
+        rho, student = fields[:, :M], fields[:, M:]
+        labels, weights = jax.vmap(partial(self._labels, noisy))(rho)
+        law = self.rule.randomness(self.context.time)
+        draws, shares = (None, None) if law is None else map(jnp.asarray, law.nodes(False))
+
+        def given(label: Array, weight: Array, xi: Array | None, share: Array | None) -> Response:
+            """The part of one label per node and one draw of xi."""
+            update = jax.vmap(lambda *of: self.rule.update(Sample(*of, xi), self.parameters, self.context))(
+                student, rho, label
+            )
+            pairs = update.delta[:, :, None] * update.delta[:, None, :]
+            each = Response(update.delta, pairs, update.parameters.readout, jnp.asarray(update.loss, float))
+            weight = weight if share is None else weight * share
+            return Response(*(weight.reshape(-1, *[1] * (x.ndim - 1)) * x for x in each))
+
+        def over_draws(label: Array, weight: Array) -> Response:
+            if draws is None or shares is None:
+                return given(label, weight, None, None)
+            return _added(lambda at: given(label, weight, *at), (draws, shares))
+
+        return _added(lambda at: over_draws(*at), (jnp.swapaxes(labels, 0, 1), weights.T))
+
+    def _labels(self, noisy: bool, rho: Float[Array, " M"]) -> tuple[Float[Array, "X ..."], Float[Array, " X"]]:
+        """All labels that a sample with given teacher fields may have, and their weights."""
+        problem, output = self.problem, self.problem.teacher.output(rho)
+        if not noisy:
+            return problem.labels.truth(output, rho)[None], jnp.ones(1)
+        affine = type(self.rule) is Gradient and type(problem.loss) is Squared
+        return problem.labels.outcomes(output, rho, problem.noise, affine)
 
 
-def _mean_response(at: RuleAtState, noisy: bool, fields: Float[Array, " n"]) -> Response:
-    """The mean response to given fields, teacher fields first, over labels and the rule's own randomness."""
-    problem, rule, M = at.problem, at.rule, at.problem.teacher.hidden
-    rho, student = fields[:M], fields[M:]
-    output = problem.teacher.output(rho)
-    if noisy:
-        affine = type(rule) is Gradient and type(problem.loss) is Squared
-        labels, weights = problem.labels.outcomes(output, rho, problem.noise, affine)
-    else:
-        labels, weights = problem.labels.truth(output, rho)[None], jnp.ones(1)
-
-    def one(label: Array, xi: Any) -> tuple[Array, Array, Array]:
-        update = rule.update(Sample(student, rho, label, xi), at.parameters, at.context)
-        return update.delta, update.parameters.readout, jnp.asarray(update.loss, float)
-
-    law = rule.randomness(at.context.time)
-    if law is None:
-        delta, readout, loss = jax.vmap(lambda y: one(y, None))(labels)
-    else:
-        draws, shares = (jnp.asarray(x) for x in law.nodes(False))
-        each = jax.vmap(jax.vmap(one, (None, 0)), (0, None))(labels, draws)
-        delta, readout, loss = (x.reshape(-1, *x.shape[2:]) for x in each)
-        weights = (weights[:, None] * shares).ravel()
-    pairs = delta[:, :, None] * delta[:, None, :]
-    return Response(*(_weighted(weights, x) for x in (delta, pairs, readout, loss)))
-
-
-def _weighted(weights: Float[Array, " X"], values: Float[Array, "X ..."]) -> Float[Array, "..."]:
-    """The sum over the first axis. Written as products, which XLA fuses: a small matrix product per node would be a call."""
-    if values.shape[0] == 1:
-        return values[0] * weights[0]
-    return jnp.sum(weights.reshape(-1, *[1] * (values.ndim - 1)) * values, axis=0)
+def _added(function: Callable[[tuple[Array, ...]], Response], over: tuple[Array, ...]) -> Response:
+    """The sum of a function over the first axis of arrays: few terms side by side, many in a loop."""
+    count = over[0].shape[0]
+    total = function(tuple(x[0] for x in over))
+    if count <= SIDE_BY_SIDE:
+        for i in range(1, count):
+            total = jax.tree.map(jnp.add, total, function(tuple(x[i] for x in over)))
+        return total
+    again = jax.checkpoint(function)  # derivatives compute a term again instead of keeping all of them
+    step = lambda sums, at: (jax.tree.map(jnp.add, sums, again(at)), None)  # noqa: E731
+    return jax.lax.scan(step, total, tuple(x[1:] for x in over))[0]
 
 
 def node_sums(at: RuleAtState, e: Nodes, weights: Weights, *, jumps: bool, noisy: bool) -> Sums:
