@@ -229,6 +229,73 @@ def test_factor_and_divide_invert_each_other():
     np.testing.assert_allclose(np.asarray(divide_right(jnp.asarray(D), jnp.asarray(L))) @ L, D, atol=1e-12)
 
 
+THREE = tu.Start([[0.9], [-0.8]], [[1.4, -0.5], [-0.5, 1.2]])
+
+
+def three_fields(**changes):
+    student = tu.Network(2, "erf", readout=[1.0, -0.6])
+    return tu.Problem(student, tu.Network(1, "erf"), loss="logistic", labels=tu.labels.Sign(flip=0.1), **changes)
+
+
+def errors(problem, start, moments):
+    state, t = initial_overlaps(problem, start)
+    system = OrderParameters(problem, t, moments=moments)
+    return float(system.error(system.observe(state)))
+
+
+def test_a_grid_of_three_fields():
+    """Against a sample within its estimate, against a finer grid, and by finite differences."""
+    problem = three_fields()
+    grid = moments_for(problem)
+    assert grid.grid > 0
+    found, fine = (drift(problem, THREE, one) for one in (grid, grid.finer()))
+    np.testing.assert_allclose(found, fine, atol=1e-5 * np.max(np.abs(fine)))
+    sampled, doubt = sampled_drift(problem, THREE)
+    np.testing.assert_array_less(np.abs(sampled - fine), 2 * doubt + 1e-12)
+    wrong = drift(problem, tu.Start(1.01 * THREE.R, THREE.Q), grid)
+    assert np.any(np.abs(sampled - wrong) > 2 * doubt + 1e-12)
+    h = 1e-5
+    up, down = (drift(problem, tu.Start(THREE.R + s * h * np.array([[1.0], [0.0]]), THREE.Q), grid) for s in (1, -1))
+    np.testing.assert_allclose(jacobian_of(problem, THREE)[:, 0], (up - down) / (2 * h), atol=1e-7)
+
+
+def test_rules_that_bend_or_jump_are_sampled_with_three_fields():
+    assert moments_for(three_fields().replace(loss="hinge")).points
+    assert moments_for(tu.Problem(tu.Network(2, "erf"), tu.Network(1, "erf"), loss="huber")).points
+    assert moments_for(tu.Problem(tu.Network(1, "erf"), tu.Network(2, "erf"), loss="logistic", labels="sign")).points
+
+
+@pytest.mark.parametrize("activation", ["erf", "tanh", "linear"])
+def test_class_error_by_a_conditional_integral(activation):
+    """The last field is integrated exactly: against counting wrong classes at many points."""
+    problem = three_fields().replace(**{"student.activation": activation})
+    z = (
+        np.random.default_rng(0).standard_normal((400_000, 3))
+        @ np.linalg.cholesky(np.block([[THREE.Q, THREE.R], [THREE.R.T, np.eye(1)]])).T
+    )
+    g = {"erf": lambda x: 2 * norm.cdf(x) - 1, "tanh": np.tanh, "linear": lambda x: x}[activation]
+    wrong = (g(z[:, :2]) @ [1.0, -0.6] > 0) != (z[:, 2] > 0)
+    within = 4 * wrong.std() / np.sqrt(wrong.size)
+    for moments in (moments_for(problem), moments_for(problem, None, FEW)):
+        found = errors(problem, THREE, moments)
+        assert found == pytest.approx(wrong.mean(), abs=within)
+        assert errors(problem, tu.Start(0.97 * THREE.R, THREE.Q), moments) != pytest.approx(wrong.mean(), abs=within)
+
+
+def test_derivative_of_the_class_error():
+    problem, h = three_fields(), 1e-5
+
+    def error(x, moments):
+        return OrderParameters(problem, jnp.ones((1, 1, 1)), moments=moments).error(
+            {"R": jnp.asarray(THREE.R).at[0, 0].add(x), "Q": jnp.asarray(THREE.Q), "readout": jnp.array([1.0, -0.6])}
+        )
+
+    for moments in (moments_for(problem), moments_for(problem, None, FEW)):
+        f = jax.jit(lambda x, moments=moments: error(x, moments))
+        assert float(jax.grad(f)(0.0)) == pytest.approx(float(f(h) - f(-h)) / (2 * h), rel=1e-5)
+        assert float(f(0.1)) < float(f(0.0)) - 1e-3
+
+
 def final_error(problem, start, **options):
     return lambda lr: tu.solve(problem.replace(lr=lr), start, [0.0, 2.0], **options).error[-1]
 

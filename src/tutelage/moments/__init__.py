@@ -22,7 +22,7 @@ from tutelage.labels import Labels, Logistic, Real, Sign
 from tutelage.moments.averages import Averages
 from tutelage.moments.integrals import I2, I3, I4, J2, averages_for
 from tutelage.moments.matrices import ClosedMoments, MeanUpdate, Moments
-from tutelage.moments.node_moments import NodeMoments, confidence
+from tutelage.moments.node_moments import NodeMoments, confidence, has_boundary
 from tutelage.moments.nodes import MANY, REACH, Quadrature, Sampled, as_quadrature, as_sampled, sobol
 from tutelage.problem import Problem
 from tutelage.problem.activation import Activation
@@ -50,7 +50,7 @@ __all__ = [
 ]
 
 MOST_LABEL_JUMPS = 16  # more are not followed one by one
-GRID = 16  # nodes of each panel of the grid for one student unit and one teacher
+GRID, GRID_OF_THREE = 16, 12  # nodes of each panel of the grid for two fields, for three
 
 
 def moments_for(
@@ -69,22 +69,42 @@ def moments_for(
     if K == 1 and M == 1 and sampled is None and (not jumps or _jumps_are_known(problem, noisy)):
         none = np.zeros(0)
         return NodeMoments(none.reshape(0, 2), none, GRID, jumps, noisy, _label_jumps(problem))
+    if K + M == 3 and sampled is None and not jumps and _suits_three_fields(problem):
+        jumps_at = _label_jumps(problem) if M == 1 else ()
+        return NodeMoments(np.zeros((0, 3)), np.zeros(0), GRID_OF_THREE, jumps, noisy, jumps_at)
     sampled = Sampled() if sampled is None else sampled
     e = sobol(sampled.points, K + M, sampled.seed)
     return NodeMoments(e, np.full(sampled.points, 1.0 / sampled.points), 0, jumps, noisy)
 
 
+def _suits_three_fields(problem: Problem) -> bool:
+    """Is the update free of bends, and is it known where the labels jump? Then a grid of three fields beats a sample."""
+    teacher, labels = problem.teacher, problem.labels
+    if problem.loss.breaks(jnp.ones(())) if problem.rule.gradient else _rule_breaks(problem):
+        return False
+    if teacher.hidden == 2:
+        return type(labels) is Real and teacher.activation.smooth
+    return teacher.outputs == 1 and (labels.metric != "class" or has_boundary(problem.student))
+
+
 def _jumps_are_known(problem: Problem, noisy: bool) -> bool:
     """Does the rule say where its update jumps? Only then can a grid be split there (and be differentiated)."""
-    rule, student, loss = problem.rule, problem.student, problem.loss
-    context = Context(student, loss, jnp.ones(()), jnp.zeros(()), (jnp.zeros((1, 1)), jnp.eye(1), jnp.eye(1)))
-    if not rule.gradient:
-        return bool(rule.breaks(jnp.ones(()), Parameters(jnp.asarray(student.readout)), context))
+    student, loss = problem.student, problem.loss
+    if not problem.rule.gradient:
+        return _rule_breaks(problem)
     if loss.jumps and (not loss.breaks(jnp.ones(())) or not is_proportional(student.activation)):
         return False
     if loss.jumps and noisy and isinstance(problem.labels, Real):
         return False  # a jump for every value of the noise
     return len(student.activation.breaks) <= MANY
+
+
+def _rule_breaks(problem: Problem) -> bool:
+    """Does the rule list fields at which its update jumps or bends?"""
+    K, M = problem.student.hidden, problem.teacher.hidden
+    overlaps = jnp.zeros((K, M)), jnp.eye(K), jnp.eye(M)
+    context = Context(problem.student, problem.loss, jnp.ones(()), jnp.zeros(()), overlaps)
+    return bool(problem.rule.breaks(jnp.ones(()), Parameters(jnp.asarray(problem.student.readout)), context))
 
 
 def _is_noisy(problem: Problem) -> bool:

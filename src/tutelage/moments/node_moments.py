@@ -1,4 +1,4 @@
-"""Averages of any rule over nodes: a grid for one student unit and one teacher, else a fixed quasi-random set.
+"""Averages of any rule over nodes: a grid for two fields, or three of a smooth rule; else a fixed quasi-random set.
 
 Fields z = mean + L e, teacher fields first, L the Cholesky factor of their covariance (teachers first), e standard normal.
 With D = E[delta e^T] the mean update is E[delta_k x] = Omega sum_a c_ka u_a with (B | A) = c = D L^-1 (regression: it holds
@@ -12,13 +12,14 @@ be silently wrong (the derivative of a jump is zero at every node), so they are 
 """
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache, partial, reduce
 from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.scipy.special import erfinv, ndtr
 from jaxtyping import Float
 
 from tutelage._jump_search import find_jumps
@@ -28,11 +29,13 @@ from tutelage.moments.averages import Covariance, Means
 from tutelage.moments.matrices import MeanUpdate, Moments
 from tutelage.moments.nodes import NEAR, REACH, SETS, panels, trapezoid
 from tutelage.moments.numerics import divide_left, divide_right, factor
-from tutelage.problem import Problem
+from tutelage.problem import Network, Problem
+from tutelage.problem.activation import NAMED
 from tutelage.rules import Context, Gradient, Parameters, Rule, Sample, Update
 from tutelage.rules.base import Elementwise, Label
 
 ENDS = (-REACH, REACH)
+FAR_AWAY = 1e150  # a boundary that is not met
 SMOOTH_RANGE = 4.0  # fields over which a smooth update varies
 SIDE_BY_SIDE = 4  # labels per sample up to which all are averaged at once
 MOST_OUTCOMES = 3  # labels per sample up to which the grid is split where the update jumps
@@ -79,7 +82,7 @@ class RuleAtState(eqx.Module):
         M = self.problem.teacher.hidden
         fields = self.mean + e @ self.L.T
         rho, student = fields[:, :M], fields[:, M:]
-        labels, weights = jax.vmap(partial(self._labels, noisy))(rho)
+        labels, weights = jax.vmap(partial(self.labels, noisy))(rho)
         law = self.rule.randomness(self.context.time)
         draws, shares = (None, None) if law is None else map(jnp.asarray, law.nodes(False))
 
@@ -100,7 +103,7 @@ class RuleAtState(eqx.Module):
 
         return _added(lambda at: over_draws(*at), (jnp.swapaxes(labels, 0, 1), weights.T))
 
-    def _labels(self, noisy: bool, rho: Float[Array, " M"]) -> tuple[Float[Array, "X ..."], Float[Array, " X"]]:
+    def labels(self, noisy: bool, rho: Float[Array, " M"]) -> tuple[Float[Array, "X ..."], Float[Array, " X"]]:
         """All labels that a sample with given teacher fields may have, and their weights."""
         problem, output = self.problem, self.problem.teacher.output(rho)
         if not noisy:
@@ -200,6 +203,45 @@ def sign_changes(activation: Elementwise) -> tuple[float, ...]:
         return tuple(find_jumps(sign, NEAR))
 
 
+INVERSES = {
+    NAMED["linear"]: lambda y: y,
+    NAMED["erf"]: lambda y: np.sqrt(2.0) * erfinv(y),
+    NAMED["tanh"]: jnp.arctanh,
+}
+
+
+def has_boundary(student: Network) -> bool:
+    """Does the sign of the output change at one value of each field, whatever the other ones?"""
+    return student.activation in INVERSES and student.outputs == 1
+
+
+def _largest_readout_last(at: RuleAtState, C: Covariance, mean: Means) -> RuleAtState:
+    """The same state with the student units in another order: the unit with the largest readout outvotes another one."""
+    M, K = at.problem.teacher.hidden, at.problem.student.hidden
+    order = jnp.argsort(jnp.abs(at.parameters.readout))
+    fields = jnp.concatenate([K + jnp.arange(M), order])
+    L, means = factor(C[fields][:, fields]), at.mean if mean is None else mean[fields]
+    parameters = Parameters(at.parameters.readout[order], at.parameters.bias)
+    return RuleAtState(at.problem, at.rule, L, means, parameters, at.context)
+
+
+def class_error(at: RuleAtState, e: Float[Array | np.ndarray, "P m"], weights: Weights, noisy: bool) -> Float[Array, ""]:
+    """The probability of a wrong class, by nodes of all fields but the last: its part is a normal probability.
+
+    Given the other fields the output v_K g(lambda_K) + rest is positive beyond one value of the last student field, for g is
+    increasing. So the jump of the class is integrated exactly, and the sum over nodes can be differentiated.
+    """
+    M, v, g = at.problem.teacher.hidden, at.parameters.readout, at.problem.student.activation
+    fields, mean = at.mean[:-1] + e @ at.L[:-1, :-1].T, at.mean[-1] + e @ at.L[-1, :-1]
+    labels, shares = jax.vmap(partial(at.labels, noisy))(fields[:, :M])
+    limit = -(g(fields[:, M:]) @ v[:-1]) / jnp.where(jnp.abs(v[-1]) > 1e-12, v[-1], 1e-12)  # of g(lambda_K)
+    inside = jnp.abs(limit) < (1.0 if g.polynomial is None else jnp.inf)  # erf and tanh stay between -1 and 1
+    boundary = jnp.where(inside, INVERSES[g](jnp.where(inside, limit, 0.0)), jnp.sign(limit) * FAR_AWAY)
+    positive = ndtr(jnp.sign(v[-1]) * (mean - boundary) / jnp.maximum(at.L[-1, -1], 1e-150))
+    wrong = jnp.sum(shares * (0.5 - (positive[:, None] - 0.5) * jnp.sign(labels)), axis=1)
+    return weights @ wrong
+
+
 def confidence(each: Sequence[np.ndarray] | np.ndarray) -> np.ndarray:
     """95% bound on the error of the mean of independent scramblings (leading axis): 2.36 standard errors (Student's t)."""
     return 2.36 * np.std(each, axis=0, ddof=1) / np.sqrt(len(each))
@@ -208,8 +250,8 @@ def confidence(each: Sequence[np.ndarray] | np.ndarray) -> np.ndarray:
 class NodeMoments(Moments):
     """Any rule, averaged over nodes e with weights, teacher axes first.
 
-    grid: nodes per panel for one student unit and one teacher (else 0); they are placed at every call, between the fields at
-    which label or update jump. jumps: derivatives are taken from the density. noisy: labels vary at given fields.
+    grid: nodes per panel for two or three fields (else 0); they are placed at every call, between the fields at which label
+    or update jump. jumps: derivatives are taken from the density. noisy: labels vary at given fields.
     label_jumps: teacher fields at which the label jumps or bends (grid only).
     """
 
@@ -249,8 +291,12 @@ class NodeMoments(Moments):
             return angle(C, jnp.sign(parameters.readout[0] * jnp.asarray(problem.teacher.readout)[0])) / np.pi
         metric = problem.labels.metric
         at = self._at(problem, ErrorMetric(metric), C, mean, parameters, context)
-        random = getattr(problem.labels, "random", False)
-        return self._sums(at, metric == "class" or self.jumps, bool(random)).loss
+        random = bool(getattr(problem.labels, "random", False))
+        if metric == "class" and C.shape[0] > 2 and has_boundary(problem.student):
+            at = _largest_readout_last(at, C, mean)
+            e, weights = self._three_fields(at, without_last=True) if self.grid else (self.e[:, :-1], self.weights)
+            return class_error(at, e, weights, random)
+        return self._sums(at, metric == "class" or self.jumps, random).loss
 
     def scramblings(self) -> list["NodeMoments"]:
         """The independent parts of a sampled set, each a set of its own."""
@@ -274,7 +320,7 @@ class NodeMoments(Moments):
     def _sums(self, at: RuleAtState, jumps: bool, noisy: bool) -> Sums:
         if not self.grid:
             return node_sums(at, self.e, self.weights, jumps=jumps, noisy=noisy)
-        e, weights = self._placed(at, noisy)
+        e, weights = self._placed(at, noisy) if at.L.shape[0] == 2 else self._three_fields(at)
         return node_sums(at, e, weights, jumps=False, noisy=noisy)  # nodes that move with the jumps: plain derivatives hold
 
     def _placed(self, at: RuleAtState, noisy: bool) -> tuple[Nodes, Weights]:
@@ -300,6 +346,22 @@ class NodeMoments(Moments):
             student, inner = (jnp.broadcast_to(x, (teacher.size, x.size)) for x in trapezoid(2 * self.grid))
         e = jnp.stack([jnp.repeat(teacher, student.shape[1]), student.ravel()], axis=1)
         return e, (outer[:, None] * inner).ravel()
+
+    def _three_fields(self, at: RuleAtState, without_last: bool = False) -> tuple[Nodes, Weights]:
+        """The grid of a smooth rule: even nodes; the axis of a single teacher is split where the label jumps."""
+        M, even = at.problem.teacher.hidden, trapezoid(2 * self.grid)
+        first = even
+        if M == 1:
+            own, along = jnp.max(jnp.diagonal(at.L)[1:]), jnp.max(jnp.abs(at.L[1:, 0]))
+            reach = jnp.minimum((SMOOTH_RANGE + 6 * own) / jnp.maximum(along, 1e-6), REACH)
+            jumps = (jnp.asarray(self.label_jumps or (0.0,)) - at.mean[0]) / jnp.where(at.L[0, 0] > 0, at.L[0, 0], 1.0)
+            first = panels(jnp.concatenate([jumps, jnp.stack([-reach, reach])]), self.grid, ENDS)
+            even = trapezoid(5 * self.grid // 3)
+        if without_last:
+            even = trapezoid(5 * self.grid)
+        nodes, weights = zip(first, *[even] * (at.L.shape[0] - 1 - without_last), strict=True)
+        e = jnp.stack(jnp.meshgrid(*nodes, indexing="ij"), axis=-1).reshape(-1, len(nodes))
+        return e, reduce(lambda x, y: jnp.outer(x, y).ravel(), weights)
 
     def _breaks(self, at: RuleAtState, noisy: bool, rho: Float[Array, " count"]) -> Float[Array, "count breaks"]:
         """Fields of the student at which the update jumps or bends, for each of some teacher fields."""
