@@ -109,9 +109,10 @@ def _rule_breaks(problem: Problem) -> bool:
 
 def _is_noisy(problem: Problem) -> bool:
     """Does the label vary at given fields?"""
+    law = problem.labels.law(problem.noise)
     if isinstance(problem.labels, Real) and not callable(problem.noise):
         return _checks.is_traced(problem.noise) or bool(np.any(np.asarray(problem.noise) != 0))
-    return problem.labels.law(problem.noise) is not None
+    return law is not None
 
 
 def _label_jumps(problem: Problem) -> tuple[float, ...]:

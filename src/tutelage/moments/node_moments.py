@@ -88,9 +88,8 @@ class RuleAtState(eqx.Module):
 
         def given(label: Array, weight: Array, xi: Array | None, share: Array | None) -> Response:
             """The part of one label per node and one draw of xi."""
-            update = jax.vmap(lambda *of: self.rule.update(Sample(*of, xi), self.parameters, self.context))(
-                student, rho, label
-            )
+            one = lambda *of: self.rule.update(Sample(of[0], of[1], of[2], xi), self.parameters, self.context)  # noqa: E731
+            update = jax.vmap(one)(student, rho, label)
             pairs = update.delta[:, :, None] * update.delta[:, None, :]
             each = Response(update.delta, pairs, update.parameters.readout, jnp.asarray(update.loss, float))
             weight = weight if share is None else weight * share
@@ -135,10 +134,10 @@ def node_sums(at: RuleAtState, e: Nodes, weights: Weights, *, jumps: bool, noisy
 def _sums(e: Nodes, weights: Weights, each: Response) -> Sums:
     return Sums(
         D=jnp.einsum("p,pk,pa->ka", weights, each.delta, e),
-        delta=weights @ each.delta,
+        delta=jnp.tensordot(weights, each.delta, 1),
         pairs=jnp.tensordot(weights, each.pairs, 1),
         readout=jnp.tensordot(weights, each.readout, 1),
-        loss=weights @ each.loss,
+        loss=jnp.tensordot(weights, each.loss, 1),
     )
 
 
@@ -239,7 +238,7 @@ def class_error(at: RuleAtState, e: Float[Array | np.ndarray, "P m"], weights: W
     boundary = jnp.where(inside, INVERSES[g](jnp.where(inside, limit, 0.0)), jnp.sign(limit) * FAR_AWAY)
     positive = ndtr(jnp.sign(v[-1]) * (mean - boundary) / jnp.maximum(at.L[-1, -1], 1e-150))
     wrong = jnp.sum(shares * (0.5 - (positive[:, None] - 0.5) * jnp.sign(labels)), axis=1)
-    return weights @ wrong
+    return jnp.tensordot(weights, wrong, 1)
 
 
 def confidence(each: Sequence[np.ndarray] | np.ndarray) -> np.ndarray:

@@ -109,7 +109,7 @@ def trapezoid(count: int) -> Rule1D:
 
 
 def panels(
-    breaks: Float[Array, "... count"],
+    breaks: Float[Array | np.ndarray, "... count"],
     nodes: int,
     fixed: Sequence[float] = (-REACH, 0.0, REACH),
     xp: ModuleType = jnp,

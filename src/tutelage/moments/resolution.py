@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tutelage._types import Array
+from tutelage._types import Array, ArrayLike
 from tutelage.moments.nodes import MANY, NEAR, Quadrature, disc, hermite_rule, hermites, nearest_breaks, panels, trapezoid
 from tutelage.problem.activation import Activation
 
@@ -66,9 +66,9 @@ class _Line:
     def __init__(self, activation: Activation, rule: Quadrature, s: float):
         self.rule, self.smooth = rule, activation.smooth
         kinks = np.array(nearest_breaks(activation)[:MANY]) / max(s, 1e-300)
-        plain = trapezoid(rule.nodes) if not kinks.size else panels(kinks, rule.nodes // 2, xp=np)
+        plain = trapezoid(rule.nodes) if not kinks.size else _numbers(*panels(kinks, rule.nodes // 2, xp=np))
         held, (given, self.inner) = disc(rule.held, rule.reach, 1), hermite_rule(rule.given)
-        truth = panels(kinks, TRUTH // (kinks.size + 2), (-FAR, 0.0, FAR), np)
+        truth = _numbers(*panels(kinks, TRUTH // (kinks.size + 2), (-FAR, 0.0, FAR), np))
         grids = [truth[0], plain[0], held[0][:, 0], given]
         values = _values(activation, s * np.concatenate(grids))
         ends = np.cumsum([grid.size for grid in grids])[:-1]
@@ -111,6 +111,10 @@ class _Line:
 def _share(part: float, whole: float) -> float:
     share = abs(part) / max(abs(whole), 1e-300)
     return float(share) if np.isfinite(share) else np.inf
+
+
+def _numbers(nodes: ArrayLike, weights: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    return np.asarray(nodes), np.asarray(weights)
 
 
 def _values(activation: Activation, x: np.ndarray) -> np.ndarray:
