@@ -3,8 +3,6 @@
 The integrals check a derivation, or help to write custom equations.
 """
 
-from typing import Any
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -75,7 +73,9 @@ def _evaluate(name: str, family: Averages, C: Array) -> Array:
     return jax.vmap(lambda c: FORMULAS[name](family, c))(C)
 
 
-def _average(name: str, activation: Any, C: Any, fields: int, students: int, quadrature: Quadrature | None) -> Array:
+def _average(
+    name: str, activation: str | Activation, C: ArrayLike, fields: int, students: int, quadrature: Quadrature | None
+) -> Array:
     g = as_activation(activation)
     if name != "I2" and not g.trainable:
         raise InputError(f"{name} needs the derivative of {g.name!r}, which has none; use 'erf', or I2 alone.")

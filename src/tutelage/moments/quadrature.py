@@ -292,7 +292,7 @@ class _Pairs:
         self.first = (fields[:rows] + mean[:rows, None])[:, None]
         self.second = jnp.broadcast_to((fields + mean[:, None])[..., None], self.y.shape)
 
-    def average(self, first: Any, second: Any) -> Array:
+    def average(self, first: Array | np.ndarray, second: Array) -> Array:
         """Average of first (rows, 1 or n, z) times second (rows, n, z, y) over both normals, (rows, n)."""
         given = second @ self.inner if np.ndim(self.inner) == 1 else jnp.sum(second * self.inner, axis=-1)
         return jnp.sum(first * self.weights * given, axis=-1)

@@ -11,7 +11,7 @@ two of the four fields are one and the same the dimension drops, and a closed fo
 gets its formula beforehand; of many, all of them are computed for one pair of students after the other and one is chosen.
 """
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from tutelage._types import Array
+from tutelage._types import Array, ArrayLike
 from tutelage.moments.averages import Averages, Covariance, Means
 from tutelage.moments.numerics import ROOM, safe_arcsin, safe_ratio, safe_sqrt
 from tutelage.problem.activation import NAMED, Activation
@@ -114,13 +114,13 @@ def _index_sets(K: int, n: int):
     return [(form, (i[m], j[m], a[m], b[m])) for form, m in ((_step_once, three), (_square, square), (_generic, generic))]
 
 
-def _step_once(r: Array, i: Any, j: Any, a: np.ndarray, b: np.ndarray) -> Array:
+def _step_once(r: Array, i: ArrayLike, j: ArrayLike, a: np.ndarray, b: np.ndarray) -> Array:
     """One step function remains: the other is the same, or is absorbed by a positive part of the same field."""
     step = jnp.where((a == i) | (b == i), j, i)
     return step_relu_relu(r[step, a], r[step, b], jnp.where(a == b, 1.0, r[a, b]))
 
 
-def _square(r: Array, i: Any, j: Any, a: np.ndarray, b: np.ndarray) -> Array:
+def _square(r: Array, i: ArrayLike, j: ArrayLike, a: np.ndarray, b: np.ndarray) -> Array:
     return step_step_square(r[i, j], r[i, a], r[j, a])
 
 
@@ -180,7 +180,7 @@ def _price_integral(r12: Array, r13: Array, r14: Array, r23: Array, r24: Array, 
     return start[..., 0] + jnp.sum(slope * dt, axis=-1) / jnp.sqrt(2 * jnp.pi)
 
 
-def _kernel(ij: Any, ik: Any, il: Any, kj: Any, jl: Any, kl: Any) -> Array:
+def _kernel(ij: Array, ik: Array, il: Array, kj: Array, jl: Array, kl: Array) -> Array:
     """E[th_k th_j z_l+ | z_i = 0] from the correlations of the four fields i, j, k, l."""
     kk, jj, ll = 1 - ik**2, 1 - ij**2, 1 - il**2
     kj, jl, kl = kj - ik * ij, jl - ij * il, kl - ik * il
