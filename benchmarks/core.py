@@ -52,7 +52,7 @@ def many_rates():
     R, Q, T = (np.asarray(x) for x in (start.R, start.Q, start.T))
     rates = np.geomspace(0.05, 1.5, count)
     some = rates[:: max(1, count // 10)]
-    solve = lambda: tu.solve_many(problem, {"lr": rates}, start, times, rtol=1e-6)  # noqa: E731
+    solve = lambda: tu.solve_batch(problem, {"lr": rates}, start, times, rtol=1e-6)  # noqa: E731
     first, _ = best_of(solve, 1)
     ours, theirs, out = in_turns(solve, lambda: [baseline.solve(R, Q, T, lr, times) for lr in some], pick(3, 2, 1))
     middle = count // 2

@@ -200,8 +200,8 @@ def test_no_two_problems_of_different_form_share_a_program():
     activations = [problem(name) for name, g in NAMED.items() if g.trainable] + [problem("erf", name) for name in NAMED]
     forms = [
         *activations,
-        *(problem(lr=lr) for lr in (tu.PowerDecay(0.5), tu.Cosine(0.5, 10.0), tu.Constant(0.5))),
-        *(problem(lr=tu.Piecewise(times, range(1, len(times) + 2))) for times in ([1.0], [1.0, 2.0])),
+        *(problem(lr=lr) for lr in (tu.schedules.PowerDecay(0.5), tu.schedules.Cosine(0.5, 10.0), tu.schedules.Constant(0.5))),
+        *(problem(lr=tu.schedules.Piecewise(times, range(1, len(times) + 2))) for times in ([1.0], [1.0, 2.0])),
         *(problem(trainable=levels) for levels in ([0], [True])),
         problem(spherical=True),
         problem(momentum=tu.SlowMomentum(2.0)),
@@ -222,7 +222,7 @@ def own_activation(x):
     return jnp.tanh(x)
 
 
-class OwnRate(tu.Constant):
+class OwnRate(tu.schedules.Constant):
     pass
 
 
@@ -233,7 +233,7 @@ class OwnRate(tu.Constant):
         lambda: problem(lambda x: jnp.tanh(2 * x)),
         lambda: problem(lr=lambda t: 0.5),
         lambda: problem(lr=OwnRate(0.5)),
-        lambda: tu.linear_regression(0.1),
+        lambda: tu.papers.linear_regression(0.1),
     ],
     ids=["function", "lambda", "schedule", "class", "equations"],
 )

@@ -11,7 +11,7 @@ import tutelage
 ROOT = Path(tutelage.__file__).parent
 # Left to right; a group may import the groups before it, and within itself only packages do.
 LAYERS = (
-    ("_version", "_errors", "_types", "_precision", "_xla", "_checks", "_cores", "_files", "progress", "steps", "times"),
+    ("_version", "_errors", "_types", "_precision", "_xla", "checks", "_cores", "_files", "progress", "steps", "times"),
     ("randomness", "losses"),
     ("labels", "rules"),
     ("problem",),
@@ -98,13 +98,13 @@ def test_a_layer_imports_only_layers_to_its_left(path):
         ("from tutelage.plot import curve", "problem"),
         ("import tutelage.cli", "solve"),
         ("from tutelage import dynamics", "moments"),
-        ("def f():\n    from tutelage.solve import solve", "trajectory"),
+        ("def f():\n    from tutelage._solve import solve", "trajectory"),
         ("from ..validity import assess", "dynamics"),
         ("from tutelage.trajectory import Trajectory", "storage"),
         ("from tutelage import nonsense", "solve"),
         ("from tutelage import Trajectory, solve", "dynamics"),
         ("from tutelage.cli import app", "explorer"),
-        ("def f():\n    from tutelage.compare import compare", "plot"),
+        ("def f():\n    from tutelage.comparison import compare", "plot"),
     ],
 )
 def test_a_wrong_import_is_detected(source, layer):
@@ -115,9 +115,9 @@ def test_a_wrong_import_is_detected(source, layer):
 @pytest.mark.parametrize(
     ("source", "layer"),
     [
-        ("from tutelage import _checks", "problem"),
+        ("from tutelage import checks", "problem"),
         ("from .activation import NAMED", "problem"),
-        ("from tutelage.solve import solve", "cli"),
+        ("from tutelage._solve import solve", "cli"),
         ("import numpy\nfrom scipy import linalg", "problem"),
     ],
 )

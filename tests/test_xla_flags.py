@@ -9,7 +9,7 @@ import pytest
 from tutelage import _xla
 
 OLDER = (_xla.OLDER_EMITTERS,) if _xla._older_emitters_exist() else ()
-LITTLE = (*OLDER, _xla.UNOPTIMISED) if OLDER else ()
+LITTLE = (*OLDER, _xla.UNOPTIMIZED) if OLDER else ()
 
 
 def flags_after(code: str, **environment: str) -> str:

@@ -12,7 +12,7 @@ import os
 
 WHOLE_LOOPS = "--xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold=65536"
 OLDER_EMITTERS = "--xla_cpu_use_fusion_emitters=false"
-UNOPTIMISED = "--xla_backend_optimization_level=0"
+UNOPTIMIZED = "--xla_backend_optimization_level=0"
 KNOWN_TO = "0.10."  # jaxlib 0.11 has only the newer emitters
 
 
@@ -28,9 +28,9 @@ def compile_sooner() -> None:
 
 
 def compile_quickly() -> None:
-    """For little work: without LLVM's optimisations, too, in less than half the time, with the same numbers to rounding."""
+    """For little work: without LLVM's optimizations, too, in less than half the time, with the same numbers to rounding."""
     if _older_emitters_exist():
-        _set_flags(WHOLE_LOOPS, OLDER_EMITTERS, UNOPTIMISED)
+        _set_flags(WHOLE_LOOPS, OLDER_EMITTERS, UNOPTIMIZED)
 
 
 def _older_emitters_exist() -> bool:
@@ -41,6 +41,6 @@ def _older_emitters_exist() -> bool:
 
 def _set_flags(*flags: str) -> None:
     given = os.environ.get("XLA_FLAGS", "").split()
-    ours = (WHOLE_LOOPS, OLDER_EMITTERS, UNOPTIMISED)
+    ours = (WHOLE_LOOPS, OLDER_EMITTERS, UNOPTIMIZED)
     if os.environ.get("TUTELAGE_XLA", "1") != "0" and all(flag in ours for flag in given):
         os.environ["XLA_FLAGS"] = " ".join(dict.fromkeys((*given, *flags)))

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from tutelage import _checks
+from tutelage import checks
 from tutelage._errors import InputError, cause
 from tutelage._jump_search import find_jumps
 from tutelage._types import Array, ArrayLike
@@ -99,11 +99,11 @@ class Huber(Loss):
     """
 
     jumps: ClassVar[bool] = False
-    delta: ArrayLike = eqx.field(converter=lambda x: _checks.as_array("delta", x), default=1.0)
+    delta: ArrayLike = eqx.field(converter=lambda x: checks.as_array("delta", x), default=1.0)
 
     def __check_init__(self) -> None:
-        _checks.require_shape("delta", self.delta, ())
-        _checks.require_positive("delta", self.delta)
+        checks.require_shape("delta", self.delta, ())
+        checks.require_positive("delta", self.delta)
 
     def __call__(self, output: Output, label: Label) -> Scalar:
         size = jnp.abs(label - output)
@@ -117,7 +117,7 @@ class Huber(Loss):
         return label - self.delta, label + self.delta
 
     def __repr__(self) -> str:
-        return f"Huber(delta={_checks.shown(self.delta)})"
+        return f"Huber(delta={checks.shown(self.delta)})"
 
 
 class Logistic(Loss):
@@ -195,9 +195,9 @@ class Function(Loss):
 
     def __init__(self, function: Callable[[Array, Array], Array], jumps: bool | None = None):
         if not callable(function):
-            raise InputError(f"the loss is {_checks.shown(function)}; it must be a JAX function loss(output, label).")
+            raise InputError(f"the loss is {checks.shown(function)}; it must be a JAX function loss(output, label).")
         self.function = function
-        self.jumps = jumps if jumps is None else _checks.as_flag("jumps", jumps)
+        self.jumps = jumps if jumps is None else checks.as_flag("jumps", jumps)
 
     def __call__(self, output: Output, label: Label) -> Scalar:
         return self.function(output, label)
@@ -250,7 +250,7 @@ NAMED: dict[str, type[Loss]] = {
 def as_loss(value: object) -> Loss:
     """A loss from its name, from a JAX function, or as it is."""
     allowed = "a loss such as losses.Huber(0.5), or a JAX function loss(output, label)"
-    return _checks.as_part("loss", value, Loss, NAMED, allowed, Function)
+    return checks.as_part("loss", value, Loss, NAMED, allowed, Function)
 
 
 def require_usable(loss: Loss, output: Output, labels: Float[Array, "count ..."]) -> None:
@@ -268,7 +268,7 @@ def require_usable(loss: Loss, output: Output, labels: Float[Array, "count ..."]
     slope = _shapes(loss, loss.descent, output, label)
     if slope.shape != jnp.shape(output):
         raise InputError(f"the derivative of the loss {name!r} has shape {slope.shape}; it must be {jnp.shape(output)}.")
-    if _checks.is_traced(loss, output, labels):
+    if checks.is_traced(loss, output, labels):
         return
     for size in (-2.0, 0.3, 2.0):
         at = jnp.full_like(output, size)

@@ -9,7 +9,7 @@ import numpy as np
 
 from tutelage.integrate import Options, anonymous, as_arrays, integrate, tolerances
 from tutelage.moments import NodeMoments, Sampled, confidence, moments_for
-from tutelage.solve import MAX_STEPS
+from tutelage._solve import MAX_STEPS
 from tutelage.trajectory import Trajectory, eager
 
 

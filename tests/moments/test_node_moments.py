@@ -8,7 +8,7 @@ from scipy.stats import norm
 
 import tutelage as tu
 from tutelage.dynamics import OrderParameters, initial_overlaps
-from tutelage.dynamics.linearised import flat_drift, flatten, jacobian
+from tutelage.dynamics.linearized import flat_drift, flatten, jacobian
 from tutelage.moments import NodeMoments, Sampled, confidence, moments_for
 from tutelage.moments.node_moments import RuleAtState, node_sums
 from tutelage.moments.numerics import divide_right, factor

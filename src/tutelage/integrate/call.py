@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tutelage import _checks
+from tutelage import checks
 from tutelage._types import Array
 from tutelage.dynamics.error import averages_of
 from tutelage.integrate.kept import kept
@@ -31,7 +31,7 @@ def tolerances(rtol: Any = None, atol: Any = None) -> np.ndarray:
     """Relative and absolute tolerance of a step; None: what the precision of JAX's numbers allows."""
     usual = USUAL[np.dtype(jnp.result_type(float)).name]
     given = {"rtol": rtol, "atol": atol}
-    return np.array([u if x is None else _checks.as_positive(n, x) for (n, x), u in zip(given.items(), usual, strict=True)])
+    return np.array([u if x is None else checks.as_positive(n, x) for (n, x), u in zip(given.items(), usual, strict=True)])
 
 
 class Options(eqx.Module):

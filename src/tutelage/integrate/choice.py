@@ -8,7 +8,7 @@ derivatives of A, B, G with respect to every field.
 import jax
 import numpy as np
 
-from tutelage import _checks
+from tutelage import checks
 from tutelage.dynamics.resolvent import unsuited
 from tutelage.problem import Problem, scan
 from tutelage.problem.schedules import rate_at
@@ -27,7 +27,7 @@ def choose(problem: object, times: np.ndarray) -> str:
 
     Returns "explicit" if the cost cannot be estimated (traced values, custom Equations).
     """
-    if not isinstance(problem, Problem) or _checks.is_traced(problem) or unsuited(problem):
+    if not isinstance(problem, Problem) or checks.is_traced(problem) or unsuited(problem):
         return "explicit"
     K, M, student = problem.student.hidden, problem.teacher.hidden, problem.student
     fields = K * M + K * (K + 1) // 2 + K * student.train_readout + K * student.train_bias
@@ -47,7 +47,7 @@ def natural_time(problem: Problem, end: float) -> float:
     if callable(sgd.lr):
         times = scan.grid(end)
         rates = jax.vmap(lambda t: rate_at(sgd.lr, t))(times)
-        if _checks.is_traced(rates):  # the function holds traced numbers
+        if checks.is_traced(rates):  # the function holds traced numbers
             return 0.0
         clock = np.trapezoid(np.asarray(rates), np.asarray(times))
     else:

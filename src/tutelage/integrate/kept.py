@@ -28,7 +28,7 @@ from jax.experimental.compilation_cache.compilation_cache import reset_cache
 from jax.experimental.serialize_executable import deserialize_and_load, serialize
 from jaxlib.lapack import prepare_lapack_call
 
-from tutelage._checks import is_traced
+from tutelage.checks import is_traced
 from tutelage._files import is_private, whole_file
 from tutelage.integrate.described import Indescribable, describe, device, is_array, setting
 

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tutelage import _checks
+from tutelage import checks
 from tutelage._jump_search import find_breaks
 from tutelage._types import Array
 from tutelage.labels import Labels, Logistic, Real, Sign
@@ -111,7 +111,7 @@ def _is_noisy(problem: Problem) -> bool:
     """Does the label vary at given fields?"""
     law = problem.labels.law(problem.noise)
     if isinstance(problem.labels, Real) and not callable(problem.noise):
-        return _checks.is_traced(problem.noise) or bool(np.any(np.asarray(problem.noise) != 0))
+        return checks.is_traced(problem.noise) or bool(np.any(np.asarray(problem.noise) != 0))
     return law is not None
 
 
@@ -123,7 +123,7 @@ def _label_jumps(problem: Problem) -> tuple[float, ...]:
         return (0.0,)
     if type(labels) in (Real, Logistic) and g.smooth:
         return ()
-    if _checks.is_traced(labels, teacher):
+    if checks.is_traced(labels, teacher):
         return ()
     return _found_jumps(type(labels), getattr(labels, "function", None), g, float(np.ravel(teacher.readout)[0]))
 

@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from tutelage import _checks
+from tutelage import checks
 from tutelage._errors import InputError
 from tutelage._types import Array, ArrayLike
 from tutelage.moments.averages import Averages
@@ -79,9 +79,9 @@ def _average(
     g = as_activation(activation)
     if name != "I2" and not g.trainable:
         raise InputError(f"{name} needs the derivative of {g.name!r}, which has none; use 'erf', or I2 alone.")
-    C = jnp.asarray(_checks.as_array("C", C))
+    C = jnp.asarray(checks.as_array("C", C))
     if C.ndim < 2 or C.shape[-2:] != (fields, fields):
         raise InputError(f"C has shape {C.shape}; {name} needs (..., {fields}, {fields}), the covariance of its fields.")
-    _checks.require_gram("C", C)
+    checks.require_gram("C", C)
     family = averages_for(g, g, students, fields - students, quadrature=quadrature)
     return _evaluate(name, family, C.reshape(-1, fields, fields)).reshape(C.shape[:-2])

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from tutelage import _checks
+from tutelage import checks
 from tutelage._errors import InputError
 from tutelage._types import Array
 from tutelage.problem.activation import Activation
@@ -40,8 +40,8 @@ class Quadrature(eqx.Module):
     points: int = eqx.field(static=True, default=2**15)
 
     def __check_init__(self) -> None:
-        _checks.as_count("nodes", self.nodes, least=8)
-        _checks.as_count("points", self.points, least=2**9)
+        checks.as_count("nodes", self.nodes, least=8)
+        checks.as_count("points", self.points, least=2**9)
 
     @property
     def held(self) -> int:
@@ -66,7 +66,7 @@ class Quadrature(eqx.Module):
 def as_quadrature(value: object) -> Quadrature | None:
     """The user's quadrature, or None for the usual one."""
     if value is not None and not isinstance(value, Quadrature):
-        raise InputError(f"quadrature is {_checks.shown(value)}; it must be a Quadrature, such as Quadrature(nodes=96).")
+        raise InputError(f"quadrature is {checks.shown(value)}; it must be a Quadrature, such as Quadrature(nodes=96).")
     return value
 
 
@@ -85,8 +85,8 @@ class Sampled(eqx.Module):
     seed: int = eqx.field(static=True, default=0)
 
     def __check_init__(self) -> None:
-        count = _checks.as_count("points", self.points, least=2**9)
-        _checks.as_count("seed", self.seed, least=0)
+        count = checks.as_count("points", self.points, least=2**9)
+        checks.as_count("seed", self.seed, least=0)
         if count & (count - 1):
             raise InputError(f"points is {count}; it must be a power of two, such as {1 << count.bit_length()}.")
         if count > 2**22:
@@ -96,7 +96,7 @@ class Sampled(eqx.Module):
 def as_sampled(value: object) -> Sampled | None:
     """The user's choice of averages: None (closed forms where they exist) or `Sampled`."""
     if value is not None and not isinstance(value, Sampled):
-        raise InputError(f"moments is {_checks.shown(value)}; it must be None or Sampled(points=2**14).")
+        raise InputError(f"moments is {checks.shown(value)}; it must be None or Sampled(points=2**14).")
     return value
 
 

@@ -3,7 +3,7 @@
 base (Rule, Sample, Update) -> gradient (backpropagation on any loss), classical (Hebbian, Perceptron, AdaTron)
 """
 
-from tutelage import _checks
+from tutelage import checks
 from tutelage.randomness import Discrete, Law, Normal, Quantile
 from tutelage.rules.base import Context, Parameters, Rule, Sample, Update
 from tutelage.rules.classical import AdaTron, Hebbian, Perceptron
@@ -37,4 +37,4 @@ NAMED: dict[str, type[Rule]] = {
 def as_rule(value: object) -> Rule:
     """A rule from its name, or as it is."""
     allowed = "or a Rule: subclass tutelage.Rule and define update(sample, parameters, context)"
-    return _checks.as_part("rule", value, Rule, NAMED, allowed, None)
+    return checks.as_part("rule", value, Rule, NAMED, allowed, None)

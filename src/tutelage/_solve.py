@@ -1,0 +1,241 @@
+"""Theory as a curve: integrate a closed system with diffrax and hold the result in a `Trajectory`.
+
+`jax.grad`, `jax.vmap` and `jax.jit` go through `solve`; problems of equal shape share one program (integrate/program.py).
+"""
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import jax
+import numpy as np
+
+from tutelage import checks
+from tutelage._errors import DivergenceWarning, InputError, SymmetryWarning, ValidityWarning, cause, kind_of
+from tutelage.accuracy import quadrature_warning
+from tutelage.dynamics import ClosedSystem
+from tutelage.integrate import (
+    SOLVERS,
+    Options,
+    Raw,
+    anonymous,
+    as_arrays,
+    choose,
+    first_times,
+    integrate,
+    padded,
+    tolerances,
+)
+from tutelage.losses import Squared, loss_name
+from tutelage.moments import NodeMoments, Quadrature, Sampled, as_quadrature, as_sampled, moments_for
+from tutelage.problem import Problem, random_start
+from tutelage.problem.arguments import require_start
+from tutelage.problem.schedules import require_rates_on
+from tutelage.status import Status
+from tutelage.times import check_times
+from tutelage.trajectory import Trajectory, eager
+from tutelage.validity import limit_warning, symmetry_warning
+
+MAX_STEPS = 100_000
+KEEP_LEVELS = 16  # overlaps per level are kept by default up to this many levels
+
+
+def solve(
+    problem: Problem | ClosedSystem,
+    start: Any = None,
+    times: Any = 100.0,
+    *,
+    gradient_flow: bool = False,
+    rtol: float | None = None,
+    atol: float | None = None,
+    solver: str = "auto",
+    quadrature: Quadrature | None = None,
+    moments: Sampled | None = None,
+    keep: str | None = None,
+    gradient: str = "reverse",
+    max_steps: int = MAX_STEPS,
+    observe: Mapping[str, Callable[..., Any]] | None = None,
+    progress: bool = False,
+) -> Trajectory:
+    """The exact order-parameter dynamics of a problem in the limit of large N.
+
+    problem: a `Problem`, or a user's own `Equations` or `ClosedSystem`. start: a `Start` (default: `random_start(problem,
+    dim=1000)`), or the initial values of the equations. times: increasing times alpha >= 0 to record, or the last one (201
+    even times).
+    gradient_flow: terms of order eta only (G dropped). solver: "explicit" (Dopri8), "stiff" (Rodas5P with the structure of
+    the overlaps: its cost does not grow with the largest eigenvalue; compiles for longer), "implicit" (Kvaerno5, dense: for
+    stiff equations of one's own), or "auto": stiff where that saves more than it costs to compile, else explicit (also
+    inside jit, vmap and grad, where numbers are not known). quadrature: how finely what has no closed form is averaged.
+    moments: `Sampled(points, seed)` to average the rule over a quasi-random set although a closed form or a grid exists, or
+    over another set. observe: {name: f} records f(R, Q, readout) under that name.
+    keep: "blocks" or "fields", whether to keep r and q per level (default: up to 16 levels).
+    gradient: "reverse" for jax.grad, "forward" for jax.jvp and jacfwd.
+    rtol, atol: tolerances of a step (default: 1e-8 and 1e-12; 1e-4 and 1e-6 where JAX computes in float32; rtol is 1e-6 for
+    sampled averages, 1e-5 if the update jumps: a finite set makes it a staircase, which no smaller step resolves).
+
+    >>> import numpy as np
+    >>> import tutelage as tu
+    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
+    >>> theory = tu.solve(problem, tu.asymmetric_start(problem), times=tu.linear_times(10, 11))
+    >>> round(float(theory.error[-1]), 6)
+    0.014469
+    >>> np.round(theory.R[-1], 3)
+    array([[0.472, 0.364],
+           [0.355, 0.461]])
+    """
+    solver = checks.known("solver", solver, ("auto", *SOLVERS))
+    gradient = checks.known("gradient", gradient, ("reverse", "forward"))
+    times, quadrature = check_times(times), as_quadrature(quadrature)
+    problem_, start = prepare(problem, start, times)
+    averages = None if isinstance(problem, ClosedSystem) else moments_for(problem, quadrature, as_sampled(moments))
+    _require_derivatives(problem_, start, averages)
+    steps = tolerances(sampled_rtol(averages) if rtol is None else rtol, atol)
+    options = Options(
+        gradient_flow=checks.as_flag("gradient_flow", gradient_flow),
+        solver=choose(problem, times) if solver == "auto" else solver,
+        keep=keeps_blocks(problem, keep),
+        gradient=gradient if _may_be_differentiated(problem_, start) else "forward",  # which is sooner compiled
+        max_steps=checks.as_count("max_steps", max_steps),
+        progress=checks.as_flag("progress", progress),
+    )
+    raw = integrate(as_arrays(problem_), averages, as_arrays(anonymous(start)), padded(times, problem), steps, options)
+    raw = _observed(raw, observe)
+    raw = first_times(raw if checks.is_traced(raw) else eager(raw), times.size)
+    settings = (("gradient_flow", gradient_flow), ("rtol", float(steps[0])), ("solver", options.solver))
+    if quadrature is not None:
+        settings += (("quadrature", (quadrature.nodes, quadrature.points)),)
+    if isinstance(averages, NodeMoments) and averages.points:
+        settings += (("moments", (averages.points, 0 if moments is None else moments.seed)),)
+    if checks.is_traced(raw):
+        return assemble(raw, times, problem, start, settings)
+    return _finish(raw, times, problem, start, settings)
+
+
+def _require_variance(problem: Problem) -> None:
+    """Refuse squared loss under label noise of infinite variance: G does not exist, though a sum over quantiles does."""
+    if not callable(problem.noise) or type(problem.loss) is not Squared or not problem.rule.gradient:
+        return
+    shares = np.array([1e-4, 1e-8, 1e-12])  # share * quantile^2 falls to zero if the variance is finite
+    tails = shares * (np.asarray(problem.noise(shares)) ** 2 + np.asarray(problem.noise(1 - shares)) ** 2)
+    if tails[0] > 0 and np.all(np.diff(tails) >= -1e-3 * tails[0]):
+        raise InputError(
+            "the label noise has infinite variance, and squared loss has no theory then; use loss='huber', or simulate."
+        )
+
+
+def _require_derivatives(problem: Any, start: Any, averages: Any) -> None:
+    """Refuse to be traced where a derivative would be silently wrong: a sampled jump whose place a readout decides."""
+    if not isinstance(averages, NodeMoments) or averages.grid or not checks.is_traced(problem, start):
+        return
+    if problem.rule.gradient and problem.loss.jumps:
+        readouts = problem.student.readout, start.readout
+        if problem.student.train_readout or checks.is_traced(readouts):
+            raise InputError(
+                f"the derivative of the loss {loss_name(problem.loss)!r} jumps where the readout says, and sampled averages "
+                "cannot be differentiated there. Use a fixed, known readout or a smooth loss inside jax.grad, jit and vmap."
+            )
+
+
+def sampled_rtol(averages: Any) -> float | None:
+    """The tolerance for averages over a quasi-random set; None: the usual one."""
+    if not isinstance(averages, NodeMoments) or not averages.points:
+        return None
+    return 1e-5 if averages.jumps else 1e-6
+
+
+def _observed(raw: Raw, observe: Mapping[str, Callable[..., Any]] | None) -> Raw:
+    """What was recorded, with what the user wants to see besides."""
+    if observe is None:
+        return raw
+    seen, more = raw.variables, {}
+    if not isinstance(observe, Mapping) or not all(callable(f) for f in observe.values()):
+        raise InputError(f"observe is {checks.shown(observe)}; it must be a table of functions, as {{'norm': f}}.")
+    if "R" not in seen:
+        raise InputError("observe needs the overlaps of a Problem; custom equations record their own variables.")
+    for name, function in observe.items():
+        if not isinstance(name, str) or not name.isidentifier() or name in (*seen, "r", "q", "error", "loss", "T", "time"):
+            raise InputError(f"observe has the name {name!r}; it must be a new name made of letters, digits and '_'.")
+        try:
+            more[name] = jax.vmap(function)(seen["R"], seen["Q"], seen["readout"])
+        except Exception as error:
+            raise InputError(
+                f"the function {name!r} of observe fails ({cause(error)}); write it with jax.numpy, as f(R, Q, readout)."
+            ) from None
+    return replace(raw, variables=seen | more)
+
+
+def prepare(problem: Any, start: Any, times: np.ndarray) -> tuple[Any, Any]:
+    """Check problem and start against each other; warn where the answer will need a sentence beside it."""
+    if isinstance(problem, ClosedSystem):
+        return problem, problem.initial_state(start)
+    if not isinstance(problem, Problem):
+        raise InputError(f"problem is {kind_of(problem)}; solve takes a Problem, Equations or a ClosedSystem.")
+    start = random_start(problem, dim=problem.inputs.usual_dim) if start is None else require_start(start)
+    blocks = start.blocks(problem)
+    require_rates_on(problem.sgd, times)
+    require_records(problem, times, 1, False)
+    _require_variance(problem)
+    if not checks.is_traced((problem, blocks)):
+        for category, sentence in (
+            (SymmetryWarning, symmetry_warning(problem, start, blocks)),
+            (ValidityWarning, limit_warning(problem, start.dim)),
+        ):
+            if sentence:
+                warnings.warn(sentence, category, stacklevel=3)
+    return problem, start
+
+
+def require_records(problem: Problem, times: np.ndarray, runs: int, keep: bool) -> None:
+    """Refuse more recorded overlaps than this machine can hold."""
+    K, M = problem.student.hidden, problem.teacher.hidden
+    each = (K * M + K * K) * (1 + keep * problem.inputs.levels) + 2 * K + 1
+    what = f"{times.size} records of {K} student units" + (f" in {runs} runs" if runs > 1 else "")
+    checks.require_memory(
+        what, float(runs) * times.size * each, f"Record fewer {'times or runs' if runs > 1 else 'times'}."
+    )
+
+
+def _may_be_differentiated(problem: Any, start: Any) -> bool:
+    """Not where all that the answer depends on is numbers; a function may hold what JAX traces."""
+    functions = any(callable(leaf) for leaf in jax.tree.leaves(problem))
+    return isinstance(problem, ClosedSystem) or functions or checks.is_traced(problem, start)
+
+
+def assemble(raw: Any, times: Any, problem: Any, start: Any, settings: Any) -> Trajectory:
+    known = isinstance(problem, Problem)
+    return Trajectory(
+        times=times,
+        variables=raw.variables,
+        error=raw.error,
+        loss=raw.loss,
+        status_code=raw.status_code,
+        end_time=raw.end_time,
+        steps=raw.steps,
+        T=raw.T,
+        problem=problem if known else None,
+        start=start if known else None,
+        kind="theory" if known else "equations",
+        settings=settings,
+    )
+
+
+def _finish(raw: Raw, times: np.ndarray, problem: Any, start: Any, settings: Any) -> Trajectory:
+    """Outside JAX transformations: cut at a divergence, and say so."""
+    end = int(np.searchsorted(times, raw.end_time, side="right"))
+    if raw.status_code != Status.FINISHED:
+        raw, times = first_times(raw, end), times[:end]
+    trajectory = assemble(raw, times, problem, start, settings)
+    if isinstance(problem, Problem):
+        sentence = quadrature_warning(trajectory)
+        if sentence:
+            warnings.warn(sentence, ValidityWarning, stacklevel=3)
+    if not trajectory.finished:
+        warnings.warn(f"the solve {trajectory.status}", DivergenceWarning, stacklevel=3)
+    return trajectory
+
+
+def keeps_blocks(problem: Any, keep: str | None) -> bool:
+    if keep is not None:
+        return checks.known("keep", keep, ("blocks", "fields")) == "blocks"
+    return isinstance(problem, Problem) and problem.inputs.levels <= KEEP_LEVELS
