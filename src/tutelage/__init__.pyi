@@ -1,13 +1,12 @@
 # What a script types. lazy_loader reads this list: a name is loaded when it is first used.
-from . import analysis, averages, checks, labels, losses, page, papers, plot, rules, schedules
+from . import analysis, checks, labels, losses, moments, page, papers, plot, rules, schedules
 from ._errors import DivergenceWarning, InputError, SymmetryWarning, TutelageWarning, ValidityWarning
 from ._solve import solve
 from ._solve_batch import solve_batch
 from ._version import __version__
-from .averages import Quadrature
 from .comparison import compare
 from .dynamics import ClosedSystem, Equations, generalization_error
-from .moments import Sampled
+from .moments import Quadrature, Sampled
 from .problem import (
     SGD,
     Activation,
@@ -58,7 +57,6 @@ __all__ = [
     "__version__",
     "analysis",
     "asymmetric_start",
-    "averages",
     "checks",
     "committee",
     "compare",
@@ -69,6 +67,7 @@ __all__ = [
     "load",
     "log_times",
     "losses",
+    "moments",
     "open_sweep",
     "page",
     "papers",

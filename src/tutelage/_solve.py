@@ -14,7 +14,6 @@ import numpy as np
 from tutelage import checks
 from tutelage._errors import DivergenceWarning, InputError, SymmetryWarning, ValidityWarning, cause, kind_of
 from tutelage.accuracy import quadrature_warning
-from tutelage.averages import Quadrature, as_rule
 from tutelage.dynamics import ClosedSystem
 from tutelage.integrate import (
     SOLVERS,
@@ -29,7 +28,8 @@ from tutelage.integrate import (
     tolerances,
 )
 from tutelage.losses import Squared, loss_name
-from tutelage.moments import NodeMoments, Sampled, as_sampled, moments_for
+from tutelage.moments import NodeMoments, Sampled, as_quadrature, as_sampled, moments_for
+from tutelage.moments.nodes import Quadrature
 from tutelage.problem import Problem, random_start
 from tutelage.problem.schedules import require_rates_on
 from tutelage.problem.start import require_start
@@ -87,7 +87,7 @@ def solve(
     """
     solver = checks.known("solver", solver, ("auto", *SOLVERS))
     gradient = checks.known("gradient", gradient, ("reverse", "forward"))
-    times, quadrature = check_times(times), as_rule(quadrature)
+    times, quadrature = check_times(times), as_quadrature(quadrature)
     problem_, start = prepare(problem, start, times)
     averages = None if isinstance(problem, ClosedSystem) else moments_for(problem, quadrature, as_sampled(moments))
     _require_derivatives(problem_, start, averages)
@@ -106,8 +106,8 @@ def solve(
     settings = (("gradient_flow", gradient_flow), ("rtol", float(steps[0])), ("solver", options.solver))
     if quadrature is not None:
         settings += (("quadrature", (quadrature.nodes, quadrature.points)),)
-    if isinstance(averages, NodeMoments) and averages.sampled is not None:
-        settings += (("moments", (averages.sampled.points, averages.sampled.seed)),)
+    if isinstance(averages, NodeMoments) and averages.points:
+        settings += (("moments", (averages.points, 0 if moments is None else moments.seed)),)
     if checks.is_traced(raw):
         return assemble(raw, times, problem, start, settings)
     return _finish(raw, times, problem, start, settings)
@@ -140,7 +140,7 @@ def _require_derivatives(problem: Any, start: Any, averages: Any) -> None:
 
 def sampled_rtol(averages: Any) -> float | None:
     """The tolerance for averages over a quasi-random set; None: the usual one."""
-    if not isinstance(averages, NodeMoments) or averages.sampled is None:
+    if not isinstance(averages, NodeMoments) or not averages.points:
         return None
     return 1e-5 if averages.jumps else 1e-6
 

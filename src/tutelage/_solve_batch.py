@@ -19,10 +19,10 @@ from tutelage import checks
 from tutelage._errors import DivergenceWarning, InputError, kind_of
 from tutelage._pool import cores
 from tutelage._solve import MAX_STEPS, assemble, keeps_blocks, prepare
-from tutelage.averages import Quadrature
 from tutelage.integrate import SOLVERS, Options, Raw, anonymous, as_arrays, choose, integrate, padded, tolerances
 from tutelage.integrate.kept import kept
 from tutelage.moments import moments_for
+from tutelage.moments.nodes import Quadrature
 from tutelage.problem import Problem, Start, random_start
 from tutelage.times import check_times
 from tutelage.trajectory import Trajectory, eager

@@ -7,14 +7,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tutelage.averages import Quadrature
-from tutelage.averages.quadrature import QuadratureAverages
-from tutelage.averages.resolution import shortfall
 from tutelage.dynamics.error import averages_of, field_means
 from tutelage.dynamics.order_parameters import OrderParameters, initial_overlaps
 from tutelage.dynamics.overlaps import joint_covariance
 from tutelage.moments import ClosedMoments, Moments, NodeMoments, Sampled, confidence, moments_for
-from tutelage.moments.matrices import pull, spread
+from tutelage.moments.matrices import mean_update, update_covariance
+from tutelage.moments.nodes import Quadrature
+from tutelage.moments.quadrature import QuadratureAverages
+from tutelage.moments.resolution import shortfall
 from tutelage.problem import Problem
 
 ACCURATE_PAIRS, ACCURATE_SPREAD = 1e-6, 1e-2  # quadrature errors above which a solve warns
@@ -30,11 +30,11 @@ def averages_report(system: OrderParameters, trajectory: Any) -> tuple[str, tupl
         return "closed form" if error is None else QUADRATURE, error
     assert isinstance(used, NodeMoments)
     seen, T = _five_moments(trajectory), jnp.asarray(trajectory.T)
-    if used.sampled is not None:
+    if used.points:
         each = [_node_matrices(system, one, T, seen) for one in used.scramblings()]
         sets = [np.asarray(part) for part in zip(*each, strict=True)]
         both = [_worst_gap(confidence(part), 0.0, part.mean(axis=0)) for part in sets]
-        return f"sampled, {used.sampled.points} points", (both[0], both[1])
+        return f"sampled, {used.points} points", (both[0], both[1])
     coarse, fine = (_node_matrices(system, one, T, seen) for one in (used, used.finer()))
     both = [_worst_gap(a, b, b) for a, b in zip(coarse, fine, strict=True)]
     return f"grid, {used.grid} nodes per panel", (both[0], both[1])
@@ -133,9 +133,9 @@ def _pair_matrices(problem: Problem, rule: Quadrature, T: Any, seen: dict[str, A
 
     def one(at: dict[str, Any]) -> tuple[Any, Any, Any, Any]:
         C, mean = joint_covariance(at["R"], at["Q"], T), field_means(problem, at.get("bias"))
-        p = pull(averages, C, mean, at["readout"], v_teacher)
+        p = mean_update(averages, C, mean, at["readout"], v_teacher)
         v = at["readout"]
         slopes = v[:, None] * v * averages.slopes(C, mean)[:, : v.size]
-        return p.A, p.B, slopes, spread(averages, C, mean, v, v_teacher, jnp.asarray(problem.noise))
+        return p.A, p.B, slopes, update_covariance(averages, C, mean, v, v_teacher, jnp.asarray(problem.noise))
 
     return jax.lax.map(one, seen)

@@ -9,7 +9,7 @@ import tutelage as tu
 from tests.moments import plane
 from tutelage.moments import averages_for
 from tutelage.problem.activation import as_activation
-from tutelage.problem.breaks import bends_of, jumps_of, kinks_of
+from tutelage.problem.elementwise import bends_of, jumps_of, kinks_of
 
 STEPS = np.arange(-70, 70) * 0.2 + 0.1
 TEACHERS = {

@@ -15,9 +15,9 @@ import numpy as np
 
 from tutelage import checks
 from tutelage._types import Array
-from tutelage.averages.quadrature import QuadratureAverages
 from tutelage.dynamics.error import averages_of
 from tutelage.integrate.kept import kept
+from tutelage.moments.quadrature import QuadratureAverages
 from tutelage.problem import Problem, Spectrum, Start
 
 SOLVERS = ("explicit", "stiff", "implicit")

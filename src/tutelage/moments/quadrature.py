@@ -35,7 +35,7 @@ from tutelage.moments.nodes import MANY, NEAR, Quadrature, antithetic, disc, her
 from tutelage.moments.numerics import ROOM, factor, in_turn, safe_ratio, safe_sqrt
 from tutelage.moments.resolution import chosen_rule
 from tutelage.problem.activation import Activation, Function, elementwise_derivative
-from tutelage.problem.breaks import jumps_of, kinks_of
+from tutelage.problem.elementwise import jumps_of, kinks_of
 
 FAR = 1e6  # stands for "no kink": clipped away, with a harmless gradient
 LOST = 1e-13  # relative variance below which a conditional field has none
