@@ -7,10 +7,7 @@ from benchmarks import baseline
 from benchmarks.measure import best_of, cores, in_turns, pick, record
 
 # of K = M = 3, by perf and by parts: what is left to save is not arithmetic
-SHARES = (
-    "about 0.6 ms of a solve are checks in Python, 1 ms the recording and its errors, the rest the loop, one kernel with "
-    "tutelage's flag for XLA (_xla.py) and a queue of fifty without"
-)
+SHARES = "about 0.6 ms of a solve are checks in Python, the rest the loop, a queue of small kernels"
 
 
 def committee(K, M, lr=0.5, inputs=None):
@@ -52,7 +49,7 @@ def many_rates():
     R, Q, T = (np.asarray(x) for x in (start.R, start.Q, start.T))
     rates = np.geomspace(0.05, 1.5, count)
     some = rates[:: max(1, count // 10)]
-    solve = lambda: tu.solve_many(problem, {"lr": rates}, start, times, rtol=1e-6)  # noqa: E731
+    solve = lambda: tu.solve_batch(problem, {"lr": rates}, start, times, rtol=1e-6)  # noqa: E731
     first, _ = best_of(solve, 1)
     ours, theirs, out = in_turns(solve, lambda: [baseline.solve(R, Q, T, lr, times) for lr in some], pick(3, 2, 1))
     middle = count // 2

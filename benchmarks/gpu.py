@@ -50,7 +50,7 @@ def many_rates():
     start = tu.random_start(problem, dim=1000, scale=0.1, seed=0)
     for count in pick((1000, 10_000, 100_000), (10_000,), (20,)):
         rates = np.geomspace(0.05, 1.5, count)
-        solve = lambda: tu.solve_many(problem, {"lr": rates}, start, times, rtol=1e-6)  # noqa: E731
+        solve = lambda: tu.solve_batch(problem, {"lr": rates}, start, times, rtol=1e-6)  # noqa: E731
         first, _ = best_of(solve, 1)
         seconds, out = best_of(solve, pick(2, 2, 1))
         exact = tu.solve(problem.replace(lr=rates[count // 2]), start, times, rtol=1e-11).error

@@ -70,7 +70,7 @@ def with_problems():
     start = tu.random_start(problem, dim=1000, scale=0.1, seed=0)
     rates, sizes, speed = np.geomspace(0.05, 1.5, count), pick((1, 4, 16, 64, 256), (4, 16), (4,)), []
     for size in sizes:
-        solve = lambda: tu.solve_many(problem, {"lr": rates}, start, times, rtol=1e-6, chunk=size)  # noqa: E731
+        solve = lambda: tu.solve_batch(problem, {"lr": rates}, start, times, rtol=1e-6, chunk=size)  # noqa: E731
         solve()
         speed.append(count * cores() / best_of(solve, pick(2, 1, 1))[0])
     curve("problems", OURS, sizes, speed, "problems that step together", "problems per second")

@@ -19,7 +19,7 @@ def main(folder: str | Path = "output/examples") -> dict[str, float]:
     start = tu.Start(R=[[0.40, 0.05], [0.05, 0.41]], Q=[[0.5, 0.0], [0.0, 0.5]])
     critical = float(tu.critical_learning_rate(problem.replace(noise=0.0)))
     rates = np.geomspace(0.1, 0.95 * critical, 40)
-    errors = tu.solve_many(problem, {"lr": rates}, start, times=[0.0, 100.0]).error[:, -1]
+    errors = tu.solve_batch(problem, {"lr": rates}, start, times=[0.0, 100.0]).error[:, -1]
     best = float(rates[np.argmin(errors)])
     runs = tu.simulate(problem.replace(lr=best), start, dim=2000, times=[0.0, 100.0], runs=4, seed=0)
     answer = {"rate": best, "error": float(errors.min()), "critical": critical, "networks": float(runs.error[:, -1].mean())}

@@ -99,7 +99,7 @@ def test_a_layer_imports_only_layers_to_its_left(path):
         ("from tutelage.plot import curve", "problem"),
         ("import tutelage.cli", "solve"),
         ("from tutelage import dynamics", "averages"),
-        ("def f():\n    from tutelage.solve import solve", "trajectory"),
+        ("def f():\n    from tutelage._solve import solve", "trajectory"),
         ("from ..validity import assess", "dynamics"),
         ("from tutelage.trajectory import Trajectory", "storage"),
         ("from tutelage import nonsense", "solve"),
@@ -118,7 +118,7 @@ def test_a_wrong_import_is_detected(source, layer):
     [
         ("from tutelage import _checks", "problem"),
         ("from .activation import NAMED", "problem"),
-        ("from tutelage.solve import solve", "cli"),
+        ("from tutelage._solve import solve", "cli"),
         ("import numpy\nfrom scipy import linalg", "problem"),
     ],
 )

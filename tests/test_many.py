@@ -13,7 +13,7 @@ TIMES = tu.linear_times(20, 5)
 
 def test_each_member_is_its_own_solve():
     rates, noises = np.linspace(0.1, 1.0, 7), np.linspace(0.0, 0.3, 7)
-    many = tu.solve_many(PROBLEM, {"lr": rates, "noise": noises}, START, TIMES, chunk=3)  # the last chunk is padded
+    many = tu.solve_batch(PROBLEM, {"lr": rates, "noise": noises}, START, TIMES, chunk=3)  # the last chunk is padded
     assert many.error.shape == (7, 5)
     assert many.Q.shape == (7, 5, 2, 2)
     for i in (0, 3, 6):
@@ -21,7 +21,7 @@ def test_each_member_is_its_own_solve():
         np.testing.assert_allclose(many.error[i], one.error, rtol=1e-6)
         np.testing.assert_allclose(many.Q[i], one.Q, atol=1e-7)
         np.testing.assert_allclose(many.loss[i], one.loss, rtol=1e-6)
-    alone = tu.solve_many(PROBLEM, {"lr": rates, "noise": noises}, START, TIMES, chunk=3, workers=1)
+    alone = tu.solve_batch(PROBLEM, {"lr": rates, "noise": noises}, START, TIMES, chunk=3, workers=1)
     np.testing.assert_array_equal(many.error, alone.error)  # threads change no digit
     data = many.to_dataset()
     np.testing.assert_allclose(data["sgd.lr"], rates)
@@ -30,7 +30,7 @@ def test_each_member_is_its_own_solve():
 
 def test_every_member_may_have_its_own_start():
     starts = [tu.Start(R=[[0.3, 0.1], [0.05, r]], Q=0.5 * np.eye(2)) for r in (0.2, 0.3, 0.4)]
-    many = tu.solve_many(PROBLEM, {"lr": [0.5] * 3}, starts, TIMES, chunk=3)
+    many = tu.solve_batch(PROBLEM, {"lr": [0.5] * 3}, starts, TIMES, chunk=3)
     np.testing.assert_allclose(many.R[:, 0, 1, 1], [0.2, 0.3, 0.4])
     np.testing.assert_allclose(many.error[2], tu.solve(PROBLEM, starts[2], TIMES).error, rtol=1e-6)
     assert np.unique(many.error[:, -1]).size == 3
@@ -39,7 +39,7 @@ def test_every_member_may_have_its_own_start():
 def test_a_member_that_diverges_says_so_and_leaves_the_others_alone():
     problem = pair(2, 2, "quadratic")
     with pytest.warns(tu.DivergenceWarning, match="1 of 3 did not finish; number 2 diverged"):
-        many = tu.solve_many(problem, {"lr": [0.01, 0.02, 3.0]}, START, TIMES, chunk=3)
+        many = tu.solve_batch(problem, {"lr": [0.01, 0.02, 3.0]}, START, TIMES, chunk=3)
     assert many.status_code.tolist() == [tu.Status.FINISHED, tu.Status.FINISHED, tu.Status.DIVERGED]
     assert np.isfinite(many.error[:2]).all()
     assert np.isnan(many.error[2, -1])
@@ -67,13 +67,13 @@ REFUSED = {
 def test_impossible_wishes_are_refused(name):
     arguments, message = REFUSED[name]
     with pytest.raises(tu.InputError, match=message):
-        tu.solve_many(**({"problem": PROBLEM, "start": START, "times": TIMES} | arguments))
+        tu.solve_batch(**({"problem": PROBLEM, "start": START, "times": TIMES} | arguments))
 
 
 def test_batches_of_several_sizes():
     problem = pair(2, 2, lr=0.5, noise=0.3)
     start = tu.asymmetric_start(problem)
-    many = tu.solve_many(problem, {"batch": [1, 2, 4]}, start, [0.0, 5.0])
+    many = tu.solve_batch(problem, {"batch": [1, 2, 4]}, start, [0.0, 5.0])
     alone = [tu.solve(problem.replace(batch=batch), start, [0.0, 5.0]).error[-1] for batch in (1, 2, 4)]
     np.testing.assert_allclose(many.error[:, -1], alone, rtol=1e-8)
 
@@ -90,16 +90,16 @@ def test_batches_of_several_sizes():
 )
 def test_what_cannot_differ_is_named(over, words):
     with pytest.raises(tu.InputError, match=words):
-        tu.solve_many(pair(2, 2, lr=0.5), over, times=[0.0, 5.0])
+        tu.solve_batch(pair(2, 2, lr=0.5), over, times=[0.0, 5.0])
 
 
 def test_members_with_a_loss_of_one_s_own():
     line = tu.Network(1, "linear")
     problem = tu.Problem(line, line, loss=lambda output, label: (label - output) ** 2, labels="sign")
     start, rates = tu.Start(R=[[0.2]], Q=[[0.3]]), [0.1, 0.4]
-    many = tu.solve_many(problem, {"lr": rates}, start, times=[0.0, 0.2], rtol=1e-4)
+    many = tu.solve_batch(problem, {"lr": rates}, start, times=[0.0, 0.2], rtol=1e-4)
     for i, lr in enumerate(rates):  # twice the loss at half the rate
         usual = tu.solve(tu.Problem(line, line, labels="sign", sgd=tu.SGD(2 * lr)), start, times=[0.0, 0.2])
         np.testing.assert_allclose(many.error[i], usual.error, rtol=1e-3)
     with pytest.raises(tu.InputError, match="changes shapes, functions"):
-        tu.solve_many(problem, {"loss": ["squared"]}, start, times=1.0)
+        tu.solve_batch(problem, {"loss": ["squared"]}, start, times=1.0)

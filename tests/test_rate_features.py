@@ -84,7 +84,7 @@ def test_with_every_solver_and_in_gradient_flow(solver, gradient_flow):
 
 def test_many_problems_at_once():
     expected = truth(lambda t: burst(t, np), CASES[burst])
-    many = tu.solve_many(linear(lr=burst), {"noise": [0.1, NOISE]}, START, TIMES)
+    many = tu.solve_batch(linear(lr=burst), {"noise": [0.1, NOISE]}, START, TIMES)
     assert many.error[1, -1] == pytest.approx(expected, rel=1e-5)
 
 

@@ -4,10 +4,10 @@ import jax
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
+from tutelage.integrate.lean import USUAL, float_before
 
 import tutelage as tu
 from tests.problems import generic_overlaps, pair
-from tutelage.integrate.lean import USUAL, float_before
 
 R, Q, T = generic_overlaps(2, 2)
 START = tu.Start(R, Q, T)

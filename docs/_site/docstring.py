@@ -96,7 +96,7 @@ RESULTS = (
     "tutelage.sweep",
     "tutelage.trajectory",
     "tutelage.validity",
-    "tutelage.status",
+    "tutelage._errors",
 )
 MADE_BY_HAND = {"PowerLawSum", "SolutionManifold"}
 

@@ -8,9 +8,8 @@ State a problem, solve its theory (order-parameter ODEs), simulate the network i
     runs = tu.simulate(problem, start, times=tu.linear_times(300), runs=20)
     print(tu.compare(theory, runs))
 
-Float64 is switched on at import (TUTELAGE_X64=0 keeps JAX's own setting), and a flag of XLA's for small loops on a CPU
-(_xla.py; TUTELAGE_XLA=0). A name is loaded when first used, so that `tutelage --help` does not wait for JAX; a new public
-name goes into `_HOMES`, the imports below it and `__all__`.
+Float64 is switched on at import (TUTELAGE_X64=0 keeps JAX's own setting). A name is loaded when first used, so that
+`tutelage --help` does not wait for JAX; a new public name goes into `_HOMES`, the imports below it and `__all__`.
 """
 
 import sys as _sys
@@ -21,14 +20,19 @@ from typing import Any as _Any
 
 from tutelage._precision import enable_float64 as _enable_float64
 from tutelage._version import __version__
-from tutelage._xla import run_small_loops_whole as _run_small_loops_whole
 
 _enable_float64()
-_run_small_loops_whole()
 
 # Where each public name lives, in the order of the flow.
 _HOMES = {
-    "tutelage._errors": ("InputError", "TutelageWarning", "DivergenceWarning", "SymmetryWarning", "ValidityWarning"),
+    "tutelage._errors": (
+        "InputError",
+        "TutelageWarning",
+        "DivergenceWarning",
+        "SymmetryWarning",
+        "ValidityWarning",
+        "Status",
+    ),
     "tutelage.problem": (
         *("Problem", "Network", "Activation", "SGD", "SlowMomentum", "Constant", "PowerDecay", "Piecewise"),
         *("Interpolated", "Cosine", "Inputs", "Isotropic", "PowerLaw", "Spectrum"),
@@ -39,12 +43,11 @@ _HOMES = {
     "tutelage.moments": ("Sampled",),
     "tutelage.rules": ("Rule",),
     "tutelage.dynamics": ("ClosedSystem", "Equations", "generalisation_error", "linear_regression"),
-    "tutelage.status": ("Status",),
     "tutelage.trajectory": ("Trajectory", "load"),
     "tutelage.validity": ("Validity",),
     "tutelage.times": ("linear_times", "log_times"),
-    "tutelage.solve": ("solve",),
-    "tutelage.many": ("solve_many",),
+    "tutelage._solve": ("solve",),
+    "tutelage._solve_batch": ("solve_batch",),
     "tutelage.simulate": ("simulate",),
     "tutelage.analysis.fixed_points.modes": ("Mode",),
     "tutelage.analysis.fixed_points.find": ("fixed_point",),
@@ -97,7 +100,9 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 if TYPE_CHECKING:
     from tutelage import averages, labels, losses, plot, rules
-    from tutelage._errors import DivergenceWarning, InputError, SymmetryWarning, TutelageWarning, ValidityWarning
+    from tutelage._errors import DivergenceWarning, InputError, Status, SymmetryWarning, TutelageWarning, ValidityWarning
+    from tutelage._solve import solve
+    from tutelage._solve_batch import solve_batch
     from tutelage.analysis.curves.per_run import PerRun
     from tutelage.analysis.curves.phase import Phase, Phases, phases
     from tutelage.analysis.curves.plateau import Plateau, Plateaus, plateaus
@@ -156,7 +161,6 @@ if TYPE_CHECKING:
     from tutelage.averages import Quadrature
     from tutelage.compare import Comparison, compare
     from tutelage.dynamics import ClosedSystem, Equations, generalisation_error, linear_regression
-    from tutelage.many import solve_many
     from tutelage.moments import Sampled
     from tutelage.page import save_page, trajectory_page
     from tutelage.problem import (
@@ -182,8 +186,6 @@ if TYPE_CHECKING:
     from tutelage.problem.images import digits
     from tutelage.rules import Rule
     from tutelage.simulate import simulate
-    from tutelage.solve import solve
-    from tutelage.status import Status
     from tutelage.sweep.result import Sweep
     from tutelage.sweep.verbs import open_sweep, sweep
     from tutelage.times import linear_times, log_times
@@ -314,7 +316,7 @@ __all__ = [
     "simulate",
     "solution_manifold",
     "solve",
-    "solve_many",
+    "solve_batch",
     "specialisation",
     "spectral_exponent",
     "start_from_weights",

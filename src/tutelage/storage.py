@@ -15,14 +15,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from tutelage import _checks
-from tutelage._errors import InputError
+from tutelage._errors import InputError, Status
 from tutelage._files import require_place, write_bytes
 from tutelage._version import __version__
 from tutelage.labels import METRICS
 from tutelage.problem import Problem, Spectrum, Start
 from tutelage.problem.own import paths_in
 from tutelage.problem.serialise import is_named
-from tutelage.status import Status
 
 if TYPE_CHECKING:
     import xarray

@@ -1,4 +1,4 @@
-"""Times alpha to record: even, even in the logarithm, or given; checked in one place for all who take them."""
+"""Times alpha to record (even, even in the logarithm, or given), checked in one place, and the steps of a network."""
 
 from typing import Any
 
@@ -8,6 +8,7 @@ from tutelage import _checks
 from tutelage._errors import InputError
 
 MOST_TIMES = 10**7
+EXACT = 1e-9  # alpha N this close (relatively) to a whole number is that number
 DECADES = 4  # by which logarithmic times begin before their end, where only the end is given
 
 
@@ -55,3 +56,14 @@ def check_times(times: Any) -> np.ndarray:
             f"times go from {times[first]:g} to {times[first + 1]:g}; they must increase. Use np.unique(times)."
         )
     return times
+
+
+def steps_at(times: np.ndarray, dim: int) -> np.ndarray:
+    """ceil(alpha N): the steps after which a network of dimension N has reached each time.
+
+    0.07 * 100 = 7.000000000000001 means 7.
+    """
+    exact = np.asarray(times, dtype=float) * dim
+    nearest = np.rint(exact)
+    whole = np.abs(exact - nearest) <= EXACT * np.maximum(1.0, exact)
+    return np.where(whole, nearest, np.ceil(exact)).astype(np.int64)

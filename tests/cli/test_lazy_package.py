@@ -3,10 +3,10 @@
 import types
 
 import pytest
+import tutelage.solve  # imports the module of the same name as the verb
 
 import tutelage
-import tutelage.solve  # imports the module of the same name as the verb
-from tutelage.solve import solve as verb
+from tutelage._solve import solve as verb
 
 
 def test_every_public_name_is_there():

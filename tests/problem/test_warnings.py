@@ -45,7 +45,7 @@ def said(monkeypatch):
     def stop(*_):
         raise Stop
 
-    monkeypatch.setattr(importlib.import_module("tutelage.solve"), "integrate", stop)
+    monkeypatch.setattr(importlib.import_module("tutelage._solve"), "integrate", stop)
 
     def before(problem, start):
         def call():

@@ -11,7 +11,7 @@ import tutelage as tu
 from tests.simulate.cases import CASES, FOUR, start
 from tutelage.simulate import ensemble
 from tutelage.simulate.records import empty_records
-from tutelage.steps import steps_at
+from tutelage.times import steps_at
 
 ERF = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(0.5), noise=0.1)
 ORDER_ONE = tu.Start(R=[[0.4, 0.1], [0.0, 0.5]], Q=[[0.6, 0.1], [0.1, 0.7]])

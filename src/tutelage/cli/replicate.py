@@ -124,8 +124,7 @@ def _results(
     chosen: list[Any], folder: Path, quick: bool, formats: tuple[str, ...], workers: int | None, talks: bool
 ) -> list[Any]:
     """Each is told as soon as it is there."""
-    from tutelage._xla import compile_quickly
-    from tutelage.cli.compile_cache import keep_compiled_programs
+    from tutelage.cli.compile_cache import compile_quickly, keep_compiled_programs
 
     keep_compiled_programs()
     if quick:

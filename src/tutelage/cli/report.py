@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from tutelage._errors import Status
 from tutelage.plot.words import problem_in_words, settings_in_words
-from tutelage.status import Status
 from tutelage.storage import error_name
 
 SHOWN = 6  # the largest matrix printed in full

@@ -32,7 +32,7 @@ from tutelage.dynamics.order_parameters import OrderParameters, initial_overlaps
 from tutelage.dynamics.overlaps import Overlaps, joint_covariance
 from tutelage.problem import SlowMomentum
 from tutelage.problem.traits import missing_traits
-from tutelage.steps import steps_at
+from tutelage.times import steps_at
 from tutelage.validity import MOMENTS
 
 RUNS, CHUNK = 256, 256  # at most so many runs enter the estimate; points evaluated at once

@@ -7,9 +7,8 @@ import equinox as eqx
 import numpy as np
 
 from tutelage import _checks
-from tutelage._errors import InputError, kind_of
+from tutelage._errors import InputError, Status, kind_of
 from tutelage.problem import Problem
-from tutelage.status import Status
 from tutelage.trajectory import Trajectory
 
 KNOWN = ("R", "Q", "readout", "bias")  # order parameters of a problem; r and q per level are their parts

@@ -16,6 +16,7 @@ import equinox as eqx
 import numpy as np
 
 from tutelage._errors import TutelageWarning
+from tutelage._solve import solve
 from tutelage._types import Array, ArrayLike
 from tutelage.compare.gaps import Gap, z_score
 from tutelage.compare.pairing import Pair
@@ -23,7 +24,6 @@ from tutelage.compare.verdict import LIMIT, holds
 from tutelage.integrate import SOLVERS
 from tutelage.problem import Problem, SlowMomentum, Spectrum, Start
 from tutelage.problem.schedules import rate_at
-from tutelage.solve import solve
 from tutelage.trajectory import Trajectory
 
 STEP = 1e-3  # of ln eta, to either side

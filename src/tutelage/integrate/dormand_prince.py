@@ -1,11 +1,11 @@
 """The explicit integrator: Dormand and Prince's embedded pair 8(5,3) with dense output of order 7, in one `lax.while_loop`.
 
-One step from (t, y) to (t + h, y1), with stages k_s = f(t + c_s h, y + h sum_r a_sr k_r):
-    y1 = y + h sum_s b_s k_s,    y(t + x h) = y + h sum_s w_s(x) k_s,  0 <= x <= 1  (four more stages)
-Stages 0 to 11 make the step and its error estimate, stages 12 to 15 the polynomials w_s. Both are controlled: a step is
-accepted if the estimated error of y1 is below the tolerance, and if recorded times lie in it, also that of the curve
-between its ends. The curve's error is estimated from its defect y' - f(t, y) in one point.
-It works under jit, vmap and forward-mode differentiation; for reverse mode use diffrax (diffrax_path.py).
+One step goes from (t, y) to (t + h, y1), with stages k_s = f(t + c_s h, y + h sum_r a_sr k_r):
+    y1 = y + h sum_s b_s k_s,    y(t + x h) = y + h sum_s w_s(x) k_s,  0 <= x <= 1
+Stages 0 to 11 make the step and its error estimate. Stages 12 to 15 make the curve between its ends (the polynomials w_s),
+and stage 16 lies on this curve: there the defect y' - f(t, y) estimates the error of the curve. The last five stages are
+computed only if recorded times lie in the step. A step is accepted if both error estimates are below the tolerance.
+It works under jit, vmap and forward-mode differentiation; reverse mode needs diffrax (diffrax_path.py).
 Source: E. Hairer, S. P. Norsett, G. Wanner, Solving Ordinary Differential Equations I, 2nd edition, sections II.5 and II.6,
 and their program DOP853.
 """
@@ -18,15 +18,16 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.polynomial import Polynomial
 
+from tutelage._errors import Status
 from tutelage._types import Array
-from tutelage.times import Status
 
-STEP, ALL = 12, 16  # stages of a step, and with those of the curve between its ends
-NODES = np.array([
+STEP, ALL = 12, 17  # stages of a step, and with those of the curve between its ends
+PROBE = 0.4  # where the last one lies on the curve
+C = (
     0.0, 0.05260015195876773, 0.0789002279381516, 0.1183503419072274, 0.2816496580927726, 1 / 3, 0.25, 4 / 13,
-    127 / 195, 0.6, 6 / 7, 1.0, 1.0, 0.1, 0.2, 7 / 9,
-])  # c  # fmt: skip
-ROWS = (  # a: of each stage the factors of earlier ones; row 12 is b
+    127 / 195, 0.6, 6 / 7, 1.0, 1.0, 0.1, 0.2, 7 / 9, PROBE,
+)  # fmt: skip
+A = (  # of each stage {earlier stage: factor}; row 12 is b
     {},
     {0: 0.05260015195876773},
     {0: 0.0197250569845379, 1: 0.0591751709536137},
@@ -71,12 +72,12 @@ ROWS = (  # a: of each stage the factors of earlier ones; row 12 is b
         12: -0.0013990241651590145, 13: 2.9475147891527724, 14: -9.15095847217987,
     },
 )  # fmt: skip
-ERROR_5 = {
+ERROR_5 = {  # y1 less the embedded solution of order 5
     0: 0.01312004499419488, 5: -1.2251564463762044, 6: -0.4957589496572502, 7: 1.6643771824549864, 8: -0.35032884874997366,
     9: 0.3341791187130175, 10: 0.08192320648511571, 11: -0.022355307863886294,
-}  # y1 less the embedded solution of order 5  # fmt: skip
+}  # fmt: skip
 ORDER_3 = {0: 0.2440944881889764, 8: 0.7338466882816119, 11: 0.022058823529411766}  # the embedded solution of order 3
-CURVE = (  # d: the curve's polynomials beyond the cubic that y, y1 and their derivatives determine
+D = (  # the curve beyond the cubic that y, y1 and their derivatives determine
     {
         0: -8.428938276109013, 5: 0.5667149535193777, 6: -3.0689499459498917, 7: 2.38466765651207, 8: 2.117034582445028,
         9: -0.871391583777973, 10: 2.2404374302607883, 11: 0.6315787787694688, 12: -0.08899033645133331,
@@ -100,70 +101,60 @@ CURVE = (  # d: the curve's polynomials beyond the cubic that y, y1 and their de
 )  # fmt: skip
 
 
-def _dense(rows: Any) -> np.ndarray:
-    """Rows of {stage: factor} as a matrix (row, stage)."""
-    matrix = np.zeros((len(rows), ALL))
-    for row, factors in zip(matrix, rows, strict=True):
-        row[list(factors)] = list(factors.values())
-    return matrix
+SAFETY, SLOWEST, FASTEST = 0.9, 0.2, 10.0  # of the step size: factors from one step to the next
+FIRST = 1e-3  # the first step; the next ones grow tenfold
+ALMOST = 1.0001  # a step that would end this close to a stop ends there
+RUNNING = -1
+
+
+def _row(factors: dict[int, float]) -> np.ndarray:
+    row = np.zeros(ALL)
+    row[list(factors)] = list(factors.values())
+    return row
 
 
 def _curve_weights() -> np.ndarray:
     """(stage, power): w_s(x) = sum_p W_sp x^p, from x (F_0 + (1 - x) (F_1 + x (F_2 + (1 - x) (F_3 + ...))))."""
-    b, first, last = _dense(ROWS)[STEP], np.eye(ALL)[0], np.eye(ALL)[STEP]
-    terms = [b, first - b, 2 * b - first - last, *_dense(CURVE)]
-    x, basis, weights = Polynomial([0.0, 1.0]), Polynomial([1.0]), np.zeros((ALL, len(terms) + 1))
-    for place, term in enumerate(terms):
-        basis = basis * (1 - x if place % 2 else x)
+    b, first, last = _row(A[STEP]), *np.eye(ALL)[[0, STEP]]
+    basis, weights = Polynomial([1.0]), np.zeros((ALL, 8))
+    for place, term in enumerate([b, first - b, 2 * b - first - last, *map(_row, D)]):
+        basis = basis * Polynomial([1.0, -1.0] if place % 2 else [0.0, 1.0])
         weights[:, : basis.coef.size] += np.outer(term, basis.coef)
     return weights
 
 
-STAGES = _dense(ROWS)
-B = STAGES[STEP]
-ERRORS = np.stack([_dense([ERROR_5])[0], B - _dense([ORDER_3])[0]])
-WEIGHTS = _curve_weights()
-PROBE = 0.4  # where the defect of the curve is taken
-SAFETY, SLOWEST, FASTEST = 0.9, 0.2, 10.0  # of the step size: factors from one step to the next
-FIRST = 1e-3  # the first step; the next ones grow tenfold
-RUNNING = -1
+def _defect_weights() -> np.ndarray:
+    """(stage,): h sum_s u_s k_s estimates the largest error of the curve from its defect at PROBE.
+
+    Their ratio is that of a solution of degree 8, the lowest that the curve does not follow.
+    """
+    error = Polynomial([*[0.0] * 8, 1.0]) - 8 * Polynomial(WEIGHTS.T @ NODES**7)
+    share = np.max(np.abs(error(np.linspace(0.0, 1.0, 1001)))) / abs(error.deriv()(PROBE))
+    return share * (np.eye(ALL)[-1] - [Polynomial(row).deriv()(PROBE) for row in WEIGHTS])
 
 
-def _powers(x: Any) -> Any:
-    return x ** np.arange(WEIGHTS.shape[1])
-
-
-def _defect_share() -> float:
-    """The largest error of the curve in a step, per h times its defect at PROBE, where y is a polynomial of degree 8."""
-    error = -8 * Polynomial(WEIGHTS.T @ NODES**7) + Polynomial([0.0] * 8 + [1.0])
-    return float(np.max(np.abs(error(np.linspace(0.0, 1.0, 1001)))) / abs(error.deriv()(PROBE)))
-
-
-SHARE = _defect_share()
-SLOPE = np.array([Polynomial(row).deriv()(PROBE) for row in WEIGHTS])
-# the defect is taken by one more stage, on the curve
-STAGES = np.pad(np.vstack([STAGES, WEIGHTS @ _powers(PROBE)]), ((0, 0), (0, 1)))
-NODES = np.append(NODES, PROBE)
-DEFECT = SHARE * np.append(-SLOPE, 1.0)
-ERRORS = np.pad(ERRORS, ((0, 0), (0, 1)))
-WEIGHTS = np.pad(WEIGHTS, ((0, 1), (0, 0)))
+NODES, WEIGHTS = np.array(C), _curve_weights()
+STAGES = np.stack([*map(_row, A), WEIGHTS @ PROBE ** np.arange(8)])
+ERRORS = np.stack([_row(ERROR_5), STAGES[STEP] - _row(ORDER_3), _defect_weights()])
 
 
 class Integrated(NamedTuple):
-    """records: NaN at times that were not reached. t, y: where it ended. steps: accepted."""
+    """The result. records: NaN at times that were not reached. t, y: where it ended. steps: accepted. code: a `Status`."""
 
     records: Any
     t: Array
-    y: Array
+    y: Any
     steps: Array
     code: Array
 
 
 class _Loop(NamedTuple):
+    """Where the integration is. h: the next step. next: the place of the next recorded time."""
+
     t: Array
     y: Array
     h: Array
-    recorded: Array
+    next: Array
     records: Any
     accepted: Array
     tried: Array
@@ -188,87 +179,100 @@ def integrate(
 ) -> Integrated:
     """Integrate y' = rates(t, y) from time zero and record observe(y) at the times.
 
-    y0: one vector. times: increasing; the last one may be repeated. rtol, atol: of each number; the root mean square counts.
-    stops: times at which the rates jump: a step ends there, and sees the rates before the jump.
-    axis: the name of the vmapped axis, if any: its members then run in one loop, which copies no records.
+    y0: one vector. times: increasing; the last one may be repeated. diverged(y): where to stop.
+    rtol, atol: tolerances of each number in a step, of whose errors the root mean square counts.
+    shortest: a shorter step is a failure. max_steps: accepted and rejected ones.
+    stops: times at which the rates jump; a step ends there and sees the rates before the jump.
+    meter: a diffrax progress meter. axis: the name of the vmapped axis, if any: its members then share one loop, which ends
+    with the last of them and copies no records of the others.
     """
-    count, end = times.shape[0], jnp.maximum(times[-1], 1e-12)
-    stages, errors, weights, defect, nodes = (jnp.asarray(x, y0.dtype) for x in (STAGES, ERRORS, WEIGHTS, DEFECT, NODES))
-    powers, zero = jnp.arange(weights.shape[1]), jnp.zeros((), y0.dtype)
+    stages, errors, weights, nodes = (jnp.asarray(x, y0.dtype) for x in (STAGES, ERRORS, WEIGHTS, NODES))
+    count, end, zero = times.shape[0], jnp.maximum(times[-1], 1e-12), jnp.zeros((), y0.dtype)
+    tiny, eps = jnp.finfo(y0.dtype).tiny, jnp.finfo(y0.dtype).eps
 
     def any_member(flag: Array) -> Array:
         return flag if axis is None else jax.lax.pmax(flag.astype(int), axis) > 0
 
-    def norm(x: Array, y: Array, y1: Array) -> Array:
-        """Root mean square in units of the tolerance."""
-        return jnp.sqrt(jnp.mean((x / (atol + rtol * jnp.maximum(jnp.abs(y), jnp.abs(y1)))) ** 2))
+    def time(place: Array) -> Array:
+        return jnp.where(place < count, times[jnp.minimum(place, count - 1)], jnp.inf)
 
-    def body(now: _Loop) -> _Loop:
-        t, y, active = now.t, now.y, now.code == RUNNING
+    def running(now: _Loop) -> Array:
+        return (now.code == RUNNING) & (now.tried < max_steps)
+
+    def step(now: _Loop) -> _Loop:
+        t, y, active = now.t, now.y, running(now)
         stop = end if stops is None else jnp.minimum(jnp.min(jnp.where(stops > t, stops, jnp.inf)), end)
-        clipped = t + now.h * 1.0001 >= stop
-        h = jnp.where(clipped, stop - t, now.h)
-        t1 = jnp.where(clipped, stop, t + h)
-        latest = t1 if stops is None else t1 * (1 - jnp.finfo(t1.dtype).eps)
-        due = times[jnp.minimum(now.recorded, count - 1)] <= t1
+        clipped = t + now.h * ALMOST >= stop
+        h, t1 = jnp.where(clipped, stop - t, now.h), jnp.where(clipped, stop, t + now.h)
+        latest = t1 if stops is None else t1 * (1 - eps)
 
-        def stage(state: Any) -> Any:
-            """One stage; after the last one of the step its error, which decides whether the stages of the curve follow."""
+        def size(x: Array, y1: Array) -> Array:
+            """Mean square in units of the tolerance."""
+            return jnp.mean((x / (atol + rtol * jnp.maximum(jnp.abs(y), jnp.abs(y1)))) ** 2)
+
+        def stage(state: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
+            """One stage. The last one of the step gives its error, which decides whether those of the curve follow."""
             s, last, error, k = state
             k = k.at[s].set(rates(jnp.minimum(t + nodes[s] * h, latest), y + h * (stages[s] @ k)))
 
             def judged() -> tuple[Array, Array]:
-                fifth, third = (norm(x, y, y + h * (stages[STEP] @ k)) ** 2 for x in errors @ k)
-                error = h * fifth / jnp.sqrt(jnp.maximum(fifth + 0.01 * third, jnp.finfo(y.dtype).tiny))
-                wanted = any_member(active & (error < 1) & (now.recorded < count) & due)
-                return jnp.where(wanted, ALL + 1, STEP), jax.lax.stop_gradient(error)
+                y1 = y + h * (stages[STEP] @ k)
+                fifth, third = size(errors[0] @ k, y1), size(errors[1] @ k, y1)
+                error = h * fifth / jnp.sqrt(jnp.maximum(fifth + 0.01 * third, tiny))
+                return jnp.where(any_member(active & (error < 1) & (time(now.next) <= t1)), ALL, STEP), error
 
-            return s + 1, *jax.lax.cond(s == STEP - 1, judged, lambda: (last, error)), k
+            last, error = jax.lax.cond(s == STEP - 1, judged, lambda: (last, error))
+            return s + 1, last, jax.lax.stop_gradient(error), k
 
-        stages_to_do = jnp.array(0), jnp.array(STEP), zero, jnp.zeros((ALL + 1, y.size), y.dtype)
-        _, last, error, k = jax.lax.while_loop(lambda state: state[0] < state[1], stage, stages_to_do)
+        begin = jnp.array(0), jnp.array(STEP), zero, jnp.zeros((ALL, y.size), y.dtype)
+        _, last, error, k = jax.lax.while_loop(lambda state: state[0] < state[1], stage, begin)
         y1 = y + h * (stages[STEP] @ k)
-        curve_error = jnp.where(last > STEP, norm(h * (defect @ k), y, y1), 0.0)
+        curve_error = jnp.where(last == ALL, h * jnp.sqrt(size(jax.lax.stop_gradient(errors[2] @ k), y1)), 0.0)
         error = jax.lax.stop_gradient(jnp.maximum(error, curve_error))
         accept = active & (error < 1)
 
-        def recorded_here(i: Array) -> Array:
-            return accept & (i < count) & (times[jnp.minimum(i, count - 1)] <= t1)
+        def record(state: tuple[Array, Any]) -> tuple[Array, Any]:
+            place, records = state
+            here = accept & (time(place) <= t1)
+            x = jnp.where(here, time(place) - t, 0.0) / h
+            seen = observe(y + h * ((weights @ x ** jnp.arange(8)) @ k))
+            where = jnp.where(here, place, count)  # beyond the end: nowhere
+            return place + here, jax.tree.map(lambda rows, new: rows.at[where].set(new, mode="drop"), records, seen)
 
-        def record(state: Any) -> Any:
-            i, records = state
-            here = recorded_here(i)
-            x = (times[jnp.minimum(i, count - 1)] - t) / h
-            seen = observe(y + h * ((weights @ x**powers) @ k))
-            place = jnp.where(here, i, count)
-            return i + here, jax.tree.map(lambda all_, new: all_.at[place].set(new, mode="drop"), records, seen)
-
-        i, records = jax.lax.while_loop(
-            lambda state: any_member(recorded_here(state[0])), record, (now.recorded, now.records)
-        )
-        factor = jnp.where(error > 0, SAFETY * error ** (-1 / 8), FASTEST)
-        factor = jnp.where(jnp.isfinite(error), jnp.clip(factor, SLOWEST, jnp.where(accept, FASTEST, 1.0)), SLOWEST)
-        next_h = jnp.where(accept & clipped, jnp.maximum(now.h, factor * h), factor * h)
+        unrecorded = lambda state: any_member(accept & (time(state[0]) <= t1))  # noqa: E731
+        place, records = jax.lax.while_loop(unrecorded, record, (now.next, now.records))
+        factor = jnp.clip(SAFETY * jnp.maximum(error, tiny) ** (-1 / 8), SLOWEST, jnp.where(accept, FASTEST, 1.0))
+        longer = jnp.where(jnp.isfinite(error), factor, SLOWEST) * h
+        longer = jnp.where(accept & clipped, jnp.maximum(longer, now.h), longer)
         t, y = jnp.where(accept, t1, t), jnp.where(accept, y1, y)
-        code = jnp.where(next_h < shortest, int(Status.FAILED), RUNNING)
+        code = jnp.where(longer < shortest, int(Status.FAILED), RUNNING)
         code = jnp.where(accept & (t >= end), int(Status.FINISHED), code)
         code = jnp.where(accept & diverged(y), int(Status.DIVERGED), code)
         return _Loop(
             t=t,
             y=y,
-            h=jax.lax.stop_gradient(jnp.where(active, next_h, now.h)),
-            recorded=i,
+            h=jax.lax.stop_gradient(jnp.where(active, longer, now.h)),
+            next=place,
             records=records,
             accepted=now.accepted + accept,
             tried=now.tried + active,
             code=jnp.where(active, code, now.code),
-            meter=now.meter,
+            meter=None if meter is None else meter.step(now.meter, t / end),
         )
 
-    h = FIRST * jnp.minimum(end, 1.0)
-    records = jax.tree.map(lambda x: jnp.full((count, *x.shape), jnp.nan, x.dtype), jax.eval_shape(observe, y0))
-    begin = _Loop(zero, y0, h, jnp.array(0), records, jnp.array(0), jnp.array(0), jnp.array(RUNNING), None)
-    out = jax.lax.while_loop(lambda now: any_member((now.code == RUNNING) & (now.tried < max_steps)), body, begin)
-    code = jnp.where(out.code == RUNNING, int(Status.MAX_STEPS), out.code)
-    return Integrated(out.records, out.t, out.y, out.accepted, code)
-
+    now = _Loop(
+        t=zero,
+        y=y0,
+        h=(FIRST * jnp.minimum(end, 1.0)).astype(y0.dtype),
+        next=jnp.array(0),
+        records=jax.tree.map(lambda x: jnp.full((count, *x.shape), jnp.nan, x.dtype), jax.eval_shape(observe, y0)),
+        accepted=jnp.array(0),
+        tried=jnp.array(0),
+        code=jnp.array(RUNNING),
+        meter=None if meter is None else meter.init(),
+    )
+    now = jax.lax.while_loop(lambda now: any_member(running(now)), step, now)
+    if meter is not None:
+        meter.close(now.meter)
+    code = jnp.where(now.code == RUNNING, int(Status.MAX_STEPS), now.code)
+    return Integrated(now.records, now.t, now.y, now.accepted, code)

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 import equinox as eqx
 import numpy as np
 
+from tutelage._solve import solve
 from tutelage.compare.gaps import Gap, measure
 from tutelage.compare.matching import match
 from tutelage.compare.pairing import pair
 from tutelage.problem import Cosine, Piecewise, PowerDecay, Problem, SlowMomentum, Start
 from tutelage.replicate.claims import Claim, at_least, below
 from tutelage.simulate import simulate
-from tutelage.solve import solve
 from tutelage.storage import DIMS
 from tutelage.trajectory import Trajectory
 

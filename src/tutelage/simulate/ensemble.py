@@ -15,9 +15,9 @@ import numpy as np
 
 from tutelage import _checks
 from tutelage._cores import cores
+from tutelage._errors import Status
 from tutelage.progress import SILENT_SECONDS
 from tutelage.simulate.layout import Records
-from tutelage.status import Status
 
 BEAT = 0.2  # seconds between two looks at the runs
 

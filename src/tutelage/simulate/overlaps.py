@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tutelage._errors import Status
 from tutelage.problem import Problem, Start
 from tutelage.simulate import coordinates
 from tutelage.simulate.ensemble import Run, Watch, stream
 from tutelage.simulate.layout import Blocks, Heads, Records
 from tutelage.simulate.rates import Rates, compiles, rule_of
 from tutelage.simulate.records import empty_records, next_stop, write_overlaps
-from tutelage.status import Status
 
 if TYPE_CHECKING:
     from tutelage.simulate.traced import OverlapsLoop

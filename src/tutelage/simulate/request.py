@@ -10,14 +10,13 @@ import numpy as np
 
 from tutelage import _checks
 from tutelage._errors import InputError
+from tutelage._solve import KEEP_LEVELS, require_records
 from tutelage.problem import Problem, Start, random_start, start_from_weights
 from tutelage.problem.arguments import require_pair, require_problem, require_start
 from tutelage.problem.images import as_rows
 from tutelage.problem.schedules import require_rates_on
 from tutelage.simulate.sources import LAWS, ORDERS
-from tutelage.solve import KEEP_LEVELS, require_records
-from tutelage.steps import steps_at
-from tutelage.times import check_times
+from tutelage.times import check_times, steps_at
 
 METHODS = ("overlaps", "weights")
 KEPT = ("blocks", "fields")

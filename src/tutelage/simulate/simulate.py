@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 
 from tutelage import _checks
-from tutelage._errors import DivergenceWarning, TutelageWarning
+from tutelage._errors import DivergenceWarning, Status, TutelageWarning
 from tutelage.problem import Problem, Start
 from tutelage.simulate import cost
 from tutelage.simulate.ensemble import Runs, spread
 from tutelage.simulate.request import Request, understand
-from tutelage.status import Status
 from tutelage.trajectory import Trajectory
 
 

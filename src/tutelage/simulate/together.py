@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tutelage._errors import InputError
+from tutelage._errors import InputError, Status
 from tutelage._types import Array
 from tutelage.problem import Problem, Start
 from tutelage.simulate import coordinates
@@ -23,7 +23,6 @@ from tutelage.simulate.numbered import run_keys
 from tutelage.simulate.overlaps import divergence_bound, field_weights
 from tutelage.simulate.rates import Rates, rule_of
 from tutelage.simulate.records import empty_records, next_stop
-from tutelage.status import Status
 
 ON_CPU, ON_GPU = 2**20, 2**26  # random numbers drawn at a time
 STEPS = 1024  # and at most for so many steps

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tutelage._errors import Status
 from tutelage.problem import Problem, Start
 from tutelage.problem.sample import normals_needed
 from tutelage.simulate import coordinates
@@ -21,7 +22,6 @@ from tutelage.simulate.overlaps import divergence_bound
 from tutelage.simulate.rates import Rates, compiles, rule_of
 from tutelage.simulate.records import empty_records, next_stop, write_overlaps
 from tutelage.simulate.sources import DrawnInputs, RowInputs, rows_per_block
-from tutelage.status import Status
 
 if TYPE_CHECKING:
     from tutelage.simulate.traced import WeightsLoop

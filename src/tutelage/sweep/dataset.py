@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tutelage._errors import InputError
+from tutelage._errors import InputError, Status
 from tutelage._version import __version__
-from tutelage.status import Status
 from tutelage.storage import LONG as OF_TRAJECTORY
 from tutelage.storage import error_name
 from tutelage.sweep.measures import resolve

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tutelage import _checks, storage
-from tutelage._errors import InputError
-from tutelage.status import Status
+from tutelage._errors import InputError, Status
 from tutelage.sweep.boundaries import boundary_lines
 from tutelage.sweep.spec import SweepSpec
 

@@ -7,7 +7,7 @@ import pytest
 import tutelage as tu
 from tests.analysis.linear.reference import exact_moments, linear_problem
 from tutelage.analysis.linear.clock import Clock
-from tutelage.steps import steps_at
+from tutelage.times import steps_at
 
 STEPS = [0, 1, 2, 3, 10, 40, 100]
 

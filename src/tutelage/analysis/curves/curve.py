@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 
 from tutelage import _checks
-from tutelage._errors import InputError, require_fields
+from tutelage._errors import InputError, Status, require_fields
 from tutelage.analysis.curves.per_run import PerRun
 from tutelage.problem import Problem
-from tutelage.status import Status
 
 ROUNDING = 1e-13  # of the largest error
 STRIDES = 50

@@ -12,7 +12,7 @@ import numpy as np
 
 from tutelage import _checks
 from tutelage._errors import InputError
-from tutelage.steps import steps_at
+from tutelage.times import steps_at
 
 TINY = 1e-300
 

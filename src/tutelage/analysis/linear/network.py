@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tutelage._errors import InputError
+from tutelage._errors import InputError, Status
+from tutelage._solve import KEEP_LEVELS
 from tutelage.analysis.linear.clock import at_times, log_slope
 from tutelage.analysis.linear.modes import LinearModes
 from tutelage.analysis.linear.relaxation import Relaxation
 from tutelage.problem import Problem, SlowMomentum, Start, random_start
 from tutelage.problem.activation import NAMED
 from tutelage.problem.arguments import require_problem, require_start
-from tutelage.solve import KEEP_LEVELS
-from tutelage.status import Status
 from tutelage.times import check_times
 from tutelage.trajectory import Trajectory
 

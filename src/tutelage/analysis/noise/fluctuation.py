@@ -16,13 +16,13 @@ import numpy as np
 
 from tutelage import _checks
 from tutelage._errors import InputError
+from tutelage._solve import solve
 from tutelage.analysis.noise.noisy_curve import NoisyCurve
 from tutelage.analysis.noise.small_noise import covariance_at
 from tutelage.dynamics import initial_overlaps
 from tutelage.dynamics.linearised import flatten, unflatten
 from tutelage.problem import Problem, SlowMomentum
 from tutelage.problem.arguments import require_problem
-from tutelage.solve import solve
 from tutelage.trajectory import Trajectory
 
 if TYPE_CHECKING:

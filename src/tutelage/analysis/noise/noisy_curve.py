@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tutelage._errors import InputError, TutelageWarning
+from tutelage._solve import solve
 from tutelage._types import Array
 from tutelage.analysis.noise.small_noise import NODES, panel_edges, panel_nodes
 from tutelage.dynamics import OrderParameters, initial_overlaps
@@ -23,7 +24,6 @@ from tutelage.dynamics.linearised import flatten, unflatten
 from tutelage.dynamics.overlaps import Overlaps
 from tutelage.problem import Problem, Start
 from tutelage.problem.sample import normals_needed
-from tutelage.solve import solve
 from tutelage.trajectory import Trajectory
 from tutelage.validity import MOMENTS
 

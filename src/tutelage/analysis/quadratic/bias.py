@@ -18,12 +18,12 @@ import numpy as np
 
 from tutelage import _checks
 from tutelage._errors import InputError
+from tutelage._solve import solve
 from tutelage.analysis.quadratic.manifold import degrees_of_freedom, manifold_dimension
 from tutelage.analysis.quadratic.setting import quadratic_readouts, require_first_layer_sgd
 from tutelage.problem import Problem, Start
 from tutelage.problem.arguments import require_start
 from tutelage.problem.schedules import Constant
-from tutelage.solve import solve
 from tutelage.times import log_times
 from tutelage.trajectory import Trajectory
 

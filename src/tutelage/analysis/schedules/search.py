@@ -17,9 +17,9 @@ import numpy as np
 from scipy import optimize
 
 from tutelage._errors import TutelageWarning
+from tutelage._solve import solve
 from tutelage.averages import Quadrature
 from tutelage.problem import Interpolated, Problem, Start
-from tutelage.solve import solve
 from tutelage.trajectory import Trajectory
 
 FEWEST, ENOUGH = 4, 96  # Gauss-Legendre nodes, where the error is recorded and integrated: per piece, and in all

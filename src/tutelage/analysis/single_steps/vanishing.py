@@ -4,6 +4,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
+from tutelage._solve import solve
 from tutelage._types import Array
 from tutelage.analysis.single_steps.one_step import Steps
 from tutelage.dynamics import OrderParameters, initial_overlaps
@@ -12,7 +13,6 @@ from tutelage.dynamics.linearised import flatten
 from tutelage.dynamics.overlaps import Overlaps
 from tutelage.problem import Problem, Start
 from tutelage.simulate import simulate
-from tutelage.solve import solve
 from tutelage.times import linear_times
 
 DRAWS = 1000  # of random weights

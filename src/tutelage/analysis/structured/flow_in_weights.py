@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tutelage import _checks
-from tutelage._errors import InputError
+from tutelage._errors import InputError, Status
 from tutelage._types import Array
 from tutelage.analysis.structured.chebyshev import Chebyshev
 from tutelage.analysis.structured.late import own_teachers
@@ -31,7 +31,6 @@ from tutelage.dynamics.error import averages_of, population_error, shared_parity
 from tutelage.problem import Problem, Start, start_from_weights
 from tutelage.problem.arguments import require_pair
 from tutelage.problem.start import weights_by_level
-from tutelage.status import Status
 from tutelage.times import linear_times
 from tutelage.trajectory import Trajectory, eager
 

@@ -1,4 +1,4 @@
-"""Theory as a curve: integrate a closed system with diffrax and hold the result in a `Trajectory`.
+"""Theory as a curve: integrate a closed system and return a `Trajectory`.
 
 `jax.grad`, `jax.vmap` and `jax.jit` go through `solve`; problems of equal shape share one program (integrate/program.py).
 """
@@ -9,14 +9,16 @@ from dataclasses import replace
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from tutelage import _checks
-from tutelage._errors import DivergenceWarning, InputError, SymmetryWarning, ValidityWarning, cause, kind_of
+from tutelage._errors import DivergenceWarning, InputError, Status, SymmetryWarning, ValidityWarning, cause, kind_of
 from tutelage.accuracy import quadrature_warning
 from tutelage.averages import Quadrature, as_rule
 from tutelage.dynamics import ClosedSystem
 from tutelage.integrate import (
+    MAX_STEPS,
     SOLVERS,
     Options,
     Raw,
@@ -33,12 +35,11 @@ from tutelage.moments import NodeMoments, Sampled, as_sampled, moments_for
 from tutelage.problem import Problem, random_start
 from tutelage.problem.arguments import require_start
 from tutelage.problem.schedules import require_rates_on
-from tutelage.status import Status
 from tutelage.times import check_times
 from tutelage.trajectory import Trajectory, eager
 from tutelage.validity import limit_warning, symmetry_warning
 
-MAX_STEPS = 100_000
+RECORDED = ("R", "Q", "readout", "bias", "r", "q", "error", "loss", "T", "time")  # names that are taken
 KEEP_LEVELS = 16  # overlaps per level are kept by default up to this many levels
 
 
@@ -64,8 +65,9 @@ def solve(
     problem: a `Problem`, or a user's own `Equations` or `ClosedSystem`. start: a `Start` (default: `random_start(problem,
     dim=1000)`), or the initial values of the equations. times: increasing times alpha >= 0 to record, or the last one (201
     even times).
-    gradient_flow: terms of order eta only (G dropped). solver: "explicit" (Dopri8), "stiff" (Rodas5P with the structure of
-    the overlaps: its cost does not grow with the largest eigenvalue; compiles for longer), "implicit" (Kvaerno5, dense: for
+    gradient_flow: terms of order eta only (G dropped). solver: "explicit" (Dormand-Prince 8(5,3); Dopri8 of diffrax where
+    reverse-mode gradients may be taken, and for custom equations), "stiff" (Rodas5P with the structure of the overlaps: its
+    cost does not grow with the largest eigenvalue; compiles for longer), "implicit" (Kvaerno5, dense: for
     stiff equations of one's own), or "auto": stiff where that saves more than it costs to compile, else explicit (also
     inside jit, vmap and grad, where numbers are not known). quadrature: how finely what has no closed form is averaged.
     moments: `Sampled(points, seed)` to average the rule over a quasi-random set although a closed form or a grid exists, or
@@ -92,6 +94,7 @@ def solve(
     averages = None if isinstance(problem, ClosedSystem) else moments_for(problem, quadrature, as_sampled(moments))
     _require_derivatives(problem_, start, averages)
     steps = tolerances(sampled_rtol(averages) if rtol is None else rtol, atol)
+    require_observers(problem, observe)
     options = Options(
         gradient_flow=_checks.as_flag("gradient_flow", gradient_flow),
         solver=choose(problem, times) if solver == "auto" else solver,
@@ -145,24 +148,31 @@ def sampled_rtol(averages: Any) -> float | None:
     return 1e-5 if averages.jumps else 1e-6
 
 
-def _observed(raw: Raw, observe: Mapping[str, Callable[..., Any]] | None) -> Raw:
-    """What was recorded, with what the user wants to see besides."""
+def require_observers(problem: Any, observe: Any) -> None:
+    """Refuse, before anything is integrated, what cannot be recorded next to the overlaps."""
     if observe is None:
-        return raw
-    seen, more = raw.variables, {}
+        return
     if not isinstance(observe, Mapping) or not all(callable(f) for f in observe.values()):
         raise InputError(f"observe is {_checks.shown(observe)}; it must be a table of functions, as {{'norm': f}}.")
-    if "R" not in seen:
+    if isinstance(problem, ClosedSystem):
         raise InputError("observe needs the overlaps of a Problem; custom equations record their own variables.")
+    K, M, readout = problem.student.hidden, problem.teacher.hidden, np.shape(problem.student.readout)
+    like = [jax.ShapeDtypeStruct(shape, jnp.result_type(float)) for shape in ((K, M), (K, K), readout)]
     for name, function in observe.items():
-        if not isinstance(name, str) or not name.isidentifier() or name in (*seen, "r", "q", "error", "loss", "T", "time"):
+        if not isinstance(name, str) or not name.isidentifier() or name in RECORDED:
             raise InputError(f"observe has the name {name!r}; it must be a new name made of letters, digits and '_'.")
         try:
-            more[name] = jax.vmap(function)(seen["R"], seen["Q"], seen["readout"])
+            jax.eval_shape(lambda *x, f=function: jnp.asarray(f(*x)), *like)
         except Exception as error:
             raise InputError(
                 f"the function {name!r} of observe fails ({cause(error)}); write it with jax.numpy, as f(R, Q, readout)."
             ) from None
+
+
+def _observed(raw: Raw, observe: Mapping[str, Callable[..., Any]] | None) -> Raw:
+    """What was recorded, with what the user wants to record besides."""
+    seen = raw.variables
+    more = {name: jax.vmap(f)(seen["R"], seen["Q"], seen["readout"]) for name, f in (observe or {}).items()}
     return replace(raw, variables=seen | more)
 
 

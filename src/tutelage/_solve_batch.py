@@ -8,6 +8,7 @@ busy with chunks of them (compiled programs hold no lock); on a GPU as many as i
 import warnings
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from threading import Lock
 from typing import Any
 
@@ -18,12 +19,11 @@ import numpy as np
 from tutelage import _checks
 from tutelage._cores import cores
 from tutelage._errors import DivergenceWarning, InputError, kind_of
+from tutelage._solve import assemble, keeps_blocks, prepare
 from tutelage.averages import Quadrature
-from tutelage.integrate import SOLVERS, Options, Raw, anonymous, as_arrays, choose, integrate, padded, tolerances
-from tutelage.integrate.kept import kept
+from tutelage.integrate import MAX_STEPS, SOLVERS, Options, Raw, anonymous, as_arrays, choose, integrate, padded, tolerances
 from tutelage.moments import moments_for
 from tutelage.problem import Problem, Start, random_start
-from tutelage.solve import MAX_STEPS, assemble, keeps_blocks, prepare
 from tutelage.times import check_times
 from tutelage.trajectory import Trajectory, eager
 
@@ -32,12 +32,13 @@ SHAPES = (
     *("loss", "labels", "rule", "function", "metric"),
 )
 FLAGS = ("train_readout", "train_bias", "trainable", "spherical", "normalise", "random", "jumps")
+MEMBERS = "members"  # the name of the batch axis inside the program
 ON_CPU = 32  # members that step together
 ON_GPU = 2**24  # numbers of the members that step together: more of them would not stay in a GPU's cache
 FETCHING = 6  # threads: a GPU computes some chunks while others are fetched
 
 
-def solve_many(
+def solve_batch(
     problem: Problem,
     over: Mapping[str, Any],
     start: Start | Sequence[Start] | None = None,
@@ -66,7 +67,7 @@ def solve_many(
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
     >>> rates = [0.1, 0.2, 0.5]
-    >>> curves = tu.solve_many(problem, {"lr": rates}, tu.asymmetric_start(problem), times=tu.linear_times(10, 11))
+    >>> curves = tu.solve_batch(problem, {"lr": rates}, tu.asymmetric_start(problem), times=tu.linear_times(10, 11))
     >>> curves.error.shape, curves.error[:, -1].round(4)
     ((3, 11), array([0.028 , 0.0163, 0.0145]))
     """
@@ -82,9 +83,7 @@ def solve_many(
         gradient_flow=_checks.as_flag("gradient_flow", gradient_flow),
         solver=_solver(problem, values, times, solver),
         keep=keeps_blocks(problem, keep),
-        gradient="forward",
         max_steps=_checks.as_count("max_steps", max_steps),
-        progress=False,
     )
     problems = _host(eqx.filter_vmap(lambda each: as_arrays(problem.replace(**each)))(values))
     begin = _shared(starts, count)
@@ -105,13 +104,13 @@ def solve_many(
 def _values(problem: Any, over: Any) -> tuple[dict[str, np.ndarray], int]:
     """What differs, as arrays with a leading axis of members; the extremes of each are tried on the problem."""
     if not isinstance(problem, Problem):
-        raise InputError(f"problem is {kind_of(problem)}; solve_many takes a tutelage Problem.")
+        raise InputError(f"problem is {kind_of(problem)}; solve_batch takes a tutelage Problem.")
     if not isinstance(over, Mapping) or not over:
         raise InputError(f"over is {_checks.shown(over)}; name what differs between the problems, as {{'lr': rates}}.")
     for name in over:
         if str(name).rpartition(".")[2] in SHAPES + FLAGS:
             raise InputError(
-                f"over has {name!r}, which changes shapes, functions or flags; call solve_many once for each, or use sweep."
+                f"over has {name!r}, which changes shapes, functions or flags; call solve_batch once for each, or use sweep."
             )
     values = {name: _entries(name, value) for name, value in over.items()}
     lengths = {name: value.shape[0] if value.ndim else 0 for name, value in values.items()}
@@ -202,9 +201,11 @@ def side_by_side(
     return whole[0]
 
 
-@kept
+@eqx.filter_jit
 def _together(members: Any, moments: Any, times: Any, tolerances: Any, options: Options) -> Raw:
-    return eqx.filter_vmap(lambda problem, start: integrate(problem, moments, start, times, tolerances, options))(*members)
+    options = replace(options, axis=MEMBERS)
+    one = lambda problem, start: integrate(problem, moments, start, times, tolerances, options)  # noqa: E731
+    return eqx.filter_vmap(one, axis_name=MEMBERS)(*members)
 
 
 def _host(tree: Any) -> Any:
