@@ -7,8 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
-from tutelage.integrate.choice import choose
-from tutelage.integrate.rosenbrock import Rodas5P
 
 import tutelage as tu
 from tests.problems import generic_overlaps, pair
@@ -16,6 +14,8 @@ from tests.test_spectra import matrices
 from tutelage.dynamics import OrderParameters, initial_overlaps
 from tutelage.dynamics.linearised import flatten, jacobian, unflatten
 from tutelage.dynamics.resolvent import Levels, resolvent
+from tutelage.integrate import choose
+from tutelage.integrate.stiff import Rodas5P
 
 WIDE = tu.Spectrum([200.0, 5.0, 1.0, 0.1], [0.01, 0.19, 0.3, 0.5], normalise=False)
 BLOCKS = tuple(np.stack([generic_overlaps(2, 2, seed, 0.6)[i] for seed in range(4)]) for i in range(3))

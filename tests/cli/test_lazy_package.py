@@ -3,10 +3,10 @@
 import types
 
 import pytest
-import tutelage.solve  # imports the module of the same name as the verb
 
 import tutelage
-from tutelage._solve import solve as verb
+import tutelage.simulate.simulate  # imports a package of the same name as the verb
+from tutelage.simulate.simulate import simulate as verb
 
 
 def test_every_public_name_is_there():
@@ -17,7 +17,7 @@ def test_every_public_name_is_there():
 
 
 def test_verbs_are_functions_also_after_their_module_was_imported():
-    assert tutelage.solve is verb
+    assert tutelage.simulate is verb
     assert isinstance(verb, types.FunctionType)
 
 

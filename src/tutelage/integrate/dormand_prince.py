@@ -225,9 +225,10 @@ def integrate(
             return s + 1, last, jax.lax.stop_gradient(error), k
 
         begin = jnp.array(0), jnp.array(STEP), zero, jnp.zeros((ALL, y.size), y.dtype)
-        _, last, error, k = jax.lax.while_loop(lambda state: state[0] < state[1], stage, begin)
+        _, _, error, k = jax.lax.while_loop(lambda state: state[0] < state[1], stage, begin)
         y1 = y + h * (stages[STEP] @ k)
-        curve_error = jnp.where(last == ALL, h * jnp.sqrt(size(jax.lax.stop_gradient(errors[2] @ k), y1)), 0.0)
+        curve_error = h * jnp.sqrt(size(jax.lax.stop_gradient(errors[2] @ k), y1))
+        curve_error = jnp.where((error < 1) & (time(now.next) <= t1), curve_error, 0.0)  # whatever other members record
         error = jax.lax.stop_gradient(jnp.maximum(error, curve_error))
         accept = active & (error < 1)
 
