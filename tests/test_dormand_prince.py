@@ -188,7 +188,7 @@ def test_the_same_curve_as_by_diffrax(name):
             as_arrays(problem),
             moments,
             as_arrays(anonymous(start)),
-            padded(times, problem),
+            padded(times, moments),
             tolerances(),
             Options(False, "explicit", True, gradient),
         )

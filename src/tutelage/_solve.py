@@ -24,6 +24,7 @@ from tutelage.integrate import (
     Raw,
     anonymous,
     as_arrays,
+    by_quadrature,
     choose,
     first_times,
     integrate,
@@ -103,7 +104,7 @@ def solve(
         max_steps=_checks.as_count("max_steps", max_steps),
         progress=_checks.as_flag("progress", progress),
     )
-    raw = integrate(as_arrays(problem_), averages, as_arrays(anonymous(start)), padded(times, problem), steps, options)
+    raw = integrate(as_arrays(problem_), averages, as_arrays(anonymous(start)), padded(times, averages), steps, options)
     raw = _observed(raw, observe)
     raw = first_times(raw if _checks.is_traced(raw) else eager(raw), times.size)
     settings = (("gradient_flow", gradient_flow), ("rtol", float(steps[0])), ("solver", options.solver))
@@ -113,7 +114,7 @@ def solve(
         settings += (("moments", (averages.sampled.points, averages.sampled.seed)),)
     if _checks.is_traced(raw):
         return assemble(raw, times, problem, start, settings)
-    return _finish(raw, times, problem, start, settings)
+    return _finish(raw, times, problem, start, settings, by_quadrature(averages))
 
 
 def _require_variance(problem: Problem) -> None:
@@ -231,16 +232,15 @@ def assemble(raw: Any, times: Any, problem: Any, start: Any, settings: Any) -> T
     )
 
 
-def _finish(raw: Raw, times: np.ndarray, problem: Any, start: Any, settings: Any) -> Trajectory:
+def _finish(raw: Raw, times: np.ndarray, problem: Any, start: Any, settings: Any, quadrature: bool) -> Trajectory:
     """Outside JAX transformations: cut at a divergence, and say so."""
     end = int(np.searchsorted(times, raw.end_time, side="right"))
     if raw.status_code != Status.FINISHED:
         raw, times = first_times(raw, end), times[:end]
     trajectory = assemble(raw, times, problem, start, settings)
-    if isinstance(problem, Problem):
-        sentence = quadrature_warning(trajectory)
-        if sentence:
-            warnings.warn(sentence, ValidityWarning, stacklevel=3)
+    sentence = quadrature_warning(trajectory) if quadrature else None
+    if sentence:
+        warnings.warn(sentence, ValidityWarning, stacklevel=3)
     if not trajectory.finished:
         warnings.warn(f"the solve {trajectory.status}", DivergenceWarning, stacklevel=3)
     return trajectory

@@ -179,7 +179,7 @@ def side_by_side(
     """
     numbers, rest = eqx.partition((problems, starts), eqx.is_array)  # a rate may be a function, the same for all
     count, on_cpu = jax.tree.leaves(numbers)[0].shape[0], jax.default_backend() == "cpu"
-    shared = padded(times, problems) if on_cpu else times, tolerances, options
+    shared = padded(times, moments) if on_cpu else times, tolerances, options
     whole, claim = [], Lock()
 
     def one(first: int) -> None:

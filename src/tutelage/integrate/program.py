@@ -22,10 +22,10 @@ from tutelage._errors import Status
 from tutelage._types import Array
 from tutelage.averages.quadrature import QuadratureAverages
 from tutelage.dynamics import ClosedSystem, OrderParameters, initial_overlaps
-from tutelage.dynamics.error import averages_of
 from tutelage.dynamics.resolvent import unsuited
 from tutelage.integrate import dormand_prince
-from tutelage.problem import Problem, Spectrum, Start, scan
+from tutelage.moments import ClosedMoments, NodeMoments
+from tutelage.problem import Problem, SlowMomentum, Spectrum, Start, scan
 from tutelage.problem.schedules import rate_at
 
 SOLVERS = ("explicit", "stiff", "implicit")
@@ -189,12 +189,17 @@ def anonymous(start: Any) -> Any:
     return start.without_dim() if isinstance(start, Start) else start
 
 
-def padded(times: np.ndarray, problem: Any) -> np.ndarray:
+def by_quadrature(moments: Any) -> bool:
+    """Is squared loss averaged by quadrature?"""
+    return isinstance(moments, ClosedMoments) and isinstance(moments.averages, QuadratureAverages)
+
+
+def padded(times: np.ndarray, moments: Any) -> np.ndarray:
     """The last time repeated up to a standard count: another number of times is then no other program.
 
     Not where each time costs a quadrature, nor for more times than the largest count.
     """
-    costly = isinstance(problem, Problem) and (not problem.classic or isinstance(averages_of(problem), QuadratureAverages))
+    costly = isinstance(moments, NodeMoments) or by_quadrature(moments)
     count = next((n for n in COUNTS if n >= times.size and not costly), times.size)
     return np.pad(times, (0, count - times.size), mode="edge")
 
@@ -210,14 +215,17 @@ def choose(problem: object, times: np.ndarray) -> str:
 
     Returns "explicit" if the cost cannot be estimated (traced values, custom Equations).
     """
-    if not isinstance(problem, Problem) or _checks.is_traced(problem) or unsuited(problem):
+    if not isinstance(problem, Problem) or _checks.is_traced(problem):
+        return "explicit"
+    if not problem.classic or isinstance(problem.sgd.momentum, SlowMomentum):
         return "explicit"
     K, M, student = problem.student.hidden, problem.teacher.hidden, problem.student
     fields = K * M + K * (K + 1) // 2 + K * student.train_readout + K * student.train_bias
     explicit = EVALUATIONS * natural_time(problem, float(times[-1])) / STABLE
     stiff = STIFF_STEPS * (STIFF_EVALUATIONS + fields)
     price = (problem.inputs.levels + OVERHEAD) * K * (K + M) / 8  # of an evaluation; K = M = 2 is one
-    return "stiff" if fields <= MOST_FIELDS and (explicit - stiff) * price > WORTH else "explicit"
+    worth = fields <= MOST_FIELDS and (explicit - stiff) * price > WORTH
+    return "stiff" if worth and not unsuited(problem) else "explicit"
 
 
 def natural_time(problem: Problem, end: float) -> float:
