@@ -43,9 +43,10 @@ def test_a_version_that_may_not_know_a_flag_is_not_given_it(monkeypatch):
     assert "XLA_FLAGS" not in os.environ
 
 
-def test_import_chooses_no_cache_and_leaves_the_environment():
+def test_import_chooses_no_cache_and_changes_only_the_precision():
     code = (
-        "import os; before = dict(os.environ); import tutelage, jax; tutelage.solve; "
-        "print(jax.config.jax_compilation_cache_dir, dict(os.environ) == before)"
+        "import os, jax; environment, precision = dict(os.environ), jax.config.jax_enable_x64; import tutelage; "
+        "tutelage.solve; now = jax.config.jax_enable_x64; "
+        "print(jax.config.jax_compilation_cache_dir, dict(os.environ) == environment, precision, now)"
     )
-    assert flags_after(code).split("\n")[0] == "None True"
+    assert flags_after(code, JAX_ENABLE_X64="0").split("\n")[0] == "None True False True"

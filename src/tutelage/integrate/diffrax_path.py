@@ -35,7 +35,7 @@ def solver_for(name: str, system: Any, fine: float) -> Any:
 
 
 def integrate(
-    rates: Callable[[Array, Any], Any],
+    rates: Callable[[Any, Any], Any],
     y0: Any,
     times: Array,
     *,
