@@ -194,7 +194,14 @@ def integrate(
         return flag if axis is None else jax.lax.pmax(flag.astype(int), axis) > 0
 
     def time(place: Array) -> Array:
-        return jnp.where(place < count, times[jnp.minimum(place, count - 1)], jnp.inf)
+        return jnp.where(place < count, entry(times, place), jnp.inf)
+
+    def entry(rows: Array, place: Any) -> Array:
+        return jax.lax.dynamic_index_in_dim(rows, place, keepdims=False)
+
+    def combined(factors: Array, k: Array) -> Array:
+        """A sum, which XLA joins with what stands around it; a product of matrices would be a call."""
+        return jnp.sum(factors[:, None] * k, axis=0)
 
     def running(now: _Loop) -> Array:
         return (now.code == RUNNING) & (now.tried < max_steps)
@@ -213,11 +220,12 @@ def integrate(
         def stage(state: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
             """One stage. The last one of the step gives its error, which decides whether those of the curve follow."""
             s, last, error, k = state
-            k = k.at[s].set(rates(jnp.minimum(t + nodes[s] * h, latest), y + h * (stages[s] @ k)))
+            f = rates(jnp.minimum(t + entry(nodes, s) * h, latest), y + h * combined(entry(stages, s), k))
+            k = jax.lax.dynamic_update_index_in_dim(k, f, s, 0)
 
             def judged() -> tuple[Array, Array]:
-                y1 = y + h * (stages[STEP] @ k)
-                fifth, third = size(errors[0] @ k, y1), size(errors[1] @ k, y1)
+                y1 = y + h * combined(stages[STEP], k)
+                fifth, third = size(combined(errors[0], k), y1), size(combined(errors[1], k), y1)
                 error = h * fifth / jnp.sqrt(jnp.maximum(fifth + 0.01 * third, tiny))
                 return jnp.where(any_member(active & (error < 1) & (time(now.next) <= t1)), ALL, STEP), error
 
@@ -226,8 +234,8 @@ def integrate(
 
         begin = jnp.array(0), jnp.array(STEP), zero, jnp.zeros((ALL, y.size), y.dtype)
         _, _, error, k = jax.lax.while_loop(lambda state: state[0] < state[1], stage, begin)
-        y1 = y + h * (stages[STEP] @ k)
-        curve_error = h * jnp.sqrt(size(jax.lax.stop_gradient(errors[2] @ k), y1))
+        y1 = y + h * combined(stages[STEP], k)
+        curve_error = h * jnp.sqrt(size(jax.lax.stop_gradient(combined(errors[2], k)), y1))
         curve_error = jnp.where((error < 1) & (time(now.next) <= t1), curve_error, 0.0)  # whatever other members record
         error = jax.lax.stop_gradient(jnp.maximum(error, curve_error))
         accept = active & (error < 1)
@@ -236,9 +244,10 @@ def integrate(
             place, records = state
             here = accept & (time(place) <= t1)
             x = jnp.where(here, time(place) - t, 0.0) / h
-            seen = observe(y + h * ((weights @ x ** jnp.arange(8)) @ k))
-            where = jnp.where(here, place, count)  # beyond the end: nowhere
-            return place + here, jax.tree.map(lambda rows, new: rows.at[where].set(new, mode="drop"), records, seen)
+            seen = observe(y + h * combined(jnp.sum(weights * x ** jnp.arange(8), axis=1), k))
+            seen = jax.tree.map(lambda rows, new: jnp.where(here, new, entry(rows, place)), records, seen)
+            put = lambda rows, new: jax.lax.dynamic_update_index_in_dim(rows, new, place, 0)  # noqa: E731
+            return place + here, jax.tree.map(put, records, seen)
 
         unrecorded = lambda state: any_member(accept & (time(state[0]) <= t1))  # noqa: E731
         place, records = jax.lax.while_loop(unrecorded, record, (now.next, now.records))
