@@ -1,4 +1,4 @@
-"""What a careful researcher writes in an afternoon: a vectorised NumPy right-hand side and scipy's LSODA."""
+"""What a careful researcher writes in an afternoon: a vectorized NumPy right-hand side and scipy's LSODA."""
 
 import numpy as np
 from scipy.integrate import solve_ivp

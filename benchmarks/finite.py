@@ -71,20 +71,20 @@ def _numpy_loop(dim, steps, lr=0.5):
 
 
 def _torch_loop(dim, steps, lr=0.5):
-    """What is usually written: a module's parameters, a loss, backward, a step of the optimiser."""
+    """What is usually written: a module's parameters, a loss, backward, a step of the optimizer."""
     import torch
 
     torch.manual_seed(0)
     W, W_teacher = torch.randn(3, dim, dtype=torch.float64), torch.randn(3, dim, dtype=torch.float64)
     W.requires_grad_()
-    optimiser = torch.optim.SGD([W], lr=lr)
+    optimizer = torch.optim.SGD([W], lr=lr)
     for _ in range(steps):
         x = torch.randn(dim, dtype=torch.float64)
         outputs = (torch.erf(w @ x / (2 * dim) ** 0.5).sum() for w in (W, W_teacher))
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         student, teacher = outputs
         (0.5 * (teacher - student) ** 2).backward()
-        optimiser.step()
+        optimizer.step()
 
 
 ALL = (overlaps, weights)

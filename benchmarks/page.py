@@ -38,7 +38,7 @@ def page(found: dict[str, dict]) -> str:
         "# How fast is it?",
         "",
         "`make bench` measures this on your machine (`python -m benchmarks core finite --quick` for parts of it) and writes",
-        "`output/benchmarks.json`. Every ratio is to a baseline timed in the same run, taking turns with ours: a vectorised",
+        "`output/benchmarks.json`. Every ratio is to a baseline timed in the same run, taking turns with ours: a vectorized",
         "NumPy right-hand side with scipy's LSODA at 1e-6, a plain SGD loop, or merely drawing random inputs. The error is",
         "the largest deviation of e_g from a solution at 1e-12. What is missed stays in the table with its reason.",
         "",

@@ -8,10 +8,10 @@ import numpy as np
 import xarray as xr
 
 from benchmarks.measure import best_of, record
-from tutelage.sweep.chunk_file import encode, name_of
-from tutelage.sweep.engine import run
-from tutelage.sweep.outcome import Outcome, Task
-from tutelage.sweep.store import Store
+from tutelage.sweeps.chunk_file import encode, name_of
+from tutelage.sweeps.engine import run
+from tutelage.sweeps.outcome import Outcome, Task
+from tutelage.sweeps.store import Store
 
 CHUNKS, POINTS = 2_000, 500  # a million points
 OPENED = 50  # by the baseline, which is extrapolated

@@ -22,7 +22,7 @@ def main(folder: str | Path = "output/examples") -> dict[str, float]:
     problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=1.0), noise=0.1)
     start = tu.Start(R=[[0.4, 0.1], [0.05, 0.3]], Q=[[0.4, 0.1], [0.1, 0.3]])
     theory = tu.solve(problem, start, TIMES)
-    bars = tu.fluctuations(problem, start, times=TIMES, dim=DIM)
+    bars = tu.analysis.fluctuations(problem, start, times=TIMES, dim=DIM)
     tu.simulate(problem, start, dim=100, times=TIMES, runs=1)  # compiles
     begin = time.perf_counter()
     run = tu.simulate(problem, start, dim=DIM, times=TIMES, runs=1, seed=1)

@@ -1,6 +1,6 @@
 """Which learning-rate schedule ends with the smallest error after 100 N samples?
 
-Two erf units, label noise 0.1. `design_schedule` follows the gradient of the solved theory; networks of 1000 inputs then try
+Two erf units, label noise 0.1. `optimize` follows the gradient of the solved theory; networks of 1000 inputs then try
 the schedule and the best constant rate.
 """
 
@@ -16,7 +16,7 @@ def main(folder: str | Path = "output/examples") -> dict[str, float]:
     """Print and return the gain over the best constant rate, in theory and in networks."""
     problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5), noise=0.1)
     start = tu.Start(R=[[0.40, 0.05], [0.05, 0.41]], Q=[[0.5, 0.0], [0.0, 0.5]])
-    design = tu.design_schedule(problem, start, t_max=T_MAX, pieces=4)
+    design = tu.schedules.optimize(problem, start, t_max=T_MAX, pieces=4)
     constant = problem.replace(lr=design.best_constant.rate)
     designed, fixed = (
         float(tu.simulate(p, start, dim=1000, times=[0.0, T_MAX], runs=10, seed=0).error[:, -1].mean())

@@ -23,8 +23,8 @@ def main(folder: str | Path = "output/examples") -> dict[str, float]:
     error = found["final_error"].transpose("lr", "noise").values
     good = error < LEVEL
     lost = float(rates[np.argmax(~good[:, 0])])
-    critical = float(tu.critical_learning_rate(problem))
-    floor = float(tu.noise_floor(problem.replace(lr=rates[8], noise=noises[1])).error)
+    critical = float(tu.analysis.critical_learning_rate(problem))
+    floor = float(tu.analysis.noise_floor(problem.replace(lr=rates[8], noise=noises[1])).error)
     print(found)
     print(f"e_g < {LEVEL} on {good.mean():.0%} of the plane; without noise lost at {lost:.2f}, critical rate {critical:.2f}")
     folder = Path(folder)

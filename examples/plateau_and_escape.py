@@ -24,8 +24,8 @@ def main(folder: str | Path = "output/examples") -> dict[str, float]:
     """Print and return the plateau's height, the predicted and the solved escape times for two asymmetries."""
     problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
     theory, later = (tu.solve(problem, start(asymmetry), TIMES) for asymmetry in (1e-3, 1e-4))
-    plateau = tu.plateaus(theory)[0]
-    escape = tu.escape_time(problem, start(1e-3))
+    plateau = tu.analysis.plateaus(theory)[0]
+    escape = tu.analysis.escape_time(problem, start(1e-3))
     height = escape.plateau.error
     solved = [float(curve.times[np.argmax(curve.error < height / 2)]) for curve in (theory, later)]
     print(f"plateau at {plateau.height:.6f} (fixed point {height:.6f}), from {plateau.start:.0f} to {plateau.end:.0f}")
@@ -35,8 +35,8 @@ def main(folder: str | Path = "output/examples") -> dict[str, float]:
     )
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    tu.plot.save_figure(tu.plateaus(theory).plot(), folder / "plateau_and_escape.png")
-    tu.save_page(theory, folder / "plateau_and_escape.html", title="A plateau and its escape")
+    tu.plot.save_figure(tu.analysis.plateaus(theory).plot(), folder / "plateau_and_escape.png")
+    tu.page.save_page(theory, folder / "plateau_and_escape.html", title="A plateau and its escape")
     return {
         "height": plateau.height,
         "fixed_point": float(height),

@@ -19,13 +19,13 @@ def main(folder: str | Path = "output/examples") -> dict[str, float]:
     """Print and return the fitted exponent of the spectrum and the largest relative gap between SGD on images and theory."""
     images = tu.digits()
     spectrum = tu.Spectrum.from_data(images)
-    fit = tu.spectral_exponent(spectrum, window=(1, 40))
+    fit = tu.analysis.spectral_exponent(spectrum, window=(1, 40))
     problem = tu.Problem(tu.Network(1, "linear"), tu.Network(1, "linear"), inputs=spectrum, sgd=tu.SGD(lr=0.1))
     rng = np.random.default_rng(0)
     pixels = spectrum.basis.shape[1]
     W, W_teacher = 0.1 * rng.standard_normal((1, pixels)), rng.standard_normal((1, pixels))
     theory = tu.solve(problem, tu.start_from_weights(problem, W, W_teacher), TIMES)
-    rows = images.reshape(len(images), -1)  # centred and scaled as the spectrum was
+    rows = images.reshape(len(images), -1)  # centered and scaled as the spectrum was
     steps = int(np.ceil(TIMES[-1] * spectrum.known_dim)) + 1
     streams = [rng.choice(rows, steps) for _ in range(40)]
     runs = np.concatenate(

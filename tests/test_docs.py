@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tutelage as tu
-from tutelage.replicate import close, refuted, replicas
+from tutelage.papers import close, refuted, replicas
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "docs"))
@@ -191,7 +191,7 @@ def test_errata_that_point_nowhere_are_found():
 
 
 def test_errata_name_their_sources():
-    from tutelage.replicate.registry import SOURCES
+    from tutelage.papers.registry import SOURCES
 
     assert set(tomllib.loads(errata.FILE.read_text())) <= set(SOURCES)
 
@@ -271,7 +271,7 @@ def test_a_figure():
     """As printed, with smaller numbers: computed, judged, drawn."""
     from tutelage import replicate
     from tutelage.plot import labels, panels, sheet, style
-    from tutelage.replicate import bands
+    from tutelage.papers import bands
 
     code = skeleton("Add a published figure")
     used = {"tu": tu, "START": tu.Start(R=[[0.5, 0.1], [0.1, 0.5]], Q=0.6 * np.eye(2))}

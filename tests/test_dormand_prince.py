@@ -173,8 +173,8 @@ PROBLEMS = {
     "slow momentum": pair(2, 2, lr=0.5, momentum=tu.SlowMomentum(gamma=1.0)),
     "trained readouts": tu.Problem(tu.Network(2, "erf", train_readout=True), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5)),
     "logistic loss": tu.Problem(tu.Network(1), tu.Network(1), loss="logistic", labels="sign", sgd=tu.SGD(lr=0.5)),
-    "a decaying rate": pair(2, 2, lr=tu.PowerDecay(1.0, 0.5, 10.0)),
-    "a rate that jumps": pair(2, 2, lr=tu.Piecewise([4.0, 7.77], [1.0, 0.3, 0.05])),
+    "a decaying rate": pair(2, 2, lr=tu.schedules.PowerDecay(1.0, 0.5, 10.0)),
+    "a rate that jumps": pair(2, 2, lr=tu.schedules.Piecewise([4.0, 7.77], [1.0, 0.3, 0.05])),
     "a divergence": pair(2, 2, "relu", lr=3.0),
 }
 

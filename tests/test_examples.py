@@ -28,7 +28,7 @@ def run(name):
 def test_choose_a_learning_rate():
     answer = run("choose_a_learning_rate")
     assert answer["critical"] == pytest.approx(2.3068277, abs=1e-6)
-    assert answer["rate"] == pytest.approx(0.588, rel=0.05)  # what design_schedule finds as the best constant rate
+    assert answer["rate"] == pytest.approx(0.588, rel=0.05)  # what optimize finds as the best constant rate
     assert answer["error"] == pytest.approx(1.845e-3, rel=0.01)
     assert answer["networks"] == pytest.approx(answer["error"], rel=0.1)
     assert "best constant rate" in (page.RESULTS / "choose_a_learning_rate.txt").read_text()
@@ -50,8 +50,8 @@ def test_spectrum_of_real_data():
     assert answer["flat_gap"] > 0.5
 
 
-def test_overparameterise_with_noise():
-    answer = run("overparameterise_with_noise")
+def test_overparameterize_with_noise():
+    answer = run("overparameterize_with_noise")
     for students, (error, formula) in answer.items():
         assert error == pytest.approx(formula, rel=0.1), students  # the formula is of first order in eta
     errors = [answer[students][0] for students in (2, 3, 4)]

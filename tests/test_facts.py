@@ -10,7 +10,7 @@ import pytest
 import tutelage as tu
 from tests.problems import pair, symmetric_overlaps
 from tutelage.dynamics import OrderParameters, initial_overlaps
-from tutelage.dynamics.linearised import jacobian
+from tutelage.dynamics.linearized import jacobian
 from tutelage.dynamics.perfect import critical_rate
 
 LONG = [0.0, 1e4]

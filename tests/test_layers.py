@@ -11,7 +11,7 @@ import tutelage
 ROOT = Path(tutelage.__file__).parent
 # Left to right; a group may import the groups before it, and within itself only packages do.
 LAYERS = (
-    ("_version", "_errors", "_types", "_precision", "_checks", "_cores", "_files", "progress", "times"),
+    ("_version", "_errors", "_types", "_precision", "checks", "_cores", "_files", "progress", "times"),
     ("randomness", "losses"),
     ("labels", "rules"),
     ("problem",),
@@ -104,7 +104,7 @@ def test_a_layer_imports_only_layers_to_its_left(path):
         ("from tutelage import nonsense", "_solve"),
         ("from tutelage import Trajectory, solve", "dynamics"),
         ("from tutelage.cli import app", "explorer"),
-        ("def f():\n    from tutelage.compare import compare", "plot"),
+        ("def f():\n    from tutelage.comparison import compare", "plot"),
     ],
 )
 def test_a_wrong_import_is_detected(source, layer):
@@ -115,7 +115,7 @@ def test_a_wrong_import_is_detected(source, layer):
 @pytest.mark.parametrize(
     ("source", "layer"),
     [
-        ("from tutelage import _checks", "problem"),
+        ("from tutelage import checks", "problem"),
         ("from .activation import NAMED", "problem"),
         ("from tutelage._solve import solve", "cli"),
         ("import numpy\nfrom scipy import linalg", "problem"),

@@ -85,7 +85,7 @@ def test_batches_of_several_sizes():
         ({"batch": [0, 1]}, "batch is 0; it must be a whole number, 1 or more"),
         ({"spherical": [True, False]}, "over has 'spherical', which changes shapes, functions or flags"),
         ({"trainable": [[0], [1]]}, "over has 'trainable'"),
-        ({"normalise": [True]}, "over has 'normalise'"),
+        ({"normalize": [True]}, "over has 'normalize'"),
     ],
 )
 def test_what_cannot_differ_is_named(over, words):

@@ -98,7 +98,7 @@ def trained(bias, **sgd):
 @pytest.mark.parametrize("name", ["readout_lr", "bias_lr", "momentum"])
 def test_every_rate_equals_the_same_steps_as_a_piecewise_schedule(name):
     """Piecewise schedules are stopped at exactly, and tested against two solves in a row elsewhere."""
-    as_steps = tu.Piecewise([500.3, 502.3], [1e-4, 0.9, 1e-4])
+    as_steps = tu.schedules.Piecewise([500.3, 502.3], [1e-4, 0.9, 1e-4])
     wrap = (lambda rate: tu.SlowMomentum(5.0, rate)) if name == "momentum" else (lambda rate: rate)
     start, times = tu.Start(R=[[0.3]], Q=[[0.4]]), [0.0, 510.0]
     errors = [tu.solve(trained(name == "bias_lr", **{name: wrap(rate)}), start, times).error for rate in (burst, as_steps)]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tutelage.replicate import replicas
+from tutelage.papers import replicas
 
 SITE = Path(__file__).parent.parent / "output" / "docs"
 LOADED = {("script", "src"), ("link", "href"), ("img", "src"), ("iframe", "src"), ("source", "src"), ("object", "data")}

@@ -15,7 +15,7 @@ TIMES = np.linspace(0.0, 10.0, 11)
 
 def test_a_piecewise_rate_equals_two_solves_in_a_row():
     """The jump falls between two recorded times and inside what would be one step."""
-    rate = tu.Piecewise([3.7], [0.9, 0.2])
+    rate = tu.schedules.Piecewise([3.7], [0.9, 0.2])
     whole = tu.solve(pair(2, 2, lr=rate, noise=0.2), START, TIMES, rtol=1e-10)
     first = tu.solve(pair(2, 2, lr=0.9, noise=0.2), START, [0, 3.7], rtol=1e-10)
     middle = tu.Start(first.R[-1], first.Q[-1], T)
@@ -39,10 +39,10 @@ def knots(t):
 @pytest.mark.parametrize(
     ("schedule", "rate"),
     [
-        (tu.PowerDecay(0.8, 0.6, 3.0), decay),
-        (tu.Cosine(0.8, 7.0, 0.1), half_wave),
-        (tu.Constant(0.8), lambda t: 0.8),
-        (tu.Interpolated([2.0, 4.0, 8.0], [0.8, 0.2, 1.6]), knots),
+        (tu.schedules.PowerDecay(0.8, 0.6, 3.0), decay),
+        (tu.schedules.Cosine(0.8, 7.0, 0.1), half_wave),
+        (tu.schedules.Constant(0.8), lambda t: 0.8),
+        (tu.schedules.Interpolated([2.0, 4.0, 8.0], [0.8, 0.2, 1.6]), knots),
         (lambda t: 0.8 / (1 + t / 3.0) ** 0.6, decay),  # a user's own function
     ],
     ids=["power", "cosine", "constant", "interpolated", "function"],

@@ -123,8 +123,8 @@ def test_the_spectrum_of_real_images():
     rng = np.random.default_rng(0)
     W, W_teacher = rng.standard_normal((2, 64)), rng.standard_normal((2, 64))
     start = tu.start_from_weights(problem, W, W_teacher)
-    centred = (images - images.mean(axis=0)) / np.sqrt(inputs.scale)
-    fields = centred @ np.concatenate([W, W_teacher]).T / np.sqrt(61)
+    centered = (images - images.mean(axis=0)) / np.sqrt(inputs.scale)
+    fields = centered @ np.concatenate([W, W_teacher]).T / np.sqrt(61)
     with pytest.warns(tu.ValidityWarning, match="eta lam_max / N"):
         out = tu.solve(problem, start, [0, 100])
     np.testing.assert_allclose(out.Q[0], (fields.T @ fields / len(fields))[:2, :2], rtol=1e-10)

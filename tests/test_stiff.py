@@ -12,16 +12,16 @@ import tutelage as tu
 from tests.problems import generic_overlaps, pair
 from tests.test_spectra import matrices
 from tutelage.dynamics import OrderParameters, initial_overlaps
-from tutelage.dynamics.linearised import flatten, jacobian, unflatten
+from tutelage.dynamics.linearized import flatten, jacobian, unflatten
 from tutelage.dynamics.resolvent import Levels, resolvent
 from tutelage.integrate import choose
 from tutelage.integrate.stiff import Rodas5P
 
-WIDE = tu.Spectrum([200.0, 5.0, 1.0, 0.1], [0.01, 0.19, 0.3, 0.5], normalise=False)
+WIDE = tu.Spectrum([200.0, 5.0, 1.0, 0.1], [0.01, 0.19, 0.3, 0.5], normalize=False)
 BLOCKS = tuple(np.stack([generic_overlaps(2, 2, seed, 0.6)[i] for seed in range(4)]) for i in range(3))
 START = tu.Start(*BLOCKS)
 RICH = pair(
-    2, 2, lr=tu.Piecewise([3.7], [0.4, 0.15]), noise=0.3, inputs=WIDE, weight_decay=0.03, batch=2, readout_lr=0.2,
+    2, 2, lr=tu.schedules.Piecewise([3.7], [0.4, 0.15]), noise=0.3, inputs=WIDE, weight_decay=0.03, batch=2, readout_lr=0.2,
     trainable=[0, 1, 3], student={"readout": [0.7, -0.4], "train_readout": True},
 )  # fmt: skip
 PLAIN = pair(2, 2, lr=0.1, inputs=WIDE)
@@ -150,7 +150,7 @@ def test_equals_explicit_with_jumps_decay_noise_frozen_levels_and_trained_readou
         (RELU, False),
         (BIASED, True),
         (pair(2, 2, "quadratic", lr=0.01, inputs=WIDE), False),
-        (pair(2, 2, "linear", lr=tu.PowerDecay(0.2), inputs=WIDE, noise=0.2, momentum=0.3), False),
+        (pair(2, 2, "linear", lr=tu.schedules.PowerDecay(0.2), inputs=WIDE, noise=0.2, momentum=0.3), False),
     ],
     ids=["relu", "biases", "quadratic", "linear"],
 )
@@ -240,7 +240,7 @@ def test_auto_takes_the_stiff_solver_where_it_pays():
     assert choose(PLAIN, long) == "stiff"
     assert choose(PLAIN, short) == "explicit"
     assert choose(pair(2, 2, lr=0.1), long) == "explicit"  # no wide spectrum
-    assert choose(pair(2, 2, lr=tu.PowerDecay(0.1, 2.0), inputs=WIDE), long) == "explicit"  # the rate decays before
+    assert choose(pair(2, 2, lr=tu.schedules.PowerDecay(0.1, 2.0), inputs=WIDE), long) == "explicit"  # the rate decays before
     assert choose(pair(2, 2, lr=0.1, inputs=WIDE, momentum=tu.SlowMomentum(1.0)), long) == "explicit"
     assert tu.solve(PLAIN, START, long, rtol=1e-6).settings == (
         ("gradient_flow", False),
@@ -264,4 +264,4 @@ def test_other_structures_are_refused(sgd, words):
 
 def test_equations_of_ones_own_are_refused():
     with pytest.raises(tu.InputError, match="use solver='implicit'"):
-        tu.solve(tu.linear_regression(), {"m": 0.0, "q": 1.0}, [0.0, 1.0], solver="stiff")
+        tu.solve(tu.papers.linear_regression(), {"m": 0.0, "q": 1.0}, [0.0, 1.0], solver="stiff")

@@ -1,4 +1,4 @@
-"""Trajectories at the edge: labelled data and files that come back as they were, or a sentence that says why not."""
+"""Trajectories at the edge: labeled data and files that come back as they were, or a sentence that says why not."""
 
 import json
 import os

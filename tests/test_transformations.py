@@ -50,7 +50,7 @@ def test_forward_mode_agrees_with_reverse_mode(gradient):
 
 @pytest.mark.full
 def test_gradient_through_a_schedule():
-    function = lambda x: final_error(pair(2, 2, lr=tu.PowerDecay(0.5, x, 2.0)))  # noqa: E731
+    function = lambda x: final_error(pair(2, 2, lr=tu.schedules.PowerDecay(0.5, x, 2.0)))  # noqa: E731
     finite = (function(0.5 + 1e-4) - function(0.5 - 1e-4)) / 2e-4
     assert jax.grad(function)(0.5) == pytest.approx(float(finite), rel=1e-5)
 

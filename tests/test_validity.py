@@ -45,7 +45,7 @@ def test_noise_of_the_escape_against_simulated_amplitudes():
 
     from tutelage.dynamics import OrderParameters, initial_overlaps
     from tutelage.dynamics.increments import sample_increments
-    from tutelage.dynamics.linearised import flatten, unflatten
+    from tutelage.dynamics.linearized import flatten, unflatten
 
     N, asymmetry, runs, end = 2000, 0.02, 128, 30.0  # a spread known to 6%
     R = 0.3 + asymmetry * np.array([[1.0, -1.0], [-1.0, 1.0]])

@@ -13,9 +13,9 @@ from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 
 from _site.markdown import plain, table, write
-from tutelage.replicate import Claim, Result, replicas
-from tutelage.replicate.gallery import expectation
-from tutelage.replicate.registry import SOURCES
+from tutelage.papers import Claim, Result, replicas
+from tutelage.papers.gallery import expectation
+from tutelage.papers.registry import SOURCES
 
 ROOT = Path(__file__).resolve().parents[2]
 FILE = ROOT / "docs" / "errata.toml"

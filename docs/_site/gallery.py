@@ -17,10 +17,10 @@ from sphinx.errors import ExtensionError
 
 from _site.markdown import plain, table, write
 from tutelage.plot.html import capital
-from tutelage.replicate import Claim, Replica, Result, replicas, run
-from tutelage.replicate.gallery import SIGNS, WORDS, duration, expectation
-from tutelage.replicate.registry import SOURCES
-from tutelage.replicate.run import count, is_kept
+from tutelage.papers import Claim, Replica, Result, replicas, run
+from tutelage.papers.gallery import SIGNS, WORDS, duration, expectation
+from tutelage.papers.registry import SOURCES
+from tutelage.papers.run import count, is_kept
 
 ROOT = Path(__file__).resolve().parents[2]
 FULL, QUICK = ROOT / "output" / "replicate", ROOT / "output" / "quick"

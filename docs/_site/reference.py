@@ -111,7 +111,7 @@ def _commands_of(app: App) -> list[str]:
 
 
 def help_of(command: tuple[str, ...]) -> str:
-    """What --help prints, without colours."""
+    """What --help prints, without colors."""
     text = io.StringIO()
     build_app().help_print([*command], console=Console(file=text, width=90, color_system=None, legacy_windows=False))
     return "\n".join(line.rstrip() for line in text.getvalue().strip().splitlines())

@@ -42,7 +42,7 @@ _HOMES = {
     "tutelage.averages": ("Quadrature",),
     "tutelage.moments": ("Sampled",),
     "tutelage.rules": ("Rule",),
-    "tutelage.dynamics": ("ClosedSystem", "Equations", "generalisation_error", "linear_regression"),
+    "tutelage.dynamics": ("ClosedSystem", "Equations", "generalization_error", "linear_regression"),
     "tutelage.trajectory": ("Trajectory", "load"),
     "tutelage.validity": ("Validity",),
     "tutelage.times": ("linear_times", "log_times"),
@@ -61,39 +61,39 @@ _HOMES = {
         *("PowerLawSum", "raw_features", "RawFeatures", "random_basis_floors"),
         *("spectral_exponent", "SpectralExponent", "teacher_moments", "TeacherMoments"),
     ),
-    "tutelage.analysis.curves.per_run": ("PerRun",),
-    "tutelage.analysis.curves.plateau": ("plateaus", "Plateaus", "Plateau"),
-    "tutelage.analysis.curves.specialise": ("specialisation", "Specialisation"),
-    "tutelage.analysis.curves.phase": ("phases", "Phases", "Phase"),
+    "tutelage.analysis.curves.run_results": ("RunResults",),
+    "tutelage.analysis.curves.plateaus": ("plateaus", "Plateaus", "Plateau"),
+    "tutelage.analysis.curves.specialization": ("specialization", "Specialization"),
+    "tutelage.analysis.curves.phases": ("phases", "Phases", "Phase"),
     "tutelage.analysis.curves.stopping": ("early_stopping", "EarlyStopping"),
-    "tutelage.analysis.schedules.design": ("design_schedule",),
-    "tutelage.analysis.schedules.result": ("ScheduleDesign",),
-    "tutelage.analysis.curves.scaling": ("fit_exponent", "Exponent"),
+    "tutelage.analysis.schedules.design": ("optimize",),
+    "tutelage.analysis.schedules.result": ("OptimalSchedule",),
+    "tutelage.analysis.curves.exponents": ("fit_exponent", "Exponent"),
     "tutelage.analysis.geometry.landscapes": ("landscape", "Landscape"),
     "tutelage.analysis.geometry.curvature": ("Curvature",),
-    "tutelage.analysis.quadratic.stationary_points": ("critical_points", "CriticalPoints", "CriticalPoint"),
-    "tutelage.analysis.quadratic.spectrum_check": ("SpectrumCheck",),
-    "tutelage.analysis.quadratic.bias": ("implicit_bias", "ImplicitBias", "BiasPath"),
-    "tutelage.analysis.quadratic.manifold": ("solution_manifold", "SolutionManifold"),
-    "tutelage.analysis.quadratic.ordered": ("quadratic_curves", "QuadraticCurves"),
-    "tutelage.analysis.quadratic.preset": ("quadratic_network", "QuadraticNetwork"),
+    "tutelage.papers.quadratic.stationary_points": ("critical_points", "CriticalPoints", "CriticalPoint"),
+    "tutelage.papers.quadratic.spectrum_check": ("SpectrumCheck",),
+    "tutelage.papers.quadratic.bias": ("implicit_bias", "ImplicitBias", "BiasPath"),
+    "tutelage.papers.quadratic.manifold": ("solution_manifold", "SolutionManifold"),
+    "tutelage.papers.quadratic.ordered": ("quadratic_curves", "QuadraticCurves"),
+    "tutelage.papers.quadratic.preset": ("quadratic_network", "QuadraticNetwork"),
     "tutelage.analysis.escape.times": ("escape_time", "EscapeTime"),
     "tutelage.analysis.escape.law": ("escape_distribution", "EscapeDistribution"),
     "tutelage.analysis.noise.fluctuation": ("fluctuations", "Fluctuations"),
     "tutelage.analysis.single_steps.concentrations": ("concentration", "Concentration"),
-    "tutelage.analysis.single_steps.step_moments": ("empirical_drift", "EmpiricalDrift"),
-    "tutelage.analysis.structured.committees": ("scaled_committee",),
-    "tutelage.analysis.structured.moments": ("overlap_moments", "Moments"),
-    "tutelage.analysis.structured.formulas": ("plateau_formulas", "PlateauFormulas"),
-    "tutelage.analysis.structured.common_student": ("common_plateau", "CommonPlateau"),
-    "tutelage.analysis.structured.late": ("late_decay", "LateDecay"),
-    "tutelage.analysis.structured.reduced": ("reduced_system", "ReducedSystem"),
-    "tutelage.analysis.structured.flow_in_weights": ("weight_flow", "WeightFlow"),
-    "tutelage.analysis.structured.alike": ("alike_flow", "AlikeFlow"),
+    "tutelage.analysis.single_steps.step_moments": ("step_moments", "StepMoments"),
+    "tutelage.problem.committee": ("committee",),
+    "tutelage.papers.power_law.overlap_moments": ("overlap_moments", "Moments"),
+    "tutelage.papers.power_law.plateau_formulas": ("plateau_formulas", "PlateauFormulas"),
+    "tutelage.analysis.structured.symmetric_plateau": ("symmetric_plateau", "SymmetricPlateau"),
+    "tutelage.analysis.structured.asymptotic_decay": ("asymptotic_decay", "AsymptoticDecay"),
+    "tutelage.papers.power_law.reduced_system": ("reduced_system", "ReducedSystem"),
+    "tutelage.analysis.structured.weight_flow": ("weight_flow", "WeightFlow"),
+    "tutelage.analysis.structured.symmetric_flow": ("symmetric_flow", "SymmetricFlow"),
     "tutelage.compare": ("compare", "Comparison"),
     "tutelage.page": ("trajectory_page", "save_page"),
-    "tutelage.sweep.verbs": ("sweep", "open_sweep"),
-    "tutelage.sweep.result": ("Sweep",),
+    "tutelage.sweeps.verbs": ("sweep", "open_sweep"),
+    "tutelage.sweeps.result": ("Sweep",),
 }
 _SUBMODULES = ("averages", "labels", "losses", "plot", "rules")
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -103,11 +103,11 @@ if TYPE_CHECKING:
     from tutelage._errors import DivergenceWarning, InputError, Status, SymmetryWarning, TutelageWarning, ValidityWarning
     from tutelage._solve import solve
     from tutelage._solve_batch import solve_batch
-    from tutelage.analysis.curves.per_run import PerRun
-    from tutelage.analysis.curves.phase import Phase, Phases, phases
-    from tutelage.analysis.curves.plateau import Plateau, Plateaus, plateaus
-    from tutelage.analysis.curves.scaling import Exponent, fit_exponent
-    from tutelage.analysis.curves.specialise import Specialisation, specialisation
+    from tutelage.analysis.curves.run_results import RunResults
+    from tutelage.analysis.curves.phases import Phase, Phases, phases
+    from tutelage.analysis.curves.plateaus import Plateau, Plateaus, plateaus
+    from tutelage.analysis.curves.exponents import Exponent, fit_exponent
+    from tutelage.analysis.curves.specialization import Specialization, specialization
     from tutelage.analysis.curves.stopping import EarlyStopping, early_stopping
     from tutelage.analysis.escape.law import EscapeDistribution, escape_distribution
     from tutelage.analysis.escape.times import EscapeTime, escape_time
@@ -140,27 +140,27 @@ if TYPE_CHECKING:
         teacher_moments,
     )
     from tutelage.analysis.noise.fluctuation import Fluctuations, fluctuations
-    from tutelage.analysis.quadratic.bias import BiasPath, ImplicitBias, implicit_bias
-    from tutelage.analysis.quadratic.manifold import SolutionManifold, solution_manifold
-    from tutelage.analysis.quadratic.ordered import QuadraticCurves, quadratic_curves
-    from tutelage.analysis.quadratic.preset import QuadraticNetwork, quadratic_network
-    from tutelage.analysis.quadratic.spectrum_check import SpectrumCheck
-    from tutelage.analysis.quadratic.stationary_points import CriticalPoint, CriticalPoints, critical_points
-    from tutelage.analysis.schedules.design import design_schedule
-    from tutelage.analysis.schedules.result import ScheduleDesign
+    from tutelage.papers.quadratic.bias import BiasPath, ImplicitBias, implicit_bias
+    from tutelage.papers.quadratic.manifold import SolutionManifold, solution_manifold
+    from tutelage.papers.quadratic.ordered import QuadraticCurves, quadratic_curves
+    from tutelage.papers.quadratic.preset import QuadraticNetwork, quadratic_network
+    from tutelage.papers.quadratic.spectrum_check import SpectrumCheck
+    from tutelage.papers.quadratic.stationary_points import CriticalPoint, CriticalPoints, critical_points
+    from tutelage.analysis.schedules.design import optimize
+    from tutelage.analysis.schedules.result import OptimalSchedule
     from tutelage.analysis.single_steps.concentrations import Concentration, concentration
-    from tutelage.analysis.single_steps.step_moments import EmpiricalDrift, empirical_drift
-    from tutelage.analysis.structured.alike import AlikeFlow, alike_flow
-    from tutelage.analysis.structured.committees import scaled_committee
-    from tutelage.analysis.structured.common_student import CommonPlateau, common_plateau
-    from tutelage.analysis.structured.flow_in_weights import WeightFlow, weight_flow
-    from tutelage.analysis.structured.formulas import PlateauFormulas, plateau_formulas
-    from tutelage.analysis.structured.late import LateDecay, late_decay
-    from tutelage.analysis.structured.moments import Moments, overlap_moments
-    from tutelage.analysis.structured.reduced import ReducedSystem, reduced_system
+    from tutelage.analysis.single_steps.step_moments import StepMoments, step_moments
+    from tutelage.analysis.structured.symmetric_flow import SymmetricFlow, symmetric_flow
+    from tutelage.problem.committee import committee
+    from tutelage.analysis.structured.symmetric_plateau import SymmetricPlateau, symmetric_plateau
+    from tutelage.analysis.structured.weight_flow import WeightFlow, weight_flow
+    from tutelage.papers.power_law.plateau_formulas import PlateauFormulas, plateau_formulas
+    from tutelage.analysis.structured.asymptotic_decay import AsymptoticDecay, asymptotic_decay
+    from tutelage.papers.power_law.overlap_moments import Moments, overlap_moments
+    from tutelage.papers.power_law.reduced_system import ReducedSystem, reduced_system
     from tutelage.averages import Quadrature
-    from tutelage.compare import Comparison, compare
-    from tutelage.dynamics import ClosedSystem, Equations, generalisation_error, linear_regression
+    from tutelage.comparison import Comparison, compare
+    from tutelage.dynamics import ClosedSystem, Equations, generalization_error, linear_regression
     from tutelage.moments import Sampled
     from tutelage.page import save_page, trajectory_page
     from tutelage.problem import (
@@ -185,9 +185,9 @@ if TYPE_CHECKING:
     )
     from tutelage.problem.images import digits
     from tutelage.rules import Rule
-    from tutelage.simulate import simulate
-    from tutelage.sweep.result import Sweep
-    from tutelage.sweep.verbs import open_sweep, sweep
+    from tutelage.simulation import simulate
+    from tutelage.sweeps.result import Sweep
+    from tutelage.sweeps.verbs import open_sweep, sweep
     from tutelage.times import linear_times, log_times
     from tutelage.trajectory import Trajectory, load
     from tutelage.validity import Validity
@@ -195,11 +195,11 @@ if TYPE_CHECKING:
 __all__ = [
     "SGD",
     "Activation",
-    "AlikeFlow",
+    "SymmetricFlow",
     "BestRate",
     "BiasPath",
     "ClosedSystem",
-    "CommonPlateau",
+    "SymmetricPlateau",
     "Comparison",
     "Concentration",
     "Constant",
@@ -211,7 +211,7 @@ __all__ = [
     "DecayRate",
     "DivergenceWarning",
     "EarlyStopping",
-    "EmpiricalDrift",
+    "StepMoments",
     "Equations",
     "EscapeDistribution",
     "EscapeTime",
@@ -224,14 +224,14 @@ __all__ = [
     "Interpolated",
     "Isotropic",
     "Landscape",
-    "LateDecay",
+    "AsymptoticDecay",
     "LinearModes",
     "LinearNetwork",
     "Mode",
     "Moments",
     "Network",
     "NoiseFloor",
-    "PerRun",
+    "RunResults",
     "Phase",
     "Phases",
     "Piecewise",
@@ -249,10 +249,10 @@ __all__ = [
     "ReducedSystem",
     "Rule",
     "Sampled",
-    "ScheduleDesign",
+    "OptimalSchedule",
     "SlowMomentum",
     "SolutionManifold",
-    "Specialisation",
+    "Specialization",
     "SpectralExponent",
     "Spectrum",
     "SpectrumCheck",
@@ -267,30 +267,30 @@ __all__ = [
     "ValidityWarning",
     "WeightFlow",
     "__version__",
-    "alike_flow",
+    "symmetric_flow",
     "asymmetric_start",
     "averages",
     "best_constant_rate",
-    "common_plateau",
+    "symmetric_plateau",
     "compare",
     "concentration",
     "critical_learning_rate",
     "critical_points",
     "decay_rate",
-    "design_schedule",
+    "optimize",
     "digits",
     "early_stopping",
-    "empirical_drift",
+    "step_moments",
     "escape_distribution",
     "escape_time",
     "fit_exponent",
     "fixed_point",
     "fluctuations",
-    "generalisation_error",
+    "generalization_error",
     "implicit_bias",
     "labels",
     "landscape",
-    "late_decay",
+    "asymptotic_decay",
     "linear_network",
     "linear_regression",
     "linear_times",
@@ -312,12 +312,12 @@ __all__ = [
     "reduced_system",
     "rules",
     "save_page",
-    "scaled_committee",
+    "committee",
     "simulate",
     "solution_manifold",
     "solve",
     "solve_batch",
-    "specialisation",
+    "specialization",
     "spectral_exponent",
     "start_from_weights",
     "sweep",

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tutelage import _checks
+from tutelage import checks
 from tutelage._errors import DivergenceWarning, InputError, Status, SymmetryWarning, ValidityWarning, cause, kind_of
 from tutelage.accuracy import quadrature_warning
 from tutelage.averages import Quadrature, as_rule
@@ -88,8 +88,8 @@ def solve(
     array([[0.472, 0.364],
            [0.355, 0.461]])
     """
-    solver = _checks.known("solver", solver, ("auto", *SOLVERS))
-    gradient = _checks.known("gradient", gradient, ("reverse", "forward"))
+    solver = checks.known("solver", solver, ("auto", *SOLVERS))
+    gradient = checks.known("gradient", gradient, ("reverse", "forward"))
     times, quadrature = check_times(times), as_rule(quadrature)
     problem_, start = prepare(problem, start, times)
     averages = None if isinstance(problem, ClosedSystem) else moments_for(problem, quadrature, as_sampled(moments))
@@ -97,22 +97,22 @@ def solve(
     steps = tolerances(sampled_rtol(averages) if rtol is None else rtol, atol)
     require_observers(problem, observe)
     options = Options(
-        gradient_flow=_checks.as_flag("gradient_flow", gradient_flow),
+        gradient_flow=checks.as_flag("gradient_flow", gradient_flow),
         solver=choose(problem, times) if solver == "auto" else solver,
         keep=keeps_blocks(problem, keep),
         gradient=gradient if _may_be_differentiated(problem_, start) else "forward",  # which is sooner compiled
-        max_steps=_checks.as_count("max_steps", max_steps),
-        progress=_checks.as_flag("progress", progress),
+        max_steps=checks.as_count("max_steps", max_steps),
+        progress=checks.as_flag("progress", progress),
     )
     raw = integrate(as_arrays(problem_), averages, as_arrays(anonymous(start)), padded(times, averages), steps, options)
     raw = _observed(raw, observe)
-    raw = first_times(raw if _checks.is_traced(raw) else eager(raw), times.size)
+    raw = first_times(raw if checks.is_traced(raw) else eager(raw), times.size)
     settings = (("gradient_flow", gradient_flow), ("rtol", float(steps[0])), ("solver", options.solver))
     if quadrature is not None:
         settings += (("quadrature", (quadrature.nodes, quadrature.points)),)
     if isinstance(averages, NodeMoments) and averages.sampled is not None:
         settings += (("moments", (averages.sampled.points, averages.sampled.seed)),)
-    if _checks.is_traced(raw):
+    if checks.is_traced(raw):
         return assemble(raw, times, problem, start, settings)
     return _finish(raw, times, problem, start, settings, by_quadrature(averages))
 
@@ -131,11 +131,11 @@ def _require_variance(problem: Problem) -> None:
 
 def _require_derivatives(problem: Any, start: Any, averages: Any) -> None:
     """Refuse to be traced where a derivative would be silently wrong: a sampled jump whose place a readout decides."""
-    if not isinstance(averages, NodeMoments) or averages.grid or not _checks.is_traced(problem, start):
+    if not isinstance(averages, NodeMoments) or averages.grid or not checks.is_traced(problem, start):
         return
     if problem.rule.gradient and problem.loss.jumps:
         readouts = problem.student.readout, start.readout
-        if problem.student.train_readout or _checks.is_traced(readouts):
+        if problem.student.train_readout or checks.is_traced(readouts):
             raise InputError(
                 f"the derivative of the loss {loss_name(problem.loss)!r} jumps where the readout says, and sampled averages "
                 "cannot be differentiated there. Use a fixed, known readout or a smooth loss inside jax.grad, jit and vmap."
@@ -154,7 +154,7 @@ def require_observers(problem: Any, observe: Any) -> None:
     if observe is None:
         return
     if not isinstance(observe, Mapping) or not all(callable(f) for f in observe.values()):
-        raise InputError(f"observe is {_checks.shown(observe)}; it must be a table of functions, as {{'norm': f}}.")
+        raise InputError(f"observe is {checks.shown(observe)}; it must be a table of functions, as {{'norm': f}}.")
     if isinstance(problem, ClosedSystem):
         raise InputError("observe needs the overlaps of a Problem; custom equations record their own variables.")
     K, M, readout = problem.student.hidden, problem.teacher.hidden, np.shape(problem.student.readout)
@@ -188,7 +188,7 @@ def prepare(problem: Any, start: Any, times: np.ndarray) -> tuple[Any, Any]:
     require_rates_on(problem.sgd, times)
     require_records(problem, times, 1, False)
     _require_variance(problem)
-    if not _checks.is_traced((problem, blocks)):
+    if not checks.is_traced((problem, blocks)):
         for category, sentence in (
             (SymmetryWarning, symmetry_warning(problem, start, blocks)),
             (ValidityWarning, limit_warning(problem, start.dim)),
@@ -203,7 +203,7 @@ def require_records(problem: Problem, times: np.ndarray, runs: int, keep: bool) 
     K, M = problem.student.hidden, problem.teacher.hidden
     each = (K * M + K * K) * (1 + keep * problem.inputs.levels) + 2 * K + 1
     what = f"{times.size} records of {K} student units" + (f" in {runs} runs" if runs > 1 else "")
-    _checks.require_memory(
+    checks.require_memory(
         what, float(runs) * times.size * each, f"Record fewer {'times or runs' if runs > 1 else 'times'}."
     )
 
@@ -211,7 +211,7 @@ def require_records(problem: Problem, times: np.ndarray, runs: int, keep: bool) 
 def _may_be_differentiated(problem: Any, start: Any) -> bool:
     """Not where all that the answer depends on is numbers; a function may hold what JAX traces."""
     functions = any(callable(leaf) for leaf in jax.tree.leaves(problem))
-    return isinstance(problem, ClosedSystem) or functions or _checks.is_traced(problem, start)
+    return isinstance(problem, ClosedSystem) or functions or checks.is_traced(problem, start)
 
 
 def assemble(raw: Any, times: Any, problem: Any, start: Any, settings: Any) -> Trajectory:
@@ -248,5 +248,5 @@ def _finish(raw: Raw, times: np.ndarray, problem: Any, start: Any, settings: Any
 
 def keeps_blocks(problem: Any, keep: str | None) -> bool:
     if keep is not None:
-        return _checks.known("keep", keep, ("blocks", "fields")) == "blocks"
+        return checks.known("keep", keep, ("blocks", "fields")) == "blocks"
     return isinstance(problem, Problem) and problem.inputs.levels <= KEEP_LEVELS

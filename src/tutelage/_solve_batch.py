@@ -16,7 +16,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from tutelage import _checks
+from tutelage import checks
 from tutelage._cores import cores
 from tutelage._errors import DivergenceWarning, InputError, kind_of
 from tutelage._solve import assemble, keeps_blocks, prepare
@@ -31,7 +31,7 @@ SHAPES = (
     *("hidden", "activation", "outputs", "levels", "student", "teacher", "inputs", "sgd"),
     *("loss", "labels", "rule", "function", "metric"),
 )
-FLAGS = ("train_readout", "train_bias", "trainable", "spherical", "normalise", "random", "jumps")
+FLAGS = ("train_readout", "train_bias", "trainable", "spherical", "normalize", "random", "jumps")
 MEMBERS = "members"  # the name of the batch axis inside the program
 ON_CPU = 32  # members that step together
 ON_GPU = 2**24  # numbers of the members that step together: more of them would not stay in a GPU's cache
@@ -80,16 +80,16 @@ def solve_batch(
             times,
         )
     options = Options(
-        gradient_flow=_checks.as_flag("gradient_flow", gradient_flow),
+        gradient_flow=checks.as_flag("gradient_flow", gradient_flow),
         solver=_solver(problem, values, times, solver),
         keep=keeps_blocks(problem, keep),
-        max_steps=_checks.as_count("max_steps", max_steps),
+        max_steps=checks.as_count("max_steps", max_steps),
     )
     problems = _host(eqx.filter_vmap(lambda each: as_arrays(problem.replace(**each)))(values))
     begin = _shared(starts, count)
-    size = min(count, _fitting(problem, times) if chunk is None else _checks.as_count("chunk", chunk))
+    size = min(count, _fitting(problem, times) if chunk is None else checks.as_count("chunk", chunk))
     size = -(-count // -(-count // size))  # chunks of equal size
-    workers = cores() if workers is None else _checks.as_count("workers", workers)
+    workers = cores() if workers is None else checks.as_count("workers", workers)
     steps = tolerances(rtol, atol)
     largest = problem.replace(**{name: value.max(axis=0) for name, value in values.items()})
     averages = moments_for(problem, quadrature, others=[largest])
@@ -106,7 +106,7 @@ def _values(problem: Any, over: Any) -> tuple[dict[str, np.ndarray], int]:
     if not isinstance(problem, Problem):
         raise InputError(f"problem is {kind_of(problem)}; solve_batch takes a tutelage Problem.")
     if not isinstance(over, Mapping) or not over:
-        raise InputError(f"over is {_checks.shown(over)}; name what differs between the problems, as {{'lr': rates}}.")
+        raise InputError(f"over is {checks.shown(over)}; name what differs between the problems, as {{'lr': rates}}.")
     for name in over:
         if str(name).rpartition(".")[2] in SHAPES + FLAGS:
             raise InputError(
@@ -124,10 +124,10 @@ def _values(problem: Any, over: Any) -> tuple[dict[str, np.ndarray], int]:
 
 def _entries(name: str, value: Any) -> np.ndarray:
     """One list of `over` as an array of floats; sizes of batches as whole numbers."""
-    array = np.asarray(_checks.as_array(name, value), dtype=float)
+    array = np.asarray(checks.as_array(name, value), dtype=float)
     if str(name).rpartition(".")[2] != "batch" or not np.all(np.isfinite(array)):
         return array
-    sizes = [_checks.as_count(name, int(x) if x == int(x) else float(x)) for x in array.ravel()]
+    sizes = [checks.as_count(name, int(x) if x == int(x) else float(x)) for x in array.ravel()]
     return np.array(sizes).reshape(array.shape)
 
 
@@ -149,7 +149,7 @@ def _shared(starts: list[Start], count: int) -> Any:
 
 def _solver(problem: Problem, values: dict[str, np.ndarray], times: np.ndarray, solver: str) -> str:
     """One for all members: "auto" looks at the largest values."""
-    if _checks.known("solver", solver, ("auto", *SOLVERS)) != "auto":
+    if checks.known("solver", solver, ("auto", *SOLVERS)) != "auto":
         return solver
     return choose(problem.replace(**{name: value.max(axis=0) for name, value in values.items()}), times)
 

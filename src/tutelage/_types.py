@@ -16,7 +16,7 @@
 | A, B, G   | the three matrices of the dynamics (moments/matrices.py)         | (K,K)(K,M)(K,K)|
 | eta       | learning rate; kappa: weight decay; sigma: label noise         |                |
 | alpha     | time = steps / N                                               |                |
-| e_g       | generalisation error E[(noiseless y - yhat)^2] / 2             |                |
+| e_g       | generalization error E[(noiseless y - yhat)^2] / 2             |                |
 
 The test loss is e_g + sigma^2 / 2; the two are never mixed.
 """

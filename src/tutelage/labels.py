@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tutelage import _checks
+from tutelage import checks
 from tutelage._errors import InputError, cause
 from tutelage._types import Array, ArrayLike
 from tutelage.losses import Loss
@@ -99,15 +99,15 @@ class Sign(Labels):
     """
 
     kind: ClassVar[str] = "sign"
-    flip: ArrayLike = eqx.field(converter=lambda x: _checks.as_array("flip", x), default=0.0)
+    flip: ArrayLike = eqx.field(converter=lambda x: checks.as_array("flip", x), default=0.0)
 
     def __check_init__(self) -> None:
-        _checks.require_shape("flip", self.flip, ())
-        if not _checks.is_traced(self.flip) and not 0 <= float(self.flip) <= 1:
+        checks.require_shape("flip", self.flip, ())
+        if not checks.is_traced(self.flip) and not 0 <= float(self.flip) <= 1:
             raise InputError(f"flip is {float(self.flip):g}; it must be a probability between 0 and 1.")
 
     def law(self, noise: Any) -> Law | None:
-        if not _checks.is_traced(self.flip) and float(self.flip) == 0:
+        if not checks.is_traced(self.flip) and float(self.flip) == 0:
             return None
         return Discrete(np.array([1.0, -1.0]), jnp.stack([1.0 - self.flip, jnp.asarray(self.flip, float)]))
 
@@ -116,7 +116,7 @@ class Sign(Labels):
         return side if xi is None else side * xi
 
     def __repr__(self) -> str:
-        return f"Sign(flip={_checks.shown(self.flip)})"
+        return f"Sign(flip={checks.shown(self.flip)})"
 
 
 class Logistic(Labels):
@@ -129,11 +129,11 @@ class Logistic(Labels):
     """
 
     kind: ClassVar[str] = "sign"
-    slope: ArrayLike = eqx.field(converter=lambda x: _checks.as_array("slope", x), default=1.0)
+    slope: ArrayLike = eqx.field(converter=lambda x: checks.as_array("slope", x), default=1.0)
 
     def __check_init__(self) -> None:
-        _checks.require_shape("slope", self.slope, ())
-        _checks.require_positive("slope", self.slope)
+        checks.require_shape("slope", self.slope, ())
+        checks.require_positive("slope", self.slope)
 
     def law(self, noise: Any) -> Law | None:
         return uniform()
@@ -147,7 +147,7 @@ class Logistic(Labels):
         return jnp.array([1.0, -1.0]), jnp.stack([p, 1.0 - p])
 
     def __repr__(self) -> str:
-        return "Logistic()" if np.all(self.slope == 1.0) else f"Logistic(slope={_checks.shown(self.slope)})"
+        return "Logistic()" if np.all(self.slope == 1.0) else f"Logistic(slope={checks.shown(self.slope)})"
 
 
 class Argmax(Labels):
@@ -185,9 +185,9 @@ class Function(Labels):
 
     def __init__(self, function: Callable[[Array, Array], Array], metric: str = "squared", random: bool | None = None):
         if not callable(function):
-            raise InputError(f"the label is {_checks.shown(function)}; it must be a JAX function label(rho, xi).")
-        self.function, self.judged_by = function, _checks.known("metric", metric, METRICS)
-        self.random = random if random is None else _checks.as_flag("random", random)
+            raise InputError(f"the label is {checks.shown(function)}; it must be a JAX function label(rho, xi).")
+        self.function, self.judged_by = function, checks.known("metric", metric, METRICS)
+        self.random = random if random is None else checks.as_flag("random", random)
 
     @property
     def metric(self) -> str:
@@ -216,7 +216,7 @@ class Function(Labels):
             raise InputError(f"the label function {name!r} returns NaN or infinity; every label must be a finite number.")
         if np.ptp(fixed_xi, axis=0).max() == 0:
             raise InputError(
-                f"the label function {name!r} returns {_checks.shown(fixed_xi[0])} whatever the teacher fields are; a label "
+                f"the label function {name!r} returns {checks.shown(fixed_xi[0])} whatever the teacher fields are; a label "
                 "must depend on rho."
             )
         return Function(self.function, self.judged_by, bool(np.ptp(fixed_rho, axis=0).max() > 0))
@@ -241,12 +241,12 @@ def as_labels(value: Any) -> Labels:
     if isinstance(value, Labels):
         return value
     if isinstance(value, str):
-        return NAMED[_checks.known("labels", value, NAMED)]()
+        return NAMED[checks.known("labels", value, NAMED)]()
     if isinstance(value, type) and issubclass(value, Labels):
         raise InputError(f"labels is the class {value.__name__}; make one, such as {value.__name__}().")
     if not callable(value) or isinstance(value, Loss):
         raise InputError(
-            f"labels is {_checks.shown(value)}; it must be a name ({', '.join(NAMED)}), labels such as labels.Sign(0.1), "
+            f"labels is {checks.shown(value)}; it must be a name ({', '.join(NAMED)}), labels such as labels.Sign(0.1), "
             "or a JAX function label(rho, xi)."
         )
     function: Any = value

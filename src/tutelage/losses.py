@@ -12,7 +12,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from tutelage import _checks
+from tutelage import checks
 from tutelage._errors import InputError, cause
 from tutelage._types import Array, ArrayLike
 
@@ -88,11 +88,11 @@ class Huber(Loss):
     2.5
     """
 
-    delta: ArrayLike = eqx.field(converter=lambda x: _checks.as_array("delta", x), default=1.0)
+    delta: ArrayLike = eqx.field(converter=lambda x: checks.as_array("delta", x), default=1.0)
 
     def __check_init__(self) -> None:
-        _checks.require_shape("delta", self.delta, ())
-        _checks.require_positive("delta", self.delta)
+        checks.require_shape("delta", self.delta, ())
+        checks.require_positive("delta", self.delta)
 
     def __call__(self, output: Array, label: Array) -> Array:
         size = jnp.abs(label - output)
@@ -106,7 +106,7 @@ class Huber(Loss):
         return label - self.delta, label + self.delta
 
     def __repr__(self) -> str:
-        return f"Huber(delta={_checks.shown(self.delta)})"
+        return f"Huber(delta={checks.shown(self.delta)})"
 
 
 class Logistic(Loss):
@@ -180,8 +180,8 @@ class Function(Loss):
 
     def __init__(self, function: Callable[[Array, Array], Array], jumps: bool = False):
         if not callable(function):
-            raise InputError(f"the loss is {_checks.shown(function)}; it must be a JAX function loss(output, label).")
-        self.function, self.derivative_jumps = function, _checks.as_flag("jumps", jumps)
+            raise InputError(f"the loss is {checks.shown(function)}; it must be a JAX function loss(output, label).")
+        self.function, self.derivative_jumps = function, checks.as_flag("jumps", jumps)
 
     @property
     def jumps(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -207,12 +207,12 @@ def as_loss(value: Any) -> Loss:
     if isinstance(value, Loss):
         return value
     if isinstance(value, str):
-        return NAMED[_checks.known("loss", value, NAMED)]()
+        return NAMED[checks.known("loss", value, NAMED)]()
     if isinstance(value, type) and issubclass(value, Loss):
         raise InputError(f"loss is the class {value.__name__}; it must be a loss. Make one, such as {value.__name__}().")
     if not callable(value):
         raise InputError(
-            f"loss is {_checks.shown(value)}; it must be a name ({', '.join(NAMED)}), a loss such as losses.Huber(0.5), or "
+            f"loss is {checks.shown(value)}; it must be a name ({', '.join(NAMED)}), a loss such as losses.Huber(0.5), or "
             "a JAX function loss(output, label)."
         )
     function: Any = value
@@ -234,7 +234,7 @@ def require_usable(loss: Loss, output: Any, labels: Any) -> None:
     slope = _shapes(loss, loss.descent, output, label)
     if slope.shape != jnp.shape(output):
         raise InputError(f"the derivative of the loss {name!r} has shape {slope.shape}; it must be {jnp.shape(output)}.")
-    if _checks.is_traced(loss, output, labels):
+    if checks.is_traced(loss, output, labels):
         return
     for size in (-2.0, 0.3, 2.0):
         at = jnp.full_like(output, size)

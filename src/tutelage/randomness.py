@@ -14,7 +14,7 @@ import numpy as np
 from jax.scipy.special import ndtr
 from scipy import special
 
-from tutelage import _checks
+from tutelage import checks
 from tutelage._errors import InputError
 from tutelage._types import Array, ArrayLike
 
@@ -68,7 +68,7 @@ class Quantile(Law):
     def __check_init__(self) -> None:
         if not callable(self.function):
             raise InputError(
-                f"the quantile function is {_checks.shown(self.function)}; it must be a function of an array, such as "
+                f"the quantile function is {checks.shown(self.function)}; it must be a function of an array, such as "
                 "scipy.stats.t(3).ppf."
             )
 
@@ -101,17 +101,17 @@ class Discrete(Law):
     [0.9, 0.1]
     """
 
-    values: ArrayLike = eqx.field(converter=lambda x: jnp.asarray(_checks.as_array("values", x)))
-    probabilities: ArrayLike = eqx.field(converter=lambda x: jnp.asarray(_checks.as_array("probabilities", x)))
+    values: ArrayLike = eqx.field(converter=lambda x: jnp.asarray(checks.as_array("values", x)))
+    probabilities: ArrayLike = eqx.field(converter=lambda x: jnp.asarray(checks.as_array("probabilities", x)))
 
     def __check_init__(self) -> None:
-        _checks.require_shape("probabilities", self.probabilities, np.shape(self.values)[:1], fix="One for each value.")
-        if _checks.is_traced(self.probabilities):
+        checks.require_shape("probabilities", self.probabilities, np.shape(self.values)[:1], fix="One for each value.")
+        if checks.is_traced(self.probabilities):
             return
         p = np.asarray(self.probabilities)
         if not (np.all(p >= 0) and abs(p.sum() - 1) < 1e-9):
             raise InputError(
-                f"probabilities is {_checks.shown(p)} with sum {p.sum():g}; they must be zero or more with sum 1."
+                f"probabilities is {checks.shown(p)} with sum {p.sum():g}; they must be zero or more with sum 1."
             )
 
     def nodes(self, affine: bool) -> tuple[Any, Any]:

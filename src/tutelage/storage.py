@@ -1,4 +1,4 @@
-"""Trajectories as labelled data and as files. The schema is written down in docs/schema.md; change both together.
+"""Trajectories as labeled data and as files. The schema is written down in docs/schema.md; change both together.
 
 Files are NetCDF 4 (h5netcdf), written to a temporary name and then moved, so that a reader never sees half of one. Nothing
 is pickled: the problem is a JSON string, and what differs between the members of a batch is a coordinate of that name.
@@ -14,14 +14,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tutelage import _checks
+from tutelage import checks
 from tutelage._errors import InputError, Status
 from tutelage._files import require_place, write_bytes
 from tutelage._version import __version__
 from tutelage.labels import METRICS
 from tutelage.problem import Problem, Spectrum, Start
 from tutelage.problem.own import paths_in
-from tutelage.problem.serialise import is_named
+from tutelage.problem.serialize import is_named
 
 if TYPE_CHECKING:
     import xarray
@@ -64,10 +64,10 @@ START = ("R", "Q", "T", "readout", "bias")
 
 
 def to_dataset(trajectory: Any) -> "xarray.Dataset":
-    """Labelled data of a trajectory, as docs/schema.md describes it."""
+    """Labeled data of a trajectory, as docs/schema.md describes it."""
     import xarray as xr
 
-    _checks.require_untraced("the trajectory", "a dataset", trajectory)
+    checks.require_untraced("the trajectory", "a dataset", trajectory)
     lead = _Lead(trajectory)
     names = list(trajectory.variables)
     data = {"error": _entry("error", (*lead.dims, "time"), trajectory.error, error_name(trajectory.problem))}
@@ -260,7 +260,7 @@ def _fields(dataset: "xarray.Dataset") -> dict[str, Any]:
             if name not in present:
                 raise _changed(f"lacks {what} {name!r}")
     if attrs["kind"] not in KINDS:
-        raise _changed(f"has the kind {_checks.shown(attrs['kind'])}, not one of {', '.join(KINDS)}")
+        raise _changed(f"has the kind {checks.shown(attrs['kind'])}, not one of {', '.join(KINDS)}")
     lead = tuple(str(dim) for dim in dataset["error"].dims if dim != "time")
     _require_dims(dataset, lead, names)
     fields = {
@@ -391,5 +391,5 @@ def in_memory(path: Path) -> "xarray.Dataset":
 
 def _as_path(path: Any) -> Path:
     if not isinstance(path, str | os.PathLike):
-        raise InputError(f"path is {_checks.shown(path)}; it must be the name of a file.")
+        raise InputError(f"path is {checks.shown(path)}; it must be the name of a file.")
     return Path(path)

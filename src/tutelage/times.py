@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from tutelage import _checks
+from tutelage import checks
 from tutelage._errors import InputError
 
 MOST_TIMES = 10**7
@@ -19,7 +19,7 @@ def linear_times(end: float, count: int = 201) -> np.ndarray:
     >>> tu.linear_times(10.0, 5)
     array([ 0. ,  2.5,  5. ,  7.5, 10. ])
     """
-    return np.linspace(0.0, _checks.as_positive("end", end), _checks.as_count("count", count, least=2, most=MOST_TIMES))
+    return np.linspace(0.0, checks.as_positive("end", end), checks.as_count("count", count, least=2, most=MOST_TIMES))
 
 
 def log_times(first: float, end: float, count: int = 201) -> np.ndarray:
@@ -29,10 +29,10 @@ def log_times(first: float, end: float, count: int = 201) -> np.ndarray:
     >>> tu.log_times(0.1, 10.0, 3).round(6)
     array([ 0. ,  0.1, 10. ])
     """
-    first, end = _checks.as_positive("first", first), _checks.as_positive("end", end)
+    first, end = checks.as_positive("first", first), checks.as_positive("end", end)
     if first >= end:
         raise InputError(f"first is {first:g} and end is {end:g}; first must be below end.")
-    return np.concatenate([[0.0], np.geomspace(first, end, _checks.as_count("count", count, least=3, most=MOST_TIMES) - 1)])
+    return np.concatenate([[0.0], np.geomspace(first, end, checks.as_count("count", count, least=3, most=MOST_TIMES) - 1)])
 
 
 def times_up_to(end: float, count: int, log: bool) -> np.ndarray:
@@ -42,14 +42,14 @@ def times_up_to(end: float, count: int, log: bool) -> np.ndarray:
 
 def check_times(times: Any) -> np.ndarray:
     """Increasing times from a list, or up to the one that is given."""
-    if _checks.is_traced(times):
+    if checks.is_traced(times):
         raise InputError("times are traced; they must be known when solve is called. Close over them instead.")
-    times = _checks.as_array("times", times)
+    times = checks.as_array("times", times)
     if times.ndim == 0:
         return linear_times(float(times))
     if times.ndim != 1 or times.size == 0:
         raise InputError(f"times have shape {times.shape}; give a list of times, or the last one.")
-    _checks.require_nonnegative("times", times)
+    checks.require_nonnegative("times", times)
     if np.any(np.diff(times) <= 0):
         first = int(np.argmax(np.diff(times) <= 0))
         raise InputError(

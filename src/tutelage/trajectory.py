@@ -1,6 +1,6 @@
 """The one result type: what theory and simulation both return, what plots, comparisons and files are made of.
 
-Inside it is a pytree (so `solve` can be jitted, batched and differentiated whole); at the edge it is a labelled
+Inside it is a pytree (so `solve` can be jitted, batched and differentiated whole); at the edge it is a labeled
 `xarray.Dataset` (docs/schema.md) and a NetCDF file. Leading axes: none for a solve, `run` for a simulation, `batch` under
 vmap; then `time`.
 """
@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tutelage import _checks, storage
+from tutelage import checks, storage
 from tutelage._errors import InputError, Status, status_message
 from tutelage.problem import Problem, Start
 from tutelage.problem.schedules import rate_at
@@ -116,7 +116,7 @@ class Trajectory(eqx.Module):
     @property
     def status(self) -> str:
         """One sentence: finished, or what happened, when, at which learning rate, and what to do."""
-        if _checks.is_traced(self.status_code):
+        if checks.is_traced(self.status_code):
             return "traced"
         codes, ends = np.atleast_1d(self.status_code), np.atleast_1d(self.end_time)
         if codes.size == 1:
@@ -152,7 +152,7 @@ class Trajectory(eqx.Module):
         if name in known:
             return known[name]
         one = self.kind == "theory" and self.problem is not None and self.start is not None
-        if not one or np.ndim(self.error) != 1 or _checks.is_traced(self):
+        if not one or np.ndim(self.error) != 1 or checks.is_traced(self):
             raise InputError(f"this trajectory has no {name} report: only a solve outside jit, grad and vmap has one.")
         module, _, function = REPORTS[name].partition(":")
         found = getattr(import_module(module), function)(self)
@@ -160,7 +160,7 @@ class Trajectory(eqx.Module):
         return found
 
     def to_dataset(self) -> "xarray.Dataset":
-        """Labelled data; docs/schema.md lists dims, coordinates and attributes."""
+        """Labeled data; docs/schema.md lists dims, coordinates and attributes."""
         return storage.to_dataset(self)
 
     @classmethod

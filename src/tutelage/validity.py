@@ -22,7 +22,7 @@ from tutelage.dynamics.deviations import (
     jacobians_along,
     propagators,
 )
-from tutelage.dynamics.linearised import flatten
+from tutelage.dynamics.linearized import flatten
 from tutelage.dynamics.order_parameters import OrderParameters, initial_overlaps
 from tutelage.dynamics.overlaps import Overlaps
 from tutelage.dynamics.perfect import critical_rate
@@ -129,7 +129,7 @@ def symmetry_warning(problem: Problem, start: Any, blocks: tuple[Any, Any, Any])
                 )
                 if alike and _same_bias(problem, start, i, j):
                     return (
-                        f"student units {i + 1} and {j + 1} start exactly alike, so they never specialise: the curve stays "
+                        f"student units {i + 1} and {j + 1} start exactly alike, so they never specialize: the curve stays "
                         "on its plateau for ever. Break the symmetry: random_start(problem, dim=N), or unequal rows of R."
                     )
     return None

@@ -84,8 +84,8 @@ def law(case, runs=500, seed=0, end=1.2, other=None):
     names, z = [], []
     for name in theirs:
         a, b = ours[name], theirs[name]
-        centre, size = b.mean(axis=0), np.abs(b).max(axis=0)
-        for word, x, y in (("mean", a, b), ("square", (a - centre) ** 2, (b - centre) ** 2)):
+        center, size = b.mean(axis=0), np.abs(b).max(axis=0)
+        for word, x, y in (("mean", a, b), ("square", (a - center) ** 2, (b - center) ** 2)):
             error = np.sqrt(x.var(axis=0) / runs + y.var(axis=0) / runs)
             _collect(names, z, f"{word} {name}", x.mean(axis=0) - y.mean(axis=0), error, size if word == "mean" else size**2)
     return Scores("law", case, names, np.concatenate(z))

@@ -24,7 +24,7 @@ class Case:
     v_teacher: np.ndarray  # (M,)
     b: np.ndarray | None
     b_teacher: np.ndarray | None
-    spectrum: tuple  # ("isotropic",), ("power law", beta, levels) or ("levels", eigenvalues, fractions, normalise)
+    spectrum: tuple  # ("isotropic",), ("power law", beta, levels) or ("levels", eigenvalues, fractions, normalize)
     vectors: tuple  # per level (K + M, d): students first
     velocities: tuple  # per level (K, d): of the momentum in a single step
     dim: int  # fractions times this are whole numbers
@@ -65,8 +65,8 @@ class Case:
         if kind == "power law":
             lam = np.arange(1.0, rest[1] + 1) ** -(1 + rest[0])
             return lam / lam.mean(), np.full(rest[1], 1 / rest[1])
-        lam, p, normalise = np.asarray(rest[0], float), np.asarray(rest[1], float), rest[2]
-        return lam / (p @ lam if normalise else 1.0), p
+        lam, p, normalize = np.asarray(rest[0], float), np.asarray(rest[1], float), rest[2]
+        return lam / (p @ lam if normalize else 1.0), p
 
     def overlaps(self):
         """r, q, t per level."""

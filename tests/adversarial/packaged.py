@@ -53,7 +53,7 @@ def rate(described):
     if described is None or isinstance(described, float):
         return described
     kind, *a = described
-    schedules = {"power": tu.PowerDecay, "steps": tu.Piecewise, "lines": tu.Interpolated, "cosine": tu.Cosine}
+    schedules = {"power": tu.schedules.PowerDecay, "steps": tu.schedules.Piecewise, "lines": tu.schedules.Interpolated, "cosine": tu.schedules.Cosine}
     return schedules[kind](*a) if kind in schedules else lambda t: a[0] * (1 + 0.5 * jnp.sin(a[1] * t))
 
 
@@ -61,7 +61,7 @@ def inputs(case):
     kind, *rest = case.spectrum
     if kind == "isotropic":
         return tu.Isotropic()
-    return tu.PowerLaw(*rest) if kind == "power law" else tu.Spectrum(rest[0], rest[1], normalise=rest[2])
+    return tu.PowerLaw(*rest) if kind == "power law" else tu.Spectrum(rest[0], rest[1], normalize=rest[2])
 
 
 def problem(case):
@@ -146,7 +146,7 @@ def simulated(case, N, times, runs, seed):
 
     Their errors are left out: each is a quadrature that takes longer than the run, and `drift` judges it.
     """
-    with patch("tutelage.simulate.recorded_error.errors_of", lambda problem, R, *rest: np.zeros((2, *R.shape[:-2]))):
+    with patch("tutelage.simulation.recorded_error.errors_of", lambda problem, R, *rest: np.zeros((2, *R.shape[:-2]))):
         done = tu.simulate(problem(case), start(case), dim=N, times=times, runs=runs, seed=seed, keep="blocks")
     assert done.finished
     return _named(done, case)

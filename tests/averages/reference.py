@@ -82,9 +82,9 @@ def grid(C, mean=None, kinks=None, nodes=33, panel=40, reach=7.5):
         if F[a, a] == 0:
             y = np.concatenate([y, np.zeros((1, y.shape[1]))])
             continue
-        centre = mean[a] + F[a, :a] @ y
+        center = mean[a] + F[a, :a] @ y
         x, w = (
-            _trapezoid(nodes, reach, centre) if not at else _panels((np.array(at)[:, None] - centre) / F[a, a], panel, reach)
+            _trapezoid(nodes, reach, center) if not at else _panels((np.array(at)[:, None] - center) / F[a, a], panel, reach)
         )
         weights = (weights[:, None] * w).ravel()
         y = np.concatenate([np.repeat(y, x.shape[1], axis=1), x.reshape(1, -1)])
@@ -93,10 +93,10 @@ def grid(C, mean=None, kinks=None, nodes=33, panel=40, reach=7.5):
     return mean[:, None] + F @ y, weights
 
 
-def _trapezoid(nodes, reach, centre):
+def _trapezoid(nodes, reach, center):
     x = np.linspace(-reach, reach, nodes)
     w = _phi(x) * (x[1] - x[0])
-    shape = (centre.size, nodes)
+    shape = (center.size, nodes)
     return np.broadcast_to(x, shape), np.broadcast_to(w, shape)
 
 

@@ -69,5 +69,5 @@ def test_loss_of_the_tutorial(K, M):
     C, sigma = ref.random_covariance(K + M, 7), 0.3
     Q, R, T = C[:K, :K], C[:K, K:], C[K:, K:]
     problem = tu.Problem(tu.Network(K, "erf"), tu.Network(M, "erf"), noise=sigma)
-    loss = float(eqx.filter_jit(tu.generalisation_error)(problem, R, Q, T)) + sigma**2 / 2
+    loss = float(eqx.filter_jit(tu.generalization_error)(problem, R, Q, T)) + sigma**2 / 2
     assert loss == pytest.approx(order_parameter_loss(Q, R, T, sigma), abs=1e-14, rel=1e-14)

@@ -5,8 +5,8 @@ import types
 import pytest
 
 import tutelage
-import tutelage.simulate.simulate  # imports a package of the same name as the verb
-from tutelage.simulate.simulate import simulate as verb
+import tutelage.simulation.simulate  # imports a package of the same name as the verb
+from tutelage.simulation.simulate import simulate as verb
 
 
 def test_every_public_name_is_there():

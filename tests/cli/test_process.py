@@ -107,7 +107,7 @@ def test_no_program_is_loaded_that_another_user_could_have_written(tmp_path, mon
 INTERRUPTED = """
 import os, signal, sys
 from tutelage.cli import main
-from tutelage.simulate import ensemble
+from tutelage.simulation import ensemble
 
 finished, runs = ensemble.Run, int(sys.argv[1])
 
@@ -119,7 +119,7 @@ def press(*about):
     return run
 
 press.count = 0
-from tutelage.simulate import overlaps
+from tutelage.simulation import overlaps
 overlaps.Run = press
 sys.exit(main(sys.argv[2:]))
 """

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from tests.replicate.toys import CALLS, toy
-from tutelage.replicate import registry
+from tests.papers.toys import CALLS, toy
+from tutelage.papers import registry
 
 KEYS = ["name", "expected", "measured", "tolerance", "verdict", "evidence"]
 

@@ -95,7 +95,7 @@ def test_flags_win_over_the_file_one_by_one(folder):
     assert asked.problem.student.activation.name == "erf"
     assert asked.problem.teacher.activation.name == "relu"
     assert float(asked.problem.noise) == 0.0
-    assert isinstance(asked.problem.sgd.lr, tu.Cosine)
+    assert isinstance(asked.problem.sgd.lr, tu.schedules.Cosine)
     assert asked.start_table == {"seed": 4, "dim": 100}
     np.testing.assert_array_equal(asked.times, np.linspace(0, 10, 6))
     np.testing.assert_allclose(request(path).times, [0, 1e-3, 1e-2, 1e-1, 1, 10])

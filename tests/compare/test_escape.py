@@ -1,4 +1,4 @@
-"""Who decides the escape: recognised, said, and compared by times of escape."""
+"""Who decides the escape: recognized, said, and compared by times of escape."""
 
 from dataclasses import replace
 
@@ -7,9 +7,9 @@ import pytest
 
 import tutelage as tu
 from tests.compare.cases import with_
-from tutelage.compare.escape import find_escape
-from tutelage.compare.matching import match
-from tutelage.compare.pairing import pair
+from tutelage.comparison.escape import find_escape
+from tutelage.comparison.matching import match
+from tutelage.comparison.pairing import pair
 
 TIMES = tu.linear_times(300.0, 151)
 PLATEAU, RATE = 0.03, 0.08
@@ -110,7 +110,7 @@ def test_units_swapped_in_the_escape_are_matched():
     for name, axis in (("R", 1), ("r", 2)):
         variables[name][2] = np.flip(variables[name][2], axis)
     _, found = match(pair(theory, with_(runs, variables=variables)))
-    assert np.flatnonzero(found.relabelled).tolist() == [2]
+    assert np.flatnonzero(found.relabeled).tolist() == [2]
     assert found.permutations[2].tolist() == [1, 0]
 
 

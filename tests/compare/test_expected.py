@@ -5,8 +5,8 @@ import pytest
 
 import tutelage as tu
 from tests.compare.cases import erf_problem, start_of
-from tutelage.compare.expected import expected_gaps, rough_sizes
-from tutelage.compare.pairing import pair
+from tutelage.comparison.expected import expected_gaps, rough_sizes
+from tutelage.comparison.pairing import pair
 
 
 def exact_linear(problem, start, dim, times):

@@ -5,8 +5,8 @@ import pytest
 
 import tutelage as tu
 from tests.compare.cases import TIMES, permuted, runs, theory, with_
-from tutelage.compare.matching import match, relabel
-from tutelage.compare.pairing import pair
+from tutelage.comparison.matching import match, relabel
+from tutelage.comparison.pairing import pair
 
 
 def apart():
@@ -27,19 +27,19 @@ def test_permuted_runs_are_matched(since):
     ours, plain = apart()
     shuffled = permuted(plain, (1, 4, 5), (1, 0), since)
     together, found = match(pair(ours, shuffled))
-    assert np.flatnonzero(found.relabelled).tolist() == [1, 4, 5]
+    assert np.flatnonzero(found.relabeled).tolist() == [1, 4, 5]
     assert found.count == 3
     assert found.permutations[4].tolist() == [1, 0]
     for name in ("R", "Q", "r", "q", "readout"):
         late = slice(max(since, 5), None)  # the units are nearly alike at first: there the moment of the swap is free
         np.testing.assert_allclose(together.runs[name][:, late], plain[name][:, late], atol=1e-14)
     result = tu.compare(ours, shuffled)
-    assert any("3 of 12 runs had their hidden units relabelled" in note for note in result.notes)
-    assert result.to_dict()["relabelled"] == 3
+    assert any("3 of 12 runs had their hidden units relabeled" in note for note in result.notes)
+    assert result.to_dict()["relabeled"] == 3
 
 
 def test_units_that_are_alike_are_not_swapped():
-    """On a plateau the nearest labelling is an accident; taking it would pull noise towards the theory."""
+    """On a plateau the nearest labeling is an accident; taking it would pull noise towards the theory."""
     ours, plain = apart()
     rng = np.random.default_rng(1)
     flat = {n: np.full_like(v, 0.3) for n, v in ours.variables.items()}
@@ -64,7 +64,7 @@ def test_signs_of_odd_units_with_trained_readouts():
         variables[name][3] = relabel(name, variables[name][3], np.array([1, 0]), signs)
     flipped = with_(plain, variables=variables, problem=trained)
     together, found = match(pair(with_(ours, problem=trained), flipped))
-    assert np.flatnonzero(found.relabelled).tolist() == [3]
+    assert np.flatnonzero(found.relabeled).tolist() == [3]
     np.testing.assert_allclose(together.runs["R"][3, 5:], plain.R[3, 5:])
     np.testing.assert_allclose(together.runs["readout"][3, 5:], plain.readout[3, 5:])
     _, fixed = match(pair(ours, with_(flipped, problem=ours.problem)))

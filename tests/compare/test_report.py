@@ -9,8 +9,8 @@ import pytest
 
 import tutelage as tu
 from tests.compare.cases import runs, theory
-from tutelage.compare.page import problem_file, snippet
-from tutelage.compare.report import curve_rows, worst_rows
+from tutelage.comparison.page import problem_file, snippet
+from tutelage.comparison.report import curve_rows, worst_rows
 
 
 @pytest.fixture(scope="module")

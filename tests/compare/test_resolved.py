@@ -72,7 +72,7 @@ def test_more_runs_notice_less_and_schedules_have_a_power_too():
     start = tu.asymmetric_start(PLAIN, dim=200)
     few, many = (compared(tu.solve(PLAIN, start, TIMES), PLAIN, start, runs=n, seed=0).noticeable for n in (10, 200))
     assert many < 0.7 * few
-    decaying = PLAIN.replace(lr=tu.Piecewise([10.0], [0.5, 0.2]))
+    decaying = PLAIN.replace(lr=tu.schedules.Piecewise([10.0], [0.5, 0.2]))
     result = compared(tu.solve(decaying, start, TIMES), decaying, start, runs=10, seed=0)
     assert 0.02 < result.noticeable < 0.5
 

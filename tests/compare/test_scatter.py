@@ -8,9 +8,9 @@ import pytest
 
 import tutelage as tu
 from tests.compare.cases import TIMES, erf_problem, runs, start_of, theory, with_, with_error
-from tutelage.compare.escape import Escape
-from tutelage.compare.pairing import pair
-from tutelage.compare.scatter import _beside, predicted_scatter
+from tutelage.comparison.escape import Escape
+from tutelage.comparison.pairing import pair
+from tutelage.comparison.scatter import _beside, predicted_scatter
 
 LABEL = "± 2 std. dev. of\nsingle runs, theory"
 
@@ -20,7 +20,7 @@ def test_runs_scatter_as_predicted():
     comparison = tu.compare(theory(), runs())
     scatter = comparison.scatter
     assert abs(scatter.ratio - 1) < 3 * scatter.ratio_error
-    expected = tu.fluctuations(erf_problem(), start_of(2, 2, 200), TIMES, 200)
+    expected = tu.analysis.fluctuations(erf_problem(), start_of(2, 2, 200), TIMES, 200)
     np.testing.assert_allclose(scatter.predicted, expected.sd("error"), rtol=0.05, atol=1e-12)
     np.testing.assert_allclose(scatter.measured, runs().error.std(axis=0, ddof=1))
     assert "of the predicted standard deviation" in str(comparison)

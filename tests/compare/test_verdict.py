@@ -14,7 +14,7 @@ from tests.compare.cases import (
     theory,
     with_,
 )
-from tutelage.compare.gaps import z_score
+from tutelage.comparison.gaps import z_score
 
 
 def test_theory_and_runs_agree():

@@ -1,4 +1,4 @@
-"""The generalisation error: by definition, never negative, and accurate down to perfect learning."""
+"""The generalization error: by definition, never negative, and accurate down to perfect learning."""
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -13,7 +13,7 @@ from tests.averages import reference as ref
 @eqx.filter_jit
 def compiled(problem, C):
     K = problem.student.hidden
-    return tu.generalisation_error(problem, C[:K, K:], C[:K, :K], C[K:, K:])
+    return tu.generalization_error(problem, C[:K, K:], C[:K, :K], C[K:, K:])
 
 
 def error_of(problem, C):
@@ -148,9 +148,9 @@ def test_continuous_where_the_formula_changes():
 def test_error_broadcasts_and_defaults_to_an_identity_teacher():
     problem = networks("erf", 2, 3, 1.0, 1.0)
     R, Q = 0.1 * jnp.ones((5, 2, 3)), jnp.broadcast_to(0.5 * jnp.eye(2), (5, 2, 2))
-    error = eqx.filter_jit(tu.generalisation_error)
+    error = eqx.filter_jit(tu.generalization_error)
     values = error(problem, R, Q)
     assert values.shape == (5,)
     assert values[3] == pytest.approx(float(error(problem, R[0], Q[0], jnp.eye(3))), rel=1e-15)
     with pytest.raises(tu.InputError, match="R has shape"):
-        tu.generalisation_error(problem, R[..., :2], Q)
+        tu.generalization_error(problem, R[..., :2], Q)

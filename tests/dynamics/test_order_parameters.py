@@ -62,13 +62,13 @@ def test_drift_is_the_mean_of_one_step(student, teacher, bias):
     C = np.block([[state.q[0], state.r[0]], [state.r[0].T, t[0]]])
     mean = None if bias is None else np.concatenate([bias, [0.4, -0.2]])
     fields, weight = ref.hermite_grid(C, mean, 9) if student == "he3" else ref.grid(C, mean, nodes=37)
-    centred = fields - (0 if mean is None else mean[:, None])
+    centered = fields - (0 if mean is None else mean[:, None])
     g, h = ref.UNITS[student], ref.UNITS[teacher]
     Delta = TEACHER @ h.value(fields[2:]) - READOUT @ g.value(fields[:2])
     slopes = READOUT[:, None] * g.slope(fields[:2])
     delta = Delta * slopes
-    dr = eta * (delta * weight) @ centred[2:].T
-    pulled = eta * (delta * weight) @ centred[:2].T
+    dr = eta * (delta * weight) @ centered[2:].T
+    pulled = eta * (delta * weight) @ centered[:2].T
     dq = pulled + pulled.T + eta**2 / batch * ((delta * weight) @ delta.T + sigma**2 * (slopes * weight) @ slopes.T)
     d = drift_of(OrderParameters(problem, t), state)
     np.testing.assert_allclose(d.r[0], dr, atol=2e-11 * (1 + np.max(np.abs(dr))))

@@ -7,7 +7,7 @@ import pytest
 from tests.problems import pair
 from tutelage.dynamics import OrderParameters
 from tutelage.dynamics.copies import copies_of_teachers, perfect_overlaps
-from tutelage.dynamics.linearised import drift_at, flatten
+from tutelage.dynamics.linearized import drift_at, flatten
 from tutelage.dynamics.perfect import perfection
 
 EYE = jnp.eye(2)[None]

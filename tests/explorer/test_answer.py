@@ -42,8 +42,8 @@ def test_the_runs_are_those_of_simulate(told):
 def test_the_rates_are_those_of_the_verbs(told):
     problem = pair(2, 2)
     (rates,) = of(told, "rates")
-    assert rates["critical"] == pytest.approx(float(tu.critical_learning_rate(problem)), rel=1e-9)
-    assert rates["best"] == pytest.approx(float(tu.best_constant_rate(problem)), rel=1e-9)
+    assert rates["critical"] == pytest.approx(float(tu.analysis.critical_learning_rate(problem)), rel=1e-9)
+    assert rates["best"] == pytest.approx(float(tu.analysis.best_constant_rate(problem)), rel=1e-9)
 
 
 def test_what_does_not_apply_is_a_note_and_not_an_error(told):

@@ -7,7 +7,7 @@ import pytest
 
 import tutelage as tu
 from tutelage.dynamics import OrderParameters, initial_overlaps
-from tutelage.dynamics.linearised import flat_drift, flatten, jacobian
+from tutelage.dynamics.linearized import flat_drift, flatten, jacobian
 from tutelage.moments import NodeMoments, Sampled, confidence, moments_for
 from tutelage.moments.general import At, averages, divide, factor
 

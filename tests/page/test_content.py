@@ -33,7 +33,7 @@ def test_schema(theory):
         assert np.shape(m["values"]) == (151, len(m["rows"]["labels"]), len(m["columns"]["labels"]))
         assert np.max(np.abs(m["values"])) <= content["bound"] * 1.01
     names = [p["name"] for p in content["phases"]]
-    assert names == ["search", "symmetric plateau", "specialisation", "convergence"]
+    assert names == ["search", "symmetric plateau", "specialization", "convergence"]
     assert [p["start"] for p in content["phases"][1:]] == [p["end"] for p in content["phases"][:-1]]
     assert "symmetric plateau from" in phases_in_words(content)
 
@@ -67,7 +67,7 @@ def test_a_run_is_chosen():
     start = tu.Start(R=[[0.5, 0.1], [0.0, 0.4]], Q=[[0.5, 0.1], [0.1, 0.4]])
     runs = tu.simulate(pair(2, 2), start, dim=100, times=tu.linear_times(20.0, 41), runs=3, seed=1)
     with pytest.raises(InputError, match=r"3 runs; the page shows one curve.*run=0"):
-        tu.trajectory_page(runs)
+        tu.page.trajectory_page(runs)
     content = trajectory_content(runs, run=2)
     np.testing.assert_allclose(content["error"], runs.error[2], rtol=1e-5)
     assert content["conditions"].endswith("run 2")
@@ -85,7 +85,7 @@ def test_long_records_are_thinned_evenly():
 
 def test_one_page_that_nothing_in_its_data_breaks(theory):
     title = 'a </script><script>alert("x")</script> & <b>'
-    text = tu.trajectory_page(theory, title)
+    text = tu.page.trajectory_page(theory, title)
     assert data_of(text)["title"] == title
     assert "<script>alert" not in text
     assert len(text.encode()) < 3_000_000
@@ -94,13 +94,13 @@ def test_one_page_that_nothing_in_its_data_breaks(theory):
 
 
 def test_saved_whole(theory, tmp_path):
-    path = tu.save_page(theory, tmp_path / "a.html", title="A curve")
+    path = tu.page.save_page(theory, tmp_path / "a.html", title="A curve")
     assert path == tmp_path / "a.html"
-    assert path.read_text(encoding="utf-8") == tu.trajectory_page(theory, "A curve")
+    assert path.read_text(encoding="utf-8") == tu.page.trajectory_page(theory, "A curve")
     with pytest.raises(InputError, match=r"a.png is HTML; its name must end in .html"):
-        tu.save_page(theory, tmp_path / "a.png")
+        tu.page.save_page(theory, tmp_path / "a.png")
     with pytest.raises(InputError, match="does not exist"):
-        tu.save_page(theory, tmp_path / "nowhere" / "a.html")
+        tu.page.save_page(theory, tmp_path / "nowhere" / "a.html")
 
 
 def test_a_curve_that_diverged_says_so(theory):
@@ -113,6 +113,6 @@ def test_a_curve_that_diverged_says_so(theory):
 def test_what_has_no_overlaps_is_refused(theory):
     own = dataclasses.replace(theory, kind="equations")
     with pytest.raises(InputError, match=r"overlaps R and Q.*plot_trajectory"):
-        tu.trajectory_page(own)
+        tu.page.trajectory_page(own)
     with pytest.raises(InputError, match="of type str; give what solve or simulate returned"):
-        tu.trajectory_page("theory.nc")
+        tu.page.trajectory_page("theory.nc")

@@ -24,7 +24,7 @@ STATE = """() => {
 
 @pytest.fixture(scope="module")
 def file(theory, tmp_path_factory):
-    return tu.save_page(theory, tmp_path_factory.mktemp("page") / "curve.html")
+    return tu.page.save_page(theory, tmp_path_factory.mktemp("page") / "curve.html")
 
 
 @contextmanager
@@ -81,7 +81,7 @@ def assert_shows(state, theory, index):
     assert state["cells"] == [f"{x:.3f}" for x in R.ravel()]
     assert float(state["time"]) == pytest.approx(time, rel=1e-4)
     assert float(state["error"]) == pytest.approx(error, rel=1e-3)
-    phase = tu.phases(theory).at(time)
+    phase = tu.analysis.phases(theory).at(time)
     assert (state["phase"], state["current"]) == (phase, phase)
     assert state["spoken"].endswith(phase)
 
@@ -103,10 +103,10 @@ def test_the_keyboard_moves_it_too(page, theory):
 
 
 def test_a_click_on_a_phase_or_on_the_curve_goes_there(page, theory):
-    page.get_by_role("button", name="specialisation").click()
+    page.get_by_role("button", name="specialization").click()
     state = page.evaluate(STATE)
-    begins = next(p.start for p in tu.phases(theory) if p.name == "specialisation")
-    assert state["phase"] == "specialisation"
+    begins = next(p.start for p in tu.analysis.phases(theory) if p.name == "specialization")
+    assert state["phase"] == "specialization"
     assert 0 <= state["marker"][0] - begins <= 2.0
     box = page.locator("#curve .nsewdrag").bounding_box()
     page.mouse.click(box["x"] + box["width"] * 0.9, box["y"] + box["height"] * 0.8)
@@ -149,7 +149,7 @@ def test_other_data_are_drawn_by_the_same_script(page):
     other = """() => tutelagePage.render({
       title: "Other", conditions: "", note: "", warning: "It <stopped>.", time_name: "t", log_time: false, log_error: false,
       runs: [], band: null, escape: null, code: [], frames: [0, 1, 2],
-      times: [0, 1, 2], error: [3, 2, null], bound: 1, phases: [{name: "search", start: 0, end: 2, colour: "#888888"}],
+      times: [0, 1, 2], error: [3, 2, null], bound: 1, phases: [{name: "search", start: 0, end: 2, color: "#888888"}],
       maps: ["R", "v"].map((name) => ({name, title: name, rows: {name: "student", labels: ["1", "2", "3"]},
         columns: {name: "", labels: ["1"]}, values: [0, 1, 2].map((t) => [[t / 4], [0], [-t / 4]])}))})"""
     page.evaluate(other)

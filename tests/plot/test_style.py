@@ -3,7 +3,7 @@
 import matplotlib
 from matplotlib.colors import to_rgb
 
-from tutelage.plot.style import COLOURS, RC, stroke, style
+from tutelage.plot.style import COLORS, RC, stroke, style
 
 
 def test_settings_come_back():
@@ -14,9 +14,9 @@ def test_settings_come_back():
     assert dict(matplotlib.rcParams) == before
 
 
-def test_every_colour_is_seen_on_white():
-    for colour in COLOURS:
-        red, green, blue = to_rgb(colour)
+def test_every_color_is_seen_on_white():
+    for color in COLORS:
+        red, green, blue = to_rgb(color)
         assert 0.2126 * red + 0.7152 * green + 0.0722 * blue < 0.75
 
 

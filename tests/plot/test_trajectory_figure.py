@@ -46,7 +46,7 @@ def legend_words(axes):
 
 @pytest.mark.parametrize("K", [1, 2, 3, 5, 9])
 @pytest.mark.parametrize("train", [False, True])
-def test_axes_are_labelled_and_legends_outside(K, train):
+def test_axes_are_labeled_and_legends_outside(K, train):
     figure = plot_trajectory(trajectory(K, 3, train=train))
     FigureCanvasAgg(figure).draw()
     assert [bool(axes.get_ylabel()) for axes in figure.axes] == [True] * (4 if train else 3)
@@ -103,7 +103,7 @@ def test_few_entries_are_named_and_many_grouped():
     assert len(crowd[0].lines) == 81
 
 
-def test_curves_differ_without_colour():
+def test_curves_differ_without_color():
     for axes in plot_trajectory(trajectory(3, 3, train=True)).axes[1:]:
         looks = [(str(line._unscaled_dash_pattern), line.get_linewidth(), line.get_marker()) for line in axes.lines]
         assert len(set(looks)) == len(looks)

@@ -97,7 +97,7 @@ CASES = {
     "fractions sum": (lambda: tu.Spectrum([1.0, 2.0], [0.5, 0.6]), ["fractions", "1.1", "one"]),
     "fractions shape": (lambda: tu.Spectrum([1.0, 2.0], [1.0]), ["fractions", "(1,)", "(2,)"]),
     "fractions negative": (lambda: tu.Spectrum([1.0, 2.0], [1.5, -0.5]), ["fractions", "-0.5"]),
-    "normalise word": (lambda: tu.Spectrum([1.0], normalise="no"), ["normalise", "'no'"]),
+    "normalize word": (lambda: tu.Spectrum([1.0], normalize="no"), ["normalize", "'no'"]),
     "data one sample": (lambda: tu.Spectrum.from_data(np.ones((1, 4))), ["data", "(1, 4)", "two samples"]),
     "data vector": (lambda: tu.Spectrum.from_data(np.ones(4)), ["data", "(4,)"]),
     "data without features": (lambda: tu.Spectrum.from_data(np.ones((5, 0))), ["data", "(5, 0)"]),
@@ -118,7 +118,7 @@ CASES = {
     "lr bool": (lambda: tu.SGD(True), ["lr", "True", "number"]),
     "lr None": (lambda: tu.SGD(None), ["lr", "None", "schedule"]),
     "lr several": (lambda: tu.SGD([0.1, 0.2]), ["lr", "(2,)", "vmap"]),
-    "lr class": (lambda: tu.SGD(tu.PowerDecay), ["lr", "PowerDecay", "schedule"]),
+    "lr class": (lambda: tu.SGD(tu.schedules.PowerDecay), ["lr", "PowerDecay", "schedule"]),
     "readout_lr negative": (lambda: tu.SGD(0.1, readout_lr=-1), ["readout_lr", "-1"]),
     "bias_lr word": (lambda: tu.SGD(0.1, bias_lr="fast"), ["bias_lr", "'fast'"]),
     "batch zero": (lambda: tu.SGD(0.1, batch=0), ["batch", "0", "1 or more"]),
@@ -139,20 +139,20 @@ CASES = {
     "trainable number": (lambda: tu.SGD(0.1, trainable=2), ["trainable", "2", "list"]),
     "trainable ragged": (lambda: tu.SGD(0.1, trainable=[[True], [True, False]]), ["trainable", "mask"]),
     "trainable fractions": (lambda: tu.SGD(0.1, trainable=[0.5]), ["trainable", "0.5"]),
-    "constant zero": (lambda: tu.Constant(0.0), ["learning rate", "0", "positive"]),
-    "constant several": (lambda: tu.Constant([0.1, 0.2]), ["value", "(2,)", "single number"]),
-    "decay exponent": (lambda: tu.PowerDecay(0.5, exponent=-1.0), ["exponent", "-1"]),
-    "decay timescale": (lambda: tu.PowerDecay(0.5, timescale=0.0), ["timescale", "0"]),
-    "cosine horizon": (lambda: tu.Cosine(0.5, horizon=-2.0), ["horizon", "-2"]),
-    "cosine final": (lambda: tu.Cosine(0.5, 10.0, final=NAN), ["final", "nan"]),
-    "piecewise count": (lambda: tu.Piecewise([1.0], [0.5]), ["1 switch", "1 values", "one value more"]),
-    "piecewise unsorted": (lambda: tu.Piecewise([2.0, 1.0], [0.5, 0.4, 0.3]), ["switches", "[2.0, 1.0]", "increase"]),
-    "piecewise zero": (lambda: tu.Piecewise([1.0], [0.5, 0.0]), ["values", "0", "positive"]),
-    "knots count": (lambda: tu.Interpolated([0.0, 1.0], [0.5]), ["(2,)", "(1,)", "equal length"]),
-    "knots single": (lambda: tu.Interpolated([1.0], [0.5]), ["(1,)", "two numbers or more"]),
-    "knots unsorted": (lambda: tu.Interpolated([2.0, 1.0], [0.5, 0.4]), ["times", "[2.0, 1.0]", "increase"]),
-    "knots negative": (lambda: tu.Interpolated([-1.0, 1.0], [0.5, 0.4]), ["times", "-1", "zero or more"]),
-    "knots zero": (lambda: tu.Interpolated([0.0, 1.0], [0.5, 0.0]), ["values", "0", "positive"]),
+    "constant zero": (lambda: tu.schedules.Constant(0.0), ["learning rate", "0", "positive"]),
+    "constant several": (lambda: tu.schedules.Constant([0.1, 0.2]), ["value", "(2,)", "single number"]),
+    "decay exponent": (lambda: tu.schedules.PowerDecay(0.5, exponent=-1.0), ["exponent", "-1"]),
+    "decay timescale": (lambda: tu.schedules.PowerDecay(0.5, timescale=0.0), ["timescale", "0"]),
+    "cosine horizon": (lambda: tu.schedules.Cosine(0.5, horizon=-2.0), ["horizon", "-2"]),
+    "cosine final": (lambda: tu.schedules.Cosine(0.5, 10.0, final=NAN), ["final", "nan"]),
+    "piecewise count": (lambda: tu.schedules.Piecewise([1.0], [0.5]), ["1 switch", "1 values", "one value more"]),
+    "piecewise unsorted": (lambda: tu.schedules.Piecewise([2.0, 1.0], [0.5, 0.4, 0.3]), ["switches", "[2.0, 1.0]", "increase"]),
+    "piecewise zero": (lambda: tu.schedules.Piecewise([1.0], [0.5, 0.0]), ["values", "0", "positive"]),
+    "knots count": (lambda: tu.schedules.Interpolated([0.0, 1.0], [0.5]), ["(2,)", "(1,)", "equal length"]),
+    "knots single": (lambda: tu.schedules.Interpolated([1.0], [0.5]), ["(1,)", "two numbers or more"]),
+    "knots unsorted": (lambda: tu.schedules.Interpolated([2.0, 1.0], [0.5, 0.4]), ["times", "[2.0, 1.0]", "increase"]),
+    "knots negative": (lambda: tu.schedules.Interpolated([-1.0, 1.0], [0.5, 0.4]), ["times", "-1", "zero or more"]),
+    "knots zero": (lambda: tu.schedules.Interpolated([0.0, 1.0], [0.5, 0.0]), ["values", "0", "positive"]),
     # problems
     "student word": (lambda: problem(student="erf"), ["student", "'erf'", "Network"]),
     "teacher None": (lambda: problem(teacher=None), ["teacher", "None", "Network"]),
@@ -279,9 +279,9 @@ CASES = {
     "equations word": (lambda: tu.Equations("m", lambda t, s: s, lambda s: s[0]), ["names", "'m'"]),
     "equations twice": (lambda: tu.Equations(("m", "m"), lambda t, s: s, lambda s: s[0]), ["['m', 'm']"]),
     "equations drift": (lambda: tu.Equations(("m",), None, lambda s: s[0]), ["drift", "None"]),
-    "equations start": (lambda: tu.solve(tu.linear_regression(), {"m": 0.0}, 1.0), ["['m']", "['m', 'q']"]),
-    "equations no start": (lambda: tu.solve(tu.linear_regression(), times=1.0), ["start", "['m', 'q']"]),
-    "equations start NaN": (lambda: tu.solve(tu.linear_regression(), [NAN, 0.0], 1.0), ["m", "nan"]),
+    "equations start": (lambda: tu.solve(tu.papers.linear_regression(), {"m": 0.0}, 1.0), ["['m']", "['m', 'q']"]),
+    "equations no start": (lambda: tu.solve(tu.papers.linear_regression(), times=1.0), ["start", "['m', 'q']"]),
+    "equations start NaN": (lambda: tu.solve(tu.papers.linear_regression(), [NAN, 0.0], 1.0), ["m", "nan"]),
     # missing files
     "load None": (lambda: tu.load(None), ["path", "None"]),
     "load missing": (lambda: tu.load("nowhere.nc"), ["nowhere.nc", "no file"]),
@@ -345,7 +345,7 @@ def test_what_is_not_a_number_is_refused(value):
         lambda v: tu.PowerLaw(v, 3),
         lambda v: problem(noise=v),
         solve,
-        tu.PowerDecay,
+        tu.schedules.PowerDecay,
     ]
     if value is not None:
         calls += [tu.SGD, lambda v: tu.Network(2, readout=v)]
@@ -358,8 +358,8 @@ def test_what_is_not_a_number_is_refused(value):
 @PROPERTY
 @given(NOT_POSITIVE)
 def test_rates_must_be_positive_and_finite(value):
-    lists = (lambda v: tu.Piecewise([1.0], [0.1, v]), lambda v: tu.Interpolated([0.0, 1.0], [0.1, v]))
-    for call in (tu.SGD, tu.Constant, tu.PowerDecay, tu.SlowMomentum, *lists):
+    lists = (lambda v: tu.schedules.Piecewise([1.0], [0.1, v]), lambda v: tu.schedules.Interpolated([0.0, 1.0], [0.1, v]))
+    for call in (tu.SGD, tu.schedules.Constant, tu.schedules.PowerDecay, tu.SlowMomentum, *lists):
         with pytest.raises(tu.InputError) as caught:
             call(value)
         require_refusal(caught.value)

@@ -29,16 +29,16 @@ def test_a_file_gives_what_its_array_gives(tmp_path, monkeypatch):
     for name in (tmp_path / "images.npy", str(tmp_path / "images.npy")):
         pieces = tu.Spectrum.from_data(name)
         np.testing.assert_allclose(pieces.eigenvalues, whole.eigenvalues, rtol=1e-9)
-        np.testing.assert_allclose(pieces.centre, data.reshape(501, 12).mean(axis=0, dtype=float), rtol=1e-12)
+        np.testing.assert_allclose(pieces.center, data.reshape(501, 12).mean(axis=0, dtype=float), rtol=1e-12)
 
 
 def test_covariance_of_data_far_from_zero():
     """A mean of 1e6 leaves ten digits; the plain formula E[xx] - E[x]E[x] would keep four."""
     rng = np.random.default_rng(1)
     rows = rng.standard_normal((300, 5)) + 1e6
-    centre, covariance = images.mean_and_covariance(rows)
+    center, covariance = images.mean_and_covariance(rows)
     np.testing.assert_allclose(covariance, np.cov(rows, rowvar=False, bias=True), rtol=1e-9, atol=1e-10)
-    np.testing.assert_allclose(centre, rows.mean(axis=0), rtol=1e-14)
+    np.testing.assert_allclose(center, rows.mean(axis=0), rtol=1e-14)
 
 
 def test_refusals(tmp_path):

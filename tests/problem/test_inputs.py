@@ -13,9 +13,9 @@ PROPERTY = settings(max_examples=60, deadline=None, derandomize=True)
 spectra = st.lists(st.tuples(st.floats(1e-3, 1e3), st.floats(0.01, 1.0)), min_size=1, max_size=12)
 
 
-def spectrum(levels, normalise=True):
+def spectrum(levels, normalize=True):
     eigenvalues, shares = np.array(levels).T
-    return tu.Spectrum(eigenvalues, shares / shares.sum(), normalise=normalise)
+    return tu.Spectrum(eigenvalues, shares / shares.sum(), normalize=normalize)
 
 
 @PROPERTY
@@ -35,13 +35,13 @@ def test_level_dims_are_whole_positive_and_sum_to_dim(levels, more):
 @PROPERTY
 @given(spectra)
 def test_a_spectrum_has_unit_mean_and_remembers_its_scale(levels):
-    ours, free = spectrum(levels), spectrum(levels, normalise=False)
+    ours, free = spectrum(levels), spectrum(levels, normalize=False)
     assert np.isclose(ours.weights.sum(), 1.0)
     assert np.allclose(ours.eigenvalues * ours.scale, np.array(levels)[:, 0])
     assert np.array_equal(free.eigenvalues, np.array(levels)[:, 0])
     assert free.scale == 1.0
     assert np.isclose(ours.fractions.sum(), 1.0)
-    assert (ours.known_dim, ours.basis, ours.centre, ours.dropped) == (None, None, None, 0)
+    assert (ours.known_dim, ours.basis, ours.center, ours.dropped) == (None, None, None, 0)
 
 
 @PROPERTY
@@ -60,7 +60,7 @@ def test_isotropic_is_one_level_of_one():
 
 @pytest.fixture(scope="module")
 def data():
-    """Correlated rows around a centre far from zero, with one constant column and one that copies another."""
+    """Correlated rows around a center far from zero, with one constant column and one that copies another."""
     rng = np.random.default_rng(3)
     rows = rng.standard_normal((60, 7)) @ rng.standard_normal((7, 7)) + 5.0
     return np.column_stack([rows, np.full(60, 2.0), rows[:, 0]])
@@ -70,7 +70,7 @@ def test_from_data_centres_drops_rescales_and_records(data):
     inputs = tu.Spectrum.from_data(data)
     covariance = (data - data.mean(0)).T @ (data - data.mean(0)) / len(data)
     values = np.sort(np.linalg.eigvalsh(covariance))[::-1][:7]
-    assert np.allclose(inputs.centre, data.mean(0))
+    assert np.allclose(inputs.center, data.mean(0))
     assert (inputs.dropped, inputs.known_dim, inputs.levels) == (2, 7, 7)
     assert np.isclose(inputs.scale, values.mean())
     assert np.allclose(inputs.eigenvalues, values / values.mean())
@@ -83,11 +83,11 @@ def test_from_covariance_agrees_with_from_data(data):
     covariance = np.cov(data, rowvar=False, bias=True)
     ours, theirs = tu.Spectrum.from_covariance(covariance), tu.Spectrum.from_data(data)
     assert np.allclose(ours.eigenvalues, theirs.eigenvalues)
-    assert (ours.dropped, ours.known_dim, ours.centre) == (2, 7, None)
+    assert (ours.dropped, ours.known_dim, ours.center) == (2, 7, None)
 
 
 @pytest.mark.parametrize("levels", [1, 2, 3, 5, 7])
-def test_levels_group_neighbours_and_keep_the_mean(data, levels):
+def test_levels_group_neighbors_and_keep_the_mean(data, levels):
     fine, coarse = tu.Spectrum.from_data(data), tu.Spectrum.from_data(data, levels=levels)
     dims = coarse.level_dims(7)
     assert dims.tolist() == [len(group) for group in np.array_split(np.arange(7), levels)]
@@ -109,7 +109,7 @@ def test_without_basis_keeps_all_that_the_theory_needs(data):
     inputs = tu.Spectrum.from_data(data, levels=3)
     bare = inputs.without_basis()
     assert bare.basis is None
-    assert bare.centre is None
+    assert bare.center is None
     assert inputs.basis is not None
     assert np.array_equal(bare.eigenvalues, inputs.eigenvalues)
     assert (bare.known_dim, bare.dropped, bare.scale) == (inputs.known_dim, inputs.dropped, inputs.scale)

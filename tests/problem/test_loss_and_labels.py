@@ -230,20 +230,20 @@ CASES = {
         ["readout", "(3,)", "(3, 3)"],
     ),
     # functions that need a trait
-    "critical rate": (lambda: tu.critical_learning_rate(LOGISTIC), ["critical_learning_rate", "'logistic'", "'squared'"]),
+    "critical rate": (lambda: tu.analysis.critical_learning_rate(LOGISTIC), ["critical_learning_rate", "'logistic'", "'squared'"]),
     "landscape": (
-        lambda: tu.landscape(LOGISTIC, np.ones((1, 9)), np.ones((1, 9))),
+        lambda: tu.analysis.landscape(LOGISTIC, np.ones((1, 9)), np.ones((1, 9))),
         ["landscape", "'logistic'", "'squared'"],
     ),
-    "linear network": (lambda: tu.linear_network(LOGISTIC), ["linear_network", "'logistic'", "'squared'"]),
-    "perfect learning": (lambda: tu.fixed_point(LOGISTIC, "perfect"), ["fixed_point", "'logistic'", "'squared'"]),
-    "several outputs": (lambda: tu.critical_learning_rate(problem(CLASSES)), ["3 outputs", "outputs=1"]),
+    "linear network": (lambda: tu.analysis.linear_network(LOGISTIC), ["linear_network", "'logistic'", "'squared'"]),
+    "perfect learning": (lambda: tu.analysis.fixed_point(LOGISTIC, "perfect"), ["fixed_point", "'logistic'", "'squared'"]),
+    "several outputs": (lambda: tu.analysis.critical_learning_rate(problem(CLASSES)), ["3 outputs", "outputs=1"]),
     "several activations": (
-        lambda: tu.critical_learning_rate(problem(tu.Network(2, ("erf", "linear")), PAIR)),
+        lambda: tu.analysis.critical_learning_rate(problem(tu.Network(2, ("erf", "linear")), PAIR)),
         ["different activations", "one activation"],
     ),
-    "error bars, jumps": (lambda: tu.fluctuations(HINGE, START, dim=100, times=1.0), ["fluctuations", "'hinge'", "readout"]),
-    "schedule, jumps": (lambda: tu.design_schedule(HINGE, START, 1.0), ["design_schedule", "'hinge'", "readout"]),
+    "error bars, jumps": (lambda: tu.analysis.fluctuations(HINGE, START, dim=100, times=1.0), ["fluctuations", "'hinge'", "readout"]),
+    "schedule, jumps": (lambda: tu.schedules.optimize(HINGE, START, 1.0), ["optimize", "'hinge'", "readout"]),
     "stiff": (lambda: solve(solver="stiff"), ["stiff", "'logistic'", "explicit"]),
 }
 

@@ -30,7 +30,7 @@ def true_error(student, teacher, R=0.3, Q=0.5):
 
 
 def solved_error(problem):
-    return float(tu.generalisation_error(problem, *OVERLAPS))
+    return float(tu.generalization_error(problem, *OVERLAPS))
 
 
 def built_in(x):
@@ -73,15 +73,15 @@ def test_nor_is_an_activation_of_that_name(name):
 
 
 def test_analyses_look_at_the_function():
-    for name, verb in (("linear", tu.linear_network), ("quadratic", lambda problem: tu.critical_points(problem, dim=5))):
+    for name, verb in (("linear", tu.analysis.linear_network), ("quadratic", lambda problem: tu.papers.quadratic.critical_points(problem, dim=5))):
         function, _ = LIKE_BUILT_IN[name]
         with pytest.raises(tu.InputError, match=name):
             verb(one(function, function))
-    problem = tu.scaled_committee(2).replace(**{"student.activation": jax.scipy.special.erf})
+    problem = tu.committee(2).replace(**{"student.activation": jax.scipy.special.erf})
     start = tu.asymmetric_start(problem, dim=100)
     with pytest.raises(tu.InputError, match="erf"):
-        tu.plateau_formulas(problem, start)
-    assert tu.linear_network(one(lambda x: 1.0 * x, "linear")) is not None  # a line by another name
+        tu.papers.power_law.plateau_formulas(problem, start)
+    assert tu.analysis.linear_network(one(lambda x: 1.0 * x, "linear")) is not None  # a line by another name
 
 
 def test_the_built_in_functions_themselves_keep_their_closed_forms():
@@ -143,11 +143,11 @@ def test_dataclasses_and_modules_are_activations():
 def test_a_traced_parameter_gets_one_message(transform):
     for g in (Module, lambda a: lambda x: jnp.tanh(a * x)):
         with pytest.raises(tu.InputError, match="JAX traces"):
-            transform(lambda a, g=g: tu.generalisation_error(one(g(a)), *OVERLAPS))(1.5)
+            transform(lambda a, g=g: tu.generalization_error(one(g(a)), *OVERLAPS))(1.5)
 
 
 def test_a_network_can_be_made_inside_a_transformation():
-    value = jax.jit(lambda lr: tu.generalisation_error(one(lambda x: jnp.tanh(1.5 * x)), *OVERLAPS) + 0 * lr)(0.1)
+    value = jax.jit(lambda lr: tu.generalization_error(one(lambda x: jnp.tanh(1.5 * x)), *OVERLAPS) + 0 * lr)(0.1)
     assert float(value) == pytest.approx(true_error(lambda x: np.tanh(1.5 * x), built_in), rel=1e-6)
 
 

@@ -52,7 +52,7 @@ def test_a_new_width_keeps_a_uniform_readout_and_bias():
 def test_a_changed_spectrum_keeps_a_unit_mean_and_only_that():
     unit = PROBLEM.replace(inputs=tu.Spectrum([1.0, 3.0]))
     assert np.allclose(unit.replace(eigenvalues=[1.0, 2.0, 3.0]).inputs.weights.sum(), 1.0)
-    free = PROBLEM.replace(inputs=tu.Spectrum([1.0, 3.0], normalise=False))
+    free = PROBLEM.replace(inputs=tu.Spectrum([1.0, 3.0], normalize=False))
     assert free.replace(eigenvalues=[1.0, 5.0]).inputs.eigenvalues.tolist() == [1.0, 5.0]
 
 
@@ -78,7 +78,7 @@ def test_reprs_are_short_and_say_what_differs_from_the_usual():
     assert repr(tu.SGD(0.5, batch=4, weight_decay=1e-3, momentum=0.9)) == (
         "SGD(lr=0.5, batch=4, weight_decay=0.001, momentum=0.9)"
     )
-    assert repr(tu.SGD(tu.PowerDecay(0.5), momentum=tu.SlowMomentum(2.0))) == (
+    assert repr(tu.SGD(tu.schedules.PowerDecay(0.5), momentum=tu.SlowMomentum(2.0))) == (
         "SGD(lr=PowerDecay(initial=0.5, exponent=1, timescale=1), momentum=SlowMomentum(gamma=2))"
     )
     assert repr(tu.SGD(0.1, trainable=np.ones((5, 40), bool))) == "SGD(lr=0.1, trainable=<array (5, 40)>)"
@@ -105,12 +105,12 @@ def test_new_eigenvalues_keep_the_fractions():
 
 
 @pytest.mark.parametrize("stored", [False, True])
-def test_new_fractions_normalise_only_what_was_normalised(stored):
+def test_new_fractions_normalize_only_what_was_normalized(stored):
     def changed(inputs):
         asked = PROBLEM.replace(inputs=inputs)
         return (tu.Problem.from_json(asked.to_json()) if stored else asked).replace(fractions=[0.25, 0.75]).inputs
 
-    free = changed(tu.Spectrum([1.5, 0.5], normalise=False))  # whose mean is one by chance
+    free = changed(tu.Spectrum([1.5, 0.5], normalize=False))  # whose mean is one by chance
     assert free.eigenvalues.tolist() == [1.5, 0.5]
     unit = changed(tu.Spectrum([6.0, 2.0]))
     assert np.isclose(unit.weights.sum(), 1.0)

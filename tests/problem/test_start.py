@@ -23,10 +23,10 @@ def blocks_over_seeds(asked, dim):
 def require_moments(samples, mean, variance):
     """Sample means and variances within five standard errors (the kurtosis of each entry is measured)."""
     mean, variance = np.broadcast_to(mean, samples.shape[1:]), np.broadcast_to(variance, samples.shape[1:])
-    centred = samples - mean
-    assert np.all(np.abs(centred.mean(0)) < 5 * np.sqrt(variance / len(samples)))
-    spread = np.sqrt(np.var(centred**2, axis=0) / len(samples))
-    assert np.all(np.abs((centred**2).mean(0) - variance) < 5 * spread)
+    centered = samples - mean
+    assert np.all(np.abs(centered.mean(0)) < 5 * np.sqrt(variance / len(samples)))
+    spread = np.sqrt(np.var(centered**2, axis=0) / len(samples))
+    assert np.all(np.abs((centered**2).mean(0) - variance) < 5 * spread)
 
 
 SPLIT = {"isotropic": (None, 40), "three levels": (tu.Spectrum([3.0, 1.0, 0.2], [0.2, 0.3, 0.5]), 40)}
@@ -60,7 +60,7 @@ def test_random_overlaps_agree_with_random_vectors_beyond_two_moments():
     assert abs(ours.mean() - direct.mean()) < 5 * error
 
 
-@pytest.mark.parametrize("inputs", [None, tu.Spectrum([3.0, 0.5], [0.2, 0.8]), tu.Spectrum([3.0, 2.0], normalise=False)])
+@pytest.mark.parametrize("inputs", [None, tu.Spectrum([3.0, 0.5], [0.2, 0.8]), tu.Spectrum([3.0, 2.0], normalize=False)])
 def test_a_given_gram_is_kept_exactly_and_students_are_random_beside_it(inputs):
     gram = np.array([[1.0, 0.4, 0.0], [0.4, 2.0, -0.3], [0.0, -0.3, 0.5]])
     asked, dim = problem(inputs, gram), 20
@@ -92,7 +92,7 @@ def test_starts_are_reproducible_by_seed_and_differ_between_seeds():
 
 
 def test_large_networks_approach_the_typical_start():
-    asked = problem(tu.Spectrum([3.0, 2.0], normalise=False))
+    asked = problem(tu.Spectrum([3.0, 2.0], normalize=False))
     typical = tu.random_start(asked, dim=None, scale=SCALE).blocks(asked)
     large = tu.random_start(asked, dim=10**9, scale=SCALE).blocks(asked)
     for ours, theirs in zip(typical, large, strict=True):
@@ -107,7 +107,7 @@ def test_scale_can_be_differentiated():
 
 
 def test_one_level_is_shown_as_field_covariances():
-    asked = problem(tu.Spectrum([4.0], normalise=False))
+    asked = problem(tu.Spectrum([4.0], normalize=False))
     start = tu.random_start(asked, dim=30, seed=2)
     r, q, t = start.blocks(asked)
     assert start.R.shape == (K, M)
@@ -156,7 +156,7 @@ def test_weights_on_measured_data_give_the_covariance_of_its_fields(levels):
 
 
 def test_blocks_spread_field_covariances_over_the_levels():
-    asked = problem(tu.Spectrum([3.0, 2.0], normalise=False))
+    asked = problem(tu.Spectrum([3.0, 2.0], normalize=False))
     start = tu.Start(R=np.full((K, M), 0.1), Q=np.eye(K), T=2 * np.eye(M))
     r, q, t = start.blocks(asked)
     weights = asked.inputs.weights
@@ -166,7 +166,7 @@ def test_blocks_spread_field_covariances_over_the_levels():
 
 def test_an_equal_T_and_gram_are_accepted_in_either_form():
     gram = np.array([[1.0, 0.4, 0.0], [0.4, 2.0, -0.3], [0.0, -0.3, 0.5]])
-    asked = problem(tu.Spectrum([3.0, 2.0], normalise=False), gram)
+    asked = problem(tu.Spectrum([3.0, 2.0], normalize=False), gram)
     mean = asked.inputs.weights.sum()
     r, q = np.zeros((2, K, M)), np.stack([np.eye(K)] * 2)
     for T in (gram, np.stack([gram / mean] * 2)):

@@ -27,7 +27,7 @@ def test_logistic_regression():
 
 
 def test_logistic_regression_with_flips_and_two_levels():
-    inputs = tu.Spectrum([3.0, 0.5], [0.2, 0.8], normalise=False)
+    inputs = tu.Spectrum([3.0, 0.5], [0.2, 0.8], normalize=False)
     problem = one_unit(loss="logistic", labels=tu.labels.Sign(flip=0.1), inputs=inputs)
     start = tu.Start([[[0.3]], [[0.05]]], [[[0.6]], [[0.475]]], np.ones((2, 1, 1)))
     theory = tu.solve(problem, start, TIMES)

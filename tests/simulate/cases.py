@@ -61,7 +61,7 @@ CASES = {
         40,
     ),
     "decay and schedule": (
-        tu.Problem(tu.Network(2, "erf"), tu.Network(2, "sign"), sgd=tu.SGD(tu.Cosine(1.5, 3.0, 0.2), weight_decay=0.4)),
+        tu.Problem(tu.Network(2, "erf"), tu.Network(2, "sign"), sgd=tu.SGD(tu.schedules.Cosine(1.5, 3.0, 0.2), weight_decay=0.4)),
         start(2, 2),
         16,
     ),

@@ -29,12 +29,12 @@ def features(runs: Trajectory, time: int) -> np.ndarray:
 
 
 def z_scores(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Standardised differences of the means, and of the covariances, of two samples (run, features)."""
+    """Standardized differences of the means, and of the covariances, of two samples (run, features)."""
     together = np.concatenate([a, b])
     moves = together.std(axis=0) > 1e-12 * (1 + np.abs(together).max(axis=0))
     a, b = a[:, moves], b[:, moves]
-    centre, size = together[:, moves].mean(axis=0), together[:, moves].std(axis=0)
-    a, b = (a - centre) / size, (b - centre) / size
+    center, size = together[:, moves].mean(axis=0), together[:, moves].std(axis=0)
+    a, b = (a - center) / size, (b - center) / size
     first, second = np.triu_indices(a.shape[1])
     samples = [np.concatenate([x, x[:, first] * x[:, second]], axis=1) for x in (a, b)]
     gap = samples[0].mean(axis=0) - samples[1].mean(axis=0)

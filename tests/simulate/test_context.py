@@ -23,7 +23,7 @@ class Watchful(tu.Rule):
 
 
 def problem():
-    return tu.Problem(UNIT, UNIT, labels="sign", rule=Watchful(), sgd=tu.SGD(tu.PowerDecay(0.8, timescale=4.0)))
+    return tu.Problem(UNIT, UNIT, labels="sign", rule=Watchful(), sgd=tu.SGD(tu.schedules.PowerDecay(0.8, timescale=4.0)))
 
 
 @pytest.mark.parametrize("options", [{}, {"method": "weights"}, {"together": True}])

@@ -6,7 +6,7 @@ import pytest
 
 import tutelage as tu
 from tests.problems import pair
-from tutelage.simulate import cost
+from tutelage.simulation import cost
 
 PROBLEM = pair(3, 3, "erf", lr=0.5)
 

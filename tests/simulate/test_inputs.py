@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import tutelage as tu
-from tutelage.simulate.ensemble import stream
-from tutelage.simulate.sources import LAWS, DrawnInputs, RowInputs
+from tutelage.simulation.ensemble import stream
+from tutelage.simulation.sources import LAWS, DrawnInputs, RowInputs
 
 PROBLEM = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), inputs=tu.Spectrum([2.0, 0.5], [0.5, 0.5]), sgd=tu.SGD(0.5))
 START = tu.Start(R=[[0.4, 0.1], [0.0, 0.5]], Q=[[0.6, 0.1], [0.1, 0.7]])
@@ -84,13 +84,13 @@ def test_images_and_a_file_of_images_are_rows(tmp_path):
 
 
 def test_measured_rows_are_centred_scaled_and_rotated():
-    """The loop on raw rows, with (row - centre) / sqrt(scale) for x, gives the same overlaps."""
+    """The loop on raw rows, with (row - center) / sqrt(scale) for x, gives the same overlaps."""
     rng = np.random.default_rng(2)
     data = rng.standard_normal((300, 6)) @ rng.standard_normal((6, 6)) + 3.0
     problem = tu.Problem(tu.Network(2), tu.Network(1), inputs=tu.Spectrum.from_data(data), sgd=tu.SGD(0.3))
     W, W_teacher = rng.standard_normal((2, 6)), rng.standard_normal((1, 6))
     runs = tu.simulate(problem, weights=(W, W_teacher), inputs=data, times=[0.0, 50.0])
-    x = (data - problem.inputs.centre) / np.sqrt(problem.inputs.scale)
+    x = (data - problem.inputs.center) / np.sqrt(problem.inputs.scale)
     g, slope = problem.student.activation, problem.student.activation.slope
     for row in x:
         fields = W @ row / np.sqrt(6)

@@ -9,14 +9,14 @@ from pathlib import Path
 import tutelage
 
 RESPOND = """
-from tutelage.simulate.compiled import advance_overlaps
-from tutelage.simulate.machine_code import DIGEST
+from tutelage.simulation.compiled import advance_overlaps
+from tutelage.simulation.machine_code import DIGEST
 print(DIGEST, advance_overlaps.py_func.__qualname__.endswith(DIGEST))
 """
 LOAD = """
 import numpy as np
-from tutelage.simulate.compiled import onto_sphere
-from tutelage.simulate.layout import Blocks
+from tutelage.simulation.compiled import onto_sphere
+from tutelage.simulation.layout import Blocks
 blocks = Blocks(
     width=np.array([1]), dof=np.array([1]), field=np.array([7.0]), step=np.array([11.0]), share=np.array([0.5]),
     eigenvalue=np.array([13.0]), mask=np.ones((1, 1)),

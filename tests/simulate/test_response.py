@@ -12,9 +12,9 @@ from tutelage import labels, losses, rules
 from tutelage.problem.activation import NAMED
 from tutelage.problem.sample import context_of, label_of, normals_needed, update_of
 from tutelage.rules import Parameters
-from tutelage.simulate.layout import Heads
-from tutelage.simulate.rates import compiles, rule_of
-from tutelage.simulate.response import respond
+from tutelage.simulation.layout import Heads
+from tutelage.simulation.rates import compiles, rule_of
+from tutelage.simulation.response import respond
 
 K, M, SAMPLES = 3, 2, 300
 STUDENT = tu.Network(K, "tanh", readout=[0.8, -1.1, 0.5], bias=[0.1, -0.3, 0.2])

@@ -7,7 +7,7 @@ from scipy.stats import ks_2samp
 import tutelage as tu
 from tests.simulate.cases import FOUR, start
 from tests.simulate.laws import LEVEL, features, probability
-from tutelage.simulate import recorded_error
+from tutelage.simulation import recorded_error
 
 TIMES = [0.0, 1.0, 3.0]
 TWO, ONE = tu.Network(2, "erf", train_readout=True), tu.Network(1, "erf")

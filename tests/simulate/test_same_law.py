@@ -6,7 +6,7 @@ import pytest
 import tutelage as tu
 from tests.simulate.cases import CASES, softened
 from tests.simulate.laws import LEVEL, probability
-from tutelage.simulate import coordinates
+from tutelage.simulation import coordinates
 
 TIMES = [0.0, 0.5, 1.5, 3.0]
 

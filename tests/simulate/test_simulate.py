@@ -9,8 +9,8 @@ import pytest
 
 import tutelage as tu
 from tests.simulate.cases import CASES, FOUR, start
-from tutelage.simulate import ensemble
-from tutelage.simulate.records import empty_records
+from tutelage.simulation import ensemble
+from tutelage.simulation.records import empty_records
 from tutelage.times import steps_at
 
 ERF = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(0.5), noise=0.1)
@@ -23,7 +23,7 @@ def test_times_become_steps():
     assert steps_at(np.array([0.1 * 3]), 10**6).tolist() == [300_000]
 
 
-def test_records_are_labelled_with_the_asked_times():
+def test_records_are_labeled_with_the_asked_times():
     """Asking for fewer times changes nothing in those that remain; two times may share a step."""
     many = tu.simulate(ERF, ORDER_ONE, dim=40, times=[0.0, 0.01, 0.02, 0.5, 1.0], runs=2)
     few = tu.simulate(ERF, ORDER_ONE, dim=40, times=[0.02, 1.0], runs=2)
@@ -57,7 +57,7 @@ def test_error_is_the_population_error_of_the_recorded_state():
     runs = tu.simulate(problem, begin, dim=dim, times=[0.0, 2.0], runs=2)
     for run in range(2):
         for i in range(2):
-            expected = tu.generalisation_error(problem, runs.R[run, i], runs.Q[run, i], runs.T, runs.readout[run, i])
+            expected = tu.generalization_error(problem, runs.R[run, i], runs.Q[run, i], runs.T, runs.readout[run, i])
             np.testing.assert_allclose(runs.error[run, i], expected, rtol=1e-12)
     np.testing.assert_allclose(runs.loss, runs.error + 0.1**2 / 2)
 
@@ -68,7 +68,7 @@ def test_every_run_may_have_its_own_start():
     assert runs.T.shape == (3, 2, 2)
     for i, one in enumerate(starts):
         np.testing.assert_allclose(runs.R[i, 0], one.R, atol=1e-14)
-        alone = tu.generalisation_error(ERF, runs.R[i, 1], runs.Q[i, 1], one.T)
+        alone = tu.generalization_error(ERF, runs.R[i, 1], runs.Q[i, 1], one.T)
         np.testing.assert_allclose(runs.error[i, 1], alone, rtol=1e-12)
     assert runs.to_dataset()["T"].dims == ("run", "teacher", "teacher_2")
 

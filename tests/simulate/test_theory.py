@@ -8,7 +8,7 @@ from scipy.integrate import solve_ivp
 
 import tutelage as tu
 from tutelage.dynamics import OrderParameters, Overlaps
-from tutelage.dynamics.error import generalisation_error
+from tutelage.dynamics.error import generalization_error
 
 PROBLEM = tu.Problem(tu.Network(1, "erf"), tu.Network(1, "erf"), sgd=tu.SGD(3.0))
 START = tu.Start(R=[[0.5]], Q=[[0.8]])
@@ -27,7 +27,7 @@ def theory(scale: float = 1.0) -> float:
         return jnp.stack([d.r[0, 0, 0], d_flow.q[0, 0, 0] + scale * (d.q - d_flow.q)[0, 0, 0]])
 
     R, Q = solve_ivp(drift, (0.0, ALPHA), [0.5, 0.8], rtol=1e-7, atol=1e-9).y[:, -1]
-    return float(generalisation_error(PROBLEM, [[R]], [[Q]]))
+    return float(generalization_error(PROBLEM, [[R]], [[Q]]))
 
 
 def mean_error(dim: int, runs: int) -> tuple[float, float, float]:

@@ -11,7 +11,7 @@ from scipy.stats import kstest
 import tutelage as tu
 from tests.simulate.cases import CASES
 from tests.simulate.laws import LEVEL, probability
-from tutelage.simulate import coordinates, lanes, numbered, together
+from tutelage.simulation import coordinates, lanes, numbered, together
 
 TIMES = [0.0, 0.5, 1.5, 3.0]
 

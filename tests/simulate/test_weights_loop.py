@@ -7,9 +7,9 @@ import pytest
 import tutelage as tu
 from tests.simulate.cases import CASES, FOUR, softened
 from tutelage.problem.activation import NAMED
-from tutelage.simulate.ensemble import stream
-from tutelage.simulate.rates import rule_of
-from tutelage.simulate.response import slope, value
+from tutelage.simulation.ensemble import stream
+from tutelage.simulation.rates import rule_of
+from tutelage.simulation.response import slope, value
 
 
 def plain_loop(problem, W, W_teacher, X, steps, noise=None):
@@ -109,14 +109,14 @@ def test_polynomials_and_a_function_of_the_users_own(activation):
 
 
 def test_schedules_act_at_the_time_of_their_step():
-    sgd = tu.SGD(tu.PowerDecay(0.8), readout_lr=tu.Piecewise([0.5], [0.3, 0.1]), bias_lr=lambda t: 0.2 + 0.1 * t)
+    sgd = tu.SGD(tu.schedules.PowerDecay(0.8), readout_lr=tu.schedules.Piecewise([0.5], [0.3, 0.1]), bias_lr=lambda t: 0.2 + 0.1 * t)
     student = tu.Network(2, "erf", train_readout=True, bias=0.1, train_bias=True)
     check_against_loop(tu.Problem(student, tu.Network(2, "erf"), inputs=FOUR, sgd=sgd))
 
 
 def test_blocks_of_rows_do_not_show(monkeypatch):
     """A batch may span blocks of rows, and a block may hold many records."""
-    from tutelage.simulate import sources
+    from tutelage.simulation import sources
 
     problem = CASES["batch of five"][0]
     monkeypatch.setattr(sources, "BLOCK", 24 * 7)

@@ -4,8 +4,8 @@ import numpy as np
 
 import tutelage as tu
 from tests.problems import pair
-from tutelage.sweep.chunks import points_per_chunk
-from tutelage.sweep.spec import build_spec
+from tutelage.sweeps.chunks import points_per_chunk
+from tutelage.sweeps.spec import build_spec
 
 PROBLEM = pair(2, 2, lr=0.5, noise=0.1)
 START = tu.Start(R=[[0.3, 0.1], [0.05, 0.2]], Q=[[0.5, 0.1], [0.1, 0.4]], dim=200)

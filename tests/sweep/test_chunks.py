@@ -3,8 +3,8 @@
 import numpy as np
 
 from tests.sweep.questions import PROBLEM, spec_of
-from tutelage.sweep.chunks import BATCH, COPIES, LOOPED, MEMORY, chunks, groups, shape_of, tasks
-from tutelage.sweep.points import problem_at
+from tutelage.sweeps.chunks import BATCH, COPIES, LOOPED, MEMORY, chunks, groups, shape_of, tasks
+from tutelage.sweeps.points import problem_at
 
 OVER = {"student.hidden": [2, 3], "lr": [0.1, 0.2, 0.3], "student.activation": ["erf", "relu"]}
 

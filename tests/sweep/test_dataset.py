@@ -8,9 +8,9 @@ import xarray as xr
 
 import tutelage as tu
 from tests.sweep.questions import PROBLEM, spec_of
-from tutelage.sweep.dataset import NOT_YET, SCHEMA, assemble
-from tutelage.sweep.outcome import Failure, Outcome
-from tutelage.sweep.result import Sweep
+from tutelage.sweeps.dataset import NOT_YET, SCHEMA, assemble
+from tutelage.sweeps.outcome import Failure, Outcome
+from tutelage.sweeps.result import Sweep
 
 SPEC = spec_of(measure=["final_error", "error", "noise_floor"], points_per_chunk=4)
 
@@ -87,7 +87,7 @@ def test_a_list_has_the_dim_point_with_its_names_as_coordinates():
     assert data["student.activation"].values.tolist() == ["erf", "relu"]
 
 
-def test_tables_are_labelled_by_their_json():
+def test_tables_are_labeled_by_their_json():
     schedule = {"kind": "constant", "value": 0.1}
     spec = spec_of(over={"lr": [schedule, 0.3], "student.hidden, teacher.hidden": [2, 3]})
     data = assemble(spec, [((0, 1, 2, 3), Outcome({"final_error": np.arange(4.0)}, dims={"final_error": ()}))])

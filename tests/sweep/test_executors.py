@@ -12,9 +12,9 @@ import pytest
 from tests.sweep import toys
 from tests.sweep.clusters import ROOT, dask_cluster, is_running, wait_until
 from tutelage import InputError
-from tutelage.sweep.engine import run
-from tutelage.sweep.executors import dask, executor
-from tutelage.sweep.outcome import Task
+from tutelage.sweeps.engine import run
+from tutelage.sweeps.executors import dask, executor
+from tutelage.sweeps.outcome import Task
 
 COUNT = 8
 
@@ -83,7 +83,7 @@ def test_a_script_without_a_guard_can_sweep(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
         "from tests.sweep import toys\n"
-        "from tutelage.sweep.engine import run\n"
+        "from tutelage.sweeps.engine import run\n"
         f"print(run(toys.store({str(tmp_path / 's')!r}, 2), toys.tasks(2), toys.numbers, 'processes').computed)\n"
     )
     done = subprocess.run(
@@ -99,7 +99,7 @@ def threads_of(payload):
     """What a worker may use (a compute function is a function of a module, so this one is)."""
     import os
 
-    from tutelage.sweep.outcome import Outcome
+    from tutelage.sweeps.outcome import Outcome
 
     flags = np.array(["multi_thread_eigen=false" in os.environ["XLA_FLAGS"] and os.environ["OMP_NUM_THREADS"] == "1"])
     return Outcome({"one": flags})
@@ -226,7 +226,7 @@ def test_asking_for_slurm_leaves_ctrl_c_as_it_was():
     """In a process of its own: the import that changes it happens once."""
     program = """
 import signal
-from tutelage.sweep.executors.dask import _slurm_class
+from tutelage.sweeps.executors.dask import _slurm_class
 _slurm_class()
 assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 import importlib, dask_jobqueue.runner

@@ -17,11 +17,11 @@ import pytest
 from tests.sweep import toys
 from tests.sweep.clusters import ROOT, dask_cluster, descendants, is_running, kill, wait_until
 from tutelage import InputError, TutelageWarning
-from tutelage.sweep.chunk_file import is_whole
-from tutelage.sweep.engine import run
-from tutelage.sweep.executors import team
-from tutelage.sweep.lock import only_writer
-from tutelage.sweep.store import Store
+from tutelage.sweeps.chunk_file import is_whole
+from tutelage.sweeps.engine import run
+from tutelage.sweeps.executors import team
+from tutelage.sweeps.lock import only_writer
+from tutelage.sweeps.store import Store
 
 
 @pytest.fixture(autouse=True)
@@ -241,7 +241,7 @@ def test_a_scheduler_that_ends_stops_the_sweep_with_a_sentence(tmp_path):
 
 
 def test_workers_that_cannot_start_stop_the_sweep(tmp_path, monkeypatch):
-    monkeypatch.setattr(team, "WORKER", "tutelage.sweep.nothing_of_this_name")
+    monkeypatch.setattr(team, "WORKER", "tutelage.sweeps.nothing_of_this_name")
     with pytest.raises(InputError, match=r"no worker process can be started \(the last one ended with exit code 1\)"):
         run(toys.store(tmp_path / "s", 6), toys.tasks(6), toys.numbers, "processes", workers=2)
     assert toys.files(tmp_path / "s") == {}

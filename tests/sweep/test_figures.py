@@ -6,9 +6,9 @@ import pytest
 import tutelage as tu
 from tests.sweep.questions import PROBLEM, spec_of
 from tutelage.plot import save_figure
-from tutelage.sweep.dataset import assemble
-from tutelage.sweep.outcome import Outcome
-from tutelage.sweep.result import Sweep
+from tutelage.sweeps.dataset import assemble
+from tutelage.sweeps.outcome import Outcome
+from tutelage.sweeps.result import Sweep
 
 RATES, NOISES = np.linspace(0.1, 2.5, 12), np.geomspace(0.05, 1.0, 9)
 TIMES = [0.0, 10.0, 20.0]
@@ -98,7 +98,7 @@ def test_two_axes_are_a_heat_map_with_contours(tmp_path):
     assert drawn(figure, tmp_path) > 0
 
 
-def test_rounding_does_not_take_the_colours():
+def test_rounding_does_not_take_the_colors():
     swept = made_up({"noise": NOISES, "lr": RATES}, lambda noise, lr: np.where(noise < 0.06, 1e-17, noise))
     mesh = swept.plot().axes[0].collections[0]
     assert mesh.norm.vmin == pytest.approx(1e-6)
@@ -110,7 +110,7 @@ def test_divergence_is_hatched_and_said():
 
 
 def test_a_phase_diagram_has_the_lines_of_theory_on_it(tmp_path):
-    critical = tu.critical_learning_rate(PROBLEM).rate
+    critical = tu.analysis.critical_learning_rate(PROBLEM).rate
     swept = made_up({"noise": NOISES, "lr": RATES}, lambda noise, lr: noise**2 * lr / 4)
     lines = {"floor": "noise_floor", "critical": "critical_learning_rate", "own": lambda problem: 1.0 + float(problem.noise)}
     figure = swept.phase_diagram(boundary=lines, level=0.01)
@@ -121,7 +121,7 @@ def test_a_phase_diagram_has_the_lines_of_theory_on_it(tmp_path):
     assert own.get_ydata() == pytest.approx(1 + own.get_xdata())
     rates, noises = floor.get_ydata()[::5], floor.get_xdata()[::5]
     stable = rates < critical
-    exact = [np.sqrt(0.01 / tu.noise_floor(PROBLEM.replace(lr=lr)).per_variance) for lr in rates[stable]]
+    exact = [np.sqrt(0.01 / tu.analysis.noise_floor(PROBLEM.replace(lr=lr)).per_variance) for lr in rates[stable]]
     assert noises[stable] == pytest.approx(exact)
     assert np.isnan(noises[~stable]).all()
     assert 2 < stable.sum() < rates.size

@@ -8,19 +8,19 @@ import pytest
 import tutelage as tu
 from tests.problems import pair
 from tests.sweep.questions import PROBLEM, START, moody, ratio, spec_of, three
-from tutelage.sweep import batch
-from tutelage.sweep.chunks import tasks
-from tutelage.sweep.compute import compute
-from tutelage.sweep.measures import TABLE, resolve
-from tutelage.sweep.measures.answers import AS_NUMBER, verbs
-from tutelage.sweep.measures.simulated import simulation_seed
+from tutelage.sweeps import batch
+from tutelage.sweeps.chunks import tasks
+from tutelage.sweeps.compute import compute
+from tutelage.sweeps.measures import TABLE, resolve
+from tutelage.sweeps.measures.answers import AS_NUMBER, verbs
+from tutelage.sweeps.measures.simulated import simulation_seed
 
 TIMES = tu.linear_times(60, 41)
 POINTS = [{"lr": 0.4, "noise": 0.1}, {"lr": 1.2, "noise": 0.3}]
 NAMES = [
     *("error", "loss", "final_error", "final_loss", "overlaps", "final_overlaps"),
     *("simulated_error", "simulated_final_error", "run_error", "run_final_error"),
-    *("specialisation", "early_stopping.time", "noise_floor", "noise_floor.error", "critical_learning_rate"),
+    *("specialization", "early_stopping.time", "noise_floor", "noise_floor.error", "critical_learning_rate"),
     *("decay_rate.inside", "best_constant_rate"),
 ]
 
@@ -64,8 +64,8 @@ STARTED = {
     "Q": lambda p, s, t, r: t.Q,
     "final_R": lambda p, s, t, r: t.R[-1],
     "final_Q": lambda p, s, t, r: t.Q[-1],
-    "specialisation": lambda p, s, t, r: tu.specialisation(t).final,
-    "early_stopping.time": lambda p, s, t, r: tu.early_stopping(t).time,
+    "specialization": lambda p, s, t, r: tu.analysis.specialization(t).final,
+    "early_stopping.time": lambda p, s, t, r: tu.analysis.early_stopping(t).time,
     "ratio": lambda p, s, t, r: ratio(t, p),
 }
 SIMULATED = {
@@ -78,11 +78,11 @@ SIMULATED = {
     "three": lambda p, s, t, r: three(p, s, r),
 }
 OF_PROBLEM = {
-    "noise_floor": lambda p: tu.noise_floor(p).per_variance,
-    "noise_floor.error": lambda p: tu.noise_floor(p).error,
-    "critical_learning_rate": lambda p: tu.critical_learning_rate(p).rate,
-    "decay_rate.inside": lambda p: tu.decay_rate(p).inside,
-    "best_constant_rate": lambda p: tu.best_constant_rate(p).learning_rate,
+    "noise_floor": lambda p: tu.analysis.noise_floor(p).per_variance,
+    "noise_floor.error": lambda p: tu.analysis.noise_floor(p).error,
+    "critical_learning_rate": lambda p: tu.analysis.critical_learning_rate(p).rate,
+    "decay_rate.inside": lambda p: tu.analysis.decay_rate(p).inside,
+    "best_constant_rate": lambda p: tu.analysis.best_constant_rate(p).learning_rate,
 }
 
 
@@ -160,7 +160,7 @@ def test_simulation_seeds_differ():
 
 def test_what_can_be_asked():
     assert set(AS_NUMBER) <= set(verbs())
-    assert {"plateaus", "phases", "fluctuations", "common_plateau"} <= set(verbs())
+    assert {"plateaus", "phases", "fluctuations", "symmetric_plateau"} <= set(verbs())
     assert not {"solve", "simulate", "sweep", "load"} & set(verbs())
     for name in (*TABLE, *AS_NUMBER):
         assert resolve(name).words
@@ -187,7 +187,7 @@ def test_what_cannot(name, words):
 
 
 def test_the_solver_is_chosen_point_by_point(monkeypatch):
-    """As `solve` chooses it: neighbours in a chunk do not decide."""
+    """As `solve` chooses it: neighbors in a chunk do not decide."""
     asked = []
     monkeypatch.setattr(batch, "choose", lambda problem, times: "stiff" if float(problem.sgd.lr) > 0.7 else "explicit")
     monkeypatch.setattr(
@@ -212,10 +212,10 @@ def test_warnings_of_solve_are_notes():
 @pytest.mark.parametrize(
     ("measure", "alone"),
     [
-        ("escape_time", lambda p, s: tu.escape_time(p, s).time),
-        ("escape_time.rate", lambda p, s: tu.escape_time(p, s).rate),
-        ("fixed_point", lambda p, s: tu.fixed_point(p).error),
-        ("plateaus.longest.length", lambda p, s: tu.plateaus(tu.solve(p, s, tu.linear_times(600, 301))).longest.length),
+        ("escape_time", lambda p, s: tu.analysis.escape_time(p, s).time),
+        ("escape_time.rate", lambda p, s: tu.analysis.escape_time(p, s).rate),
+        ("fixed_point", lambda p, s: tu.analysis.fixed_point(p).error),
+        ("plateaus.longest.length", lambda p, s: tu.analysis.plateaus(tu.solve(p, s, tu.linear_times(600, 301))).longest.length),
         ("phases.marks", None),
     ],
 )

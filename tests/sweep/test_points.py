@@ -8,7 +8,7 @@ import pytest
 
 import tutelage as tu
 from tests.problems import pair
-from tutelage.sweep.points import Points, as_points, known_names, problem_at, start_values
+from tutelage.sweeps.points import Points, as_points, known_names, problem_at, start_values
 
 PROBLEM = pair(2, 2, noise=0.1, inputs=tu.PowerLaw(1.0, 3))
 
@@ -39,7 +39,7 @@ def test_a_list_is_as_it_is():
         ({"student.hidden, teacher.hidden": 3}, {"student.hidden": 3, "teacher.hidden": 3}),
         ({"student.activation, teacher.activation": "relu"}, {"student.activation": "relu", "teacher.activation": "relu"}),
         ({"inputs.beta": 2.0, "inputs.levels": 5}, {"beta": 2.0, "levels": 5}),
-        ({"lr": {"kind": "power_decay", "initial": 0.5, "exponent": 0.3}}, {"lr": tu.PowerDecay(0.5, exponent=0.3)}),
+        ({"lr": {"kind": "power_decay", "initial": 0.5, "exponent": 0.3}}, {"lr": tu.schedules.PowerDecay(0.5, exponent=0.3)}),
         ({"inputs": {"kind": "isotropic"}}, {"inputs": tu.Isotropic()}),
         ({"dim": 300, "scale": 0.2, "batch": 8}, {"batch": 8}),
     ],
@@ -53,7 +53,7 @@ def test_the_start_has_names_of_its_own():
 
 
 def test_values_become_plain():
-    over = {"lr": [tu.Cosine(0.5, 0.1, 100.0), 0.2], "noise": np.array([0.0, 0.5]), "inputs": [tu.Isotropic()]}
+    over = {"lr": [tu.schedules.Cosine(0.5, 0.1, 100.0), 0.2], "noise": np.array([0.0, 0.5]), "inputs": [tu.Isotropic()]}
     points = as_points(PROBLEM, over, None)
     again = Points(json.loads(json.dumps(points.axes)))
     assert (

@@ -5,9 +5,9 @@ import sys
 import time
 
 from tests.sweep import toys
-from tutelage.sweep import progress
-from tutelage.sweep.engine import run
-from tutelage.sweep.progress import Bar
+from tutelage.sweeps import progress
+from tutelage.sweeps.engine import run
+from tutelage.sweeps.progress import Bar
 
 
 def sweep(folder, progress=None, **payload):

@@ -8,8 +8,8 @@ import pytest
 
 import tutelage as tu
 from tests.sweep.questions import PROBLEM, START, spec_of
-from tutelage.sweep.spec import SweepSpec, start_at
-from tutelage.sweep.store import spec_key
+from tutelage.sweeps.spec import SweepSpec, start_at
+from tutelage.sweeps.store import spec_key
 
 CHANGES = {
     "over": {"lr": [0.4, 1.2], "noise": [0.0, 0.1, 0.4]},

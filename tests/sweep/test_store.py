@@ -9,10 +9,10 @@ import xarray as xr
 
 from tests.sweep import toys
 from tutelage import InputError
-from tutelage.sweep import store as store_module
-from tutelage.sweep.engine import run
-from tutelage.sweep.outcome import Failure, Outcome, Task
-from tutelage.sweep.store import Store, spec_key
+from tutelage.sweeps import store as store_module
+from tutelage.sweeps.engine import run
+from tutelage.sweeps.outcome import Failure, Outcome, Task
+from tutelage.sweeps.store import Store, spec_key
 
 OUTCOME = Outcome(
     {

@@ -11,9 +11,9 @@ import tutelage as tu
 from tests.problem import own_learning as own
 from tests.problems import pair
 from tests.sweep.questions import PROBLEM, moody, ratio
-from tutelage.sweep import verbs
-from tutelage.sweep.errors import StoreError
-from tutelage.sweep.executors import dask
+from tutelage.sweeps import verbs
+from tutelage.sweeps.errors import StoreError
+from tutelage.sweeps.executors import dask
 
 ONE = pair(1, 1, noise=0.1)
 OPTIONS = {"times": [0.0, 5.0, 10.0], "start": tu.Start(R=[[0.2]], Q=[[0.3]]), "rtol": 1e-6}
@@ -70,7 +70,7 @@ def test_another_sweep_is_refused_or_begins_a_folder_of_its_own(tmp_path):
 
 
 def test_numbers_do_not_depend_on_the_chunks(in_memory):
-    """Nor on neighbours: members of a batch do not see each other."""
+    """Nor on neighbors: members of a batch do not see each other."""
     other = tu.sweep(ONE, OVER, "error", points_per_chunk=8, executor="serial", **OPTIONS)
     assert np.array_equal(other["error"].values, in_memory["error"].values)
     single = tu.sweep(ONE, points=[{"lr": 0.9, "noise": 0.2}], measure="error", executor="serial", **OPTIONS)

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
-from tutelage.sweep.engine import run
-from tutelage.sweep.outcome import Failure, Outcome, Task
-from tutelage.sweep.store import Store
+from tutelage.sweeps.engine import run
+from tutelage.sweeps.outcome import Failure, Outcome, Task
+from tutelage.sweeps.store import Store
 
 CHUNK = 5
 

@@ -10,7 +10,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from tutelage import _checks
+from tutelage import checks
 from tutelage._errors import InputError
 from tutelage._types import Array, ArrayLike
 from tutelage.averages._base import Averages
@@ -59,7 +59,7 @@ def I4(activation: str | Activation, C: ArrayLike, quadrature: Quadrature | None
     return _average("I4", activation, C, 4, 2, quadrature)
 
 
-def _polarised(e: Averages, c: Array) -> Array:
+def _polarized(e: Averages, c: Array) -> Array:
     third, fourth = jnp.array([0.0, 0, 1, 0]), jnp.array([0.0, 0, 0, 1])
     both = e.contrast(c, None, third + fourth) - e.contrast(c, None, third - fourth)
     return both[0, 1] / 4
@@ -69,7 +69,7 @@ FORMULAS = {
     "I2": lambda e, c: e.outputs(c, None)[0, 1],
     "J2": lambda e, c: e.slopes(c, None)[0, 1],
     "I3": lambda e, c: c[0, 1] * e.curvatures(c, None)[0, 2] + c[1, 2] * e.slopes(c, None)[0, 2],
-    "I4": _polarised,
+    "I4": _polarized,
 }
 
 
@@ -82,9 +82,9 @@ def _average(name: str, activation: Any, C: Any, fields: int, students: int, qua
     g = as_activation(activation)
     if name != "I2" and not g.trainable:
         raise InputError(f"{name} needs the derivative of {g.name!r}, which has none; use 'erf', or I2 alone.")
-    C = jnp.asarray(_checks.as_array("C", C))
+    C = jnp.asarray(checks.as_array("C", C))
     if C.ndim < 2 or C.shape[-2:] != (fields, fields):
         raise InputError(f"C has shape {C.shape}; {name} needs (..., {fields}, {fields}), the covariance of its fields.")
-    _checks.require_gram("C", C)
+    checks.require_gram("C", C)
     family = averages_for(g, g, students, fields - students, quadrature=quadrature)
     return _evaluate(name, family, C.reshape(-1, fields, fields)).reshape(C.shape[:-2])

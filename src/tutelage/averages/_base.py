@@ -24,7 +24,7 @@ ROOM = 2**22  # numbers that one array of an average may hold: 32 MiB
 class Averages(eqx.Module):
     """Gaussian averages for K students with one activation and M teachers with another.
 
-    error_rounding: a generalisation error this small is moved by rounding alone, for networks of order one.
+    error_rounding: a generalization error this small is moved by rounding alone, for networks of order one.
     """
 
     error_rounding: ClassVar[float] = 0.0

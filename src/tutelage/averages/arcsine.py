@@ -1,4 +1,4 @@
-"""arcsin as one polynomial, so that a loop over many of them is vectorised: they are most of the right-hand side.
+"""arcsin as one polynomial, so that a loop over many of them is vectorized: they are most of the right-hand side.
 
 XLA's own goes through atan2, one number at a time: 8 ns each on a CPU against 1.3. With P(s) = arcsin(sqrt s) / sqrt s,
     arcsin x = x P(x^2)                               for 0 <= x <= 1/2,

@@ -6,7 +6,7 @@ With c the correlation of fields a and b and theta their angle (cos theta = c):
     E[g''_i g_a] = sqrt(C_ii C_aa - C_ia^2) / (2 pi C_ii)
 Four points, F = E[th_1 th_2 z3+ z4+] (th: step, z+: positive part): scale the covariances between {1,2} and {3,4} by t.
 By Price's theorem dF/dt = sum_{i in 12, j in 34} C_ij E[delta(z_i) th_k th_j z_l+] at C(t), where k and l are the partners
-of i and j; F(0) factorises. Given z_i = 0, Stein's lemma turns the rest into two-dimensional orthant probabilities. Where
+of i and j; F(0) factorizes. Given z_i = 0, Stein's lemma turns the rest into two-dimensional orthant probabilities. Where
 two of the four fields are one and the same the dimension drops, and a closed form takes over. Of few fields each quadruple
 gets its formula beforehand; of many, all of them are computed for one pair of students after the other and one is chosen.
 """

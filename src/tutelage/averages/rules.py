@@ -7,7 +7,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from tutelage import _checks
+from tutelage import checks
 from tutelage._errors import InputError
 from tutelage._types import Array
 from tutelage.averages.price import REACH
@@ -33,8 +33,8 @@ class Quadrature(eqx.Module):
     points: int = eqx.field(static=True, default=2**15)
 
     def __check_init__(self) -> None:
-        _checks.as_count("nodes", self.nodes, least=8)
-        _checks.as_count("points", self.points, least=2**9)
+        checks.as_count("nodes", self.nodes, least=8)
+        checks.as_count("points", self.points, least=2**9)
 
     @property
     def held(self) -> int:
@@ -60,7 +60,7 @@ def as_rule(quadrature: Any) -> Quadrature | None:
     """A rule of quadrature, or None for the usual one."""
     if quadrature is not None and not isinstance(quadrature, Quadrature):
         raise InputError(
-            f"quadrature is {_checks.shown(quadrature)}; it must be a Quadrature, such as Quadrature(nodes=96)."
+            f"quadrature is {checks.shown(quadrature)}; it must be a Quadrature, such as Quadrature(nodes=96)."
         )
     return quadrature
 
@@ -78,13 +78,13 @@ def panels(breaks: Array, nodes: int) -> tuple[Array, Array]:
 
 @lru_cache
 def hermite_rule(nodes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Gauss-Hermite nodes, and weights times the normalised Hermite polynomials, (nodes, degree) for degrees below nodes."""
+    """Gauss-Hermite nodes, and weights times the normalized Hermite polynomials, (nodes, degree) for degrees below nodes."""
     z, weights = np.polynomial.hermite_e.hermegauss(nodes)
     return z, hermites(z, nodes) * (weights / weights.sum())[:, None]
 
 
 def hermites(z: np.ndarray, count: int) -> np.ndarray:
-    """The normalised Hermite polynomials of degrees below `count`, (z, degree)."""
+    """The normalized Hermite polynomials of degrees below `count`, (z, degree)."""
     h = [np.ones_like(z), z]
     for k in range(1, count - 1):
         h.append((z * h[k] - np.sqrt(k) * h[k - 1]) / np.sqrt(k + 1))

@@ -84,7 +84,7 @@ def simulated(request: Any, runs: RunFlags, talks: bool) -> Any:
 
 def _require_patience(request: Any, runs: int, method: str) -> None:
     """Refuse what is estimated to take more than a day, unless --long is given."""
-    from tutelage.simulate import cost
+    from tutelage.simulation import cost
 
     dim, end = request.start.dim, float(request.times[-1])
     estimate = cost.seconds(request.problem, dim, dim * end, runs, method)

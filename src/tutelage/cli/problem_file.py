@@ -20,14 +20,14 @@ TIMES_NAMES = ("end", "points", "log")
 
 def read_problem_file(path: Path) -> dict[str, Any]:
     """The tables of the file, with every name of ours checked; the library checks those of the problem."""
-    from tutelage import _checks
+    from tutelage import checks
 
     data = read_toml(path)
     for name in data:
-        _checks.known(f"a name in {path}", name, TABLES)
+        checks.known(f"a name in {path}", name, TABLES)
     for table, names in (("start", START_NAMES), ("times", TIMES_NAMES)):
         for name in require_table(path, table, data.get(table, {})):
-            _checks.known(f"a name in [{table}]", name, names)
+            checks.known(f"a name in [{table}]", name, names)
     for table in ("student", "teacher", "inputs", "sgd"):
         require_table(path, table, data.get(table, {}))
     return data
@@ -35,7 +35,7 @@ def read_problem_file(path: Path) -> dict[str, Any]:
 
 def read_toml(path: Path, what: str = "a problem file") -> dict[str, Any]:
     """What a TOML file holds; whatever is wrong with it is said in one sentence."""
-    from tutelage import _checks
+    from tutelage import checks
 
     if path.is_dir():
         raise InputError(f"{path} is a folder; give the name of {what}.")
@@ -48,15 +48,15 @@ def read_toml(path: Path, what: str = "a problem file") -> dict[str, Any]:
     except UnicodeDecodeError:
         raise InputError(f"{path} is not a text file; {what} is TOML.") from None
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} cannot be read: {_checks.unreadable(error)}.") from None
+        raise InputError(f"{path} cannot be read: {checks.unreadable(error)}.") from None
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}.") from None
 
 
 def require_table(path: Path, name: str, value: Any) -> dict[str, Any]:
     """The value, if it is a table."""
-    from tutelage import _checks
+    from tutelage import checks
 
     if not isinstance(value, dict):
-        raise InputError(f"{name} is {_checks.shown(value)} in {path}; it must be a table, [{name}].")
+        raise InputError(f"{name} is {checks.shown(value)} in {path}; it must be a table, [{name}].")
     return value

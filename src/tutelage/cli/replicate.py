@@ -48,7 +48,7 @@ def replicate(
         Print JSON on standard output, and nothing else.
     """
     from tutelage.cli.outputs import check_folder
-    from tutelage.replicate.registry import find, replicas
+    from tutelage.papers.registry import find, replicas
 
     if all_ and ids:
         raise InputError(f"--all and {ids[0]!r} are given; name figures, or ask for all of them.")
@@ -73,8 +73,8 @@ def _formats(svg: bool, also: str | None) -> tuple[str, ...]:
 def _list(folder: Path, json: bool) -> int:
     """Every figure, with what the folder holds of it."""
     from tutelage.cli import report
-    from tutelage.replicate.registry import SOURCES, replicas
-    from tutelage.replicate.run import found
+    from tutelage.papers.registry import SOURCES, replicas
+    from tutelage.papers.run import found
 
     rows = [(replica, [found(replica, folder, quick) for quick in (True, False)]) for replica in replicas().values()]
     if json:
@@ -96,7 +96,7 @@ def _list(folder: Path, json: bool) -> int:
 
 
 def _listed(replica: Any, states: list[Any]) -> dict[str, Any]:
-    from tutelage.replicate.run import count
+    from tutelage.papers.run import count
 
     known = {
         mode: {"status": status or "not computed", "seconds": seconds} | count(claims)
@@ -106,7 +106,7 @@ def _listed(replica: Any, states: list[Any]) -> dict[str, Any]:
 
 
 def _state(state: Any) -> str:
-    from tutelage.replicate.gallery import duration
+    from tutelage.papers.gallery import duration
 
     status, seconds, claims = state
     if status == "":
@@ -115,7 +115,7 @@ def _state(state: Any) -> str:
 
 
 def _score(claims: Any) -> str:
-    from tutelage.replicate.run import count
+    from tutelage.papers.run import count
 
     return ", ".join(f"{number} {VERDICT_WORDS[verdict]}" for verdict, number in count(claims).items() if number)
 
@@ -129,8 +129,8 @@ def _results(
     keep_compiled_programs()
     if quick:
         compile_quickly()
-    from tutelage.replicate.gallery import duration
-    from tutelage.replicate.pool import run_all
+    from tutelage.papers.gallery import duration
+    from tutelage.papers.pool import run_all
 
     results = []
     for result in run_all(
@@ -181,7 +181,7 @@ def _print_claims(result: Any) -> None:
     from rich.table import Table
 
     from tutelage.cli import report
-    from tutelage.replicate.gallery import expectation
+    from tutelage.papers.gallery import expectation
 
     console = report.plain_console()
     console.print(f"{result.replica.id}: {result.replica.title}", style="bold")
@@ -201,7 +201,7 @@ def _print_claims(result: Any) -> None:
 
 def _write_gallery(results: list[Any], folder: Path, quick: bool) -> Path:
     from tutelage.plot.html import write_text
-    from tutelage.replicate.gallery import gallery
+    from tutelage.papers.gallery import gallery
 
     return write_text(folder / ("gallery-quick.html" if quick else "gallery.html"), gallery(results))
 

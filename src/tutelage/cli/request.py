@@ -117,11 +117,11 @@ def build_start(problem: Any, table: dict[str, Any]) -> Any:
 
 def build_times(table: dict[str, Any]) -> np.ndarray:
     """Even times from 0 to end, or even in the logarithm."""
-    from tutelage import _checks
+    from tutelage import checks
     from tutelage.times import MOST_TIMES, times_up_to
 
-    end = _checks.as_positive("the last time", table.get("end", 300.0))
-    log = _checks.as_flag("log in [times]", table.get("log", False))
+    end = checks.as_positive("the last time", table.get("end", 300.0))
+    log = checks.as_flag("log in [times]", table.get("log", False))
     least = 3 if log else 2
-    points = _checks.as_count("points (the number of times)", table.get("points", 201), least=least, most=MOST_TIMES)
+    points = checks.as_count("points (the number of times)", table.get("points", 201), least=least, most=MOST_TIMES)
     return times_up_to(end, points, log)

@@ -10,11 +10,11 @@ KINDS = ("asymmetric", "random")
 
 def build_compare_start(problem: Any, table: dict[str, Any], from_file: bool, kind: str | None) -> Any:
     """The start of a comparison: as a file gives it, else the kind asked for. N is always known."""
-    from tutelage import Start, _checks, asymmetric_start
+    from tutelage import Start, checks, asymmetric_start
 
     overlaps = "R" in table or "Q" in table
     if kind is not None:
-        _checks.known("--start", kind, KINDS)
+        checks.known("--start", kind, KINDS)
         if overlaps:
             raise InputError(f"the file gives a start by its overlaps, and --start {kind} another; leave one of them out.")
     dim = table.get("dim") or problem.inputs.usual_dim

@@ -158,7 +158,7 @@ def status(folder: Path, /, *, json: Switch = False) -> int:
         Print JSON on standard output, and nothing else.
     """
     from tutelage.cli import report
-    from tutelage.sweep.store import Store
+    from tutelage.sweeps.store import Store
 
     if not folder.is_dir():
         raise InputError(f"there is no folder {folder}; give that of a sweep.")

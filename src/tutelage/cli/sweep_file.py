@@ -29,17 +29,17 @@ def read_sweep_file(path: Path, imports: Sequence[str] = ()) -> tuple[Any, dict[
 
     imports: modules whose functions the file may name.
     """
-    from tutelage import Problem, _checks
+    from tutelage import Problem, checks
     from tutelage.cli.request import build_times
     from tutelage.problem.own import imported, paths_in
 
     data = read_toml(path, "a sweep file")
     for name in data:
-        _checks.known(f"a name in {path}", name, (*OPTIONS, *TABLES, *PROBLEM))
+        checks.known(f"a name in {path}", name, (*OPTIONS, *TABLES, *PROBLEM))
     for name in ("over", "start", "times", "cluster"):
         require_table(path, name, data.get(name, {}))
     for name in data.get("times", {}):
-        _checks.known("a name in [times]", name, TIMES_NAMES)
+        checks.known("a name in [times]", name, TIMES_NAMES)
     problem = Problem.from_dict({name: data[name] for name in PROBLEM if name in data}, imports)
     for path_ in paths_in(data.get("measure", [])):
         imported("a measure", path_, imports)
@@ -66,18 +66,18 @@ def flat(table: dict[str, Any]) -> dict[str, Any]:
 
 def _values(name: str, values: Any) -> Any:
     """A list as it is; a range as its values."""
-    from tutelage import _checks
+    from tutelage import checks
 
     if not isinstance(values, dict):
         return values
     for key in values:
-        _checks.known(f"a name in the range of {name}", key, RANGE)
+        checks.known(f"a name in the range of {name}", key, RANGE)
     missing = [key for key in ("from", "to", "count") if key not in values]
     if missing:
         raise InputError(f"the range of {name} lacks {missing[0]}; say {{ from = 0.1, to = 1.0, count = 10 }}.")
-    first, last = (float(_checks.as_array(f"{key} in the range of {name}", values[key])) for key in ("from", "to"))
-    count = _checks.as_count(f"count in the range of {name}", values["count"], least=2, most=MOST_VALUES)
-    if not _checks.as_flag(f"log in the range of {name}", values.get("log", False)):
+    first, last = (float(checks.as_array(f"{key} in the range of {name}", values[key])) for key in ("from", "to"))
+    count = checks.as_count(f"count in the range of {name}", values["count"], least=2, most=MOST_VALUES)
+    if not checks.as_flag(f"log in the range of {name}", values.get("log", False)):
         return np.linspace(first, last, count)
     if first <= 0 or last <= 0:
         raise InputError(f"the range of {name} is from {first:g} to {last:g} with log = true; both must be positive.")

@@ -1,7 +1,7 @@
 """How the overlaps move: the three matrices A, B, G and the closed system built from them."""
 
 from tutelage.dynamics.equations import ClosedSystem, Equations, linear_regression
-from tutelage.dynamics.error import generalisation_error
+from tutelage.dynamics.error import generalization_error
 from tutelage.dynamics.order_parameters import OrderParameters, initial_overlaps
 from tutelage.dynamics.overlaps import Overlaps, Velocity
 
@@ -11,7 +11,7 @@ __all__ = [
     "OrderParameters",
     "Overlaps",
     "Velocity",
-    "generalisation_error",
+    "generalization_error",
     "initial_overlaps",
     "linear_regression",
 ]

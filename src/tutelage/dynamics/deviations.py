@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from tutelage.dynamics.increments import sample_increments
-from tutelage.dynamics.linearised import flatten, jacobian
+from tutelage.dynamics.linearized import flatten, jacobian
 from tutelage.dynamics.order_parameters import OrderParameters
 from tutelage.dynamics.overlaps import Overlaps
 

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
-from tutelage._checks import as_array, require_finite
+from tutelage.checks import as_array, require_finite
 from tutelage._errors import InputError, kind_of
 from tutelage._types import Array
 
@@ -171,7 +171,7 @@ def linear_regression(rho: float = 1.0, noise_variance: float = 0.1, lr: float =
     It equals `Problem` with one linear unit, weight_decay=ridge and noise=sqrt(noise_variance).
 
     >>> import tutelage as tu
-    >>> theory = tu.solve(tu.linear_regression(lr=0.5, ridge=0.0), {"m": 0.0, "q": 0.0}, times=[0.0, 50.0])
+    >>> theory = tu.solve(tu.papers.linear_regression(lr=0.5, ridge=0.0), {"m": 0.0, "q": 0.0}, times=[0.0, 50.0])
     >>> round(float(theory.error[-1]), 6)
     0.016667
     """

@@ -1,4 +1,4 @@
-"""The generalisation error, positive and accurate down to perfect learning.
+"""The generalization error, positive and accurate down to perfect learning.
 
 e_g = (1/2) sum_ab w_a w_b E[g_a g_b] is a difference of numbers of order one: below about 1e-10 rounding takes over.
 When every student has come close to a teacher, the same number is computed as a path integral instead: from the state in
@@ -65,7 +65,7 @@ def _near_perfect(
     return near, left @ teachers @ left / 2 + along
 
 
-def generalisation_error(
+def generalization_error(
     problem: Problem,
     R: Any,
     Q: Any,
@@ -81,9 +81,9 @@ def generalisation_error(
     >>> import numpy as np
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
-    >>> float(tu.generalisation_error(problem, np.eye(2), np.eye(2)))
+    >>> float(tu.generalization_error(problem, np.eye(2), np.eye(2)))
     0.0
-    >>> round(float(tu.generalisation_error(problem, np.zeros((2, 2)), np.zeros((2, 2)))), 6)     # 2 arcsin(1/2)/pi
+    >>> round(float(tu.generalization_error(problem, np.zeros((2, 2)), np.zeros((2, 2)))), 6)     # 2 arcsin(1/2)/pi
     0.333333
     """
     K, M = problem.student.hidden, problem.teacher.hidden

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 
 from tutelage._types import Array
 from tutelage.dynamics.error import field_means
-from tutelage.dynamics.linearised import flatten
+from tutelage.dynamics.linearized import flatten
 from tutelage.dynamics.order_parameters import OrderParameters
 from tutelage.dynamics.overlaps import Overlaps, joint_covariance
 from tutelage.problem.sample import label_of, normals_needed, update_of

@@ -26,7 +26,7 @@ from tutelage.averages.quadrature import QuadratureAverages
 from tutelage.averages.relu import ReluAverages
 from tutelage.dynamics.copies import copies_of_teachers, perfect_overlaps
 from tutelage.dynamics.error import field_means
-from tutelage.dynamics.linearised import jacobian
+from tutelage.dynamics.linearized import jacobian
 from tutelage.dynamics.order_parameters import OrderParameters
 from tutelage.dynamics.overlaps import Overlaps, joint_covariance
 from tutelage.moments import ClosedMoments

@@ -73,7 +73,7 @@ def _tasks(settings: Settings, theory: Trajectory) -> Iterator[tuple[str, str, C
     if theory.finished:
         if settings["band"]:
             yield "band", "band of single networks", lambda: _band(theory, settings["dim"], frames)
-        yield "escape", "time of escape", lambda: {"escape": float(tu.escape_time(problem, start).time)}
+        yield "escape", "time of escape", lambda: {"escape": float(tu.analysis.escape_time(problem, start).time)}
 
 
 @contextmanager
@@ -166,8 +166,8 @@ def _rates(settings: Settings) -> Part:
 def _rates_of(values: tuple[tuple[str, Any], ...]) -> tuple[tuple[str, Any], ...]:
     """Both rates belong to the problem alone, so moving a slider of the learning rate does not ask again."""
     problem = Settings.read(dict(values)).problem()
-    critical = tu.critical_learning_rate(problem)
-    best = tu.best_constant_rate(problem)
+    critical = tu.analysis.critical_learning_rate(problem)
+    best = tu.analysis.best_constant_rate(problem)
     return ("critical", float(critical)), ("best", float(best))
 
 

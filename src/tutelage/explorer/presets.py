@@ -6,9 +6,9 @@ TWO = {"students": 2, "teachers": 2}
 APART = {"start": "asymmetric"}
 
 PRESETS: dict[str, dict[str, Any]] = {
-    "three units specialise": {},
+    "three units specialize": {},
     "primer-1: theory and experiment": APART | {"dim": 784, "end": 100.0, "runs": 5},
-    "primer-2: the specialisation transition": TWO | {"scale": 0.2, "end": 400.0, "dim": 100_000, "runs": 0},
+    "primer-2: the specialization transition": TWO | {"scale": 0.2, "end": 400.0, "dim": 100_000, "runs": 0},
     "primer-4: both layers trained": APART
     | {"students": 4, "teachers": 2, "train_readout": True, "lr": 0.2, "noise": 0.1, "end": 2000.0, "dim": 500},
     "notes-3: ReLU": TWO | APART | {"activation": "relu", "lr": 0.3, "end": 60.0, "dim": 500},

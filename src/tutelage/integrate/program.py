@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from tutelage import _checks
+from tutelage import checks
 from tutelage._errors import Status
 from tutelage._types import Array
 from tutelage.averages.quadrature import QuadratureAverages
@@ -173,7 +173,7 @@ def tolerances(rtol: Any = None, atol: Any = None) -> np.ndarray:
     """Relative and absolute tolerance of a step; None: what the precision of JAX's numbers allows."""
     usual = USUAL[np.dtype(jnp.result_type(float)).name]
     given = {"rtol": rtol, "atol": atol}
-    return np.array([u if x is None else _checks.as_positive(n, x) for (n, x), u in zip(given.items(), usual, strict=True)])
+    return np.array([u if x is None else checks.as_positive(n, x) for (n, x), u in zip(given.items(), usual, strict=True)])
 
 
 def as_arrays(tree: Any) -> Any:
@@ -215,7 +215,7 @@ def choose(problem: object, times: np.ndarray) -> str:
 
     Returns "explicit" if the cost cannot be estimated (traced values, custom Equations).
     """
-    if not isinstance(problem, Problem) or _checks.is_traced(problem):
+    if not isinstance(problem, Problem) or checks.is_traced(problem):
         return "explicit"
     if not problem.classic or isinstance(problem.sgd.momentum, SlowMomentum):
         return "explicit"
@@ -238,7 +238,7 @@ def natural_time(problem: Problem, end: float) -> float:
     if callable(sgd.lr):
         times = scan.grid(end)
         rates = jax.vmap(lambda t: rate_at(sgd.lr, t))(times)
-        if _checks.is_traced(rates):  # the function holds traced numbers
+        if checks.is_traced(rates):  # the function holds traced numbers
             return 0.0
         clock = np.trapezoid(np.asarray(rates), np.asarray(times))
     else:

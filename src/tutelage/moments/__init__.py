@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tutelage import _checks
+from tutelage import checks
 from tutelage._errors import InputError
 from tutelage._types import Array
 from tutelage.averages import Quadrature, averages_for
@@ -67,14 +67,14 @@ def _jumps_are_known(problem: Problem, noisy: bool) -> bool:
 def as_sampled(moments: Any) -> Sampled | None:
     """The user's choice of averages: None (closed forms where they exist) or `Sampled`."""
     if moments is not None and not isinstance(moments, Sampled):
-        raise InputError(f"moments is {_checks.shown(moments)}; it must be None or Sampled(points=2**14).")
+        raise InputError(f"moments is {checks.shown(moments)}; it must be None or Sampled(points=2**14).")
     return moments
 
 
 def _is_noisy(problem: Problem) -> bool:
     """Does the label vary at given fields?"""
     if isinstance(problem.labels, Real) and not callable(problem.noise):
-        return _checks.is_traced(problem.noise) or bool(np.any(np.asarray(problem.noise) != 0))
+        return checks.is_traced(problem.noise) or bool(np.any(np.asarray(problem.noise) != 0))
     return problem.labels.law(problem.noise) is not None
 
 
@@ -86,7 +86,7 @@ def _label_jumps(problem: Problem) -> tuple[float, ...]:
         return (0.0,)
     if type(labels) in (Real, Logistic) and g.smooth:
         return ()
-    if _checks.is_traced(labels, teacher):
+    if checks.is_traced(labels, teacher):
         return ()
     return _found_jumps(type(labels), getattr(labels, "function", None), g, float(np.ravel(teacher.readout)[0]))
 

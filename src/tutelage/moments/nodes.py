@@ -10,7 +10,7 @@ from typing import Any
 import equinox as eqx
 import numpy as np
 
-from tutelage import _checks
+from tutelage import checks
 from tutelage._errors import InputError
 
 REACH = 7.0  # standard deviations that a rule covers
@@ -32,8 +32,8 @@ class Sampled(eqx.Module):
     seed: int = eqx.field(static=True, default=0)
 
     def __check_init__(self) -> None:
-        count = _checks.as_count("points", self.points, least=2**9)
-        _checks.as_count("seed", self.seed, least=0)
+        count = checks.as_count("points", self.points, least=2**9)
+        checks.as_count("seed", self.seed, least=0)
         if count & (count - 1):
             raise InputError(f"points is {count}; it must be a power of two, such as {1 << count.bit_length()}.")
         if count > 2**22:

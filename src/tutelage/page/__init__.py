@@ -1,6 +1,6 @@
 """A trajectory as a page with a slider for time: one file that needs no network, no server and no installation.
 
-    tu.save_page(theory, "theory.html")
+    tu.page.save_page(theory, "theory.html")
 
 `content.py` turns a trajectory into plain data (its schema is written there), `template.html`, `page.css` and `page.js` show
 data of that schema, and `assemble.py` puts both and the vendored Plotly into one text. The script knows nothing of where

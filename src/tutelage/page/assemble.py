@@ -25,7 +25,7 @@ def trajectory_page(trajectory: Trajectory, title: str | None = None, run: int |
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
     >>> theory = tu.solve(problem, tu.asymmetric_start(problem), times=tu.linear_times(10, 11))
-    >>> tu.trajectory_page(theory).startswith("<!doctype html>")
+    >>> tu.page.trajectory_page(theory).startswith("<!doctype html>")
     True
     """
     return assemble(trajectory_content(trajectory, title, run) | {"code": code_of(trajectory.problem)})
@@ -39,7 +39,7 @@ def save_page(trajectory: Trajectory, path: str | Path, title: str | None = None
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
     >>> theory = tu.solve(problem, tu.asymmetric_start(problem), times=tu.linear_times(10, 11))
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     tu.save_page(theory, pathlib.Path(folder) / "theory.html").name
+    ...     tu.page.save_page(theory, pathlib.Path(folder) / "theory.html").name
     'theory.html'
     """
     return write_text(path, trajectory_page(trajectory, title, run))

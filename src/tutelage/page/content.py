@@ -6,9 +6,9 @@
     time_name            what time is: "α = steps / N"
     log_time, log_error  booleans: which axes are logarithmic at first
     times, error         (frame,): numbers
-    phases               in the order of time, without gaps: {name, start, end, colour}
+    phases               in the order of time, without gaps: {name, start, end, color}
     maps                 {name, title, rows, columns, values}: rows, columns {name, labels}; values (frame, row, column)
-    bound                the largest |value| of all maps: colours run from -bound to bound at every time
+    bound                the largest |value| of all maps: colors run from -bound to bound at every time
     frames               (frame,): which of the recorded times are shown
     runs                 errors of simulated networks beside the curve, (frame,) each
     band                 {dim, low, high}: where single networks of N = dim are expected, (frame,) each; or null
@@ -25,11 +25,11 @@ import numpy as np
 
 from tutelage._errors import InputError, kind_of
 from tutelage.analysis.curves.curve import Curve
-from tutelage.analysis.curves.per_run import PerRun
-from tutelage.analysis.curves.phase import Phases, phases
+from tutelage.analysis.curves.run_results import RunResults
+from tutelage.analysis.curves.phases import Phases, phases
 from tutelage.plot.html import capital
 from tutelage.plot.scales import is_log_spaced, wants_log
-from tutelage.plot.stages import PHASE_COLOURS
+from tutelage.plot.stages import PHASE_COLORS
 from tutelage.plot.style import FAINT
 from tutelage.plot.words import problem_in_words, settings_in_words
 from tutelage.trajectory import Trajectory
@@ -63,7 +63,7 @@ def trajectory_content(trajectory: Trajectory, title: str | None = None, run: in
         "times": numbers(curve.times[frames]),
         "error": numbers(curve.error[frames]),
         "phases": [
-            {"name": p.name, "start": p.start, "end": p.end, "colour": PHASE_COLOURS.get(p.name, FAINT)} for p in found
+            {"name": p.name, "start": p.start, "end": p.end, "color": PHASE_COLORS.get(p.name, FAINT)} for p in found
         ],
         "maps": [m | {"values": numbers(m["values"][frames])} for m in maps],
         "bound": float(f"{bound:.3g}") or 1.0,
@@ -83,7 +83,7 @@ def _phases(trajectory: Any, run: int | None) -> Phases:
             "the page shows the overlaps R and Q of a Problem; a system of one's own has none. Use plot.plot_trajectory."
         )
     found = phases(trajectory, run)
-    if isinstance(found, PerRun):
+    if isinstance(found, RunResults):
         raise InputError(f"the trajectory has {len(found)} runs; the page shows one curve. Choose one, such as run=0.")
     return found
 
@@ -91,9 +91,9 @@ def _phases(trajectory: Any, run: int | None) -> Phases:
 def _order(found: Phases) -> tuple[np.ndarray, str]:
     """Students in the order of the teachers that they end with, those without one last; and a sentence that says so."""
     count = found.curve.variables["R"].shape[1]
-    if found.specialisation is None:
+    if found.specialization is None:
         return np.arange(count), ""
-    own = found.specialisation.permutation
+    own = found.specialization.permutation
     order = np.argsort(np.where(own < 0, count + own.max(), own), kind="stable")
     if np.array_equal(order, np.arange(count)):
         return order, ""

@@ -14,9 +14,9 @@ const tutelagePage = (() => {
   let index = 0;
   let playing = null; // the frame that was asked for, while playing
 
-  // Colours come from the style sheet, so that charts follow light, dark and paper.
-  let colours = {};
-  const colour = (name) => (colours[name] ??= getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim());
+  // Colors come from the style sheet, so that charts follow light, dark and paper.
+  let colors = {};
+  const color = (name) => (colors[name] ??= getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim());
   const show = (x, digits) => (x === null ? "–" : String(Number(x.toPrecision(digits))));
 
   // A chart follows the size of its element a moment later; paper does not wait, so there its size is stated.
@@ -26,14 +26,14 @@ const tutelagePage = (() => {
   }
 
   function layout(more) {
-    const axis = { gridcolor: colour("line"), zeroline: false, linecolor: colour("soft"), automargin: true, fixedrange: true };
+    const axis = { gridcolor: color("line"), zeroline: false, linecolor: color("soft"), automargin: true, fixedrange: true };
     return {
       paper_bgcolor: "rgba(0,0,0,0)",
       plot_bgcolor: "rgba(0,0,0,0)",
-      font: { color: colour("ink"), family: getComputedStyle(document.body).fontFamily, size: 12 },
+      font: { color: color("ink"), family: getComputedStyle(document.body).fontFamily, size: 12 },
       margin: { l: 8, r: 8, t: 8, b: 8 },
       showlegend: false,
-      hoverlabel: { bgcolor: colour("card"), bordercolor: colour("soft"), font: { color: colour("ink") } },
+      hoverlabel: { bgcolor: color("card"), bordercolor: color("soft"), font: { color: color("ink") } },
       ...more,
       xaxis: { ...axis, ...more.xaxis },
       yaxis: { ...axis, ...more.yaxis },
@@ -49,10 +49,10 @@ const tutelagePage = (() => {
 
   function shapes() {
     const first = data.times[0];
-    const base = { type: "rect", yref: "paper", y0: 0, y1: 1, layer: "below", line: { width: 0 }, opacity: Number(colour("shade")) };
+    const base = { type: "rect", yref: "paper", y0: 0, y1: 1, layer: "below", line: { width: 0 }, opacity: Number(color("shade")) };
     const phases = data.phases.map((phase) => (
-      { ...base, x0: Math.max(phase.start, first), x1: Math.max(phase.end, first), fillcolor: phase.colour }));
-    const at = (x, dash) => ({ type: "line", yref: "paper", y0: 0, y1: 1, x0: x, x1: x, line: { color: colour("soft"), width: 1, dash } });
+      { ...base, x0: Math.max(phase.start, first), x1: Math.max(phase.end, first), fillcolor: phase.color }));
+    const at = (x, dash) => ({ type: "line", yref: "paper", y0: 0, y1: 1, x0: x, x1: x, line: { color: color("soft"), width: 1, dash } });
     return [...phases, at(data.times[index], "dot"), ...(escapes() ? [at(data.escape, "dash")] : [])];
   }
 
@@ -61,18 +61,18 @@ const tutelagePage = (() => {
     const line = (color, width) => ({ color, width, simplify: false });
     const beside = { type: "scatter", mode: "lines", x: data.times, hoverinfo: "skip" };
     const traces = [
-      { ...beside, y: data.error, line: line(colour("curve"), 2.5), hoverinfo: "all", hovertemplate: hover, zorder: 3 },
+      { ...beside, y: data.error, line: line(color("curve"), 2.5), hoverinfo: "all", hovertemplate: hover, zorder: 3 },
       { type: "scatter", mode: "markers", x: [data.times[index]], y: [data.error[index]], hoverinfo: "skip", cliponaxis: false, zorder: 4,
-        marker: { size: 12, color: colour("mark"), line: { color: colour("paper"), width: 2 } } },
-      ...data.runs.map((run) => ({ ...beside, y: run, line: line(colour("run"), 1), opacity: 0.75, zorder: 2 })),
+        marker: { size: 12, color: color("mark"), line: { color: color("paper"), width: 2 } } },
+      ...data.runs.map((run) => ({ ...beside, y: run, line: line(color("run"), 1), opacity: 0.75, zorder: 2 })),
     ];
     if (data.band) {
       const edge = { ...beside, line: { width: 0 }, zorder: 1 };
-      traces.push({ ...edge, y: data.band.low }, { ...edge, y: data.band.high, fill: "tonexty", fillcolor: colour("band") });
+      traces.push({ ...edge, y: data.band.low }, { ...edge, y: data.band.high, fill: "tonexty", fillcolor: color("band") });
     }
     const logTime = byId("log-time").checked;
     const xaxis = { title: { text: `time ${data.time_name}` }, type: logTime ? "log" : "linear" };
-    const yaxis = { title: { text: "generalisation error" }, type: byId("log").checked ? "log" : "linear", exponentformat: "power" };
+    const yaxis = { title: { text: "generalization error" }, type: byId("log").checked ? "log" : "linear", exponentformat: "power" };
     if (!byId("log").checked) yaxis.rangemode = "tozero";
     draw("curve", traces, { xaxis, yaxis, shapes: shapes(), annotations: escapeLabel(logTime) });
     describe();
@@ -81,7 +81,7 @@ const tutelagePage = (() => {
   function escapeLabel(logTime) {
     if (!escapes()) return [];
     const x = logTime ? Math.log10(data.escape) : data.escape;
-    return [{ x, y: 1, yref: "paper", yanchor: "top", text: "predicted escape", showarrow: false, textangle: -90, xshift: -8, font: { color: colour("soft") } }];
+    return [{ x, y: 1, yref: "paper", yanchor: "top", text: "predicted escape", showarrow: false, textangle: -90, xshift: -8, font: { color: color("soft") } }];
   }
 
   const escapes = () => data.escape !== null && data.escape <= data.times[data.times.length - 1];
@@ -100,7 +100,7 @@ const tutelagePage = (() => {
     Plotly.update("curve", { x: [[time]], y: [[data.error[index]]] }, { [`${line}.x0`]: time, [`${line}.x1`]: time }, [1]);
   }
 
-  // Heat maps, one element each; colours have one range for all maps and all times.
+  // Heat maps, one element each; colors have one range for all maps and all times.
 
   const mapsOf = (content) => JSON.stringify(content.maps.map((map) => [map.title, map.rows, map.columns]));
   let made = ""; // the maps that there are elements for
@@ -130,7 +130,7 @@ const tutelagePage = (() => {
   }
 
   function drawMaps() {
-    const scale = [[0, colour("cold")], [0.5, colour("zero")], [1, colour("warm")]];
+    const scale = [[0, color("cold")], [0.5, color("zero")], [1, color("warm")]];
     for (const map of data.maps) {
       const [rows, columns] = [map.rows.labels, map.columns.labels];
       const small = Math.max(rows.length, columns.length) <= LARGEST_WITH_NUMBERS;
@@ -138,7 +138,7 @@ const tutelagePage = (() => {
       const cell = (row, column) => `${map.rows.name} ${row}, ${map.columns.name} ${column}`;
       const trace = {
         type: "heatmap", z: map.values[index], zmin: -data.bound, zmax: data.bound, colorscale: scale, xgap: 2, ygap: 2,
-        texttemplate: small ? `%{z:.${room > 40 ? 3 : room > 30 ? 2 : 1}f}` : "", textfont: { color: colour("ink"), size: 13 },
+        texttemplate: small ? `%{z:.${room > 40 ? 3 : room > 30 ? 2 : 1}f}` : "", textfont: { color: color("ink"), size: 13 },
         customdata: rows.map((row) => columns.map((column) => cell(row, column))),
         hovertemplate: `${map.name} = %{z:.5g}<br>%{customdata}<extra></extra>`,
         colorbar: { orientation: "h", y: -0.02, yanchor: "top", thickness: 10, outlinewidth: 0, nticks: 5, len: 1, xpad: 0 },
@@ -184,7 +184,7 @@ const tutelagePage = (() => {
     const R = data.maps.find((m) => m.name === "R").values[index].flat();
     byId("diagram").querySelectorAll(".edge").forEach((edge, i) => {
       const size = Math.min(1, Math.abs(R[i]) / data.bound);
-      edge.setAttribute("stroke", colour(R[i] < 0 ? "cold" : "warm"));
+      edge.setAttribute("stroke", color(R[i] < 0 ? "cold" : "warm"));
       edge.setAttribute("stroke-width", (0.3 + 7 * size).toFixed(2));
       edge.setAttribute("stroke-dasharray", R[i] < 0 ? "7 7" : "none");
     });
@@ -199,7 +199,7 @@ const tutelagePage = (() => {
       button.type = "button";
       button.textContent = phase.name;
       button.title = `from ${show(phase.start, 4)} to ${show(phase.end, 4)}`;
-      button.style.setProperty("--colour", phase.colour);
+      button.style.setProperty("--color", phase.color);
       button.addEventListener("click", () => { pause(); setTime(firstIn(phase)); });
       item.append(button);
       return item;
@@ -272,7 +272,7 @@ const tutelagePage = (() => {
 
   function redraw() {
     if (data === null) return;
-    colours = {};
+    colors = {};
     drawCurve();
     say();
     drawOverlaps();

@@ -8,7 +8,7 @@ from tutelage._errors import require_fields
 from tutelage.plot.heads import SMALL, TITLE, write_head
 from tutelage.plot.labels import ERROR_IN_TWO_LINES, TIME, outside_legend
 from tutelage.plot.scales import is_log_spaced
-from tutelage.plot.style import COLOURS, DASHES, FAINT, INK, style
+from tutelage.plot.style import COLORS, DASHES, FAINT, INK, style
 from tutelage.plot.words import problem_in_words
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ SIZE = (7.0, 6.4)
 
 
 def plot_bias(path: Any, others: Any = (), *, title: str | None = None) -> "Figure":
-    """Distance of R(t) from the predicted end, e_g, and the entries of S(t); other paths in grey."""
+    """Distance of R(t) from the predicted end, e_g, and the entries of S(t); other paths in gray."""
     require_fields("plot_bias", path, ("S", "gap", "bias"), "what ImplicitBias.along or follow returned")
     from tutelage.plot.figure import Figure
 
@@ -58,7 +58,7 @@ def _draw_entries(axes: Any, path: Any) -> None:
     S = path.S.reshape(-1, *path.S.shape[-3:])[0]  # of the first run
     shown = path.times > 0 if is_log_spaced(path.times) else np.ones(path.times.size, bool)
     for k, m in np.ndindex(S.shape[1:]):
-        look = {"color": COLOURS[k % len(COLOURS)], "linestyle": DASHES[m % len(DASHES)], "linewidth": 1.2}
+        look = {"color": COLORS[k % len(COLORS)], "linestyle": DASHES[m % len(DASHES)], "linewidth": 1.2}
         axes.plot(path.times[shown], S[shown, k, m], **look, label=f"unit {k + 1}" if m == 0 else None)
 
 

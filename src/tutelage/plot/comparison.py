@@ -9,7 +9,7 @@ from tutelage.plot.heads import SMALL, TITLE, write_head
 from tutelage.plot.labels import TIME, error_label, outside_legend
 from tutelage.plot.panels import FEW, LABELS, Curve, curves_of, shared_look, spread_marks
 from tutelage.plot.scales import is_log_spaced, scale_error, scale_overlaps
-from tutelage.plot.style import ALARM, COLOURS, DASHES, FAINT, INK, stroke, style
+from tutelage.plot.style import ALARM, COLORS, DASHES, FAINT, INK, stroke, style
 from tutelage.plot.words import problem_in_words
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ LIMIT, MANY = 4.0, 12.0  # z-scores: the line that is drawn, and where the axis 
 def plot_comparison(comparison: Any, *, title: str | None = None) -> "Figure":
     """Learning curve, overlaps and z-scores of what `compare` returned, as a Matplotlib figure (see `save_figure`).
 
-    Lines are the theory; bands are the mean over runs with two standard errors to either side, marks that mean; thin grey
+    Lines are the theory; bands are the mean over runs with two standard errors to either side, marks that mean; thin gray
     lines single runs, and the pale band behind them where the theory expects 95 of 100 of them. Below, the largest |z| among
     the entries of each quantity. Where noise decides the escape, short strokes mark when each run escapes, and the times
     after the first departure are shaded. title: "" leaves the head out.
@@ -64,8 +64,8 @@ def _draw_error(axes: Any, times: np.ndarray, comparison: Any, shown: np.ndarray
     if count > 1:
         for i, run in enumerate(gap.runs[:THIN_RUNS, shown]):
             axes.plot(t, run, color=FAINT, linewidth=0.5, alpha=0.5, label="single runs" if i == 0 else None)
-    _band(axes, t, gap.mean[shown], gap.standard_error[shown], COLOURS[1], "± 2 std. errors" if count > 1 else None)
-    axes.plot(t, gap.theory[shown], color=COLOURS[0], linewidth=1.8, label="theory")
+    _band(axes, t, gap.mean[shown], gap.standard_error[shown], COLORS[1], "± 2 std. errors" if count > 1 else None)
+    axes.plot(t, gap.theory[shown], color=COLORS[0], linewidth=1.8, label="theory")
     marks = {
         "marker": "o",
         "markersize": 4.2,
@@ -75,7 +75,7 @@ def _draw_error(axes: Any, times: np.ndarray, comparison: Any, shown: np.ndarray
     axes.plot(
         t,
         gap.mean[shown],
-        color=COLOURS[1],
+        color=COLORS[1],
         linestyle="none",
         zorder=3,
         **marks,
@@ -91,13 +91,13 @@ def _draw_error(axes: Any, times: np.ndarray, comparison: Any, shown: np.ndarray
 def _draw_scatter(axes: Any, times: np.ndarray, theory: np.ndarray, sd: np.ndarray) -> None:
     """Where the theory expects most single runs, pale, behind everything."""
     low = np.maximum(theory - 2 * sd, 1e-3 * theory)  # a band that reaches zero has no end on a logarithmic axis
-    axes.fill_between(times, low, theory + 2 * sd, color=COLOURS[0], alpha=0.2, linewidth=0, zorder=0.5, label=SCATTER)
+    axes.fill_between(times, low, theory + 2 * sd, color=COLORS[0], alpha=0.2, linewidth=0, zorder=0.5, label=SCATTER)
 
 
-def _band(axes: Any, times: np.ndarray, mean: np.ndarray, error: np.ndarray, colour: str, label: str | None) -> None:
-    axes.plot(times, mean, color=colour, linewidth=0.9, alpha=0.9)
+def _band(axes: Any, times: np.ndarray, mean: np.ndarray, error: np.ndarray, color: str, label: str | None) -> None:
+    axes.plot(times, mean, color=color, linewidth=0.9, alpha=0.9)
     low = np.maximum(mean - 2 * error, np.minimum(mean, 0.0) + 0.01 * np.abs(mean))  # a logarithmic axis has no zero
-    axes.fill_between(times, low, mean + 2 * error, color=colour, alpha=0.35, linewidth=0, label=label)
+    axes.fill_between(times, low, mean + 2 * error, color=color, alpha=0.35, linewidth=0, label=label)
 
 
 def _draw_escapes(axes: Any, escape: Any) -> None:
@@ -105,7 +105,7 @@ def _draw_escapes(axes: Any, escape: Any) -> None:
     y = np.full(escape.escaped.size, escape.threshold)
     axes.plot(escape.escaped, y, "|", color=INK, markersize=9, markeredgewidth=1.0, label="runs escape")
     if np.isfinite(escape.theory):
-        axes.plot([escape.theory], [escape.threshold], "D", color=COLOURS[0], markersize=5.5, label="theory escapes")
+        axes.plot([escape.theory], [escape.threshold], "D", color=COLORS[0], markersize=5.5, label="theory escapes")
 
 
 def _draw_overlaps(axes: Any, times: np.ndarray, gap: Any, shown: np.ndarray) -> None:
@@ -114,7 +114,7 @@ def _draw_overlaps(axes: Any, times: np.ndarray, gap: Any, shown: np.ndarray) ->
     few = len(theory) <= FEW
     for i, (line, cloud) in enumerate(zip(theory, runs, strict=True)):
         look = _look(line) if few else shared_look(groups, line)
-        label = line.label if few else (None if line.group in seen or len(groups) > len(COLOURS) else line.group)
+        label = line.label if few else (None if line.group in seen or len(groups) > len(COLORS) else line.group)
         seen.add(line.group)
         mean = cloud.values.mean(axis=0)[shown]
         if few and len(cloud.values) > 1:
@@ -143,7 +143,7 @@ def _draw_scores(axes: Any, times: np.ndarray, comparison: Any, shown: np.ndarra
         worst = np.max(np.abs(gap.entries(gap.z)), axis=1)[shown]
         largest = max(largest, float(np.max(worst, initial=0.0)))
         label = f"{name}, worst of {len(gap.labels())}" if len(gap.labels()) > 1 else name
-        axes.plot(times[shown], worst, color=COLOURS[i], linestyle=DASHES[i % len(DASHES)], linewidth=1.2, label=label)
+        axes.plot(times[shown], worst, color=COLORS[i], linestyle=DASHES[i % len(DASHES)], linewidth=1.2, label=label)
     axes.axhline(LIMIT, color=ALARM, linewidth=1.0, linestyle=(0, (2, 2)), label=f"|z| = {LIMIT:g}")
     left_out = times[~comparison.verdict.counted]
     if left_out.size:

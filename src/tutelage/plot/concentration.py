@@ -7,7 +7,7 @@ import numpy as np
 from tutelage._errors import require_fields
 from tutelage.plot.labels import tick_each
 from tutelage.plot.sheet import sheet
-from tutelage.plot.style import ALARM, COLOURS, FAINT, style
+from tutelage.plot.style import ALARM, COLORS, FAINT, style
 from tutelage.plot.words import problem_in_words
 
 if TYPE_CHECKING:
@@ -39,18 +39,18 @@ def plot_concentration(result: Any, *, title: str | None = None) -> "Figure":
 def _draw(axes: Any, condition: Any) -> None:
     dims, values, errors = condition.dims, condition.values, condition.errors
     clear = values > 2 * errors
-    colour = COLOURS[0] if condition.holds else ALARM
+    color = COLORS[0] if condition.holds else ALARM
     if condition.theory is not None:
         axes.plot(dims, condition.theory, color=FAINT, linewidth=2.6, alpha=0.6, label="theory")
     if condition.exponent is not None:
         fit = condition.exponent
         line = fit.amplitude * dims.astype(float) ** fit.slope
-        axes.plot(dims, line, color=colour, linewidth=1.2, label=f"$N^{{{fit.slope:.2f}}}$, fitted")
+        axes.plot(dims, line, color=color, linewidth=1.2, label=f"$N^{{{fit.slope:.2f}}}$, fitted")
     bars = {"fmt": "o", "markersize": 4.5, "markerfacecolor": "white", "capsize": 2.0, "linewidth": 1.0}
-    axes.errorbar(dims[clear], values[clear], errors[clear], color=colour, label="measured", **bars)
+    axes.errorbar(dims[clear], values[clear], errors[clear], color=color, label="measured", **bars)
     if not clear.all():
         bound = values[~clear] + 2 * errors[~clear]
-        axes.plot(dims[~clear], bound, color=colour, linestyle="none", marker="v", markersize=4.5, label="below this")
+        axes.plot(dims[~clear], bound, color=color, linestyle="none", marker="v", markersize=4.5, label="below this")
     axes.set_xscale("log")
     axes.set_yscale("log")
     tick_each(axes, dims)

@@ -9,7 +9,7 @@ from tutelage.plot.heads import SMALL, TITLE, write_head
 from tutelage.plot.labels import ERROR_IN_TWO_LINES, time_label
 from tutelage.plot.panels import Panel, draw_panel, panels_of
 from tutelage.plot.scales import is_log_spaced, scale_error, scale_overlaps
-from tutelage.plot.style import COLOURS, FAINT
+from tutelage.plot.style import COLORS, FAINT
 from tutelage.plot.words import problem_in_words
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def sentence(words: str) -> str:
 def draw_error(axes: Any, curve: Any, label: str | None = None) -> None:
     """The learning curve on the axis it asks for."""
     light = curve.kind == "simulation"
-    axes.plot(curve.times, curve.error, color=COLOURS[0], linewidth=1.0 if light else 2.0, label=label)
+    axes.plot(curve.times, curve.error, color=COLORS[0], linewidth=1.0 if light else 2.0, label=label)
     axes.set_ylabel(ERROR_IN_TWO_LINES if curve.kind != "equations" else "error")
     scale_error(axes, curve.error)
 
@@ -64,11 +64,11 @@ def draw_overlaps(axes: Any, curve: Any, panel: Panel) -> None:
     scale_overlaps(axes, panel.values)
 
 
-def shade(axes: Any, start: float, end: float, colour: str, label: str | None = None, alpha: float = 0.16) -> None:
+def shade(axes: Any, start: float, end: float, color: str, label: str | None = None, alpha: float = 0.16) -> None:
     """An interval of time."""
-    axes.axvspan(start, end, color=colour, alpha=alpha, linewidth=0, label=label, zorder=0)
+    axes.axvspan(start, end, color=color, alpha=alpha, linewidth=0, label=label, zorder=0)
 
 
-def mark_time(axes: Any, time: float, label: str | None = None, colour: str = FAINT) -> None:
+def mark_time(axes: Any, time: float, label: str | None = None, color: str = FAINT) -> None:
     """A moment."""
-    axes.axvline(time, color=colour, linewidth=1.0, linestyle=(0, (4, 2)), label=label)
+    axes.axvline(time, color=color, linewidth=1.0, linestyle=(0, (4, 2)), label=label)

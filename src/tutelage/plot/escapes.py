@@ -8,7 +8,7 @@ from tutelage._errors import require_fields
 from tutelage.plot.heads import SMALL, TITLE, write_head
 from tutelage.plot.labels import ERROR_IN_TWO_LINES, TIME, outside_legend
 from tutelage.plot.scales import scale_error
-from tutelage.plot.style import COLOURS, DASHES, FAINT, INK, style
+from tutelage.plot.style import COLORS, DASHES, FAINT, INK, style
 from tutelage.plot.words import problem_in_words
 
 if TYPE_CHECKING:
@@ -29,15 +29,15 @@ def plot_escape_time(escape: Any, *, title: str | None = None) -> "Figure":
     with style():
         figure = Figure(figsize=(WIDTH, HEIGHT), layout="constrained")
         upper, lower = figure.subplots(2, 1, sharex=True)
-        upper.plot(times, escape.errors[shown], color=COLOURS[0], linewidth=2.0, label="predicted")
+        upper.plot(times, escape.errors[shown], color=COLORS[0], linewidth=2.0, label="predicted")
         upper.axhline(escape.plateau.error, color=FAINT, linewidth=1.0, linestyle=DASHES[2], label="plateau")
-        upper.plot([escape.time], [escape.threshold], "D", color=COLOURS[1], markersize=6, label="escape")
+        upper.plot([escape.time], [escape.threshold], "D", color=COLORS[1], markersize=6, label="escape")
         upper.set_ylabel(ERROR_IN_TWO_LINES)
         scale_error(upper, escape.errors[shown])
         _draw_growth(lower, escape, times, escape.sizes[shown])
         lower.set_xlabel(TIME)
         for axes in (upper, lower):
-            axes.axvline(escape.time, color=COLOURS[1], linewidth=0.8, linestyle=DASHES[1])
+            axes.axvline(escape.time, color=COLORS[1], linewidth=0.8, linestyle=DASHES[1])
             outside_legend(axes)
         figure.align_ylabels([upper, lower])
         words = f"Escape at $\\alpha$ = {escape.time:.4g}"
@@ -49,9 +49,9 @@ def _draw_growth(axes: Any, escape: Any, times: np.ndarray, sizes: np.ndarray) -
     """The carried asymmetry, and the exponential that it becomes on the plateau."""
     line = escape.amplitude * np.exp(escape.rate * times)
     axes.plot(times, line, color=INK, linewidth=1.0, linestyle=DASHES[1], label=f"amplitude\n× exp({escape.rate:.3g} α)")
-    axes.plot(times, sizes, color=COLOURS[2], linewidth=2.0, label="carried linearly")
+    axes.plot(times, sizes, color=COLORS[2], linewidth=2.0, label="carried linearly")
     last = np.flatnonzero(np.isfinite(sizes))[-1]
-    axes.plot(times[last], sizes[last], "o", color=COLOURS[2], markersize=5, label="launched into\nthe exit")
+    axes.plot(times[last], sizes[last], "o", color=COLORS[2], markersize=5, label="launched into\nthe exit")
     axes.set_yscale("log")
     axes.set_ylabel("asymmetry of\nthe overlaps")
 
@@ -66,15 +66,15 @@ def plot_escape_distribution(law: Any, *, title: str | None = None) -> "Figure":
         figure = Figure(figsize=(WIDTH, HEIGHT + 1.0), layout="constrained")
         upper, middle, lower = figure.subplots(3, 1, height_ratios=[1.2, 1.0, 1.0])
         middle.sharex(upper)
-        upper.hist(times, bins="fd", density=True, color=COLOURS[5], alpha=0.7, label="networks")
+        upper.hist(times, bins="fd", density=True, color=COLORS[5], alpha=0.7, label="networks")
         upper.set_ylabel("density of\nescape times")
-        middle.plot(times, law.cdf(times), color=COLOURS[0], linewidth=1.8, drawstyle="steps-post", label="networks")
+        middle.plot(times, law.cdf(times), color=COLORS[0], linewidth=1.8, drawstyle="steps-post", label="networks")
         middle.set_ylabel("share that\nhas escaped")
         middle.set_ylim(0.0, 1.02)
         middle.set_xlabel(TIME)
         for axes in (upper, middle):
             if law.theory is not None:
-                axes.axvline(law.theory, color=COLOURS[1], linewidth=1.4, linestyle=DASHES[1], label="theory of\nthe start")
+                axes.axvline(law.theory, color=COLORS[1], linewidth=1.4, linestyle=DASHES[1], label="theory of\nthe start")
             axes.axvline(np.median(law.times), color=INK, linewidth=1.0, linestyle=DASHES[2], label="median")
             outside_legend(axes)
         _draw_permutations(lower, law.permutations)
@@ -88,7 +88,7 @@ def _draw_permutations(axes: Any, permutations: dict[tuple[int, ...], float]) ->
     """A bar for each permutation: its name lists the teacher that each unit chooses, counted from one."""
     chosen = list(permutations.items())[:FEW]
     names = ["".join(str(m + 1) for m in p) if len(p) < 10 else ",".join(str(m + 1) for m in p) for p, _ in chosen]
-    axes.bar(np.arange(len(chosen)), [share for _, share in chosen], color=COLOURS[2], width=0.6)
+    axes.bar(np.arange(len(chosen)), [share for _, share in chosen], color=COLORS[2], width=0.6)
     axes.set_xticks(np.arange(len(chosen)), names, rotation=90 if len(chosen) > 8 else 0)
     axes.set_xlim(-0.6, max(len(chosen), 4) - 0.4)
     axes.grid(False, axis="x")

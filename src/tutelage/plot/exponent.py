@@ -8,7 +8,7 @@ from tutelage._errors import require_fields
 from tutelage.plot.curve_parts import shade
 from tutelage.plot.heads import SMALL, TITLE, write_head
 from tutelage.plot.labels import outside_legend
-from tutelage.plot.style import ALARM, COLOURS, style
+from tutelage.plot.style import ALARM, COLORS, style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,7 +30,7 @@ def plot_exponent(result: Any, *, title: str | None = None) -> "Figure":
         _draw_data(top, result)
         _draw_slopes(bottom, result)
         for axes in (top, bottom):
-            shade(axes, result.window[0], result.window[1], COLOURS[2], "window" if axes is top else None, 0.12)
+            shade(axes, result.window[0], result.window[1], COLORS[2], "window" if axes is top else None, 0.12)
             outside_legend(axes)
         bottom.set_xlabel("$x$")
         figure.align_ylabels([top, bottom])
@@ -45,13 +45,13 @@ def plot_exponent(result: Any, *, title: str | None = None) -> "Figure":
 def _draw_data(axes: Any, result: Any) -> None:
     seen = (result.x > 0) & (result.y > 0)
     x, y = result.x[seen], result.y[seen]
-    look = {"marker": "o", "markersize": 3.4, "linestyle": "none", "color": COLOURS[0], "markerfacecolor": "white"}
+    look = {"marker": "o", "markersize": 3.4, "linestyle": "none", "color": COLORS[0], "markerfacecolor": "white"}
     axes.plot(x, y, label="data", **look)
     if result.y_error is not None:
-        axes.errorbar(x, y, yerr=result.y_error[seen], fmt="none", elinewidth=0.8, ecolor=COLOURS[0])
+        axes.errorbar(x, y, yerr=result.y_error[seen], fmt="none", elinewidth=0.8, ecolor=COLORS[0])
     edges = np.array(result.window)
     fitted = result.amplitude * edges**result.slope
-    axes.plot(edges, fitted, color=COLOURS[1], linewidth=2.0, label=rf"$x^{{{result.slope:.3f}}}$")
+    axes.plot(edges, fitted, color=COLORS[1], linewidth=2.0, label=rf"$x^{{{result.slope:.3f}}}$")
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_ylabel("$y$")
@@ -59,10 +59,10 @@ def _draw_data(axes: Any, result: Any) -> None:
 
 def _draw_slopes(axes: Any, result: Any) -> None:
     edges, slope, error = np.array(result.window), result.slope, result.error
-    axes.plot(result.local_x, result.local_slope, color=COLOURS[0], linewidth=1.4, label="local slope")
-    axes.plot(edges, [slope] * 2, color=COLOURS[1], linewidth=2.0, label=f"{slope:.4g} ± {error:.1g}")
+    axes.plot(result.local_x, result.local_slope, color=COLORS[0], linewidth=1.4, label="local slope")
+    axes.plot(edges, [slope] * 2, color=COLORS[1], linewidth=2.0, label=f"{slope:.4g} ± {error:.1g}")
     if result.constant:
-        axes.fill_between(edges, slope - error, slope + error, color=COLOURS[1], alpha=0.25, linewidth=0)
+        axes.fill_between(edges, slope - error, slope + error, color=COLORS[1], alpha=0.25, linewidth=0)
     axes.set_ylabel("local slope\n" + r"d ln $y$ / d ln $x$")
     low, high = min(slope, np.min(result.local_slope)), max(slope, np.max(result.local_slope))
     room = max(0.08 * (high - low), 0.02 * abs(slope))

@@ -7,7 +7,7 @@ import numpy as np
 
 from tutelage._errors import require_fields
 from tutelage.plot.heads import SMALL, TITLE, write_head
-from tutelage.plot.style import ALARM, COLOURS, FAINT, INK, style
+from tutelage.plot.style import ALARM, COLORS, FAINT, INK, style
 from tutelage.plot.words import problem_in_words
 
 if TYPE_CHECKING:
@@ -82,9 +82,9 @@ def _draw_modes(axes: Any, modes: list[Any]) -> None:
     still = 1e-9 * max(float(sizes.max()), 1e-300)
     growth = np.where(sizes <= still, 0.0, growth)
     smallest = float(np.min(sizes[sizes > still], initial=float(sizes.max()) or 1.0))
-    colours = [ALARM if g > 0 else COLOURS[0] if g < 0 else FAINT for g in growth]
+    colors = [ALARM if g > 0 else COLORS[0] if g < 0 else FAINT for g in growth]
     places = np.arange(len(modes))
-    axes.barh(places, growth, color=colours, height=0.6)
+    axes.barh(places, growth, color=colors, height=0.6)
     axes.plot(growth, places, linestyle="none", marker="o", markersize=4, color=INK)
     axes.axvline(0.0, color=INK, linewidth=0.9)
     axes.set_xscale("symlog", linthresh=smallest, linscale=0.6)

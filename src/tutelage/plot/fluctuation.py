@@ -9,7 +9,7 @@ from tutelage.plot.heads import SMALL, TITLE, write_head
 from tutelage.plot.labels import ERROR_IN_TWO_LINES, TIME, outside_legend
 from tutelage.plot.panels import FEW, LABELS, curves_of, shared_look
 from tutelage.plot.scales import is_log_spaced, scale_error, scale_overlaps
-from tutelage.plot.style import ALARM, COLOURS, stroke, style
+from tutelage.plot.style import ALARM, COLORS, stroke, style
 from tutelage.plot.words import problem_in_words
 
 if TYPE_CHECKING:
@@ -50,8 +50,8 @@ def plot_fluctuations(result: Any, *, title: str | None = None) -> "Figure":
 
 def _draw_error(axes: Any, times: np.ndarray, error: np.ndarray, sd: np.ndarray) -> None:
     low = np.maximum(error - WIDE * sd, 1e-3 * error)  # a band that reaches zero has no end on a logarithmic axis
-    axes.fill_between(times, low, error + WIDE * sd, color=COLOURS[0], alpha=PALE, linewidth=0, label="± 2 std. deviations")
-    axes.plot(times, error, color=COLOURS[0], linewidth=1.8, label=r"theory, $N \to \infty$")
+    axes.fill_between(times, low, error + WIDE * sd, color=COLORS[0], alpha=PALE, linewidth=0, label="± 2 std. deviations")
+    axes.plot(times, error, color=COLORS[0], linewidth=1.8, label=r"theory, $N \to \infty$")
     axes.set_ylabel(ERROR_IN_TWO_LINES)
     scale_error(axes, error)
     outside_legend(axes)
@@ -60,11 +60,11 @@ def _draw_error(axes: Any, times: np.ndarray, error: np.ndarray, sd: np.ndarray)
 def _draw_overlaps(axes: Any, times: np.ndarray, name: str, values: np.ndarray, sd: np.ndarray) -> None:
     lines, widths = curves_of(name, values[None]), curves_of(name, sd[None])
     groups, few, seen = list(dict.fromkeys(line.group for line in lines)), len(lines) <= FEW, set()
-    pale = PALE if len(lines) <= len(COLOURS) // 2 else PALER
+    pale = PALE if len(lines) <= len(COLORS) // 2 else PALER
     for line, width in zip(lines, widths, strict=True):
         named = {k: v for k, v in stroke(line.unit, line.partner).items() if not k.startswith("mark")}
         look = named if few else shared_look(groups, line)
-        label = line.label if few else (None if line.group in seen or len(groups) > len(COLOURS) else line.group)
+        label = line.label if few else (None if line.group in seen or len(groups) > len(COLORS) else line.group)
         seen.add(line.group)
         middle, half = line.values[0], WIDE * width.values[0]
         axes.fill_between(times, middle - half, middle + half, color=look["color"], alpha=pale, linewidth=0)
@@ -75,7 +75,7 @@ def _draw_overlaps(axes: Any, times: np.ndarray, name: str, values: np.ndarray, 
 
 
 def _draw_spread(axes: Any, times: np.ndarray, error: np.ndarray, sd: np.ndarray) -> None:
-    axes.plot(times, sd / np.maximum(error, 1e-300), color=COLOURS[0], linewidth=1.4)
+    axes.plot(times, sd / np.maximum(error, 1e-300), color=COLORS[0], linewidth=1.4)
     axes.set_ylabel("relative scatter\n" + r"sd$(\epsilon_g)\,/\,\epsilon_g$")
     axes.set_ylim(bottom=0.0)
 

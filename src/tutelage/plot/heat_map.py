@@ -1,4 +1,4 @@
-"""A sweep over two long axes: colours, contours, what diverged, and the lines of theory."""
+"""A sweep over two long axes: colors, contours, what diverged, and the lines of theory."""
 
 from typing import Any
 
@@ -6,15 +6,15 @@ import numpy as np
 
 from tutelage._errors import InputError
 from tutelage.plot.scales import wants_log
-from tutelage.plot.style import ALARM, COLOURS, DASHES, FAINT, INK
+from tutelage.plot.style import ALARM, COLORS, DASHES, FAINT, INK
 from tutelage.plot.sweep_axes import axis_label, is_evenly_logarithmic, label_in_plain_numbers, value_label
 
 DIVERGED = 1  # the status code
-DEPTH = 1e-6  # of the largest value: how far down the colours tell values apart
+DEPTH = 1e-6  # of the largest value: how far down the colors tell values apart
 
 
 def draw_heat_map(figure: Any, panel: Any, middle: Any, status: Any, lines: Any, level: float | None) -> None:
-    """The middle over starts as colours, with all that is drawn upon them and a legend below."""
+    """The middle over starts as colors, with all that is drawn upon them and a legend below."""
     from matplotlib.colors import LogNorm, Normalize
 
     x_name, y_name = (str(dim) for dim in middle.dims)
@@ -23,7 +23,7 @@ def draw_heat_map(figure: Any, panel: Any, middle: Any, status: Any, lines: Any,
         raise InputError(f"{middle.name} has no number on these axes; there is nothing to draw. See .failures and .notes.")
     logarithmic = wants_log(z)
     lowest = np.nanmin(z)
-    if logarithmic:  # what is smaller than DEPTH of the largest, rounding among it, has the lowest colour
+    if logarithmic:  # what is smaller than DEPTH of the largest, rounding among it, has the lowest color
         lowest = max(float(np.nanmin(z[z > 0])), DEPTH * float(np.nanmax(z)))
         z = np.where(np.isnan(z), np.nan, np.maximum(z, lowest))
     norm = (LogNorm if logarithmic else Normalize)(lowest, np.nanmax(z))
@@ -58,7 +58,7 @@ def cell_edges(points: np.ndarray, logarithmic: bool) -> np.ndarray:
 
 
 def _contours(panel: Any, bar: Any, x: Any, y: Any, z: np.ndarray, norm: Any) -> None:
-    """Thin lines of equal value, with their values on the scale of colours."""
+    """Thin lines of equal value, with their values on the scale of colors."""
     if min(z.shape) < 3:
         return
     levels = [tick for tick in bar.get_ticks() if norm.vmin < tick < norm.vmax]
@@ -74,13 +74,13 @@ def _diverged(status: Any, middle: Any) -> np.ndarray:
 
 
 def _hatched(panel: Any, edges: Any, z: np.ndarray, diverged: np.ndarray | None) -> list[Any]:
-    """Cells without a number: those that diverged are hatched, the others grey."""
+    """Cells without a number: those that diverged are hatched, the others gray."""
     from matplotlib.patches import Patch
 
     handles = []
     if diverged is not None and diverged.any():
         shown = np.ma.masked_where(~diverged, np.ones(z.shape))
-        panel.pcolor(*edges, shown, hatch="////", facecolor="none", edgecolor=FAINT, linewidth=0.0, cmap="Greys", alpha=0.0)
+        panel.pcolor(*edges, shown, hatch="////", facecolor="none", edgecolor=FAINT, linewidth=0.0, cmap="Grays", alpha=0.0)
         handles.append(Patch(facecolor="#E4E4E4", edgecolor=FAINT, hatch="////", label="diverged"))
     other = ~np.isfinite(z) & ~(diverged if diverged is not None else np.zeros(z.shape, bool))
     if other.any():
@@ -97,17 +97,17 @@ def _boundaries(panel: Any, x: Any, y: Any, z: np.ndarray, lines: Any, level: fl
         panel.contour(x, y, z, levels=[level], colors=INK, linewidths=1.2)
         handles.append(Line2D([], [], color=INK, linewidth=1.4, label=f"computed: {level:g}"))
     for i, line in enumerate(lines):
-        colour = (ALARM, "#FFFFFF", COLOURS[3])[i % 3]
-        under = INK if colour == "#FFFFFF" else "#FFFFFF"
+        color = (ALARM, "#FFFFFF", COLORS[3])[i % 3]
+        under = INK if color == "#FFFFFF" else "#FFFFFF"
         panel.plot(line.x, line.y, color=under, linewidth=3.0)
-        panel.plot(line.x, line.y, color=colour, linestyle=DASHES[1 + i % 3], linewidth=1.8)
-        handles.append(_line_handle(colour, under, DASHES[1 + i % 3], line.label))
+        panel.plot(line.x, line.y, color=color, linestyle=DASHES[1 + i % 3], linewidth=1.8)
+        handles.append(_line_handle(color, under, DASHES[1 + i % 3], line.label))
     return handles
 
 
-def _line_handle(colour: str, under: str, dashes: Any, label: str) -> Any:
+def _line_handle(color: str, under: str, dashes: Any, label: str) -> Any:
     from matplotlib import patheffects
     from matplotlib.lines import Line2D
 
     outline = [patheffects.withStroke(linewidth=3.0, foreground=under)]
-    return Line2D([], [], color=colour, linestyle=dashes, linewidth=1.8, label=label, path_effects=outline)
+    return Line2D([], [], color=color, linestyle=dashes, linewidth=1.8, label=label, path_effects=outline)

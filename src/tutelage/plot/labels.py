@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from tutelage.plot.style import COLOURS
+from tutelage.plot.style import COLORS
 
 TIME = r"time $\alpha$ = steps / $N$"
-ERROR = r"generalisation error $\epsilon_g$"
-ERROR_IN_TWO_LINES = "generalisation\n" + r"error $\epsilon_g$"  # for low panels
+ERROR = r"generalization error $\epsilon_g$"
+ERROR_IN_TWO_LINES = "generalization\n" + r"error $\epsilon_g$"  # for low panels
 
 
 def time_label(result: Any) -> str:
@@ -41,5 +41,5 @@ def name_colors(figure: Any, title: str, names: list[str]) -> None:
     """A legend below all panels: what the first colors of the palette stand for."""
     from matplotlib.lines import Line2D
 
-    lines = [Line2D([], [], color=COLOURS[i % len(COLOURS)], label=name) for i, name in enumerate(names)]
+    lines = [Line2D([], [], color=COLORS[i % len(COLORS)], label=name) for i, name in enumerate(names)]
     figure.legend(handles=lines, title=title, loc="outside lower center", ncols=len(names))

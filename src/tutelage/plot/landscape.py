@@ -6,7 +6,7 @@ import numpy as np
 
 from tutelage._errors import require_fields
 from tutelage.plot.heads import SMALL, TITLE, write_head
-from tutelage.plot.style import COLOURS, FAINT, INK, style
+from tutelage.plot.style import COLORS, FAINT, INK, style
 from tutelage.plot.words import problem_in_words
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 WIDTH, ROW, FRAME = 7.4, 0.23, 1.75
 FEW = 16  # families named one by one; more are drawn as one staircase
-WAYS = (("down", COLOURS[1], "v"), ("flat", FAINT, "o"), ("up", COLOURS[0], "^"))
+WAYS = (("down", COLORS[1], "v"), ("flat", FAINT, "o"), ("up", COLORS[0], "^"))
 
 
 def plot_landscape(landscape: Any, *, title: str | None = None) -> "Figure":
@@ -44,8 +44,8 @@ def _rows(axes: Any, spectrum: Any) -> None:
     axes.axvline(0.0, color=INK, linewidth=0.8)
     axes.hlines(places, 0.0, values, color=[_way(v)[1] for v in values], linewidth=1.4)
     for place, c in zip(places, spectrum, strict=True):
-        _, colour, marker = _way(c.value)
-        axes.plot([c.value], [place], marker, color=colour, markersize=5.5)
+        _, color, marker = _way(c.value)
+        axes.plot([c.value], [place], marker, color=color, markersize=5.5)
         left = c.value < 0
         axes.annotate(
             f"× {c.multiplicity}",
@@ -79,10 +79,10 @@ def _legend(axes: Any, spectrum: Any) -> None:
     from matplotlib.lines import Line2D
 
     handles = []
-    for sign, (words, colour, marker) in zip((-1, 0, 1), WAYS, strict=True):
+    for sign, (words, color, marker) in zip((-1, 0, 1), WAYS, strict=True):
         count = sum(c.multiplicity for c in spectrum if np.sign(c.value) == sign)
         if count:
-            handles.append(Line2D([], [], color=colour, marker=marker, linestyle="none", label=f"{words}: {count}"))
+            handles.append(Line2D([], [], color=color, marker=marker, linestyle="none", label=f"{words}: {count}"))
     axes.figure.legend(handles=handles, loc="outside lower right", ncols=3, title="directions", title_fontsize=8.0)
 
 

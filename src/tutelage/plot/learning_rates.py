@@ -6,7 +6,7 @@ import numpy as np
 
 from tutelage.plot.heads import SMALL, TITLE, write_head
 from tutelage.plot.labels import outside_legend
-from tutelage.plot.style import ALARM, COLOURS, DASHES, FAINT, INK, style
+from tutelage.plot.style import ALARM, COLORS, DASHES, FAINT, INK, style
 from tutelage.plot.words import problem_in_words
 
 if TYPE_CHECKING:
@@ -37,9 +37,9 @@ def plot_decay_rates(
     with style():
         figure = Figure(figsize=SIZE, layout="constrained")
         axes = figure.subplots()
-        axes.plot(rates, 2 * inside, color=COLOURS[2], linestyle=DASHES[1], linewidth=1.3, label="inside the span, squared")
-        axes.plot(rates, outside, color=COLOURS[3], linestyle=DASHES[2], linewidth=1.6, label="outside the span")
-        axes.plot(rates, total, color=COLOURS[0], linewidth=2.4, label="the error: the slower")
+        axes.plot(rates, 2 * inside, color=COLORS[2], linestyle=DASHES[1], linewidth=1.3, label="inside the span, squared")
+        axes.plot(rates, outside, color=COLORS[3], linestyle=DASHES[2], linewidth=1.6, label="outside the span")
+        axes.plot(rates, total, color=COLORS[0], linewidth=2.4, label="the error: the slower")
         axes.axhline(0.0, color=INK, linewidth=0.8)
         _mark_critical(axes, critical)
         for point, marker, label in ((best, "D", "best constant rate"), (chosen, "o", "this problem")):
@@ -70,7 +70,7 @@ def plot_noise_floor(
     with style():
         figure = Figure(figsize=SIZE, layout="constrained")
         axes = figure.subplots()
-        axes.plot(rates, floors, color=COLOURS[0], linewidth=2.2, label="linear response")
+        axes.plot(rates, floors, color=COLORS[0], linewidth=2.2, label="linear response")
         slope = floors[0] / rates[0]
         axes.plot(rates, slope * rates, color=FAINT, linestyle=DASHES[1], linewidth=1.2, label="small learning rates")
         if critical is not None:

@@ -8,7 +8,7 @@ from tutelage._errors import require_fields
 from tutelage.plot.heads import SMALL, TITLE, write_head
 from tutelage.plot.labels import ERROR_IN_TWO_LINES, TIME, outside_legend
 from tutelage.plot.scales import is_log_spaced, scale_error
-from tutelage.plot.style import ALARM, COLOURS, DASHES, FAINT, style
+from tutelage.plot.style import ALARM, COLORS, DASHES, FAINT, style
 from tutelage.plot.words import problem_in_words
 
 if TYPE_CHECKING:
@@ -58,12 +58,12 @@ def _all_modes(network: Any) -> np.ndarray:
 def _draw_curve(axes: Any, network: Any, times: np.ndarray) -> None:
     error, small = network.error(times), network.small_rate(times)
     label = "exact" if network.dim is None else f"exact mean, $N={network.dim}$"
-    axes.plot(times, error, color=COLOURS[0], linewidth=2.0, label=label)
+    axes.plot(times, error, color=COLORS[0], linewidth=2.0, label=label)
     if network.dim is not None:
         limit = type(network)(network.problem, network.start).error(times)
-        axes.plot(times, limit, color=COLOURS[2], linestyle=DASHES[2], label=r"limit $N\to\infty$")
+        axes.plot(times, limit, color=COLORS[2], linestyle=DASHES[2], label=r"limit $N\to\infty$")
         error = np.concatenate([error, limit])
-    axes.plot(times, small, color=COLOURS[1], linestyle=DASHES[1], label="small learning rate")
+    axes.plot(times, small, color=COLORS[1], linestyle=DASHES[1], label="small learning rate")
     if network.stable and network.steady_state > 0:
         axes.axhline(network.steady_state, color=FAINT, linewidth=1.0, linestyle=DASHES[3], label="in the end")
     axes.set_ylabel(ERROR_IN_TWO_LINES)
@@ -75,9 +75,9 @@ def _draw_curve(axes: Any, network: Any, times: np.ndarray) -> None:
 def _draw_modes(axes: Any, modes: Any) -> None:
     k = np.arange(1, modes.rates.size + 1)
     few = {"marker": "o", "markersize": 3.0} if k.size <= 40 else {}
-    axes.plot(k, modes.eigenvalues / 2, color=COLOURS[0], label=r"rate / 2$\eta$", **few)
+    axes.plot(k, modes.eigenvalues / 2, color=COLORS[0], label=r"rate / 2$\eta$", **few)
     axes.plot(k, modes.levels, color=FAINT, linestyle=DASHES[1], label=r"level $\lambda_k$")
-    axes.plot(k, modes.weights, color=COLOURS[1], linestyle=DASHES[2], label="share of an even start", **few)
+    axes.plot(k, modes.weights, color=COLORS[1], linestyle=DASHES[2], label="share of an even start", **few)
     positive = np.concatenate([modes.eigenvalues, modes.weights])
     if k.size > 12:
         axes.set_xscale("log")

@@ -7,7 +7,7 @@ import numpy as np
 from tutelage._errors import require_fields
 from tutelage.plot.heads import SMALL, TITLE, write_head
 from tutelage.plot.labels import outside_legend
-from tutelage.plot.style import COLOURS, DASHES, style
+from tutelage.plot.style import COLORS, DASHES, style
 from tutelage.plot.words import problem_in_words
 
 if TYPE_CHECKING:
@@ -32,16 +32,16 @@ def plot_raw_features(features: Any, counts: Any = None, *, title: str | None = 
     with style():
         figure = Figure(figsize=SIZE, layout="constrained")
         axes = figure.subplots()
-        axes.plot(counts, features.floors(counts), color=COLOURS[0], linewidth=2.0, label="raw inputs")
-        axes.plot(counts, features.eigenbasis_floors(counts), color=COLOURS[1], linestyle=DASHES[1], label="eigenvectors")
+        axes.plot(counts, features.floors(counts), color=COLORS[0], linewidth=2.0, label="raw inputs")
+        axes.plot(counts, features.eigenbasis_floors(counts), color=COLORS[1], linestyle=DASHES[1], label="eigenvectors")
         if features.stable:
-            here = {"marker": "D", "color": COLOURS[2], "linestyle": "none", "markersize": 6}
+            here = {"marker": "D", "color": COLORS[2], "linestyle": "none", "markersize": 6}
             axes.plot([features.trained], [features.steady_state], label="at this learning rate", **here)
         if counts.size > 1 and counts[0] > 0:
             axes.set_xscale("log")
         axes.set_yscale("log")
         axes.set_xlabel("number of inputs that learn, $N_l$")
-        axes.set_ylabel("generalisation error\n" + r"in the end, $\epsilon_g(\infty)$")
+        axes.set_ylabel("generalization error\n" + r"in the end, $\epsilon_g(\infty)$")
         outside_legend(axes)
         how = f"{problem_in_words(features.problem)[1]}, N = {N}"
         write_head(axes, [(title or "Training only some of the inputs", TITLE), (how, SMALL)])

@@ -7,7 +7,7 @@ import numpy as np
 from tutelage._errors import InputError, require_fields
 from tutelage.plot.heads import SMALL, TITLE, write_head
 from tutelage.plot.labels import ERROR_IN_TWO_LINES, TIME, outside_legend
-from tutelage.plot.style import COLOURS, DASHES, FAINT, INK, style
+from tutelage.plot.style import COLORS, DASHES, FAINT, INK, style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -52,9 +52,9 @@ def _draw_errors(axes: Any, law: Any, times: np.ndarray) -> None:
     total, (low, high) = law.sum(times), law.bounds(times)
     seen = total > 1e-12 * total.max()
     floor = np.maximum(low, 1e-3 * total)  # a logarithmic axis has no zero
-    axes.fill_between(times[seen], floor[seen], high[seen], color=COLOURS[0], alpha=0.18, linewidth=0, label="bounds")
-    axes.plot(times[seen], total[seen], color=COLOURS[0], linewidth=2.0, label="sum over levels")
-    axes.plot(times[seen], law.integral(times)[seen], color=COLOURS[1], linestyle=DASHES[1], label="integral")
+    axes.fill_between(times[seen], floor[seen], high[seen], color=COLORS[0], alpha=0.18, linewidth=0, label="bounds")
+    axes.plot(times[seen], total[seen], color=COLORS[0], linewidth=2.0, label="sum over levels")
+    axes.plot(times[seen], law.integral(times)[seen], color=COLORS[1], linestyle=DASHES[1], label="integral")
     axes.plot(times[seen], law.power_law(times)[seen], color=INK, linewidth=1.0, linestyle=DASHES[2], label="power law")
     axes.set_yscale("log")
     axes.set_ylim(total[seen].min() / 3, 3 * total.max())
@@ -63,8 +63,8 @@ def _draw_errors(axes: Any, law: Any, times: np.ndarray) -> None:
 
 def _draw_slopes(axes: Any, law: Any, times: np.ndarray) -> None:
     sums, integrals = law.local_slope(times), law.local_slope(times, "integral")
-    axes.plot(times, sums, color=COLOURS[0], linewidth=2.0, label="sum")
-    axes.plot(times, integrals, color=COLOURS[1], linestyle=DASHES[1], label="integral")
+    axes.plot(times, sums, color=COLORS[0], linewidth=2.0, label="sum")
+    axes.plot(times, integrals, color=COLORS[1], linestyle=DASHES[1], label="integral")
     power = r"$-\beta/(1+\beta)$"
     axes.axhline(-law.exponent, color=INK, linewidth=1.0, linestyle=DASHES[2], label=power)
     axes.set_ylim(-3 * law.exponent, 0.05)

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from tutelage.plot.heads import SMALL, TITLE, write_head
 from tutelage.plot.labels import outside_legend
-from tutelage.plot.style import COLOURS, DASHES, FAINT, style
+from tutelage.plot.style import COLORS, DASHES, FAINT, style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -42,7 +42,7 @@ def _small(manifold: Any) -> bool:
 
 
 def _draw(axes: Any, rows: list[tuple[int, int, Any]]) -> None:
-    axes.plot([p for p, _, _ in rows], [count for _, count, _ in rows], color=COLOURS[0], label="counted")
+    axes.plot([p for p, _, _ in rows], [count for _, count, _ in rows], color=COLORS[0], label="counted")
     marks = [(p, rank) for p, _, rank in rows if rank is not False]
-    look = {"color": COLOURS[1], "linestyle": "none", "marker": "o", "markersize": 4, "markerfacecolor": "white"}
+    look = {"color": COLORS[1], "linestyle": "none", "marker": "o", "markersize": 4, "markerfacecolor": "white"}
     axes.plot([p for p, _ in marks], [rank for _, rank in marks], **look, label="measured rank")

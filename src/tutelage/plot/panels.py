@@ -1,6 +1,6 @@
 """One panel per kind of quantity. A panel is a label, a list of curves and how to tell them apart.
 
-Few curves (up to `FEW`) are named one by one; more are coloured by student unit; many share one colour.
+Few curves (up to `FEW`) are named one by one; more are colored by student unit; many share one color.
 """
 
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tutelage.plot.labels import outside_legend
-from tutelage.plot.style import COLOURS, DASHES, FAINT, stroke
+from tutelage.plot.style import COLORS, DASHES, FAINT, stroke
 
 FEW = 9
 LAYOUT = {"R": 2, "Q": 2, "readout": 1, "bias": 1}  # known variables and their number of axes beside time
@@ -81,7 +81,7 @@ def _named(name: str, values: np.ndarray) -> list[Curve]:
 
 
 def _entries(name: str, values: np.ndarray) -> list[Curve]:
-    """One curve per entry: colour from its first index, dashes from its last."""
+    """One curve per entry: color from its first index, dashes from its last."""
     curves = []
     for index in np.ndindex(values.shape[2:]):
         below = _subscript(index, values.shape[2:])
@@ -115,7 +115,7 @@ def draw_panel(axes: Any, times: np.ndarray, panel: Panel) -> None:
         label = curve.label
         if many:
             look = shared_look(groups, curve)
-            label = f"_{curve.label}" if curve.group in seen or len(groups) > len(COLOURS) else curve.group
+            label = f"_{curve.label}" if curve.group in seen or len(groups) > len(COLORS) else curve.group
             seen.add(curve.group)
         axes.plot(times, np.mean(curve.values, axis=0), label=label, **look)
     axes.set_ylabel(panel.label)
@@ -125,9 +125,9 @@ def draw_panel(axes: Any, times: np.ndarray, panel: Panel) -> None:
 def shared_look(groups: list[str], curve: Curve) -> dict[str, Any]:
     """Line properties where curves are too many to name: one look per group."""
     place = groups.index(curve.group)
-    if len(groups) > len(COLOURS):
+    if len(groups) > len(COLORS):
         return {"color": FAINT, "linewidth": 0.7, "alpha": 0.7}
-    return {"color": COLOURS[place], "linestyle": DASHES[place % len(DASHES)], "linewidth": 1.0, "alpha": 0.8}
+    return {"color": COLORS[place], "linestyle": DASHES[place % len(DASHES)], "linewidth": 1.0, "alpha": 0.8}
 
 
 def spread_marks(times: np.ndarray, place: int, count: int, marks: int = 6) -> list[int]:

@@ -8,7 +8,7 @@ from tutelage._errors import require_fields
 from tutelage.plot.curve_parts import finish, frame
 from tutelage.plot.labels import ERROR_IN_TWO_LINES, outside_legend
 from tutelage.plot.scales import scale_error
-from tutelage.plot.style import COLOURS, FAINT, MARKERS, style
+from tutelage.plot.style import COLORS, FAINT, MARKERS, style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -17,7 +17,7 @@ SHOWN = 40  # runs drawn
 
 
 def plot_per_run(result: Any, *, title: str | None = None) -> "Figure":
-    """Learning curves of the runs with their marks, one colour per kind of mark. title: "" leaves the head out."""
+    """Learning curves of the runs with their marks, one color per kind of mark. title: "" leaves the head out."""
     require_fields("plot_per_run", result, ("answers", "marks"), "the answers of several runs")
     curves = [answer.curve for answer in result.answers[:SHOWN]]
     with style():
@@ -43,5 +43,5 @@ def _draw_marks(axes: Any, curves: list[Any], times: np.ndarray, name: str, plac
     found = [(t, np.interp(t, c.times, c.error)) for t, c in zip(times, curves, strict=True) if np.isfinite(t)]
     if found:
         t, heights = zip(*found, strict=True)
-        look = {"color": COLOURS[place % len(COLOURS)], "marker": MARKERS[place % len(MARKERS)], "linestyle": "none"}
+        look = {"color": COLORS[place % len(COLORS)], "marker": MARKERS[place % len(MARKERS)], "linestyle": "none"}
         axes.plot(t, heights, markersize=4.5, markerfacecolor="white", zorder=3, label=name, **look)

@@ -7,7 +7,7 @@ import numpy as np
 from tutelage._errors import require_fields
 from tutelage.plot.heads import SMALL, TITLE, write_head
 from tutelage.plot.labels import ERROR, TIME, outside_legend
-from tutelage.plot.style import COLOURS, DASHES, FAINT, INK, style
+from tutelage.plot.style import COLORS, DASHES, FAINT, INK, style
 from tutelage.plot.words import problem_in_words
 
 if TYPE_CHECKING:
@@ -31,10 +31,10 @@ def plot_quadratic_network(network: Any, curves: Any, *, title: str | None = Non
         above.plot(t, 2 * curves.error, color=INK, label="exact")
         above.axhline(network.plateau_risk, color=FAINT, linestyle=DASHES[2], label="plateau, small rate")
         kept = network.plateau_risk * (1 - network.loss_reduction(t, float(np.sum(curves.d[..., 0, :] ** 2))))
-        above.plot(t, np.where(kept > 0, kept, np.nan), color=COLOURS[1], linestyle=DASHES[1], label="escape, eq. 13")
+        above.plot(t, np.where(kept > 0, kept, np.nan), color=COLORS[1], linestyle=DASHES[1], label="escape, eq. 13")
         above.set(ylabel=r"risk $2\epsilon_g$", ylim=(0, 1.1 * float(np.max(2 * curves.error))))
         _draw_modes(below, t, curves)
-        below.plot(t, network.norm_at(t), color=COLOURS[1], linestyle=DASHES[1], label="norm learning")
+        below.plot(t, network.norm_at(t), color=COLORS[1], linestyle=DASHES[1], label="norm learning")
         below.set(xlabel=PAPER_TIME, ylabel="singular values of $R$,\neigenvalues of $Q$")
         for axes in (above, below):
             outside_legend(axes)
@@ -72,9 +72,9 @@ def plot_fastest_escape(fastest: Any, *, title: str | None = None) -> "Figure":
     with style():
         figure = Figure(figsize=(SIZE[0], 3.4), layout="constrained")
         axes = figure.subplots()
-        axes.plot(fastest.lrs, fastest.times, "o-", color=COLOURS[0], markerfacecolor="white", label="solved")
-        axes.axvline(fastest.paper_lr, color=COLOURS[0], linestyle=DASHES[1], label="best")
-        axes.axvline(fastest.on_plateau, color=COLOURS[1], linestyle=DASHES[2], label="fastest growth\non the plateau")
+        axes.plot(fastest.lrs, fastest.times, "o-", color=COLORS[0], markerfacecolor="white", label="solved")
+        axes.axvline(fastest.paper_lr, color=COLORS[0], linestyle=DASHES[1], label="best")
+        axes.axvline(fastest.on_plateau, color=COLORS[1], linestyle=DASHES[2], label="fastest growth\non the plateau")
         axes.set(xlabel=r"learning rate $\eta$ of a loss without 1/2", ylabel=r"$\alpha$ at half the loss")
         outside_legend(axes)
         small = rf"best: $\eta = {fastest.paper_lr:.3g}$, $\alpha = {fastest.time:.4g}$"
@@ -90,4 +90,4 @@ def _draw_modes(axes: Any, times: np.ndarray, curves: Any) -> None:
     ):
         place = (0, 2, 3)[look]
         for i, value in enumerate(values[:, chosen].T):
-            axes.plot(times, value, color=COLOURS[place], linewidth=1.2, label=label if i == 0 else None)
+            axes.plot(times, value, color=COLORS[place], linewidth=1.2, label=label if i == 0 else None)

@@ -8,7 +8,7 @@ from tutelage._errors import require_fields
 from tutelage.plot.heads import SMALL, TITLE, write_head
 from tutelage.plot.labels import ERROR_IN_TWO_LINES, TIME, outside_legend
 from tutelage.plot.scales import scale_error, wants_log
-from tutelage.plot.style import COLOURS, DASHES, FAINT, style
+from tutelage.plot.style import COLORS, DASHES, FAINT, style
 from tutelage.plot.words import problem_in_words
 
 if TYPE_CHECKING:
@@ -18,19 +18,19 @@ WIDTH, RATE_HEIGHT, ERROR_HEIGHT, TITLE_HEIGHT = 7.4, 2.1, 2.6, 0.9
 POINTS = 401  # where a schedule is drawn
 LETTERS = {"lr": r"$\eta$", "readout_lr": r"$\eta_v$"}
 LOOKS: dict[str, dict[str, Any]] = {
-    "optimal": {"color": COLOURS[0], "linewidth": 2.0, "zorder": 3},
-    "greedy": {"color": COLOURS[1], "linewidth": 1.6, "linestyle": DASHES[1]},
+    "optimal": {"color": COLORS[0], "linewidth": 2.0, "zorder": 3},
+    "greedy": {"color": COLORS[1], "linewidth": 1.6, "linestyle": DASHES[1]},
     "best constant": {"color": FAINT, "linewidth": 1.6, "linestyle": DASHES[2]},
 }
 
 
 def plot_schedule(design: Any, *, title: str | None = None) -> "Figure":
-    """Rates and errors of what `design_schedule` returned, as a Matplotlib figure (see `save_figure`).
+    """Rates and errors of what `optimize` returned, as a Matplotlib figure (see `save_figure`).
 
     Dots mark the knots of the designed schedule. Where two different rates are shown, that of the readout is dashed.
     """
     require_fields(
-        "plot_schedule", design, ("schedules", "best_constant", "trajectory", "gain"), "what design_schedule returned"
+        "plot_schedule", design, ("schedules", "best_constant", "trajectory", "gain"), "what optimize returned"
     )
     from tutelage.plot.figure import Figure
 

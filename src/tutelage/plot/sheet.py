@@ -6,7 +6,7 @@ import numpy as np
 
 from tutelage.plot.heads import SMALL, TITLE
 from tutelage.plot.panels import spread_marks
-from tutelage.plot.style import COLOURS, DASHES, FAINT, MARKERS
+from tutelage.plot.style import COLORS, DASHES, FAINT, MARKERS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -51,16 +51,16 @@ def draw_band(
 ) -> None:
     """Theory as a line, the mean over runs as marks on a band of two standard errors to either side.
 
-    look: index of colour and marker, and of the dashes unless they are given. place: shifts the marks (default: look), so
+    look: index of color and marker, and of the dashes unless they are given. place: shifts the marks (default: look), so
     that those of several curves lie side by side.
     """
-    colour = COLOURS[look % len(COLOURS)]
+    color = COLORS[look % len(COLORS)]
     theory, mean, error = (np.asarray(x, dtype=float) for x in (theory, mean, error))
-    axes.fill_between(times, mean - 2 * error, mean + 2 * error, color=colour, alpha=0.3, linewidth=0)
+    axes.fill_between(times, mean - 2 * error, mean + 2 * error, color=color, alpha=0.3, linewidth=0)
     axes.plot(
         times,
         theory,
-        color=colour,
+        color=color,
         linestyle=DASHES[(look if dashes is None else dashes) % len(DASHES)],
         linewidth=1.5,
         label=label,
@@ -69,7 +69,7 @@ def draw_band(
         times,
         mean,
         linestyle="none",
-        color=colour,
+        color=color,
         marker=MARKERS[look % len(MARKERS)],
         markersize=3.8,
         markerfacecolor="white",

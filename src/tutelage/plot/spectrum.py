@@ -8,7 +8,7 @@ from tutelage._errors import require_fields
 from tutelage.plot.curve_parts import shade
 from tutelage.plot.heads import SMALL, TITLE, write_head
 from tutelage.plot.labels import outside_legend
-from tutelage.plot.style import ALARM, COLOURS, style
+from tutelage.plot.style import ALARM, COLORS, style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,21 +26,21 @@ def plot_spectral_exponent(result: Any, *, title: str | None = None) -> "Figure"
     with style():
         figure = Figure(figsize=(WIDTH, HEIGHT), layout="constrained")
         top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=[3, 2])
-        dots = {"marker": "o", "markersize": 3.4, "linestyle": "none", "color": COLOURS[0], "markerfacecolor": "white"}
+        dots = {"marker": "o", "markersize": 3.4, "linestyle": "none", "color": COLORS[0], "markerfacecolor": "white"}
         top.plot(result.ranks, result.eigenvalues, label="spectrum", **dots)
         law = rf"$k^{{{fit.slope:.2f}}}$"
-        top.plot(edges, fit.amplitude * edges**fit.slope, color=COLOURS[1], linewidth=2.0, label=law)
+        top.plot(edges, fit.amplitude * edges**fit.slope, color=COLORS[1], linewidth=2.0, label=law)
         top.set(ylabel=r"eigenvalue $\lambda_k$", xscale="log", yscale="log")
-        bottom.plot(fit.local_x, -1 - fit.local_slope, color=COLOURS[0], linewidth=1.4, label=r"local $\beta$")
+        bottom.plot(fit.local_x, -1 - fit.local_slope, color=COLORS[0], linewidth=1.4, label=r"local $\beta$")
         bottom.plot(
-            edges, [result.beta] * 2, color=COLOURS[1], linewidth=2.0, label=f"{result.beta:.3g} ± {result.error:.2g}"
+            edges, [result.beta] * 2, color=COLORS[1], linewidth=2.0, label=f"{result.beta:.3g} ± {result.error:.2g}"
         )
         low, high = result.beta - result.error, result.beta + result.error
-        bottom.fill_between(edges, low, high, color=COLOURS[1], alpha=0.25, linewidth=0)
+        bottom.fill_between(edges, low, high, color=COLORS[1], alpha=0.25, linewidth=0)
         room = 2 * result.error + 0.1
         bottom.set(xlabel=r"rank $k$", ylabel=r"$\beta = -1 - d\ln\lambda/d\ln k$", ylim=(low - room, high + room))
         for axes in (top, bottom):
-            shade(axes, edges[0], edges[1], COLOURS[2], "window" if axes is top else None, 0.12)
+            shade(axes, edges[0], edges[1], COLORS[2], "window" if axes is top else None, 0.12)
             outside_legend(axes)
         if title != "":
             first, *alarm = str(result).split("\n")

@@ -7,21 +7,21 @@ import numpy as np
 from tutelage._errors import require_fields
 from tutelage.plot.curve_parts import draw_error, draw_overlaps, finish, frame, overlap_panel, sentence, shade
 from tutelage.plot.labels import outside_legend
-from tutelage.plot.style import ALARM, COLOURS, FAINT, INK, style
+from tutelage.plot.style import ALARM, COLORS, FAINT, INK, style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-PHASE_COLOURS = {
+PHASE_COLORS = {
     "search": FAINT,
-    "symmetric plateau": COLOURS[4],
-    "plateau": COLOURS[4],
-    "escape": COLOURS[5],
-    "specialisation": COLOURS[5],
-    "convergence": COLOURS[2],
-    "rise": COLOURS[3],
-    "noise floor": COLOURS[1],
-    "final level": COLOURS[1],
+    "symmetric plateau": COLORS[4],
+    "plateau": COLORS[4],
+    "escape": COLORS[5],
+    "specialization": COLORS[5],
+    "convergence": COLORS[2],
+    "rise": COLORS[3],
+    "noise floor": COLORS[1],
+    "final level": COLORS[1],
     "divergence": ALARM,
 }
 
@@ -41,7 +41,7 @@ def plot_plateaus(result: Any, *, title: str | None = None) -> "Figure":
         for i, plateau in enumerate(result.found):
             label = f"within {100 * plateau.share:.3g}%\nof its height" if i == 0 else None
             for axes in grid:
-                shade(axes, plateau.start, plateau.end, COLOURS[4], label if axes is grid[0] else None)
+                shade(axes, plateau.start, plateau.end, COLORS[4], label if axes is grid[0] else None)
             level = {"color": INK, "linewidth": 1.0, "linestyle": (0, (2, 2)), "label": f"height {plateau.height:.4g}"}
             grid[0].plot([plateau.start, plateau.end], [plateau.height] * 2, **level)
         outside_legend(grid[0])
@@ -57,11 +57,11 @@ def _draw_departures(axes: Any, times: np.ndarray, growing: list[Any]) -> None:
     for i, plateau in enumerate(growing):
         u, (first, last) = plateau.departure, plateau.growth_window
         visible = u > 0
-        axes.plot(times[visible], u[visible], color=COLOURS[i % 3], linewidth=1.6, label="departure $u$" if i == 0 else None)
+        axes.plot(times[visible], u[visible], color=COLORS[i % 3], linewidth=1.6, label="departure $u$" if i == 0 else None)
         at = int(np.argmin(np.abs(times - (first + last) / 2)))
         fitted = u[at] * np.exp(plateau.growth_rate * (np.array([first, last]) - times[at]))
         name = rf"rate {plateau.growth_rate:.4g}"
-        axes.plot([first, last], fitted, color=COLOURS[1], linewidth=2.2, linestyle=(0, (3, 1.5)), label=name)
+        axes.plot([first, last], fitted, color=COLORS[1], linewidth=2.2, linestyle=(0, (3, 1.5)), label=name)
     axes.set_yscale("log")
     axes.set_ylabel("departure from\nthe plateau, $u$")
     outside_legend(axes)
@@ -86,8 +86,8 @@ def draw_phases(grid: Any, intervals: Any) -> None:
     """Shade every axes by phase; the first one names them."""
     seen: set[str] = set()
     for phase in intervals:
-        colour = PHASE_COLOURS.get(phase.name, FAINT)
+        color = PHASE_COLORS.get(phase.name, FAINT)
         for i, axes in enumerate(grid):
-            shade(axes, phase.start, phase.end, colour, phase.name if i == 0 and phase.name not in seen else None, 0.2)
+            shade(axes, phase.start, phase.end, color, phase.name if i == 0 and phase.name not in seen else None, 0.2)
             axes.axvline(phase.start, color=INK, linewidth=0.6, alpha=0.5)
         seen.add(phase.name)

@@ -7,7 +7,7 @@ import numpy as np
 from tutelage._errors import require_fields
 from tutelage.plot.heads import SMALL, TITLE, write_head
 from tutelage.plot.labels import ERROR_IN_TWO_LINES, outside_legend
-from tutelage.plot.style import COLOURS, DASHES, MARKERS, style
+from tutelage.plot.style import COLORS, DASHES, MARKERS, style
 from tutelage.plot.words import problem_in_words
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def plot_critical_points(points: Any, *, title: str | None = None) -> "Figure":
 
 def _draw_row(axes: Any, s: int, row: list[Any]) -> None:
     shares, errors = np.array([c.index / c.parameters for c in row]), np.array([c.error for c in row])
-    look = {"color": COLOURS[s % len(COLOURS)], "linestyle": DASHES[s % len(DASHES)], "marker": MARKERS[s % len(MARKERS)]}
+    look = {"color": COLORS[s % len(COLORS)], "linestyle": DASHES[s % len(DASHES)], "marker": MARKERS[s % len(MARKERS)]}
     axes.plot(shares, errors, **look, markersize=5, linewidth=1.0, label=f"$s = {s}$ aligned")
     if len(row) > 1:
         for c, x, y in zip(row, shares, errors, strict=True):

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from tutelage._errors import require_fields
 from tutelage.plot.curve_parts import draw_error, finish, frame, mark_time, sentence, shade
 from tutelage.plot.labels import outside_legend
-from tutelage.plot.style import ALARM, COLOURS, INK, style
+from tutelage.plot.style import ALARM, COLORS, INK, style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -18,7 +18,7 @@ def plot_early_stopping(result: Any, *, title: str | None = None) -> "Figure":
         figure, grid = frame(0, title != "")
         axes = grid[0]
         draw_error(axes, result.curve)
-        axes.plot([result.time], [result.value], "o", color=COLOURS[2], markersize=7, label=f"smallest, {result.value:.4g}")
+        axes.plot([result.time], [result.value], "o", color=COLORS[2], markersize=7, label=f"smallest, {result.value:.4g}")
         if result.inside:
             name = f"at the end, {result.end_value:.4g}"
             axes.plot([result.end_time], [result.end_value], "s", color=ALARM, markersize=6, label=name)

@@ -1,14 +1,14 @@
-"""The look of every figure: colours that the colour-blind tell apart, and lines that survive a grey printer.
+"""The look of every figure: colors that the color-blind tell apart, and lines that survive a gray printer.
 
-The colours are those of Okabe and Ito, without the yellow that vanishes on white. A curve carries one index for its
-colour, width and marker (the student unit) and one for its dashes (what it is compared with).
+The colors are those of Okabe and Ito, without the yellow that vanishes on white. A curve carries one index for its
+color, width and marker (the student unit) and one for its dashes (what it is compared with).
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 DASHES: tuple[Any, ...] = ("solid", (0, (5, 1.6)), (0, (1.2, 1.2)), (0, (6, 1.6, 1.2, 1.6)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 INK, FAINT, ALARM = "#222222", "#8C8C8C", "#B03A00"
@@ -68,9 +68,9 @@ def style() -> Iterator[None]:
 
 
 def stroke(unit: int, partner: int = 0) -> dict[str, Any]:
-    """Line properties of one curve: colour, width and marker from the unit, dashes from the partner."""
+    """Line properties of one curve: color, width and marker from the unit, dashes from the partner."""
     return {
-        "color": COLOURS[unit % len(COLOURS)],
+        "color": COLORS[unit % len(COLORS)],
         "linestyle": DASHES[partner % len(DASHES)],
         "linewidth": (2.0, 1.6, 1.3)[unit % 3],
         "marker": MARKERS[unit % len(MARKERS)],

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from tutelage.plot.scales import wants_log
-from tutelage.plot.style import COLOURS, DASHES, MARKERS
+from tutelage.plot.style import COLORS, DASHES, MARKERS
 from tutelage.plot.sweep_axes import axis_label, is_evenly_logarithmic, is_numeric, label_in_plain_numbers, value_label
 
 FEW = 7  # values of an axis that get a curve and a line of the legend each
@@ -45,16 +45,16 @@ def _members(middle: Any, low: Any, high: Any, split: str) -> list[tuple[str, An
 
 
 def _look(i: int, count: int, marked: bool) -> dict[str, Any]:
-    """Few curves differ in everything; many run through a scale of colours."""
+    """Few curves differ in everything; many run through a scale of colors."""
     if count <= FEW:
-        look = {"color": COLOURS[i % len(COLOURS)], "linestyle": DASHES[i % len(DASHES)]}
+        look = {"color": COLORS[i % len(COLORS)], "linestyle": DASHES[i % len(DASHES)]}
     else:
-        look = {"color": _colour(i / (count - 1)), "linestyle": "solid", "linewidth": 1.1}
+        look = {"color": _color(i / (count - 1)), "linestyle": "solid", "linewidth": 1.1}
     marks = {"marker": MARKERS[i % len(MARKERS)], "markersize": 4, "markerfacecolor": "white"}
     return look | (marks if marked and count <= FEW else {})
 
 
-def _colour(share: float) -> Any:
+def _color(share: float) -> Any:
     from matplotlib import colormaps
 
     return colormaps["viridis"](0.92 * share)

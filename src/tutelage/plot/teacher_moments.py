@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from tutelage._errors import require_fields
 from tutelage.plot.heads import SMALL, TITLE, write_head
 from tutelage.plot.labels import outside_legend
-from tutelage.plot.style import COLOURS, DASHES, style
+from tutelage.plot.style import COLORS, DASHES, style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -27,7 +27,7 @@ def plot_teacher_moments(result: Any, *, title: str | None = None) -> "Figure":
         figure = Figure(figsize=(WIDTH, HEIGHT), layout="constrained")
         axes = figure.subplots()
         for look, (label, values, marker) in enumerate(lines):
-            line = {"color": COLOURS[look], "linestyle": DASHES[look], "marker": marker, "markersize": 4}
+            line = {"color": COLORS[look], "linestyle": DASHES[look], "marker": marker, "markersize": 4}
             axes.plot(result.orders, values, label=label, **line)
         axes.set(xlabel="order $j$", ylabel="over random teachers", yscale="log", xticks=result.orders)
         outside_legend(axes)

@@ -9,7 +9,7 @@ from tutelage.plot.heads import SMALL, TITLE, write_head
 from tutelage.plot.labels import error_label, time_label
 from tutelage.plot.panels import Panel, draw_panel, panels_of
 from tutelage.plot.scales import is_log_spaced, scale_error, scale_overlaps
-from tutelage.plot.style import ALARM, COLOURS, FAINT, style
+from tutelage.plot.style import ALARM, COLORS, FAINT, style
 from tutelage.plot.words import problem_in_words, settings_in_words
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def _draw_error(axes: Any, times: np.ndarray, trajectory: Any, shown: np.ndarray
     if len(errors) > 1:
         for run in errors[:THIN_RUNS]:
             axes.plot(times, run, color=FAINT, linewidth=0.6, alpha=0.6)
-    axes.plot(times, errors.mean(axis=0), color=COLOURS[0], linewidth=2.0, marker="o" if times.size == 1 else None)
+    axes.plot(times, errors.mean(axis=0), color=COLORS[0], linewidth=2.0, marker="o" if times.size == 1 else None)
     axes.set_ylabel(error_label(trajectory))
     scale_error(axes, errors)
 

@@ -1,7 +1,7 @@
 """What is asked: the networks, the inputs, the algorithm and the start. Checked when built, plain data underneath.
 
 activation -> network;  images -> inputs;  schedules -> sgd                             the parts
-problem (all of them; serialise: as plain data, TOML and JSON) -> start                 the question, and where it begins
+problem (all of them; serialize: as plain data, TOML and JSON) -> start                 the question, and where it begins
 arguments: how verbs check the problem and the start that they are given
 """
 

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tutelage import _checks
+from tutelage import checks
 from tutelage._errors import InputError
 from tutelage.problem.breaks import jumps_of, kinks_of
 from tutelage.problem.recorded import NEAR, PROBES, Function, Recorded, elementwise_derivative
@@ -138,7 +138,7 @@ def as_activation(value: "str | Function | Activation") -> Activation:
     A function is recorded as it is now, whatever its name: closed forms belong to what is computed.
     """
     if isinstance(value, str):
-        return NAMED[_checks.known("activation", value.lower(), NAMED)]
+        return NAMED[checks.known("activation", value.lower(), NAMED)]
     if isinstance(value, Activation):
         known = value in NAMED.values() or isinstance(value.function, Recorded)
         return value if known else _as_declared(value)
@@ -147,7 +147,7 @@ def as_activation(value: "str | Function | Activation") -> Activation:
             return named
     if not callable(value):
         raise InputError(
-            f"activation is {_checks.shown(value)}; it must be a name ({', '.join(NAMED)}) or a JAX function of an array."
+            f"activation is {checks.shown(value)}; it must be a name ({', '.join(NAMED)}) or a JAX function of an array."
         )
     return _own(value)
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from tutelage import _checks
+from tutelage import checks
 from tutelage._errors import InputError, kind_of
 from tutelage.problem.problem import Problem
 from tutelage.problem.start import Start
@@ -14,7 +14,7 @@ def require_problem(problem: Any, verb: str, needs: Iterable[str] = CLASSIC) -> 
     """The problem, if it is one, `verb` can look at its numbers, and it has the traits that `verb` needs."""
     if not isinstance(problem, Problem):
         raise InputError(f"problem is {kind_of(problem)}; {verb} takes a tutelage Problem.")
-    _checks.require_untraced("the problem", verb, problem)
+    checks.require_untraced("the problem", verb, problem)
     require_traits(problem, verb, needs)
     return problem
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tutelage import _checks
+from tutelage import checks
 from tutelage._errors import InputError
 
 NUMBERS = "iuf"  # kinds of real numbers
@@ -29,8 +29,8 @@ def as_rows(data: Any) -> np.ndarray:
     if isinstance(data, str | os.PathLike):
         data = _on_disk(Path(data))
     elif not isinstance(data, np.ndarray) or data.dtype.kind not in NUMBERS:
-        data = _checks.as_array("data", data)
-    _checks.require_untraced("data", "a measured spectrum", data)
+        data = checks.as_array("data", data)
+    checks.require_untraced("data", "a measured spectrum", data)
     if data.ndim < 2 or data.shape[0] < 2 or data.size == 0:
         raise InputError(
             f"data has shape {data.shape}; it must be (samples, features), or images (samples, height, width), two samples "
@@ -47,7 +47,7 @@ def mean_and_covariance(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     step = max(1, CHUNK // N)
     for first in range(0, count, step):
         piece = np.asarray(rows[first : first + step], dtype=float)
-        _checks.require_finite("data", piece)
+        checks.require_finite("data", piece)
         piece = piece - shift
         total += piece.sum(axis=0)
         square += piece.T @ piece

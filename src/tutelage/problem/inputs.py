@@ -10,7 +10,7 @@ from typing import Any
 import equinox as eqx
 import numpy as np
 
-from tutelage import _checks
+from tutelage import checks
 from tutelage._errors import InputError
 from tutelage._types import ArrayLike
 from tutelage.problem.images import as_rows, mean_and_covariance
@@ -56,10 +56,10 @@ class Inputs(eqx.Module):
 
     def level_dims(self, dim: int) -> np.ndarray:
         """Whole numbers of dimensions per level that sum to `dim`: the nearest to p_l N, at least one each."""
-        dim = _checks.as_count("dim", dim)
+        dim = checks.as_count("dim", dim)
         if dim < self.levels:
             raise InputError(f"dim is {dim}; {self.levels} levels need at least {self.levels} dimensions.")
-        _checks.require_untraced("the list of fractions", "a count of dimensions", self.fractions)
+        checks.require_untraced("the list of fractions", "a count of dimensions", self.fractions)
         exact = np.asarray(self.fractions) * dim
         dims = np.maximum(np.floor(exact + 1e-9).astype(int), 1)
         while dims.sum() != dim:
@@ -103,14 +103,14 @@ class PowerLaw(Inputs):
     (array([2.81 , 0.702, 0.312, 0.176]), 1.0)
     """
 
-    beta: ArrayLike = eqx.field(converter=lambda x: _checks.as_array("beta", x))
+    beta: ArrayLike = eqx.field(converter=lambda x: checks.as_array("beta", x))
     count: int = eqx.field(static=True)
 
     def __init__(self, beta: ArrayLike, levels: int):
-        self.beta = _checks.as_array("beta", beta)
-        self.count = _checks.as_count("levels", levels, most=MOST_LEVELS)
-        _checks.require_shape("beta", self.beta, ())
-        _checks.require_nonnegative("beta", self.beta)
+        self.beta = checks.as_array("beta", beta)
+        self.count = checks.as_count("levels", levels, most=MOST_LEVELS)
+        checks.require_shape("beta", self.beta, ())
+        checks.require_nonnegative("beta", self.beta)
 
     @property
     def eigenvalues(self) -> Any:
@@ -122,13 +122,13 @@ class PowerLaw(Inputs):
         return np.full(self.count, 1.0 / self.count)
 
     def __repr__(self) -> str:
-        return f"PowerLaw(beta={_checks.shown(self.beta)}, levels={self.count})"
+        return f"PowerLaw(beta={checks.shown(self.beta)}, levels={self.count})"
 
 
 class Spectrum(Inputs):
     """Any spectrum: eigenvalues and the fraction of dimensions that each holds (default: equal shares).
 
-    With `normalise` (default) the eigenvalues are divided by their mean sum_l p_l lam_l, kept as `scale`.
+    With `normalize` (default) the eigenvalues are divided by their mean sum_l p_l lam_l, kept as `scale`.
 
     >>> import numpy as np
     >>> import tutelage as tu
@@ -142,29 +142,29 @@ class Spectrum(Inputs):
     eigenvalues: Any
     fractions: Any
     scale: ArrayLike
-    normalise: bool = eqx.field(static=True)
-    centre: np.ndarray | None
+    normalize: bool = eqx.field(static=True)
+    center: np.ndarray | None
     dropped: int = eqx.field(static=True)
     _basis: np.ndarray | None
     _known_dim: int | None = eqx.field(static=True)
 
-    def __init__(self, eigenvalues: Any, fractions: Any = None, *, normalise: bool = True):
-        eigenvalues = _checks.as_array("eigenvalues", eigenvalues)
+    def __init__(self, eigenvalues: Any, fractions: Any = None, *, normalize: bool = True):
+        eigenvalues = checks.as_array("eigenvalues", eigenvalues)
         if np.ndim(eigenvalues) != 1 or np.size(eigenvalues) == 0:
             raise InputError(f"eigenvalues have shape {np.shape(eigenvalues)}; they must be a list of one number or more.")
-        _checks.require_positive("eigenvalues", eigenvalues, fix="Leave out directions without variance.")
+        checks.require_positive("eigenvalues", eigenvalues, fix="Leave out directions without variance.")
         levels = np.shape(eigenvalues)[0]
-        fractions = np.full(levels, 1.0 / levels) if fractions is None else _checks.as_array("fractions", fractions)
-        _checks.require_shape("fractions", fractions, (levels,), fix="One fraction per eigenvalue.")
-        _checks.require_positive("fractions", fractions)
-        if not _checks.is_traced(fractions) and abs(np.sum(fractions) - 1.0) > 1e-9:
+        fractions = np.full(levels, 1.0 / levels) if fractions is None else checks.as_array("fractions", fractions)
+        checks.require_shape("fractions", fractions, (levels,), fix="One fraction per eigenvalue.")
+        checks.require_positive("fractions", fractions)
+        if not checks.is_traced(fractions) and abs(np.sum(fractions) - 1.0) > 1e-9:
             total = float(np.sum(fractions))
             raise InputError(f"fractions sum to {total:g}; they must sum to one. Divide them by {total:g}.")
-        self.normalise = _checks.as_flag("normalise", normalise)
-        self.scale = (fractions * eigenvalues).sum() if self.normalise else np.float64(1.0)
+        self.normalize = checks.as_flag("normalize", normalize)
+        self.scale = (fractions * eigenvalues).sum() if self.normalize else np.float64(1.0)
         self.eigenvalues = eigenvalues / self.scale
         self.fractions = fractions
-        self.centre, self.dropped, self._basis, self._known_dim = None, 0, None, None
+        self.center, self.dropped, self._basis, self._known_dim = None, 0, None, None
 
     @property
     def basis(self) -> np.ndarray | None:
@@ -175,19 +175,19 @@ class Spectrum(Inputs):
         return self._known_dim
 
     def without_basis(self) -> "Spectrum":
-        """The same spectrum without eigenvectors and centre: all that the theory needs, and all that a file keeps."""
-        return self._with(centre=None, _basis=None)
+        """The same spectrum without eigenvectors and center: all that the theory needs, and all that a file keeps."""
+        return self._with(center=None, _basis=None)
 
     @classmethod
     def from_covariance(cls, covariance: Any, levels: int | None = None) -> "Spectrum":
         """The spectrum of a covariance matrix (N, N), directions without variance dropped, unit mean eigenvalue.
 
-        `levels` groups neighbouring eigenvalues into that many levels of (nearly) equal size, each with their mean.
+        `levels` groups neighboring eigenvalues into that many levels of (nearly) equal size, each with their mean.
         """
-        covariance = _checks.as_array("covariance", covariance)
+        covariance = checks.as_array("covariance", covariance)
         if np.ndim(covariance) != 2 or covariance.shape[0] != covariance.shape[1]:
             raise InputError(f"covariance has shape {np.shape(covariance)}; it must be square, (N, N).")
-        _checks.require_gram("covariance", covariance)
+        checks.require_gram("covariance", covariance)
         values, vectors = np.linalg.eigh(covariance)
         order = np.argsort(values)[::-1]
         if values.size == 0 or values.max() <= 0:
@@ -199,19 +199,19 @@ class Spectrum(Inputs):
     def from_data(cls, data: Any, levels: int | None = None) -> "Spectrum":
         """The spectrum of the rows of an array (samples, N), of images (samples, height, width, ...), or of a .npy file.
 
-        A file is read piece by piece, so it may be larger than memory. The rows are centred (`centre`), directions without
+        A file is read piece by piece, so it may be larger than memory. The rows are centered (`center`), directions without
         variance dropped (`dropped`), the eigenvalues divided by their mean (`scale`): all three are recorded, and `basis`
         holds the eigenvectors that remain. A file (TOML, JSON, NetCDF) keeps all that the theory needs: the levels, `scale`,
-        `dropped` and `known_dim`; `centre` and `basis` stay with the data, so weights can be projected only on a spectrum
+        `dropped` and `known_dim`; `center` and `basis` stay with the data, so weights can be projected only on a spectrum
         measured in this session.
         """
-        centre, covariance = mean_and_covariance(as_rows(data))
-        return cls.from_covariance(covariance, levels)._with(centre=centre)
+        center, covariance = mean_and_covariance(as_rows(data))
+        return cls.from_covariance(covariance, levels)._with(center=center)
 
     @classmethod
     def _measured(cls, values: np.ndarray, basis: np.ndarray, dropped: int, levels: int | None) -> "Spectrum":
         dim = values.size
-        count = dim if levels is None else _checks.as_count("levels", levels)
+        count = dim if levels is None else checks.as_count("levels", levels)
         if count > dim:
             raise InputError(f"levels is {count}; it must be at most {dim}, the number of directions with variance.")
         groups = np.array_split(values, count)
@@ -228,5 +228,5 @@ class Spectrum(Inputs):
     def __repr__(self) -> str:
         levels = f"{self.levels} level{'s' * (self.levels != 1)}"
         measured = f", measured on {self.known_dim} directions ({self.dropped} dropped)" if self.known_dim else ""
-        largest = _checks.shown(self.eigenvalues.max())
-        return f"Spectrum({levels}, largest {largest}, scale {_checks.shown(self.scale)}{measured})"
+        largest = checks.shown(self.eigenvalues.max())
+        return f"Spectrum({levels}, largest {largest}, scale {checks.shown(self.scale)}{measured})"

@@ -6,7 +6,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from tutelage import _checks
+from tutelage import checks
 from tutelage._errors import InputError
 from tutelage._types import Array, ArrayLike
 from tutelage.problem.activation import Activation, as_activation, per_unit
@@ -54,23 +54,23 @@ class Network(eqx.Module):
         train_bias: bool = False,
         gram: Any = None,
     ):
-        self.hidden = _checks.as_count("hidden (the number of hidden units)", hidden, most=MOST_UNITS)
+        self.hidden = checks.as_count("hidden (the number of hidden units)", hidden, most=MOST_UNITS)
         self.activation = _activation(activation, self.hidden)
-        self.outputs = _checks.as_count("outputs", outputs)
+        self.outputs = checks.as_count("outputs", outputs)
         self.readout = _readout(readout, self.outputs, self.hidden)
-        self.train_readout = _checks.as_flag("train_readout", train_readout)
-        self.train_bias = _checks.as_flag("train_bias", train_bias)
+        self.train_readout = checks.as_flag("train_readout", train_readout)
+        self.train_bias = checks.as_flag("train_bias", train_bias)
         if bias is None and train_bias:
             bias = 0.0
         self.bias = None if bias is None else _per_unit("bias", bias, self.hidden)
-        self.gram = None if gram is None else _checks.as_array("gram", gram)
+        self.gram = None if gram is None else checks.as_array("gram", gram)
         if self.gram is not None:
             if np.ndim(self.gram) not in (2, 3) or np.shape(self.gram)[-2:] != (self.hidden, self.hidden):
                 raise InputError(
                     f"gram has shape {np.shape(self.gram)}; it must be ({self.hidden}, {self.hidden}), "
                     f"or (levels, {self.hidden}, {self.hidden}) for one matrix per level."
                 )
-            _checks.require_gram("gram", self.gram)
+            checks.require_gram("gram", self.gram)
 
     def output(self, fields: Array, readout: Any = None) -> Array:
         """The output for fields (hidden,), biases included: a number, or (outputs,) if there are several."""
@@ -80,10 +80,10 @@ class Network(eqx.Module):
         parts = [str(self.hidden), repr(self.activation.name)]
         if self.outputs > 1:
             parts.append(f"outputs={self.outputs}")
-            identity = self.outputs == self.hidden and not _checks.is_traced(self.readout)
+            identity = self.outputs == self.hidden and not checks.is_traced(self.readout)
             if not (identity and np.array_equal(self.readout, np.eye(self.hidden))):
-                parts.append(f"readout={_checks.shown(self.readout)}")
-        elif _checks.is_traced(self.readout) or np.any(np.asarray(self.readout) != 1.0):
+                parts.append(f"readout={checks.shown(self.readout)}")
+        elif checks.is_traced(self.readout) or np.any(np.asarray(self.readout) != 1.0):
             parts.append(f"readout={_short(self.readout)}")
         parts += [f"{name}=True" for name in ("train_readout", "train_bias") if getattr(self, name)]
         parts += [f"{name}={_short(getattr(self, name))}" for name in ("bias", "gram") if getattr(self, name) is not None]
@@ -110,20 +110,20 @@ def _readout(value: Any, outputs: int, hidden: int) -> Any:
                 f"({outputs}, {hidden})."
             )
         return np.eye(hidden)
-    array = _checks.as_array("readout", value)
-    _checks.require_shape("readout", array, (outputs, hidden), fix="One row per output, one column per hidden unit.")
-    _checks.require_finite("readout", array)
+    array = checks.as_array("readout", value)
+    checks.require_shape("readout", array, (outputs, hidden), fix="One row per output, one column per hidden unit.")
+    checks.require_finite("readout", array)
     return array
 
 
 def _per_unit(name: str, value: Any, hidden: int) -> Any:
-    array = _checks.as_array(name, value)
-    _checks.require_shape(name, array, (), (hidden,), fix="One number for all units, or one each.")
-    _checks.require_finite(name, array)
+    array = checks.as_array(name, value)
+    checks.require_shape(name, array, (), (hidden,), fix="One number for all units, or one each.")
+    checks.require_finite(name, array)
     return array * np.ones(hidden) if np.ndim(array) == 0 else array
 
 
 def _short(value: Any) -> str:
-    if np.ndim(value) == 1 and not _checks.is_traced(value) and np.all(np.asarray(value) == np.asarray(value)[0]):
+    if np.ndim(value) == 1 and not checks.is_traced(value) and np.all(np.asarray(value) == np.asarray(value)[0]):
         value = np.asarray(value)[0]
-    return _checks.shown(value)
+    return checks.shown(value)

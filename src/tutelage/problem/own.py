@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from importlib import import_module
 from typing import Any
 
-from tutelage import _checks
+from tutelage import checks
 from tutelage._errors import InputError
 
 
@@ -45,7 +45,7 @@ def as_modules(allow: Any) -> tuple[str, ...]:
     if isinstance(allow, Iterable) and not isinstance(allow, str):
         names = tuple(allow)
     if not all(isinstance(name, str) for name in names):
-        raise InputError(f"allow is {_checks.shown(allow)}; it must be a list of names of modules.")
+        raise InputError(f"allow is {checks.shown(allow)}; it must be a list of names of modules.")
     return names
 
 
@@ -69,9 +69,9 @@ def imported(where: str, path: str, allow: Iterable[str]) -> Any:
     value = home
     for part in name.split("."):
         if not hasattr(value, part):
-            near = _checks.nearest(part, [known for known in dir(value) if not known.startswith("_")])
+            near = checks.nearest(part, [known for known in dir(value) if not known.startswith("_")])
             raise InputError(f"{where} is {path!r}; the module has no {name!r}.{near}")
         value = getattr(value, part)
     if not callable(value):
-        raise InputError(f"{where} is {path!r}, which is {_checks.shown(value)}; it must be a function.")
+        raise InputError(f"{where} is {path!r}, which is {checks.shown(value)}; it must be a function.")
     return value

@@ -7,13 +7,13 @@ from typing import Any
 import equinox as eqx
 import numpy as np
 
-from tutelage import _checks
+from tutelage import checks
 from tutelage._errors import InputError
 from tutelage.labels import Function as FunctionLabels
 from tutelage.labels import Labels, as_labels
 from tutelage.labels import Real as RealLabels
 from tutelage.losses import Loss, Squared, as_loss
-from tutelage.problem import serialise
+from tutelage.problem import serialize
 from tutelage.problem.inputs import Inputs, Isotropic
 from tutelage.problem.network import Network
 from tutelage.problem.sgd import SGD
@@ -64,7 +64,7 @@ class Problem(eqx.Module):
         self.teacher = teacher
         self.inputs = Isotropic() if inputs is None else inputs
         self.sgd = SGD(0.1) if sgd is None else sgd
-        self.noise = noise if callable(noise) else _checks.as_array("noise", noise)
+        self.noise = noise if callable(noise) else checks.as_array("noise", noise)
         self.loss, self.labels, self.rule = as_loss(loss), as_labels(labels), as_rule(rule)
         self._check()
         if isinstance(self.labels, FunctionLabels) and self.labels.random is None:
@@ -74,16 +74,16 @@ class Problem(eqx.Module):
     def _check(self) -> None:
         for name, kind in (("student", Network), ("teacher", Network), ("inputs", Inputs), ("sgd", SGD)):
             if not isinstance(getattr(self, name), kind):
-                raise InputError(f"{name} is {_checks.shown(getattr(self, name))}; it must be {EXAMPLES[kind]}.")
+                raise InputError(f"{name} is {checks.shown(getattr(self, name))}; it must be {EXAMPLES[kind]}.")
         units, levels = self.student.hidden + self.teacher.hidden, self.inputs.levels
-        _checks.require_memory(
+        checks.require_memory(
             f"the overlaps of {units} vectors on {levels} level{'s' * (levels != 1)}",
             levels * units**2,
             "Use fewer hidden units or levels.",
         )
         if not callable(self.noise):
-            _checks.require_shape("noise", self.noise, ())
-            _checks.require_nonnegative("noise", self.noise)
+            checks.require_shape("noise", self.noise, ())
+            checks.require_nonnegative("noise", self.noise)
         if not self.student.activation.trainable and self.rule.gradient:
             raise InputError(
                 f"the student's activation is {self.student.activation.name!r}; it must have a gradient to learn from. "
@@ -98,7 +98,7 @@ class Problem(eqx.Module):
                 raise InputError(f"{name} is True on the teacher; only the student can learn. Leave it out.")
         if self.teacher.gram is not None and np.ndim(self.teacher.gram) == 3:
             shape = (self.inputs.levels, self.teacher.hidden, self.teacher.hidden)
-            _checks.require_shape("the teacher's gram", self.teacher.gram, shape, fix="One matrix per level.")
+            checks.require_shape("the teacher's gram", self.teacher.gram, shape, fix="One matrix per level.")
         self.trainable_mask()
 
     def trainable_mask(self) -> np.ndarray | None:
@@ -113,7 +113,7 @@ class Problem(eqx.Module):
                     f"trainable names the levels {chosen.tolist()}; this spectrum has levels 0 to {levels - 1}."
                 )
             return np.repeat(np.isin(np.arange(levels), chosen)[:, None], hidden, axis=1).astype(float)
-        _checks.require_shape("trainable", chosen, (levels,), (hidden, levels), fix="(levels,) or (hidden, levels).")
+        checks.require_shape("trainable", chosen, (levels,), (hidden, levels), fix="(levels,) or (hidden, levels).")
         mask = chosen[:, None] if chosen.ndim == 1 else chosen.T
         return np.broadcast_to(mask, (levels, hidden)).astype(float)
 
@@ -140,7 +140,7 @@ class Problem(eqx.Module):
         """
         parts: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
         inside: dict[str, dict[str, Any]] = {}
-        given = {name: serialise.as_part(name, value) for name, value in changes.items()}
+        given = {name: serialize.as_part(name, value) for name, value in changes.items()}
         for name, value in given.items():
             part, *field = _path(parts | {k: v for k, v in given.items() if k in PARTS}, name)
             if field:
@@ -148,30 +148,30 @@ class Problem(eqx.Module):
             else:
                 parts[part] = value
         for part, values in inside.items():
-            parts[part] = serialise.rebuild(parts[part], **values)
+            parts[part] = serialize.rebuild(parts[part], **values)
         return Problem(**parts)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, words and lists; what differs from its default. The spectrum of data loses its eigenvectors."""
-        return serialise.problem_to_dict(self)
+        return serialize.problem_to_dict(self)
 
     @classmethod
     def from_dict(cls, data: dict[str, Any], allow: Sequence[str] = ()) -> "Problem":
         """The problem that `to_dict` described. allow: modules that may be imported for functions "module:function"."""
-        return serialise.problem_from_dict(cls, data, allow)
+        return serialize.problem_from_dict(cls, data, allow)
 
     def to_json(self) -> str:
         """The problem as JSON text, as NetCDF files carry it."""
-        return serialise.to_json(self.to_dict())
+        return serialize.to_json(self.to_dict())
 
     @classmethod
     def from_json(cls, text: str, allow: Sequence[str] = ()) -> "Problem":
         """The problem that `to_json` wrote; allow: as in `from_dict`."""
-        return cls.from_dict(serialise.read_json(text), allow)
+        return cls.from_dict(serialize.read_json(text), allow)
 
     def to_toml(self) -> str:
         """The problem as TOML text, as `tutelage solve problem.toml` reads it."""
-        return serialise.to_toml(self.to_dict())
+        return serialize.to_toml(self.to_dict())
 
     @classmethod
     def from_toml(cls, text: str, allow: Sequence[str] = ()) -> "Problem":
@@ -182,7 +182,7 @@ class Problem(eqx.Module):
         >>> tu.Problem.from_toml(text).labels
         Sign(flip=0.1)
         """
-        return cls.from_dict(serialise.read_toml(text), allow)
+        return cls.from_dict(serialize.read_toml(text), allow)
 
     def __repr__(self) -> str:
         special = [
@@ -196,11 +196,11 @@ class Problem(eqx.Module):
         ]
         return (
             f"Problem(student={self.student}, teacher={self.teacher}, inputs={self.inputs}, sgd={self.sgd}, "
-            f"noise={_checks.shown(self.noise)}{''.join(special)})"
+            f"noise={checks.shown(self.noise)}{''.join(special)})"
         )
 
 
-PARTS = serialise.PARTS
+PARTS = serialize.PARTS
 EXAMPLES = {
     Network: "a Network, such as Network(3, 'erf')",
     Inputs: "a law of inputs, such as Isotropic()",
@@ -213,7 +213,7 @@ def _path(parts: dict[str, Any], name: str) -> tuple[str, ...]:
     if name in parts:
         return (name,)
     part, _, field = name.rpartition(".")
-    holders = [p for p in PARTS if part in ("", p) and field in serialise.arguments(parts[p])]
+    holders = [p for p in PARTS if part in ("", p) and field in serialize.arguments(parts[p])]
     if len(holders) == 1:
         return holders[0], field
     if holders:
@@ -221,5 +221,5 @@ def _path(parts: dict[str, Any], name: str) -> tuple[str, ...]:
             f"{name!r} exists in {' and '.join(holders)}; a change must say which, as {holders[0] + '.' + name!r}."
         )
     within = (part,) if part in PARTS else PARTS
-    names = [*parts, *(f"{p}.{f}" if part else f for p in within for f in serialise.arguments(parts[p]))]
-    return _checks.known("the name of a change", name, dict.fromkeys(names))
+    names = [*parts, *(f"{p}.{f}" if part else f for p in within for f in serialize.arguments(parts[p]))]
+    return checks.known("the name of a change", name, dict.fromkeys(names))

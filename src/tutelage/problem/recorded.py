@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import jaxpr_as_fun
 
-from tutelage import _checks
+from tutelage import checks
 from tutelage._errors import InputError
 
 Function = Callable[[jax.Array], jax.Array]
@@ -40,7 +40,7 @@ class Recorded:
             expression = jax.make_jaxpr(function)(jax.ShapeDtypeStruct((), self.dtype))
         except Exception as error:
             raise InputError(_cannot_be_traced(name, error)) from None
-        if _checks.is_traced(expression.consts):
+        if checks.is_traced(expression.consts):
             raise InputError(
                 f"the activation {name!r} depends on a number that JAX traces; a parameter of an activation must be known "
                 "when the network is made. Build the network outside grad, jit and vmap, and compare two values instead."

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tutelage import _checks
+from tutelage import checks
 from tutelage._errors import InputError, ValidityWarning
 from tutelage._types import Array, ArrayLike
 from tutelage.problem import scan
@@ -23,15 +23,15 @@ class Constant(eqx.Module):
     """eta(alpha) = value. A plain number means the same.
 
     >>> import tutelage as tu
-    >>> float(tu.Constant(0.5)(10.0))
+    >>> float(tu.schedules.Constant(0.5)(10.0))
     0.5
     """
 
-    value: ArrayLike = eqx.field(converter=lambda x: _checks.as_array("value", x))
+    value: ArrayLike = eqx.field(converter=lambda x: checks.as_array("value", x))
 
     def __check_init__(self) -> None:
         _require_numbers(self)
-        _checks.require_positive("value (the learning rate)", self.value)
+        checks.require_positive("value (the learning rate)", self.value)
 
     def __call__(self, t: Array) -> Array:
         return jnp.asarray(self.value)
@@ -41,20 +41,20 @@ class PowerDecay(eqx.Module):
     """eta(alpha) = initial / (1 + alpha / timescale)^exponent.
 
     >>> import tutelage as tu
-    >>> rate = tu.PowerDecay(0.5, exponent=1.0, timescale=50.0)
+    >>> rate = tu.schedules.PowerDecay(0.5, exponent=1.0, timescale=50.0)
     >>> float(rate(0.0)), float(rate(50.0))
     (0.5, 0.25)
     """
 
-    initial: ArrayLike = eqx.field(converter=lambda x: _checks.as_array("initial", x))
-    exponent: ArrayLike = eqx.field(converter=lambda x: _checks.as_array("exponent", x), default=1.0)
-    timescale: ArrayLike = eqx.field(converter=lambda x: _checks.as_array("timescale", x), default=1.0)
+    initial: ArrayLike = eqx.field(converter=lambda x: checks.as_array("initial", x))
+    exponent: ArrayLike = eqx.field(converter=lambda x: checks.as_array("exponent", x), default=1.0)
+    timescale: ArrayLike = eqx.field(converter=lambda x: checks.as_array("timescale", x), default=1.0)
 
     def __check_init__(self) -> None:
         _require_numbers(self)
-        _checks.require_positive("initial (learning rate)", self.initial)
-        _checks.require_nonnegative("exponent", self.exponent)
-        _checks.require_positive("timescale", self.timescale)
+        checks.require_positive("initial (learning rate)", self.initial)
+        checks.require_nonnegative("exponent", self.exponent)
+        checks.require_positive("timescale", self.timescale)
 
     def __call__(self, t: Array) -> Array:
         return jnp.asarray(self.initial / (1.0 + t / self.timescale) ** self.exponent)
@@ -66,13 +66,13 @@ class Piecewise(eqx.Module):
     The solver stops at each switch, so a jump costs no accuracy.
 
     >>> import tutelage as tu
-    >>> rate = tu.Piecewise([100.0], [0.5, 0.05])
+    >>> rate = tu.schedules.Piecewise([100.0], [0.5, 0.05])
     >>> float(rate(99.0)), float(rate(101.0))
     (0.5, 0.05)
     """
 
-    switches: ArrayLike = eqx.field(converter=lambda x: _checks.as_array("switches", x))
-    values: ArrayLike = eqx.field(converter=lambda x: _checks.as_array("values", x))
+    switches: ArrayLike = eqx.field(converter=lambda x: checks.as_array("switches", x))
+    values: ArrayLike = eqx.field(converter=lambda x: checks.as_array("values", x))
 
     def __check_init__(self) -> None:
         if np.ndim(self.switches) != 1 or np.shape(self.values) != (np.shape(self.switches)[0] + 1,):
@@ -80,9 +80,9 @@ class Piecewise(eqx.Module):
                 f"Piecewise got {np.size(self.switches)} switch times and {np.size(self.values)} values; "
                 "give one value more than switch times."
             )
-        _checks.require_positive("switches", self.switches)
-        _checks.require_positive("values (learning rates)", self.values)
-        if not _checks.is_traced(self.switches) and np.any(np.diff(self.switches) <= 0):
+        checks.require_positive("switches", self.switches)
+        checks.require_positive("values (learning rates)", self.values)
+        if not checks.is_traced(self.switches) and np.any(np.diff(self.switches) <= 0):
             raise InputError(f"switches are {np.asarray(self.switches).tolist()}; they must increase. Sort them.")
 
     def __call__(self, t: Array) -> Array:
@@ -93,13 +93,13 @@ class Interpolated(eqx.Module):
     """eta(alpha) through `values` at `times`: straight lines of ln eta between them, constant before and after.
 
     >>> import tutelage as tu
-    >>> rate = tu.Interpolated([0.0, 100.0], [1.0, 0.01])
+    >>> rate = tu.schedules.Interpolated([0.0, 100.0], [1.0, 0.01])
     >>> round(float(rate(50.0)), 6)
     0.1
     """
 
-    times: ArrayLike = eqx.field(converter=lambda x: _checks.as_array("times", x))
-    values: ArrayLike = eqx.field(converter=lambda x: _checks.as_array("values", x))
+    times: ArrayLike = eqx.field(converter=lambda x: checks.as_array("times", x))
+    values: ArrayLike = eqx.field(converter=lambda x: checks.as_array("values", x))
 
     def __check_init__(self) -> None:
         if np.ndim(self.times) != 1 or np.size(self.times) < 2 or np.shape(self.values) != np.shape(self.times):
@@ -107,10 +107,10 @@ class Interpolated(eqx.Module):
                 f"Interpolated got times of shape {np.shape(self.times)} and values of shape {np.shape(self.values)}; "
                 "they must be two lists of equal length, two numbers or more each."
             )
-        _checks.require_nonnegative("times", self.times)
-        _checks.require_positive("values (learning rates)", self.values)
-        if not _checks.is_traced(self.times) and np.any(np.diff(self.times) <= 0):
-            raise InputError(f"times are {_checks.shown(self.times)}; they must increase. Sort them.")
+        checks.require_nonnegative("times", self.times)
+        checks.require_positive("values (learning rates)", self.values)
+        if not checks.is_traced(self.times) and np.any(np.diff(self.times) <= 0):
+            raise InputError(f"times are {checks.shown(self.times)}; they must increase. Sort them.")
 
     def __call__(self, t: Array) -> Array:
         return jnp.exp(jnp.interp(t, jnp.asarray(self.times), jnp.log(jnp.asarray(self.values))))
@@ -120,20 +120,20 @@ class Cosine(eqx.Module):
     """eta(alpha) from `initial` to `final` along half a cosine, constant after `horizon`.
 
     >>> import tutelage as tu
-    >>> rate = tu.Cosine(1.0, 100.0)
+    >>> rate = tu.schedules.Cosine(1.0, 100.0)
     >>> round(float(rate(50.0)), 6), float(rate(200.0))
     (0.5, 0.0)
     """
 
-    initial: ArrayLike = eqx.field(converter=lambda x: _checks.as_array("initial", x))
-    horizon: ArrayLike = eqx.field(converter=lambda x: _checks.as_array("horizon", x))
-    final: ArrayLike = eqx.field(converter=lambda x: _checks.as_array("final", x), default=0.0)
+    initial: ArrayLike = eqx.field(converter=lambda x: checks.as_array("initial", x))
+    horizon: ArrayLike = eqx.field(converter=lambda x: checks.as_array("horizon", x))
+    final: ArrayLike = eqx.field(converter=lambda x: checks.as_array("final", x), default=0.0)
 
     def __check_init__(self) -> None:
         _require_numbers(self)
-        _checks.require_positive("initial (learning rate)", self.initial)
-        _checks.require_positive("horizon", self.horizon)
-        _checks.require_nonnegative("final (learning rate)", self.final)
+        checks.require_positive("initial (learning rate)", self.initial)
+        checks.require_positive("horizon", self.horizon)
+        checks.require_nonnegative("final (learning rate)", self.final)
 
     def __call__(self, t: Array) -> Array:
         phase = jnp.pi * jnp.clip(t / self.horizon, 0.0, 1.0)
@@ -142,7 +142,7 @@ class Cosine(eqx.Module):
 
 def _require_numbers(schedule: eqx.Module) -> None:
     for name, value in vars(schedule).items():
-        _checks.require_shape(name, value, (), fix="Batch over several with jax.vmap.")
+        checks.require_shape(name, value, (), fix="Batch over several with jax.vmap.")
 
 
 Rate = ArrayLike | Callable[[Array], Array]
@@ -163,9 +163,9 @@ def as_rate(name: str, value: Any) -> Any:
         raise InputError(f"{name} is the class {value.__name__}; it must be a schedule. Make one, such as PowerDecay(0.5).")
     if value is None or callable(value):
         return value
-    array = _checks.as_array(name, value)
-    _checks.require_shape(name, array, (), fix="Batch over several with jax.vmap.")
-    _checks.require_positive(name, array, fix="A network that should not learn needs no SGD.")
+    array = checks.as_array(name, value)
+    checks.require_shape(name, array, (), fix="Batch over several with jax.vmap.")
+    checks.require_positive(name, array, fix="A network that should not learn needs no SGD.")
     return array
 
 
@@ -200,7 +200,7 @@ def require_rates_on(sgd: Any, times: np.ndarray, *, solved: bool = True) -> Non
     """
     rates = {name: getattr(sgd, name) for name in ("lr", "readout_lr", "bias_lr")}
     for name, rate in (rates | {"k": getattr(sgd.momentum, "k", None)}).items():
-        if callable(rate) and not _checks.is_traced(rate):
+        if callable(rate) and not checks.is_traced(rate):
             _require_rate_on(name, rate, times, solved)
 
 
@@ -215,7 +215,7 @@ def _require_rate_on(name: str, rate: Any, times: np.ndarray, solved: bool) -> N
         ) from None
     if values.shape != np.shape(times):
         raise InputError(f"{name} maps a time to shape {values.shape[1:]}; a schedule must return one number.")
-    if _checks.is_traced(values):
+    if checks.is_traced(values):
         return
     values = np.asarray(values)
     bad = ~np.isfinite(values) | (values < 0)

@@ -5,7 +5,7 @@ from typing import Any
 import equinox as eqx
 import numpy as np
 
-from tutelage import _checks
+from tutelage import checks
 from tutelage._errors import InputError
 from tutelage._types import ArrayLike
 from tutelage.problem.schedules import as_rate
@@ -23,12 +23,12 @@ class SlowMomentum(eqx.Module):
     SGD(lr=0.5, momentum=SlowMomentum(gamma=2))
     """
 
-    gamma: ArrayLike = eqx.field(converter=lambda x: _checks.as_array("gamma", x))
+    gamma: ArrayLike = eqx.field(converter=lambda x: checks.as_array("gamma", x))
     k: Any = eqx.field(converter=lambda x: as_rate("k", x), default=None)
 
     def __check_init__(self) -> None:
-        _checks.require_shape("gamma", self.gamma, ())
-        _checks.require_positive("gamma", self.gamma)
+        checks.require_shape("gamma", self.gamma, ())
+        checks.require_positive("gamma", self.gamma)
 
 
 class SGD(eqx.Module):
@@ -45,7 +45,7 @@ class SGD(eqx.Module):
     >>> import tutelage as tu
     >>> tu.SGD(lr=0.5)
     SGD(lr=0.5)
-    >>> tu.SGD(lr=tu.PowerDecay(0.5, exponent=1.0, timescale=50.0), batch=4, weight_decay=1e-3)
+    >>> tu.SGD(lr=tu.schedules.PowerDecay(0.5, exponent=1.0, timescale=50.0), batch=4, weight_decay=1e-3)
     SGD(lr=PowerDecay(initial=0.5, exponent=1, timescale=50), batch=4, weight_decay=0.001)
     """
 
@@ -71,25 +71,25 @@ class SGD(eqx.Module):
         spherical: bool = False,
     ):
         if lr is None:
-            raise InputError("lr is None; give a positive number or a schedule such as tu.PowerDecay(0.5).")
+            raise InputError("lr is None; give a positive number or a schedule such as tu.schedules.PowerDecay(0.5).")
         self.lr = as_rate("lr", lr)
-        self.batch = batch if _checks.is_traced(batch) else _checks.as_count("batch", batch)
-        self.weight_decay = _checks.as_array("weight_decay", weight_decay)
+        self.batch = batch if checks.is_traced(batch) else checks.as_count("batch", batch)
+        self.weight_decay = checks.as_array("weight_decay", weight_decay)
         self.readout_lr = as_rate("readout_lr", readout_lr)
         self.bias_lr = as_rate("bias_lr", bias_lr)
-        self.momentum = momentum if isinstance(momentum, SlowMomentum) else _checks.as_array("momentum", momentum)
+        self.momentum = momentum if isinstance(momentum, SlowMomentum) else checks.as_array("momentum", momentum)
         self.trainable = _frozen(trainable)
-        self.spherical = _checks.as_flag("spherical", spherical)
+        self.spherical = checks.as_flag("spherical", spherical)
         self._check()
 
     def _check(self) -> None:
-        _checks.require_shape("weight_decay", self.weight_decay, (), fix="Batch over several with jax.vmap.")
-        _checks.require_nonnegative("weight_decay", self.weight_decay)
+        checks.require_shape("weight_decay", self.weight_decay, (), fix="Batch over several with jax.vmap.")
+        checks.require_nonnegative("weight_decay", self.weight_decay)
         slow = isinstance(self.momentum, SlowMomentum)
         if not slow:
-            _checks.require_shape("momentum", self.momentum, ())
-            _checks.require_nonnegative("momentum", self.momentum)
-            if not _checks.is_traced(self.momentum) and np.asarray(self.momentum) >= 1:
+            checks.require_shape("momentum", self.momentum, ())
+            checks.require_nonnegative("momentum", self.momentum)
+            if not checks.is_traced(self.momentum) and np.asarray(self.momentum) >= 1:
                 raise InputError(
                     f"momentum is {float(self.momentum):g}; it must be below 1. Try 0.9 or SlowMomentum(gamma)."
                 )
@@ -97,7 +97,7 @@ class SGD(eqx.Module):
             raise InputError(
                 "spherical is True and momentum is a SlowMomentum; they contradict each other. Drop one of them."
             )
-        if self.spherical and not _checks.is_traced(self.weight_decay) and np.asarray(self.weight_decay) > 0:
+        if self.spherical and not checks.is_traced(self.weight_decay) and np.asarray(self.weight_decay) > 0:
             raise InputError(
                 f"weight_decay is {float(self.weight_decay):g} and spherical is True; a norm that is held cannot decay. "
                 "Drop one of them."
@@ -108,14 +108,14 @@ class SGD(eqx.Module):
         parts = [f"lr={_show(self.lr)}"]
         parts += [f"{name}={_show(getattr(self, name))}" for name, value in usual.items() if self._differs(name, value)]
         if self.trainable is not None:
-            parts.append(f"trainable={_checks.shown(np.asarray(self.trainable))}")
+            parts.append(f"trainable={checks.shown(np.asarray(self.trainable))}")
         if self.spherical:
             parts.append("spherical=True")
         return f"SGD({', '.join(parts)})"
 
     def _differs(self, name: str, usual: Any) -> bool:
         value = getattr(self, name)
-        if value is None or isinstance(value, eqx.Module) or callable(value) or _checks.is_traced(value):
+        if value is None or isinstance(value, eqx.Module) or callable(value) or checks.is_traced(value):
             return value is not None
         return bool(np.any(np.asarray(value) != usual))
 
@@ -133,7 +133,7 @@ def _frozen(trainable: Any) -> tuple | None:
     if array.ndim == 1 and array.size and np.issubdtype(array.dtype, np.integer):
         return tuple(int(level) for level in array)
     raise InputError(
-        f"trainable is {_checks.shown(trainable)}; it must be a list of level indices, or a boolean mask of shape "
+        f"trainable is {checks.shown(trainable)}; it must be a list of level indices, or a boolean mask of shape "
         "(levels,) or (hidden, levels)."
     )
 
@@ -142,4 +142,4 @@ def _show(value: Any) -> str:
     if isinstance(value, eqx.Module):
         inside = ", ".join(f"{k}={_show(v)}" for k, v in vars(value).items() if v is not None)
         return f"{type(value).__name__}({inside})"
-    return getattr(value, "__name__", "a function") if callable(value) else _checks.shown(value)
+    return getattr(value, "__name__", "a function") if callable(value) else checks.shown(value)

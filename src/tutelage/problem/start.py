@@ -11,7 +11,7 @@ from typing import Any
 import equinox as eqx
 import numpy as np
 
-from tutelage import _checks
+from tutelage import checks
 from tutelage._errors import InputError
 from tutelage._types import ArrayLike
 from tutelage.problem.problem import Problem
@@ -41,32 +41,32 @@ class Start(eqx.Module):
     dim: int | None = eqx.field(static=True)
 
     def __init__(self, R: Any, Q: Any, T: Any = None, readout: Any = None, bias: Any = None, *, dim: int | None = None):
-        self.R, self.Q = _checks.as_array("R", R), _checks.as_array("Q", Q)
-        self.T = None if T is None else _checks.as_array("T", T)
-        self.readout = None if readout is None else _checks.as_array("readout", readout)
-        self.bias = None if bias is None else _checks.as_array("bias", bias)
-        self.dim = None if dim is None else _checks.as_count("dim", dim)
+        self.R, self.Q = checks.as_array("R", R), checks.as_array("Q", Q)
+        self.T = None if T is None else checks.as_array("T", T)
+        self.readout = None if readout is None else checks.as_array("readout", readout)
+        self.bias = None if bias is None else checks.as_array("bias", bias)
+        self.dim = None if dim is None else checks.as_count("dim", dim)
         self._check()
 
     def _check(self) -> None:
         if np.ndim(self.R) not in (2, 3):
             raise InputError(f"R has shape {np.shape(self.R)}; it must have shape (K, M), or (levels, K, M) per level.")
         levels, (K, M) = np.shape(self.R)[:-2], np.shape(self.R)[-2:]
-        _checks.require_shape("Q", self.Q, (*levels, K, K), fix=f"R has shape {np.shape(self.R)}.")
-        _checks.require_finite("R", self.R)
-        _checks.require_gram("Q", self.Q)
+        checks.require_shape("Q", self.Q, (*levels, K, K), fix=f"R has shape {np.shape(self.R)}.")
+        checks.require_finite("R", self.R)
+        checks.require_gram("Q", self.Q)
         if self.T is not None:
-            _checks.require_shape("T", self.T, (*levels, M, M), (M, M), fix=f"R has shape {np.shape(self.R)}.")
-            _checks.require_gram("T", self.T)
+            checks.require_shape("T", self.T, (*levels, M, M), (M, M), fix=f"R has shape {np.shape(self.R)}.")
+            checks.require_gram("T", self.T)
             if np.ndim(self.T) == np.ndim(self.R):
                 _require_joint(self.R, self.Q, self.T)
         if self.bias is not None:
-            _checks.require_shape("bias", self.bias, (K,), fix="One number per student unit.")
-            _checks.require_finite("bias", self.bias)
+            checks.require_shape("bias", self.bias, (K,), fix="One number per student unit.")
+            checks.require_finite("bias", self.bias)
         if self.readout is not None:
             if np.ndim(self.readout) != 2 or np.shape(self.readout)[1] != K:
-                _checks.require_shape("readout", self.readout, (K,), fix="One number per student unit (and output).")
-            _checks.require_finite("readout", self.readout)
+                checks.require_shape("readout", self.readout, (K,), fix="One number per student unit (and output).")
+            checks.require_finite("readout", self.readout)
 
     def without_dim(self) -> "Start":
         """The same overlaps, belonging to no N. They have been checked before."""
@@ -90,11 +90,11 @@ class Start(eqx.Module):
             raise InputError(f"the start has {np.shape(self.R)[0]} levels; the problem's spectrum has {L}.")
         if self.readout is not None:
             fix = "One number per student unit, and one row per output if there are several."
-            _checks.require_shape("the start's readout", self.readout, np.shape(problem.student.readout), fix=fix)
-        mean = problem.inputs.weights.sum()  # one, unless the user kept a spectrum unnormalised
+            checks.require_shape("the start's readout", self.readout, np.shape(problem.student.readout), fix=fix)
+        mean = problem.inputs.weights.sum()  # one, unless the user kept a spectrum unnormalized
         r, q, t = _per_level(self.R, L, mean), _per_level(self.Q, L, mean), self._teacher(problem, mean)
         _require_joint(r, q, t)
-        if problem.sgd.spherical and not _checks.is_traced(q):
+        if problem.sgd.spherical and not checks.is_traced(q):
             lengths = np.einsum("l,lkk->k", np.asarray(problem.inputs.fractions), np.asarray(q))
             if np.any(lengths <= 0):
                 raise InputError(
@@ -109,7 +109,7 @@ class Start(eqx.Module):
         if gram is None:
             return _per_level(np.eye(M) if self.T is None else self.T, L, mean)
         t = _per_level(gram, L, mean)
-        if self.T is not None and not _checks.is_traced((t, self.T, mean)):
+        if self.T is not None and not checks.is_traced((t, self.T, mean)):
             gap = float(np.max(np.abs(t - _per_level(self.T, L, mean))))
             if gap > 1e-9 * max(1.0, float(np.max(np.abs(t)))):
                 raise InputError(
@@ -119,10 +119,10 @@ class Start(eqx.Module):
 
 
 def _require_joint(r: Any, q: Any, t: Any) -> None:
-    if not _checks.is_traced((r, q, t)):
+    if not checks.is_traced((r, q, t)):
         students, teachers = np.concatenate([q, r], -1), np.concatenate([np.swapaxes(r, -1, -2), t], -1)
         joint = np.concatenate([students, teachers], -2)
-        _checks.require_gram("the joint Gram matrix [[Q, R], [R^T, T]] of the start", joint)
+        checks.require_gram("the joint Gram matrix [[Q, R], [R^T, T]] of the start", joint)
 
 
 def _per_level(overlap: Any, levels: int, mean: Any) -> Any:
@@ -135,7 +135,7 @@ def random_start(problem: Problem, dim: int | None = None, scale: float = 0.1, s
     """The overlaps of random weights: student entries N(0, scale^2), teacher entries N(0, 1) (or its given gram).
 
     dim: the N of those weights; the fluctuations of order N^(-1/2) in R are what breaks the symmetry later. None: the
-    typical values of N -> infinity, R = 0 and Q = scale^2 I, which can never specialise (`solve` says so).
+    typical values of N -> infinity, R = 0 and Q = scale^2 I, which can never specialize (`solve` says so).
     The draw costs the same at any N: it uses the law of the Gram matrix, not the vectors.
 
     >>> import tutelage as tu
@@ -146,17 +146,17 @@ def random_start(problem: Problem, dim: int | None = None, scale: float = 0.1, s
            [-0.004 , -0.0006]])
     """
     K, M = problem.student.hidden, problem.teacher.hidden
-    scale = _checks.as_array("scale", scale)
-    _checks.require_shape("scale", scale, ())
-    _checks.require_nonnegative("scale", scale)
-    rng = np.random.default_rng(_checks.as_count("seed", seed, least=0))
+    scale = checks.as_array("scale", scale)
+    checks.require_shape("scale", scale, ())
+    checks.require_nonnegative("scale", scale)
+    rng = np.random.default_rng(checks.as_count("seed", seed, least=0))
     gram = problem.teacher.gram
     if dim is None:
         mean = problem.inputs.weights.sum()
         return Start(R=np.zeros((K, M)), Q=scale**2 * mean * np.eye(K), T=mean * np.eye(M) if gram is None else None)
-    dim = _checks.as_count("dim", dim)
+    dim = checks.as_count("dim", dim)
     dims = problem.inputs.level_dims(dim)
-    if _checks.is_traced(gram):
+    if checks.is_traced(gram):
         raise InputError("the teacher's gram is traced; it must be known to draw a start. Draw it outside jax.jit and vmap.")
     if gram is None:
         joint = np.stack([_wishart(rng, K + M, n) / n for n in dims])
@@ -247,14 +247,14 @@ def start_from_weights(problem: Problem, weights: Any, teacher_weights: Any, *, 
 
 def weights_by_level(problem: Problem, weights: Any, teacher_weights: Any) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """W and W*, checked, in the eigenbasis of the inputs: one array (units, dimensions of the level) for each level."""
-    if _checks.is_traced((weights, teacher_weights, problem.inputs)):
+    if checks.is_traced((weights, teacher_weights, problem.inputs)):
         raise InputError("the weights are traced; they must be known to project them. Call this outside jax.jit and vmap.")
-    W, W_teacher = _checks.as_array("weights", weights), _checks.as_array("teacher_weights", teacher_weights)
+    W, W_teacher = checks.as_array("weights", weights), checks.as_array("teacher_weights", teacher_weights)
     K, M = problem.student.hidden, problem.teacher.hidden
     for name, value, units in (("weights", W, K), ("teacher_weights", W_teacher, M)):
         if np.ndim(value) != 2 or np.shape(value)[0] != units:
             raise InputError(f"{name} has shape {np.shape(value)}; it must have shape ({units}, N), one row per unit.")
-        _checks.require_finite(name, value)
+        checks.require_finite(name, value)
     if W.shape[1] != W_teacher.shape[1]:
         raise InputError(
             f"weights have {W.shape[1]} columns and teacher_weights {W_teacher.shape[1]}; both must have N, one per input."

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tutelage import _checks, labels, losses, rules
+from tutelage import checks, labels, losses, rules
 from tutelage._errors import InputError, cause
 
 
@@ -96,10 +96,10 @@ def require_fit(problem: Any) -> None:
     if callable(p.noise) and not isinstance(p.labels, labels.Real):
         raise InputError("noise is a function, which belongs to labels='real'; leave it out, or use labels='real'.")
     if not callable(p.noise):
-        noisy = not _checks.is_traced(p.noise) and np.any(np.asarray(p.noise) != 0)
+        noisy = not checks.is_traced(p.noise) and np.any(np.asarray(p.noise) != 0)
         if noisy and not isinstance(p.labels, labels.Real):
             raise InputError(
-                f"noise is {_checks.shown(p.noise)} and the labels are {type(p.labels).__name__}; noise belongs to "
+                f"noise is {checks.shown(p.noise)} and the labels are {type(p.labels).__name__}; noise belongs to "
                 "labels='real'. For wrong labels use labels.Sign(flip=0.1)."
             )
     elif student_outputs > 1:
@@ -165,7 +165,7 @@ def _require_update(problem: Any) -> None:
     name, law = type(p.rule).__name__, p.rule.randomness(0.0)
     if law is not None and not isinstance(law, rules.Law):
         raise InputError(
-            f"the randomness of the rule {name} is {_checks.shown(law)}; it must be None or a law, such as "
+            f"the randomness of the rule {name} is {checks.shown(law)}; it must be None or a law, such as "
             "rules.Discrete([0.0, 1.0], [0.5, 0.5])."
         )
     sample = rules.Sample(fields, rho, tried[0], None if law is None else law.nodes(False)[0][0])
@@ -205,7 +205,7 @@ def _some_labels(problem: Any) -> Any:
             f"a label must have shape {right}. Change the labels or the student's outputs."
         )
     needs_signs = p.loss.targets == "sign" if p.rule.gradient else type(p.rule) in CLASSICAL
-    if needs_signs and not _checks.is_traced(tried) and np.any(np.abs(tried) != 1):
+    if needs_signs and not checks.is_traced(tried) and np.any(np.abs(tried) != 1):
         what = f"the loss {losses.loss_name(p.loss)!r}" if p.rule.gradient else f"the rule {type(p.rule).__name__}"
         wrong = np.asarray(tried)[np.abs(tried) != 1][0]
         raise InputError(

@@ -5,7 +5,7 @@ base (Rule, Sample, Update) -> gradient (backpropagation on any loss), classical
 
 from typing import Any
 
-from tutelage import _checks
+from tutelage import checks
 from tutelage._errors import InputError
 from tutelage.randomness import Discrete, Law, Normal, Quantile
 from tutelage.rules.base import Context, Parameters, Rule, Sample, Update
@@ -42,10 +42,10 @@ def as_rule(value: Any) -> Rule:
     if isinstance(value, Rule):
         return value
     if isinstance(value, str):
-        return NAMED[_checks.known("rule", value, NAMED)]()
+        return NAMED[checks.known("rule", value, NAMED)]()
     if isinstance(value, type) and issubclass(value, Rule):
         raise InputError(f"rule is the class {value.__name__}; make one, such as {value.__name__}().")
     raise InputError(
-        f"rule is {_checks.shown(value)}; it must be a name ({', '.join(NAMED)}) or a Rule. Subclass tutelage.Rule and "
+        f"rule is {checks.shown(value)}; it must be a name ({', '.join(NAMED)}) or a Rule. Subclass tutelage.Rule and "
         "define update(sample, parameters, context)."
     )

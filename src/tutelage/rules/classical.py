@@ -9,7 +9,7 @@ from typing import ClassVar
 import equinox as eqx
 import jax.numpy as jnp
 
-from tutelage import _checks
+from tutelage import checks
 from tutelage._types import Array, ArrayLike
 from tutelage.rules.base import Context, Parameters, Rule, Sample, Update
 
@@ -35,11 +35,11 @@ class Perceptron(Rule):
     """
 
     jumps: ClassVar[bool] = True
-    margin: ArrayLike = eqx.field(converter=lambda x: _checks.as_array("margin", x), default=0.0)
+    margin: ArrayLike = eqx.field(converter=lambda x: checks.as_array("margin", x), default=0.0)
 
     def __check_init__(self) -> None:
-        _checks.require_shape("margin", self.margin, ())
-        _checks.require_finite("margin", self.margin)
+        checks.require_shape("margin", self.margin, ())
+        checks.require_finite("margin", self.margin)
 
     def update(self, sample: Sample, parameters: Parameters, context: Context) -> Update:
         wrong = sample.label * sample.student < self.margin
@@ -49,7 +49,7 @@ class Perceptron(Rule):
         return (jnp.asarray(self.margin * label),)
 
     def __repr__(self) -> str:
-        return f"Perceptron(margin={_checks.shown(self.margin)})"
+        return f"Perceptron(margin={checks.shown(self.margin)})"
 
 
 class AdaTron(Rule):

@@ -35,7 +35,7 @@ def from_outside(asymmetry, spacing="linear", noise=0.0, end=800.0):
 
 
 @cache
-def specialised_start(noise=0.0, end=800.0):
+def specialized_start(noise=0.0, end=800.0):
     """A start that meets no plateau."""
     return tu.solve(pair(2, 2, noise=noise), tu.Start(0.4 * np.eye(2) + 0.1, 0.5 * np.eye(2)), grid("linear", end))
 
@@ -73,7 +73,7 @@ def linear(lr=LR, noise=NOISE, end=6.0):
 @cache
 def scheduled(switches, values, end=6.0):
     """The same under a learning rate that jumps."""
-    rate = tu.Piecewise(list(switches), list(values))
+    rate = tu.schedules.Piecewise(list(switches), list(values))
     return tu.solve(linear_problem(rate), linear_start(), grid("linear", end))
 
 

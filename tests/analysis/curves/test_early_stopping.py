@@ -18,7 +18,7 @@ from tests.analysis.curves.cases import (
     of_curve,
     runs,
     scheduled,
-    specialised_start,
+    specialized_start,
     thinned,
 )
 
@@ -38,7 +38,7 @@ def best(lr=LR, noise=NOISE):
 
 def test_the_minimum_of_a_linear_network():
     theory = linear()
-    found = tu.early_stopping(theory)
+    found = tu.analysis.early_stopping(theory)
     time, value = best()
     assert found.inside
     assert found.time == pytest.approx(time, rel=2e-3)  # recorded every 0.03
@@ -52,7 +52,7 @@ def test_the_minimum_of_a_linear_network():
 
 
 def test_on_a_coarse_grid_the_bracket_holds():
-    found = tu.early_stopping(thinned(linear(), 5))
+    found = tu.analysis.early_stopping(thinned(linear(), 5))
     time, value = best()
     assert found.bracket[0] < time < found.bracket[1]
     assert found.value == pytest.approx(value, rel=0.1)
@@ -61,14 +61,14 @@ def test_on_a_coarse_grid_the_bracket_holds():
 def test_uneven_times_cost_no_accuracy():
     """(t - 1)^2 + 1 in logarithmic time, where a parabola in the recorded index would be off."""
     times = np.geomspace(0.01, 100, 60)
-    found = tu.early_stopping(of_curve(times, np.exp((np.log(times) - 0.3) ** 2)))
+    found = tu.analysis.early_stopping(of_curve(times, np.exp((np.log(times) - 0.3) ** 2)))
     assert found.time == pytest.approx(np.exp(0.3), rel=1e-4)
     assert found.value == pytest.approx(1.0, rel=1e-5)
 
 
 def test_a_falling_curve_says_train_on():
-    for theory in (specialised_start(), from_outside(1e-3)):
-        found = tu.early_stopping(theory)
+    for theory in (specialized_start(), from_outside(1e-3)):
+        found = tu.analysis.early_stopping(theory)
         assert not found.inside
         assert found.time == theory.times[-1]
         assert found.gain == 1.0
@@ -77,7 +77,7 @@ def test_a_falling_curve_says_train_on():
 
 
 def test_a_growing_curve_says_do_not_train():
-    found = tu.early_stopping(of_curve(np.arange(9.0), 1 + np.arange(9.0)))
+    found = tu.analysis.early_stopping(of_curve(np.arange(9.0), 1 + np.arange(9.0)))
     assert found.time == 0.0
     assert not found.inside
     assert str(found).startswith("do not train")
@@ -85,12 +85,12 @@ def test_a_growing_curve_says_do_not_train():
 
 def test_noise_makes_the_minimum():
     """A negative control: without label noise the same network only improves."""
-    assert not tu.early_stopping(linear(noise=0.0)).inside
+    assert not tu.analysis.early_stopping(linear(noise=0.0)).inside
 
 
 def test_a_rate_that_is_raised_puts_the_minimum_at_the_switch():
     theory = scheduled((3.0,), (0.05, 0.5))
-    found = tu.early_stopping(theory)
+    found = tu.analysis.early_stopping(theory)
     assert found.time == pytest.approx(3.0, abs=0.03 + 1e-9)
     assert found.time == theory.times[np.argmin(theory.error)]  # a corner has no parabola
     assert found.bracket[0] <= 3.0 <= found.bracket[1]
@@ -99,17 +99,17 @@ def test_a_rate_that_is_raised_puts_the_minimum_at_the_switch():
 
 def test_lowering_the_rate_instead_removes_it():
     """At the minimum of the constant rate, a lower rate keeps what was learned: training on pays again."""
-    found = tu.early_stopping(scheduled((0.25,), (0.5, 0.01)))
-    assert found.end_value < tu.early_stopping(linear()).value
+    found = tu.analysis.early_stopping(scheduled((0.25,), (0.5, 0.01)))
+    assert found.end_value < tu.analysis.early_stopping(linear()).value
     assert found.gain < 1.05
 
 
 def test_runs_have_their_minimum_where_the_theory_has():
     times = tu.linear_times(6.0, 201)
     networks = tu.simulate(linear_problem(), linear_start(dim=4000), times=times, runs=6, seed=1)
-    found = tu.early_stopping(networks)
+    found = tu.analysis.early_stopping(networks)
     assert all(run.inside for run in found)
-    theory = tu.early_stopping(linear())
+    theory = tu.analysis.early_stopping(linear())
     assert np.median(found.numbers("time")) == pytest.approx(theory.time, abs=0.15)
     np.testing.assert_allclose(found.numbers("value"), theory.value, rtol=0.2)
     np.testing.assert_allclose(found.numbers("gain"), theory.gain, rtol=0.3)
@@ -118,7 +118,7 @@ def test_runs_have_their_minimum_where_the_theory_has():
 
 def test_the_lowest_point_of_a_fluctuating_run_is_chance():
     networks = runs("linear", noise=0.3, dim=200)
-    for run, found in enumerate(tu.early_stopping(networks)):
+    for run, found in enumerate(tu.analysis.early_stopping(networks)):
         assert np.min(networks.error[run]) < 0.9 * networks.error[run, -40:].mean()
         assert not found.inside
         assert "up to fluctuations" in str(found)
@@ -127,9 +127,9 @@ def test_the_lowest_point_of_a_fluctuating_run_is_chance():
 @pytest.mark.parametrize(
     ("ask", "sentence"),
     [
-        (lambda: tu.early_stopping([1.0, 2.0]), "got a value of type list; give it what solve or simulate returned"),
-        (lambda: tu.early_stopping(thinned(linear(), 300)), "has 1 recorded times; early_stopping needs at least 2"),
-        (lambda: tu.early_stopping(linear(), run=1), "single curve"),
+        (lambda: tu.analysis.early_stopping([1.0, 2.0]), "got a value of type list; give it what solve or simulate returned"),
+        (lambda: tu.analysis.early_stopping(thinned(linear(), 300)), "has 1 recorded times; early_stopping needs at least 2"),
+        (lambda: tu.analysis.early_stopping(linear(), run=1), "single curve"),
     ],
 )
 def test_refusals(ask, sentence):

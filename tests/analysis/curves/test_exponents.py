@@ -10,7 +10,7 @@ SEEDS = 200
 
 
 def noisy(seed, size=0.1, memory=0.0, count=40):
-    """x^-0.7 over two decades with relative noise, whose neighbours have correlation `memory`."""
+    """x^-0.7 over two decades with relative noise, whose neighbors have correlation `memory`."""
     rng = np.random.default_rng(seed)
     x, noise = np.geomspace(1.0, 100.0, count), rng.standard_normal(count)
     for i in range(1, count):
@@ -20,7 +20,7 @@ def noisy(seed, size=0.1, memory=0.0, count=40):
 
 @pytest.mark.parametrize("slope", [-2.0, -0.5, 0.3, 1.0])
 def test_an_exact_power_law(slope):
-    found = tu.fit_exponent(X, 3.0 * X**slope)
+    found = tu.analysis.fit_exponent(X, 3.0 * X**slope)
     assert found.slope == pytest.approx(slope, abs=1e-12)
     assert found.error < 1e-10
     assert found.amplitude == pytest.approx(3.0)
@@ -35,7 +35,7 @@ def test_slope_and_error_are_those_of_numpy():
     """Independent residuals: the textbook slope, and its textbook error but for the few per cent of chance correlation."""
     x, y = noisy(3, count=400)
     coefficients, covariance = np.polyfit(np.log(x), np.log(y), 1, cov=True)
-    found = tu.fit_exponent(x, y, (1.0, 100.0))
+    found = tu.analysis.fit_exponent(x, y, (1.0, 100.0))
     assert found.slope == pytest.approx(coefficients[0], rel=1e-10)
     assert found.statistical == pytest.approx(np.sqrt(covariance[0, 0]), rel=0.15)
     assert found.statistical >= np.sqrt(covariance[0, 0]) * 0.999
@@ -44,10 +44,10 @@ def test_slope_and_error_are_those_of_numpy():
 def test_given_errors_weigh_the_points():
     x, y = noisy(4)
     bars = np.where(np.arange(40) % 2, 0.02, 0.5) * y
-    found = tu.fit_exponent(x, y, (1.0, 100.0), y_error=bars)
+    found = tu.analysis.fit_exponent(x, y, (1.0, 100.0), y_error=bars)
     expected = np.polyfit(np.log(x), np.log(y), 1, w=y / bars)[0]
     assert found.slope == pytest.approx(expected, rel=1e-9)
-    assert tu.fit_exponent(x, y, (1.0, 100.0), y_error=np.full(40, 3.0) * y).error > 0.3  # larger than the scatter
+    assert tu.analysis.fit_exponent(x, y, (1.0, 100.0), y_error=np.full(40, 3.0) * y).error > 0.3  # larger than the scatter
 
 
 @pytest.mark.parametrize("window", [None, (1.0, 1000.0), (10.0, 300.0)])
@@ -55,7 +55,7 @@ def test_given_errors_weigh_the_points():
 @pytest.mark.parametrize("size", [-0.5, 0.3, 1.0])
 def test_a_correction_is_covered_by_the_error(size, power, window):
     """x^-1/2 (1 + c x^-w): the asymptotic slope lies within the error, of the chosen window as of a given one."""
-    found = tu.fit_exponent(X, X**-0.5 * (1 + size * X**-power), window)
+    found = tu.analysis.fit_exponent(X, X**-0.5 * (1 + size * X**-power), window)
     assert abs(found.slope + 0.5) < 1.1 * found.error
     assert found.error < 1.5 * max(found.parts) - 1.5 * min(found.parts) + 0.03
     assert found.constant or window is not None
@@ -64,7 +64,7 @@ def test_a_correction_is_covered_by_the_error(size, power, window):
 
 
 def test_a_slow_correction_is_flagged_in_a_given_window():
-    found = tu.fit_exponent(X, X**-0.5 * (1 + 5 * X**-0.3), (1.0, 1000.0))
+    found = tu.analysis.fit_exponent(X, X**-0.5 * (1 + 5 * X**-0.3), (1.0, 1000.0))
     assert not found.constant
     assert "NOT a power law" in str(found)
     assert "the local slope runs" in str(found)
@@ -75,7 +75,7 @@ def coverage(memory, bars, window=(1.0, 100.0)):
     scores = []
     for seed in range(SEEDS):
         x, y = noisy(seed, memory=memory)
-        found = tu.fit_exponent(x, y, window, y_error=0.1 * y if bars else None)
+        found = tu.analysis.fit_exponent(x, y, window, y_error=0.1 * y if bars else None)
         scores.append(abs(found.slope + 0.7) / found.error)
     scores = np.array(scores)
     return np.mean(scores < 1), np.mean(scores < 2)
@@ -102,7 +102,7 @@ def test_a_bend_hidden_in_noise_is_covered():
     x, scores = np.geomspace(1.0, 1000.0, 41), []
     for seed in range(60):
         y = x**-0.5 * (1 + 2 / x) * np.exp(0.01 * np.random.default_rng(seed).standard_normal(41))
-        found = tu.fit_exponent(x, y)
+        found = tu.analysis.fit_exponent(x, y)
         scores.append([abs(found.slope + 0.5) / found.error, abs(found.slope + 0.5) / found.statistical])
     honest, residuals_only = np.mean(np.array(scores) < 2, axis=0)
     assert honest > 0.9
@@ -111,7 +111,7 @@ def test_a_bend_hidden_in_noise_is_covered():
 
 @pytest.mark.parametrize("memory", [0.0, 0.5])
 def test_the_statistical_error_is_the_scatter_of_slopes(memory):
-    found = [tu.fit_exponent(*noisy(seed, memory=memory, count=200), (1.0, 100.0)) for seed in range(SEEDS)]
+    found = [tu.analysis.fit_exponent(*noisy(seed, memory=memory, count=200), (1.0, 100.0)) for seed in range(SEEDS)]
     scatter = np.std([f.slope for f in found])
     assert np.mean([f.statistical for f in found]) == pytest.approx(scatter, rel=0.2)
 
@@ -119,7 +119,7 @@ def test_the_statistical_error_is_the_scatter_of_slopes(memory):
 def test_a_wave_without_a_bend_is_no_power_law():
     """Local slopes that rise and fall again have no curvature on average; the slopes of the thirds tell."""
     wave = 0.05 * np.sin(2 * np.pi * np.log(X) / np.log(1000.0))
-    found = tu.fit_exponent(X, X**-0.5 * np.exp(wave), (1.0, 1000.0))
+    found = tu.analysis.fit_exponent(X, X**-0.5 * np.exp(wave), (1.0, 1000.0))
     assert not found.constant
     assert found.systematic > 0.05
 
@@ -127,7 +127,7 @@ def test_a_wave_without_a_bend_is_no_power_law():
 def test_slopes_that_change_less_and_less_are_followed_to_their_end():
     """x^-1/2 e^(x^-w / 2): the local slope is -1/2 - (w/2) x^-w, whose limit the slopes of three thirds give exactly."""
     x = np.geomspace(3.0, 30.0, 91)
-    found = tu.fit_exponent(x, x**-0.5 * np.exp(x**-0.3 / 2), (3.0, 30.0))
+    found = tu.analysis.fit_exponent(x, x**-0.5 * np.exp(x**-0.3 / 2), (3.0, 30.0))
     first, middle, last = found.parts
     limit = last + (last - middle) ** 2 / ((middle - first) - (last - middle))
     assert limit == pytest.approx(-0.5, abs=2e-3)
@@ -141,7 +141,7 @@ def test_the_coverage_test_has_power():
     for seed in range(SEEDS):
         x, y = noisy(seed, memory=0.8)
         _, covariance = np.polyfit(np.log(x), np.log(y), 1, cov=True)
-        found = tu.fit_exponent(x, y, (1.0, 100.0), y_error=0.1 * y)
+        found = tu.analysis.fit_exponent(x, y, (1.0, 100.0), y_error=0.1 * y)
         scores.append((abs(found.slope + 0.7) / np.sqrt(covariance[0, 0]), abs(found.slope + 0.7) / found.error))
     textbook, honest = np.array(scores).T
     assert np.mean(textbook < 2) < 0.75
@@ -152,15 +152,15 @@ def test_sampling_a_smooth_curve_more_finely_does_not_shrink_the_error():
     errors = []
     for count in (31, 301, 3001):
         x = np.geomspace(1.0, 1000.0, count)
-        errors.append(tu.fit_exponent(x, x**-0.5 * (1 + 1 / x), (1.0, 1000.0)).error)
+        errors.append(tu.analysis.fit_exponent(x, x**-0.5 * (1 + 1 / x), (1.0, 1000.0)).error)
     np.testing.assert_allclose(errors, errors[0], rtol=0.1)
 
 
 @pytest.mark.parametrize("times", [np.geomspace(1e-3, 20.0, 100), np.linspace(0.1, 10.0, 100), np.geomspace(1.0, 50.0, 12)])
 def test_an_exponential_is_no_power_law(times):
     with pytest.raises(tu.InputError, match=r"no window of at least 0.5 decades has a constant slope.*not a power law"):
-        tu.fit_exponent(times, np.exp(-times))
-    forced = tu.fit_exponent(times, np.exp(-times), (times[0], times[-1]))
+        tu.analysis.fit_exponent(times, np.exp(-times))
+    forced = tu.analysis.fit_exponent(times, np.exp(-times), (times[0], times[-1]))
     assert not forced.constant
     assert forced.error > 0.5 * abs(forced.slope)
 
@@ -168,11 +168,11 @@ def test_an_exponential_is_no_power_law(times):
 def test_the_window_of_a_broken_power_law():
     """Slope -1 up to x = 30, flat to -0.2 beyond: the longer part is found, and says that it is a part."""
     y = np.where(X < 30, X**-1.0, 30**-0.8 * X**-0.2)
-    found = tu.fit_exponent(X, y)
+    found = tu.analysis.fit_exponent(X, y)
     assert found.slope == pytest.approx(-0.2, abs=0.01)
     assert found.window[0] > 25
     assert "the longest of" in found.reason
-    early = tu.fit_exponent(X[X < 300], y[X < 300])
+    early = tu.analysis.fit_exponent(X[X < 300], y[X < 300])
     assert early.slope == pytest.approx(-1.0, abs=0.01)
     assert early.window[1] < 35
 
@@ -183,7 +183,7 @@ def test_exponents_of_a_linear_network_on_a_power_law_spectrum():
     lam = levels ** -(1 + beta)
     alpha = np.geomspace(1.0, 1e5, 41)
     error = np.array([np.sum(lam * np.exp(-2 * lam * a)) for a in alpha])
-    found = tu.fit_exponent(alpha, error)
+    found = tu.analysis.fit_exponent(alpha, error)
     assert abs(found.slope + beta / (1 + beta)) < max(found.error, 0.005)
     assert found.decades > 3
 
@@ -192,22 +192,22 @@ def test_exponents_of_a_linear_network_on_a_power_law_spectrum():
     ("ask", "sentence"),
     [
         (
-            lambda: tu.fit_exponent([1, 10, 100], [3, 2, 1]),
+            lambda: tu.analysis.fit_exponent([1, 10, 100], [3, 2, 1]),
             "there are 3 points to fit; an exponent .* needs at least 5",
         ),
-        (lambda: tu.fit_exponent(np.arange(20), 1.0 + np.arange(20)), "x contains 0, which has no logarithm"),
-        (lambda: tu.fit_exponent(X, X - 2.0), "y contains -1, which has no logarithm"),
-        (lambda: tu.fit_exponent(X, 1 / X, (2000.0, 3000.0)), r"where there is no data; x runs from 1 to 1000"),
-        (lambda: tu.fit_exponent(X, 1 / X, (10.0, 20.0)), "span 0.3 decades of x; a power law needs at least 0.5"),
-        (lambda: tu.fit_exponent(X, 1 / X, (20.0, 10.0)), "two positive numbers, the smaller one first"),
-        (lambda: tu.fit_exponent(X, 1 / X, 10.0), "window is 10, a single number; it must have shape"),
-        (lambda: tu.fit_exponent(X, X[:-1]), r"y has shape \(60,\); it must have shape \(61,\)"),
-        (lambda: tu.fit_exponent(X[::-1], X), "x does not increase"),
-        (lambda: tu.fit_exponent(X, np.where(X > 500, np.nan, X)), "y contains nan; every entry must be a finite number"),
-        (lambda: tu.fit_exponent(X, X, y_error=np.zeros(61)), "y_error contains 0; every entry must be positive"),
-        (lambda: tu.fit_exponent(np.ones((3, 3)), np.ones((3, 3))), r"x has shape \(3, 3\); it must be a list of numbers"),
-        (lambda: tu.fit_exponent(X, X, tolerance=-1.0), "tolerance is -1; it must be positive"),
-        (lambda: tu.fit_exponent("abc", X), "x is 'abc'; it must be a number or an array"),
+        (lambda: tu.analysis.fit_exponent(np.arange(20), 1.0 + np.arange(20)), "x contains 0, which has no logarithm"),
+        (lambda: tu.analysis.fit_exponent(X, X - 2.0), "y contains -1, which has no logarithm"),
+        (lambda: tu.analysis.fit_exponent(X, 1 / X, (2000.0, 3000.0)), r"where there is no data; x runs from 1 to 1000"),
+        (lambda: tu.analysis.fit_exponent(X, 1 / X, (10.0, 20.0)), "span 0.3 decades of x; a power law needs at least 0.5"),
+        (lambda: tu.analysis.fit_exponent(X, 1 / X, (20.0, 10.0)), "two positive numbers, the smaller one first"),
+        (lambda: tu.analysis.fit_exponent(X, 1 / X, 10.0), "window is 10, a single number; it must have shape"),
+        (lambda: tu.analysis.fit_exponent(X, X[:-1]), r"y has shape \(60,\); it must have shape \(61,\)"),
+        (lambda: tu.analysis.fit_exponent(X[::-1], X), "x does not increase"),
+        (lambda: tu.analysis.fit_exponent(X, np.where(X > 500, np.nan, X)), "y contains nan; every entry must be a finite number"),
+        (lambda: tu.analysis.fit_exponent(X, X, y_error=np.zeros(61)), "y_error contains 0; every entry must be positive"),
+        (lambda: tu.analysis.fit_exponent(np.ones((3, 3)), np.ones((3, 3))), r"x has shape \(3, 3\); it must be a list of numbers"),
+        (lambda: tu.analysis.fit_exponent(X, X, tolerance=-1.0), "tolerance is -1; it must be positive"),
+        (lambda: tu.analysis.fit_exponent("abc", X), "x is 'abc'; it must be a number or an array"),
     ],
 )
 def test_refusals(ask, sentence):
@@ -218,7 +218,7 @@ def test_refusals(ask, sentence):
 def test_zeros_outside_a_given_window_do_no_harm():
     x, y = np.concatenate([[0.0], X]), np.concatenate([[2.0], X**-0.5])
     y[-1] = 0.0
-    found = tu.fit_exponent(x, y, (1.0, 900.0))
+    found = tu.analysis.fit_exponent(x, y, (1.0, 900.0))
     assert found.slope == pytest.approx(-0.5)
 
 
@@ -233,7 +233,7 @@ def autoregressive(seed, count, memory, decades=3.0):
 
 @pytest.mark.parametrize("memory", [0.0, 0.5, 0.8])
 def test_correlated_noise_does_not_make_a_power_law_something_else(memory):
-    found = [tu.fit_exponent(*autoregressive(seed, 61, memory), (1.0, 1000.0)) for seed in range(SEEDS)]
+    found = [tu.analysis.fit_exponent(*autoregressive(seed, 61, memory), (1.0, 1000.0)) for seed in range(SEEDS)]
     scores = np.abs([(f.slope + 0.5) / f.error for f in found])
     assert np.mean([not f.constant for f in found]) < 0.1  # most of them, without the correlation
     assert np.mean(scores > 2) < 0.1
@@ -245,13 +245,13 @@ def test_a_bend_under_correlated_noise_is_still_seen():
     bent = []
     for seed in range(40):
         x, y = autoregressive(seed, 61, 0.5)
-        bent.append(tu.fit_exponent(x, y / (1 + (x / 30) ** 0.6), (1.0, 1000.0)))
+        bent.append(tu.analysis.fit_exponent(x, y / (1 + (x / 30) ** 0.6), (1.0, 1000.0)))
     assert np.mean([f.constant for f in bent]) < 0.1
 
 
 def test_few_points_and_a_chosen_window_cover_the_truth():
     """|z| > 3 in 4.8% of draws if neither the number of points nor the choice is paid for; 400 draws."""
-    found = [tu.fit_exponent(*autoregressive(seed, 8, 0.0, decades=1.5)) for seed in range(400)]
+    found = [tu.analysis.fit_exponent(*autoregressive(seed, 8, 0.0, decades=1.5)) for seed in range(400)]
     scores = np.abs([(f.slope + 0.5) / f.error for f in found])
     assert np.mean(scores > 3) < 0.012
     assert np.mean(scores > 2) < 0.06

@@ -9,7 +9,7 @@ from tests.analysis.curves.cases import from_outside, of_curve, runs
 from tutelage.plot import save_figure
 from tutelage.plot.exponent import plot_exponent
 from tutelage.plot.per_run import plot_per_run
-from tutelage.plot.specialised import plot_specialisation
+from tutelage.plot.specialized import plot_specialization
 from tutelage.plot.stages import plot_phases, plot_plateaus
 from tutelage.plot.stopping import plot_early_stopping
 
@@ -23,18 +23,18 @@ def drawn(axes):
 
 def dip():
     """An error with a minimum inside."""
-    return tu.early_stopping(of_curve(TIMES, np.exp(-3 * TIMES) + 0.1 - 0.05 * np.exp(-TIMES)))
+    return tu.analysis.early_stopping(of_curve(TIMES, np.exp(-3 * TIMES) + 0.1 - 0.05 * np.exp(-TIMES)))
 
 
 ANSWERS = {
-    "plateaus": lambda: tu.plateaus(from_outside(1e-4)),
-    "phases": lambda: tu.phases(from_outside(1e-4, "log")),
-    "specialisation": lambda: tu.specialisation(from_outside(1e-4)),
+    "plateaus": lambda: tu.analysis.plateaus(from_outside(1e-4)),
+    "phases": lambda: tu.analysis.phases(from_outside(1e-4, "log")),
+    "specialization": lambda: tu.analysis.specialization(from_outside(1e-4)),
     "early_stopping": dip,
-    "exponent": lambda: tu.fit_exponent(X, X**-0.5 * (1 + 1 / X), y_error=0.01 * X**-0.5),
-    "runs": lambda: tu.phases(runs("linear")),
-    "one run": lambda: tu.plateaus(runs("linear"), run=0),
-    "no plateau": lambda: tu.plateaus(of_curve(TIMES, np.exp(-TIMES))),
+    "exponent": lambda: tu.analysis.fit_exponent(X, X**-0.5 * (1 + 1 / X), y_error=0.01 * X**-0.5),
+    "runs": lambda: tu.analysis.phases(runs("linear")),
+    "one run": lambda: tu.analysis.plateaus(runs("linear"), run=0),
+    "no plateau": lambda: tu.analysis.plateaus(of_curve(TIMES, np.exp(-TIMES))),
 }
 
 
@@ -55,7 +55,7 @@ def test_every_figure_is_whole(name, tmp_path):
 
 
 def test_plateaus_show_the_fitted_growth():
-    found = tu.plateaus(from_outside(1e-4))
+    found = tu.analysis.plateaus(from_outside(1e-4))
     curve, growth, overlaps = found.plot().axes
     lines = drawn(growth)
     (name,) = [label for label in lines if label.startswith("rate")]
@@ -66,7 +66,7 @@ def test_plateaus_show_the_fitted_growth():
 
 
 def test_phases_are_shaded_where_they_are():
-    found = tu.phases(from_outside(1e-4))
+    found = tu.analysis.phases(from_outside(1e-4))
     curve = found.plot().axes[0]
     spans = {p.get_label(): p.get_extents().transformed(curve.transData.inverted()) for p in curve.patches}
     for phase in found:
@@ -82,13 +82,13 @@ def test_the_minimum_and_the_end_are_marked():
 
 
 def test_a_fit_that_is_no_power_law_is_titled_so():
-    figure = tu.fit_exponent(X, np.exp(-X / 300), (1.0, 1000.0)).plot()
+    figure = tu.analysis.fit_exponent(X, np.exp(-X / 300), (1.0, 1000.0)).plot()
     words = " ".join(text.get_text() for text in figure.axes[0].texts)
     assert "No power law in this window" in words
 
 
 @pytest.mark.parametrize(
-    "draw", [plot_plateaus, plot_phases, plot_specialisation, plot_early_stopping, plot_exponent, plot_per_run]
+    "draw", [plot_plateaus, plot_phases, plot_specialization, plot_early_stopping, plot_exponent, plot_per_run]
 )
 def test_other_objects_are_refused(draw):
     with pytest.raises(tu.InputError, match="got a value of type dict; give it"):

@@ -14,12 +14,12 @@ from tests.analysis.curves.cases import (
     from_plateau,
     of_curve,
     runs,
-    specialised_start,
+    specialized_start,
     thinned,
 )
 from tests.problems import pair, symmetric_overlaps
 from tutelage.dynamics import OrderParameters, initial_overlaps
-from tutelage.dynamics.linearised import jacobian
+from tutelage.dynamics.linearized import jacobian
 
 GRIDS = ("linear", "log", "coarse")
 
@@ -31,7 +31,7 @@ def recorded(case, asymmetry, spacing):
 
 
 def one(trajectory, **options):
-    found = tu.plateaus(trajectory, **options)
+    found = tu.analysis.plateaus(trajectory, **options)
     assert len(found) == 1, str(found)
     return found[0]
 
@@ -115,7 +115,7 @@ def smooth_fall(times, *steps):
 @pytest.mark.parametrize("times", [np.linspace(0, 1000, 2001), np.linspace(0, 1000, 121), np.geomspace(0.1, 1000, 301)])
 def test_several_plateaus(times):
     error = smooth_fall(times, (100, 5, 0.2), (400, 10, 0.01))
-    found = tu.plateaus(of_curve(times, error))
+    found = tu.analysis.plateaus(of_curve(times, error))
     assert [p.height for p in found] == pytest.approx([0.1, 0.02], rel=1e-3)
     assert [p.end for p in found] == pytest.approx([100 - 5 * np.log(15.9), 400 - 10 * np.log(47.3)], rel=0.03)
     assert found.longest is found[1]
@@ -137,16 +137,16 @@ def test_several_plateaus(times):
 )
 def test_what_is_no_plateau(error):
     for times in (np.linspace(0, 400, 401), np.concatenate([[0], np.geomspace(0.01, 400, 100)])):
-        found = tu.plateaus(of_curve(times, error(times)))
+        found = tu.analysis.plateaus(of_curve(times, error(times)))
         assert len(found) == 0
         assert "no plateau is left" in str(found)
         assert found.longest is None
 
 
 def test_learning_that_meets_no_plateau_or_does_not_leave_it():
-    assert len(tu.plateaus(specialised_start())) == 0
+    assert len(tu.analysis.plateaus(specialized_start())) == 0
     short = thinned(from_outside(1e-6), 1)
-    early = tu.plateaus(tu.solve(short.problem, short.start, tu.linear_times(120.0, COUNT)))
+    early = tu.analysis.plateaus(tu.solve(short.problem, short.start, tu.linear_times(120.0, COUNT)))
     assert len(early) == 0
     assert "solve for longer" in early.note
 
@@ -184,7 +184,7 @@ def test_too_few_times_for_a_rate_are_said():
 @pytest.mark.parametrize("spacing", ["linear", "log"])
 def test_every_run_passes_one_plateau(spacing):
     networks = runs(spacing)
-    found = tu.plateaus(networks)
+    found = tu.analysis.plateaus(networks)
     assert len(found) == 6
     assert [len(each) for each in found] == [1] * 6
     heights, rates = (np.array([getattr(each[0], name) for each in found], float) for name in ("height", "growth_rate"))
@@ -195,7 +195,7 @@ def test_every_run_passes_one_plateau(spacing):
     for run in range(6):
         above = networks.error[run] > heights[run] / 1.1
         assert ends[run] == pytest.approx(networks.times[np.flatnonzero(above)[-1]], rel=0.12)
-    assert str(tu.plateaus(networks, run=3)) == str(found[3])
+    assert str(tu.analysis.plateaus(networks, run=3)) == str(found[3])
     assert "6 of 6 runs" in str(found)
 
 
@@ -209,24 +209,24 @@ def test_excursions_of_small_networks_do_not_end_a_plateau():
     variables = {name: np.stack([value] * 40) for name, value in theory.variables.items()}
     code = np.zeros(40, int)
     networks = tu.Trajectory(theory.times, variables, error, code, 1.0, 1, T=theory.T, kind="simulation")
-    found = tu.plateaus(networks)
+    found = tu.analysis.plateaus(networks)
     assert [len(each) for each in found] == [1] * 40
     np.testing.assert_allclose(found.marks["leaves the plateau"], one(theory).end, rtol=0.15)
     np.testing.assert_allclose([each[0].height for each in found], HEIGHT, rtol=0.05)
 
 
 def test_numbers_of_all_runs():
-    found = tu.plateaus(runs("linear"))
+    found = tu.analysis.plateaus(runs("linear"))
     assert found.numbers("share") == pytest.approx([each.share for each in found])
     with pytest.raises(tu.InputError, match="no 'width'; their numbers are share"):
         found.numbers("width")
 
 
 @pytest.mark.full
-def test_partial_specialisation_gives_two_plateaus():
+def test_partial_specialization_gives_two_plateaus():
     problem = pair(3, 2, lr=0.3, noise=0.1)
     theory = tu.solve(problem, tu.random_start(problem, dim=10**6, seed=2), tu.linear_times(4000.0, 2001))
-    first, second = tu.plateaus(theory)
+    first, second = tu.analysis.plateaus(theory)
     assert first.symmetric
     assert not second.symmetric
     assert second.height < first.height / 2
@@ -237,19 +237,19 @@ def test_plateaus_of_small_networks():
     """30 networks of N = 100 and 1000: one plateau each (two tenths of a false alarm are allowed at N = 100)."""
     for dim, allowed in ((100, 6), (1000, 0)):
         for spacing in ("linear", "log"):
-            found = tu.plateaus(runs(spacing, dim=dim, count=30))
+            found = tu.analysis.plateaus(runs(spacing, dim=dim, count=30))
             assert sum(len(each) != 1 for each in found) <= allowed
 
 
 @pytest.mark.parametrize(
     ("ask", "sentence"),
     [
-        (lambda: tu.plateaus(None), "got None; give it what solve or simulate returned"),
-        (lambda: tu.plateaus(from_plateau(1e-3), share=2.0), "share is 2.0; it must be a number between 0 and 1"),
-        (lambda: tu.plateaus(from_plateau(1e-3), run=0), "run is 0; this trajectory is a single curve"),
-        (lambda: tu.plateaus(runs("linear"), run=8), "run is 8; this trajectory has runs 0 to 5"),
-        (lambda: tu.plateaus(thinned(from_plateau(1e-3), 40)), "has 6 recorded times; plateaus needs at least 8"),
-        (lambda: tu.plateaus(of_curve(np.arange(9.0), np.arange(9.0) - 4)), "falls to -4; plateaus compares its logarithm"),
+        (lambda: tu.analysis.plateaus(None), "got None; give it what solve or simulate returned"),
+        (lambda: tu.analysis.plateaus(from_plateau(1e-3), share=2.0), "share is 2.0; it must be a number between 0 and 1"),
+        (lambda: tu.analysis.plateaus(from_plateau(1e-3), run=0), "run is 0; this trajectory is a single curve"),
+        (lambda: tu.analysis.plateaus(runs("linear"), run=8), "run is 8; this trajectory has runs 0 to 5"),
+        (lambda: tu.analysis.plateaus(thinned(from_plateau(1e-3), 40)), "has 6 recorded times; plateaus needs at least 8"),
+        (lambda: tu.analysis.plateaus(of_curve(np.arange(9.0), np.arange(9.0) - 4)), "falls to -4; plateaus compares its logarithm"),
     ],
 )
 def test_refusals(ask, sentence):

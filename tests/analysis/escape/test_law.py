@@ -35,11 +35,11 @@ def same_law(times, law):
 @pytest.fixture(scope="module")
 def fixed():
     """The law and the runs of the contested start."""
-    return tu.escape_distribution(FAST, contested(1000), samples=4000), networks(FAST, contested(), 1000, 64, FAST_END)
+    return tu.analysis.escape_distribution(FAST, contested(1000), samples=4000), networks(FAST, contested(), 1000, 64, FAST_END)
 
 
 def test_escape_times_from_random_weights_follow_the_law():
-    law = tu.escape_distribution(FAST, dim=1000, samples=2000)
+    law = tu.analysis.escape_distribution(FAST, dim=1000, samples=2000)
     times, teachers = law.measured(networks(FAST, None, 1000, 64, FAST_END))
     assert same_law(times, law) > ALARM
     assert stats.binomtest(int(np.sum(teachers[:, 0] == 0)), len(teachers), 0.5).pvalue > ALARM
@@ -76,7 +76,7 @@ def test_a_law_without_noise_or_with_too_much_fails(fixed, monkeypatch):
     right = PlateauPath.noise
     for factor in (1e-12, 9.0):
         monkeypatch.setattr(PlateauPath, "noise", lambda path, f=factor: f * right(path))
-        wrong = tu.escape_distribution(FAST, contested(1000), samples=4000)
+        wrong = tu.analysis.escape_distribution(FAST, contested(1000), samples=4000)
         assert same_law(times, wrong) < ALARM
         if factor < 1:
             np.testing.assert_allclose(wrong.times, law.theory, rtol=1e-3)
@@ -101,14 +101,14 @@ def test_the_noise_of_the_growing_mode_is_that_of_networks():
 
 
 def test_from_random_weights_the_width_does_not_shrink_and_the_mean_grows_as_ln_n():
-    few, many = (tu.escape_distribution(FAST, dim=n, samples=2000) for n in (10**3, 10**6))
+    few, many = (tu.analysis.escape_distribution(FAST, dim=n, samples=2000) for n in (10**3, 10**6))
     assert many.width == pytest.approx(few.width, rel=0.1)
     assert many.mean - few.mean == pytest.approx(np.log(10**3) / (2 * few.rate), rel=0.06)
     assert many.start_to_noise == pytest.approx(few.start_to_noise, rel=0.1)
 
 
 def test_from_one_start_the_width_shrinks():
-    few, many = (tu.escape_distribution(FAST, contested(), n) for n in (10**5, 10**7))
+    few, many = (tu.analysis.escape_distribution(FAST, contested(), n) for n in (10**5, 10**7))
     assert few.width / many.width == pytest.approx(10, rel=0.1)
     assert "the start decides" in many.words
     assert many.mean == pytest.approx(many.theory, rel=1e-3)
@@ -118,13 +118,13 @@ def test_from_one_start_the_width_shrinks():
 @pytest.mark.full
 def test_the_ratio_is_that_of_the_validity_report():
     """Two routes: along the symmetric path here, along the solved curve there."""
-    law = tu.escape_distribution(FAST, contested(1000))
+    law = tu.analysis.escape_distribution(FAST, contested(1000))
     report = tu.solve(FAST, contested(1000), tu.linear_times(120, 241)).validity
     assert law.start_to_noise == pytest.approx(report.start_to_noise, rel=0.15)
 
 
 def test_a_symmetric_start_leaves_by_noise_alone():
-    law = tu.escape_distribution(FAST, tu.Start(np.full((2, 2), 0.3), 0.2 * np.eye(2) + 0.25), 1000)
+    law = tu.analysis.escape_distribution(FAST, tu.Start(np.full((2, 2), 0.3), 0.2 * np.eye(2) + 0.25), 1000)
     assert law.theory is None
     assert law.start_to_noise < 1e-9
     assert law.probability((0, 1)) == pytest.approx(0.5, abs=0.1)
@@ -141,7 +141,7 @@ def test_quantiles_and_distribution_function(fixed):
 
 
 def test_the_seed_decides_the_samples():
-    first, again, other = (tu.escape_distribution(FAST, contested(1000), samples=20, seed=s) for s in (0, 0, 1))
+    first, again, other = (tu.analysis.escape_distribution(FAST, contested(1000), samples=20, seed=s) for s in (0, 0, 1))
     np.testing.assert_array_equal(again.times, first.times)
     assert not np.array_equal(other.times, first.times)
 
@@ -161,12 +161,12 @@ def test_the_report_and_the_figure(fixed):
 @pytest.mark.parametrize(
     ("ask", "words"),
     [
-        (lambda law: tu.escape_distribution(FAST, contested()), "dim is missing"),
-        (lambda law: tu.escape_distribution(FAST, dim=0), "dim is 0"),
-        (lambda law: tu.escape_distribution(FAST, dim=1000, samples=1), "samples is 1"),
-        (lambda law: tu.escape_distribution(FAST, dim=1000, scale=-1.0), "scale"),
-        (lambda law: tu.escape_distribution("problem", dim=1000), "problem is of type str"),
-        (lambda law: tu.escape_distribution(pair(1, 1), dim=1000), "no plateau"),
+        (lambda law: tu.analysis.escape_distribution(FAST, contested()), "dim is missing"),
+        (lambda law: tu.analysis.escape_distribution(FAST, dim=0), "dim is 0"),
+        (lambda law: tu.analysis.escape_distribution(FAST, dim=1000, samples=1), "samples is 1"),
+        (lambda law: tu.analysis.escape_distribution(FAST, dim=1000, scale=-1.0), "scale"),
+        (lambda law: tu.analysis.escape_distribution("problem", dim=1000), "problem is of type str"),
+        (lambda law: tu.analysis.escape_distribution(pair(1, 1), dim=1000), "no plateau"),
         (lambda law: law.probability((0, 2)), "must name a teacher"),
         (lambda law: law.probability("01"), "must name a teacher"),
         (lambda law: law.quantiles(2.0), "between 0 and 1"),
@@ -183,11 +183,11 @@ def test_what_cannot_be_answered_is_refused(fixed, ask, words):
 @pytest.mark.full
 def test_large_networks_follow_the_law():
     """N = 10^5: the spread is that of N = 10^3, shifted by ln(100) / (2 rate)."""
-    law = tu.escape_distribution(FAST, dim=10**5, samples=4000)
+    law = tu.analysis.escape_distribution(FAST, dim=10**5, samples=4000)
     times, teachers = law.measured(networks(FAST, None, 10**5, 48, 180.0))
     assert same_law(times, law) > ALARM
     assert stats.binomtest(int(np.sum(teachers[:, 0] == 0)), len(teachers), 0.5).pvalue > ALARM
-    small = tu.escape_distribution(FAST, dim=10**3, samples=4000)
+    small = tu.analysis.escape_distribution(FAST, dim=10**3, samples=4000)
     assert same_law(times, small) < ALARM
 
 
@@ -197,7 +197,7 @@ def test_three_units_follow_the_law(start):
     """Four growing modes: directions and permutations as well as times."""
     problem, dim = pair(3, 3), 1000
     given = None if start == "random" else tu.random_start(problem, dim=dim, seed=3)
-    law = tu.escape_distribution(problem, given, dim, samples=1000)
+    law = tu.analysis.escape_distribution(problem, given, dim, samples=1000)
     times, teachers = law.measured(networks(problem, given, dim, 150, 600.0))
     assert same_law(times, law) > ALARM
     names = [p for p, share in law.permutations.items() if share > 0.05]

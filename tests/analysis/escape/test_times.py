@@ -32,7 +32,7 @@ LONG = [(K, lr, a) for K in (2, 3) for lr in (0.5, 0.05) for a in (1e-1, 1e-2, 1
 def test_the_predicted_time_is_that_of_the_solved_curve(K, lr, asymmetry):
     """Asked is 5%; found is within 0.5%, over four decades of asymmetry."""
     problem, start = pair(K, K, lr=lr), tilted(K, asymmetry)
-    found = tu.escape_time(problem, start)
+    found = tu.analysis.escape_time(problem, start)
     curve, time = solved(problem, start, found)
     assert found.time == pytest.approx(time, rel=0.01)
     assert found.threshold == pytest.approx(found.plateau.error / 2)
@@ -46,7 +46,7 @@ def test_the_predicted_time_is_that_of_the_solved_curve(K, lr, asymmetry):
 @pytest.mark.parametrize("asymmetry", [1e-1, 1e-3, 1e-5])
 def test_the_predicted_time_of_gradient_flow(K, asymmetry):
     problem, start = pair(K, K, lr=0.2), tilted(K, asymmetry)
-    found = tu.escape_time(problem, start, gradient_flow=True)
+    found = tu.analysis.escape_time(problem, start, gradient_flow=True)
     assert found.time == pytest.approx(solved(problem, start, found, gradient_flow=True)[1], rel=0.01)
 
 
@@ -55,7 +55,7 @@ def test_the_predicted_time_of_gradient_flow(K, asymmetry):
 def test_several_rates_of_growth(lr):
     """Three units at large rates: six growing modes with two different rates."""
     problem, start = pair(3, 3, lr=lr), tilted(3, 1e-3)
-    found = tu.escape_time(problem, start)
+    found = tu.analysis.escape_time(problem, start)
     assert len({round(mode.rate, 9) for mode in found.plateau.unstable}) == (2 if lr == 1.5 else 1)
     assert found.time == pytest.approx(solved(problem, start, found)[1], rel=0.01)
 
@@ -77,7 +77,7 @@ def test_several_rates_of_growth(lr):
 )
 def test_other_problems(problem):
     start = tu.random_start(problem, dim=1000, scale=0.3, seed=3)
-    found = tu.escape_time(problem, start)
+    found = tu.analysis.escape_time(problem, start)
     assert found.time == pytest.approx(solved(problem, start, found)[1], rel=0.01)
 
 
@@ -85,7 +85,7 @@ def test_other_problems(problem):
 def test_random_weights_bring_teachers_of_their_own():
     problem = pair(2, 2)
     start = tu.random_start(problem, dim=1000, seed=3)
-    found = tu.escape_time(problem, start)
+    found = tu.analysis.escape_time(problem, start)
     np.testing.assert_allclose(found.plateau.T, start.T)
     assert found.time == pytest.approx(solved(problem, start, found)[1], rel=0.01)
 
@@ -93,7 +93,7 @@ def test_random_weights_bring_teachers_of_their_own():
 def test_label_noise_raises_the_threshold():
     """To the geometric mean with the error in the end."""
     problem, start = pair(2, 2, noise=0.4), tilted(2, 1e-3)
-    found = tu.escape_time(problem, start)
+    found = tu.analysis.escape_time(problem, start)
     assert found.threshold > 0.55 * found.plateau.error
     curve, time = solved(problem, start, found)
     assert found.threshold == pytest.approx(np.sqrt(found.plateau.error * curve.error[-1]), rel=0.02)
@@ -104,9 +104,9 @@ def test_label_noise_raises_the_threshold():
 def test_a_spectrum_of_two_levels():
     problem = pair(2, 2, inputs=tu.Spectrum([0.5, 1.5], [0.5, 0.5]))
     start = tilted(2, 1e-3)
-    found = tu.escape_time(problem, start)
+    found = tu.analysis.escape_time(problem, start)
     assert found.time == pytest.approx(solved(problem, start, found)[1], rel=0.01)
-    alone = tu.escape_time(pair(2, 2), start)
+    alone = tu.analysis.escape_time(pair(2, 2), start)
     assert abs(alone.time / found.time - 1) > 0.1  # the levels do matter
 
 
@@ -119,7 +119,7 @@ def on_the_plateau(asymmetry):
 def test_the_asymmetry_grows_at_the_rate_of_the_jacobian():
     """0.031618 is the published rate; growth is measured on the solved curve as well."""
     problem, start = pair(2, 2), on_the_plateau(1e-6)
-    found = tu.escape_time(problem, start)
+    found = tu.analysis.escape_time(problem, start)
     assert found.rate == pytest.approx(0.031618, rel=1e-4)
     assert found.slope * found.rate == pytest.approx(1, rel=1e-3)
     curve, _ = solved(problem, start, found)
@@ -130,7 +130,7 @@ def test_the_asymmetry_grows_at_the_rate_of_the_jacobian():
 
 def test_an_e_th_of_the_asymmetry_escapes_one_over_the_rate_later():
     problem = pair(2, 2)
-    near, far = (tu.escape_time(problem, on_the_plateau(a)) for a in (1e-4, 1e-6))
+    near, far = (tu.analysis.escape_time(problem, on_the_plateau(a)) for a in (1e-4, 1e-6))
     assert (far.time - near.time) / np.log(100) == pytest.approx(1 / near.rate, rel=2e-3)
     assert near.scaled(0.01) == pytest.approx(far.time, rel=1e-3)
     assert near.amplitude / far.amplitude == pytest.approx(100, rel=0.01)
@@ -141,7 +141,7 @@ def test_an_e_th_of_the_asymmetry_escapes_one_over_the_rate_later():
 def test_far_from_rest_the_slope_is_that_of_the_way_and_not_of_the_plateau():
     """q_ii - q_ij of this start is far from its plateau and relaxes ten times slower than the asymmetry grows."""
     problem = pair(2, 2, lr=0.05)
-    near, far = (tu.escape_time(problem, tilted(2, a)) for a in (1e-3, 0.9e-3))
+    near, far = (tu.analysis.escape_time(problem, tilted(2, a)) for a in (1e-3, 0.9e-3))
     assert (far.time - near.time) / np.log(1 / 0.9) == pytest.approx(near.slope, rel=0.01)
     assert near.slope > 1.04 / near.rate
 
@@ -167,14 +167,14 @@ def test_what_will_grow_is_told_by_the_adjoint_at_every_moment():
 
 
 def test_the_report_and_the_figure():
-    found = tu.escape_time(pair(2, 2), tilted(2, 1e-3))
+    found = tu.analysis.escape_time(pair(2, 2), tilted(2, 1e-3))
     text = str(found)
     assert f"escape at alpha = {found.time:.5g}" in text
     assert "exp(0.031618 alpha)" in text
     assert "ln N later" in text
     figure = found.plot()
     upper, lower = figure.axes
-    assert "generalisation" in upper.get_ylabel()
+    assert "generalization" in upper.get_ylabel()
     assert "steps" in lower.get_xlabel()
     assert lower.get_yscale() == "log"
     figure.canvas.draw()
@@ -187,7 +187,7 @@ def test_the_report_and_the_figure():
         (pair(2, 2), tilted(2, 0.0), "exactly alike"),
         (pair(2, 2), tu.Start([[0.1, 0.2], [0.1, 0.2]], np.eye(2)), "does not grow on the plateau"),
         (pair(2, 2), tu.Start(0.6 * np.eye(2), np.eye(2)), "must be below 0.25"),
-        (pair(2, 2, lr=tu.PowerDecay(0.5, 1.0)), tilted(2, 1e-3), "lr is a schedule"),
+        (pair(2, 2, lr=tu.schedules.PowerDecay(0.5, 1.0)), tilted(2, 1e-3), "lr is a schedule"),
         (pair(2, 2, momentum=tu.SlowMomentum(1.0)), tilted(2, 1e-3), "SlowMomentum"),
         (pair(2, 2, trainable=[0]), tilted(2, 1e-3), "frozen"),
         (pair(2, 2), np.eye(2), "start is of type ndarray"),
@@ -197,7 +197,7 @@ def test_the_report_and_the_figure():
 )
 def test_what_cannot_be_answered_is_refused(problem, start, words):
     with pytest.raises(tu.InputError, match=words) as refusal:
-        tu.escape_time(problem, start)
+        tu.analysis.escape_time(problem, start)
     assert "\n" not in str(refusal.value)
 
 
@@ -205,4 +205,4 @@ def test_what_cannot_be_answered_is_refused(problem, start, words):
 def test_a_stable_symmetric_state_is_refused():
     """Linear units share the work for ever."""
     with pytest.raises(tu.InputError, match="stable"):
-        tu.escape_time(pair(2, 2, "linear", lr=0.3), tilted(2, 1e-3))
+        tu.analysis.escape_time(pair(2, 2, "linear", lr=0.3), tilted(2, 1e-3))

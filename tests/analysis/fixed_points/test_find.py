@@ -14,12 +14,12 @@ import tutelage as tu
 from tests import naive
 from tests.problems import pair, symmetric_overlaps
 from tutelage.analysis.fixed_points.mode_names import name_of_growth
-from tutelage.dynamics.linearised import flatten, unflatten
+from tutelage.dynamics.linearized import flatten, unflatten
 from tutelage.plot.fixed_point import plot_fixed_point
 
 
 def plateau(K, activation="erf", gradient_flow=False, **options):
-    return tu.fixed_point(pair(K, K, activation, **options), gradient_flow=gradient_flow)
+    return tu.analysis.fixed_point(pair(K, K, activation, **options), gradient_flow=gradient_flow)
 
 
 def naive_drift(point, flow=False):
@@ -75,7 +75,7 @@ def own_tanh(x):
 
 
 def test_plateau_of_a_function_of_ones_own():
-    """Copies of one student minimise the error over its length along the sum of the teachers: one dimension, by a grid."""
+    """Copies of one student minimize the error over its length along the sum of the teachers: one dimension, by a grid."""
     point = plateau(2, own_tanh, gradient_flow=True)
     x, w = np.polynomial.hermite_e.hermegauss(150)
     a, b = np.meshgrid(x, x)
@@ -94,7 +94,7 @@ def test_quadratic_plateau_its_growth_and_decay():
     """Readouts 1/p, 1/p*; a loss without the factor 1/2 at rate eta is ours at 2 eta."""
     p, p_teacher, eta = 3, 2, 0.01
     problem = pair(p, p_teacher, "quadratic", lr=2 * eta, student={"readout": 1 / p}, teacher={"readout": 1 / p_teacher})
-    point = tu.fixed_point(problem, gradient_flow=True)
+    point = tu.analysis.fixed_point(problem, gradient_flow=True)
     np.testing.assert_allclose(point.Q, p / (p + 2) * np.eye(p), atol=1e-13)
     np.testing.assert_allclose(point.R, 0, atol=0)
     rates = {m.name: (m.rate / eta, m.multiplicity) for m in point.modes}
@@ -108,7 +108,7 @@ def test_plateau_on_a_power_law_against_a_long_symmetric_solve():
     """Teachers that overlap differently on each level; copies stay copies, so an ordinary solve stays on the plateau."""
     gram = np.array([[[1.0, c], [c, 1.0]] for c in (0.0, 0.3, 0.6)])
     problem = pair(2, 2, inputs=tu.PowerLaw(1.0, 3), teacher={"gram": gram})
-    point = tu.fixed_point(problem, gradient_flow=True)
+    point = tu.analysis.fixed_point(problem, gradient_flow=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", tu.SymmetryWarning)
         start = tu.Start(*symmetric_overlaps(2, 0.3, 0.3, 0.4, 0.4))
@@ -163,7 +163,7 @@ def test_names_are_measured(name):
 def test_names_do_not_depend_on_the_sign_of_a_teacher():
     """An odd teacher with readout -1 is its mirror image with readout 1."""
     names = [
-        [m.name for m in tu.fixed_point(pair(2, 2, teacher={"readout": v})).modes if "turn" in m.name]
+        [m.name for m in tu.analysis.fixed_point(pair(2, 2, teacher={"readout": v})).modes if "turn" in m.name]
         for v in ([1, 1], [1, -1])
     ]
     assert names[0] == names[1]
@@ -171,7 +171,7 @@ def test_names_do_not_depend_on_the_sign_of_a_teacher():
 
 
 def test_names_at_the_perfect_solution_say_where_a_mode_lives():
-    point = tu.fixed_point(pair(2, 2), "perfect")
+    point = tu.analysis.fixed_point(pair(2, 2), "perfect")
     for m in point.modes:
         dr, dq = m.right[:4].reshape(2, 2), np.array([[m.right[4], m.right[5]], [m.right[5], m.right[6]]])
         leaves = np.abs(dq - dr - dr.T).max() > 1e-9
@@ -184,7 +184,7 @@ def test_names_at_the_perfect_solution_say_where_a_mode_lives():
 @pytest.mark.parametrize("K", [2, 3])
 def test_decay_at_the_perfect_solution(K):
     """Inside the teachers' span: eigenvalues of a 2 x 2 matrix, K times each, and for K >= 3 one more, K (K-2) times."""
-    point = tu.fixed_point(pair(K, K, lr=1.0), "perfect", gradient_flow=True)
+    point = tu.analysis.fixed_point(pair(K, K, lr=1.0), "perfect", gradient_flow=True)
     inside = {m.rate: m.multiplicity for m in point.modes if "inside" in m.name}
     matrix = 2 / pi * np.array([[1 / (3 * sqrt(3)), (K - 1) / 4], [1 / 4, 1 / sqrt(3) + (K - 2) / 2]])
     expected = dict.fromkeys(np.linalg.eigvals(matrix), K)
@@ -197,7 +197,7 @@ def test_decay_at_the_perfect_solution(K):
 
 
 def test_noisy_asymptotic_state_is_exact():
-    point = tu.fixed_point(pair(2, 2, lr=0.3, noise=0.6), "perfect")
+    point = tu.analysis.fixed_point(pair(2, 2, lr=0.3, noise=0.6), "perfect")
     dR, dQ, error = naive_drift(point)
     np.testing.assert_allclose(dR, 0, atol=1e-14)
     np.testing.assert_allclose(dQ, 0, atol=1e-14)
@@ -212,8 +212,8 @@ def test_extra_units_stay_small_and_the_noisy_state_differs_from_linear_response
     gaps = []
     for sigma in (0.1, 0.2):
         problem = pair(3, 2, lr=0.1, noise=sigma)
-        point = tu.fixed_point(problem, "perfect")
-        gaps.append(abs(point.error / sigma**2 - float(tu.noise_floor(problem))))
+        point = tu.analysis.fixed_point(problem, "perfect")
+        gaps.append(abs(point.error / sigma**2 - float(tu.analysis.noise_floor(problem))))
         assert point.Q[2, 2] < sigma**2
     assert gaps[1] / gaps[0] == pytest.approx(4, rel=0.1)
 
@@ -222,12 +222,12 @@ def test_linear_network_with_ridge_is_its_closed_form():
     rho, kappa, eta, sigma = 1.3, 0.2, 0.7, 0.4
     problem = pair(1, 1, "linear", lr=eta, noise=sigma, weight_decay=kappa, teacher={"gram": [[rho]]})
     V = 2 * (1 + kappa) / (2 * (1 + kappa) - eta) * (rho * kappa**2 / (1 + kappa) ** 2 + sigma**2)
-    assert tu.fixed_point(problem, "perfect").error == pytest.approx((V - sigma**2) / 2, rel=1e-12)
+    assert tu.analysis.fixed_point(problem, "perfect").error == pytest.approx((V - sigma**2) / 2, rel=1e-12)
 
 
 def test_linear_units_move_along_flat_directions():
     K, eta, sigma = 2, 0.2, 0.3
-    point = tu.fixed_point(pair(K, K, "linear", lr=eta, noise=sigma), "perfect")
+    point = tu.analysis.fixed_point(pair(K, K, "linear", lr=eta, noise=sigma), "perfect")
     assert point.error == pytest.approx(sigma**2 * eta * K / (4 - 2 * eta * K), rel=1e-9)
     assert sum(m.name == "moves along a flat direction" for m in point.modes) == 3
     assert "neither grow nor fade" in point.stability
@@ -235,11 +235,11 @@ def test_linear_units_move_along_flat_directions():
 
 def test_a_start_is_polished_and_a_far_root_is_said_to_be_far():
     known = plateau(2)
-    point = tu.fixed_point(pair(2, 2), tu.Start(known.R + 0.01, known.Q + 0.02))
+    point = tu.analysis.fixed_point(pair(2, 2), tu.Start(known.R + 0.01, known.Q + 0.02))
     np.testing.assert_allclose(point.R, known.R, atol=1e-12)
     assert not point.is_far
     assert "FAR" not in str(point)
-    far = tu.fixed_point(pair(2, 2), tu.Start(0.7 * np.eye(2), 0.8 * np.eye(2)))
+    far = tu.analysis.fixed_point(pair(2, 2), tu.Start(0.7 * np.eye(2), 0.8 * np.eye(2)))
     np.testing.assert_allclose(far.R, np.eye(2), atol=1e-12)
     assert far.is_far
     assert "FAR: an overlap changed by 0.3" in str(far)
@@ -247,7 +247,7 @@ def test_a_start_is_polished_and_a_far_root_is_said_to_be_far():
 
 def test_a_fixed_point_is_a_start_from_which_nothing_moves():
     point = plateau(2)
-    again = tu.fixed_point(point.problem, point.start)
+    again = tu.analysis.fixed_point(point.problem, point.start)
     assert again.distance < 1e-14
     assert again.error == pytest.approx(point.error, rel=1e-13)
 
@@ -257,7 +257,7 @@ def problem_with(**changes):
 
 
 REFUSED = {
-    "a schedule": (lambda: problem_with(lr=tu.PowerDecay(0.5)), "plateau", "lr is a schedule"),
+    "a schedule": (lambda: problem_with(lr=tu.schedules.PowerDecay(0.5)), "plateau", "lr is a schedule"),
     "slow momentum": (lambda: problem_with(momentum=tu.SlowMomentum(1.0)), "plateau", "SlowMomentum"),
     "held norms": (lambda: problem_with(spherical=True), "plateau", "spherical is True"),
     "frozen levels": (lambda: pair(2, 2, trainable=[0]), "perfect", "give a Start"),
@@ -281,23 +281,23 @@ REFUSED = {
 def test_refusals(case):
     problem, near, message = REFUSED[case]
     with pytest.raises(tu.InputError, match=message) as caught:
-        tu.fixed_point(problem(), near)
+        tu.analysis.fixed_point(problem(), near)
     assert "\n" not in str(caught.value)
 
 
 def test_arguments_are_checked():
     with pytest.raises(tu.InputError, match="quadrature is 64; it must be a Quadrature"):
-        tu.fixed_point(pair(2, 2), quadrature=64)
+        tu.analysis.fixed_point(pair(2, 2), quadrature=64)
     with pytest.raises(tu.InputError, match="gradient_flow is 1; it must be True or False"):
-        tu.fixed_point(pair(2, 2), gradient_flow=1)
+        tu.analysis.fixed_point(pair(2, 2), gradient_flow=1)
     with pytest.raises(tu.InputError, match="the problem is traced"):
-        jax.jit(lambda lr: tu.fixed_point(pair(2, 2, lr=lr)).error)(0.5)
+        jax.jit(lambda lr: tu.analysis.fixed_point(pair(2, 2, lr=lr)).error)(0.5)
     with pytest.raises(tu.InputError, match="this state has 7168 overlaps"):
-        tu.fixed_point(pair(2, 2, inputs=tu.PowerLaw(1.0, 1024)))
+        tu.analysis.fixed_point(pair(2, 2, inputs=tu.PowerLaw(1.0, 1024)))
 
 
 def test_a_constant_schedule_is_a_number():
-    assert tu.fixed_point(problem_with(lr=tu.Constant(0.5))).error == plateau(2).error
+    assert tu.analysis.fixed_point(problem_with(lr=tu.schedules.Constant(0.5))).error == plateau(2).error
 
 
 def test_words_and_figure():

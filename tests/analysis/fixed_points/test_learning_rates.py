@@ -14,7 +14,7 @@ from tests.problems import pair
 
 
 def eta_c(*args, **options):
-    return float(tu.critical_learning_rate(pair(*args, **options)))
+    return float(tu.analysis.critical_learning_rate(pair(*args, **options)))
 
 
 def test_critical_rates_of_the_committee_machine():
@@ -65,11 +65,11 @@ def test_operator_outside_the_span_by_loops(case):
     problem, copies, t = CASES[case]
     slow, fast = loops(problem, copies, t)
     radius = np.max(np.linalg.eigvals(np.linalg.solve(-slow, fast)).real)
-    assert float(tu.critical_learning_rate(problem)) == pytest.approx(1 / radius, rel=1e-10)
+    assert float(tu.analysis.critical_learning_rate(problem)) == pytest.approx(1 / radius, rel=1e-10)
     slowest = -np.max(np.linalg.eigvals(0.4 * slow + 0.16 * fast).real)
-    assert tu.decay_rate(problem).outside == pytest.approx(slowest, rel=1e-9)
+    assert tu.analysis.decay_rate(problem).outside == pytest.approx(slowest, rel=1e-9)
     wrong = -np.max(np.linalg.eigvals(0.4 * slow + 0.8 * 0.16 * fast).real)
-    assert tu.decay_rate(problem).outside != pytest.approx(wrong, rel=1e-3)
+    assert tu.analysis.decay_rate(problem).outside != pytest.approx(wrong, rel=1e-3)
 
 
 def test_batches_and_momentum_move_the_critical_rate_and_trained_readouts_do_not():
@@ -80,7 +80,7 @@ def test_batches_and_momentum_move_the_critical_rate_and_trained_readouts_do_not
 
 def test_readouts_are_matched_in_any_order_and_with_either_sign():
     rates = [
-        float(tu.critical_learning_rate(pair(2, 2, student={"readout": v}, teacher={"readout": [1, 0.5]})))
+        float(tu.analysis.critical_learning_rate(pair(2, 2, student={"readout": v}, teacher={"readout": [1, 0.5]})))
         for v in ([1, 0.5], [0.5, 1], [-0.5, 1])
     ]
     np.testing.assert_allclose(rates, rates[0], rtol=1e-12)
@@ -107,9 +107,9 @@ def test_critical_rate_of_a_function_of_ones_own():
 
 
 def test_best_constant_rate_of_one_unit_is_two_thirds_of_the_critical():
-    best = tu.best_constant_rate(pair(1, 1))
+    best = tu.analysis.best_constant_rate(pair(1, 1))
     assert float(best) == pytest.approx(2 / 3 * pi * sqrt(5 / 3), rel=1e-7)
-    rates = [float(tu.decay_rate(pair(1, 1, lr=float(best) * f))) for f in (0.99, 1, 1.01)]
+    rates = [float(tu.analysis.decay_rate(pair(1, 1, lr=float(best) * f))) for f in (0.99, 1, 1.01)]
     assert rates[1] == pytest.approx(best.rate, rel=1e-7)
     assert rates[1] > max(rates[0], rates[2])
 
@@ -123,7 +123,7 @@ def measured_decay(problem, start, times):
 @pytest.mark.parametrize(("lr", "side", "times"), [(0.5, "inside", (60, 130)), (3.7, "outside", (20, 60))])
 def test_the_error_decays_twice_as_fast_as_what_is_inside_the_span_and_as_fast_as_what_is_outside(lr, side, times):
     problem = pair(1, 1, lr=lr)
-    decay = tu.decay_rate(problem)
+    decay = tu.analysis.decay_rate(problem)
     assert decay.limited_by == side
     assert float(decay) == (2 * decay.inside if side == "inside" else decay.outside)
     found = measured_decay(problem, tu.Start([[0.8]], [[0.9]]), times)
@@ -138,7 +138,7 @@ def test_the_error_decays_twice_as_fast_as_what_is_inside_the_span_and_as_fast_a
 )
 def test_decay_of_two_units(problem, times):
     R, Q = np.array([[0.95, 0.1], [0.05, 0.9]]), np.array([[1.1, 0.1], [0.1, 0.95]])
-    assert measured_decay(problem, tu.Start(R, Q), times) == pytest.approx(float(tu.decay_rate(problem)), rel=5e-3)
+    assert measured_decay(problem, tu.Start(R, Q), times) == pytest.approx(float(tu.analysis.decay_rate(problem)), rel=5e-3)
 
 
 def test_linear_network_on_a_spectrum_is_a_diagonal_plus_rank_one_matrix():
@@ -151,16 +151,16 @@ def test_linear_network_on_a_spectrum_is_a_diagonal_plus_rank_one_matrix():
         J = -2 * eta * np.diag(lam) + eta**2 / batch * np.outer(lam, p * lam)
         return -np.max(np.linalg.eigvals(J).real)
 
-    assert float(tu.critical_learning_rate(problem)) == pytest.approx(2 * batch / np.sum(p * lam), rel=1e-12)
-    assert tu.decay_rate(problem).outside == pytest.approx(slowest(0.7), rel=1e-12)
-    assert float(tu.decay_rate(problem)) == pytest.approx(min(slowest(0.7), 2 * 0.7 * lam.min()), rel=1e-12)
+    assert float(tu.analysis.critical_learning_rate(problem)) == pytest.approx(2 * batch / np.sum(p * lam), rel=1e-12)
+    assert tu.analysis.decay_rate(problem).outside == pytest.approx(slowest(0.7), rel=1e-12)
+    assert float(tu.analysis.decay_rate(problem)) == pytest.approx(min(slowest(0.7), 2 * 0.7 * lam.min()), rel=1e-12)
     trials = np.linspace(0.01, 3.99, 2000)
-    best = tu.best_constant_rate(problem)
+    best = tu.analysis.best_constant_rate(problem)
     assert best.rate == pytest.approx(max(min(slowest(e), 2 * e * lam.min()) for e in trials), rel=1e-5)
 
 
 def test_noise_floors():
-    floor = lambda *args, **options: float(tu.noise_floor(pair(*args, **options)))  # noqa: E731
+    floor = lambda *args, **options: float(tu.analysis.noise_floor(pair(*args, **options)))  # noqa: E731
     assert f"{floor(2, 2, lr=0.1):.10f}" == "0.0192042913"
     for extra in (0, 1):  # small rates; the next term is of order eta^2
         small = floor(2 + extra, 2, lr=1e-4) / 1e-4
@@ -176,7 +176,7 @@ def test_noise_floors():
 def test_noise_floor_of_a_batch_is_that_of_a_smaller_rate_in_linear_networks():
     """eta / (2 (2 B - eta))."""
     for batch in (1, 3):
-        assert float(tu.noise_floor(pair(1, 1, "linear", lr=0.5, batch=batch))) == pytest.approx(
+        assert float(tu.analysis.noise_floor(pair(1, 1, "linear", lr=0.5, batch=batch))) == pytest.approx(
             0.5 / (2 * (2 * batch - 0.5))
         )
 
@@ -197,25 +197,25 @@ REFUSED = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_refusals(case):
     problem, message = REFUSED[case]
-    for verb in (tu.critical_learning_rate, tu.decay_rate, tu.best_constant_rate):
+    for verb in (tu.analysis.critical_learning_rate, tu.analysis.decay_rate, tu.analysis.best_constant_rate):
         with pytest.raises(tu.InputError, match=message) as caught:
             verb(problem())
         assert "\n" not in str(caught.value)
 
 
 def test_schedules_are_refused_only_where_the_rate_matters():
-    problem = pair(2, 2).replace(lr=tu.Cosine(0.5, 10.0))
-    assert float(tu.critical_learning_rate(problem)) == pytest.approx(2.3068277, rel=1e-7)
-    for verb in (tu.decay_rate, tu.noise_floor):
+    problem = pair(2, 2).replace(lr=tu.schedules.Cosine(0.5, 10.0))
+    assert float(tu.analysis.critical_learning_rate(problem)) == pytest.approx(2.3068277, rel=1e-7)
+    for verb in (tu.analysis.decay_rate, tu.analysis.noise_floor):
         with pytest.raises(tu.InputError, match="lr is a schedule"):
             verb(problem)
     with pytest.raises(tu.InputError, match="unstable even without noise"):
-        tu.noise_floor(pair(2, 2, lr=2.5))
+        tu.analysis.noise_floor(pair(2, 2, lr=2.5))
 
 
 def test_words_and_marks():
     problem = pair(2, 2, lr=2.5, noise=0.1)
-    critical, decay, best = tu.critical_learning_rate(problem), tu.decay_rate(problem), tu.best_constant_rate(problem)
+    critical, decay, best = tu.analysis.critical_learning_rate(problem), tu.analysis.decay_rate(problem), tu.analysis.best_constant_rate(problem)
     assert "NOT stable" in str(critical)
     assert critical.mode.name == "grows outside the teachers' span"
     assert abs(critical.mode.rate) < 1e-12
@@ -234,10 +234,10 @@ def test_words_and_marks():
 
 
 def test_figures_draw_with_legends_outside():
-    floor = tu.noise_floor(pair(2, 2, lr=0.1, noise=0.1))
+    floor = tu.analysis.noise_floor(pair(2, 2, lr=0.1, noise=0.1))
     assert "0.019204291 sigma^2" in str(floor)
     assert floor.error == pytest.approx(0.019204291 * 0.01, rel=1e-6)
-    for result in (floor, tu.critical_learning_rate(pair(2, 2)), tu.decay_rate(pair(2, 2))):
+    for result in (floor, tu.analysis.critical_learning_rate(pair(2, 2)), tu.analysis.decay_rate(pair(2, 2))):
         figure = result.plot()
         FigureCanvasAgg(figure).draw()
         (axes,) = figure.axes

@@ -48,7 +48,7 @@ def test_gradient_and_hessian_are_the_derivatives_of_the_error(activation, input
     W, W_teacher = 0.8 * vectors(2, 1), vectors(2, 2)
     problem = pair(2, 2, activation, inputs=inputs, student={"readout": V})
     lam = np.repeat(inputs.eigenvalues, inputs.level_dims(N))
-    found = tu.landscape(problem, W, W_teacher)
+    found = tu.analysis.landscape(problem, W, W_teacher)
     by_hand = lambda W: error_by_hand(activation, W, W_teacher, V, lam)  # noqa: E731
     assert found.error == pytest.approx(by_hand(W), rel=1e-8)
     for direction in vectors(2 * N, 3).reshape(-1, 2, N)[:3] / 4:
@@ -61,7 +61,7 @@ def test_hessian_with_biases_and_another_readout():
     mean, readout = np.array([0.3, -0.4, 0.2, 0.1]), np.array([0.5, 1.1])
     problem = pair(2, 2, "tanh", student={"bias": mean[:2]}, teacher={"bias": mean[2:]})
     W, W_teacher = 0.8 * vectors(2, 1), vectors(2, 2)
-    found = tu.landscape(problem, W, W_teacher, readout=readout)
+    found = tu.analysis.landscape(problem, W, W_teacher, readout=readout)
     by_hand = lambda W: error_by_hand("tanh", W, W_teacher, readout, np.ones(N), mean)  # noqa: E731
     direction = vectors(2, 5) / 4
     first, second = derivatives_by_hand(by_hand, W, direction)
@@ -78,7 +78,7 @@ def test_hessian_equals_automatic_differentiation_of_the_error():
         return w @ averages.outputs(fields @ fields.T, None) @ w / 2
 
     J = jnp.asarray(vectors(2, 1) / np.sqrt(N))
-    found = tu.landscape(problem, J * np.sqrt(N), T * np.sqrt(N))
+    found = tu.analysis.landscape(problem, J * np.sqrt(N), T * np.sqrt(N))
     np.testing.assert_allclose(found.gradient, jax.jit(jax.grad(error))(J), atol=1e-14)
     np.testing.assert_allclose(found.hessian(), jax.jit(jax.hessian(error))(J).reshape(2 * N, 2 * N), atol=1e-13)
 
@@ -86,7 +86,7 @@ def test_hessian_equals_automatic_differentiation_of_the_error():
 @pytest.mark.parametrize("inputs", [tu.Isotropic(), LEVELS], ids=["isotropic", "two levels"])
 def test_the_spectrum_holds_every_eigenvalue_of_the_whole_matrix(inputs):
     n = 16  # outside the span of four vectors in both levels
-    found = tu.landscape(pair(2, 2, inputs=inputs, student={"readout": V}), vectors(2, 1, n), vectors(2, 2, n))
+    found = tu.analysis.landscape(pair(2, 2, inputs=inputs, student={"readout": V}), vectors(2, 1, n), vectors(2, 2, n))
     np.testing.assert_allclose(found.eigenvalues(), np.linalg.eigvalsh(found.hessian()), atol=1e-12)
     assert found.parameters == found.eigenvalues().size == 2 * n
     assert found.index == np.sum(np.linalg.eigvalsh(found.hessian()) < 0)
@@ -99,20 +99,20 @@ def test_the_spectrum_holds_every_eigenvalue_of_the_whole_matrix(inputs):
 def test_curvatures_do_not_depend_on_the_dimension():
     W, W_teacher = vectors(2, 1), vectors(2, 2)
     wide = [np.sqrt(50) * np.pad(x, ((0, 0), (0, 49 * N))) for x in (W, W_teacher)]
-    small, large = tu.landscape(pair(2, 2), W, W_teacher), tu.landscape(pair(2, 2), *wide)
+    small, large = tu.analysis.landscape(pair(2, 2), W, W_teacher), tu.analysis.landscape(pair(2, 2), *wide)
     assert large.dim == 50 * N
     np.testing.assert_allclose([c.value for c in small.spectrum], [c.value for c in large.spectrum], atol=1e-14)
     more = [b.multiplicity - a.multiplicity for a, b in zip(small.spectrum, large.spectrum, strict=True)]
     assert sorted(more)[-2:] == [49 * N, 49 * N]
     assert sum(more) == 2 * 49 * N
     with pytest.raises(tu.InputError, match="spectrum instead"):
-        tu.landscape(pair(2, 2), *[np.pad(x, ((0, 0), (0, 4000))) for x in wide]).hessian()
+        tu.analysis.landscape(pair(2, 2), *[np.pad(x, ((0, 0), (0, 4000))) for x in wide]).hessian()
 
 
 def test_perfect_learning_of_a_soft_committee_machine():
     """Published decay rates in the span (Saad & Solla), and (2/pi)(1/sqrt 3 +- 1/2) outside it."""
     T = orthonormal(2, N)
-    found = tu.landscape(pair(2, 2), T, T)
+    found = tu.analysis.landscape(pair(2, 2), T, T)
     inside = np.linalg.eigvalsh(2 / np.pi * np.array([[1 / (3 * np.sqrt(3)), 1 / 4], [1 / 4, 1 / np.sqrt(3)]]))
     outside = 2 / np.pi * (1 / np.sqrt(3) + np.array([-0.5, 0.5]))
     assert found.kind == "minimum"
@@ -122,7 +122,7 @@ def test_perfect_learning_of_a_soft_committee_machine():
         "outside the span, students apart",
         "outside the span, students alike",
     ]
-    turned = tu.landscape(pair(2, 2, "tanh"), T, T)  # by quadrature, where students coincide with teachers
+    turned = tu.analysis.landscape(pair(2, 2, "tanh"), T, T)  # by quadrature, where students coincide with teachers
     assert turned.kind == "minimum"
     assert np.linalg.eigvalsh(turned.hessian())[0] > 0.01
 
@@ -131,14 +131,14 @@ def test_symmetric_plateau_of_a_soft_committee_machine():
     """Q = 1/(2K-1), R = 1/sqrt(K(2K-1)); one way down, at the published rate."""
     T = orthonormal(2, N)
     W = np.tile(T.sum(axis=0) / np.sqrt(6), (2, 1))
-    found = tu.landscape(pair(2, 2), W, T)
+    found = tu.analysis.landscape(pair(2, 2), W, T)
     lowest = found.spectrum[0]
     assert found.kind == "saddle"
     assert found.index == 1
     assert lowest.value == pytest.approx(-4 / (np.pi * np.sqrt(3) * 5**1.5), rel=1e-12)
     assert lowest.family == "in the teachers' span, students apart"
     assert "1 lead down" in str(found)
-    moved = tu.landscape(pair(2, 2), 1.01 * W, T)
+    moved = tu.analysis.landscape(pair(2, 2), 1.01 * W, T)
     assert moved.kind == "not a critical point"
     with pytest.raises(tu.InputError) as refusal:
         _ = moved.merely_flat
@@ -148,7 +148,7 @@ def test_symmetric_plateau_of_a_soft_committee_machine():
 def test_relu_where_vectors_coincide():
     """At the solution the Hessian is E[g'_k g'_j x x^T], known in closed form (Safran & Shamir 2018)."""
     T = vectors(2, 4)
-    found = tu.landscape(pair(2, 2, "relu"), T, T)
+    found = tu.analysis.landscape(pair(2, 2, "relu"), T, T)
     w, v = (t / np.linalg.norm(t) for t in T)
     angle = np.arccos(w @ v)
     beside_w, beside_v = ((a - (a @ b) * b) / np.sin(angle) for a, b in ((v, w), (w, v)))
@@ -159,26 +159,26 @@ def test_relu_where_vectors_coincide():
 def test_directions_of_equal_error_and_merely_flat_ones():
     """At a solution with a unit to spare: constant along the first, a fourth power along the others."""
     problem = pair(3, 2, "quadratic", student={"readout": 1 / 3}, teacher={"readout": 0.5})
-    W, T = tu.critical_points(problem, N)[2, 0].weights(seed=1)
-    found = tu.landscape(problem, W, T)
+    W, T = tu.papers.quadratic.critical_points(problem, N)[2, 0].weights(seed=1)
+    found = tu.analysis.landscape(problem, W, T)
     assert (found.flat, found.orbit, found.merely_flat) == (3 + N - 2, 3, N - 2)
     turn = np.array([[0, 0.3, -0.2], [-0.3, 0, 0.5], [0.2, -0.5, 0]])
     rotation = np.linalg.inv(np.eye(3) - turn) @ (np.eye(3) + turn)
-    assert tu.landscape(problem, rotation @ W, T).error < 1e-15
+    assert tu.analysis.landscape(problem, rotation @ W, T).error < 1e-15
     idle = next(c for c in found.spectrum if c.family.startswith("merely flat"))
     away = np.linalg.svd(np.concatenate([W, T]))[2][-1]  # orthogonal to all vectors
     steps = np.array([0.1, 0.2])
-    errors = [tu.landscape(problem, W + np.sqrt(N) * s * np.outer(idle.directions[0, :, 0], away), T).error for s in steps]
+    errors = [tu.analysis.landscape(problem, W + np.sqrt(N) * s * np.outer(idle.directions[0, :, 0], away), T).error for s in steps]
     assert np.log2(errors[1] / errors[0]) == pytest.approx(4.0, abs=1e-6)
 
 
 def test_symmetries_of_other_networks():
     T = orthonormal(2, N)
-    alone = tu.landscape(pair(2, 2), vectors(2, 1), T)  # students turn around the teachers, as inputs may
+    alone = tu.analysis.landscape(pair(2, 2), vectors(2, 1), T)  # students turn around the teachers, as inputs may
     assert alone.orbit == 2 * (N - 2) - 3
-    linear = tu.landscape(pair(2, 2, "linear"), T[::-1], T)
+    linear = tu.analysis.landscape(pair(2, 2, "linear"), T[::-1], T)
     assert linear.flat == linear.orbit == N
-    silent = tu.landscape(pair(3, 2), np.concatenate([T, vectors(1, 9)]), T, readout=[1.0, 1.0, 0.0])
+    silent = tu.analysis.landscape(pair(3, 2), np.concatenate([T, vectors(1, 9)]), T, readout=[1.0, 1.0, 0.0])
     assert silent.error < 1e-15
     assert silent.flat == N
     assert silent.merely_flat == 0
@@ -189,7 +189,7 @@ def test_spectra_measured_on_data():
     data = vectors(60, 7, 4) @ vectors(4, 8, 5)  # five inputs, one of them redundant
     inputs = tu.Spectrum.from_data(data)
     problem, W, T = pair(2, 2, inputs=inputs), vectors(2, 1, 5), vectors(2, 2, 5)
-    found = tu.landscape(problem, W, T)
+    found = tu.analysis.landscape(problem, W, T)
     by_hand = lambda W: error_by_hand("erf", W @ inputs.basis.T, T @ inputs.basis.T, np.ones(2), inputs.eigenvalues)  # noqa: E731
     assert found.hessian().shape == (10, 10)
     for direction in vectors(6, 3, 5).reshape(3, 2, 5) / 4:
@@ -212,26 +212,26 @@ def leaky(x):
 def test_functions_of_ones_own(function):
     W, T = 0.8 * vectors(2, 1), vectors(2, 2)
     problem = tu.Problem(tu.Network(2, function), tu.Network(2, function))
-    found = tu.landscape(problem, W, T)
+    found = tu.analysis.landscape(problem, W, T)
     by_hand = lambda W: error_by_hand(function.__name__, W, T, np.ones(2), np.ones(N))  # noqa: E731
     direction = vectors(2, 5) / 4
     first, second = derivatives_by_hand(by_hand, W, direction)
     assert np.sum(found.gradient * direction) == pytest.approx(first, abs=3e-7)
     assert direction.ravel() @ found.hessian() @ direction.ravel() == pytest.approx(second, abs=3e-6)
     with pytest.raises(tu.InputError) as refusal:
-        tu.landscape(problem, T, T)
+        tu.analysis.landscape(problem, T, T)
     require_refusal(refusal.value, "parallel", function.__name__, "Activation")
 
 
 def test_what_is_refused():
     T = orthonormal(2, N)
     cases = [
-        (lambda: tu.landscape("erf", T, T), ("Problem",)),
-        (lambda: tu.landscape(pair(2, 2), T[:1], T), ("weights", "(2, N)")),
-        (lambda: tu.landscape(pair(2, 2), T, T, readout=[1.0]), ("readout",)),
-        (lambda: tu.landscape(pair(2, 2, "relu"), T * [[0.0], [1.0]], T), ("student unit 1", "relu")),
+        (lambda: tu.analysis.landscape("erf", T, T), ("Problem",)),
+        (lambda: tu.analysis.landscape(pair(2, 2), T[:1], T), ("weights", "(2, N)")),
+        (lambda: tu.analysis.landscape(pair(2, 2), T, T, readout=[1.0]), ("readout",)),
+        (lambda: tu.analysis.landscape(pair(2, 2, "relu"), T * [[0.0], [1.0]], T), ("student unit 1", "relu")),
         (
-            lambda: tu.landscape(pair(3, 3, inputs=tu.PowerLaw(1.0, 400)), vectors(3, 0, 4000), vectors(3, 1, 4000)),
+            lambda: tu.analysis.landscape(pair(3, 3, inputs=tu.PowerLaw(1.0, 400)), vectors(3, 0, 4000), vectors(3, 1, 4000)),
             ("levels",),
         ),
     ]
@@ -243,9 +243,9 @@ def test_what_is_refused():
 
 def test_figure_names_families_and_draws_many_as_a_staircase():
     T = orthonormal(2, N)
-    axes = tu.landscape(pair(2, 2), T, T).plot().axes[0]
+    axes = tu.analysis.landscape(pair(2, 2), T, T).plot().axes[0]
     assert [t.get_text() for t in axes.get_yticklabels()][1] == "outside the span, students apart"
     assert "curvature" in axes.get_xlabel()
-    stairs = tu.landscape(pair(3, 3), vectors(3, 0), vectors(3, 1)).plot(title="Somewhere").axes[0]
+    stairs = tu.analysis.landscape(pair(3, 3), vectors(3, 0), vectors(3, 1)).plot(title="Somewhere").axes[0]
     assert "curvature" in stairs.get_ylabel()
     assert len(stairs.lines) > 16

@@ -36,7 +36,7 @@ def test_raw_features_equal_all_second_moments_step_by_step(options):
         covariance, a, b, steps, rate=options["lr"], decay=options.get("weight_decay", 0.0), batch=options.get("batch", 1),
         noise=options.get("noise", 0.0), trained=np.arange(N) < TRAINED,
     )  # fmt: skip
-    features = tu.raw_features(problem, TRAINED, weights=(a, b))
+    features = tu.papers.power_law.raw_features(problem, TRAINED, weights=(a, b))
     np.testing.assert_allclose(features.covariance, covariance, atol=1e-12)
     np.testing.assert_allclose(features.error(np.array(steps) / N), exact / 2, rtol=1e-10)
 
@@ -47,8 +47,8 @@ def test_the_mean_over_random_weights_is_the_mean_of_single_ones():
     problem, *_ = raw_case(lr=0.4, noise=0.3, weight_decay=0.2)
     rows = np.linalg.qr(np.random.default_rng(1).standard_normal((2 * N, 2 * N)))[0] * np.sqrt(2 * N)
     times = np.array([0.0, 0.5, 4.0, 50.0])
-    singles = [tu.raw_features(problem, TRAINED, weights=(0.3 * row[:N], row[N:])) for row in rows]
-    typical = tu.raw_features(problem, TRAINED, scale=0.3)
+    singles = [tu.papers.power_law.raw_features(problem, TRAINED, weights=(0.3 * row[:N], row[N:])) for row in rows]
+    typical = tu.papers.power_law.raw_features(problem, TRAINED, scale=0.3)
     np.testing.assert_allclose(typical.error(times), np.mean([f.error(times) for f in singles], axis=0), rtol=1e-11)
     np.testing.assert_allclose(
         typical.small_rate(times), np.mean([f.small_rate(times) for f in singles], axis=0), rtol=1e-11
@@ -60,7 +60,7 @@ def test_the_mean_over_random_weights_is_the_mean_of_single_ones():
 def test_raw_features_equal_the_mean_of_runs():
     """2500 runs of real weights. Two z-scores, at most 4.1 (a false alarm in 1e-4); the small-rate form must fail."""
     problem, covariance, a, b = raw_case(lr=0.8, noise=0.3)
-    features = tu.raw_features(problem, TRAINED, weights=(a, b))
+    features = tu.papers.power_law.raw_features(problem, TRAINED, weights=(a, b))
     for steps in (24, 240):
         runs = sgd_errors(covariance, a, b, steps, 2500, 3, rate=0.8, noise=0.3, trained=np.arange(N) < TRAINED)
         error = runs.std(ddof=1) / np.sqrt(len(runs))
@@ -70,7 +70,7 @@ def test_raw_features_equal_the_mean_of_runs():
 
 def test_floor_is_equation_88():
     problem, covariance, *_ = raw_case(lr=0.1)
-    features = tu.raw_features(problem, TRAINED, scale=0.4)
+    features = tu.papers.power_law.raw_features(problem, TRAINED, scale=0.4)
     assert features.floor == pytest.approx(equation_88(covariance, TRAINED, 0.4), rel=1e-11)
     counts = np.arange(1, N)
     np.testing.assert_allclose(features.floors(counts), [equation_88(covariance, n, 0.4) for n in counts], rtol=1e-9)
@@ -85,12 +85,12 @@ def test_floor_is_equation_88():
 
 def test_steady_state_exceeds_the_floor_by_the_share_of_the_rate():
     problem, covariance, *_ = raw_case(lr=0.5)
-    features = tu.raw_features(problem, TRAINED, scale=0.4)
+    features = tu.papers.power_law.raw_features(problem, TRAINED, scale=0.4)
     assert features.steady_state == pytest.approx(float(features.error(1e5)), rel=1e-9)
     share = 0.5 * np.trace(covariance[:TRAINED, :TRAINED]) / (2 * N)
     assert features.limit_steady_state == pytest.approx(features.floor / (1 - share), rel=1e-12)
     assert features.floor < features.limit_steady_state < features.steady_state
-    unstable = tu.raw_features(problem.replace(lr=features.critical_rate * 1.01), TRAINED)
+    unstable = tu.papers.power_law.raw_features(problem.replace(lr=features.critical_rate * 1.01), TRAINED)
     assert not unstable.stable
     assert "above the critical one" in str(unstable)
     with pytest.raises(tu.InputError, match="only below the critical rate"):
@@ -100,8 +100,8 @@ def test_steady_state_exceeds_the_floor_by_the_share_of_the_rate():
 def test_a_diagonal_covariance_is_the_eigenbasis():
     problem = linear_problem(8, 1.0, 0.3, 0.2)
     measured = tu.Spectrum.from_covariance(np.diag(problem.inputs.eigenvalues))
-    features = tu.raw_features(problem.replace(inputs=measured), 3, scale=0.5)
-    frozen = tu.linear_network(problem.replace(trainable=[0, 1, 2]), tu.Start([[0.0]], [[0.25]], [[1.0]]))
+    features = tu.papers.power_law.raw_features(problem.replace(inputs=measured), 3, scale=0.5)
+    frozen = tu.analysis.linear_network(problem.replace(trainable=[0, 1, 2]), tu.Start([[0.0]], [[0.25]], [[1.0]]))
     times = np.array([0.0, 1.0, 10.0])
     np.testing.assert_allclose(features.error(times), frozen.exact_mean(times, 8), rtol=1e-11)
     assert features.steady_state == pytest.approx(frozen.finite(8).steady_state, rel=1e-11)
@@ -109,7 +109,7 @@ def test_a_diagonal_covariance_is_the_eigenbasis():
 
 def test_random_orientation():
     problem = linear_problem(6, 1.0, 0.1)
-    one, again, other = (tu.raw_features(problem, 3, dim=18, seed=seed) for seed in (4, 4, 5))
+    one, again, other = (tu.papers.power_law.raw_features(problem, 3, dim=18, seed=seed) for seed in (4, 4, 5))
     np.testing.assert_array_equal(one.covariance, again.covariance)
     assert not np.allclose(one.covariance, other.covariance)
     np.testing.assert_allclose(
@@ -122,7 +122,7 @@ def test_frozen_levels_equal_the_mean_of_runs_of_real_weights():
     problem = linear_problem(16, 1.0, 0.5, trainable=list(range(6)))
     start = tu.random_start(problem, dim=16, scale=0.1, seed=1)
     runs = tu.simulate(problem, start, dim=16, times=[150.0], runs=800, seed=2, method="weights", workers=1)
-    network = tu.linear_network(problem, start).finite(16)
+    network = tu.analysis.linear_network(problem, start).finite(16)
     mean, error = runs.error[:, 0].mean(), runs.error[:, 0].std(ddof=1) / np.sqrt(800)
     assert abs(mean - network.error(150.0)) < 4 * error
     assert network.error(150.0) == pytest.approx(network.steady_state, rel=1e-3)
@@ -130,7 +130,7 @@ def test_frozen_levels_equal_the_mean_of_runs_of_real_weights():
 
 
 def test_words_and_figure():
-    features = tu.raw_features(linear_problem(16, 1.0, 0.1), 4)
+    features = tu.papers.power_law.raw_features(linear_problem(16, 1.0, 0.1), 4)
     text = str(features)
     assert "4 of 16 raw inputs learn" in text
     assert f"floor: {features.floor:.6g}" in text
@@ -142,17 +142,17 @@ def test_refusals():
     problem = linear_problem(6)
     flat = np.ones((20, 3)) * np.arange(20)[:, None] + [0, 0, 1] * np.arange(20)[:, None] ** 2
     for change, words in (
-        (lambda: tu.raw_features(problem, 7), "at most 6"),
-        (lambda: tu.raw_features(problem, 0), "whole number, 1 or more"),
-        (lambda: tu.raw_features(problem.replace(trainable=[0]), 2), "Leave it out"),
-        (lambda: tu.raw_features(problem, 2, dim=3), "at least 6 dimensions"),
-        (lambda: tu.raw_features(problem, 2, weights=np.ones(6)), "a pair"),
-        (lambda: tu.raw_features(problem, 2, weights=(np.ones(5), np.ones(6))), "must have shape"),
-        (lambda: tu.raw_features(problem, 2, scale=-1.0), "zero or more"),
-        (lambda: tu.raw_features(problem, 2).floors([7]), "from 0 to 6"),
-        (lambda: tu.raw_features(problem.replace(inputs=tu.Spectrum.from_data(flat)), 2), "have no variance"),
-        (lambda: tu.raw_features(raw_case()[0], 2, dim=20), "12 inputs"),
-        (lambda: tu.raw_features(tu.Problem(tu.Network(2), tu.Network(1)), 2), "hidden units"),
+        (lambda: tu.papers.power_law.raw_features(problem, 7), "at most 6"),
+        (lambda: tu.papers.power_law.raw_features(problem, 0), "whole number, 1 or more"),
+        (lambda: tu.papers.power_law.raw_features(problem.replace(trainable=[0]), 2), "Leave it out"),
+        (lambda: tu.papers.power_law.raw_features(problem, 2, dim=3), "at least 6 dimensions"),
+        (lambda: tu.papers.power_law.raw_features(problem, 2, weights=np.ones(6)), "a pair"),
+        (lambda: tu.papers.power_law.raw_features(problem, 2, weights=(np.ones(5), np.ones(6))), "must have shape"),
+        (lambda: tu.papers.power_law.raw_features(problem, 2, scale=-1.0), "zero or more"),
+        (lambda: tu.papers.power_law.raw_features(problem, 2).floors([7]), "from 0 to 6"),
+        (lambda: tu.papers.power_law.raw_features(problem.replace(inputs=tu.Spectrum.from_data(flat)), 2), "have no variance"),
+        (lambda: tu.papers.power_law.raw_features(raw_case()[0], 2, dim=20), "12 inputs"),
+        (lambda: tu.papers.power_law.raw_features(tu.Problem(tu.Network(2), tu.Network(1)), 2), "hidden units"),
     ):
         with pytest.raises(tu.InputError, match=words):
             change()

@@ -15,8 +15,8 @@ CASES = [(1.0, 128, None), (0.5, 128, None), (0.01, 128, None), (0.3, 300, 40), 
 @pytest.mark.parametrize(("beta", "levels", "trained"), CASES)
 def test_sum_is_the_small_rate_error_of_the_network(beta, levels, trained):
     problem = linear_problem(levels, beta, 0.01, trainable=None if trained is None else list(range(trained)))
-    network = tu.linear_network(problem, tu.Start([[0.0]], [[0.25]], [[1.0]]))
-    law = tu.PowerLawSum(beta, levels, 0.01, 0.5, trained)
+    network = tu.analysis.linear_network(problem, tu.Start([[0.0]], [[0.25]], [[1.0]]))
+    law = tu.papers.power_law.PowerLawSum(beta, levels, 0.01, 0.5, trained)
     np.testing.assert_allclose(law.sum(TIMES), network.small_rate(TIMES), rtol=1e-11)
     assert law.largest == pytest.approx(problem.inputs.eigenvalues[0], rel=1e-13)
     assert law.floor == pytest.approx(float(network.small_rate(1e12)), rel=1e-11, abs=1e-300)
@@ -24,7 +24,7 @@ def test_sum_is_the_small_rate_error_of_the_network(beta, levels, trained):
 
 @pytest.mark.parametrize(("beta", "levels", "trained"), CASES)
 def test_integral_equals_quadrature(beta, levels, trained):
-    law = tu.PowerLawSum(beta, levels, 0.01, 0.5, trained)
+    law = tu.papers.power_law.PowerLawSum(beta, levels, 0.01, 0.5, trained)
     end, A = trained or levels, 1.25 * law.largest / (2 * levels)
     for t, value in zip(TIMES, law.integral(TIMES), strict=True):
         x = 2 * 0.01 * law.largest * t
@@ -36,7 +36,7 @@ def test_integral_equals_quadrature(beta, levels, trained):
 
 @pytest.mark.parametrize(("beta", "levels", "trained"), CASES)
 def test_bounds_hold_everywhere(beta, levels, trained):
-    law = tu.PowerLawSum(beta, levels, 0.01, 0.5, trained)
+    law = tu.papers.power_law.PowerLawSum(beta, levels, 0.01, 0.5, trained)
     times = np.concatenate([[0.0], np.geomspace(1e-4, 300.0, 300)]) / (0.02 * law.largest)
     total, integral, (low, high) = law.sum(times), law.integral(times), law.bounds(times)
     slack = 1e-14 * total
@@ -49,7 +49,7 @@ def test_bounds_hold_everywhere(beta, levels, trained):
 
 def test_the_published_tighter_bound_does_not_hold():
     """Equation 49: sum - integral < f(1)/2 for x > 1. At x = 1, beta = 1 it is 0.1917 against 0.1839 (in units of A)."""
-    law = tu.PowerLawSum(1.0, 128, 0.01, 1.0)
+    law = tu.papers.power_law.PowerLawSum(1.0, 128, 0.01, 1.0)
     A, x_one = law.largest / 128, law.window[0]
     gap, bound = law.sum(x_one) - law.integral(x_one), law.half_first_term(x_one)
     assert f"{gap / A:.4f} {bound / A:.4f}" == "0.1917 0.1839"
@@ -59,14 +59,14 @@ def test_the_published_tighter_bound_does_not_hold():
 
 
 def test_zeta_gap():
-    law = tu.PowerLawSum(0.7, 50, 0.1)
+    law = tu.papers.power_law.PowerLawSum(0.7, 50, 0.1)
     assert law.zeta_gap == pytest.approx(law.largest / 100 * (zeta(1.7) - 1 / 0.7 + 50**-1.7), rel=1e-12)
 
 
 @pytest.mark.parametrize("beta", [0.01, 0.5, 1.0])
 def test_corrections_tighten_the_sum(beta):
     """Euler and Maclaurin: the ends halve the gap and more at small times; the slopes at the ends tighten it again."""
-    law = tu.PowerLawSum(beta, 128, 0.01)
+    law = tu.papers.power_law.PowerLawSum(beta, 128, 0.01)
     early = np.array([0.0, 0.3, 0.7]) / (0.02 * law.largest)
     gaps = [law.sum(early) - law.integral(early) - (0 if n is None else law.corrections(early, n)) for n in (None, 0, 1)]
     assert np.all(np.abs(gaps[1]) < 0.3 * np.abs(gaps[0]))
@@ -81,7 +81,7 @@ def test_corrections_tighten_the_sum(beta):
 
 
 def test_single_gamma_and_power_law_are_the_middle_of_the_window():
-    law = tu.PowerLawSum(1.0, 4096, 0.1)
+    law = tu.papers.power_law.PowerLawSum(1.0, 4096, 0.1)
     first, last = law.window
     assert first == pytest.approx(1 / (0.2 * law.largest))
     assert last == pytest.approx(first * (np.pi / 4) * 4096**2, rel=1e-12)  # Gamma(3/2)^2 = pi/4
@@ -93,7 +93,7 @@ def test_single_gamma_and_power_law_are_the_middle_of_the_window():
 
 
 def test_local_slopes():
-    law = tu.PowerLawSum(0.75, 256, 0.1, 0.01, 200)
+    law = tu.papers.power_law.PowerLawSum(0.75, 256, 0.1, 0.01, 200)
     t = np.array([0.05, 1.0, 30.0])
     for form, curve in (("sum", law.sum), ("integral", law.integral)):
         numerical = (np.log(curve(t * 1.0001)) - np.log(curve(t / 1.0001))) / (2 * np.log(1.0001))
@@ -103,7 +103,7 @@ def test_local_slopes():
 def test_exponent_is_reached_as_levels_grow():
     gaps = []
     for levels in (100, 10_000, 1_000_000):
-        law = tu.PowerLawSum(1.0, levels, 0.1)
+        law = tu.papers.power_law.PowerLawSum(1.0, levels, 0.1)
         gaps.append(abs(float(law.local_slope(np.sqrt(np.prod(law.window)))) + law.exponent))
     assert gaps[0] > 0.03
     assert gaps[0] > 5 * gaps[1] > 25 * gaps[2]
@@ -112,24 +112,24 @@ def test_exponent_is_reached_as_levels_grow():
 
 def test_floor_and_its_integral():
     for trained in (1, 10, 99):
-        law = tu.PowerLawSum(1.0, 100, 0.1, 0.5, trained)
+        law = tu.papers.power_law.PowerLawSum(1.0, 100, 0.1, 0.5, trained)
         assert law.floor_integral == pytest.approx(1.25 / 2 * law.largest / 100 * (1 / trained - 0.01), rel=1e-12)
         assert law.floor < law.floor_integral
         zeroth = 1.25 / 4 * law.largest / 100 * (trained**-2.0 + 1e-4)
         assert law.floor_integral - law.floor < 2 * zeroth
-    assert tu.PowerLawSum(1.0, 100, 0.1).floor == 0
+    assert tu.papers.power_law.PowerLawSum(1.0, 100, 0.1).floor == 0
 
 
 def test_printed_equation_79_counts_the_frozen_levels_twice():
     """With L where N_l belongs, it is 58% too high at alpha = 100 in the setting of its figure 3."""
-    law, whole = tu.PowerLawSum(1.0, 256, 0.05, 0.01, 50), tu.PowerLawSum(1.0, 256, 0.05, 0.01)
+    law, whole = tu.papers.power_law.PowerLawSum(1.0, 256, 0.05, 0.01, 50), tu.papers.power_law.PowerLawSum(1.0, 256, 0.05, 0.01)
     printed = whole.integral(100.0) + law.floor_integral
     assert printed / law.sum(100.0) > 1.5
     assert law.integral(100.0) == pytest.approx(float(law.sum(100.0)), rel=0.01)
 
 
 def test_words_and_figure():
-    law = tu.PowerLawSum(1.0, 64, 0.1, trained=32)
+    law = tu.papers.power_law.PowerLawSum(1.0, 64, 0.1, trained=32)
     assert "exponent there -0.5" in str(law)
     assert "floor" in str(law)
     upper, lower = law.plot().axes
@@ -150,11 +150,11 @@ def test_words_and_figure():
 )
 def test_refusals(arguments, words):
     with pytest.raises(tu.InputError, match=words):
-        tu.PowerLawSum(*arguments)
+        tu.papers.power_law.PowerLawSum(*arguments)
 
 
 def test_refused_questions():
-    law = tu.PowerLawSum(1.0, 10, 0.1)
+    law = tu.papers.power_law.PowerLawSum(1.0, 10, 0.1)
     for ask, words in (
         (lambda: law.power_law([0.0, 1.0]), "contain 0"),
         (lambda: law.corrections(1.0, 2), "order is 2"),

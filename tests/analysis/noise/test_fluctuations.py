@@ -31,7 +31,7 @@ def committee(activation):
 
 @cache
 def predicted(activation):
-    return tu.fluctuations(committee(activation), START3, TIMES, 500)
+    return tu.analysis.fluctuations(committee(activation), START3, TIMES, 500)
 
 
 @cache
@@ -61,7 +61,7 @@ def assert_far(found, names):
 def test_one_unit_has_the_covariance_of_an_independent_computation():
     """K = M = 1, T = 1, eta = 1.5, R0 = .1, Q0 = .5: N Cov(RR, RQ, QQ), found by another program."""
     times = np.linspace(0.0, 3.0, 37)
-    result = tu.fluctuations(pair(1, 1, lr=1.5), tu.Start([[0.1]], [[0.5]]), times, 1)
+    result = tu.analysis.fluctuations(pair(1, 1, lr=1.5), tu.Start([[0.1]], [[0.5]]), times, 1)
     for at, expected in ((12, (0.16925, 0.11407, 0.17544)), (36, (0.07065, 0.09420, 0.15856))):
         parts = [result.covariance(a, b)[at].item() for a, b in (("R", "R"), ("R", "Q"), ("Q", "Q"))]
         np.testing.assert_allclose(parts, expected, rtol=1e-3)
@@ -84,7 +84,7 @@ def test_without_the_kicks_the_scatter_is_wrong(monkeypatch):
     flow = OrderParameters(committee("erf"), t, True, True)
     right = noisy_curve._diffusions
     monkeypatch.setattr(noisy_curve, "_diffusions", lambda system, *rest: right(flow, *rest))
-    wrong = tu.fluctuations(committee("erf"), START3, TIMES, 500)
+    wrong = tu.analysis.fluctuations(committee("erf"), START3, TIMES, 500)
     assert_far(ratios(wrong, networks("erf", 500, 200)), ["error"])
 
 
@@ -100,7 +100,7 @@ def test_readout_batch_and_levels_together():
         inputs=tu.Spectrum([1.6, 0.4], [0.5, 0.5]),
         student={"train_readout": True, "readout": [0.7, 1.3]},
     )
-    result = tu.fluctuations(problem, START2, TIMES, 600)
+    result = tu.analysis.fluctuations(problem, START2, TIMES, 600)
     runs = tu.simulate(problem, START2, dim=600, times=TIMES, runs=300, seed=1)
     assert_close(ratios(result, runs, ("error", "R", "Q", "readout", "r", "q")))
     whole = np.concatenate([runs[name][:, -1].reshape(300, -1) for name in ("R", "readout")], axis=1)
@@ -123,7 +123,7 @@ CASES = {
     "spherical": {"spherical": True, "noise": 0.1},
     "frozen": {"inputs": tu.Spectrum([1.8, 0.2], [0.5, 0.5]), "trainable": [0], "noise": 0.1},
     "momentum": {"lr": 0.3, "momentum": 0.6, "noise": 0.1},
-    "schedule": {"lr": tu.Piecewise([2.0, 4.0], [1.5, 0.5, 1.0]), "noise": 0.1},
+    "schedule": {"lr": tu.schedules.Piecewise([2.0, 4.0], [1.5, 0.5, 1.0]), "noise": 0.1},
     "quadratic": {"activation": "quadratic", "lr": 0.05, "noise": 0.1},
 }
 
@@ -135,7 +135,7 @@ def test_everything_else_scatters_as_predicted(case):
     problem = pair(2, 2, options.pop("activation"), **options)
     runs = tu.simulate(problem, START2, dim=1000, times=TIMES, runs=1000, seed=1)
     names = ["error", "R", "Q", *(n for n in ("readout", "bias") if getattr(problem.student, f"train_{n}"))]
-    assert_close(ratios(tu.fluctuations(problem, START2, TIMES, 1000), runs, names), 0.05)
+    assert_close(ratios(tu.analysis.fluctuations(problem, START2, TIMES, 1000), runs, names), 0.05)
 
 
 @pytest.mark.full
@@ -157,7 +157,7 @@ def test_the_gradient_is_that_of_the_error():
         for name, (i, j) in index.items():
             moved[name][i, j] += change.get(name, 0.0)
         moved["Q"][2, 0] = moved["Q"][0, 2]
-        return float(tu.generalisation_error(committee("erf"), moved["R"], moved["Q"]))
+        return float(tu.generalization_error(committee("erf"), moved["R"], moved["Q"]))
 
     for name, place in (("R", 1), ("Q", 9 + 2)):
         slope = (error({name: small}) - error({name: -small})) / (2 * small)
@@ -181,7 +181,7 @@ def test_named_parts_fit_together():
 
 def test_accuracy_is_that_of_another_set_of_points():
     """The estimate is right within a factor of three, in the mean over times."""
-    coarse = tu.fluctuations(committee("erf"), START3, TIMES, 500, points=2**8)
+    coarse = tu.analysis.fluctuations(committee("erf"), START3, TIMES, 500, points=2**8)
     gap = (coarse.sd("error")[1:] / predicted("erf").sd("error")[1:]) - 1
     stated, true = (np.sqrt(np.mean(x**2)) for x in (coarse.accuracy[1:], gap))
     assert stated / 3 < true < 3 * stated
@@ -227,13 +227,13 @@ def _quiet(theory):
 )
 def test_what_it_cannot_answer_is_refused(problem, start, times, dim, words):
     with pytest.raises(tu.InputError, match=words):
-        tu.fluctuations(problem, start, times, dim)
+        tu.analysis.fluctuations(problem, start, times, dim)
 
 
 def test_a_missing_size_and_a_trace_are_refused():
     with pytest.raises(tu.InputError, match="dim is missing"):
-        tu.fluctuations(committee("erf"), START3, TIMES)
+        tu.analysis.fluctuations(committee("erf"), START3, TIMES)
     with pytest.raises(tu.InputError, match="the times end at 0; fluctuations need a curve"):
         fluctuations_along(eqx.tree_at(lambda theory: theory.times, predicted("erf").theory, np.zeros(1)), 100)
     with pytest.raises(tu.InputError, match="traced"):
-        jax.jit(lambda lr: tu.fluctuations(pair(2, 2, lr=lr), START2, TIMES, 100).scaled)(0.5)
+        jax.jit(lambda lr: tu.analysis.fluctuations(pair(2, 2, lr=lr), START2, TIMES, 100).scaled)(0.5)

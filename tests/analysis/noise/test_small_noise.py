@@ -62,7 +62,7 @@ def test_sets_of_points_are_averaged_and_kept_apart():
 def test_a_direction_that_almost_cancels_keeps_its_digits():
     """u = (a, a^2 + b), watched a gradient of u_2 - u_1^2: its noise, e^-4t, hides in that of the rest, e^-2t."""
 
-    def chain(t):  # da = -a/2, so d(a^2) = -a^2; b decays at rate 2; linearised at a = e^(-t/2)
+    def chain(t):  # da = -a/2, so d(a^2) = -a^2; b decays at rate 2; linearized at a = e^(-t/2)
         a = np.exp(-t / 2)
         return np.array([[-0.5, 0.0], [2 * a, -2.0]])
 

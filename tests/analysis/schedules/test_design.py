@@ -11,7 +11,7 @@ from tutelage.analysis.schedules.design import _knots
 from tutelage.analysis.schedules.greedy_rate import greedy_rates
 from tutelage.analysis.schedules.search import Search, descend
 from tutelage.plot import save_figure
-from tutelage.simulate.rates import Rates
+from tutelage.simulation.rates import Rates
 
 PIECES = 8
 LEVELS, SHARES = np.array([1.8, 0.2]), np.array([0.5, 0.5])
@@ -35,7 +35,7 @@ def closed_form(times, noise, batch):
 @pytest.fixture(scope="module", params=[1, 3])
 def isotropic(request):
     batch = request.param
-    return batch, tu.design_schedule(line([1.0, 1.0], batch=batch), LINE, END, pieces=PIECES)
+    return batch, tu.schedules.optimize(line([1.0, 1.0], batch=batch), LINE, END, pieces=PIECES)
 
 
 def test_greedy_is_the_closed_form(isotropic):
@@ -63,7 +63,7 @@ def test_with_noise_the_rate_falls_as_one_over_time(isotropic):
 
 
 def test_best_constant_rate_of_the_linear_unit(isotropic):
-    """e' = -2 eta e + (eta^2/B)(e + s): e(T) in closed form, minimised on a grid."""
+    """e' = -2 eta e + (eta^2/B)(e + s): e(T) in closed form, minimized on a grid."""
     batch, design = isotropic
     rates = np.linspace(0.02, 0.4, 200_001)
     decay, floor = 2 * rates - rates**2 / batch, rates**2 / batch * 0.125
@@ -84,7 +84,7 @@ def test_the_integral_of_the_error_is_exact(isotropic):
 @pytest.mark.full
 def test_the_greedy_design_is_its_own_schedule():
     """Solved as a schedule, the feedback gives its own curve again; its figure says by how much it wins or loses."""
-    design = tu.design_schedule(line(), LINE, END, pieces=PIECES, objective="integrated", method="greedy")
+    design = tu.schedules.optimize(line(), LINE, END, pieces=PIECES, objective="integrated", method="greedy")
     assert design.slope is None
     np.testing.assert_allclose(design.trajectory.error, design.greedy.error, rtol=1e-3)
     assert design.value == pytest.approx(design.greedy.value, rel=1e-3)
@@ -148,7 +148,7 @@ def pontryagin(schedule, running=0.0, noise=0.5):
 
 @pytest.fixture(scope="module")
 def two_levels():
-    return tu.design_schedule(line(), LINE, END, pieces=PIECES)
+    return tu.schedules.optimize(line(), LINE, END, pieces=PIECES)
 
 
 def own_schedule(design):
@@ -213,7 +213,7 @@ SMALL = tu.Start([[0.004, -0.001], [-0.002, 0.003]], 0.01 * np.eye(2))
 
 @pytest.fixture(scope="module")
 def noisy():
-    return tu.design_schedule(pair(2, 2, noise=0.1), ORDER_ONE, 100.0, pieces=PIECES)
+    return tu.schedules.optimize(pair(2, 2, noise=0.1), ORDER_ONE, 100.0, pieces=PIECES)
 
 
 def test_two_erf_units_gain_a_factor_of_four_with_noise(noisy):
@@ -224,7 +224,7 @@ def test_two_erf_units_gain_a_factor_of_four_with_noise(noisy):
 
 
 def test_two_erf_units_gain_half_without_noise(noisy):
-    clean = tu.design_schedule(pair(2, 2), ORDER_ONE, 100.0, pieces=PIECES)
+    clean = tu.schedules.optimize(pair(2, 2), ORDER_ONE, 100.0, pieces=PIECES)
     assert clean.gain > 1.5
     assert clean.final_error < noisy.final_error
 
@@ -255,7 +255,7 @@ def test_gradient_equals_finite_differences(noisy):
 
 def test_through_a_plateau_greedy_stays_and_optimal_leaves():
     """Greedy lowers its rate on the plateau and is caught; so is a descent from the best constant rate alone."""
-    design = tu.design_schedule(pair(2, 2, noise=0.1), SMALL, 60.0, pieces=PIECES)
+    design = tu.schedules.optimize(pair(2, 2, noise=0.1), SMALL, 60.0, pieces=PIECES)
     caught = 0.0116108403  # e_g of the plateau for vanishing rates
     assert design.greedy.value == pytest.approx(caught, rel=0.04)
     assert design.value < 0.5 * min(caught, design.greedy.value, design.best_constant.value)
@@ -292,13 +292,13 @@ def test_words_and_figure(noisy, tmp_path):
 # ---- what else can be asked
 def test_knots_and_a_guess_may_be_given(two_levels):
     times = np.linspace(0.0, END, PIECES + 1)
-    design = tu.design_schedule(line(), LINE, END, pieces=times, guess=tu.PowerDecay(0.8, 1.0, 5.0), iterations=30)
+    design = tu.schedules.optimize(line(), LINE, END, pieces=times, guess=tu.schedules.PowerDecay(0.8, 1.0, 5.0), iterations=30)
     np.testing.assert_allclose(design.schedule.times, times)
     assert two_levels.value * 0.9 < design.value < design.best_constant.value
 
 
 def test_bounds_hold_and_are_named():
-    design = tu.design_schedule(line(), LINE, END, pieces=PIECES, bounds=(0.1, 0.5))
+    design = tu.schedules.optimize(line(), LINE, END, pieces=PIECES, bounds=(0.1, 0.5))
     values = np.asarray(design.schedule.values)
     assert values.min() == pytest.approx(0.1)
     assert values.max() == pytest.approx(0.5)
@@ -309,34 +309,34 @@ def test_bounds_hold_and_are_named():
 PLAIN = pair(2, 2)
 READOUT = pair(2, 2, student={"train_readout": True})
 REFUSED = {
-    "equations": (lambda: tu.design_schedule(tu.linear_regression(), LINE, 5.0), ["Equations", "Problem"]),
-    "no start": (lambda: tu.design_schedule(PLAIN, None, 5.0), ["start", "random_start"]),
-    "a schedule already": (lambda: tu.design_schedule(pair(2, 2, lr=tu.Cosine(0.5, 9.0)), SMALL, 5.0), ["lr", "number"]),
-    "a function already": (lambda: tu.design_schedule(pair(2, 2, lr=lambda t: 0.1), SMALL, 5.0), ["lr", "schedule"]),
-    "zero time": (lambda: tu.design_schedule(PLAIN, SMALL, 0.0), ["t_max", "0", "positive"]),
-    "negative time": (lambda: tu.design_schedule(PLAIN, SMALL, -3.0), ["t_max", "-3"]),
-    "times": (lambda: tu.design_schedule(PLAIN, SMALL, [0.0, 5.0]), ["t_max", "(2,)"]),
-    "objective": (lambda: tu.design_schedule(PLAIN, SMALL, 5.0, objective="finale"), ["objective", "'final'"]),
-    "method": (lambda: tu.design_schedule(PLAIN, SMALL, 5.0, method="best"), ["method", "greedy"]),
-    "which": (lambda: tu.design_schedule(PLAIN, SMALL, 5.0, which="bias_lr"), ["which", "readout_lr"]),
-    "pieces": (lambda: tu.design_schedule(PLAIN, SMALL, 5.0, pieces=0), ["pieces", "0"]),
-    "knots beyond": (lambda: tu.design_schedule(PLAIN, SMALL, 5.0, pieces=[0.0, 6.0]), ["pieces", "t_max = 5"]),
-    "iterations": (lambda: tu.design_schedule(PLAIN, SMALL, 5.0, iterations=0), ["iterations", "0"]),
-    "bounds": (lambda: tu.design_schedule(PLAIN, SMALL, 5.0, bounds=(1.0, 0.5)), ["bounds", "below"]),
-    "three bounds": (lambda: tu.design_schedule(PLAIN, SMALL, 5.0, bounds=(1.0, 2.0, 3.0)), ["bounds", "(2,)"]),
-    "fixed readout": (lambda: tu.design_schedule(PLAIN, SMALL, 5.0, which="both"), ["readout", "train_readout=True"]),
-    "greedy readout": (lambda: tu.design_schedule(READOUT, SMALL, 5.0, which="both", method="greedy"), ["greedy", "bounds"]),
+    "equations": (lambda: tu.schedules.optimize(tu.papers.linear_regression(), LINE, 5.0), ["Equations", "Problem"]),
+    "no start": (lambda: tu.schedules.optimize(PLAIN, None, 5.0), ["start", "random_start"]),
+    "a schedule already": (lambda: tu.schedules.optimize(pair(2, 2, lr=tu.schedules.Cosine(0.5, 9.0)), SMALL, 5.0), ["lr", "number"]),
+    "a function already": (lambda: tu.schedules.optimize(pair(2, 2, lr=lambda t: 0.1), SMALL, 5.0), ["lr", "schedule"]),
+    "zero time": (lambda: tu.schedules.optimize(PLAIN, SMALL, 0.0), ["t_max", "0", "positive"]),
+    "negative time": (lambda: tu.schedules.optimize(PLAIN, SMALL, -3.0), ["t_max", "-3"]),
+    "times": (lambda: tu.schedules.optimize(PLAIN, SMALL, [0.0, 5.0]), ["t_max", "(2,)"]),
+    "objective": (lambda: tu.schedules.optimize(PLAIN, SMALL, 5.0, objective="finale"), ["objective", "'final'"]),
+    "method": (lambda: tu.schedules.optimize(PLAIN, SMALL, 5.0, method="best"), ["method", "greedy"]),
+    "which": (lambda: tu.schedules.optimize(PLAIN, SMALL, 5.0, which="bias_lr"), ["which", "readout_lr"]),
+    "pieces": (lambda: tu.schedules.optimize(PLAIN, SMALL, 5.0, pieces=0), ["pieces", "0"]),
+    "knots beyond": (lambda: tu.schedules.optimize(PLAIN, SMALL, 5.0, pieces=[0.0, 6.0]), ["pieces", "t_max = 5"]),
+    "iterations": (lambda: tu.schedules.optimize(PLAIN, SMALL, 5.0, iterations=0), ["iterations", "0"]),
+    "bounds": (lambda: tu.schedules.optimize(PLAIN, SMALL, 5.0, bounds=(1.0, 0.5)), ["bounds", "below"]),
+    "three bounds": (lambda: tu.schedules.optimize(PLAIN, SMALL, 5.0, bounds=(1.0, 2.0, 3.0)), ["bounds", "(2,)"]),
+    "fixed readout": (lambda: tu.schedules.optimize(PLAIN, SMALL, 5.0, which="both"), ["readout", "train_readout=True"]),
+    "greedy readout": (lambda: tu.schedules.optimize(READOUT, SMALL, 5.0, which="both", method="greedy"), ["greedy", "bounds"]),
     "greedy slow": (
-        lambda: tu.design_schedule(pair(2, 2, momentum=tu.SlowMomentum(2.0)), SMALL, 5.0, method="greedy"),
+        lambda: tu.schedules.optimize(pair(2, 2, momentum=tu.SlowMomentum(2.0)), SMALL, 5.0, method="greedy"),
         ["greedy", "SlowMomentum"],
     ),
-    "force": (lambda: tu.design_schedule(pair(2, 2, momentum=tu.SlowMomentum(2.0, 0.3)), SMALL, 5.0), ["k", "first layer"]),
-    "divergence": (lambda: tu.design_schedule(line(), LINE, END, pieces=PIECES, bounds=(9.0, 90.0)), ["9 to 90", "lower"]),
+    "force": (lambda: tu.schedules.optimize(pair(2, 2, momentum=tu.SlowMomentum(2.0, 0.3)), SMALL, 5.0), ["k", "first layer"]),
+    "divergence": (lambda: tu.schedules.optimize(line(), LINE, END, pieces=PIECES, bounds=(9.0, 90.0)), ["9 to 90", "lower"]),
     "nothing to learn": (
-        lambda: tu.design_schedule(line(noise=0.0), tu.Start([[1.0]], [[1.0]]), END, pieces=PIECES),
+        lambda: tu.schedules.optimize(line(noise=0.0), tu.Start([[1.0]], [[1.0]]), END, pieces=PIECES),
         ["rounding", "t_max"],
     ),
-    "guess": (lambda: tu.design_schedule(line(), LINE, END, pieces=PIECES, guess=-1.0), ["guess", "-1"]),
+    "guess": (lambda: tu.schedules.optimize(line(), LINE, END, pieces=PIECES, guess=-1.0), ["guess", "-1"]),
 }
 
 
@@ -350,7 +350,7 @@ def test_what_cannot_be_answered_is_refused_in_one_sentence(case):
 
 @pytest.mark.full
 def test_the_integrated_error_satisfies_pontryagins_condition():
-    design = tu.design_schedule(line(), LINE, END, objective="integrated")
+    design = tu.schedules.optimize(line(), LINE, END, objective="integrated")
     ours = own_schedule(design)
     wanted, rates = pontryagin(ours, running=1.0), np.array([ours(t) for t in GRID])
     early = GRID < 0.8 * END  # later the integral hardly knows the rate
@@ -372,20 +372,20 @@ def test_finite_networks_gain_as_much(noisy):
 @pytest.mark.full
 def test_fewer_students_than_teachers():
     problem = tu.Problem(tu.Network(1), tu.Network(2), sgd=tu.SGD(0.5), noise=0.1)
-    assert tu.design_schedule(problem, tu.Start([[0.3, 0.1]], [[0.4]]), 20.0, pieces=PIECES).gain > 1
+    assert tu.schedules.optimize(problem, tu.Start([[0.3, 0.1]], [[0.4]]), 20.0, pieces=PIECES).gain > 1
 
 
 @pytest.mark.full
 def test_both_rates_do_better_than_one():
     problem = pair(2, 2, noise=0.1, student={"train_readout": True}, teacher={"readout": [1.0, 1.5]})
-    one = tu.design_schedule(problem, ORDER_ONE, 100.0, pieces=PIECES)
-    two = tu.design_schedule(problem, ORDER_ONE, 100.0, pieces=PIECES, which="both")
+    one = tu.schedules.optimize(problem, ORDER_ONE, 100.0, pieces=PIECES)
+    two = tu.schedules.optimize(problem, ORDER_ONE, 100.0, pieces=PIECES, which="both")
     assert list(two.schedules) == ["lr", "readout_lr"]
     assert two.value < one.value
     assert two.best_constant.value < one.best_constant.value * (1 + 1e-6)
     assert two.gain > 1
     assert len(two.plot().axes[0].get_lines()) == 5  # two rates twice, and greedy with one for both
-    only = tu.design_schedule(problem, ORDER_ONE, 100.0, pieces=PIECES, which="readout_lr", bounds=(1e-3, 20.0))
+    only = tu.schedules.optimize(problem, ORDER_ONE, 100.0, pieces=PIECES, which="readout_lr", bounds=(1e-3, 20.0))
     assert only.greedy is None
     assert only.gain > 1
 
@@ -393,6 +393,6 @@ def test_both_rates_do_better_than_one():
 @pytest.mark.full
 def test_slow_momentum_has_a_best_schedule_too():
     problem = pair(1, 1, "linear", noise=0.5, momentum=tu.SlowMomentum(2.0))
-    design = tu.design_schedule(problem, LINE, END, pieces=PIECES)
+    design = tu.schedules.optimize(problem, LINE, END, pieces=PIECES)
     assert design.greedy is None
     assert design.gain > 1.2

@@ -11,7 +11,7 @@ from tutelage.analysis.single_steps.concentrations import judged
 from tutelage.analysis.single_steps.one_step import _inputs, take_steps
 from tutelage.analysis.single_steps.step_moments import coordinate_names, theory_moments
 from tutelage.analysis.single_steps.vanishing import mean_gap, start_scatter
-from tutelage.simulate.coordinates import in_random_frames, level_coordinates
+from tutelage.simulation.coordinates import in_random_frames, level_coordinates
 
 R = np.array([[0.4, 0.1], [0.05, 0.3]])
 START = tu.Start(R, R @ R.T + 0.2 * np.eye(2))
@@ -30,12 +30,12 @@ DIMS = np.array([16, 32, 64, 128, 256, 512])
 
 @cache
 def measured(inputs="gaussian"):
-    return tu.empirical_drift(PLAIN, START, 400, samples=40_000, inputs=inputs)
+    return tu.analysis.step_moments(PLAIN, START, 400, samples=40_000, inputs=inputs)
 
 
 @cache
 def concentrated():
-    return tu.concentration(PLAIN, START, end=2.0, runs=32)
+    return tu.analysis.concentration(PLAIN, START, end=2.0, runs=32)
 
 
 def test_a_step_is_the_step_that_simulate_takes():
@@ -64,7 +64,7 @@ def test_drift_and_diffusion_of_real_weights_are_the_theorys(inputs):
 
 def test_levels_batches_decay_and_readouts_of_real_weights():
     """16 drifts and 136 covariances of a rich problem: every part of a step by a second route."""
-    result = tu.empirical_drift(RICH, START, 400, samples=40_000)
+    result = tu.analysis.step_moments(RICH, START, 400, samples=40_000)
     assert result.agrees, str(result)
     assert len(result.names) == 16
 
@@ -145,4 +145,4 @@ def test_they_draw_themselves():
 def test_what_it_cannot_answer_is_refused(arguments, words):
     given = {"problem": PLAIN, "start": START, "dims": DIMS} | arguments
     with pytest.raises(tu.InputError, match=words):
-        tu.concentration(given.pop("problem"), given.pop("start"), **given)
+        tu.analysis.concentration(given.pop("problem"), given.pop("start"), **given)

@@ -1,6 +1,6 @@
 """Trajectories as single curves: what every verb that reads a curve starts from.
 
-A solve is one curve; a simulation is one curve per run, and so is the answer (`PerRun`). After a divergence only the times
+A solve is one curve; a simulation is one curve per run, and so is the answer (`RunResults`). After a divergence only the times
 before it are kept. Everything here is NumPy: these verbs run outside JAX transformations and cost milliseconds.
 """
 
@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from tutelage import _checks
+from tutelage import checks
 from tutelage._errors import InputError, Status, require_fields
-from tutelage.analysis.curves.per_run import PerRun
+from tutelage.analysis.curves.run_results import RunResults
 from tutelage.problem import Problem
 
 ROUNDING = 1e-13  # of the largest error
@@ -72,22 +72,22 @@ class Curve:
 
 
 def each(trajectory: Any, run: Any, verb: str, answer: Callable[[Curve], Any], least: int = 2) -> Any:
-    """The answer for the one curve, for the chosen run, or for every run as a `PerRun`; `least`: recorded times needed."""
+    """The answer for the one curve, for the chosen run, or for every run as a `RunResults`; `least`: recorded times needed."""
     require_fields(verb, trajectory, ("times", "variables", "error", "status_code"), "what solve or simulate returned")
-    _checks.require_untraced("the trajectory", verb, trajectory.times, trajectory.error)
+    checks.require_untraced("the trajectory", verb, trajectory.times, trajectory.error)
     error = np.asarray(trajectory.error, dtype=float)
     count = int(np.prod(error.shape[:-1], dtype=int))
     if run is not None:
         return answer(_member(trajectory, _chosen(run, error.ndim, count), verb, least))
     if error.ndim == 1:
         return answer(_member(trajectory, 0, verb, least))
-    return PerRun(tuple(answer(_member(trajectory, i, verb, least)) for i in range(count)))
+    return RunResults(tuple(answer(_member(trajectory, i, verb, least)) for i in range(count)))
 
 
 def _chosen(run: Any, axes: int, count: int) -> int:
     if axes == 1:
-        raise InputError(f"run is {_checks.shown(run)}; this trajectory is a single curve. Leave run out.")
-    index = _checks.as_count("run", run, least=0)
+        raise InputError(f"run is {checks.shown(run)}; this trajectory is a single curve. Leave run out.")
+    index = checks.as_count("run", run, least=0)
     if index >= count:
         raise InputError(f"run is {index}; this trajectory has runs 0 to {count - 1}.")
     return index
@@ -138,9 +138,9 @@ def require_positive_error(curve: Curve, verb: str) -> None:
 
 
 def roughness(x: np.ndarray, y: np.ndarray) -> float:
-    """Standard deviation of the noise in a curve: how far points lie off the line between their neighbours.
+    """Standard deviation of the noise in a curve: how far points lie off the line between their neighbors.
 
-    Neighbours are a fiftieth of the record away, so that noise which lasts for a few recorded times counts; the median over
+    Neighbors are a fiftieth of the record away, so that noise which lasts for a few recorded times counts; the median over
     all points counts, so that a few sharp turns do not.
     """
     stride = _stride(x.size)

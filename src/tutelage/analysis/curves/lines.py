@@ -1,7 +1,7 @@
 """A straight line through a curve, with an error that does not shrink just because the curve was sampled finely.
 
 The textbook error of a slope assumes independent residuals. Those of a smooth curve are one long wave, so two things are
-added. Residuals that resemble their neighbours (lag-one correlation rho) count as fewer, n (1 - rho) / (1 + rho), as for
+added. Residuals that resemble their neighbors (lag-one correlation rho) count as fewer, n (1 - rho) / (1 + rho), as for
 an autoregressive process of first order; few points, and a window chosen among many, make the error larger (`covering`).
 And the slope may drift: the curvature of the best parabola says by how much it changes from end to end. What noise, with
 its correlation, would fake of that is taken off, drift (1 - (noise/drift)^2), and the rest is a systematic error. Where the
@@ -70,9 +70,9 @@ def fit_line(x: np.ndarray, y: np.ndarray, sd: np.ndarray | None = None, *, smoo
 
 
 def _least_squares(x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
-    centre, mean = np.average(x, weights=weights), np.average(y, weights=weights)
-    slope = np.sum(weights * (x - centre) * (y - mean)) / _spread(x, weights)
-    return float(slope), float(mean - slope * centre)
+    center, mean = np.average(x, weights=weights), np.average(y, weights=weights)
+    slope = np.sum(weights * (x - center) * (y - mean)) / _spread(x, weights)
+    return float(slope), float(mean - slope * center)
 
 
 def _spread(x: np.ndarray, weights: np.ndarray) -> float:
@@ -138,7 +138,7 @@ def _as_normal(ratio: float, freedom: float) -> float:
 def _noise(x: np.ndarray, y: np.ndarray, weights: np.ndarray, known: bool) -> tuple[float, float]:
     """Size of the noise, per square root of a point, and how many numbers it was measured with (inf: known, or a curve).
 
-    The distance of each point from the line between its neighbours does not see a bend, nor noise that neighbours share;
+    The distance of each point from the line between its neighbors does not see a bend, nor noise that neighbors share;
     the distance from the best cubic sees both. From the ratio of the squares follows the lag-one correlation rho of noise
     (1 - 4 rho/3 + rho^2/3), of which a fit sees (1 + rho)/(1 - rho) times as much. What is smoother than noise with the
     correlation `SMOOTH` is a curve, not noise. Known errors are the unit; noise closer together than they say is correlated.

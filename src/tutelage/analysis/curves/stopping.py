@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tutelage.analysis.curves.curve import Curve, each
-from tutelage.analysis.curves.per_run import PerRun
+from tutelage.analysis.curves.run_results import RunResults
 from tutelage.problem.schedules import bend_times
 from tutelage.trajectory import Trajectory
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-NEIGHBOURS = 3  # recorded points on each side of the lowest that the spline goes through
+NEIGHBORS = 3  # recorded points on each side of the lowest that the spline goes through
 NOTICEABLE, CHANCE = 1e-6, 3.0  # a smaller gain, relative to the error, is rounding; in fluctuations of a run, chance
 
 
@@ -39,8 +39,8 @@ class EarlyStopping:
     >>> problem = tu.Problem(tu.Network(1, "linear"), tu.Network(1, "linear"), inputs=inputs, sgd=tu.SGD(lr=0.5), noise=0.5)
     >>> nothing = np.zeros((2, 1, 1))
     >>> start = tu.Start(R=nothing, Q=nothing, T=[[[1.0]], [[0.0]]])     # the teacher has no second part
-    >>> theory = tu.linear_network(problem, start).trajectory(tu.linear_times(6))
-    >>> tu.early_stopping(theory).inside
+    >>> theory = tu.analysis.linear_network(problem, start).trajectory(tu.linear_times(6))
+    >>> tu.analysis.early_stopping(theory).inside
     True
     """
 
@@ -83,10 +83,10 @@ class EarlyStopping:
         return f"do not train: the error is smallest, {self.value:.5g}, at the first recorded time, {self.time:.5g}"
 
 
-def early_stopping(trajectory: Trajectory, run: int | None = None) -> EarlyStopping | PerRun:
+def early_stopping(trajectory: Trajectory, run: int | None = None) -> EarlyStopping | RunResults:
     """The time of the smallest error, and the gain over training to the end of the record.
 
-    Of a solved trajectory, of one run, or of every run of a simulation (a `PerRun`). Says so if the error is smallest at
+    Of a solved trajectory, of one run, or of every run of a simulation (a `RunResults`). Says so if the error is smallest at
     the end.
 
     >>> import numpy as np
@@ -95,8 +95,8 @@ def early_stopping(trajectory: Trajectory, run: int | None = None) -> EarlyStopp
     >>> problem = tu.Problem(tu.Network(1, "linear"), tu.Network(1, "linear"), inputs=inputs, sgd=tu.SGD(lr=0.5), noise=0.5)
     >>> nothing = np.zeros((2, 1, 1))
     >>> start = tu.Start(R=nothing, Q=nothing, T=[[[1.0]], [[0.0]]])     # the teacher has no second part
-    >>> theory = tu.linear_network(problem, start).trajectory(tu.linear_times(6))
-    >>> found = tu.early_stopping(theory)
+    >>> theory = tu.analysis.linear_network(problem, start).trajectory(tu.linear_times(6))
+    >>> found = tu.analysis.early_stopping(theory)
     >>> round(found.time, 2), round(found.gain, 2)
     (0.29, 1.84)
     """
@@ -131,7 +131,7 @@ def _refined(times: np.ndarray, error: np.ndarray, lowest: int) -> tuple[float, 
     from scipy.interpolate import CubicSpline
     from scipy.optimize import minimize_scalar
 
-    near = np.arange(max(0, lowest - NEIGHBOURS), min(times.size, lowest + NEIGHBOURS + 1))
+    near = np.arange(max(0, lowest - NEIGHBORS), min(times.size, lowest + NEIGHBORS + 1))
     if np.any(error[near] <= 0):
         return float(times[lowest]), float(error[lowest])
     height, moment = CubicSpline(near, np.log(error[near])), CubicSpline(near, times[near])

@@ -16,7 +16,7 @@ from tutelage._errors import InputError
 from tutelage.analysis.escape.plateau_path import PlateauPath, flat_drifts
 from tutelage.analysis.escape.thresholds import escape_threshold, last_fall
 from tutelage.dynamics import OrderParameters
-from tutelage.dynamics.linearised import unflatten
+from tutelage.dynamics.linearized import unflatten
 from tutelage.dynamics.overlaps import Overlaps
 from tutelage.problem import Problem
 
@@ -28,7 +28,7 @@ LONGEST = 60  # e-folding times after which an exit is given up
 
 @eqx.filter_jit
 def flat_errors(system: OrderParameters, like: Overlaps, vectors: Any) -> Any:
-    """The generalisation error at flat vectors (B, n)."""
+    """The generalization error at flat vectors (B, n)."""
     return jax.lax.map(lambda x: system.error(system.observe(unflatten(x, like))), vectors)
 
 

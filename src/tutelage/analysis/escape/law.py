@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tutelage import _checks
+from tutelage import checks
 from tutelage._errors import InputError, kind_of
 from tutelage.analysis.escape.exits import chosen_teachers, exit_times, follow_exit, teachers_of
 from tutelage.analysis.escape.plateau_path import PlateauPath, plateau_path
@@ -45,7 +45,7 @@ class EscapeDistribution:
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=1.5))
     >>> start = tu.Start(R=[[0.31, 0.29], [0.29, 0.31]], Q=[[0.45, 0.25], [0.25, 0.45]], dim=1000)
-    >>> law = tu.escape_distribution(problem, start, samples=50)
+    >>> law = tu.analysis.escape_distribution(problem, start, samples=50)
     >>> law.probability((0, 1)) + law.probability((1, 0))
     1.0
     """
@@ -63,9 +63,9 @@ class EscapeDistribution:
 
     def quantiles(self, shares: Any = (0.05, 0.5, 0.95)) -> np.ndarray:
         """Times by which these shares of networks have escaped."""
-        shares = _checks.as_array("shares", shares)
+        shares = checks.as_array("shares", shares)
         if np.any((shares < 0) | (shares > 1)):
-            raise InputError(f"shares is {_checks.shown(shares)}; every share must lie between 0 and 1.")
+            raise InputError(f"shares is {checks.shown(shares)}; every share must lie between 0 and 1.")
         return np.quantile(self.times, shares, method="inverted_cdf")
 
     def cdf(self, times: Any) -> np.ndarray:
@@ -95,7 +95,7 @@ class EscapeDistribution:
         wanted = tuple(permutation) if isinstance(permutation, list | tuple | np.ndarray) else ()
         if len(wanted) != K or any(m not in range(M) for m in wanted):
             raise InputError(
-                f"permutation is {_checks.shown(permutation)}; it must name a teacher, 0 to {M - 1}, for each of {K} units."
+                f"permutation is {checks.shown(permutation)}; it must name a teacher, 0 to {M - 1}, for each of {K} units."
             )
         return self.permutations.get(tuple(int(m) for m in wanted), 0.0)
 
@@ -158,12 +158,12 @@ def escape_distribution(
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=1.5))
     >>> start = tu.Start(R=[[0.31, 0.29], [0.29, 0.31]], Q=[[0.45, 0.25], [0.25, 0.45]], dim=1000)
-    >>> law = tu.escape_distribution(problem, start, samples=50)
+    >>> law = tu.analysis.escape_distribution(problem, start, samples=50)
     >>> law.times.shape, law.quantiles([0.05, 0.95]).shape
     ((50,), (2,))
     """
     problem = with_constant_rates(problem, "escape_distribution")
-    samples, seed = _checks.as_count("samples", samples, least=2), _checks.as_count("seed", seed, least=0)
+    samples, seed = checks.as_count("samples", samples, least=2), checks.as_count("seed", seed, least=0)
     dim, fresh = _dim(problem, start, dim), start is None
     path = plateau_path(problem, random_start(problem, None, scale) if start is None else start, smallest=dim**-0.5)
     rng, noise = np.random.default_rng(seed), path.noise() / dim
@@ -192,7 +192,7 @@ def _dim(problem: Problem, start: Any, dim: int | None) -> int:
     known = next((d for d in (dim, getattr(start, "dim", None), problem.inputs.known_dim) if d is not None), None)
     if known is None:
         raise InputError("dim is missing; give the number of input dimensions N, such as dim=1000.")
-    return _checks.as_count("dim", known)
+    return checks.as_count("dim", known)
 
 
 def _random_amplitudes(

@@ -16,13 +16,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tutelage import _checks
+from tutelage import checks
 from tutelage._errors import InputError
 from tutelage.analysis.fixed_points import FixedPoint, fixed_point, with_constant_rates
 from tutelage.analysis.fixed_points.symmetry import symmetric_subspace
 from tutelage.dynamics import OrderParameters, initial_overlaps
 from tutelage.dynamics.deviations import carried_back, carried_on, fed_covariances, propagators
-from tutelage.dynamics.linearised import flat_drift, flatten, jacobian, unflatten
+from tutelage.dynamics.linearized import flat_drift, flatten, jacobian, unflatten
 from tutelage.dynamics.overlaps import Overlaps
 from tutelage.problem import Problem, Start
 from tutelage.problem.arguments import require_start
@@ -40,7 +40,7 @@ NONE = 1e-13  # an asymmetry below this is rounding
 class PlateauPath:
     """times: (m,). path: (m, n), the symmetric solution. right, left: (m, n, d), left_i^T right_i = 1 at every moment.
 
-    start: (n,), the start itself. All in the flat coordinates of `dynamics.linearised`, to which `like` gives their shape.
+    start: (n,), the start itself. All in the flat coordinates of `dynamics.linearized`, to which `like` gives their shape.
     """
 
     plateau: FixedPoint
@@ -175,7 +175,7 @@ def _symmetric_path(system: OrderParameters, state: Overlaps, subspace: Any, tim
     out = solve_ivp(drift, (0.0, times[-1]), y, method="LSODA", t_eval=times, rtol=1e-8, atol=1e-11)
     if out.status != 0 or not np.all(np.isfinite(out.y)):
         raise InputError(
-            f"the symmetric part of this start diverges at learning rate {_checks.shown(system.problem.sgd.lr)}; it reaches "
+            f"the symmetric part of this start diverges at learning rate {checks.shown(system.problem.sgd.lr)}; it reaches "
             "no plateau. Lower the rate."
         )
     return np.array([subspace.inside(y) for y in out.y.T])

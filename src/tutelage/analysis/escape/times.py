@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tutelage import _checks
+from tutelage import checks
 from tutelage._errors import InputError
 from tutelage.analysis.escape.exits import chosen_teachers, flat_errors, follow_exit
 from tutelage.analysis.escape.plateau_path import LAUNCH, plateau_path
@@ -43,7 +43,7 @@ class EscapeTime:
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=1.5))
     >>> start = tu.Start(R=[[0.31, 0.29], [0.29, 0.31]], Q=[[0.45, 0.25], [0.25, 0.45]], dim=1000)
-    >>> escape = tu.escape_time(problem, start)
+    >>> escape = tu.analysis.escape_time(problem, start)
     >>> escape.teachers, round(escape.scaled(0.1) - escape.time, 1)        # ten times more symmetric
     ((0, 1), 30.0)
     """
@@ -72,9 +72,9 @@ class EscapeTime:
 
     def scaled(self, factor: float) -> float:
         """The time of escape if the start's asymmetry were `factor` times as large."""
-        value = _checks.as_array("factor", factor)
-        _checks.require_shape("factor", value, ())
-        _checks.require_positive("factor", value)
+        value = checks.as_array("factor", factor)
+        checks.require_shape("factor", value, ())
+        checks.require_positive("factor", value)
         return self.time - self.slope * float(np.log(value))
 
     def plot(self, *, title: str | None = None) -> "Figure":
@@ -112,11 +112,11 @@ def escape_time(problem: Problem, start: Start, *, gradient_flow: bool = False) 
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=1.5))
     >>> start = tu.Start(R=[[0.31, 0.29], [0.29, 0.31]], Q=[[0.45, 0.25], [0.25, 0.45]], dim=1000)
-    >>> escape = tu.escape_time(problem, start)
+    >>> escape = tu.analysis.escape_time(problem, start)
     >>> round(escape.time, 1), round(escape.rate, 4)
     (45.6, 0.0764)
     """
-    path = plateau_path(problem, start, gradient_flow=_checks.as_flag("gradient_flow", gradient_flow))
+    path = plateau_path(problem, start, gradient_flow=checks.as_flag("gradient_flow", gradient_flow))
     b, asymmetry = path.amplitudes(path.start), float(np.linalg.norm(path.start - path.path[0]))
     if np.linalg.norm(b) <= UNSEEN * asymmetry:
         raise InputError(

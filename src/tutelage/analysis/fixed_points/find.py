@@ -10,7 +10,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from tutelage import _checks
+from tutelage import checks
 from tutelage._errors import InputError
 from tutelage._types import Array
 from tutelage.analysis.fixed_points.constant_rates import with_constant_rates
@@ -26,9 +26,9 @@ from tutelage.analysis.fixed_points.symmetry import (
     symmetric_subspace,
 )
 from tutelage.averages import Quadrature, as_rule
-from tutelage.dynamics import OrderParameters, generalisation_error, initial_overlaps
+from tutelage.dynamics import OrderParameters, generalization_error, initial_overlaps
 from tutelage.dynamics.copies import copies_of_teachers, perfect_overlaps
-from tutelage.dynamics.linearised import drift_at, flatten, jacobian
+from tutelage.dynamics.linearized import drift_at, flatten, jacobian
 from tutelage.dynamics.overlaps import Overlaps
 from tutelage.dynamics.perfect import is_kinked, perfect_jacobian, perfection, quadrature_of, require_small
 from tutelage.problem import Problem, Start
@@ -52,7 +52,7 @@ def fixed_point(
 
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
-    >>> plateau = tu.fixed_point(problem, gradient_flow=True)
+    >>> plateau = tu.analysis.fixed_point(problem, gradient_flow=True)
     >>> plateau.Q.round(6)                                                # 1/(2K - 1)
     array([[0.333333, 0.333333],
            [0.333333, 0.333333]])
@@ -60,11 +60,11 @@ def fixed_point(
     (0.01161084, 1)
     """
     problem, quadrature = with_constant_rates(problem, "fixed_point", SMOOTH), as_rule(quadrature)
-    gradient_flow = _checks.as_flag("gradient_flow", gradient_flow)
+    gradient_flow = checks.as_flag("gradient_flow", gradient_flow)
     require_small(problem)
     if isinstance(near, Start):
         return _from_start(problem, near, gradient_flow, quadrature)
-    find = _perfect if _checks.known("near", near, ("plateau", "perfect")) == "perfect" else _plateau
+    find = _perfect if checks.known("near", near, ("plateau", "perfect")) == "perfect" else _plateau
     if find is _perfect:
         require_traits(problem, "fixed_point near 'perfect'", CLASSIC)
     if problem.sgd.trainable is not None:
@@ -165,7 +165,7 @@ def describe(system: OrderParameters, found: Root, J: np.ndarray | None = None) 
         gradient_flow=system.gradient_flow,
         state=state,
         t=np.asarray(system.t),
-        error=float(generalisation_error(system.problem, R, Q, T, state.readout, state.bias, quadrature_of(system))),
+        error=float(generalization_error(system.problem, R, Q, T, state.readout, state.bias, quadrature_of(system))),
         residual=float(np.max(np.abs(drift), initial=0.0)),
         modes=named_modes(state, np.asarray(system.t), J, free),
         distance=found.distance,

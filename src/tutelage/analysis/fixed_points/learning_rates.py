@@ -39,7 +39,7 @@ class CriticalRate:
 
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
-    >>> critical = tu.critical_learning_rate(problem)
+    >>> critical = tu.analysis.critical_learning_rate(problem)
     >>> round(critical.share, 4)                                         # lr over it
     0.2167
     """
@@ -82,7 +82,7 @@ class DecayRate:
 
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
-    >>> found = tu.decay_rate(problem)
+    >>> found = tu.analysis.decay_rate(problem)
     >>> found.learning_rate, found.limited_by
     (0.5, 'inside')
     """
@@ -130,7 +130,7 @@ class BestRate:
 
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
-    >>> best = tu.best_constant_rate(problem)
+    >>> best = tu.analysis.best_constant_rate(problem)
     >>> best.learning_rate < best.critical
     True
     """
@@ -168,7 +168,7 @@ def critical_learning_rate(problem: Problem, *, quadrature: Quadrature | None = 
 
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
-    >>> round(tu.critical_learning_rate(problem).rate, 6)
+    >>> round(tu.analysis.critical_learning_rate(problem).rate, 6)
     2.306828
     """
     dynamics = perfect_dynamics(require_problem(problem, "critical_learning_rate"), quadrature)
@@ -185,7 +185,7 @@ def decay_rate(problem: Problem, *, quadrature: Quadrature | None = None) -> Dec
 
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
-    >>> round(tu.decay_rate(problem).rate, 6)                            # e_g falls as exp(-rate alpha)
+    >>> round(tu.analysis.decay_rate(problem).rate, 6)                            # e_g falls as exp(-rate alpha)
     0.044185
     """
     problem = with_constant_rates(problem, "decay_rate")
@@ -202,7 +202,7 @@ def best_constant_rate(problem: Problem, *, quadrature: Quadrature | None = None
 
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
-    >>> round(tu.best_constant_rate(problem).learning_rate, 4)
+    >>> round(tu.analysis.best_constant_rate(problem).learning_rate, 4)
     1.8808
     """
     from scipy.optimize import minimize_scalar

@@ -1,6 +1,6 @@
 """The modes of a state: how small deviations grow, fade or turn, with the vectors that say so.
 
-J = sum_i rate_i right_i left_i^T, in the flat coordinates of `dynamics.linearised`; entries that do not learn are left out
+J = sum_i rate_i right_i left_i^T, in the flat coordinates of `dynamics.linearized`; entries that do not learn are left out
 of J and are zero in the vectors. A deviation u contains mode i with amplitude left_i . u, which grows as exp(rate_i alpha).
 """
 
@@ -20,7 +20,7 @@ class Mode:
 
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
-    >>> mode = tu.fixed_point(problem, "plateau").unstable[0]
+    >>> mode = tu.analysis.fixed_point(problem, "plateau").unstable[0]
     >>> round(mode.growth, 5), mode.multiplicity
     (0.03162, 1)
     >>> print(mode.name)

@@ -29,7 +29,7 @@ class NoiseFloor:
 
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
-    >>> floor = tu.noise_floor(problem.replace(lr=0.1, noise=0.05))
+    >>> floor = tu.analysis.noise_floor(problem.replace(lr=0.1, noise=0.05))
     >>> round(floor.error / 0.05**2 / floor.per_variance, 12)
     1.0
     """
@@ -74,7 +74,7 @@ def noise_floor(problem: Problem, *, quadrature: Quadrature | None = None) -> No
 
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
-    >>> floor = tu.noise_floor(problem.replace(lr=0.1, noise=0.05))
+    >>> floor = tu.analysis.noise_floor(problem.replace(lr=0.1, noise=0.05))
     >>> round(floor.per_variance, 6)                                      # e_g / sigma^2
     0.019204
     """

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tutelage import _checks
+from tutelage import checks
 from tutelage.analysis.fixed_points.modes import Mode, rate_in_words
 from tutelage.analysis.fixed_points.roots import MARGIN
 from tutelage.dynamics.overlaps import Overlaps
@@ -21,13 +21,13 @@ FAR = 0.1  # a change of an overlap that is no longer small
 class FixedPoint:
     """A state at which the drift vanishes. modes: all of them, fastest growing first (flat coordinates).
 
-    error: generalisation error there. residual: the largest drift that is left. t: overlaps of the teachers per level.
+    error: generalization error there. residual: the largest drift that is left. t: overlaps of the teachers per level.
     distance: how far (largest change of an overlap) the root lies from where the search for it began: the given start, the
     perfect solution without noise and decay, or the end of the approach to a plateau.
 
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
-    >>> plateau = tu.fixed_point(problem, "plateau")
+    >>> plateau = tu.analysis.fixed_point(problem, "plateau")
     >>> plateau.stable, round(plateau.unstable[0].growth, 5)
     (False, 0.03162)
     """
@@ -152,5 +152,5 @@ class FixedPoint:
 def _shown(matrix: np.ndarray) -> str:
     """Every entry of a small matrix, the range of a large one."""
     if matrix.size <= 16:
-        return _checks.shown(matrix)
+        return checks.shown(matrix)
     return f"{matrix.shape[0]} x {matrix.shape[1]} entries from {matrix.min():.6g} to {matrix.max():.6g}"

@@ -9,7 +9,7 @@ import numpy as np
 from tutelage._errors import InputError
 from tutelage.analysis.fixed_points.symmetry import Subspace
 from tutelage.dynamics import OrderParameters
-from tutelage.dynamics.linearised import drift_at, jacobian, unflatten
+from tutelage.dynamics.linearized import drift_at, jacobian, unflatten
 from tutelage.dynamics.overlaps import Overlaps
 
 EXACT = 1e-11  # largest drift, per unit learning rate, of what is called a root

@@ -1,4 +1,4 @@
-"""The symmetric states of a problem: those that no relabelling of equal units changes.
+"""The symmetric states of a problem: those that no relabeling of equal units changes.
 
 Equal student units (same readout and bias) may be exchanged, and so may teachers that their overlaps and readouts do not
 tell apart; an even activation also allows each unit to change sign. States that all of this leaves alone stay so for ever:
@@ -12,7 +12,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from tutelage.dynamics.linearised import flatten
+from tutelage.dynamics.linearized import flatten
 from tutelage.dynamics.overlaps import Overlaps
 from tutelage.problem import Problem
 

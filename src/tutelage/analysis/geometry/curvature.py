@@ -30,9 +30,9 @@ class Curvature:
 
     >>> import numpy as np
     >>> import tutelage as tu
-    >>> problem = tu.quadratic_network(2, 2).problem
+    >>> problem = tu.papers.quadratic.quadratic_network(2, 2).problem
     >>> W = np.sqrt(5) * np.eye(2, 5)
-    >>> lowest = tu.landscape(problem, W, W).spectrum[0]
+    >>> lowest = tu.analysis.landscape(problem, W, W).spectrum[0]
     >>> abs(lowest.value) < 1e-9, lowest.multiplicity
     (True, 1)
     """

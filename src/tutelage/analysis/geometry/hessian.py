@@ -50,7 +50,7 @@ class Span:
 def span_of(problem: Problem, W: list[np.ndarray], W_teacher: list[np.ndarray]) -> Span:
     """From weights by level (`weights_by_level`)."""
     dims = np.array([w.shape[1] for w in W])
-    # the library weighs a level with p_l lam_l; levels of whole dimensions realise p_l only up to rounding
+    # the library weighs a level with p_l lam_l; levels of whole dimensions realize p_l only up to rounding
     lam = np.asarray(problem.inputs.weights) * dims.sum() / dims
     J, J_teacher = ([w / np.sqrt(dims.sum()) for w in weights] for weights in (W, W_teacher))
     least = LOST * max(float(np.max(np.linalg.norm(w, axis=1), initial=0.0)) for w in (*J, *J_teacher))

@@ -1,6 +1,6 @@
 """The landscape at a point: error, gradient and all curvatures of the population error in the space of weights.
 
-print(tu.landscape(problem, W, W_teacher))
+print(tu.analysis.landscape(problem, W, W_teacher))
 """
 
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tutelage import _checks
+from tutelage import checks
 from tutelage._errors import InputError
 from tutelage.analysis.geometry.curvature import EQUAL_ERROR, Curvature, spectrum_of
 from tutelage.analysis.geometry.hessian import Hessian, hessian_at, span_of
@@ -36,9 +36,9 @@ class Landscape:
 
     >>> import numpy as np
     >>> import tutelage as tu
-    >>> problem = tu.quadratic_network(2, 2).problem
+    >>> problem = tu.papers.quadratic.quadratic_network(2, 2).problem
     >>> W = np.sqrt(5) * np.eye(2, 5)
-    >>> here = tu.landscape(problem, W, W)
+    >>> here = tu.analysis.landscape(problem, W, W)
     >>> round(here.error, 12), here.index, here.flat
     (0.0, 0, 1)
     """
@@ -156,9 +156,9 @@ def landscape(
 
     >>> import numpy as np
     >>> import tutelage as tu
-    >>> problem = tu.quadratic_network(2, 2).problem
+    >>> problem = tu.papers.quadratic.quadratic_network(2, 2).problem
     >>> W = np.sqrt(5) * np.eye(2, 5)
-    >>> tu.landscape(problem, W, W).kind
+    >>> tu.analysis.landscape(problem, W, W).kind
     'minimum'
     """
     v, quadrature = _readout(require_problem(problem, "landscape"), readout), as_rule(quadrature)
@@ -188,8 +188,8 @@ def _in_inputs(problem: Problem, directions: np.ndarray) -> np.ndarray:
 
 
 def _readout(problem: Problem, readout: Any) -> np.ndarray:
-    v = problem.student.readout if readout is None else _checks.as_array("readout", readout)
-    _checks.require_untraced("the readout", "landscape", v)
-    _checks.require_shape("readout", v, (problem.student.hidden,), fix="One number per student unit.")
-    _checks.require_finite("readout", v)
+    v = problem.student.readout if readout is None else checks.as_array("readout", readout)
+    checks.require_untraced("the readout", "landscape", v)
+    checks.require_shape("readout", v, (problem.student.hidden,), fix="One number per student unit.")
+    checks.require_finite("readout", v)
     return np.asarray(v, float)

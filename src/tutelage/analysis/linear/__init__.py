@@ -5,13 +5,13 @@ power_sum: its error on a power law as sum, integral and bounds.  features: only
 same in a random basis, for large N.  spectrum_fit: is a spectrum a power law?  teacher_moments: how random teachers differ.
 """
 
-from tutelage.analysis.linear.features import RawFeatures, raw_features
+from tutelage.papers.power_law.raw_features import RawFeatures, raw_features
 from tutelage.analysis.linear.modes import LinearModes
 from tutelage.analysis.linear.network import LinearNetwork, linear_network
-from tutelage.analysis.linear.power_sum import PowerLawSum
+from tutelage.papers.power_law.power_law_sum import PowerLawSum
 from tutelage.analysis.linear.spectrum_fit import SpectralExponent, spectral_exponent
-from tutelage.analysis.linear.teacher_moments import TeacherMoments, teacher_moments
-from tutelage.analysis.linear.turned import random_basis_floors
+from tutelage.papers.power_law.teacher_moments import TeacherMoments, teacher_moments
+from tutelage.papers.power_law.random_basis import random_basis_floors
 
 __all__ = [
     "LinearModes",

@@ -22,7 +22,7 @@ class LinearModes:
 
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(1, "linear"), tu.Network(1, "linear"), sgd=tu.SGD(lr=0.5), noise=0.1)
-    >>> modes = tu.linear_network(problem.replace(inputs=tu.PowerLaw(1.0, 3)), None).modes
+    >>> modes = tu.analysis.linear_network(problem.replace(inputs=tu.PowerLaw(1.0, 3)), None).modes
     >>> modes.rates.round(4), modes.levels.round(4)
     (array([1.8085, 0.5185, 0.2379]), array([2.2041, 0.551 , 0.2449]))
     """

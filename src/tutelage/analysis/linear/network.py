@@ -13,7 +13,7 @@ import numpy as np
 
 from tutelage._errors import InputError, Status
 from tutelage._solve import KEEP_LEVELS
-from tutelage.analysis.linear.clock import at_times, log_slope
+from tutelage.analysis.linear.time_scale import at_times, log_slope
 from tutelage.analysis.linear.modes import LinearModes
 from tutelage.analysis.linear.relaxation import Relaxation
 from tutelage.problem import Problem, SlowMomentum, Start, random_start
@@ -35,7 +35,7 @@ def linear_network(problem: Problem, start: Start | None = None) -> "LinearNetwo
 
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(1, "linear"), tu.Network(1, "linear"), sgd=tu.SGD(lr=0.5), noise=0.1)
-    >>> network = tu.linear_network(problem, tu.Start([[0.0]], [[0.0]]))
+    >>> network = tu.analysis.linear_network(problem, tu.Start([[0.0]], [[0.0]]))
     >>> network.critical_rate, network.error([0.0, 10.0]).round(6)
     (2.0, array([0.5     , 0.001942]))
     """
@@ -53,7 +53,7 @@ class LinearNetwork:
 
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(1, "linear"), tu.Network(1, "linear"), sgd=tu.SGD(lr=0.5), noise=0.1)
-    >>> network = tu.linear_network(problem, tu.Start([[0.0]], [[0.0]]))
+    >>> network = tu.analysis.linear_network(problem, tu.Start([[0.0]], [[0.0]]))
     >>> round(float(network.steady_state), 6), network.stable
     (0.001667, True)
     """
@@ -68,7 +68,7 @@ class LinearNetwork:
         return LinearNetwork(self.problem, self.start, int(dim))
 
     def exact_mean(self, times: Any, dim: int) -> np.ndarray:
-        """The mean generalisation error of networks with `dim` inputs: `finite(dim).error(times)`."""
+        """The mean generalization error of networks with `dim` inputs: `finite(dim).error(times)`."""
         return self.finite(dim).error(times)
 
     def error(self, times: Any) -> np.ndarray:

@@ -1,7 +1,7 @@
 """The eigensystem of a diagonal matrix minus a rank-one one, diag(d) - a a^T, with full relative accuracy.
 
 Its eigenvalues s solve the secular equation 1 = sum_j a_j^2 / (d_j - s); one lies below the smallest d and one between each
-pair of neighbours. Each root is found as an offset from its nearest d, so that small eigenvalues and the gaps d_j - s_i,
+pair of neighbors. Each root is found as an offset from its nearest d, so that small eigenvalues and the gaps d_j - s_i,
 which make the eigenvectors, keep all their digits, whatever the order of the entries. (A dense solver keeps them only where
 the matrix happens to fall from large to small: on 1024 levels of a power law with beta = 3, in ascending order, it is wrong
 by 1e-4.) About five passes over an n x n matrix are needed, a third of the time of a dense solver.

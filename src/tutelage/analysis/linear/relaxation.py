@@ -18,7 +18,7 @@ from functools import cached_property
 import numpy as np
 from scipy.optimize import brentq
 
-from tutelage.analysis.linear.clock import Clock
+from tutelage.analysis.linear.time_scale import Clock
 from tutelage.analysis.linear.rank_one import RankOneShift, rank_one_shift
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tutelage._errors import InputError, kind_of
-from tutelage.analysis.curves.scaling import Exponent, fit_exponent
+from tutelage.analysis.curves.exponents import Exponent, fit_exponent
 from tutelage.problem import Inputs
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class SpectralExponent:
     first to the last third of the window, in quadrature.
 
     >>> import tutelage as tu
-    >>> found = tu.spectral_exponent(tu.Spectrum.from_data(tu.digits()), window=(1, 40))
+    >>> found = tu.analysis.spectral_exponent(tu.Spectrum.from_data(tu.digits()), window=(1, 40))
     >>> found.is_power_law                                                # handwritten digits
     False
     """
@@ -60,7 +60,7 @@ def spectral_exponent(inputs: Inputs, window: tuple[float, float] | None = None)
     """beta of a spectrum, with its error. window: (first, last) rank; None: the longest with a constant slope.
 
     >>> import tutelage as tu
-    >>> found = tu.spectral_exponent(tu.PowerLaw(beta=0.5, levels=200))
+    >>> found = tu.analysis.spectral_exponent(tu.PowerLaw(beta=0.5, levels=200))
     >>> round(found.beta, 6), found.is_power_law
     (0.5, True)
     """

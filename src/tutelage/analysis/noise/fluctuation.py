@@ -14,13 +14,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tutelage import _checks
+from tutelage import checks
 from tutelage._errors import InputError
 from tutelage._solve import solve
 from tutelage.analysis.noise.noisy_curve import NoisyCurve
 from tutelage.analysis.noise.small_noise import covariance_at
 from tutelage.dynamics import initial_overlaps
-from tutelage.dynamics.linearised import flatten, unflatten
+from tutelage.dynamics.linearized import flatten, unflatten
 from tutelage.problem import Problem, SlowMomentum
 from tutelage.problem.arguments import require_problem
 from tutelage.trajectory import Trajectory
@@ -45,7 +45,7 @@ class Fluctuations:
     >>> import numpy as np
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
-    >>> bars = tu.fluctuations(problem, tu.asymmetric_start(problem), times=tu.linear_times(5, 6), dim=500, points=256)
+    >>> bars = tu.analysis.fluctuations(problem, tu.asymmetric_start(problem), times=tu.linear_times(5, 6), dim=500, points=256)
     >>> np.allclose(bars.at(2000).sd("error"), bars.sd("error") / 2)       # as N^(-1/2)
     True
     """
@@ -63,7 +63,7 @@ class Fluctuations:
 
     def at(self, dim: int) -> "Fluctuations":
         """The same curve at another N: every covariance is proportional to 1/N."""
-        return replace(self, dim=_checks.as_count("dim", dim))
+        return replace(self, dim=checks.as_count("dim", dim))
 
     def covariance(self, one: str, other: str) -> np.ndarray:
         """Cov of all entries of two quantities over networks, (time, *shape of one, *shape of other)."""
@@ -81,7 +81,7 @@ class Fluctuations:
         if name == "error":
             return self.gradient[:, None, :], ()
         parts = _named_parts(self.theory)
-        part = parts[_checks.known("the name of a quantity", name, ["error", *parts])]
+        part = parts[checks.known("the name of a quantity", name, ["error", *parts])]
         return np.moveaxis(part, 0, -1).reshape(1, -1, part.shape[0]), part.shape[1:]
 
     @property
@@ -162,7 +162,7 @@ def fluctuations(
 
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
-    >>> bars = tu.fluctuations(problem, tu.asymmetric_start(problem), times=tu.linear_times(5, 6), dim=500, points=256)
+    >>> bars = tu.analysis.fluctuations(problem, tu.asymmetric_start(problem), times=tu.linear_times(5, 6), dim=500, points=256)
     >>> bars.sd("error").shape, bars.sd("R").shape
     ((6,), (6, 2, 2))
     """
@@ -175,8 +175,8 @@ def fluctuations(
 
 def fluctuations_along(theory: Trajectory, dim: int, *, points: int = 2**12) -> Fluctuations:
     """`fluctuations` around a curve that `solve` returned, with its overlaps per level."""
-    dim = _checks.as_count("dim", dim)
-    count = _checks.as_count("points", points, least=2**7) // HALVES
+    dim = checks.as_count("dim", dim)
+    count = checks.as_count("points", points, least=2**7) // HALVES
     problem, start, times = _derived(theory.problem), theory.start, np.asarray(theory.times, dtype=float)
     assert start is not None
     if times.size == 0 or times[-1] <= 0.0:

@@ -20,7 +20,7 @@ from tutelage.analysis.noise.small_noise import NODES, panel_edges, panel_nodes
 from tutelage.dynamics import OrderParameters, initial_overlaps
 from tutelage.dynamics.deviations import jacobians_along
 from tutelage.dynamics.diffusion import diffusion, point_sets
-from tutelage.dynamics.linearised import flatten, unflatten
+from tutelage.dynamics.linearized import flatten, unflatten
 from tutelage.dynamics.overlaps import Overlaps
 from tutelage.problem import Problem, Start
 from tutelage.problem.sample import normals_needed

@@ -1,7 +1,7 @@
-"""`design_schedule`: which learning-rate schedule ends with the smallest error?
+"""`optimize`: which learning-rate schedule ends with the smallest error?
 
 The theory knows the noise of the gradient (G, with the label noise in it), so it knows what every schedule costs.
-"optimal" minimises the final or the integrated error over schedules by following the gradient of the solved theory
+"optimal" minimizes the final or the integrated error over schedules by following the gradient of the solved theory
 (schedule_search.py); "greedy" takes at every moment the rate that lowers the error fastest (greedy_rate.py). The best
 constant rate is found beside them, as the measure of both.
 """
@@ -12,10 +12,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tutelage import _checks
+from tutelage import checks
 from tutelage._errors import InputError
 from tutelage.analysis.schedules.greedy_rate import greedy_rates
-from tutelage.analysis.schedules.result import Candidate, ScheduleDesign
+from tutelage.analysis.schedules.result import Candidate, OptimalSchedule
 from tutelage.analysis.schedules.search import Descent, Search, best_constants, descend
 from tutelage.averages import Quadrature
 from tutelage.problem import Interpolated, Problem, SlowMomentum, Start
@@ -29,7 +29,7 @@ ROUNDING = 1e-12  # errors below this are not solved to a digit
 WORSE = 1.01  # a value this much larger is worse
 
 
-def design_schedule(
+def optimize(
     problem: Problem,
     start: Start,
     t_max: float,
@@ -42,7 +42,7 @@ def design_schedule(
     guess: Any = None,
     iterations: int = 100,
     quadrature: Quadrature | None = None,
-) -> ScheduleDesign:
+) -> OptimalSchedule:
     """The learning-rate schedule on [0, t_max] that makes the error smallest, in the limit of large N.
 
     objective: "final", e_g(t_max), or "integrated", int_0^t_max e_g dalpha. which: "lr", "readout_lr" or "both"; a rate
@@ -57,16 +57,16 @@ def design_schedule(
 
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(1, "linear"), tu.Network(1, "linear"), sgd=tu.SGD(lr=0.5), noise=0.1)
-    >>> design = tu.design_schedule(problem, tu.Start([[0.0]], [[0.0]]), t_max=20.0, pieces=3, iterations=10)
+    >>> design = tu.schedules.optimize(problem, tu.Start([[0.0]], [[0.0]]), t_max=20.0, pieces=3, iterations=10)
     >>> design.gain > 1                                                  # over the best constant rate
     True
     """
-    objective = _checks.known("objective", objective, ("final", "integrated"))
-    method = _checks.known("method", method, ("optimal", "greedy"))
-    names = RATES[_checks.known("which", which, RATES)]
-    iterations = _checks.as_count("iterations", iterations)
+    objective = checks.known("objective", objective, ("final", "integrated"))
+    method = checks.known("method", method, ("optimal", "greedy"))
+    names = RATES[checks.known("which", which, RATES)]
+    iterations = checks.as_count("iterations", iterations)
     _check_problem(problem, start, names, method)
-    t_max = _checks.as_positive("t_max", t_max)
+    t_max = checks.as_positive("t_max", t_max)
     bounds = _bounds(problem, names, bounds)
     search = Search(problem, start, names, _knots(pieces, t_max), t_max, objective == "final", bounds, quadrature)
     logs, others = best_constants(search)
@@ -87,7 +87,7 @@ def design_schedule(
 
 def _optimal_design(
     search: Search, objective: str, constant: Candidate, greedy: Candidate | None, found: Descent
-) -> ScheduleDesign:
+) -> OptimalSchedule:
     schedules, trajectory = search.schedules(found.point), search.solve(found.point)
     low, high = np.log(search.bounds)
     at_low, at_high = found.point < low + AT_BOUND, found.point > high - AT_BOUND
@@ -102,7 +102,7 @@ def _optimal_design(
         notes.append(
             "greedy is worse than the best constant rate: where the error falls slowly it lowers the rate and stays there"
         )
-    return ScheduleDesign(
+    return OptimalSchedule(
         problem=search.problem.replace(**schedules),
         objective=objective,
         method="optimal",
@@ -117,14 +117,14 @@ def _optimal_design(
     )
 
 
-def _greedy_design(search: Search, objective: str, constant: Candidate, greedy: Candidate | None) -> ScheduleDesign:
+def _greedy_design(search: Search, objective: str, constant: Candidate, greedy: Candidate | None) -> OptimalSchedule:
     if greedy is None:
         raise InputError(
             f"the greedy rate cannot be followed up to t_max = {search.t_max:g}; its solution must stay finite. "
             "Lower t_max or the upper bound."
         )
     trajectory = search.solve_with(greedy.rates)  # of the interpolated feedback, which is what a schedule can be
-    return ScheduleDesign(
+    return OptimalSchedule(
         problem=search.problem.replace(**greedy.rates),
         objective=objective,
         method="greedy",
@@ -160,15 +160,15 @@ def _greedy(search: Search) -> Candidate | None:
 def _at_knots(search: Search, rate: Any) -> np.ndarray:
     """A rate, the same for all names, as a point of the search."""
     if not callable(rate):
-        return search.constant(np.full(len(search.names), np.log(_checks.as_positive("guess", rate))))
+        return search.constant(np.full(len(search.names), np.log(checks.as_positive("guess", rate))))
     values = np.asarray(jax.vmap(lambda t: rate_at(rate, t))(jnp.asarray(search.knots)))
-    _checks.require_positive("guess (at the knots)", values)
+    checks.require_positive("guess (at the knots)", values)
     return np.tile(np.log(values), len(search.names))
 
 
 def _check_problem(problem: Any, start: Any, names: tuple[str, ...], method: str) -> None:
-    require_problem(problem, "design_schedule", needs=("differentiable",))
-    _checks.require_untraced("the start", "design_schedule", require_start(start))
+    require_problem(problem, "optimize", needs=("differentiable",))
+    checks.require_untraced("the start", "optimize", require_start(start))
     momentum = problem.sgd.momentum
     if isinstance(momentum, SlowMomentum) and momentum.k is not None and "lr" in names:
         raise InputError(
@@ -206,9 +206,9 @@ def _bounds(problem: Problem, names: tuple[str, ...], bounds: Any) -> tuple[floa
     if bounds is None:
         own = [float(np.asarray(_own_rate(problem, name))) for name in names]
         return BELOW * min(own), ABOVE * max(own)
-    pair = _checks.as_array("bounds", bounds)
-    _checks.require_shape("bounds", pair, (2,), fix="The lowest and the highest rate.")
-    _checks.require_positive("bounds", pair)
+    pair = checks.as_array("bounds", bounds)
+    checks.require_shape("bounds", pair, (2,), fix="The lowest and the highest rate.")
+    checks.require_positive("bounds", pair)
     if pair[0] >= pair[1]:
         raise InputError(f"bounds are {pair[0]:g} and {pair[1]:g}; the first must be below the second.")
     return float(pair[0]), float(pair[1])
@@ -217,13 +217,13 @@ def _bounds(problem: Problem, names: tuple[str, ...], bounds: Any) -> tuple[floa
 def _knots(pieces: Any, t_max: float) -> np.ndarray:
     """Dense at both ends, where the best rate changes fastest: the first transient, and the last annealing."""
     if np.ndim(pieces) == 0:
-        count = _checks.as_count("pieces", pieces)
+        count = checks.as_count("pieces", pieces)
         return t_max * (1 - np.cos(np.pi * np.arange(count + 1) / count)) / 2
-    knots = _checks.as_array("pieces", pieces)
-    _checks.require_nonnegative("pieces (times of the knots)", knots)
+    knots = checks.as_array("pieces", pieces)
+    checks.require_nonnegative("pieces (times of the knots)", knots)
     if knots.ndim != 1 or knots.size < 2 or np.any(np.diff(knots) <= 0) or knots[-1] > t_max:
         raise InputError(
-            f"pieces are {_checks.shown(knots)}; times of knots must be two or more that increase up to at most t_max = "
+            f"pieces are {checks.shown(knots)}; times of knots must be two or more that increase up to at most t_max = "
             f"{t_max:g}. Or give their number."
         )
     return knots

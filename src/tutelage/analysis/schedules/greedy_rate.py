@@ -8,7 +8,7 @@ c holds what moves at a rate of its own (a readout or bias with a given rate). A
 |gradient|^2 to a and nothing to b: in the limit its noise vanishes. Label noise enters b; weight decay enters a. The rate
 is a feedback, put into the vector field itself, so no iteration is needed.
 Only the next moment counts: on a plateau a -> 0, the rate follows and the escape is put off. D. Saad and M. Rattray, Phys.
-Rev. Lett. 79, 2578 (1997), optimise over the whole time instead; so does "optimal".
+Rev. Lett. 79, 2578 (1997), optimize over the whole time instead; so does "optimal".
 """
 
 from typing import Any

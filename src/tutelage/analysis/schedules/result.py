@@ -1,4 +1,4 @@
-"""What `design_schedule` returns: the schedule, what it gains, and what else was tried."""
+"""What `optimize` returns: the schedule, what it gains, and what else was tried."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -33,8 +33,8 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class ScheduleDesign:
-    """What `design_schedule` found. problem: the problem with the designed schedules, as `solve` and `simulate` take it.
+class OptimalSchedule:
+    """What `optimize` found. problem: the problem with the designed schedules, as `solve` and `simulate` take it.
 
     schedules: by name ("lr", "readout_lr"). value: the objective, e_g at the end or its integral. trajectory: the theory
     under the schedules. best_constant, greedy: what else was tried (greedy: None where it has no meaning). history: the
@@ -43,7 +43,7 @@ class ScheduleDesign:
 
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(1, "linear"), tu.Network(1, "linear"), sgd=tu.SGD(lr=0.5), noise=0.1)
-    >>> design = tu.design_schedule(problem, tu.Start([[0.0]], [[0.0]]), t_max=20.0, pieces=3, iterations=10)
+    >>> design = tu.schedules.optimize(problem, tu.Start([[0.0]], [[0.0]]), t_max=20.0, pieces=3, iterations=10)
     >>> design.schedule.values.shape, design.value <= design.best_constant.value
     ((4,), True)
     """

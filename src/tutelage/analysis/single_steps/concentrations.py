@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tutelage import _checks
+from tutelage import checks
 from tutelage._errors import InputError
 from tutelage.analysis.curves.lines import LEAST
-from tutelage.analysis.curves.scaling import DECADES, Exponent, fit_exponent
+from tutelage.analysis.curves.exponents import DECADES, Exponent, fit_exponent
 from tutelage.analysis.single_steps.one_step import require_free_steps, take_steps
 from tutelage.analysis.single_steps.step_moments import theory_moments, without_dim
 from tutelage.analysis.single_steps.vanishing import largest_distance, mean_gap, start_scatter, total_variance
@@ -56,7 +56,7 @@ class Concentration:
 
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
-    >>> found = tu.concentration(problem, tu.asymmetric_start(problem), dims=(16, 32, 64, 128, 256), samples=4000, runs=16)
+    >>> found = tu.analysis.concentration(problem, tu.asymmetric_start(problem), dims=(16, 32, 64, 128, 256), samples=4000, runs=16)
     >>> found["variance"].values.shape
     (5,)
     """
@@ -68,7 +68,7 @@ class Concentration:
 
     def __getitem__(self, name: str) -> Condition:
         """A condition by name."""
-        return self.conditions[_checks.known("the name of a condition", name, self.conditions)]
+        return self.conditions[checks.known("the name of a condition", name, self.conditions)]
 
     @property
     def holds(self) -> bool:
@@ -105,18 +105,18 @@ def concentration(
     """Measure the conditions of concentration at several N, and fit their exponents.
 
     start: where the single steps begin; random weights for the third condition have these overlaps on average. dims: five
-    or more, over half a decade or more. samples: single steps at each N. inputs: their law, as in `empirical_drift`.
+    or more, over half a decade or more. samples: single steps at each N. inputs: their law, as in `step_moments`.
     end: also follow `runs` whole runs at each N up to this time, and measure their largest distance to the solved curve.
 
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
-    >>> found = tu.concentration(problem, tu.asymmetric_start(problem), dims=(16, 32, 64, 128, 256), samples=4000, runs=16)
+    >>> found = tu.analysis.concentration(problem, tu.asymmetric_start(problem), dims=(16, 32, 64, 128, 256), samples=4000, runs=16)
     >>> -1.3 < found["variance"].exponent.slope < -0.7
     True
     """
     require_free_steps(problem, inputs, "concentration")
     start, sizes = without_dim(start), _dims(problem, dims)
-    count, seed = _checks.as_count("samples", samples, least=100), _checks.as_count("seed", seed, least=0)
+    count, seed = checks.as_count("samples", samples, least=100), checks.as_count("seed", seed, least=0)
     f, D, _ = theory_moments(problem, start)
     one = [take_steps(problem, start, int(n), count, inputs, seed + i) for i, n in enumerate(sizes)]
     gaps = [mean_gap(problem, start, steps, int(n), f, inputs == "gaussian") for steps, n in zip(one, sizes, strict=True)]
@@ -139,10 +139,10 @@ def concentration(
 
 def _dims(problem: Problem, dims: Any) -> np.ndarray:
     """Increasing whole numbers, enough of them for an exponent, each large enough for the vectors."""
-    sizes = np.array([_checks.as_count("dims", n) for n in np.atleast_1d(np.asarray(dims, dtype=object))])
+    sizes = np.array([checks.as_count("dims", n) for n in np.atleast_1d(np.asarray(dims, dtype=object))])
     if sizes.size < LEAST or np.any(np.diff(sizes) <= 0) or np.log10(sizes[-1] / sizes[0]) < DECADES:
         raise InputError(
-            f"dims are {_checks.shown(sizes)}; give {LEAST} or more increasing sizes over half a decade or more, such as "
+            f"dims are {checks.shown(sizes)}; give {LEAST} or more increasing sizes over half a decade or more, such as "
             "(16, 32, 64, 128, 256, 512)."
         )
     least, vectors = int(problem.inputs.level_dims(int(sizes[0])).min()), problem.student.hidden + problem.teacher.hidden

@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tutelage import _checks
+from tutelage import checks
 from tutelage._errors import InputError
 from tutelage._types import Array
 from tutelage.dynamics import OrderParameters, initial_overlaps
@@ -27,8 +27,8 @@ from tutelage.problem import Problem, SlowMomentum, Start
 from tutelage.problem.arguments import require_problem
 from tutelage.problem.sample import label_of, normals_needed, update_of
 from tutelage.rules import Context, Parameters, Update
-from tutelage.simulate.coordinates import in_random_frames, level_coordinates
-from tutelage.simulate.sources import FILL, LAWS
+from tutelage.simulation.coordinates import in_random_frames, level_coordinates
+from tutelage.simulation.sources import FILL, LAWS
 
 BLOCK = 2**19  # numbers drawn at a time
 
@@ -130,4 +130,4 @@ def require_free_steps(problem: Any, inputs: Any, verb: str) -> None:
     for name, given in (("spherical", sgd.spherical), ("trainable", sgd.trainable is not None)):
         if given:
             raise InputError(f"{name} is set; single steps are measured for weights that move freely. Leave it out.")
-    _checks.known("inputs", inputs, LAWS)
+    checks.known("inputs", inputs, LAWS)

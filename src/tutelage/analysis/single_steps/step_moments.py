@@ -13,12 +13,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tutelage import _checks
+from tutelage import checks
 from tutelage._types import Array
 from tutelage.analysis.single_steps.one_step import require_free_steps, take_steps
 from tutelage.dynamics import OrderParameters, initial_overlaps
 from tutelage.dynamics.diffusion import diffusion, point_sets
-from tutelage.dynamics.linearised import flatten
+from tutelage.dynamics.linearized import flatten
 from tutelage.dynamics.overlaps import Overlaps
 from tutelage.problem import Problem, Start
 from tutelage.problem.arguments import require_start
@@ -32,7 +32,7 @@ LIMIT = 5.0  # |z| that a right theory exceeds once in thousands of measurements
 
 
 @dataclass(frozen=True)
-class EmpiricalDrift:
+class StepMoments:
     """Mean and covariance of one step, measured and predicted.
 
     drift, diffusion: N E[du] (size,) and N^2 Cov(du) (size, size) of one step, measured on `samples` steps.
@@ -41,7 +41,7 @@ class EmpiricalDrift:
 
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
-    >>> step = tu.empirical_drift(problem, tu.asymmetric_start(problem), dim=200, samples=4000)
+    >>> step = tu.analysis.step_moments(problem, tu.asymmetric_start(problem), dim=200, samples=4000)
     >>> step.names[:3], step.drift.shape
     (('R_11', 'R_12', 'R_21'), (7,))
     """
@@ -95,7 +95,7 @@ class EmpiricalDrift:
         return "\n".join(self.lines())
 
     def __repr__(self) -> str:
-        return f"<EmpiricalDrift at N = {self.dim}, {self.inputs} inputs: {'agrees' if self.agrees else 'differs'}>"
+        return f"<StepMoments at N = {self.dim}, {self.inputs} inputs: {'agrees' if self.agrees else 'differs'}>"
 
     def plot(self, *, title: str | None = None) -> "Figure":
         """Measured against theory, drift and diffusion, as a Matplotlib figure."""
@@ -104,9 +104,9 @@ class EmpiricalDrift:
         return plot_step_moments(self, title=title)
 
 
-def empirical_drift(
+def step_moments(
     problem: Problem, start: Start, dim: int, *, samples: int = 20_000, inputs: str = "gaussian", seed: int = 0
-) -> EmpiricalDrift:
+) -> StepMoments:
     """Drift and diffusion of one step at a start, measured on real weights of N = `dim` inputs, beside the theory's.
 
     inputs: "gaussian", "rademacher", "uniform", "student_t" or "student_t3" (five and three degrees of freedom), independent
@@ -114,19 +114,19 @@ def empirical_drift(
 
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
-    >>> step = tu.empirical_drift(problem, tu.asymmetric_start(problem), dim=200, samples=4000)
+    >>> step = tu.analysis.step_moments(problem, tu.asymmetric_start(problem), dim=200, samples=4000)
     >>> step.agrees
     True
     """
-    require_free_steps(problem, inputs, "empirical_drift")
-    count = _checks.as_count("samples", samples, least=100)
-    seed, start = _checks.as_count("seed", seed, least=0), without_dim(start)
-    taken = take_steps(problem, start, _checks.as_count("dim", dim), count, inputs, seed).increments
+    require_free_steps(problem, inputs, "step_moments")
+    count = checks.as_count("samples", samples, least=100)
+    seed, start = checks.as_count("seed", seed, least=0), without_dim(start)
+    taken = take_steps(problem, start, checks.as_count("dim", dim), count, inputs, seed).increments
     f, D, D_error = theory_moments(problem, start)
     moves = np.diagonal(D) > 0
     both = np.ix_(moves, moves)
     mean, error, covariance, covariance_error = moments(taken[:, moves])
-    return EmpiricalDrift(
+    return StepMoments(
         problem=problem,
         dim=dim,
         samples=count,

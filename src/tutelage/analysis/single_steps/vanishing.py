@@ -9,10 +9,10 @@ from tutelage._types import Array
 from tutelage.analysis.single_steps.one_step import Steps
 from tutelage.dynamics import OrderParameters, initial_overlaps
 from tutelage.dynamics.increments import shares
-from tutelage.dynamics.linearised import flatten
+from tutelage.dynamics.linearized import flatten
 from tutelage.dynamics.overlaps import Overlaps
 from tutelage.problem import Problem, Start
-from tutelage.simulate import simulate
+from tutelage.simulation import simulate
 from tutelage.times import linear_times
 
 DRAWS = 1000  # of random weights

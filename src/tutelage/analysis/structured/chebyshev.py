@@ -1,4 +1,4 @@
-"""A stabilised explicit solver for gradient flows on wide spectra: Runge-Kutta-Chebyshev, second order.
+"""A stabilized explicit solver for gradient flows on wide spectra: Runge-Kutta-Chebyshev, second order.
 
 The fastest direction of a power law is 10^3 to 10^6 times faster than those that still matter late. An ordinary explicit
 method must resolve it; an implicit one solves K N equations. Here s stages make a step stable that is about 0.65 s^2 / rho

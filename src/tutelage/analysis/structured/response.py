@@ -45,7 +45,7 @@ def effective_rate(problem: Problem) -> float:
     return float(problem.sgd.lr) / (1 - float(problem.sgd.momentum))
 
 
-def pull_at(problem: Problem, R: Any, Q: Any, T: Any) -> Pull:
+def drift_matrices(problem: Problem, R: Any, Q: Any, T: Any) -> Pull:
     """A and B at field covariances."""
     v, v_teacher = jnp.asarray(problem.student.readout), jnp.asarray(problem.teacher.readout)
     return pull(averages_of(problem), joint_covariance(R, Q, T), None, v, v_teacher)
@@ -63,7 +63,7 @@ def parting_response(problem: Problem, R: Any, Q: Any, T: Any) -> tuple[Array, A
     sign = jnp.zeros(K).at[0].set(1.0).at[1].set(-1.0)  # any deviation that sums to zero gives the same answer
 
     def force(f: Array) -> tuple[Array, Array]:
-        p = pull_at(problem, R + sign[:, None] * f[1:], Q + f[0] * (sign[:, None] + sign), T)
+        p = drift_matrices(problem, R + sign[:, None] * f[1:], Q + f[0] * (sign[:, None] + sign), T)
         return jnp.concatenate([jnp.sum(p.A[0])[None], p.B[0]]), p.A[0, 0] - p.A[0, 1]
 
     X = jax.jacfwd(lambda f: force(f)[0])(jnp.zeros(M + 1))
@@ -78,11 +78,11 @@ def homing_response(problem: Problem, T: Any) -> tuple[Array, Array]:
     """
 
     def force(dR: Array) -> Array:
-        p = pull_at(problem, T + dR, T + dR + dR.T, T)
+        p = drift_matrices(problem, T + dR, T + dR + dR.T, T)
         return p.A + p.B
 
     zero = jnp.zeros_like(T)
-    return pull_at(problem, T, T, T).A, jax.jacfwd(force)(zero)
+    return drift_matrices(problem, T, T, T).A, jax.jacfwd(force)(zero)
 
 
 def numbers(*arrays: Any) -> tuple[np.ndarray, ...]:

@@ -1,0 +1,170 @@
+"""Do a theory and a set of runs belong together? If so, the arrays of both, ready to be subtracted."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import equinox as eqx
+import numpy as np
+
+from tutelage import checks
+from tutelage._errors import InputError, Status, kind_of
+from tutelage.problem import Problem
+from tutelage.trajectory import Trajectory
+
+KNOWN = ("R", "Q", "readout", "bias")  # order parameters of a problem; r and q per level are their parts
+STILL = 1e-12  # a readout that moves less than this is not learned
+SAME = 1e-9  # starts and times that differ by less are the same
+
+
+@dataclass(frozen=True)
+class Pair:
+    """times: (time,). theory: arrays (time, ...) by name. runs: arrays (run, time, ...). dim: N of the runs, if known."""
+
+    times: np.ndarray
+    theory: dict[str, np.ndarray]
+    runs: dict[str, np.ndarray]
+    compared: tuple[str, ...]
+    problem: Problem | None
+    start: Any
+    dim: int | None
+    gradient_flow: bool
+    notes: tuple[str, ...] = field(default=())
+    shift: dict[str, np.ndarray] = field(default_factory=dict)  # by which the theory at the runs' own N is off, if known
+
+    @property
+    def count(self) -> int:
+        return self.runs["error"].shape[0]
+
+    def with_runs(self, runs: dict[str, np.ndarray]) -> "Pair":
+        """The same pair with other arrays for the runs."""
+        return replace(self, runs=runs)
+
+
+def pair(theory: Any, runs: Any) -> Pair:
+    """Check that both are about the same problem, start and times, and drop the runs that did not finish."""
+    _require_kinds(theory, runs)
+    _require_same_problem(theory.problem, runs.problem)
+    _require_same_start(theory.start, runs.start)
+    names = [name for name in theory.variables if name in runs.variables]
+    if not names:
+        raise InputError(
+            f"the theory has the variables {', '.join(theory.variables)} and the runs {', '.join(runs.variables)}; "
+            "they must share at least one name."
+        )
+    count, notes = _shared_times(theory, runs)
+    model = {name: np.asarray(theory[name], dtype=float)[:count] for name in names}
+    model["error"] = np.asarray(theory.error, dtype=float)[:count]
+    seen = {name: _with_run_axis(runs[name], runs)[:, :count] for name in names}
+    seen["error"] = _with_run_axis(runs.error, runs)[:, :count]
+    _require_shapes(model, seen)
+    seen, dropped = _finished(seen)
+    problem = theory.problem if theory.problem is not None else runs.problem
+    return Pair(
+        times=np.asarray(theory.times, dtype=float)[:count],
+        theory=model,
+        runs=seen,
+        compared=_compared(model, seen, problem),
+        problem=problem,
+        start=theory.start if theory.start is not None else runs.start,
+        dim=runs.dim or theory.dim,
+        gradient_flow=bool(dict(theory.settings).get("gradient_flow", False)),
+        notes=notes + dropped,
+    )
+
+
+def _require_kinds(theory: Any, runs: Any) -> None:
+    for name, value in (("theory", theory), ("runs", runs)):
+        if not isinstance(value, Trajectory):
+            raise InputError(f"{name} is {kind_of(value)}; compare takes two Trajectories, compare(theory, runs).")
+        checks.require_untraced(name, "compare", value)
+    if theory.kind == "simulation":
+        raise InputError("the first trajectory is a simulation; call compare(theory, runs), the theory first.")
+    if np.ndim(theory.error) != 1:
+        raise InputError(f"the theory has an error of shape {np.shape(theory.error)}; compare one solution at a time.")
+    if np.ndim(runs.error) not in (1, 2):
+        raise InputError(f"the runs have an error of shape {np.shape(runs.error)}; it must be (run, time).")
+
+
+def _require_same_problem(theory: Problem | None, runs: Problem | None) -> None:
+    if theory is None or runs is None:
+        return
+    try:
+        where = _difference(theory.to_dict(), runs.to_dict())
+    except InputError:  # a function of one's own has no text
+        where = None if eqx.tree_equal(theory, runs) is True else "(functions of one's own are compared by identity)"
+    if where is not None:
+        raise InputError(f"the theory and the runs are about different problems: {where}; compare the same problem.")
+
+
+def _difference(a: Any, b: Any, path: str = "") -> str | None:
+    """The first place where two nested tables differ, in words."""
+    if isinstance(a, dict) and isinstance(b, dict):
+        for name in dict.fromkeys([*a, *b]):
+            found = _difference(a.get(name), b.get(name), f"{path}.{name}" if path else str(name))
+            if found is not None:
+                return found
+        return None
+    return None if a == b else f"{path} is {checks.shown(a)} in the theory and {checks.shown(b)} in the runs"
+
+
+def _require_same_start(theory: Any, runs: Any) -> None:
+    if theory is None or runs is None:
+        return
+    for name in ("R", "Q", "T", "readout", "bias"):
+        a, b = getattr(theory, name), getattr(runs, name)
+        if a is None or b is None:
+            continue
+        same = np.shape(a) == np.shape(b)
+        if not same or np.max(np.abs(np.asarray(a) - np.asarray(b)), initial=0.0) > SAME:
+            raise InputError(f"the theory and the runs start at different {name}; give solve and simulate the same start.")
+
+
+def _shared_times(theory: Trajectory, runs: Trajectory) -> tuple[int, tuple[str, ...]]:
+    """How many times both have; a theory that diverged has fewer than its runs."""
+    a, b = (np.asarray(x, dtype=float) for x in (theory.times, runs.times))
+    count = min(a.size, b.size)
+    if count == 0:
+        raise InputError("the theory has no recorded times; there is nothing to compare.")
+    cut = not theory.finished and a.size < b.size
+    if (a.size != b.size and not cut) or np.max(np.abs(a[:count] - b[:count])) > SAME * max(1.0, float(a[-1])):
+        raise InputError(
+            f"the theory has {a.size} times up to {a[-1]:g} and the runs {b.size} up to {b[-1]:g}; they must be the same. "
+            "Give the same times to solve and simulate."
+        )
+    return count, (f"the theory {theory.status} Only the times before that are compared.",) if cut else ()
+
+
+def _with_run_axis(values: Any, runs: Trajectory) -> np.ndarray:
+    array = np.asarray(values, dtype=float)
+    return array[None] if np.ndim(runs.error) == 1 else array
+
+
+def _require_shapes(theory: dict[str, np.ndarray], runs: dict[str, np.ndarray]) -> None:
+    for name, value in theory.items():
+        if runs[name].shape[1:] != value.shape:
+            raise InputError(
+                f"{name} has shape {value.shape} in the theory and {runs[name].shape[1:]} in each run; they must be equal."
+            )
+
+
+def _finished(runs: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], tuple[str, ...]]:
+    """Only the runs that have a number at every time."""
+    whole = np.all([np.isfinite(x).reshape(len(x), -1).all(axis=1) for x in runs.values()], axis=0)
+    if not whole.any():
+        raise InputError("no run reached the last time; compare up to an earlier one, or lower the learning rate.")
+    if whole.all():
+        return runs, ()
+    left = int(np.sum(~whole))
+    note = f"{left} of {whole.size} runs ended early ({Status.DIVERGED.name.lower()} or interrupted) and are left out"
+    return {name: value[whole] for name, value in runs.items()}, (note,)
+
+
+def _compared(theory: dict[str, np.ndarray], runs: dict[str, np.ndarray], problem: Problem | None) -> tuple[str, ...]:
+    """error first, then what moves."""
+    names = [name for name in KNOWN if name in theory] if problem is not None else [n for n in theory if n != "error"]
+    moving = [n for n in names if n in ("R", "Q") or problem is None or _moves(theory[n]) or _moves(runs[n][0])]
+    return ("error", *moving)
+
+
+def _moves(values: np.ndarray) -> bool:
+    return bool(np.max(np.abs(values - values[:1]), initial=0.0) > STILL)

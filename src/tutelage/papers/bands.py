@@ -1,0 +1,112 @@
+"""Inside the band: the one test by which a figure says that theory and runs agree, and the control that gives it power.
+
+A theory is inside the band of its runs if |theory - mean of runs| < 4 standard errors at 95% of the times or more, for the
+error and for every order parameter alone, after hidden units have been matched. (For few runs "4 standard errors" means: as
+improbable as 4 are for many, `compare.gaps`.) The test is worth something only if a wrong theory fails it: `wrong_theory`
+has G, the noise of SGD, multiplied by 0.9.
+
+    data = against_runs(problem, start, dim=784, times=times, runs=200, seed=1)     # solve, simulate and control
+    inside_claims(data, "eta = 0.5")                                                # two claims
+    xr.concat([...], dim=xr.DataArray(labels, dims="case", name="case"))            # several of them
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import equinox as eqx
+import numpy as np
+
+from tutelage._solve import solve
+from tutelage.comparison.gaps import Gap, measure
+from tutelage.comparison.matching import match
+from tutelage.comparison.pairing import pair
+from tutelage.problem import Cosine, Piecewise, PowerDecay, Problem, SlowMomentum, Start
+from tutelage.papers.claims import Claim, at_least, below
+from tutelage.simulation import simulate
+from tutelage.storage import DIMS
+from tutelage.trajectory import Trajectory
+
+if TYPE_CHECKING:
+    from xarray import Dataset
+
+LIMIT, SHARE = 4.0, 0.95
+FACTOR = 0.9
+
+
+def against_runs(
+    problem: Problem, start: Start, *, dim: int, times: Any, runs: int, seed: int = 0, factor: float = FACTOR, **options: Any
+) -> "Dataset":
+    """Theory, runs and the wrong theory of one problem as a Dataset; see `band`. options: of both solves."""
+    theory, wrong = solve(problem, start, times, **options), wrong_theory(problem, start, times, factor, **options)
+    return band(theory, simulate(problem, start, dim=dim, times=times, runs=runs, seed=seed), wrong)
+
+
+def band(theory: Trajectory, runs: Trajectory, wrong: Trajectory) -> "Dataset":
+    """For each quantity X (error, R, Q, ...): X of the theory, X_mean and X_se of the runs, X_wrong; along time.
+
+    inside, inside_wrong: the share of times at which the theory (the wrong theory) is inside the band, of the worst entry.
+    """
+    import xarray as xr
+
+    right, control = _gaps(theory, runs), _gaps(wrong, runs)
+    variables: dict[str, Any] = {"inside": ((), _share(right)), "inside_wrong": ((), _share(control))}
+    for name, gap in right.items():
+        dims = ("time", *DIMS.get(name, tuple(f"{name}_{i}" for i in range(gap.theory.ndim - 1))))
+        columns = {"": gap.theory, "_mean": gap.mean, "_se": gap.standard_error, "_wrong": control[name].theory}
+        variables |= {f"{name}{ending}": (dims, values) for ending, values in columns.items()}
+    return xr.Dataset(variables, coords={"time": np.asarray(theory.times, dtype=float)})
+
+
+def inside_claims(data: "Dataset", name: str, factor: float = FACTOR) -> list[Claim]:
+    """The theory is inside the band, and the wrong theory is not."""
+    return [
+        at_least(f"{name}: share of times inside the band of the runs", float(data["inside"]), SHARE),
+        below(f"{name}: the same with {factor:g} G, which must fail", float(data["inside_wrong"]), SHARE),
+    ]
+
+
+def wrong_theory(problem: Problem, start: Start, times: Any, factor: float = FACTOR, **options: Any) -> Trajectory:
+    """The theory with G multiplied by `factor`, a negative control. options: of the solve.
+
+    G enters as eta^2 G beside terms of order eta. With rates `factor` times as large, the order parameters at time
+    alpha / factor obey the same equations but for eta^2 G, which has become factor eta^2 G.
+    """
+    times = np.asarray(times, dtype=float)
+    sgd = problem.sgd
+    changes = {name: _slowed(getattr(sgd, name), factor) for name in ("lr", "readout_lr", "bias_lr")}
+    if isinstance(sgd.momentum, SlowMomentum):
+        changes["momentum"] = _slowed_momentum(sgd.momentum, factor)
+    changes = {name: value for name, value in changes.items() if value is not None}
+    slowed = solve(problem.replace(**changes), start, times / factor, **options)
+    return eqx.tree_at(lambda t: (t.times, t.problem), slowed, (times, problem))
+
+
+def _slowed(rate: Any, factor: float, power: int = 1) -> Any:
+    """The rate factor^power * rate(factor * alpha)."""
+    size: Any = factor**power
+    if isinstance(rate, PowerDecay):
+        return PowerDecay(rate.initial * size, rate.exponent, rate.timescale / factor)
+    if isinstance(rate, Cosine):
+        return Cosine(rate.initial * size, rate.horizon / factor, rate.final * size)
+    if isinstance(rate, Piecewise):
+        return Piecewise(rate.switches / factor, rate.values * size)
+    if rate is None:
+        return None
+    return (lambda t: size * rate(factor * t)) if callable(rate) else rate * size
+
+
+def _slowed_momentum(momentum: SlowMomentum, factor: float) -> SlowMomentum:
+    """gamma counts per unit of time, k per unit of time squared (k = None means gamma * lr, which scales by itself)."""
+    return SlowMomentum(momentum.gamma * factor, _slowed(momentum.k, factor, power=2))
+
+
+def _gaps(theory: Trajectory, runs: Trajectory) -> dict[str, Gap]:
+    together, _ = match(pair(theory, runs))
+    return {
+        name: measure(name, together.theory[name], together.runs[name], np.zeros_like(together.theory[name]), rough=False)
+        for name in together.compared
+    }
+
+
+def _share(gaps: dict[str, Gap]) -> float:
+    """Of the entry that is least often inside."""
+    return min(float(np.min(np.mean(np.abs(gap.entries(gap.z)) < LIMIT, axis=0))) for gap in gaps.values())

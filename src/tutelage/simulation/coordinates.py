@@ -1,0 +1,121 @@
+"""From overlaps to vectors: coordinates of students and teachers in a basis of their own span, level by level.
+
+Rotations within an eigenspace change nothing that SGD on Gaussian inputs can see, so the n_l dimensions of a level enter
+only through the span of the vectors in it: M teachers, K students (and K velocities with momentum). Scaled by 1/sqrt(n_l):
+    r_l = (student coordinates) (teacher coordinates)^T,   q_l = (student coordinates) (student coordinates)^T.
+Teachers come first and never move: their coordinates are M columns (lower triangular); students have M columns U and,
+beyond, a lower triangular Z. All that lies outside is isotropic to them. A level too small to have an outside (n_l below the
+span plus the columns that one batch adds) is held in its actual n_l coordinates.
+"""
+
+import numpy as np
+
+from tutelage._errors import InputError
+from tutelage.problem import Problem, SlowMomentum, Start
+from tutelage.simulation.layout import Blocks, Heads
+
+RANK = 1e-12  # eigenvalues of a Gram matrix below this share of the largest are rounding
+
+
+def level_coordinates(problem: Problem, start: Start, dims: np.ndarray) -> list[np.ndarray]:
+    """Per level, (M + K, d) with d = min(n_l, M + K): teachers first, then students; lower triangular if there is room."""
+    r, q, t = (np.asarray(x, dtype=float) for x in start.blocks(problem))
+    levels = []
+    for level, n in enumerate(dims):
+        levels.append(_root(_gram(r[level], q[level], t[level]), int(n), level, len(dims)))
+    return levels
+
+
+def in_random_frames(levels: list[np.ndarray], dims: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Vectors (M + K, N) with these coordinates in a random orthonormal frame of each eigenspace, teachers first."""
+    parts = []
+    for n, coordinate in zip(dims, levels, strict=True):
+        frame = np.linalg.qr(rng.standard_normal((n, coordinate.shape[1])))[0]
+        parts.append(np.sqrt(n) * coordinate @ frame.T)
+    return np.concatenate(parts, axis=1)
+
+
+def _gram(r: np.ndarray, q: np.ndarray, t: np.ndarray) -> np.ndarray:
+    """Overlaps of all vectors of a level, teachers first."""
+    gram = np.block([[t, r.T], [r, q]])
+    return (gram + gram.T) / 2
+
+
+def _root(gram: np.ndarray, n: int, level: int, levels: int) -> np.ndarray:
+    """Coordinates of vectors with this Gram matrix in n dimensions."""
+    size = np.sqrt(np.maximum(np.diagonal(gram), 0.0))
+    unit = np.where(size > 0, size, 1.0)
+    values, vectors = np.linalg.eigh(gram / np.outer(unit, unit))
+    rank = int(np.sum(values > RANK * max(values[-1], 1e-300)))
+    if rank > n:
+        where = f"level {level}" if levels > 1 else "the network"
+        raise InputError(
+            f"the start's overlaps in {where} need {rank} dimensions, but it has only {n}; raise dim, or take a start that "
+            "fits, such as random_start(problem, dim=dim)."
+        )
+    root = size[:, None] * vectors * np.sqrt(np.maximum(values, 0.0))
+    if n < gram.shape[0]:
+        return root[:, gram.shape[0] - n :]
+    return np.asarray(np.linalg.qr(root.T, mode="r")).T
+
+
+def blocks_of(problem: Problem, dims: np.ndarray) -> Blocks:
+    """How each level is held: columns in use, dimensions beyond them, and the scales of its fields and steps."""
+    dim, K, M = int(dims.sum()), problem.student.hidden, problem.teacher.hidden
+    span = M + rows_of(problem)
+    outside = dims - span >= min(problem.sgd.batch, K)
+    lam, share = np.asarray(problem.inputs.eigenvalues, dtype=float), dims / dim
+    mask = problem.trainable_mask()
+    return Blocks(
+        width=np.where(outside, span, dims).astype(np.int64),
+        dof=np.where(outside, dims - span, 0).astype(np.int64),
+        field=np.sqrt(lam * share),
+        step=np.sqrt(lam / share) / dim,
+        share=share,
+        eigenvalue=np.ascontiguousarray(lam),
+        mask=np.ones((dims.size, K)) if mask is None else np.ascontiguousarray(mask),
+    )
+
+
+def rows_of(problem: Problem) -> int:
+    """Moving vectors: K students, and as many velocities with momentum."""
+    momentum = problem.sgd.momentum
+    moving = isinstance(momentum, SlowMomentum) or float(np.asarray(momentum)) > 0
+    return problem.student.hidden * (2 if moving else 1)
+
+
+def place(problem: Problem, levels: list[np.ndarray], blocks: Blocks) -> tuple[np.ndarray, np.ndarray]:
+    """students (L, rows, W) and teachers (L, M, columns) as the loops hold them; velocities begin at rest."""
+    K, M = problem.student.hidden, problem.teacher.hidden
+    width = int(blocks.width.max())
+    columns = max(M if inside else int(w) for inside, w in zip(blocks.dof > 0, blocks.width, strict=True))
+    students = np.zeros((len(levels), rows_of(problem), width))
+    teachers = np.zeros((len(levels), M, columns))
+    for level, coordinates in enumerate(levels):
+        used = min(coordinates.shape[1], columns)
+        teachers[level, :, :used] = coordinates[:M, :used]
+        students[level, :K, : coordinates.shape[1]] = coordinates[M:]
+    return students, teachers
+
+
+def heads_of(problem: Problem, start: Start) -> Heads:
+    """Readout and biases at the start, at rest."""
+    K, student = problem.student.hidden, problem.student
+    readout = student.readout if start.readout is None else start.readout
+    bias = student.bias if start.bias is None else start.bias
+    if start.bias is not None and not problem.biased:
+        raise InputError("the start has biases, but neither network of the problem has; give the student Network(bias=0.0).")
+    readout, bias = np.array(readout, dtype=float), np.zeros(K) if bias is None else np.array(bias, dtype=float)
+    rest = [np.zeros_like(x) for _ in range(2) for x in (readout, bias)]
+    return Heads(readout, bias, *rest)
+
+
+def lengths_of(problem: Problem, q: np.ndarray, dims: np.ndarray) -> np.ndarray:
+    """|w_k|^2 / N of each student vector, from q (L, K, K)."""
+    lengths = np.einsum("l,lkk->k", dims / dims.sum(), q)
+    if problem.sgd.spherical and lengths.min() <= 0:
+        raise InputError(
+            f"spherical=True, but student {int(lengths.argmin()) + 1} starts at zero, which has no direction; move it away "
+            "from there."
+        )
+    return lengths

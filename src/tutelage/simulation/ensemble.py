@@ -1,0 +1,119 @@
+"""Many runs at once: threads over the cores, progress, and Ctrl-C that loses nothing recorded.
+
+The loops release the GIL, so threads are enough. Every run has its own random streams, derived from the seed and its own
+number alone: neither the number of workers nor the number of runs changes a single digit of it.
+"""
+
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tutelage import checks
+from tutelage._cores import cores
+from tutelage._errors import Status
+from tutelage.progress import SILENT_SECONDS
+from tutelage.simulation.layout import Records
+
+BEAT = 0.2  # seconds between two looks at the runs
+
+
+@dataclass(frozen=True)
+class Run:
+    """One finished, diverged or interrupted run. taken: steps done; records hold NaN beyond them."""
+
+    records: Records
+    status: Status
+    taken: int
+
+
+@dataclass(frozen=True)
+class Runs:
+    """All runs: records with a leading axis of runs, status codes and steps taken."""
+
+    records: Records
+    status: np.ndarray
+    taken: np.ndarray
+
+    @staticmethod
+    def of(runs: list[Run]) -> "Runs":
+        """Single runs, stacked."""
+        parts = [np.stack(part) for part in list(zip(*(run.records for run in runs), strict=True))[1:]]
+        status, taken = (np.array([int(getattr(run, name)) for run in runs]) for name in ("status", "taken"))
+        return Runs(Records(runs[0].records.steps, *parts), status, taken)
+
+
+class Watch:
+    """What runs and the caller share: steps taken so far, and the wish to stop."""
+
+    def __init__(self, runs: int):
+        self.taken = np.zeros(runs, dtype=np.int64)
+        self._stop = threading.Event()
+
+    def goes_on(self, run: int, taken: int) -> bool:
+        """Report progress; False when the run should return what it has."""
+        self.taken[run] = taken
+        return not self._stop.is_set()
+
+    def stop(self) -> None:
+        self._stop.set()
+
+
+def stream(seed: int, *key: int) -> np.random.Generator:
+    """The random stream of one purpose: `key` is the run's number, then the purpose."""
+    return np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=key)))
+
+
+def spread(one: Callable[[int, Watch], Run], runs: int, steps: int, workers: int | None, progress: bool) -> list[Run]:
+    """one(0, watch) .. one(runs - 1, watch) on `workers` threads. After Ctrl-C: the runs that had begun."""
+    workers = cores() if workers is None else checks.as_count("workers", workers)
+    watch, futures = Watch(runs), []
+    with ThreadPoolExecutor(min(workers, runs)) as pool:
+        try:
+            for index in range(runs):
+                futures.append(pool.submit(one, index, watch))
+            _follow(futures, watch, steps * runs, progress)
+        except KeyboardInterrupt:
+            _halt(futures, watch)
+        except BaseException:
+            _halt(futures, watch)
+            raise
+    begun = [future.result() for future in futures if not future.cancelled()]
+    if not any(run.records.steps.size and np.isfinite(run.records.R[0]).all() for run in begun):
+        raise KeyboardInterrupt
+    return begun
+
+
+def _follow(futures: list[Future], watch: Watch, total: int, progress: bool) -> None:
+    """Wait for all runs; an error in one ends all."""
+    bar = bar_for(total) if progress else None
+    try:
+        pending: Any = futures
+        while pending:
+            done, pending = wait(pending, timeout=BEAT, return_when=FIRST_EXCEPTION)
+            for future in done:
+                future.result()
+            if bar is not None:
+                bar.update(int(watch.taken.sum()) - bar.n)
+    finally:
+        if bar is not None:
+            bar.close()
+
+
+def _halt(futures: list[Future], watch: Watch) -> None:
+    watch.stop()
+    for future in reversed(futures):
+        future.cancel()
+
+
+def bar_for(total: int) -> Any:
+    """A progress bar that counts steps."""
+    from tqdm import tqdm
+
+    return tqdm(
+        total=total, desc="simulating", unit=" steps", unit_scale=True, delay=SILENT_SECONDS, leave=False, file=sys.stderr
+    )

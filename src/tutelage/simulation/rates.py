@@ -1,0 +1,155 @@
+"""The step as numbers: the constants of a problem's SGD, and its rates at every step.
+
+A schedule is evaluated at alpha = step / N, exactly, for the steps about to be taken (a table per stretch of steps, so that
+a long run needs no long table).
+"""
+
+from functools import lru_cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.special import ndtri
+
+from tutelage import labels, losses, rules
+from tutelage._errors import InputError
+from tutelage.problem import Problem, SlowMomentum
+from tutelage.problem.activation import NAMED, Activation
+from tutelage.simulation import layout
+from tutelage.simulation.layout import POLYNOMIAL, SQUARED, UNKNOWN, Rule
+
+ACTIVATIONS = {
+    name: getattr(layout, name.upper()) for name in ("erf", "relu", "sign", "tanh", "gelu", "sigmoid", "softplus")
+}
+LABELS = {
+    labels.Real: layout.REAL_LABEL,
+    labels.Sign: layout.SIGN_LABEL,
+    labels.Logistic: layout.LOGISTIC_LABEL,
+}
+LOSSES = {
+    losses.Squared: layout.SQUARED,
+    losses.Absolute: layout.ABSOLUTE,
+    losses.Huber: layout.HUBER,
+    losses.Logistic: layout.LOGISTIC,
+    losses.Hinge: layout.HINGE,
+}
+UPDATES = {
+    rules.Gradient: layout.GRADIENT,
+    rules.Hebbian: layout.HEBBIAN,
+    rules.Perceptron: layout.PERCEPTRON,
+    rules.AdaTron: layout.ADATRON,
+}
+
+
+class Rates:
+    """force, push, eta_v, eta_b, lr and time of every step.
+
+    A momentum m takes `force` times the gradient, a weight `push` times m; lr and time are for rules that look at them.
+
+    Plain SGD and a fixed momentum beta (m <- beta m + gradient, w <- w + eta m): force 1, push eta.
+    Slow momentum (m <- (1 - gamma/N) m + k gradient, w <- w + m / N): force k (default gamma eta), push 1/N.
+    """
+
+    def __init__(self, problem: Problem, dim: int):
+        sgd, self.dim = problem.sgd, dim
+        lr = sgd.lr
+        readout = lr if sgd.readout_lr is None else sgd.readout_lr
+        bias = lr if sgd.bias_lr is None else sgd.bias_lr
+        force, push, factor = 1.0, lr, 1.0
+        if isinstance(sgd.momentum, SlowMomentum):
+            slow, push = sgd.momentum, 1.0 / dim
+            force, factor = (lr, float(np.asarray(slow.gamma))) if slow.k is None else (slow.k, 1.0)
+        columns = (force, push, readout, bias, lr)
+        self._factor = np.array([factor, 1.0, 1.0, 1.0, 1.0, 1.0])
+        self.table = lru_cache(maxsize=16)(self._table)  # all runs ask for the same stretches
+        self._columns: list[Any] = [_vectorized(c) if callable(c) else float(np.asarray(c)) for c in columns]
+
+    def _table(self, first: int, last: int) -> np.ndarray:
+        """(last - first, 6), for steps first .. last - 1."""
+        times = np.arange(first, last) / self.dim
+        table = np.repeat(times[:, None], len(self._factor), axis=1)
+        for i, column in enumerate(self._columns):
+            values: Any = column(times) if callable(column) else column
+            table[:, i] = values
+        if not np.all(np.isfinite(table)) or table.min(initial=0.0) < 0:
+            step = first + int(np.argmax(~(np.isfinite(table) & (table >= 0)).all(axis=1)))
+            raise InputError(
+                f"a learning rate is negative or not finite at alpha = {step / self.dim:g}; a schedule must be >= 0 there."
+            )
+        return table * self._factor
+
+
+def _vectorized(schedule: Any) -> Any:
+    """The schedule on an array of times, padded to a power of two so that few shapes are compiled."""
+    compiled = jax.jit(jax.vmap(lambda t: jnp.asarray(schedule(t), float)))
+
+    def on(times: np.ndarray) -> np.ndarray:
+        size = 1 << max(0, int(times.size - 1).bit_length())
+        return np.asarray(compiled(np.pad(times, (0, size - times.size), mode="edge")))[: times.size]
+
+    return on
+
+
+def compiles(problem: Problem) -> bool:
+    """Do the compiled loops have this label, loss and rule, and both activations (every polynomial, most named ones)?"""
+    return problem.student.outputs == problem.teacher.outputs == 1 and UNKNOWN not in _codes(problem).values()
+
+
+def _codes(problem: Problem) -> dict[str, int]:
+    """What a sample does, as the codes of layout.py. The loss matters to a rule that follows its gradient alone."""
+    label = UNKNOWN if callable(problem.noise) else LABELS.get(type(problem.labels), UNKNOWN)
+    return {
+        "student": _activation(problem.student.activation),
+        "teacher": _activation(problem.teacher.activation),
+        "label": label,
+        "loss": LOSSES.get(type(problem.loss), UNKNOWN) if problem.rule.gradient else SQUARED,
+        "update": UPDATES.get(type(problem.rule), UNKNOWN),
+    }
+
+
+def _activation(activation: Activation) -> int:
+    if activation.polynomial is not None:
+        return POLYNOMIAL
+    return ACTIVATIONS.get(activation.name, UNKNOWN) if NAMED.get(activation.name) == activation else UNKNOWN
+
+
+def _label_number(problem: Problem) -> tuple[float, bool]:
+    """What the compiled label needs to know, and whether it takes a random number."""
+    kind = problem.labels
+    if isinstance(kind, labels.Sign):
+        flip = float(np.asarray(kind.flip))
+        return -float(ndtri(flip)), flip > 0
+    if isinstance(kind, labels.Logistic):
+        return float(np.asarray(kind.slope)), True
+    noise = 0.0 if callable(problem.noise) else float(np.asarray(problem.noise))
+    return noise, noise > 0
+
+
+def rule_of(problem: Problem, dim: int) -> Rule:
+    """The constants of the step."""
+    sgd, teacher = problem.sgd, problem.teacher
+    slow = isinstance(sgd.momentum, SlowMomentum)
+    beta = 0.0 if slow else float(np.asarray(sgd.momentum))
+    keep = 1.0 - float(np.asarray(sgd.momentum.gamma)) / dim if slow else beta
+    label_number, draws = _label_number(problem)
+    return Rule(
+        **_codes(problem),
+        student_coefficients=np.array(problem.student.activation.polynomial or [0.0]),
+        teacher_coefficients=np.array(teacher.activation.polynomial or [0.0]),
+        teacher_readout=np.ravel(np.array(teacher.readout, dtype=float)),
+        teacher_bias=np.zeros(teacher.hidden) if teacher.bias is None else np.array(teacher.bias, dtype=float),
+        label_number=label_number,
+        draws=draws,
+        loss_number=float(np.asarray(problem.loss.delta)) if isinstance(problem.loss, losses.Huber) else 0.0,
+        update_number=float(np.asarray(problem.rule.margin)) if isinstance(problem.rule, rules.Perceptron) else 0.0,
+        dim=dim,
+        batch=sgd.batch,
+        decay=float(np.asarray(sgd.weight_decay)) / dim,
+        momentum=slow or beta > 0,
+        keep=keep,
+        beta=beta,
+        train_readout=problem.student.train_readout,
+        train_bias=problem.student.train_bias,
+        spherical=sgd.spherical,
+    )

@@ -1,0 +1,201 @@
+"""What was asked of `simulate`, checked: every impossible wish ends here with one sentence."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from tutelage import checks
+from tutelage._errors import InputError
+from tutelage._solve import KEEP_LEVELS, require_records
+from tutelage.problem import Problem, Start, random_start, start_from_weights
+from tutelage.problem.arguments import require_pair, require_problem, require_start
+from tutelage.problem.images import as_rows
+from tutelage.problem.schedules import require_rates_on
+from tutelage.simulation.sources import LAWS, ORDERS
+from tutelage.times import check_times, steps_at
+
+METHODS = ("overlaps", "weights")
+KEPT = ("blocks", "fields")
+
+
+@dataclass(frozen=True)
+class Request:
+    """weights: in eigencoordinates, or None. starts: one for all runs, or one each. inputs: a law's name or rows."""
+
+    problem: Problem
+    method: str
+    dim: int
+    dims: np.ndarray
+    times: np.ndarray
+    steps: np.ndarray
+    runs: int
+    seed: int
+    starts: list[Start]
+    weights: tuple[np.ndarray, np.ndarray] | None
+    inputs: Any
+    order: str
+    keep: bool
+
+
+def understand(
+    problem: Any,
+    start: Any,
+    dim: Any,
+    times: Any,
+    runs: Any,
+    seed: Any,
+    method: Any,
+    weights: Any,
+    inputs: Any,
+    order: Any,
+    keep: Any,
+) -> Request:
+    """The arguments of `simulate`, checked against each other."""
+    problem = require_problem(problem, "simulate", needs=())
+    method = _method(method, weights, inputs)
+    order = checks.known("order", order, ORDERS)
+    given = _weights(problem, weights) if weights is not None else None
+    rows = _inputs(inputs)
+    start = _start(problem, start, given)
+    dim = _dim(problem, dim, start, given, rows)
+    if start is None:
+        start = random_start(problem, dim)
+    times = check_times(times)
+    steps = steps_at(times, dim)
+    if isinstance(rows, np.ndarray):
+        _check_rows(problem, rows, dim, int(steps[-1]), order)
+    runs = _runs(runs, start, rows, order)
+    keep = problem.inputs.levels <= KEEP_LEVELS if keep is None else checks.known("keep", keep, KEPT) == "blocks"
+    require_records(problem, times, runs, keep)
+    if method == "overlaps":
+        units = 2 * problem.student.hidden + problem.teacher.hidden
+        samples = f"a batch of {problem.sgd.batch} samples"
+        checks.require_memory(samples, problem.sgd.batch * problem.inputs.levels * units, "Use a smaller batch.")
+    starts = list(start) if isinstance(start, Sequence) else [start]
+    require_rates_on(problem.sgd, times, solved=False)
+    return Request(
+        problem=problem,
+        method=method,
+        dim=dim,
+        dims=problem.inputs.level_dims(dim),
+        times=times,
+        steps=steps,
+        runs=runs,
+        seed=checks.as_count("seed", seed, least=0),
+        starts=starts,
+        weights=None if given is None or method == "overlaps" else _rotated(problem, *given[:2]),
+        inputs=rows,
+        order=order,
+        keep=keep,
+    )
+
+
+def _method(method: Any, weights: Any, inputs: Any) -> str:
+    if method is None:
+        return "overlaps" if weights is None and inputs is None else "weights"
+    method = checks.known("method", method, METHODS)
+    if method == "overlaps" and inputs is not None and not (isinstance(inputs, str) and inputs == "gaussian"):
+        raise InputError("method='overlaps' holds for Gaussian inputs only, and inputs were given; use method='weights'.")
+    return method
+
+
+def _weights(problem: Problem, weights: Any) -> tuple[np.ndarray, np.ndarray, Start]:
+    """W, W* and the start they make."""
+    start = start_from_weights(problem, *require_pair(weights))
+    W, W_teacher = (np.array(w, dtype=float, order="C") for w in weights)
+    return W, W_teacher, start
+
+
+def _rotated(problem: Problem, W: np.ndarray, W_teacher: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The weights in eigencoordinates."""
+    basis = problem.inputs.basis
+    if basis is None:
+        return W, W_teacher
+    return np.ascontiguousarray(W @ basis.T), np.ascontiguousarray(W_teacher @ basis.T)
+
+
+def _inputs(inputs: Any) -> Any:
+    if inputs is None:
+        return "gaussian"
+    if isinstance(inputs, str) and not inputs.endswith(".npy"):
+        return checks.known("inputs", inputs, LAWS)
+    if isinstance(inputs, str | PathLike):
+        return as_rows(inputs)
+    rows = inputs if isinstance(inputs, np.ndarray) else np.asarray(inputs)
+    if rows.ndim < 2 or not (np.issubdtype(rows.dtype, np.number) or rows.dtype == bool):
+        raise InputError(
+            f"inputs have shape {rows.shape} and type {rows.dtype}; give numbers of shape (samples, N), images, the name "
+            f"of a .npy file, or a law: {', '.join(LAWS)}."
+        )
+    return rows.reshape(rows.shape[0], prod(rows.shape[1:]))
+
+
+def _start(problem: Problem, start: Any, given: Any) -> Any:
+    """One Start, a list of them, or None if none was given."""
+    if given is not None:
+        if start is not None:
+            raise InputError("both start and weights are given; the weights are the start. Give one of them.")
+        return given[2]
+    starts = list(start) if isinstance(start, Sequence) else [start]
+    for one in starts:
+        if one is not None:
+            require_start(one).blocks(problem)
+    if isinstance(start, Sequence) and (not starts or None in starts):
+        raise InputError("start is a list with nothing in it; give one Start for all runs, or one for each.")
+    return start
+
+
+def _dim(problem: Problem, dim: Any, start: Any, given: Any, rows: Any) -> int:
+    """N, from whatever knows it; all that know it must agree."""
+    known: dict[str, int] = {}
+    if dim is not None:
+        known["dim"] = checks.as_count("dim", dim)
+    for one in start if isinstance(start, Sequence) else [start]:
+        if one is not None and one.dim is not None:
+            known["the weights" if given is not None else "the start"] = one.dim
+    if problem.inputs.known_dim is not None:
+        known["the measured spectrum"] = problem.inputs.known_dim
+    elif isinstance(rows, np.ndarray):
+        known["the inputs"] = rows.shape[1]
+    if not known:
+        raise InputError("dim is missing; give the number of input dimensions N, such as dim=1000.")
+    (first, value), *others = known.items()
+    for name, other in others:
+        if other != value:
+            raise InputError(f"by {first} N is {value}, but by {name} it is {other}; make them agree.")
+    vectors = problem.student.hidden + problem.teacher.hidden
+    if value < vectors:
+        raise InputError(f"dim is {value}; {vectors} vectors (students and teachers) need at least {vectors} dimensions.")
+    return value
+
+
+def _check_rows(problem: Problem, rows: np.ndarray, dim: int, steps: int, order: str) -> None:
+    basis = problem.inputs.basis
+    if basis is None and problem.inputs.known_dim is not None:
+        raise InputError("the spectrum comes without its eigenvectors, which rows of data need; measure it with from_data.")
+    columns = dim if basis is None else basis.shape[1]
+    if rows.shape[1] != columns:
+        raise InputError(f"inputs have {rows.shape[1]} columns; the spectrum was measured on {columns}.")
+    needed, batch = steps * problem.sgd.batch, problem.sgd.batch
+    if order != "sampled" and rows.shape[0] < needed:
+        reach = rows.shape[0] // batch / dim
+        raise InputError(
+            f"inputs have {rows.shape[0]} rows, but {steps} steps of batch {batch} need {needed}; stop at "
+            f"alpha = {reach:g}, or draw rows again and again with order='sampled'."
+        )
+    if rows.shape[0] == 0:
+        raise InputError("inputs have no rows; give at least one sample.")
+
+
+def _runs(runs: Any, start: Any, rows: Any, order: str) -> int:
+    if isinstance(start, Sequence):
+        if runs is not None and runs != len(start):
+            raise InputError(f"runs is {runs}, but {len(start)} starts are given; give one start for each run.")
+        return len(start)
+    if runs is None:
+        return 1 if isinstance(rows, np.ndarray) and order == "given" else 20
+    return checks.as_count("runs", runs)
