@@ -12,11 +12,10 @@ import tutelage as tu
 from tests.problems import generic_overlaps, pair
 from tests.test_spectra import matrices
 from tutelage.dynamics import OrderParameters, initial_overlaps
-from tutelage.dynamics.linearized import jacobian
-from tutelage.dynamics.overlaps import flatten, unflatten
+from tutelage.dynamics.linearized import flatten, jacobian, unflatten
 from tutelage.dynamics.resolvent import Levels, resolvent
-from tutelage.integrate.choice import choose
-from tutelage.integrate.rosenbrock import Rodas5P
+from tutelage.integrate import choose
+from tutelage.integrate.stiff import Rodas5P
 
 WIDE = tu.Spectrum([200.0, 5.0, 1.0, 0.1], [0.01, 0.19, 0.3, 0.5], normalize=False)
 BLOCKS = tuple(np.stack([generic_overlaps(2, 2, seed, 0.6)[i] for seed in range(4)]) for i in range(3))
@@ -241,9 +240,7 @@ def test_auto_takes_the_stiff_solver_where_it_pays():
     assert choose(PLAIN, long) == "stiff"
     assert choose(PLAIN, short) == "explicit"
     assert choose(pair(2, 2, lr=0.1), long) == "explicit"  # no wide spectrum
-    assert (
-        choose(pair(2, 2, lr=tu.schedules.PowerDecay(0.1, 2.0), inputs=WIDE), long) == "explicit"
-    )  # the rate decays before
+    assert choose(pair(2, 2, lr=tu.schedules.PowerDecay(0.1, 2.0), inputs=WIDE), long) == "explicit"  # the rate decays before
     assert choose(pair(2, 2, lr=0.1, inputs=WIDE, momentum=tu.SlowMomentum(1.0)), long) == "explicit"
     assert tu.solve(PLAIN, START, long, rtol=1e-6).settings == (
         ("gradient_flow", False),
