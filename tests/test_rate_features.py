@@ -9,8 +9,7 @@ import pytest
 from scipy.integrate import solve_ivp
 
 import tutelage as tu
-from tutelage.problem import scan
-from tutelage.problem.schedules import switch_times
+from tutelage.problem.schedules import PER_SWING, bend_times, switch_times
 
 END, RHO, NOISE = 1000.0, 1.0, 0.5
 TIMES = np.linspace(0.0, END, 11)
@@ -120,13 +119,13 @@ def test_inside_transformations_of_jax():
 
 
 def test_jumps_are_found_to_the_last_digit_and_smooth_functions_have_none():
-    np.testing.assert_allclose(scan.jumps(burst, END), [500.3, 502.3], rtol=1e-14)
-    assert scan.jumps(bump, END).size == 0
+    np.testing.assert_allclose(bend_times(burst, END), [500.3, 502.3], rtol=1e-14)
+    assert bend_times(bump, END).size == 0
 
 
 def test_a_function_without_features_costs_few_stops():
     stops = np.asarray(switch_times(END, lambda t: 0.5 / (1 + t / 50)))
-    assert np.sum(stops < END) <= scan.PER_SWING
+    assert np.sum(stops < END) <= PER_SWING
     assert np.all(np.asarray(switch_times(END, lambda t: 0.5)) >= END)
 
 

@@ -240,7 +240,9 @@ def test_auto_takes_the_stiff_solver_where_it_pays():
     assert choose(PLAIN, long) == "stiff"
     assert choose(PLAIN, short) == "explicit"
     assert choose(pair(2, 2, lr=0.1), long) == "explicit"  # no wide spectrum
-    assert choose(pair(2, 2, lr=tu.schedules.PowerDecay(0.1, 2.0), inputs=WIDE), long) == "explicit"  # the rate decays before
+    assert (
+        choose(pair(2, 2, lr=tu.schedules.PowerDecay(0.1, 2.0), inputs=WIDE), long) == "explicit"
+    )  # the rate decays before
     assert choose(pair(2, 2, lr=0.1, inputs=WIDE, momentum=tu.SlowMomentum(1.0)), long) == "explicit"
     assert tu.solve(PLAIN, START, long, rtol=1e-6).settings == (
         ("gradient_flow", False),

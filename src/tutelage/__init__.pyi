@@ -1,6 +1,6 @@
 # What a script types. lazy_loader reads this list: a name is loaded when it is first used.
 from . import analysis, checks, labels, losses, moments, page, papers, plot, rules, schedules
-from ._errors import DivergenceWarning, InputError, SymmetryWarning, TutelageWarning, ValidityWarning
+from ._errors import DivergenceWarning, InputError, Status, SymmetryWarning, TutelageWarning, ValidityWarning
 from ._solve import solve
 from ._solve_batch import solve_batch
 from ._version import __version__
@@ -26,7 +26,6 @@ from .problem import (
 from .problem.inputs import digits
 from .rules import Rule
 from .simulation import simulate
-from .status import Status
 from .sweeps.sweep import open_sweep, sweep
 from .times import linear_times, log_times
 from .trajectory import Trajectory, load

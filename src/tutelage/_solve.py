@@ -15,7 +15,6 @@ import numpy as np
 from tutelage import checks
 from tutelage._errors import DivergenceWarning, InputError, Status, SymmetryWarning, ValidityWarning, cause, kind_of
 from tutelage.accuracy import quadrature_warning
-from tutelage.averages import Quadrature, as_rule
 from tutelage.dynamics import ClosedSystem
 from tutelage.integrate import (
     MAX_STEPS,
@@ -32,10 +31,10 @@ from tutelage.integrate import (
     tolerances,
 )
 from tutelage.losses import Squared, loss_name
-from tutelage.moments import NodeMoments, Sampled, as_sampled, moments_for
+from tutelage.moments import NodeMoments, Quadrature, Sampled, as_quadrature, as_sampled, moments_for
 from tutelage.problem import Problem, random_start
-from tutelage.problem.arguments import require_start
 from tutelage.problem.schedules import require_rates_on
+from tutelage.problem.start import require_start
 from tutelage.times import check_times
 from tutelage.trajectory import Trajectory, eager
 from tutelage.validity import limit_warning, symmetry_warning
@@ -90,7 +89,7 @@ def solve(
     """
     solver = checks.known("solver", solver, ("auto", *SOLVERS))
     gradient = checks.known("gradient", gradient, ("reverse", "forward"))
-    times, quadrature = check_times(times), as_rule(quadrature)
+    times, quadrature = check_times(times), as_quadrature(quadrature)
     problem_, start = prepare(problem, start, times)
     averages = None if isinstance(problem, ClosedSystem) else moments_for(problem, quadrature, as_sampled(moments))
     _require_derivatives(problem_, start, averages)
@@ -203,9 +202,7 @@ def require_records(problem: Problem, times: np.ndarray, runs: int, keep: bool) 
     K, M = problem.student.hidden, problem.teacher.hidden
     each = (K * M + K * K) * (1 + keep * problem.inputs.levels) + 2 * K + 1
     what = f"{times.size} records of {K} student units" + (f" in {runs} runs" if runs > 1 else "")
-    checks.require_memory(
-        what, float(runs) * times.size * each, f"Record fewer {'times or runs' if runs > 1 else 'times'}."
-    )
+    checks.require_memory(what, float(runs) * times.size * each, f"Record fewer {'times or runs' if runs > 1 else 'times'}.")
 
 
 def _may_be_differentiated(problem: Any, start: Any) -> bool:

@@ -7,15 +7,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tutelage.averages import Quadrature
-from tutelage.averages.quadrature import QuadratureAverages
-from tutelage.averages.resolution import shortfall
 from tutelage.dynamics.error import averages_of, field_means
 from tutelage.dynamics.order_parameters import OrderParameters, initial_overlaps
 from tutelage.dynamics.overlaps import joint_covariance
 from tutelage.integrate import Options, anonymous, as_arrays, integrate, tolerances
-from tutelage.moments import ClosedMoments, Moments, NodeMoments, Sampled, confidence, moments_for
-from tutelage.moments.matrices import pull, spread
+from tutelage.moments import ClosedMoments, Moments, NodeMoments, Quadrature, Sampled, confidence, moments_for
+from tutelage.moments.matrices import mean_update, update_covariance
+from tutelage.moments.quadrature import QuadratureAverages
+from tutelage.moments.resolution import shortfall
 from tutelage.problem import Problem
 
 ACCURATE_PAIRS, ACCURATE_SPREAD = 1e-6, 1e-2  # quadrature errors above which a solve warns
@@ -134,10 +133,10 @@ def _pair_matrices(problem: Problem, rule: Quadrature, T: Any, seen: dict[str, A
 
     def one(at: dict[str, Any]) -> tuple[Any, Any, Any, Any]:
         C, mean = joint_covariance(at["R"], at["Q"], T), field_means(problem, at.get("bias"))
-        p = pull(averages, C, mean, at["readout"], v_teacher)
+        p = mean_update(averages, C, mean, at["readout"], v_teacher)
         v = at["readout"]
         slopes = v[:, None] * v * averages.slopes(C, mean)[:, : v.size]
-        return p.A, p.B, slopes, spread(averages, C, mean, v, v_teacher, jnp.asarray(problem.noise))
+        return p.A, p.B, slopes, update_covariance(averages, C, mean, v, v_teacher, jnp.asarray(problem.noise))
 
     return jax.lax.map(one, seen)
 

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tutelage import plot
+from tutelage._errors import Status
 from tutelage.problem import Problem, Start
-from tutelage.status import Status
 from tutelage.trajectory import Trajectory
 
 if TYPE_CHECKING:

@@ -20,13 +20,13 @@ from jax.flatten_util import ravel_pytree
 from tutelage import checks
 from tutelage._errors import Status
 from tutelage._types import Array
-from tutelage.averages.quadrature import QuadratureAverages
 from tutelage.dynamics import ClosedSystem, OrderParameters, initial_overlaps
 from tutelage.dynamics.resolvent import unsuited
 from tutelage.integrate import dormand_prince
 from tutelage.moments import ClosedMoments, NodeMoments
-from tutelage.problem import Problem, SlowMomentum, Spectrum, Start, scan
-from tutelage.problem.schedules import rate_at
+from tutelage.moments.quadrature import QuadratureAverages
+from tutelage.problem import Problem, SlowMomentum, Spectrum, Start
+from tutelage.problem.schedules import rate_at, scan_grid
 
 SOLVERS = ("explicit", "stiff", "implicit")
 MAX_STEPS = 100_000
@@ -236,7 +236,7 @@ def natural_time(problem: Problem, end: float) -> float:
     sgd = problem.sgd
     fastest = np.max(problem.inputs.eigenvalues) * np.sum(np.square(problem.student.readout))
     if callable(sgd.lr):
-        times = scan.grid(end)
+        times = scan_grid(end)
         rates = jax.vmap(lambda t: rate_at(sgd.lr, t))(times)
         if checks.is_traced(rates):  # the function holds traced numbers
             return 0.0
