@@ -106,7 +106,9 @@ def test_no_program_is_loaded_that_another_user_could_have_written(tmp_path, mon
 
 INTERRUPTED = """
 import os, signal, sys
-from tutelage.simulation.runs import Run, overlaps
+from tutelage.cli import main
+from tutelage.simulation import overlaps
+from tutelage.simulation.runs import Run
 
 finished, runs = Run, int(sys.argv[1])
 

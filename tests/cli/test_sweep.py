@@ -164,7 +164,7 @@ def test_functions_need_their_modules_allowed(tutelage, folder, allowed):
     ending = tutelage("sweep", "s.toml", "--import", allowed)
     assert (ending.code, ending.stdout) == (2, "")
     other = {"tests.sweeps.questions": "own_learning", "tests.problem.own_learning": "questions"}[allowed]
-    assert f"--import tests.{'problem' if other == 'own_learning' else 'sweep'}.{other}" in ending.stderr
+    assert f"--import tests.{'problem' if other == 'own_learning' else 'sweeps'}.{other}" in ending.stderr
     assert not (folder / "output").exists()
 
 
