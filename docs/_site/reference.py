@@ -3,11 +3,9 @@
 They are written as sources into docs/generated, which git ignores, before Sphinx looks for pages.
 """
 
-import inspect
 import io
 from operator import attrgetter
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from cyclopts import App
@@ -16,6 +14,7 @@ from sphinx.application import Sphinx
 
 import tutelage
 import tutelage.comparison
+import tutelage.moments
 import tutelage.sweeps.result
 import tutelage.validity
 from _site.markdown import plain, table, write
@@ -49,7 +48,11 @@ GROUPS = {
     "errors": "Errors and warnings",
 }
 THEORY = ("averages", "moments", "dynamics", "_solve", "_solve_batch")
-RETURNED = ("validity.Validity", "comparison.Comparison", "sweeps.result.Sweep")  # classes that functions of the root return
+# Besides: classes that functions of the root return, and the Gaussian integrals of the textbooks.
+BESIDES = (
+    *("validity.Validity", "comparison.Comparison", "sweeps.result.Sweep"),
+    *("moments.I2", "moments.I3", "moments.I4", "moments.J2"),
+)
 RESULTS = ("status", "trajectory", "validity", "page", "times")
 
 
@@ -77,9 +80,9 @@ def groups() -> dict[str, list[str]]:
         for name in names:
             path = f"{space}.{name}".removeprefix("tutelage.")
             value = attrgetter(path)(tutelage)
-            if not isinstance(value, ModuleType) and not name.startswith("_") and inspect.getdoc(value):
+            if callable(value) and not name.startswith("_"):
                 found.setdefault(group_of(space, getattr(value, "__module__", space)), []).append(path)
-    for path in RETURNED:
+    for path in BESIDES:
         found[group_of("tutelage", f"tutelage.{path}")].append(path)
     order = list(GROUPS)
     return dict(sorted(found.items(), key=lambda item: order.index(item[0]) if item[0] in order else len(order) - 2))

@@ -24,6 +24,8 @@ from tutelage._types import Array, ArrayLike
 from tutelage.losses import Loss
 from tutelage.randomness import Discrete, Law, Normal, Quantile, QuantileFunction, uniform
 
+__all__ = ["Argmax", "Function", "Labels", "Logistic", "Real", "Sign"]
+
 Output: TypeAlias = Float[Array, "*outputs"]  # of the teacher
 Fields: TypeAlias = Float[Array, " M"]  # rho
 Label: TypeAlias = Float[Array, "*outputs"]

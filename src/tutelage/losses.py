@@ -20,6 +20,8 @@ from tutelage._errors import InputError, cause
 from tutelage._jump_search import find_jumps
 from tutelage._types import Array, ArrayLike
 
+__all__ = ["Absolute", "CrossEntropy", "Function", "Hinge", "Huber", "Logistic", "Loss", "Squared"]
+
 Output: TypeAlias = Float[Array, "*outputs"]
 Label: TypeAlias = Float[Array, "*outputs"]
 Scalar: TypeAlias = Float[Array, ""]

@@ -27,7 +27,7 @@ AFFINE = np.sqrt(3.0) * np.array([-1.0, 0.0, 1.0]), np.array([1.0, 4.0, 1.0]) / 
 
 
 class Law(eqx.Module):
-    """A law of xi."""
+    """The law of the randomness xi of a label or a rule: weighted values, and draws."""
 
     @abstractmethod
     def nodes(self, affine: bool) -> Weighted:

@@ -23,7 +23,6 @@ __all__ = [
     "Rule",
     "Sample",
     "Update",
-    "as_rule",
 ]
 
 NAMED: dict[str, type[Rule]] = {
