@@ -37,8 +37,6 @@ GROUPS = {
     "analysis.escape": "Escape from a plateau",
     "analysis.noise": "Scatter of single networks",
     "analysis.single_steps": "Single steps",
-    "analysis.linear": "Linear networks",
-    "analysis.structured": "Structured inputs",
     "analysis.geometry": "Landscape",
     "sweeps": "Sweeps",
     "plot": "Figures",

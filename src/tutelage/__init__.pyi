@@ -20,7 +20,6 @@ from .problem import (
     Spectrum,
     Start,
     asymmetric_start,
-    committee,
     random_start,
     start_from_weights,
 )
@@ -60,7 +59,6 @@ __all__ = [
     "asymmetric_start",
     "averages",
     "checks",
-    "committee",
     "compare",
     "digits",
     "generalization_error",

@@ -182,17 +182,16 @@ class Trajectory(eqx.Module):
 def load(path: str | Path) -> Trajectory:
     """Read a trajectory that `Trajectory.save` wrote; any other file is refused with one sentence.
 
-        >>> import numpy as np
-    from jaxtyping import Float, Int
-        >>> import tutelage as tu
-        >>> import tempfile, pathlib
-        >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
-        >>> theory = tu.solve(problem, tu.asymmetric_start(problem), times=tu.linear_times(10, 11))
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     path = theory.save(pathlib.Path(folder) / "theory.nc")
-        ...     again = tu.load(path)
-        >>> bool(np.all(again.error == theory.error))
-        True
+    >>> import numpy as np
+    >>> import tutelage as tu
+    >>> import tempfile, pathlib
+    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
+    >>> theory = tu.solve(problem, tu.asymmetric_start(problem), times=tu.linear_times(10, 11))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = theory.save(pathlib.Path(folder) / "theory.nc")
+    ...     again = tu.load(path)
+    >>> bool(np.all(again.error == theory.error))
+    True
     """
     return Trajectory.from_dataset(storage.read(path))
 

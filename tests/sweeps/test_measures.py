@@ -158,7 +158,7 @@ def test_simulation_seeds_differ():
 
 def test_what_can_be_asked():
     assert set(AS_NUMBER) <= set(analyses())
-    assert {"plateaus", "phases", "fluctuations", "symmetric_plateau"} <= set(analyses())
+    assert {"plateaus", "phases", "fluctuations", "fixed_point"} <= set(analyses())
     assert not {"solve", "simulate", "sweep", "load"} & set(analyses())
     for name in (*TABLE, *AS_NUMBER):
         assert resolve(name).words

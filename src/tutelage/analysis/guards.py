@@ -1,10 +1,10 @@
-"""The problem as an analysis needs it: known numbers, constant learning rates, only first-layer weights that learn."""
+"""The problem as an analysis needs it: known numbers and constant learning rates."""
 
 from collections.abc import Iterable
 
 from tutelage.problem import Constant, Problem
 from tutelage.problem.problem import require_problem
-from tutelage.problem.traits import CLASSIC, CONSTANT_RATES, FIRST_LAYER
+from tutelage.problem.traits import CLASSIC, CONSTANT_RATES
 
 LARGEST_STATE = 400  # entries of the largest state whose Jacobians are followed
 
@@ -15,13 +15,3 @@ def with_constant_rates(problem: object, function: str, needs: Iterable[str] = C
     rates = {name: getattr(problem.sgd, name) for name in ("lr", "readout_lr", "bias_lr")}
     constants = {name: rate.value for name, rate in rates.items() if isinstance(rate, Constant)}
     return problem.replace(**constants) if constants else problem
-
-
-def first_layer_problem(problem: object, function: str) -> Problem:
-    """The problem, if only first-layer weights learn, all of them, at a constant rate and without decay."""
-    return with_constant_rates(problem, function, (*CLASSIC, *FIRST_LAYER))
-
-
-def effective_rate(problem: Problem) -> float:
-    """The learning rate eta, a fixed momentum included."""
-    return float(problem.sgd.lr) / (1 - float(problem.sgd.momentum))

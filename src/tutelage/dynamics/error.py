@@ -82,16 +82,15 @@ def generalization_error(
 ) -> Float[Array, "..."]:
     """The error at overlaps R (..., K, M), Q (..., K, K), T (M, M) (default: gram or identity).
 
-        For real labels it is e_g = E[(noiseless y - yhat)^2] / 2, for signs and classes the probability of a wrong class.
+    For real labels it is e_g = E[(noiseless y - yhat)^2] / 2, for signs and classes the probability of a wrong class.
 
-        >>> import numpy as np
-    from jaxtyping import Float
-        >>> import tutelage as tu
-        >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
-        >>> float(tu.generalization_error(problem, np.eye(2), np.eye(2)))
-        0.0
-        >>> round(float(tu.generalization_error(problem, np.zeros((2, 2)), np.zeros((2, 2)))), 6)     # 2 arcsin(1/2)/pi
-        0.333333
+    >>> import numpy as np
+    >>> import tutelage as tu
+    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
+    >>> float(tu.generalization_error(problem, np.eye(2), np.eye(2)))
+    0.0
+    >>> round(float(tu.generalization_error(problem, np.zeros((2, 2)), np.zeros((2, 2)))), 6)     # 2 arcsin(1/2)/pi
+    0.333333
     """
     K, M = problem.student.hidden, problem.teacher.hidden
     R, Q = jnp.asarray(R, float), jnp.asarray(Q, float)

@@ -250,17 +250,16 @@ def start_from_weights(
 ) -> Start:
     """The exact overlaps, per eigenspace, of weights W (K, N) and W* (M, N).
 
-        The columns are input coordinates: those of the data if the spectrum was measured (`Spectrum.from_data`), else the
-        eigenvectors themselves, level by level in the order of the spectrum.
+    The columns are input coordinates: those of the data if the spectrum was measured (`Spectrum.from_data`), else the
+    eigenvectors themselves, level by level in the order of the spectrum.
 
-        >>> import numpy as np
-    from jaxtyping import Float
-        >>> import tutelage as tu
-        >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
-        >>> W = np.random.default_rng(0).standard_normal((2, 50))
-        >>> start = tu.start_from_weights(problem, W, W)
-        >>> np.allclose(start.R, W @ W.T / 50)
-        True
+    >>> import numpy as np
+    >>> import tutelage as tu
+    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
+    >>> W = np.random.default_rng(0).standard_normal((2, 50))
+    >>> start = tu.start_from_weights(problem, W, W)
+    >>> np.allclose(start.R, W @ W.T / 50)
+    True
     """
     W, W_teacher = weights_by_level(problem, weights, teacher_weights)
     q, r, t = (
