@@ -29,7 +29,7 @@ def main(folder: str | Path = "output/examples") -> dict[str, float]:
     gap = runs.error.mean(axis=0) - theory.error
     z = gap[1:] / (runs.error.std(axis=0, ddof=1)[1:] / np.sqrt(20))
     C = np.array([[0.6, 0.5], [0.5, 1.0]])  # covariance of a student's and a teacher's field
-    usual, finer = (float(tu.averages.I2(bump, C, tu.Quadrature(nodes=nodes))) for nodes in (64, 400))
+    usual, finer = (float(tu.moments.I2(bump, C, tu.Quadrature(nodes=nodes))) for nodes in (64, 400))
     answer = {"average": usual, "finer": finer, "z": float(np.abs(z).max()), "error": float(theory.error[-1])}
     print(f"E[g(a) g(b)] = {usual:.10f}, with a finer rule {finer:.10f}")
     print(

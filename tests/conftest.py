@@ -1,7 +1,7 @@
 """Tests compile quickly, and those of pages share one browser.
 
-Most of a test's time is XLA's, spent on speed that a short solve does not need (_xla.py). The commands that tests start
-inherit the flags. `make test-full` compiles as for users (COMPILE=fully).
+Most of a test's time is XLA's, spent on speed that a short solve does not need (cli/compile_cache.py). The commands that
+tests start inherit the flags. `make test-full` compiles as for users (COMPILE=fully).
 Python looks for cycles less often than it would: traces make many objects and leave few cycles behind.
 """
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tutelage._xla import compile_quickly
+from tutelage.cli.compile_cache import compile_quickly
 
 if os.environ.get("COMPILE") != "fully":
     compile_quickly()

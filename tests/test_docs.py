@@ -253,13 +253,13 @@ def test_an_activation_in_one_line(swish):
 def test_a_family_of_averages(swish, monkeypatch):
     import equinox as eqx
 
-    from tutelage import averages
+    from tutelage.moments import integrals
     from tutelage.problem.activation import NAMED, as_activation
 
-    names = {"Averages": averages.Averages, "eqx": eqx, "NAMED": NAMED}
+    names = {"Averages": integrals.Averages, "eqx": eqx, "NAMED": NAMED}
     exec(skeleton("Add an activation", 1), names)
-    monkeypatch.setattr(averages, "FAMILIES", (*averages.FAMILIES, names["SwishAverages"]))
-    family = averages.averages_for(swish, swish, 2, 3)
+    monkeypatch.setattr(integrals, "FAMILIES", (*integrals.FAMILIES, names["SwishAverages"]))
+    family = integrals.averages_for(swish, swish, 2, 3)
     assert isinstance(family, names["SwishAverages"])
     assert family.K == 2
     custom = as_activation(lambda x: x / 2 + np.pi * x**2)

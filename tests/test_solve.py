@@ -7,7 +7,6 @@ from scipy.integrate import solve_ivp
 
 import tutelage as tu
 from tests.problems import generic_overlaps, pair
-from tutelage.integrate.lean import USUAL, float_before
 
 R, Q, T = generic_overlaps(2, 2)
 START = tu.Start(R, Q, T)
@@ -152,18 +151,6 @@ def test_rounding_refuses_no_step_of_perfect_relu_students():
     assert theory.finished
     assert theory.steps < 300
     assert theory.error[-1] < 1e-13
-
-
-def test_floats_are_counted_back_as_by_equinox():
-    """What diffrax is given while a program is traced, also for numbers that are no times."""
-    some = np.random.default_rng(0).uniform(1, 2, 100_000) * 2.0 ** np.random.default_rng(1).integers(-300, 300, 100_000)
-    powers = 2.0 ** np.arange(-300, 300)
-    numbers = np.concatenate([some, powers, np.nextafter(powers, 0), np.nextafter(powers, np.inf)])
-    numbers = np.concatenate([numbers, -numbers, [0.0]])
-    before = np.asarray(float_before(numbers))
-    np.testing.assert_array_equal(before, np.asarray(USUAL(numbers)))
-    np.testing.assert_array_equal(before[:-1], np.nextafter(numbers[:-1], -np.inf))
-    assert float_before(np.array(np.inf)) == np.inf  # for diffrax: no further jump
 
 
 def test_the_progress_bar_is_silent_for_short_solves(capfd):

@@ -12,11 +12,10 @@ import tutelage as tu
 from tests.problems import generic_overlaps, pair
 from tests.test_spectra import matrices
 from tutelage.dynamics import OrderParameters, initial_overlaps
-from tutelage.dynamics.linearized import jacobian
-from tutelage.dynamics.overlaps import flatten, unflatten
+from tutelage.dynamics.linearized import flatten, jacobian, unflatten
 from tutelage.dynamics.resolvent import Levels, resolvent
-from tutelage.integrate.choice import choose
-from tutelage.integrate.rosenbrock import Rodas5P
+from tutelage.integrate import choose
+from tutelage.integrate.stiff import Rodas5P
 
 WIDE = tu.Spectrum([200.0, 5.0, 1.0, 0.1], [0.01, 0.19, 0.3, 0.5], normalize=False)
 BLOCKS = tuple(np.stack([generic_overlaps(2, 2, seed, 0.6)[i] for seed in range(4)]) for i in range(3))

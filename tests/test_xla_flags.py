@@ -1,4 +1,4 @@
-"""XLA's flags: for everybody, for commands and for quick figures, and only where no others are given."""
+"""XLA's flags: none by import, some for commands and for quick figures, and only where no others are given."""
 
 import os
 import subprocess
@@ -6,10 +6,11 @@ import sys
 
 import pytest
 
-from tutelage import _xla
+from tutelage.cli import compile_cache as c
 
-OLDER = (_xla.OLDER_EMITTERS,) if _xla._older_emitters_exist() else ()
-LITTLE = (*OLDER, _xla.UNOPTIMIZED) if OLDER else ()
+KNOWN = __import__("importlib.metadata").metadata.version("jaxlib").startswith(c.KNOWN_TO)
+COMMAND = f"{c.WHOLE_LOOPS} {c.OLDER_EMITTERS}" if KNOWN else ""
+QUICK = f"{COMMAND} {c.UNOPTIMIZED}" if KNOWN else ""
 
 
 def flags_after(code: str, **environment: str) -> str:
@@ -24,31 +25,28 @@ def flags_after(code: str, **environment: str) -> str:
 @pytest.mark.parametrize(
     ("code", "expected"),
     [
-        ("import os, tutelage", (_xla.WHOLE_LOOPS,)),
-        ("import os, tutelage; tutelage._xla.compile_sooner()", (_xla.WHOLE_LOOPS, *OLDER)),
-        ("import os, tutelage; tutelage._xla.compile_quickly()", (_xla.WHOLE_LOOPS, *LITTLE)),
+        ("import os, tutelage, jax; tutelage.solve", ""),
+        ("import os; from tutelage.cli import compile_cache as c; c.keep_compiled_programs()", COMMAND),
+        ("import os; from tutelage.cli import compile_cache as c; c.compile_quickly()", QUICK),
     ],
     ids=["import", "command", "quick figure"],
 )
 def test_flags_unless_others_are_given(code, expected):
-    assert flags_after(code) == " ".join(expected)
+    assert flags_after(code) == expected
     assert flags_after(code, XLA_FLAGS="--xla_cpu_enable_fast_math=false") == "--xla_cpu_enable_fast_math=false"
-    assert flags_after(code, TUTELAGE_XLA="0") == ""
 
 
 def test_a_version_that_may_not_know_a_flag_is_not_given_it(monkeypatch):
     monkeypatch.delenv("XLA_FLAGS", raising=False)
-    monkeypatch.setattr(_xla, "KNOWN_TO", "0.0.")
-    _xla.compile_quickly()
+    monkeypatch.setattr(c, "KNOWN_TO", "0.0.")
+    c.compile_quickly()
     assert "XLA_FLAGS" not in os.environ
 
 
-def test_xla_knows_the_limit():
-    """A loop of some kilobytes is one call with the flag, and a queue of kernels without it."""
+def test_import_chooses_no_cache_and_changes_only_the_precision():
     code = (
-        "import jax, tutelage, jax.numpy as jnp; "
-        "loop = lambda x: jax.lax.fori_loop(0, 100, lambda i, x: jnp.sin(x * jnp.sum(x)), x); "
-        "import os; print(jax.jit(loop).lower(jnp.ones((20, 20))).compile().as_text().count('small_call'))"
+        "import os, jax; environment, precision = dict(os.environ), jax.config.jax_enable_x64; import tutelage; "
+        "tutelage.solve; now = jax.config.jax_enable_x64; "
+        "print(jax.config.jax_compilation_cache_dir, dict(os.environ) == environment, precision, now)"
     )
-    with_flag, without = (int(flags_after(code, TUTELAGE_XLA=on).split()[0]) for on in "10")
-    assert with_flag > without == 0
+    assert flags_after(code, JAX_ENABLE_X64="0").split("\n")[0] == "None True False True"

@@ -110,7 +110,7 @@ RESULTS = (
     "tutelage.sweeps",
     "tutelage.trajectory",
     "tutelage.validity",
-    "tutelage.status",
+    "tutelage._errors",
 )
 MADE_BY_HAND = {"PowerLawSum", "SolutionManifold"}
 

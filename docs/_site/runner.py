@@ -122,8 +122,7 @@ def _take_pages(target: Path, number: int) -> list[str]:
 def main(*tasks: str) -> None:
     """Run these pages, one after the other."""
     os.environ.setdefault("MPLBACKEND", "agg")
-    from tutelage._xla import compile_quickly
-    from tutelage.cli.compile_cache import keep_compiled_programs
+    from tutelage.cli.compile_cache import compile_quickly, keep_compiled_programs
 
     compile_quickly()
     keep_compiled_programs()  # what the other process, or an earlier build, has compiled

@@ -1,13 +1,12 @@
 # What a script types. lazy_loader reads this list: a name is loaded when it is first used.
-from . import analysis, averages, checks, labels, losses, page, papers, plot, rules, schedules
-from ._errors import DivergenceWarning, InputError, SymmetryWarning, TutelageWarning, ValidityWarning
+from . import analysis, checks, labels, losses, moments, page, papers, plot, rules, schedules
+from ._errors import DivergenceWarning, InputError, Status, SymmetryWarning, TutelageWarning, ValidityWarning
 from ._solve import solve
 from ._solve_batch import solve_batch
 from ._version import __version__
-from .averages import Quadrature
 from .comparison import compare
 from .dynamics import ClosedSystem, Equations, generalization_error
-from .moments import Sampled
+from .moments import Quadrature, Sampled
 from .problem import (
     SGD,
     Activation,
@@ -26,7 +25,6 @@ from .problem import (
 from .problem.inputs import digits
 from .rules import Rule
 from .simulation import simulate
-from .status import Status
 from .sweeps.sweep import open_sweep, sweep
 from .times import linear_times, log_times
 from .trajectory import Trajectory, load
@@ -57,7 +55,6 @@ __all__ = [
     "__version__",
     "analysis",
     "asymmetric_start",
-    "averages",
     "checks",
     "compare",
     "digits",
@@ -67,6 +64,7 @@ __all__ = [
     "load",
     "log_times",
     "losses",
+    "moments",
     "open_sweep",
     "page",
     "papers",

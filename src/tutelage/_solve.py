@@ -1,4 +1,4 @@
-"""Theory as a curve: integrate a closed system with diffrax and hold the result in a `Trajectory`.
+"""Theory as a curve: integrate a closed system and return a `Trajectory`.
 
 `jax.grad`, `jax.vmap` and `jax.jit` go through `solve`; problems of equal shape share one program (integrate/program.py).
 """
@@ -9,19 +9,21 @@ from dataclasses import replace
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from tutelage import checks
-from tutelage._errors import DivergenceWarning, InputError, SymmetryWarning, ValidityWarning, cause, kind_of
+from tutelage._errors import DivergenceWarning, InputError, Status, SymmetryWarning, ValidityWarning, cause, kind_of
 from tutelage.accuracy import quadrature_warning
-from tutelage.averages import Quadrature, as_rule
 from tutelage.dynamics import ClosedSystem
 from tutelage.integrate import (
+    MAX_STEPS,
     SOLVERS,
     Options,
     Raw,
     anonymous,
     as_arrays,
+    by_quadrature,
     choose,
     first_times,
     integrate,
@@ -29,16 +31,15 @@ from tutelage.integrate import (
     tolerances,
 )
 from tutelage.losses import Squared, loss_name
-from tutelage.moments import NodeMoments, Sampled, as_sampled, moments_for
+from tutelage.moments import NodeMoments, Quadrature, Sampled, as_quadrature, as_sampled, moments_for
 from tutelage.problem import Problem, random_start
 from tutelage.problem.schedules import require_rates_on
 from tutelage.problem.start import require_start
-from tutelage.status import Status
 from tutelage.times import check_times
 from tutelage.trajectory import Trajectory, eager
 from tutelage.validity import limit_warning, symmetry_warning
 
-MAX_STEPS = 100_000
+RECORDED = ("R", "Q", "readout", "bias", "r", "q", "error", "loss", "T", "time")  # names that are taken
 KEEP_LEVELS = 16  # overlaps per level are kept by default up to this many levels
 
 
@@ -64,8 +65,9 @@ def solve(
     problem: a `Problem`, or a user's own `Equations` or `ClosedSystem`. start: a `Start` (default: `random_start(problem,
     dim=1000)`), or the initial values of the equations. times: increasing times alpha >= 0 to record, or the last one (201
     even times).
-    gradient_flow: terms of order eta only (G dropped). solver: "explicit" (Dopri8), "stiff" (Rodas5P with the structure of
-    the overlaps: its cost does not grow with the largest eigenvalue; compiles for longer), "implicit" (Kvaerno5, dense: for
+    gradient_flow: terms of order eta only (G dropped). solver: "explicit" (Dormand-Prince 8(5,3); Dopri8 of diffrax where
+    reverse-mode gradients may be taken, and for custom equations), "stiff" (Rodas5P with the structure of the overlaps: its
+    cost does not grow with the largest eigenvalue; compiles for longer), "implicit" (Kvaerno5, dense: for
     stiff equations of one's own), or "auto": stiff where that saves more than it costs to compile, else explicit (also
     inside jit, vmap and grad, where numbers are not known). quadrature: how finely what has no closed form is averaged.
     moments: `Sampled(points, seed)` to average the rule over a quasi-random set although a closed form or a grid exists, or
@@ -87,11 +89,12 @@ def solve(
     """
     solver = checks.known("solver", solver, ("auto", *SOLVERS))
     gradient = checks.known("gradient", gradient, ("reverse", "forward"))
-    times, quadrature = check_times(times), as_rule(quadrature)
+    times, quadrature = check_times(times), as_quadrature(quadrature)
     problem_, start = prepare(problem, start, times)
     averages = None if isinstance(problem, ClosedSystem) else moments_for(problem, quadrature, as_sampled(moments))
     _require_derivatives(problem_, start, averages)
     steps = tolerances(sampled_rtol(averages) if rtol is None else rtol, atol)
+    require_observers(problem, observe)
     options = Options(
         gradient_flow=checks.as_flag("gradient_flow", gradient_flow),
         solver=choose(problem, times) if solver == "auto" else solver,
@@ -100,7 +103,7 @@ def solve(
         max_steps=checks.as_count("max_steps", max_steps),
         progress=checks.as_flag("progress", progress),
     )
-    raw = integrate(as_arrays(problem_), averages, as_arrays(anonymous(start)), padded(times, problem), steps, options)
+    raw = integrate(as_arrays(problem_), averages, as_arrays(anonymous(start)), padded(times, averages), steps, options)
     raw = _observed(raw, observe)
     raw = first_times(raw if checks.is_traced(raw) else eager(raw), times.size)
     settings = (("gradient_flow", gradient_flow), ("rtol", float(steps[0])), ("solver", options.solver))
@@ -110,7 +113,7 @@ def solve(
         settings += (("moments", (averages.sampled.points, averages.sampled.seed)),)
     if checks.is_traced(raw):
         return assemble(raw, times, problem, start, settings)
-    return _finish(raw, times, problem, start, settings)
+    return _finish(raw, times, problem, start, settings, by_quadrature(averages))
 
 
 def _require_variance(problem: Problem) -> None:
@@ -145,24 +148,31 @@ def sampled_rtol(averages: Any) -> float | None:
     return 1e-5 if averages.jumps else 1e-6
 
 
-def _observed(raw: Raw, observe: Mapping[str, Callable[..., Any]] | None) -> Raw:
-    """What was recorded, with what the user wants to see besides."""
+def require_observers(problem: Any, observe: Any) -> None:
+    """Refuse, before anything is integrated, what cannot be recorded next to the overlaps."""
     if observe is None:
-        return raw
-    seen, more = raw.variables, {}
+        return
     if not isinstance(observe, Mapping) or not all(callable(f) for f in observe.values()):
         raise InputError(f"observe is {checks.shown(observe)}; it must be a table of functions, as {{'norm': f}}.")
-    if "R" not in seen:
+    if isinstance(problem, ClosedSystem):
         raise InputError("observe needs the overlaps of a Problem; custom equations record their own variables.")
+    K, M, readout = problem.student.hidden, problem.teacher.hidden, np.shape(problem.student.readout)
+    like = [jax.ShapeDtypeStruct(shape, jnp.result_type(float)) for shape in ((K, M), (K, K), readout)]
     for name, function in observe.items():
-        if not isinstance(name, str) or not name.isidentifier() or name in (*seen, "r", "q", "error", "loss", "T", "time"):
+        if not isinstance(name, str) or not name.isidentifier() or name in RECORDED:
             raise InputError(f"observe has the name {name!r}; it must be a new name made of letters, digits and '_'.")
         try:
-            more[name] = jax.vmap(function)(seen["R"], seen["Q"], seen["readout"])
+            jax.eval_shape(lambda *x, f=function: jnp.asarray(f(*x)), *like)
         except Exception as error:
             raise InputError(
                 f"the function {name!r} of observe fails ({cause(error)}); write it with jax.numpy, as f(R, Q, readout)."
             ) from None
+
+
+def _observed(raw: Raw, observe: Mapping[str, Callable[..., Any]] | None) -> Raw:
+    """What was recorded, with what the user wants to record besides."""
+    seen = raw.variables
+    more = {name: jax.vmap(f)(seen["R"], seen["Q"], seen["readout"]) for name, f in (observe or {}).items()}
     return replace(raw, variables=seen | more)
 
 
@@ -219,16 +229,15 @@ def assemble(raw: Any, times: Any, problem: Any, start: Any, settings: Any) -> T
     )
 
 
-def _finish(raw: Raw, times: np.ndarray, problem: Any, start: Any, settings: Any) -> Trajectory:
+def _finish(raw: Raw, times: np.ndarray, problem: Any, start: Any, settings: Any, quadrature: bool) -> Trajectory:
     """Outside JAX transformations: cut at a divergence, and say so."""
     end = int(np.searchsorted(times, raw.end_time, side="right"))
     if raw.status_code != Status.FINISHED:
         raw, times = first_times(raw, end), times[:end]
     trajectory = assemble(raw, times, problem, start, settings)
-    if isinstance(problem, Problem):
-        sentence = quadrature_warning(trajectory)
-        if sentence:
-            warnings.warn(sentence, ValidityWarning, stacklevel=3)
+    sentence = quadrature_warning(trajectory) if quadrature else None
+    if sentence:
+        warnings.warn(sentence, ValidityWarning, stacklevel=3)
     if not trajectory.finished:
         warnings.warn(f"the solve {trajectory.status}", DivergenceWarning, stacklevel=3)
     return trajectory

@@ -8,6 +8,7 @@ busy with chunks of them (compiled programs hold no lock); on a GPU as many as i
 import warnings
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from threading import Lock
 from typing import Any
 
@@ -18,11 +19,9 @@ import numpy as np
 from tutelage import checks
 from tutelage._errors import DivergenceWarning, InputError, kind_of
 from tutelage._pool import cores
-from tutelage._solve import MAX_STEPS, assemble, keeps_blocks, prepare
-from tutelage.averages import Quadrature
-from tutelage.integrate import SOLVERS, Options, Raw, anonymous, as_arrays, choose, integrate, padded, tolerances
-from tutelage.integrate.kept import kept
-from tutelage.moments import moments_for
+from tutelage._solve import assemble, keeps_blocks, prepare
+from tutelage.integrate import MAX_STEPS, SOLVERS, Options, Raw, anonymous, as_arrays, choose, integrate, padded, tolerances
+from tutelage.moments import Quadrature, moments_for
 from tutelage.problem import Problem, Start, random_start
 from tutelage.times import check_times
 from tutelage.trajectory import Trajectory, eager
@@ -32,6 +31,7 @@ SHAPES = (
     *("loss", "labels", "rule", "function", "metric"),
 )
 FLAGS = ("train_readout", "train_bias", "trainable", "spherical", "normalize", "random", "jumps")
+MEMBERS = "members"  # the name of the batch axis inside the program
 ON_CPU = 32  # members that step together
 ON_GPU = 2**24  # numbers of the members that step together: more of them would not stay in a GPU's cache
 FETCHING = 6  # threads: a GPU computes some chunks while others are fetched
@@ -82,9 +82,7 @@ def solve_batch(
         gradient_flow=checks.as_flag("gradient_flow", gradient_flow),
         solver=_solver(problem, values, times, solver),
         keep=keeps_blocks(problem, keep),
-        gradient="forward",
         max_steps=checks.as_count("max_steps", max_steps),
-        progress=False,
     )
     problems = _host(eqx.filter_vmap(lambda each: as_arrays(problem.replace(**each)))(values))
     begin = _shared(starts, count)
@@ -180,7 +178,7 @@ def side_by_side(
     """
     numbers, rest = eqx.partition((problems, starts), eqx.is_array)  # a rate may be a function, the same for all
     count, on_cpu = jax.tree.leaves(numbers)[0].shape[0], jax.default_backend() == "cpu"
-    shared = padded(times, problems) if on_cpu else times, tolerances, options
+    shared = padded(times, moments) if on_cpu else times, tolerances, options
     whole, claim = [], Lock()
 
     def one(first: int) -> None:
@@ -202,9 +200,11 @@ def side_by_side(
     return whole[0]
 
 
-@kept
+@eqx.filter_jit
 def _together(members: Any, moments: Any, times: Any, tolerances: Any, options: Options) -> Raw:
-    return eqx.filter_vmap(lambda problem, start: integrate(problem, moments, start, times, tolerances, options))(*members)
+    options = replace(options, axis=MEMBERS)
+    one = lambda problem, start: integrate(problem, moments, start, times, tolerances, options)  # noqa: E731
+    return eqx.filter_vmap(one, axis_name=MEMBERS)(*members)
 
 
 def _host(tree: Any) -> Any:

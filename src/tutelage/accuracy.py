@@ -1,4 +1,4 @@
-"""How accurately a rule is averaged along a solved curve, and the warning where that is not enough."""
+"""How accurately a rule is averaged along a solved curve: error estimates, and the warning where they are too large."""
 
 from typing import Any
 
@@ -7,14 +7,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tutelage.averages import Quadrature
-from tutelage.averages.quadrature import QuadratureAverages
-from tutelage.averages.resolution import shortfall
 from tutelage.dynamics.error import averages_of, field_means
 from tutelage.dynamics.order_parameters import OrderParameters, initial_overlaps
 from tutelage.dynamics.overlaps import joint_covariance
-from tutelage.moments import ClosedMoments, Moments, NodeMoments, Sampled, confidence, moments_for
-from tutelage.moments.matrices import pull, spread
+from tutelage.integrate import Options, anonymous, as_arrays, integrate, tolerances
+from tutelage.moments import ClosedMoments, Moments, NodeMoments, Quadrature, Sampled, confidence, moments_for
+from tutelage.moments.matrices import mean_update, update_covariance
+from tutelage.moments.quadrature import QuadratureAverages
+from tutelage.moments.resolution import shortfall
 from tutelage.problem import Problem
 
 ACCURATE_PAIRS, ACCURATE_SPREAD = 1e-6, 1e-2  # quadrature errors above which a solve warns
@@ -133,9 +133,27 @@ def _pair_matrices(problem: Problem, rule: Quadrature, T: Any, seen: dict[str, A
 
     def one(at: dict[str, Any]) -> tuple[Any, Any, Any, Any]:
         C, mean = joint_covariance(at["R"], at["Q"], T), field_means(problem, at.get("bias"))
-        p = pull(averages, C, mean, at["readout"], v_teacher)
+        p = mean_update(averages, C, mean, at["readout"], v_teacher)
         v = at["readout"]
         slopes = v[:, None] * v * averages.slopes(C, mean)[:, : v.size]
-        return p.A, p.B, slopes, spread(averages, C, mean, v, v_teacher, jnp.asarray(problem.noise))
+        return p.A, p.B, slopes, update_covariance(averages, C, mean, v, v_teacher, jnp.asarray(problem.noise))
 
     return jax.lax.map(one, seen)
+
+
+def sampling_error(trajectory: Any) -> np.ndarray:
+    """(time,): with 95% confidence the sampled averages move `error` by less than this.
+
+    Eight solves, each with one of the set's eight scramblings. These are independent, so the standard error of their mean
+    estimates the error of the whole set.
+    """
+    settings, problem = dict(trajectory.settings), trajectory.problem
+    if "moments" not in settings:
+        return np.zeros_like(np.asarray(trajectory.error))
+    whole = moments_for(problem, None, Sampled(*settings["moments"]))
+    assert isinstance(whole, NodeMoments)
+    options = Options(bool(settings.get("gradient_flow", False)), str(settings.get("solver", "explicit")), keep=False)
+    steps = tolerances(float(settings.get("rtol", 1e-6)), None)
+    arrays, start, times = as_arrays(problem), as_arrays(anonymous(trajectory.start)), np.asarray(trajectory.times)
+    one = lambda set_: np.asarray(integrate(arrays, set_, start, times, steps, options).error)  # noqa: E731
+    return confidence([one(each) for each in whole.scramblings()])

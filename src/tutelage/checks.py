@@ -25,7 +25,7 @@ decay has shape (2,); it must have shape (3,). One number per step.
 
 import os
 import reprlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from numbers import Real
 from types import FunctionType
@@ -58,6 +58,7 @@ __all__ = [
     "shown",
 ]
 
+Part = TypeVar("Part")
 Word = TypeVar("Word", bound=str | int)
 LARGEST = 2**63 - 1  # a whole number that every array library can hold
 
@@ -225,6 +226,24 @@ def known(name: str, value: object, allowed: Iterable[Word]) -> Word:
                 return word
     words = [str(word) for word in allowed]
     raise InputError(f"{name} is {shown(value)}; it must be one of {', '.join(words)}.{nearest(value, words)}")
+
+
+def as_part(
+    name: str, value: Any, kind: type[Part], named: dict[str, type[Part]], allowed: str, wrap: Callable[[Any], Part] | None
+) -> Part:
+    """A loss, labels or a rule: as it is, from its name, or from a function that `wrap` makes one of.
+
+    allowed: what else than a name may be given, for the message.
+    """
+    if isinstance(value, kind):
+        return value
+    if isinstance(value, str):
+        return named[known(name, value, named)]()
+    if isinstance(value, type) and issubclass(value, kind):
+        raise InputError(f"{name} is the class {value.__name__}; make one, such as {value.__name__}().")
+    if wrap is None or not callable(value):
+        raise InputError(f"{name} is {shown(value)}; it must be a name ({', '.join(named)}), {allowed}.")
+    return wrap(value)
 
 
 def nearest(value: object, words: Iterable[str]) -> str:

@@ -10,19 +10,26 @@ entry.
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar, TypeAlias
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
 from tutelage import checks
 from tutelage._errors import InputError, cause
 from tutelage._types import Array, ArrayLike
 from tutelage.losses import Loss
-from tutelage.randomness import Discrete, Law, Normal, Quantile, uniform
+from tutelage.randomness import Discrete, Law, Normal, Quantile, QuantileFunction, uniform
 
+Output: TypeAlias = Float[Array, "*outputs"]  # of the teacher
+Fields: TypeAlias = Float[Array, " M"]  # rho
+Label: TypeAlias = Float[Array, "*outputs"]
+Draw: TypeAlias = Float[Array, ""] | None  # of xi; None: the noiseless label
+Noise: TypeAlias = ArrayLike | QuantileFunction
+Outcomes: TypeAlias = tuple[Float[Array, "X ..."], Float[Array, " X"]]  # labels and their weights
 METRICS = {"squared": "generalization error e_g", "class": "probability of a wrong class"}  # of an error, and its name
 
 
@@ -44,20 +51,20 @@ class Labels(eqx.Module):
         """The error of a trajectory: "squared" or "class"."""
         return "squared" if self.kind == "real" else "class"
 
-    def law(self, noise: Any) -> Law | None:
+    def law(self, noise: Noise) -> Law | None:
         """The law of xi; None: the label is a function of the fields."""
         return None
 
     @abstractmethod
-    def label(self, output: Array, rho: Array, xi: Any, noise: Any) -> Array:
+    def label(self, output: Output, rho: Fields, xi: Draw, noise: Noise) -> Label:
         """The label for a teacher output, its fields and one draw of xi."""
 
-    def truth(self, output: Array, rho: Array) -> Array:
+    def truth(self, output: Output, rho: Fields) -> Label:
         """The noiseless label."""
         return self.label(output, rho, None, 0.0)
 
-    def outcomes(self, output: Array, rho: Array, noise: Any, affine: bool) -> tuple[Array, Array]:
-        """All labels (X, ...) that these fields may have, with their weights (X,); nodes of xi for continuous laws."""
+    def outcomes(self, output: Output, rho: Fields, noise: Noise, affine: bool) -> Outcomes:
+        """All labels that these fields may have, with their weights; nodes of xi for continuous laws."""
         law = self.law(noise)
         if law is None:
             return self.truth(output, rho)[None], jnp.ones(1)
@@ -73,15 +80,15 @@ class Real(Labels):
     1.2
     """
 
-    def law(self, noise: Any) -> Law | None:
+    def law(self, noise: Noise) -> Law | None:
         return Quantile(noise) if callable(noise) else Normal()
 
-    def label(self, output: Array, rho: Array, xi: Any, noise: Any) -> Array:
+    def label(self, output: Output, rho: Fields, xi: Draw, noise: Noise) -> Label:
         if xi is None:
             return jnp.asarray(output)
         return output + (xi if callable(noise) else noise * xi)
 
-    def outcomes(self, output: Array, rho: Array, noise: Any, affine: bool) -> tuple[Array, Array]:
+    def outcomes(self, output: Output, rho: Fields, noise: Noise, affine: bool) -> Outcomes:
         if jnp.ndim(output) == 0 or callable(noise):
             return super().outcomes(output, rho, noise, affine)
         # independent noise on each output: points on the axes, exact for mean and covariance
@@ -106,12 +113,12 @@ class Sign(Labels):
         if not checks.is_traced(self.flip) and not 0 <= float(self.flip) <= 1:
             raise InputError(f"flip is {float(self.flip):g}; it must be a probability between 0 and 1.")
 
-    def law(self, noise: Any) -> Law | None:
+    def law(self, noise: Noise) -> Law | None:
         if not checks.is_traced(self.flip) and float(self.flip) == 0:
             return None
         return Discrete(np.array([1.0, -1.0]), jnp.stack([1.0 - self.flip, jnp.asarray(self.flip, float)]))
 
-    def label(self, output: Array, rho: Array, xi: Any, noise: Any) -> Array:
+    def label(self, output: Output, rho: Fields, xi: Draw, noise: Noise) -> Label:
         side = jnp.where(output < 0, -1.0, 1.0)
         return side if xi is None else side * xi
 
@@ -135,14 +142,14 @@ class Logistic(Labels):
         checks.require_shape("slope", self.slope, ())
         checks.require_positive("slope", self.slope)
 
-    def law(self, noise: Any) -> Law | None:
+    def law(self, noise: Noise) -> Law | None:
         return uniform()
 
-    def label(self, output: Array, rho: Array, xi: Any, noise: Any) -> Array:
+    def label(self, output: Output, rho: Fields, xi: Draw, noise: Noise) -> Label:
         one = output >= 0 if xi is None else xi < jax.nn.sigmoid(self.slope * output)
         return jnp.where(one, 1.0, -1.0)
 
-    def outcomes(self, output: Array, rho: Array, noise: Any, affine: bool) -> tuple[Array, Array]:
+    def outcomes(self, output: Output, rho: Fields, noise: Noise, affine: bool) -> Outcomes:
         p = jax.nn.sigmoid(self.slope * output)
         return jnp.array([1.0, -1.0]), jnp.stack([p, 1.0 - p])
 
@@ -161,7 +168,7 @@ class Argmax(Labels):
 
     kind: ClassVar[str] = "class"
 
-    def label(self, output: Array, rho: Array, xi: Any, noise: Any) -> Array:
+    def label(self, output: Output, rho: Fields, xi: Draw, noise: Noise) -> Label:
         output = jnp.asarray(output)
         return jax.nn.one_hot(jnp.argmax(output), output.shape[-1], dtype=output.dtype)
 
@@ -226,28 +233,17 @@ class Function(Labels):
         bare = Function(self.function, self.judged_by)
         return bare if bare.for_fields(M).random == self.random else self
 
-    def law(self, noise: Any) -> Law | None:
+    def law(self, noise: Noise) -> Law | None:
         return None if self.random is False else uniform()
 
-    def label(self, output: Array, rho: Array, xi: Any, noise: Any) -> Array:
+    def label(self, output: Output, rho: Fields, xi: Draw, noise: Noise) -> Label:
         return jnp.asarray(self.function(rho, jnp.asarray(0.5) if xi is None else xi), float)
 
 
 NAMED: dict[str, type[Labels]] = {"real": Real, "sign": Sign, "logistic": Logistic, "argmax": Argmax}
 
 
-def as_labels(value: Any) -> Labels:
+def as_labels(value: object) -> Labels:
     """Labels from their name, from a JAX function label(rho, xi), or as they are."""
-    if isinstance(value, Labels):
-        return value
-    if isinstance(value, str):
-        return NAMED[checks.known("labels", value, NAMED)]()
-    if isinstance(value, type) and issubclass(value, Labels):
-        raise InputError(f"labels is the class {value.__name__}; make one, such as {value.__name__}().")
-    if not callable(value) or isinstance(value, Loss):
-        raise InputError(
-            f"labels is {checks.shown(value)}; it must be a name ({', '.join(NAMED)}), labels such as labels.Sign(0.1), "
-            "or a JAX function label(rho, xi)."
-        )
-    function: Any = value
-    return Function(function)
+    allowed = "labels such as labels.Sign(0.1), or a JAX function label(rho, xi)"
+    return checks.as_part("labels", value, Labels, NAMED, allowed, None if isinstance(value, Loss) else Function)

@@ -6,22 +6,32 @@ as one. `output` is a number for a network with one output and an array (outputs
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar
+from functools import lru_cache, partial
+from typing import Any, ClassVar, TypeAlias
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
 
 from tutelage import checks
 from tutelage._errors import InputError, cause
+from tutelage._jump_search import find_jumps
 from tutelage._types import Array, ArrayLike
+
+Output: TypeAlias = Float[Array, "*outputs"]
+Label: TypeAlias = Float[Array, "*outputs"]
+Scalar: TypeAlias = Float[Array, ""]
+SEARCHED = 8.0  # outputs between which jumps of a custom function's derivative are searched
 
 
 class Loss(eqx.Module):
     """A loss of one sample, loss(output, label).
 
     `targets` says which labels it is made for: "real" (any number), "sign" (-1 and 1) or "class" (one-hot vectors).
-    `jumps` says whether its derivative jumps; `breaks(label)` lists the outputs at which the derivative jumps or bends.
+    `jumps`: its derivative jumps, or may; set it to False in a smooth loss of your own. `breaks(label)` lists the outputs at
+    which the derivative jumps or bends.
 
     >>> import tutelage as tu
     >>> loss = tu.losses.Logistic()
@@ -30,17 +40,17 @@ class Loss(eqx.Module):
     """
 
     targets: ClassVar[str] = "real"
-    jumps: ClassVar[bool] = False
+    jumps: ClassVar[bool] = True
 
     @abstractmethod
-    def __call__(self, output: Array, label: Array) -> Array:
+    def __call__(self, output: Output, label: Label) -> Scalar:
         """The loss of one sample."""
 
-    def descent(self, output: Array, label: Array) -> Array:
+    def descent(self, output: Output, label: Label) -> Output:
         """Minus the derivative of the loss by the output."""
         return -jax.grad(lambda o: self(o, label))(output)
 
-    def breaks(self, label: Array) -> tuple[Array, ...]:
+    def breaks(self, label: Label) -> tuple[Output, ...]:
         """Outputs at which the derivative jumps or bends, for this label."""
         return ()
 
@@ -53,10 +63,12 @@ class Squared(Loss):
     2.0
     """
 
-    def __call__(self, output: Array, label: Array) -> Array:
+    jumps: ClassVar[bool] = False
+
+    def __call__(self, output: Output, label: Label) -> Scalar:
         return jnp.sum((label - output) ** 2) / 2
 
-    def descent(self, output: Array, label: Array) -> Array:
+    def descent(self, output: Output, label: Label) -> Output:
         return label - output
 
 
@@ -68,15 +80,13 @@ class Absolute(Loss):
     1.5
     """
 
-    jumps: ClassVar[bool] = True
-
-    def __call__(self, output: Array, label: Array) -> Array:
+    def __call__(self, output: Output, label: Label) -> Scalar:
         return jnp.sum(jnp.abs(label - output))
 
-    def descent(self, output: Array, label: Array) -> Array:
+    def descent(self, output: Output, label: Label) -> Output:
         return jnp.sign(label - output)
 
-    def breaks(self, label: Array) -> tuple[Array, ...]:
+    def breaks(self, label: Label) -> tuple[Output, ...]:
         return (label,)
 
 
@@ -88,21 +98,22 @@ class Huber(Loss):
     2.5
     """
 
+    jumps: ClassVar[bool] = False
     delta: ArrayLike = eqx.field(converter=lambda x: checks.as_array("delta", x), default=1.0)
 
     def __check_init__(self) -> None:
         checks.require_shape("delta", self.delta, ())
         checks.require_positive("delta", self.delta)
 
-    def __call__(self, output: Array, label: Array) -> Array:
+    def __call__(self, output: Output, label: Label) -> Scalar:
         size = jnp.abs(label - output)
         near = jnp.minimum(size, self.delta)
         return jnp.sum(near * (size - near / 2))
 
-    def descent(self, output: Array, label: Array) -> Array:
+    def descent(self, output: Output, label: Label) -> Output:
         return jnp.clip(label - output, -self.delta, self.delta)
 
-    def breaks(self, label: Array) -> tuple[Array, ...]:
+    def breaks(self, label: Label) -> tuple[Output, ...]:
         return label - self.delta, label + self.delta
 
     def __repr__(self) -> str:
@@ -118,11 +129,12 @@ class Logistic(Loss):
     """
 
     targets: ClassVar[str] = "sign"
+    jumps: ClassVar[bool] = False
 
-    def __call__(self, output: Array, label: Array) -> Array:
+    def __call__(self, output: Output, label: Label) -> Scalar:
         return jax.nn.softplus(-label * output)
 
-    def descent(self, output: Array, label: Array) -> Array:
+    def descent(self, output: Output, label: Label) -> Output:
         return label * jax.nn.sigmoid(-label * output)
 
 
@@ -135,15 +147,14 @@ class Hinge(Loss):
     """
 
     targets: ClassVar[str] = "sign"
-    jumps: ClassVar[bool] = True
 
-    def __call__(self, output: Array, label: Array) -> Array:
+    def __call__(self, output: Output, label: Label) -> Scalar:
         return jnp.maximum(1.0 - label * output, 0.0)
 
-    def descent(self, output: Array, label: Array) -> Array:
+    def descent(self, output: Output, label: Label) -> Output:
         return jnp.where(label * output < 1.0, label, 0.0)
 
-    def breaks(self, label: Array) -> tuple[Array, ...]:
+    def breaks(self, label: Label) -> tuple[Output, ...]:
         return (label,)
 
 
@@ -157,16 +168,20 @@ class CrossEntropy(Loss):
     """
 
     targets: ClassVar[str] = "class"
+    jumps: ClassVar[bool] = False
 
-    def __call__(self, output: Array, label: Array) -> Array:
+    def __call__(self, output: Output, label: Label) -> Scalar:
         return -jnp.sum(label * jax.nn.log_softmax(output))
 
-    def descent(self, output: Array, label: Array) -> Array:
+    def descent(self, output: Output, label: Label) -> Output:
         return label - jax.nn.softmax(output) * jnp.sum(label)
 
 
 class Function(Loss):
-    """A JAX function loss(output, label) of your own. Set `jumps=True` if its derivative jumps.
+    """A JAX function loss(output, label) of your own.
+
+    jumps: does its derivative jump? By default a `Problem` finds out, by a search along the output for several labels; say
+    True if it jumps only where such a search may not look (beyond outputs of size 8, or for few labels).
 
     >>> import jax.numpy as jnp
     >>> import tutelage as tu
@@ -176,20 +191,50 @@ class Function(Loss):
     """
 
     function: Callable[[Array, Array], Array]
-    derivative_jumps: bool = eqx.field(static=True, default=False)
+    jumps: bool | None = eqx.field(static=True)  # pyright: ignore[reportIncompatibleVariableOverride]
 
-    def __init__(self, function: Callable[[Array, Array], Array], jumps: bool = False):
+    def __init__(self, function: Callable[[Array, Array], Array], jumps: bool | None = None):
         if not callable(function):
             raise InputError(f"the loss is {checks.shown(function)}; it must be a JAX function loss(output, label).")
-        self.function, self.derivative_jumps = function, checks.as_flag("jumps", jumps)
+        self.function = function
+        self.jumps = jumps if jumps is None else checks.as_flag("jumps", jumps)
 
-    @property
-    def jumps(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Does its derivative jump?"""
-        return self.derivative_jumps
-
-    def __call__(self, output: Array, label: Array) -> Array:
+    def __call__(self, output: Output, label: Label) -> Scalar:
         return self.function(output, label)
+
+    def for_outputs(self, outputs: int) -> "Function":
+        """The same loss, once it is known whether its derivative jumps."""
+        return self if self.jumps is not None else Function(self.function, _derivative_jumps(self.function, outputs))
+
+    def unless_found(self, outputs: int) -> "Function":
+        """The same loss; `jumps` is left to be found out where the search finds it."""
+        bare = Function(self.function)
+        return bare if bare.for_outputs(outputs).jumps == self.jumps else self
+
+
+@lru_cache(maxsize=64)
+def _derivative_jumps(function: Callable[[Array, Array], Array], outputs: int) -> bool:
+    """Does the derivative jump along lines of outputs, for some labels? True where that cannot be found out."""
+    if outputs == 1:
+        labels, lines = jnp.array([-1.0, 1.0, 0.0, 0.37, -1.83]), [(np.zeros(()), np.ones(()))]
+    else:
+        rng = np.random.default_rng(0)
+        labels = jnp.concatenate([jnp.eye(outputs), jnp.asarray(rng.standard_normal((2, outputs)))])
+        lines = [tuple(rng.standard_normal((2, outputs))) for _ in range(4)]
+    loss = Function(function, jumps=True)
+    each = jax.jit(jax.vmap(jax.vmap(loss.descent, (None, 0)), (0, None)))
+
+    def slopes(s: np.ndarray, at: np.ndarray, along: np.ndarray) -> np.ndarray:
+        """(s, label, ...); zero for labels that the function is not made for."""
+        values = np.asarray(each(at + np.multiply.outer(s, along), labels))
+        usable = np.isfinite(values).all(axis=(0, *range(2, values.ndim)), keepdims=True)
+        return np.where(usable, values, 0.0)
+
+    try:
+        with jax.ensure_compile_time_eval():
+            return any(find_jumps(partial(slopes, at=at, along=along), SEARCHED) for at, along in lines)
+    except jax.errors.TracerArrayConversionError:
+        return True  # the function contains numbers that JAX traces
 
 
 NAMED: dict[str, type[Loss]] = {
@@ -202,27 +247,16 @@ NAMED: dict[str, type[Loss]] = {
 }
 
 
-def as_loss(value: Any) -> Loss:
+def as_loss(value: object) -> Loss:
     """A loss from its name, from a JAX function, or as it is."""
-    if isinstance(value, Loss):
-        return value
-    if isinstance(value, str):
-        return NAMED[checks.known("loss", value, NAMED)]()
-    if isinstance(value, type) and issubclass(value, Loss):
-        raise InputError(f"loss is the class {value.__name__}; it must be a loss. Make one, such as {value.__name__}().")
-    if not callable(value):
-        raise InputError(
-            f"loss is {checks.shown(value)}; it must be a name ({', '.join(NAMED)}), a loss such as losses.Huber(0.5), or "
-            "a JAX function loss(output, label)."
-        )
-    function: Any = value
-    return Function(function)
+    allowed = "a loss such as losses.Huber(0.5), or a JAX function loss(output, label)"
+    return checks.as_part("loss", value, Loss, NAMED, allowed, Function)
 
 
-def require_usable(loss: Loss, output: Any, labels: Any) -> None:
+def require_usable(loss: Loss, output: Output, labels: Float[Array, "count ..."]) -> None:
     """The loss maps an output and a label of these shapes to one finite number that JAX can differentiate.
 
-    labels: some labels of the problem, (count, ...).
+    labels: some labels of the problem.
     """
     name, label = loss_name(loss), labels[0]
     value = _shapes(loss, loss, output, label)
@@ -246,7 +280,7 @@ def require_usable(loss: Loss, output: Any, labels: Any) -> None:
             )
 
 
-def _shapes(loss: Loss, function: Callable[..., Any], output: Any, label: Any) -> Any:
+def _shapes(loss: Loss, function: Callable[[Array, Array], Array], output: Output, label: Label) -> Any:
     """Shapes of what a function of the loss returns, or one message about why it fails."""
     try:
         return jax.eval_shape(function, output, label)

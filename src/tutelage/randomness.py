@@ -6,18 +6,22 @@ a standard normal number.
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import TypeAlias
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import ndtr
+from jaxtyping import Float
 from scipy import special
 
 from tutelage import checks
 from tutelage._errors import InputError
 from tutelage._types import Array, ArrayLike
 
+Draws: TypeAlias = Float[Array | np.ndarray, "*draws"]  # of xi
+Weighted: TypeAlias = tuple[Float[Array | np.ndarray, "X ..."], Float[Array | np.ndarray, " X"]]  # values and weights
+QuantileFunction: TypeAlias = Callable[[np.ndarray], np.ndarray]
 QUANTILES = 400  # mid-quantiles that stand for a continuous law
 AFFINE = np.sqrt(3.0) * np.array([-1.0, 0.0, 1.0]), np.array([1.0, 4.0, 1.0]) / 6  # exact up to fifth moments
 
@@ -26,11 +30,11 @@ class Law(eqx.Module):
     """A law of xi."""
 
     @abstractmethod
-    def nodes(self, affine: bool) -> tuple[Array, Array]:
-        """Values (X,) and weights (X,). affine: the update is affine in xi, so its first four moments are enough."""
+    def nodes(self, affine: bool) -> Weighted:
+        """Values and weights. affine: the update is affine in xi, so its first four moments are enough."""
 
     @abstractmethod
-    def from_normal(self, z: Array) -> Array:
+    def from_normal(self, z: Draws) -> Draws:
         """Draws of xi from standard normal numbers."""
 
 
@@ -43,14 +47,14 @@ class Normal(Law):
     3
     """
 
-    def nodes(self, affine: bool) -> tuple[Any, Any]:
+    def nodes(self, affine: bool) -> Weighted:
         if affine:
             return AFFINE
         z = np.linspace(-5.0, 5.0, 101)
         weights = np.exp(-(z**2) / 2)
         return z, weights / weights.sum()
 
-    def from_normal(self, z: Any) -> Any:
+    def from_normal(self, z: Draws) -> Draws:
         return z
 
 
@@ -63,7 +67,7 @@ class Quantile(Law):
     1.0
     """
 
-    function: Callable[[Any], Any] = eqx.field(static=True)
+    function: QuantileFunction = eqx.field(static=True)
 
     def __check_init__(self) -> None:
         if not callable(self.function):
@@ -72,11 +76,11 @@ class Quantile(Law):
                 "scipy.stats.t(3).ppf."
             )
 
-    def nodes(self, affine: bool) -> tuple[Any, Any]:
+    def nodes(self, affine: bool) -> Weighted:
         u = (np.arange(QUANTILES) + 0.5) / QUANTILES
         return np.asarray(self.function(u), dtype=float), np.full(QUANTILES, 1.0 / QUANTILES)
 
-    def from_normal(self, z: Any) -> Any:
+    def from_normal(self, z: Draws) -> Draws:
         if self.function is _itself:
             return ndtr(z)
         at = np.linspace(-8.0, 8.0, 4097)  # JAX cannot call the user's function: it is interpolated
@@ -89,7 +93,7 @@ def uniform() -> Quantile:
     return Quantile(_itself)
 
 
-def _itself(u: Any) -> Any:
+def _itself(u: np.ndarray) -> np.ndarray:
     return u
 
 
@@ -114,9 +118,9 @@ class Discrete(Law):
                 f"probabilities is {checks.shown(p)} with sum {p.sum():g}; they must be zero or more with sum 1."
             )
 
-    def nodes(self, affine: bool) -> tuple[Any, Any]:
+    def nodes(self, affine: bool) -> Weighted:
         return jnp.asarray(self.values), jnp.asarray(self.probabilities)
 
-    def from_normal(self, z: Any) -> Any:
+    def from_normal(self, z: Draws) -> Draws:
         values, edges = jnp.asarray(self.values), jnp.cumsum(jnp.asarray(self.probabilities))
         return values[jnp.sum(ndtr(z)[..., None] > edges[:-1], axis=-1)]

@@ -15,13 +15,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from tutelage import checks
-from tutelage._errors import InputError
+from tutelage._errors import InputError, Status
 from tutelage._files import require_place, write_bytes
 from tutelage._version import __version__
 from tutelage.labels import METRICS
 from tutelage.problem import Problem, Spectrum, Start
 from tutelage.problem.serialize import is_named, paths_in
-from tutelage.status import Status
 
 if TYPE_CHECKING:
     import xarray

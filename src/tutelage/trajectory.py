@@ -16,17 +16,16 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from tutelage import checks, storage
-from tutelage._errors import InputError
+from tutelage._errors import InputError, Status, status_message
 from tutelage.problem import Problem, Start
 from tutelage.problem.schedules import rate_at
-from tutelage.status import Status, describe
 from tutelage.times import steps_at
 
 if TYPE_CHECKING:
     import xarray
 
 
-REPORTS = {"validity": "tutelage.validity:assess", "sampling_error": "tutelage.sampling:sampling_error"}
+REPORTS = {"validity": "tutelage.validity:assess", "sampling_error": "tutelage.accuracy:sampling_error"}
 
 
 class Trajectory(eqx.Module):
@@ -122,11 +121,11 @@ class Trajectory(eqx.Module):
             return "traced"
         codes, ends = np.atleast_1d(self.status_code), np.atleast_1d(self.end_time)
         if codes.size == 1:
-            return describe(int(codes.flat[0]), float(ends.flat[0]), self._lr_at_end())
+            return status_message(int(codes.flat[0]), float(ends.flat[0]), self._lr_at_end())
         bad = np.flatnonzero(codes.ravel())
         if bad.size == 0:
             return f"finished ({codes.size} {'runs' if self.kind == 'simulation' else 'solutions'})"
-        first = describe(int(codes.flat[bad[0]]), float(ends.flat[bad[0]]), None)
+        first = status_message(int(codes.flat[bad[0]]), float(ends.flat[bad[0]]), None)
         return f"{bad.size} of {codes.size} did not finish; number {bad[0]} {first}"
 
     def _lr_at_end(self) -> str | None:

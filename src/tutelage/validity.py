@@ -16,7 +16,6 @@ from jaxtyping import Float
 
 from tutelage._types import NumpyOrJax
 from tutelage.accuracy import averages_report, in_words
-from tutelage.averages import Quadrature
 from tutelage.dynamics.linearized import (
     drifts_along,
     flatten,
@@ -29,6 +28,7 @@ from tutelage.dynamics.linearized import (
 from tutelage.dynamics.order_parameters import OrderParameters, initial_overlaps
 from tutelage.dynamics.overlaps import Overlaps
 from tutelage.dynamics.perfect_learning import critical_rate
+from tutelage.moments.nodes import Quadrature
 from tutelage.problem import Problem, SlowMomentum, Start
 from tutelage.problem.traits import missing_traits
 from tutelage.trajectory import Trajectory

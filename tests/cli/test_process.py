@@ -53,10 +53,10 @@ def test_programs_are_kept_between_runs(tmp_path):
         )
         assert (run.returncode, run.stderr) == (0, "")
         outputs.append(run.stdout)
-        entries.append({path: path.read_bytes() for path in (cache / "tutelage" / "programs").iterdir()})
+        entries.append({path for path in (cache / "tutelage" / "programs").iterdir() if "integrate" in path.name})
     assert outputs[0] == outputs[1]
-    assert entries[0] == entries[1]
-    assert len(entries[0]) == 1
+    assert entries[0] == entries[1]  # found again: nothing was compiled
+    assert entries[0]
 
 
 def test_no_cache_folder_is_no_error(monkeypatch):
@@ -90,11 +90,11 @@ def test_a_reader_may_stop_early():
 
 
 def test_no_program_is_loaded_that_another_user_could_have_written(tmp_path, monkeypatch):
-    """JAX's cache holds machine code: its folder must belong to this user alone, as that of the kept programs."""
+    """JAX's cache holds machine code: its folder must belong to this user alone."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     folder = compile_cache._writable_folder()
-    assert folder == tmp_path / "tutelage"
-    for place in (folder, *folder.iterdir()):
+    assert folder == tmp_path / "tutelage" / "programs"
+    for place in (folder.parent, folder):
         assert place.stat().st_mode & 0o777 == 0o700
         place.chmod(0o777)
         assert compile_cache._writable_folder() is None
@@ -106,7 +106,8 @@ def test_no_program_is_loaded_that_another_user_could_have_written(tmp_path, mon
 
 INTERRUPTED = """
 import os, signal, sys
-from tutelage.simulation.runs import Run, overlaps
+from tutelage.cli import main
+from tutelage.simulation.runs import Run
 
 finished, runs = Run, int(sys.argv[1])
 
@@ -118,6 +119,7 @@ def press(*about):
     return run
 
 press.count = 0
+from tutelage.simulation import overlaps
 overlaps.Run = press
 sys.exit(main(sys.argv[2:]))
 """

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tutelage as tu
+from tutelage.validity import Validity
 
 SHAPE = ("-K", "2", "-M", "2", "--times", "5", "--points", "11")
 FAST = (*SHAPE, "--no-validity")
@@ -67,7 +68,7 @@ def test_table_says_all_and_files_are_written(tutelage, folder):
 
 def test_json_holds_the_validity_report(tutelage):
     report = json.loads(tutelage("solve", *SHAPE, "--json").stdout)["validity"]
-    assert set(report) == {f.name for f in fields(tu.Validity)}
+    assert set(report) == {f.name for f in fields(Validity)}
     assert report["dim"] == 1000
 
 

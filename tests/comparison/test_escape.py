@@ -9,6 +9,7 @@ import tutelage as tu
 from tests.comparison.cases import with_
 from tutelage.comparison.noise import find_escape
 from tutelage.comparison.pairing import match, pair
+from tutelage.validity import Validity
 
 TIMES = tu.linear_times(300.0, 151)
 PLATEAU, RATE = 0.03, 0.08
@@ -50,8 +51,8 @@ def pair_of(escapes, ours=150.0, dim=1000, jitter=1e-4):
 
 
 def validity(noise_dim):
-    blank = dict.fromkeys(tu.Validity.__dataclass_fields__)
-    return tu.Validity(**blank | {"noise_dim": noise_dim, "effective_rank": 1.0, "dim_needed": 10.0, "notes": ()})
+    blank = dict.fromkeys(Validity.__dataclass_fields__)
+    return Validity(**blank | {"noise_dim": noise_dim, "effective_rank": 1.0, "dim_needed": 10.0, "notes": ()})
 
 
 def test_times_of_escape_are_measured():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import tutelage as tu
-from tests.averages import reference as ref
+from tests.moments import reference as ref
 
 
 @eqx.filter_jit

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import tutelage as tu
-from tests.averages import reference as ref
+from tests.moments import reference as ref
 from tutelage.dynamics import OrderParameters, Overlaps, Velocity
 
 SPECTRUM = tu.Spectrum([3.0, 1.0, 0.25], [0.2, 0.5, 0.3])

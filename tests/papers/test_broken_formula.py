@@ -11,7 +11,7 @@ import sys
 import pytest
 
 # One term of what is left of two fields when i and j are given, with the other sign. (The two signs in `across` hang on the
-# students' correlation, which is small on this short curve; tests/averages see them.)
+# students' correlation, which is small on this short curve; tests/moments see them.)
 SIGNS = {
     "as it is": ("", ""),
     "across^2": ("- across**2", "+ across**2"),
@@ -20,14 +20,14 @@ SIGNS = {
 }
 PROGRAM = """
 import inspect, json, sys, textwrap
-from tutelage.averages import erf
+from tutelage.moments import erf
 from tutelage.papers import replicas
 
 old, new = json.loads(sys.argv[1])
-source = textwrap.dedent(inspect.getsource(erf.ErfAverages.contrast))
+source = textwrap.dedent(inspect.getsource(erf.ErfAverages.slopes_squared_error))
 assert old in source
 exec(source.replace(old, new), vars(erf))
-erf.ErfAverages.contrast = erf.contrast
+erf.ErfAverages.slopes_squared_error = erf.slopes_squared_error
 
 figure = replicas()["primer-1"]
 parameters = figure.parameters(quick=True) | {"lrs": [0.5], "noises": [0.0], "end": 20.0, "points": 21, "dims": [25, 50]}

@@ -126,7 +126,7 @@ def _results(
     chosen: list[Any], folder: Path, quick: bool, formats: tuple[str, ...], workers: int | None, talks: bool
 ) -> list[Any]:
     """Compute the figures; each is reported as soon as it is there."""
-    from tutelage._xla import compile_quickly
+    from tutelage.cli.compile_cache import compile_quickly
 
     if quick:
         compile_quickly()

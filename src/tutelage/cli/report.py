@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from tutelage._errors import InputError
+from tutelage._errors import InputError, Status
 from tutelage._files import require_place
 from tutelage.cli.flags import OutputFlags
 from tutelage.plot.labels import problem_in_words, settings_in_words
-from tutelage.status import Status
 from tutelage.storage import error_name
 
 SHOWN = 6  # the largest matrix printed in full

@@ -16,10 +16,9 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from tutelage import checks
-from tutelage._errors import InputError, kind_of
+from tutelage._errors import InputError, Status, kind_of
 from tutelage._types import NumpyOrJax
 from tutelage.problem import Problem, Start
-from tutelage.status import Status
 from tutelage.trajectory import Trajectory
 
 KNOWN = ("R", "Q", "readout", "bias")  # order parameters of a problem; r and q per level are their parts

@@ -15,10 +15,12 @@ from jaxtyping import Float
 
 from tutelage._errors import InputError
 from tutelage._types import Array, Numbers, NumpyOrJax
-from tutelage.averages import Averages, Quadrature, averages_for
 from tutelage.dynamics.overlaps import joint_covariance, summed_levels
 from tutelage.moments import ClosedMoments, Moments, NodeMoments, moments_for
-from tutelage.moments.matrices import error_weights, pull
+from tutelage.moments.averages import Averages
+from tutelage.moments.integrals import averages_for
+from tutelage.moments.matrices import error_weights, mean_update
+from tutelage.moments.nodes import Quadrature
 from tutelage.problem import Problem
 from tutelage.problem.traits import CLASSIC, require_traits
 from tutelage.rules import Context, Parameters
@@ -62,7 +64,7 @@ def _near_perfect(
     dR, dQ = R - R0, Q - Q0
 
     def slope(s: Array) -> Array:
-        p = pull(averages, joint_covariance(R0 + s * dR, Q0 + s * dQ, T), None, v, v_teacher)
+        p = mean_update(averages, joint_covariance(R0 + s * dR, Q0 + s * dQ, T), None, v, v_teacher)
         return -jnp.sum(p.A * dQ) / 2 - jnp.sum(p.B * dR)
 
     nodes, weights = (PATH[0] + 1) / 2, PATH[1] / 2

@@ -15,12 +15,13 @@ from jaxtyping import Float
 
 from tutelage._errors import InputError
 from tutelage._types import Array, ArrayLike
-from tutelage.averages import Averages, Quadrature
 from tutelage.dynamics.equations import ClosedSystem
 from tutelage.dynamics.error import field_means, population_error, shared_parity
 from tutelage.dynamics.overlaps import Overlaps, Velocity, joint_covariance, summed_levels
 from tutelage.moments import ClosedMoments, Moments, NodeMoments, moments_for
-from tutelage.moments.matrices import Pull
+from tutelage.moments.averages import Averages
+from tutelage.moments.matrices import MeanUpdate
+from tutelage.moments.nodes import Quadrature
 from tutelage.problem import Problem, SlowMomentum, Start
 from tutelage.problem.schedules import rate_at, switch_times
 from tutelage.rules import Context, Parameters
@@ -89,13 +90,13 @@ class OrderParameters(ClosedSystem):
     def _summed(self, blocks: Float[Array, "L a b"]) -> Float[Array, "a b"]:
         return summed_levels(self.problem.inputs.weights, blocks)
 
-    def matrices(self, state: Overlaps, t: ArrayLike = 0.0) -> tuple[Pull, Array]:
+    def matrices(self, state: Overlaps, t: ArrayLike = 0.0) -> tuple[MeanUpdate, Array]:
         """A, B (with what moves readout and bias) and G at a state."""
         return self.matrices_at(*self.covariances(state), state.readout, state.bias, t)
 
     def matrices_at(
         self, R: Array, Q: Array, T: Array, readout: Array, bias: Array | None, t: ArrayLike = 0.0
-    ) -> tuple[Pull, Array]:
+    ) -> tuple[MeanUpdate, Array]:
         """The same as functions of the fields' covariances, the readout and the biases: on nothing else do they depend."""
         C, mean = joint_covariance(R, Q, T), field_means(self.problem, bias)
         context = self.context(t, R, Q, T)
@@ -114,7 +115,7 @@ class OrderParameters(ClosedSystem):
         # the matrices give the slope of the training loss; for other metrics the overlaps alone guide the steps
         return d, self.error_slope(p, d) if self.closed else jnp.zeros(())
 
-    def error_slope(self, p: Pull, d: Overlaps) -> Array:
+    def error_slope(self, p: MeanUpdate, d: Overlaps) -> Array:
         """The change of e_g along a change of the state, where the matrices are p."""
         slope = -jnp.sum(p.A * self._summed(d.q)) / 2 - jnp.sum(p.B * self._summed(d.r))
         if self.problem.student.train_readout:
@@ -123,7 +124,7 @@ class OrderParameters(ClosedSystem):
             slope = slope - p.bias @ d.bias
         return slope
 
-    def _drift(self, t: ArrayLike, state: Overlaps, p: Pull, G: Array) -> Overlaps:
+    def _drift(self, t: ArrayLike, state: Overlaps, p: MeanUpdate, G: Array) -> Overlaps:
         sgd, student = self.problem.sgd, self.problem.student
         eta, eta_v, eta_b = self.rates(t)
         readout = eta_v * p.readout if student.train_readout else jnp.zeros_like(state.readout)
@@ -140,7 +141,7 @@ class OrderParameters(ClosedSystem):
         mask = self.problem.trainable_mask()
         return None if mask is None else jnp.asarray(mask)[:, :, None]
 
-    def _plain(self, state: Overlaps, p: Pull, G: Array, eta: Array) -> tuple[Array, Array]:
+    def _plain(self, state: Overlaps, p: MeanUpdate, G: Array, eta: Array) -> tuple[Array, Array]:
         sgd, lam, mask = self.problem.sgd, self._lam, self._mask()
         r, q = state.r, state.q
         K, overlaps = q.shape[-1], jnp.concatenate([jnp.concatenate([q, r], -1), jnp.concatenate([_T(r), self.t], -1)], -2)
@@ -163,7 +164,7 @@ class OrderParameters(ClosedSystem):
         return dr - mu * state.r, dq - (mu + mu.T) * state.q
 
     def _slow(
-        self, t: ArrayLike, state: Overlaps, p: Pull, G: Array, momentum: SlowMomentum
+        self, t: ArrayLike, state: Overlaps, p: MeanUpdate, G: Array, momentum: SlowMomentum
     ) -> tuple[Array, Array, Velocity]:
         """dR = U, dU = -gamma U + k E[delta rho], dQ = V + V^T, dV = W2 - gamma V + k E[lambda delta],
         dW2 = -2 gamma W2 + k (E[delta om] + transpose) + k^2 G, each per level; decay acts as part of the force."""

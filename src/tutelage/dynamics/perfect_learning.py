@@ -21,13 +21,13 @@ from jaxtyping import Bool, Float
 
 from tutelage._errors import InputError
 from tutelage._types import Array, NumpyOrJax
-from tutelage.averages import Quadrature
-from tutelage.averages.quadrature import QuadratureAverages
-from tutelage.averages.relu import ReluAverages
 from tutelage.dynamics.error import field_means
 from tutelage.dynamics.linearized import jacobian
 from tutelage.dynamics.order_parameters import OrderParameters
 from tutelage.dynamics.overlaps import Overlaps, joint_covariance
+from tutelage.moments.nodes import Quadrature
+from tutelage.moments.quadrature import QuadratureAverages
+from tutelage.moments.relu import ReluAverages
 from tutelage.problem import Problem, SlowMomentum
 
 STEP = 1e-5  # displacement (relative to the norms) at which averages by quadrature are differentiated

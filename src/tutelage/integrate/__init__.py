@@ -1,29 +1,32 @@
-"""From equations to numbers: the compiled program, the stiff method that knows the structure of the overlaps, and when it
-is worth its price."""
+"""From equations to numbers: the compiled program, its explicit integrator, and diffrax for gradients and stiffness."""
 
-from tutelage.integrate.call import (
+from tutelage.integrate.program import (
     BOUND,
     FINE,
+    MAX_STEPS,
     SOLVERS,
     Options,
     Raw,
     anonymous,
     as_arrays,
+    by_quadrature,
+    choose,
     first_times,
     integrate,
     padded,
     tolerances,
 )
-from tutelage.integrate.choice import choose
 
 __all__ = [
     "BOUND",
     "FINE",
+    "MAX_STEPS",
     "SOLVERS",
     "Options",
     "Raw",
     "anonymous",
     "as_arrays",
+    "by_quadrature",
     "choose",
     "first_times",
     "integrate",

@@ -1,102 +1,128 @@
-"""What is compiled: a closed system from its start to the last time, recorded on the way, by diffrax. call.py calls it.
+"""The compiled program: a closed system from its initial condition to the last time, recorded on the way.
 
-The error stands beside the overlaps only to guide the steps: near perfect learning a tolerance on overlaps of order one says
-nothing about an error of 1e-9.
+One program serves all problems of equal shape; learning rates, noise, readouts, spectra, initial conditions, tolerances and
+(up to a standard count) times are data to it. Plain solves use the explicit integrator of dormand_prince.py. diffrax, which
+takes half a second to import, is loaded only for reverse-mode gradients, stiff and implicit solvers (diffrax_path.py).
+The error is integrated next to the overlaps only to guide the steps: near perfect learning a tolerance on overlaps of order
+one says nothing about an error of 1e-9.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
-import diffrax
+import equinox as eqx
 import jax
 import jax.numpy as jnp
-import optimistix
+import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from tutelage._errors import InputError
+from tutelage import checks
+from tutelage._errors import Status
 from tutelage._types import Array
 from tutelage.dynamics import ClosedSystem, OrderParameters, initial_overlaps
 from tutelage.dynamics.resolvent import unsuited
-from tutelage.integrate.call import BOUND, FINE, Options, Raw
-from tutelage.integrate.guided import guided_norm, stiff_solver
-from tutelage.progress import ProgressBar
-from tutelage.status import Status
+from tutelage.integrate import dormand_prince
+from tutelage.moments import ClosedMoments, NodeMoments
+from tutelage.moments.quadrature import QuadratureAverages
+from tutelage.problem import Problem, SlowMomentum, Spectrum, Start
+from tutelage.problem.schedules import rate_at, scan_grid
 
+SOLVERS = ("explicit", "stiff", "implicit")
+MAX_STEPS = 100_000
+BOUND = 1e8  # overlaps this much larger than at the start have diverged
 GROWN = 1e2  # a step that has become too short to take after this much growth is a blow-up in finite time
 SHORTEST = 1e-14  # shortest step, in units of the whole time
+FINE = 1e4  # the error is taken in this unit, so that its absolute tolerance is finer than that of the overlaps
+USUAL = {"float64": (1e-8, 1e-12), "float32": (1e-4, 1e-6)}  # rtol, atol
+COUNTS = (64, 256, 512, 1024, 2048, 4096)  # of times: compiled programs are made for these
+
+# An explicit method must resolve the fastest level, whether or not anything still happens there: its steps are about
+# STABLE / (eta lam_max |v|^2) long. The stiff one takes a few hundred steps whatever the spectrum, but each also needs the
+# derivatives of A, B, G with respect to every field.
+STABLE = 8.0  # measured: erf, K = M = 2, 1024 levels, beta = 1
+EVALUATIONS = 12  # of A, B, G in an explicit step
+STIFF_STEPS = 400
+STIFF_EVALUATIONS = 20  # in each of them, besides one for each derivative
+OVERHEAD = 150  # levels: an evaluation costs as much as so many of them before the first
+WORTH = 6e7  # evaluations, times levels, that must be saved: the stiff method compiles for longer, by about so much
+MOST_FIELDS = 200  # the dense system grows with the square of their number
 
 
-def integrated(problem: Any, moments: Any, start: Any, times: Any, tolerances: Any, options: Options) -> Raw:
-    """`integrate`, as it is traced (call.py)."""
+class Options(eqx.Module):
+    """What the compiled function depends on besides shapes. axis: the name of the vmapped axis of members, if any."""
+
+    gradient_flow: bool = eqx.field(static=True)
+    solver: str = eqx.field(static=True)
+    keep: bool = eqx.field(static=True)
+    gradient: str = eqx.field(static=True, default="forward")
+    max_steps: int = eqx.field(static=True, default=MAX_STEPS)
+    progress: bool = eqx.field(static=True, default=False)
+    axis: str | None = eqx.field(static=True, default=None)
+
+
+class Raw(eqx.Module):
+    """What comes out of the compiled function."""
+
+    variables: dict[str, Array]
+    error: Array
+    loss: Array
+    status_code: Array
+    end_time: Array
+    steps: Array
+    T: Array | None
+
+
+@eqx.filter_jit
+def integrate(problem: Any, moments: Any, start: Any, times: Any, tolerances: Any, options: Options) -> Raw:
+    """The dynamics of a problem (or of custom equations) from its initial condition, recorded at the times."""
+    # inside another jit, where some of these are constants, XLA must not compute with them beforehand: it rounds otherwise
+    numbers, rest = eqx.partition((problem, moments, start), eqx.is_array)
+    problem, moments, start = eqx.combine(jax.lax.optimization_barrier(numbers), rest)
     system, state, T = _system(problem, moments, start, options)
-    error = system.error(system.observe(state)) if guided(system) else jnp.zeros(())
+    error = system.error(system.observe(state)) if _guided(system) else jnp.zeros(())
     bound = BOUND * (1.0 + _largest(state))
     pack, parts = _packing((state, error), options.solver)
 
-    def rates(t: Any, y: Any, _: Any) -> Any:
+    def rates(t: Any, y: Any) -> Any:
         drift, error_rate = system.drift_and_error_rate(t, parts(y)[0])
         # a GPU would otherwise sum this number term by term in the kernel that packs the vector, and all of it would wait
         return pack((drift, jax.lax.optimization_barrier(error_rate * FINE)))
 
-    def diverged(t: Any, y: Any, args: Any, **_: Any) -> Array:
-        return ~(_largest(parts(y)[0]) < bound)  # also true for NaN
-
     rtol, atol = tolerances
-    controller = diffrax.PIDController(
+    done = _integrator(system, options)(
+        rates,
+        jax.lax.optimization_barrier(pack((state, error * FINE))),  # no constant, as above
+        times,
+        observe=lambda y: system.observe(parts(y)[0]),
+        diverged=lambda y: ~(_largest(parts(y)[0]) < bound),  # also true for NaN
         rtol=rtol,
         atol=_absolute(atol, system, state, pack) if options.solver != "stiff" else atol,
-        pcoeff=0.2,
-        icoeff=0.5,
-        dtmin=SHORTEST * jnp.maximum(times[-1], 1.0),
-        force_dtmin=False,
-        norm=guided_norm if options.solver == "stiff" else optimistix.rms_norm,
-    )
-    switches = system.switches(times[-1])
-    if switches is not None:
-        controller = diffrax.ClipStepSizeController(controller, jump_ts=switches)
-    solution: Any = diffrax.diffeqsolve(
-        diffrax.ODETerm(rates),
-        _solver(system, options),
-        t0=0.0,
-        t1=jnp.maximum(times[-1], 1e-12),
-        dt0=None,
-        # inside another jit, where the start is a constant, XLA must not compute with it beforehand: it rounds otherwise
-        y0=jax.lax.optimization_barrier(pack((state, error * FINE))),
-        saveat=diffrax.SaveAt(
-            subs=[
-                diffrax.SubSaveAt(ts=times, fn=lambda t, y, args: system.observe(parts(y)[0])),
-                diffrax.SubSaveAt(t1=True, fn=lambda t, y, args: _largest(parts(y)[0])),
-            ]
-        ),
-        stepsize_controller=controller,
-        adjoint=diffrax.ForwardMode() if options.gradient == "forward" else diffrax.RecursiveCheckpointAdjoint(),
-        event=diffrax.Event(diverged),
+        shortest=SHORTEST * jnp.maximum(times[-1], 1.0),
         max_steps=options.max_steps,
-        throw=False,
-        progress_meter=ProgressBar() if options.progress else diffrax.NoProgressMeter(),
+        stops=system.switches(times[-1]),
+        meter=_meter() if options.progress else None,
     )
-    (saved_times, end), (observed, size) = solution.ts, solution.ys
-    reached = jnp.isfinite(saved_times)
-    observed = jax.tree.map(lambda x: jnp.where(reached.reshape(-1, *[1] * (x.ndim - 1)), x, jnp.nan), observed)
-    errors, losses = _judged(system, observed)
-    blown_up = size[-1] > GROWN * (1.0 + _largest(state))
-    code = _code(solution.result, blown_up)
-    return Raw(observed, errors, losses, code, end[-1], solution.stats["num_accepted_steps"], T)
+    errors, losses = _judged(system, done.records)
+    blown_up = _largest(parts(done.y)[0]) > GROWN * (1.0 + _largest(state))
+    code = jnp.where((done.code == int(Status.FAILED)) & blown_up, int(Status.DIVERGED), done.code)
+    return Raw(done.records, errors, losses, code, done.t, done.steps, T)
 
 
-def guided(system: Any) -> bool:
-    """Does the error stand next to the state to guide the steps? Not where each value of it is an average over nodes."""
-    return not isinstance(system, OrderParameters) or system.closed
+def _integrator(system: Any, options: Options) -> Callable[..., dormand_prince.Integrated]:
+    """The explicit integrator of this package, or diffrax for what it does not do."""
+    if options.solver == "explicit" and options.gradient == "forward":
+        return lambda *args, **options_: dormand_prince.integrate(*args, **options_, axis=options.axis)
+    from tutelage.integrate import diffrax_path
+
+    solver, reverse = diffrax_path.solver_for(options.solver, system, FINE), options.gradient == "reverse"
+    return lambda *args, **options_: diffrax_path.integrate(*args, **options_, solver=solver, reverse=reverse)
 
 
-def _judged(system: Any, observed: dict[str, Array]) -> tuple[Array, Array]:
-    """Error and training loss at every recorded time; states averaged over nodes one by one, for their memory."""
-    if not guided(system):
-        return jax.lax.map(lambda seen: (system.error(seen), system.loss(seen)), observed)
-    errors = jax.vmap(system.error)(observed)
-    if isinstance(system, OrderParameters):
-        return errors, errors + jnp.asarray(system.problem.noise) ** 2 / 2
-    return errors, jnp.full_like(errors, jnp.nan)
+def _meter() -> Any:
+    from tutelage.progress import ProgressBar
+
+    return ProgressBar()
 
 
 def _system(problem: Any, moments: Any, start: Any, options: Options) -> tuple[ClosedSystem, Any, Array | None]:
@@ -107,15 +133,19 @@ def _system(problem: Any, moments: Any, start: Any, options: Options) -> tuple[C
     return system, state, system.covariances(state)[2]
 
 
-def _solver(system: Any, options: Options) -> Any:
-    if options.solver != "stiff":
-        return diffrax.Dopri8() if options.solver == "explicit" else diffrax.Kvaerno5()
-    if not isinstance(system, OrderParameters):
-        raise InputError("solver is 'stiff', which knows only the equations of a Problem; use solver='implicit'.")
-    reason = unsuited(system.problem)
-    if reason:
-        raise InputError(f"solver is 'stiff' and {reason}; it does not support that. Use solver='explicit'.")
-    return stiff_solver(system)
+def _guided(system: Any) -> bool:
+    """Is the error integrated next to the state to guide the steps? Not where each value of it is an average over nodes."""
+    return not isinstance(system, OrderParameters) or system.closed
+
+
+def _judged(system: Any, observed: dict[str, Array]) -> tuple[Array, Array]:
+    """Error and training loss at every recorded time; states averaged over nodes one by one, for their memory."""
+    if not _guided(system):
+        return jax.lax.map(lambda seen: (system.error(seen), system.loss(seen)), observed)
+    errors = jax.vmap(system.error)(observed)
+    if isinstance(system, OrderParameters):
+        return errors, errors + jnp.asarray(system.problem.noise) ** 2 / 2
+    return errors, jnp.full_like(errors, jnp.nan)
 
 
 def _packing(like: Any, solver: str) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
@@ -139,13 +169,78 @@ def _largest(state: Any) -> Array:
     return jnp.max(jnp.stack([jnp.max(jnp.abs(leaf)) for leaf in jax.tree.leaves(state)]))
 
 
-def _code(result: Any, blown_up: Array) -> Array:
-    table = (
-        (diffrax.RESULTS.successful, Status.FINISHED),
-        (diffrax.RESULTS.event_occurred, Status.DIVERGED),
-        (diffrax.RESULTS.max_steps_reached, Status.MAX_STEPS),
-    )
-    code = jnp.where(blown_up, int(Status.DIVERGED), int(Status.FAILED))
-    for reason, status in table:
-        code = jnp.where(result == reason, int(status), code)
-    return code
+def tolerances(rtol: Any = None, atol: Any = None) -> np.ndarray:
+    """Relative and absolute tolerance of a step; None: what the precision of JAX's numbers allows."""
+    usual = USUAL[np.dtype(jnp.result_type(float)).name]
+    given = {"rtol": rtol, "atol": atol}
+    return np.array([u if x is None else checks.as_positive(n, x) for (n, x), u in zip(given.items(), usual, strict=True)])
+
+
+def as_arrays(tree: Any) -> Any:
+    """Numbers as arrays (data to the compiled function, which takes them to its device), functions and words as they are."""
+    if isinstance(tree, Problem) and isinstance(tree.inputs, Spectrum):
+        tree = eqx.tree_at(lambda p: p.inputs, tree, tree.inputs.without_basis())
+    as_array = lambda x: jnp.asarray(x, float) if isinstance(x, jax.Array) else np.asarray(x, float)  # noqa: E731
+    return jax.tree.map(lambda x: as_array(x) if eqx.is_array_like(x) else x, tree)
+
+
+def anonymous(start: Any) -> Any:
+    """A start without its N: the limit does not depend on it, so neither must the compiled program."""
+    return start.without_dim() if isinstance(start, Start) else start
+
+
+def by_quadrature(moments: Any) -> bool:
+    """Is squared loss averaged by quadrature?"""
+    return isinstance(moments, ClosedMoments) and isinstance(moments.averages, QuadratureAverages)
+
+
+def padded(times: np.ndarray, moments: Any) -> np.ndarray:
+    """The last time repeated up to a standard count: another number of times is then no other program.
+
+    Not where each time costs a quadrature, nor for more times than the largest count.
+    """
+    costly = isinstance(moments, NodeMoments) or by_quadrature(moments)
+    count = next((n for n in COUNTS if n >= times.size and not costly), times.size)
+    return np.pad(times, (0, count - times.size), mode="edge")
+
+
+def first_times(raw: Raw, count: int) -> Raw:
+    """What was recorded at the first times."""
+    variables, error, loss = jax.tree.map(lambda x: x[:count], (raw.variables, raw.error, raw.loss))
+    return replace(raw, variables=variables, error=error, loss=loss)
+
+
+def choose(problem: object, times: np.ndarray) -> str:
+    """The word "stiff" where the dynamics has the form for it and saves more than it costs to compile, else "explicit".
+
+    Returns "explicit" if the cost cannot be estimated (traced values, custom Equations).
+    """
+    if not isinstance(problem, Problem) or checks.is_traced(problem):
+        return "explicit"
+    if not problem.classic or isinstance(problem.sgd.momentum, SlowMomentum):
+        return "explicit"
+    K, M, student = problem.student.hidden, problem.teacher.hidden, problem.student
+    fields = K * M + K * (K + 1) // 2 + K * student.train_readout + K * student.train_bias
+    explicit = EVALUATIONS * natural_time(problem, float(times[-1])) / STABLE
+    stiff = STIFF_STEPS * (STIFF_EVALUATIONS + fields)
+    price = (problem.inputs.levels + OVERHEAD) * K * (K + M) / 8  # of an evaluation; K = M = 2 is one
+    worth = fields <= MOST_FIELDS and (explicit - stiff) * price > WORTH
+    return "stiff" if worth and not unsuited(problem) else "explicit"
+
+
+def natural_time(problem: Problem, end: float) -> float:
+    """lam_max |v|^2 times the integral of eta: how many time constants of the fastest level pass.
+
+    0 if it cannot be known.
+    """
+    sgd = problem.sgd
+    fastest = np.max(problem.inputs.eigenvalues) * np.sum(np.square(problem.student.readout))
+    if callable(sgd.lr):
+        times = scan_grid(end)
+        rates = jax.vmap(lambda t: rate_at(sgd.lr, t))(times)
+        if checks.is_traced(rates):  # the function holds traced numbers
+            return 0.0
+        clock = np.trapezoid(np.asarray(rates), np.asarray(times))
+    else:
+        clock = end * float(sgd.lr)
+    return float(clock / (1.0 - float(sgd.momentum)) * fastest)

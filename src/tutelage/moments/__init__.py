@@ -2,34 +2,55 @@
 
     mean        A, B with E[delta_k x] = Omega (sum_j A_kj w_j + sum_m B_km w*_m), what moves readout and bias, the loss
     covariance  G = E[delta delta^T]
-`ClosedMoments` (base.py, matrices.py) uses the closed forms and quadratures of averages/ for squared loss; `NodeMoments`
-(node_moments.py) averages any rule over nodes (nodes.py; the sums and their derivatives: general.py; the error: judge.py).
-`moments_for` chooses.
+`moments_for` chooses between two kinds of `Moments` (matrices.py). `ClosedMoments` serves squared loss: five Gaussian
+averages of the activations (averages.py) in closed form (erf.py, relu.py, polynomial.py) or by quadrature (quadrature.py,
+resolution.py); integrals.py picks the family and has the textbook integrals. `NodeMoments` (node_moments.py) averages any
+rule over nodes. Point sets: nodes.py; safe roots and factors: numerics.py.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from tutelage import checks
-from tutelage._errors import InputError
+from tutelage._jump_search import find_breaks
 from tutelage._types import Array
-from tutelage.averages import Quadrature, averages_for
-from tutelage.labels import Logistic, Real, Sign
-from tutelage.moments.base import ClosedMoments, Moments
-from tutelage.moments.node_moments import NodeMoments, confidence
-from tutelage.moments.nodes import Sampled, jumps_of, sobol
+from tutelage.labels import Labels, Logistic, Real, Sign
+from tutelage.moments.averages import Averages
+from tutelage.moments.integrals import I2, I3, I4, J2, averages_for
+from tutelage.moments.matrices import ClosedMoments, MeanUpdate, Moments
+from tutelage.moments.node_moments import NodeMoments, confidence, has_boundary
+from tutelage.moments.nodes import MANY, REACH, Quadrature, Sampled, as_quadrature, as_sampled, sobol
 from tutelage.problem import Problem
+from tutelage.problem.activation import Activation
 from tutelage.problem.traits import missing_traits
 from tutelage.rules import Context, Parameters
+from tutelage.rules.gradient import is_proportional
 
-__all__ = ["ClosedMoments", "Moments", "NodeMoments", "Sampled", "as_sampled", "confidence", "moments_for"]
+__all__ = [
+    "I2",
+    "I3",
+    "I4",
+    "J2",
+    "Averages",
+    "ClosedMoments",
+    "MeanUpdate",
+    "Moments",
+    "NodeMoments",
+    "Quadrature",
+    "Sampled",
+    "as_quadrature",
+    "as_sampled",
+    "averages_for",
+    "confidence",
+    "moments_for",
+]
 
-GRID = 16  # nodes of each panel of the grid for one student unit and one teacher
+MOST_LABEL_JUMPS = 16  # more are not followed one by one
+GRID, GRID_OF_THREE = 16, 12  # nodes of each panel of the grid for two fields, for three
 
 
 def moments_for(
@@ -47,35 +68,51 @@ def moments_for(
     jumps, noisy = bool(missing_traits(problem, ("smooth",))), any(map(_is_noisy, (problem, *others)))
     if K == 1 and M == 1 and sampled is None and (not jumps or _jumps_are_known(problem, noisy)):
         none = np.zeros(0)
-        return NodeMoments(none, none, GRID, jumps, noisy, None, _label_jumps(problem))
+        return NodeMoments(none.reshape(0, 2), none, GRID, jumps, noisy, _label_jumps(problem))
+    if K + M == 3 and sampled is None and not jumps and _suits_three_fields(problem):
+        jumps_at = _label_jumps(problem) if M == 1 else ()
+        return NodeMoments(np.zeros((0, 3)), np.zeros(0), GRID_OF_THREE, jumps, noisy, jumps_at)
     sampled = Sampled() if sampled is None else sampled
     e = sobol(sampled.points, K + M, sampled.seed)
-    return NodeMoments(e, np.full(sampled.points, 1.0 / sampled.points), 0, jumps, noisy, sampled)
+    return NodeMoments(e, np.full(sampled.points, 1.0 / sampled.points), 0, jumps, noisy)
+
+
+def _suits_three_fields(problem: Problem) -> bool:
+    """Is the update free of bends, and is it known where the labels jump? Then a grid of three fields beats a sample."""
+    teacher, labels = problem.teacher, problem.labels
+    if problem.loss.breaks(jnp.ones(())) if problem.rule.gradient else _rule_breaks(problem):
+        return False
+    if teacher.hidden == 2:
+        return type(labels) is Real and teacher.activation.smooth
+    return teacher.outputs == 1 and (labels.metric != "class" or has_boundary(problem.student))
 
 
 def _jumps_are_known(problem: Problem, noisy: bool) -> bool:
     """Does the rule say where its update jumps? Only then can a grid be split there (and be differentiated)."""
-    rule, student = problem.rule, problem.student
-    if not rule.gradient:
-        context = Context(student, problem.loss, jnp.ones(()), jnp.zeros(()), (jnp.zeros((1, 1)), jnp.eye(1), jnp.eye(1)))
-        return bool(rule.breaks(jnp.ones(()), Parameters(jnp.asarray(student.readout)), context))
-    if problem.loss.jumps and noisy and isinstance(problem.labels, Real):
+    student, loss = problem.student, problem.loss
+    if not problem.rule.gradient:
+        return _rule_breaks(problem)
+    if loss.jumps and (not loss.breaks(jnp.ones(())) or not is_proportional(student.activation)):
+        return False
+    if loss.jumps and noisy and isinstance(problem.labels, Real):
         return False  # a jump for every value of the noise
-    return student.activation.polynomial == (0.0, 1.0) or student.activation.function is jax.nn.relu
+    return len(student.activation.breaks) <= MANY
 
 
-def as_sampled(moments: Any) -> Sampled | None:
-    """The user's choice of averages: None (closed forms where they exist) or `Sampled`."""
-    if moments is not None and not isinstance(moments, Sampled):
-        raise InputError(f"moments is {checks.shown(moments)}; it must be None or Sampled(points=2**14).")
-    return moments
+def _rule_breaks(problem: Problem) -> bool:
+    """Does the rule list fields at which its update jumps or bends?"""
+    K, M = problem.student.hidden, problem.teacher.hidden
+    overlaps = jnp.zeros((K, M)), jnp.eye(K), jnp.eye(M)
+    context = Context(problem.student, problem.loss, jnp.ones(()), jnp.zeros(()), overlaps)
+    return bool(problem.rule.breaks(jnp.ones(()), Parameters(jnp.asarray(problem.student.readout)), context))
 
 
 def _is_noisy(problem: Problem) -> bool:
     """Does the label vary at given fields?"""
+    law = problem.labels.law(problem.noise)
     if isinstance(problem.labels, Real) and not callable(problem.noise):
         return checks.is_traced(problem.noise) or bool(np.any(np.asarray(problem.noise) != 0))
-    return problem.labels.law(problem.noise) is not None
+    return law is not None
 
 
 def _label_jumps(problem: Problem) -> tuple[float, ...]:
@@ -92,7 +129,9 @@ def _label_jumps(problem: Problem) -> tuple[float, ...]:
 
 
 @lru_cache(maxsize=32)
-def _found_jumps(kind: Any, function: Any, activation: Any, readout: float) -> tuple[float, ...]:
+def _found_jumps(
+    kind: Callable[..., Labels], function: Callable | None, activation: Activation, readout: float
+) -> tuple[float, ...]:
     """The same by search; labels of one kind and function have their jumps in one place."""
     labels = kind() if function is None else kind(function, random=False)
 
@@ -100,4 +139,5 @@ def _found_jumps(kind: Any, function: Any, activation: Any, readout: float) -> t
         return labels.truth(readout * activation(x[None])[0], x[None])
 
     many = jax.jit(jax.vmap(label))
-    return jumps_of(lambda x: np.asarray(many(jnp.asarray(x))))
+    places = find_breaks(lambda x: np.asarray(many(jnp.asarray(x))), REACH)
+    return tuple(places) if len(places) <= MOST_LABEL_JUMPS else ()

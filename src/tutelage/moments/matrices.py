@@ -1,46 +1,90 @@
-"""The whole theory in three matrices.
+"""The whole theory in three matrices: A and B, the mean of the update of one sample, and G, its covariance.
 
-Stein's lemma turns the mean update of a student vector into a combination of student and teacher vectors, multiplied by
-the input covariance: E[dw_k] ~ eta Omega (sum_j A_kj w_j + sum_m B_km w*_m), with
-    A_kj = -v_k v_j E[g'_k g'_j] + delta_kj v_k E[Delta g''_k]
+The mean update of a student vector is a combination of student and teacher vectors, multiplied by the input covariance:
+E[delta_k x] = Omega (sum_j A_kj w_j + sum_m B_km w*_m), and G = E[delta delta^T]. For squared loss Stein's lemma gives
+    A_kj = -v_k v_j E[g'_k g'_j] + 1(k = j) v_k E[Delta g''_k]
     B_km =  v_k v*_m E[g'_k g*'_m]
-    G_kj =  v_k v_j (E[Delta0^2 g'_k g'_j] + sigma^2 E[g'_k g'_j])          (the covariance of the update: order eta^2)
+    G_kj =  v_k v_j (E[Delta0^2 g'_k g'_j] + sigma^2 E[g'_k g'_j])
 Delta0 = sum_a w_a g_a is the error without label noise, w = (-v, v*). Up to sign A/2 and B are also the gradient of e_g
-with respect to Q and R, and v o E[Delta g'], E[Delta g] those with respect to biases and readouts (`Pull`).
+with respect to Q and R, and v o E[Delta g'], E[Delta g] those with respect to biases and readouts.
 """
+
+from abc import abstractmethod
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
 from tutelage._types import Array
-from tutelage.averages import Averages
+from tutelage.moments.averages import Averages, Covariance, Means
+from tutelage.problem import Problem
+from tutelage.rules import Context, Parameters
 
 
-class Pull(eqx.Module):
-    """Minus the gradient of e_g: A (K, K), B (K, M), and what moves readouts and biases, (K,) each."""
+class MeanUpdate(eqx.Module):
+    """The mean of what one sample does: A, B for the vectors, and what moves the readout and the biases.
 
-    A: Array
-    B: Array
-    readout: Array
-    bias: Array
+    For a gradient rule these are minus the derivatives of the loss by Q (twice), R, readout and bias.
+    """
+
+    A: Float[Array, "K K"]
+    B: Float[Array, "K M"]
+    readout: Float[Array, "*outputs K"]
+    bias: Float[Array, " K"]
 
 
-def error_weights(v: Array, v_teacher: Array) -> Array:
+class Moments(eqx.Module):
+    """Mean and covariance of the update, as functions of the covariance C (students first) and mean of the fields."""
+
+    @abstractmethod
+    def matrices(
+        self, problem: Problem, C: Covariance, mean: Means, parameters: Parameters, context: Context, flow: bool
+    ) -> tuple[MeanUpdate, Float[Array, "K K"]]:
+        """The mean update and G; G = 0 for gradient flow."""
+
+
+class ClosedMoments(Moments):
+    """Squared loss on real labels: closed forms, or quadrature of pairs of fields."""
+
+    averages: Averages
+
+    def matrices(
+        self, problem: Problem, C: Covariance, mean: Means, parameters: Parameters, context: Context, flow: bool
+    ) -> tuple[MeanUpdate, Float[Array, "K K"]]:
+        v, v_teacher = parameters.readout, jnp.asarray(problem.teacher.readout)
+        update = mean_update(self.averages, C, mean, v, v_teacher)
+        if flow:
+            return update, jnp.zeros_like(update.A)
+        return update, update_covariance(self.averages, C, mean, v, v_teacher, jnp.asarray(problem.noise))
+
+
+def error_weights(v: Float[Array, " K"], v_teacher: Float[Array, " M"]) -> Float[Array, " n"]:
     """w with Delta0 = sum_a w_a g_a."""
     return jnp.concatenate([-v, v_teacher])
 
 
-def pull(averages: Averages, C: Array, mean: Array | None, v: Array, v_teacher: Array) -> Pull:
-    """The order-eta part of the dynamics."""
+def mean_update(
+    averages: Averages, C: Covariance, mean: Means, v: Float[Array, " K"], v_teacher: Float[Array, " M"]
+) -> MeanUpdate:
+    """The order-eta part of the dynamics of squared loss."""
     K, w = v.shape[0], error_weights(v, v_teacher)
     slopes = averages.slopes(C, mean)
     bend = jnp.sum(averages.curvatures(C, mean) * w, axis=1)
     both = v[:, None] * (w * slopes + jnp.where(np.eye(K, w.size, dtype=bool), bend[:, None], 0.0))  # A beside B
-    return Pull(both[:, :K], both[:, K:], averages.outputs(C, mean)[:K] @ w, v * (averages.forces(C, mean) @ w))
+    bias = v * (averages.slopes_outputs(C, mean) @ w)
+    return MeanUpdate(both[:, :K], both[:, K:], averages.outputs(C, mean)[:K] @ w, bias)
 
 
-def spread(averages: Averages, C: Array, mean: Array | None, v: Array, v_teacher: Array, sigma: Array) -> Array:
-    """G: the order-eta^2 part of the dynamics."""
+def update_covariance(
+    averages: Averages,
+    C: Covariance,
+    mean: Means,
+    v: Float[Array, " K"],
+    v_teacher: Float[Array, " M"],
+    sigma: Float[Array, ""],
+) -> Float[Array, "K K"]:
+    """G: the order-eta^2 part of the dynamics of squared loss."""
     K, w = v.shape[0], error_weights(v, v_teacher)
-    return v[:, None] * v * (averages.contrast(C, mean, w) + sigma**2 * averages.slopes(C, mean)[:, :K])
+    noise = sigma**2 * averages.slopes(C, mean)[:, :K]
+    return v[:, None] * v * (averages.slopes_squared_error(C, mean, w) + noise)

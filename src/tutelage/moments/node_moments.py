@@ -1,94 +1,328 @@
-"""Averages of any rule over nodes: a grid for one student unit and one teacher, else a fixed quasi-random set."""
+"""Averages of any rule over nodes: a grid for two fields, or three of a smooth rule; else a fixed quasi-random set.
 
-from typing import Any
+Fields z = mean + L e, teacher fields first, L the Cholesky factor of their covariance (teachers first), e standard normal.
+With D = E[delta e^T] the mean update is E[delta_k x] = Omega sum_a c_ka u_a with (B | A) = c = D L^-1 (regression: it holds
+for rules with jumps too). A field that the others determine has a zero column in L: its coefficient is zero, and the drift
+is the same, for its vector is a combination of the other ones.
+
+Derivatives. For a smooth rule JAX differentiates the sums. For a rule that jumps as a function of a student field they would
+be silently wrong (the derivative of a jump is zero at every node), so they are taken from the Gaussian density instead
+(integration by parts): if L and mean change by dL and dm, then with u = L^-1 (dm + dL e) and s = e.u - tr(L^-1 dL)
+    dE[f] = E[f s],    dE[delta e_a] = E[delta (e_a s - u_a)].
+"""
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial, reduce
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.scipy.special import erfinv, ndtr
+from jaxtyping import Float
 
+from tutelage._jump_search import find_jumps
 from tutelage._types import Array
-from tutelage.moments.base import Moments
-from tutelage.moments.general import At, averages, divide, factor
-from tutelage.moments.judge import Judge
-from tutelage.moments.matrices import Pull
-from tutelage.moments.nodes import REACH, SETS, Sampled, trapezoid
-from tutelage.problem import Problem
-from tutelage.rules import Context, Parameters
+from tutelage.losses import Squared
+from tutelage.moments.averages import Covariance, Means
+from tutelage.moments.matrices import MeanUpdate, Moments
+from tutelage.moments.nodes import NEAR, REACH, SETS, panels, trapezoid
+from tutelage.moments.numerics import divide_left, divide_right, factor
+from tutelage.problem import Network, Problem
+from tutelage.problem.activation import NAMED
+from tutelage.rules import Context, Gradient, Parameters, Rule, Sample, Update
+from tutelage.rules.base import Elementwise, Label
 
+ENDS = (-REACH, REACH)
+FAR_AWAY = 1e150  # a boundary that is not met
 SMOOTH_RANGE = 4.0  # fields over which a smooth update varies
+SIDE_BY_SIDE = 4  # labels per sample up to which all are averaged at once
 MOST_OUTCOMES = 3  # labels per sample up to which the grid is split where the update jumps
 
 
-def confidence(each: Any) -> np.ndarray:
+Nodes = Float[Array | np.ndarray, "P n"]
+Weights = Float[Array | np.ndarray, " P"]
+
+
+class Response(NamedTuple):
+    """What the average sample with given fields does: mean over labels and randomness of the rule."""
+
+    delta: Float[Array, "*nodes K"]
+    pairs: Float[Array, "*nodes K K"]  # delta delta^T
+    readout: Float[Array, "*nodes_outputs K"]
+    loss: Float[Array, "*nodes"]
+
+
+class Sums(NamedTuple):
+    """Averages over the nodes. D: E[delta e^T], teacher axes first; the rest as in `Response`."""
+
+    D: Float[Array, "K n"]
+    delta: Float[Array, " K"]
+    pairs: Float[Array, "K K"]
+    readout: Float[Array, "*outputs K"]
+    loss: Float[Array, ""]
+
+
+class RuleAtState(eqx.Module):
+    """A rule, and all that its averages depend on. mean, L: of the fields, teachers first."""
+
+    problem: Problem
+    rule: Rule
+    L: Float[Array, "n n"]
+    mean: Float[Array, " n"]
+    parameters: Parameters
+    context: Context
+
+    def responses(self, e: Nodes, noisy: bool) -> Response:
+        """The mean response at every node, over labels and the rule's own randomness.
+
+        Many labels (nodes of continuous noise) are taken one after the other: XLA then updates all nodes in one fast loop.
+        """
+        M = self.problem.teacher.hidden
+        fields = self.mean + e @ self.L.T
+        rho, student = fields[:, :M], fields[:, M:]
+        labels, weights = jax.vmap(partial(self.labels, noisy))(rho)
+        law = self.rule.randomness(self.context.time)
+        draws, shares = (None, None) if law is None else map(jnp.asarray, law.nodes(False))
+
+        def given(label: Array, weight: Array, xi: Array | None, share: Array | None) -> Response:
+            """The part of one label per node and one draw of xi."""
+            one = lambda *of: self.rule.update(Sample(of[0], of[1], of[2], xi), self.parameters, self.context)  # noqa: E731
+            update = jax.vmap(one)(student, rho, label)
+            pairs = update.delta[:, :, None] * update.delta[:, None, :]
+            each = Response(update.delta, pairs, update.parameters.readout, jnp.asarray(update.loss, float))
+            weight = weight if share is None else weight * share
+            return Response(*(weight.reshape(-1, *[1] * (x.ndim - 1)) * x for x in each))
+
+        def over_draws(label: Array, weight: Array) -> Response:
+            if draws is None or shares is None:
+                return given(label, weight, None, None)
+            return _added(lambda at: given(label, weight, *at), (draws, shares))
+
+        return _added(lambda at: over_draws(*at), (jnp.swapaxes(labels, 0, 1), weights.T))
+
+    def labels(self, noisy: bool, rho: Float[Array, " M"]) -> tuple[Float[Array, "X ..."], Float[Array, " X"]]:
+        """All labels that a sample with given teacher fields may have, and their weights."""
+        problem, output = self.problem, self.problem.teacher.output(rho)
+        if not noisy:
+            return problem.labels.truth(output, rho)[None], jnp.ones(1)
+        affine = type(self.rule) is Gradient and type(problem.loss) is Squared
+        return problem.labels.outcomes(output, rho, problem.noise, affine)
+
+
+def _added(function: Callable[[tuple[Array, ...]], Response], over: tuple[Array, ...]) -> Response:
+    """The sum of a function over the first axis of arrays: few terms side by side, many in a loop."""
+    count = over[0].shape[0]
+    total = function(tuple(x[0] for x in over))
+    if count <= SIDE_BY_SIDE:
+        for i in range(1, count):
+            total = jax.tree.map(jnp.add, total, function(tuple(x[i] for x in over)))
+        return total
+    again = jax.checkpoint(function)  # derivatives compute a term again instead of keeping all of them
+    step = lambda sums, at: (jax.tree.map(jnp.add, sums, again(at)), None)  # noqa: E731
+    return jax.lax.scan(step, total, tuple(x[1:] for x in over))[0]
+
+
+def node_sums(at: RuleAtState, e: Nodes, weights: Weights, *, jumps: bool, noisy: bool) -> Sums:
+    """Averages over nodes."""
+    if jumps:
+        return _with_scores(at, e, weights, noisy)
+    return _sums(e, weights, at.responses(e, noisy))
+
+
+def _sums(e: Nodes, weights: Weights, each: Response) -> Sums:
+    return Sums(
+        D=jnp.einsum("p,pk,pa->ka", weights, each.delta, e),
+        delta=jnp.tensordot(weights, each.delta, 1),
+        pairs=jnp.tensordot(weights, each.pairs, 1),
+        readout=jnp.tensordot(weights, each.readout, 1),
+        loss=jnp.tensordot(weights, each.loss, 1),
+    )
+
+
+@eqx.filter_custom_jvp
+def _with_scores(at: RuleAtState, e: Nodes, weights: Weights, noisy: bool) -> Sums:
+    return _sums(e, weights, at.responses(e, noisy))
+
+
+@_with_scores.def_jvp
+def _score_derivative(primals: Any, tangents: Any) -> tuple[Sums, Sums]:
+    (at, e, weights, noisy), moves = primals, tangents[0]
+    each = at.responses(e, noisy)
+    value = _sums(e, weights, each)
+    dL = jnp.zeros_like(at.L) if moves.L is None else moves.L
+    d_mean = jnp.zeros_like(at.mean) if moves.mean is None else moves.mean
+    u = divide_left(at.L, (d_mean + e @ dL.T).T).T
+    score = jnp.sum(e * u, axis=1) - jnp.trace(divide_left(at.L, dL))
+    moved = _sums(e, weights * score, each)
+    moved = moved._replace(D=moved.D - jnp.einsum("p,pk,pa->ka", weights, each.delta, u))
+    # what readouts, rates and other numbers do at fixed fields
+    still = eqx.tree_at(lambda a: (a.L, a.mean), moves, (None, None), is_leaf=lambda x: x is None)
+    if all(leaf is None for leaf in jax.tree.leaves(still, is_leaf=lambda x: x is None)):
+        return value, moved
+    _, direct = eqx.filter_jvp(lambda a: _sums(e, weights, a.responses(e, noisy)), (at,), (still,))
+    return value, jax.tree.map(lambda a, b: a if b is None else a + b, moved, direct)
+
+
+class ErrorMetric(Rule):
+    """The error of a student as a rule that never learns: its loss is the metric of the labels.
+
+    metric "squared": |label - output|^2 / 2. "class": 1 if the student's class is not the label's (ties count half).
+    """
+
+    jumps: ClassVar[bool] = True
+    metric: str = eqx.field(static=True)
+
+    def update(self, sample: Sample, parameters: Parameters, context: Context) -> Update:
+        output = parameters.readout @ context.student.activation(sample.student)
+        if self.metric == "squared":
+            loss = jnp.sum((sample.label - output) ** 2) / 2
+        elif jnp.ndim(output):
+            loss = 1.0 - jnp.sum(sample.label * (output == jnp.max(output)))
+        else:
+            loss = (1.0 - jnp.sign(output) * jnp.sign(sample.label)) / 2
+        return self.result(jnp.zeros_like(sample.student), parameters, loss=loss)
+
+    def breaks(self, label: Label, parameters: Parameters, context: Context) -> tuple[Float[Array, ""], ...]:
+        """Where the output of a single unit changes its sign, or its activation breaks."""
+        activation = context.student.activation
+        places = activation.breaks if self.metric == "squared" else sign_changes(activation)
+        return tuple(jnp.asarray(x) for x in places)
+
+
+@lru_cache(maxsize=64)
+def sign_changes(activation: Elementwise) -> tuple[float, ...]:
+    """Where the sign of an activation changes: the class that a single unit predicts."""
+
+    def sign(x: np.ndarray) -> np.ndarray:
+        return np.sign(np.asarray(activation(jnp.asarray(x)[:, None])))
+
+    with jax.ensure_compile_time_eval():
+        return tuple(find_jumps(sign, NEAR))
+
+
+INVERSES = {
+    NAMED["linear"]: lambda y: y,
+    NAMED["erf"]: lambda y: np.sqrt(2.0) * erfinv(y),
+    NAMED["tanh"]: jnp.arctanh,
+}
+
+
+def has_boundary(student: Network) -> bool:
+    """Does the sign of the output change at one value of each field, whatever the other ones?"""
+    return student.activation in INVERSES and student.outputs == 1
+
+
+def _largest_readout_last(at: RuleAtState, C: Covariance, mean: Means) -> RuleAtState:
+    """The same state with the student units in another order: the unit with the largest readout outvotes another one."""
+    M, K = at.problem.teacher.hidden, at.problem.student.hidden
+    order = jnp.argsort(jnp.abs(at.parameters.readout))
+    fields = jnp.concatenate([K + jnp.arange(M), order])
+    L, means = factor(C[fields][:, fields]), at.mean if mean is None else mean[fields]
+    parameters = Parameters(at.parameters.readout[order], at.parameters.bias)
+    return RuleAtState(at.problem, at.rule, L, means, parameters, at.context)
+
+
+def class_error(at: RuleAtState, e: Float[Array | np.ndarray, "P m"], weights: Weights, noisy: bool) -> Float[Array, ""]:
+    """The probability of a wrong class, by nodes of all fields but the last: its part is a normal probability.
+
+    Given the other fields the output v_K g(lambda_K) + rest is positive beyond one value of the last student field, for g is
+    increasing. So the jump of the class is integrated exactly, and the sum over nodes can be differentiated.
+    """
+    M, v, g = at.problem.teacher.hidden, at.parameters.readout, at.problem.student.activation
+    fields, mean = at.mean[:-1] + e @ at.L[:-1, :-1].T, at.mean[-1] + e @ at.L[-1, :-1]
+    labels, shares = jax.vmap(partial(at.labels, noisy))(fields[:, :M])
+    limit = -(g(fields[:, M:]) @ v[:-1]) / jnp.where(jnp.abs(v[-1]) > 1e-12, v[-1], 1e-12)  # of g(lambda_K)
+    inside = jnp.abs(limit) < (1.0 if g.polynomial is None else jnp.inf)  # erf and tanh stay between -1 and 1
+    boundary = jnp.where(inside, INVERSES[g](jnp.where(inside, limit, 0.0)), jnp.sign(limit) * FAR_AWAY)
+    positive = ndtr(jnp.sign(v[-1]) * (mean - boundary) / jnp.maximum(at.L[-1, -1], 1e-150))
+    wrong = jnp.sum(shares * (0.5 - (positive[:, None] - 0.5) * jnp.sign(labels)), axis=1)
+    return jnp.tensordot(weights, wrong, 1)
+
+
+def confidence(each: Sequence[np.ndarray] | np.ndarray) -> np.ndarray:
     """95% bound on the error of the mean of independent scramblings (leading axis): 2.36 standard errors (Student's t)."""
     return 2.36 * np.std(each, axis=0, ddof=1) / np.sqrt(len(each))
 
 
 class NodeMoments(Moments):
-    """Any rule, averaged over nodes e (P, n) with weights (P,), teacher axes first.
+    """Any rule, averaged over nodes e with weights, teacher axes first.
 
-    grid: nodes per panel for one student unit and one teacher (else 0); they are placed at every call, between the fields at
-    which label or update jump. jumps: derivatives are taken from the density (general.py). noisy: labels vary at
-    given fields.
+    grid: nodes per panel for two or three fields (else 0); they are placed at every call, between the fields at which label
+    or update jump. jumps: derivatives are taken from the density. noisy: labels vary at given fields.
+    label_jumps: teacher fields at which the label jumps or bends (grid only).
     """
 
-    e: Any
-    weights: Any
+    e: Nodes
+    weights: Weights
     grid: int = eqx.field(static=True)
     jumps: bool = eqx.field(static=True)
     noisy: bool = eqx.field(static=True)
-    sampled: Sampled | None = eqx.field(static=True)
     label_jumps: tuple[float, ...] = eqx.field(static=True, default=())
 
+    @property
+    def points(self) -> int:
+        """Points of a quasi-random set; 0 for a grid."""
+        return 0 if self.grid else self.e.shape[0]
+
     def matrices(
-        self, problem: Problem, C: Array, mean: Array | None, parameters: Parameters, context: Context, flow: bool
-    ) -> tuple[Pull, Array]:
+        self, problem: Problem, C: Covariance, mean: Means, parameters: Parameters, context: Context, flow: bool
+    ) -> tuple[MeanUpdate, Float[Array, "K K"]]:
         at = self._at(problem, problem.rule, C, mean, parameters, context)
         sums = self._sums(at, self.jumps, self.noisy)
-        c, M = divide(sums.D, at.L), problem.teacher.hidden
+        c, M = divide_right(sums.D, at.L), problem.teacher.hidden
         G = jnp.zeros_like(sums.pairs) if flow else sums.pairs
-        return Pull(c[:, M:], c[:, :M], sums.readout, sums.delta), G
+        return MeanUpdate(c[:, M:], c[:, :M], sums.readout, sums.delta), G
 
-    def loss(self, problem: Problem, C: Array, mean: Array | None, parameters: Parameters, context: Context) -> Array:
+    def loss(
+        self, problem: Problem, C: Covariance, mean: Means, parameters: Parameters, context: Context
+    ) -> Float[Array, ""]:
         """The population training loss."""
         at = self._at(problem, problem.rule, C, mean, parameters, context)
         return self._sums(at, self.jumps, self.noisy).loss
 
-    def error(self, problem: Problem, C: Array, mean: Array | None, parameters: Parameters, context: Context) -> Array:
-        """The metric of the labels (moments/judge.py)."""
+    def error(
+        self, problem: Problem, C: Covariance, mean: Means, parameters: Parameters, context: Context
+    ) -> Float[Array, ""]:
+        """The metric of the labels (`ErrorMetric`)."""
         if mean is None and signs_agree(problem):
             return angle(C, jnp.sign(parameters.readout[0] * jnp.asarray(problem.teacher.readout)[0])) / np.pi
         metric = problem.labels.metric
-        at = self._at(problem, Judge(metric), C, mean, parameters, context)
-        random = getattr(problem.labels, "random", False)
-        return self._sums(at, metric == "class" or self.jumps, bool(random)).loss
+        at = self._at(problem, ErrorMetric(metric), C, mean, parameters, context)
+        random = bool(getattr(problem.labels, "random", False))
+        if metric == "class" and C.shape[0] > 2 and has_boundary(problem.student):
+            at = _largest_readout_last(at, C, mean)
+            e, weights = self._three_fields(at, without_last=True) if self.grid else (self.e[:, :-1], self.weights)
+            return class_error(at, e, weights, random)
+        return self._sums(at, metric == "class" or self.jumps, random).loss
 
     def scramblings(self) -> list["NodeMoments"]:
         """The independent parts of a sampled set, each a set of its own."""
         count = self.e.shape[0] // SETS
         share = np.full(count, 1.0 / count)
         parts = [self.e[i * count : (i + 1) * count] for i in range(SETS)]
-        return [NodeMoments(part, share, 0, self.jumps, self.noisy, self.sampled) for part in parts]
+        return [NodeMoments(part, share, 0, self.jumps, self.noisy) for part in parts]
 
     def finer(self) -> "NodeMoments":
         """The grid that estimates this one's error: 3/2 the nodes."""
-        parts = (self.jumps, self.noisy, self.sampled, self.label_jumps)
-        return NodeMoments(self.e, self.weights, self.grid * 3 // 2, *parts)
+        return NodeMoments(self.e, self.weights, self.grid * 3 // 2, self.jumps, self.noisy, self.label_jumps)
 
-    def _at(self, problem: Problem, rule: Any, C: Array, mean: Array | None, parameters: Parameters, context: Context) -> At:
+    def _at(
+        self, problem: Problem, rule: Rule, C: Covariance, mean: Means, parameters: Parameters, context: Context
+    ) -> RuleAtState:
         M = problem.teacher.hidden
         first = lambda x: jnp.roll(x, M, axis=-1)  # noqa: E731  teachers first
         L = factor(first(first(C).T).T)
-        return At(problem, rule, L, jnp.zeros(C.shape[0]) if mean is None else first(mean), parameters, context)
+        return RuleAtState(problem, rule, L, jnp.zeros(C.shape[0]) if mean is None else first(mean), parameters, context)
 
-    def _sums(self, at: At, jumps: bool, noisy: bool) -> Any:
+    def _sums(self, at: RuleAtState, jumps: bool, noisy: bool) -> Sums:
         if not self.grid:
-            return averages(at, self.e, self.weights, jumps=jumps, noisy=noisy)
-        e, weights = self._placed(at, noisy)
-        return averages(at, e, weights, jumps=False, noisy=noisy)  # nodes that move with the jumps: plain derivatives hold
+            return node_sums(at, self.e, self.weights, jumps=jumps, noisy=noisy)
+        e, weights = self._placed(at, noisy) if at.L.shape[0] == 2 else self._three_fields(at)
+        return node_sums(at, e, weights, jumps=False, noisy=noisy)  # nodes that move with the jumps: plain derivatives hold
 
-    def _placed(self, at: At, noisy: bool) -> tuple[Array, Array]:
+    def _placed(self, at: RuleAtState, noisy: bool) -> tuple[Nodes, Weights]:
         """The grid: panels of the teacher's axis between the jumps of the label, times nodes of the student's axis, split
         where the rule has breaks. Late in learning only samples whose field is near a break move the student, so the
         teacher's axis is also split before, at and behind them; or where a smooth update hardly varies any more."""
@@ -102,18 +336,34 @@ class NodeMoments(Moments):
             edges = jnp.stack([near, jnp.max(size), far])
         reach = jnp.minimum(edges / jnp.maximum(jnp.abs(H), 1e-6), REACH)
         jumps = (jnp.asarray(self.label_jumps or (0.0,)) - at.mean[0]) / scale
-        teacher, outer = _panels(jnp.concatenate([jumps, -reach, reach]), self.grid)
+        teacher, outer = panels(jnp.concatenate([jumps, -reach, reach]), self.grid, ENDS)
         if split:
             breaks = self._breaks(at, noisy, at.mean[0] + at.L[0, 0] * teacher)
-            student, inner = _panels((breaks - (at.mean[1] + H * teacher)[:, None]) / own, self.grid)
+            student, inner = panels((breaks - (at.mean[1] + H * teacher)[:, None]) / own, self.grid, ENDS)
             inner = inner / jnp.sum(inner, axis=1, keepdims=True)  # one panel alone is wide for its nodes
         else:
             student, inner = (jnp.broadcast_to(x, (teacher.size, x.size)) for x in trapezoid(2 * self.grid))
         e = jnp.stack([jnp.repeat(teacher, student.shape[1]), student.ravel()], axis=1)
         return e, (outer[:, None] * inner).ravel()
 
-    def _breaks(self, at: At, noisy: bool, rho: Array) -> Array:
-        """(count, breaks): fields of the student at which the update jumps or bends, for teacher fields (count,)."""
+    def _three_fields(self, at: RuleAtState, without_last: bool = False) -> tuple[Nodes, Weights]:
+        """The grid of a smooth rule: even nodes; the axis of a single teacher is split where the label jumps."""
+        M, even = at.problem.teacher.hidden, trapezoid(2 * self.grid)
+        first = even
+        if M == 1:
+            own, along = jnp.max(jnp.diagonal(at.L)[1:]), jnp.max(jnp.abs(at.L[1:, 0]))
+            reach = jnp.minimum((SMOOTH_RANGE + 6 * own) / jnp.maximum(along, 1e-6), REACH)
+            jumps = (jnp.asarray(self.label_jumps or (0.0,)) - at.mean[0]) / jnp.where(at.L[0, 0] > 0, at.L[0, 0], 1.0)
+            first = panels(jnp.concatenate([jumps, jnp.stack([-reach, reach])]), self.grid, ENDS)
+            even = trapezoid(5 * self.grid // 3)
+        if without_last:
+            even = trapezoid(5 * self.grid)
+        nodes, weights = zip(first, *[even] * (at.L.shape[0] - 1 - without_last), strict=True)
+        e = jnp.stack(jnp.meshgrid(*nodes, indexing="ij"), axis=-1).reshape(-1, len(nodes))
+        return e, reduce(lambda x, y: jnp.outer(x, y).ravel(), weights)
+
+    def _breaks(self, at: RuleAtState, noisy: bool, rho: Float[Array, " count"]) -> Float[Array, "count breaks"]:
+        """Fields of the student at which the update jumps or bends, for each of some teacher fields."""
         problem = at.problem
 
         def one(rho: Array) -> Array:
@@ -134,16 +384,6 @@ def _some_label(problem: Problem) -> Array:
     return problem.labels.truth(problem.teacher.output(rho), rho)
 
 
-def _panels(breaks: Array, nodes: int) -> tuple[Array, Array]:
-    """Nodes and weights (..., P) of a standard normal number: Gauss-Legendre between the breaks (..., count)."""
-    x, w = np.polynomial.legendre.leggauss(nodes)
-    fixed = jnp.broadcast_to(np.array([-REACH, REACH]), (*breaks.shape[:-1], 2))
-    ends = jnp.sort(jnp.concatenate([fixed, jnp.clip(breaks, -REACH, REACH)], axis=-1), axis=-1)
-    length = jnp.diff(ends, axis=-1)[..., None]
-    z = (ends[..., :-1, None] + length * (x + 1) / 2).reshape(*breaks.shape[:-1], -1)
-    return z, (length * w).reshape(z.shape) * jnp.exp(-(z**2) / 2) / np.sqrt(8 * np.pi)
-
-
 def signs_agree(problem: Problem) -> bool:
     """Is the class error the angle between two vectors? One unit and one teacher, both odd and increasing."""
     units = problem.student, problem.teacher
@@ -151,7 +391,7 @@ def signs_agree(problem: Problem) -> bool:
     return increasing and problem.labels.kind == "sign"
 
 
-def angle(C: Array, sign: Array) -> Array:
+def angle(C: Float[Array, "2 2"], sign: Float[Array, ""]) -> Float[Array, ""]:
     """The angle between student and teacher vector (or its mirror image); accurate and differentiable down to zero."""
     Q, R, T = C[0, 0], C[0, 1], C[1, 1]
     across = Q * T - R**2

@@ -1,20 +1,73 @@
-"""Point sets for standard normal numbers: where a rule is evaluated when its averages have no closed form.
+"""Point sets for standard normal numbers, and how finely a user wants them (`Quadrature`, `Sampled`).
 
-Axes of the teacher come first. They never move (the teacher does not learn), so a jump of the label is a fixed line there.
+A rule on nodes serves wherever an average has no closed form. Even nodes (`trapezoid`) suit smooth functions, `panels` suit
+functions that break at known places, and quasi-random sets suit many fields at once.
 """
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from types import ModuleType
 
 import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
 from tutelage import checks
 from tutelage._errors import InputError
+from tutelage._types import Array
+from tutelage.problem.activation import Activation
 
 REACH = 7.0  # standard deviations that a rule covers
+BALL = 5.5  # radius of the held axes at the usual number of points: 3e-7 lies outside
+NEAR, MANY = 12.0, 12  # kinks farther out are left to the smooth rule of G; more kinks than that are not followed one by one
 SETS = 8  # independent scramblings of a sampled set: their spread estimates its error
+Rule1D = tuple[Float[np.ndarray, " nodes"], Float[np.ndarray, " nodes"]]  # nodes and weights
+
+
+class Quadrature(eqx.Module):
+    """How finely to average functions without a closed form.
+
+    nodes: per axis, for pairs of fields (tanh: 1e-8 needs 49 at variance 1, 129 at 10, 401 at 100).
+    points: for the four-field average of the eta^2 term, shared by its three axes (2**15: 32 x 32 x 41).
+
+    >>> import tutelage as tu
+    >>> tu.Quadrature(nodes=32, points=4096)
+    Quadrature(nodes=32, points=4096)
+    """
+
+    nodes: int = eqx.field(static=True, default=64)
+    points: int = eqx.field(static=True, default=2**15)
+
+    def __check_init__(self) -> None:
+        checks.as_count("nodes", self.nodes, least=8)
+        checks.as_count("points", self.points, least=2**9)
+
+    @property
+    def held(self) -> int:
+        """Nodes (trapezoid) on each of the two axes of the student fields that are held."""
+        return round(self.points ** (1 / 3))
+
+    @property
+    def reach(self) -> float:
+        """How far the held axes go: more points are spent on both, smaller steps and what lies outside."""
+        return BALL * max(1.0, self.points / 2**15) ** (1 / 6)
+
+    @property
+    def given(self) -> int:
+        """Nodes (Gauss-Hermite) on the axis of a field given those; more, for its nodes reach farther out."""
+        return round(1.28 * self.points ** (1 / 3))
+
+    def finer(self) -> "Quadrature":
+        """The rule that estimates this one's error: 3/2 the nodes, four times the points."""
+        return Quadrature(self.nodes * 3 // 2, self.points * 4)
+
+
+def as_quadrature(value: object) -> Quadrature | None:
+    """The user's quadrature, or None for the usual one."""
+    if value is not None and not isinstance(value, Quadrature):
+        raise InputError(f"quadrature is {checks.shown(value)}; it must be a Quadrature, such as Quadrature(nodes=96).")
+    return value
 
 
 class Sampled(eqx.Module):
@@ -40,47 +93,98 @@ class Sampled(eqx.Module):
             raise InputError(f"points is {count}; it must be at most {2**22}. Memory grows with it.")
 
 
-@lru_cache(maxsize=8)
-def sobol(points: int, axes: int, seed: int) -> np.ndarray:
-    """(points, axes): SETS scramblings, each with exact mean zero and unit covariance."""
-    from scipy.special import ndtri
-    from scipy.stats import qmc
-
-    each = points // SETS
-    streams = np.random.default_rng(seed).spawn(SETS)
-    sets = []
-    for rng in streams:
-        uniform = qmc.Sobol(axes, scramble=True, rng=rng).random_base2(int(np.log2(each)))
-        e = ndtri(np.clip(uniform, 1e-15, 1 - 1e-15))
-        e = e - e.mean(axis=0)
-        sets.append(np.linalg.solve(np.linalg.cholesky(e.T @ e / each), e.T).T)
-    return np.concatenate(sets)
+def as_sampled(value: object) -> Sampled | None:
+    """The user's choice of averages: None (closed forms where they exist) or `Sampled`."""
+    if value is not None and not isinstance(value, Sampled):
+        raise InputError(f"moments is {checks.shown(value)}; it must be None or Sampled(points=2**14).")
+    return value
 
 
-def trapezoid(count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Even nodes and weights for a standard normal number: exponentially accurate for smooth functions."""
+@lru_cache
+def trapezoid(count: int) -> Rule1D:
+    """Even nodes: exponentially accurate for smooth functions; the tails are below 1e-11."""
     x = np.linspace(-REACH, REACH, count)
     weights = np.exp(-(x**2) / 2)
     return x, weights / weights.sum()
 
 
-def jumps_of(function: Callable[[Any], Any], reach: float = REACH) -> tuple[float, ...]:
-    """Where a function of one variable (NumPy in, NumPy out, any trailing shape) jumps or has a kink, up to 16 places.
+def panels(
+    breaks: Float[Array | np.ndarray, "... count"],
+    nodes: int,
+    fixed: Sequence[float] = (-REACH, 0.0, REACH),
+    xp: ModuleType = jnp,
+) -> tuple[Float[Array, "... nodes"], Float[Array, "... nodes"]]:
+    """Nodes and weights: Gauss-Legendre between the breaks and the fixed ends, whose first and last bound them.
 
-    Every short interval is bisected towards its steeper half: only across a jump does the difference not shrink.
+    xp: numpy, or jax.numpy for breaks that JAX traces.
     """
-    edges = np.linspace(-reach - 0.03, reach + 0.05, 515)
-    values = lambda x: np.asarray(function(x), dtype=float).reshape(x.size, -1)  # noqa: E731
-    found: list[float] = []
-    for h in (values, lambda x: (values(x + 1e-7) - values(x - 1e-7)) / 2e-7):
-        left, right = edges[:-1].copy(), edges[1:].copy()
-        for _ in range(28 if h is not values else 44):
-            middle = (left + right) / 2
-            lower = np.abs(h(middle) - h(left)).sum(1) > np.abs(h(right) - h(middle)).sum(1)
-            left, right = np.where(lower, left, middle), np.where(lower, middle, right)
-        size = max(float(np.ptp(h(edges), axis=0).max()), 1e-300)
-        jump = np.abs(h(right + 1e-6) - h(left - 1e-6)).max(1) > 1e-3 * size
-        found += [float(x) for x in ((left + right) / 2)[jump]]
-    places = np.sort(found)
-    places = places[np.diff(places, prepend=-np.inf) > 1e-4]
-    return tuple(places.tolist()) if places.size <= 16 else ()
+    ends = xp.broadcast_to(np.asarray(fixed), (*breaks.shape[:-1], len(fixed)))
+    ends = xp.sort(xp.concatenate([ends, xp.clip(breaks, fixed[0], fixed[-1])], axis=-1), axis=-1)
+    x, weights = np.polynomial.legendre.leggauss(nodes)
+    length = xp.diff(ends)[..., None]
+    z = (ends[..., :-1, None] + length * (x + 1) / 2).reshape(*breaks.shape[:-1], -1)
+    return z, (length * weights).reshape(z.shape) * xp.exp(-(z**2) / 2) / np.sqrt(8 * np.pi)
+
+
+@lru_cache
+def hermite_rule(nodes: int) -> tuple[Float[np.ndarray, " nodes"], Float[np.ndarray, "nodes degrees"]]:
+    """Gauss-Hermite nodes, and weights times the normalized Hermite polynomials for degrees below nodes."""
+    z, weights = np.polynomial.hermite_e.hermegauss(nodes)
+    return z, hermites(z, nodes) * (weights / weights.sum())[:, None]
+
+
+def hermites(z: Float[np.ndarray, " z"], count: int) -> Float[np.ndarray, "z degrees"]:
+    """The normalized Hermite polynomials of degrees below `count`."""
+    h = [np.ones_like(z), z]
+    for k in range(1, count - 1):
+        h.append((z * h[k] - np.sqrt(k) * h[k - 1]) / np.sqrt(k + 1))
+    return np.stack(h, axis=1)
+
+
+@lru_cache
+def disc(nodes: int, reach: float, axes: int) -> tuple[Float[np.ndarray, "points axes"], Float[np.ndarray, " points"]]:
+    """The trapezoid rule on several normals within a ball."""
+    z = np.linspace(-reach, reach, nodes)
+    grid = np.stack(np.meshgrid(*[z] * axes), -1).reshape(-1, axes)
+    grid = grid[np.sum(grid**2, axis=1) < (1.001 * reach) ** 2]
+    density = np.exp(-np.sum(grid**2, axis=1) / 2)
+    return grid, density / density.sum()
+
+
+@lru_cache
+def antithetic(points: int, axes: int) -> Float[np.ndarray, "points axes"]:
+    """A quasi-random set z together with -z, whitened so that its covariance is exact.
+
+    It serves activations with kinks. Averages of rules use `sobol`: they are averages of even functions for the usual odd
+    rules, for which mirror images are no new points.
+    """
+    half = _sobol_normals(int(np.ceil(np.log2(points))) - 1, axes, np.random.default_rng(0))
+    half = half @ np.linalg.inv(np.linalg.cholesky(half.T @ half / half.shape[0])).T
+    return np.concatenate([half, -half])
+
+
+@lru_cache(maxsize=8)
+def sobol(points: int, axes: int, seed: int) -> Float[np.ndarray, "points axes"]:
+    """`SETS` scramblings one after the other, each with exact mean zero and unit covariance."""
+    each, sets = points // SETS, []
+    for rng in np.random.default_rng(seed).spawn(SETS):
+        e = _sobol_normals(int(np.log2(each)), axes, rng)
+        e = e - e.mean(axis=0)
+        sets.append(np.linalg.solve(np.linalg.cholesky(e.T @ e / each), e.T).T)
+    return np.concatenate(sets)
+
+
+def _sobol_normals(log2_points: int, axes: int, rng: np.random.Generator) -> Float[np.ndarray, "points axes"]:
+    from scipy.special import ndtri
+    from scipy.stats import qmc
+
+    uniform = qmc.Sobol(axes, scramble=True, rng=rng).random_base2(log2_points)
+    return ndtri(np.clip(uniform, 1e-15, 1 - 1e-15))
+
+
+@lru_cache(maxsize=512)
+def nearest_breaks(activation: Activation) -> tuple[float, ...]:
+    """Where g, g' or g'' jumps, sorted: the `MANY` nearest to zero, or all within `NEAR` if these are more."""
+    places = sorted(activation.breaks, key=abs)
+    within = sum(abs(x) < NEAR for x in places)
+    return tuple(sorted(places[: max(MANY, within)]))

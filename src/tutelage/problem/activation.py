@@ -16,7 +16,16 @@ import numpy as np
 from tutelage import checks
 from tutelage._errors import InputError
 from tutelage._types import Array
-from tutelage.problem.elementwise import NEAR, PROBES, Function, Recorded, elementwise_derivative, jumps_of, kinks_of
+from tutelage.problem.elementwise import (
+    NEAR,
+    PROBES,
+    Function,
+    Recorded,
+    bends_of,
+    elementwise_derivative,
+    jumps_of,
+    kinks_of,
+)
 
 HIGHEST = 6  # degree of a polynomial that is recognized; averages of higher ones cost too many graphs
 
@@ -56,6 +65,15 @@ class Activation:
     def curvature(self) -> Function:
         """g'', elementwise."""
         return elementwise_derivative(self.slope)
+
+    @property
+    def breaks(self) -> tuple[float, ...]:
+        """Where g, g' or g'' jumps, sorted; of units with different activations, the places of all of them."""
+        if self.smooth:
+            return ()
+        if isinstance(self.function, ActivationPerUnit):
+            return tuple(sorted({x for unit in self.function.units for x in unit.breaks}))
+        return tuple(sorted((*jumps_of(self.function), *kinks_of(self.function), *bends_of(self.function))))
 
     def __repr__(self) -> str:
         return f"<activation {self.name}>"

@@ -15,6 +15,7 @@ from tutelage._types import Array, NumpyOrJax, Table
 from tutelage.labels import Function as FunctionLabels
 from tutelage.labels import Labels, as_labels
 from tutelage.labels import Real as RealLabels
+from tutelage.losses import Function as FunctionLoss
 from tutelage.losses import Loss, Squared, as_loss
 from tutelage.problem import serialize
 from tutelage.problem.inputs import Inputs, Isotropic
@@ -76,6 +77,8 @@ class Problem(eqx.Module):
         if isinstance(self.labels, FunctionLabels) and self.labels.random is None:
             self.labels = self.labels.for_fields(self.teacher.hidden)
         require_fit(self)
+        if isinstance(self.loss, FunctionLoss):
+            self.loss = self.loss.for_outputs(self.student.outputs)
 
     def _check(self) -> None:
         for name, kind in (("student", Network), ("teacher", Network), ("inputs", Inputs), ("sgd", SGD)):

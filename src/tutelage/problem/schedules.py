@@ -222,7 +222,7 @@ def require_rates_on(sgd: "SGD", times: Float[np.ndarray, " S"], *, solved: bool
     rates: Table = {name: getattr(sgd, name) for name in ("lr", "readout_lr", "bias_lr")}
     for name, rate in (rates | {"k": getattr(sgd.momentum, "k", None)}).items():
         if callable(rate) and not checks.is_traced(rate):
-            _require_rate_on(name, rate, times, solved)
+            _require_rate_on(name, cast(Schedule, rate), times, solved)
 
 
 def _require_rate_on(name: str, rate: Schedule, times: Float[np.ndarray, " S"], solved: bool) -> None:

@@ -95,8 +95,10 @@ def rebuild(part: Part, **changes: object) -> Part:
         given["fractions"] = None if _common(part.fractions) is not part.fractions else part.fractions
     if isinstance(part, Network) and "hidden" in changes:
         given |= {name: _common(given[name]) for name in ("readout", "bias") if name not in changes}
-    if isinstance(part, labels.Function) and "function" in changes and "random" not in changes:
-        given.pop("random")  # found out anew
+    if "function" in changes:
+        found = "random" if isinstance(part, labels.Function) else "jumps"
+        if found not in changes:
+            given.pop(found, None)  # it is found out anew
     constructor: Callable[..., Part] = part.__class__
     return constructor(**given)
 
@@ -115,6 +117,8 @@ def problem_to_dict(problem: "Problem") -> Table:
     parts = {name: getattr(problem, name) for name in LEARNING}
     if isinstance(problem.labels, labels.Function):
         parts["labels"] = problem.labels.unless_found(problem.teacher.hidden)
+    if isinstance(problem.loss, losses.Function):
+        parts["loss"] = problem.loss.unless_found(problem.student.outputs)
     learning = {name: _learning_to_plain(name, part) for name, part in parts.items()}
     return {
         "noise": _plain("noise", problem.noise),

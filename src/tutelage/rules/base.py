@@ -5,14 +5,18 @@ A rule is written once, for one sample, with jax.numpy. To write your own, subcl
 """
 
 from abc import abstractmethod
-from typing import Any, ClassVar
+from typing import ClassVar, Protocol, TypeAlias
 
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Float
 
-from tutelage._types import Array
+from tutelage._types import Array, ArrayLike
+from tutelage.losses import Loss
 from tutelage.randomness import Law
+
+Label: TypeAlias = Float[Array, "*outputs"]
+Readout: TypeAlias = Float[Array, "*outputs K"]
 
 
 class Sample(eqx.Module):
@@ -23,26 +27,43 @@ class Sample(eqx.Module):
 
     student: Float[Array, " K"]
     reference: Float[Array, " M"]
-    label: Array
-    xi: Any = None
-    norm2: Any = 1.0
+    label: Label
+    xi: Float[Array, "..."] | None = None
+    norm2: ArrayLike = 1.0
 
 
 class Parameters(eqx.Module):
-    """What a student has besides its vectors. readout: (K,) or (outputs, K); bias: (K,) or None."""
+    """What a student has besides its vectors."""
 
-    readout: Array
-    bias: Array | None = None
+    readout: Readout
+    bias: Float[Array, " K"] | None = None
+
+
+class Elementwise(Protocol):
+    """What a rule may ask of an activation (`Activation` has it all)."""
+
+    @property
+    def polynomial(self) -> tuple[float, ...] | None: ...
+    @property
+    def breaks(self) -> tuple[float, ...]: ...
+    def __call__(self, x: Array, /) -> Array: ...
+
+
+class Student(Protocol):
+    """What a rule may ask of the student network (`Network` has it all)."""
+
+    @property
+    def activation(self) -> Elementwise: ...
 
 
 class Context(eqx.Module):
     """What a rule may look at besides the sample: the student network, the loss, rate, time, and the overlaps (R, Q, T)."""
 
-    student: Any
-    loss: Any
-    lr: Any = 0.0
-    time: Any = 0.0
-    overlaps: Any = None
+    student: Student
+    loss: Loss
+    lr: ArrayLike = 0.0
+    time: ArrayLike = 0.0
+    overlaps: tuple[Float[Array, "K M"], Float[Array, "K K"], Float[Array, "M M"]] | None = None
 
 
 class Update(eqx.Module):
@@ -53,28 +74,30 @@ class Update(eqx.Module):
 
     delta: Float[Array, " K"]
     parameters: Parameters
-    loss: Any = jnp.nan
+    loss: ArrayLike = jnp.nan
 
 
 class Rule(eqx.Module):
     """A learning rule. Subclass it and define `update`; set the class variables where they differ.
 
-    jumps: `update` jumps as a function of a student field (or may): averages are then never differentiated through it.
-    gradient: `update` follows minus the gradient of the loss. samples: per update.
+    jumps: `update` jumps as a function of a student field, or may: averages are then never differentiated through it. Set it
+    to False for a continuous update: averages are then more accurate and faster. gradient: `update` follows minus the
+    gradient of the loss. samples: per update.
 
     >>> import jax.numpy as jnp
     >>> import tutelage as tu
     >>> class Clipped(tu.Rule):
+    ...     jumps = False
     ...     def update(self, sample, parameters, context):
     ...         delta = jnp.clip(sample.label - sample.student, -1.0, 1.0)
     ...         return self.result(delta, parameters)
     """
 
-    jumps: ClassVar[bool] = False
+    jumps: ClassVar[bool] = True
     gradient: ClassVar[bool] = False
     samples: ClassVar[int] = 1
 
-    def randomness(self, time: Any) -> Law | None:
+    def randomness(self, time: ArrayLike) -> Law | None:
         """The law of xi, independent of the sample; None: the rule draws nothing."""
         return None
 
@@ -82,12 +105,14 @@ class Rule(eqx.Module):
     def update(self, sample: Sample, parameters: Parameters, context: Context) -> Update:
         """What one sample does to the student."""
 
-    def breaks(self, label: Array, parameters: Parameters, context: Context) -> tuple[Array, ...]:
+    def breaks(self, label: Label, parameters: Parameters, context: Context) -> tuple[Float[Array, ""], ...]:
         """Fields of a single unit at which the update jumps or bends, for this label: averages are split there."""
         return ()
 
     @staticmethod
-    def result(delta: Array, parameters: Parameters, readout: Any = None, loss: Any = jnp.nan) -> Update:
+    def result(
+        delta: Float[Array, " K"], parameters: Parameters, readout: Readout | None = None, loss: ArrayLike = jnp.nan
+    ) -> Update:
         """An update that moves vectors and biases by delta, and the readout by `readout` (default: not at all)."""
         readout = jnp.zeros_like(parameters.readout) if readout is None else readout
         return Update(delta, Parameters(readout, None if parameters.bias is None else delta), loss)

@@ -8,10 +8,11 @@ from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
+from jaxtyping import Float
 
 from tutelage import checks
 from tutelage._types import Array, ArrayLike
-from tutelage.rules.base import Context, Parameters, Rule, Sample, Update
+from tutelage.rules.base import Context, Label, Parameters, Rule, Sample, Update
 
 
 class Hebbian(Rule):
@@ -21,6 +22,8 @@ class Hebbian(Rule):
     >>> tu.rules.Hebbian()
     Hebbian()
     """
+
+    jumps: ClassVar[bool] = False
 
     def update(self, sample: Sample, parameters: Parameters, context: Context) -> Update:
         return self.result(sample.label * jnp.ones_like(sample.student), parameters)
@@ -34,7 +37,6 @@ class Perceptron(Rule):
     Perceptron(margin=0)
     """
 
-    jumps: ClassVar[bool] = True
     margin: ArrayLike = eqx.field(converter=lambda x: checks.as_array("margin", x), default=0.0)
 
     def __check_init__(self) -> None:
@@ -45,7 +47,7 @@ class Perceptron(Rule):
         wrong = sample.label * sample.student < self.margin
         return self.result(jnp.where(wrong, sample.label, 0.0), parameters)
 
-    def breaks(self, label: Array, parameters: Parameters, context: Context) -> tuple[Array, ...]:
+    def breaks(self, label: Label, parameters: Parameters, context: Context) -> tuple[Float[Array, ""], ...]:
         return (jnp.asarray(self.margin * label),)
 
     def __repr__(self) -> str:
@@ -60,9 +62,11 @@ class AdaTron(Rule):
     AdaTron()
     """
 
+    jumps: ClassVar[bool] = False
+
     def update(self, sample: Sample, parameters: Parameters, context: Context) -> Update:
         wrong = sample.label * sample.student < 0
         return self.result(jnp.where(wrong, -sample.student, 0.0), parameters)
 
-    def breaks(self, label: Array, parameters: Parameters, context: Context) -> tuple[Array, ...]:
+    def breaks(self, label: Label, parameters: Parameters, context: Context) -> tuple[Float[Array, ""], ...]:
         return (jnp.zeros(()),)

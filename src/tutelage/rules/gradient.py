@@ -5,9 +5,10 @@ from typing import ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
 from tutelage._types import Array
-from tutelage.rules.base import Context, Parameters, Rule, Sample, Update
+from tutelage.rules.base import Context, Elementwise, Label, Parameters, Rule, Sample, Update
 
 
 class Gradient(Rule):
@@ -18,6 +19,7 @@ class Gradient(Rule):
     Gradient()
     """
 
+    jumps: ClassVar[bool] = False  # loss and activation decide
     gradient: ClassVar[bool] = True
 
     def update(self, sample: Sample, parameters: Parameters, context: Context) -> Update:
@@ -29,13 +31,17 @@ class Gradient(Rule):
         readout = psi * g if jnp.ndim(psi) == 0 else jnp.outer(psi, g)
         return self.result(delta, parameters, readout, context.loss(output, sample.label))
 
-    def breaks(self, label: Array, parameters: Parameters, context: Context) -> tuple[Array, ...]:
-        """Where the loss bends, if a single unit is linear (or ReLU) in its field; and the kinks of the activation."""
+    def breaks(self, label: Label, parameters: Parameters, context: Context) -> tuple[Float[Array, ""], ...]:
+        """Where the activation breaks; and where the loss does, if a single unit is linear (or ReLU) in its field."""
         activation = context.student.activation
-        kinks: tuple[Array, ...] = () if activation.smooth else (jnp.zeros(()),)
-        proportional = activation.polynomial == (0.0, 1.0) or activation.function is jax.nn.relu
-        if np.size(parameters.readout) != 1 or not proportional:
+        kinks = tuple(jnp.asarray(x) for x in activation.breaks)
+        if np.size(parameters.readout) != 1 or not is_proportional(activation):
             return kinks
         v = jnp.reshape(parameters.readout, ())
         v = jnp.where(jnp.abs(v) > 1e-12, v, 1e-12)
         return (*kinks, *(at / v for at in context.loss.breaks(label)))
+
+
+def is_proportional(activation: Elementwise) -> bool:
+    """Is the output proportional to the field (on one side of zero, for ReLU)?"""
+    return activation.polynomial == (0.0, 1.0) or getattr(activation, "function", None) is jax.nn.relu

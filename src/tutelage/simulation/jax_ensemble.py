@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int, UInt32
 
-from tutelage._errors import InputError
+from tutelage._errors import InputError, Status
 from tutelage._types import Array, NumpyOrJax
 from tutelage.integrate import as_arrays
 from tutelage.problem import Problem
@@ -30,7 +30,6 @@ from tutelage.simulation.numba_kernels import LevelLayout, ParameterState, Recor
 from tutelage.simulation.overlaps import field_weights, place_start
 from tutelage.simulation.runs import Runs, empty_records, next_stop, progress_bar
 from tutelage.simulation.step_constants import RateTable, step_constants
-from tutelage.status import Status
 
 if TYPE_CHECKING:
     from tutelage.simulation.request import Request

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
+from tutelage._errors import Status
 from tutelage.integrate import BOUND
 from tutelage.problem import Problem, Start
 from tutelage.simulation import coordinates
 from tutelage.simulation.numba_kernels import LevelLayout, ParameterState, Records, advance_overlaps
 from tutelage.simulation.runs import Run, Watch, empty_records, next_stop, stream, write_overlaps
 from tutelage.simulation.step_constants import RateTable, has_kernels, step_constants
-from tutelage.status import Status
 
 if TYPE_CHECKING:
     from tutelage.simulation.request import Request

@@ -12,11 +12,11 @@ import numpy as np
 from jaxtyping import Float
 
 from tutelage._types import Array
-from tutelage.averages.quadrature import QuadratureAverages
 from tutelage.dynamics import OrderParameters
 from tutelage.dynamics.error import averages_of
 from tutelage.integrate import as_arrays
 from tutelage.moments import Moments, moments_for
+from tutelage.moments.quadrature import QuadratureAverages
 from tutelage.problem import Isotropic, Problem
 
 

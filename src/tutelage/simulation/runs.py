@@ -15,12 +15,12 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from tutelage import checks
+from tutelage._errors import Status
 from tutelage._pool import cores
 from tutelage._types import NumpyOrJax
 from tutelage.problem import Problem
 from tutelage.progress import SILENT_SECONDS
 from tutelage.simulation.numba_kernels import Records
-from tutelage.status import Status
 
 BEAT = 0.2  # seconds between two looks at the runs
 

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from tutelage import checks
-from tutelage._errors import DivergenceWarning, TutelageWarning
+from tutelage._errors import DivergenceWarning, Status, TutelageWarning
 from tutelage._types import ArrayLike
 from tutelage.problem import Problem, Start
 from tutelage.simulation import recorded_error
@@ -16,7 +16,6 @@ from tutelage.simulation.overlaps import OverlapsMethod
 from tutelage.simulation.request import LONG_SECONDS, Request, checked_request, duration_warning, estimated_seconds
 from tutelage.simulation.runs import Runs, run_in_threads
 from tutelage.simulation.weights import WeightsMethod
-from tutelage.status import Status
 from tutelage.trajectory import Trajectory
 
 

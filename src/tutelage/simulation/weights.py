@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from tutelage._errors import InputError
+from tutelage._errors import InputError, Status
 from tutelage.problem import Problem, Spectrum
 from tutelage.problem.sample import normals_needed
 from tutelage.simulation import coordinates
@@ -27,7 +27,6 @@ from tutelage.simulation.numba_kernels import ParameterState, Records, advance_w
 from tutelage.simulation.overlaps import divergence_bound
 from tutelage.simulation.runs import Run, Watch, empty_records, next_stop, stream, write_overlaps
 from tutelage.simulation.step_constants import RateTable, has_kernels, step_constants
-from tutelage.status import Status
 
 if TYPE_CHECKING:
     from tutelage.simulation.request import Request

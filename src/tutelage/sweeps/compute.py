@@ -13,15 +13,14 @@ from typing import Any
 import jax
 import numpy as np
 
-from tutelage._errors import InputError, TutelageWarning
-from tutelage._solve import MAX_STEPS, assemble
+from tutelage._errors import InputError, Status, TutelageWarning
+from tutelage._solve import assemble
 from tutelage._solve_batch import side_by_side
 from tutelage.integrate import Options, Raw, anonymous, as_arrays, choose, first_times, tolerances
 from tutelage.moments import moments_for
 from tutelage.problem import Start
 from tutelage.problem.schedules import require_rates_on
 from tutelage.simulation import simulate
-from tutelage.status import Status
 from tutelage.sweeps.chunks import shape_of
 from tutelage.sweeps.measures import Case, Measure, resolve, simulation_seed
 from tutelage.sweeps.points import start_values
@@ -194,9 +193,7 @@ def _solve_group(
     spec: SweepSpec, times: tuple[float, ...], solver: str, members: Members
 ) -> dict[tuple[int, int], Trajectory]:
     """Members of one shape: one program."""
-    options = Options(
-        gradient_flow=spec.gradient_flow, solver=solver, keep=False, gradient="forward", max_steps=MAX_STEPS, progress=False
-    )
+    options = Options(spec.gradient_flow, solver, keep=False)
     lanes = LANES if jax.default_backend() == "cpu" else spec.points_per_chunk * (spec.starts or 1)
     problems, starts = _stacked([(as_arrays(problem), anonymous(start)) for problem, start in members.values()])
     each = [problem for problem, _ in members.values()]

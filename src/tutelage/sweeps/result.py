@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tutelage import checks, storage
-from tutelage._errors import InputError
+from tutelage._errors import InputError, Status
 from tutelage._version import __version__
-from tutelage.status import Status
 from tutelage.sweeps.boundaries import boundary_lines
 from tutelage.sweeps.measures import label_of, resolve
 from tutelage.sweeps.spec import SweepSpec

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tutelage as tu
-from tests.averages import reference as ref
+from tests.moments import reference as ref
 from tests.problem.messages import require_refusal
 from tests.problems import pair
 from tutelage.dynamics.error import averages_of

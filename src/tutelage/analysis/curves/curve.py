@@ -13,10 +13,9 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from tutelage import checks
-from tutelage._errors import InputError, require_fields
+from tutelage._errors import InputError, Status, require_fields
 from tutelage.analysis.result import AnalysisResult
 from tutelage.problem import Problem
-from tutelage.status import Status
 
 PRINTED_RUNS = 12  # runs whose line is printed
 RELATIVE_ROUNDING = 1e-13  # of the largest error

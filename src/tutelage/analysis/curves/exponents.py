@@ -275,13 +275,15 @@ def fit_exponent(
     chosen, reason, tries = (slice(None), "given", 1) if window is not None else _longest_window(X, Y, S, tolerance)
     X, line = X[chosen], fit_line(X[chosen], Y[chosen], None if S is None else S[chosen], tries=tries)
     positive = (x > 0) & (y > 0)
+    local_x, local_slope = _local_slopes(np.log(x[positive]), np.log(y[positive]))
     return Exponent(
         **vars(line),
         constant=_is_constant(line, tolerance, CERTAIN_DRIFT),
         window=(float(np.exp(X[0])), float(np.exp(X[-1]))),
         points=X.size,
         reason=reason,
-        **_local_slopes(np.log(x[positive]), np.log(y[positive])),
+        local_x=local_x,
+        local_slope=local_slope,
         x=x,
         y=y,
         y_error=sd,
@@ -365,10 +367,10 @@ def _longest_window(X: np.ndarray, Y: np.ndarray, S: np.ndarray | None, toleranc
     )
 
 
-def _local_slopes(X: np.ndarray, Y: np.ndarray) -> dict[str, np.ndarray]:
+def _local_slopes(X: np.ndarray, Y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Slopes of straight lines through the neighbors of each point: an eighth of the range, at least three points."""
     if X.size < 3:
-        return {"local_x": np.exp(X), "local_slope": np.full(X.size, np.nan)}
+        return np.exp(X), np.full(X.size, np.nan)
     reach = (X[-1] - X[0]) / (2 * LOCAL_RANGES)
     slopes = np.empty(X.size)
     for i in range(X.size):
@@ -377,7 +379,7 @@ def _local_slopes(X: np.ndarray, Y: np.ndarray) -> dict[str, np.ndarray]:
             near = np.arange(3) + np.clip(i - 1, 0, X.size - 3)
         centered = X[near] - X[near].mean()
         slopes[i] = centered @ Y[near] / (centered @ centered)
-    return {"local_x": np.exp(X), "local_slope": slopes}
+    return np.exp(X), slopes
 
 
 @dataclass(frozen=True)

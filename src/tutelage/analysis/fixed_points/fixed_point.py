@@ -27,7 +27,6 @@ from tutelage.analysis.fixed_points.symmetry import (
 )
 from tutelage.analysis.guards import with_constant_rates
 from tutelage.analysis.result import AnalysisResult
-from tutelage.averages import Quadrature, as_rule
 from tutelage.dynamics import OrderParameters, generalization_error, initial_overlaps
 from tutelage.dynamics.linearized import drift_at, flatten, jacobian, unflatten
 from tutelage.dynamics.overlaps import Overlaps
@@ -40,6 +39,8 @@ from tutelage.dynamics.perfect_learning import (
     require_small,
     teacher_assignment,
 )
+from tutelage.moments import as_quadrature
+from tutelage.moments.nodes import Quadrature
 from tutelage.problem import Problem, Start
 from tutelage.problem.traits import CLASSIC, SMOOTH, require_traits
 
@@ -282,7 +283,7 @@ def fixed_point(
     >>> round(plateau.error, 8), len(plateau.unstable)
     (0.01161084, 1)
     """
-    problem, quadrature = with_constant_rates(problem, "fixed_point", SMOOTH), as_rule(quadrature)
+    problem, quadrature = with_constant_rates(problem, "fixed_point", SMOOTH), as_quadrature(quadrature)
     gradient_flow = checks.as_flag("gradient_flow", gradient_flow)
     require_small(problem)
     if isinstance(near, Start):

@@ -20,9 +20,10 @@ from tutelage.analysis.fixed_points.modes import Mode, name_of_growth, named_mod
 from tutelage.analysis.fixed_points.symmetry import free_subspace
 from tutelage.analysis.guards import with_constant_rates
 from tutelage.analysis.result import AnalysisResult, figure_function
-from tutelage.averages import Quadrature, as_rule
 from tutelage.dynamics import OrderParameters, initial_overlaps
 from tutelage.dynamics.perfect_learning import PerfectLearning, perfect_jacobian, perfect_learning
+from tutelage.moments import as_quadrature
+from tutelage.moments.nodes import Quadrature
 from tutelage.problem import Problem, Start
 from tutelage.problem.problem import require_problem
 
@@ -269,13 +270,13 @@ def noise_floor(problem: Problem, *, quadrature: Quadrature | None = None) -> No
     """
     problem = with_constant_rates(problem, "noise_floor")
     lr = float(problem.sgd.lr)
-    dynamics = perfect_learning(problem, teacher_overlaps(problem), as_rule(quadrature))
+    dynamics = perfect_learning(problem, teacher_overlaps(problem), as_quadrature(quadrature))
     return NoiseFloor(problem, lr, dynamics.noise_floor(lr), dynamics)
 
 
 def perfect_dynamics(problem: Problem, quadrature: Quadrature | None) -> PerfectLearning:
     """The linear dynamics around an isolated perfect solution."""
-    found = perfect_learning(problem, teacher_overlaps(problem), as_rule(quadrature))
+    found = perfect_learning(problem, teacher_overlaps(problem), as_quadrature(quadrature))
     found.require_isolated()
     return found
 

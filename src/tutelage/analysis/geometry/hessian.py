@@ -25,12 +25,13 @@ from jaxtyping import Bool, Float, Int
 
 from tutelage._errors import InputError
 from tutelage._types import Array
-from tutelage.averages import Averages, Quadrature
-from tutelage.averages.quadrature import QuadratureAverages
-from tutelage.averages.relu import ReluAverages
 from tutelage.dynamics.error import averages_of, field_means, population_error, shared_parity
 from tutelage.dynamics.overlaps import joint_covariance
-from tutelage.moments.matrices import pull
+from tutelage.moments.averages import Averages
+from tutelage.moments.matrices import mean_update
+from tutelage.moments.nodes import Quadrature
+from tutelage.moments.quadrature import QuadratureAverages
+from tutelage.moments.relu import ReluAverages
 from tutelage.problem import Problem
 
 LEAST_LENGTH = 1e-9  # a vector shorter than this share of the longest one spans nothing
@@ -138,7 +139,7 @@ def _error_and_derivatives(
     """e_g, A, B, and the derivatives of A and B with respect to Q and R."""
 
     def matrices(Q: Array, R: Array) -> tuple[Array, Array]:
-        p = pull(averages, joint_covariance(R, (Q + Q.T) / 2, T), mean, v, v_teacher)
+        p = mean_update(averages, joint_covariance(R, (Q + Q.T) / 2, T), mean, v, v_teacher)
         return p.A, p.B
 
     error = population_error(averages, R, Q, T, v, v_teacher, mean, parity)

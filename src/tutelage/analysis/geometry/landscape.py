@@ -26,7 +26,8 @@ from tutelage import checks
 from tutelage._errors import InputError
 from tutelage.analysis.geometry.hessian import Hessian, Span, hessian_at, require_second_derivative, row_space, span_of
 from tutelage.analysis.result import AnalysisResult
-from tutelage.averages import Quadrature, as_rule
+from tutelage.moments import as_quadrature
+from tutelage.moments.nodes import Quadrature
 from tutelage.problem import Network, Problem
 from tutelage.problem.problem import require_problem
 from tutelage.problem.start import weights_by_level
@@ -304,7 +305,7 @@ def landscape(
     >>> tu.analysis.landscape(problem, W, W).kind
     'minimum'
     """
-    v, quadrature = _checked_readout(require_problem(problem, "landscape"), readout), as_rule(quadrature)
+    v, quadrature = _checked_readout(require_problem(problem, "landscape"), readout), as_quadrature(quadrature)
     W, W_teacher = weights_by_level(problem, weights, teacher_weights)
     span = span_of(problem, W, W_teacher)
     if span.students.size > LARGEST_MATRIX:

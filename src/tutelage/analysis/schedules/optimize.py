@@ -18,7 +18,7 @@ from tutelage import checks
 from tutelage._errors import InputError
 from tutelage.analysis.result import AnalysisResult
 from tutelage.analysis.schedules.search import Descent, Search, best_constants, descend, greedy_rates
-from tutelage.averages import Quadrature
+from tutelage.moments.nodes import Quadrature
 from tutelage.problem import Interpolated, Problem, SlowMomentum, Start
 from tutelage.problem.problem import require_problem
 from tutelage.problem.schedules import rate_at

@@ -15,7 +15,7 @@ from tutelage._errors import InputError
 from tutelage._types import Array
 from tutelage.dynamics.error import averages_of, field_means
 from tutelage.dynamics.overlaps import joint_covariance
-from tutelage.moments.matrices import pull
+from tutelage.moments.matrices import mean_update
 from tutelage.problem import Problem
 from tutelage.problem.problem import require_problem
 
@@ -79,7 +79,7 @@ def drift_matrices(
     if not checks.is_traced(joint):
         _require_covariance(np.asarray(joint), Q=blocks["Q"], T=blocks["T"])
     v, v_teacher = jnp.asarray(problem.student.readout), jnp.asarray(problem.teacher.readout)
-    mean = pull(averages_of(problem), joint, field_means(problem, problem.student.bias), v, v_teacher)
+    mean = mean_update(averages_of(problem), joint, field_means(problem, problem.student.bias), v, v_teacher)
     return DriftMatrices(mean.A, mean.B)
 
 

@@ -258,7 +258,7 @@ FIGURES = (
         | {"networks": [[2, 512], [2, 4096], [4, 512], [10, 512], [40, 512], [40, 4096]], "starts": 2}
         | {"linear": [[2, 64], [2, 512], [4, 128]]},
         quick=TWENTY_THREE
-        | {"units": [2, 40], "levels": [64, 256, 1024], "betas": [0.5, 1.0, 1.5]}
+        | {"units": [2, 40], "levels": [64, 1024], "betas": [0.5, 1.0, 1.5]}
         | {"networks": [[10, 256]], "starts": 3, "linear": [[2, 64]]},
         compute=compute_23,
         draw=draw_23,

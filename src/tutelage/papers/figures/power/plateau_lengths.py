@@ -123,7 +123,7 @@ def _fourth_averages() -> list[float]:
     A2 = A4 * d[3] - C[1, 3] * d[0] - C[0, 3] * d[1] + 2 * C[0, 1] * C[0, 3] * C[1, 3]
     printed = 4 / np.pi**2 / np.sqrt(A4) * np.arcsin(A0 / np.sqrt(A1 * A2))
     drawn = np.mean(slope[:, 0] * slope[:, 1] * g[:, 2] * g[:, 3])
-    return [float(tu.averages.I4("erf", C)), float(drawn), float(printed)]
+    return [float(tu.moments.I4("erf", C)), float(drawn), float(printed)]
 
 
 def _errors(problem: Any) -> list[float]:
@@ -138,7 +138,7 @@ def _errors(problem: Any) -> list[float]:
 def _drifts() -> list[float]:
     """dR_11 / (eta dalpha) on isotropic inputs: sums of I3 over M, by averaging, and by eq. 18 as printed (without 1/M)."""
     terms = [
-        sign * float(tu.averages.I3("erf", FIELDS[np.ix_([0, 2, c], [0, 2, c])])) for c, sign in enumerate([-1, -1, 1, 1])
+        sign * float(tu.moments.I3("erf", FIELDS[np.ix_([0, 2, c], [0, 2, c])])) for c, sign in enumerate([-1, -1, 1, 1])
     ]
     z = np.random.default_rng(2).multivariate_normal(np.zeros(4), FIELDS, size=400_000)
     difference = _erf(z)[:, 2:].sum(axis=1) - _erf(z)[:, :2].sum(axis=1)

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import tutelage as tu
-from tests.averages import plane
-from tests.averages import reference as ref
+from tests.moments import plane
+from tests.moments import reference as ref
 from tutelage.accuracy import ACCURATE_PAIRS, ACCURATE_SPREAD, _pair_matrices, quadrature_error
-from tutelage.averages import averages_for
-from tutelage.averages.polynomial import PolynomialAverages
 from tutelage.dynamics import OrderParameters
+from tutelage.moments import averages_for
+from tutelage.moments.polynomial import PolynomialAverages
 from tutelage.problem.activation import as_activation
 
 C = np.array([[0.7, 0.35], [0.35, 1.0]])
@@ -90,7 +90,7 @@ def test_a_polynomial_is_recognized_and_exact():
     fields, weights = ref.hermite_grid(C, nodes=12)
     x, y = fields
     expected = weights @ ((3 * x**2 - 3) * (0.5 * y**2 + 1 - x**3 + 3 * x)) ** 2
-    assert averages.contrast(C, None, jnp.array([-1.0, 1.0]))[0, 0] == pytest.approx(expected, rel=1e-12)
+    assert averages.slopes_squared_error(C, None, jnp.array([-1.0, 1.0]))[0, 0] == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import tutelage as tu
-from tests.averages import reference as ref
-from tutelage.averages import averages_for
-from tutelage.averages.quadrature import QuadratureAverages
+from tests.moments import reference as ref
 from tutelage.dynamics.perfect_learning import critical_rate
+from tutelage.moments import averages_for
+from tutelage.moments.quadrature import QuadratureAverages
 from tutelage.problem.activation import NAMED
 
 # erf without its closed form: the reference is the closed form itself

@@ -11,16 +11,17 @@ two of the four fields are one and the same the dimension drops, and a closed fo
 gets its formula beforehand; of many, all of them are computed for one pair of students after the other and one is chosen.
 """
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
-from tutelage._types import Array
-from tutelage.averages._base import ROOM, Averages, safe_ratio, safe_sqrt
-from tutelage.averages.arcsine import safe_arcsin
+from tutelage._types import Array, ArrayLike
+from tutelage.moments.averages import Averages, Covariance, Means
+from tutelage.moments.numerics import ROOM, safe_arcsin, safe_ratio, safe_sqrt
 from tutelage.problem.activation import NAMED, Activation
 
 NODES = 48
@@ -42,28 +43,28 @@ class ReluAverages(Averages):
     def covers(cls, student: Activation, teacher: Activation, biased: bool) -> bool:
         return student == teacher == NAMED["relu"] and not biased
 
-    def outputs(self, C: Array, mean: Array | None) -> Array:
+    def outputs(self, C: Covariance, mean: Means) -> Float[Array, "n n"]:
         same = jnp.eye(C.shape[0], dtype=bool)
         root, angle = _root_and_angle(C, C)
         return jnp.where(same, C / 2, (root + (jnp.pi - angle) * C) / (2 * jnp.pi))
 
-    def slopes(self, C: Array, mean: Array | None) -> Array:
+    def slopes(self, C: Covariance, mean: Means) -> Float[Array, "K n"]:
         _, angle = _root_and_angle(C[: self.K], C)
         same = jnp.eye(self.K, C.shape[0], dtype=bool)
         return jnp.where(same, 0.5, (jnp.pi - angle) / (2 * jnp.pi))
 
-    def curvatures(self, C: Array, mean: Array | None) -> Array:
+    def curvatures(self, C: Covariance, mean: Means) -> Float[Array, "K n"]:
         root, _ = _root_and_angle(C[: self.K], C)
         variance = jnp.diagonal(C)[: self.K, None]
         same = jnp.eye(self.K, C.shape[0], dtype=bool)
         return jnp.where(same, 0.0, safe_ratio(root, 2 * jnp.pi * variance))
 
-    def forces(self, C: Array, mean: Array | None) -> Array:
+    def slopes_outputs(self, C: Covariance, mean: Means) -> Float[Array, "K n"]:
         """E[th_i z_a+] = (s_a + C_ia / s_i) / (2 sqrt(2 pi))."""
         s = safe_sqrt(jnp.diagonal(C))
         return (s + safe_ratio(C[: self.K], s[: self.K, None])) / (2 * jnp.sqrt(2 * jnp.pi))
 
-    def contrast(self, C: Array, mean: Array | None, w: Array) -> Array:
+    def slopes_squared_error(self, C: Covariance, mean: Means, w: Float[Array, " n"]) -> Float[Array, "K K"]:
         s = safe_sqrt(jnp.diagonal(C))
         r = jnp.clip(safe_ratio(C, s[:, None] * s), -1.0, 1.0)
         K, n = self.K, self.K + self.M
@@ -113,13 +114,13 @@ def _index_sets(K: int, n: int):
     return [(form, (i[m], j[m], a[m], b[m])) for form, m in ((_step_once, three), (_square, square), (_generic, generic))]
 
 
-def _step_once(r: Array, i: Any, j: Any, a: np.ndarray, b: np.ndarray) -> Array:
+def _step_once(r: Array, i: ArrayLike, j: ArrayLike, a: np.ndarray, b: np.ndarray) -> Array:
     """One step function remains: the other is the same, or is absorbed by a positive part of the same field."""
     step = jnp.where((a == i) | (b == i), j, i)
     return step_relu_relu(r[step, a], r[step, b], jnp.where(a == b, 1.0, r[a, b]))
 
 
-def _square(r: Array, i: Any, j: Any, a: np.ndarray, b: np.ndarray) -> Array:
+def _square(r: Array, i: ArrayLike, j: ArrayLike, a: np.ndarray, b: np.ndarray) -> Array:
     return step_step_square(r[i, j], r[i, a], r[j, a])
 
 
@@ -179,7 +180,7 @@ def _price_integral(r12: Array, r13: Array, r14: Array, r23: Array, r24: Array, 
     return start[..., 0] + jnp.sum(slope * dt, axis=-1) / jnp.sqrt(2 * jnp.pi)
 
 
-def _kernel(ij: Any, ik: Any, il: Any, kj: Any, jl: Any, kl: Any) -> Array:
+def _kernel(ij: Array, ik: Array, il: Array, kj: Array, jl: Array, kl: Array) -> Array:
     """E[th_k th_j z_l+ | z_i = 0] from the correlations of the four fields i, j, k, l."""
     kk, jj, ll = 1 - ik**2, 1 - ij**2, 1 - il**2
     kj, jl, kl = kj - ik * ij, jl - ij * il, kl - ik * il

@@ -4,13 +4,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 import tutelage as tu
 from tutelage.dynamics import OrderParameters, initial_overlaps
-from tutelage.dynamics.linearized import flat_drift, jacobian
-from tutelage.dynamics.overlaps import flatten
+from tutelage.dynamics.linearized import flat_drift, flatten, jacobian
 from tutelage.moments import NodeMoments, Sampled, confidence, moments_for
-from tutelage.moments.general import At, averages, divide, factor
+from tutelage.moments.node_moments import RuleAtState, node_sums
+from tutelage.moments.numerics import divide_right, factor
 
 UNIT = tu.Network(1, "linear")
 ONE = tu.Start([[0.3]], [[0.5]])
@@ -57,9 +58,7 @@ def test_a_grid_and_a_sample_agree():
 
 
 class Unsaid(tu.Rule):
-    """The perceptron by a rule that does not say where it jumps."""
-
-    jumps = True
+    """The perceptron by a rule that says neither that it jumps nor where."""
 
     def update(self, sample, parameters, context):
         return self.result(jnp.where(sample.label * sample.student < 0, sample.label, 0.0), parameters)
@@ -72,7 +71,7 @@ def test_a_grid_needs_to_know_where_the_update_jumps():
         tu.Problem(erf, erf, loss="absolute"),
         tu.Problem(UNIT, UNIT, loss="absolute", noise=0.3),
     ):
-        assert moments_for(problem).sampled is not None
+        assert moments_for(problem).points
     for problem in (tu.Problem(UNIT, UNIT, labels="sign", loss="hinge"), tu.Problem(UNIT, UNIT, loss="absolute")):
         assert moments_for(problem).grid > 0
     found, doubt = sampled_drift(tu.Problem(UNIT, UNIT, labels="sign", rule=Unsaid()), ONE)
@@ -103,12 +102,92 @@ def test_derivatives_of_a_sampled_perceptron():
     np.testing.assert_allclose(found, exact, atol=0.02 * np.max(np.abs(exact)))
 
 
+class Wrong(Unsaid):
+    """It declares what does not hold: a negative control."""
+
+    jumps = False
+
+
+def hinge(output, label):
+    return jnp.maximum(1.0 - label * output, 0.0)
+
+
+class HingeClass(tu.losses.Loss):
+    """The hinge loss by a class that does not say that its derivative jumps."""
+
+    def __call__(self, output, label):
+        return hinge(output, label)
+
+
+@pytest.mark.parametrize(
+    ("unsaid", "wrong", "named"),
+    [
+        ({"rule": Unsaid()}, {"rule": Wrong()}, {"rule": "perceptron"}),
+        ({"loss": hinge}, {"loss": tu.losses.Function(hinge, jumps=False)}, {"loss": "hinge"}),
+        ({"loss": HingeClass()}, None, {"loss": "hinge"}),
+    ],
+)
+def test_a_jump_that_is_not_declared_has_a_derivative(unsaid, wrong, named):
+    said, problem = (tu.Problem(UNIT, UNIT, labels="sign", **parts) for parts in (named, unsaid))
+    exact = jacobian_of(said, ONE)[:2, :2]
+    assert moments_for(problem).points
+    within = 0.03 * np.max(np.abs(exact))
+    np.testing.assert_allclose(jacobian_of(problem, ONE, Sampled(2**15))[:2, :2], exact, atol=within)
+    if wrong is not None:
+        found = jacobian_of(tu.Problem(UNIT, UNIT, labels="sign", **wrong), ONE, Sampled(2**15))[:2, :2]
+        assert np.max(np.abs(found - exact)) > 5 * within
+
+
+@pytest.mark.parametrize(
+    ("function", "outputs", "jumps"),
+    [
+        (hinge, 1, True),
+        (lambda output, label: jnp.abs(label - output), 1, True),
+        (lambda output, label: hinge(output, label) ** 2, 1, False),  # only bends
+        (lambda output, label: jnp.log(jnp.cosh(label - output)), 1, False),
+        (lambda output, label: jnp.where(label > 0, -jnp.log(label), 1.0) * jnp.abs(output - 2), 1, True),
+        (lambda output, label: jnp.max(output) - output @ label, 3, True),
+        (lambda output, label: jax.nn.logsumexp(output) - output @ label, 3, False),
+    ],
+)
+def test_jumps_of_a_custom_loss_are_found(function, outputs, jumps):
+    assert tu.losses.Function(function).for_outputs(outputs).jumps is jumps
+    assert tu.losses.Function(function, jumps=not jumps).for_outputs(outputs).jumps is not jumps  # what is declared counts
+
+
+def test_a_loss_that_contains_traced_numbers_may_jump():
+    def jumps(width):
+        return float(tu.Problem(UNIT, UNIT, loss=lambda output, label: width * (label - output) ** 2).loss.jumps)
+
+    assert jax.jit(jumps)(1.0) == 1.0
+
+
+def test_another_seed_does_not_recompile():
+    traced = []
+
+    def loss(output, label):
+        traced.append(1)
+        return (label - output) ** 4
+
+    pair = tu.Network(2, "erf")
+    problem = tu.Problem(pair, pair, loss=loss)
+    curves = []
+    for seed in (0, 1, 2):
+        before = len(traced)
+        curves.append(tu.solve(problem, TWO, [0.0, 0.5], moments=Sampled(2**9, seed)))
+        assert seed == 0 or len(traced) == before
+    assert curves[0].error[-1] != curves[1].error[-1]
+    assert jax.tree.structure(moments_for(problem, None, Sampled(2**9, 0))) == jax.tree.structure(
+        moments_for(problem, None, Sampled(2**9, 1))
+    )
+
+
 def _without_scores(problem, start):
     import equinox as eqx
 
     moments = moments_for(problem, None, FEW)
     state, t = initial_overlaps(problem, start)
-    naive = NodeMoments(moments.e, moments.weights, 0, False, moments.noisy, moments.sampled)
+    naive = NodeMoments(moments.e, moments.weights, 0, False, moments.noisy)
     assert eqx.tree_equal(moments.e, naive.e)
     return np.asarray(jacobian(OrderParameters(problem, t, moments=naive), 0.0, state))
 
@@ -147,7 +226,74 @@ def test_factor_and_divide_invert_each_other():
     L = np.asarray(factor(jnp.asarray(C)))
     np.testing.assert_allclose(L @ L.T, C, atol=1e-12)
     D = rng.standard_normal((3, 4))
-    np.testing.assert_allclose(np.asarray(divide(jnp.asarray(D), jnp.asarray(L))) @ L, D, atol=1e-12)
+    np.testing.assert_allclose(np.asarray(divide_right(jnp.asarray(D), jnp.asarray(L))) @ L, D, atol=1e-12)
+
+
+THREE = tu.Start([[0.9], [-0.8]], [[1.4, -0.5], [-0.5, 1.2]])
+
+
+def three_fields(**changes):
+    student = tu.Network(2, "erf", readout=[1.0, -0.6])
+    return tu.Problem(student, tu.Network(1, "erf"), loss="logistic", labels=tu.labels.Sign(flip=0.1), **changes)
+
+
+def errors(problem, start, moments):
+    state, t = initial_overlaps(problem, start)
+    system = OrderParameters(problem, t, moments=moments)
+    return float(system.error(system.observe(state)))
+
+
+def test_a_grid_of_three_fields():
+    """Against a sample within its estimate, against a finer grid, and by finite differences."""
+    problem = three_fields()
+    grid = moments_for(problem)
+    assert grid.grid > 0
+    found, fine = (drift(problem, THREE, one) for one in (grid, grid.finer()))
+    np.testing.assert_allclose(found, fine, atol=1e-5 * np.max(np.abs(fine)))
+    sampled, doubt = sampled_drift(problem, THREE)
+    np.testing.assert_array_less(np.abs(sampled - fine), 2 * doubt + 1e-12)
+    wrong = drift(problem, tu.Start(1.01 * THREE.R, THREE.Q), grid)
+    assert np.any(np.abs(sampled - wrong) > 2 * doubt + 1e-12)
+    h = 1e-5
+    up, down = (drift(problem, tu.Start(THREE.R + s * h * np.array([[1.0], [0.0]]), THREE.Q), grid) for s in (1, -1))
+    np.testing.assert_allclose(jacobian_of(problem, THREE)[:, 0], (up - down) / (2 * h), atol=1e-7)
+
+
+def test_rules_that_bend_or_jump_are_sampled_with_three_fields():
+    assert moments_for(three_fields().replace(loss="hinge")).points
+    assert moments_for(tu.Problem(tu.Network(2, "erf"), tu.Network(1, "erf"), loss="huber")).points
+    assert moments_for(tu.Problem(tu.Network(1, "erf"), tu.Network(2, "erf"), loss="logistic", labels="sign")).points
+
+
+@pytest.mark.parametrize("activation", ["erf", "tanh", "linear"])
+def test_class_error_by_a_conditional_integral(activation):
+    """The last field is integrated exactly: against counting wrong classes at many points."""
+    problem = three_fields().replace(**{"student.activation": activation})
+    z = (
+        np.random.default_rng(0).standard_normal((400_000, 3))
+        @ np.linalg.cholesky(np.block([[THREE.Q, THREE.R], [THREE.R.T, np.eye(1)]])).T
+    )
+    g = {"erf": lambda x: 2 * norm.cdf(x) - 1, "tanh": np.tanh, "linear": lambda x: x}[activation]
+    wrong = (g(z[:, :2]) @ [1.0, -0.6] > 0) != (z[:, 2] > 0)
+    within = 4 * wrong.std() / np.sqrt(wrong.size)
+    for moments in (moments_for(problem), moments_for(problem, None, FEW)):
+        found = errors(problem, THREE, moments)
+        assert found == pytest.approx(wrong.mean(), abs=within)
+        assert errors(problem, tu.Start(0.97 * THREE.R, THREE.Q), moments) != pytest.approx(wrong.mean(), abs=within)
+
+
+def test_derivative_of_the_class_error():
+    problem, h = three_fields(), 1e-5
+
+    def error(x, moments):
+        return OrderParameters(problem, jnp.ones((1, 1, 1)), moments=moments).error(
+            {"R": jnp.asarray(THREE.R).at[0, 0].add(x), "Q": jnp.asarray(THREE.Q), "readout": jnp.array([1.0, -0.6])}
+        )
+
+    for moments in (moments_for(problem), moments_for(problem, None, FEW)):
+        f = jax.jit(lambda x, moments=moments: error(x, moments))
+        assert float(jax.grad(f)(0.0)) == pytest.approx(float(f(h) - f(-h)) / (2 * h), rel=1e-5)
+        assert float(f(0.1)) < float(f(0.0)) - 1e-3
 
 
 def final_error(problem, start, **options):
@@ -217,10 +363,26 @@ def test_scores_and_plain_derivatives_agree_for_a_smooth_rule():
     parameters, context = Parameters(jnp.ones(2)), Context(problem.student, problem.loss)
 
     def sums(C, jumps):
-        at = At(problem, problem.rule, factor(C), jnp.zeros(4), parameters, context)
-        return averages(at, jnp.asarray(moments.e), jnp.asarray(moments.weights), jumps=jumps, noisy=False).pairs
+        at = RuleAtState(problem, problem.rule, factor(C), jnp.zeros(4), parameters, context)
+        return node_sums(at, jnp.asarray(moments.e), jnp.asarray(moments.weights), jumps=jumps, noisy=False).pairs
 
     dC = np.zeros((4, 4))
     dC[2, 3] = dC[3, 2] = 1.0
     plain, scores = (jax.jvp(lambda C: sums(C, jumps), (C,), (jnp.asarray(dC),))[1] for jumps in (False, True))
     np.testing.assert_allclose(scores, plain, atol=0.03 * float(np.max(np.abs(plain))))
+
+
+ALONG, FLIP = 2.0, 0.1
+
+
+@pytest.mark.parametrize("across", [1e-2, 1e-5, 1e-8, 1e-11])
+def test_hinge_near_the_end(across):
+    """A = -(density of label lambda at 1), and for a narrow field (1 - p) 2 phi(1/R)/R; corrections: of order `across`."""
+    unit = tu.Network(1, "linear")
+    problem = tu.Problem(unit, unit, loss="hinge", labels=tu.labels.Sign(flip=FLIP), sgd=tu.SGD(1.0))
+    state, t = initial_overlaps(problem, tu.Start([[ALONG]], [[ALONG**2 + across]]))
+    update, G = OrderParameters(problem, t).matrices(state)
+    curvature = (1 - FLIP) * 2 * norm.pdf(1 / ALONG) / ALONG
+    share = (1 - FLIP) * (2 * norm.cdf(1 / ALONG) - 1) + FLIP
+    np.testing.assert_allclose(-float(update.A[0, 0]), curvature, rtol=5e-6 + across)
+    np.testing.assert_allclose(float(G[0, 0]), share, rtol=5e-6 + across)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tests import naive
-from tests.averages import reference as ref
-from tutelage.averages import Quadrature, _base, averages_for, erf, relu
+from tests.moments import reference as ref
+from tutelage.moments import Quadrature, averages_for, erf, numerics, relu
 from tutelage.problem.activation import as_activation
 
 RULE = Quadrature(24, 2**9)
@@ -18,7 +18,7 @@ def family(name, K, M, rule=RULE):
 
 
 def four_fields(name, K, M):
-    return jax.jit(lambda C, w: family(name, K, M).contrast(C, None, w))
+    return jax.jit(lambda C, w: family(name, K, M).slopes_squared_error(C, None, w))
 
 
 def random_fields(n, seed=0):
@@ -67,7 +67,7 @@ def test_in_turns_as_at_once(name, monkeypatch):
         jax.jit(lambda C: family(name, 3, 2).outputs(C, None))(C),
     )
     at_once = compute()
-    monkeypatch.setattr(_base, "ROOM", 2 * 5 * RULE.nodes**2)  # two rows of pairs, one pair of students
+    monkeypatch.setattr(numerics, "ROOM", 2 * 5 * RULE.nodes**2)  # two rows of pairs, one pair of students
     monkeypatch.setattr(relu, "ROOM", 1)
     for one, other in zip(compute(), at_once, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-13)
@@ -77,5 +77,5 @@ def test_in_turns_as_at_once(name, monkeypatch):
 def test_hundred_fields_fit(name):
     """K = M = 50: at once it would be 200 MB for each array of erf, and 10 GB for each of relu (48 nodes)."""
     averages = family(name, 50, 50, Quadrature())
-    program = jax.jit(lambda C, w: averages.contrast(C, None, w)).lower(jnp.eye(100), jnp.ones(100)).compile()
+    program = jax.jit(lambda C, w: averages.slopes_squared_error(C, None, w)).lower(jnp.eye(100), jnp.ones(100)).compile()
     assert program.memory_analysis().temp_size_in_bytes < 2**29

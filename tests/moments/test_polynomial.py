@@ -4,9 +4,9 @@ import equinox as eqx
 import numpy as np
 import pytest
 
-from tests.averages import reference as ref
-from tutelage.averages import averages_for
-from tutelage.averages.polynomial import PolynomialAverages
+from tests.moments import reference as ref
+from tutelage.moments import averages_for
+from tutelage.moments.polynomial import PolynomialAverages
 from tutelage.problem.activation import Activation, as_activation
 
 WEIGHTS = np.array([-0.8, 1.3, 0.4, -1.1, 0.7])
@@ -45,7 +45,7 @@ def by_definition(g, K, C, mean, w, nodes=9):
 @eqx.filter_jit
 def everything(averages, C, mean, w):
     parts = [getattr(averages, name)(C, mean) for name in ("outputs", "slopes", "curvatures", "forces")]
-    return [*parts, averages.contrast(C, mean, w)]
+    return [*parts, averages.slopes_squared_error(C, mean, w)]
 
 
 @pytest.mark.parametrize(("student", "teacher"), PAIRS)
@@ -86,7 +86,7 @@ def test_a_mixed_polynomial_of_ones_own():
 def test_linear_is_matrix_algebra():
     C, w = ref.random_covariance(5, 1), WEIGHTS
     averages = family("linear", "linear", 2, 3)
-    np.testing.assert_allclose(averages.contrast(C, None, w), np.full((2, 2), w @ C @ w), rtol=1e-13)
+    np.testing.assert_allclose(averages.slopes_squared_error(C, None, w), np.full((2, 2), w @ C @ w), rtol=1e-13)
     np.testing.assert_allclose(averages.outputs(C, None), C, rtol=1e-13)
 
 
@@ -97,15 +97,15 @@ def test_quadratic_is_matrix_algebra():
     s, DC = np.trace(D @ C), D @ C
     full = 4 * (C * (s**2 + 2 * np.trace(DC @ DC)) + 4 * s * C @ DC + 8 * C @ DC @ DC)
     averages = family("quadratic", "quadratic", 2, 3)
-    np.testing.assert_allclose(averages.contrast(C, None, w), full[:2, :2], rtol=1e-12)
+    np.testing.assert_allclose(averages.slopes_squared_error(C, None, w), full[:2, :2], rtol=1e-12)
     assert w @ averages.outputs(C, None) @ w == pytest.approx(s**2 + 2 * np.trace(DC @ DC), rel=1e-12)
     missing = 4 * (C * (s**2 + 2 * np.trace(DC @ DC)) + 4 * s * C @ DC + 7 * C @ DC @ DC)  # negative control
-    assert np.max(np.abs(averages.contrast(C, None, w) / missing[:2, :2] - 1)) > 1e-2
+    assert np.max(np.abs(averages.slopes_squared_error(C, None, w) / missing[:2, :2] - 1)) > 1e-2
 
 
 def test_polynomials_against_quadrature_family():
     """A third route: the general family reproduces the exact one."""
-    from tutelage.averages.quadrature import QuadratureAverages
+    from tutelage.moments.quadrature import QuadratureAverages
 
     he3 = as_activation("he3")
     C = ref.random_covariance(4, 5, 0.5)

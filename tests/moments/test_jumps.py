@@ -6,8 +6,8 @@ import pytest
 from scipy.special import erf
 
 import tutelage as tu
-from tests.averages import plane
-from tutelage.averages import averages_for
+from tests.moments import plane
+from tutelage.moments import averages_for
 from tutelage.problem.activation import as_activation
 from tutelage.problem.elementwise import bends_of, jumps_of, kinks_of
 

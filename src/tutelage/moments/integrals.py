@@ -1,10 +1,7 @@
-"""Gaussian averages of activations: closed forms where they exist, quadrature otherwise, one interface (`_base.py`).
+"""The family of averages for a pair of activations, and the textbook integrals `I2`, `I3`, `I4`, `J2`.
 
-`averages_for` picks the family for a pair of activations. `I2`, `I3`, `I4`, `J2` are the textbook integrals, for checking a
-derivation or writing one's own equations.
+The integrals check a derivation, or help to write custom equations.
 """
-
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -13,15 +10,13 @@ import jax.numpy as jnp
 from tutelage import checks
 from tutelage._errors import InputError
 from tutelage._types import Array, ArrayLike
-from tutelage.averages._base import Averages
-from tutelage.averages.erf import ErfAverages
-from tutelage.averages.polynomial import PolynomialAverages
-from tutelage.averages.quadrature import QuadratureAverages
-from tutelage.averages.relu import ReluAverages
-from tutelage.averages.rules import Quadrature, as_rule
+from tutelage.moments.averages import Averages
+from tutelage.moments.erf import ErfAverages
+from tutelage.moments.nodes import Quadrature
+from tutelage.moments.polynomial import PolynomialAverages
+from tutelage.moments.quadrature import QuadratureAverages
+from tutelage.moments.relu import ReluAverages
 from tutelage.problem.activation import Activation, as_activation
-
-__all__ = ["I2", "I3", "I4", "J2", "Averages", "Quadrature", "as_rule", "averages_for"]
 
 FAMILIES = (ErfAverages, PolynomialAverages, ReluAverages)
 
@@ -61,7 +56,7 @@ def I4(activation: str | Activation, C: ArrayLike, quadrature: Quadrature | None
 
 def _polarized(e: Averages, c: Array) -> Array:
     third, fourth = jnp.array([0.0, 0, 1, 0]), jnp.array([0.0, 0, 0, 1])
-    both = e.contrast(c, None, third + fourth) - e.contrast(c, None, third - fourth)
+    both = e.slopes_squared_error(c, None, third + fourth) - e.slopes_squared_error(c, None, third - fourth)
     return both[0, 1] / 4
 
 
@@ -78,7 +73,9 @@ def _evaluate(name: str, family: Averages, C: Array) -> Array:
     return jax.vmap(lambda c: FORMULAS[name](family, c))(C)
 
 
-def _average(name: str, activation: Any, C: Any, fields: int, students: int, quadrature: Quadrature | None) -> Array:
+def _average(
+    name: str, activation: str | Activation, C: ArrayLike, fields: int, students: int, quadrature: Quadrature | None
+) -> Array:
     g = as_activation(activation)
     if name != "I2" and not g.trainable:
         raise InputError(f"{name} needs the derivative of {g.name!r}, which has none; use 'erf', or I2 alone.")

@@ -12,9 +12,10 @@ from math import comb, factorial
 
 import equinox as eqx
 import jax.numpy as jnp
+from jaxtyping import Float
 
 from tutelage._types import Array
-from tutelage.averages._base import Averages
+from tutelage.moments.averages import Averages, Covariance, Means
 from tutelage.problem.activation import Activation
 
 Coefficients = tuple[float, ...]
@@ -37,7 +38,7 @@ class PolynomialAverages(Averages):
     def covers(cls, student: Activation, teacher: Activation, biased: bool) -> bool:
         return student.polynomial is not None and teacher.polynomial is not None
 
-    def _wick(self, C: Array, mean: Array | None, order: int) -> list[Array | None]:
+    def _wick(self, C: Covariance, mean: Means, order: int) -> list[Array | None]:
         """k! f_k of the derivative of given order for every field, (n,) per degree k; None where it vanishes."""
         variance = jnp.diagonal(C)
         parts = [(self.student, slice(0, self.K)), (self.teacher, slice(self.K, self.K + self.M))]
@@ -63,21 +64,21 @@ class PolynomialAverages(Averages):
                 total = total + f[:rows, None] * h * C[:rows] ** k / factorial(k)
         return total
 
-    def outputs(self, C: Array, mean: Array | None) -> Array:
+    def outputs(self, C: Covariance, mean: Means) -> Float[Array, "n n"]:
         g = self._wick(C, mean, 0)
         return self._pairs(C, g, g, C.shape[0])
 
-    def slopes(self, C: Array, mean: Array | None) -> Array:
+    def slopes(self, C: Covariance, mean: Means) -> Float[Array, "K n"]:
         slope = self._wick(C, mean, 1)
         return self._pairs(C, slope, slope, self.K)
 
-    def curvatures(self, C: Array, mean: Array | None) -> Array:
+    def curvatures(self, C: Covariance, mean: Means) -> Float[Array, "K n"]:
         return self._pairs(C, self._wick(C, mean, 2), self._wick(C, mean, 0), self.K)
 
-    def forces(self, C: Array, mean: Array | None) -> Array:
+    def slopes_outputs(self, C: Covariance, mean: Means) -> Float[Array, "K n"]:
         return self._pairs(C, self._wick(C, mean, 1), self._wick(C, mean, 0), self.K)
 
-    def contrast(self, C: Array, mean: Array | None, w: Array) -> Array:
+    def slopes_squared_error(self, C: Covariance, mean: Means, w: Float[Array, " n"]) -> Float[Array, "K K"]:
         K = self.K
         slope, g = self._wick(C, mean, 1), self._wick(C, mean, 0)
         total = jnp.zeros((K, K))

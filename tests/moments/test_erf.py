@@ -4,9 +4,9 @@ import equinox as eqx
 import numpy as np
 import pytest
 
-from tests.averages import reference as ref
-from tutelage.averages import averages_for
-from tutelage.averages.erf import ErfAverages
+from tests.moments import reference as ref
+from tutelage.moments import averages_for
+from tutelage.moments.erf import ErfAverages
 from tutelage.problem.activation import as_activation
 
 WEIGHTS = np.array([-0.8, 1.3, 0.4, -1.1, 0.7])
@@ -24,7 +24,7 @@ def largest_errors(averages, g, K, C, w, **options):
     if g[-1].slope is not None:
         pairs.append((averages.slopes(C, None), ref.rows(g, K, C, **options)))
     pairs.append((averages.curvatures(C, None), ref.rows(g, K, C, orders=(2, 0), **options)))
-    pairs.append((eqx.filter_jit(averages.contrast)(C, None, w), ref.contrast(g, K, C, w, **options)))
+    pairs.append((eqx.filter_jit(averages.slopes_squared_error)(C, None, w), ref.contrast(g, K, C, w, **options)))
     return [float(np.max(np.abs(np.asarray(a) - b))) for a, b in pairs]
 
 
@@ -64,7 +64,7 @@ def test_a_wrong_formula_is_caught(wrong):
         C[0, 3] = C[3, 0] = C[0, 3] + 1e-7
     else:
         w[3] = -w[3]
-    assert np.max(np.abs(np.asarray(averages.contrast(C, None, w)) - reference)) > 1e-9
+    assert np.max(np.abs(np.asarray(averages.slopes_squared_error(C, None, w)) - reference)) > 1e-9
 
 
 def test_four_fields_when_student_is_teacher():

@@ -1,10 +1,10 @@
-"""Rodas5P: a linearly implicit method of order 5 for stiff equations, as a diffrax solver.
+"""The stiff solver: Rodas5P, a linearly implicit method of order 5, as a diffrax solver, and its use for the overlaps.
 
 One step from (t, y) to (t + h, y1), with J and f_t the derivatives of f at its beginning (a Rosenbrock-Wanner method):
     (1 - h g J) u_i = g (h f(t + c_i h, y + sum_j<i a_ij u_j) + sum_j<i C_ij u_j + h^2 d_i f_t),    i = 1..8
     y1 = y + sum_j a_8j u_j + u_8,    error estimate u_8 (an embedded method of order 4).
-No nonlinear equation is solved: whoever uses it says how (1 - s J) x = b is. L-stable, and of full order for equations with
-slow parts under fast ones (Prothero and Robinson); between the ends of a step a polynomial of order 4 is at hand.
+No nonlinear equation is solved; the caller provides the solution of (1 - s J) x = b. The method is L-stable, and of full
+order for equations with slow parts under fast ones (Prothero and Robinson). Its dense output has order 4.
 Source: G. Steinebach, Construction of Rosenbrock-Wanner method Rodas5P and numerical benchmarks within the Julia
 Differential Equations package, BIT Numerical Mathematics 63 (2023) 27.
 """
@@ -16,9 +16,13 @@ import diffrax
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optimistix
 
 from tutelage._types import Array
+from tutelage.dynamics.order_parameters import OrderParameters
+from tutelage.dynamics.resolvent import resolvent
 
+ROUNDING = 1e-15  # overlaps are not known better, so neither is the error: no step is refused for less
 GAMMA = 0.21193756319429014
 NODES = (0.0, 0.6358126895828704, 0.4095798393397535, 0.9769306725060716, 0.4288403609558664, 1.0, 1.0, 1.0)  # c
 IN_TIME = (GAMMA, -0.42387512638858027, -0.3384627126235924, 1.8046452872882734, 2.325825639765069, 0.0, 0.0, 0.0)  # d
@@ -122,6 +126,59 @@ class Rodas5P(diffrax.AbstractAdaptiveSolver):
         y1 = _plus(y0, jnp.array([*STAGES[-1], 1.0]), stages)
         k = jax.tree.map(lambda stack: jnp.tensordot(jnp.asarray(BETWEEN), stack, 1), stages)
         return y1, doubt, {"y0": y0, "y1": y1, "k": k}, None, diffrax.RESULTS.successful
+
+
+class Guided(diffrax.AbstractAdaptiveSolver):
+    """Rodas5P for pairs (state, error), where `guide(state, doubt)` returns the error and its change along doubt.
+
+    Near perfect learning a tolerance on overlaps of order one says nothing about an error of 1e-9, so the error is next to
+    the state when a step is judged. Explicit methods integrate it. Here it is computed anew at the end of each step, and
+    its uncertainty is the change of the error along the uncertainty of the state: nothing accumulates.
+    """
+
+    solver: Rodas5P
+    guide: Callable[[Any, Any], tuple[Array, Array]]
+
+    term_structure: ClassVar[Any] = diffrax.AbstractTerm
+    interpolation_cls: ClassVar[Any] = Between
+
+    def order(self, terms: Any) -> int:
+        return self.solver.order(terms)
+
+    def init(self, terms: Any, t0: Any, t1: Any, y0: Any, args: Any) -> None:
+        return None
+
+    def func(self, terms: Any, t0: Any, y0: Any, args: Any) -> Any:
+        return terms.vf(t0, y0, args)
+
+    def step(
+        self, terms: Any, t0: Any, t1: Any, y0: Any, args: Any, solver_state: None, made_jump: Any
+    ) -> tuple[Any, Any, dict, None, Any]:
+        state, error = y0
+        alone = diffrax.ODETerm(lambda t, y, args: terms.vf(t, (y, error), args)[0])
+        new, doubt, dense, _, result = self.solver.step(alone, t0, t1, state, args, None, made_jump)
+        new_error, error_doubt = self.guide(*jax.lax.stop_gradient((new, doubt)))
+        y1 = new, new_error
+        dense = {"y0": y0, "y1": y1, "k": (dense["k"], jnp.zeros(3))}
+        return y1, (doubt, error_doubt), dense, None, result
+
+
+def stiff_solver(system: OrderParameters, fine: float) -> Guided:
+    """Rodas5P for the overlaps of this system, with the error times `fine` next to them."""
+
+    def guide(state: Any, doubt: Any) -> tuple[Array, Array]:
+        error, (p, _) = system.error(system.observe(state)), system.matrices(state)
+        slope = system.error_slope(p, doubt)
+        rounding = ROUNDING * (jnp.sum(jnp.abs(p.A)) + jnp.sum(jnp.abs(p.B)))
+        return fine * error, fine * jnp.where(jnp.abs(slope) < rounding, 0.0, slope)
+
+    return Guided(Rodas5P(lambda t, state, shift: resolvent(system, t, state, shift)), guide)
+
+
+def guided_norm(scaled: tuple[Any, Array]) -> Array:
+    """Root mean square over the state, or the error alone, whichever is larger: one number among thousands must count."""
+    state, error = scaled
+    return jnp.maximum(optimistix.rms_norm(state), jnp.abs(error))
 
 
 def _plus(y: Any, factors: Array, stages: Any) -> Any:

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import tutelage as tu
-from tests.averages import reference as ref
+from tests.moments import reference as ref
 
 UNITS = {name: ref.UNITS[name] for name in ("erf", "quadratic", "tanh")}
 
@@ -15,20 +15,20 @@ def test_integrals_are_what_they_say(name):
     g, C = UNITS[name], ref.random_covariance(4, 1, 0.3)
     options = {"nodes": 45, "reach": 8.0}
     rel = 1e-9 if name == "tanh" else 1e-10
-    assert tu.averages.I2(name, C[:2, :2]) == pytest.approx(ref.average([(0, g, 0), (1, g, 0)], C, **options), rel=rel)
-    assert tu.averages.J2(name, C[:2, :2]) == pytest.approx(ref.average([(0, g, 1), (1, g, 1)], C, **options), rel=rel)
+    assert tu.moments.I2(name, C[:2, :2]) == pytest.approx(ref.average([(0, g, 0), (1, g, 0)], C, **options), rel=rel)
+    assert tu.moments.J2(name, C[:2, :2]) == pytest.approx(ref.average([(0, g, 1), (1, g, 1)], C, **options), rel=rel)
     three = ref.average([(0, g, 1), (2, g, 0)], C, moment=1, **options)
-    assert tu.averages.I3(name, C[:3, :3]) == pytest.approx(three, rel=rel)
+    assert tu.moments.I3(name, C[:3, :3]) == pytest.approx(three, rel=rel)
     four = ref.average([(0, g, 1), (1, g, 1), (2, g, 0), (3, g, 0)], C, **options)
-    assert tu.averages.I4(name, C) == pytest.approx(four, rel=3e-5 if name == "tanh" else rel, abs=1e-11)
+    assert tu.moments.I4(name, C) == pytest.approx(four, rel=3e-5 if name == "tanh" else rel, abs=1e-11)
     swapped = ref.average([(2, g, 1), (1, g, 1), (0, g, 0), (3, g, 0)], C, **options)  # negative control: order of fields
-    assert abs(tu.averages.I4(name, C) / swapped - 1) > 1e-2
+    assert abs(tu.moments.I4(name, C) / swapped - 1) > 1e-2
 
 
 def test_relu_integrals():
     C = ref.random_covariance(4, 2)
-    assert tu.averages.I4("relu", C) == pytest.approx(ref.positive([0, 0, 1, 1], C), abs=1e-12)
-    assert tu.averages.I3("relu", C[:3, :3]) == pytest.approx(_relu_i3(C), abs=1e-12)
+    assert tu.moments.I4("relu", C) == pytest.approx(ref.positive([0, 0, 1, 1], C), abs=1e-12)
+    assert tu.moments.I3("relu", C[:3, :3]) == pytest.approx(_relu_i3(C), abs=1e-12)
 
 
 def _relu_i3(C):
@@ -40,19 +40,19 @@ def _relu_i3(C):
 
 def test_integrals_broadcast():
     C = np.stack([ref.random_covariance(2, seed) for seed in range(6)]).reshape(2, 3, 2, 2)
-    value = tu.averages.I2("erf", C)
+    value = tu.moments.I2("erf", C)
     assert value.shape == (2, 3)
-    assert value[1, 2] == pytest.approx(float(tu.averages.I2("erf", C[1, 2])), rel=1e-15)
+    assert value[1, 2] == pytest.approx(float(tu.moments.I2("erf", C[1, 2])), rel=1e-15)
 
 
 def test_integrals_refuse_nonsense():
     with pytest.raises(tu.InputError, match=r"C has shape \(3, 3\); I4 needs"):
-        tu.averages.I4("erf", np.eye(3))
+        tu.moments.I4("erf", np.eye(3))
     with pytest.raises(tu.InputError, match="derivative of 'sign'"):
-        tu.averages.J2("sign", np.eye(2))
+        tu.moments.J2("sign", np.eye(2))
     with pytest.raises(tu.InputError, match="eigenvalue"):
-        tu.averages.I2("erf", [[1.0, 2.0], [2.0, 1.0]])
-    assert tu.averages.I2("sign", np.eye(2)) == pytest.approx(0.0)
+        tu.moments.I2("erf", [[1.0, 2.0], [2.0, 1.0]])
+    assert tu.moments.I2("sign", np.eye(2)) == pytest.approx(0.0)
 
 
 def get_I2(c12, c11, c22):

@@ -12,9 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tutelage._types import Array
-from tutelage.averages.price import REACH, trapezoid
-from tutelage.averages.rules import MANY, NEAR, Quadrature, breaks, disc, hermite_rule, hermites
+from tutelage._types import Array, ArrayLike
+from tutelage.moments.nodes import MANY, NEAR, Quadrature, disc, hermite_rule, hermites, nearest_breaks, panels, trapezoid
 from tutelage.problem.activation import Activation
 
 WIDTH = 1.25  # standard deviation of the fields for which a rule is chosen beforehand
@@ -48,13 +47,15 @@ def shortfall(
     pairs_too, sampled = _sampled(student, teacher)
     own = _Line(student, rule, s_student), _Line(teacher, rule, s_teacher)
     if pairs_too:
-        return max(line.noise(1) for line in own), own[0].noise(2)
-    return max(own[0].pairs(3), own[1].pairs(1)), own[0].noise(2) if sampled else max(own[0].spread(), own[1].waves())
+        return max(line.sampling_error(1) for line in own), own[0].sampling_error(2)
+    return max(own[0].pairs(3), own[1].pairs(1)), own[0].sampling_error(2) if sampled else max(
+        own[0].step_noise(), own[1].hermite_sum()
+    )
 
 
 def _sampled(student: Activation, teacher: Activation) -> tuple[bool, bool]:
     """Are (pairs, G) averaged over random points?"""
-    places = [breaks(student), breaks(teacher)]
+    places = [nearest_breaks(student), nearest_breaks(teacher)]
     return max(map(len, places)) > MANY, any(abs(x) < NEAR for each in places for x in each)
 
 
@@ -64,10 +65,10 @@ class _Line:
 
     def __init__(self, activation: Activation, rule: Quadrature, s: float):
         self.rule, self.smooth = rule, activation.smooth
-        kinks = np.array(breaks(activation)[:MANY]) / max(s, 1e-300)
-        plain = trapezoid(rule.nodes) if not kinks.size else _panels(kinks, rule.nodes // 2)
+        kinks = np.array(nearest_breaks(activation)[:MANY]) / max(s, 1e-300)
+        plain = trapezoid(rule.nodes) if not kinks.size else _numbers(*panels(kinks, rule.nodes // 2, xp=np))
         held, (given, self.inner) = disc(rule.held, rule.reach, 1), hermite_rule(rule.given)
-        truth = _panels(kinks, TRUTH // (kinks.size + 2), FAR)
+        truth = _numbers(*panels(kinks, TRUTH // (kinks.size + 2), (-FAR, 0.0, FAR), np))
         grids = [truth[0], plain[0], held[0][:, 0], given]
         values = _values(activation, s * np.concatenate(grids))
         ends = np.cumsum([grid.size for grid in grids])[:-1]
@@ -85,22 +86,22 @@ class _Line:
         size = 1e-3 * max(map(abs, means))
         return max(_share(a - b, max(abs(b), size)) for a, b in zip(found, means, strict=True))
 
-    def spread(self) -> float:
-        """The worst of E[g'^2] and E[(g' g)^2] on a held axis, and of `waves`."""
-        errors = [self.waves()]
+    def step_noise(self) -> float:
+        """The worst of E[g'^2] and E[(g' g)^2] on a held axis, and of `hermite_sum`."""
+        errors = [self.hermite_sum()]
         for power in (0, 2):
             true = self.weights @ (self.truth[1] ** 2 * self.truth[0] ** power)
             errors.append(_share(self.held_weights @ (self.held[1] ** 2 * self.held[0] ** power) - true, true))
         return max(errors)
 
-    def waves(self) -> float:
+    def hermite_sum(self) -> float:
         """What is wrong with, and missing from, the sum over k of f_k^2 = E[g^2]."""
         total = self.weights @ self.truth[0] ** 2
         true = (self.weights * self.truth[0]) @ hermites(self.z, self.rule.given)
         found = self.given[0] @ self.inner
         return _share(np.sum(np.abs(found**2 - true**2)) + total - true @ true, total)
 
-    def noise(self, power: int) -> float:
+    def sampling_error(self, power: int) -> float:
         """Relative standard error of E[(g' g)^2] (of E[g^2] for power 1) over random points."""
         f = self.truth[0] ** 2 if power == 1 else (self.truth[0] * self.truth[1]) ** 2
         mean = self.weights @ f
@@ -112,13 +113,8 @@ def _share(part: float, whole: float) -> float:
     return float(share) if np.isfinite(share) else np.inf
 
 
-def _panels(kinks: np.ndarray, nodes: int, reach: float = REACH) -> tuple[np.ndarray, np.ndarray]:
-    """As `rules.panels`, on numbers, and farther out if wanted."""
-    ends = np.sort([-reach, 0.0, reach, *np.clip(kinks, -reach, reach)])
-    x, weights = np.polynomial.legendre.leggauss(nodes)
-    length = np.diff(ends)[:, None]
-    z = ends[:-1, None] + length * (x + 1) / 2
-    return z.ravel(), (length * weights * np.exp(-(z**2) / 2) / np.sqrt(8 * np.pi)).ravel()
+def _numbers(nodes: ArrayLike, weights: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    return np.asarray(nodes), np.asarray(weights)
 
 
 def _values(activation: Activation, x: np.ndarray) -> np.ndarray:

@@ -12,21 +12,21 @@ the parts along field i and along what is left of field j, and
 which is the textbook's (4/pi^2) asin(L0 / sqrt(L1 L2)) / sqrt(L4) with L4 = d_i d_j - C_ij^2, L0 = L4 C_ab|ij.
 """
 
-from typing import Any
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float, Int
 
-from tutelage._types import Array
-from tutelage.averages._base import Averages
-from tutelage.averages.arcsine import safe_arcsin
+from tutelage._types import Array, ArrayLike
+from tutelage.moments.averages import Averages, Covariance, Means
+from tutelage.moments.numerics import safe_arcsin
 from tutelage.problem.activation import NAMED, Activation
 
+Index = Int[np.ndarray, "turns pairs"]
 SOFTNESS = {NAMED["erf"]: 1.0, NAMED["sign"]: 0.0}
-# pairs of pairs at once: more than FEW XLA shares among threads, which pays from MANY / 8 in all; a GPU waits for launches
-FEW, MANY, ON_GPU = 2**9, 2**17, 2**24
+# pairs of pairs at once: XLA shares more than SMALL_TURN among threads, which pays from LARGE_TURN / 8 in all
+SMALL_TURN, LARGE_TURN, ON_GPU = 2**9, 2**17, 2**24  # a GPU waits for launches
 
 
 class ErfAverages(Averages):
@@ -43,35 +43,35 @@ class ErfAverages(Averages):
     def covers(cls, student: Activation, teacher: Activation, biased: bool) -> bool:
         return student in SOFTNESS and teacher in SOFTNESS and not biased
 
-    def _d(self, C: Array) -> Array:
+    def _d(self, C: Covariance) -> Float[Array, " n"]:
         own = np.eye(len(self.softness), dtype=bool)  # a sum over a mask joins the loops around it; a gather would not
         return jnp.sum(jnp.where(own, C, 0.0), axis=1) + np.array(self.softness)
 
-    def _angles(self, sines: Array, a: Any, b: Any) -> Array:
+    def _angles(self, sines: Array, a: ArrayLike, b: ArrayLike) -> Array:
         """arcsin for fields a and b; sign times itself is one, which the arcsine of a rounded one would miss by 1e-8."""
         hard = np.array(self.softness) == 0
         angles = safe_arcsin(sines)
         return jnp.where((a == b) & jnp.asarray(hard)[a], jnp.pi / 2, angles) if hard.any() else angles
 
-    def outputs(self, C: Array, mean: Array | None) -> Array:
+    def outputs(self, C: Covariance, mean: Means) -> Float[Array, "n n"]:
         d = self._d(C)
         return (2 / jnp.pi) * self._angles(C / jnp.sqrt(d[:, None] * d), *np.indices(C.shape))
 
-    def _root(self, C: Array) -> Array:
-        """sqrt(d_i d_a - C_ia^2), shape (K, n)."""
+    def _root(self, C: Covariance) -> Float[Array, "K n"]:
+        """sqrt(d_i d_a - C_ia^2)."""
         d = self._d(C)
         return jnp.sqrt(d[: self.K, None] * d - C[: self.K] ** 2)
 
-    def slopes(self, C: Array, mean: Array | None) -> Array:
+    def slopes(self, C: Covariance, mean: Means) -> Float[Array, "K n"]:
         return (2 / jnp.pi) / self._root(C)
 
-    def curvatures(self, C: Array, mean: Array | None) -> Array:
+    def curvatures(self, C: Covariance, mean: Means) -> Float[Array, "K n"]:
         return -(2 / jnp.pi) * C[: self.K] / (self._d(C)[: self.K, None] * self._root(C))
 
-    def forces(self, C: Array, mean: Array | None) -> Array:
+    def slopes_outputs(self, C: Covariance, mean: Means) -> Float[Array, "K n"]:
         return jnp.zeros((self.K, C.shape[0]))  # g' is even and g odd: without biases nothing pulls on them
 
-    def contrast(self, C: Array, mean: Array | None, w: Array) -> Array:
+    def slopes_squared_error(self, C: Covariance, mean: Means, w: Float[Array, " n"]) -> Float[Array, "K K"]:
         """Each pair of students, i and i + k (cyclic), and each pair a <= b of fields once; some pairs of fields at a time.
 
         A row holds all pairs of students, so that its arcsines are computed several at once. On a CPU there are always two
@@ -100,11 +100,11 @@ class ErfAverages(Averages):
         return (2 / jnp.pi) * self.slopes(C, mean)[:, :K] * angles[_cyclic(K)]
 
 
-def _in_turns(n: int, width: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _in_turns(n: int, width: int) -> tuple[Index, Index, Float[np.ndarray, "turns pairs"]]:
     """The pairs a <= b of n fields and how often each counts, (turns, pairs): as many at a time as there is room for."""
     a, b = np.triu_indices(n)
-    few, on_cpu = a.size * width <= MANY // 8, jax.default_backend() == "cpu"
-    at_once = ON_GPU if not on_cpu else FEW if few else MANY
+    few, on_cpu = a.size * width <= LARGE_TURN // 8, jax.default_backend() == "cpu"
+    at_once = ON_GPU if not on_cpu else SMALL_TURN if few else LARGE_TURN
     turns = max(2 if on_cpu else 1, -(-a.size * width // at_once))
     missing = -a.size % turns
     counts = np.pad(np.where(a == b, 1.0, 2.0), (0, missing))  # what fills the last turn counts nothing
@@ -112,8 +112,8 @@ def _in_turns(n: int, width: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return a.reshape(turns, -1), b.reshape(turns, -1), counts.reshape(turns, -1)
 
 
-def _cyclic(K: int) -> tuple[np.ndarray, np.ndarray]:
-    """Where the pair (i, j) is found among the pairs (i, i + k), k <= K/2: (k, i), each (K, K)."""
+def _cyclic(K: int) -> tuple[Int[np.ndarray, "K K"], Int[np.ndarray, "K K"]]:
+    """Where the pair (i, j) is found among the pairs (i, i + k), k <= K/2: (k, i)."""
     i, j = np.indices((K, K))
     ahead = (j - i) % K
     return np.minimum(ahead, -ahead % K), np.where(ahead <= K // 2, i, j)

@@ -2,8 +2,8 @@
 
 Pairs of fields: a rule on two independent normals over [-7, 7]^2. The first carries the student field, the second what is
 left of the other, so a field paired with itself is exact. The trapezoid rule converges exponentially for smooth functions
-(price.py, with derivatives that hold everywhere). Where g, g' or g'' jumps, Gauss-Legendre panels end at the jump instead
-(problem/elementwise.py finds the jumps of any function); of more than `MANY` jumps, fixed random points are averaged. Where g''
+(`pair_averages`). Where g, g' or g'' jumps, Gauss-Legendre panels end at the jump instead
+(problem/breaks.py finds them); of more than `MANY` jumps, fixed random points are averaged. Where g''
 is not a function, it is moved onto the Gaussian by Stein's lemma,
     E[z g'_i g_a] = s_i E[g''_i g_a] + (C_ia/s_i) E[g'_i g'_a].
 
@@ -13,6 +13,11 @@ m_a, deviations s_a and correlations c_ab, and by Mehler's formula
 So the integral over n fields costs three axes however large n is, and stays a sum of squares where Delta is small. The sum
 converges too slowly for functions with kinks: those are averaged over all n fields at once on one fixed scrambled Sobol set
 (the same points at each call, so the right-hand side stays repeatable), antithetic, to about 1e-3. G multiplies eta^2.
+
+Derivatives of pairs of smooth functions are again such averages (Price's theorem),
+    d E[f(a) h(b)] = E[f' h'] dC_ab + E[f'' h] dC_aa / 2 + E[f h''] dC_bb / 2 + E[f' h] dm_a + E[f h'] dm_b,
+so nothing is differentiated through a square root: derivatives of any order hold also where the fields coincide (a student
+that is a teacher) or one of them vanishes, where the rule itself, a and what is left of b given a, has none.
 """
 
 from functools import partial
@@ -22,17 +27,80 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
 from tutelage._types import Array
-from tutelage.averages._base import ROOM, Averages, in_turn, safe_ratio, safe_sqrt
-from tutelage.averages.price import LOST, Functions, apply, pair_averages, trapezoid
-from tutelage.averages.resolution import chosen_rule
-from tutelage.averages.rules import MANY, NEAR, Quadrature, breaks, disc, hermite_rule, normals, panels
-from tutelage.problem.activation import Activation
+from tutelage.moments.averages import Averages, Covariance, Means
+from tutelage.moments.nodes import MANY, NEAR, Quadrature, antithetic, disc, hermite_rule, nearest_breaks, panels, trapezoid
+from tutelage.moments.numerics import ROOM, factor, in_turn, safe_ratio, safe_sqrt
+from tutelage.moments.resolution import chosen_rule
+from tutelage.problem.activation import Activation, Function, elementwise_derivative
 from tutelage.problem.elementwise import jumps_of, kinks_of
 
 FAR = 1e6  # stands for "no kink": clipped away, with a harmless gradient
+LOST = 1e-13  # relative variance below which a conditional field has none
 NUDGE = 1e-6  # relative variance added to every field where the four-field average is differentiated
+
+# Each field's own function: (of the students, of the teachers).
+Functions = tuple[Function, Function]
+
+
+def apply(functions: Functions, fields: Array, K: int, axis: int) -> Array:
+    """The students' function on the first K fields along an axis, the teachers' on the others."""
+    students, teachers = jnp.split(fields, [K], axis=axis)
+    return jnp.concatenate([functions[0](students), functions[1](teachers)], axis=axis)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0, 1, 2, 3, 4))
+def pair_averages(nodes: int, K: int, rows: int, first: Functions, second: Functions, C: Array, mean: Array) -> Array:
+    """E[f_i h_a] for the first `rows` fields i and all fields a, (rows, n): the trapezoid rule on two normals."""
+    z, weights = trapezoid(nodes)
+    variance = jnp.diagonal(C)
+    s = safe_sqrt(variance)[:rows, None]
+    along = safe_ratio(C[:rows], s)
+    rest = variance - along**2
+    across = safe_sqrt(jnp.where(rest > LOST * variance, rest, 0.0))
+    values = apply(first, mean[:rows, None] + s * z, K, axis=0)
+
+    def row(along: Array, across: Array, values: Array) -> Array:
+        at = mean[:, None, None] + along[:, None, None] * z[:, None]
+        given = apply(second, at + across[:, None, None] * z, K, axis=0) @ weights  # (n, z)
+        return given @ (values * weights)
+
+    return in_turn(row, along, across, values, size=C.shape[0] * nodes**2)
+
+
+@partial(pair_averages.defjvp, symbolic_zeros=True)
+def _price_derivative(
+    nodes: int, K: int, rows: int, first: Functions, second: Functions, primals: Any, tangents: Any
+) -> Any:
+    C, mean = primals
+    dC, d_mean = tangents
+
+    def average(f: Functions, h: Functions) -> Array:
+        return pair_averages(nodes, K, rows, f, h, C, mean)
+
+    slopes, curvatures = (_derivatives(first), _derivatives(second)), (_twice(first), _twice(second))
+    total = jnp.zeros((rows, C.shape[0]))
+    if not _is_zero(dC):
+        d_own = jnp.diagonal(dC)
+        total = total + average(*slopes) * dC[:rows]
+        total = total + (average(curvatures[0], second) * d_own[:rows, None] + average(first, curvatures[1]) * d_own) / 2
+    if not _is_zero(d_mean):
+        total = total + average(slopes[0], second) * d_mean[:rows, None] + average(first, slopes[1]) * d_mean
+    return average(first, second), total
+
+
+def _is_zero(tangent: Any) -> bool:
+    return isinstance(tangent, jax.custom_derivatives.SymbolicZero)
+
+
+def _derivatives(functions: Functions) -> Functions:
+    return elementwise_derivative(functions[0]), elementwise_derivative(functions[1])
+
+
+def _twice(functions: Functions) -> Functions:
+    return _derivatives(_derivatives(functions))
 
 
 class QuadratureAverages(Averages):
@@ -64,17 +132,17 @@ class QuadratureAverages(Averages):
     def _slopes(self) -> Functions:
         return self.student.slope, self.teacher.slope
 
-    def _average(self, rows: int, first: Functions, second: Functions, C: Array, mean: Array | None) -> Array:
+    def _average(self, rows: int, first: Functions, second: Functions, C: Covariance, mean: Means) -> Array:
         mean = jnp.zeros(C.shape[0]) if mean is None else mean
         return pair_averages(self.rule.nodes, self.K, rows, first, second, C, mean)
 
-    def outputs(self, C: Array, mean: Array | None) -> Array:
+    def outputs(self, C: Covariance, mean: Means) -> Float[Array, "n n"]:
         if self._smooth:
             return self._average(self.K + self.M, self._activations, self._activations, C, mean)
         pairs = _Pairs(self, C, mean, self.K + self.M)
         return pairs.average(apply(self._activations, pairs.first, self.K, axis=0), self._each(pairs.second))
 
-    def slopes(self, C: Array, mean: Array | None) -> Array:
+    def slopes(self, C: Covariance, mean: Means) -> Float[Array, "K n"]:
         if self._smooth:
             return self._average(self.K, self._slopes, self._slopes, C, mean)
         return self._kinked_slopes(_Pairs(self, C, mean, self.K))
@@ -89,7 +157,7 @@ class QuadratureAverages(Averages):
         average = pairs.average(first, jnp.concatenate([self.student.slope(students), jumps], axis=1))
         return average.at[:, self.K :].set(safe_ratio(average, pairs.across)[:, self.K :])
 
-    def curvatures(self, C: Array, mean: Array | None) -> Array:
+    def curvatures(self, C: Covariance, mean: Means) -> Float[Array, "K n"]:
         if self._smooth:
             curvature = self.student.curvature, self.teacher.curvature
             return self._average(self.K, curvature, self._activations, C, mean)
@@ -99,19 +167,19 @@ class QuadratureAverages(Averages):
         moment = pairs.average(pairs.z * self.student.slope(pairs.first), self._each(pairs.second))
         return safe_ratio(moment - pairs.along * self._kinked_slopes(pairs), pairs.s)
 
-    def forces(self, C: Array, mean: Array | None) -> Array:
+    def slopes_outputs(self, C: Covariance, mean: Means) -> Float[Array, "K n"]:
         if self._smooth:
             return self._average(self.K, self._slopes, self._activations, C, mean)
         pairs = _Pairs(self, C, mean, self.K)
         return pairs.average(self.student.slope(pairs.first), self._each(pairs.second))
 
-    def contrast(self, C: Array, mean: Array | None, w: Array) -> Array:
+    def slopes_squared_error(self, C: Covariance, mean: Means, w: Float[Array, " n"]) -> Float[Array, "K K"]:
         mean = jnp.zeros(self.K + self.M) if mean is None else mean
         kinked = np.any(np.abs(self.kinks) < NEAR)
-        return self._sampled(C, mean, w) if kinked else _contrast(self, C, mean, w)
+        return self._sampled(C, mean, w) if kinked else _held_error(self, C, mean, w)
 
-    def held_contrast(self, C: Array, mean: Array, w: Array) -> Array:
-        """`contrast` of functions without kinks: every pair of students held in turn."""
+    def by_held_fields(self, C: Array, mean: Array, w: Array) -> Array:
+        """`slopes_squared_error` of functions without kinks: every pair of students held in turn."""
         i, j = np.triu_indices(self.K, 1)
         size = self.rule.held**2 * self.rule.given * (self.K + self.M)
         total = jnp.diag(in_turn(lambda i: self._held(C, mean, w, (i,)), np.arange(self.K), size=size))
@@ -141,15 +209,15 @@ class QuadratureAverages(Averages):
     def _sampled(self, C: Array, mean: Array, w: Array) -> Array:
         K = self.K
         fields = self.sample(C, mean, 4 * self.rule.points)
-        delta = self.student(fields[:, :K]) @ w[:K] + self.teacher(fields[:, K:]) @ w[K:]
-        pull = delta[:, None] * self.student.slope(fields[:, :K])
-        return pull.T @ pull / fields.shape[0]
+        error = self.student(fields[:, :K]) @ w[:K] + self.teacher(fields[:, K:]) @ w[K:]
+        delta = error[:, None] * self.student.slope(fields[:, :K])
+        return delta.T @ delta / fields.shape[0]
 
     def sample(self, C: Array, mean: Array, points: int) -> Array:
         """A fixed set of points with the law of all fields, (points, n)."""
         M = self.M
-        factor = _square_root(jnp.roll(jnp.roll(C, M, 0), M, 1))  # teachers first: their block never degenerates
-        return mean + normals(points, self.K + M) @ jnp.roll(factor, -M, 0).T
+        L = factor(jnp.roll(jnp.roll(C, M, 0), M, 1))  # teachers first: their block never degenerates
+        return mean + antithetic(points, self.K + M) @ jnp.roll(L, -M, 0).T
 
     @property
     def kinked(self) -> bool:
@@ -160,7 +228,7 @@ class QuadratureAverages(Averages):
     @property
     def kinks(self) -> np.ndarray:
         """Where each field's activation, its slope or its curvature jumps, (n, count)."""
-        each = [breaks(self.student)] * self.K + [breaks(self.teacher)] * self.M
+        each = [nearest_breaks(self.student)] * self.K + [nearest_breaks(self.teacher)] * self.M
         count = max(map(len, each))
         return np.array([kinks + (FAR,) * (count - len(kinks)) for kinks in each]).reshape(len(each), count)
 
@@ -170,16 +238,16 @@ class QuadratureAverages(Averages):
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _contrast(averages: QuadratureAverages, C: Array, mean: Array, w: Array) -> Array:
-    return averages.held_contrast(C, mean, w)
+def _held_error(averages: QuadratureAverages, C: Array, mean: Array, w: Array) -> Array:
+    return averages.by_held_fields(C, mean, w)
 
 
-@_contrast.defjvp
+@_held_error.defjvp
 def _nearby(averages: QuadratureAverages, primals: Any, tangents: Any) -> Any:
     """Where fields coincide the rule has no derivative, but the average has: it is taken a little apart, at 1e-6."""
     C, mean, w = primals
     apart = C + NUDGE * jnp.max(jnp.diagonal(C)) * jnp.eye(C.shape[0])
-    return averages.held_contrast(*primals), jax.jvp(averages.held_contrast, (apart, mean, w), tangents)[1]
+    return averages.by_held_fields(*primals), jax.jvp(averages.by_held_fields, (apart, mean, w), tangents)[1]
 
 
 class _Pairs:
@@ -188,7 +256,7 @@ class _Pairs:
     first: values of field i, (rows, 1 or n, z). second: values of field a given it, (rows, n, z, y).
     """
 
-    def __init__(self, averages: QuadratureAverages, C: Array, mean: Array | None, rows: int):
+    def __init__(self, averages: QuadratureAverages, C: Covariance, mean: Means, rows: int):
         kinks, nodes = averages.kinks, averages.rule.nodes
         mean = jnp.zeros(C.shape[0]) if mean is None else mean
         variance = jnp.diagonal(C)
@@ -224,19 +292,7 @@ class _Pairs:
         self.first = (fields[:rows] + mean[:rows, None])[:, None]
         self.second = jnp.broadcast_to((fields + mean[:, None])[..., None], self.y.shape)
 
-    def average(self, first: Any, second: Any) -> Array:
+    def average(self, first: Array | np.ndarray, second: Array) -> Array:
         """Average of first (rows, 1 or n, z) times second (rows, n, z, y) over both normals, (rows, n)."""
         given = second @ self.inner if np.ndim(self.inner) == 1 else jnp.sum(second * self.inner, axis=-1)
         return jnp.sum(first * self.weights * given, axis=-1)
-
-
-def _square_root(C: Array) -> Array:
-    """A factor F with F F^T = C for a covariance that may be singular: Cholesky with empty columns for lost directions."""
-    n = C.shape[0]
-    F = jnp.zeros_like(C)
-    for column in range(n):
-        rest = C[:, column] - F @ F[column]
-        pivot = jnp.where(rest[column] > 1e-14 * C[column, column], rest[column], 0.0)
-        values = safe_ratio(rest, safe_sqrt(pivot))
-        F = F.at[:, column].set(jnp.where(jnp.arange(n) < column, 0.0, values))
-    return F

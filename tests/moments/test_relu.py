@@ -6,9 +6,9 @@ import equinox as eqx
 import numpy as np
 import pytest
 
-from tests.averages import reference as ref
-from tutelage.averages import averages_for
-from tutelage.averages.relu import ReluAverages
+from tests.moments import reference as ref
+from tutelage.moments import averages_for
+from tutelage.moments.relu import ReluAverages
 from tutelage.problem.activation import as_activation
 
 RELU = as_activation("relu")
@@ -22,7 +22,7 @@ def family(K, M):
 
 @eqx.filter_jit
 def contrast(averages, C, w):
-    return averages.contrast(C, None, w)
+    return averages.slopes_squared_error(C, None, w)
 
 
 def four(C, i, j, a, b):
@@ -61,7 +61,7 @@ def test_pair_averages():
     slopes = pair_matrix((0, 0), C, K)
     np.testing.assert_allclose(averages.outputs(C, None), pair_matrix((1, 1), C, 5), atol=1e-13)
     np.testing.assert_allclose(averages.slopes(C, None), slopes, atol=1e-13)
-    np.testing.assert_allclose(averages.forces(C, None), pair_matrix((0, 1), C, K), atol=1e-13)
+    np.testing.assert_allclose(averages.slopes_outputs(C, None), pair_matrix((0, 1), C, K), atol=1e-13)
     # E[delta(z_i) z_a+] from Stein's lemma: E[z_i th_i z_a+] = C_ii E[delta_i z_a+] + C_ia E[th_i th_a]
     by_stein = (pair_matrix((1, 1), C, K) - C[:K] * slopes) / np.diag(C)[:K, None]
     np.testing.assert_allclose(averages.curvatures(C, None), by_stein, atol=1e-13)
@@ -147,7 +147,7 @@ def test_a_student_without_norm():
 
 def test_a_wrong_formula_is_caught():
     """Dropping one square root of the closed form, or one node in six, moves the result far beyond the tolerance."""
-    from tutelage.averages.relu import orthant, step_relu_relu
+    from tutelage.moments.relu import orthant, step_relu_relu
 
     C = correlated(0, 1, 0.3, 1)
     r = C / np.sqrt(np.outer(np.diag(C), np.diag(C)))

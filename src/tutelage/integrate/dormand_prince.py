@@ -1,0 +1,288 @@
+"""The explicit integrator: Dormand and Prince's embedded pair 8(5,3) with dense output of order 7, in one `lax.while_loop`.
+
+One step goes from (t, y) to (t + h, y1), with stages k_s = f(t + c_s h, y + h sum_r a_sr k_r):
+    y1 = y + h sum_s b_s k_s,    y(t + x h) = y + h sum_s w_s(x) k_s,  0 <= x <= 1
+Stages 0 to 11 make the step and its error estimate. Stages 12 to 15 make the curve between its ends (the polynomials w_s),
+and stage 16 lies on this curve: there the defect y' - f(t, y) estimates the error of the curve. The last five stages are
+computed only if recorded times lie in the step. A step is accepted if both error estimates are below the tolerance.
+It works under jit, vmap and forward-mode differentiation; reverse mode needs diffrax (diffrax_path.py).
+Source: E. Hairer, S. P. Norsett, G. Wanner, Solving Ordinary Differential Equations I, 2nd edition, sections II.5 and II.6,
+and their program DOP853.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.polynomial import Polynomial
+
+from tutelage._errors import Status
+from tutelage._types import Array
+
+STEP, ALL = 12, 17  # stages of a step, and with those of the curve between its ends
+PROBE = 0.4  # where the last one lies on the curve
+C = (
+    0.0, 0.05260015195876773, 0.0789002279381516, 0.1183503419072274, 0.2816496580927726, 1 / 3, 0.25, 4 / 13,
+    127 / 195, 0.6, 6 / 7, 1.0, 1.0, 0.1, 0.2, 7 / 9, PROBE,
+)  # fmt: skip
+A = (  # of each stage {earlier stage: factor}; row 12 is b
+    {},
+    {0: 0.05260015195876773},
+    {0: 0.0197250569845379, 1: 0.0591751709536137},
+    {0: 0.02958758547680685, 2: 0.08876275643042054},
+    {0: 0.2413651341592667, 2: -0.8845494793282861, 3: 0.924834003261792},
+    {0: 0.037037037037037035, 3: 0.17082860872947386, 4: 0.12546768756682242},
+    {0: 0.037109375, 3: 0.17025221101954405, 4: 0.06021653898045596, 5: -0.017578125},
+    {
+        0: 0.03709200011850479, 3: 0.17038392571223998, 4: 0.10726203044637328, 5: -0.015319437748624402,
+        6: 0.008273789163814023,
+    },
+    {
+        0: 0.6241109587160757, 3: -3.3608926294469414, 4: -0.868219346841726, 5: 27.59209969944671, 6: 20.154067550477894,
+        7: -43.48988418106996,
+    },
+    {
+        0: 0.47766253643826434, 3: -2.4881146199716677, 4: -0.590290826836843, 5: 21.230051448181193,
+        6: 15.279233632882423, 7: -33.28821096898486, 8: -0.020331201708508627,
+    },
+    {
+        0: -0.9371424300859873, 3: 5.186372428844064, 4: 1.0914373489967295, 5: -8.149787010746927, 6: -18.52006565999696,
+        7: 22.739487099350505, 8: 2.4936055526796523, 9: -3.0467644718982196,
+    },
+    {
+        0: 2.273310147516538, 3: -10.53449546673725, 4: -2.0008720582248625, 5: -17.9589318631188, 6: 27.94888452941996,
+        7: -2.8589982771350235, 8: -8.87285693353063, 9: 12.360567175794303, 10: 0.6433927460157636,
+    },
+    {
+        0: 0.054293734116568765, 5: 4.450312892752409, 6: 1.8915178993145003, 7: -5.801203960010585, 8: 0.3111643669578199,
+        9: -0.1521609496625161, 10: 0.20136540080403034, 11: 0.04471061572777259,
+    },
+    {
+        0: 0.056167502283047954, 6: 0.25350021021662483, 7: -0.2462390374708025, 8: -0.12419142326381637,
+        9: 0.15329179827876568, 10: 0.00820105229563469, 11: 0.007567897660545699, 12: -0.008298,
+    },
+    {
+        0: 0.03183464816350214, 5: 0.028300909672366776, 6: 0.053541988307438566, 7: -0.05492374857139099,
+        10: -0.00010834732869724932, 11: 0.0003825710908356584, 12: -0.00034046500868740456, 13: 0.1413124436746325,
+    },
+    {
+        0: -0.42889630158379194, 5: -4.697621415361164, 6: 7.683421196062599, 7: 4.06898981839711, 8: 0.3567271874552811,
+        12: -0.0013990241651590145, 13: 2.9475147891527724, 14: -9.15095847217987,
+    },
+)  # fmt: skip
+ERROR_5 = {  # y1 less the embedded solution of order 5
+    0: 0.01312004499419488, 5: -1.2251564463762044, 6: -0.4957589496572502, 7: 1.6643771824549864, 8: -0.35032884874997366,
+    9: 0.3341791187130175, 10: 0.08192320648511571, 11: -0.022355307863886294,
+}  # fmt: skip
+ORDER_3 = {0: 0.2440944881889764, 8: 0.7338466882816119, 11: 0.022058823529411766}  # the embedded solution of order 3
+D = (  # the curve beyond the cubic that y, y1 and their derivatives determine
+    {
+        0: -8.428938276109013, 5: 0.5667149535193777, 6: -3.0689499459498917, 7: 2.38466765651207, 8: 2.117034582445028,
+        9: -0.871391583777973, 10: 2.2404374302607883, 11: 0.6315787787694688, 12: -0.08899033645133331,
+        13: 18.148505520854727, 14: -9.194632392478356, 15: -4.436036387594894,
+    },
+    {
+        0: 10.427508642579134, 5: 242.28349177525817, 6: 165.20045171727028, 7: -374.5467547226902, 8: -22.113666853125306,
+        9: 7.733432668472264, 10: -30.674084731089398, 11: -9.332130526430229, 12: 15.697238121770845,
+        13: -31.139403219565178, 14: -9.35292435884448, 15: 35.81684148639408,
+    },
+    {
+        0: 19.985053242002433, 5: -387.0373087493518, 6: -189.17813819516758, 7: 527.8081592054236, 8: -11.57390253995963,
+        9: 6.8812326946963, 10: -1.0006050966910838, 11: 0.7777137798053443, 12: -2.778205752353508, 13: -60.19669523126412,
+        14: 84.32040550667716, 15: 11.99229113618279,
+    },
+    {
+        0: -25.69393346270375, 5: -154.18974869023643, 6: -231.5293791760455, 7: 357.6391179106141, 8: 93.40532418362432,
+        9: -37.45832313645163, 10: 104.0996495089623, 11: 29.8402934266605, 12: -43.53345659001114, 13: 96.32455395918828,
+        14: -39.17726167561544, 15: -149.72683625798564,
+    },
+)  # fmt: skip
+
+
+SAFETY, SLOWEST, FASTEST = 0.9, 0.2, 10.0  # of the step size: factors from one step to the next
+FIRST = 1e-3  # the first step; the next ones grow tenfold
+ALMOST = 1.0001  # a step that would end this close to a stop ends there
+RUNNING = -1
+
+
+def _row(factors: dict[int, float]) -> np.ndarray:
+    row = np.zeros(ALL)
+    row[list(factors)] = list(factors.values())
+    return row
+
+
+def _curve_weights() -> np.ndarray:
+    """(stage, power): w_s(x) = sum_p W_sp x^p, from x (F_0 + (1 - x) (F_1 + x (F_2 + (1 - x) (F_3 + ...))))."""
+    b, first, last = _row(A[STEP]), *np.eye(ALL)[[0, STEP]]
+    basis, weights = Polynomial([1.0]), np.zeros((ALL, 8))
+    for place, term in enumerate([b, first - b, 2 * b - first - last, *map(_row, D)]):
+        basis = basis * Polynomial([1.0, -1.0] if place % 2 else [0.0, 1.0])
+        weights[:, : basis.coef.size] += np.outer(term, basis.coef)
+    return weights
+
+
+def _defect_weights() -> np.ndarray:
+    """(stage,): h sum_s u_s k_s estimates the largest error of the curve from its defect at PROBE.
+
+    Their ratio is that of a solution of degree 8, the lowest that the curve does not follow.
+    """
+    error = Polynomial([*[0.0] * 8, 1.0]) - 8 * Polynomial(WEIGHTS.T @ NODES**7)
+    share = np.max(np.abs(error(np.linspace(0.0, 1.0, 1001)))) / abs(error.deriv()(PROBE))
+    return share * (np.eye(ALL)[-1] - [Polynomial(row).deriv()(PROBE) for row in WEIGHTS])
+
+
+NODES, WEIGHTS = np.array(C), _curve_weights()
+STAGES = np.stack([*map(_row, A), WEIGHTS @ PROBE ** np.arange(8)])
+ERRORS = np.stack([_row(ERROR_5), STAGES[STEP] - _row(ORDER_3), _defect_weights()])
+
+
+class Integrated(NamedTuple):
+    """The result. records: NaN at times that were not reached. t, y: where it ended. steps: accepted. code: a `Status`."""
+
+    records: Any
+    t: Array
+    y: Any
+    steps: Array
+    code: Array
+
+
+class _Loop(NamedTuple):
+    """Where the integration is. h: the next step. next: the place of the next recorded time."""
+
+    t: Array
+    y: Array
+    h: Array
+    next: Array
+    records: Any
+    accepted: Array
+    tried: Array
+    code: Array
+    meter: Any
+
+
+def integrate(
+    rates: Callable[[Array, Array], Array],
+    y0: Array,
+    times: Array,
+    *,
+    observe: Callable[[Array], Any],
+    diverged: Callable[[Array], Array],
+    rtol: Array,
+    atol: Array,
+    shortest: Array,
+    max_steps: int,
+    stops: Array | None = None,
+    meter: Any = None,
+    axis: str | None = None,
+) -> Integrated:
+    """Integrate y' = rates(t, y) from time zero and record observe(y) at the times.
+
+    y0: one vector. times: increasing; the last one may be repeated. diverged(y): where to stop.
+    rtol, atol: tolerances of each number in a step, of whose errors the root mean square counts.
+    shortest: a shorter step is a failure. max_steps: accepted and rejected ones.
+    stops: times at which the rates jump; a step ends there and sees the rates before the jump.
+    meter: a diffrax progress meter. axis: the name of the vmapped axis, if any: its members then share one loop, which ends
+    with the last of them and copies no records of the others.
+    """
+    stages, errors, weights, nodes = (jnp.asarray(x, y0.dtype) for x in (STAGES, ERRORS, WEIGHTS, NODES))
+    count, end, zero = times.shape[0], jnp.maximum(times[-1], 1e-12), jnp.zeros((), y0.dtype)
+    tiny, eps = jnp.finfo(y0.dtype).tiny, jnp.finfo(y0.dtype).eps
+
+    def any_member(flag: Array) -> Array:
+        return flag if axis is None else jax.lax.pmax(flag.astype(int), axis) > 0
+
+    def time(place: Array) -> Array:
+        return jnp.where(place < count, entry(times, place), jnp.inf)
+
+    def entry(rows: Array, place: Any) -> Array:
+        return jax.lax.dynamic_index_in_dim(rows, place, keepdims=False)
+
+    def combined(factors: Array, k: Array) -> Array:
+        """A sum, which XLA joins with what stands around it; a product of matrices would be a call."""
+        return jnp.sum(factors[:, None] * k, axis=0)
+
+    def running(now: _Loop) -> Array:
+        return (now.code == RUNNING) & (now.tried < max_steps)
+
+    def step(now: _Loop) -> _Loop:
+        t, y, active = now.t, now.y, running(now)
+        stop = end if stops is None else jnp.minimum(jnp.min(jnp.where(stops > t, stops, jnp.inf)), end)
+        clipped = t + now.h * ALMOST >= stop
+        h, t1 = jnp.where(clipped, stop - t, now.h), jnp.where(clipped, stop, t + now.h)
+        latest = t1 if stops is None else t1 * (1 - eps)
+
+        def size(x: Array, y1: Array) -> Array:
+            """Mean square in units of the tolerance."""
+            return jnp.mean((x / (atol + rtol * jnp.maximum(jnp.abs(y), jnp.abs(y1)))) ** 2)
+
+        def stage(state: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
+            """One stage. The last one of the step gives its error, which decides whether those of the curve follow."""
+            s, last, error, k = state
+            f = rates(jnp.minimum(t + entry(nodes, s) * h, latest), y + h * combined(entry(stages, s), k))
+            k = jax.lax.dynamic_update_index_in_dim(k, f, s, 0)
+
+            def judged() -> tuple[Array, Array]:
+                y1 = y + h * combined(stages[STEP], k)
+                fifth, third = size(combined(errors[0], k), y1), size(combined(errors[1], k), y1)
+                error = h * fifth / jnp.sqrt(jnp.maximum(fifth + 0.01 * third, tiny))
+                return jnp.where(any_member(active & (error < 1) & (time(now.next) <= t1)), ALL, STEP), error
+
+            last, error = jax.lax.cond(s == STEP - 1, judged, lambda: (last, error))
+            return s + 1, last, jax.lax.stop_gradient(error), k
+
+        begin = jnp.array(0), jnp.array(STEP), zero, jnp.zeros((ALL, y.size), y.dtype)
+        _, _, error, k = jax.lax.while_loop(lambda state: state[0] < state[1], stage, begin)
+        y1 = y + h * combined(stages[STEP], k)
+        curve_error = h * jnp.sqrt(size(jax.lax.stop_gradient(combined(errors[2], k)), y1))
+        curve_error = jnp.where((error < 1) & (time(now.next) <= t1), curve_error, 0.0)  # whatever other members record
+        error = jax.lax.stop_gradient(jnp.maximum(error, curve_error))
+        accept = active & (error < 1)
+
+        def record(state: tuple[Array, Any]) -> tuple[Array, Any]:
+            place, records = state
+            here = accept & (time(place) <= t1)
+            x = jnp.where(here, time(place) - t, 0.0) / h
+            seen = observe(y + h * combined(jnp.sum(weights * x ** jnp.arange(8), axis=1), k))
+            seen = jax.tree.map(lambda rows, new: jnp.where(here, new, entry(rows, place)), records, seen)
+            put = lambda rows, new: jax.lax.dynamic_update_index_in_dim(rows, new, place, 0)  # noqa: E731
+            return place + here, jax.tree.map(put, records, seen)
+
+        unrecorded = lambda state: any_member(accept & (time(state[0]) <= t1))  # noqa: E731
+        place, records = jax.lax.while_loop(unrecorded, record, (now.next, now.records))
+        factor = jnp.clip(SAFETY * jnp.maximum(error, tiny) ** (-1 / 8), SLOWEST, jnp.where(accept, FASTEST, 1.0))
+        longer = jnp.where(jnp.isfinite(error), factor, SLOWEST) * h
+        longer = jnp.where(accept & clipped, jnp.maximum(longer, now.h), longer)
+        t, y = jnp.where(accept, t1, t), jnp.where(accept, y1, y)
+        code = jnp.where(longer < shortest, int(Status.FAILED), RUNNING)
+        code = jnp.where(accept & (t >= end), int(Status.FINISHED), code)
+        code = jnp.where(accept & diverged(y), int(Status.DIVERGED), code)
+        return _Loop(
+            t=t,
+            y=y,
+            h=jax.lax.stop_gradient(jnp.where(active, longer, now.h)),
+            next=place,
+            records=records,
+            accepted=now.accepted + accept,
+            tried=now.tried + active,
+            code=jnp.where(active, code, now.code),
+            meter=None if meter is None else meter.step(now.meter, t / end),
+        )
+
+    now = _Loop(
+        t=zero,
+        y=y0,
+        h=(FIRST * jnp.minimum(end, 1.0)).astype(y0.dtype),
+        next=jnp.array(0),
+        records=jax.tree.map(lambda x: jnp.full((count, *x.shape), jnp.nan, x.dtype), jax.eval_shape(observe, y0)),
+        accepted=jnp.array(0),
+        tried=jnp.array(0),
+        code=jnp.array(RUNNING),
+        meter=None if meter is None else meter.init(),
+    )
+    now = jax.lax.while_loop(lambda now: any_member(running(now)), step, now)
+    if meter is not None:
+        meter.close(now.meter)
+    code = jnp.where(now.code == RUNNING, int(Status.MAX_STEPS), now.code)
+    return Integrated(now.records, now.t, now.y, now.accepted, code)
