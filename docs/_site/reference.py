@@ -41,6 +41,7 @@ GROUPS = {
     "sweeps": "Sweeps",
     "plot": "Figures",
     "papers": "Published figures",
+    "papers.notes": "Formulas: online SGD",
     "papers.power_law": "Formulas: power-law spectra",
     "papers.quadratic": "Formulas: quadratic networks",
     "checks": "Checks for extensions",

@@ -20,13 +20,11 @@ from .fixed_points.learning_rates import (
 from .fixed_points.modes import Mode
 from .geometry.landscape import Curvature, Landscape, landscape
 from .noise.fluctuations import Fluctuations, fluctuations
-from .single_steps.concentration import Concentration, concentration
 from .single_steps.drift_matrices import drift_matrices
 from .single_steps.step_moments import StepMoments, step_moments
 
 __all__ = [
     "BestRate",
-    "Concentration",
     "CriticalRate",
     "Curvature",
     "DecayRate",
@@ -48,7 +46,6 @@ __all__ = [
     "SpectralExponent",
     "StepMoments",
     "best_constant_rate",
-    "concentration",
     "critical_learning_rate",
     "decay_rate",
     "drift_matrices",

@@ -9,7 +9,6 @@ if TYPE_CHECKING:
 
 # The function of tutelage.plot that draws a result, by the name of its class.
 RESULT_FIGURES = {
-    "Concentration": "plot_concentration",
     "EarlyStopping": "plot_early_stopping",
     "EscapeDistribution": "plot_escape_distribution",
     "EscapeTime": "plot_escape_time",

@@ -16,7 +16,7 @@ from .axes import (
     tick_each,
     write_head,
 )
-from .comparison import plot_comparison, plot_concentration, plot_fluctuations, plot_step_moments
+from .comparison import plot_comparison, plot_fluctuations, plot_step_moments
 from .escape import plot_escape_distribution, plot_escape_time
 from .exponents import plot_exponent, plot_spectral_exponent
 from .fixed_points import plot_decay_rates, plot_fixed_point, plot_noise_floor
@@ -62,7 +62,6 @@ __all__ = [
     "panel_grid",
     "plain_dots",
     "plot_comparison",
-    "plot_concentration",
     "plot_decay_rates",
     "plot_early_stopping",
     "plot_escape_distribution",
