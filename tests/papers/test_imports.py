@@ -15,7 +15,6 @@ COMMAND = "cli/replicate.py"  # the one importer of papers, inside its functions
 NAMESPACES = ("analysis", "checks", "labels", "losses", "page", "plot", "rules", "schedules")
 EXCEPTIONS = {  # modules that are not public, and the files that may import them; one place for each
     "tutelage._namespace": {"__init__.py", "notes/__init__.py", "power_law/__init__.py", "quadratic/__init__.py"},
-    "tutelage.analysis.guards": {"assumptions.py"},
     "tutelage.analysis.single_steps": {"notes/concentration.py"},
     "tutelage.comparison": {"bands.py"},
     "tutelage.problem.problem": {"assumptions.py"},

@@ -6,8 +6,7 @@ import numpy as np
 
 import tutelage as tu
 from tutelage import InputError, checks
-from tutelage.analysis.guards import with_constant_rates
-from tutelage.problem.problem import require_problem
+from tutelage.problem.problem import require_problem, with_constant_rates
 from tutelage.problem.start import require_pair, require_start, weights_by_level
 from tutelage.problem.traits import CLASSIC
 from tutelage.times import check_times, steps_at

@@ -20,9 +20,10 @@ from tutelage.losses import Loss, Squared, as_loss
 from tutelage.problem import serialize
 from tutelage.problem.inputs import Inputs, Isotropic
 from tutelage.problem.network import Network
+from tutelage.problem.schedules import Constant
 from tutelage.problem.serialize import LEARNING, PARTS
 from tutelage.problem.sgd import SGD
-from tutelage.problem.traits import CLASSIC, missing_traits, require_fit, require_traits
+from tutelage.problem.traits import CLASSIC, CONSTANT_RATES, missing_traits, require_fit, require_traits
 from tutelage.rules import Gradient, Rule, as_rule
 
 Noise: TypeAlias = Float[NumpyOrJax, ""] | Callable[[np.ndarray], np.ndarray]  # standard deviation, or quantile function
@@ -240,3 +241,11 @@ def require_problem(problem: object, verb: str, needs: Iterable[str] = CLASSIC) 
     checks.require_untraced("the problem", verb, problem)
     require_traits(problem, verb, needs)
     return problem
+
+
+def with_constant_rates(problem: object, verb: str, needs: Iterable[str] = CLASSIC) -> Problem:
+    """The problem, if its learning rates are constant and it has the traits in `needs`; `Constant` rates as numbers."""
+    problem = require_problem(problem, verb, (*needs, *CONSTANT_RATES))
+    rates = {name: getattr(problem.sgd, name) for name in ("lr", "readout_lr", "bias_lr")}
+    constants = {name: rate.value for name, rate in rates.items() if isinstance(rate, Constant)}
+    return problem.replace(**constants) if constants else problem
