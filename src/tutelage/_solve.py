@@ -109,8 +109,8 @@ def solve(
     settings = (("gradient_flow", gradient_flow), ("rtol", float(steps[0])), ("solver", options.solver))
     if quadrature is not None:
         settings += (("quadrature", (quadrature.nodes, quadrature.points)),)
-    if isinstance(averages, NodeMoments) and averages.sampled is not None:
-        settings += (("moments", (averages.sampled.points, averages.sampled.seed)),)
+    if isinstance(averages, NodeMoments) and averages.points:
+        settings += (("moments", (averages.points, 0 if moments is None else moments.seed)),)
     if checks.is_traced(raw):
         return assemble(raw, times, problem, start, settings)
     return _finish(raw, times, problem, start, settings, by_quadrature(averages))
@@ -143,7 +143,7 @@ def _require_derivatives(problem: Any, start: Any, averages: Any) -> None:
 
 def sampled_rtol(averages: Any) -> float | None:
     """The tolerance for averages over a quasi-random set; None: the usual one."""
-    if not isinstance(averages, NodeMoments) or averages.sampled is None:
+    if not isinstance(averages, NodeMoments) or not averages.points:
         return None
     return 1e-5 if averages.jumps else 1e-6
 

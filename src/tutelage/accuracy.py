@@ -30,11 +30,11 @@ def averages_report(system: OrderParameters, trajectory: Any) -> tuple[str, tupl
         return "closed form" if error is None else QUADRATURE, error
     assert isinstance(used, NodeMoments)
     seen, T = _five_moments(trajectory), jnp.asarray(trajectory.T)
-    if used.sampled is not None:
+    if used.points:
         each = [_node_matrices(system, one, T, seen) for one in used.scramblings()]
         sets = [np.asarray(part) for part in zip(*each, strict=True)]
         both = [_worst_gap(confidence(part), 0.0, part.mean(axis=0)) for part in sets]
-        return f"sampled, {used.sampled.points} points", (both[0], both[1])
+        return f"sampled, {used.points} points", (both[0], both[1])
     coarse, fine = (_node_matrices(system, one, T, seen) for one in (used, used.finer()))
     both = [_worst_gap(a, b, b) for a, b in zip(coarse, fine, strict=True)]
     return f"grid, {used.grid} nodes per panel", (both[0], both[1])

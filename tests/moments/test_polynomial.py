@@ -44,7 +44,7 @@ def by_definition(g, K, C, mean, w, nodes=9):
 
 @eqx.filter_jit
 def everything(averages, C, mean, w):
-    parts = [getattr(averages, name)(C, mean) for name in ("outputs", "slopes", "curvatures", "forces")]
+    parts = [getattr(averages, name)(C, mean) for name in ("outputs", "slopes", "curvatures", "slopes_outputs")]
     return [*parts, averages.slopes_squared_error(C, mean, w)]
 
 
@@ -111,6 +111,6 @@ def test_polynomials_against_quadrature_family():
     C = ref.random_covariance(4, 5, 0.5)
     exact = family("he3", "he3", 2, 2)
     general = QuadratureAverages(he3, he3, 2, 2)
-    for name in ("outputs", "slopes", "curvatures", "forces"):
+    for name in ("outputs", "slopes", "curvatures", "slopes_outputs"):
         a, b = (getattr(x, name)(C, BIASES[:4]) for x in (exact, general))
         np.testing.assert_allclose(a, b, atol=2e-6 * np.max(np.abs(a)))  # the box cuts x^6 e^(-x^2/2) at 7

@@ -45,7 +45,7 @@ def family(student, teacher, K, M, rule=None, biased=True):
 
 @eqx.filter_jit
 def pair_averages(averages, C, mean):
-    return [getattr(averages, name)(C, mean) for name in ("outputs", "slopes", "curvatures", "forces")]
+    return [getattr(averages, name)(C, mean) for name in ("outputs", "slopes", "curvatures", "slopes_outputs")]
 
 
 @eqx.filter_jit

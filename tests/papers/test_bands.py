@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tutelage as tu
-from tests.compare.cases import TIMES, erf_problem, permuted, runs, scaled_spread, start_of, theory
+from tests.comparison.cases import TIMES, erf_problem, permuted, runs, scaled_spread, start_of, theory
 from tutelage.papers.bands import against_runs, band, inside_claims, wrong_theory
 
 

@@ -5,7 +5,7 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 import tutelage as tu
-from tests.compare.cases import runs, theory
+from tests.comparison.cases import runs, theory
 from tutelage.plot import plot_comparison, save_figure
 
 

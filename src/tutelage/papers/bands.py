@@ -26,6 +26,12 @@ if TYPE_CHECKING:
 
 LIMIT, SHARE = 4.0, 0.95
 FACTOR = 0.9
+DIMS = {  # as `Trajectory.to_dataset` names them
+    "R": ("student", "teacher"),
+    "Q": ("student", "student_2"),
+    "readout": ("student",),
+    "bias": ("student",),
+}
 
 
 def against_runs(
@@ -45,9 +51,8 @@ def band(theory: Trajectory, runs: Trajectory, wrong: Trajectory) -> "Dataset":
 
     right, control = _gaps(theory, runs), _gaps(wrong, runs)
     variables: dict[str, Any] = {"inside": ((), _share(right)), "inside_wrong": ((), _share(control))}
-    stored = theory.to_dataset()
     for name, gap in right.items():
-        dims = stored[name].dims
+        dims = ("time", *DIMS.get(name, tuple(f"{name}_{i}" for i in range(gap.theory.ndim - 1))))
         columns = {"": gap.theory, "_mean": gap.mean, "_se": gap.standard_error, "_wrong": control[name].theory}
         variables |= {f"{name}{ending}": (dims, values) for ending, values in columns.items()}
     return xr.Dataset(variables, coords={"time": np.asarray(theory.times, dtype=float)})

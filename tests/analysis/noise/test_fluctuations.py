@@ -211,7 +211,7 @@ def test_it_draws_itself():
 
 def _quiet(theory):
     """The theory with a validity report that costs nothing."""
-    parts = {name: getattr(theory, name) for name in ("times", "variables", "error", "problem", "start")}
+    parts = {name: getattr(theory, name) for name in ("times", "variables", "error", "problem", "start", "kind")}
     holder = SimpleNamespace(validity=SimpleNamespace(noise_dim=None), **parts)
     return type("Theory", (), {"__getitem__": lambda self, name: self.variables[name]} | vars(holder))()
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from xarray import Dataset
 
+FINE = 1e-10  # tolerance where derivatives are compared: differences divide the error of a solve by their step
 GAINS = {0.0: 1.5, 0.1: 4.0}  # by label noise: how far below the best constant rate the designed schedule must end
 
 
@@ -80,10 +81,10 @@ def _one_noise(
     )
 
 
-def _error(problem: "tu.Problem", start: "tu.Start", knots: Any, values: Any, times: Any) -> Any:
+def _error(problem: "tu.Problem", start: "tu.Start", knots: Any, values: Any, times: Any, rtol: float | None = None) -> Any:
     """e_g of the theory under the rates at the knots."""
     scheduled = problem.replace(lr=tu.schedules.Interpolated(knots, values))
-    return tu.solve(scheduled, start, times, gradient="forward").error
+    return tu.solve(scheduled, start, times, gradient="forward", rtol=rtol).error
 
 
 def _slope(problem: "tu.Problem", start: "tu.Start", knots: np.ndarray, logs: np.ndarray, end: float) -> np.ndarray:
@@ -92,7 +93,7 @@ def _slope(problem: "tu.Problem", start: "tu.Start", knots: np.ndarray, logs: np
     import jax.numpy as jnp
 
     def final(at: Any) -> Any:
-        return jnp.log(_error(problem, start, knots, jnp.exp(at), np.array([end]))[-1])
+        return jnp.log(_error(problem, start, knots, jnp.exp(at), np.array([end]), FINE)[-1])
 
     def along(direction: Any) -> Any:
         return jax.jvp(final, (jnp.asarray(logs),), (direction,))
@@ -106,7 +107,7 @@ def _differences(
     """The same by central differences of fourth order: (8 (f(h) - f(-h)) - (f(2h) - f(-2h))) / 12 h."""
 
     def final(shift: np.ndarray) -> float:
-        return float(np.log(_error(problem, start, knots, np.exp(logs + shift), times)[-1]))
+        return float(np.log(_error(problem, start, knots, np.exp(logs + shift), times, FINE)[-1]))
 
     shifts = step * np.eye(knots.size)
     return np.array([(8 * (final(h) - final(-h)) - (final(2 * h) - final(-2 * h))) / (12 * step) for h in shifts])
