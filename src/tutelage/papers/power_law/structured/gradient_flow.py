@@ -214,8 +214,8 @@ def weight_flow(
     """
     problem = first_layer_problem(problem, "weight_flow")
     solver = checks.known("solver", solver, FLOW_SOLVERS)
-    start = tu.start_from_weights(problem, *require_pair(weights))
-    by_level = weights_by_level(problem, *weights)
+    both = require_pair(weights)
+    start, by_level = tu.start_from_weights(problem, *both), weights_by_level(problem, *both)
     W, W_teacher = (np.concatenate(levels, axis=1) for levels in by_level)
     lam = np.repeat(np.asarray(problem.inputs.eigenvalues), [level.shape[1] for level in by_level[0]])
     times = _as_times(times)
