@@ -69,7 +69,7 @@ def many_rates():
 def forty_units():
     """K = M = 40 on 512 levels with the full eta^2 term: a given number of adaptive steps."""
     units, levels, steps = pick((40, 512, 1000), (40, 512, 100), (2, 4, 5))
-    problem = tu.committee(units, inputs=tu.PowerLaw(1.0, levels), lr=0.01)
+    problem = tu.papers.power_law.committee(units, inputs=tu.PowerLaw(1.0, levels), lr=0.01)
     start = tu.random_start(problem, dim=100 * levels, scale=0.01, seed=0)
 
     def work():
@@ -100,9 +100,9 @@ def flow_of_weights():
     """Gradient flow of the weights themselves."""
     units, dim, end = pick((40, 512, 5e4), (40, 512, 1e3), (2, 8, 5.0))
     rng = np.random.default_rng(0)
-    problem = tu.committee(units, inputs=tu.PowerLaw(1.0, dim), lr=0.01)
+    problem = tu.papers.power_law.committee(units, inputs=tu.PowerLaw(1.0, dim), lr=0.01)
     weights = 1e-6 * rng.standard_normal((units, dim)), rng.standard_normal((units, dim))
-    work = lambda: tu.analysis.weight_flow(problem, weights, tu.log_times(1.0, end, 101)).trajectory.error  # noqa: E731
+    work = lambda: tu.papers.power_law.weight_flow(problem, weights, tu.log_times(1.0, end, 101)).trajectory.error  # noqa: E731
     first, _ = best_of(work, 1)
     record(f"weight_flow, K=M={units}, L=N={dim}, alpha={end:g}", best_of(work, 1)[0], note=f"first call {first:.1f} s")
 

@@ -13,7 +13,9 @@ TIMES = np.linspace(0, 10, 21)
 
 
 def test_linear_regression_of_the_notes_equals_the_built_in():
-    own = tu.solve(tu.papers.linear_regression(rho=1.0, noise_variance=0.1, lr=0.5, ridge=0.01), {"m": 0.0, "q": 0.1}, TIMES)
+    own = tu.solve(
+        tu.papers.notes.linear_regression(rho=1.0, noise_variance=0.1, lr=0.5, ridge=0.01), {"m": 0.0, "q": 0.1}, TIMES
+    )
     problem = pair(1, 1, "linear", lr=0.5, noise=np.sqrt(0.1), weight_decay=0.01)
     built_in = tu.solve(problem, tu.Start([[0.0]], [[0.1]]), TIMES)
     np.testing.assert_allclose(own["m"], built_in.R[:, 0, 0], atol=1e-8)
@@ -115,8 +117,8 @@ BAD = {
     "names is 'm'": lambda: tu.Equations("m", lambda t, s: s, lambda s: 0.0),
     "they must differ": lambda: tu.Equations(("m", "m"), lambda t, s: s, lambda s: 0.0),
     "drift is 3": lambda: tu.Equations(("m",), 3, lambda s: 0.0),
-    "the equations need": lambda: tu.solve(tu.papers.linear_regression(), {"m": 0.0}),
-    "no start": lambda: tu.solve(tu.papers.linear_regression()),
+    "the equations need": lambda: tu.solve(tu.papers.notes.linear_regression(), {"m": 0.0}),
+    "no start": lambda: tu.solve(tu.papers.notes.linear_regression()),
     "fail on their start": lambda: tu.solve(tu.Equations(("m",), lambda t, s: (s.k,), lambda s: s.m), [0.0]),
     "has shape": lambda: tu.solve(tu.Equations(("m",), lambda t, s: (jnp.ones(2),), lambda s: s.m), [0.0]),
     "one number": lambda: tu.solve(tu.Equations(("m",), lambda t, s: s, lambda s: s.m * jnp.ones(2)), [0.0]),

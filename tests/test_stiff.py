@@ -266,4 +266,4 @@ def test_other_structures_are_refused(sgd, words):
 
 def test_equations_of_ones_own_are_refused():
     with pytest.raises(tu.InputError, match="use solver='implicit'"):
-        tu.solve(tu.papers.linear_regression(), {"m": 0.0, "q": 1.0}, [0.0, 1.0], solver="stiff")
+        tu.solve(tu.papers.notes.linear_regression(), {"m": 0.0, "q": 1.0}, [0.0, 1.0], solver="stiff")

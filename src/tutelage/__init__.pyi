@@ -19,7 +19,6 @@ from .problem import (
     Spectrum,
     Start,
     asymmetric_start,
-    committee,
     random_start,
     start_from_weights,
 )
@@ -57,7 +56,6 @@ __all__ = [
     "analysis",
     "asymmetric_start",
     "checks",
-    "committee",
     "compare",
     "digits",
     "generalization_error",

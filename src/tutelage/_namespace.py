@@ -13,7 +13,7 @@ PACKAGE = Path(__file__).parent
 NAMESPACES = (
     *("tutelage", "tutelage.losses", "tutelage.labels", "tutelage.rules", "tutelage.schedules", "tutelage.analysis"),
     *("tutelage.plot", "tutelage.page", "tutelage.checks"),
-    *("tutelage.papers", "tutelage.papers.power_law", "tutelage.papers.quadratic"),
+    *("tutelage.papers", "tutelage.papers.notes", "tutelage.papers.power_law", "tutelage.papers.quadratic"),
 )
 
 

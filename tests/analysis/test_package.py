@@ -7,7 +7,7 @@ from tutelage import analysis
 from tutelage.analysis.result import RESULT_FIGURES, AnalysisResult, figure_function
 
 
-@pytest.mark.parametrize("name", ["fixed_point", "plateaus", "fluctuations", "escape_time", "landscape", "linear_network"])
+@pytest.mark.parametrize("name", ["fixed_point", "plateaus", "fluctuations", "escape_time", "landscape", "drift_matrices"])
 def test_an_analysis_is_in_its_namespace_only(name):
     assert callable(getattr(analysis, name))
     with pytest.raises(AttributeError, match=f"It is tutelage.analysis.{name}"):

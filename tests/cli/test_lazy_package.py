@@ -43,8 +43,10 @@ for module in pkgutil.walk_packages(tutelage.__path__, "tutelage."):
         importlib.import_module(module.name)
 for verb in ("solve", "solve_batch", "simulate", "compare", "sweep", "load"):
     assert isinstance(getattr(tutelage, verb), types.FunctionType), verb
-for verb in ("fixed_point", "landscape", "plateaus", "escape_time", "step_moments", "weight_flow"):
+for verb in ("fixed_point", "landscape", "plateaus", "escape_time", "step_moments", "drift_matrices"):
     assert isinstance(getattr(tutelage.analysis, verb), types.FunctionType), verb
+for verb in ("linear_network", "symmetric_plateau", "asymptotic_decay", "weight_flow", "committee"):
+    assert isinstance(getattr(tutelage.papers.power_law, verb), types.FunctionType), verb
 assert isinstance(tutelage.papers.replicate, types.FunctionType)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -36,8 +36,8 @@ def test_own_equations():
     found = tu.simulate(network, start, times=TIMES, runs=200, seed=2)
     mine = {"m": found.R[:, :, 0, 0], "q": found.Q[:, :, 0, 0]}
     own = tu.Trajectory(TIMES, mine, found.error, found.status_code, found.end_time, found.steps, kind="simulation")
-    right = tu.solve(tu.papers.linear_regression(), {"m": 0.0, "q": 0.1}, times=TIMES)
-    wrong = tu.solve(tu.papers.linear_regression(noise_variance=0.15), {"m": 0.0, "q": 0.1}, times=TIMES)
+    right = tu.solve(tu.papers.notes.linear_regression(), {"m": 0.0, "q": 0.1}, times=TIMES)
+    wrong = tu.solve(tu.papers.notes.linear_regression(noise_variance=0.15), {"m": 0.0, "q": 0.1}, times=TIMES)
     result = tu.compare(right, own)
     assert result.agrees
     assert list(result.gaps) == ["error", "m", "q"]

@@ -282,9 +282,9 @@ CASES = {
     "equations word": (lambda: tu.Equations("m", lambda t, s: s, lambda s: s[0]), ["names", "'m'"]),
     "equations twice": (lambda: tu.Equations(("m", "m"), lambda t, s: s, lambda s: s[0]), ["['m', 'm']"]),
     "equations drift": (lambda: tu.Equations(("m",), None, lambda s: s[0]), ["drift", "None"]),
-    "equations start": (lambda: tu.solve(tu.papers.linear_regression(), {"m": 0.0}, 1.0), ["['m']", "['m', 'q']"]),
-    "equations no start": (lambda: tu.solve(tu.papers.linear_regression(), times=1.0), ["start", "['m', 'q']"]),
-    "equations start NaN": (lambda: tu.solve(tu.papers.linear_regression(), [NAN, 0.0], 1.0), ["m", "nan"]),
+    "equations start": (lambda: tu.solve(tu.papers.notes.linear_regression(), {"m": 0.0}, 1.0), ["['m']", "['m', 'q']"]),
+    "equations no start": (lambda: tu.solve(tu.papers.notes.linear_regression(), times=1.0), ["start", "['m', 'q']"]),
+    "equations start NaN": (lambda: tu.solve(tu.papers.notes.linear_regression(), [NAN, 0.0], 1.0), ["m", "nan"]),
     # missing files
     "load None": (lambda: tu.load(None), ["path", "None"]),
     "load missing": (lambda: tu.load("nowhere.nc"), ["nowhere.nc", "no file"]),

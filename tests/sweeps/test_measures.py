@@ -158,7 +158,7 @@ def test_simulation_seeds_differ():
 
 def test_what_can_be_asked():
     assert set(AS_NUMBER) <= set(analyses())
-    assert {"plateaus", "phases", "fluctuations", "symmetric_plateau"} <= set(analyses())
+    assert {"plateaus", "phases", "fluctuations", "fixed_point"} <= set(analyses())
     assert not {"solve", "simulate", "sweep", "load"} & set(analyses())
     for name in (*TABLE, *AS_NUMBER):
         assert resolve(name).words
@@ -227,7 +227,7 @@ def test_verbs_that_solve_for_themselves(measure, alone):
     times = tu.linear_times(600, 301)
     swept = tu.sweep(PROBLEM, points=points, measure=measure, times=times, start={"dim": 1000}, executor="serial")
     if alone is None:
-        assert "is dict, not a number" in swept.notes[0]
+        assert "is of type dict; a measure must be a number" in swept.notes[0]
         return
     starts = [tu.random_start(PROBLEM, dim=1000, seed=0)] * 2
     expected = [alone(PROBLEM.replace(**point), start) for point, start in zip(points, starts, strict=True)]

@@ -19,19 +19,12 @@ from .fixed_points.learning_rates import (
 )
 from .fixed_points.modes import Mode
 from .geometry.landscape import Curvature, Landscape, landscape
-from .linear.linear_network import LinearModes, LinearNetwork, linear_network
 from .noise.fluctuations import Fluctuations, fluctuations
-from .single_steps.concentration import Concentration, concentration
+from .single_steps.drift_matrices import drift_matrices
 from .single_steps.step_moments import StepMoments, step_moments
-from .structured.asymptotic_decay import AsymptoticDecay, asymptotic_decay
-from .structured.drift_matrices import drift_matrices
-from .structured.gradient_flow import SymmetricFlow, WeightFlow, symmetric_flow, weight_flow
-from .structured.symmetric_plateau import SymmetricPlateau, symmetric_plateau
 
 __all__ = [
-    "AsymptoticDecay",
     "BestRate",
-    "Concentration",
     "CriticalRate",
     "Curvature",
     "DecayRate",
@@ -42,8 +35,6 @@ __all__ = [
     "FixedPoint",
     "Fluctuations",
     "Landscape",
-    "LinearModes",
-    "LinearNetwork",
     "Mode",
     "NoiseFloor",
     "Phase",
@@ -54,12 +45,7 @@ __all__ = [
     "Specialization",
     "SpectralExponent",
     "StepMoments",
-    "SymmetricFlow",
-    "SymmetricPlateau",
-    "WeightFlow",
-    "asymptotic_decay",
     "best_constant_rate",
-    "concentration",
     "critical_learning_rate",
     "decay_rate",
     "drift_matrices",
@@ -70,14 +56,10 @@ __all__ = [
     "fixed_point",
     "fluctuations",
     "landscape",
-    "linear_network",
     "noise_floor",
     "phases",
     "plateaus",
     "specialization",
     "spectral_exponent",
     "step_moments",
-    "symmetric_flow",
-    "symmetric_plateau",
-    "weight_flow",
 ]

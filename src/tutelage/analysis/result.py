@@ -1,21 +1,14 @@
-"""What the results of all analyses share: numbers as fields, words by `str`, a figure by `.plot()`, curves as trajectories."""
+"""What the results of all analyses share: numbers as fields, words by `str`, a figure by `.plot()`."""
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from tutelage import plot
-from tutelage._errors import Status
-from tutelage.problem import Problem, Start
-from tutelage.trajectory import Trajectory
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # The function of tutelage.plot that draws a result, by the name of its class.
 RESULT_FIGURES = {
-    "AsymptoticDecay": "plot_asymptotic_decay",
-    "Concentration": "plot_concentration",
     "EarlyStopping": "plot_early_stopping",
     "EscapeDistribution": "plot_escape_distribution",
     "EscapeTime": "plot_escape_time",
@@ -24,7 +17,6 @@ RESULT_FIGURES = {
     "Fluctuations": "plot_fluctuations",
     "Landscape": "plot_landscape",
     "LearningRates": "plot_decay_rates",
-    "LinearNetwork": "plot_linear_network",
     "NoiseFloor": "plot_noise_floor",
     "OptimalSchedule": "plot_schedule",
     "Phases": "plot_phases",
@@ -33,7 +25,6 @@ RESULT_FIGURES = {
     "Specialization": "plot_specialization",
     "SpectralExponent": "plot_spectral_exponent",
     "StepMoments": "plot_step_moments",
-    "SymmetricPlateau": "plot_symmetric_plateau",
 }
 
 
@@ -48,30 +39,3 @@ class AnalysisResult:
     def plot(self, *, title: str | None = None) -> "Figure":
         """The result as a Matplotlib figure (see `plot.save_figure`)."""
         return figure_function(type(self).__name__)(self, title=title)
-
-
-def as_trajectory(
-    problem: Problem,
-    start: Start,
-    times: np.ndarray,
-    variables: dict[str, Any],
-    error: Any,
-    T: Any,
-    steps: Any = 0,
-    **settings: Any,
-) -> Trajectory:
-    """A finished curve that `solve` did not integrate, as the trajectory that `solve` would return."""
-    readout = problem.student.readout if start.readout is None else start.readout
-    return Trajectory(
-        times=times,
-        variables=variables | {"readout": np.tile(np.asarray(readout), (times.size, 1))},
-        error=error,
-        loss=error + np.asarray(problem.noise) ** 2 / 2,
-        status_code=np.asarray(int(Status.FINISHED)),
-        end_time=times[-1],
-        steps=np.asarray(steps),
-        T=T,
-        problem=problem,
-        start=start,
-        settings=tuple(sorted(settings.items())),
-    )

@@ -29,15 +29,6 @@ class Comparison:
     if there is none. validity: the theory's report, None for one's own equations. scatter: of the errors of single runs,
     predicted and measured; None where it is not predicted. dim: N of the runs. notes: sentences to read beside the verdict.
     noticeable: the relative change of lr that an agreement would have noticed (inf: more than 0.5); None where not known.
-
-    >>> import tutelage as tu
-    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
-    >>> start = tu.asymmetric_start(problem, dim=1000)
-    >>> theory = tu.solve(problem, start, times=tu.linear_times(10, 11))
-    >>> runs = tu.simulate(problem, start, times=tu.linear_times(10, 11), runs=10, seed=1)
-    >>> result = tu.compare(theory, runs, fluctuations=False)
-    >>> result["R"].z.shape, result.count
-    ((11, 2, 2), 10)
     """
 
     theory: Trajectory
@@ -122,8 +113,8 @@ def compare(theory: Trajectory, runs: Trajectory, *, fluctuations: bool = True) 
     >>> theory = tu.solve(problem, start, times=tu.linear_times(10, 11))
     >>> runs = tu.simulate(problem, start, times=tu.linear_times(10, 11), runs=10, seed=1)
     >>> result = tu.compare(theory, runs, fluctuations=False)
-    >>> result.agrees, result.verdict.outcome
-    (True, 'agree')
+    >>> result.agrees, result.verdict.outcome, result["R"].z.shape
+    (True, 'agree', (11, 2, 2))
     """
     predict = checks.as_flag("fluctuations", fluctuations)
     both, matching = match(with_shift(pair(theory, runs), theory))

@@ -11,6 +11,8 @@ from jaxtyping import Float
 
 from tutelage._types import Array, NumpyOrJax
 
+LARGEST_STATE = 400  # entries of the largest state whose Jacobians are followed
+
 
 class Overlaps(eqx.Module):
     """Overlaps r and q, and what else learns; velocity: None without slow momentum."""

@@ -4,7 +4,7 @@ registry -> figures/<source>/<figure>         -> run     -> gallery
 what a      parameters, compute, draw, claims    store,     all of them
 figure is                                        find       on one page
 
-`power_law` and `quadratic` hold conventions and closed forms of one paper each. Everything here imports public names of
+`notes`, `power_law` and `quadratic` hold conventions and closed forms of one paper each. Everything here imports public names of
 tutelage only, and nothing else imports it. docs/replicate.md is for users; CONTRIBUTING.md shows how to add a figure.
 """
 

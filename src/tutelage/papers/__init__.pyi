@@ -1,6 +1,5 @@
-from . import power_law, quadratic
+from . import notes, power_law, quadratic
 from .claims import Claim, above, at_least, at_most, below, between, close, refuted
-from .linear_regression import linear_regression
 from .registry import Replica, find, replicas
 from .run import Result, replicate
 
@@ -15,7 +14,7 @@ __all__ = [
     "between",
     "close",
     "find",
-    "linear_regression",
+    "notes",
     "power_law",
     "quadratic",
     "refuted",

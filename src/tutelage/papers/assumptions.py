@@ -6,17 +6,30 @@ import numpy as np
 
 import tutelage as tu
 from tutelage import InputError, checks
-from tutelage.problem.problem import require_problem
-from tutelage.problem.start import require_pair, require_start
+from tutelage.problem.problem import require_problem, with_constant_rates
+from tutelage.problem.start import require_pair, require_start, weights_by_level
+from tutelage.problem.traits import CLASSIC
+from tutelage.times import check_times, steps_at
 
 __all__ = [
+    "CLASSIC",
+    "check_times",
     "constant_rate",
+    "first_layer_problem",
     "quadratic_readouts",
     "require_first_layer_sgd",
     "require_pair",
     "require_problem",
     "require_start",
+    "steps_at",
+    "weights_by_level",
+    "with_constant_rates",
 ]
+
+
+def first_layer_problem(problem: object, name: str) -> "tu.Problem":
+    """The problem, if only first-layer weights learn, all of them, at a constant rate and without decay."""
+    return with_constant_rates(problem, name, (*CLASSIC, "no biases", "fixed readout", "all levels", "no weight decay"))
 
 
 def require_first_layer_sgd(problem: "tu.Problem", name: str) -> None:

@@ -9,23 +9,23 @@ from .axes import (
     outside_legend,
     panel_grid,
     plain_dots,
+    scale_error,
     scale_time,
     shown_times,
     spread_marks,
     tick_each,
     write_head,
 )
-from .comparison import plot_comparison, plot_concentration, plot_fluctuations, plot_step_moments
+from .comparison import plot_comparison, plot_fluctuations, plot_step_moments
 from .escape import plot_escape_distribution, plot_escape_time
 from .exponents import plot_exponent, plot_spectral_exponent
-from .fixed_points import plot_asymptotic_decay, plot_decay_rates, plot_fixed_point, plot_noise_floor, plot_symmetric_plateau
+from .fixed_points import plot_decay_rates, plot_fixed_point, plot_noise_floor
 from .html import document, write_text
 from .labels import ERROR, ERROR_IN_TWO_LINES, TIME, capital, problem_in_words
 from .landscape import plot_landscape
 from .learning_curve import (
     draw_phases,
     plot_early_stopping,
-    plot_linear_network,
     plot_per_run,
     plot_phases,
     plot_plateaus,
@@ -61,9 +61,7 @@ __all__ = [
     "outside_legend",
     "panel_grid",
     "plain_dots",
-    "plot_asymptotic_decay",
     "plot_comparison",
-    "plot_concentration",
     "plot_decay_rates",
     "plot_early_stopping",
     "plot_escape_distribution",
@@ -72,7 +70,6 @@ __all__ = [
     "plot_fixed_point",
     "plot_fluctuations",
     "plot_landscape",
-    "plot_linear_network",
     "plot_noise_floor",
     "plot_per_run",
     "plot_phases",
@@ -82,10 +79,10 @@ __all__ = [
     "plot_spectral_exponent",
     "plot_step_moments",
     "plot_sweep",
-    "plot_symmetric_plateau",
     "plot_trajectory",
     "problem_in_words",
     "save_figure",
+    "scale_error",
     "scale_time",
     "shown_times",
     "spread_marks",

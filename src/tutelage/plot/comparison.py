@@ -1,4 +1,4 @@
-"""Figures of theory and finite networks: comparison, fluctuations, single steps, concentration with growing N."""
+"""Figures of theory and finite networks: comparison, fluctuations, single steps."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,6 @@ from tutelage.plot.axes import (
     scale_time,
     shown_times,
     spread_marks,
-    tick_each,
     write_head,
 )
 from tutelage.plot.labels import capital, error_label, problem_in_words, time_label, title_and_conditions
@@ -30,12 +29,6 @@ MARKS = 8  # marks of the runs' mean on each curve of the overlaps
 LIMIT, MANY = 4.0, 12.0  # z-scores: the line that is drawn, and where the axis turns logarithmic
 PALE, PALER = 0.22, 0.12  # bands of few curves, and of many that overlap
 KINDS = {"R": "overlaps with teachers", "Q": "overlaps of students", "V": "readouts", "B": "biases"}
-CONDITIONS = {
-    "mean": "mean of one step\n" + r"$|N\,E[\Delta u] - f(u)|$",
-    "variance": "noise of a unit of time\n" + r"$N\,\mathrm{Var}(\Delta u)$",
-    "start": "scatter of the start\n" + r"rms $|u(0) - E\,u(0)|$",
-    "runs": "whole runs\n" + r"largest $|u_N - u|$",
-}
 
 
 @figure_of("what compare returned", "gaps", "verdict", "times")
@@ -168,41 +161,6 @@ def _draw_bands(axes: Any, times: np.ndarray, name: str, values: np.ndarray, sd:
         axes.plot(times, middle, label=label, **look)
     axes.set_ylabel(QUANTITIES[name])
     scale_overlaps(axes, values)
-
-
-@figure_of("what concentration returned", "conditions")
-def plot_concentration(result: Any, *, title: str | None = None) -> "Figure":
-    """Draw what `concentration` measured, one panel per condition, on logarithmic axes."""
-    conditions = list(result.conditions.values())
-    who, how = problem_in_words(result.problem)
-    small = f"{how}; {result.inputs} law of the inputs, {result.samples} single steps at each $N$"
-    figure, grid = panel_grid((len(conditions) + 1) // 2, 2, title or f"{who}: do the overlaps concentrate?", small)
-    for axes, condition in zip(grid.ravel(), conditions, strict=False):
-        _draw_condition(axes, condition)
-    for axes in grid.ravel()[len(conditions) :]:
-        axes.set_axis_off()
-    return figure
-
-
-def _draw_condition(axes: Any, condition: Any) -> None:
-    dims, values, errors = condition.dims, condition.values, condition.errors
-    clear = values > 2 * errors
-    color = COLORS[0] if condition.holds else ALARM
-    if condition.theory is not None:
-        axes.plot(dims, condition.theory, color=FAINT, linewidth=2.6, alpha=0.6, label="theory")
-    if condition.exponent is not None:
-        fit = condition.exponent
-        line = fit.amplitude * dims.astype(float) ** fit.slope
-        axes.plot(dims, line, color=color, linewidth=1.2, label=f"$N^{{{fit.slope:.2f}}}$, fitted")
-    _draw_bars(axes, dims[clear], values[clear], errors[clear], color, "measured")
-    if not clear.all():
-        bound = values[~clear] + 2 * errors[~clear]
-        axes.plot(dims[~clear], bound, color=color, linestyle="none", marker="v", markersize=4.5, label="below this")
-    axes.set(xscale="log", yscale="log", xlabel="input dimension $N$")
-    tick_each(axes, dims)
-    axes.set_ylabel(CONDITIONS.get(condition.name, condition.name))
-    axes.legend(loc="lower left", bbox_to_anchor=(0.0, 0.0))
-    axes.set_ylim(bottom=0.35 * float(np.min(np.where(clear, values, values + 2 * errors))))
 
 
 @figure_of("what step_moments returned", "drift", "diffusion", "names")

@@ -1,12 +1,12 @@
-"""Figures of fixed points: overlaps and modes, plateaus of identical units, asymptotic decay, rates, the noise floor."""
+"""Figures of fixed points: overlaps and modes, learning rates, the noise floor."""
 
 import textwrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tutelage.plot.axes import column, figure_of, outside_legend, panel_grid, write_head
-from tutelage.plot.labels import ERROR, problem_in_words
+from tutelage.plot.axes import column, figure_of, outside_legend, write_head
+from tutelage.plot.labels import problem_in_words
 from tutelage.plot.style import ALARM, COLORS, DASHES, FAINT, INK, style
 
 if TYPE_CHECKING:
@@ -191,44 +191,3 @@ def _finish_rates(axes: Any, problem: Any, title: str | None, default: str) -> N
     who, how = problem_in_words(problem)
     rest = [part for part in how.split(", ") if not part.startswith("learning rate")]
     write_head(axes, title, default, ", ".join([who, *rest]))
-
-
-@figure_of("what symmetric_plateau returned", "coefficients", "R", "Q", "rates")
-def plot_symmetric_plateau(plateau: Any, *, title: str | None = None) -> "Figure":
-    """Draw R with each teacher next to Q, and the rates at which units specialize."""
-    who, how = problem_in_words(plateau.problem)
-    small = f"{how}; $\\epsilon_g={plateau.error:.4g}$, time constant {plateau.time_constant:.4g}"
-    figure, axes = panel_grid(1, 2, title or who, small, height=3.0, width=8.0)
-    heights, rates = axes[0]
-    units = np.arange(1, plateau.R.size + 1)
-    heights.plot(units, plateau.R, "o", color=COLORS[0], label="$R_n$, each teacher")
-    heights.axhline(plateau.Q, color=COLORS[1], label="$Q$, all students")
-    heights.set(xlabel="teacher $n$", ylabel="overlap on the plateau")
-    heights.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
-    rates.axhline(0.0, color=FAINT, linewidth=0.8)
-    rates.plot(units, plateau.rates, "s", color=COLORS[2])
-    rates.set(xlabel="mode", ylabel=r"growth rate, per unit of $\alpha$")
-    for panel in (heights, rates):
-        panel.set_xlim(0.5, units[-1] + 0.5)
-        panel.set_xticks(units if units.size <= 12 else units[:: units.size // 8])
-    return figure
-
-
-@figure_of("what asymptotic_decay returned", "first_order", "rates", "own_rates")
-def plot_asymptotic_decay(decay: Any, times: Any = None, *, title: str | None = None) -> "Figure":
-    """Draw e_g against time as it decays, linear in the weights and linear in the overlaps.
-
-    times: default 200 times over the slowest mode, evenly spaced in the logarithm.
-    """
-    if times is None:
-        rates = np.concatenate([decay.rates, decay.own_rates.ravel()])
-        times = np.geomspace(0.1 / rates.max(), 2 / rates[rates > 1e-12 * rates.max()].min(), 200)
-    figure, (axes,) = column([2.9], title, width=7.2)
-    axes.loglog(times, decay.error(times), color=COLORS[0], label="linear in the weights, exact $\\epsilon_g$")
-    label = "linear in the overlaps"
-    axes.loglog(times, decay.first_order(times), color=COLORS[1], linestyle=DASHES[1], label=label)
-    axes.set(xlabel=r"time after the start, $\alpha$", ylabel=ERROR)
-    axes.legend(loc="upper left", bbox_to_anchor=(0.0, -0.18), ncols=2)
-    who, how = problem_in_words(decay.problem)
-    write_head(axes, title, who, f"{how}; near perfect learning, gradient flow")
-    return figure

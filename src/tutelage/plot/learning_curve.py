@@ -1,4 +1,4 @@
-"""Figures of learning curves with what an analysis found on them, and the closed form of linear networks.
+"""Figures of learning curves with what an analysis found on them.
 
 A curve is anything with times, error, variables, kind and problem; every result of these analyses has one.
 """
@@ -20,8 +20,8 @@ from tutelage.plot.axes import (
     spread_marks,
     write_head,
 )
-from tutelage.plot.labels import ERROR_IN_TWO_LINES, TIME, capital, problem_in_words, time_label, title_and_conditions
-from tutelage.plot.style import ALARM, COLORS, DASHES, FAINT, INK, MARKERS, stroke
+from tutelage.plot.labels import ERROR_IN_TWO_LINES, capital, time_label, title_and_conditions
+from tutelage.plot.style import ALARM, COLORS, FAINT, INK, MARKERS, stroke
 from tutelage.plot.trajectory import NAMED, SINGLE_RUNS, draw_panel, panels_of
 
 if TYPE_CHECKING:
@@ -184,61 +184,3 @@ def plot_per_run(result: Any, *, title: str | None = None) -> "Figure":
     scale_error(grid[0], np.concatenate([curve.error for curve in curves]))
     _finish(figure, grid, curves[0], title, f"{len(result)} runs: " + ", ".join(found[:3]))
     return figure
-
-
-@figure_of("what linear_network returned", "error", "small_rate", "modes")
-def plot_linear_network(network: Any, times: Any = None, *, title: str | None = None) -> "Figure":
-    """Draw e_g with its small-rate limit and its final value; below, the decay rates and what each mode carries.
-
-    times: default 0 and 200 times, evenly spaced in the logarithm, over all modes.
-    """
-    times = _all_modes(network) if times is None else np.sort(np.ravel(np.asarray(times, dtype=float)))
-    times = times[times > 0] if is_log_spaced(times) else times
-    figure, (curve, modes) = column([2.8, 2.4], title, width=7.2, head=1.0, sharex=False)
-    _draw_closed_form(curve, network, times)
-    _draw_modes(modes, network.modes)
-    finish(figure, [curve, modes], "mode $k$, fastest first")
-    who, how = problem_in_words(network.problem)
-    outcome = f"The learning rate is above the critical {network.critical_rate:.4g}: the mean error grows for ever"
-    size = "" if network.dim is None else f", N = {network.dim}"
-    write_head(curve, title, who, how + size, "" if network.stable else outcome, alarm=True)
-    return figure
-
-
-def _all_modes(network: Any) -> np.ndarray:
-    """From a tenth of the fastest time to a few of the slowest, within ten decades."""
-    rates = np.abs(network.modes.rates)
-    first = 0.1 / rates.max()
-    last = min(5 / max(rates.min(), 1e-300), 1e10 * first)
-    return np.geomspace(first, last if network.stable else min(last, 20 * first), POINTS)
-
-
-def _draw_closed_form(axes: Any, network: Any, times: np.ndarray) -> None:
-    error, small = network.error(times), network.small_rate(times)
-    label = "exact" if network.dim is None else f"exact mean, $N={network.dim}$"
-    axes.plot(times, error, color=COLORS[0], linewidth=2.0, label=label)
-    if network.dim is not None:
-        limit = type(network)(network.problem, network.start).error(times)
-        axes.plot(times, limit, color=COLORS[2], linestyle=DASHES[2], label=r"limit $N\to\infty$")
-        error = np.concatenate([error, limit])
-    axes.plot(times, small, color=COLORS[1], linestyle=DASHES[1], label="small learning rate")
-    if network.stable and network.steady_state > 0:
-        axes.axhline(network.steady_state, color=FAINT, linewidth=1.0, linestyle=DASHES[3], label="final value")
-    axes.set(xlabel=TIME, ylabel=ERROR_IN_TWO_LINES)
-    scale_error(axes, np.concatenate([error, small]))
-    scale_time(axes, times)
-
-
-def _draw_modes(axes: Any, modes: Any) -> None:
-    k = np.arange(1, modes.rates.size + 1)
-    few = {"marker": "o", "markersize": 3.0} if k.size <= 40 else {}
-    axes.plot(k, modes.eigenvalues / 2, color=COLORS[0], label=r"rate / 2$\eta$", **few)
-    axes.plot(k, modes.levels, color=FAINT, linestyle=DASHES[1], label=r"level $\lambda_k$")
-    axes.plot(k, modes.weights, color=COLORS[1], linestyle=DASHES[2], label="share of an even start", **few)
-    if k.size > 12:
-        axes.set_xscale("log")
-    else:
-        axes.set_xticks(k)
-    if np.all(np.concatenate([modes.eigenvalues, modes.weights]) > 0):
-        axes.set_yscale("log")
-    axes.set_ylabel("modes of the error")

@@ -9,7 +9,7 @@ sample                                                                    one sa
 from tutelage.problem.activation import Activation
 from tutelage.problem.inputs import Inputs, Isotropic, PowerLaw, Spectrum
 from tutelage.problem.network import Network
-from tutelage.problem.problem import Problem, committee
+from tutelage.problem.problem import Problem
 from tutelage.problem.schedules import Constant, Cosine, Interpolated, Piecewise, PowerDecay
 from tutelage.problem.sgd import SGD, SlowMomentum
 from tutelage.problem.start import Start, asymmetric_start, random_start, start_from_weights
@@ -31,7 +31,6 @@ __all__ = [
     "Spectrum",
     "Start",
     "asymmetric_start",
-    "committee",
     "random_start",
     "start_from_weights",
 ]

@@ -11,19 +11,19 @@ from jaxtyping import Float
 
 from tutelage import checks
 from tutelage._errors import InputError, kind_of
-from tutelage._types import Array, NumpyOrJax, Rate, Table
+from tutelage._types import Array, NumpyOrJax, Table
 from tutelage.labels import Function as FunctionLabels
 from tutelage.labels import Labels, as_labels
 from tutelage.labels import Real as RealLabels
 from tutelage.losses import Function as FunctionLoss
 from tutelage.losses import Loss, Squared, as_loss
 from tutelage.problem import serialize
-from tutelage.problem.activation import ActivationLike
 from tutelage.problem.inputs import Inputs, Isotropic
 from tutelage.problem.network import Network
+from tutelage.problem.schedules import Constant
 from tutelage.problem.serialize import LEARNING, PARTS
 from tutelage.problem.sgd import SGD
-from tutelage.problem.traits import CLASSIC, missing_traits, require_fit, require_traits
+from tutelage.problem.traits import CLASSIC, CONSTANT_RATES, missing_traits, require_fit, require_traits
 from tutelage.rules import Gradient, Rule, as_rule
 
 Noise: TypeAlias = Float[NumpyOrJax, ""] | Callable[[np.ndarray], np.ndarray]  # standard deviation, or quantile function
@@ -234,28 +234,6 @@ def _path(parts: Table, name: str) -> tuple[str, ...]:
     return (checks.known("the name of a change", name, dict.fromkeys(names)),)
 
 
-def committee(
-    students: int,
-    teachers: int | None = None,
-    inputs: Inputs | None = None,
-    lr: Rate | float = 0.1,
-    *,
-    activation: ActivationLike = "erf",
-) -> Problem:
-    """K students with readout sqrt(M)/K learn from M teachers with readout 1/sqrt(M) (Worschech and Rosenow 2024, eq. 2).
-
-    Outputs of both then have a variance of order one for any K and M. teachers: M (default: as many as students).
-
-    >>> import tutelage as tu
-    >>> tu.committee(4, 2).student, tu.committee(4, 2).teacher
-    (Network(4, 'erf', readout=0.353553), Network(2, 'erf', readout=0.707107))
-    """
-    K = checks.as_count("students", students)
-    M = K if teachers is None else checks.as_count("teachers", teachers)
-    student = Network(K, activation, readout=np.sqrt(M) / K)
-    return Problem(student, Network(M, activation, readout=1 / np.sqrt(M)), inputs=inputs, sgd=SGD(lr))
-
-
 def require_problem(problem: object, verb: str, needs: Iterable[str] = CLASSIC) -> Problem:
     """The problem, if it is one, its numbers are known, and it has the traits that the function `verb` needs."""
     if not isinstance(problem, Problem):
@@ -263,3 +241,11 @@ def require_problem(problem: object, verb: str, needs: Iterable[str] = CLASSIC) 
     checks.require_untraced("the problem", verb, problem)
     require_traits(problem, verb, needs)
     return problem
+
+
+def with_constant_rates(problem: object, verb: str, needs: Iterable[str] = CLASSIC) -> Problem:
+    """The problem, if its learning rates are constant and it has the traits in `needs`; `Constant` rates as numbers."""
+    problem = require_problem(problem, verb, (*needs, *CONSTANT_RATES))
+    rates = {name: getattr(problem.sgd, name) for name in ("lr", "readout_lr", "bias_lr")}
+    constants = {name: rate.value for name, rate in rates.items() if isinstance(rate, Constant)}
+    return problem.replace(**constants) if constants else problem

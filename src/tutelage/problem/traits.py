@@ -109,7 +109,6 @@ TRAITS: dict[str, Trait] = {
 CLASSIC = ("squared", "gradient", "real", "single output", "one activation")
 SMOOTH = ("differentiable", "single output")
 CONSTANT_RATES = ("constant rates", "fixed momentum", "free norms")
-FIRST_LAYER = ("no biases", "fixed readout", "all levels", "no weight decay")  # only first-layer weights learn, all of them
 CLASSICAL = (rules.Perceptron, rules.AdaTron, rules.Hebbian)  # they learn from labels -1 and 1
 
 

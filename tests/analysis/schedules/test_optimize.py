@@ -310,7 +310,7 @@ def test_bounds_hold_and_are_named():
 PLAIN = pair(2, 2)
 READOUT = pair(2, 2, student={"train_readout": True})
 REFUSED = {
-    "equations": (lambda: tu.schedules.optimize(tu.papers.linear_regression(), LINE, 5.0), ["Equations", "Problem"]),
+    "equations": (lambda: tu.schedules.optimize(tu.papers.notes.linear_regression(), LINE, 5.0), ["Equations", "Problem"]),
     "no start": (lambda: tu.schedules.optimize(PLAIN, None, 5.0), ["start", "random_start"]),
     "a schedule already": (
         lambda: tu.schedules.optimize(pair(2, 2, lr=tu.schedules.Cosine(0.5, 9.0)), SMALL, 5.0),

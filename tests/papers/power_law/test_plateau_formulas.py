@@ -10,13 +10,13 @@ from tutelage import InputError
 @pytest.fixture(scope="module")
 def case():
     """Three units, four levels, teachers that are not alike."""
-    problem = tu.committee(3, inputs=tu.PowerLaw(0.5, 4), lr=0.2)
+    problem = tu.papers.power_law.committee(3, inputs=tu.PowerLaw(0.5, 4), lr=0.2)
     return problem, tu.random_start(problem, dim=400, scale=0.01, seed=3)
 
 
 @pytest.fixture(scope="module")
 def plateau(case):
-    return tu.analysis.symmetric_plateau(*case)
+    return tu.papers.power_law.symmetric_plateau(*case)
 
 
 def test_moments_are_those_of_the_weights(case):
@@ -46,10 +46,13 @@ def test_a_solve_from_small_weights_comes_to_these_heights(case, plateau):
 
 
 def test_closed_forms_are_exact_for_teachers_that_are_alike():
-    problem = tu.committee(3, inputs=tu.PowerLaw(0.5, 4), lr=0.2)
+    problem = tu.papers.power_law.committee(3, inputs=tu.PowerLaw(0.5, 4), lr=0.2)
     t = np.stack([a * np.eye(3) + b * (1 - np.eye(3)) for a, b in ((1.1, 0.1), (0.9, -0.2), (1.0, 0.3), (1.2, 0.0))])
     start = tu.Start(np.zeros((4, 3, 3)), 0 * t, t)
-    plateau, closed = tu.analysis.symmetric_plateau(problem, start), tu.papers.power_law.plateau_formulas(problem, start)
+    plateau, closed = (
+        tu.papers.power_law.symmetric_plateau(problem, start),
+        tu.papers.power_law.plateau_formulas(problem, start),
+    )
     np.testing.assert_allclose([closed.Q, closed.Q_each], plateau.Q, rtol=1e-9)
     np.testing.assert_allclose(plateau.R, closed.R, rtol=1e-9)
     assert plateau.error == pytest.approx(closed.error, rel=1e-9)
@@ -68,7 +71,7 @@ def test_closed_forms_are_exact_for_teachers_that_are_alike():
 @pytest.mark.parametrize("near", ["plateau", "perfect"])
 def test_four_overlaps_per_level_have_the_rates_of_the_whole_system(near):
     M = 3
-    problem = tu.committee(M, inputs=tu.PowerLaw(0.5, 4), lr=0.2)
+    problem = tu.papers.power_law.committee(M, inputs=tu.PowerLaw(0.5, 4), lr=0.2)
     reduced, whole = (
         tu.papers.power_law.reduced_system(problem, near),
         tu.analysis.fixed_point(problem, near, gradient_flow=True),
@@ -94,4 +97,4 @@ def test_what_these_formulas_do_not_cover_is_refused(case):
     with pytest.raises(InputError, match="problem"):
         tu.papers.power_law.overlap_moments(start, 2)
     with pytest.raises(InputError, match="K = M"):
-        tu.papers.power_law.reduced_system(tu.committee(2, 3))
+        tu.papers.power_law.reduced_system(tu.papers.power_law.committee(2, 3))

@@ -6,7 +6,7 @@ from scipy.integrate import quad
 from scipy.special import zeta
 
 import tutelage as tu
-from tests.analysis.linear.reference import linear_problem
+from tests.papers.power_law.linear.reference import linear_problem
 
 TIMES = np.array([0.0, 1e-9, 1e-3, 0.1, 1.0, 10.0, 100.0, 1e3])
 CASES = [(1.0, 128, None), (0.5, 128, None), (0.01, 128, None), (0.3, 300, 40), (2.5, 40, 7), (1.0, 1, None)]
@@ -15,7 +15,7 @@ CASES = [(1.0, 128, None), (0.5, 128, None), (0.01, 128, None), (0.3, 300, 40), 
 @pytest.mark.parametrize(("beta", "levels", "trained"), CASES)
 def test_sum_is_the_small_rate_error_of_the_network(beta, levels, trained):
     problem = linear_problem(levels, beta, 0.01, trainable=None if trained is None else list(range(trained)))
-    network = tu.analysis.linear_network(problem, tu.Start([[0.0]], [[0.25]], [[1.0]]))
+    network = tu.papers.power_law.linear_network(problem, tu.Start([[0.0]], [[0.25]], [[1.0]]))
     law = tu.papers.power_law.PowerLawSum(beta, levels, 0.01, 0.5, trained)
     np.testing.assert_allclose(law.sum(TIMES), network.small_rate(TIMES), rtol=1e-11)
     assert law.largest == pytest.approx(problem.inputs.eigenvalues[0], rel=1e-13)

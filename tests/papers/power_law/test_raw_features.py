@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tutelage as tu
-from tests.analysis.linear.reference import exact_moments, linear_problem, sgd_errors
+from tests.papers.power_law.linear.reference import exact_moments, linear_problem, sgd_errors
 
 N, TRAINED = 12, 5
 
@@ -101,7 +101,7 @@ def test_a_diagonal_covariance_is_the_eigenbasis():
     problem = linear_problem(8, 1.0, 0.3, 0.2)
     measured = tu.Spectrum.from_covariance(np.diag(problem.inputs.eigenvalues))
     features = tu.papers.power_law.raw_features(problem.replace(inputs=measured), 3, scale=0.5)
-    frozen = tu.analysis.linear_network(problem.replace(trainable=[0, 1, 2]), tu.Start([[0.0]], [[0.25]], [[1.0]]))
+    frozen = tu.papers.power_law.linear_network(problem.replace(trainable=[0, 1, 2]), tu.Start([[0.0]], [[0.25]], [[1.0]]))
     times = np.array([0.0, 1.0, 10.0])
     np.testing.assert_allclose(features.error(times), frozen.exact_mean(times, 8), rtol=1e-11)
     assert features.steady_state == pytest.approx(frozen.finite(8).steady_state, rel=1e-11)

@@ -77,7 +77,7 @@ def early_stopping(trajectory: Trajectory, run: int | None = None) -> EarlyStopp
     >>> problem = tu.Problem(tu.Network(1, "linear"), tu.Network(1, "linear"), inputs=inputs, sgd=tu.SGD(lr=0.5), noise=0.5)
     >>> nothing = np.zeros((2, 1, 1))
     >>> start = tu.Start(R=nothing, Q=nothing, T=[[[1.0]], [[0.0]]])     # the teacher has no second part
-    >>> theory = tu.analysis.linear_network(problem, start).trajectory(tu.linear_times(6))
+    >>> theory = tu.solve(problem, start, tu.linear_times(6))
     >>> found = tu.analysis.early_stopping(theory)
     >>> round(found.time, 2), round(found.gain, 2)
     (0.29, 1.84)

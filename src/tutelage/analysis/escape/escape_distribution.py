@@ -21,9 +21,9 @@ from tutelage._errors import InputError, kind_of
 from tutelage.analysis.escape.escape_time import assigned_teachers, chosen_teachers, exit_times, follow_exit, last_fall
 from tutelage.analysis.escape.plateau_path import PlateauPath, plateau_path
 from tutelage.analysis.fixed_points.fixed_point import FixedPoint
-from tutelage.analysis.guards import with_constant_rates
 from tutelage.analysis.result import AnalysisResult
 from tutelage.problem import Problem, Start, random_start
+from tutelage.problem.problem import with_constant_rates
 from tutelage.problem.traits import CLASSIC
 from tutelage.trajectory import Trajectory
 from tutelage.validity import who_decides

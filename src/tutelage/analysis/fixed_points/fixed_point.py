@@ -25,7 +25,6 @@ from tutelage.analysis.fixed_points.symmetry import (
     nearly_equal,
     symmetric_subspace,
 )
-from tutelage.analysis.guards import with_constant_rates
 from tutelage.analysis.result import AnalysisResult
 from tutelage.dynamics import OrderParameters, generalization_error, initial_overlaps
 from tutelage.dynamics.linearized import drift_at, flatten, jacobian, unflatten
@@ -42,6 +41,7 @@ from tutelage.dynamics.perfect_learning import (
 from tutelage.moments import as_quadrature
 from tutelage.moments.nodes import Quadrature
 from tutelage.problem import Problem, Start
+from tutelage.problem.problem import with_constant_rates
 from tutelage.problem.traits import CLASSIC, SMOOTH, require_traits
 
 FAR_DISTANCE = 0.1  # a change of an overlap that is no longer small

@@ -18,14 +18,13 @@ from tutelage._errors import InputError
 from tutelage._types import Array
 from tutelage.analysis.fixed_points.modes import Mode, name_of_growth, named_modes
 from tutelage.analysis.fixed_points.symmetry import free_subspace
-from tutelage.analysis.guards import with_constant_rates
 from tutelage.analysis.result import AnalysisResult, figure_function
 from tutelage.dynamics import OrderParameters, initial_overlaps
 from tutelage.dynamics.perfect_learning import PerfectLearning, perfect_jacobian, perfect_learning
 from tutelage.moments import as_quadrature
 from tutelage.moments.nodes import Quadrature
 from tutelage.problem import Problem, Start
-from tutelage.problem.problem import require_problem
+from tutelage.problem.problem import require_problem, with_constant_rates
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -18,11 +18,10 @@ from numpy.typing import ArrayLike
 from tutelage import checks
 from tutelage._errors import InputError
 from tutelage._solve import solve
-from tutelage.analysis.guards import LARGEST_STATE
 from tutelage.analysis.noise.covariance import NoisyCurve, covariance_at
 from tutelage.analysis.result import AnalysisResult
 from tutelage.dynamics import initial_overlaps
-from tutelage.dynamics.linearized import flatten, unflatten
+from tutelage.dynamics.overlaps import LARGEST_STATE, flatten, unflatten
 from tutelage.problem import Problem, Start
 from tutelage.problem.problem import require_problem
 from tutelage.trajectory import Trajectory

@@ -1,1 +1,1 @@
-"""Single steps of SGD at finite N: step_moments (measured and predicted) -> concentration (how they scale with N)."""
+"""Single steps of SGD: their mean in the limit (drift_matrices), and what they do at finite N (step_moments)."""

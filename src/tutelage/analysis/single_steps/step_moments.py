@@ -28,7 +28,7 @@ from tutelage import checks
 from tutelage._types import Array
 from tutelage.analysis.result import AnalysisResult
 from tutelage.dynamics import OrderParameters, initial_overlaps
-from tutelage.dynamics.diffusion import diffusion, point_sets
+from tutelage.dynamics.diffusion import diffusion, point_sets, shares
 from tutelage.dynamics.error import field_means
 from tutelage.dynamics.linearized import flatten
 from tutelage.dynamics.overlaps import Overlaps
@@ -275,3 +275,30 @@ def coordinate_names(problem: Problem) -> list[str]:
             head = f"{letter}_" if L == 1 else f"{letter.lower()}_{level + 1},"
             out += [head + ("," if max(K, M) > 9 else "").join(str(int(i) + 1) for i in entry) for entry in entries]
     return out + [f"{letter}_{k + 1}" for letter in ("v", "b")[: 1 + problem.biased] for k in range(K)]
+
+
+def mean_gap(problem: Problem, start: Start, steps: Steps, dim: int, f: np.ndarray, gaussian: bool) -> tuple[float, float]:
+    """|N E[du] - f| and its standard error, the noise's own share taken off.
+
+    For Gaussian inputs the limit's share of each sample has exactly the mean f: what the real step does beyond it is
+    averaged instead, which is far less noisy.
+    """
+    values = steps.increments - f
+    if gaussian and np.allclose(problem.inputs.level_dims(dim), np.asarray(problem.inputs.fractions) * dim):
+        state, t = initial_overlaps(problem, start)
+        seen = jnp.asarray(steps.fields), jnp.asarray(steps.noise)
+        values = steps.increments - np.asarray(_limit_steps(OrderParameters(problem, t), state, *seen))
+    gap, error = values.mean(axis=0), values.std(axis=0) / np.sqrt(len(values))
+    size = np.sqrt(max(float(np.sum(gap**2 - error**2)), 0.0))
+    along = np.sqrt(np.sum((gap * error) ** 2)) / max(float(np.linalg.norm(gap)), 1e-300)
+    return size, float(max(along, 1e-15))
+
+
+@eqx.filter_jit
+def _limit_steps(system: OrderParameters, state: Overlaps, fields: Array, noise: Array) -> Array:
+    """What the limit makes of each step: the mean share of its batch, and the decay."""
+    count, batch = fields.shape[:2]
+    each = shares(system, jnp.zeros(()), state, fields.reshape(-1, *fields.shape[2:]), noise.reshape(-1, noise.shape[-1]))
+    rate, still = system.rates(jnp.zeros(()))[0] * system.problem.sgd.weight_decay, jnp.zeros_like(state.readout)
+    decay = Overlaps(-rate * state.r, -2 * rate * state.q, still, None if state.bias is None else still, None)
+    return each.reshape(count, batch, -1).mean(axis=1) + flatten(decay)

@@ -35,7 +35,7 @@ def overlap_moments(of: Any, order: int, problem: Problem | None = None) -> Mome
     problem: whose spectrum it is; needed for a `Start` only.
 
     >>> import tutelage as tu
-    >>> problem = tu.committee(2, inputs=tu.PowerLaw(beta=1.0, levels=3), lr=0.25)
+    >>> problem = tu.papers.power_law.committee(2, inputs=tu.PowerLaw(beta=1.0, levels=3), lr=0.25)
     >>> start = tu.random_start(problem, dim=3000, scale=0.01)
     >>> moments = tu.papers.power_law.overlap_moments(start, 2, problem)
     >>> moments.T.shape

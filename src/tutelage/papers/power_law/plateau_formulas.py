@@ -59,10 +59,10 @@ def plateau_formulas(problem: Problem, start: Start) -> PlateauFormulas:
     K = M erf units, readouts sqrt(M)/K and 1/sqrt(M), constant learning rate, terms of order eta.
 
     >>> import tutelage as tu
-    >>> problem = tu.committee(2, inputs=tu.PowerLaw(beta=1.0, levels=3), lr=0.25)
+    >>> problem = tu.papers.power_law.committee(2, inputs=tu.PowerLaw(beta=1.0, levels=3), lr=0.25)
     >>> start = tu.random_start(problem, dim=3000, scale=0.01)
     >>> formulas = tu.papers.power_law.plateau_formulas(problem, start)
-    >>> exact = tu.analysis.symmetric_plateau(problem, start)
+    >>> exact = tu.papers.power_law.symmetric_plateau(problem, start)
     >>> bool(abs(formulas.error / exact.error - 1) < 0.05)
     True
     """

@@ -1,4 +1,4 @@
-"""Figures of power-law inputs: sums over the spectrum, partly trained inputs, moments of random teachers."""
+"""Figures of power-law inputs: sums over the spectrum, linear networks, partly trained inputs, plateaus and late decay."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -8,6 +8,7 @@ from tutelage import InputError
 from tutelage.plot import (
     COLORS,
     DASHES,
+    ERROR,
     ERROR_IN_TWO_LINES,
     FAINT,
     INK,
@@ -16,7 +17,11 @@ from tutelage.plot import (
     column,
     figure_of,
     finish,
+    panel_grid,
     problem_in_words,
+    scale_error,
+    scale_time,
+    shown_times,
     write_head,
 )
 
@@ -106,4 +111,103 @@ def plot_teacher_moments(result: Any, *, title: str | None = None) -> "Figure":
     finish(figure, [axes], "order $j$")
     small = f"N = {result.dim}, {result.eigenvalues.size} levels; lines join whole orders"
     write_head(axes, title, "Moments of random teachers", small)
+    return figure
+
+
+@figure_of("what linear_network returned", "error", "small_rate", "modes")
+def plot_linear_network(network: Any, times: Any = None, *, title: str | None = None) -> "Figure":
+    """Draw e_g with its small-rate limit and its final value; below, the decay rates and what each mode carries.
+
+    times: default 0 and 200 times, evenly spaced in the logarithm, over all modes.
+    """
+    times = _all_modes(network) if times is None else np.sort(np.ravel(np.asarray(times, dtype=float)))
+    times = times[shown_times(times)]
+    figure, (curve, modes) = column([2.8, 2.4], title, width=7.2, head=1.0, sharex=False)
+    _draw_closed_form(curve, network, times)
+    _draw_modes(modes, network.modes)
+    finish(figure, [curve, modes], "mode $k$, fastest first")
+    who, how = problem_in_words(network.problem)
+    outcome = f"The learning rate is above the critical {network.critical_rate:.4g}: the mean error grows for ever"
+    size = "" if network.dim is None else f", N = {network.dim}"
+    write_head(curve, title, who, how + size, "" if network.stable else outcome, alarm=True)
+    return figure
+
+
+def _all_modes(network: Any) -> np.ndarray:
+    """From a tenth of the fastest time to a few of the slowest, within ten decades."""
+    rates = np.abs(network.modes.rates)
+    first = 0.1 / rates.max()
+    last = min(5 / max(rates.min(), 1e-300), 1e10 * first)
+    return np.geomspace(first, last if network.stable else min(last, 20 * first), POINTS)
+
+
+def _draw_closed_form(axes: Any, network: Any, times: np.ndarray) -> None:
+    error, small = network.error(times), network.small_rate(times)
+    label = "exact" if network.dim is None else f"exact mean, $N={network.dim}$"
+    axes.plot(times, error, color=COLORS[0], linewidth=2.0, label=label)
+    if network.dim is not None:
+        limit = type(network)(network.problem, network.start).error(times)
+        axes.plot(times, limit, color=COLORS[2], linestyle=DASHES[2], label=r"limit $N\to\infty$")
+        error = np.concatenate([error, limit])
+    axes.plot(times, small, color=COLORS[1], linestyle=DASHES[1], label="small learning rate")
+    if network.stable and network.steady_state > 0:
+        axes.axhline(network.steady_state, color=FAINT, linewidth=1.0, linestyle=DASHES[3], label="final value")
+    axes.set(xlabel=TIME, ylabel=ERROR_IN_TWO_LINES)
+    scale_error(axes, np.concatenate([error, small]))
+    scale_time(axes, times)
+
+
+def _draw_modes(axes: Any, modes: Any) -> None:
+    k = np.arange(1, modes.rates.size + 1)
+    few = {"marker": "o", "markersize": 3.0} if k.size <= 40 else {}
+    axes.plot(k, modes.eigenvalues / 2, color=COLORS[0], label=r"rate / 2$\eta$", **few)
+    axes.plot(k, modes.levels, color=FAINT, linestyle=DASHES[1], label=r"level $\lambda_k$")
+    axes.plot(k, modes.weights, color=COLORS[1], linestyle=DASHES[2], label="share of an even start", **few)
+    if k.size > 12:
+        axes.set_xscale("log")
+    else:
+        axes.set_xticks(k)
+    if np.all(np.concatenate([modes.eigenvalues, modes.weights]) > 0):
+        axes.set_yscale("log")
+    axes.set_ylabel("modes of the error")
+
+
+@figure_of("what symmetric_plateau returned", "coefficients", "R", "Q", "rates")
+def plot_symmetric_plateau(plateau: Any, *, title: str | None = None) -> "Figure":
+    """Draw R with each teacher next to Q, and the rates at which units specialize."""
+    who, how = problem_in_words(plateau.problem)
+    small = f"{how}; $\\epsilon_g={plateau.error:.4g}$, time constant {plateau.time_constant:.4g}"
+    figure, axes = panel_grid(1, 2, title or who, small, height=3.0, width=8.0)
+    heights, rates = axes[0]
+    units = np.arange(1, plateau.R.size + 1)
+    heights.plot(units, plateau.R, "o", color=COLORS[0], label="$R_n$, each teacher")
+    heights.axhline(plateau.Q, color=COLORS[1], label="$Q$, all students")
+    heights.set(xlabel="teacher $n$", ylabel="overlap on the plateau")
+    heights.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
+    rates.axhline(0.0, color=FAINT, linewidth=0.8)
+    rates.plot(units, plateau.rates, "s", color=COLORS[2])
+    rates.set(xlabel="mode", ylabel=r"growth rate, per unit of $\alpha$")
+    for panel in (heights, rates):
+        panel.set_xlim(0.5, units[-1] + 0.5)
+        panel.set_xticks(units if units.size <= 12 else units[:: units.size // 8])
+    return figure
+
+
+@figure_of("what asymptotic_decay returned", "first_order", "rates", "own_rates")
+def plot_asymptotic_decay(decay: Any, times: Any = None, *, title: str | None = None) -> "Figure":
+    """Draw e_g against time as it decays, linear in the weights and linear in the overlaps.
+
+    times: default 200 times over the slowest mode, evenly spaced in the logarithm.
+    """
+    if times is None:
+        rates = np.concatenate([decay.rates, decay.own_rates.ravel()])
+        times = np.geomspace(0.1 / rates.max(), 2 / rates[rates > 1e-12 * rates.max()].min(), 200)
+    figure, (axes,) = column([2.9], title, width=7.2)
+    axes.loglog(times, decay.error(times), color=COLORS[0], label="linear in the weights, exact $\\epsilon_g$")
+    label = "linear in the overlaps"
+    axes.loglog(times, decay.first_order(times), color=COLORS[1], linestyle=DASHES[1], label=label)
+    axes.set(xlabel=r"time after the start, $\alpha$", ylabel=ERROR)
+    axes.legend(loc="upper left", bbox_to_anchor=(0.0, -0.18), ncols=2)
+    who, how = problem_in_words(decay.problem)
+    write_head(axes, title, who, f"{how}; near perfect learning, gradient flow")
     return figure

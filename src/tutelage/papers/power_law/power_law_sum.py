@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import gamma, gammainc, gammaincc, zeta
 
 from tutelage import InputError, checks
-from tutelage.analysis.linear import at_times, log_slope
+from tutelage.papers.power_law.linear.relaxation import at_times, log_slope
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

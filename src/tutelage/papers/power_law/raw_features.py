@@ -30,8 +30,9 @@ from scipy.linalg import cholesky
 from scipy.optimize import brentq
 
 from tutelage import InputError, Inputs, Problem, checks
-from tutelage.analysis.linear import Relaxation, at_times, no_steady_state, require_linear
 from tutelage.papers.assumptions import require_pair
+from tutelage.papers.power_law.linear.linear_network import no_steady_state, require_linear
+from tutelage.papers.power_law.linear.relaxation import Relaxation, at_times
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -18,8 +18,9 @@ import numpy as np
 from jax import Array
 
 from tutelage import InputError, Problem, Start, checks
-from tutelage.analysis import drift_matrices, symmetric_plateau
+from tutelage.analysis import drift_matrices
 from tutelage.papers.assumptions import constant_rate, require_first_layer_sgd, require_problem
+from tutelage.papers.power_law.structured.symmetric_plateau import symmetric_plateau
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ def reduced_system(problem: Problem, near: str = "plateau") -> ReducedSystem:
     """The reduced linear system of K = M alike units and orthonormal teachers, near="plateau" or "perfect"; order eta.
 
     >>> import tutelage as tu
-    >>> problem = tu.committee(3, lr=0.1)
+    >>> problem = tu.papers.power_law.committee(3, lr=0.1)
     >>> tu.papers.power_law.reduced_system(problem, "perfect").own_rates.round(4)
     array([-0.6694, -0.3347, -0.0328, -0.0164])
     """

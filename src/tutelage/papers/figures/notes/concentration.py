@@ -42,7 +42,7 @@ def compute_2(
 ) -> "Dataset":
     """For each law of the inputs: the moments of one step at N = `dim`, and all that must vanish against N in `dims`.
 
-    X, X_se: mean, variance, start and runs as `tu.analysis.concentration` measures them; X_exponent: of N, NaN where X drowns in
+    X, X_se: mean, variance, start and runs as `tu.papers.notes.concentration` measures them; X_exponent: of N, NaN where X drowns in
     noise. drift, diffusion (with _se, _theory): one of `steps` steps, entry by entry.
     """
     import xarray as xr
@@ -51,7 +51,7 @@ def compute_2(
     start = tu.Start(R=R, Q=Q)
     parts: list[xr.Dataset] = []
     for i, law in enumerate(LAWS):
-        found = tu.analysis.concentration(
+        found = tu.papers.notes.concentration(
             problem, start, dims, samples=samples, inputs=law, end=end, runs=runs, seed=seed + 100 * i
         )
         step = tu.analysis.step_moments(problem, start, dim, samples=steps, inputs=law, seed=seed + 100 * i + 50)
@@ -59,7 +59,7 @@ def compute_2(
     return xr.concat(parts, dim=xr.DataArray(list(LAWS), dims="law", name="law")).assign(step_dim=dim, steps=steps)
 
 
-def _against_dimension(found: "tu.analysis.Concentration") -> "Dataset":
+def _against_dimension(found: "tu.papers.notes.Concentration") -> "Dataset":
     import xarray as xr
 
     columns: dict[str, Any] = {}

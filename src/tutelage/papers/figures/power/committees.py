@@ -53,7 +53,7 @@ def solved_committee(
     units: int, inputs: Any, dim: int, scale: float, lr: float, times: np.ndarray, seed: int
 ) -> "tuple[tu.Problem, tu.Start, tu.Trajectory]":
     """A random start of a scaled committee and its gradient flow, overlaps per level kept."""
-    problem = tu.committee(units, inputs=inputs, lr=lr)
+    problem = tu.papers.power_law.committee(units, inputs=inputs, lr=lr)
     start = tu.random_start(problem, dim=dim, scale=scale, seed=seed)
     return problem, start, tu.solve(problem, start, times, gradient_flow=True, keep="blocks")
 
@@ -101,11 +101,11 @@ def network_slopes(
     """Networks of as many inputs as levels that begin at `near` times their random teachers: slopes of their gradient flow
     at times `within`, in units of the middle, and of the sum with the rates of their T."""
     inputs, times, found = tu.PowerLaw(beta, N), middle(K, beta, N) * within, []
-    problem, lam = tu.committee(K, inputs=inputs, lr=1.0), np.asarray(inputs.eigenvalues)
+    problem, lam = tu.papers.power_law.committee(K, inputs=inputs, lr=1.0), np.asarray(inputs.eigenvalues)
     for i in range(starts):
         teachers = np.random.default_rng(seed + i).standard_normal((K, N))
         moments = np.concatenate([[0.0], times])
-        error = tu.analysis.weight_flow(
+        error = tu.papers.power_law.weight_flow(
             problem, (near * teachers, teachers), moments, rtol=1e-5, atol=1e-8
         ).trajectory.error[1:]
         rates = own_rates((teachers * lam) @ teachers.T / N)

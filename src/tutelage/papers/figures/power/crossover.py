@@ -84,11 +84,13 @@ def _slopes(
     lam = _spectrum(beta, L)
     slow = 2 * lr * (2 / (np.pi * units)) * (1 / np.sqrt(3) - 0.5)  # the slow group of orthonormal teachers
     window = late / np.sqrt(10 * lam[0] * lam[-1]) / slow
-    problem, flows, sums = tu.committee(units, inputs=tu.PowerLaw(beta, L), lr=lr), [], []
+    problem, flows, sums = tu.papers.power_law.committee(units, inputs=tu.PowerLaw(beta, L), lr=lr), [], []
     for i in range(starts):
         rng = np.random.default_rng(seed + i)
         weights = scale * rng.standard_normal((units, L)), rng.standard_normal((units, L))
-        error = tu.analysis.weight_flow(problem, weights, np.concatenate([[0.0], window]), rtol=1e-5).trajectory.error[1:]
+        error = tu.papers.power_law.weight_flow(
+            problem, weights, np.concatenate([[0.0], window]), rtol=1e-5
+        ).trajectory.error[1:]
         rates = own_rates((weights[1] * lam) @ weights[1].T / L)
         flows.append(_slope(window, np.asarray(error)))
         sums.append(_slope(window, np.sum([a * _sum(lam, 2 * lr * a * window) for a in rates], axis=0)))

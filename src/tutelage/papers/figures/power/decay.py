@@ -49,8 +49,10 @@ def _decays(
             first = int(np.searchsorted(times, begin))
             window = slice(first, int(np.searchsorted(times, begin + begins[0])) + 1)
             after = times[window] - times[first]
-            decay = tu.analysis.asymptotic_decay(problem, tu.Start(curve.r[first], curve.q[first], start.T))
-            solved = tu.analysis.asymptotic_decay(problem, tu.Start(curve.r[window][-1], curve.q[window][-1], start.T))
+            decay = tu.papers.power_law.asymptotic_decay(problem, tu.Start(curve.r[first], curve.q[first], start.T))
+            solved = tu.papers.power_law.asymptotic_decay(
+                problem, tu.Start(curve.r[window][-1], curve.q[window][-1], start.T)
+            )
             late.append(
                 {
                     "solved": ("after", np.asarray(curve.error[window])),
@@ -92,7 +94,7 @@ def compute_20(
 
 def _groups(M: int) -> list[float]:
     """Fast and slow eigenvalue of a level's own part of e_g, and the largest of the shared part, in the paper's units."""
-    system = tu.papers.power_law.reduced_system(tu.committee(M), "perfect")
+    system = tu.papers.power_law.reduced_system(tu.papers.power_law.committee(M), "perfect")
     unit = 2 / (np.sqrt(3) * np.pi * M)
     own, shared = system.own_rates / unit, system.shared_rates / unit
     return [-own[0], -own[2], shared[-1]]
@@ -224,7 +226,7 @@ def compute_6(
 
 def _network(units: int, dim: int, beta: float, lr: float, scale: float, seed: int) -> tuple[Any, Any]:
     rng = np.random.default_rng(seed)
-    problem = tu.committee(units, inputs=tu.PowerLaw(beta, dim), lr=lr)
+    problem = tu.papers.power_law.committee(units, inputs=tu.PowerLaw(beta, dim), lr=lr)
     return problem, (scale * rng.standard_normal((units, dim)), rng.standard_normal((units, dim)))
 
 
@@ -235,7 +237,7 @@ def _flows(
     errors, sums, found = [], [], []
     for i in range(starts):
         problem, weights = _network(units, dim, beta, lr, scale, seed + i)
-        curve = tu.analysis.weight_flow(problem, weights, times, rtol=1e-4).trajectory
+        curve = tu.papers.power_law.weight_flow(problem, weights, times, rtol=1e-4).trajectory
         errors.append(np.asarray(curve.error))
         found.append([_found(curve.R[np.argmin(np.abs(times - edge))], curve.T) for edge in window])
         lam, W = np.asarray(problem.inputs.eigenvalues), weights[1]

@@ -76,10 +76,10 @@ def _flows(
 def _flow(M: int, L: int, N: int, beta: float, lr: float, scale: float, end: float, seed: int) -> tuple[Any, ...]:
     """e_g; the rate of parting late in its exponential stage; the Jacobian's at the mean student; eq. 15's."""
     rng = np.random.default_rng(seed)
-    problem = tu.committee(M, inputs=tu.PowerLaw(beta, L), lr=lr)
+    problem = tu.papers.power_law.committee(M, inputs=tu.PowerLaw(beta, L), lr=lr)
     weights = scale * rng.standard_normal((M, N)), rng.standard_normal((M, N))
     times = np.linspace(0.0, end, POINTS)
-    flow = tu.analysis.weight_flow(problem, weights, times, rtol=1e-5)
+    flow = tu.papers.power_law.weight_flow(problem, weights, times, rtol=1e-5)
     size = flow.asymmetry
     growing = (size > 100 * scale) & (size < LINEAR[1]) & (np.cumsum(size > LINEAR[1]) == 0) & (times > 0)
     chosen = np.flatnonzero(growing)
@@ -105,9 +105,9 @@ def _columns(rows: list[dict[str, Any]], axis: str, ends: list[float]) -> dict[s
 
 def _rates(M: int, L: int, N: int, beta: float, lr: float, draws: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Fastest rate of the exact plateau, and that of eq. 15, for several teachers."""
-    problem = tu.committee(M, inputs=tu.PowerLaw(beta, L), lr=lr)
+    problem = tu.papers.power_law.committee(M, inputs=tu.PowerLaw(beta, L), lr=lr)
     starts = [tu.random_start(problem, dim=N, seed=seed + i) for i in range(draws)]
-    exact = [tu.analysis.symmetric_plateau(problem, start).rate for start in starts]
+    exact = [tu.papers.power_law.symmetric_plateau(problem, start).rate for start in starts]
     return np.array(exact), np.array(
         [1 / tu.papers.power_law.plateau_formulas(problem, start).time_constant for start in starts]
     )
@@ -229,13 +229,16 @@ def _length(
 ) -> dict[str, Any]:
     """One start: e_g, how long its largest overlap takes to grow by B = (e - 1) R*, or half the way to T; rates."""
     times, inputs = tu.linear_times(end, 701), split_power_law(beta, L, total)
-    padded, problem = padded_committee(M, largest, inputs, lr), tu.committee(M, inputs=inputs, lr=lr)
+    padded, problem = padded_committee(M, largest, inputs, lr), tu.papers.power_law.committee(M, inputs=inputs, lr=lr)
     start = tu.random_start(padded, dim=dim, scale=scale, seed=seed)
     curve = tu.solve(padded, start, times, gradient_flow=True, keep="blocks")
     R = curve.R[:, :M, :M]
     r, q, t = start.blocks(padded)
     alone = tu.Start(r[:, :M, :M], q[:, :M, :M], t[:, :M, :M])
-    closed, exact = tu.papers.power_law.plateau_formulas(problem, alone), tu.analysis.symmetric_plateau(problem, alone)
+    closed, exact = (
+        tu.papers.power_law.plateau_formulas(problem, alone),
+        tu.papers.power_law.symmetric_plateau(problem, alone),
+    )
     size, first = unit_spread(R), int(np.searchsorted(times, begin))
     height = float(R[first].mean())
     far = min((np.e - 1) * height, (float(np.mean(np.diag(closed.moments[0]))) - height) / 2)

@@ -103,8 +103,8 @@ def _law(K: int, beta: float, L: int) -> float:
 def _alike(K: int, L: int, total: int, beta: float, own: float) -> tuple[float, float, np.ndarray]:
     """From R = own, Q = own^2: slope amid the window, its late part over its early one, and the whole curve."""
     times = middle(K, beta, L) * CURVE
-    problem = tu.committee(K, inputs=split_power_law(beta, L, total), lr=1.0)
-    flow = tu.analysis.symmetric_flow(problem, _start(K, own), np.concatenate([[0.0], times]), rtol=1e-5, atol=1e-8)
+    problem = tu.papers.power_law.committee(K, inputs=split_power_law(beta, L, total), lr=1.0)
+    flow = tu.papers.power_law.symmetric_flow(problem, _start(K, own), np.concatenate([[0.0], times]), rtol=1e-5, atol=1e-8)
     error = np.asarray(flow.trajectory.error[1:])
     t, e = times[DECADE], error[DECADE]
     return slope(t, e), slope(t[-4:], e[-4:]) / slope(t[:4], e[:4]), error
@@ -116,8 +116,8 @@ def _start(K: int, own: float) -> "tu.Start":
 
 def _late(K: int, L: int, total: int, beta: float, near: float) -> tuple[float, float]:
     """Slopes amid the window: linear in the weights (modes), and the exact flow."""
-    problem, times = tu.committee(K, inputs=tu.PowerLaw(beta, L), lr=1.0), middle(K, beta, L) * WITHIN
-    decay = tu.analysis.asymptotic_decay(problem, _start(K, near))
+    problem, times = tu.papers.power_law.committee(K, inputs=tu.PowerLaw(beta, L), lr=1.0), middle(K, beta, L) * WITHIN
+    decay = tu.papers.power_law.asymptotic_decay(problem, _start(K, near))
     return slope(times, decay.error(times)), _alike(K, L, total, beta, near)[0]
 
 

@@ -19,11 +19,11 @@ EQUAL = 1e-8
 SPREAD = 0.25  # variance of the student's first weights where R and Q are compared
 
 
-def modes_of(levels: int, beta: float, rate: float) -> "tu.analysis.LinearModes":
+def modes_of(levels: int, beta: float, rate: float) -> "tu.papers.power_law.LinearModes":
     """The modes of one linear unit on a power law."""
     linear = tu.Network(1, "linear")
     problem = tu.Problem(linear, linear, inputs=tu.PowerLaw(beta, levels), sgd=tu.SGD(rate))
-    return tu.analysis.linear_network(problem).modes
+    return tu.papers.power_law.linear_network(problem).modes
 
 
 def compute_modes(
@@ -96,7 +96,7 @@ def printed_forms(levels: float, beta: float, rate: float) -> dict[str, Any]:
     R, Q = moment_solution(A, U, T, rate, times)
     linear = tu.Network(1, "linear")
     problem = tu.Problem(linear, linear, inputs=tu.PowerLaw(beta, levels), sgd=tu.SGD(rate))
-    network = tu.analysis.linear_network(problem, tu.Start(R=[[0.0]], Q=[[SPREAD]], T=[[1.0]]))
+    network = tu.papers.power_law.linear_network(problem, tu.Start(R=[[0.0]], Q=[[SPREAD]], T=[[1.0]]))
     small_rate = 1 + np.exp(-2 * rate * np.outer(times, lam)) @ lam * (1 + SPREAD) / levels
     small_rate -= 2 * np.exp(-rate * np.outer(times, lam)) @ lam / levels
     step = 1e-6  # R^(j) = (1/L) sum lam^j (1 - exp(-eta lam alpha)), equation 38

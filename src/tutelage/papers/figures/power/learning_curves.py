@@ -18,14 +18,14 @@ AT = 10.0  # where the curves of the left panel are compared
 SHOWN = 5  # runs drawn, as many as in the source; the mean is over all
 
 
-def network_of(levels: int, beta: float, rate: float, scale: float) -> "tu.analysis.LinearNetwork":
+def network_of(levels: int, beta: float, rate: float, scale: float) -> "tu.papers.power_law.LinearNetwork":
     """One linear unit on a power law; the mean over teacher weights N(0, 1) and student weights N(0, scale^2)."""
     linear = tu.Network(1, "linear")
     problem = tu.Problem(linear, linear, inputs=tu.PowerLaw(beta, levels), sgd=tu.SGD(rate))
-    return tu.analysis.linear_network(problem, tu.Start(R=[[0.0]], Q=[[scale**2]], T=[[1.0]]))
+    return tu.papers.power_law.linear_network(problem, tu.Start(R=[[0.0]], Q=[[scale**2]], T=[[1.0]]))
 
 
-def step_by_step(network: "tu.analysis.LinearNetwork", dim: int, time: float) -> float:
+def step_by_step(network: "tu.papers.power_law.LinearNetwork", dim: int, time: float) -> float:
     """The exact mean error at finite N by iterating its recursion: E_l of every component, one step after another."""
     lam, h = np.asarray(network.problem.inputs.eigenvalues), float(network.problem.sgd.lr) / dim
     E = network.levels(0.0)
@@ -45,7 +45,7 @@ def runs_of(
     found = linear_sgd((W_teacher - W)[None], gaussian(rng, lam, runs), rate, steps, diagonal_error(lam))[0]
     problem = network_of(levels, beta, rate, scale).problem
     starts = [tu.start_from_weights(problem, w[None], t[None]) for w, t in zip(W, W_teacher, strict=True)]
-    networks = [tu.analysis.linear_network(problem, start) for start in starts]
+    networks = [tu.papers.power_law.linear_network(problem, start) for start in starts]
     means = np.array([network.exact_mean(times, levels) for network in networks])
     return found, means, np.array([network.small_rate(times) for network in networks])
 

@@ -40,7 +40,10 @@ def compute_4(
 
     times = tu.linear_times(end, 701)
     problem, start, curve = solved_committee(units, split_power_law(beta, levels, levels), dim, scale, lr, times, seed)
-    closed, exact = tu.papers.power_law.plateau_formulas(problem, start), tu.analysis.symmetric_plateau(problem, start)
+    closed, exact = (
+        tu.papers.power_law.plateau_formulas(problem, start),
+        tu.papers.power_law.symmetric_plateau(problem, start),
+    )
     size = unit_spread(curve.R)
     still = resting_index(curve.error, times, size, begin / 3, ESCAPED)
     growing = (size > LINEAR[0]) & (size < LINEAR[1]) & (times > begin)
@@ -189,7 +192,10 @@ def compute_17(
     times, rows = tu.linear_times(end, 701), []
     for L in levels:
         problem, start, curve = solved_committee(units, split_power_law(beta, L, total), dim, scale, lr, times, seed)
-        closed, exact = tu.papers.power_law.plateau_formulas(problem, start), tu.analysis.symmetric_plateau(problem, start)
+        closed, exact = (
+            tu.papers.power_law.plateau_formulas(problem, start),
+            tu.papers.power_law.symmetric_plateau(problem, start),
+        )
         R, Q = np.tile(closed.R_each, (units, 1)), np.full((units, units), closed.Q_each)
         still = resting_index(curve.error, times, unit_spread(curve.R), 50.0, ESCAPED)
         rows.append(

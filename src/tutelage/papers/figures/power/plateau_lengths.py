@@ -69,7 +69,7 @@ def compute_1(
 
 def _start(L: int, beta: float, lr: float, scale: float, dim: int, seed: int) -> tuple[Any, Any]:
     """Problem and start of real random weights; the problem's teachers are those of the start."""
-    problem = tu.committee(2, inputs=tu.PowerLaw(beta, L), lr=lr)
+    problem = tu.papers.power_law.committee(2, inputs=tu.PowerLaw(beta, L), lr=lr)
     start = tu.random_start(problem, dim=dim, scale=scale, seed=seed)
     r, q, t = start.blocks(problem)
     return problem.replace(**{"teacher.gram": t}), tu.Start(r, q, dim=dim)

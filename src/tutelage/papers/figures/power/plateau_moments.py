@@ -76,7 +76,7 @@ def compute_18(
 
 def _plateau(problem: Any, start: Any) -> tuple[Any, Any]:
     """In closed form, and exact."""
-    return tu.papers.power_law.plateau_formulas(problem, start), tu.analysis.symmetric_plateau(problem, start)
+    return tu.papers.power_law.plateau_formulas(problem, start), tu.papers.power_law.symmetric_plateau(problem, start)
 
 
 def _forms(closed: Any, exact: Any, order: int) -> tuple[tuple[float, float], tuple[float, float], np.ndarray, float]:

@@ -38,7 +38,7 @@ def eigenbasis_means(
         for j, (w, t) in enumerate(zip(W, W_teacher, strict=True)):
             w = np.concatenate([t[:count], w[count:]]) if learned else w  # equation 68
             start = tu.Start(R=(w * t)[:, None, None], Q=(w * w)[:, None, None], T=(t * t)[:, None, None])
-            network = tu.analysis.linear_network(partly, start)
+            network = tu.papers.power_law.linear_network(partly, start)
             means[i, j] = network.exact_mean(times, w.size)
             floors[i, j] = network.small_rate(1e12)
     return means, floors

@@ -9,7 +9,7 @@ from tutelage._errors import InputError
 
 @pytest.fixture(scope="module")
 def problem():
-    return tu.committee(3, inputs=tu.PowerLaw(0.5, 4), lr=0.2)
+    return tu.papers.power_law.committee(3, inputs=tu.PowerLaw(0.5, 4), lr=0.2)
 
 
 def near(problem, size, seed=0, order=(0, 1, 2)):
@@ -23,7 +23,7 @@ def near(problem, size, seed=0, order=(0, 1, 2)):
 def gaps(problem, size, times, **options):
     start = near(problem, size, **options)
     solved = tu.solve(problem, start, times, gradient_flow=True, rtol=1e-11, atol=1e-15).error
-    decay = tu.analysis.asymptotic_decay(problem, start)
+    decay = tu.papers.power_law.asymptotic_decay(problem, start)
     return np.abs(decay.error(times) / solved - 1).max(), np.abs(decay.first_order(times) / solved - 1).max(), decay
 
 
@@ -42,17 +42,17 @@ def test_students_find_their_teachers_in_any_order(problem):
 
 def test_its_rates_are_modes_of_the_perfect_solution(problem):
     orthonormal = tu.Start(np.eye(3), np.eye(3), np.eye(3))
-    decay = tu.analysis.asymptotic_decay(problem, orthonormal)
+    decay = tu.papers.power_law.asymptotic_decay(problem, orthonormal)
     modes = -np.array([mode.rate for mode in tu.analysis.fixed_point(problem, "perfect", gradient_flow=True).modes]).real
     assert max(np.min(np.abs(modes - rate)) for rate in decay.rates) < 1e-9
     assert "decay at rates" in str(decay)
 
 
 def test_the_figure_and_the_refusals(problem):
-    decay = tu.analysis.asymptotic_decay(problem, near(problem, 0.02))
+    decay = tu.papers.power_law.asymptotic_decay(problem, near(problem, 0.02))
     assert len(decay.plot().axes) == 1
     with pytest.raises(InputError, match="K = M"):
-        tu.analysis.asymptotic_decay(tu.committee(2, 3), tu.Start(np.zeros((2, 3)), np.eye(2)))
-    many = tu.committee(3, inputs=tu.PowerLaw(0.5, 400))
+        tu.papers.power_law.asymptotic_decay(tu.papers.power_law.committee(2, 3), tu.Start(np.zeros((2, 3)), np.eye(2)))
+    many = tu.papers.power_law.committee(3, inputs=tu.PowerLaw(0.5, 400))
     with pytest.raises(InputError, match="decomposed"):
-        tu.analysis.asymptotic_decay(many, tu.Start(np.eye(3), np.eye(3), np.eye(3)))
+        tu.papers.power_law.asymptotic_decay(many, tu.Start(np.eye(3), np.eye(3), np.eye(3)))

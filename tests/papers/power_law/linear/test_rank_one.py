@@ -4,8 +4,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from tutelage.analysis.linear import rank_one
-from tutelage.analysis.linear.rank_one import rank_one_shift
+from tutelage.papers.power_law.linear import rank_one
+from tutelage.papers.power_law.linear.rank_one import rank_one_shift
 
 
 def reference(d, a, digits=50):

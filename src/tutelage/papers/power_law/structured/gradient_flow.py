@@ -1,7 +1,7 @@
 """Gradient flow (terms of order eta) of the weights themselves: any spectrum, with as many levels as inputs.
 
 `weight_flow` moves K x N weights instead of L (K M + K^2) overlaps, so that L = N is no harder than L = 1. A student vector
-moves along dW = eta (A W + B W*) Omega (drift_matrices.py): no noise, no limit of large N. In the eigenbasis Omega is a list
+moves along dW = eta (A W + B W*) Omega (`tu.analysis.drift_matrices`): no noise, no limit of large N. In the eigenbasis Omega is a list
 of N eigenvalues. The overlaps are those of `solve(..., gradient_flow=True)` exactly; for K = M = 40 and 512 levels the state
 has 20 thousand numbers instead of 1.6 million.
 
@@ -29,27 +29,17 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from tutelage import checks
-from tutelage._errors import InputError
-from tutelage._types import Array
-from tutelage.analysis.guards import effective_rate, first_layer_problem
-from tutelage.analysis.result import as_trajectory
-from tutelage.analysis.structured.asymptotic_decay import matching_teachers
-from tutelage.analysis.structured.drift_matrices import (
-    as_numpy,
-    drift_matrices,
-    specialization_response,
-    without_inputs,
-)
-from tutelage.dynamics import generalization_error
-from tutelage.dynamics.error import averages_of, population_error, shared_parity
-from tutelage.problem import Isotropic, Network, Problem, Start, start_from_weights
-from tutelage.problem.start import require_pair, require_start, weights_by_level
-from tutelage.times import linear_times
-from tutelage.trajectory import Trajectory, eager
+import tutelage as tu
+from tutelage import InputError, Problem, Start, Trajectory, checks, generalization_error
+from tutelage.analysis import drift_matrices
+from tutelage.papers.assumptions import constant_rate, first_layer_problem, require_pair, require_start, weights_by_level
+from tutelage.papers.power_law.conventions import as_trajectory
+from tutelage.papers.power_law.structured.asymptotic_decay import matching_teachers
+from tutelage.papers.power_law.structured.response import as_numpy, specialization_response, without_inputs
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -141,9 +131,7 @@ class GradientFlow:
 
     def plot(self, *, title: str | None = None) -> "Figure":
         """The learning curve, as a Matplotlib figure (see `plot.save_figure`)."""
-        from tutelage.plot import plot_trajectory
-
-        return plot_trajectory(self.trajectory, title=title)
+        return tu.plot.plot_trajectory(self.trajectory, title=title)
 
     def _summary(self, what: str, note: str = "") -> str:
         times, error, steps = self.trajectory.times, self.trajectory.error, int(self.trajectory.steps)
@@ -181,7 +169,7 @@ class WeightFlow(GradientFlow):
         V = np.concatenate([W.mean(axis=0, keepdims=True), self.teacher_weights]) * lam
         C = V @ (V / lam).T / N
         a, X = as_numpy(*specialization_response(without_inputs(problem), C[0, 1:], C[0, 0], C[1:, 1:]))
-        matrix = effective_rate(problem) * (np.diag(a * lam) + V.T @ X @ V / N)
+        matrix = constant_rate(problem, "weight_flow") * (np.diag(a * lam) + V.T @ X @ V / N)
         return np.linalg.eigvalsh((matrix + matrix.T) / 2)[::-1]
 
     def __str__(self) -> str:
@@ -218,33 +206,35 @@ def weight_flow(
 
     >>> import numpy as np
     >>> import tutelage as tu
-    >>> problem = tu.committee(2, lr=0.5)
+    >>> problem = tu.papers.power_law.committee(2, lr=0.5)
     >>> W_teacher = np.random.default_rng(0).standard_normal((2, 20))
-    >>> flow = tu.analysis.weight_flow(problem, (0.5 * W_teacher, W_teacher), times=[0.0, 10.0])
+    >>> flow = tu.papers.power_law.weight_flow(problem, (0.5 * W_teacher, W_teacher), times=[0.0, 10.0])
     >>> bool(flow.trajectory.error[-1] < flow.trajectory.error[0])
     True
     """
     problem = first_layer_problem(problem, "weight_flow")
     solver = checks.known("solver", solver, FLOW_SOLVERS)
-    start = start_from_weights(problem, *require_pair(weights))
-    by_level = weights_by_level(problem, *weights)
+    both = require_pair(weights)
+    start, by_level = tu.start_from_weights(problem, *both), weights_by_level(problem, *both)
     W, W_teacher = (np.concatenate(levels, axis=1) for levels in by_level)
     lam = np.repeat(np.asarray(problem.inputs.eigenvalues), [level.shape[1] for level in by_level[0]])
     times = _as_times(times)
     if checks.as_flag("linear", linear):
         W_teacher = W_teacher[matching_teachers(problem, (W * lam) @ W_teacher.T / lam.size)]
-    data = jax.tree.map(jnp.asarray, (W, W_teacher, lam, times, effective_rate(problem)))
+    data = jax.tree.map(jnp.asarray, (W, W_teacher, lam, times, constant_rate(problem, "weight_flow")))
     options = (solver, linear, float(rtol), float(atol), checks.as_count("max_steps", max_steps))
-    saved, observed, steps, done = eager(_weight_flow(without_inputs(problem), data, options))
+    plain = without_inputs(problem)
+    saved, (R, Q, T), steps, done = jax.tree.map(np.asarray, _weight_flow(plain, data, options))
     if not done:
         raise InputError(f"the flow ran out of {max_steps} steps; raise max_steps or rtol, or use solver='stabilized'.")
+    observed = R, Q, np.asarray(generalization_error(plain, R, Q, T)), T
     return WeightFlow(_flow_trajectory(problem, start, times, observed, steps, solver, rtol), saved, W_teacher, lam)
 
 
 def _as_times(given: ArrayLike) -> np.ndarray:
     """Times that increase from zero or later, or those up to the last one."""
     times = checks.as_array("times", given)
-    times = linear_times(float(times)) if np.ndim(times) == 0 else times
+    times = tu.linear_times(float(times)) if np.ndim(times) == 0 else times
     if np.ndim(times) != 1 or np.size(times) < 2 or np.any(np.diff(times) <= 0) or times[0] < 0:
         raise InputError(f"times are {checks.shown(times)}; give two or more that increase from zero or later.")
     return times
@@ -252,7 +242,7 @@ def _as_times(given: ArrayLike) -> np.ndarray:
 
 @eqx.filter_jit
 def _weight_flow(problem: Problem, data: Any, options: tuple) -> Any:
-    """Saved weights, (R, Q, e_g) at each time, steps taken, and whether it reached the end."""
+    """Saved weights, (R, Q) at each time and T, steps taken, and whether it reached the end."""
     W, W_teacher, lam, times, eta = data
     solver, linear, rtol, atol, max_steps = options
     N, T = W.shape[1], (W_teacher * lam) @ W_teacher.T / W.shape[1]
@@ -269,13 +259,7 @@ def _weight_flow(problem: Problem, data: Any, options: tuple) -> Any:
         return jax.jvp(force, (W_teacher,), (W - W_teacher,))[1] if linear else force(W)
 
     saved, steps, done = _integrate(drift, W, times, (solver, rtol, atol, max_steps))
-
-    def observe(W: Array) -> tuple[Array, Array, Array]:
-        R, Q = overlaps(W)
-        v, v_teacher = jnp.asarray(problem.student.readout), jnp.asarray(problem.teacher.readout)
-        return R, Q, population_error(averages_of(problem), R, Q, T, v, v_teacher, None, shared_parity(problem))
-
-    return saved, (*jax.lax.map(observe, saved), T), steps, done
+    return saved, (*jax.lax.map(overlaps, saved), T), steps, done
 
 
 def _integrate(drift: Callable[..., Array], y0: Array, times: Array, options: tuple) -> tuple[Array, Array, Array]:
@@ -341,9 +325,9 @@ def symmetric_flow(
 
     >>> import numpy as np
     >>> import tutelage as tu
-    >>> problem = tu.committee(3, inputs=tu.PowerLaw(beta=1.0, levels=4), lr=0.5)
+    >>> problem = tu.papers.power_law.committee(3, inputs=tu.PowerLaw(beta=1.0, levels=4), lr=0.5)
     >>> start = tu.Start(R=0.1 + 0.1 * np.eye(3), Q=0.1 + 0.2 * np.eye(3))
-    >>> flow = tu.analysis.symmetric_flow(problem, start, times=[0.0, 1.0, 10.0, 100.0])
+    >>> flow = tu.papers.power_law.symmetric_flow(problem, start, times=[0.0, 1.0, 10.0, 100.0])
     >>> bool(flow.trajectory.error[-1] < flow.trajectory.error[0])
     True
     """
@@ -358,9 +342,9 @@ def symmetric_flow(
     times, state = _as_times(times), _symmetric_state(problem, require_start(start))
     two = _two_units(problem, K, float(v[0]), float(v_teacher[0]))
     spectrum = as_numpy(problem.inputs.eigenvalues, problem.inputs.weights)
-    data = jax.tree.map(jnp.asarray, (state, *spectrum, times, effective_rate(problem), float(K)))
+    data = jax.tree.map(jnp.asarray, (state, *spectrum, times, constant_rate(problem, "symmetric_flow"), float(K)))
     options = ("stabilized", float(rtol), float(atol), checks.as_count("max_steps", max_steps))
-    saved, steps, done = eager(_symmetric_flow(two, data, options))
+    saved, steps, done = jax.tree.map(np.asarray, _symmetric_flow(two, data, options))
     if not done:
         raise InputError(f"the flow ran out of {max_steps} steps; raise max_steps or rtol.")
     inside, outside = saved[:, :2], saved[:, 2:]
@@ -415,9 +399,9 @@ def _two_units(problem: Problem, K: int, v: float, v_teacher: float) -> Problem:
     """Unit one, and unit two in place of all others: the same Delta, the same row sums of A and B."""
     many = np.array([1.0, K - 1.0])
     return Problem(
-        Network(2, problem.student.activation, readout=v * many),
-        Network(2, problem.teacher.activation, readout=v_teacher * many),
-        inputs=Isotropic(),
+        tu.Network(2, problem.student.activation, readout=v * many),
+        tu.Network(2, problem.teacher.activation, readout=v_teacher * many),
+        inputs=tu.Isotropic(),
     )
 
 

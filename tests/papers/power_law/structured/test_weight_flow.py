@@ -7,12 +7,12 @@ import pytest
 
 import tutelage as tu
 from tutelage._errors import InputError
-from tutelage.analysis.structured.gradient_flow import Chebyshev
+from tutelage.papers.power_law.structured.gradient_flow import Chebyshev
 
 
 @pytest.fixture(scope="module")
 def case():
-    problem = tu.committee(3, inputs=tu.PowerLaw(0.5, 4), lr=0.2)
+    problem = tu.papers.power_law.committee(3, inputs=tu.PowerLaw(0.5, 4), lr=0.2)
     rng = np.random.default_rng(1)
     return problem, (0.01 * rng.standard_normal((3, 24)), rng.standard_normal((3, 24)))
 
@@ -22,7 +22,7 @@ def test_overlaps_are_those_of_solve(case):
     times = tu.linear_times(400, 81)
     solved = tu.solve(problem, tu.start_from_weights(problem, *weights), times, gradient_flow=True)
     for solver, rtol, gap in (("stabilized", 1e-8, 1e-4), ("explicit", 1e-9, 1e-6)):
-        flow = tu.analysis.weight_flow(problem, weights, times, solver=solver, rtol=rtol, atol=1e-12)
+        flow = tu.papers.power_law.weight_flow(problem, weights, times, solver=solver, rtol=rtol, atol=1e-12)
         np.testing.assert_allclose(flow.trajectory.error, solved.error, rtol=gap)
         np.testing.assert_allclose(flow.trajectory.R, solved.R, atol=gap)
     W, lam = flow.weights[-1], flow.eigenvalues
@@ -35,10 +35,10 @@ def test_linear_flow_is_the_late_decay(case):
     problem, (_, W_teacher) = case
     rng, times = np.random.default_rng(3), tu.linear_times(400, 81)
     W = W_teacher[[1, 2, 0]] + 0.1 * rng.standard_normal((3, 24))
-    decay = tu.analysis.asymptotic_decay(problem, tu.start_from_weights(problem, W, W_teacher))
-    flow = tu.analysis.weight_flow(problem, (W, W_teacher), times, linear=True, rtol=1e-8, atol=1e-12)
+    decay = tu.papers.power_law.asymptotic_decay(problem, tu.start_from_weights(problem, W, W_teacher))
+    flow = tu.papers.power_law.weight_flow(problem, (W, W_teacher), times, linear=True, rtol=1e-8, atol=1e-12)
     np.testing.assert_allclose(flow.trajectory.error, decay.error(times), rtol=1e-3)
-    whole = tu.analysis.weight_flow(problem, (W, W_teacher), times, rtol=1e-8, atol=1e-12)
+    whole = tu.papers.power_law.weight_flow(problem, (W, W_teacher), times, rtol=1e-8, atol=1e-12)
     assert np.abs(flow.trajectory.error / whole.trajectory.error - 1).max() > 0.01  # the force is not linear
 
 
@@ -47,7 +47,7 @@ def test_specialization_rates_are_those_of_the_whole_jacobian(case):
     problem, (_, W_teacher) = case
     rng, N, K = np.random.default_rng(2), 24, 3
     common = 0.3 * W_teacher.sum(axis=0) + 0.1 * rng.standard_normal(N)
-    flow = tu.analysis.weight_flow(problem, (np.tile(common, (K, 1)), W_teacher), [0.0, 1e-3])
+    flow = tu.papers.power_law.weight_flow(problem, (np.tile(common, (K, 1)), W_teacher), [0.0, 1e-3])
     step = 1e-5
 
     def force(deviation):
@@ -79,7 +79,7 @@ def _naive_force(problem, W, W_teacher):
 
 def test_the_asymmetry_vanishes_for_alike_students(case):
     problem, (W, W_teacher) = case
-    flow = tu.analysis.weight_flow(problem, (np.tile(W[:1], (3, 1)), W_teacher), [0.0, 5.0])
+    flow = tu.papers.power_law.weight_flow(problem, (np.tile(W[:1], (3, 1)), W_teacher), [0.0, 5.0])
     assert np.all(flow.asymmetry < 1e-14)
 
 
@@ -115,10 +115,10 @@ def test_the_stabilized_solver_is_accurate_and_takes_long_steps():
 def test_bad_input_gets_a_sentence(case):
     problem, weights = case
     with pytest.raises(InputError, match="pair"):
-        tu.analysis.weight_flow(problem, weights[0], 1.0)
+        tu.papers.power_law.weight_flow(problem, weights[0], 1.0)
     with pytest.raises(InputError, match="increase"):
-        tu.analysis.weight_flow(problem, weights, [1.0, 0.5])
+        tu.papers.power_law.weight_flow(problem, weights, [1.0, 0.5])
     with pytest.raises(InputError, match="max_steps"):
-        tu.analysis.weight_flow(problem, weights, 100.0, max_steps=3)
+        tu.papers.power_law.weight_flow(problem, weights, 100.0, max_steps=3)
     with pytest.raises(InputError, match="readout learns"):
-        tu.analysis.weight_flow(problem.replace(**{"student.train_readout": True}), weights, 1.0)
+        tu.papers.power_law.weight_flow(problem.replace(**{"student.train_readout": True}), weights, 1.0)

@@ -10,58 +10,23 @@ its exponent fitted.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
 
-from tutelage import checks
-from tutelage._errors import InputError
-from tutelage._solve import solve
-from tutelage._types import Array
-from tutelage.analysis.curves.exponents import LEAST_DECADES, LEAST_POINTS, Exponent, fit_exponent
-from tutelage.analysis.result import AnalysisResult
-from tutelage.analysis.single_steps.step_moments import Steps, require_free_steps, take_steps, theory_moments, without_dim
-from tutelage.dynamics import OrderParameters, initial_overlaps
-from tutelage.dynamics.diffusion import shares
-from tutelage.dynamics.linearized import flatten
-from tutelage.dynamics.overlaps import Overlaps
-from tutelage.problem import Problem, Start
-from tutelage.simulation import simulate
-from tutelage.times import linear_times
+from tutelage import InputError, Problem, Start, checks, linear_times, simulate, solve
+from tutelage.analysis import Exponent, fit_exponent
+from tutelage.analysis.single_steps.step_moments import mean_gap, require_free_steps, take_steps, theory_moments, without_dim
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+LEAST_POINTS, LEAST_DECADES = 5, 0.5  # of an exponent, as in `fit_exponent`
 WEIGHT_DRAWS = 1000  # of random weights
 COMPARED_TIMES = 33  # at which whole runs are compared
 CLEAR_ERRORS = 3.0  # standard errors at which a gap is distinguished from noise
 NEAR_EXPONENT = 0.15  # distance to the expected exponent at which it is called equal
 CONSTANT_EXPONENT = -0.1  # exponents above this do not vanish
-
-
-def mean_gap(problem: Problem, start: Start, steps: Steps, dim: int, f: np.ndarray, gaussian: bool) -> tuple[float, float]:
-    """|N E[du] - f| and its standard error, the noise's own share taken off.
-
-    For Gaussian inputs the limit's share of each sample has exactly the mean f: what the real step does beyond it is
-    averaged instead, which is far less noisy.
-    """
-    values = steps.increments - f
-    if gaussian and np.allclose(problem.inputs.level_dims(dim), np.asarray(problem.inputs.fractions) * dim):
-        state, t = initial_overlaps(problem, start)
-        seen = jnp.asarray(steps.fields), jnp.asarray(steps.noise)
-        values = steps.increments - np.asarray(_limit_steps(OrderParameters(problem, t), state, *seen))
-    gap, error = values.mean(axis=0), values.std(axis=0) / np.sqrt(len(values))
-    size = np.sqrt(max(float(np.sum(gap**2 - error**2)), 0.0))
-    along = np.sqrt(np.sum((gap * error) ** 2)) / max(float(np.linalg.norm(gap)), 1e-300)
-    return size, float(max(along, 1e-15))
-
-
-@eqx.filter_jit
-def _limit_steps(system: OrderParameters, state: Overlaps, fields: Array, noise: Array) -> Array:
-    """What the limit makes of each step: the mean share of its batch, and the decay."""
-    count, batch = fields.shape[:2]
-    each = shares(system, jnp.zeros(()), state, fields.reshape(-1, *fields.shape[2:]), noise.reshape(-1, noise.shape[-1]))
-    rate, still = system.rates(jnp.zeros(()))[0] * system.problem.sgd.weight_decay, jnp.zeros_like(state.readout)
-    decay = Overlaps(-rate * state.r, -2 * rate * state.q, still, None if state.bias is None else still, None)
-    return each.reshape(count, batch, -1).mean(axis=1) + flatten(decay)
 
 
 def total_variance(increments: np.ndarray) -> tuple[float, float]:
@@ -129,7 +94,7 @@ class Condition:
 
 
 @dataclass(frozen=True)
-class Concentration(AnalysisResult):
+class Concentration:
     """What `concentration` measured: `conditions` by name ("mean", "variance", "start", and "runs" if asked for)."""
 
     problem: Problem
@@ -145,6 +110,12 @@ class Concentration(AnalysisResult):
     def holds(self) -> bool:
         """Do all conditions hold, as far as was measured?"""
         return all(condition.holds for condition in self.conditions.values())
+
+    def plot(self, *, title: str | None = None) -> "Figure":
+        """Each condition against N, as a Matplotlib figure (see `plot.save_figure`)."""
+        from tutelage.papers.notes.plots import plot_concentration
+
+        return plot_concentration(self, title=title)
 
     def __str__(self) -> str:
         dims = next(iter(self.conditions.values())).dims
@@ -171,7 +142,7 @@ def concentration(
 
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
-    >>> found = tu.analysis.concentration(problem, tu.asymmetric_start(problem), dims=(16, 32, 64, 128, 256), samples=4000, runs=16)
+    >>> found = tu.papers.notes.concentration(problem, tu.asymmetric_start(problem), (16, 32, 64, 128, 256), samples=4000)
     >>> -1.3 < found["variance"].exponent.slope < -0.7
     True
     """

@@ -12,20 +12,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tutelage._errors import InputError
-from tutelage._solve import KEEP_LEVELS
-from tutelage.analysis.guards import with_constant_rates
-from tutelage.analysis.linear.relaxation import Relaxation, at_times, log_slope
-from tutelage.analysis.result import AnalysisResult, as_trajectory, figure_function
-from tutelage.problem import Problem, Start, random_start
-from tutelage.problem.activation import NAMED
-from tutelage.problem.start import require_start
-from tutelage.problem.traits import CLASSIC
-from tutelage.times import check_times
-from tutelage.trajectory import Trajectory
+from tutelage import InputError, Network, Problem, Start, Trajectory, random_start
+from tutelage.papers.assumptions import CLASSIC, check_times, require_start, with_constant_rates
+from tutelage.papers.power_law.conventions import as_trajectory
+from tutelage.papers.power_law.linear.relaxation import Relaxation, at_times, log_slope
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+STORED_LEVELS = 16  # overlaps per level are stored up to this many levels, as by `solve`
 
 
 @dataclass(frozen=True)
@@ -70,7 +65,7 @@ def linear_network(problem: Problem, start: Start | None = None) -> "LinearNetwo
 
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(1, "linear"), tu.Network(1, "linear"), sgd=tu.SGD(lr=0.5), noise=0.1)
-    >>> network = tu.analysis.linear_network(problem, tu.Start([[0.0]], [[0.0]]))
+    >>> network = tu.papers.power_law.linear_network(problem, tu.Start([[0.0]], [[0.0]]))
     >>> network.critical_rate, network.error([0.0, 10.0]).round(6)
     (2.0, array([0.5     , 0.001942]))
     """
@@ -81,7 +76,7 @@ def linear_network(problem: Problem, start: Start | None = None) -> "LinearNetwo
 
 
 @dataclass(frozen=True)
-class LinearNetwork(AnalysisResult):
+class LinearNetwork:
     """What `linear_network` returns: functions of time alpha (a number or an array of times >= 0), and what sets them.
 
     dim: None for the limit of large N; N for the exact mean over runs of a network of that size (`finite`).
@@ -162,12 +157,14 @@ class LinearNetwork(AnalysisResult):
         times = check_times(times)
         r, q = self._r(times)[..., None, None], self._q(times)[..., None, None]
         R, Q, T = (np.einsum("l,...lab->...ab", self._weights, x) for x in (r, q, self._blocks[2]))
-        variables = {"R": R, "Q": Q} | ({"r": r, "q": q} if self.problem.inputs.levels <= KEEP_LEVELS else {})
+        variables = {"R": R, "Q": Q} | ({"r": r, "q": q} if self.problem.inputs.levels <= STORED_LEVELS else {})
         return as_trajectory(self.problem, self.start, times, variables, self.error(times), T, solver="closed form")
 
     def plot(self, times: ArrayLike | None = None, *, title: str | None = None) -> "Figure":
         """The learning curve with its small-rate limit, and the modes, as a Matplotlib figure."""
-        return figure_function("LinearNetwork")(self, times, title=title)
+        from tutelage.papers.power_law.plots import plot_linear_network
+
+        return plot_linear_network(self, times, title=title)
 
     def __str__(self) -> str:
         lr, size = float(self.problem.sgd.lr), "N infinite" if self.dim is None else f"N = {self.dim}"
@@ -279,8 +276,9 @@ def require_linear(problem: Any, function: str, readout: ArrayLike | None = None
             f"the student has {student.hidden} and the teacher {teacher.hidden} hidden units; the closed solution takes one "
             "of each. Use solve."
         )
+    linear = Network(1, "linear").activation.polynomial
     for who, network in (("student", student), ("teacher", teacher)):
-        if network.activation.polynomial != NAMED["linear"].polynomial:
+        if network.activation.polynomial != linear:
             raise InputError(
                 f"the {who}'s activation is {network.activation.name!r}; the closed solution takes 'linear'. Use solve."
             )

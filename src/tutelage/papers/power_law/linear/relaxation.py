@@ -24,10 +24,9 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
-from tutelage import checks
-from tutelage._errors import InputError
-from tutelage.analysis.linear.rank_one import RankOneShift, rank_one_shift
-from tutelage.times import steps_at
+from tutelage import InputError, checks
+from tutelage.papers.assumptions import steps_at
+from tutelage.papers.power_law.linear.rank_one import RankOneShift, rank_one_shift
 
 SMALLEST_GAP = 1e-300
 

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import tutelage as tu
-from tests.analysis.linear.reference import exact_moments, linear_problem
-from tutelage.analysis.linear.relaxation import Propagator
+from tests.papers.power_law.linear.reference import exact_moments, linear_problem
+from tutelage.papers.power_law.linear.relaxation import Propagator
 from tutelage.times import steps_at
 
 STEPS = [0, 1, 2, 3, 10, 40, 100]
@@ -43,7 +43,7 @@ def test_equals_all_second_moments_step_by_step(options, lam):
         np.diag(values), v * J, v_teacher * B, STEPS, rate=options["lr"] * v**2, trained=trained,
         decay=options.get("weight_decay", 0.0) / v**2, batch=options.get("batch", 1), noise=options.get("noise", 0.0),
     )  # fmt: skip
-    network = tu.analysis.linear_network(problem, start).finite(6)
+    network = tu.papers.power_law.linear_network(problem, start).finite(6)
     times = np.array(STEPS) / 6
     np.testing.assert_allclose(network.error(times), error / 2, rtol=1e-11, atol=1e-14)
     edges = np.cumsum([0, *dims[:-1]])
@@ -55,7 +55,7 @@ def test_equals_all_second_moments_step_by_step(options, lam):
 
 def test_slope_is_the_change_in_one_step():
     problem, start, *_ = network_of([2, 3, 1], (2.4, 0.9, 0.3), 0, lr=0.5, noise=0.3, weight_decay=0.6)
-    network, times = tu.analysis.linear_network(problem, start).finite(6), np.array(STEPS[1:-1]) / 6
+    network, times = tu.papers.power_law.linear_network(problem, start).finite(6), np.array(STEPS[1:-1]) / 6
     change = (network.error(times + 1 / 6) - network.error(times)) * 6
     np.testing.assert_allclose(network.local_slope(times), times * change / network.error(times), rtol=1e-9, atol=1e-12)
 
@@ -66,13 +66,13 @@ def test_levels_that_do_not_divide_the_dimension():
     J, B = np.random.default_rng(3).standard_normal((2, 7))
     values = np.repeat(problem.inputs.eigenvalues, problem.inputs.level_dims(7))
     error, _ = exact_moments(np.diag(values), J, B, STEPS, rate=0.5, noise=0.2)
-    network = tu.analysis.linear_network(problem, tu.start_from_weights(problem, J[None], B[None])).finite(7)
+    network = tu.papers.power_law.linear_network(problem, tu.start_from_weights(problem, J[None], B[None])).finite(7)
     np.testing.assert_allclose(network.error(np.array(STEPS) / 7), error / 2, rtol=1e-11)
 
 
 def test_the_limit_is_reached_as_one_over_the_dimension():
     problem = linear_problem(4, 1.0, 0.8, 0.3)
-    network, times = tu.analysis.linear_network(problem), np.array([0.5, 2.0, 8.0])
+    network, times = tu.papers.power_law.linear_network(problem), np.array([0.5, 2.0, 8.0])
     gaps = [np.max(np.abs(network.exact_mean(times, N) / network.error(times) - 1)) for N in (400, 4000, 40000)]
     assert gaps[0] > 1e-3
     np.testing.assert_allclose(np.divide(gaps[:-1], gaps[1:]), 10.0, rtol=0.05)
@@ -80,7 +80,7 @@ def test_the_limit_is_reached_as_one_over_the_dimension():
 
 def test_a_published_figure_sits_on_the_edge():
     """N = L = 128, beta = 1, lr = 1: the equations promise 0.0184 at alpha = 10, the exact mean is 1.43."""
-    network = tu.analysis.linear_network(linear_problem(128, 1.0, 1.0), tu.Start([[0.0]], [[1.0]], [[1.0]]))
+    network = tu.papers.power_law.linear_network(linear_problem(128, 1.0, 1.0), tu.Start([[0.0]], [[1.0]], [[1.0]]))
     assert f"{network.error(10.0):.4f}" == "0.0184"
     assert f"{network.exact_mean(10.0, 128):.2f}" == "1.43"
     lam = network.problem.inputs.eigenvalues
@@ -106,15 +106,15 @@ def test_critical_rate_is_where_the_step_matrix_loses_contraction(options):
         return np.max(np.abs(np.linalg.eigvals(step[np.ix_(trained, trained)])))
 
     problem, start, *_ = network_of(dims, lam, 1, lr=0.5, **options)
-    edge = tu.analysis.linear_network(problem, start).finite(6).critical_rate
+    edge = tu.papers.power_law.linear_network(problem, start).finite(6).critical_rate
     assert largest(edge) == pytest.approx(1.0, abs=1e-9)
     assert largest(edge * 1.01) > 1 > largest(edge * 0.99)
-    assert edge < tu.analysis.linear_network(problem, start).critical_rate
+    assert edge < tu.papers.power_law.linear_network(problem, start).critical_rate
 
 
 def test_ten_million_steps_keep_their_digits():
     problem = linear_problem(inputs=tu.Spectrum([1.9, 0.1]), lr=1e-4, noise=0.5)
-    network = tu.analysis.linear_network(problem, tu.Start([[0.0]], [[1.0]], [[1.0]])).finite(1000)
+    network = tu.papers.power_law.linear_network(problem, tu.Start([[0.0]], [[1.0]], [[1.0]])).finite(1000)
     steps = 10_000_000
     with mpmath.workdps(40):
         h, N = mpmath.mpf(10) ** -4, 1000
@@ -170,7 +170,7 @@ def test_equals_the_mean_of_runs(options):
     start = tu.random_start(problem, dim=12, scale=0.7, seed=2)
     times = np.array([1.0, 3.0])
     runs = tu.simulate(problem, start, dim=12, times=times, runs=4000, seed=5, workers=1)
-    network = tu.analysis.linear_network(problem, start)
+    network = tu.papers.power_law.linear_network(problem, start)
     exact = network.finite(12)
     z = [z_scores(runs.error, exact.error(times)), z_scores(runs.R[..., 0, 0], exact.R(times))]
     z.append(z_scores(runs.Q[..., 0, 0], exact.Q(times)))
@@ -179,7 +179,7 @@ def test_equals_the_mean_of_runs(options):
 
 
 def test_finite_network_in_words_and_figure():
-    network = tu.analysis.linear_network(linear_problem(lr=1.0, noise=0.1)).finite(20)
+    network = tu.papers.power_law.linear_network(linear_problem(lr=1.0, noise=0.1)).finite(20)
     assert "N = 20" in str(network)
     labels = [line.get_label() for line in network.plot(np.linspace(0.0, 4.0, 9)).axes[0].lines]
     assert labels[0] == "exact mean, $N=20$"
@@ -191,7 +191,7 @@ def test_frozen_levels_equal_the_mean_of_runs_of_real_weights():
     problem = linear_problem(16, 1.0, 0.5, trainable=list(range(6)))
     start = tu.random_start(problem, dim=16, scale=0.1, seed=1)
     runs = tu.simulate(problem, start, dim=16, times=[150.0], runs=800, seed=2, method="weights", workers=1)
-    network = tu.analysis.linear_network(problem, start).finite(16)
+    network = tu.papers.power_law.linear_network(problem, start).finite(16)
     mean, error = runs.error[:, 0].mean(), runs.error[:, 0].std(ddof=1) / np.sqrt(800)
     assert abs(mean - network.error(150.0)) < 4 * error
     assert network.error(150.0) == pytest.approx(network.steady_state, rel=1e-3)

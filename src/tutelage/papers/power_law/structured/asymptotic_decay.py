@@ -1,7 +1,7 @@
 """The last stage: how the error decays when every student is near its teacher, for any spectrum, to order eta.
 
 Linear in the weights, not in the overlaps. Per level, W = (1 + u_l) W* + z_l, z_l orthogonal to all teachers:
-    u_l' = eta lam_l (A u_l + Y[sum_k p_k lam_k u_k t_k]),        z_l' = eta lam_l A z_l        (A < 0: drift_matrices.py)
+    u_l' = eta lam_l (A u_l + Y[sum_k p_k lam_k u_k t_k]),        z_l' = eta lam_l A z_l        (A < 0: response.py)
 and r_l = (1 + u_l) t_l, q_l = (1 + u_l) t_l (1 + u_l)^T + z_l z_l^T then enter the exact e_g. The error is of second order
 in u and z, so a theory linear in the overlaps (Worschech and Rosenow 2024, eqs. 16-17 and 121-122; `first_order` here) drops
 terms as large as those that it keeps: it takes u t u^T for a free overlap that decays by A alone.
@@ -15,18 +15,9 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 
-from tutelage import checks
-from tutelage._errors import InputError
-from tutelage.analysis.guards import effective_rate, first_layer_problem
-from tutelage.analysis.result import AnalysisResult, figure_function
-from tutelage.analysis.structured.drift_matrices import (
-    as_numpy,
-    perfect_response,
-    without_inputs,
-)
-from tutelage.dynamics import generalization_error
-from tutelage.problem import Problem, Start
-from tutelage.problem.start import require_start
+from tutelage import InputError, Problem, Start, checks, generalization_error
+from tutelage.papers.assumptions import constant_rate, first_layer_problem, require_start
+from tutelage.papers.power_law.structured.response import as_numpy, perfect_response, without_inputs
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -35,7 +26,7 @@ LARGEST_MODE_MATRIX = 3000  # L K M: largest matrix that is decomposed
 
 
 @dataclass(frozen=True)
-class AsymptoticDecay(AnalysisResult):
+class AsymptoticDecay:
     """A start near perfect learning and its linear dynamics. t: teachers per level, in the order of their students.
 
     u (L, K, M), zz (L, K, K): deviations of the weights inside and outside the teachers' span. rates: of the modes inside
@@ -59,7 +50,7 @@ class AsymptoticDecay(AnalysisResult):
     def own_rates(self) -> np.ndarray:
         """Decay rates of z, (L, K)."""
         lam = np.asarray(self.problem.inputs.eigenvalues)
-        return effective_rate(self.problem) * lam[:, None] * -np.linalg.eigvalsh(self.A)[::-1]
+        return constant_rate(self.problem, "asymptotic_decay") * lam[:, None] * -np.linalg.eigvalsh(self.A)[::-1]
 
     def overlaps(self, times: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """R (time, K, M), Q (time, K, K) and T at times after the start."""
@@ -76,7 +67,7 @@ class AsymptoticDecay(AnalysisResult):
         """sum_l p_l lam_l exp(eta lam_l A s) zz_l exp(eta lam_l A s)."""
         weights, lam = np.asarray(self.problem.inputs.weights), np.asarray(self.problem.inputs.eigenvalues)
         values, vectors = np.linalg.eigh(self.A)
-        decay = np.exp(effective_rate(self.problem) * np.einsum("t,l,k->tlk", times, lam, values))
+        decay = np.exp(constant_rate(self.problem, "asymptotic_decay") * np.einsum("t,l,k->tlk", times, lam, values))
         rotated = np.einsum("ab,lac,cd->lbd", vectors, zz, vectors, optimize=True)
         back = np.einsum("l,tlb,lbd,tld->tbd", weights, decay, rotated, decay, optimize=True)
         return np.einsum("ab,tbd,cd->tac", vectors, back, vectors, optimize=True)
@@ -103,7 +94,9 @@ class AsymptoticDecay(AnalysisResult):
 
     def plot(self, times: ArrayLike | None = None, *, title: str | None = None) -> "Figure":
         """The decay of the error, both ways, as a Matplotlib figure (see `plot.save_figure`)."""
-        return figure_function("AsymptoticDecay")(self, times, title=title)
+        from tutelage.papers.power_law.plots import plot_asymptotic_decay
+
+        return plot_asymptotic_decay(self, times, title=title)
 
 
 def asymptotic_decay(problem: Problem, start: Start) -> AsymptoticDecay:
@@ -114,9 +107,9 @@ def asymptotic_decay(problem: Problem, start: Start) -> AsymptoticDecay:
 
     >>> import numpy as np
     >>> import tutelage as tu
-    >>> problem = tu.committee(2, inputs=tu.PowerLaw(beta=1.0, levels=3), lr=0.25)
+    >>> problem = tu.papers.power_law.committee(2, inputs=tu.PowerLaw(beta=1.0, levels=3), lr=0.25)
     >>> near = tu.Start(0.99 * np.eye(2), 0.99 * np.eye(2), np.eye(2))
-    >>> decay = tu.analysis.asymptotic_decay(problem, near)
+    >>> decay = tu.papers.power_law.asymptotic_decay(problem, near)
     >>> decay.error([0.0, 1000.0]).round(7)
     array([1.8362e-03, 5.0000e-07])
     """
@@ -140,7 +133,7 @@ def asymptotic_decay(problem: Problem, start: Start) -> AsymptoticDecay:
     A, Y = as_numpy(*perfect_response(without_inputs(problem), T))
     inside = r @ np.linalg.pinv(t, hermitian=True)
     zz = q - inside @ t @ np.swapaxes(inside, -1, -2)
-    values, vectors = np.linalg.eig(effective_rate(problem) * _modes_inside(problem, A, Y, t))
+    values, vectors = np.linalg.eig(constant_rate(problem, "asymptotic_decay") * _modes_inside(problem, A, Y, t))
     return AsymptoticDecay(problem, t, inside - np.eye(M), zz, A, values, vectors)
 
 

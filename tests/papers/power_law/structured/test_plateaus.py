@@ -13,18 +13,18 @@ from tutelage.dynamics.overlaps import flatten
 @pytest.fixture(scope="module")
 def case():
     """Three units, four levels, teachers that are not alike."""
-    problem = tu.committee(3, inputs=tu.PowerLaw(0.5, 4), lr=0.2)
+    problem = tu.papers.power_law.committee(3, inputs=tu.PowerLaw(0.5, 4), lr=0.2)
     return problem, tu.random_start(problem, dim=400, scale=0.01, seed=3)
 
 
 @pytest.fixture(scope="module")
 def plateau(case):
-    return tu.analysis.symmetric_plateau(*case)
+    return tu.papers.power_law.symmetric_plateau(*case)
 
 
 def test_outputs_of_a_scaled_committee_do_not_grow_with_its_size():
     for K, M in ((2, 2), (3, 5)):
-        problem = tu.committee(K, M, activation="linear")
+        problem = tu.papers.power_law.committee(K, M, activation="linear")
         assert np.sum(problem.student.readout) == pytest.approx(np.sqrt(M))
         assert np.sum(np.square(problem.teacher.readout)) == pytest.approx(1.0)
 
@@ -46,8 +46,8 @@ def test_the_plateau_is_a_fixed_point_of_the_overlaps_with_the_same_rates(case, 
 
 def test_the_isotropic_plateau_of_saad_and_solla():
     K = 3
-    problem = tu.committee(K, lr=0.2)
-    plateau = tu.analysis.symmetric_plateau(problem, tu.Start(np.zeros((K, K)), np.eye(K)))
+    problem = tu.papers.power_law.committee(K, lr=0.2)
+    plateau = tu.papers.power_law.symmetric_plateau(problem, tu.Start(np.zeros((K, K)), np.eye(K)))
     np.testing.assert_allclose(plateau.Q, 1 / (2 * K - 1), rtol=1e-10)
     rate = 2 * K * 0.2 / (np.pi * np.sqrt(2 * K - 1) * (2 * K + 1) ** 1.5) / K  # readouts of 1/sqrt(K) divide time by K
     np.testing.assert_allclose(plateau.rates[: K - 1], rate, rtol=1e-8)
@@ -56,9 +56,9 @@ def test_the_isotropic_plateau_of_saad_and_solla():
 def test_what_has_no_such_plateau_is_refused(case):
     problem, start = case
     with pytest.raises(InputError, match="equal readouts"):
-        tu.analysis.symmetric_plateau(problem.replace(**{"student.readout": [1.0, 1.0, 2.0]}), start)
+        tu.papers.power_law.symmetric_plateau(problem.replace(**{"student.readout": [1.0, 1.0, 2.0]}), start)
     with pytest.raises(InputError, match="decay"):
-        tu.analysis.symmetric_plateau(problem.replace(weight_decay=0.1), start)
+        tu.papers.power_law.symmetric_plateau(problem.replace(weight_decay=0.1), start)
 
 
 def test_the_figure_shows_heights_and_rates(plateau):

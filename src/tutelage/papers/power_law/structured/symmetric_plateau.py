@@ -4,12 +4,13 @@ Small weights first learn what all units have in common. To order eta they becom
 vanishes in every level at once: A w + sum_m B_m w*_m = 0. So w = sum_m c_m w*_m with the same M numbers c in all levels,
     R^(j)_n = sum_m c_m T^(j)_mn,    Q^(j) = c T^(j) c     for every moment j (or level),
 and c depends on T^(1) alone, whatever the spectrum. Units then specialize as u' = eta T^(2) X u, u the overlaps of a unit's own
-deviation with the teachers (drift_matrices.py): M rates, from T^(1) and T^(2) only, each K - 1 times. (This holds for erf, whose
+deviation with the teachers (response.py): M rates, from T^(1) and T^(2) only, each K - 1 times. (This holds for erf, whose
 deviations outside the teachers' span stay as they are.) Eq. 15 of Worschech and Rosenow 2024 is this rate for a teacher
 with symmetric rows; for others it is about the mean of the M - 1 rates that grow.
 """
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -17,26 +18,20 @@ import numpy as np
 from jaxtyping import Float
 from scipy import optimize
 
-from tutelage import checks
-from tutelage._errors import InputError
-from tutelage.analysis.guards import effective_rate, first_layer_problem
-from tutelage.analysis.result import AnalysisResult
-from tutelage.analysis.structured.drift_matrices import (
-    as_numpy,
-    drift_matrices,
-    specialization_response,
-    without_inputs,
-)
-from tutelage.dynamics import generalization_error
-from tutelage.problem import Network, Problem, Start
-from tutelage.problem.start import require_start
+from tutelage import InputError, Network, Problem, Start, checks, generalization_error
+from tutelage.analysis import drift_matrices
+from tutelage.papers.assumptions import constant_rate, first_layer_problem, require_start
+from tutelage.papers.power_law.structured.response import as_numpy, specialization_response, without_inputs
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 MOST_ROUNDS = 200  # of c <- -B/A, which walks to the basin of the root
 VANISHING_SHARE = 1e-8  # |a| below this, in units of X, vanishes
 
 
 @dataclass(frozen=True)
-class SymmetricPlateau(AnalysisResult):
+class SymmetricPlateau:
     """The plateau on which all student units are identical.
 
     coefficients: c (M,). R (M,), Q: covariances of the common field. error: e_g there. t: teachers per level (L, M, M).
@@ -74,6 +69,12 @@ class SymmetricPlateau(AnalysisResult):
         r, q = self.t @ c, np.einsum("a,lab,b->l", c, self.t, c)
         return Start(np.repeat(r[:, None, :], K, axis=1), q[:, None, None] * np.ones((K, K)), self.t)
 
+    def plot(self, *, title: str | None = None) -> "Figure":
+        """R with each teacher next to Q, and the growth rates, as a Matplotlib figure (see `plot.save_figure`)."""
+        from tutelage.papers.power_law.plots import plot_symmetric_plateau
+
+        return plot_symmetric_plateau(self, title=title)
+
     def __str__(self) -> str:
         K = self.problem.student.hidden
         return (
@@ -90,9 +91,9 @@ def symmetric_plateau(problem: Problem, start: Start) -> SymmetricPlateau:
     an M x M matrix. K >= 2 students without biases; terms of order eta.
 
     >>> import tutelage as tu
-    >>> problem = tu.committee(2, inputs=tu.PowerLaw(beta=1.0, levels=3), lr=0.25)
+    >>> problem = tu.papers.power_law.committee(2, inputs=tu.PowerLaw(beta=1.0, levels=3), lr=0.25)
     >>> start = tu.random_start(problem, dim=3000, scale=0.01)
-    >>> plateau = tu.analysis.symmetric_plateau(problem, start)
+    >>> plateau = tu.papers.power_law.symmetric_plateau(problem, start)
     >>> plateau.coefficients.shape, plateau.rates.shape
     ((2,), (2,))
     """
@@ -114,7 +115,7 @@ def symmetric_plateau(problem: Problem, start: Start) -> SymmetricPlateau:
             "zero); their rates depend on every level. Use fixed_point(problem, near=plateau.start)."
         )
     mix = np.concatenate([c[None], np.eye(M)])  # overlaps with (common student, teachers) from those with the teachers
-    rates = effective_rate(problem) * np.linalg.eigvals(T2 @ mix.T @ X @ mix).real
+    rates = constant_rate(problem, "symmetric_plateau") * np.linalg.eigvals(T2 @ mix.T @ X @ mix).real
     error = generalization_error(without_inputs(problem), np.tile(R, (K, 1)), np.full((K, K), Q), T)
     return SymmetricPlateau(problem, c, t, R, Q, float(error), np.sort(rates)[::-1])
 

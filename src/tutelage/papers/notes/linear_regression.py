@@ -15,7 +15,7 @@ def linear_regression(rho: float = 1.0, noise_variance: float = 0.1, lr: float =
     It equals `Problem` with one linear unit, weight_decay=ridge and noise=sqrt(noise_variance).
 
     >>> import tutelage as tu
-    >>> theory = tu.solve(tu.papers.linear_regression(lr=0.5, ridge=0.0), {"m": 0.0, "q": 0.0}, times=[0.0, 50.0])
+    >>> theory = tu.solve(tu.papers.notes.linear_regression(lr=0.5, ridge=0.0), {"m": 0.0, "q": 0.0}, times=[0.0, 50.0])
     >>> round(float(theory.error[-1]), 6)
     0.016667
     """

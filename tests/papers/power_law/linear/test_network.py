@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import tutelage as tu
-from tests.analysis.linear.reference import linear_problem
+from tests.papers.power_law.linear.reference import linear_problem
 from tutelage.plot import plot_trajectory
 
 TIMES = np.array([0.0, 0.01, 0.1, 0.5, 1.0, 3.0, 10.0])
@@ -22,7 +22,7 @@ def agree(levels, lr, beta, noise, batch, decay):
     problem = linear_problem(levels, beta, lr, noise, batch=batch, weight_decay=decay)
     start = tu.random_start(problem, dim=1000 * levels, scale=0.5, seed=levels)
     numerical = tu.solve(problem, start, TIMES, rtol=1e-11, atol=1e-13, keep="fields")
-    closed = tu.analysis.linear_network(problem, start).trajectory(TIMES)
+    closed = tu.papers.power_law.linear_network(problem, start).trajectory(TIMES)
     np.testing.assert_allclose(closed.error, numerical.error, rtol=1e-8)
     np.testing.assert_allclose(closed.R, numerical.R, atol=1e-8)
     np.testing.assert_allclose(closed.Q, numerical.Q, atol=1e-8)
@@ -45,18 +45,18 @@ def test_frozen_levels_and_readouts_equal_the_integrated_equations():
     problem = linear_problem(5, 1.0, 0.3, 0.1, trainable=[0, 1, 3], readouts=(0.7, 1.3), weight_decay=0.1)
     start = tu.random_start(problem, dim=5000, scale=0.5, seed=3)
     numerical = tu.solve(problem, start, TIMES, rtol=1e-11, atol=1e-13)
-    closed = tu.analysis.linear_network(problem, start)
+    closed = tu.papers.power_law.linear_network(problem, start)
     as_trajectory = closed.trajectory(TIMES)
     for name in ("R", "Q", "r", "q"):
         np.testing.assert_allclose(as_trajectory[name], numerical[name], atol=1e-8)
     np.testing.assert_allclose(as_trajectory.error, numerical.error, rtol=1e-8)
-    plain = tu.analysis.linear_network(problem.replace(trainable=None), start)
+    plain = tu.papers.power_law.linear_network(problem.replace(trainable=None), start)
     assert plain.error(10.0) < 0.8 * closed.error(10.0), "without the mask the test would not notice it"
 
 
 def test_published_moment_form():
     """L = 5, beta = 1, lr = 0.5, s^2 = 0.3: the moment matrices of equations 24-45, evaluated with long numbers."""
-    network = tu.analysis.linear_network(linear_problem(), alike())
+    network = tu.papers.power_law.linear_network(linear_problem(), alike())
     found = [f"{e:.9g}" for e in network.error([0.5, 3.0, 20.0])]
     assert found == ["0.298910969", "0.0728311464", "0.00239263643"]
 
@@ -87,7 +87,7 @@ def moment_modes(levels, beta, rate, digits):
 @pytest.mark.parametrize(("levels", "beta", "rate", "digits"), [(10, 1.0, 0.5, 60), (6, 0.1, 1.0, 50)])
 def test_modes_equal_the_moment_form_in_long_arithmetic(levels, beta, rate, digits):
     eigenvalues, coefficients = moment_modes(levels, beta, rate, digits)
-    modes = tu.analysis.linear_network(linear_problem(levels, beta, rate)).modes
+    modes = tu.papers.power_law.linear_network(linear_problem(levels, beta, rate)).modes
     np.testing.assert_allclose(modes.eigenvalues, eigenvalues, rtol=1e-13)
     np.testing.assert_allclose(modes.coefficients, coefficients, rtol=1e-13)
 
@@ -102,14 +102,14 @@ def test_modes_of_many_levels_equal_the_moment_form(levels, beta, rate, digits):
 
 
 def test_modes_share_the_error_and_become_the_levels():
-    network = tu.analysis.linear_network(linear_problem(40, 1.0, 1.0), alike())
+    network = tu.papers.power_law.linear_network(linear_problem(40, 1.0, 1.0), alike())
     modes = network.modes
     assert np.all(np.diff(modes.rates) < 0)
     assert np.sum(modes.weights) == pytest.approx(1.0, abs=1e-13)
     np.testing.assert_allclose(
         network.error(TIMES) / network.error(0.0), np.exp(-np.outer(TIMES, modes.rates)) @ modes.weights
     )
-    slow = tu.analysis.linear_network(linear_problem(40, 1.0, 1e-7)).modes
+    slow = tu.papers.power_law.linear_network(linear_problem(40, 1.0, 1e-7)).modes
     np.testing.assert_allclose(slow.eigenvalues, 2 * slow.levels, rtol=1e-5)
     np.testing.assert_allclose(slow.weights, slow.levels / 40, rtol=1e-4)
     assert np.max(np.abs(modes.weights * 40 / modes.levels - 1)) > 0.5, "a rate of one mixes the levels"
@@ -118,11 +118,11 @@ def test_modes_share_the_error_and_become_the_levels():
 def test_steady_states():
     """e_g(inf) = lr sigma^2 / (2 (2 - lr)); isotropic with decay, V = 2(1+k)/(2(1+k) - lr) (k^2/(1+k)^2 + sigma^2)."""
     for levels in (1, 7):
-        network = tu.analysis.linear_network(linear_problem(levels, 1.0, 0.8, 0.5))
+        network = tu.papers.power_law.linear_network(linear_problem(levels, 1.0, 0.8, 0.5))
         assert network.steady_state == pytest.approx(0.8 * 0.25 / (2 * (2 - 0.8)), rel=1e-12)
         assert network.steady_state == pytest.approx(float(network.error(1e6)), rel=1e-9)
     k = 0.3
-    network = tu.analysis.linear_network(linear_problem(1, lr=0.8, noise=0.5, weight_decay=k))
+    network = tu.papers.power_law.linear_network(linear_problem(1, lr=0.8, noise=0.5, weight_decay=k))
     V = 2 * (1 + k) / (2 * (1 + k) - 0.8) * (k**2 / (1 + k) ** 2 + 0.25)
     assert network.steady_state == pytest.approx((V - 0.25) / 2, rel=1e-12)
     assert network.critical_rate == pytest.approx(2 * (1 + k), rel=1e-12)
@@ -130,11 +130,11 @@ def test_steady_states():
 
 @pytest.mark.parametrize(("options", "critical"), [({}, 2.0), ({"batch": 4}, 8.0), ({"readouts": (2.0, 1.0)}, 0.5)])
 def test_critical_rate(options, critical):
-    network = tu.analysis.linear_network(linear_problem(6, 0.7, critical * 0.999, **options))
+    network = tu.papers.power_law.linear_network(linear_problem(6, 0.7, critical * 0.999, **options))
     assert network.critical_rate == pytest.approx(critical, rel=1e-12)
     assert network.stable
     assert network.modes.rates[-1] > 0
-    above = tu.analysis.linear_network(linear_problem(6, 0.7, critical * 1.001, **options))
+    above = tu.papers.power_law.linear_network(linear_problem(6, 0.7, critical * 1.001, **options))
     assert not above.stable
     assert above.modes.rates[-1] < 0
     assert above.error(1e3) > above.error(0.0)
@@ -150,17 +150,17 @@ def test_small_rate():
     inputs = tu.Spectrum([2.0, 0.6, 0.4])
     for decay in (0.0, 0.4):
         problem = linear_problem(inputs=inputs, lr=0.3, noise=0.2, weight_decay=decay)
-        network = tu.analysis.linear_network(problem, tu.start_from_weights(problem, J[None], B[None]))
+        network = tu.papers.power_law.linear_network(problem, tu.start_from_weights(problem, J[None], B[None]))
         end = B * lam / (lam + decay)
         path = end + (J - end) * np.exp(-0.3 * (lam + decay) * TIMES[:, None])
         np.testing.assert_allclose(network.small_rate(TIMES), ((path - B) ** 2) @ lam / 24, rtol=1e-12)
     problem = linear_problem(8, 1.0, 0.1)
     lam = problem.inputs.eigenvalues
     expected = 1.09 / 16 * (np.exp(-0.2 * np.outer(TIMES, lam)) @ lam)
-    network = tu.analysis.linear_network(problem, alike(0.09))
+    network = tu.papers.power_law.linear_network(problem, alike(0.09))
     np.testing.assert_allclose(network.small_rate(TIMES), expected, rtol=1e-12)
     assert np.all(network.error(TIMES[1:]) > network.small_rate(TIMES[1:]))
-    slow = tu.analysis.linear_network(problem.replace(lr=1e-6), alike(0.09))
+    slow = tu.papers.power_law.linear_network(problem.replace(lr=1e-6), alike(0.09))
     np.testing.assert_allclose(slow.error(1e5 * TIMES), slow.small_rate(1e5 * TIMES), rtol=1e-4)
 
 
@@ -168,7 +168,7 @@ def test_closed_order_parameters_of_the_source():
     """Equations 7 and 38: R = 1 - (1/L) sum lam exp(-lr lam alpha), exact at any rate; Q of equation 46 is not."""
     problem = linear_problem(8, 1.0, 0.9)
     lam = problem.inputs.eigenvalues
-    network = tu.analysis.linear_network(problem, alike(0.09))
+    network = tu.papers.power_law.linear_network(problem, alike(0.09))
     np.testing.assert_allclose(network.R(TIMES), 1 - np.exp(-0.9 * np.outer(TIMES, lam)) @ lam / 8, atol=1e-13)
     np.testing.assert_allclose(network.error(TIMES), (network.Q(TIMES) - 2 * network.R(TIMES) + 1) / 2, rtol=1e-11)
     fast, slow = np.exp(-1.8 * np.outer(TIMES, lam)) @ lam / 8, np.exp(-0.9 * np.outer(TIMES, lam)) @ lam / 8
@@ -180,8 +180,8 @@ def test_order_parameters_of_frozen_levels():
     problem = linear_problem(8, 1.0, 0.9)
     lam, rate = problem.inputs.eigenvalues, 1e-6
     on = np.arange(8) < 3
-    slow = tu.analysis.linear_network(problem.replace(lr=rate, trainable=[0, 1, 2]), alike(0.09))
-    fast = tu.analysis.linear_network(problem.replace(trainable=[0, 1, 2]), alike(0.09))
+    slow = tu.papers.power_law.linear_network(problem.replace(lr=rate, trainable=[0, 1, 2]), alike(0.09))
+    fast = tu.papers.power_law.linear_network(problem.replace(trainable=[0, 1, 2]), alike(0.09))
     once, twice = (np.exp(-k * np.outer(TIMES, lam)) * lam * on / 8 for k in (1, 2))
     learned = np.sum(lam * on) / 8
     Q = 1.09 * twice.sum(axis=1) - 2 * once.sum(axis=1) + learned + 0.09 * np.sum(lam * ~on) / 8
@@ -192,7 +192,7 @@ def test_order_parameters_of_frozen_levels():
 
 
 def test_levels_and_local_slope():
-    network = tu.analysis.linear_network(linear_problem(6, 1.0, 0.7, 0.2, weight_decay=0.1), alike())
+    network = tu.papers.power_law.linear_network(linear_problem(6, 1.0, 0.7, 0.2, weight_decay=0.1), alike())
     levels = network.levels(TIMES)
     assert levels.shape == (TIMES.size, 6)
     np.testing.assert_allclose(levels @ network.problem.inputs.weights / 2, network.error(TIMES), rtol=1e-12)
@@ -203,7 +203,7 @@ def test_levels_and_local_slope():
 
 def test_many_levels_at_late_times_keep_their_digits():
     """The last mode alone, 1e-4 of the first, after all others have gone."""
-    network = tu.analysis.linear_network(linear_problem(256, 1.0, 0.5), alike())
+    network = tu.papers.power_law.linear_network(linear_problem(256, 1.0, 0.5), alike())
     rate, weight = network.modes.rates[-1], network.modes.weights[-1]
     late = 60 / rate
     others = np.exp((rate - network.modes.rates) * late) @ network.modes.weights / weight
@@ -211,7 +211,7 @@ def test_many_levels_at_late_times_keep_their_digits():
 
 
 def test_shapes_and_the_default_start():
-    network = tu.analysis.linear_network(linear_problem())
+    network = tu.papers.power_law.linear_network(linear_problem())
     assert network.error(1.0).shape == ()
     assert network.error(np.ones((2, 3))).shape == (2, 3)
     assert network.levels(np.ones((2, 3))).shape == (2, 3, 5)
@@ -219,7 +219,7 @@ def test_shapes_and_the_default_start():
 
 
 def test_a_trajectory_is_stored_drawn_and_read(tmp_path):
-    closed = tu.analysis.linear_network(linear_problem(noise=0.1), alike()).trajectory(5.0)
+    closed = tu.papers.power_law.linear_network(linear_problem(noise=0.1), alike()).trajectory(5.0)
     again = tu.load(closed.save(tmp_path / "closed.nc"))
     np.testing.assert_array_equal(again.error, closed.error)
     np.testing.assert_allclose(again.loss, closed.error + 0.005)
@@ -228,14 +228,14 @@ def test_a_trajectory_is_stored_drawn_and_read(tmp_path):
 
 
 def test_words_and_figure():
-    network = tu.analysis.linear_network(linear_problem(lr=1.0, noise=0.1))
+    network = tu.papers.power_law.linear_network(linear_problem(lr=1.0, noise=0.1))
     text = str(network)
     assert "critical rate: 2; this rate is 0.5 of it" in text
     assert f"{network.steady_state:.6g} in the end" in text
     assert "5 modes" in str(network.modes)
     labels = [line.get_label() for line in network.plot().axes[0].lines]
     assert labels == ["exact", "small learning rate", "final value"]
-    above = tu.analysis.linear_network(linear_problem(lr=2.5), tu.random_start(linear_problem(lr=2.5), dim=50))
+    above = tu.papers.power_law.linear_network(linear_problem(lr=2.5), tu.random_start(linear_problem(lr=2.5), dim=50))
     assert "grows for ever" in str(above)
     assert "at N = 50" in str(above)
     assert above.plot(np.linspace(0.0, 1.0, 5)).axes
@@ -264,22 +264,22 @@ ONE = tu.Network(1, "linear")
 )
 def test_refusals(problem, words):
     with pytest.raises(tu.InputError, match=words) as caught:
-        tu.analysis.linear_network(problem)
+        tu.papers.power_law.linear_network(problem)
     assert "\n" not in str(caught.value)
 
 
 def test_other_refusals():
-    network = tu.analysis.linear_network(linear_problem())
+    network = tu.papers.power_law.linear_network(linear_problem())
     with pytest.raises(tu.InputError, match="times contains -1"):
         network.error([0.0, -1.0])
     with pytest.raises(tu.InputError, match="start is of type str"):
-        tu.analysis.linear_network(linear_problem(), "start")  # pyright: ignore[reportArgumentType]
+        tu.papers.power_law.linear_network(linear_problem(), "start")  # pyright: ignore[reportArgumentType]
     with pytest.raises(tu.InputError, match="2 levels"):
-        tu.analysis.linear_network(linear_problem(), tu.Start(np.zeros((2, 1, 1)), np.ones((2, 1, 1))))
+        tu.papers.power_law.linear_network(linear_problem(), tu.Start(np.zeros((2, 1, 1)), np.ones((2, 1, 1))))
     with pytest.raises(tu.InputError, match="beyond every bound"):
-        tu.analysis.linear_network(linear_problem(lr=4.0)).error([1.0, 1e6])
+        tu.papers.power_law.linear_network(linear_problem(lr=4.0)).error([1.0, 1e6])
     with pytest.raises(tu.InputError, match="has no slope"):
-        tu.analysis.linear_network(linear_problem(), tu.Start([[1.0]], [[1.0]], [[1.0]])).local_slope([1.0])
+        tu.papers.power_law.linear_network(linear_problem(), tu.Start([[1.0]], [[1.0]], [[1.0]])).local_slope([1.0])
     with pytest.raises(tu.InputError, match="a trajectory holds the limit"):
         network.finite(50).trajectory(1.0)
     with pytest.raises(tu.InputError, match="need at least 5 dimensions"):

@@ -1,25 +1,22 @@
-"""`drift_matrices`: A and B of the mean drift at given covariances of the fields, and their derivatives.
+"""`drift_matrices`: A and B of the mean drift at given covariances of the fields.
 
 The mean force on student k is F_k = sum_j A_kj w_j + sum_m B_km w*_m, and A, B depend on the weights only through the
-covariances R, Q, T of the fields. Near a state the force therefore changes in two ways: by A times the deviation, and by the
-change of A and B with R and Q, which is a small matrix whatever the spectrum and the input dimension.
+covariances R, Q, T of the fields: small matrices, whatever the spectrum and the input dimension.
 """
 
 from typing import NamedTuple
 
-import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
 from tutelage import checks
 from tutelage._errors import InputError
-from tutelage._types import Array, ArrayLike
+from tutelage._types import Array
 from tutelage.dynamics.error import averages_of, field_means
 from tutelage.dynamics.overlaps import joint_covariance
 from tutelage.moments.matrices import mean_update
-from tutelage.problem import Isotropic, Problem
+from tutelage.problem import Problem
 from tutelage.problem.problem import require_problem
 
 COVARIANCE_ROUNDING = 1e-8  # how far a covariance may be from symmetric and positive, relative to its largest entry
@@ -97,53 +94,3 @@ def _require_covariance(joint: np.ndarray, **parts: np.ndarray) -> None:
             f"no fields have these covariances: [[Q, R], [R.T, T]] has the eigenvalue {least:.3g}; none may be negative. "
             "Take R, Q and T from one trajectory or Start."
         )
-
-
-def without_inputs(problem: Problem) -> Problem:
-    """The same units without spectrum and teachers' overlaps, which A and B do not need: one program for all of them."""
-    return problem.replace(inputs=Isotropic(), **{"teacher.gram": None})
-
-
-@eqx.filter_jit
-def specialization_response(
-    problem: Problem,
-    R: Float[Array | np.ndarray, " M"],
-    Q: Float[Array | np.ndarray, ""],
-    T: Float[Array | np.ndarray, "M M"],
-) -> tuple[Float[Array, ""], Float[Array, "M+1 M+1"]]:
-    """(a, X) for K identical units, one common student, with fields of covariances R (M,), Q (), T (M, M).
-
-    If unit k moves by delta_k, sum_k delta_k = 0, its force changes by a delta_k + sum_b X_ab f_b times vector a, where the
-    vectors are (common student, teachers) and f the overlaps of delta_k with them, delta_k . Omega vector / N.
-    X (M+1, M+1) is symmetric. For erf, a = v E[Delta g''] = -v E[Delta g' lambda] vanishes at every fixed point.
-    """
-    K, M = problem.student.hidden, problem.teacher.hidden
-    sign = jnp.zeros(K).at[0].set(1.0).at[1].set(-1.0)  # any deviation that sums to zero gives the same result
-
-    def force(f: Array) -> tuple[Array, Array]:
-        A, B = drift_matrices(problem, R + sign[:, None] * f[1:], Q + f[0] * (sign[:, None] + sign), T)
-        return jnp.concatenate([jnp.sum(A[0])[None], B[0]]), A[0, 0] - A[0, 1]
-
-    X = jax.jacfwd(lambda f: force(f)[0])(jnp.zeros(M + 1))
-    return force(jnp.zeros(M + 1))[1], X
-
-
-@eqx.filter_jit
-def perfect_response(
-    problem: Problem, T: Float[Array | np.ndarray, "M M"]
-) -> tuple[Float[Array, "M M"], Float[Array, "M M M M"]]:
-    """(A, Y) where each student equals its teacher (K = M, equal readouts).
-
-    If W = (1 + u) W*, the force on it changes by (A u + Y[u T]) W*, Y[R] = sum_jm Y_..jm R_jm, shape (K, M, K, M).
-    """
-
-    def force(dR: Array) -> Array:
-        A, B = drift_matrices(problem, T + dR, T + dR + dR.T, T)
-        return A + B
-
-    return drift_matrices(problem, T, T, T).A, jax.jacfwd(force)(jnp.zeros_like(T))
-
-
-def as_numpy(*arrays: ArrayLike) -> tuple[np.ndarray, ...]:
-    """As NumPy arrays."""
-    return tuple(np.asarray(x) for x in arrays)
