@@ -15,11 +15,10 @@ from jaxtyping import Bool, Float
 
 from tutelage._errors import InputError
 from tutelage._types import Array, Numbers, NumpyOrJax
-from tutelage.dynamics.overlaps import joint_covariance, summed_levels
 from tutelage.moments import ClosedMoments, Moments, NodeMoments, moments_for
 from tutelage.moments.averages import Averages
 from tutelage.moments.integrals import averages_for
-from tutelage.moments.matrices import error_weights, mean_update
+from tutelage.moments.matrices import error_weights, joint_covariance, mean_update, summed_levels
 from tutelage.moments.nodes import Quadrature
 from tutelage.problem import Problem
 from tutelage.problem.traits import CLASSIC, require_traits

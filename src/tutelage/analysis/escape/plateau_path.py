@@ -25,7 +25,7 @@ from tutelage.analysis.fixed_points.symmetry import Subspace, symmetric_subspace
 from tutelage.analysis.guards import LARGEST_STATE, with_constant_rates
 from tutelage.dynamics import OrderParameters, initial_overlaps
 from tutelage.dynamics.linearized import flat_drift, jacobian, noise_covariances, propagate, propagate_adjoint, propagators
-from tutelage.dynamics.overlaps import Overlaps, flatten, unflatten
+from tutelage.dynamics.order_parameters import Overlaps, flatten, unflatten
 from tutelage.problem import Problem, Start
 from tutelage.problem.start import require_start
 from tutelage.problem.traits import SMOOTH

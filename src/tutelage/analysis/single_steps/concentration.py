@@ -25,7 +25,7 @@ from tutelage.analysis.single_steps.step_moments import Steps, require_free_step
 from tutelage.dynamics import OrderParameters, initial_overlaps
 from tutelage.dynamics.diffusion import shares
 from tutelage.dynamics.linearized import flatten
-from tutelage.dynamics.overlaps import Overlaps
+from tutelage.dynamics.order_parameters import Overlaps
 from tutelage.problem import Problem, Start
 from tutelage.simulation import simulate
 from tutelage.times import linear_times
