@@ -3,6 +3,7 @@
 `jax.grad`, `jax.vmap` and `jax.jit` go through `solve`; problems of equal shape share one program (integrate/program.py).
 """
 
+import itertools
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -14,7 +15,7 @@ import numpy as np
 
 from tutelage import checks
 from tutelage._errors import DivergenceWarning, InputError, Status, SymmetryWarning, ValidityWarning, cause, kind_of
-from tutelage.accuracy import quadrature_warning
+from tutelage._types import NumpyOrJax
 from tutelage.dynamics import ClosedSystem
 from tutelage.integrate import (
     MAX_STEPS,
@@ -32,14 +33,14 @@ from tutelage.integrate import (
 )
 from tutelage.losses import Squared, loss_name
 from tutelage.moments import NodeMoments, Quadrature, Sampled, as_quadrature, as_sampled, moments_for
-from tutelage.problem import Problem, random_start
+from tutelage.problem import Problem, SlowMomentum, Start, random_start
 from tutelage.problem.schedules import require_rates_on
 from tutelage.problem.start import require_start
 from tutelage.times import check_times
 from tutelage.trajectory import Trajectory, eager
-from tutelage.validity import limit_warning, symmetry_warning
 
 RECORDED = ("R", "Q", "readout", "bias", "r", "q", "error", "loss", "T", "time")  # names that are taken
+LIMIT = 0.05  # largest eta lam_max / N at which the limit is used without a warning
 KEEP_LEVELS = 16  # overlaps per level are kept by default up to this many levels
 
 
@@ -197,6 +198,44 @@ def prepare(problem: Any, start: Any, times: np.ndarray) -> tuple[Any, Any]:
     return problem, start
 
 
+def symmetry_warning(problem: Problem, start: Start, blocks: tuple[NumpyOrJax, NumpyOrJax, NumpyOrJax]) -> str | None:
+    """One sentence if two student units start exactly alike (they stay so), or none sees the teacher at all."""
+    r, q, _ = (np.asarray(x) for x in blocks)
+    v = np.asarray(problem.student.readout if start.readout is None else start.readout)
+    bias = problem.student.bias if start.bias is None else start.bias
+    b = np.zeros(r.shape[1]) if bias is None else np.asarray(bias)
+    for i, j in itertools.combinations(range(r.shape[1]), 2):
+        swap = np.arange(r.shape[1])
+        swap[[i, j]] = j, i
+        rows = np.array_equal(v[..., i], v[..., j]) and np.array_equal(r[:, i], r[:, j]) and b[i] == b[j]
+        if rows and np.array_equal(q[:, swap][:, :, swap], q):
+            return (
+                f"student units {i + 1} and {j + 1} start exactly alike, so they never specialize: the curve stays "
+                "on its plateau for ever. Break the symmetry: random_start(problem, dim=N), or unequal rows of R."
+            )
+    return None
+
+
+def limit_warning(problem: Problem, dim: int | None) -> str | None:
+    """One sentence if the largest eigenvalue is too large for this N."""
+    dim = dim or problem.inputs.known_dim
+    ratio = None if dim is None else largest_rate(problem) / dim
+    if ratio is None or ratio <= LIMIT:
+        return None
+    return (
+        f"eta lam_max / N is {ratio:.3g} at N = {dim}; the limit drops terms of that relative size, which should stay below "
+        f"{LIMIT}. Lower the learning rate, raise N, or simulate instead."
+    )
+
+
+def largest_rate(problem: Problem) -> float:
+    """eta lam_max at time zero, a fixed momentum included."""
+    sgd = problem.sgd
+    lr: Any = sgd.lr(jnp.zeros(())) if callable(sgd.lr) else sgd.lr
+    momentum = 0.0 if isinstance(sgd.momentum, SlowMomentum) else float(sgd.momentum)
+    return float(lr) / (1 - momentum) * float(np.max(problem.inputs.eigenvalues))
+
+
 def require_records(problem: Problem, times: np.ndarray, runs: int, keep: bool) -> None:
     """Refuse more recorded overlaps than this machine can hold."""
     K, M = problem.student.hidden, problem.teacher.hidden
@@ -235,9 +274,11 @@ def _finish(raw: Raw, times: np.ndarray, problem: Any, start: Any, settings: Any
     if raw.status_code != Status.FINISHED:
         raw, times = first_times(raw, end), times[:end]
     trajectory = assemble(raw, times, problem, start, settings)
-    sentence = quadrature_warning(trajectory) if quadrature else None
-    if sentence:
-        warnings.warn(sentence, ValidityWarning, stacklevel=3)
+    if quadrature:
+        from tutelage.accuracy import quadrature_warning
+
+        if sentence := quadrature_warning(trajectory):
+            warnings.warn(sentence, ValidityWarning, stacklevel=3)
     if not trajectory.finished:
         warnings.warn(f"the solve {trajectory.status}", DivergenceWarning, stacklevel=3)
     return trajectory

@@ -9,10 +9,9 @@ import numpy as np
 
 from tutelage.dynamics.error import averages_of, field_means
 from tutelage.dynamics.order_parameters import OrderParameters, initial_overlaps
-from tutelage.dynamics.overlaps import joint_covariance
 from tutelage.integrate import Options, anonymous, as_arrays, integrate, tolerances
 from tutelage.moments import ClosedMoments, Moments, NodeMoments, Quadrature, Sampled, confidence, moments_for
-from tutelage.moments.matrices import mean_update, update_covariance
+from tutelage.moments.matrices import joint_covariance, mean_update, update_covariance
 from tutelage.moments.quadrature import QuadratureAverages
 from tutelage.moments.resolution import shortfall
 from tutelage.problem import Problem

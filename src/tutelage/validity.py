@@ -1,12 +1,10 @@
-"""Where the theory may be trusted: a report that every solve carries, and the warnings that cannot wait for it.
+"""Where the theory may be trusted: a report about one solve.
 
 The report costs a Jacobian and a few thousand samples, so it is computed when first asked for (`trajectory.validity`).
 What each line means is in docs/notation.md, "What the limit drops".
 """
 
-import itertools
 from dataclasses import dataclass
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -14,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from tutelage._types import NumpyOrJax
+from tutelage._solve import LIMIT, largest_rate
 from tutelage.accuracy import averages_report, in_words
 from tutelage.dynamics.linearized import (
     drifts_along,
@@ -25,16 +23,13 @@ from tutelage.dynamics.linearized import (
     propagate_adjoint,
     propagators,
 )
-from tutelage.dynamics.order_parameters import OrderParameters, initial_overlaps
-from tutelage.dynamics.overlaps import Overlaps
+from tutelage.dynamics.order_parameters import OrderParameters, Overlaps, initial_overlaps
 from tutelage.dynamics.perfect_learning import critical_rate
 from tutelage.moments.nodes import Quadrature
-from tutelage.problem import Problem, SlowMomentum, Start
+from tutelage.problem import SlowMomentum
 from tutelage.problem.traits import missing_traits
 from tutelage.trajectory import Trajectory
 
-LIMIT = 0.05  # largest eta lam_max / N at which the limit is used without a warning
-ACCURATE_PAIRS, ACCURATE_SPREAD = 1e-6, 1e-2  # quadrature errors above which a solve warns
 MOMENTS = 40  # along the curve up to the plateau
 MAX_SIZE = 400  # largest state whose Jacobian is decomposed for the report
 
@@ -104,36 +99,6 @@ def who_decides(start_to_noise: float) -> str:
     return "mostly the start, but some runs will differ" if start_to_noise > 3 else "noise decides: single runs will differ"
 
 
-def limit_warning(problem: Problem, dim: int | None) -> str | None:
-    """One sentence if the largest eigenvalue is too large for this N."""
-    dim = dim or problem.inputs.known_dim
-    ratio = None if dim is None else _largest_rate(problem) / dim
-    if ratio is None or ratio <= LIMIT:
-        return None
-    return (
-        f"eta lam_max / N is {ratio:.3g} at N = {dim}; the limit drops terms of that relative size, which should stay below "
-        f"{LIMIT}. Lower the learning rate, raise N, or simulate instead."
-    )
-
-
-def symmetry_warning(problem: Problem, start: Start, blocks: tuple[NumpyOrJax, NumpyOrJax, NumpyOrJax]) -> str | None:
-    """One sentence if two student units start exactly alike (they stay so), or none sees the teacher at all."""
-    r, q, _ = (np.asarray(x) for x in blocks)
-    v = np.asarray(problem.student.readout if start.readout is None else start.readout)
-    bias = problem.student.bias if start.bias is None else start.bias
-    b = np.zeros(r.shape[1]) if bias is None else np.asarray(bias)
-    for i, j in itertools.combinations(range(r.shape[1]), 2):
-        swap = np.arange(r.shape[1])
-        swap[[i, j]] = j, i
-        rows = np.array_equal(v[..., i], v[..., j]) and np.array_equal(r[:, i], r[:, j]) and b[i] == b[j]
-        if rows and np.array_equal(q[:, swap][:, :, swap], q):
-            return (
-                f"student units {i + 1} and {j + 1} start exactly alike, so they never specialize: the curve stays "
-                "on its plateau for ever. Break the symmetry: random_start(problem, dim=N), or unequal rows of R."
-            )
-    return None
-
-
 def assess(trajectory: Trajectory) -> Validity:
     """The report of one solve."""
     problem, start, settings = trajectory.problem, trajectory.start, dict(trajectory.settings)
@@ -146,7 +111,7 @@ def assess(trajectory: Trajectory) -> Validity:
     dim = start.dim or problem.inputs.known_dim
     weights, fractions, lam = problem.inputs.weights, problem.inputs.fractions, problem.inputs.eigenvalues
     notes: list[str] = []
-    largest = _largest_rate(problem)
+    largest = largest_rate(problem)
     small = flatten(eqx.tree_at(lambda s: s.velocity, state, None, is_leaf=lambda x: x is None)).size <= MAX_SIZE
     noise_dim = _escape_noise(system, trajectory, state, notes) if small and not gradient_flow else None
     usual = problem.classic and not (gradient_flow or callable(problem.sgd.lr))
@@ -165,13 +130,6 @@ def assess(trajectory: Trajectory) -> Validity:
         averages_error=averages_error,
         notes=tuple(notes),
     )
-
-
-def _largest_rate(problem: Problem) -> float:
-    sgd = problem.sgd
-    lr: Any = sgd.lr(jnp.zeros(())) if callable(sgd.lr) else sgd.lr
-    momentum = 0.0 if isinstance(sgd.momentum, SlowMomentum) else float(sgd.momentum)
-    return float(lr) / (1 - momentum) * float(np.max(problem.inputs.eigenvalues))
 
 
 def _states(trajectory: Trajectory, like: Overlaps) -> Overlaps | None:

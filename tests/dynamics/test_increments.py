@@ -9,7 +9,7 @@ import pytest
 from tests.dynamics.test_order_parameters import SPECTRUM, overlaps, problem_of
 from tutelage.dynamics import OrderParameters
 from tutelage.dynamics.diffusion import sample_increments
-from tutelage.dynamics.overlaps import flatten, unflatten
+from tutelage.dynamics.order_parameters import flatten, unflatten
 
 CASES = {
     "erf, three levels, noise": {"student": "erf", "inputs": SPECTRUM, "train_readout": True, "readout_lr": 0.3},

@@ -7,7 +7,7 @@ import pytest
 from tests.problems import pair
 from tutelage.dynamics import OrderParameters
 from tutelage.dynamics.linearized import drift_at
-from tutelage.dynamics.overlaps import flatten
+from tutelage.dynamics.order_parameters import flatten
 from tutelage.dynamics.perfect_learning import perfect_learning, perfect_overlaps, teacher_assignment
 
 EYE = jnp.eye(2)[None]

@@ -1,13 +1,12 @@
 """The dynamics of the overlaps: the differential equations, their error, linearization and noise.
 
-equations: what `solve` integrates. order_parameters: the built-in system; overlaps: its state; error: generalization error.
+equations: what `solve` integrates. order_parameters: the built-in system and its state; error: generalization error.
 linearized, perfect_learning: Jacobians and small deviations. diffusion: the noise of single steps. resolvent: for stiff solves.
 """
 
 from tutelage.dynamics.equations import ClosedSystem, Equations
 from tutelage.dynamics.error import generalization_error
-from tutelage.dynamics.order_parameters import OrderParameters, initial_overlaps
-from tutelage.dynamics.overlaps import Overlaps, Velocity
+from tutelage.dynamics.order_parameters import OrderParameters, Overlaps, Velocity, initial_overlaps
 
 __all__ = [
     "ClosedSystem",

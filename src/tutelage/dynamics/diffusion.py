@@ -25,8 +25,8 @@ from jaxtyping import Float
 
 from tutelage._types import Array, ArrayLike
 from tutelage.dynamics.error import field_means
-from tutelage.dynamics.order_parameters import OrderParameters
-from tutelage.dynamics.overlaps import Overlaps, flatten, joint_covariance
+from tutelage.dynamics.order_parameters import OrderParameters, Overlaps, flatten
+from tutelage.moments.matrices import joint_covariance
 from tutelage.problem.sample import label_of, normals_needed, update_of
 from tutelage.rules import Parameters
 

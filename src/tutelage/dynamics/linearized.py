@@ -2,7 +2,7 @@
 
 Next to a solved curve u(alpha) a deviation obeys dx = J(u) x dalpha + dW / sqrt(N), Cov(dW) = D(u) dalpha. Its component
 w . x at the last moment is fixed by the adjoint, dw = -J^T w dalpha: w(alpha) . x(alpha) changes by the noise alone.
-All is in the flat coordinates of overlaps.py; perfect_learning.py treats the neighborhood of perfect learning.
+All is in the flat coordinates of order_parameters.py; perfect_learning.py treats the neighborhood of perfect learning.
 """
 
 from collections.abc import Callable
@@ -16,13 +16,13 @@ from jaxtyping import Float
 
 from tutelage._types import Array, ArrayLike, NumpyOrJax
 from tutelage.dynamics.diffusion import sample_increments
-from tutelage.dynamics.order_parameters import OrderParameters
-from tutelage.dynamics.overlaps import Overlaps, flatten, unflatten
+from tutelage.dynamics.order_parameters import OrderParameters, Overlaps, flatten, unflatten
 
 Times: TypeAlias = Float[NumpyOrJax, " moments"]
 Steps: TypeAlias = Float[np.ndarray, "intervals size size"]
 Path: TypeAlias = Float[np.ndarray, "moments size count"]
 SAMPLES = 2048  # steps drawn at each moment to measure their covariance
+LARGEST_STATE = 400  # entries of the largest state whose Jacobians are followed
 
 
 def flat_drift(system: OrderParameters, like: Overlaps) -> Callable[[Array, Array], Array]:

@@ -1,4 +1,4 @@
-"""The dynamics of the overlaps, for any activation and any spectrum (see matrices.py for A, B, G).
+"""The state of the overlaps and its dynamics, for any activation and any spectrum (moments/matrices.py has A, B, G).
 
 Per level l, with the force on a student vector F = eta (lam_l (A w + B w*) - kappa w):
     dr_l = F . w*           = eta (lam_l (A r_l + B t_l) - kappa r_l)
@@ -9,6 +9,7 @@ slow momentum puts a velocity between force and weights; a fixed momentum beta d
 """
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
@@ -16,17 +17,37 @@ from jaxtyping import Float
 from tutelage._errors import InputError
 from tutelage._types import Array, ArrayLike
 from tutelage.dynamics.equations import ClosedSystem
-from tutelage.dynamics.error import field_means, population_error, shared_parity
-from tutelage.dynamics.overlaps import Overlaps, Velocity, joint_covariance, summed_levels
+from tutelage.dynamics.error import field_means, near_perfect, population_error, shared_parity
 from tutelage.moments import ClosedMoments, Moments, NodeMoments, moments_for
 from tutelage.moments.averages import Averages
-from tutelage.moments.matrices import MeanUpdate
+from tutelage.moments.matrices import MeanUpdate, joint_covariance, summed_levels
 from tutelage.moments.nodes import Quadrature
 from tutelage.problem import Problem, SlowMomentum, Start
 from tutelage.problem.schedules import rate_at, switch_times
 from tutelage.rules import Context, Parameters
 
 SMALL_PRODUCT = 2**11  # products of numbers in a product of matrices that is small
+
+
+class Overlaps(eqx.Module):
+    """Overlaps r and q, and what else learns; velocity: None without slow momentum."""
+
+    r: Float[Array, "L K M"]
+    q: Float[Array, "L K K"]
+    readout: Float[Array, "*outputs K"]
+    bias: Float[Array, " K"] | None
+    velocity: "Velocity | None"
+
+
+class Velocity(eqx.Module):
+    """Overlaps of the momentum vectors Om per level: with teachers, students and themselves.
+
+    teacher: Om P_l W*^T / (N p_l); student: W P_l Om^T / (N p_l), first index the student; own: Om P_l Om^T / (N p_l).
+    """
+
+    teacher: Float[Array, "L K M"]
+    student: Float[Array, "L K K"]
+    own: Float[Array, "L K K"]
 
 
 class OrderParameters(ClosedSystem):
@@ -199,12 +220,23 @@ class OrderParameters(ClosedSystem):
         return seen
 
     def error(self, observed: dict[str, Array]) -> Float[Array, ""]:
-        problem = self.problem
         if isinstance(self.moments, NodeMoments):
             return self.moments.error(*self._seen(observed))
-        T, v, v_teacher = self._summed(self.t), observed["readout"], jnp.asarray(problem.teacher.readout)
-        mean = field_means(problem, observed.get("bias"))
-        return population_error(self.averages, observed["R"], observed["Q"], T, v, v_teacher, mean, shared_parity(problem))
+        return self._closed_error(observed, shared_parity(self.problem))
+
+    def errors(self, observed: dict[str, Array]) -> Float[Array, " time"]:
+        """The error at every recorded time, (time, ...); by path integrals only if one of them is near perfect learning."""
+        T, parity = self._summed(self.t), shared_parity(self.problem)
+        if parity is None or not self.closed:
+            return jax.vmap(self.error)(observed)
+        near = jax.vmap(lambda R, Q: near_perfect(R, Q, T, parity))(observed["R"], observed["Q"])
+        plain = jax.vmap(lambda seen: self._closed_error(seen, None))
+        return jax.lax.cond(jnp.any(near), jax.vmap(self.error), plain, observed)
+
+    def _closed_error(self, observed: dict[str, Array], parity: int | None) -> Float[Array, ""]:
+        T, v, v_teacher = self._summed(self.t), observed["readout"], jnp.asarray(self.problem.teacher.readout)
+        mean = field_means(self.problem, observed.get("bias"))
+        return population_error(self.averages, observed["R"], observed["Q"], T, v, v_teacher, mean, parity)
 
     def loss(self, observed: dict[str, Array]) -> Float[Array, ""]:
         """The population training loss: what training labels, noise included, cost on average."""
@@ -228,6 +260,27 @@ def initial_overlaps(problem: Problem, start: Start) -> tuple[Overlaps, Float[Ar
     slow = isinstance(problem.sgd.momentum, SlowMomentum)
     velocity = Velocity(jnp.zeros_like(r), jnp.zeros_like(q), jnp.zeros_like(q)) if slow else None
     return Overlaps(r, q, jnp.asarray(readout), None if bias is None else jnp.asarray(bias), velocity), t
+
+
+def flatten(state: Overlaps) -> Float[Array, " size"]:
+    """(r, upper triangle of q, readout, bias) of a state, or of a drift, in one vector.
+
+    Each independent number is there once, so that eigenvalues and eigenvectors of a Jacobian mean what they should.
+    """
+    rows, columns = np.triu_indices(state.q.shape[-1])
+    parts = [state.r, state.q[:, rows, columns], state.readout, state.bias]
+    return jnp.concatenate([jnp.ravel(part) for part in parts if part is not None])
+
+
+def unflatten(vector: Float[Array, " size"], like: Overlaps) -> Overlaps:
+    """The state with these coordinates."""
+    L, K, M = like.r.shape
+    rows, columns = np.triu_indices(K)
+    sizes = np.cumsum([L * K * M, L * len(rows), like.readout.size])
+    r, upper, readout, bias = jnp.split(vector, sizes)
+    upper = upper.reshape(L, len(rows))
+    q = jnp.zeros((L, K, K)).at[:, rows, columns].set(upper).at[:, columns, rows].set(upper)
+    return Overlaps(r.reshape(L, K, M), q, readout.reshape(like.readout.shape), None if like.bias is None else bias, None)
 
 
 def _product(a: Float[Array, "K n"], b: Float[Array, "L n n"]) -> Float[Array, "L K n"]:

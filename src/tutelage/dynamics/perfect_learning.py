@@ -23,8 +23,8 @@ from tutelage._errors import InputError
 from tutelage._types import Array, NumpyOrJax
 from tutelage.dynamics.error import field_means
 from tutelage.dynamics.linearized import jacobian
-from tutelage.dynamics.order_parameters import OrderParameters
-from tutelage.dynamics.overlaps import Overlaps, joint_covariance
+from tutelage.dynamics.order_parameters import OrderParameters, Overlaps
+from tutelage.moments.matrices import joint_covariance
 from tutelage.moments.nodes import Quadrature
 from tutelage.moments.quadrature import QuadratureAverages
 from tutelage.moments.relu import ReluAverages

@@ -21,8 +21,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Float
 
 from tutelage._types import Array, ArrayLike
-from tutelage.dynamics.order_parameters import OrderParameters
-from tutelage.dynamics.overlaps import Overlaps
+from tutelage.dynamics.order_parameters import OrderParameters, Overlaps
 from tutelage.problem import Problem, SlowMomentum
 from tutelage.problem.traits import CLASSIC, TRAITS, missing_traits
 

@@ -16,10 +16,24 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from tutelage._types import Array
+from tutelage._types import Array, NumpyOrJax
 from tutelage.moments.averages import Averages, Covariance, Means
 from tutelage.problem import Problem
 from tutelage.rules import Context, Parameters
+
+
+def summed_levels(weights: Float[NumpyOrJax, " L"], blocks: Float[Array, "L a b"]) -> Float[Array, "a b"]:
+    """A field covariance: the overlaps of all levels, with weights p_l lam_l."""
+    return jnp.einsum("l,lab->ab", jnp.asarray(weights), blocks)
+
+
+def joint_covariance(R: Float[Array, "K M"], Q: Float[Array, "K K"], T: Float[Array, "M M"]) -> Float[Array, "n n"]:
+    """C = [[Q, R], [R^T, T]], exactly symmetric.
+
+    Rounding leaves Q - Q^T of order 1e-17. At order eta nothing moves it, but G depends on it: at large learning rates it
+    would grow exponentially and leave the fixed points of real vectors.
+    """
+    return jnp.block([[(Q + Q.T) / 2, R], [R.T, T]])
 
 
 class MeanUpdate(eqx.Module):

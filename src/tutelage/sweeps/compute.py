@@ -14,7 +14,7 @@ import jax
 import numpy as np
 
 from tutelage._errors import InputError, Status, TutelageWarning
-from tutelage._solve import assemble
+from tutelage._solve import assemble, limit_warning, symmetry_warning
 from tutelage._solve_batch import side_by_side
 from tutelage.integrate import Options, Raw, anonymous, as_arrays, choose, first_times, tolerances
 from tutelage.moments import moments_for
@@ -27,7 +27,6 @@ from tutelage.sweeps.points import start_values
 from tutelage.sweeps.spec import SweepSpec, start_at
 from tutelage.sweeps.tasks import Failure, Outcome
 from tutelage.trajectory import Trajectory
-from tutelage.validity import limit_warning, symmetry_warning
 
 LANES = 8
 NOT_SOLVED = -1  # status of a point that has no solve

@@ -13,7 +13,7 @@ from tutelage.analysis.fixed_points.symmetry import (
     free_subspace,
     symmetric_subspace,
 )
-from tutelage.dynamics.overlaps import Overlaps
+from tutelage.dynamics.order_parameters import Overlaps
 
 TILTED = np.array([[[1.0, 0.3], [0.3, 1.0]]])
 

@@ -29,7 +29,7 @@ from tutelage.analysis.fixed_points.fixed_point import FixedPoint
 from tutelage.analysis.result import AnalysisResult
 from tutelage.dynamics import OrderParameters
 from tutelage.dynamics.linearized import unflatten
-from tutelage.dynamics.overlaps import Overlaps
+from tutelage.dynamics.order_parameters import Overlaps
 from tutelage.problem import Problem, Start
 
 EXIT_LENGTH, EXIT_RECORDS = 15.0, 301  # e-folding times for which one exit is followed, and errors recorded meanwhile

@@ -23,8 +23,16 @@ from tutelage._types import Array
 from tutelage.analysis.fixed_points.fixed_point import FixedPoint, fixed_point
 from tutelage.analysis.fixed_points.symmetry import Subspace, symmetric_subspace
 from tutelage.dynamics import OrderParameters, initial_overlaps
-from tutelage.dynamics.linearized import flat_drift, jacobian, noise_covariances, propagate, propagate_adjoint, propagators
-from tutelage.dynamics.overlaps import LARGEST_STATE, Overlaps, flatten, unflatten
+from tutelage.dynamics.linearized import (
+    LARGEST_STATE,
+    flat_drift,
+    jacobian,
+    noise_covariances,
+    propagate,
+    propagate_adjoint,
+    propagators,
+)
+from tutelage.dynamics.order_parameters import Overlaps, flatten, unflatten
 from tutelage.problem import Problem, Start
 from tutelage.problem.problem import with_constant_rates
 from tutelage.problem.start import require_start

@@ -28,7 +28,7 @@ from tutelage.analysis.fixed_points.symmetry import (
 from tutelage.analysis.result import AnalysisResult
 from tutelage.dynamics import OrderParameters, generalization_error, initial_overlaps
 from tutelage.dynamics.linearized import drift_at, flatten, jacobian, unflatten
-from tutelage.dynamics.overlaps import Overlaps
+from tutelage.dynamics.order_parameters import Overlaps
 from tutelage.dynamics.perfect_learning import (
     is_kinked,
     perfect_jacobian,

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tutelage.analysis.fixed_points.symmetry import Subspace, exchangeable, orbits
-from tutelage.dynamics.overlaps import Overlaps
+from tutelage.dynamics.order_parameters import Overlaps
 
 EQUAL_RATES = 1e-7  # rates closer than this, relative to the largest, are one rate
 ABSENT_SHARE, MINOR_SHARE = 1e-6, 0.1  # shares of a mode below which something is absent, or only comes along

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from tutelage._types import Array
 from tutelage.dynamics.linearized import flatten
-from tutelage.dynamics.overlaps import Overlaps
+from tutelage.dynamics.order_parameters import Overlaps
 from tutelage.problem import Problem
 
 EQUAL_NUMBERS = 1e-9  # relative difference up to which two numbers are the same

@@ -26,9 +26,8 @@ from jaxtyping import Bool, Float, Int
 from tutelage._errors import InputError
 from tutelage._types import Array
 from tutelage.dynamics.error import averages_of, field_means, population_error, shared_parity
-from tutelage.dynamics.overlaps import joint_covariance
 from tutelage.moments.averages import Averages
-from tutelage.moments.matrices import mean_update
+from tutelage.moments.matrices import joint_covariance, mean_update
 from tutelage.moments.nodes import Quadrature
 from tutelage.moments.quadrature import QuadratureAverages
 from tutelage.moments.relu import ReluAverages

@@ -26,7 +26,7 @@ from tutelage._types import Array
 from tutelage.dynamics import OrderParameters, initial_overlaps
 from tutelage.dynamics.diffusion import diffusion, point_sets
 from tutelage.dynamics.linearized import jacobians_along
-from tutelage.dynamics.overlaps import Overlaps, flatten, unflatten
+from tutelage.dynamics.order_parameters import Overlaps, flatten, unflatten
 from tutelage.problem import Problem, Start
 from tutelage.problem.sample import normals_needed
 from tutelage.trajectory import Trajectory

@@ -21,7 +21,8 @@ from tutelage._solve import solve
 from tutelage.analysis.noise.covariance import NoisyCurve, covariance_at
 from tutelage.analysis.result import AnalysisResult
 from tutelage.dynamics import initial_overlaps
-from tutelage.dynamics.overlaps import LARGEST_STATE, flatten, unflatten
+from tutelage.dynamics.linearized import LARGEST_STATE
+from tutelage.dynamics.order_parameters import flatten, unflatten
 from tutelage.problem import Problem, Start
 from tutelage.problem.problem import require_problem
 from tutelage.trajectory import Trajectory

@@ -14,8 +14,7 @@ from tutelage import checks
 from tutelage._errors import InputError
 from tutelage._types import Array
 from tutelage.dynamics.error import averages_of, field_means
-from tutelage.dynamics.overlaps import joint_covariance
-from tutelage.moments.matrices import mean_update
+from tutelage.moments.matrices import joint_covariance, mean_update
 from tutelage.problem import Problem
 from tutelage.problem.problem import require_problem
 

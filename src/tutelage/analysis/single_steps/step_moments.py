@@ -31,7 +31,7 @@ from tutelage.dynamics import OrderParameters, initial_overlaps
 from tutelage.dynamics.diffusion import diffusion, point_sets, shares
 from tutelage.dynamics.error import field_means
 from tutelage.dynamics.linearized import flatten
-from tutelage.dynamics.overlaps import Overlaps
+from tutelage.dynamics.order_parameters import Overlaps
 from tutelage.problem import Problem, Start
 from tutelage.problem.problem import require_problem
 from tutelage.problem.sample import label_of, normals_needed, update_of

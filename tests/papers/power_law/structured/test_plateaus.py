@@ -7,7 +7,7 @@ import tutelage as tu
 from tutelage import InputError
 from tutelage.dynamics import OrderParameters, initial_overlaps
 from tutelage.dynamics.linearized import drift_at, jacobian
-from tutelage.dynamics.overlaps import flatten
+from tutelage.dynamics.order_parameters import flatten
 
 
 @pytest.fixture(scope="module")
