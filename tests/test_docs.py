@@ -1,5 +1,6 @@
 """Documents: links resolve, what is named exists, docs/_site does what it says. (`make docs` runs the code of the pages.)"""
 
+import ast
 import inspect
 import json
 import re
@@ -23,7 +24,10 @@ sys.path.insert(0, str(ROOT / "docs"))
 from _site import docstring, errata, punctuation, reference, runner  # noqa: E402
 
 GENERATED = ROOT / "docs" / "generated"
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 PAGES = [page for page in PAGES if GENERATED not in page.parents]
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
 
@@ -156,6 +160,97 @@ def test_the_validity_report_is_explained():
     ):
         assert name in Validity.__dataclass_fields__
         assert f"`{name}`" in text
+
+
+# The map of the source
+
+ARCHITECTURE = (ROOT / "ARCHITECTURE.md").read_text()
+PACKAGE = ROOT / "src" / "tutelage"
+TARGETS = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
+IS_PATH = re.compile(r"[\w./-]+(?:/|\.py|\.pyi|\.md)")
+
+
+def defined(file):
+    """Functions, classes, methods (also as Class.method), nested functions and constants of a file."""
+    found = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.ClassDef):
+            found |= {f"{node.name}.{part.name}" for part in node.body if isinstance(part, ast.FunctionDef)}
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            found.add(node.name)
+        if isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            found |= {target.id for target in targets if isinstance(target, ast.Name)}
+    return found
+
+
+def missing_from_source(text):
+    """What stands in backticks and does not exist: files, commands, public names, and names in the files of their paragraph."""
+    missing = []
+    for paragraph in re.split(r"\n\n|\n(?=- |\d+\. )", text):
+        quoted = re.findall(r"`([^`]+)`", paragraph)
+        paths = [word for word in quoted if IS_PATH.fullmatch(word)]
+        folders = [ROOT, PACKAGE, *(PACKAGE / path for path in paths if path.endswith("/"))]
+        files = {path: [folder / path for folder in folders if (folder / path).exists()] for path in paths}
+        missing += [path for path in paths if not files[path]]
+        names = {name for found in files.values() for file in found if file.is_file() for name in defined(file)}
+        for word in (word for word in quoted if word not in paths):
+            if word.startswith("make "):
+                known = word.removeprefix("make ") in TARGETS
+            elif word.startswith("tu."):
+                known = hasattr(tu, word.removeprefix("tu."))
+            else:
+                known = word.strip(".()") in names
+            missing += [] if known else [word]
+    return missing
+
+
+def test_the_map_names_what_exists():
+    assert missing_from_source(ARCHITECTURE) == []
+    assert len(re.findall(r"`[^`]+`", ARCHITECTURE)) > 120
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("`moments_for`", "`moments_of`"),
+        ("`ClosedMoments.matrices`", "`ClosedMoments.tensors`"),
+        ("`moments/erf.py`: square", "`moments/err.py`: square"),
+        ("`tu.solve`", "`tu.solver`"),
+        ("`make test-papers`", "`make test-paper`"),
+        ("`explorer/`", "`explore/`"),
+        ("`population_error` (`dynamics/error.py`)", "`population_error` (`dynamics/overlaps.py`)"),
+    ],
+)
+def test_a_wrong_name_on_the_map_is_found(right, wrong):
+    """A negative control."""
+    assert right in ARCHITECTURE
+    assert missing_from_source(ARCHITECTURE.replace(right, wrong)) != []
+
+
+def test_the_walk_is_what_solve_does():
+    """Every function that the walk names is called, and the numbers at its end are those of the solve."""
+    walk = ARCHITECTURE.split("## A walk")[1]
+    called = set()
+
+    def note(frame, event, _):
+        if event == "call" and frame.f_code.co_filename.startswith(str(PACKAGE)):
+            *_, owner, name = f"..{frame.f_code.co_qualname}".split(".")
+            called.update({name, f"{owner}.{name}"})
+
+    problem = tu.Problem(tu.Network(3, "erf"), tu.Network(3, "erf"), sgd=tu.SGD(lr=0.5))
+    start = tu.asymmetric_start(problem)
+    sys.setprofile(note)
+    try:
+        theory = tu.solve(problem, start, max_steps=99_999)  # a program that no other test has compiled
+    finally:
+        sys.setprofile(None)
+    functions = re.findall(r"`(\w+|\w+\.[a-z]\w*)`", re.sub(r"`[\w/]+\.py`", "", walk))
+    functions = [name.removeprefix("tu.") for name in functions if name.split(".")[-1].strip("_")[0].islower()]
+    assert len(functions) > 25
+    assert set(functions) - called == set()
+    assert f"{theory.error[0]:.5f} at time 0 and {theory.error[-1]:.5f} at time 100" in " ".join(walk.split())
+    assert int(re.search(r"(\d+) steps", walk)[1]) == pytest.approx(int(theory.steps), abs=3)
 
 
 # Docstrings
