@@ -6,11 +6,11 @@ import json
 import re
 import sys
 import tomllib
+from functools import lru_cache
 from operator import attrgetter
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
-import numpy as np
 import pytest
 
 import tutelage as tu
@@ -29,7 +29,6 @@ PAGES = [
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
 PAGES = [page for page in PAGES if GENERATED not in page.parents]
-CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -170,6 +169,7 @@ TARGETS = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), flags=re.MU
 IS_PATH = re.compile(r"[\w./-]+(?:/|\.py|\.pyi|\.md)")
 
 
+@lru_cache
 def defined(file):
     """Functions, classes, methods (also as Class.method), nested functions and constants of a file."""
     found = set()
@@ -298,91 +298,3 @@ def test_errata_name_their_sources():
     from tutelage.papers.registry import SOURCES
 
     assert set(tomllib.loads(errata.FILE.read_text())) <= set(SOURCES)
-
-
-# Skeletons of CONTRIBUTING.md, which docs/extending.md shows
-
-
-def skeleton(heading, number=0):
-    """The n-th indented block under a heading."""
-    part = CONTRIBUTING.split(f"## {heading}\n")[1].split("\n## ")[0]
-    blocks = re.findall(r"(?:^    .*\n|^\n(?=    ))+", part, flags=re.MULTILINE)
-    return re.sub(r"^    ", "", blocks[number], flags=re.MULTILINE)
-
-
-def test_a_law_of_inputs():
-    """The page's own code, and what it says about files."""
-    names = {}
-    for block in re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "extending.md").read_text(), flags=re.DOTALL):
-        exec(block, names)
-    read = tu.Problem.from_toml(names["problem"].to_toml()).inputs
-    np.testing.assert_allclose(
-        read.eigenvalues, np.exp(-0.5 * np.arange(4)) / np.exp(-0.5 * np.arange(4)).mean(), rtol=1e-14
-    )
-
-
-@pytest.fixture
-def swish(monkeypatch):
-    """The line of the recipe, where the recipe puts it."""
-    import jax
-
-    from tutelage.problem.activation import NAMED
-
-    (activation,) = eval(skeleton("Add an activation"), {"Activation": tu.Activation, "jax": jax})
-    monkeypatch.setitem(NAMED, activation.name, activation)
-    return activation
-
-
-def test_an_activation_in_one_line(swish):
-    problem = tu.Problem(tu.Network(1, "swish"), tu.Network(1, "swish"), sgd=tu.SGD(lr=0.5))
-    assert problem.student.activation is swish
-    assert tu.Problem.from_toml(problem.to_toml()).student.activation is swish
-    start = tu.random_start(problem, dim=200, seed=1)
-    theory = tu.solve(problem, start, times=[0.0, 1.0])
-    assert theory.finished
-    for method in ("overlaps", "weights"):
-        runs = tu.simulate(problem, start, times=[0.0, 1.0], runs=4, seed=1, method=method)
-        assert np.mean(runs.error[:, -1]) == pytest.approx(theory.error[-1], rel=0.2)
-
-
-def test_a_family_of_averages(swish, monkeypatch):
-    import equinox as eqx
-
-    from tutelage.moments import integrals
-    from tutelage.problem.activation import NAMED, as_activation
-
-    names = {"Averages": integrals.Averages, "eqx": eqx, "NAMED": NAMED}
-    exec(skeleton("Add an activation", 1), names)
-    monkeypatch.setattr(integrals, "FAMILIES", (*integrals.FAMILIES, names["SwishAverages"]))
-    family = integrals.averages_for(swish, swish, 2, 3)
-    assert isinstance(family, names["SwishAverages"])
-    assert family.K == 2
-    custom = as_activation(lambda x: x / 2 + np.pi * x**2)
-    for other in (NAMED["erf"], custom, tu.Activation("swish", custom.function)):  # negative control: the name alone
-        assert not family.covers(swish, other, False)
-
-
-def test_an_analysis():
-    names = {"np": np, "Trajectory": tu.Trajectory, "InputError": tu.InputError}
-    exec(skeleton("Add an analysis"), names)
-    times, error = np.arange(4.0), np.array([1.0, 0.8, 0.4, 0.2])
-    assert names["half_time"](SimpleNamespace(times=times, error=error)) == 2.0
-    with pytest.raises(tu.InputError, match="never falls to half"):
-        names["half_time"](SimpleNamespace(times=times, error=1 + error))
-
-
-def test_a_figure():
-    """As printed, with smaller numbers: computed, judged, drawn."""
-    from tutelage import papers, plot
-    from tutelage.papers import bands
-
-    code = skeleton("Add a published figure")
-    used = {"tu": tu, "START": tu.Start(R=[[0.5, 0.1], [0.1, 0.5]], Q=0.6 * np.eye(2))}
-    for module in (papers, bands, plot):
-        used |= {name: getattr(module, name) for name in dir(module) if re.search(rf"\b{name}\b", code)}
-    exec("from __future__ import annotations\n" + code, used)
-    (figure,) = used["FIGURES"]
-    data = figure.compute(**figure.parameters(quick=True) | {"dim": 50, "runs": 4})
-    assert {claim.name for claim in figure.claims(data)} > {"final error"}
-    with plot.style():
-        assert figure.draw(data).axes
