@@ -217,7 +217,7 @@ def test_a_rule(folder, monkeypatch):
 
 
 def test_an_analysis_and_its_figure(folder, monkeypatch):
-    """Defined, listed, printed, drawn, and a measure of a sweep, also in its file."""
+    """Defined, listed, printed, drawn, and a measure of `tutelage sweep`."""
     from dataclasses import dataclass
 
     from tutelage import analysis, plot
@@ -237,7 +237,9 @@ def test_an_analysis_and_its_figure(folder, monkeypatch):
     with pytest.raises(tu.InputError, match="never falls to half"):
         half_time(tu.solve(theory.problem, START, [0.0, 0.01]))
 
-    says("src/tutelage/plot/__init__.pyi", '"HalfTime": "plot_half_time"', "RESULT_FIGURES", "src/tutelage/analysis/result.py")
+    says(
+        "src/tutelage/plot/__init__.pyi", '"HalfTime": "plot_half_time"', "RESULT_FIGURES", "src/tutelage/analysis/result.py"
+    )
     monkeypatch.setattr(plot, "plot_half_time", tools["plot_half_time"], raising=False)
     monkeypatch.setitem(result.RESULT_FIGURES, "HalfTime", "plot_half_time")
     assert found.plot().axes
@@ -247,8 +249,11 @@ def test_an_analysis_and_its_figure(folder, monkeypatch):
     says("src/tutelage/analysis/__init__.pyi", "half_time.time")
     monkeypatch.setattr(analysis, "half_time", half_time, raising=False)
     monkeypatch.setattr(analysis, "__all__", [*analysis.__all__, "half_time"])
-    swept = tu.sweep(theory.problem, over={"lr": [0.5]}, measure=["half_time.time"], times=theory.times, start=START)
-    assert float(swept.data["half_time.time"].squeeze()) == found.time
+    tables = "[start]\nR = [[0.3]]\nQ = [[0.5]]\n[times]\nend = 4.0\npoints = 41\n[over]\nlr = [0.5, 0.25]\n"
+    (folder / "sweep.toml").write_text('measure = ["half_time.time"]\n' + theory.problem.to_toml() + tables)
+    assert main(["sweep", "sweep.toml", "--executor", "serial", "--out", "swept"]) == 0
+    times = tu.open_sweep("swept")["half_time.time"].values
+    assert times[0] == found.time < times[1]
 
 
 def test_a_published_figure(monkeypatch, capsys):
