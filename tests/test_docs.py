@@ -1,15 +1,16 @@
 """Documents: links resolve, what is named exists, docs/_site does what it says. (`make docs` runs the code of the pages.)"""
 
+import ast
 import inspect
 import json
 import re
 import sys
 import tomllib
+from functools import lru_cache
 from operator import attrgetter
 from pathlib import Path
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 
 import tutelage as tu
@@ -23,9 +24,11 @@ sys.path.insert(0, str(ROOT / "docs"))
 from _site import docstring, errata, punctuation, reference, runner  # noqa: E402
 
 GENERATED = ROOT / "docs" / "generated"
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 PAGES = [page for page in PAGES if GENERATED not in page.parents]
-CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -156,6 +159,98 @@ def test_the_validity_report_is_explained():
         assert f"`{name}`" in text
 
 
+# The map of the source
+
+ARCHITECTURE = (ROOT / "ARCHITECTURE.md").read_text()
+PACKAGE = ROOT / "src" / "tutelage"
+TARGETS = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
+IS_PATH = re.compile(r"[\w./-]+(?:/|\.py|\.pyi|\.md)")
+
+
+@lru_cache
+def defined(file):
+    """Functions, classes, methods (also as Class.method), nested functions and constants of a file."""
+    found = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.ClassDef):
+            found |= {f"{node.name}.{part.name}" for part in node.body if isinstance(part, ast.FunctionDef)}
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            found.add(node.name)
+        if isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            found |= {target.id for target in targets if isinstance(target, ast.Name)}
+    return found
+
+
+def missing_from_source(text):
+    """What stands in backticks and does not exist: files, commands, public names, and names in the files of their paragraph."""
+    missing = []
+    for paragraph in re.split(r"\n\n|\n(?=- |\d+\. )", text):
+        quoted = re.findall(r"`([^`]+)`", paragraph)
+        paths = [word for word in quoted if IS_PATH.fullmatch(word)]
+        folders = [ROOT, PACKAGE, *(PACKAGE / path for path in paths if path.endswith("/"))]
+        files = {path: [folder / path for folder in folders if (folder / path).exists()] for path in paths}
+        missing += [path for path in paths if not files[path]]
+        names = {name for found in files.values() for file in found if file.is_file() for name in defined(file)}
+        for word in (word for word in quoted if word not in paths):
+            if word.startswith("make "):
+                known = word.removeprefix("make ") in TARGETS
+            elif word.startswith("tu."):
+                known = hasattr(tu, word.removeprefix("tu."))
+            else:
+                known = word.strip(".()") in names
+            missing += [] if known else [word]
+    return missing
+
+
+def test_the_map_names_what_exists():
+    assert missing_from_source(ARCHITECTURE) == []
+    assert len(re.findall(r"`[^`]+`", ARCHITECTURE)) > 120
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("`moments_for`", "`moments_of`"),
+        ("`ClosedMoments.matrices`", "`ClosedMoments.tensors`"),
+        ("`moments/erf.py`: square", "`moments/err.py`: square"),
+        ("`tu.solve`", "`tu.solver`"),
+        ("`make test-papers`", "`make test-paper`"),
+        ("`explorer/`", "`explore/`"),
+        ("`population_error` (`dynamics/error.py`)", "`population_error` (`dynamics/overlaps.py`)"),
+    ],
+)
+def test_a_wrong_name_on_the_map_is_found(right, wrong):
+    """A negative control."""
+    assert right in ARCHITECTURE
+    assert missing_from_source(ARCHITECTURE.replace(right, wrong)) != []
+
+
+def test_the_walk_is_what_solve_does():
+    """Every function that the walk names is called, and the numbers at its end are those of the solve."""
+    walk = ARCHITECTURE.split("## A walk")[1]
+    called = set()
+
+    def note(frame, event, _):
+        if event == "call" and frame.f_code.co_filename.startswith(str(PACKAGE)):
+            *_, owner, name = f"..{frame.f_code.co_qualname}".split(".")
+            called.update({name, f"{owner}.{name}"})
+
+    problem = tu.Problem(tu.Network(3, "erf"), tu.Network(3, "erf"), sgd=tu.SGD(lr=0.5))
+    start = tu.asymmetric_start(problem)
+    sys.setprofile(note)
+    try:
+        theory = tu.solve(problem, start, max_steps=99_999)  # a program that no other test has compiled
+    finally:
+        sys.setprofile(None)
+    functions = re.findall(r"`(\w+|\w+\.[a-z]\w*)`", re.sub(r"`[\w/]+\.py`", "", walk))
+    functions = [name.removeprefix("tu.") for name in functions if name.split(".")[-1].strip("_")[0].islower()]
+    assert len(functions) > 25
+    assert set(functions) - called == set()
+    assert f"{theory.error[0]:.5f} at time 0 and {theory.error[-1]:.5f} at time 100" in " ".join(walk.split())
+    assert int(re.search(r"(\d+) steps", walk)[1]) == pytest.approx(int(theory.steps), abs=3)
+
+
 # Docstrings
 
 
@@ -201,91 +296,3 @@ def test_errata_name_their_sources():
     from tutelage.papers.registry import SOURCES
 
     assert set(tomllib.loads(errata.FILE.read_text())) <= set(SOURCES)
-
-
-# Skeletons of CONTRIBUTING.md, which docs/extending.md shows
-
-
-def skeleton(heading, number=0):
-    """The n-th indented block under a heading."""
-    part = CONTRIBUTING.split(f"## {heading}\n")[1].split("\n## ")[0]
-    blocks = re.findall(r"(?:^    .*\n|^\n(?=    ))+", part, flags=re.MULTILINE)
-    return re.sub(r"^    ", "", blocks[number], flags=re.MULTILINE)
-
-
-def test_a_law_of_inputs():
-    """The page's own code, and what it says about files."""
-    names = {}
-    for block in re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "extending.md").read_text(), flags=re.DOTALL):
-        exec(block, names)
-    read = tu.Problem.from_toml(names["problem"].to_toml()).inputs
-    np.testing.assert_allclose(
-        read.eigenvalues, np.exp(-0.5 * np.arange(4)) / np.exp(-0.5 * np.arange(4)).mean(), rtol=1e-14
-    )
-
-
-@pytest.fixture
-def swish(monkeypatch):
-    """The line of the recipe, where the recipe puts it."""
-    import jax
-
-    from tutelage.problem.activation import NAMED
-
-    (activation,) = eval(skeleton("Add an activation"), {"Activation": tu.Activation, "jax": jax})
-    monkeypatch.setitem(NAMED, activation.name, activation)
-    return activation
-
-
-def test_an_activation_in_one_line(swish):
-    problem = tu.Problem(tu.Network(1, "swish"), tu.Network(1, "swish"), sgd=tu.SGD(lr=0.5))
-    assert problem.student.activation is swish
-    assert tu.Problem.from_toml(problem.to_toml()).student.activation is swish
-    start = tu.random_start(problem, dim=200, seed=1)
-    theory = tu.solve(problem, start, times=[0.0, 1.0])
-    assert theory.finished
-    for method in ("overlaps", "weights"):
-        runs = tu.simulate(problem, start, times=[0.0, 1.0], runs=4, seed=1, method=method)
-        assert np.mean(runs.error[:, -1]) == pytest.approx(theory.error[-1], rel=0.2)
-
-
-def test_a_family_of_averages(swish, monkeypatch):
-    import equinox as eqx
-
-    from tutelage.moments import integrals
-    from tutelage.problem.activation import NAMED, as_activation
-
-    names = {"Averages": integrals.Averages, "eqx": eqx, "NAMED": NAMED}
-    exec(skeleton("Add an activation", 1), names)
-    monkeypatch.setattr(integrals, "FAMILIES", (*integrals.FAMILIES, names["SwishAverages"]))
-    family = integrals.averages_for(swish, swish, 2, 3)
-    assert isinstance(family, names["SwishAverages"])
-    assert family.K == 2
-    custom = as_activation(lambda x: x / 2 + np.pi * x**2)
-    for other in (NAMED["erf"], custom, tu.Activation("swish", custom.function)):  # negative control: the name alone
-        assert not family.covers(swish, other, False)
-
-
-def test_an_analysis():
-    names = {"np": np, "Trajectory": tu.Trajectory, "InputError": tu.InputError}
-    exec(skeleton("Add an analysis"), names)
-    times, error = np.arange(4.0), np.array([1.0, 0.8, 0.4, 0.2])
-    assert names["half_time"](SimpleNamespace(times=times, error=error)) == 2.0
-    with pytest.raises(tu.InputError, match="never falls to half"):
-        names["half_time"](SimpleNamespace(times=times, error=1 + error))
-
-
-def test_a_figure():
-    """As printed, with smaller numbers: computed, judged, drawn."""
-    from tutelage import papers, plot
-    from tutelage.papers import bands
-
-    code = skeleton("Add a published figure")
-    used = {"tu": tu, "START": tu.Start(R=[[0.5, 0.1], [0.1, 0.5]], Q=0.6 * np.eye(2))}
-    for module in (papers, bands, plot):
-        used |= {name: getattr(module, name) for name in dir(module) if re.search(rf"\b{name}\b", code)}
-    exec("from __future__ import annotations\n" + code, used)
-    (figure,) = used["FIGURES"]
-    data = figure.compute(**figure.parameters(quick=True) | {"dim": 50, "runs": 4})
-    assert {claim.name for claim in figure.claims(data)} > {"final error"}
-    with plot.style():
-        assert figure.draw(data).axes
