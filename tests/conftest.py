@@ -19,7 +19,7 @@ if os.environ.get("COMPILE") != "fully":
     compile_quickly()
 gc.set_threshold(50_000, 20, 20)
 
-MAPS = 30_000  # memory maps of a process; Linux allows 65,530, and XLA ends the process beyond them
+MAPS = 45_000  # memory maps of a process; Linux allows 65,530, and XLA ends the process beyond them
 
 
 @pytest.fixture(scope="module", autouse=True)
