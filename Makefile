@@ -21,8 +21,14 @@ demo: $(READY)  ## theory against twenty networks: a table, and the names of the
 # Two processes, one core each: threads of OpenBLAS wait by spinning, and take ten times what they compute from the other one.
 test test-papers test-full docs: export OPENBLAS_NUM_THREADS = 1
 
+QUICK := -q -n 2 --dist worksteal -m "not full and not site and not papers"
+# One file of each layer, compiled as for users; all others are compiled quickly (tests/conftest.py).
+OPTIMIZED := $(addprefix tests/,moments/test_relu.py dynamics/test_increments.py test_many.py simulation/test_context.py \
+  analysis/linear/test_finite.py comparison/test_pairing.py sweeps/test_figures.py plot/test_trajectory_figure.py)
+
 test: $(READY) browser  ## the suite of the library, without that of published figures
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not full and not site and not papers"
+	COMPILE=fully $(BIN)/python -m pytest $(QUICK) $(OPTIMIZED)
+	$(BIN)/python -m pytest $(QUICK) $(addprefix --ignore=,$(OPTIMIZED))
 
 test-papers: $(READY) browser  ## published figures in their quick versions, and the formulas of single papers
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "papers and not full"

@@ -7,7 +7,7 @@ from benchmarks import measure, page
 from benchmarks.__main__ import cells, table
 
 PARTS = ("core", "cold", "finite", "growth", "gpu")
-LONG = ("core", "growth", "gpu")  # with compilation
+LONG = ("core", "finite", "growth", "gpu")  # with compilation
 
 
 @pytest.fixture

@@ -66,7 +66,12 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("rate", CASES, ids=lambda f: f.__name__)
+LONG = (early, sawtooth)
+
+
+@pytest.mark.parametrize(
+    "rate", [pytest.param(f, marks=pytest.mark.full if f in LONG else ()) for f in CASES], ids=lambda f: f.__name__
+)
 def test_no_feature_of_a_rate_is_stepped_over(rate):
     solved = tu.solve(linear(lr=rate), START, TIMES)
     expected = truth(lambda t: rate(t, np), CASES[rate])
@@ -74,8 +79,17 @@ def test_no_feature_of_a_rate_is_stepped_over(rate):
     assert solved.error[-1] == pytest.approx(expected, rel=1e-5)
 
 
-@pytest.mark.parametrize("solver", ["explicit", "stiff", "implicit"])
-@pytest.mark.parametrize("gradient_flow", [False, True])
+@pytest.mark.parametrize(
+    ("solver", "gradient_flow"),
+    [
+        ("stiff", False),
+        ("implicit", True),
+        *(
+            pytest.param(*case, marks=pytest.mark.full)
+            for case in (("explicit", True), ("stiff", True), ("implicit", False))
+        ),
+    ],
+)
 def test_with_every_solver_and_in_gradient_flow(solver, gradient_flow):
     solved = tu.solve(linear(lr=burst), START, TIMES, solver=solver, gradient_flow=gradient_flow)
     assert solved.error[-1] == pytest.approx(truth(lambda t: burst(t, np), CASES[burst], gradient_flow), rel=1e-5)

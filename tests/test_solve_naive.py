@@ -69,6 +69,7 @@ def test_relu():
     assert gap(*both(naive.Relu(), "relu", 2, 2, lr=0.4, sigma=0.1, times=TIMES[:4], rtol=COARSE)) < 1e-7
 
 
+@pytest.mark.full
 def test_tanh_gradient_flow():
     family = naive.Grid(np.tanh, lambda x: 1 / np.cosh(x) ** 2)
     assert gap(*both(family, "tanh", 2, 2, lr=0.5, flow=True, times=TIMES[:5], rtol=COARSE)) < 1e-7

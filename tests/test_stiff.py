@@ -34,7 +34,7 @@ BIASED = tu.Problem(
 # The resolvent
 
 
-def solved_and_dense(problem, shift, gradient_flow=False, solver=resolvent):
+def solved_and_dense(problem, shifts, gradient_flow=False):
     """(1 - shift J)^-1 x by levels and by a dense matrix, for a random x that moves only what learns."""
     state, t = initial_overlaps(problem, START)
     system = OrderParameters(problem, t, gradient_flow)
@@ -42,8 +42,8 @@ def solved_and_dense(problem, shift, gradient_flow=False, solver=resolvent):
     x = unflatten(jnp.asarray(np.random.default_rng(0).standard_normal(len(J))), state)
     if not problem.student.train_readout:
         x = eqx.tree_at(lambda y: y.readout, x, jnp.zeros(2))
-    ours = eqx.filter_jit(lambda shift, x: solver(system, jnp.array(0.3), state, shift)(x))(shift, x)
-    return flatten(ours), np.linalg.solve(np.eye(len(J)) - shift * J, flatten(x))
+    ours = jax.jit(lambda shift: flatten(resolvent(system, jnp.array(0.3), state, shift)(x)))
+    return [(ours(shift), np.linalg.solve(np.eye(len(J)) - shift * J, flatten(x))) for shift in shifts]
 
 
 @pytest.mark.parametrize(
@@ -57,8 +57,7 @@ def solved_and_dense(problem, shift, gradient_flow=False, solver=resolvent):
     ids=["rich", "biases", "relu", "quadratic"],
 )
 def test_the_resolvent_is_the_inverse_of_a_dense_matrix(problem, flow):
-    for shift in (0.01, 30.0):
-        ours, dense = solved_and_dense(problem, shift, flow)
+    for ours, dense in solved_and_dense(problem, (0.01, 30.0), flow):
         np.testing.assert_allclose(ours, dense, atol=1e-10 * np.abs(dense).max())
 
 
@@ -170,8 +169,8 @@ def test_equals_radau_on_the_equations_written_out():
         return np.concatenate([(scale * dr).ravel(), (scale * (fq + np.swapaxes(fq, 1, 2) + eta * G)).ravel()])
 
     y0 = np.concatenate([r.ravel(), q.ravel()])
-    times = [0.0, 1.0, 20.0]
-    reference = solve_ivp(rhs, (0, 20), y0, "Radau", times, rtol=1e-8, atol=1e-10).y.T
+    times = [0.0, 1.0, 5.0]
+    reference = solve_ivp(rhs, (0, 5), y0, "Radau", times, rtol=1e-8, atol=1e-10).y.T
     ours = tu.solve(PLAIN, START, times, solver="stiff", rtol=1e-9)
     np.testing.assert_allclose(ours.r.reshape(3, -1), reference[:, :16], atol=1e-6)
     np.testing.assert_allclose(ours.q.reshape(3, -1), reference[:, 16:], atol=1e-6)

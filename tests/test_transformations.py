@@ -56,10 +56,10 @@ def test_gradient_through_a_schedule():
 
 
 def test_vmap_over_learning_rates_equals_the_loop():
-    rates = np.geomspace(0.05, 2.0, 100)
+    rates = np.geomspace(0.05, 2.0, 10)
     batched = jax.vmap(lambda lr: tu.solve(PROBLEM.replace(lr=lr), START, TIMES))(rates)
-    assert batched.error.shape == (100, 11)
-    for i in range(0, 100, 9):
+    assert batched.error.shape == (10, 11)
+    for i in range(0, 10, 3):
         single = tu.solve(PROBLEM.replace(lr=rates[i]), START, TIMES)
         np.testing.assert_allclose(batched.error[i], single.error, rtol=1e-6)
         np.testing.assert_allclose(batched.Q[i], single.Q, atol=1e-7)

@@ -84,8 +84,7 @@ def test_a_broken_limit_is_a_warning_with_its_number():
 
 
 def test_quadrature_is_reported_with_its_error():
-    R, Q = 0.3 * np.eye(2), 0.5 * np.eye(2)
-    report = tu.solve(pair(2, 2, "tanh"), tu.Start(R, Q), [0, 1, 2]).validity
+    report = tu.solve(pair(1, 1, "tanh"), tu.Start([[0.3]], [[0.5]]), [0, 1, 2]).validity
     assert report.averages_error is not None
     assert report.averages_error[0] < 1e-7
     assert report.averages_error[1] < 1e-2

@@ -10,7 +10,7 @@ from tutelage.cli import compile_cache as c
 
 KNOWN = __import__("importlib.metadata").metadata.version("jaxlib").startswith(c.KNOWN_TO)
 COMMAND = f"{c.WHOLE_LOOPS} {c.OLDER_EMITTERS}" if KNOWN else ""
-QUICK = f"{COMMAND} {c.UNOPTIMIZED}" if KNOWN else ""
+QUICK = f"{COMMAND} {c.UNOPTIMIZED} {c.IN_ONE_PIECE}" if KNOWN else ""
 
 
 def flags_after(code: str, **environment: str) -> str:

@@ -31,8 +31,10 @@ times = { end = 5.0, points = 3 }
     ("line", "named"),
     [
         (["solve", *SMALL, "--no-validity", "--quiet", "--out", "curve.nc"], "curve.nc"),
-        (["simulate", *SMALL, "--runs", "2", "--dim", "50", "--quiet", "--out", "runs.nc"], "runs.nc"),
-        (["solve", *SMALL, "--no-validity", "--quiet", "--plot", "curve.png"], "curve.png"),
+        pytest.param(
+            ["simulate", *SMALL, "--runs", "2", "--dim", "50", "--quiet", "--out", "runs.nc"], "runs.nc", marks=FULL
+        ),
+        pytest.param(["solve", *SMALL, "--no-validity", "--quiet", "--plot", "curve.png"], "curve.png", marks=FULL),
         (["sweep", "sweep.toml", "--out", "swept", "--executor", "serial", "--quiet"], "swept"),
         pytest.param(
             ["compare", *SMALL, "--runs", "4", "--dim", "50", "--quiet", "--out-dir", "."], "compare.png", marks=FULL

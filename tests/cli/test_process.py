@@ -31,7 +31,11 @@ def test_help_does_not_wait_for_jax():
 
 @pytest.mark.parametrize(
     "imports",
-    ["import tutelage, jax", "import jax, tutelage", "from tutelage.problem import Problem; import jax"],
+    [
+        pytest.param("import tutelage, jax", marks=pytest.mark.full),
+        "import jax, tutelage",
+        "from tutelage.problem import Problem; import jax",
+    ],
 )
 def test_float64_whoever_imports_jax(imports):
     run = python(f"{imports}\nprint(jax.numpy.zeros(1).dtype)", JAX_ENABLE_X64="0")

@@ -149,7 +149,9 @@ def covariance(case):
 CASES = ["random", "plateau", "small start", "half learned"]
 
 
-@pytest.mark.parametrize(("name", "case"), [*(("tanh", case) for case in CASES), ("gelu", "random")])
+@pytest.mark.parametrize(
+    ("name", "case"), [*(("tanh", case) for case in CASES), pytest.param("gelu", "random", marks=pytest.mark.full)]
+)
 def test_spread_of_three_students_at_default_settings(name, case):
     """K = M = 3, six fields: 1e-4 relative, and the estimate covers the error."""
     C, w, rule = covariance(case), np.array([-1.0, -1, -1, 1, 1, 1]), Quadrature()

@@ -22,7 +22,10 @@ def ensembles(name: str, runs: int, weights_runs: int | None = None, changes: di
     )
 
 
-@pytest.mark.parametrize("name", CASES)
+LONG = ("quadratic", "batch of two")  # nothing of their own but numbers
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.full if n in LONG else ()) for n in CASES])
 def test_same_law(name):
     runs = (500, 500) if "biases" in name else (3000, 1500)  # biases: the error of each state is a quadrature
     assert probability(*ensembles(name, *runs)) > LEVEL
@@ -50,7 +53,7 @@ def test_one_degree_of_freedom_is_noticed(monkeypatch):
     assert probability(*ensembles("erf with noise", 3000, 1500)) < 1e-2 * LEVEL
 
 
-@pytest.mark.parametrize("name", ["batch of five", "momentum"])
+@pytest.mark.parametrize("name", ["batch of five", pytest.param("momentum", marks=pytest.mark.full)])
 def test_traced_loop_has_the_same_law(name):
     """A function of the user's own: the JAX loop of the overlaps method against that of the weights method."""
     assert probability(*ensembles(name, 400, changes={"student.activation": softened})) > LEVEL

@@ -41,7 +41,7 @@ def test_theory_here_is_the_theory_of_solve():
 
 
 def test_bias_shrinks_as_one_over_N_and_nothing_is_left():
-    (small, se_small, sd_small), (large, se_large, sd_large) = mean_error(40, 8000), mean_error(160, 16000)
+    (small, se_small, sd_small), (large, se_large, sd_large) = mean_error(30, 6000), mean_error(120, 12000)
     limit, wrong = theory(), theory(0.9)
     exponent = np.log((small - limit) / (large - limit)) / np.log(4)
     assert se_small < 0.1 * abs(small - limit)

@@ -21,6 +21,7 @@ from tutelage._files import is_private
 WHOLE_LOOPS = "--xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold=65536"
 OLDER_EMITTERS = "--xla_cpu_use_fusion_emitters=false"
 UNOPTIMIZED = "--xla_backend_optimization_level=0"
+IN_ONE_PIECE = "--xla_cpu_parallel_codegen_split_count=1"  # pieces are compiled side by side, and take more time in all
 KNOWN_TO = "0.10."  # jaxlib 0.11 has only the newer emitters
 
 
@@ -39,14 +40,14 @@ def keep_compiled_programs() -> None:
 
 def compile_quickly() -> None:
     """For short computations: also without LLVM's optimizations, in less than half the time, equal up to rounding."""
-    _set_flags(WHOLE_LOOPS, OLDER_EMITTERS, UNOPTIMIZED)
+    _set_flags(WHOLE_LOOPS, OLDER_EMITTERS, UNOPTIMIZED, IN_ONE_PIECE)
 
 
 def _set_flags(*flags: str) -> None:
     from importlib.metadata import version  # here, for it takes a tenth of the time of `tutelage --help`
 
     given = os.environ.get("XLA_FLAGS", "").split()
-    others = [flag for flag in given if flag not in (WHOLE_LOOPS, OLDER_EMITTERS, UNOPTIMIZED)]
+    others = [flag for flag in given if flag not in (WHOLE_LOOPS, OLDER_EMITTERS, UNOPTIMIZED, IN_ONE_PIECE)]
     if not others and version("jaxlib").startswith(KNOWN_TO):
         os.environ["XLA_FLAGS"] = " ".join(dict.fromkeys((*given, *flags)))
 

@@ -210,7 +210,7 @@ def leaky(x):
     return jnp.where(x > 0, x, 0.1 * x)
 
 
-@pytest.mark.parametrize("function", [swish, leaky])
+@pytest.mark.parametrize("function", [pytest.param(swish, marks=pytest.mark.full), leaky])
 def test_functions_of_ones_own(function):
     W, T = 0.8 * vectors(2, 1), vectors(2, 2)
     problem = tu.Problem(tu.Network(2, function), tu.Network(2, function))

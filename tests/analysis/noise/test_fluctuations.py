@@ -68,7 +68,7 @@ def test_one_unit_has_the_covariance_of_an_independent_computation():
     assert np.max(result.accuracy) < 2e-3
 
 
-@pytest.mark.parametrize("activation", ["erf", "relu"])
+@pytest.mark.parametrize("activation", ["erf", pytest.param("relu", marks=pytest.mark.full)])
 def test_two_hundred_networks_scatter_as_predicted(activation):
     """RMS over entries and times is known to about 2% (R, Q) and 4% (error): false alarms about once in a hundred."""
     result = predicted(activation)

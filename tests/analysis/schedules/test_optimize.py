@@ -222,6 +222,7 @@ def test_two_erf_units_gain_a_factor_of_four_with_noise(noisy):
     assert noisy.slope < 1e-3
 
 
+@pytest.mark.full
 def test_two_erf_units_gain_half_without_noise(noisy):
     clean = tu.schedules.optimize(pair(2, 2), ORDER_ONE, 100.0, pieces=PIECES)
     assert clean.gain > 1.5
