@@ -5,6 +5,7 @@ A rule is written once, for one sample, with jax.numpy. To write your own, subcl
 """
 
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import ClassVar, Protocol, TypeAlias
 
 import equinox as eqx
@@ -81,8 +82,8 @@ class Rule(eqx.Module):
     """A learning rule. Subclass it and define `update`; set the class variables where they differ.
 
     jumps: `update` jumps as a function of a student field, or may: averages are then never differentiated through it. Set it
-    to False for a continuous update: averages are then more accurate and faster. gradient: `update` follows minus the
-    gradient of the loss. samples: per update.
+    to False for a continuous update: averages are then more accurate and faster. uses_loss: `update` uses the derivatives of
+    loss and activation, which must then exist and fit the labels. samples: per update.
 
     >>> import jax.numpy as jnp
     >>> import tutelage as tu
@@ -94,12 +95,21 @@ class Rule(eqx.Module):
     """
 
     jumps: ClassVar[bool] = True
-    gradient: ClassVar[bool] = False
+    uses_loss: ClassVar[bool] = False
     samples: ClassVar[int] = 1
 
     def randomness(self, time: ArrayLike) -> Law | None:
-        """The law of xi, independent of the sample; None: the rule draws nothing."""
+        """The law of xi, independent of the sample; None: the rule draws nothing. `PerUnit(law)`: one draw per unit."""
         return None
+
+    def law(self, units: int, time: ArrayLike) -> Law | None:
+        """The law of xi for a student with so many hidden units."""
+        law = self.randomness(time)
+        return None if law is None else law.for_units(units)
+
+    def schedules(self) -> dict[str, Callable[..., object]]:
+        """Fields that are functions of time, by name: the solver does not step across their jumps."""
+        return {}
 
     @abstractmethod
     def update(self, sample: Sample, parameters: Parameters, context: Context) -> Update:
