@@ -122,6 +122,7 @@ def symmetry_warning(problem: Problem, start: Start, blocks: tuple[NumpyOrJax, N
     v = np.asarray(problem.student.readout if start.readout is None else start.readout)
     bias = problem.student.bias if start.bias is None else start.bias
     b = np.zeros(r.shape[1]) if bias is None else np.asarray(bias)
+    v = np.concatenate([np.atleast_2d(v), problem.rule.unit_marks(v)])
     for i, j in itertools.combinations(range(r.shape[1]), 2):
         swap = np.arange(r.shape[1])
         swap[[i, j]] = j, i

@@ -66,6 +66,9 @@ class FeedbackAlignment(Gradient):
         """The feedback in the shape of the readout."""
         return jnp.broadcast_to(jnp.asarray(self.feedback), jnp.shape(readout))
 
+    def unit_marks(self, readout: Readout) -> Float[np.ndarray, "rows K"]:
+        return np.atleast_2d(np.broadcast_to(np.asarray(self.feedback), np.shape(readout)))
+
     def update(self, sample: Sample, parameters: Parameters, context: Context) -> Update:
         return self.result(*_sent_back(sample, parameters, context, self.for_readout(parameters.readout)))
 
