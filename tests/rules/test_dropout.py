@@ -155,9 +155,10 @@ def test_more_than_ten_units_have_a_closed_form():
 
 
 @pytest.mark.full
-def test_a_file_compares(tmp_path, capsys):
-    file = tmp_path / "dropout.toml"
-    file.write_text(dropped(STEPS, readout=[0.6, 0.4], train_readout=True, noise=0.1).to_toml())
-    code = main(["compare", str(file), "--dim", "400", "--runs", "20", "--out", str(tmp_path / "out")])
-    assert code == 0
+@pytest.mark.parametrize("rule", [tu.rules.Dropout(STEPS), tu.rules.FeedbackAlignment([1.0, 0.5])])
+def test_a_file_compares(rule, tmp_path, capsys):
+    file = tmp_path / "problem.toml"
+    file.write_text(dropped(readout=[0.6, 0.4], train_readout=True, noise=0.1).replace(rule=rule).to_toml())
+    options = ["--dim", "400", "--runs", "20", "--times", "10", "--points", "11", "--out-dir", str(tmp_path / "out")]
+    assert main(["compare", str(file), *options]) == 0
     assert "agree" in capsys.readouterr().out
