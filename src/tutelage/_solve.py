@@ -119,7 +119,7 @@ def solve(
 
 def _require_variance(problem: Problem) -> None:
     """Refuse squared loss under label noise of infinite variance: G does not exist, though a sum over quantiles does."""
-    if not callable(problem.noise) or type(problem.loss) is not Squared or not problem.rule.gradient:
+    if not callable(problem.noise) or type(problem.loss) is not Squared or not problem.rule.uses_loss:
         return
     shares = np.array([1e-4, 1e-8, 1e-12])  # share * quantile^2 falls to zero if the variance is finite
     tails = shares * (np.asarray(problem.noise(shares)) ** 2 + np.asarray(problem.noise(1 - shares)) ** 2)
@@ -133,7 +133,7 @@ def _require_derivatives(problem: Any, start: Any, averages: Any) -> None:
     """Refuse to be traced where a derivative would be silently wrong: a sampled jump whose place a readout decides."""
     if not isinstance(averages, NodeMoments) or averages.grid or not checks.is_traced(problem, start):
         return
-    if problem.rule.gradient and problem.loss.jumps:
+    if problem.rule.uses_loss and problem.loss.jumps:
         readouts = problem.student.readout, start.readout
         if problem.student.train_readout or checks.is_traced(readouts):
             raise InputError(
@@ -185,7 +185,7 @@ def prepare(problem: Any, start: Any, times: np.ndarray) -> tuple[Any, Any]:
         raise InputError(f"problem is {kind_of(problem)}; solve takes a Problem, Equations or a ClosedSystem.")
     start = random_start(problem, dim=problem.inputs.usual_dim) if start is None else require_start(start)
     blocks = start.blocks(problem)
-    require_rates_on(problem.sgd, times)
+    require_rates_on(problem, times)
     require_records(problem, times, 1, False)
     _require_variance(problem)
     if not checks.is_traced((problem, blocks)):
@@ -204,6 +204,7 @@ def symmetry_warning(problem: Problem, start: Start, blocks: tuple[NumpyOrJax, N
     v = np.asarray(problem.student.readout if start.readout is None else start.readout)
     bias = problem.student.bias if start.bias is None else start.bias
     b = np.zeros(r.shape[1]) if bias is None else np.asarray(bias)
+    v = np.concatenate([np.atleast_2d(v), problem.rule.unit_marks(v)])
     for i, j in itertools.combinations(range(r.shape[1]), 2):
         swap = np.arange(r.shape[1])
         swap[[i, j]] = j, i

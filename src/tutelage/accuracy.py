@@ -7,10 +7,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tutelage.dynamics.error import averages_of, field_means
+from tutelage.dynamics.error import field_means
 from tutelage.dynamics.order_parameters import OrderParameters, initial_overlaps
 from tutelage.integrate import Options, anonymous, as_arrays, integrate, tolerances
 from tutelage.moments import ClosedMoments, Moments, NodeMoments, Quadrature, Sampled, confidence, moments_for
+from tutelage.moments.averages import Averages
 from tutelage.moments.matrices import joint_covariance, mean_update, update_covariance
 from tutelage.moments.quadrature import QuadratureAverages
 from tutelage.moments.resolution import shortfall
@@ -50,11 +51,11 @@ def in_words(averages: str, error: tuple[float, float] | None) -> str:
 def quadrature_warning(trajectory: Any) -> str | None:
     """One sentence if the averages are not accurate along a curve. The full estimate is made only where there is doubt."""
     problem, settings = trajectory.problem, dict(trajectory.settings)
-    if not problem.classic or "moments" in settings or not len(trajectory.times):
+    if not problem.closed_form or "moments" in settings or not len(trajectory.times):
         return None
     given, gradient_flow = settings.get("quadrature"), bool(settings.get("gradient_flow", False))
     quadrature = None if given is None else Quadrature(*given)
-    averages = averages_of(problem, quadrature)
+    averages = _averages(problem, quadrature)
     if not isinstance(averages, QuadratureAverages):
         return None
     used = 1 if gradient_flow else 2
@@ -71,6 +72,12 @@ def quadrature_warning(trajectory: Any) -> str | None:
         f"Use a finer rule, quadrature=Quadrature(nodes={2 * rule.nodes}, points={8 * rule.points}), "
         "smoother functions, or simulate."
     )
+
+
+def _averages(problem: Problem, quadrature: Quadrature | None) -> Averages:
+    moments = moments_for(problem, quadrature)
+    assert isinstance(moments, ClosedMoments)
+    return moments.averages
 
 
 def _is_accurate(error: tuple[float, ...]) -> bool:
@@ -128,7 +135,7 @@ def _node_matrices(system: OrderParameters, moments: Moments, T: Any, seen: dict
 @eqx.filter_jit
 def _pair_matrices(problem: Problem, rule: Quadrature, T: Any, seen: dict[str, Any]) -> tuple[Any, Any, Any, Any]:
     """A, B, v_i v_j E[g'_i g'_j] (a part of A that others may cancel) and G at recorded field covariances."""
-    averages, v_teacher = averages_of(problem, rule), jnp.asarray(problem.teacher.readout)
+    averages, v_teacher = _averages(problem, rule), jnp.asarray(problem.teacher.readout)
 
     def one(at: dict[str, Any]) -> tuple[Any, Any, Any, Any]:
         C, mean = joint_covariance(at["R"], at["Q"], T), field_means(problem, at.get("bias"))

@@ -193,7 +193,7 @@ class Function(Loss):
     """
 
     function: Callable[[Array, Array], Array]
-    jumps: bool | None = eqx.field(static=True)  # pyright: ignore[reportIncompatibleVariableOverride]
+    jumps: bool | None = eqx.field(static=True)  # pyright: ignore
 
     def __init__(self, function: Callable[[Array, Array], Array], jumps: bool | None = None):
         if not callable(function):

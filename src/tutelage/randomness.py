@@ -4,8 +4,10 @@ The theory averages over `nodes()`, weighted values of xi. Simulations and error
 a standard normal number.
 """
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable
+from functools import lru_cache
 from typing import TypeAlias
 
 import equinox as eqx
@@ -19,9 +21,10 @@ from tutelage import checks
 from tutelage._errors import InputError
 from tutelage._types import Array, ArrayLike
 
-Draws: TypeAlias = Float[Array | np.ndarray, "*draws"]  # of xi
+Draws: TypeAlias = Float[Array, "*draws"]  # of xi
 Weighted: TypeAlias = tuple[Float[Array | np.ndarray, "X ..."], Float[Array | np.ndarray, " X"]]  # values and weights
 QuantileFunction: TypeAlias = Callable[[np.ndarray], np.ndarray]
+MOST_NODES, DRAWN = 2**10, 2**8  # combinations of all units that are enumerated; else so many are drawn
 QUANTILES = 400  # mid-quantiles that stand for a continuous law
 AFFINE = np.sqrt(3.0) * np.array([-1.0, 0.0, 1.0]), np.array([1.0, 4.0, 1.0]) / 6  # exact up to fifth moments
 
@@ -36,6 +39,10 @@ class Law(eqx.Module):
     @abstractmethod
     def from_normal(self, z: Draws) -> Draws:
         """Draws of xi from standard normal numbers."""
+
+    def for_units(self, units: int) -> "Law":
+        """The same law for a student with so many hidden units; only `PerUnit` depends on it."""
+        return self
 
 
 class Normal(Law):
@@ -124,3 +131,42 @@ class Discrete(Law):
     def from_normal(self, z: Draws) -> Draws:
         values, edges = jnp.asarray(self.values), jnp.cumsum(jnp.asarray(self.probabilities))
         return values[jnp.sum(ndtr(z)[..., None] > edges[:-1], axis=-1)]
+
+
+class PerUnit(Law):
+    """An independent draw of one law for each hidden unit: xi has shape (K,).
+
+    Up to 2^10 combinations of the units' nodes are enumerated. For more units a fixed quasi-random set of 2^8 draws stands
+    for all of them; `trajectory.sampling_error` does not include what it misses.
+
+    >>> import tutelage as tu
+    >>> law = tu.rules.PerUnit(tu.rules.Discrete([0.0, 2.0], [0.5, 0.5])).for_units(3)
+    >>> law.nodes(affine=False)[0].shape
+    (8, 3)
+    """
+
+    law: Law
+    units: int = eqx.field(static=True, default=1)
+
+    def for_units(self, units: int) -> "PerUnit":
+        return PerUnit(self.law, units)
+
+    def nodes(self, affine: bool) -> Weighted:
+        values, weights = map(jnp.asarray, self.law.nodes(affine))
+        count = values.shape[0]
+        if self.units * math.log2(count) > math.log2(MOST_NODES):
+            return self.from_normal(_drawn_normals(self.units)), np.full(DRAWN, 1.0 / DRAWN)
+        which = np.indices((count,) * self.units).reshape(self.units, -1).T
+        return values[which], jnp.prod(weights[which], axis=1)
+
+    def from_normal(self, z: Draws) -> Draws:
+        return self.law.from_normal(z)
+
+
+@lru_cache(maxsize=8)
+def _drawn_normals(units: int) -> Float[np.ndarray, "draws units"]:
+    """A quasi-random set of standard normal numbers."""
+    from scipy.stats import qmc
+
+    uniform = qmc.Sobol(units, rng=np.random.default_rng(0)).random(DRAWN)
+    return special.ndtri(np.clip(uniform, 1e-15, 1 - 1e-15))

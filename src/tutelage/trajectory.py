@@ -19,6 +19,7 @@ from tutelage import checks, storage
 from tutelage._errors import InputError, Status, status_message
 from tutelage.problem import Problem, Start
 from tutelage.problem.schedules import rate_at
+from tutelage.rules import FeedbackAlignment
 from tutelage.times import steps_at
 
 if TYPE_CHECKING:
@@ -96,6 +97,19 @@ class Trajectory(eqx.Module):
     def bias(self) -> Float[np.ndarray, "*lead time K"]:
         """Student biases b, (..., time, K)."""
         return self["bias"]
+
+    @property
+    def alignment(self) -> Float[np.ndarray, "*lead time"]:
+        """Cosine between readout and feedback, (..., time), for the rule `FeedbackAlignment`."""
+        rule = None if self.problem is None else self.problem.rule
+        if not isinstance(rule, FeedbackAlignment):
+            raise InputError(
+                "only the rule FeedbackAlignment has an alignment; use Problem(rule=rules.FeedbackAlignment(f))."
+            )
+        v, xp = self.readout, jnp if checks.is_traced(self) else np
+        axes = tuple(range(-np.ndim(self.problem.student.readout), 0))
+        f = xp.broadcast_to(xp.asarray(rule.feedback), np.shape(self.problem.student.readout))
+        return xp.sum(v * f, axis=axes) / xp.sqrt(xp.sum(v**2, axis=axes) * xp.sum(f**2))
 
     @property
     def dim(self) -> int | None:

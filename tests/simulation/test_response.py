@@ -77,7 +77,7 @@ def assert_equal_response(problem, seed=0):
     ours, gap = by_machine_code(problem, *draws(seed))
     expected, label = by_the_rule(problem, *draws(seed))
     np.testing.assert_allclose(ours, expected, rtol=1e-11, atol=1e-13)
-    if problem.rule.gradient:
+    if problem.rule.uses_loss:
         fields = draws(seed)[0] + (0.0 if problem.student.bias is None else problem.student.bias)
         output = np.asarray(problem.student.activation(jnp.asarray(fields))) @ problem.student.readout
         np.testing.assert_allclose(gap, label - output, rtol=1e-11, atol=1e-12)

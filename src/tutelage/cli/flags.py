@@ -60,7 +60,7 @@ class ProblemFlags:
     loss: str | None = None
     """squared, logistic, hinge, huber, absolute, cross_entropy, or module:function (default squared)."""
     rule: str | None = None
-    """gradient, hebbian, perceptron, adatron, or module:class (default gradient)."""
+    """gradient, hebbian, perceptron, adatron, dropout, feedback_alignment, or module:class (default gradient)."""
     imports: Annotated[list[str] | None, Parameter(name="--import", negative="")] = None
     """Allow the problem to name functions of this module as module:function; can be repeated."""
     lr: float | None = None

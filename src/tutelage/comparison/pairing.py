@@ -250,9 +250,10 @@ def _distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _exchangeable(problem: Problem) -> Bool[np.ndarray, "K K"]:
-    """Units that the problem treats alike (equal readouts and biases at first, equal frozen parts)."""
+    """Units that the problem treats identically (equal readouts and biases at first, equal frozen parts and feedback)."""
     student = problem.student
     marks = [*np.atleast_2d(np.asarray(student.readout, dtype=float))]  # one for each output
+    marks.extend(problem.rule.unit_marks(student.readout))
     if student.bias is not None:
         marks.append(np.asarray(student.bias, dtype=float))
     mask = problem.trainable_mask()
@@ -263,7 +264,9 @@ def _exchangeable(problem: Problem) -> Bool[np.ndarray, "K K"]:
 
 
 def _sign_free(problem: Problem) -> bool:
-    """g(-x) = -g(x) with a trained readout: (w, v, b) and (-w, -v, -b) are the same unit."""
+    """g(-x) = -g(x) with a trained readout: (w, v, b) and (-w, -v, -b) are the same unit, unless feedback fixes its sign."""
+    if problem.rule.unit_marks(problem.student.readout).size:
+        return False
     x = jnp.linspace(0.1, 3.0, 7)
     g = problem.student.activation
     return bool(problem.student.train_readout) and bool(np.allclose(np.asarray(g(-x)), -np.asarray(g(x)), atol=1e-12))

@@ -20,7 +20,7 @@ from tutelage.dynamics.equations import ClosedSystem
 from tutelage.dynamics.error import field_means, near_perfect, population_error, shared_parity
 from tutelage.moments import ClosedMoments, Moments, NodeMoments, moments_for
 from tutelage.moments.averages import Averages
-from tutelage.moments.matrices import MeanUpdate, joint_covariance, summed_levels
+from tutelage.moments.matrices import MeanUpdate, joint_covariance, mean_update, summed_levels
 from tutelage.moments.nodes import Quadrature
 from tutelage.problem import Problem, SlowMomentum, Start
 from tutelage.problem.schedules import rate_at, switch_times
@@ -102,7 +102,7 @@ class OrderParameters(ClosedSystem):
     def switches(self, end: ArrayLike) -> Float[Array, " S"] | None:
         sgd = self.problem.sgd
         k = sgd.momentum.k if isinstance(sgd.momentum, SlowMomentum) else None
-        return switch_times(end, sgd.lr, sgd.readout_lr, sgd.bias_lr, k)
+        return switch_times(end, sgd.lr, sgd.readout_lr, sgd.bias_lr, k, *self.problem.rule.schedules().values())
 
     def covariances(self, state: Overlaps) -> tuple[Float[Array, "K M"], Float[Array, "K K"], Float[Array, "M M"]]:
         """R, Q, T of the fields."""
@@ -134,10 +134,17 @@ class OrderParameters(ClosedSystem):
         p, G = self.matrices(state, t)
         d = self._drift(t, state, p, G)
         # the matrices give the slope of the training loss; for other metrics the overlaps alone guide the steps
-        return d, self.error_slope(p, d) if self.closed else jnp.zeros(())
+        if not self.closed:
+            return d, jnp.zeros(())
+        return d, self.error_slope(p if self.problem.classic else self.error_derivatives(state), d)
+
+    def error_derivatives(self, state: Overlaps) -> MeanUpdate:
+        """Minus the derivatives of e_g by Q (twice), R, readout and bias: the mean update of backpropagation."""
+        C, mean = joint_covariance(*self.covariances(state)), field_means(self.problem, state.bias)
+        return mean_update(self.averages, C, mean, state.readout, jnp.asarray(self.problem.teacher.readout))
 
     def error_slope(self, p: MeanUpdate, d: Overlaps) -> Array:
-        """The change of e_g along a change of the state, where the matrices are p."""
+        """The change of e_g along a change of the state, where its derivatives are -p."""
         slope = -jnp.sum(p.A * self._summed(d.q)) / 2 - jnp.sum(p.B * self._summed(d.r))
         if self.problem.student.train_readout:
             slope = slope - jnp.sum(p.readout * d.readout)

@@ -61,7 +61,7 @@ def moments_for(
     others: problems that differ in numbers only and share these averages; labels vary if those of any one do.
     """
     student, teacher = problem.student, problem.teacher
-    if problem.classic and sampled is None:
+    if problem.closed_form and sampled is None:
         K, M = student.hidden, teacher.hidden
         return ClosedMoments(averages_for(student.activation, teacher.activation, K, M, problem.biased, quadrature))
     K, M = student.hidden, teacher.hidden
@@ -80,7 +80,7 @@ def moments_for(
 def _suits_three_fields(problem: Problem) -> bool:
     """Is the update free of bends, and is it known where the labels jump? Then a grid of three fields beats a sample."""
     teacher, labels = problem.teacher, problem.labels
-    if problem.loss.breaks(jnp.ones(())) if problem.rule.gradient else _rule_breaks(problem):
+    if problem.loss.breaks(jnp.ones(())) if problem.rule.uses_loss else _rule_breaks(problem):
         return False
     if teacher.hidden == 2:
         return type(labels) is Real and teacher.activation.smooth
@@ -90,7 +90,7 @@ def _suits_three_fields(problem: Problem) -> bool:
 def _jumps_are_known(problem: Problem, noisy: bool) -> bool:
     """Does the rule say where its update jumps? Only then can a grid be split there (and be differentiated)."""
     student, loss = problem.student, problem.loss
-    if not problem.rule.gradient:
+    if not problem.rule.uses_loss:
         return _rule_breaks(problem)
     if loss.jumps and (not loss.breaks(jnp.ones(())) or not is_proportional(student.activation)):
         return False

@@ -7,11 +7,14 @@ E[delta_k x] = Omega (sum_j A_kj w_j + sum_m B_km w*_m), and G = E[delta delta^T
     G_kj =  v_k v_j (E[Delta0^2 g'_k g'_j] + sigma^2 E[g'_k g'_j])
 Delta0 = sum_a w_a g_a is the error without label noise, w = (-v, v*). Up to sign A/2 and B are also the gradient of e_g
 with respect to Q and R, and v o E[Delta g'], E[Delta g] those with respect to biases and readouts.
+Feedback alignment replaces v_k before these averages, not v_j within Delta, by the feedback f_k. Dropout averages them over
+masks m_k in {0, 1/keep} with v_k -> m_k v_k: where unit k learns it was kept, so its own weight in Delta is w_k / keep.
 """
 
 from abc import abstractmethod
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
@@ -19,7 +22,7 @@ from jaxtyping import Float
 from tutelage._types import Array, NumpyOrJax
 from tutelage.moments.averages import Averages, Covariance, Means
 from tutelage.problem import Problem
-from tutelage.rules import Context, Parameters
+from tutelage.rules import Context, Dropout, FeedbackAlignment, Parameters
 
 
 def summed_levels(weights: Float[NumpyOrJax, " L"], blocks: Float[Array, "L a b"]) -> Float[Array, "a b"]:
@@ -67,10 +70,14 @@ class ClosedMoments(Moments):
         self, problem: Problem, C: Covariance, mean: Means, parameters: Parameters, context: Context, flow: bool
     ) -> tuple[MeanUpdate, Float[Array, "K K"]]:
         v, v_teacher = parameters.readout, jnp.asarray(problem.teacher.readout)
-        update = mean_update(self.averages, C, mean, v, v_teacher)
+        rule = problem.rule
+        feedback = rule.for_readout(v) if isinstance(rule, FeedbackAlignment) else v
+        keep = rule.keep_at(context.time) if isinstance(rule, Dropout) else None
+        update = mean_update(self.averages, C, mean, v, v_teacher, feedback, keep)
         if flow:
             return update, jnp.zeros_like(update.A)
-        return update, update_covariance(self.averages, C, mean, v, v_teacher, jnp.asarray(problem.noise))
+        noise = jnp.asarray(problem.noise)
+        return update, update_covariance(self.averages, C, mean, v, v_teacher, noise, feedback, keep)
 
 
 def error_weights(v: Float[Array, " K"], v_teacher: Float[Array, " M"]) -> Float[Array, " n"]:
@@ -79,15 +86,24 @@ def error_weights(v: Float[Array, " K"], v_teacher: Float[Array, " M"]) -> Float
 
 
 def mean_update(
-    averages: Averages, C: Covariance, mean: Means, v: Float[Array, " K"], v_teacher: Float[Array, " M"]
+    averages: Averages,
+    C: Covariance,
+    mean: Means,
+    v: Float[Array, " K"],
+    v_teacher: Float[Array, " M"],
+    feedback: Float[Array, " K"] | None = None,
+    keep: Float[Array, ""] | None = None,
 ) -> MeanUpdate:
-    """The order-eta part of the dynamics of squared loss."""
-    K, w = v.shape[0], error_weights(v, v_teacher)
+    """The order-eta part of the dynamics of squared loss. feedback: the prefactor of delta (default: v). keep: of dropout."""
+    K, w, f = v.shape[0], error_weights(v, v_teacher), v if feedback is None else feedback
+    own = np.eye(K, w.size, dtype=bool)
+    if keep is not None:
+        w = jnp.where(own, w / keep, w)
     slopes = averages.slopes(C, mean)
     bend = jnp.sum(averages.curvatures(C, mean) * w, axis=1)
-    both = v[:, None] * (w * slopes + jnp.where(np.eye(K, w.size, dtype=bool), bend[:, None], 0.0))  # A beside B
-    bias = v * (averages.slopes_outputs(C, mean) @ w)
-    return MeanUpdate(both[:, :K], both[:, K:], averages.outputs(C, mean)[:K] @ w, bias)
+    both = f[:, None] * (w * slopes + jnp.where(own, bend[:, None], 0.0))  # A beside B
+    bias = f * jnp.sum(averages.slopes_outputs(C, mean) * w, axis=1)
+    return MeanUpdate(both[:, :K], both[:, K:], jnp.sum(averages.outputs(C, mean)[:K] * w, axis=1), bias)
 
 
 def update_covariance(
@@ -97,8 +113,32 @@ def update_covariance(
     v: Float[Array, " K"],
     v_teacher: Float[Array, " M"],
     sigma: Float[Array, ""],
+    feedback: Float[Array, " K"] | None = None,
+    keep: Float[Array, ""] | None = None,
 ) -> Float[Array, "K K"]:
-    """G: the order-eta^2 part of the dynamics of squared loss."""
-    K, w = v.shape[0], error_weights(v, v_teacher)
+    """G: the order-eta^2 part of the dynamics of squared loss, with the same options."""
+    K, w, f = v.shape[0], error_weights(v, v_teacher), v if feedback is None else feedback
     noise = sigma**2 * averages.slopes(C, mean)[:, :K]
-    return v[:, None] * v * (averages.slopes_squared_error(C, mean, w) + noise)
+    if keep is None:
+        return f[:, None] * f * (averages.slopes_squared_error(C, mean, w) + noise)
+    squared = _squared_error_of_kept(averages, C, mean, w, K, keep)
+    return f[:, None] * f * jnp.where(np.eye(K, dtype=bool), 1 / keep, 1.0) * (squared + noise)
+
+
+def _squared_error_of_kept(
+    averages: Averages, C: Covariance, mean: Means, w: Float[Array, " n"], K: int, keep: Float[Array, ""]
+) -> Float[Array, "K K"]:
+    """E[g'_i g'_j Delta0^2] over the masks that keep i and j.
+
+    In Delta0 these two units then have the weight w / keep. Each other unit a has w_a on average and adds its variance,
+    w_a^2 (1 - keep) / keep E[g'_i g'_j g_a^2].
+    """
+    each = jax.vmap(lambda w: averages.slopes_squared_error(C, mean, w))
+    i, j = np.triu_indices(K)
+    kept = np.zeros((i.size, w.size), dtype=bool)
+    kept[np.arange(i.size), i] = kept[np.arange(i.size), j] = True
+    sure = each(jnp.where(kept, w / keep, w))[np.arange(i.size), i, j]
+    spread = each(jnp.asarray(np.eye(K, w.size)))[:, i, j]  # E[g'_i g'_j g_a^2]
+    others = jnp.where(kept[:, :K].T, 0.0, w[:K, None] ** 2) * (1 - keep) / keep
+    upper = jnp.zeros((K, K)).at[i, j].set(sure + jnp.sum(others * spread, axis=0))
+    return upper + jnp.triu(upper, 1).T

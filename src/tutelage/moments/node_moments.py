@@ -31,7 +31,7 @@ from tutelage.moments.nodes import NEAR, REACH, SETS, panels, trapezoid
 from tutelage.moments.numerics import divide_left, divide_right, factor
 from tutelage.problem import Network, Problem
 from tutelage.problem.activation import NAMED
-from tutelage.rules import Context, Gradient, Parameters, Rule, Sample, Update
+from tutelage.rules import CLOSED_FORMS, Context, Parameters, Rule, Sample, Update
 from tutelage.rules.base import Elementwise, Label
 
 ENDS = (-REACH, REACH)
@@ -83,7 +83,7 @@ class RuleAtState(eqx.Module):
         fields = self.mean + e @ self.L.T
         rho, student = fields[:, :M], fields[:, M:]
         labels, weights = jax.vmap(partial(self.labels, noisy))(rho)
-        law = self.rule.randomness(self.context.time)
+        law = self.rule.law(self.problem.student.hidden, self.context.time)
         draws, shares = (None, None) if law is None else map(jnp.asarray, law.nodes(False))
 
         def given(label: Array, weight: Array, xi: Array | None, share: Array | None) -> Response:
@@ -107,7 +107,7 @@ class RuleAtState(eqx.Module):
         problem, output = self.problem, self.problem.teacher.output(rho)
         if not noisy:
             return problem.labels.truth(output, rho)[None], jnp.ones(1)
-        affine = type(self.rule) is Gradient and type(problem.loss) is Squared
+        affine = type(self.rule) in CLOSED_FORMS and type(problem.loss) is Squared
         return problem.labels.outcomes(output, rho, problem.noise, affine)
 
 

@@ -61,6 +61,8 @@ MODULES = (
     "rules.flipped_labels",
     "rules.committee",
     "rules.heavy_tails",
+    "rules.feedback_alignment",
+    "rules.dropout",
     "rules.sampling",
 )
 

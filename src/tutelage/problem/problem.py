@@ -23,7 +23,7 @@ from tutelage.problem.network import Network
 from tutelage.problem.schedules import Constant
 from tutelage.problem.serialize import LEARNING, PARTS
 from tutelage.problem.sgd import SGD
-from tutelage.problem.traits import CLASSIC, CONSTANT_RATES, missing_traits, require_fit, require_traits
+from tutelage.problem.traits import CLASSIC, CLOSED, CONSTANT_RATES, missing_traits, require_fit, require_traits
 from tutelage.rules import Gradient, Rule, as_rule
 
 Noise: TypeAlias = Float[NumpyOrJax, ""] | Callable[[np.ndarray], np.ndarray]  # standard deviation, or quantile function
@@ -39,8 +39,9 @@ class Problem(eqx.Module):
     loss: "squared", "logistic", "hinge", "huber", "absolute", "cross_entropy", a loss such as `losses.Huber(0.5)`, or a JAX
     function loss(output, label). labels: how the teacher's fields become a label: "real" (output plus noise), "sign",
     "logistic" (Bernoulli), "argmax", labels such as `labels.Sign(flip=0.1)`, or a JAX function label(rho, xi). rule: what a
-    sample does to the student: "gradient", "hebbian", "perceptron", "adatron", or a custom `Rule`. noise: the standard
-    deviation of the noise on real labels, or a quantile function such as `scipy.stats.t(3).ppf`.
+    sample does to the student: "gradient", "hebbian", "perceptron", "adatron", a rule such as `rules.Dropout(0.8)`, or a
+    custom `Rule`. noise: the standard deviation of the noise on real labels, or a quantile function such as
+    `scipy.stats.t(3).ppf`.
 
     >>> import tutelage as tu
     >>> tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
@@ -94,7 +95,7 @@ class Problem(eqx.Module):
         if not callable(self.noise):
             checks.require_shape("noise", self.noise, ())
             checks.require_nonnegative("noise", self.noise)
-        if not self.student.activation.trainable and self.rule.gradient:
+        if not self.student.activation.trainable and self.rule.uses_loss:
             raise InputError(
                 f"the student's activation is {self.student.activation.name!r}; it must have a gradient to learn from. "
                 "Use it for the teacher, or give the student 'erf'."
@@ -131,6 +132,11 @@ class Problem(eqx.Module):
     def classic(self) -> bool:
         """Squared loss, one real output with Gaussian noise, trained by its gradient? Then closed forms exist."""
         return not missing_traits(self, CLASSIC)
+
+    @property
+    def closed_form(self) -> bool:
+        """The same with feedback alignment or dropout: drift and noise have closed forms, but are not gradients of e_g."""
+        return not missing_traits(self, CLOSED)
 
     @property
     def biased(self) -> bool:

@@ -1,7 +1,7 @@
 """One sample of a problem: its label, and the update it makes. Simulations, error bars and step checks all call this.
 
 Randomness comes as standard normal numbers (`normals_needed` of them per sample), so that every caller may draw them in its
-own way: first those of the label, then that of the rule.
+own way: first those of the label, then those of the rule.
 """
 
 import jax.numpy as jnp
@@ -9,12 +9,14 @@ from jaxtyping import Float
 
 from tutelage._types import Array, ArrayLike
 from tutelage.problem.problem import Problem
-from tutelage.rules import Context, Parameters, Sample, Update
+from tutelage.rules import Context, Parameters, PerUnit, Sample, Update
 
 
 def normals_needed(problem: Problem) -> int:
     """Standard normal numbers that the label and the rule of one sample are made from."""
-    return _of_label(problem) + (problem.rule.randomness(0.0) is not None)
+    law = problem.rule.law(problem.student.hidden, 0.0)
+    own = 0 if law is None else law.units if isinstance(law, PerUnit) else 1
+    return _of_label(problem) + own
 
 
 def label_of(problem: Problem, reference: Float[Array, " M"], normals: Float[Array, " draws"]) -> Float[Array, "*outputs"]:
@@ -36,9 +38,10 @@ def update_of(
     context: Context,
 ) -> Update:
     """What a sample with these fields (biases included) and this label does to the student."""
-    law, xi = problem.rule.randomness(context.time), None
+    law, xi = problem.rule.law(problem.student.hidden, context.time), None
     if law is not None:
-        xi = law.from_normal(normals[_of_label(problem)])
+        own = normals[_of_label(problem) :]
+        xi = law.from_normal(own if isinstance(law, PerUnit) else own[0])
     return problem.rule.update(Sample(student, reference, label, xi), parameters, context)
 
 
@@ -49,7 +52,7 @@ def _of_label(problem: Problem) -> int:
 
 
 def context_of(
-    problem: Problem, lr: ArrayLike = 0.0, time: ArrayLike = 0.0, overlaps: tuple[Array, ...] | None = None
+    problem: Problem, lr: ArrayLike = 0.0, time: ArrayLike = 0.0, overlaps: tuple[Array, Array, Array] | None = None
 ) -> Context:
     """What the rule may look at besides the sample."""
     return Context(problem.student, problem.loss, jnp.asarray(lr, float), jnp.asarray(time, float), overlaps)

@@ -26,7 +26,7 @@ from tutelage._errors import InputError, ValidityWarning
 from tutelage._types import Array, ArrayLike, NumpyOrJax, Rate, Schedule, Table
 
 if TYPE_CHECKING:
-    from tutelage.problem.sgd import SGD
+    from tutelage.problem.problem import Problem
 
 EVEN, IN_LOG, EARLIEST = 2**16, 2**14, 1e-12  # points of the grid; first of those even in ln t, as a share of the end
 PER_SWING, MOST_STOPS = 32, 256  # stops for each rise or fall of the function's whole range, and altogether
@@ -214,13 +214,15 @@ def bend_times(rate: Rate | None, end: float) -> Float[np.ndarray, " S"]:
     return np.atleast_1d(getattr(rate, SWITCHING[type(rate)])) if type(rate) in SWITCHING else np.zeros(0)
 
 
-def require_rates_on(sgd: "SGD", times: Float[np.ndarray, " S"], *, solved: bool = True) -> None:
-    """Every schedule must be one number, finite and not negative, at the given times and between them.
+def require_rates_on(problem: "Problem", times: Float[np.ndarray, " S"], *, solved: bool = True) -> None:
+    """Every schedule must be one number, finite and not negative, at the given times and between them; `keep` a probability.
 
     solved: warn where a function has more features than the solver is sure to resolve (single steps see them all).
     """
+    sgd = problem.sgd
     rates: Table = {name: getattr(sgd, name) for name in ("lr", "readout_lr", "bias_lr")}
-    for name, rate in (rates | {"k": getattr(sgd.momentum, "k", None)}).items():
+    rates |= {"k": getattr(sgd.momentum, "k", None), **problem.rule.schedules()}
+    for name, rate in rates.items():
         if callable(rate) and not checks.is_traced(rate):
             _require_rate_on(name, cast(Schedule, rate), times, solved)
 
@@ -239,6 +241,9 @@ def _require_rate_on(name: str, rate: Schedule, times: Float[np.ndarray, " S"], 
     if checks.is_traced(values):
         return
     values = np.asarray(values)
+    if name == "keep" and np.any(wrong := ~((values > 0) & (values <= 1))):
+        at = int(np.argmax(wrong))
+        raise InputError(f"keep is {values[at]:g} at time {times[at]:g}; a schedule of it must stay above 0 and at most 1.")
     bad = ~np.isfinite(values) | (values < 0)
     if bad.any():
         at = int(np.argmin(np.where(np.isfinite(values), values, -np.inf)))

@@ -53,7 +53,7 @@ INPUTS = {"isotropic": input_laws.Isotropic, "power_law": input_laws.PowerLaw, "
 NAMES = ("noise", "loss", "labels", "rule", "student", "teacher", "inputs", "sgd")
 PARTS = NAMES[1:]
 RATES = ("lr", "readout_lr", "bias_lr")
-FUNCTIONS = ("activation", "noise", "function", *RATES)  # fields that may be custom functions
+FUNCTIONS = ("activation", "noise", "function", "keep", *RATES)  # fields that may be custom functions
 VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
@@ -154,6 +154,8 @@ def _learning_from_plain(name: str, value: Plain, allow: tuple[str, ...]) -> Par
     base, named, wrapper, convert, _ = LEARNING[name]
     options = dict(value) if isinstance(value, dict) else {}
     word = options.pop("kind", None) if isinstance(value, dict) else value
+    if "keep" in options:  # the one option that may be a schedule
+        options["keep"] = _function(f"keep in [{name}]", _revive("keep", options["keep"]), allow)
     if not is_path(word):
         return _build(name, named[checks.known(f"{name}.kind" if options else name, word, named)], options)
     found = imported(name, word, allow)
@@ -194,8 +196,8 @@ def revived(name: str, value: Plain, allow: tuple[str, ...] = ()) -> object:
     if name in LEARNING:
         return _learning_from_plain(name, value, allow)
     field = name.rpartition(".")[2]
-    revived_value = _revive(field, value)
-    return _function(name, revived_value, allow) if field in FUNCTIONS else revived_value
+    built = _revive(field, value)
+    return _function(name, value, allow) if built is value and field in FUNCTIONS else built
 
 
 def _function(where: str, value: Plain, allow: tuple[str, ...]) -> object:
@@ -376,12 +378,13 @@ def _activation_word(value: activations.Activation) -> str:
 
 def _revive(name: str, value: Plain) -> object:
     """A schedule or slow momentum from its table; anything else as it is."""
-    if not isinstance(value, dict) or name not in (*RATES, "momentum", "k"):
+    if not isinstance(value, dict) or name not in (*RATES, "momentum", "k", "keep"):
         return value
     if name == "momentum":
         return _build("sgd.momentum", SlowMomentum, {k: _revive(k, v) for k, v in value.items()})
-    kind = checks.known(f"sgd.{name}.kind", value.get("kind"), schedules.NAMED)
-    return _build(f"sgd.{name}", schedules.NAMED[kind], {k: v for k, v in value.items() if k != "kind"})
+    where = f"rule.{name}" if name == "keep" else f"sgd.{name}"
+    kind = checks.known(f"{where}.kind", value.get("kind"), schedules.NAMED)
+    return _build(where, schedules.NAMED[kind], {k: v for k, v in value.items() if k != "kind"})
 
 
 def _sgd(name: str, value: Plain, allow: tuple[str, ...]) -> object:

@@ -34,12 +34,13 @@ class Trait:
 
 def _jumps(problem: "Problem") -> bool:
     rule = problem.rule
-    return rule.jumps or (rule.gradient and (problem.loss.jumps or not problem.student.activation.smooth))
+    return rule.jumps or (rule.uses_loss and (problem.loss.jumps or not problem.student.activation.smooth))
 
 
 def _schedules(problem: "Problem") -> list[str]:
-    """The learning rates that change in time."""
+    """The learning rates, and numbers of the rule, that change in time."""
     rates = {name: getattr(problem.sgd, name) for name in ("lr", "readout_lr", "bias_lr")}
+    rates |= problem.rule.schedules()
     return [name for name, rate in rates.items() if callable(rate) and not isinstance(rate, Constant)]
 
 
@@ -53,6 +54,11 @@ TRAITS: dict[str, Trait] = {
         lambda p: type(p.rule) is rules.Gradient,
         lambda p: f"the rule is {type(p.rule).__name__}, not the gradient of the loss",
         "rule='gradient'",
+    ),
+    "closed rule": Trait(
+        lambda p: type(p.rule) in rules.CLOSED_FORMS,
+        lambda p: f"the rule is {type(p.rule).__name__}, whose averages have no closed form",
+        "rule='gradient', FeedbackAlignment or Dropout",
     ),
     "real": Trait(
         lambda p: type(p.labels) is labels.Real and not callable(p.noise),
@@ -77,7 +83,7 @@ TRAITS: dict[str, Trait] = {
         "a smooth loss and activation",
     ),
     "differentiable": Trait(
-        lambda p: not (p.rule.gradient and p.loss.jumps and p.student.train_readout),
+        lambda p: not (p.rule.uses_loss and p.loss.jumps and p.student.train_readout),
         lambda p: f"the derivative of the loss {losses.loss_name(p.loss)!r} jumps and the readout is trained",
         "a fixed readout (train_readout=False) or a smooth loss",
     ),
@@ -107,6 +113,7 @@ TRAITS: dict[str, Trait] = {
     "fixed readout": Trait(lambda p: not p.student.train_readout, lambda p: "the readout learns too", "train_readout=False"),
 }
 CLASSIC = ("squared", "gradient", "real", "single output", "one activation")
+CLOSED = ("squared", "closed rule", "real", "single output", "one activation")  # drift and noise have closed forms
 SMOOTH = ("differentiable", "single output")
 CONSTANT_RATES = ("constant rates", "fixed momentum", "free norms")
 CLASSICAL = (rules.Perceptron, rules.AdaTron, rules.Hebbian)  # they learn from labels -1 and 1
@@ -152,12 +159,12 @@ def require_fit(problem: "Problem") -> None:
         raise InputError(
             f"the student has {student_outputs} outputs and the teacher {teacher_outputs}; they must be equal. Set outputs."
         )
-    if p.rule.gradient and not own and p.loss.targets not in ("real", kind):
+    if p.rule.uses_loss and not own and p.loss.targets not in ("real", kind):
         made = {"sign": "labels -1 and 1; use labels='sign'", "class": "classes; use labels='argmax' and several outputs"}
         raise InputError(f"the loss {loss_name!r} and labels of kind {kind!r} do not fit: it needs {made[p.loss.targets]}.")
-    if p.rule.gradient and p.loss.targets == "class" and student_outputs < 2:
+    if p.rule.uses_loss and p.loss.targets == "class" and student_outputs < 2:
         raise InputError(f"the loss {loss_name!r} needs two outputs or more and the student has one; use loss='logistic'.")
-    if p.rule.gradient and p.loss.targets == "sign" and student_outputs > 1:
+    if p.rule.uses_loss and p.loss.targets == "sign" and student_outputs > 1:
         raise InputError(
             f"the loss {loss_name!r} needs one output and the student has {student_outputs}; use cross_entropy."
         )
@@ -166,6 +173,9 @@ def require_fit(problem: "Problem") -> None:
             f"the rule {type(p.rule).__name__} learns from labels -1 and 1, and the labels are of kind {kind!r}; use "
             "labels='sign'."
         )
+    if isinstance(p.rule, rules.FeedbackAlignment):
+        shape = np.shape(p.student.readout)
+        checks.require_shape("feedback", p.rule.feedback, (), shape, fix="One number per readout weight, or one for all.")
     named = (p.loss, losses.NAMED), (p.labels, labels.NAMED), (p.rule, rules.NAMED)
     if any(type(part) not in table.values() for part, table in named):
         _require_update(problem)
@@ -190,7 +200,7 @@ def _require_update(problem: "Problem") -> None:
     """Labels, loss and rule can be traced, and return finite numbers of the right shapes."""
     p, tried = problem, _some_labels(problem)
     rho, fields = jnp.full(p.teacher.hidden, 0.3), jnp.full(p.student.hidden, 0.2)
-    if p.rule.gradient:
+    if p.rule.uses_loss:
         losses.require_usable(p.loss, p.student.output(fields), tried)
     parameters = rules.Parameters(jnp.asarray(p.student.readout), None if p.student.bias is None else fields)
     name, law = type(p.rule).__name__, p.rule.randomness(0.0)
@@ -201,7 +211,8 @@ def _require_update(problem: "Problem") -> None:
         )
     overlaps = jnp.zeros((fields.size, rho.size)), jnp.eye(fields.size), jnp.eye(rho.size)
     context = rules.Context(p.student, p.loss, jnp.ones(()), jnp.zeros(()), overlaps)
-    sample = rules.Sample(fields, rho, tried[0], None if law is None else law.nodes(False)[0][0])
+    xi = None if law is None else law.for_units(p.student.hidden).nodes(False)[0][0]
+    sample = rules.Sample(fields, rho, tried[0], xi)
     try:
         update = jax.eval_shape(lambda: p.rule.update(sample, parameters, context))
     except Exception as error:
@@ -238,9 +249,9 @@ def _some_labels(problem: "Problem") -> Float[Array, " count *outputs"]:
             f"the labels {name!r} have shape {tried.shape[1:]} and the student has {outputs} output{'s' * (outputs > 1)}; "
             f"a label must have shape {right}. Change the labels or the student's outputs."
         )
-    needs_signs = p.loss.targets == "sign" if p.rule.gradient else type(p.rule) in CLASSICAL
+    needs_signs = p.loss.targets == "sign" if p.rule.uses_loss else type(p.rule) in CLASSICAL
     if needs_signs and not checks.is_traced(tried) and np.any(np.abs(tried) != 1):
-        what = f"the loss {losses.loss_name(p.loss)!r}" if p.rule.gradient else f"the rule {type(p.rule).__name__}"
+        what = f"the loss {losses.loss_name(p.loss)!r}" if p.rule.uses_loss else f"the rule {type(p.rule).__name__}"
         wrong = np.asarray(tried)[np.abs(tried) != 1][0]
         raise InputError(
             f"{what} needs labels -1 and 1, and the labels {name!r} contain {wrong:g}; return "

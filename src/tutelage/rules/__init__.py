@@ -1,23 +1,27 @@
 """Learning rules: what one sample does to the student.
 
-base (Rule, Sample, Update) -> gradient (backpropagation on any loss), classical (Hebbian, Perceptron, AdaTron)
+base (Rule, Sample, Update) -> gradient (backpropagation on any loss, feedback alignment, dropout), classical (Hebbian, Perceptron, AdaTron)
 """
 
 from tutelage import checks
-from tutelage.randomness import Discrete, Law, Normal, Quantile
+from tutelage.randomness import Discrete, Law, Normal, PerUnit, Quantile
 from tutelage.rules.base import Context, Parameters, Rule, Sample, Update
 from tutelage.rules.classical import AdaTron, Hebbian, Perceptron
-from tutelage.rules.gradient import Gradient
+from tutelage.rules.gradient import CLOSED_FORMS, Dropout, FeedbackAlignment, Gradient
 
 __all__ = [
+    "CLOSED_FORMS",
     "AdaTron",
     "Context",
     "Discrete",
+    "Dropout",
+    "FeedbackAlignment",
     "Gradient",
     "Hebbian",
     "Law",
     "Normal",
     "Parameters",
+    "PerUnit",
     "Perceptron",
     "Quantile",
     "Rule",
@@ -30,6 +34,8 @@ NAMED: dict[str, type[Rule]] = {
     "hebbian": Hebbian,
     "perceptron": Perceptron,
     "adatron": AdaTron,
+    "feedback_alignment": FeedbackAlignment,
+    "dropout": Dropout,
 }
 
 

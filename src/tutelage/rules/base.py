@@ -5,10 +5,12 @@ A rule is written once, for one sample, with jax.numpy. To write your own, subcl
 """
 
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import ClassVar, Protocol, TypeAlias
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Float
 
 from tutelage._types import Array, ArrayLike
@@ -80,26 +82,40 @@ class Update(eqx.Module):
 class Rule(eqx.Module):
     """A learning rule. Subclass it and define `update`; set the class variables where they differ.
 
-    jumps: `update` jumps as a function of a student field, or may: averages are then never differentiated through it. Set it
-    to False for a continuous update: averages are then more accurate and faster. gradient: `update` follows minus the
-    gradient of the loss. samples: per update.
+        jumps: `update` jumps as a function of a student field, or may: averages are then never differentiated through it. Set it
+        to False for a continuous update: averages are then more accurate and faster. uses_loss: `update` uses the derivatives of
+        loss and activation, which must then exist and fit the labels. samples: per update.
 
-    >>> import jax.numpy as jnp
-    >>> import tutelage as tu
-    >>> class Clipped(tu.Rule):
-    ...     jumps = False
-    ...     def update(self, sample, parameters, context):
-    ...         delta = jnp.clip(sample.label - sample.student, -1.0, 1.0)
-    ...         return self.result(delta, parameters)
+        >>> import jax.numpy as jnp
+    import numpy as np
+        >>> import tutelage as tu
+        >>> class Clipped(tu.Rule):
+        ...     jumps = False
+        ...     def update(self, sample, parameters, context):
+        ...         delta = jnp.clip(sample.label - sample.student, -1.0, 1.0)
+        ...         return self.result(delta, parameters)
     """
 
     jumps: ClassVar[bool] = True
-    gradient: ClassVar[bool] = False
+    uses_loss: ClassVar[bool] = False
     samples: ClassVar[int] = 1
 
     def randomness(self, time: ArrayLike) -> Law | None:
-        """The law of xi, independent of the sample; None: the rule draws nothing."""
+        """The law of xi, independent of the sample; None: the rule draws nothing. `PerUnit(law)`: one draw per unit."""
         return None
+
+    def law(self, units: int, time: ArrayLike) -> Law | None:
+        """The law of xi for a student with so many hidden units."""
+        law = self.randomness(time)
+        return None if law is None else law.for_units(units)
+
+    def unit_marks(self, readout: Readout) -> Float[np.ndarray, "rows K"]:
+        """Numbers of the rule that belong to single hidden units. Units can be exchanged only if these are equal."""
+        return np.zeros((0, np.shape(readout)[-1]))
+
+    def schedules(self) -> dict[str, Callable[..., object]]:
+        """Fields that are functions of time, by name: the solver does not step across their jumps."""
+        return {}
 
     @abstractmethod
     def update(self, sample: Sample, parameters: Parameters, context: Context) -> Update:

@@ -1,14 +1,23 @@
-"""Stochastic gradient descent on the problem's loss: the rule that `Problem` uses by default."""
+"""Stochastic gradient descent on the problem's loss, the rule that `Problem` uses by default, and two variants of it.
 
-from typing import ClassVar
+All three send back psi = -d loss / d output. Feedback alignment sends it through fixed random weights instead of the
+readout, dropout through the units that are kept for this sample.
+"""
 
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from tutelage._types import Array
-from tutelage.rules.base import Context, Elementwise, Label, Parameters, Rule, Sample, Update
+from tutelage import checks
+from tutelage._errors import InputError
+from tutelage._types import Array, ArrayLike
+from tutelage.randomness import Discrete, Law, PerUnit
+from tutelage.rules.base import Context, Elementwise, Label, Parameters, Readout, Rule, Sample, Update
 
 
 class Gradient(Rule):
@@ -20,16 +29,10 @@ class Gradient(Rule):
     """
 
     jumps: ClassVar[bool] = False  # loss and activation decide
-    gradient: ClassVar[bool] = True
+    uses_loss: ClassVar[bool] = True
 
     def update(self, sample: Sample, parameters: Parameters, context: Context) -> Update:
-        v, activation = parameters.readout, context.student.activation
-        g, slope = jax.jvp(activation, (sample.student,), (jnp.ones_like(sample.student),))
-        output = v @ g
-        psi = context.loss.descent(output, sample.label)
-        delta = jnp.tensordot(psi, v, axes=min(jnp.ndim(psi), 1)) * slope
-        readout = psi * g if jnp.ndim(psi) == 0 else jnp.outer(psi, g)
-        return self.result(delta, parameters, readout, context.loss(output, sample.label))
+        return self.result(*_sent_back(sample, parameters, context, parameters.readout))
 
     def breaks(self, label: Label, parameters: Parameters, context: Context) -> tuple[Float[Array, ""], ...]:
         """Where the activation breaks; and where the loss does, if a single unit is linear (or ReLU) in its field."""
@@ -40,6 +43,100 @@ class Gradient(Rule):
         v = jnp.reshape(parameters.readout, ())
         v = jnp.where(jnp.abs(v) > 1e-12, v, 1e-12)
         return (*kinks, *(at / v for at in context.loss.breaks(label)))
+
+
+class FeedbackAlignment(Gradient):
+    """delta_k = psi . f_k g'(lambda_k): the error returns through fixed weights f, not through the readout.
+
+    The readout learns as in backpropagation, h = psi g(lambda) (direct feedback alignment). feedback: f, one number for all
+    units, or an array with the shape of the readout, (K,) or (outputs, K). `trajectory.alignment` is the cosine between
+    readout and feedback.
+
+    >>> import tutelage as tu
+    >>> tu.rules.FeedbackAlignment([1.0, 0.5])
+    FeedbackAlignment(feedback=[1.0, 0.5])
+    """
+
+    feedback: ArrayLike = eqx.field(converter=lambda x: checks.as_array("feedback", x), default=1.0)
+
+    def __check_init__(self) -> None:
+        checks.require_finite("feedback", self.feedback)
+
+    def for_readout(self, readout: ArrayLike) -> Readout:
+        """The feedback in the shape of the readout."""
+        return jnp.broadcast_to(jnp.asarray(self.feedback), jnp.shape(readout))
+
+    def unit_marks(self, readout: Readout) -> Float[np.ndarray, "rows K"]:
+        return np.atleast_2d(np.broadcast_to(np.asarray(self.feedback), np.shape(readout)))
+
+    def update(self, sample: Sample, parameters: Parameters, context: Context) -> Update:
+        return self.result(*_sent_back(sample, parameters, context, self.for_readout(parameters.readout)))
+
+    def __repr__(self) -> str:
+        return f"FeedbackAlignment(feedback={checks.shown(self.feedback)})"
+
+
+class Dropout(Gradient):
+    """Backpropagation through hidden units that are kept with probability `keep`, independently at each sample.
+
+    A kept unit's output is divided by keep, m_k = 1 / keep, else m_k = 0: output = sum_k v_k m_k g(lambda_k). `error` and
+    `loss` of a trajectory are those of the network without mask. keep: a number in (0, 1], or a schedule of time.
+
+    >>> import tutelage as tu
+    >>> tu.rules.Dropout(keep=0.8)
+    Dropout(keep=0.8)
+    """
+
+    keep: Any = eqx.field(converter=lambda x: x if callable(x) else checks.as_array("keep", x), default=0.5)
+
+    def __check_init__(self) -> None:
+        if callable(self.keep):
+            return
+        checks.require_shape("keep", self.keep, ())
+        if not checks.is_traced(self.keep) and not 0 < float(self.keep) <= 1:
+            raise InputError(
+                f"keep is {checks.shown(self.keep)}; it must be above 0 and at most 1, the probability that a unit is kept."
+            )
+
+    def keep_at(self, time: ArrayLike) -> Float[Array, ""]:
+        """The probability that a unit is kept, at this time."""
+        return jnp.asarray(self.keep(jnp.asarray(time)) if callable(self.keep) else self.keep, float)
+
+    def randomness(self, time: ArrayLike) -> Law:
+        keep = self.keep_at(time)
+        return PerUnit(Discrete(jnp.stack([jnp.zeros(()), 1 / keep]), jnp.stack([1 - keep, keep])))
+
+    def schedules(self) -> dict[str, Callable[..., object]]:
+        return {"keep": self.keep} if callable(self.keep) else {}
+
+    def update(self, sample: Sample, parameters: Parameters, context: Context) -> Update:
+        return self.result(*_sent_back(sample, parameters, context, parameters.readout, sample.xi))
+
+    def breaks(self, label: Label, parameters: Parameters, context: Context) -> tuple[Float[Array, ""], ...]:
+        kept = Parameters(parameters.readout / self.keep_at(context.time), parameters.bias)
+        return super().breaks(label, kept, context)
+
+    def __repr__(self) -> str:
+        return f"Dropout(keep={self.keep if callable(self.keep) else checks.shown(self.keep)})"
+
+
+CLOSED_FORMS = (Gradient, FeedbackAlignment, Dropout)  # rules whose averages for squared loss have a closed form
+
+
+def _sent_back(
+    sample: Sample, parameters: Parameters, context: Context, feedback: Readout, mask: ArrayLike | None = None
+) -> tuple[Float[Array, " K"], Parameters, Readout, Float[Array, ""]]:
+    """delta, the parameters, h, and the loss of the network without mask.
+
+    feedback: what takes psi back to the units. mask: factors of the units' outputs.
+    """
+    v, activation = parameters.readout, context.student.activation
+    whole, slope = jax.jvp(activation, (sample.student,), (jnp.ones_like(sample.student),))
+    g, slope = (whole, slope) if mask is None else (mask * whole, mask * slope)
+    psi = context.loss.descent(v @ g, sample.label)
+    delta = jnp.tensordot(psi, feedback, axes=min(jnp.ndim(psi), 1)) * slope
+    readout = psi * g if jnp.ndim(psi) == 0 else jnp.outer(psi, g)
+    return delta, parameters, readout, context.loss(v @ whole, sample.label)
 
 
 def is_proportional(activation: Elementwise) -> bool:

@@ -190,9 +190,11 @@ class WeightsLoop:
     def _feel(self, state: WeightsState, W_teacher: NumpyOrJax, x: Array, xi: Array, rates: Array) -> WeightsState:
         W, velocity, gradient, params = state
         constants, root = self.constants, 1.0 / np.sqrt(self.constants.dim)
-        pairs = ((W, W_teacher), (W, W), (W_teacher, W_teacher))
-        overlaps = tuple((a * self.eigenvalues) @ b.T / constants.dim for a, b in pairs)
-        context = context_of(self.problem, rates[4], rates[5], overlaps)
+        R, Q, T = (
+            jnp.asarray((a * self.eigenvalues) @ b.T / constants.dim)
+            for a, b in ((W, W_teacher), (W, W), (W_teacher, W_teacher))
+        )
+        context = context_of(self.problem, rates[4], rates[5], (R, Q, T))
         fields = (W @ x)[None] * root, (W_teacher @ x)[None] * root
         response = respond(self.problem, constants, params, *fields, xi[None], context)
         gradient = gradient + (root / constants.batch) * response.delta[0][:, None] * x

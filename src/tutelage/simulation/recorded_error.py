@@ -13,10 +13,8 @@ from jaxtyping import Float
 
 from tutelage._types import Array
 from tutelage.dynamics import OrderParameters
-from tutelage.dynamics.error import averages_of
-from tutelage.integrate import as_arrays
+from tutelage.integrate import as_arrays, by_quadrature
 from tutelage.moments import Moments, moments_for
-from tutelage.moments.quadrature import QuadratureAverages
 from tutelage.problem import Isotropic, Problem
 
 
@@ -40,8 +38,8 @@ def errors_at_records(
 
 def _in_batches(problem: Problem, *states: np.ndarray) -> Float[np.ndarray, "2 states"]:
     """A fixed number of states at a time: bounded memory, one compilation."""
-    moments, one_by_one, count = moments_for(problem), not problem.classic, len(states[0])
-    if one_by_one or isinstance(averages_of(problem), QuadratureAverages):
+    moments, one_by_one, count = moments_for(problem), not problem.closed_form, len(states[0])
+    if one_by_one or by_quadrature(moments):
         size = 32
     else:
         size = 512 if jax.default_backend() == "cpu" else 2**15

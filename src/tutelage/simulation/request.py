@@ -90,7 +90,7 @@ def checked_request(
         samples = f"a batch of {problem.sgd.batch} samples"
         checks.require_memory(samples, problem.sgd.batch * problem.inputs.levels * units, "Use a smaller batch.")
     starts = list(start) if isinstance(start, Sequence) else [start]
-    require_rates_on(problem.sgd, times, solved=False)
+    require_rates_on(problem, times, solved=False)
     return Request(
         problem=problem,
         method=method,

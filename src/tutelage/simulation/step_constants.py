@@ -87,7 +87,7 @@ def _codes_of(problem: Problem) -> dict[str, int]:
         "student": _activation(problem.student.activation),
         "teacher": _activation(problem.teacher.activation),
         "label": codes.UNKNOWN if callable(problem.noise) else LABELS.get(type(problem.labels), codes.UNKNOWN),
-        "loss": LOSSES.get(type(problem.loss), codes.UNKNOWN) if problem.rule.gradient else codes.SQUARED,
+        "loss": LOSSES.get(type(problem.loss), codes.UNKNOWN) if problem.rule.uses_loss else codes.SQUARED,
         "update": UPDATES.get(type(problem.rule), codes.UNKNOWN),
     }
 

@@ -172,7 +172,7 @@ def solve_members(
     groups: dict[tuple[str, str], list[tuple[int, int]]] = {}
     for key, (problem, start) in members.items():
         try:
-            require_rates_on(problem.sgd, np.array(times))
+            require_rates_on(problem, np.array(times))
         except InputError as error:
             failed(key[0], error)
             continue

@@ -59,7 +59,7 @@ def symmetric_subspace(
 
     state: supplies what does not learn. copies: equal units have equal vectors too (q_ij = q_ii).
     """
-    labels = orbits(state, equal_students(state), equal_teachers(problem, t), copies=copies)
+    labels = orbits(state, equal_students(problem, state), equal_teachers(problem, t), copies=copies)
     return _subspace(labels, learns(problem), state, _vanishing(problem, t, state))
 
 
@@ -111,11 +111,12 @@ def _vanishing(problem: Problem, t: Float[Array | np.ndarray, "L M M"], like: Ov
     return _flat(np.full((L, K, M), even or alone), q, np.zeros(K), None if like.bias is None else np.zeros(K)) > 0
 
 
-def equal_students(state: Overlaps) -> np.ndarray:
+def equal_students(problem: Problem, state: Overlaps) -> np.ndarray:
     """Labels of student units that nothing but their weights tells apart."""
     v = np.asarray(state.readout)
     b = np.zeros_like(v) if state.bias is None else np.asarray(state.bias)
-    return equivalence_classes(v.size, lambda i, j: nearly_equal(v[i], v[j]) and nearly_equal(b[i], b[j]))
+    marks = np.concatenate([v[None], b[None], problem.rule.unit_marks(v)]).T
+    return equivalence_classes(v.size, lambda i, j: nearly_equal(marks[i], marks[j]))
 
 
 def equal_teachers(problem: Problem, t: Float[Array | np.ndarray, "L M M"]) -> np.ndarray:

@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike
 
 from tutelage import checks
 from tutelage._errors import InputError
+from tutelage._types import Numbers
 from tutelage.analysis.geometry.hessian import Hessian, Span, hessian_at, require_second_derivative, row_space, span_of
 from tutelage.analysis.result import AnalysisResult
 from tutelage.moments import as_quadrature
@@ -286,8 +287,8 @@ class Landscape(AnalysisResult):
 
 def landscape(
     problem: Problem,
-    weights: ArrayLike,
-    teacher_weights: ArrayLike,
+    weights: Numbers,
+    teacher_weights: Numbers,
     *,
     readout: ArrayLike | None = None,
     quadrature: Quadrature | None = None,

@@ -199,7 +199,7 @@ def error_gradient(system: OrderParameters, state: Overlaps) -> Array:
     """The derivative of e_g with respect to the flat coordinates; an off-diagonal entry of q stands for two."""
     if not system.closed:  # the matrices hold the slope of the training loss, which is another number
         return jax.grad(lambda x: system.error(system.observe(unflatten(x, state))))(flatten(state))
-    p, _ = system.matrices(state)
+    p = system.error_derivatives(state)
     weights = jnp.asarray(system.problem.inputs.weights)[:, None, None]
     twice = 1.0 - jnp.eye(p.A.shape[0]) / 2
     bias = None if state.bias is None else -p.bias

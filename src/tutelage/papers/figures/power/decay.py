@@ -66,7 +66,7 @@ def _decays(
     return xr.concat(rows, dim=xr.DataArray(levels, dims="levels", name="levels")).assign_coords(time=times)
 
 
-def _own(T: np.ndarray) -> float:
+def _own(T: Any) -> float:
     return float(np.mean(np.diag(T)))
 
 
