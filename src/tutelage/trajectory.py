@@ -101,14 +101,13 @@ class Trajectory(eqx.Module):
     @property
     def alignment(self) -> Float[np.ndarray, "*lead time"]:
         """Cosine between readout and feedback, (..., time), for the rule `FeedbackAlignment`."""
-        rule = None if self.problem is None else self.problem.rule
-        if not isinstance(rule, FeedbackAlignment):
+        if self.problem is None or not isinstance(self.problem.rule, FeedbackAlignment):
             raise InputError(
                 "only the rule FeedbackAlignment has an alignment; use Problem(rule=rules.FeedbackAlignment(f))."
             )
-        v, xp = self.readout, jnp if checks.is_traced(self) else np
-        axes = tuple(range(-np.ndim(self.problem.student.readout), 0))
-        f = xp.broadcast_to(xp.asarray(rule.feedback), np.shape(self.problem.student.readout))
+        v, shape = self.readout, np.shape(self.problem.student.readout)
+        xp: Any = jnp if checks.is_traced(self) else np
+        f, axes = xp.broadcast_to(self.problem.rule.feedback, shape), tuple(range(-len(shape), 0))
         return xp.sum(v * f, axis=axes) / xp.sqrt(xp.sum(v**2, axis=axes) * xp.sum(f**2))
 
     @property

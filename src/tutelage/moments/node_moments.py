@@ -31,8 +31,9 @@ from tutelage.moments.nodes import NEAR, REACH, SETS, panels, trapezoid
 from tutelage.moments.numerics import divide_left, divide_right, factor
 from tutelage.problem import Network, Problem
 from tutelage.problem.activation import NAMED
-from tutelage.rules import CLOSED_FORMS, Context, Parameters, Rule, Sample, Update
+from tutelage.rules import Context, Parameters, Rule, Sample, Update
 from tutelage.rules.base import Elementwise, Label
+from tutelage.rules.gradient import CLOSED_FORMS
 
 ENDS = (-REACH, REACH)
 FAR_AWAY = 1e150  # a boundary that is not met

@@ -41,7 +41,7 @@ def update_of(
     law, xi = problem.rule.law(problem.student.hidden, context.time), None
     if law is not None:
         own = normals[_of_label(problem) :]
-        xi = law.from_normal(own if isinstance(law, PerUnit) else own[0])
+        xi = jnp.asarray(law.from_normal(own if isinstance(law, PerUnit) else own[0]))
     return problem.rule.update(Sample(student, reference, label, xi), parameters, context)
 
 

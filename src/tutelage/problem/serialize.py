@@ -200,7 +200,7 @@ def revived(name: str, value: Plain, allow: tuple[str, ...] = ()) -> object:
     return _function(name, value, allow) if built is value and field in FUNCTIONS else built
 
 
-def _function(where: str, value: Plain, allow: tuple[str, ...]) -> object:
+def _function(where: str, value: object, allow: tuple[str, ...]) -> object:
     """A value that may be a custom function, or a list of such."""
     if isinstance(value, list):
         return tuple(_function(where, one, allow) for one in value)

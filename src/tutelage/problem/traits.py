@@ -18,6 +18,7 @@ from tutelage._errors import InputError, cause
 from tutelage._types import Array
 from tutelage.problem.schedules import Constant
 from tutelage.problem.sgd import SlowMomentum
+from tutelage.rules.gradient import CLOSED_FORMS
 
 if TYPE_CHECKING:
     from tutelage.problem.problem import Problem
@@ -56,7 +57,7 @@ TRAITS: dict[str, Trait] = {
         "rule='gradient'",
     ),
     "closed rule": Trait(
-        lambda p: type(p.rule) in rules.CLOSED_FORMS,
+        lambda p: type(p.rule) in CLOSED_FORMS,
         lambda p: f"the rule is {type(p.rule).__name__}, whose averages have no closed form",
         "rule='gradient', FeedbackAlignment or Dropout",
     ),

@@ -7,10 +7,9 @@ from tutelage import checks
 from tutelage.randomness import Discrete, Law, Normal, PerUnit, Quantile
 from tutelage.rules.base import Context, Parameters, Rule, Sample, Update
 from tutelage.rules.classical import AdaTron, Hebbian, Perceptron
-from tutelage.rules.gradient import CLOSED_FORMS, Dropout, FeedbackAlignment, Gradient
+from tutelage.rules.gradient import Dropout, FeedbackAlignment, Gradient
 
 __all__ = [
-    "CLOSED_FORMS",
     "AdaTron",
     "Context",
     "Discrete",

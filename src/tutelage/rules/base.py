@@ -5,7 +5,6 @@ A rule is written once, for one sample, with jax.numpy. To write your own, subcl
 """
 
 from abc import abstractmethod
-from collections.abc import Callable
 from typing import ClassVar, Protocol, TypeAlias
 
 import equinox as eqx
@@ -13,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from tutelage._types import Array, ArrayLike
+from tutelage._types import Array, ArrayLike, NumpyOrJax, Schedule
 from tutelage.losses import Loss
 from tutelage.randomness import Law
 
@@ -109,11 +108,11 @@ class Rule(eqx.Module):
         law = self.randomness(time)
         return None if law is None else law.for_units(units)
 
-    def unit_marks(self, readout: Readout) -> Float[np.ndarray, "rows K"]:
+    def unit_marks(self, readout: NumpyOrJax) -> Float[np.ndarray, "rows K"]:
         """Numbers of the rule that belong to single hidden units. Units can be exchanged only if these are equal."""
         return np.zeros((0, np.shape(readout)[-1]))
 
-    def schedules(self) -> dict[str, Callable[..., object]]:
+    def schedules(self) -> dict[str, Schedule]:
         """Fields that are functions of time, by name: the solver does not step across their jumps."""
         return {}
 

@@ -4,7 +4,6 @@ All three send back psi = -d loss / d output. Feedback alignment sends it throug
 readout, dropout through the units that are kept for this sample.
 """
 
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -15,7 +14,7 @@ from jaxtyping import Float
 
 from tutelage import checks
 from tutelage._errors import InputError
-from tutelage._types import Array, ArrayLike
+from tutelage._types import Array, ArrayLike, NumpyOrJax, Schedule
 from tutelage.randomness import Discrete, Law, PerUnit
 from tutelage.rules.base import Context, Elementwise, Label, Parameters, Readout, Rule, Sample, Update
 
@@ -66,7 +65,7 @@ class FeedbackAlignment(Gradient):
         """The feedback in the shape of the readout."""
         return jnp.broadcast_to(jnp.asarray(self.feedback), jnp.shape(readout))
 
-    def unit_marks(self, readout: Readout) -> Float[np.ndarray, "rows K"]:
+    def unit_marks(self, readout: NumpyOrJax) -> Float[np.ndarray, "rows K"]:
         return np.atleast_2d(np.broadcast_to(np.asarray(self.feedback), np.shape(readout)))
 
     def update(self, sample: Sample, parameters: Parameters, context: Context) -> Update:
@@ -106,8 +105,9 @@ class Dropout(Gradient):
         keep = self.keep_at(time)
         return PerUnit(Discrete(jnp.stack([jnp.zeros(()), 1 / keep]), jnp.stack([1 - keep, keep])))
 
-    def schedules(self) -> dict[str, Callable[..., object]]:
-        return {"keep": self.keep} if callable(self.keep) else {}
+    def schedules(self) -> dict[str, Schedule]:
+        keep: Any = self.keep
+        return {"keep": keep} if callable(keep) else {}
 
     def update(self, sample: Sample, parameters: Parameters, context: Context) -> Update:
         return self.result(*_sent_back(sample, parameters, context, parameters.readout, sample.xi))
@@ -117,7 +117,10 @@ class Dropout(Gradient):
         return super().breaks(label, kept, context)
 
     def __repr__(self) -> str:
-        return f"Dropout(keep={self.keep if callable(self.keep) else checks.shown(self.keep)})"
+        if not isinstance(self.keep, eqx.Module):
+            return f"Dropout(keep={checks.shown(self.keep)})"
+        inside = ", ".join(f"{name}={checks.shown(value)}" for name, value in vars(self.keep).items())
+        return f"Dropout(keep={type(self.keep).__name__}({inside}))"
 
 
 CLOSED_FORMS = (Gradient, FeedbackAlignment, Dropout)  # rules whose averages for squared loss have a closed form
