@@ -42,7 +42,7 @@ class Loss(eqx.Module):
     """
 
     targets: ClassVar[str] = "real"
-    jumps: ClassVar[bool] = True
+    jumps: ClassVar[bool | None] = True
 
     @abstractmethod
     def __call__(self, output: Output, label: Label) -> Scalar:
@@ -193,7 +193,7 @@ class Function(Loss):
     """
 
     function: Callable[[Array, Array], Array]
-    jumps: bool | None = eqx.field(static=True)  # pyright: ignore
+    jumps: bool | None = eqx.field(static=True)  # type: ignore[misc]
 
     def __init__(self, function: Callable[[Array, Array], Array], jumps: bool | None = None):
         if not callable(function):

@@ -21,7 +21,7 @@ from tutelage import checks
 from tutelage._errors import InputError
 from tutelage._types import Array, ArrayLike
 
-Draws: TypeAlias = Float[Array, "*draws"]  # of xi
+Draws: TypeAlias = Float[Array | np.ndarray, "*draws"]  # of xi
 Weighted: TypeAlias = tuple[Float[Array | np.ndarray, "X ..."], Float[Array | np.ndarray, " X"]]  # values and weights
 QuantileFunction: TypeAlias = Callable[[np.ndarray], np.ndarray]
 MOST_NODES, DRAWN = 2**10, 2**8  # combinations of all units that are enumerated; else so many are drawn

@@ -24,7 +24,7 @@ def label_of(problem: Problem, reference: Float[Array, " M"], normals: Float[Arr
     law, count = problem.labels.law(problem.noise), _of_label(problem)
     xi = None
     if law is not None:
-        xi = law.from_normal(normals[:count] if problem.teacher.outputs > 1 else normals[0])
+        xi = jnp.asarray(law.from_normal(normals[:count] if problem.teacher.outputs > 1 else normals[0]))
     return problem.labels.label(problem.teacher.output(reference), reference, xi, problem.noise)
 
 
