@@ -4,7 +4,7 @@ All three send back psi = -d loss / d output. Feedback alignment sends it throug
 readout, dropout through the units that are kept for this sample.
 """
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import equinox as eqx
 import jax
@@ -106,8 +106,7 @@ class Dropout(Gradient):
         return PerUnit(Discrete(jnp.stack([jnp.zeros(()), 1 / keep]), jnp.stack([1 - keep, keep])))
 
     def schedules(self) -> dict[str, Schedule]:
-        keep: Any = self.keep
-        return {"keep": keep} if callable(keep) else {}
+        return {"keep": cast(Schedule, self.keep)} if callable(self.keep) else {}
 
     def update(self, sample: Sample, parameters: Parameters, context: Context) -> Update:
         return self.result(*_sent_back(sample, parameters, context, parameters.readout, sample.xi))
