@@ -73,13 +73,18 @@ def group_of(space: str, home: str) -> str:
 
 
 def groups() -> dict[str, list[str]]:
-    """Public names with their namespace ("analysis.fixed_point") by group, in the order of the flow."""
+    """Public names with their namespace ("analysis.fixed_point") by group, in the order of the flow.
+
+    What has a name at the root and another in a namespace (`Rule`) is there once, under the first.
+    """
     found: dict[str, list[str]] = {}
+    seen: set[int] = set()
     for space, names in public_names().items():
         for name in names:
             path = f"{space}.{name}".removeprefix("tutelage.")
             value = attrgetter(path)(tutelage)
-            if callable(value) and not name.startswith("_"):
+            if callable(value) and id(value) not in seen and not name.startswith("_"):
+                seen.add(id(value))
                 found.setdefault(group_of(space, getattr(value, "__module__", space)), []).append(path)
     for path in BESIDES:
         found[group_of("tutelage", f"tutelage.{path}")].append(path)
@@ -90,11 +95,11 @@ def groups() -> dict[str, list[str]]:
 def api_page(group: str, names: list[str]) -> list[str]:
     """The page of one group, as reStructuredText."""
     title = _title(group)
-    lines = [title, "=" * len(title), "", ".. currentmodule:: tutelage", ""]
+    lines = [title, "=" * len(title), ""]
     for name in names:
         value = attrgetter(name)(tutelage)
         kind = "exception" if group == "errors" else "class" if isinstance(value, type) else "function"
-        lines += [f".. auto{kind}:: {name}", *(["   :members:"] if kind == "class" else []), ""]
+        lines += [f".. auto{kind}:: tutelage.{name}", *(["   :members:"] if kind == "class" else []), ""]
     return lines
 
 
