@@ -103,7 +103,7 @@ def integrate(problem: Any, moments: Any, start: Any, times: Any, tolerances: An
         stops=system.switches(times[-1]),
         meter=_meter() if options.progress else None,
     )
-    errors, losses = _judged(system, done.records, options.axis)
+    errors, losses = _judged(system, done.records)
     blown_up = _largest(parts(done.y)[0]) > GROWN * (1.0 + _largest(state))
     code = jnp.where((done.code == int(Status.FAILED)) & blown_up, int(Status.DIVERGED), done.code)
     return Raw(done.records, errors, losses, code, done.t, done.steps, T)
@@ -138,12 +138,12 @@ def _guided(system: Any) -> bool:
     return not isinstance(system, OrderParameters) or system.closed
 
 
-def _judged(system: Any, observed: dict[str, Array], axis: str | None) -> tuple[Array, Array]:
+def _judged(system: Any, observed: dict[str, Array]) -> tuple[Array, Array]:
     """Error and training loss at every recorded time; states averaged over nodes one by one, for their memory."""
     if not _guided(system):
         return jax.lax.map(lambda seen: (system.error(seen), system.loss(seen)), observed)
     if isinstance(system, OrderParameters):
-        errors = system.errors(observed) if axis is None else jax.vmap(system.error)(observed)  # members share no branch
+        errors = system.errors(observed)
         return errors, errors + jnp.asarray(system.problem.noise) ** 2 / 2
     errors = jax.vmap(system.error)(observed)
     return errors, jnp.full_like(errors, jnp.nan)
