@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.flatten_util import ravel_pytree
 from numpy.polynomial import Polynomial
 
 from tutelage._errors import Status
@@ -150,7 +149,7 @@ class Integrated(NamedTuple):
 
 
 class _Loop(NamedTuple):
-    """Where the integration is. h: the next step. next: the place of the next recorded time. records: (time, numbers)."""
+    """Where the integration is. h: the next step. next: the place of the next recorded time."""
 
     t: Array
     y: Array
@@ -187,8 +186,7 @@ def integrate(
     meter: a diffrax progress meter. axis: the name of the vmapped axis, if any: its members then share one loop, which ends
     with the last of them and copies no records of the others.
     """
-    stages, errors, weights, nodes = (jnp.asarray(x, y0.dtype) for x in (STAGES, ERRORS, WEIGHTS.T, NODES))
-    flat, as_observed = ravel_pytree(jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(observe, y0)))
+    stages, errors, weights, nodes = (jnp.asarray(x, y0.dtype) for x in (STAGES, ERRORS, WEIGHTS, NODES))
     count, end, zero = times.shape[0], jnp.maximum(times[-1], 1e-12), jnp.zeros((), y0.dtype)
     tiny, eps = jnp.finfo(y0.dtype).tiny, jnp.finfo(y0.dtype).eps
 
@@ -242,18 +240,14 @@ def integrate(
         error = jax.lax.stop_gradient(jnp.maximum(error, curve_error))
         accept = active & (error < 1)
 
-        def record(state: tuple[Array, Array]) -> tuple[Array, Array]:
-            """One recorded time. Under vmap with a shared loop some members have none left."""
+        def record(state: tuple[Array, Any]) -> tuple[Array, Any]:
             place, records = state
             here = accept & (time(place) <= t1)
             x = jnp.where(here, time(place) - t, 0.0) / h
-            row = weights[-1]
-            for coefficients in weights[-2::-1]:
-                row = row * x + coefficients
-            seen = ravel_pytree(observe(y + h * combined(row, k)))[0]
-            if axis is not None:
-                seen = jnp.where(here, seen, entry(records, place))
-            return place + here, jax.lax.dynamic_update_index_in_dim(records, seen, place, 0)
+            seen = observe(y + h * combined(jnp.sum(weights * x ** jnp.arange(8), axis=1), k))
+            seen = jax.tree.map(lambda rows, new: jnp.where(here, new, entry(rows, place)), records, seen)
+            put = lambda rows, new: jax.lax.dynamic_update_index_in_dim(rows, new, place, 0)  # noqa: E731
+            return place + here, jax.tree.map(put, records, seen)
 
         unrecorded = lambda state: any_member(accept & (time(state[0]) <= t1))  # noqa: E731
         place, records = jax.lax.while_loop(unrecorded, record, (now.next, now.records))
@@ -281,7 +275,7 @@ def integrate(
         y=y0,
         h=(FIRST * jnp.minimum(end, 1.0)).astype(y0.dtype),
         next=jnp.array(0),
-        records=jnp.full((count, flat.size), jnp.nan, flat.dtype),
+        records=jax.tree.map(lambda x: jnp.full((count, *x.shape), jnp.nan, x.dtype), jax.eval_shape(observe, y0)),
         accepted=jnp.array(0),
         tried=jnp.array(0),
         code=jnp.array(RUNNING),
@@ -291,4 +285,4 @@ def integrate(
     if meter is not None:
         meter.close(now.meter)
     code = jnp.where(now.code == RUNNING, int(Status.MAX_STEPS), now.code)
-    return Integrated(jax.vmap(as_observed)(now.records), now.t, now.y, now.accepted, code)
+    return Integrated(now.records, now.t, now.y, now.accepted, code)
