@@ -11,7 +11,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 
 from tutelage._errors import InputError
 from tutelage._types import Array, Numbers, NumpyOrJax
@@ -43,29 +43,23 @@ def population_error(
     direct = jnp.maximum(w @ averages.outputs(joint_covariance(R, Q, T), mean) @ w / 2, 0.0)
     if parity is None:
         return direct
-    path = _along_path(averages, R, Q, T, v, v_teacher, parity)
-    return jnp.where(near_perfect(R, Q, T, parity), jnp.maximum(path, 0.0), direct)
+    near, path = _near_perfect(averages, R, Q, T, v, v_teacher, parity)
+    return jnp.where(near, jnp.maximum(path, 0.0), direct)
 
 
-def near_perfect(R: Float[Array, "K M"], Q: Float[Array, "K K"], T: Float[Array, "M M"], parity: int) -> Bool[Array, ""]:
-    """Is every student close to a copy of a teacher, so that the error is a path integral?"""
-    copy = _nearest_copy(R, T, parity)
-    return jnp.maximum(jnp.max(jnp.abs(R - copy @ T)), jnp.max(jnp.abs(Q - copy @ T @ copy.T))) < NEAR
-
-
-def _nearest_copy(R: Array, T: Array, parity: int) -> Array:
-    """(K, M): one at the nearest teacher of each student; minus one if it is mirrored (w = -w*) and the activation odd or even."""
+def _near_perfect(
+    averages: Averages, R: Array, Q: Array, T: Array, v: Array, v_teacher: Array, parity: int
+) -> tuple[Array, Array]:
+    K, M = R.shape
     nearest = jnp.argmax(jnp.abs(R) / jnp.sqrt(jnp.diagonal(T)), axis=1)
-    copy = jax.nn.one_hot(nearest, R.shape[1], dtype=T.dtype)
-    return copy * jnp.where(jnp.take_along_axis(R, nearest[:, None], axis=1) < 0, -1.0, 1.0) if parity else copy
-
-
-def _along_path(averages: Averages, R: Array, Q: Array, T: Array, v: Array, v_teacher: Array, parity: int) -> Array:
-    K, copy = R.shape[0], _nearest_copy(R, T, parity)
-    acts_as = copy if parity < 0 else jnp.abs(copy)  # a mirrored student imitates with the opposite readout if g is odd
-    left = v_teacher - v @ acts_as
-    teachers = averages.outputs(joint_covariance(R, Q, T), None)[K:, K:]
+    copy = jax.nn.one_hot(nearest, M, dtype=T.dtype)  # (K, M)
+    acts_as = v  # the readout with which the copy imitates its teacher
+    if parity:  # a mirrored student (w = -w*) imitates too: with the same readout if g is even, the opposite if odd
+        sign = jnp.where(jnp.take_along_axis(R, nearest[:, None], axis=1) < 0, -1.0, 1.0)
+        copy, acts_as = sign * copy, v if parity > 0 else sign[:, 0] * v
     R0, Q0 = copy @ T, copy @ T @ copy.T
+    left = v_teacher - jnp.abs(copy).T @ acts_as
+    teachers = averages.outputs(joint_covariance(R, Q, T), None)[K:, K:]
     dR, dQ = R - R0, Q - Q0
 
     def slope(s: Array) -> Array:
@@ -73,7 +67,9 @@ def _along_path(averages: Averages, R: Array, Q: Array, T: Array, v: Array, v_te
         return -jnp.sum(p.A * dQ) / 2 - jnp.sum(p.B * dR)
 
     nodes, weights = (PATH[0] + 1) / 2, PATH[1] / 2
-    return left @ teachers @ left / 2 + jnp.asarray(weights) @ jax.vmap(slope)(jnp.asarray(nodes))
+    along = jnp.asarray(weights) @ jax.vmap(slope)(jnp.asarray(nodes))
+    near = jnp.maximum(jnp.max(jnp.abs(dR)), jnp.max(jnp.abs(dQ))) < NEAR
+    return near, left @ teachers @ left / 2 + along
 
 
 def generalization_error(

@@ -9,7 +9,6 @@ slow momentum puts a velocity between force and weights; a fixed momentum beta d
 """
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
@@ -17,7 +16,7 @@ from jaxtyping import Float
 from tutelage._errors import InputError
 from tutelage._types import Array, ArrayLike
 from tutelage.dynamics.equations import ClosedSystem
-from tutelage.dynamics.error import field_means, near_perfect, population_error, shared_parity
+from tutelage.dynamics.error import field_means, population_error, shared_parity
 from tutelage.moments import ClosedMoments, Moments, NodeMoments, moments_for
 from tutelage.moments.averages import Averages
 from tutelage.moments.matrices import MeanUpdate, joint_covariance, mean_update, summed_levels
@@ -227,23 +226,12 @@ class OrderParameters(ClosedSystem):
         return seen
 
     def error(self, observed: dict[str, Array]) -> Float[Array, ""]:
+        problem = self.problem
         if isinstance(self.moments, NodeMoments):
             return self.moments.error(*self._seen(observed))
-        return self._closed_error(observed, shared_parity(self.problem))
-
-    def errors(self, observed: dict[str, Array]) -> Float[Array, " time"]:
-        """The error at every recorded time, (time, ...); by path integrals only if one of them is near perfect learning."""
-        T, parity = self._summed(self.t), shared_parity(self.problem)
-        if parity is None or not self.closed:
-            return jax.vmap(self.error)(observed)
-        near = jax.vmap(lambda R, Q: near_perfect(R, Q, T, parity))(observed["R"], observed["Q"])
-        plain = jax.vmap(lambda seen: self._closed_error(seen, None))
-        return jax.lax.cond(jnp.any(near), jax.vmap(self.error), plain, observed)
-
-    def _closed_error(self, observed: dict[str, Array], parity: int | None) -> Float[Array, ""]:
-        T, v, v_teacher = self._summed(self.t), observed["readout"], jnp.asarray(self.problem.teacher.readout)
-        mean = field_means(self.problem, observed.get("bias"))
-        return population_error(self.averages, observed["R"], observed["Q"], T, v, v_teacher, mean, parity)
+        T, v, v_teacher = self._summed(self.t), observed["readout"], jnp.asarray(problem.teacher.readout)
+        mean = field_means(problem, observed.get("bias"))
+        return population_error(self.averages, observed["R"], observed["Q"], T, v, v_teacher, mean, shared_parity(problem))
 
     def loss(self, observed: dict[str, Array]) -> Float[Array, ""]:
         """The population training loss: what training labels, noise included, cost on average."""

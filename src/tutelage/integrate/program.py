@@ -142,10 +142,9 @@ def _judged(system: Any, observed: dict[str, Array]) -> tuple[Array, Array]:
     """Error and training loss at every recorded time; states averaged over nodes one by one, for their memory."""
     if not _guided(system):
         return jax.lax.map(lambda seen: (system.error(seen), system.loss(seen)), observed)
-    if isinstance(system, OrderParameters):
-        errors = system.errors(observed)
-        return errors, errors + jnp.asarray(system.problem.noise) ** 2 / 2
     errors = jax.vmap(system.error)(observed)
+    if isinstance(system, OrderParameters):
+        return errors, errors + jnp.asarray(system.problem.noise) ** 2 / 2
     return errors, jnp.full_like(errors, jnp.nan)
 
 

@@ -72,24 +72,21 @@ class ErfAverages(Averages):
         return jnp.zeros((self.K, C.shape[0]))  # g' is even and g odd: without biases nothing pulls on them
 
     def slopes_squared_error(self, C: Covariance, mean: Means, w: Float[Array, " n"]) -> Float[Array, "K K"]:
-        """Few fields: all pairs of pairs in one loop, where computing half of them twice is sooner done than finding them.
-
-        Many: each pair of students, i and i + k (cyclic), and each pair a <= b of fields once; some pairs of fields at a time.
+        """Each pair of students, i and i + k (cyclic), and each pair a <= b of fields once; some pairs of fields at a time.
 
         A row holds all pairs of students, so that its arcsines are computed several at once. On a CPU there are always two
         turns: what a loop reads has been computed before it, while XLA would else compute the roots again for each pair of
         pairs. On a GPU each turn is a few launches more.
         """
-        K, root = self.K, jax.lax.rsqrt(self._d(C))
-        c, w = C * (root[:, None] * root), jnp.asarray(w)
-        if K**2 * w.size**2 <= SMALL_TURN:
-            return (2 / jnp.pi) * self.slopes(C, mean)[:, :K] * jnp.sum(self._all_angles(c) * (w[:, None] * w), axis=(2, 3))
+        K, d = self.K, self._d(C)
         i = np.tile(np.arange(K), K // 2 + 1)
         j = (i + np.repeat(np.arange(K // 2 + 1), K)) % K
+        root = jax.lax.rsqrt(d)
+        c = C * (root[:, None] * root)
         along, c_ij = c[:, i], c[i, j]
         across = (c[:, j] - c_ij * along) * jax.lax.rsqrt(1 - c_ij**2)  # (n, pairs of students)
         left = jax.lax.rsqrt(1 - along**2 - across**2)
-        x, y, s = along * left, across * left, left
+        w, x, y, s = jnp.asarray(w), along * left, across * left, left
         a, b, counts = _in_turns(C.shape[0], i.size)
 
         @jax.checkpoint
@@ -101,16 +98,6 @@ class ErfAverages(Averages):
 
         angles = jnp.sum(jax.lax.map(some, (a, b, counts)), axis=0).reshape(-1, K)
         return (2 / jnp.pi) * self.slopes(C, mean)[:, :K] * angles[_cyclic(K)]
-
-    def _all_angles(self, c: Float[Array, "n n"]) -> Float[Array, "K K n n"]:
-        """arcsin(C_ab|ij / sqrt(d_a|ij d_b|ij)) from correlations c, without an index that XLA would have to look up."""
-        c_ij = c[: self.K, : self.K, None]
-        along = c[: self.K, None]
-        across = c[None, : self.K] - c_ij * along
-        scaled = across / (1 - c_ij**2)
-        left = jax.lax.rsqrt(1 - along**2 - across * scaled)
-        known = along[..., None] * along[..., None, :] + across[..., None] * scaled[..., None, :]
-        return self._angles((c - known) * left[..., None] * left[..., None, :], *np.indices(c.shape))
 
 
 def _in_turns(n: int, width: int) -> tuple[Index, Index, Float[np.ndarray, "turns pairs"]]:
