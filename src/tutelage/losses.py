@@ -42,7 +42,7 @@ class Loss(eqx.Module):
     """
 
     targets: ClassVar[str] = "real"
-    jumps: ClassVar[bool | None] = True
+    jumps: ClassVar[bool] = True
 
     @abstractmethod
     def __call__(self, output: Output, label: Label) -> Scalar:
@@ -193,13 +193,13 @@ class Function(Loss):
     """
 
     function: Callable[[Array, Array], Array]
-    jumps: bool | None = eqx.field(static=True)  # type: ignore[misc]
+    jumps: bool | None = eqx.field(static=True)  # pyright: ignore
 
     def __init__(self, function: Callable[[Array, Array], Array], jumps: bool | None = None):
         if not callable(function):
             raise InputError(f"the loss is {checks.shown(function)}; it must be a JAX function loss(output, label).")
         self.function = function
-        self.jumps = jumps if jumps is None else checks.as_flag("jumps", jumps)
+        self.jumps = None if jumps is None else checks.as_flag("jumps", jumps)  # pyright: ignore
 
     def __call__(self, output: Output, label: Label) -> Scalar:
         return self.function(output, label)
