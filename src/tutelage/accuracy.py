@@ -148,7 +148,7 @@ def _pair_matrices(problem: Problem, rule: Quadrature, T: Any, seen: dict[str, A
 
 
 def sampling_error(trajectory: Any) -> np.ndarray:
-    """(time,): with 95% confidence the sampled averages move `error` by less than this.
+    """(time,): with 95% confidence the sampled averages move the curve `error` by less than this, at all times at once.
 
     Eight solves, each with one of the set's eight scramblings. These are independent, so the standard error of their mean
     estimates the error of the whole set.
