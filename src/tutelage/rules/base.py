@@ -81,18 +81,17 @@ class Update(eqx.Module):
 class Rule(eqx.Module):
     """A learning rule. Subclass it and define `update`; set the class variables where they differ.
 
-        jumps: `update` jumps as a function of a student field, or may: averages are then never differentiated through it. Set it
-        to False for a continuous update: averages are then more accurate and faster. uses_loss: `update` uses the derivatives of
-        loss and activation, which must then exist and fit the labels. samples: per update.
+    jumps: `update` jumps as a function of a student field, or may: averages are then never differentiated through it. Set it
+    to False for a continuous update: averages are then more accurate and faster. uses_loss: `update` uses the derivatives of
+    loss and activation, which must then exist and fit the labels. samples: per update.
 
-        >>> import jax.numpy as jnp
-    import numpy as np
-        >>> import tutelage as tu
-        >>> class Clipped(tu.Rule):
-        ...     jumps = False
-        ...     def update(self, sample, parameters, context):
-        ...         delta = jnp.clip(sample.label - sample.student, -1.0, 1.0)
-        ...         return self.result(delta, parameters)
+    >>> import jax.numpy as jnp
+    >>> import tutelage as tu
+    >>> class Clipped(tu.Rule):
+    ...     jumps = False
+    ...     def update(self, sample, parameters, context):
+    ...         delta = jnp.clip(sample.label - sample.student, -1.0, 1.0)
+    ...         return self.result(delta, parameters)
     """
 
     jumps: ClassVar[bool] = True
