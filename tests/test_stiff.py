@@ -14,7 +14,7 @@ from tests.test_spectra import matrices
 from tutelage.dynamics import OrderParameters, initial_overlaps
 from tutelage.dynamics.linearized import flatten, jacobian, unflatten
 from tutelage.dynamics.resolvent import Levels, resolvent
-from tutelage.integrate import choose
+from tutelage.integrate.program import choose
 from tutelage.integrate.stiff import Rodas5P
 
 WIDE = tu.Spectrum([200.0, 5.0, 1.0, 0.1], [0.01, 0.19, 0.3, 0.5], normalize=False)

@@ -17,7 +17,7 @@ from tutelage import checks
 from tutelage._errors import DivergenceWarning, InputError, Status, SymmetryWarning, ValidityWarning, cause, kind_of
 from tutelage._types import NumpyOrJax
 from tutelage.dynamics import ClosedSystem
-from tutelage.integrate import (
+from tutelage.integrate.program import (
     MAX_STEPS,
     SOLVERS,
     Options,

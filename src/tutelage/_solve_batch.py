@@ -20,7 +20,18 @@ from tutelage import checks
 from tutelage._errors import DivergenceWarning, InputError, kind_of
 from tutelage._pool import cores
 from tutelage._solve import assemble, keeps_blocks, prepare
-from tutelage.integrate import MAX_STEPS, SOLVERS, Options, Raw, anonymous, as_arrays, choose, integrate, padded, tolerances
+from tutelage.integrate.program import (
+    MAX_STEPS,
+    SOLVERS,
+    Options,
+    Raw,
+    anonymous,
+    as_arrays,
+    choose,
+    integrate,
+    padded,
+    tolerances,
+)
 from tutelage.moments import Quadrature, moments_for
 from tutelage.problem import Problem, Start, random_start
 from tutelage.times import check_times

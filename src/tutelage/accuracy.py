@@ -9,7 +9,7 @@ import numpy as np
 
 from tutelage.dynamics.error import field_means
 from tutelage.dynamics.order_parameters import OrderParameters, initial_overlaps
-from tutelage.integrate import Options, anonymous, as_arrays, integrate, tolerances
+from tutelage.integrate.program import Options, anonymous, as_arrays, integrate, tolerances
 from tutelage.moments import ClosedMoments, Moments, NodeMoments, Quadrature, Sampled, confidence, moments_for
 from tutelage.moments.averages import Averages
 from tutelage.moments.matrices import joint_covariance, mean_update, update_covariance

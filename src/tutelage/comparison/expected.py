@@ -41,7 +41,7 @@ from tutelage.comparison.pairing import Pair
 from tutelage.comparison.verdict import LIMIT, Gap, holds, z_score
 from tutelage.dynamics.linearized import flatten, jacobians_along, unflatten
 from tutelage.dynamics.order_parameters import OrderParameters, Overlaps, initial_overlaps
-from tutelage.integrate import SOLVERS
+from tutelage.integrate.program import SOLVERS
 from tutelage.moments.matrices import joint_covariance
 from tutelage.problem import Problem, SlowMomentum, Spectrum, Start
 from tutelage.problem.schedules import rate_at

@@ -1,35 +1,5 @@
-"""From equations to numbers: the compiled program, its explicit integrator, and diffrax for gradients and stiffness."""
+"""From equations to numbers.
 
-from tutelage.integrate.program import (
-    BOUND,
-    FINE,
-    MAX_STEPS,
-    SOLVERS,
-    Options,
-    Raw,
-    anonymous,
-    as_arrays,
-    by_quadrature,
-    choose,
-    first_times,
-    integrate,
-    padded,
-    tolerances,
-)
-
-__all__ = [
-    "BOUND",
-    "FINE",
-    "MAX_STEPS",
-    "SOLVERS",
-    "Options",
-    "Raw",
-    "anonymous",
-    "as_arrays",
-    "by_quadrature",
-    "choose",
-    "first_times",
-    "integrate",
-    "padded",
-    "tolerances",
-]
+program (the compiled program, what goes in and what comes out) -> dormand_prince (the explicit integrator), or
+diffrax_path (reverse-mode gradients, custom equations) with stiff (wide spectra)
+"""

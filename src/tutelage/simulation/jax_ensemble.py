@@ -19,7 +19,7 @@ from jaxtyping import Bool, Float, Int, UInt32
 
 from tutelage._errors import InputError, Status
 from tutelage._types import Array, NumpyOrJax
-from tutelage.integrate import as_arrays
+from tutelage.integrate.program import as_arrays
 from tutelage.problem import Problem
 from tutelage.problem.sample import context_of, label_of, normals_needed, update_of
 from tutelage.rules import Parameters, Update

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from tutelage._errors import Status
-from tutelage.integrate import BOUND
+from tutelage.integrate.program import BOUND
 from tutelage.problem import Problem, Start
 from tutelage.simulation import coordinates
 from tutelage.simulation.numba_kernels import LevelLayout, ParameterState, Records, advance_overlaps

@@ -13,7 +13,7 @@ from jaxtyping import Float
 
 from tutelage._types import Array
 from tutelage.dynamics import OrderParameters
-from tutelage.integrate import as_arrays, by_quadrature
+from tutelage.integrate.program import as_arrays, by_quadrature
 from tutelage.moments import Moments, moments_for
 from tutelage.problem import Isotropic, Problem
 

@@ -16,7 +16,7 @@ import numpy as np
 from tutelage._errors import InputError, Status, TutelageWarning
 from tutelage._solve import assemble, limit_warning, symmetry_warning
 from tutelage._solve_batch import side_by_side
-from tutelage.integrate import Options, Raw, anonymous, as_arrays, choose, first_times, tolerances
+from tutelage.integrate.program import Options, Raw, anonymous, as_arrays, choose, first_times, tolerances
 from tutelage.moments import moments_for
 from tutelage.problem import Start
 from tutelage.problem.schedules import require_rates_on

@@ -102,7 +102,7 @@ def build_spec(
     imports: Any = (),
 ) -> SweepSpec:
     """Every argument checked and made plain. chunk_size: chooses points_per_chunk where it is None."""
-    from tutelage.integrate import SOLVERS, tolerances
+    from tutelage.integrate.program import SOLVERS, tolerances
 
     stored = require_problem(problem, "sweep", needs=()).to_dict()
     allowed = (*as_modules(imports), *given_modules(stored, over, points))

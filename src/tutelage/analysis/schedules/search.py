@@ -33,7 +33,7 @@ from tutelage._errors import TutelageWarning
 from tutelage._solve import solve
 from tutelage._types import Array
 from tutelage.dynamics import OrderParameters, Overlaps, initial_overlaps
-from tutelage.integrate import FINE, tolerances
+from tutelage.integrate.program import FINE, tolerances
 from tutelage.moments.nodes import Quadrature
 from tutelage.problem import Interpolated, Problem, Start
 from tutelage.trajectory import Trajectory

@@ -87,20 +87,26 @@ def claims_5(data: "Dataset") -> list[Claim]:
     return claims + inside_claims(data, f"small v, N = {int(data['dim'])}")
 
 
+def _in_words(case: str) -> str:
+    """The initial readouts and the feedback of a case."""
+    v, f = (", ".join(f"{x:g}" for x in numbers) for numbers in CASES[str(case)])
+    return f"$v$ = ({v}) at first, $f$ = ({f})"
+
+
 def draw_5(data: "Dataset") -> "Figure":
     """Cosine between readout and feedback, the error, and runs of the first case."""
     small = (
-        f"Right: line: theory; marks: mean of {int(data['runs'])} runs, N = {int(data['dim'])}; "
-        "bands: ± 2 standard errors of it."
+        f"Two erf units learn from two. Right: line: theory; marks: mean of {int(data['runs'])} runs, "
+        f"N = {int(data['dim'])}; bands: ± 2 standard errors of it."
     )
     figure, axes = panel_grid(1, 3, "Direct feedback alignment", small, height=3.0, width=10.5)
     left, middle, right = axes[0]
     for i, case in enumerate(data["case"].values):
-        look: dict[str, Any] = {"color": COLORS[i], "linestyle": DASHES[i], "label": str(case)}
+        look: dict[str, Any] = {"color": COLORS[i], "linestyle": DASHES[i], "label": _in_words(case)}
         left.plot(data["late"], data["alignment"].sel(case=case), **look)
         middle.plot(data["late"], data["case_error"].sel(case=case), **look)
     left.axhline(ALIGNED, color=FAINT, linewidth=0.8)
-    draw_band(right, data["time"].values, data["error"], data["error_mean"], data["error_se"], label="small v")
+    draw_band(right, data["time"].values, data["error"], data["error_mean"], data["error_se"], label=_in_words("small v"))
     right.plot(data["time"], data["error_wrong"], color=FAINT, linestyle=DASHES[2], linewidth=1.2, label="0.9 G")
     left.set(xlabel=TIME, ylabel="cosine of $v$ and $f$")
     middle.set(xlabel=TIME, ylabel=ERROR, yscale="log")
