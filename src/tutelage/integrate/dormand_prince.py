@@ -2,9 +2,10 @@
 
 One step goes from (t, y) to (t + h, y1), with stages k_s = f(t + c_s h, y + h sum_r a_sr k_r):
     y1 = y + h sum_s b_s k_s,    y(t + x h) = y + h sum_s w_s(x) k_s,  0 <= x <= 1
-Stages 0 to 11 make the step and its error estimate. Stages 12 to 15 make the curve between its ends (the polynomials w_s),
-and stage 16 lies on this curve: there the defect y' - f(t, y) estimates the error of the curve. The last five stages are
-computed only if recorded times lie in the step. A step is accepted if both error estimates are below the tolerance.
+Stages 0 to 11 make the step and its error estimate. Stage 12 lies at its end and is stage 0 of the next step. Stages 13 to
+15 make the curve between the ends (the polynomials w_s), and stage 16 lies on this curve: there the defect y' - f(t, y)
+estimates the error of the curve. The last four stages are computed only if recorded times lie in the step. A step is
+accepted if both error estimates are below the tolerance.
 It works under jit, vmap and forward-mode differentiation; reverse mode needs diffrax (diffrax_path.py).
 Source: E. Hairer, S. P. Norsett, G. Wanner, Solving Ordinary Differential Equations I, 2nd edition, sections II.5 and II.6,
 and their program DOP853.
@@ -16,6 +17,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.flatten_util import ravel_pytree
 from numpy.polynomial import Polynomial
 
 from tutelage._errors import Status
@@ -149,13 +151,15 @@ class Integrated(NamedTuple):
 
 
 class _Loop(NamedTuple):
-    """Where the integration is. h: the next step. next: the place of the next recorded time."""
+    """Where the integration is. f: rates at (t, y), once fresh is false. h: the next step. next: the next recorded time."""
 
     t: Array
     y: Array
+    f: Array
+    fresh: Array
     h: Array
     next: Array
-    records: Any
+    records: Array
     accepted: Array
     tried: Array
     code: Array
@@ -189,6 +193,7 @@ def integrate(
     stages, errors, weights, nodes = (jnp.asarray(x, y0.dtype) for x in (STAGES, ERRORS, WEIGHTS, NODES))
     count, end, zero = times.shape[0], jnp.maximum(times[-1], 1e-12), jnp.zeros((), y0.dtype)
     tiny, eps = jnp.finfo(y0.dtype).tiny, jnp.finfo(y0.dtype).eps
+    observed, as_observed = ravel_pytree(observe(y0))  # one vector a time: each part of its own would be more to do
 
     def any_member(flag: Array) -> Array:
         return flag if axis is None else jax.lax.pmax(flag.astype(int), axis) > 0
@@ -227,12 +232,13 @@ def integrate(
                 y1 = y + h * combined(stages[STEP], k)
                 fifth, third = (jnp.mean(sizes(combined(errors[i], k), y1) ** 2) for i in (0, 1))
                 error = h * fifth / jnp.sqrt(jnp.maximum(fifth + 0.01 * third, tiny))
-                return jnp.where(any_member(active & (error < 1) & (time(now.next) <= t1)), ALL, STEP), error
+                accept, seen = active & (error < 1), time(now.next) <= t1
+                return jnp.where(any_member(accept & seen), ALL, STEP + any_member(accept)), error
 
             last, error = jax.lax.cond(s == STEP - 1, judged, lambda: (last, error))
             return s + 1, last, jax.lax.stop_gradient(error), k
 
-        begin = jnp.array(0), jnp.array(STEP), zero, jnp.zeros((ALL, y.size), y.dtype)
+        begin = 1 - any_member(active & now.fresh), jnp.array(STEP), zero, jnp.zeros((ALL, y.size), y.dtype).at[0].set(now.f)
         _, _, error, k = jax.lax.while_loop(lambda state: state[0] < state[1], stage, begin)
         y1 = y + h * combined(stages[STEP], k)
         curve_error = h * jnp.max(sizes(jax.lax.stop_gradient(combined(errors[2], k)), y1))  # no number is far off
@@ -240,14 +246,13 @@ def integrate(
         error = jax.lax.stop_gradient(jnp.maximum(error, curve_error))
         accept = active & (error < 1)
 
-        def record(state: tuple[Array, Any]) -> tuple[Array, Any]:
+        def record(state: tuple[Array, Array]) -> tuple[Array, Array]:
             place, records = state
             here = accept & (time(place) <= t1)
             x = jnp.where(here, time(place) - t, 0.0) / h
-            seen = observe(y + h * combined(jnp.sum(weights * x ** jnp.arange(8), axis=1), k))
-            seen = jax.tree.map(lambda rows, new: jnp.where(here, new, entry(rows, place)), records, seen)
-            put = lambda rows, new: jax.lax.dynamic_update_index_in_dim(rows, new, place, 0)  # noqa: E731
-            return place + here, jax.tree.map(put, records, seen)
+            seen, _ = ravel_pytree(observe(y + h * combined(jnp.sum(weights * x ** jnp.arange(8), axis=1), k)))
+            seen = jnp.where(here, seen, entry(records, place))
+            return place + here, jax.lax.dynamic_update_index_in_dim(records, seen, place, 0)
 
         unrecorded = lambda state: any_member(accept & (time(state[0]) <= t1))  # noqa: E731
         place, records = jax.lax.while_loop(unrecorded, record, (now.next, now.records))
@@ -261,6 +266,8 @@ def integrate(
         return _Loop(
             t=t,
             y=y,
+            f=jnp.where(accept, k[STEP], k[0]),
+            fresh=jnp.array(False) if stops is None else jnp.any(stops == t),  # the rates jump there
             h=jax.lax.stop_gradient(jnp.where(active, longer, now.h)),
             next=place,
             records=records,
@@ -273,9 +280,11 @@ def integrate(
     now = _Loop(
         t=zero,
         y=y0,
+        f=jnp.zeros_like(y0),
+        fresh=jnp.array(True),
         h=(FIRST * jnp.minimum(end, 1.0)).astype(y0.dtype),
         next=jnp.array(0),
-        records=jax.tree.map(lambda x: jnp.full((count, *x.shape), jnp.nan, x.dtype), jax.eval_shape(observe, y0)),
+        records=jnp.full((count, observed.size), jnp.nan, observed.dtype),
         accepted=jnp.array(0),
         tried=jnp.array(0),
         code=jnp.array(RUNNING),
@@ -285,4 +294,4 @@ def integrate(
     if meter is not None:
         meter.close(now.meter)
     code = jnp.where(now.code == RUNNING, int(Status.MAX_STEPS), now.code)
-    return Integrated(now.records, now.t, now.y, now.accepted, code)
+    return Integrated(jax.vmap(as_observed)(now.records), now.t, now.y, now.accepted, code)
