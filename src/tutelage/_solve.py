@@ -6,7 +6,6 @@
 import itertools
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 import jax
@@ -174,7 +173,7 @@ def _observed(raw: Raw, observe: Mapping[str, Callable[..., Any]] | None) -> Raw
     """What was recorded, with what the user wants to record besides."""
     seen = raw.variables
     more = {name: jax.vmap(f)(seen["R"], seen["Q"], seen["readout"]) for name, f in (observe or {}).items()}
-    return replace(raw, variables=seen | more)
+    return raw._replace(variables=seen | more)
 
 
 def prepare(problem: Any, start: Any, times: np.ndarray) -> tuple[Any, Any]:

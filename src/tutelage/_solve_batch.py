@@ -8,7 +8,6 @@ busy with chunks of them (compiled programs hold no lock); on a GPU as many as i
 import warnings
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from threading import Lock
 from typing import Any
 
@@ -213,7 +212,7 @@ def side_by_side(
 
 @eqx.filter_jit
 def _together(members: Any, moments: Any, times: Any, tolerances: Any, options: Options) -> Raw:
-    options = replace(options, axis=MEMBERS)
+    options = options._replace(axis=MEMBERS)
     one = lambda problem, start: integrate(problem, moments, start, times, tolerances, options)  # noqa: E731
     return eqx.filter_vmap(one, axis_name=MEMBERS)(*members)
 

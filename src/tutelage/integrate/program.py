@@ -8,8 +8,7 @@ one says nothing about an error of 1e-9.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -49,19 +48,19 @@ WORTH = 6e7  # evaluations, times levels, that must be saved: the stiff method c
 MOST_FIELDS = 200  # the dense system grows with the square of their number
 
 
-class Options(eqx.Module):
+class Options(NamedTuple):
     """What the compiled function depends on besides shapes. axis: the name of the vmapped axis of members, if any."""
 
-    gradient_flow: bool = eqx.field(static=True)
-    solver: str = eqx.field(static=True)
-    keep: bool = eqx.field(static=True)
-    gradient: str = eqx.field(static=True, default="forward")
-    max_steps: int = eqx.field(static=True, default=MAX_STEPS)
-    progress: bool = eqx.field(static=True, default=False)
-    axis: str | None = eqx.field(static=True, default=None)
+    gradient_flow: bool
+    solver: str
+    keep: bool
+    gradient: str = "forward"
+    max_steps: int = MAX_STEPS
+    progress: bool = False
+    axis: str | None = None
 
 
-class Raw(eqx.Module):
+class Raw(NamedTuple):
     """What comes out of the compiled function."""
 
     variables: dict[str, Array]
@@ -207,7 +206,7 @@ def padded(times: np.ndarray, moments: Any) -> np.ndarray:
 def first_times(raw: Raw, count: int) -> Raw:
     """What was recorded at the first times."""
     variables, error, loss = jax.tree.map(lambda x: x[:count], (raw.variables, raw.error, raw.loss))
-    return replace(raw, variables=variables, error=error, loss=loss)
+    return raw._replace(variables=variables, error=error, loss=loss)
 
 
 def choose(problem: object, times: np.ndarray) -> str:
