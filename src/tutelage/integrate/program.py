@@ -34,6 +34,7 @@ GROWN = 1e2  # a step that has become too short to take after this much growth i
 SHORTEST = 1e-14  # shortest step, in units of the whole time
 FINE = 1e4  # the error is taken in this unit, so that its absolute tolerance is finer than that of the overlaps
 USUAL = {"float64": (1e-8, 1e-12), "float32": (1e-4, 1e-6)}  # rtol, atol
+AT_ONCE, MOST_AT_ONCE = 2**17, 8  # points over which the error is averaged at once, and recorded times
 COUNTS = (64, 256, 512, 1024, 2048, 4096)  # of times: compiled programs are made for these
 
 # An explicit method must resolve the fastest level, whether or not anything still happens there: its steps are about
@@ -138,9 +139,19 @@ def _guided(system: Any) -> bool:
 
 
 def _judged(system: Any, observed: dict[str, Array]) -> tuple[Array, Array]:
-    """Error and training loss at every recorded time; states averaged over nodes one by one, for their memory."""
+    """Error and training loss at every recorded time; averages over nodes for some times at once, as memory allows."""
     if not _guided(system):
-        return jax.lax.map(lambda seen: (system.error(seen), system.loss(seen)), observed)
+        count = jax.tree.leaves(observed)[0].shape[0]
+        some = max(1, min(AT_ONCE // max(system.moments.points, 1), MOST_AT_ONCE, count))
+        turns = -(-count // some)
+
+        def in_turns(rows: Array) -> Array:
+            rows = jnp.pad(rows, [(0, turns * some - count)] + [(0, 0)] * (rows.ndim - 1), mode="edge")
+            return rows.reshape(turns, some, *rows.shape[1:])
+
+        both = jax.vmap(lambda seen: (system.error(seen), system.loss(seen)))
+        errors, losses = jax.lax.map(both, jax.tree.map(in_turns, observed))
+        return errors.reshape(-1)[:count], losses.reshape(-1)[:count]
     errors = jax.vmap(system.error)(observed)
     if isinstance(system, OrderParameters):
         return errors, errors + jnp.asarray(system.problem.noise) ** 2 / 2
