@@ -5,16 +5,17 @@
 
 import itertools
 import warnings
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PyTree
 
 from tutelage import checks
 from tutelage._errors import DivergenceWarning, InputError, Status, SymmetryWarning, ValidityWarning, cause, kind_of
-from tutelage._types import NumpyOrJax
+from tutelage._types import ArrayLike, NumpyOrJax
 from tutelage.dynamics import ClosedSystem
 from tutelage.integrate.program import (
     MAX_STEPS,
@@ -31,13 +32,16 @@ from tutelage.integrate.program import (
     tolerances,
 )
 from tutelage.losses import Squared, loss_name
-from tutelage.moments import NodeMoments, Quadrature, Sampled, as_quadrature, as_sampled, moments_for
+from tutelage.moments import Moments, NodeMoments, Quadrature, Sampled, as_quadrature, as_sampled, moments_for
 from tutelage.problem import Problem, SlowMomentum, Start, random_start
 from tutelage.problem.schedules import require_rates_on
 from tutelage.problem.start import require_start
 from tutelage.times import check_times
 from tutelage.trajectory import Trajectory, eager
 
+System: TypeAlias = Problem | ClosedSystem
+Observers: TypeAlias = Mapping[str, Callable[..., ArrayLike]] | None
+Settings: TypeAlias = tuple[tuple[str, Any], ...]
 RECORDED = ("R", "Q", "readout", "bias", "r", "q", "error", "loss", "T", "time")  # names that are taken
 LIMIT = 0.05  # largest eta lam_max / N at which the limit is used without a warning
 KEEP_LEVELS = 16  # overlaps per level are kept by default up to this many levels
@@ -45,8 +49,8 @@ KEEP_LEVELS = 16  # overlaps per level are kept by default up to this many level
 
 def solve(
     problem: Problem | ClosedSystem,
-    start: Any = None,
-    times: Any = 100.0,
+    start: PyTree = None,
+    times: ArrayLike | Sequence[float] = 100.0,
     *,
     gradient_flow: bool = False,
     rtol: float | None = None,
@@ -57,7 +61,7 @@ def solve(
     keep: str | None = None,
     gradient: str = "reverse",
     max_steps: int = MAX_STEPS,
-    observe: Mapping[str, Callable[..., Any]] | None = None,
+    observe: Observers = None,
     progress: bool = False,
 ) -> Trajectory:
     """The exact order-parameter dynamics of a problem in the limit of large N.
@@ -128,9 +132,11 @@ def _require_variance(problem: Problem) -> None:
         )
 
 
-def _require_derivatives(problem: Any, start: Any, averages: Any) -> None:
+def _require_derivatives(problem: System, start: PyTree, averages: Moments | None) -> None:
     """Refuse to be traced where a derivative would be silently wrong: a sampled jump whose place a readout decides."""
-    if not isinstance(averages, NodeMoments) or averages.grid or not checks.is_traced(problem, start):
+    if not isinstance(problem, Problem) or not isinstance(averages, NodeMoments) or averages.grid:
+        return
+    if not checks.is_traced(problem, start):
         return
     if problem.rule.uses_loss and problem.loss.jumps:
         readouts = problem.student.readout, start.readout
@@ -141,14 +147,14 @@ def _require_derivatives(problem: Any, start: Any, averages: Any) -> None:
             )
 
 
-def sampled_rtol(averages: Any) -> float | None:
+def sampled_rtol(averages: Moments | None) -> float | None:
     """The tolerance for averages over a quasi-random set; None: the usual one."""
     if not isinstance(averages, NodeMoments) or not averages.points:
         return None
     return 1e-5 if averages.jumps else 1e-6
 
 
-def require_observers(problem: Any, observe: Any) -> None:
+def require_observers(problem: System, observe: Observers) -> None:
     """Refuse, before anything is integrated, what cannot be recorded next to the overlaps."""
     if observe is None:
         return
@@ -169,14 +175,14 @@ def require_observers(problem: Any, observe: Any) -> None:
             ) from None
 
 
-def _observed(raw: Raw, observe: Mapping[str, Callable[..., Any]] | None) -> Raw:
+def _observed(raw: Raw, observe: Observers) -> Raw:
     """What was recorded, with what the user wants to record besides."""
     seen = raw.variables
     more = {name: jax.vmap(f)(seen["R"], seen["Q"], seen["readout"]) for name, f in (observe or {}).items()}
     return raw._replace(variables=seen | more)
 
 
-def prepare(problem: Any, start: Any, times: np.ndarray) -> tuple[Any, Any]:
+def prepare(problem: System, start: PyTree, times: np.ndarray) -> tuple[System, PyTree]:
     """Check problem and start against each other; warn where the answer will need a sentence beside it."""
     if isinstance(problem, ClosedSystem):
         return problem, problem.initial_state(start)
@@ -244,13 +250,13 @@ def require_records(problem: Problem, times: np.ndarray, runs: int, keep: bool) 
     checks.require_memory(what, float(runs) * times.size * each, f"Record fewer {'times or runs' if runs > 1 else 'times'}.")
 
 
-def _may_be_differentiated(problem: Any, start: Any) -> bool:
+def _may_be_differentiated(problem: System, start: PyTree) -> bool:
     """Not where all that the answer depends on is numbers; a function may hold what JAX traces."""
     functions = any(callable(leaf) for leaf in jax.tree.leaves(problem))
     return isinstance(problem, ClosedSystem) or functions or checks.is_traced(problem, start)
 
 
-def assemble(raw: Any, times: Any, problem: Any, start: Any, settings: Any) -> Trajectory:
+def assemble(raw: Any, times: np.ndarray, problem: System, start: PyTree, settings: Settings) -> Trajectory:
     known = isinstance(problem, Problem)
     return Trajectory(
         times=times,
@@ -268,7 +274,7 @@ def assemble(raw: Any, times: Any, problem: Any, start: Any, settings: Any) -> T
     )
 
 
-def _finish(raw: Raw, times: np.ndarray, problem: Any, start: Any, settings: Any, quadrature: bool) -> Trajectory:
+def _finish(raw: Raw, times: np.ndarray, problem: System, start: PyTree, settings: Settings, quadrature: bool) -> Trajectory:
     """Outside JAX transformations: cut at a divergence, and say so."""
     end = int(np.searchsorted(times, raw.end_time, side="right"))
     if raw.status_code != Status.FINISHED:
@@ -284,7 +290,7 @@ def _finish(raw: Raw, times: np.ndarray, problem: Any, start: Any, settings: Any
     return trajectory
 
 
-def keeps_blocks(problem: Any, keep: str | None) -> bool:
+def keeps_blocks(problem: System, keep: str | None) -> bool:
     if keep is not None:
         return checks.known("keep", keep, ("blocks", "fields")) == "blocks"
     return isinstance(problem, Problem) and problem.inputs.levels <= KEEP_LEVELS

@@ -9,16 +9,17 @@ import warnings
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
-from typing import Any
 
 import equinox as eqx
 import jax
 import numpy as np
+from jaxtyping import PyTree
 
 from tutelage import checks
 from tutelage._errors import DivergenceWarning, InputError, kind_of
 from tutelage._pool import cores
 from tutelage._solve import assemble, keeps_blocks, prepare
+from tutelage._types import ArrayLike, Numbers, NumpyOrJax
 from tutelage.integrate.program import (
     MAX_STEPS,
     SOLVERS,
@@ -31,7 +32,7 @@ from tutelage.integrate.program import (
     padded,
     tolerances,
 )
-from tutelage.moments import Quadrature, moments_for
+from tutelage.moments import Moments, Quadrature, moments_for
 from tutelage.problem import Problem, Start, random_start
 from tutelage.times import check_times
 from tutelage.trajectory import Trajectory, eager
@@ -49,9 +50,9 @@ FETCHING = 6  # threads: a GPU computes some chunks while others are fetched
 
 def solve_batch(
     problem: Problem,
-    over: Mapping[str, Any],
+    over: Mapping[str, Numbers],
     start: Start | Sequence[Start] | None = None,
-    times: Any = 100.0,
+    times: ArrayLike | Sequence[float] = 100.0,
     *,
     gradient_flow: bool = False,
     rtol: float | None = None,
@@ -110,7 +111,7 @@ def solve_batch(
     return trajectory
 
 
-def _values(problem: Any, over: Any) -> tuple[dict[str, np.ndarray], int]:
+def _values(problem: Problem, over: Mapping[str, Numbers]) -> tuple[dict[str, np.ndarray], int]:
     """What differs, as arrays with a leading axis of members; the extremes of each are tried on the problem."""
     if not isinstance(problem, Problem):
         raise InputError(f"problem is {kind_of(problem)}; solve_batch takes a tutelage Problem.")
@@ -131,7 +132,7 @@ def _values(problem: Any, over: Any) -> tuple[dict[str, np.ndarray], int]:
     return values, next(iter(lengths.values()))
 
 
-def _entries(name: str, value: Any) -> np.ndarray:
+def _entries(name: str, value: Numbers) -> np.ndarray:
     """One list of `over` as an array of floats; sizes of batches as whole numbers."""
     array = np.asarray(checks.as_array(name, value), dtype=float)
     if str(name).rpartition(".")[2] != "batch" or not np.all(np.isfinite(array)):
@@ -140,7 +141,7 @@ def _entries(name: str, value: Any) -> np.ndarray:
     return np.array(sizes).reshape(array.shape)
 
 
-def _starts(problem: Problem, start: Any, count: int) -> list[Start]:
+def _starts(problem: Problem, start: Start | Sequence[Start] | None, count: int) -> list[Start]:
     """One start for all, or one for each."""
     if start is None:
         start = random_start(problem, dim=problem.inputs.usual_dim)
@@ -150,7 +151,7 @@ def _starts(problem: Problem, start: Any, count: int) -> list[Start]:
     return starts
 
 
-def _shared(starts: list[Start], count: int) -> Any:
+def _shared(starts: list[Start], count: int) -> PyTree:
     """Their numbers with a leading axis of members; one start is shared, not copied."""
     together = jax.tree.map(lambda *x: np.stack(x).astype(float), *map(anonymous, starts))
     return jax.tree.map(lambda x: np.broadcast_to(x, (count, *x.shape[1:])), together)
@@ -172,9 +173,9 @@ def _fitting(problem: Problem, times: np.ndarray) -> int:
 
 
 def side_by_side(
-    problems: Any,
-    moments: Any,
-    starts: Any,
+    problems: PyTree,
+    moments: Moments,
+    starts: PyTree,
     times: np.ndarray,
     tolerances: np.ndarray,
     options: Options,
@@ -211,17 +212,17 @@ def side_by_side(
 
 
 @eqx.filter_jit
-def _together(members: Any, moments: Any, times: Any, tolerances: Any, options: Options) -> Raw:
+def _together(members: PyTree, moments: Moments, times: NumpyOrJax, tolerances: NumpyOrJax, options: Options) -> Raw:
     options = options._replace(axis=MEMBERS)
     one = lambda problem, start: integrate(problem, moments, start, times, tolerances, options)  # noqa: E731
     return eqx.filter_vmap(one, axis_name=MEMBERS)(*members)
 
 
-def _host(tree: Any) -> Any:
+def _host(tree: PyTree) -> PyTree:
     return jax.tree.map(lambda x: np.asarray(x) if eqx.is_array(x) else x, tree)
 
 
 def _until(raw: Raw, count: int) -> Raw:
     """What was recorded at the first times."""
     first = jax.tree.map(lambda x: x[:, :count], (raw.variables, raw.error, raw.loss))
-    return eqx.tree_at(lambda w: (w.variables, w.error, w.loss), raw, first)
+    return raw._replace(variables=first[0], error=first[1], loss=first[2])

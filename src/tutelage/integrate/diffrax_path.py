@@ -7,10 +7,11 @@ import diffrax
 import jax
 import jax.numpy as jnp
 import optimistix
+from jaxtyping import PyTree
 
 from tutelage._errors import InputError, Status
 from tutelage._types import Array
-from tutelage.dynamics import OrderParameters
+from tutelage.dynamics import ClosedSystem, OrderParameters
 from tutelage.dynamics.resolvent import unsuited
 from tutelage.integrate.dormand_prince import Integrated
 from tutelage.integrate.stiff import guided_norm, stiff_solver
@@ -22,7 +23,7 @@ CODES = (
 )
 
 
-def solver_for(name: str, system: Any, fine: float) -> Any:
+def solver_for(name: str, system: ClosedSystem, fine: float) -> diffrax.AbstractSolver:
     """The diffrax solver of this name; `fine` is the factor of the error next to the state."""
     if name != "stiff":
         return diffrax.Dopri8() if name == "explicit" else diffrax.Kvaerno5()
@@ -35,19 +36,19 @@ def solver_for(name: str, system: Any, fine: float) -> Any:
 
 
 def integrate(
-    rates: Callable[[Any, Any], Any],
-    y0: Any,
+    rates: Callable[[Array, PyTree], PyTree],
+    y0: PyTree,
     times: Array,
     *,
-    observe: Callable[[Any], Any],
-    diverged: Callable[[Any], Array],
+    observe: Callable[[PyTree], PyTree],
+    diverged: Callable[[PyTree], Array],
     rtol: Array,
     atol: Array,
     shortest: Array,
     max_steps: int,
     stops: Array | None,
-    meter: Any,
-    solver: Any,
+    meter: diffrax.AbstractProgressMeter | None,
+    solver: diffrax.AbstractSolver,
     reverse: bool,
 ) -> Integrated:
     """As `dormand_prince.integrate`; y0 is one vector, or a pair of state and error for the stiff solver."""
@@ -64,7 +65,7 @@ def integrate(
         controller = diffrax.ClipStepSizeController(controller, jump_ts=stops)
     recorded = diffrax.SubSaveAt(ts=times, fn=lambda t, y, args: observe(y))
     solution: Any = diffrax.diffeqsolve(
-        diffrax.ODETerm(lambda t, y, args: rates(t, y)),
+        diffrax.ODETerm(lambda t, y, args: rates(jnp.asarray(t), y)),
         solver,
         t0=0.0,
         t1=jnp.maximum(times[-1], 1e-12),

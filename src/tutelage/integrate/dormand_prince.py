@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
+from jaxtyping import PyTree
 from numpy.polynomial import Polynomial
 
 from tutelage._errors import Status
@@ -143,9 +144,9 @@ ERRORS = np.stack([_row(ERROR_5), STAGES[STEP] - _row(ORDER_3), _defect_weights(
 class Integrated(NamedTuple):
     """The result. records: NaN at times that were not reached. t, y: where it ended. steps: accepted. code: a `Status`."""
 
-    records: Any
+    records: PyTree
     t: Array
-    y: Any
+    y: PyTree
     steps: Array
     code: Array
 
@@ -171,7 +172,7 @@ def integrate(
     y0: Array,
     times: Array,
     *,
-    observe: Callable[[Array], Any],
+    observe: Callable[[Array], PyTree],
     diverged: Callable[[Array], Array],
     rtol: Array,
     atol: Array,
@@ -201,7 +202,7 @@ def integrate(
     def time(place: Array) -> Array:
         return jnp.where(place < count, entry(times, place), jnp.inf)
 
-    def entry(rows: Array, place: Any) -> Array:
+    def entry(rows: Array, place: Array) -> Array:
         return jax.lax.dynamic_index_in_dim(rows, place, keepdims=False)
 
     def combined(factors: Array, k: Array) -> Array:

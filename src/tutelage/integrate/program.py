@@ -15,14 +15,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
+from jaxtyping import PyTree
 
 from tutelage import checks
 from tutelage._errors import Status
-from tutelage._types import Array
+from tutelage._types import Array, NumpyOrJax
 from tutelage.dynamics import ClosedSystem, OrderParameters, initial_overlaps
 from tutelage.dynamics.resolvent import unsuited
 from tutelage.integrate import dormand_prince
-from tutelage.moments import ClosedMoments, NodeMoments
+from tutelage.moments import ClosedMoments, Moments, NodeMoments
 from tutelage.moments.quadrature import QuadratureAverages
 from tutelage.problem import Problem, SlowMomentum, Spectrum, Start
 from tutelage.problem.schedules import rate_at, scan_grid
@@ -74,7 +75,14 @@ class Raw(NamedTuple):
 
 
 @eqx.filter_jit
-def integrate(problem: Any, moments: Any, start: Any, times: Any, tolerances: Any, options: Options) -> Raw:
+def integrate(
+    problem: Problem | ClosedSystem,
+    moments: Moments | None,
+    start: PyTree,
+    times: NumpyOrJax,
+    tolerances: NumpyOrJax,
+    options: Options,
+) -> Raw:
     """The dynamics of a problem (or of custom equations) from its initial condition, recorded at the times."""
     # inside another jit, where some of these are constants, XLA must not compute with them beforehand: it rounds otherwise
     numbers, rest = eqx.partition((problem, moments, start), eqx.is_array)
@@ -84,7 +92,7 @@ def integrate(problem: Any, moments: Any, start: Any, times: Any, tolerances: An
     bound = BOUND * (1.0 + _largest(state))
     pack, parts = _packing((state, error), options.solver)
 
-    def rates(t: Any, y: Any) -> Any:
+    def rates(t: Array, y: PyTree) -> PyTree:
         drift, error_rate = system.drift_and_error_rate(t, parts(y)[0])
         # a GPU would otherwise sum this number term by term in the kernel that packs the vector, and all of it would wait
         return pack((drift, jax.lax.optimization_barrier(error_rate * FINE)))
@@ -109,7 +117,7 @@ def integrate(problem: Any, moments: Any, start: Any, times: Any, tolerances: An
     return Raw(done.records, errors, losses, code, done.t, done.steps, T)
 
 
-def _integrator(system: Any, options: Options) -> Callable[..., dormand_prince.Integrated]:
+def _integrator(system: ClosedSystem, options: Options) -> Callable[..., dormand_prince.Integrated]:
     """The explicit integrator of this package, or diffrax for what it does not do."""
     if options.solver == "explicit" and options.gradient == "forward":
         return lambda *args, **options_: dormand_prince.integrate(*args, **options_, axis=options.axis)
@@ -125,7 +133,9 @@ def _meter() -> Any:
     return ProgressBar()
 
 
-def _system(problem: Any, moments: Any, start: Any, options: Options) -> tuple[ClosedSystem, Any, Array | None]:
+def _system(
+    problem: Problem | ClosedSystem, moments: Moments | None, start: PyTree, options: Options
+) -> tuple[ClosedSystem, PyTree, Array | None]:
     if isinstance(problem, ClosedSystem):
         return problem, start, None
     state, t = initial_overlaps(problem, start)
@@ -133,16 +143,17 @@ def _system(problem: Any, moments: Any, start: Any, options: Options) -> tuple[C
     return system, state, system.covariances(state)[2]
 
 
-def _guided(system: Any) -> bool:
+def _guided(system: ClosedSystem) -> bool:
     """Is the error integrated next to the state to guide the steps? Not where each value of it is an average over nodes."""
     return not isinstance(system, OrderParameters) or system.closed
 
 
-def _judged(system: Any, observed: dict[str, Array]) -> tuple[Array, Array]:
+def _judged(system: ClosedSystem, observed: dict[str, Array]) -> tuple[Array, Array]:
     """Error and training loss at every recorded time; averages over nodes for some times at once, as memory allows."""
-    if not _guided(system):
+    if isinstance(system, OrderParameters) and not _guided(system):
+        points = system.moments.points if isinstance(system.moments, NodeMoments) else 0
         count = jax.tree.leaves(observed)[0].shape[0]
-        some = max(1, min(AT_ONCE // max(system.moments.points, 1), MOST_AT_ONCE, count))
+        some = max(1, min(AT_ONCE // max(points, 1), MOST_AT_ONCE, count))
         turns = -(-count // some)
 
         def in_turns(rows: Array) -> Array:
@@ -158,7 +169,7 @@ def _judged(system: Any, observed: dict[str, Array]) -> tuple[Array, Array]:
     return errors, jnp.full_like(errors, jnp.nan)
 
 
-def _packing(like: Any, solver: str) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
+def _packing(like: PyTree, solver: str) -> tuple[Callable[[PyTree], PyTree], Callable[[PyTree], PyTree]]:
     """How the solver is given a state, and back: as one vector, whose stages are combined once a step, not once for each
     part of the state; but the stiff solver looks at the parts."""
     if solver == "stiff":
@@ -166,7 +177,7 @@ def _packing(like: Any, solver: str) -> tuple[Callable[[Any], Any], Callable[[An
     return (lambda tree: ravel_pytree(tree)[0]), ravel_pytree(like)[1]
 
 
-def _absolute(atol: Array, system: Any, state: Any, pack: Callable[[Any], Any]) -> Array:
+def _absolute(atol: Array, system: ClosedSystem, state: PyTree, pack: Callable[[PyTree], PyTree]) -> Array:
     """The tolerance of each number of the state, and of the error: no step is refused for what rounding alone does to it."""
     rounding = system.averages.error_rounding if isinstance(system, OrderParameters) and system.closed else 0.0
     if not rounding:
@@ -175,18 +186,18 @@ def _absolute(atol: Array, system: Any, state: Any, pack: Callable[[Any], Any]) 
     return pack((each, jnp.maximum(atol, FINE * rounding)))
 
 
-def _largest(state: Any) -> Array:
+def _largest(state: PyTree) -> Array:
     return jnp.max(jnp.stack([jnp.max(jnp.abs(leaf)) for leaf in jax.tree.leaves(state)]))
 
 
-def tolerances(rtol: Any = None, atol: Any = None) -> np.ndarray:
+def tolerances(rtol: float | None = None, atol: float | None = None) -> np.ndarray:
     """Relative and absolute tolerance of a step; None: what the precision of JAX's numbers allows."""
     usual = USUAL[np.dtype(jnp.result_type(float)).name]
     given = {"rtol": rtol, "atol": atol}
     return np.array([u if x is None else checks.as_positive(n, x) for (n, x), u in zip(given.items(), usual, strict=True)])
 
 
-def as_arrays(tree: Any) -> Any:
+def as_arrays(tree: PyTree) -> PyTree:
     """Numbers as arrays (data to the compiled function, which takes them to its device), functions and words as they are."""
     if isinstance(tree, Problem) and isinstance(tree.inputs, Spectrum):
         tree = eqx.tree_at(lambda p: p.inputs, tree, tree.inputs.without_basis())
@@ -194,17 +205,17 @@ def as_arrays(tree: Any) -> Any:
     return jax.tree.map(lambda x: as_array(x) if eqx.is_array_like(x) else x, tree)
 
 
-def anonymous(start: Any) -> Any:
+def anonymous(start: PyTree) -> PyTree:
     """A start without its N: the limit does not depend on it, so neither must the compiled program."""
     return start.without_dim() if isinstance(start, Start) else start
 
 
-def by_quadrature(moments: Any) -> bool:
+def by_quadrature(moments: Moments | None) -> bool:
     """Is squared loss averaged by quadrature?"""
     return isinstance(moments, ClosedMoments) and isinstance(moments.averages, QuadratureAverages)
 
 
-def padded(times: np.ndarray, moments: Any) -> np.ndarray:
+def padded(times: np.ndarray, moments: Moments | None) -> np.ndarray:
     """The last time repeated up to a standard count: another number of times is then no other program.
 
     Not where each time costs a quadrature, nor for more times than the largest count.

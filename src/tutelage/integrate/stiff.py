@@ -10,18 +10,20 @@ Differential Equations package, BIT Numerical Mathematics 63 (2023) 27.
 """
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import diffrax
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optimistix
+from jaxtyping import PyTree
 
-from tutelage._types import Array
-from tutelage.dynamics.order_parameters import OrderParameters
+from tutelage._types import Array, ArrayLike
+from tutelage.dynamics.order_parameters import OrderParameters, Overlaps
 from tutelage.dynamics.resolvent import resolvent
 
+Terms: TypeAlias = diffrax.AbstractTerm
 ROUNDING = 1e-15  # overlaps are not known better, so neither is the error: no step is refused for less
 GAMMA = 0.21193756319429014
 NODES = (0.0, 0.6358126895828704, 0.4095798393397535, 0.9769306725060716, 0.4288403609558664, 1.0, 1.0, 1.0)  # c
@@ -69,13 +71,13 @@ BETWEEN = (
 class Between(diffrax.AbstractLocalInterpolation):
     """y(t0 + x h) = (1 - x) y0 + x (y1 + (1 - x) (k_1 + x (k_2 + x k_3))): order 4 in a step."""
 
-    t0: Any
+    t0: Any  # a time, as of every path of diffrax
     t1: Any
-    y0: Any
-    y1: Any
-    k: Any  # as y, with a first axis of 3
+    y0: PyTree
+    y1: PyTree
+    k: PyTree  # as y, with a first axis of 3
 
-    def evaluate(self, t0: Any, t1: Any = None, left: bool = True) -> Any:
+    def evaluate(self, t0: ArrayLike, t1: ArrayLike | None = None, left: bool = True) -> PyTree:
         """The solution at t0, or its change from t0 to t1."""
         if t1 is not None:
             return jax.tree.map(lambda b, a: b - a, self.evaluate(t1), self.evaluate(t0))
@@ -90,28 +92,28 @@ class Between(diffrax.AbstractLocalInterpolation):
 class Rodas5P(diffrax.AbstractAdaptiveSolver):
     """`resolvent(t, y, s)` returns the function b -> (1 - s J)^-1 b at time t and state y."""
 
-    resolvent: Callable[[Any, Any, Any], Callable[[Any], Any]]
+    resolvent: Callable[[ArrayLike, PyTree, ArrayLike], Callable[[PyTree], PyTree]]
 
-    term_structure: ClassVar[Any] = diffrax.AbstractTerm
-    interpolation_cls: ClassVar[Any] = Between
+    term_structure: ClassVar[type[Terms]] = diffrax.AbstractTerm
+    interpolation_cls: ClassVar[Callable[..., Between]] = Between
 
-    def order(self, terms: Any) -> int:
+    def order(self, terms: Terms) -> int:
         return 5
 
-    def init(self, terms: Any, t0: Any, t1: Any, y0: Any, args: Any) -> None:
+    def init(self, terms: Terms, t0: ArrayLike, t1: ArrayLike, y0: PyTree, args: PyTree) -> None:
         return None
 
-    def func(self, terms: Any, t0: Any, y0: Any, args: Any) -> Any:
+    def func(self, terms: Terms, t0: ArrayLike, y0: PyTree, args: PyTree) -> PyTree:
         return terms.vf(t0, y0, args)
 
     def step(
-        self, terms: Any, t0: Any, t1: Any, y0: Any, args: Any, solver_state: None, made_jump: Any
-    ) -> tuple[Any, Any, dict, None, Any]:
+        self, terms: Terms, t0: ArrayLike, t1: ArrayLike, y0: PyTree, args: PyTree, solver_state: None, made_jump: ArrayLike
+    ) -> tuple[PyTree, PyTree, dict[str, PyTree], None, diffrax.RESULTS]:
         h = t1 - t0
         solve = self.resolvent(t0, y0, h * GAMMA)
         in_time = jax.jvp(lambda t: terms.vf(t, y0, args), (t0,), (jnp.ones_like(t0),))[1]
 
-        def stage(stages: Any, row: tuple[Array, ...]) -> tuple[Any, None]:
+        def stage(stages: PyTree, row: tuple[Array, ...]) -> tuple[PyTree, None]:
             """Stage i into the stack of all; those after it are still zero."""
             i, node, rate, across, coupled = row
             f = terms.vf(t0 + node * h, _plus(y0, across, stages), args)
@@ -137,23 +139,23 @@ class Guided(diffrax.AbstractAdaptiveSolver):
     """
 
     solver: Rodas5P
-    guide: Callable[[Any, Any], tuple[Array, Array]]
+    guide: Callable[[PyTree, PyTree], tuple[Array, Array]]
 
-    term_structure: ClassVar[Any] = diffrax.AbstractTerm
-    interpolation_cls: ClassVar[Any] = Between
+    term_structure: ClassVar[type[Terms]] = diffrax.AbstractTerm
+    interpolation_cls: ClassVar[Callable[..., Between]] = Between
 
-    def order(self, terms: Any) -> int:
+    def order(self, terms: Terms) -> int:
         return self.solver.order(terms)
 
-    def init(self, terms: Any, t0: Any, t1: Any, y0: Any, args: Any) -> None:
+    def init(self, terms: Terms, t0: ArrayLike, t1: ArrayLike, y0: PyTree, args: PyTree) -> None:
         return None
 
-    def func(self, terms: Any, t0: Any, y0: Any, args: Any) -> Any:
+    def func(self, terms: Terms, t0: ArrayLike, y0: PyTree, args: PyTree) -> PyTree:
         return terms.vf(t0, y0, args)
 
     def step(
-        self, terms: Any, t0: Any, t1: Any, y0: Any, args: Any, solver_state: None, made_jump: Any
-    ) -> tuple[Any, Any, dict, None, Any]:
+        self, terms: Terms, t0: ArrayLike, t1: ArrayLike, y0: PyTree, args: PyTree, solver_state: None, made_jump: ArrayLike
+    ) -> tuple[PyTree, PyTree, dict[str, PyTree], None, diffrax.RESULTS]:
         state, error = y0
         alone = diffrax.ODETerm(lambda t, y, args: terms.vf(t, (y, error), args)[0])
         new, doubt, dense, _, result = self.solver.step(alone, t0, t1, state, args, None, made_jump)
@@ -166,7 +168,7 @@ class Guided(diffrax.AbstractAdaptiveSolver):
 def stiff_solver(system: OrderParameters, fine: float) -> Guided:
     """Rodas5P for the overlaps of this system, with the error times `fine` next to them."""
 
-    def guide(state: Any, doubt: Any) -> tuple[Array, Array]:
+    def guide(state: Overlaps, doubt: Overlaps) -> tuple[Array, Array]:
         error, (p, _) = system.error(system.observe(state)), system.matrices(state)
         slope = system.error_slope(p, doubt)
         rounding = ROUNDING * (jnp.sum(jnp.abs(p.A)) + jnp.sum(jnp.abs(p.B)))
@@ -175,13 +177,13 @@ def stiff_solver(system: OrderParameters, fine: float) -> Guided:
     return Guided(Rodas5P(lambda t, state, shift: resolvent(system, t, state, shift)), guide)
 
 
-def guided_norm(scaled: tuple[Any, Array]) -> Array:
+def guided_norm(scaled: tuple[PyTree, Array]) -> Array:
     """Root mean square over the state, or the error alone, whichever is larger: one number among thousands must count."""
     state, error = scaled
     return jnp.maximum(optimistix.rms_norm(state), jnp.abs(error))
 
 
-def _plus(y: Any, factors: Array, stages: Any) -> Any:
+def _plus(y: PyTree, factors: Array, stages: PyTree) -> PyTree:
     return jax.tree.map(lambda a, stack: a + jnp.tensordot(factors, stack, 1), y, stages)
 
 
