@@ -8,10 +8,9 @@ import numpy as np
 import xarray as xr
 
 from benchmarks.measure import best_of, record
-from tutelage.sweeps.chunk_file import encode, name_of
 from tutelage.sweeps.engine import run
-from tutelage.sweeps.store import Store
-from tutelage.sweeps.tasks import Outcome, Task
+from tutelage.sweeps.executors import Outcome, Task
+from tutelage.sweeps.store import Store, encode, name_of
 
 CHUNKS, POINTS = 2_000, 500  # a million points
 OPENED = 50  # by the baseline, which is extrapolated

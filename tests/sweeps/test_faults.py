@@ -18,10 +18,8 @@ import pytest
 from tests.sweeps import toys
 from tests.sweeps.clusters import ROOT, dask_cluster, descendants, is_running, kill, wait_until
 from tutelage import InputError, TutelageWarning, _pool
-from tutelage.sweeps.chunk_file import is_whole
 from tutelage.sweeps.engine import run
-from tutelage.sweeps.lock import only_writer
-from tutelage.sweeps.store import Store
+from tutelage.sweeps.store import Store, is_whole, only_writer
 
 
 @pytest.fixture(autouse=True)
@@ -173,9 +171,9 @@ def recorded_as_failed(folder, report, chunk, error):
     """That chunk only, all of its points; and the others are as ever."""
     assert report.status.complete
     assert report.status.points_failed == toys.CHUNK
-    kept = Store.open(folder).read(chunk)
-    assert [failure.point for failure in kept.outcome.failures] == list(range(toys.CHUNK))
-    assert {failure.error for failure in kept.outcome.failures} == {error}
+    _, kept = Store.open(folder).read(chunk)
+    assert [failure.point for failure in kept.failures] == list(range(toys.CHUNK))
+    assert {failure.error for failure in kept.failures} == {error}
     whole = expected(folder.with_name("whole"), report.status.chunks)
     different = {name.split("-")[1] for name in toys.files(folder).keys() ^ whole.keys()}
     assert different == {f"{chunk:06d}"}

@@ -11,8 +11,8 @@ from tests.sweeps import toys
 from tutelage import InputError
 from tutelage.sweeps import store as store_module
 from tutelage.sweeps.engine import run
+from tutelage.sweeps.executors import Failure, Outcome, Task
 from tutelage.sweeps.store import Store, spec_key
-from tutelage.sweeps.tasks import Failure, Outcome, Task
 
 OUTCOME = Outcome(
     {
@@ -45,14 +45,14 @@ def only_file(store):
 
 def test_a_chunk_is_read_back_exactly(store):
     put(store)
-    kept = Store.open(store.folder).read(1)
-    assert list(kept.points) == [3, 4, 5]
-    assert kept.outcome.failures == OUTCOME.failures
-    assert set(kept.outcome.arrays) == set(OUTCOME.arrays)
+    points, kept = Store.open(store.folder).read(1)
+    assert list(points) == [3, 4, 5]
+    assert kept.failures == OUTCOME.failures
+    assert set(kept.arrays) == set(OUTCOME.arrays)
     for name, values in OUTCOME.arrays.items():
-        np.testing.assert_array_equal(kept.outcome.arrays[name], values)
-        assert kept.outcome.arrays[name].dtype.kind == ("O" if values.dtype.kind == "U" else values.dtype.kind)
-    assert kept.outcome.dims == {"curve": ("time",), "R": ("R_1", "R_2")} | dict.fromkeys(
+        np.testing.assert_array_equal(kept.arrays[name], values)
+        assert kept.arrays[name].dtype.kind == ("O" if values.dtype.kind == "U" else values.dtype.kind)
+    assert kept.dims == {"curve": ("time",), "R": ("R_1", "R_2")} | dict.fromkeys(
         ("error", "steps", "diverged", "status"), ()
     )
 
@@ -173,7 +173,7 @@ def test_a_chunk_that_comes_out_differently_replaces_the_old_one(store):
     put(store)
     put(store, outcome=Outcome({"error": np.zeros(3)}))
     assert len(toys.files(store.folder)) == 1
-    assert list(store.read(1).outcome.arrays) == ["error"]
+    assert list(store.read(1)[1].arrays) == ["error"]
     assert store.status().points_failed == 0
 
 
