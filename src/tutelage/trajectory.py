@@ -7,7 +7,7 @@ axes: none for a solve, `run` for a simulation, `batch` under vmap; then `time`.
 
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import equinox as eqx
 import jax
@@ -25,7 +25,7 @@ from tutelage.times import steps_at
 if TYPE_CHECKING:
     import xarray
 
-
+Tree = TypeVar("Tree")
 REPORTS = {"validity": "tutelage.validity:assess", "sampling_error": "tutelage.accuracy:sampling_error"}
 
 
@@ -208,6 +208,6 @@ def load(path: str | Path) -> Trajectory:
     return Trajectory.from_dataset(storage.read(path))
 
 
-def eager(tree: Any) -> Any:
+def eager(tree: Tree) -> Tree:
     """The same tree with NumPy arrays: fetched once, sliced freely."""
     return jax.tree.map(np.asarray, jax.device_get(tree))

@@ -12,6 +12,7 @@ from importlib.resources import files
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route, WebSocketRoute
@@ -19,11 +20,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from tutelage._errors import InputError
-from tutelage.explorer.exports import FILES, MEDIA
 from tutelage.explorer.settings import PRESETS, Settings, controls_as_data
 from tutelage.explorer.workers import Pool
 from tutelage.page.document import live_page_of
 
+MEDIA = {"curve.nc": "application/x-netcdf", "page.html": "text/html; charset=utf-8"}  # the files to keep (answer.FILES)
 MOST_PAGES = 16  # open at the same time
 MOST_TEXT = 65_536  # characters of one message
 OUR_SITE = ("same-origin", "none")  # none: an address that was typed
@@ -47,16 +48,14 @@ class OnlyFromHere:
         return await self.app(scope, receive, send)
 
     def _is_ours(self, scope: Scope) -> bool:
-        headers: dict[str, list[str]] = {}
-        for name, value in scope["headers"]:
-            headers.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
-        hosts, origins = headers.get("host", []), headers.get("origin", [])
-        link = scope["path"] == "/" and headers.get("sec-fetch-dest") == ["document"]
+        headers = Headers(scope=scope)
+        hosts, origins = headers.getlist("host"), headers.getlist("origin")
+        link = scope["path"] == "/" and headers.getlist("sec-fetch-dest") == ["document"]
         return (
             len(hosts) == 1
             and hosts[0] in self.hosts
             and all(origin in {f"http://{host}" for host in self.hosts} for origin in origins)
-            and (link or all(site in OUR_SITE for site in headers.get("sec-fetch-site", [])))
+            and (link or all(site in OUR_SITE for site in headers.getlist("sec-fetch-site")))
         )
 
     async def _refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -103,8 +102,8 @@ class Explorer:
     async def file(self, request: Request) -> Response:
         """One of the files to keep, for the settings in the address."""
         name = request.path_params["name"]
-        if name not in FILES:
-            return PlainTextResponse(f"There is no file {name!r}; there are {', '.join(FILES)}.\n", status_code=404)
+        if name not in MEDIA:
+            return PlainTextResponse(f"There is no file {name!r}; there are {', '.join(MEDIA)}.\n", status_code=404)
         try:
             settings = Settings.from_query(dict(request.query_params))
         except InputError as error:

@@ -37,8 +37,7 @@ def prepare() -> None:
 
 def compute_answer(pipe: Connection, kind: str, values: dict[str, Any]) -> str | bytes:
     """The last message of an answer; what comes before it goes into the pipe. Anything that comes out of it means: stop."""
-    from tutelage.explorer.answer import STREAMS
-    from tutelage.explorer.exports import FILES
+    from tutelage.explorer.answer import FILES, STREAMS
     from tutelage.explorer.settings import Settings
 
     with pipe:

@@ -65,16 +65,15 @@ class _Chunk:
         members: dict[Member, tuple[Problem, Start | None]] = {}
         for place, point in enumerate(points):
             try:
-                problem, starts = self.spec.problem_at(point), [None] * self.starts
-                if needs != {"problem"}:
-                    starts = [start_at(self.spec, problem, start_values(point), i) for i in range(self.starts)]
-                    for start in starts:
-                        start.blocks(problem)  # refuses a start that does not fit
+                problem, starts = self.spec.problem_at(point), {}
+                for i in range(self.starts if needs != {"problem"} else 0):
+                    starts[i] = start_at(self.spec, problem, start_values(point), i)
+                    starts[i].blocks(problem)  # refuses a start that does not fit
+                members |= {(place, i): (problem, starts.get(i)) for i in range(self.starts)}
             except Exception as error:
                 self._failed(place, error)
-                continue
-            members |= {(place, i): (problem, start) for i, start in enumerate(starts)}
-        curves = solve_members(self.spec, members, self._failed, "curve" in needs) if self.solves else {}
+        begun = {key: (problem, start) for key, (problem, start) in members.items() if start is not None}
+        curves = solve_members(self.spec, begun, self._failed, "curve" in needs) if self.solves else {}
         cases, times = {}, np.array(self.spec.times)
         for (place, i), (problem, start) in members.items():
             curve = curves.get((place, i))
@@ -83,7 +82,7 @@ class _Chunk:
             seed = simulation_seed(self.spec.seed, self.numbers[place], i)
             run = partial(simulate, problem, start, times=times, runs=self.spec.runs, seed=seed, keep="fields", workers=1)
             cases[place, i] = Case(problem, start, curve, run, self.spec.gradient_flow)
-            if curve is not None:
+            if curve is not None and start is not None:
                 self.status[place, i], self.end_time[place, i] = curve.status_code, curve.end_time
                 would_warn = symmetry_warning(problem, start, start.blocks(problem)), limit_warning(problem, start.dim)
                 self.notes[place] |= {sentence.rstrip("."): None for sentence in would_warn if sentence}

@@ -263,7 +263,7 @@ class Dask:
         else:
             yield {"scheduler_file" if self.where.endswith(".json") else "address": self.where}
 
-    def _slurm_class(self, workers: int | None) -> "type[SLURMCluster]":
+    def _slurm_class(self, workers: int | None) -> "Callable[..., SLURMCluster]":
         """The class of the cluster, if this is a place to start one."""
         found = _dask("dask_jobqueue", self.where).SLURMCluster
         if workers is None:
@@ -297,7 +297,8 @@ def _dask_results(client: "Client", compute: Compute, waiting: deque[Task]) -> F
 
     finished, under_way = as_completed(loop=client.loop), {}
     while True:
-        room = max(1, sum(client.ncores().values())) - len(under_way)
+        cores_now: dict[str, int] = client.ncores()  # type: ignore[assignment]  (its types are those of asynchronous use)
+        room = max(1, sum(cores_now.values())) - len(under_way)
         for task in [waiting.popleft() for _ in range(min(room, len(waiting)))]:
             future = client.submit(attempt_there, __version__, compute, task.payload, pure=False, retries=0)
             under_way[future] = task

@@ -10,7 +10,7 @@ they check independently what a sweep has computed. A custom function works as w
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +20,7 @@ import numpy as np
 
 from tutelage import checks, storage
 from tutelage._errors import InputError, Status
-from tutelage._types import ArrayLike, Table
+from tutelage._types import Table
 from tutelage._version import __version__
 from tutelage.problem import Problem
 from tutelage.problem.serialize import Plain
@@ -47,6 +47,7 @@ LONG = {
 }
 
 Boundary = str | Callable[[Problem], float]
+Boundaries = Boundary | Sequence[Boundary] | Mapping[str, Boundary]
 Entry = tuple[tuple[str, ...], np.ndarray, dict[str, object]]  # dims, values and attributes of a variable
 
 
@@ -119,7 +120,7 @@ class Sweep:
         self,
         variable: str | None = None,
         *,
-        boundary: Boundary | list[Boundary] | Mapping[str, Boundary],
+        boundary: Boundaries,
         level: float | None = None,
         at: Mapping[str, Plain] | None = None,
         title: str | None = None,
@@ -174,7 +175,9 @@ class Sweep:
 
 
 def combine_chunks(
-    spec: SweepSpec, kept: Iterable[tuple[ArrayLike, Outcome]], functions: Mapping[str, Callable] | None = None
+    spec: SweepSpec,
+    kept: Iterable[tuple[Sequence[int] | np.ndarray, Outcome]],
+    functions: Mapping[str, Callable] | None = None,
 ) -> "Dataset":
     """The Dataset of what has been computed. kept: the numbers of the points of each chunk, and its outcome."""
     import xarray as xr
@@ -290,13 +293,14 @@ BOUNDARIES = {  # the axis that it is a value of, the value at a problem for a l
 def boundary_lines(
     spec: SweepSpec,
     values: "DataArray",
-    boundary: Boundary | list[Boundary] | Mapping[str, Boundary],
+    boundary: Boundaries,
     level: float | None,
 ) -> list[Line]:
     """The boundaries on the figure of these values. A name, a function, several, or several with labels."""
     dims, known, lines = _figure_dims(values), known_names(spec.base), []
-    several = boundary if isinstance(boundary, list | tuple) else [boundary]
-    for label, one in boundary.items() if isinstance(boundary, Mapping) else ((None, one) for one in several):
+    several = boundary if isinstance(boundary, Mapping | list | tuple) else [boundary]
+    for key, one in several.items() if isinstance(several, Mapping) else enumerate(several):
+        label = key if isinstance(key, str) else None
         if isinstance(one, str):
             axis, value, words = BOUNDARIES[checks.known("boundary", one, BOUNDARIES)]
             if one == "noise_floor" and level is not None:
@@ -323,7 +327,7 @@ def _held(spec: SweepSpec, values: "DataArray") -> Table:
     return {str(name): c.item() for name, c in values.coords.items() if c.ndim == 0 and str(name) in names}
 
 
-def _line(spec: SweepSpec, values: "DataArray", across: str, value: Callable[[Problem], float], label: str) -> Line:
+def _line(spec: SweepSpec, values: "DataArray", across: str, value: Callable, label: str) -> Line:
     """Compute it along the other axis; where the analysis has no result there is a gap."""
     dims, held = _figure_dims(values), _held(spec, values)
     along = next(dim for dim in dims if dim != across)

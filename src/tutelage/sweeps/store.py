@@ -82,7 +82,7 @@ def encode(task: Task, outcome: Outcome, key: str) -> bytes:
         if not 0 <= failure.point < points.size:
             raise InputError(f"a failure names point {failure.point} of the chunk; it has points 0 to {points.size - 1}.")
         errors[failure.point] = failure.error
-    variables = {FAILURE: ((POINT,), errors)}
+    variables: dict[str, tuple[tuple[str, ...], np.ndarray]] = {FAILURE: ((POINT,), errors)}
     sizes = {POINT: points.size}
     for name, values in outcome.arrays.items():
         dims, shape = (POINT, *outcome.dims_of(name)), np.shape(values)
@@ -121,9 +121,8 @@ def decode(data: bytes) -> tuple[np.ndarray, Outcome]:
 def _values(variable: "h5py.Dataset") -> np.ndarray:
     import h5py
 
-    if h5py.check_string_dtype(variable.dtype):
-        return variable.asstr()[()]
-    return variable[()].astype(bool) if variable.attrs.get("dtype") == "bool" else variable[()]
+    values = np.asarray(variable.asstr()[()] if h5py.check_string_dtype(variable.dtype) else variable[()])
+    return values.astype(bool) if variable.attrs.get("dtype") == "bool" else values
 
 
 def spec_key(spec: "Table") -> str:
