@@ -9,15 +9,7 @@ from enum import IntEnum
 
 
 class InputError(ValueError):
-    """The input is not valid: nothing was computed, nothing was written.
-
-    >>> import tutelage as tu
-    >>> try:
-    ...     tu.SGD(lr=-1)
-    ... except tu.InputError as error:
-    ...     print(error)
-    lr is -1; it must be positive. To freeze weights use `trainable`.
-    """
+    """The input is not valid: nothing was computed, nothing was written."""
 
 
 class TutelageWarning(UserWarning):

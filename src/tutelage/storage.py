@@ -178,6 +178,8 @@ def _path_name(path: KeyPath) -> str:
 
 def _shared_times(times: np.ndarray) -> np.ndarray:
     """vmap repeats the times once per problem; they are the same."""
+    if times.ndim == 1:
+        return times
     rows = times.reshape(-1, times.shape[-1])
     if np.any(rows != rows[0]):
         raise InputError("the times differ between the members of this batch; a dataset must share them. Store each alone.")

@@ -38,14 +38,6 @@ class Trajectory(eqx.Module):
     rest is NaN and `status_code` says so.
     loss: the population training loss, label noise included (NaN for rules without a loss). steps: taken by the solver, or
     by each run of a simulation.
-
-    >>> import tutelage as tu
-    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
-    >>> theory = tu.solve(problem, tu.asymmetric_start(problem), times=tu.linear_times(10, 11))
-    >>> theory.error.shape, theory.R.shape, str(theory.status)
-    ((11,), (11, 2, 2), 'finished')
-    >>> sorted(theory.to_dataset().data_vars)[:4]
-    ['Q', 'R', 'T', 'end_time']
     """
 
     times: Float[np.ndarray, "*batch time"]

@@ -84,18 +84,18 @@ def leave_on_interrupt() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    usual = signal.signal(signal.SIGINT, _leave)
+
+    def leave(*_: object) -> None:
+        if sys.stderr.isatty():
+            os.write(2, b"\r\x1b[2K\x1b[?25h")  # clear the line of the progress bar, show the cursor again
+        os.write(2, f"{INTERRUPTED}\n".encode())
+        os._exit(INTERRUPT_CODE)
+
+    usual = signal.signal(signal.SIGINT, leave)
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, usual)
-
-
-def _leave(*_: object) -> None:
-    if sys.stderr.isatty():
-        os.write(2, b"\r\x1b[2K\x1b[?25h")  # clear the line of the progress bar, show the cursor again
-    os.write(2, f"{INTERRUPTED}\n".encode())
-    os._exit(INTERRUPT_CODE)
 
 
 @contextmanager

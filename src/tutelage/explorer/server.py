@@ -9,7 +9,6 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.resources import files
-from typing import Any
 
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
@@ -20,7 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from tutelage._errors import InputError
-from tutelage.explorer.settings import PRESETS, Settings, controls_as_data
+from tutelage.explorer.settings import PRESETS, Settings, Values, controls_as_data
 from tutelage.explorer.workers import Pool
 from tutelage.page.document import live_page_of
 
@@ -97,7 +96,12 @@ class Explorer:
 
     async def page(self, request: Request) -> Response:
         """The page; it reads its settings from its own address."""
-        return HTMLResponse(live_page(), headers={"Cache-Control": "no-store", "X-Frame-Options": "DENY"})
+        part = files("tutelage.explorer").joinpath
+        names = ("aside.html", "explorer.css", "explorer.js")
+        aside, style, script = (part(name).read_text(encoding="utf-8") for name in names)
+        table = {"controls": controls_as_data(), "presets": PRESETS}
+        text = live_page_of("tutelage explorer", aside, style, script, table)
+        return HTMLResponse(text, headers={"Cache-Control": "no-store", "X-Frame-Options": "DENY"})
 
     async def file(self, request: Request) -> Response:
         """One of the files to keep, for the settings in the address."""
@@ -116,7 +120,7 @@ class Explorer:
 
     async def _computed(self, request: Request, name: str, settings: Settings) -> bytes | str:
         """The file, or a message as JSON; empty as soon as nobody waits for it any more."""
-        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[str | bytes] = asyncio.get_running_loop().create_future()
         page = object()
         gone = asyncio.create_task(_until_closed(request))
         self.details.ask(page, name, dict(settings.values), lambda last, message: answer.set_result(message))
@@ -171,7 +175,7 @@ class Page:
 
         return self.curves.ask(self, "curve", values, curve)
 
-    def _ask_details(self, number: int, values: dict[str, Any]) -> None:
+    def _ask_details(self, number: int, values: Values) -> None:
         self._put(number, json.dumps({"part": "doing", "words": "waiting for a free process", "share": 0.0}))
         self.details.ask(self, "details", values, lambda last, part: self._put(number, part))
 
@@ -199,21 +203,13 @@ class Page:
             await socket.send_text(await self.out.get())
 
 
-def live_page() -> str:
-    """The page of a saved trajectory with controls and a websocket instead of data; everything but the answers is in it."""
-    table = {"controls": controls_as_data(), "presets": PRESETS}
-    part = files("tutelage.explorer").joinpath
-    style, script, aside = (part(name).read_text(encoding="utf-8") for name in ("explorer.css", "explorer.js", "aside.html"))
-    return live_page_of("tutelage explorer", aside, style, script, table)
-
-
 async def _until_closed(request: Request) -> None:
     """Until the connection of a request is closed."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
-def _understand(text: str) -> tuple[int, Any]:
+def _understand(text: str) -> tuple[int, object]:
     """A request: its number and its settings."""
     try:
         if len(text) > MOST_TEXT:

@@ -22,7 +22,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -94,13 +94,8 @@ class StoreError(InputError):
 Compute = Callable[[Payload], Outcome]
 Notice = Callable[[str], None]
 Results = Generator[tuple[Task, Outcome | WorkerError], None, None]  # closed when nobody waits for the rest
+Execute = Callable[[Compute, Iterable[Task], int | None, Notice], Results]
 Found = Generator[tuple[Task, Outcome | WorkerError | BaseException], None, None]  # also with lost workers
-
-
-class Execute(Protocol):
-    """What every executor is."""
-
-    def __call__(self, compute: Compute, tasks: Iterable[Task], workers: int | None, notice: Notice) -> Results: ...
 
 
 def executor(name: str, cluster: Mapping[str, object] | None = None) -> Execute:

@@ -56,12 +56,6 @@ class Sweep:
     """dataset: every measure with the axes of the sweep as dims, and start, run and time where they apply.
 
     spec: what was asked. folder: where it is kept, None in memory. report: what this run computed and what it found.
-
-    >>> import tutelage as tu
-    >>> problem = tu.Problem(tu.Network(1), tu.Network(1))
-    >>> print(tu.sweep(problem, {"batch": [1, 2]}, "critical_learning_rate"))
-    2 points: batch (2)
-    critical_learning_rate: 4.0558 to 8.1116
     """
 
     spec: SweepSpec = field(repr=False)

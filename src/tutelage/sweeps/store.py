@@ -1,13 +1,11 @@
 """The folder of a sweep: what was asked (spec.json), and one file per finished chunk.
 
-A file appears whole or not at all, its name carries the hash of its bytes, and nothing else in the folder is trusted:
-interrupt a sweep at any time, and the folder is a shorter sweep. docs/how-to/sweeps.md tells how to read it with xarray.
+A file appears whole or not at all, and nothing but these files is trusted: interrupt a sweep at any time, and the folder is
+a shorter sweep. docs/how-to/sweeps.md tells how to read it with xarray. The name of a file carries the number of the chunk,
+how many points it has and how many of them failed, so that the state of a sweep is seen without opening it, and a hash of its
+bytes and of the sweep, so that a damaged file and one of another sweep are noticed.
 A chunk has the dimension `point` (numbers of the points in the sweep), one variable per measure, and `failure`, the error
 of each point ("" where it has numbers). The same outcome gives the same bytes.
-
-The manifest says what the chunks hold, without opening them. It is a cache, rebuilt from the files whenever it is missing or
-behind. An entry is kept under the name of its file. The name carries the hash of the content, so an entry can be superfluous
-but never wrong, and it does not matter when the cache was last written.
 
 One process at a time writes. The system holds its lock (filelock) and frees it when the process ends, however it ends: a
 lock left by a dead process is free. The lock file is never removed, for two processes could then hold two files of that
@@ -22,12 +20,11 @@ import os
 import re
 import socket
 import stat
-import time
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,29 +45,31 @@ if TYPE_CHECKING:
 FAMILY, VERSION = "tutelage-sweep", 1
 CHUNK_SCHEMA = "tutelage-sweep-chunk/1"
 SPEC, CHUNKS, LOCK, WRITER = "spec.json", "chunks", "lock", "writer.json"
-MANIFEST, MANIFEST_VERSION = "manifest.json", 1
 POINT, FAILURE = "point", "failure"
-NAME = re.compile(r"chunk-(\d{6,})-[0-9a-f]{16}\.nc")
+NAME = re.compile(r"chunk-(\d{6,})-(\d+)-(\d+)-[0-9a-f]{16}\.nc")  # number, points, failed points
 DAMAGED = "damaged"  # files that do not match their names are kept next to the others under this ending
 BARE_DIMENSION = b"This is a netCDF dimension but not a netCDF variable"  # what HDF5 keeps without a coordinate
-MOST_ERRORS = 5  # different errors kept per chunk and shown; all are in the files themselves
+MOST_ERRORS = 5  # different errors shown; all are in the files
 NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}  # some network file systems
-SECONDS_BETWEEN_SAVES = 30.0
 PATIENCE = 0.5  # seconds: `writer_of` has the lock for an instant, a killed process until the system has cleared it away
 
 # The file of a chunk.
 
 
-def name_of(index: int, data: bytes) -> str:
-    """The name of the file of a chunk, with the hash of its bytes."""
-    return f"chunk-{index:06d}-{hashlib.sha256(data).hexdigest()[:16]}.nc"
+def name_of(task: Task, outcome: Outcome, data: bytes, key: str) -> str:
+    """The name of the file of a chunk. key: that of the sweep."""
+    failed = len({failure.point for failure in outcome.failures})
+    return f"chunk-{task.index:06d}-{len(task.points)}-{failed}-{_digest(data, key)}.nc"
 
 
-def is_whole(name: str, data: bytes) -> bool:
-    """Whether these are the bytes that were written under this name."""
-    match = NAME.fullmatch(name)
-    return match is not None and name == name_of(int(match[1]), data)
+def is_whole(name: str, data: bytes, key: str) -> bool:
+    """Whether these are the bytes that this sweep wrote under this name."""
+    return NAME.fullmatch(name) is not None and name.endswith(f"-{_digest(data, key)}.nc")
+
+
+def _digest(data: bytes, key: str) -> str:
+    return hashlib.sha256(key.encode() + data).hexdigest()[:16]
 
 
 def encode(task: Task, outcome: Outcome, key: str) -> bytes:
@@ -131,22 +130,12 @@ def spec_key(spec: "Table") -> str:
 
 
 @dataclass(frozen=True)
-class Entry:
-    """What the manifest says of one chunk: its points, how many failed, and how often each of the commonest errors."""
-
-    points: int
-    failed: int = 0
-    errors: dict[str, int] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, errors: Iterable[str], points: int) -> "Entry":
-        counts = Counter(errors)
-        return cls(points, counts.total(), dict(counts.most_common(MOST_ERRORS)))
-
-
-@dataclass(frozen=True)
 class StoreStatus:
-    """The state of a folder. errors: how often each error, the commonest ones; writer: who works on it now, or None."""
+    """The state of a folder.
+
+    errors: how often each error, the commonest ones. damaged: chunks whose errors cannot be read. writer: who works on it
+    now, or None.
+    """
 
     folder: str
     chunks: int
@@ -199,9 +188,7 @@ class Store:
         self.chunks: int = head["chunks"]
         self.points: int = head["points"]
         self._writing = False
-        self._names = _listing(folder / CHUNKS)
-        self._entries = _load_manifest(folder, self.key)
-        self._saved = time.monotonic()
+        self.refresh()
 
     @classmethod
     def create(cls, folder: str | Path, spec: "Table", *, chunks: int, points: int) -> "Store":
@@ -265,21 +252,17 @@ class Store:
                 yield
             finally:
                 self._writing = False
-                self._save_manifest()
 
     def put(self, task: Task, outcome: Outcome) -> None:
         """Keep a chunk. When this returns it is on the disk, under its name, and stays there."""
         self._require_writing()
         data = encode(task, outcome, self.key)
-        name, before = name_of(task.index, data), self._names.get(task.index)
+        name, before = name_of(task, outcome, data, self.key), self._names.get(task.index)
         with _disk_errors(self.folder, f"{len(self._names)} of {self.chunks} chunks are kept"):
             write_bytes(self.folder / CHUNKS / name, data, durable=True)
             if before not in (None, name):
                 (self.folder / CHUNKS / str(before)).unlink(missing_ok=True)
         self._names[task.index] = name
-        self._entries[name] = Entry.of((failure.error for failure in outcome.failures), len(task.points))
-        if time.monotonic() - self._saved > SECONDS_BETWEEN_SAVES:
-            self._save_manifest()
 
     def set_aside_damaged(self) -> tuple[str, ...]:
         """Rename the files that do not match their hash, so that their chunks count as missing; the names they had."""
@@ -288,23 +271,12 @@ class Store:
         for name in damaged:
             path = self.folder / CHUNKS / name
             path.rename(path.with_suffix(f".{DAMAGED}"))
-            self._entries.pop(name, None)
         self.refresh()
         return damaged
 
     def _require_writing(self) -> None:
         if not self._writing:
             raise RuntimeError("the store is written to outside `with store.writing()`")
-
-    def _save_manifest(self) -> None:
-        """Write the cache; where that is impossible, nothing is lost."""
-        names = set(self._names.values())
-        self._entries = {name: entry for name, entry in self._entries.items() if name in names}
-        chunks = {name: asdict(entry) for name, entry in sorted(self._entries.items())}
-        found = {"version": MANIFEST_VERSION, "sweep": self.key, "chunks": chunks}
-        with suppress(OSError):
-            write_bytes(self.folder / MANIFEST, json.dumps(found).encode())
-        self._saved = time.monotonic()
 
     # Reading.
 
@@ -316,19 +288,21 @@ class Store:
     @property
     def failed(self) -> frozenset[int]:
         """The numbers of the chunks with points that failed."""
-        return frozenset(index for index, entry in self._all_entries().items() if entry.failed)
+        return frozenset(index for index, name in self._names.items() if _counts(name)[1])
 
     def refresh(self) -> None:
-        """Look into the folder again: another process may have written to it."""
-        self._names = _listing(self.folder / CHUNKS)
+        """Look into the folder again, in one pass over its names: another process may have written to it."""
+        self._names: dict[int, str] = {}
+        with suppress(FileNotFoundError):
+            for match in filter(None, map(NAME.fullmatch, sorted(os.listdir(self.folder / CHUNKS)))):
+                self._names.setdefault(int(match[1]), match[0])
 
     def read(self, index: int) -> tuple[np.ndarray, Outcome]:
         """The numbers of the points of a chunk, and what was computed there; checked by its hash."""
         if index not in self._names:
             raise StoreError(f"chunk {index} is not in {self.folder} yet; run the sweep again to go on with it.")
-        name = self._names[index]
-        data = self._bytes(name)
-        if not is_whole(name, data):
+        data = self._bytes(self._names[index])
+        if data is None:
             raise StoreError(
                 f"chunk {index} in {self.folder} is damaged (its bytes do not match its hash); "
                 "run the sweep again and it will be computed anew."
@@ -337,77 +311,43 @@ class Store:
 
     def verify(self) -> tuple[str, ...]:
         """Read every file; the names of those whose bytes do not match their hash, or that are of another sweep."""
-        return tuple(name for name in self._names.values() if self._entry(name, self._bytes(name)) is None)
+        return tuple(name for name in self._names.values() if self._bytes(name) is None)
 
-    def _bytes(self, name: str) -> bytes:
-        try:
-            return (self.folder / CHUNKS / name).read_bytes()
-        except FileNotFoundError:  # replaced by another process since we looked
-            return b""
-
-    def _entry(self, name: str, data: bytes | None = None) -> Entry | None:
-        """What the manifest says of this file, or its bytes if they are given; None: damaged, or of another sweep."""
-        if data is not None and not is_whole(name, data):
-            return None
-        if name not in self._entries:
-            data = self._bytes(name) if data is None else data
-            errors = _errors_of(data, self.key) if is_whole(name, data) else None
-            if errors is None:
-                return None
-            self._entries[name] = Entry.of(errors[errors != ""], len(errors))
-        return self._entries[name]
-
-    def _all_entries(self) -> dict[int, Entry]:
-        found = ((index, self._entry(name)) for index, name in self._names.items())
-        return {index: entry for index, entry in found if entry is not None}
+    def _bytes(self, name: str) -> bytes | None:
+        """What a file holds; None if it is damaged, of another sweep, or replaced by another process since we looked."""
+        with suppress(FileNotFoundError):
+            data = (self.folder / CHUNKS / name).read_bytes()
+            return data if is_whole(name, data, self.key) else None
+        return None
 
     def status(self) -> StoreStatus:
-        """How far the sweep is, from the names of the files and the cache; `verify` reads them all."""
-        entries, errors = self._all_entries(), Counter()
-        for entry in entries.values():
-            errors.update(entry.errors)
+        """How far the sweep is, from the names of the files. Those with failures are read for the errors."""
+        counts = {name: _counts(name) for name in self._names.values()}
+        errors: Counter[str] = Counter()
+        for name in [name for name, (_, failed) in counts.items() if failed]:
+            data = self._bytes(name)
+            if data is None:
+                del counts[name]
+            else:
+                errors.update(failure.error for failure in decode(data)[1].failures)
         return StoreStatus(
             folder=str(self.folder),
             chunks=self.chunks,
-            chunks_done=len(entries),
+            chunks_done=len(counts),
             points=self.points,
-            points_done=sum(entry.points for entry in entries.values()),
-            points_failed=sum(entry.failed for entry in entries.values()),
+            points_done=sum(points for points, _ in counts.values()),
+            points_failed=sum(failed for _, failed in counts.values()),
             errors=dict(errors.most_common(MOST_ERRORS)),
-            damaged=len(self._names) - len(entries),
+            damaged=len(self._names) - len(counts),
             writer=writer_of(self.folder),
             version=self.version,
         )
 
 
-def _listing(folder: Path) -> dict[int, str]:
-    """Chunk number -> name of its file: one pass over the names in the folder."""
-    found: dict[int, str] = {}
-    with suppress(FileNotFoundError):
-        for match in filter(None, map(NAME.fullmatch, sorted(os.listdir(folder)))):
-            found.setdefault(int(match[1]), match[0])
-    return found
-
-
-def _errors_of(data: bytes, key: str) -> np.ndarray | None:
-    """The error of each point ("": none), without reading the numbers; None if this is not a chunk of that sweep."""
-    import h5py
-
-    file: Any
-    with h5py.File(io.BytesIO(data), "r") as file:
-        ours = file.attrs.get("schema") == CHUNK_SCHEMA and file.attrs.get("sweep") == key
-        return file[FAILURE].asstr()[()] if ours else None
-
-
-def _load_manifest(folder: Path, key: str) -> dict[str, Entry]:
-    """The cache of this sweep; empty where there is none that can be read."""
-    try:
-        found = json.loads((folder / MANIFEST).read_bytes())
-        if found["version"] == MANIFEST_VERSION and found["sweep"] == key:
-            return {name: Entry(**entry) for name, entry in found["chunks"].items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        pass
-    return {}
+def _counts(name: str) -> tuple[int, int]:
+    """Points and failed points of a chunk."""
+    _, _, points, failed, _ = name.split("-")
+    return int(points), int(failed)
 
 
 def _require_empty(folder: Path) -> None:
