@@ -1,6 +1,6 @@
 """Tests compile quickly, and those of pages share one browser.
 
-Most of a test's time is XLA's, spent on speed that a short solve does not need (cli/compile_cache.py). The commands that
+Most of a test's time is XLA's, spent on speed that a short solve does not need (cli/process.py). The commands that
 tests start inherit the flags. COMPILE=fully compiles as for users: `make test` does so for one file of each layer (OPTIMIZED
 in the Makefile), `make test-full` for all. JAX's cache of programs is not used: in a first run hardly a program is met twice.
 Python looks for cycles less often than it would: traces make many objects and leave few cycles behind.
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tutelage.cli.compile_cache import compile_quickly
+from tutelage.cli.process import compile_quickly
 
 if os.environ.get("COMPILE") != "fully":
     compile_quickly()

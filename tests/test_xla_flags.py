@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tutelage.cli import compile_cache as c
+from tutelage.cli import process as c
 
 KNOWN = __import__("importlib.metadata").metadata.version("jaxlib").startswith(c.KNOWN_TO)
 COMMAND = f"{c.WHOLE_LOOPS} {c.OLDER_EMITTERS}" if KNOWN else ""
@@ -26,8 +26,8 @@ def flags_after(code: str, **environment: str) -> str:
     ("code", "expected"),
     [
         ("import os, tutelage, jax; tutelage.solve", ""),
-        ("import os; from tutelage.cli import compile_cache as c; c.keep_compiled_programs()", COMMAND),
-        ("import os; from tutelage.cli import compile_cache as c; c.compile_quickly()", QUICK),
+        ("import os; from tutelage.cli import process as c; c.keep_compiled_programs()", COMMAND),
+        ("import os; from tutelage.cli import process as c; c.compile_quickly()", QUICK),
     ],
     ids=["import", "command", "quick figure"],
 )

@@ -96,7 +96,7 @@ def write_sections(app: Sphinx) -> None:
 def main(*names: str) -> None:
     """Run these examples."""
     os.environ.setdefault("MPLBACKEND", "agg")
-    from tutelage.cli.compile_cache import compile_quickly
+    from tutelage.cli.process import compile_quickly
 
     compile_quickly()
     for name in names:

@@ -122,7 +122,7 @@ def _take_pages(target: Path, number: int) -> list[str]:
 def main(*tasks: str) -> None:
     """Run these pages, one after the other."""
     os.environ.setdefault("MPLBACKEND", "agg")
-    from tutelage.cli.compile_cache import compile_quickly, keep_compiled_programs
+    from tutelage.cli.process import compile_quickly, keep_compiled_programs
 
     compile_quickly()
     keep_compiled_programs()  # what the other process, or an earlier build, has compiled

@@ -9,55 +9,23 @@ from enum import IntEnum
 
 
 class InputError(ValueError):
-    """The input is not valid: nothing was computed, nothing was written.
-
-    >>> import tutelage as tu
-    >>> try:
-    ...     tu.SGD(lr=-1)
-    ... except tu.InputError as error:
-    ...     print(error)
-    lr is -1; it must be positive. To freeze weights use `trainable`.
-    """
+    """The input is not valid: nothing was computed, nothing was written."""
 
 
 class TutelageWarning(UserWarning):
-    """The computation ran; read its result with this message.
-
-    >>> import tutelage as tu
-    >>> issubclass(tu.SymmetryWarning, tu.TutelageWarning)
-    True
-    """
+    """The computation ran; read its result with this message."""
 
 
 class DivergenceWarning(TutelageWarning):
-    """The overlaps diverged (or the solver gave up); what came before is kept.
-
-    >>> import tutelage as tu
-    >>> import warnings
-    >>> problem = tu.Problem(tu.Network(1, "linear"), tu.Network(1, "linear"), sgd=tu.SGD(lr=5.0))
-    >>> with warnings.catch_warnings(action="ignore", category=tu.DivergenceWarning):
-    ...     theory = tu.solve(problem, tu.Start([[0.0]], [[1.0]]), times=100.0)
-    >>> theory.finished
-    False
-    """
+    """The overlaps diverged (or the solver gave up); what came before is kept."""
 
 
 class SymmetryWarning(TutelageWarning):
-    """The initial condition has an exact symmetry that the dynamics can never break.
-
-    >>> import tutelage as tu
-    >>> issubclass(tu.SymmetryWarning, tu.TutelageWarning)
-    True
-    """
+    """The initial condition has an exact symmetry that the dynamics can never break."""
 
 
 class ValidityWarning(TutelageWarning):
-    """The limit of large N, or a quadrature, is used where it is not accurate.
-
-    >>> import tutelage as tu
-    >>> issubclass(tu.ValidityWarning, tu.TutelageWarning)
-    True
-    """
+    """The limit of large N, or a quadrature, is used where it is not accurate."""
 
 
 def cause(error: BaseException) -> str:
@@ -80,12 +48,7 @@ def require_fields(verb: str, result: object, fields: Iterable[str], source: str
 
 
 class Status(IntEnum):
-    """Result codes; `status_message` says what each means and what to do.
-
-    >>> import tutelage as tu
-    >>> tu.Status.FINISHED.name, int(tu.Status.DIVERGED)
-    ('FINISHED', 1)
-    """
+    """Result codes; `status_message` says what each means and what to do."""
 
     FINISHED = 0
     DIVERGED = 1

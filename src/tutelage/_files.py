@@ -7,8 +7,6 @@ parts behind, and HDF5 ends the process.
 import os
 import re
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from tutelage._errors import InputError
@@ -25,16 +23,15 @@ def require_place(path: Path) -> Path:
     return path
 
 
-@contextmanager
-def whole_file(path: Path, *, durable: bool = False) -> Iterator[Path]:
-    """A temporary name to write to, in the same folder; moved to `path` at the end, removed if anything goes wrong.
+def write_bytes(path: Path, data: bytes | memoryview, *, durable: bool = False) -> Path:
+    """Put these bytes under this name, all of them or (with an OSError) none.
 
-    durable: when it is left, the file also survives a loss of power: its bytes are on the disk before its name is, and the
+    durable: when this returns, the file also survives a loss of power: its bytes are on the disk before its name is, and the
     name before we go on.
     """
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}{UNFINISHED}")  # `is_unfinished` knows it
     try:
-        yield temporary
+        temporary.write_bytes(data)
         if durable:
             _to_disk(temporary)
         os.replace(temporary, path)
@@ -45,12 +42,6 @@ def whole_file(path: Path, *, durable: bool = False) -> Iterator[Path]:
         if isinstance(error, OSError) and error.errno is not None:
             error.filename = str(path)  # not the temporary name
         raise
-
-
-def write_bytes(path: Path, data: bytes | memoryview, *, durable: bool = False) -> Path:
-    """Put these bytes under this name, all of them or (with an OSError) none."""
-    with whole_file(path, durable=durable) as temporary:
-        temporary.write_bytes(data)
     return path
 
 

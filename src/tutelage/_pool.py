@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 from tutelage._errors import InputError
 
 Item = TypeVar("Item")
+Result = TypeVar("Result")
 TRIES = 3  # processes that may end before they are ready, one after the other
 SECONDS_BETWEEN_LOOKS = 1.0  # at processes that nothing is heard of
 _SPAWN = multiprocessing.get_context("spawn")
@@ -78,7 +79,7 @@ class _Context(type(_SPAWN)):
         super().__init__()
         self.environment, self.process = environment, Child()
 
-    def Process(self, *args: Any, **options: Any) -> Child:  # type: ignore[override]
+    def Process(self, *args: object, **options: object) -> Child:  # type: ignore[override]
         self.process = _KilledChild(*args, environment=self.environment, **options)
         return self.process
 
@@ -97,7 +98,7 @@ class Worker:
         self._pool = ProcessPool(1, initializer=prepare, context=self._context)
         self.ready = self.submit(_nothing)
 
-    def submit(self, function: Callable, *args: Any, timeout: float | None = None) -> Future:
+    def submit(self, function: Callable, *args: object, timeout: float | None = None) -> Future:
         """Compute this; `is_lost` tells whether it was lost with its process."""
         try:
             future = self._pool.schedule(function, args, timeout=timeout)
@@ -134,17 +135,17 @@ def is_lost(future: Future) -> bool:
 
 
 def results(
-    function: Callable[[Any], Any],
+    function: Callable[..., Result],
     next_item: Callable[[], Item | None],
-    argument: Callable[[Item], Any],
+    argument: Callable[[Item], object],
     workers: int,
     environment: Mapping[str, str] | None = None,
-) -> Generator[tuple[Item, Any], None, None]:
+) -> Generator[tuple[Item, Result | BaseException], None, None]:
     """Each item with what `function` gives for it, as they are finished; an exception is given, not raised.
 
     function: of a module. next_item: the next one to compute, or None: none at present. argument: what `function` is given
-    for an item. An item that was lost with its
-    process comes with a `WorkerLost`, and `next_item` may give it again. Close the generator to end all processes.
+    for an item. An item that was lost with its process comes with a `WorkerLost`, and `next_item` may give it again. Close
+    the generator to end all processes.
     """
     under_way: dict[Future, tuple[Worker, Item | None]] = {}  # None: the process starts
     idle: list[Worker] = []
@@ -177,7 +178,7 @@ def results(
         end_all([*idle, *(worker for worker, _ in under_way.values())])
 
 
-def _finished(under_way: Mapping[Future, tuple[Worker, Any]]) -> Sequence[Future]:
+def _finished(under_way: Mapping[Future, tuple[Worker, object]]) -> Sequence[Future]:
     """The futures that are done; those whose processes are gone without a word, if nothing else happens."""
     done = wait(under_way, SECONDS_BETWEEN_LOOKS, FIRST_COMPLETED).done
     return [*done] or [future for future, (worker, _) in under_way.items() if worker.is_silent()]

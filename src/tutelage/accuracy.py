@@ -1,12 +1,11 @@
 """How accurately a rule is averaged along a solved curve: error estimates, and the warning where they are too large."""
 
-from typing import Any
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tutelage._types import Array, ArrayLike
 from tutelage.dynamics.error import field_means
 from tutelage.dynamics.order_parameters import OrderParameters, initial_overlaps
 from tutelage.integrate.program import Options, anonymous, as_arrays, integrate, tolerances
@@ -16,12 +15,13 @@ from tutelage.moments.matrices import joint_covariance, mean_update, update_cova
 from tutelage.moments.quadrature import QuadratureAverages
 from tutelage.moments.resolution import shortfall
 from tutelage.problem import Problem
+from tutelage.trajectory import Trajectory
 
 ACCURATE_PAIRS, ACCURATE_SPREAD = 1e-6, 1e-2  # quadrature errors above which a solve warns
 QUADRATURE = "quadrature"
 
 
-def averages_report(system: OrderParameters, trajectory: Any) -> tuple[str, tuple[float, float] | None]:
+def averages_report(system: OrderParameters, trajectory: Trajectory) -> tuple[str, tuple[float, float] | None]:
     """How the rule is averaged, and the relative error of (A, B) and of G, the worst over five moments (None: closed)."""
     sampled = dict(trajectory.settings).get("moments")
     used = system.moments if sampled is None else moments_for(system.problem, None, Sampled(*sampled))
@@ -48,10 +48,10 @@ def in_words(averages: str, error: tuple[float, float] | None) -> str:
     return f"{averages}, relative error {error[0]:.1e} (A, B), {error[1]:.1e} (G){word}"
 
 
-def quadrature_warning(trajectory: Any) -> str | None:
+def quadrature_warning(trajectory: Trajectory) -> str | None:
     """One sentence if the averages are not accurate along a curve. The full estimate is made only where there is doubt."""
-    problem, settings = trajectory.problem, dict(trajectory.settings)
-    if not problem.closed_form or "moments" in settings or not len(trajectory.times):
+    problem, start, settings = trajectory.problem, trajectory.start, dict(trajectory.settings)
+    if problem is None or start is None or not problem.closed_form or "moments" in settings or not len(trajectory.times):
         return None
     given, gradient_flow = settings.get("quadrature"), bool(settings.get("gradient_flow", False))
     quadrature = None if given is None else Quadrature(*given)
@@ -61,7 +61,7 @@ def quadrature_warning(trajectory: Any) -> str | None:
     used = 1 if gradient_flow else 2
     if _is_accurate(_doubt(problem, averages, averages.rule, trajectory)[:used]):
         return None
-    _, t = initial_overlaps(problem, trajectory.start)
+    _, t = initial_overlaps(problem, start)
     error = quadrature_error(OrderParameters(problem, t, gradient_flow, True, quadrature), trajectory)
     if error is None or _is_accurate(error[:used]):
         return None
@@ -84,15 +84,15 @@ def _is_accurate(error: tuple[float, ...]) -> bool:
     return all(found <= enough for found, enough in zip(error, (ACCURATE_PAIRS, ACCURATE_SPREAD), strict=False))
 
 
-def _doubt(problem: Problem, averages: QuadratureAverages, rule: Quadrature, trajectory: Any) -> tuple[float, float]:
+def _doubt(problem: Problem, averages: QuadratureAverages, rule: Quadrature, trajectory: Trajectory) -> tuple[float, float]:
     """What the rule loses in one dimension, at the widest fields of a curve."""
     bias = [np.abs(b).max() for b in (trajectory.variables.get("bias"), problem.teacher.bias) if b is not None]
-    largest = (np.nanmax(np.diagonal(x, axis1=-2, axis2=-1)) for x in (trajectory.variables["Q"], trajectory.T))
+    largest = (np.nanmax(np.diagonal(x, axis1=-2, axis2=-1)) for x in (trajectory.Q, np.asarray(trajectory.T)))
     widths = (float(f"{np.sqrt(max(x, 0.0)) + max(bias, default=0.0):.2g}") for x in largest)
     return shortfall(averages.student, averages.teacher, rule, *widths)
 
 
-def quadrature_error(system: OrderParameters, trajectory: Any) -> tuple[float, float] | None:
+def quadrature_error(system: OrderParameters, trajectory: Trajectory) -> tuple[float, float] | None:
     """Estimated relative errors of (A, B) and of G; None for closed forms.
 
     Twice the change under a finer rule, the worst over five moments, and what the finer rule still loses in one dimension.
@@ -109,23 +109,23 @@ def quadrature_error(system: OrderParameters, trajectory: Any) -> tuple[float, f
     return 2 * gaps[0] + left[0], 2 * gaps[1] + left[1]
 
 
-def _five_moments(trajectory: Any) -> dict[str, Any]:
+def _five_moments(trajectory: Trajectory) -> dict[str, Array]:
     which, names = np.linspace(0, len(trajectory.times) - 1, 5).astype(int), ("R", "Q", "readout", "bias")
     return {name: jnp.asarray(value[which]) for name, value in trajectory.variables.items() if name in names}
 
 
-def _worst_gap(a: Any, b: Any, size: Any) -> float:
+def _worst_gap(a: ArrayLike, b: ArrayLike, size: ArrayLike) -> float:
     """Largest difference relative to the largest entry of `size`, moment by moment."""
     size = np.maximum(np.max(np.abs(np.asarray(size)), axis=(1, 2)), 1e-300)
     return float(np.max(np.max(np.abs(np.asarray(a) - np.asarray(b)), axis=(1, 2)) / size))
 
 
 @eqx.filter_jit
-def _node_matrices(system: OrderParameters, moments: Moments, T: Any, seen: dict[str, Any]) -> tuple[Any, Any]:
+def _node_matrices(system: OrderParameters, moments: Moments, T: Array, seen: dict[str, Array]) -> tuple[Array, Array]:
     """(A | B) and G with these averages at recorded field covariances."""
     full = OrderParameters(system.problem, system.t, moments=moments)
 
-    def one(at: dict[str, Any]) -> tuple[Any, Any]:
+    def one(at: dict[str, Array]) -> tuple[Array, Array]:
         p, G = full.matrices_at(at["R"], at["Q"], T, at["readout"], at.get("bias"))
         return jnp.concatenate([p.A, p.B], axis=1), G
 
@@ -133,11 +133,11 @@ def _node_matrices(system: OrderParameters, moments: Moments, T: Any, seen: dict
 
 
 @eqx.filter_jit
-def _pair_matrices(problem: Problem, rule: Quadrature, T: Any, seen: dict[str, Any]) -> tuple[Any, Any, Any, Any]:
+def _pair_matrices(problem: Problem, rule: Quadrature, T: Array, seen: dict[str, Array]) -> tuple[Array, ...]:
     """A, B, v_i v_j E[g'_i g'_j] (a part of A that others may cancel) and G at recorded field covariances."""
     averages, v_teacher = _averages(problem, rule), jnp.asarray(problem.teacher.readout)
 
-    def one(at: dict[str, Any]) -> tuple[Any, Any, Any, Any]:
+    def one(at: dict[str, Array]) -> tuple[Array, ...]:
         C, mean = joint_covariance(at["R"], at["Q"], T), field_means(problem, at.get("bias"))
         p = mean_update(averages, C, mean, at["readout"], v_teacher)
         v = at["readout"]
@@ -147,14 +147,14 @@ def _pair_matrices(problem: Problem, rule: Quadrature, T: Any, seen: dict[str, A
     return jax.lax.map(one, seen)
 
 
-def sampling_error(trajectory: Any) -> np.ndarray:
+def sampling_error(trajectory: Trajectory) -> np.ndarray:
     """(time,): with 95% confidence the sampled averages move the curve `error` by less than this, at all times at once.
 
     Eight solves, each with one of the set's eight scramblings. These are independent, so the standard error of their mean
     estimates the error of the whole set.
     """
     settings, problem = dict(trajectory.settings), trajectory.problem
-    if "moments" not in settings:
+    if problem is None or "moments" not in settings:
         return np.zeros_like(np.asarray(trajectory.error))
     whole = moments_for(problem, None, Sampled(*settings["moments"]))
     assert isinstance(whole, NodeMoments)

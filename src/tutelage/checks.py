@@ -26,6 +26,7 @@ decay has shape (2,); it must have shape (3,). One number per step.
 import os
 import reprlib
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from difflib import get_close_matches
 from numbers import Real
 from types import FunctionType
@@ -102,17 +103,12 @@ def as_count(name: str, value: object, least: int = 1, most: int = LARGEST) -> i
 
 def require_memory(what: str, numbers: float, fix: str) -> None:
     """At most half of this machine's memory in float64 numbers."""
-    needed, there = 8 * numbers / 2**30, _memory() / 2**30
+    there = 16.0  # GiB, where the system does not tell
+    with suppress(AttributeError, ValueError, OSError):
+        there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    needed = 8 * numbers / 2**30
     if needed > there / 2:
         raise InputError(f"{what} would need {needed:.3g} GiB; this machine has {there:.3g} GiB. {fix}")
-
-
-def _memory() -> int:
-    """Bytes of memory; where the system does not tell, a usual number."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return 2**34
 
 
 def as_positive(name: str, value: object) -> float:
@@ -133,7 +129,7 @@ def as_flag(name: str, value: object) -> bool:
 def as_text(name: str, value: object, fix: str = "") -> str:
     """A text, not a path or an open file."""
     if not isinstance(value, str):
-        raise InputError(f"{name} is {shown(value)}; it must be text.{_fix(fix)}")
+        raise InputError(f"{name} is {shown(value)}; it must be text. {fix}".rstrip())
     return value
 
 
@@ -170,7 +166,7 @@ def _require_sign(name: str, value: Numbers, rule: str, fix: str, wrong: np.ufun
     array = np.asarray(value)
     if np.any(wrong(array, 0)):
         given = f"is {array:g}; it" if array.ndim == 0 else f"contains {array.min():g}; every entry"
-        raise InputError(f"{name} {given} must be {rule}.{_fix(fix)}")
+        raise InputError(f"{name} {given} must be {rule}. {fix}".rstrip())
 
 
 def require_shape(name: str, value: Numbers, *allowed: tuple[int, ...], fix: str = "") -> None:
@@ -180,7 +176,7 @@ def require_shape(name: str, value: Numbers, *allowed: tuple[int, ...], fix: str
         shapes = " or ".join(str(s) for s in allowed if s)
         rules = ["be a single number"] * (() in allowed) + ([f"have shape {shapes}"] if shapes else [])
         given = f"has shape {shape}" if shape else f"is {shown(value)}, a single number"
-        raise InputError(f"{name} {given}; it must {' or '.join(rules)}.{_fix(fix)}")
+        raise InputError(f"{name} {given}; it must {' or '.join(rules)}. {fix}".rstrip())
 
 
 def require_gram(name: str, matrix: Numbers) -> None:
@@ -198,7 +194,8 @@ def require_gram(name: str, matrix: Numbers) -> None:
             f"{name} has the entries {there:g} and {back:g} at {(*level, i, j)} and {(*level, j, i)}; a Gram matrix must be "
             "symmetric. Use (X + X.T)/2 if this is rounding."
         )
-    if _factorizes(matrix + 1e-9 * scale * np.eye(matrix.shape[-1])):
+    with suppress(np.linalg.LinAlgError):  # ten times faster than eigenvalues
+        np.linalg.cholesky(matrix + 1e-9 * scale * np.eye(matrix.shape[-1]))
         return
     least = float(np.min(np.linalg.eigvalsh(matrix), initial=0.0))
     if least < -1e-9 * scale:
@@ -206,15 +203,6 @@ def require_gram(name: str, matrix: Numbers) -> None:
             f"{name} has the eigenvalue {least:.3g}; overlaps of real vectors must be positive semidefinite. "
             "Lower the off-diagonal overlaps (|R_km| <= sqrt(Q_kk T_mm)) or raise the norms."
         )
-
-
-def _factorizes(matrix: np.ndarray) -> bool:
-    """Positive definite in each leading index? Ten times faster than its eigenvalues."""
-    try:
-        np.linalg.cholesky(matrix)
-    except np.linalg.LinAlgError:
-        return False
-    return True
 
 
 def known(name: str, value: object, allowed: Iterable[Word]) -> Word:
@@ -270,10 +258,6 @@ def shown(value: object, digits: int = 6) -> str:
 _SHORT = reprlib.Repr()
 _SHORT.maxother = _SHORT.maxstring = 60
 _SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxdict = 6
-
-
-def _fix(fix: str) -> str:
-    return f" {fix}" if fix else ""
 
 
 def unreadable(error: Exception) -> str:

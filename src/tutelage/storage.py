@@ -6,6 +6,7 @@ is pickled: the problem is a JSON string, and what differs between the members o
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ import numpy as np
 from tutelage import checks
 from tutelage._errors import InputError, Status
 from tutelage._files import require_place, write_bytes
+from tutelage._types import ArrayLike, Table
 from tutelage._version import __version__
 from tutelage.labels import METRICS
 from tutelage.problem import Problem, Spectrum, Start
@@ -57,33 +59,40 @@ LONG = {
 OUTCOME = ("status_code", "end_time", "steps")
 KINDS = ("theory", "simulation", "equations")
 START = ("R", "Q", "T", "readout", "bias")
+Entry = tuple[tuple[str, ...], np.ndarray, dict[str, str]]  # dims, values, attributes
+KeyPath = tuple[jax.tree_util.KeyEntry, ...]
 
 
 # Writing: a trajectory as a dataset.
 
 
-def to_dataset(trajectory: Any) -> "xarray.Dataset":
+def to_dataset(trajectory: Any) -> "xarray.Dataset":  # a Trajectory, which is defined to the right
     """Labeled data of a trajectory, as docs/schema.md describes it."""
     import xarray as xr
 
     checks.require_untraced("the trajectory", "a dataset", trajectory)
-    lead = _Lead(trajectory)
+    start, custom = trajectory.start, trajectory.kind == "equations"
+    lead = _Lead(np.shape(trajectory.error)[:-1], trajectory.kind == "simulation", trajectory.problem)
     names = list(trajectory.variables)
     data = {"error": _entry("error", (*lead.dims, "time"), trajectory.error, error_name(trajectory.problem))}
-    if trajectory.kind != "equations":
+    if not custom:
         loss = np.full(np.shape(trajectory.error), np.nan) if trajectory.loss is None else trajectory.loss
         data["loss"] = _entry("loss", (*lead.dims, "time"), loss)
     for name, value in trajectory.variables.items():
-        own = tuple(f"{name}_{i}" for i in range(np.ndim(value) - len(lead.dims) - 1))
-        own = own if trajectory.kind == "equations" else own_dims(name, len(own))
+        count = np.ndim(value) - len(lead.dims) - 1
+        own = tuple(f"{name}_{i}" for i in range(count)) if custom else own_dims(name, count)
         data[name] = _entry(name, (*lead.dims, "time", *own), value)
     for name in OUTCOME:
         value = getattr(trajectory, name)
         data[name] = _entry(name, lead.dims if np.ndim(value) else (), value)
     if trajectory.T is not None:
         data["T"] = _entry("T", (*lead.dims, *DIMS["T"])[-np.ndim(trajectory.T) :], trajectory.T)
-    data |= _start_entries(trajectory.start, lead)
-    coords = {"time": _entry("time", ("time",), _shared_times(trajectory))}
+    for name, value in ((name, getattr(start, name, None)) for name in START):
+        if value is not None:
+            batch = lead.dims if lead.carried_by(value) else ()
+            more = () if np.ndim(value) == len(batch) + len(DIMS[name]) else ("output" if name == "readout" else "level",)
+            data[f"start_{name}"] = _entry(name, (*batch, *more, *DIMS[name]), value, f"{name} at the start")
+    coords = {"time": _entry("time", ("time",), _shared_times(np.asarray(trajectory.times)))}
     if trajectory.kind == "simulation":
         coords["step"] = _entry("step", ("time",), trajectory.step)
     problem, varied = lead.member_and_varied(trajectory.problem)
@@ -92,10 +101,22 @@ def to_dataset(trajectory: Any) -> "xarray.Dataset":
     if problem is not None and not inputs_vary:
         coords["eigenvalue"] = _entry("eigenvalue", ("level",), problem.inputs.eigenvalues)
         coords["fraction"] = _entry("fraction", ("level",), problem.inputs.fractions)
-    own = names if trajectory.kind == "equations" else [name for name in names if name not in DIMS]
-    others = set() if trajectory.kind == "equations" else {"loss", "T", *coords, *(f"start_{name}" for name in START)}
-    _require_own_names(own, {*lead.dims, "time", "error", *OUTCOME, *others, *(d for n in names for d in data[n][0])})
-    return xr.Dataset(data, coords=coords, attrs=_attributes(trajectory, problem, names, inputs_vary))
+    taken = {*lead.dims, "time", "error", *OUTCOME, *(dim for name in names for dim in data[name][0])}
+    taken |= set() if custom else {"loss", "T", *coords, *(f"start_{name}" for name in START)}
+    for name in names:
+        if name in taken and (custom or name not in DIMS):
+            raise InputError(f"a variable is called {name!r}; the file keeps that name for itself. Rename it.")
+    attributes = {
+        "schema": SCHEMA,
+        "tutelage_version": __version__,
+        "kind": trajectory.kind,
+        "status": trajectory.status,
+        "settings": json.dumps(dict(trajectory.settings)),
+        "problem": _problem_text(problem, inputs_vary),
+        "dim": -1 if start is None or start.dim is None else start.dim,
+        "variables": " ".join(names),
+    }
+    return xr.Dataset(data, coords=coords, attrs=attributes)
 
 
 def error_name(problem: Problem | None) -> str:
@@ -111,103 +132,58 @@ def own_dims(name: str, count: int) -> tuple[str, ...]:
     return usual if len(usual) == count else tuple(f"{name}_{i}" for i in range(count))
 
 
-def _entry(
-    name: str, dims: tuple[str, ...], value: Any, words: str | None = None
-) -> tuple[tuple[str, ...], np.ndarray, dict[str, str]]:
+def _entry(name: str, dims: tuple[str, ...], value: ArrayLike, words: str | None = None) -> Entry:
     return dims, np.asarray(value), {"long_name": words or LONG.get(name, name)}
 
 
 class _Lead:
     """The axes before time: none for a solve, `run` for a simulation, `batch` under vmap; and which leaves carry them."""
 
-    def __init__(self, trajectory: Any):
-        self.shape = tuple(np.shape(trajectory.error)[:-1])
-        runs = ("run",) * (trajectory.kind == "simulation" and len(self.shape) > 0)
-        count = len(self.shape) - len(runs)
+    def __init__(self, shape: tuple[int, ...], simulated: bool, problem: Problem | None):
+        runs = ("run",) if simulated and shape else ()
+        count = len(shape) - len(runs)
+        self.shape = shape
         self.dims = (("batch",) if count == 1 else tuple(f"batch_{i}" for i in range(count))) + runs
-        noise = getattr(trajectory.problem, "noise", None)
+        noise = getattr(problem, "noise", None)
         self.all_batched = noise is not None and np.ndim(noise) > 0  # jax.vmap repeats every number, filter_vmap some
 
-    def carried_by(self, leaf: Any) -> bool:
+    def carried_by(self, leaf: ArrayLike | np.generic) -> bool:
         n = len(self.shape)
         return n > 0 and np.shape(leaf)[:n] == self.shape and (self.all_batched or isinstance(leaf, jax.Array))
 
-    def member_and_varied(self, problem: Problem | None) -> tuple[Problem | None, dict[str, Any]]:
+    def member_and_varied(self, problem: Problem | None) -> tuple[Problem | None, dict[str, Entry]]:
         """The first problem of a batch, and as coordinates the numbers in which the others differ from it."""
         if problem is None:
             return None, {}
-        varied: dict[str, Any] = {}
+        if isinstance(problem.inputs, Spectrum):  # the theory never uses the eigenvectors of a measured spectrum
+            problem = eqx.tree_at(lambda p: p.inputs, problem, problem.inputs.without_basis())
+        varied: dict[str, Entry] = {}
 
-        def first(path: Any, leaf: Any) -> Any:
-            if not _is_number(leaf) or not self.carried_by(leaf):
+        def first(path: KeyPath, leaf: object) -> object:
+            if not isinstance(leaf, np.ndarray | np.generic | jax.Array | int | float) or not self.carried_by(leaf):
                 return leaf
             own = np.shape(leaf)[len(self.shape) :]
             flat = np.asarray(leaf).reshape(-1, *own)
             if np.any(flat != flat[0]):
                 name = _path_name(path)
-                varied[name] = _entry(name, (*self.dims, *(f"{name}_{i}" for i in range(len(own)))), leaf)
+                varied[name] = _entry(name, (*self.dims, *(f"{name}_{i}" for i in range(len(own)))), np.asarray(leaf))
             return flat[0]
 
-        return jax.tree_util.tree_map_with_path(first, _stored_part(problem)), varied
+        return jax.tree_util.tree_map_with_path(first, problem), varied
 
 
-def _is_number(leaf: Any) -> bool:
-    return isinstance(leaf, np.ndarray | np.generic | jax.Array | int | float)
-
-
-def _path_name(path: Any) -> str:
+def _path_name(path: KeyPath) -> str:
     return jax.tree_util.keystr(path, simple=True, separator=".")
 
 
-def _stored_part(problem: Problem) -> Problem:
-    """Without the eigenvectors of a measured spectrum, which the theory never uses."""
-    if not isinstance(problem.inputs, Spectrum):
-        return problem
-    return eqx.tree_at(lambda p: p.inputs, problem, problem.inputs.without_basis())
-
-
-def _shared_times(trajectory: Any) -> np.ndarray:
+def _shared_times(times: np.ndarray) -> np.ndarray:
     """vmap repeats the times once per problem; they are the same."""
-    times = np.asarray(trajectory.times)
     if times.ndim == 1:
         return times
-    times = times.reshape(-1, times.shape[-1])
-    if np.any(times != times[0]):
+    rows = times.reshape(-1, times.shape[-1])
+    if np.any(rows != rows[0]):
         raise InputError("the times differ between the members of this batch; a dataset must share them. Store each alone.")
-    return times[0]
-
-
-def _start_entries(start: Start | None, lead: _Lead) -> dict[str, Any]:
-    if start is None:
-        return {}
-    out = {}
-    for name in START:
-        value = getattr(start, name)
-        if value is not None:
-            batch = lead.dims if lead.carried_by(value) else ()
-            more = () if np.ndim(value) == len(batch) + len(DIMS[name]) else ("output" if name == "readout" else "level",)
-            own = (*more, *DIMS[name])
-            out[f"start_{name}"] = (*batch, *own), np.asarray(value), {"long_name": f"{name} at the start"}
-    return out
-
-
-def _require_own_names(names: list[str], taken: set[str]) -> None:
-    for name in names:
-        if name in taken:
-            raise InputError(f"a variable is called {name!r}; the file keeps that name for itself. Rename it.")
-
-
-def _attributes(trajectory: Any, problem: Problem | None, names: list[str], inputs_vary: bool) -> dict[str, Any]:
-    return {
-        "schema": SCHEMA,
-        "tutelage_version": __version__,
-        "kind": trajectory.kind,
-        "status": trajectory.status,
-        "settings": json.dumps(dict(trajectory.settings)),
-        "problem": _problem_text(problem, inputs_vary),
-        "dim": -1 if trajectory.start is None or trajectory.start.dim is None else trajectory.start.dim,
-        "variables": " ".join(names),
-    }
+    return rows[0]
 
 
 def _problem_text(problem: Problem | None, inputs_vary: bool) -> str:
@@ -235,7 +211,7 @@ def _problem_text(problem: Problem | None, inputs_vary: bool) -> str:
 # Reading: the fields of a trajectory from a dataset.
 
 
-def from_dataset(dataset: "xarray.Dataset") -> dict[str, Any]:
+def from_dataset(dataset: "xarray.Dataset") -> Table:
     """The fields of a Trajectory. A dataset comes from outside: whatever was changed in it ends in one message."""
     _require_schema(dataset.attrs, "the dataset")
     try:
@@ -250,14 +226,14 @@ def _changed(what: str) -> InputError:
     return InputError(f"the dataset {what}; it must be as Trajectory.to_dataset made it.")
 
 
-def _fields(dataset: "xarray.Dataset") -> dict[str, Any]:
+def _fields(dataset: "xarray.Dataset") -> Table:
     attrs, names = dataset.attrs, str(dataset.attrs.get("variables", "")).split()
     curves = ("time", "error") if attrs.get("kind") == "equations" else ("time", "error", "loss")
-    needed = {"the variable": (*curves, *OUTCOME, *names), "the attribute": ("kind", "settings", "problem", "dim")}
-    for what, present in (("the variable", dataset.variables), ("the attribute", attrs)):
-        for name in needed[what]:
-            if name not in present:
-                raise _changed(f"lacks {what} {name!r}")
+    needed = [("the variable", name, dataset.variables) for name in (*curves, *OUTCOME, *names)]
+    needed += [("the attribute", name, attrs) for name in ("kind", "settings", "problem", "dim")]
+    for what, name, present in needed:
+        if name not in present:
+            raise _changed(f"lacks {what} {name!r}")
     if attrs["kind"] not in KINDS:
         raise _changed(f"has the kind {checks.shown(attrs['kind'])}, not one of {', '.join(KINDS)}")
     lead = tuple(str(dim) for dim in dataset["error"].dims if dim != "time")
@@ -274,7 +250,12 @@ def _fields(dataset: "xarray.Dataset") -> dict[str, Any]:
         "kind": attrs["kind"],
         "settings": _hashable(list(map(list, json.loads(attrs["settings"]).items()))),
     }
-    _require_units(fields)
+    if fields["problem"] is not None:  # R and Q must be those of its networks
+        K, M = fields["problem"].student.hidden, fields["problem"].teacher.hidden
+        for name, shape in (("R", (K, M)), ("Q", (K, K)), ("readout", (K,))):
+            found = fields["variables"].get(name, np.empty(shape)).shape
+            if found[-len(shape) :] != shape:
+                raise _changed(f"has {name} of shape {found} for {K} student and {M} teacher units")
     return fields
 
 
@@ -296,18 +277,7 @@ def _require_dims(dataset: "xarray.Dataset", lead: tuple[str, ...], names: list[
         raise _changed("has times that do not increase")
 
 
-def _require_units(fields: dict[str, Any]) -> None:
-    """R and Q must be those of the networks of the problem."""
-    problem, variables = fields["problem"], fields["variables"]
-    if problem is None:
-        return
-    K, M = problem.student.hidden, problem.teacher.hidden
-    for name, shape in (("R", (K, M)), ("Q", (K, K)), ("readout", (K,))):
-        if name in variables and variables[name].shape[-len(shape) :] != shape:
-            raise _changed(f"has {name} of shape {variables[name].shape} for {K} student and {M} teacher units")
-
-
-def _hashable(value: Any) -> Any:
+def _hashable(value: object) -> object:
     """Lists as the tuples that they were before they were JSON."""
     return tuple(_hashable(part) for part in value) if isinstance(value, list) else value
 
@@ -318,7 +288,7 @@ def _read_problem(dataset: "xarray.Dataset") -> Problem | None:
     if not text or "not_stored" in json.loads(text):
         return None
 
-    def put_back(path: Any, leaf: Any) -> Any:
+    def put_back(path: KeyPath, leaf: object) -> object:
         name = _path_name(path)
         return jnp.asarray(dataset[name].values) if name in dataset.coords else leaf
 
@@ -337,22 +307,22 @@ def _read_start(dataset: "xarray.Dataset", lead: tuple[str, ...]) -> Start | Non
     return jax.tree.unflatten(jax.tree.structure(start), leaves)
 
 
-def _require_schema(attrs: Any, what: str) -> None:
+def _require_schema(attrs: Mapping[str, object], what: str) -> None:
     found = str(attrs.get("schema", ""))
     family, _, version = found.partition("/")
     if found == SCHEMA:
         return
-    if family == FAMILY and version.isdigit() and int(version) > VERSION:
+    if family != FAMILY:
+        given = f"has the schema {found!r}" if found else "has no schema"
+        raise InputError(f"{what} {given}; it must be {SCHEMA!r}. Write one with Trajectory.save.")
+    if version.isdigit() and int(version) > VERSION:
         raise InputError(
             f"{what} has the schema {found!r}; this tutelage ({__version__}) reads up to {SCHEMA!r}. Update tutelage."
         )
-    if family == FAMILY:
-        raise InputError(
-            f"{what} has the old schema {found!r}; this tutelage ({__version__}) reads {SCHEMA!r}. Compute it again from "
-            "the problem in its attributes and save it."
-        )
-    given = f"has the schema {found!r}" if found else "has no schema"
-    raise InputError(f"{what} {given}; it must be {SCHEMA!r}. Write one with Trajectory.save.")
+    raise InputError(
+        f"{what} has the old schema {found!r}; this tutelage ({__version__}) reads {SCHEMA!r}. Compute it again from "
+        "the problem in its attributes and save it."
+    )
 
 
 # Files.
@@ -388,7 +358,7 @@ def in_memory(path: Path) -> "xarray.Dataset":
         return dataset.load()
 
 
-def _as_path(path: Any) -> Path:
+def _as_path(path: object) -> Path:
     if not isinstance(path, str | os.PathLike):
         raise InputError(f"path is {checks.shown(path)}; it must be the name of a file.")
     return Path(path)

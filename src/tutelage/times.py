@@ -3,8 +3,6 @@
 Also the steps of a finite network: its state at time alpha is the one after ceil(alpha N) steps.
 """
 
-from typing import Any
-
 import numpy as np
 
 from tutelage import checks
@@ -43,11 +41,11 @@ def times_up_to(end: float, count: int, log: bool) -> np.ndarray:
     return log_times(end / 10**DECADES, end, count) if log else linear_times(end, count)
 
 
-def check_times(times: Any) -> np.ndarray:
+def check_times(given: object) -> np.ndarray:
     """Increasing times from a list, or up to the one that is given."""
-    if checks.is_traced(times):
+    if checks.is_traced(given):
         raise InputError("times are traced; they must be known when solve is called. Close over them instead.")
-    times = checks.as_array("times", times)
+    times = checks.as_array("times", given)
     if times.ndim == 0:
         return linear_times(float(times))
     if times.ndim != 1 or times.size == 0:

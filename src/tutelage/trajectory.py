@@ -7,7 +7,7 @@ axes: none for a solve, `run` for a simulation, `batch` under vmap; then `time`.
 
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import equinox as eqx
 import jax
@@ -25,7 +25,7 @@ from tutelage.times import steps_at
 if TYPE_CHECKING:
     import xarray
 
-
+Tree = TypeVar("Tree")
 REPORTS = {"validity": "tutelage.validity:assess", "sampling_error": "tutelage.accuracy:sampling_error"}
 
 
@@ -38,14 +38,6 @@ class Trajectory(eqx.Module):
     rest is NaN and `status_code` says so.
     loss: the population training loss, label noise included (NaN for rules without a loss). steps: taken by the solver, or
     by each run of a simulation.
-
-    >>> import tutelage as tu
-    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
-    >>> theory = tu.solve(problem, tu.asymmetric_start(problem), times=tu.linear_times(10, 11))
-    >>> theory.error.shape, theory.R.shape, str(theory.status)
-    ((11,), (11, 2, 2), 'finished')
-    >>> sorted(theory.to_dataset().data_vars)[:4]
-    ['Q', 'R', 'T', 'end_time']
     """
 
     times: Float[np.ndarray, "*batch time"]
@@ -208,6 +200,6 @@ def load(path: str | Path) -> Trajectory:
     return Trajectory.from_dataset(storage.read(path))
 
 
-def eager(tree: Any) -> Any:
+def eager(tree: Tree) -> Tree:
     """The same tree with NumPy arrays: fetched once, sliced freely."""
     return jax.tree.map(np.asarray, jax.device_get(tree))

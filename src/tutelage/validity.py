@@ -132,28 +132,19 @@ def assess(trajectory: Trajectory) -> Validity:
     )
 
 
-def _states(trajectory: Trajectory, like: Overlaps) -> Overlaps | None:
-    """All recorded states as one batched state; None if the levels were not kept."""
-    seen = trajectory.variables
-    if "r" not in seen:
-        return None
-    r, q, readout = (jnp.asarray(seen[name]) for name in ("r", "q", "readout"))
-    return Overlaps(r, q, readout, None if like.bias is None else jnp.asarray(seen["bias"]), None)
-
-
 def _escape_noise(system: OrderParameters, trajectory: Trajectory, like: Overlaps, notes: list[str]) -> float | None:
     """The N at which SGD noise pushes the unstable direction of the plateau as far as the start does.
 
     Along the solved curve the adjoint of the unstable direction is carried back to time zero; the variance that the steps
     feed into it is integrated on the way.
     """
-    sgd = system.problem.sgd
-    states = _states(trajectory, like)
+    sgd, seen = system.problem.sgd, {name: jnp.asarray(value) for name, value in trajectory.variables.items()}
     if missing_traits(system.problem, ("differentiable",)):
         return None
-    if states is None or sgd.spherical or sgd.trainable is not None or isinstance(sgd.momentum, SlowMomentum):
-        return None
-    times = jnp.asarray(trajectory.times)
+    if "r" not in seen or sgd.spherical or sgd.trainable is not None or isinstance(sgd.momentum, SlowMomentum):
+        return None  # also where the levels were not kept
+    bias = None if like.bias is None else seen["bias"]
+    states, times = Overlaps(seen["r"], seen["q"], seen["readout"], bias, None), jnp.asarray(trajectory.times)
     speed = np.linalg.norm(np.asarray(drifts_along(system, times, states)), axis=1)
     slowest = slowest_before_rise(speed)
     if slowest is None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tutelage as tu
-from tutelage.cli import compile_cache
+from tutelage.cli import process
 
 
 def python(code: str, **environment: str) -> subprocess.CompletedProcess:
@@ -65,7 +65,7 @@ def test_programs_are_kept_between_runs(tmp_path):
 
 def test_no_cache_folder_is_no_error(monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", "/proc/absent")
-    assert compile_cache._writable_folder() is None
+    assert process._writable_folder() is None
 
 
 def test_cache_is_left_alone_once_jax_is_there(monkeypatch):
@@ -73,14 +73,14 @@ def test_cache_is_left_alone_once_jax_is_there(monkeypatch):
 
     monkeypatch.delenv("TUTELAGE_CACHE")
     before = dict(os.environ)
-    compile_cache.keep_compiled_programs()
+    process.keep_compiled_programs()
     assert dict(os.environ) == before
 
 
 def test_interrupt_while_jax_works():
     run = python(
         "import os, signal, time\n"
-        "from tutelage.cli.terminal import leave_on_interrupt\n"
+        "from tutelage.cli.process import leave_on_interrupt\n"
         "with leave_on_interrupt():\n"
         "    os.kill(os.getpid(), signal.SIGINT); time.sleep(30)"
     )
@@ -96,16 +96,16 @@ def test_a_reader_may_stop_early():
 def test_no_program_is_loaded_that_another_user_could_have_written(tmp_path, monkeypatch):
     """JAX's cache holds machine code: its folder must belong to this user alone."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    folder = compile_cache._writable_folder()
+    folder = process._writable_folder()
     assert folder == tmp_path / "tutelage" / "programs"
     for place in (folder.parent, folder):
         assert place.stat().st_mode & 0o777 == 0o700
         place.chmod(0o777)
-        assert compile_cache._writable_folder() is None
+        assert process._writable_folder() is None
         place.chmod(0o700)
-    assert compile_cache._writable_folder() == folder
+    assert process._writable_folder() == folder
     monkeypatch.setattr(os, "getuid", lambda: folder.stat().st_uid + 1)
-    assert compile_cache._writable_folder() is None
+    assert process._writable_folder() is None
 
 
 INTERRUPTED = """

@@ -103,7 +103,7 @@ def test_no_other_files(server, path):
 def test_a_bad_address_of_a_file_is_a_sentence(server):
     status, body, _ = get(server, "/file/curve.nc?lr=-1")
     assert status == 400
-    assert body == b"lr is -1.0; it must be from 0.001 to 20.\n"
+    assert body == b"lr is -1.0; it must be a number from 0.001 to 20.\n"
 
 
 def test_bad_messages_get_a_sentence_and_the_next_one_an_answer(server):
@@ -124,7 +124,7 @@ def test_bad_messages_get_a_sentence_and_the_next_one_an_answer(server):
         answer = ask(socket, {"id": 3, "settings": {"students": 10**9}})
         assert answer == {
             "id": 3,
-            "answer": {"part": "error", "sentence": "students is 1000000000; it must be from 1 to 12."},
+            "answer": {"part": "error", "sentence": "students is 1000000000; it must be a whole number from 1 to 12."},
         }
         assert ask(socket, {"id": 4, "settings": BASE})["answer"]["part"] == "curve"
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import tutelage as tu
 from tutelage import InputError
-from tutelage.explorer.exports import python_text, toml_text
+from tutelage.explorer.answer import python_text, toml_text
 from tutelage.explorer.settings import BY_NAME, CONTROLS, PRESETS, Settings, controls_as_data
 
 

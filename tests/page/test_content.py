@@ -11,7 +11,7 @@ import pytest
 import tutelage as tu
 from tests.problems import pair
 from tutelage import InputError
-from tutelage.page.content import MOST_FRAMES, MOST_NUMBERS, _frames, phases_in_words, trajectory_content
+from tutelage.page.document import MOST_FRAMES, MOST_NUMBERS, _frames, page_of, trajectory_content
 
 SCHEMA = {
     *("title", "conditions", "note", "warning", "time_name", "log_time", "log_error", "times", "error", "phases", "maps"),
@@ -35,7 +35,7 @@ def test_schema(theory):
     names = [p["name"] for p in content["phases"]]
     assert names == ["search", "symmetric plateau", "specialization", "convergence"]
     assert [p["start"] for p in content["phases"][1:]] == [p["end"] for p in content["phases"][:-1]]
-    assert "symmetric plateau from" in phases_in_words(content)
+    assert "symmetric plateau from" in page_of(content)
 
 
 def test_numbers_are_those_of_the_trajectory(theory):

@@ -4,7 +4,6 @@ import numpy as np
 
 import tutelage as tu
 from tests.problems import pair
-from tutelage.sweeps.chunks import points_per_chunk
 from tutelage.sweeps.spec import build_spec
 
 PROBLEM = pair(2, 2, lr=0.5, noise=0.1)
@@ -28,7 +27,7 @@ OPTIONS = {
 
 def spec_of(problem=PROBLEM, **changes):
     """A spec that differs from the usual one."""
-    return build_spec(problem, **OPTIONS | {"chunk_size": points_per_chunk} | changes)
+    return build_spec(problem, **OPTIONS | changes)
 
 
 def ratio(trajectory, problem):

@@ -3,8 +3,7 @@
 import numpy as np
 
 from tests.sweeps.questions import PROBLEM, spec_of
-from tutelage.sweeps.chunks import BATCH, COPIES, LOOPED, MEMORY, chunks, groups, shape_of, tasks
-from tutelage.sweeps.points import problem_at
+from tutelage.sweeps.spec import BATCH, COPIES, LOOPED, MEMORY, chunks, groups, problem_at, shape_of, tasks
 
 OVER = {"student.hidden": [2, 3], "lr": [0.1, 0.2, 0.3], "student.activation": ["erf", "relu"]}
 

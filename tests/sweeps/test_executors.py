@@ -12,10 +12,9 @@ import pytest
 from tests.sweeps import toys
 from tests.sweeps.clusters import PATHS, dask_cluster, is_running, wait_until
 from tutelage import InputError
-from tutelage.sweeps import dask_cluster as dask
+from tutelage.sweeps import executors
 from tutelage.sweeps.engine import run
-from tutelage.sweeps.executors import executor
-from tutelage.sweeps.tasks import Task
+from tutelage.sweeps.executors import Task, executor
 
 COUNT = 8
 
@@ -97,7 +96,7 @@ def threads_of(payload):
     """What a worker may use (a compute function is a function of a module, so this one is)."""
     import os
 
-    from tutelage.sweeps.tasks import Outcome
+    from tutelage.sweeps.executors import Outcome
 
     flags = np.array(["multi_thread_eigen=false" in os.environ["XLA_FLAGS"] and os.environ["OMP_NUM_THREADS"] == "1"])
     return Outcome({"one": flags})
@@ -140,7 +139,7 @@ def test_what_cannot_be_meant_is_refused(tmp_path, name, more, said):
 
 
 def test_no_scheduler_at_the_address(tmp_path, monkeypatch):
-    monkeypatch.setattr(dask, "SECONDS_TO_CONNECT", 0.5)
+    monkeypatch.setattr(executors, "SECONDS_TO_CONNECT", 0.5)
     with pytest.raises(InputError, match=r"no Dask scheduler answers at tcp://127.0.0.1:9; start one"):
         run(toys.store(tmp_path / "s", 2), toys.tasks(2), toys.numbers, "tcp://127.0.0.1:9")
 
@@ -153,7 +152,7 @@ def test_without_dask_a_sentence_says_how_to_install_it(tmp_path, monkeypatch):
 
 
 def test_workers_of_another_version_are_refused(tmp_path, two_workers, monkeypatch):
-    monkeypatch.setattr(dask, "__version__", "9.9.9")
+    monkeypatch.setattr(executors, "__version__", "9.9.9")
     with pytest.raises(InputError, match=r"workers cannot compute .*a worker has tutelage .*, and the sweep 9.9.9"):
         run(toys.store(tmp_path / "s", 2), toys.tasks(2), toys.numbers, two_workers)
 
@@ -223,8 +222,8 @@ def test_asking_for_slurm_leaves_ctrl_c_as_it_was():
     """In a process of its own: the import that changes it happens once."""
     program = """
 import signal
-from tutelage.sweeps.dask_cluster import _slurm_class
-_slurm_class()
+from tutelage.sweeps.executors import _dask
+_dask('dask_jobqueue', 'slurm')
 assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 import importlib, dask_jobqueue.runner
 importlib.reload(dask_jobqueue.runner)

@@ -9,9 +9,9 @@ import tutelage as tu
 from tests.problems import pair
 from tests.sweeps.questions import PROBLEM, START, moody, ratio, spec_of, three
 from tutelage.sweeps import compute as compute_module
-from tutelage.sweeps.chunks import tasks
 from tutelage.sweeps.compute import compute
 from tutelage.sweeps.measures import AS_NUMBER, TABLE, analyses, resolve, simulation_seed
+from tutelage.sweeps.spec import tasks
 
 TIMES = tu.linear_times(60, 41)
 POINTS = [{"lr": 0.4, "noise": 0.1}, {"lr": 1.2, "noise": 0.3}]
@@ -173,7 +173,7 @@ def test_what_can_be_asked():
     [
         ("finalerror", r"'finalerror' is not a measure; give one of error.*noise_floor.*plateaus.<number>.*module:function"),
         ("plateaus", "which number"),
-        ("tests.sweeps.questions:nobody", "cannot be imported"),
+        ("tests.sweeps.questions:nobody", "the module has no .nobody."),
         ("no.such.module:f", "cannot be imported"),
         ("tests.sweeps.questions:OPTIONS", "must be a function"),
         ("tests.sweeps.questions:spec_of", "it names of problem, start, trajectory, runs"),

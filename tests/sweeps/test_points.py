@@ -8,7 +8,7 @@ import pytest
 
 import tutelage as tu
 from tests.problems import pair
-from tutelage.sweeps.points import Points, as_points, known_names, problem_at, start_values
+from tutelage.sweeps.spec import Points, as_points, known_names, problem_at, start_values
 
 PROBLEM = pair(2, 2, noise=0.1, inputs=tu.PowerLaw(1.0, 3))
 

@@ -64,10 +64,8 @@ def test_a_report_in_words(tmp_path):
 def test_the_clock_goes_on_while_nothing_comes(tmp_path, monkeypatch):
     monkeypatch.setattr(engine, "SECONDS_BETWEEN_TICKS", 0.05)
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
-    bar = Bar()
-    bar.begin(10, 0)
-    time.sleep(1.5)
-    bar.end()
+    with Bar().over(10, 0):
+        time.sleep(1.5)
     assert "[00:01<" in terminal.getvalue()
     settled = terminal.getvalue()
     time.sleep(0.2)

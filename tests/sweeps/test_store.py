@@ -1,6 +1,5 @@
 """The folder of a sweep: what is written is read back, nothing else is believed."""
 
-import json
 import os
 
 import numpy as np
@@ -9,10 +8,9 @@ import xarray as xr
 
 from tests.sweeps import toys
 from tutelage import InputError
-from tutelage.sweeps import store as store_module
 from tutelage.sweeps.engine import run
+from tutelage.sweeps.executors import Failure, Outcome, Task
 from tutelage.sweeps.store import Store, spec_key
-from tutelage.sweeps.tasks import Failure, Outcome, Task
 
 OUTCOME = Outcome(
     {
@@ -45,14 +43,14 @@ def only_file(store):
 
 def test_a_chunk_is_read_back_exactly(store):
     put(store)
-    kept = Store.open(store.folder).read(1)
-    assert list(kept.points) == [3, 4, 5]
-    assert kept.outcome.failures == OUTCOME.failures
-    assert set(kept.outcome.arrays) == set(OUTCOME.arrays)
+    points, kept = Store.open(store.folder).read(1)
+    assert list(points) == [3, 4, 5]
+    assert kept.failures == OUTCOME.failures
+    assert set(kept.arrays) == set(OUTCOME.arrays)
     for name, values in OUTCOME.arrays.items():
-        np.testing.assert_array_equal(kept.outcome.arrays[name], values)
-        assert kept.outcome.arrays[name].dtype.kind == ("O" if values.dtype.kind == "U" else values.dtype.kind)
-    assert kept.outcome.dims == {"curve": ("time",), "R": ("R_1", "R_2")} | dict.fromkeys(
+        np.testing.assert_array_equal(kept.arrays[name], values)
+        assert kept.arrays[name].dtype.kind == ("O" if values.dtype.kind == "U" else values.dtype.kind)
+    assert kept.dims == {"curve": ("time",), "R": ("R_1", "R_2")} | dict.fromkeys(
         ("error", "steps", "diverged", "status"), ()
     )
 
@@ -135,14 +133,11 @@ def damage(path, harm):
 
 
 @pytest.mark.parametrize("harm", ["flip", "truncate", "empty"])
-@pytest.mark.parametrize("manifest", [True, False])
-def test_a_damaged_chunk_is_computed_again_with_a_notice(tmp_path, harm, manifest):
+def test_a_damaged_chunk_is_computed_again_with_a_notice(tmp_path, harm):
     whole = sweep(tmp_path / "s", tmp_path / "log")
     before = toys.files(tmp_path / "s")
     name = list(before)[2]
     damage(tmp_path / "s" / "chunks" / name, harm)
-    if not manifest:
-        (tmp_path / "s" / "manifest.json").unlink()
     assert toys.begun(tmp_path / "log") == [0, 1, 2, 3]
     report = sweep(tmp_path / "s", tmp_path / "log")
     assert toys.begun(tmp_path / "log") == [0, 1, 2, 3, 2]
@@ -173,34 +168,24 @@ def test_a_chunk_that_comes_out_differently_replaces_the_old_one(store):
     put(store)
     put(store, outcome=Outcome({"error": np.zeros(3)}))
     assert len(toys.files(store.folder)) == 1
-    assert list(store.read(1).outcome.arrays) == ["error"]
+    assert list(store.read(1)[1].arrays) == ["error"]
     assert store.status().points_failed == 0
 
 
-def test_the_manifest_is_only_a_cache(tmp_path):
-    sweep(tmp_path / "s", tmp_path / "log")
-    path = tmp_path / "s" / "manifest.json"
-    right, status = path.read_text(), Store.open(tmp_path / "s").status()
-    for wrong in (
-        "",
-        "{",
-        "[]",
-        '{"version": 1}',
-        right.replace('"points": 5', '"point": 5'),
-        right.replace("chunk-000001", "chunk-000007"),
-    ):
-        path.write_text(wrong)
-        assert Store.open(tmp_path / "s").status() == status
-        sweep(tmp_path / "s", tmp_path / "log")
-        assert path.read_text() == right
-    assert toys.begun(tmp_path / "log") == [0, 1, 2, 3]
-
-
-def test_with_a_manifest_no_chunk_is_opened_to_list_them(tmp_path, monkeypatch):
+def test_no_chunk_without_failures_is_opened_to_list_them(tmp_path, monkeypatch):
     sweep(tmp_path / "s", tmp_path / "log")
     monkeypatch.setattr(Store, "_bytes", lambda *_: pytest.fail("a chunk was read"))
     status = Store.open(tmp_path / "s").status()
-    assert (status.chunks_done, status.points_done) == (4, 18)
+    assert (status.chunks_done, status.points_done, status.points_failed) == (4, 18, 0)
+
+
+def test_a_damaged_chunk_with_failures_is_not_done(store):
+    put(store)
+    assert (store.status().points_done, store.status().points_failed, store.status().damaged) == (3, 1, 0)
+    damage(only_file(store), "flip")
+    status = Store.open(store.folder).status()
+    assert (status.chunks_done, status.points_done, status.points_failed, status.damaged) == (0, 0, 0, 1)
+    assert "  1 damaged chunk, computed again at the next run" in str(status).splitlines()
 
 
 def test_many_chunks_are_listed_by_one_look_at_the_folder(tmp_path, monkeypatch):
@@ -218,14 +203,6 @@ def test_many_chunks_are_listed_by_one_look_at_the_folder(tmp_path, monkeypatch)
     store.status()
     monkeypatch.undo()
     assert len(looks) <= 5
-
-
-def test_the_manifest_is_saved_during_the_run(tmp_path, monkeypatch):
-    monkeypatch.setattr(store_module, "SECONDS_BETWEEN_SAVES", 0.0)
-    store = toys.store(tmp_path / "s", 4)
-    with store.writing():
-        store.put(toys.tasks(4)[0], toys.numbers(toys.tasks(4)[0].payload))
-        assert len(json.loads((tmp_path / "s" / "manifest.json").read_text())["chunks"]) == 1
 
 
 def test_leftovers_of_a_killed_process_are_removed(store):

@@ -11,9 +11,9 @@ import tutelage as tu
 from tests.problem import own_learning as own
 from tests.problems import pair
 from tests.sweeps.questions import PROBLEM, moody, ratio
-from tutelage.sweeps import dask_cluster as dask
+from tutelage.sweeps import executors
 from tutelage.sweeps import sweep as sweep_module
-from tutelage.sweeps.tasks import StoreError
+from tutelage.sweeps.executors import StoreError
 
 ONE = pair(1, 1, noise=0.1)
 OPTIONS = {"times": [0.0, 5.0, 10.0], "start": tu.Start(R=[[0.2]], Q=[[0.3]]), "rtol": 1e-6}
@@ -119,7 +119,7 @@ def into_own(folder):
 def test_an_edited_function_makes_another_sweep(tmp_path, monkeypatch):
     into_own(tmp_path / "a")
     assert into_own(tmp_path / "a").report.computed == 0
-    monkeypatch.setattr(sweep_module, "source_hash", lambda function: "edited")
+    monkeypatch.setattr(sweep_module, "source_hash", lambda *_: "edited")
     with pytest.raises(StoreError, match="sources"):
         into_own(tmp_path / "a")
 
@@ -183,7 +183,7 @@ def test_the_example_of_the_docs_is_a_sweep():
     [("tcp://127.0.0.1:9", None, "no Dask scheduler answers"), ("slurm", 2, "no sbatch here")],
 )
 def test_a_cluster_that_is_not_there_leaves_no_folder(tmp_path, monkeypatch, executor, workers, said):
-    monkeypatch.setattr(dask, "SECONDS_TO_CONNECT", 0.5)
+    monkeypatch.setattr(executors, "SECONDS_TO_CONNECT", 0.5)
     with pytest.raises(tu.InputError, match=said):
         tu.sweep(ONE, {"lr": [0.3]}, "critical_learning_rate", out=tmp_path / "new", executor=executor, workers=workers)
     assert not (tmp_path / "new").exists()

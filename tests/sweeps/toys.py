@@ -14,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
-from tutelage.sweeps.engine import run
+from tutelage.sweeps.engine import Progress, run
+from tutelage.sweeps.executors import Failure, Outcome, Task
 from tutelage.sweeps.store import Store
-from tutelage.sweeps.tasks import Failure, Outcome, Task
 
 CHUNK = 5
 
@@ -94,14 +94,11 @@ def files(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted((folder / "chunks").iterdir())}
 
 
-class Announcing:
+class Announcing(Progress):
     """Appends the number of every chunk that is announced to a file."""
 
     def __init__(self, path: Path):
         self.path = path
-
-    def begin(self, points, kept):
-        pass
 
     def done(self, task, outcome):
         with open(self.path, "a") as file:
@@ -109,9 +106,6 @@ class Announcing:
 
     def notice(self, sentence):
         print(sentence, file=sys.stderr, flush=True)
-
-    def end(self):
-        pass
 
 
 def main(request: str) -> None:

@@ -17,8 +17,8 @@ from cyclopts.exceptions import UnknownOptionError, UnusedCliTokensError
 
 from tutelage._errors import InputError
 from tutelage._version import __version__
-from tutelage.cli import terminal
 from tutelage.cli.commands import compare, explore, simulate, solve
+from tutelage.cli.process import INTERRUPT_CODE, INTERRUPTED
 from tutelage.cli.replicate import replicate
 from tutelage.cli.sweep import sweep
 
@@ -71,8 +71,9 @@ def build_app() -> App:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line (default: that of the process) and return its exit code."""
-    if argv is None:
-        _start_and_end_quickly()
+    if argv is None:  # looking for garbage takes a third of the time of a short command, and all is in use
+        gc.set_threshold(*SELDOM)
+        atexit.register(gc.freeze)
     app = build_app()
     try:
         code = app(sys.argv[1:] if argv is None else list(argv))
@@ -85,8 +86,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (CycloptsError, InputError) as error:
         return _report(str(error))
     except KeyboardInterrupt:
-        print(terminal.INTERRUPTED, file=sys.stderr)
-        return terminal.INTERRUPT_CODE
+        print(INTERRUPTED, file=sys.stderr)
+        return INTERRUPT_CODE
     except BrokenPipeError:  # the reader of our output, such as `head`, has had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
@@ -123,23 +124,15 @@ def _unknown_option(app: App, error: UnknownOptionError) -> str:
     meant = SYNONYMS.get(option)
     if meant not in here:
         meant = next(iter(get_close_matches(option, here, n=1)), None)
-    others = [name for name in app if not name.startswith("-") and [name] != chain[:1] and option in _options(app[name])]
+    others = []
+    for name in (name for name in app if not name.startswith("-") and [name] != chain[:1]):
+        arguments = app[name].assemble_argument_collection() if app[name].default_command is not None else ()
+        if any(option in argument.names for argument in arguments):
+            others.append(name)
     hint = f" Did you mean {meant}?" if meant and not others else ""
     hint = f" It belongs to {' and '.join(others)}." if others else hint
     command = " ".join(["tutelage", *chain])
     return f"{command} has no option {option}.{hint or f' See {command} --help.'}"
-
-
-def _options(command: App) -> list[str]:
-    if command.default_command is None:
-        return []
-    return [name for argument in command.assemble_argument_collection() for name in argument.names]
-
-
-def _start_and_end_quickly() -> None:
-    """Look for garbage seldom, and not at the end: it takes a third of the time of a short command, and all is in use."""
-    gc.set_threshold(*SELDOM)
-    atexit.register(gc.freeze)
 
 
 def _report(message: str) -> int:

@@ -6,14 +6,12 @@ Their modules are imported when a command runs: first the cache of compiled prog
 import sys
 from contextlib import nullcontext
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from tutelage._errors import InputError
-from tutelage.cli.compile_cache import keep_compiled_programs
 from tutelage.cli.flags import (
     CompareStartFlags,
     FolderFlags,
@@ -27,7 +25,11 @@ from tutelage.cli.flags import (
     TimeFlags,
     Whole,
 )
-from tutelage.cli.terminal import INTERRUPT_CODE, leave_on_interrupt, notes, working
+from tutelage.cli.process import INTERRUPT_CODE, keep_compiled_programs, leave_on_interrupt, notes, working
+
+if TYPE_CHECKING:
+    from tutelage.cli.request import Request
+    from tutelage.trajectory import Trajectory
 
 DAY = 86400.0  # seconds
 
@@ -103,9 +105,10 @@ def simulate(
     """
     keep_compiled_programs()
     from tutelage.cli import report
+    from tutelage.cli.request import read_request
 
     report.check_outputs(output)
-    request = _compare_request(problem, what, start, times)
+    request = read_request(problem, what, start, times)
     talks = not (output.json or output.quiet)
     with notes():
         trajectory, interrupted = complete_runs(_simulated(request, runs, talks=talks or output.progress))
@@ -146,8 +149,9 @@ def compare(
     keep_compiled_programs()
     import tutelage as tu
     from tutelage.cli import report
+    from tutelage.cli.request import read_request
 
-    request = _compare_request(problem, what, start, times)
+    request = read_request(problem, what, start, times)
     report.check_folder(output.out_dir)
     with notes(), leave_on_interrupt():
         network = _simulated(request, runs, talks=not (output.json or output.quiet))
@@ -183,30 +187,23 @@ def explore(
     json: bool
         Print the address as JSON on standard output, and nothing else.
     """
-    from tutelage.explorer.launch import serve
+    from tutelage.explorer import serve
 
     keep_compiled_programs()  # through the environment, which the processes that solve inherit
     serve(port, browser, json)
     return 0
 
 
-def _compare_request(path: Path | None, what: ProblemFlags, start: CompareStartFlags, times: TimeFlags) -> Any:
-    """Problem, initial condition (of a known N) and times, for `compare` and `simulate`."""
-    from tutelage.cli.request import build_compare_start, read_request
-
-    return read_request(path, what, start, times, partial(build_compare_start, kind=start.start))
-
-
-def _solved(request: Any, how: TheoryFlags, progress: bool = False) -> Any:
+def _solved(request: "Request", how: TheoryFlags, progress: bool = False) -> "Trajectory":
     """The theory of a request, with a sign of life while it is computed."""
     import tutelage as tu
 
-    options = {"gradient_flow": how.gradient_flow, "rtol": how.rtol, "solver": how.solver, "progress": progress}
     with leave_on_interrupt(), nullcontext() if progress else working("solving"):
-        return tu.solve(request.problem, request.start, request.times, **options)
+        options = {name: getattr(how, name) for name in ("gradient_flow", "rtol", "solver")}
+        return tu.solve(request.problem, request.start, request.times, progress=progress, **options)
 
 
-def _simulated(request: Any, runs: RunFlags, talks: bool) -> Any:
+def _simulated(request: "Request", runs: RunFlags, talks: bool) -> "Trajectory":
     """The runs of a request; a bar on a terminal when they take long. More than a day needs --long."""
     import tutelage as tu
     from tutelage.simulation.request import duration_warning, estimated_seconds
@@ -214,7 +211,7 @@ def _simulated(request: Any, runs: RunFlags, talks: bool) -> Any:
     count = 20 if runs.runs is None else runs.runs
     method = "overlaps" if runs.method is None else runs.method
     problem, start, seed = request.problem, request.start, request.start_table.get("seed", 0)
-    if not runs.long:
+    if start.dim is not None and not runs.long:
         steps = start.dim * float(request.times[-1])
         estimate = estimated_seconds(problem, start.dim, steps, count, method)
         if estimate > DAY:
@@ -223,7 +220,7 @@ def _simulated(request: Any, runs: RunFlags, talks: bool) -> Any:
     return tu.simulate(problem, start, times=request.times, runs=count, seed=seed, method=method, progress=progress)
 
 
-def complete_runs(runs: Any) -> tuple[Any, str]:
+def complete_runs(runs: "Trajectory") -> "tuple[Trajectory, str]":
     """The runs that Ctrl-C did not cut short, and what it did in words ("" if nothing). No run: a KeyboardInterrupt."""
     import numpy as np
 
@@ -238,7 +235,7 @@ def complete_runs(runs: Any) -> tuple[Any, str]:
         runs,
         variables={name: values[whole] for name, values in runs.variables.items()},
         **{name: getattr(runs, name)[whole] for name in ("error", "loss", "status_code", "end_time", "steps")},
-        T=runs.T if np.ndim(runs.T) == 2 else runs.T[whole],
+        T=runs.T if runs.T is None or runs.T.ndim == 2 else runs.T[whole],
         settings=tuple((dict(runs.settings) | {"runs": int(whole.size)}).items()),
     )
     return kept, f"interrupted: {whole.size} of {asked} runs are complete; the others are left out."

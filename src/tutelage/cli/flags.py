@@ -6,18 +6,21 @@ A new flag of a problem is a field of `ProblemFlags` and an entry of `ProblemFla
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import Group, Parameter
+from cyclopts import Group, Parameter, Token
 
 from tutelage._errors import InputError
+
+if TYPE_CHECKING:
+    from tutelage._types import Table
 
 PROBLEM, START, TIMES, METHOD, OUTPUT = (
     Group(name, sort_key=i) for i, name in enumerate(("Problem", "Initial condition", "Times", "Method", "Output"))
 )
 
 
-def _whole(_: Any, tokens: Sequence[Any]) -> int:
+def _whole(_: type, tokens: Sequence[Token]) -> int:
     """Only a whole number: 2.5 units are not rounded to two."""
     try:
         return int(tokens[0].value)
@@ -29,7 +32,7 @@ Whole = Annotated[int | None, Parameter(converter=_whole, n_tokens=1)]
 Switch = Annotated[bool, Parameter(negative="", show_default=False)]
 
 
-def given(**values: Any) -> dict[str, Any]:
+def given(**values: object) -> "Table":
     """The values that are not None."""
     return {name: value for name, value in values.items() if value is not None}
 
@@ -74,30 +77,42 @@ class ProblemFlags:
     levels: Whole = None
     """Power-law inputs: number of eigenvalues. Needs --beta."""
 
-    def applied_to(self, tables: dict[str, Any], alone: bool) -> dict[str, Any]:
+    def applied_to(self, tables: "Table", alone: bool) -> "Table":
         """The tables of a problem with these flags written into them. alone: there is no file."""
         teacher_activation = self.teacher_activation or (self.activation if alone else None)
         changes = {
-            "student": given(
-                hidden=self.student_units,
-                activation=self.activation,
-                outputs=self.outputs,
-                train_readout=self.train_readout,
-            ),
-            "teacher": given(hidden=self.teacher_units, activation=teacher_activation, outputs=self.outputs),
+            "student": given(hidden=self.student_units, activation=self.activation, train_readout=self.train_readout),
+            "teacher": given(hidden=self.teacher_units, activation=teacher_activation),
             "sgd": given(lr=self.lr, batch=self.batch, weight_decay=self.weight_decay),
             "inputs": given(beta=self.beta, levels=self.levels),
         }
+        for network in ("student", "teacher"):
+            changes[network] |= given(outputs=self.outputs)
         merged = tables | {name: tables.get(name, {}) | change for name, change in changes.items() if change}
         if changes["inputs"]:
-            merged["inputs"] = _power_law(tables.get("inputs", {}), changes["inputs"])
+            usual = merged["inputs"] if merged["inputs"].get("kind") == "power_law" else changes["inputs"]
+            merged["inputs"] = {"kind": "power_law"} | usual
+            missing = [f"--{name}" for name in ("beta", "levels") if name not in merged["inputs"]]
+            if missing:
+                raise InputError(f"power-law inputs need --beta and --levels; {missing[0]} is missing.")
         if self.outputs is not None and self.outputs > 1:
             _require_readouts(self.outputs, merged)
-        labels = self.labels if self.flip is None else _flipped(self.labels or tables.get("labels", "sign"), self.flip)
-        return merged | given(noise=self.noise, loss=self.loss, labels=labels, rule=self.rule)
+        return merged | given(noise=self.noise, loss=self.loss, labels=self._labels(tables), rule=self.rule)
+
+    def _labels(self, tables: "Table") -> "str | Table | None":
+        """Sign labels with --flip: the probability of a wrong one."""
+        if self.flip is None:
+            return self.labels
+        labels = self.labels or tables.get("labels", "sign")
+        kind = labels.get("kind") if isinstance(labels, dict) else labels
+        if kind != "sign":
+            raise InputError(
+                f"--flip is given and the labels are {kind!r}; only sign labels are flipped. Leave one of them out."
+            )
+        return {"kind": "sign", "flip": self.flip}
 
 
-def _require_readouts(outputs: int, tables: dict[str, Any]) -> None:
+def _require_readouts(outputs: int, tables: "Table") -> None:
     for name, flag in (("student", "-K"), ("teacher", "-M")):
         hidden = tables[name].get("hidden")
         if hidden not in (None, outputs) and "readout" not in tables[name]:
@@ -105,24 +120,6 @@ def _require_readouts(outputs: int, tables: dict[str, Any]) -> None:
                 f"--outputs is {outputs} and the {name} has {hidden} hidden units; give {flag} {outputs}, or a readout of "
                 f"shape ({outputs}, {hidden}) in the table [{name}] of a problem file."
             )
-
-
-def _flipped(labels: Any, flip: float) -> dict[str, Any]:
-    """Sign labels with this probability of a wrong one."""
-    kind = labels.get("kind") if isinstance(labels, dict) else labels
-    if kind != "sign":
-        raise InputError(
-            f"--flip is given and the labels are {kind!r}; only sign labels are flipped. Leave one of them out."
-        )
-    return {"kind": "sign", "flip": flip}
-
-
-def _power_law(table: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
-    merged = (table if table.get("kind") == "power_law" else {"kind": "power_law"}) | change
-    missing = [f"--{name}" for name in ("beta", "levels") if name not in merged]
-    if missing:
-        raise InputError(f"power-law inputs need --beta and --levels; {missing[0]} is missing.")
-    return merged
 
 
 @Parameter(name="*", group=START)

@@ -4,14 +4,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
 from tutelage._errors import InputError
-from tutelage.cli.compile_cache import keep_compiled_programs
 from tutelage.cli.flags import Switch, Whole
-from tutelage.cli.terminal import leave_on_interrupt, notes, working
+from tutelage.cli.process import compile_quickly, keep_compiled_programs, leave_on_interrupt, notes, working
 
 VERDICT_WORDS = {"pass": "pass", "fail": "FAIL", "does_not_hold": "does not hold"}
 
@@ -54,95 +53,87 @@ def replicate(
     if workers is not None and workers < 1:
         raise InputError(f"--workers is {workers}; it must be a whole number, 1 or more.")
     if not all_ and not ids:
-        return _list(out, json)
+        _print_list(out, json)
+        return 0
     chosen = list(replicas().values()) if all_ else find(ids)
     keep_compiled_programs()
-    from tutelage.cli.report import check_folder
+    if quick:
+        compile_quickly()
+    from rich.table import Table
 
-    check_folder(out)
-    results = _results(chosen, out, quick, _formats(svg=all_, also=format_), workers, talks=not json)
-    page = _write_gallery(results, out, quick) if all_ else None
-    _finish(results, page, json)
+    from tutelage.cli import report
+    from tutelage.papers.gallery import duration, expectation, gallery
+    from tutelage.papers.run import count, run_all
+    from tutelage.plot.html import write_text
+
+    report.check_folder(out)
+    results, console = [], report.plain_console()
+    wanted = {"png": True, "svg": all_ or format_ == "svg", "pdf": format_ == "pdf"}  # the gallery holds SVG
+    formats = tuple(ending for ending, asked in wanted.items() if asked)
+    ways = {"around": _computing, "waiting": working, "inside": _with_notes}
+    for result in run_all(chosen, out, quick=quick, formats=formats, workers=workers, **ways):
+        results.append(result)
+        how = f"{'computed' if result.computed else 'found'}, {duration(result.seconds)}"
+        line = f"{result.replica.id}: {_score(count(result.claims))} ({how})"
+        print(f"[{len(results)}/{len(chosen)}] {line}", file=sys.stderr, flush=True)
+        if json:
+            continue
+        console.print(f"{result.replica.id}: {result.replica.title}", style="bold")
+        table = Table(box=None, padding=(0, 2), pad_edge=False)
+        table.add_column("claim")
+        for name in ("expected", "measured"):
+            table.add_column(name, justify="right", no_wrap=True)
+        table.add_column("verdict", no_wrap=True)
+        for claim in result.claims:
+            table.add_row(claim.name, expectation(claim), f"{claim.measured:.5g}", VERDICT_WORDS[claim.verdict])
+            if claim.evidence:
+                table.add_row(f"({claim.evidence})", style="dim")
+        console.print(table)
+        report.print_field("wrote", [str(path) for path in result.files.values()])
+        console.print()
+    page = write_text(out / ("gallery-quick.html" if quick else "gallery.html"), gallery(results)) if all_ else None
+    if json:
+        print(report.dumps({"figures": [result.to_dict() for result in results]}))
+    elif page is not None:
+        claims = [claim for result in results for claim in result.claims]
+        report.print_field("total", [f"{len(results)} figures: {_score(count(claims))}"])
+        report.print_field("gallery", [str(page)])
     return 1 if any(result.failed for result in results) else 0
 
 
-def _formats(svg: bool, also: str | None) -> tuple[str, ...]:
-    """PNG always; SVG for the gallery; what was asked for."""
-    wanted = {"png": True, "svg": svg or also == "svg", "pdf": also == "pdf"}
-    return tuple(ending for ending, asked in wanted.items() if asked)
-
-
-def _list(folder: Path, json: bool) -> int:
+def _print_list(folder: Path, json: bool) -> None:
     """Every figure, with what the folder holds of it."""
-    from tutelage.cli import report
-    from tutelage.papers.registry import SOURCES, replicas
-    from tutelage.papers.run import found
-
-    rows = [(replica, [found(replica, folder, quick) for quick in (True, False)]) for replica in replicas().values()]
-    if json:
-        print(report.dumps({"figures": [_listed(replica, states) for replica, states in rows]}))
-        return 0
     from rich.table import Table
+
+    from tutelage.cli import report
+    from tutelage.papers.gallery import duration
+    from tutelage.papers.registry import SOURCES, replicas
+    from tutelage.papers.run import count, found
 
     table = Table(box=None, padding=(0, 2), pad_edge=False, header_style="bold")
     for name in ("figure", "", "quick", "full"):
         table.add_column(name, no_wrap=name != "")
-    source = None
-    for replica, states in rows:
+    figures, source = [], None
+    for replica in replicas().values():
         if replica.source != source:
             source = replica.source
             table.add_row("", f"[{SOURCES[source]}]", "", "")
-        table.add_row(replica.id, replica.title, *(_state(state) for state in states))
-    report.plain_console().print(table)
-    return 0
+        figure = {"id": replica.id, "source": source, "figure": replica.figure, "title": replica.title}
+        words = []
+        for mode in ("quick", "full"):
+            status, seconds, claims = found(replica, folder, mode == "quick")
+            figure[mode] = {"status": status or "not computed", "seconds": seconds} | count(claims)
+            words.append(f"{_score(count(claims)) or status}, {duration(seconds)}" if seconds is not None else "-")
+        table.add_row(replica.id, replica.title, *words)
+        figures.append(figure)
+    if json:
+        print(report.dumps({"figures": figures}))
+    else:
+        report.plain_console().print(table)
 
 
-def _listed(replica: Any, states: list[Any]) -> dict[str, Any]:
-    from tutelage.papers.run import count
-
-    known = {
-        mode: {"status": status or "not computed", "seconds": seconds} | count(claims)
-        for mode, (status, seconds, claims) in zip(("quick", "full"), states, strict=True)
-    }
-    return {"id": replica.id, "source": replica.source, "figure": replica.figure, "title": replica.title} | known
-
-
-def _state(state: Any) -> str:
-    from tutelage.papers.gallery import duration
-
-    status, seconds, claims = state
-    if status == "":
-        return "-"
-    return f"stale, {duration(seconds)}" if status == "stale" else f"{_score(claims)}, {duration(seconds)}"
-
-
-def _score(claims: Any) -> str:
-    from tutelage.papers.run import count
-
-    return ", ".join(f"{number} {VERDICT_WORDS[verdict]}" for verdict, number in count(claims).items() if number)
-
-
-def _results(
-    chosen: list[Any], folder: Path, quick: bool, formats: tuple[str, ...], workers: int | None, talks: bool
-) -> list[Any]:
-    """Compute the figures; each is reported as soon as it is there."""
-    from tutelage.cli.compile_cache import compile_quickly
-
-    if quick:
-        compile_quickly()
-    from tutelage.papers.gallery import duration
-    from tutelage.papers.run import run_all
-
-    results: list[Any] = []
-    ways = {"around": _computing, "waiting": working, "inside": _with_notes}
-    for result in run_all(chosen, folder, quick=quick, formats=formats, workers=workers, **ways):
-        results.append(result)
-        how = "computed" if result.computed else "found"
-        line = f"{result.replica.id}: {_score(result.claims)} ({how}, {duration(result.seconds)})"
-        print(f"[{len(results)}/{len(chosen)}] {line}", file=sys.stderr, flush=True)
-        if talks:
-            _print_claims(result)
-    return results
+def _score(counts: dict[str, int]) -> str:
+    return ", ".join(f"{number} {VERDICT_WORDS[verdict]}" for verdict, number in counts.items() if number)
 
 
 @contextmanager
@@ -155,43 +146,3 @@ def _computing(name: str) -> Iterator[None]:
 def _with_notes(name: str) -> Iterator[None]:
     with notes():
         yield
-
-
-def _print_claims(result: Any) -> None:
-    from rich.table import Table
-
-    from tutelage.cli import report
-    from tutelage.papers.gallery import expectation
-
-    console = report.plain_console()
-    console.print(f"{result.replica.id}: {result.replica.title}", style="bold")
-    table = Table(box=None, padding=(0, 2), pad_edge=False)
-    table.add_column("claim")
-    table.add_column("expected", justify="right", no_wrap=True)
-    table.add_column("measured", justify="right", no_wrap=True)
-    table.add_column("verdict", no_wrap=True)
-    for claim in result.claims:
-        table.add_row(claim.name, expectation(claim), f"{claim.measured:.5g}", VERDICT_WORDS[claim.verdict])
-        if claim.evidence:
-            table.add_row(f"({claim.evidence})", style="dim")
-    console.print(table)
-    report.print_field("wrote", [str(path) for path in result.files.values()])
-    console.print()
-
-
-def _write_gallery(results: list[Any], folder: Path, quick: bool) -> Path:
-    from tutelage.papers.gallery import gallery
-    from tutelage.plot.html import write_text
-
-    return write_text(folder / ("gallery-quick.html" if quick else "gallery.html"), gallery(results))
-
-
-def _finish(results: list[Any], page: Path | None, json: bool) -> None:
-    from tutelage.cli import report
-
-    if json:
-        print(report.dumps({"figures": [result.to_dict() for result in results]}))
-    elif page is not None:
-        claims = [claim for result in results for claim in result.claims]
-        report.print_field("total", [f"{len(results)} figures: {_score(claims)}"])
-        report.print_field("gallery", [str(page)])

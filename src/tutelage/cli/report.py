@@ -8,7 +8,7 @@ import json
 import tempfile
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,16 +17,26 @@ from tutelage._files import require_place
 from tutelage.cli.flags import OutputFlags
 from tutelage.plot.labels import problem_in_words, settings_in_words
 from tutelage.storage import error_name
+from tutelage.trajectory import Trajectory
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from tutelage._types import Table
+    from tutelage.comparison import Comparison
+    from tutelage.validity import Validity
 
 SHOWN = 6  # the largest matrix printed in full
 REPORT = {"figure": "compare.png", "page": "compare.html", "theory": "theory.nc", "runs": "runs.nc"}
 
 
-def print_curve(trajectory: Any) -> None:
+def print_curve(trajectory: Trajectory) -> None:
     """Print the problem, the error at three times, the overlaps at the end, and the status."""
     from rich.table import Table
 
-    who, how = problem_in_words(trajectory.problem)
+    problem = trajectory.problem
+    assert problem is not None
+    who, how = problem_in_words(problem)
     console = plain_console()
     console.print(who, style="bold")
     console.print(", ".join([how, *settings_in_words(trajectory)]).replace("$", "").replace("N=", "N = "))
@@ -38,22 +48,25 @@ def print_curve(trajectory: Any) -> None:
     picked = sorted({0, len(times) // 2, len(times) - 1})
     curve = Table.grid(padding=(0, 3))
     curve.add_row("alpha", *(f"{times[i]:g}" for i in picked))
-    for name, values in _curves(trajectory).items():
+    error, loss = np.asarray(trajectory.error), np.asarray(trajectory.loss)
+    curves = {"e_g" if problem.labels.metric == "squared" else error_name(problem): error}
+    if np.any(np.isfinite(loss)) and not np.array_equal(loss, error, equal_nan=True):
+        curves["training loss"] = loss
+    for name, values in curves.items():
         shown = values if chosen is None else values[chosen].mean(axis=0)
         curve.add_row(f"{name}{mean}", *(f"{shown[i]:.4g}" for i in picked))
     console.print(curve)
     console.print()
-    console.print(_matrices(trajectory, f"alpha = {times[-1]:g}"))
+    matrices = {name: _at_end(trajectory, name, mean=True) for name in ("R", "Q")}
+    if problem.student.train_readout:
+        readout = _at_end(trajectory, "readout", mean=True)
+        matrices["readout"] = readout[:, None] if readout.ndim == 1 else readout
+    table = Table.grid(padding=(0, 5))
+    table.add_row(*(f"{name} at alpha = {times[-1]:g}" for name in matrices))
+    table.add_row(*map(_matrix, matrices.values()))
+    console.print(table)
     console.print()
     print_field("status", [trajectory.status])
-
-
-def _curves(trajectory: Any) -> dict[str, np.ndarray]:
-    """The error under its name, and the training loss where there is one that says more."""
-    error, loss = np.asarray(trajectory.error), np.asarray(trajectory.loss)
-    name = "e_g" if trajectory.problem.labels.metric == "squared" else error_name(trajectory.problem)
-    says_more = np.any(np.isfinite(loss)) and not np.array_equal(loss, error, equal_nan=True)
-    return {name: error} | ({"training loss": loss} if says_more else {})
 
 
 def print_field(name: str, lines: list[str]) -> None:
@@ -67,27 +80,14 @@ def print_field(name: str, lines: list[str]) -> None:
     plain_console().print(table)
 
 
-def plain_console() -> Any:
+def plain_console() -> "Console":
     """Standard output; brackets and colons are text, not commands."""
     from rich.console import Console
 
     return Console(highlight=False, markup=False, emoji=False)
 
 
-def _matrices(trajectory: Any, when: str) -> Any:
-    from rich.table import Table
-
-    table = Table.grid(padding=(0, 5))
-    parts = [(name, _at_end(trajectory, name, mean=True)) for name in ("R", "Q")]
-    if trajectory.problem.student.train_readout:
-        readout = _at_end(trajectory, "readout", mean=True)
-        parts.append(("readout", readout[:, None] if readout.ndim == 1 else readout))
-    table.add_row(*(f"{name} at {when}" for name, _ in parts))
-    table.add_row(*(_matrix(value) for _, value in parts))
-    return table
-
-
-def _at_end(trajectory: Any, name: str, mean: bool = False) -> np.ndarray:
+def _at_end(trajectory: Trajectory, name: str, mean: bool = False) -> np.ndarray:
     """A variable at the last time: of each run, or the mean of those that finished."""
     values = np.asarray(trajectory[name])
     if np.ndim(trajectory.error) == 1:
@@ -95,7 +95,7 @@ def _at_end(trajectory: Any, name: str, mean: bool = False) -> np.ndarray:
     return values[_finished(trajectory), -1].mean(axis=0) if mean else values[:, -1]
 
 
-def _finished(trajectory: Any) -> np.ndarray:
+def _finished(trajectory: Trajectory) -> np.ndarray:
     """The numbers of the runs that reached the last time; all if none did."""
     finished = np.flatnonzero(np.asarray(trajectory.status_code) == Status.FINISHED)
     return finished if finished.size else np.arange(len(trajectory.error))
@@ -110,12 +110,14 @@ def _matrix(values: np.ndarray) -> str:
     return "\n".join("  ".join(text.rjust(width) for text in row) for row in texts)
 
 
-def to_json(trajectory: Any, start: dict[str, Any], validity: Any, files: list[str], interrupted: str = "") -> str:
+def to_json(
+    trajectory: Trajectory, start: "Table", validity: "Validity | None", files: list[str], interrupted: str = ""
+) -> str:
     """One JSON object. interrupted: what Ctrl-C did, in words."""
     last = {name: _at_end(trajectory, name) for name in ("R", "Q", "readout", "bias") if name in trajectory.variables}
     return dumps(
         {
-            "problem": trajectory.problem.to_dict(),
+            "problem": None if trajectory.problem is None else trajectory.problem.to_dict(),
             "start": start,
             "settings": dict(trajectory.settings),
             "status": interrupted or trajectory.status,
@@ -131,12 +133,12 @@ def to_json(trajectory: Any, start: dict[str, Any], validity: Any, files: list[s
     )
 
 
-def dumps(answer: dict[str, Any]) -> str:
+def dumps(answer: "Table") -> str:
     """JSON of nested tables and arrays; numbers that JSON cannot hold become null."""
     return json.dumps(_plain(answer), allow_nan=False)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     if isinstance(value, dict):
         return {name: _plain(part) for name, part in value.items()}
     if isinstance(value, list | tuple):
@@ -175,7 +177,7 @@ def _require_writable(folder: Path, what: Path) -> None:
         raise
 
 
-def write_report(comparison: Any, folder: Path) -> dict[str, str]:
+def write_report(comparison: "Comparison", folder: Path) -> dict[str, str]:
     """Write figure, page and both trajectories of a comparison; returns their names."""
     from tutelage.plot import save_figure
 
@@ -187,7 +189,7 @@ def write_report(comparison: Any, folder: Path) -> dict[str, str]:
     return {name: str(path) for name, path in paths.items()}
 
 
-def write_outputs(trajectory: Any, flags: OutputFlags) -> list[str]:
+def write_outputs(trajectory: Trajectory, flags: OutputFlags) -> list[str]:
     """Write the files of these flags and return their names."""
     if flags.out is not None:
         trajectory.save(flags.out)

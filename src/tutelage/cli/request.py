@@ -9,15 +9,18 @@ Whatever is wrong with a file ends in one message.
 """
 
 import tomllib
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tutelage._errors import InputError
-from tutelage.cli.flags import ProblemFlags, StartFlags, TimeFlags, given
+from tutelage.cli.flags import CompareStartFlags, ProblemFlags, StartFlags, TimeFlags, given
+
+if TYPE_CHECKING:
+    from tutelage._types import Table
+    from tutelage.problem import Problem, Start
 
 DEFAULTS = {"student": {"hidden": 3}, "teacher": {"hidden": 3}, "sgd": {"lr": 0.5}, "noise": 0.0}
 PROBLEM = ("noise", "loss", "labels", "rule", "student", "teacher", "inputs", "sgd")
@@ -30,47 +33,36 @@ STARTS = ("asymmetric", "random")
 class Request:
     """Arguments of the library; `start_table` is the initial condition as it was given, for the record."""
 
-    problem: Any
-    start: Any
+    problem: "Problem"
+    start: "Start"
     times: np.ndarray
-    start_table: dict[str, Any]
+    start_table: "Table"
 
 
-def read_request(
-    path: Path | None,
-    problem: ProblemFlags,
-    start: StartFlags,
-    times: TimeFlags,
-    begin: Callable[[Any, dict[str, Any], bool], Any] | None = None,
-) -> Request:
-    """Read, merge and check the problem file and the flags.
-
-    begin: builds the initial condition from the problem, its table, and whether a file gave one (default: `build_start`).
-    """
+def read_request(path: Path | None, problem: ProblemFlags, start: StartFlags, times: TimeFlags) -> Request:
+    """Read, merge and check the problem file and the flags."""
     tables = dict(DEFAULTS) if path is None else read_problem_file(path)
     from_file = "start" in tables
     start_table = dict(tables.pop("start", {})) | given(dim=start.dim, scale=start.scale, seed=start.seed)
     times_table = dict(tables.pop("times", {})) | given(end=times.times, points=times.points, log=times.log_times)
     tables = problem.applied_to(tables, alone=path is None)
-    where = "the command line" if path is None else str(path)
     from tutelage import Problem
 
-    built = _built(where, lambda: Problem.from_dict(tables, problem.imports or ()))
-    first = _built(where, lambda: begin(built, start_table, from_file) if begin else build_start(built, start_table))
-    return Request(built, first, _built(where, lambda: build_times(times_table)), start_table)
-
-
-def _built(where: str, build: Callable[[], Any]) -> Any:
-    """What `build` returns; a value of an unexpected kind is an InputError, not a crash."""
     try:
-        return build()
-    except (TypeError, ValueError, OverflowError) as error:
-        if isinstance(error, InputError):
-            raise
+        built = Problem.from_dict(tables, problem.imports or ())
+        if isinstance(start, CompareStartFlags):
+            first = build_compare_start(built, start_table, from_file, start.start)
+        else:
+            first = build_start(built, start_table)
+        return Request(built, first, build_times(times_table), start_table)
+    except InputError:
+        raise
+    except (TypeError, ValueError, OverflowError) as error:  # a value of an unexpected kind is not a crash
+        where = "the command line" if path is None else str(path)
         raise InputError(f"{where} holds a value of the wrong kind ({error}).") from None
 
 
-def read_problem_file(path: Path) -> dict[str, Any]:
+def read_problem_file(path: Path) -> "Table":
     """The tables of the file, with every name of ours checked; the library checks those of the problem."""
     from tutelage import checks
 
@@ -85,7 +77,7 @@ def read_problem_file(path: Path) -> dict[str, Any]:
     return data
 
 
-def read_toml(path: Path, what: str = "a problem file") -> dict[str, Any]:
+def read_toml(path: Path, what: str = "a problem file") -> "Table":
     """What a TOML file holds."""
     from tutelage import checks
 
@@ -105,7 +97,7 @@ def read_toml(path: Path, what: str = "a problem file") -> dict[str, Any]:
         raise InputError(f"{path} cannot be read: {error.strerror}.") from None
 
 
-def require_table(path: Path, name: str, value: Any) -> dict[str, Any]:
+def require_table(path: Path, name: str, value: object) -> "Table":
     """The value, if it is a table."""
     from tutelage import checks
 
@@ -114,7 +106,7 @@ def require_table(path: Path, name: str, value: Any) -> dict[str, Any]:
     return value
 
 
-def build_start(problem: Any, table: dict[str, Any]) -> Any:
+def build_start(problem: "Problem", table: "Table") -> "Start":
     """The initial condition from random weights (dim, scale, seed) or from given overlaps (R, Q and more)."""
     from tutelage import Start, random_start
 
@@ -132,7 +124,7 @@ def build_start(problem: Any, table: dict[str, Any]) -> Any:
     return Start(**overlaps, dim=table.get("dim"))
 
 
-def build_compare_start(problem: Any, table: dict[str, Any], from_file: bool, kind: str | None) -> Any:
+def build_compare_start(problem: "Problem", table: "Table", from_file: bool, kind: str | None) -> "Start":
     """The initial condition of a comparison: as a file gives it, else of the given kind. N is always known."""
     from tutelage import Start, asymmetric_start, checks
 
@@ -143,19 +135,15 @@ def build_compare_start(problem: Any, table: dict[str, Any], from_file: bool, ki
             raise InputError(f"the file gives a start by its overlaps, and --start {kind} another; leave one of them out.")
     dim = table.get("dim") or problem.inputs.usual_dim
     if overlaps or kind == "random" or (kind is None and from_file):
-        start = build_start(problem, table | {"dim": dim} if not overlaps else _without_seed(table))
+        given = {name: value for name, value in table.items() if name != "seed"}  # a seed next to overlaps: of the runs
+        start = build_start(problem, given if overlaps else table | {"dim": dim})
         return start if start.dim is not None else Start(start.R, start.Q, start.T, start.readout, start.bias, dim=dim)
     if "scale" in table:
         raise InputError("--scale is the size of random weights; it goes with --start random.")
     return asymmetric_start(problem, dim)
 
 
-def _without_seed(table: dict[str, Any]) -> dict[str, Any]:
-    """A seed given with overlaps is that of the runs."""
-    return {name: value for name, value in table.items() if name != "seed"}
-
-
-def build_times(table: dict[str, Any]) -> np.ndarray:
+def build_times(table: "Table") -> np.ndarray:
     """Times from 0 to end, evenly spaced or evenly spaced in the logarithm."""
     from tutelage import checks
     from tutelage.times import MOST_TIMES, times_up_to

@@ -15,14 +15,20 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
 from tutelage._errors import InputError
-from tutelage.cli.compile_cache import keep_compiled_programs
 from tutelage.cli.flags import METHOD, OUTPUT, Switch, TalkFlags, Whole
-from tutelage.cli.terminal import INTERRUPT_CODE, INTERRUPTED
+from tutelage.cli.process import INTERRUPT_CODE, INTERRUPTED, keep_compiled_programs
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from tutelage._types import Table
+    from tutelage.problem import Problem
+    from tutelage.sweeps.result import Sweep
 
 OPTIONS = ("measure", "starts", "runs", "seed", "gradient_flow", "rtol", "solver", "points_per_chunk")
 TABLES = ("over", "points", "start", "times", "cluster")
@@ -86,7 +92,13 @@ def sweep_file(
     """
     keep_compiled_programs()
     problem, arguments, cluster = read_sweep_file(spec, work.imports or ())
-    _check_figure(output)
+    if output.plot is not None:
+        from tutelage.plot import check_figure_path
+
+        check_figure_path(output.plot)
+    elif output.boundary or output.level is not None:
+        flag = "--boundary" if output.boundary else "--level"
+        raise InputError(f"{flag} is given without --plot; say where to draw it.")
     folder = output.out or Path("output") / spec.stem
     from tutelage import sweep as compute_sweep
 
@@ -96,44 +108,25 @@ def sweep_file(
     except KeyboardInterrupt as stopped:
         print(f"interrupted: {stopped}" if str(stopped) else INTERRUPTED, file=sys.stderr)
         return INTERRUPT_CODE
-    files = [str(Path(str(result.folder)) / "sweep.nc"), *_drawn(result, output)]
-    _tell(result, files, output)
-    return 1 if result.failures else 0
-
-
-def _check_figure(output: SweepOutputFlags) -> None:
-    """Before anything is computed."""
-    if output.plot is not None:
-        from tutelage.plot import check_figure_path
-
-        check_figure_path(output.plot)
-    elif output.boundary or output.level is not None:
-        flag = "--boundary" if output.boundary else "--level"
-        raise InputError(f"{flag} is given without --plot; say where to draw it.")
-
-
-def _drawn(result: Any, output: SweepOutputFlags) -> list[str]:
-    if output.plot is None:
-        return []
-    from tutelage.plot import save_figure
-
-    lines, level = output.boundary or [], output.level
-    figure = result.phase_diagram(boundary=lines, level=level) if lines or level is not None else result.plot()
-    return [str(save_figure(figure, output.plot))]
-
-
-def _tell(result: Any, files: list[str], output: SweepOutputFlags) -> None:
     from tutelage.cli import report
 
+    files = [str(Path(str(result.folder)) / "sweep.nc")]
+    if output.plot is not None:
+        from tutelage.plot import save_figure
+
+        lines, level = output.boundary or [], output.level
+        figure = result.phase_diagram(boundary=lines, level=level) if lines or level is not None else result.plot()
+        files.append(str(save_figure(figure, output.plot)))
     if output.json:
         print(report.dumps(_summary(result) | {"files": files}))
     elif not output.quiet:
         report.print_field("sweep", str(result).splitlines())
         report.print_field("folder", str(result.report).splitlines())
         report.print_field("wrote", files)
+    return 1 if result.failures else 0
 
 
-def _summary(result: Any) -> dict[str, Any]:
+def _summary(result: "Sweep") -> "Table":
     """Axes, ranges and failures; the numbers themselves are in the file."""
     import numpy as np
 
@@ -143,10 +136,10 @@ def _summary(result: Any) -> dict[str, Any]:
         found = values.values[np.isfinite(values.values)]
         ends = {"least": found.min(), "most": found.max()} if found.size else {"least": None, "most": None}
         measured[name] = {"dims": list(values.dims), **ends, "missing": int(values.size - found.size)}
-    status = asdict(result.report.status)
+    assert result.report is not None
     return {
         "folder": str(result.folder),
-        "points": status["points"],
+        "points": result.report.status.points,
         "axes": {name: list(values) for name, values in (result.spec.over or {}).items()},
         "measures": measured,
         "computed": result.report.computed,
@@ -179,7 +172,7 @@ def status(folder: Path, /, *, json: Switch = False) -> int:
     return 0
 
 
-def read_sweep_file(path: Path, imports: Sequence[str] = ()) -> tuple[Any, dict[str, Any], dict[str, Any]]:
+def read_sweep_file(path: Path, imports: Sequence[str] = ()) -> "tuple[Problem, Table, Table]":
     """The problem, the arguments of `sweep`, and the options of a cluster, all names of ours checked.
 
     imports: modules whose functions the file may name.
@@ -201,16 +194,13 @@ def read_sweep_file(path: Path, imports: Sequence[str] = ()) -> tuple[Any, dict[
     arguments = {name: data[name] for name in (*OPTIONS, "points", "start") if name in data}
     if "over" in data:
         arguments["over"] = {name: _values(name, values) for name, values in flat(data["over"]).items()}
-    return (
-        problem,
-        arguments | {"imports": tuple(imports), "times": build_times(data.get("times", {}))},
-        data.get("cluster", {}),
-    )
+    arguments |= {"imports": tuple(imports), "times": build_times(data.get("times", {}))}
+    return problem, arguments, data.get("cluster", {})
 
 
-def flat(table: dict[str, Any]) -> dict[str, Any]:
+def flat(table: "Table") -> "Table":
     """Dotted names: TOML reads student.hidden = [2, 3] as a table in a table."""
-    out: dict[str, Any] = {}
+    out = {}
     for name, value in table.items():
         if isinstance(value, dict) and not set(value) & {"from", "to", "count"}:
             out |= {f"{name}.{inner}": part for inner, part in flat(value).items()}
@@ -219,7 +209,7 @@ def flat(table: dict[str, Any]) -> dict[str, Any]:
     return out
 
 
-def _values(name: str, values: Any) -> Any:
+def _values(name: str, values: object) -> "object | np.ndarray":
     """A list as it is; a range as its values."""
     import numpy as np
 

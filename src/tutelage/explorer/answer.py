@@ -1,31 +1,35 @@
 """From settings to what the page shows, in parts: the curve, and then the details, which take longer.
 
     doing    what is computed next, in words, and the share of the details that is done
-    curve    the data of tutelage.page (content.py), and how much of the time is solved
+    curve    the data of tutelage.page (document.py), and how much of the time is solved
     runs     one simulated network, as its errors; once for each
     rates    the critical and the best constant learning rate, for the marks on the slider
     band     two standard deviations of single networks around the theory
     escape   when the theory leaves its plateau, predicted from the start alone
 
-A part that does not apply to these settings says so in one sentence (`note`), and is not an error.
+A part that does not apply to these settings says so in one sentence (`note`), and is not an error. The page also offers files
+to keep: the curve as NetCDF, and the page itself. A file is the last of what its function yields.
 """
 
+import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache, partial
+from pathlib import Path
 from typing import Any
 
 import equinox as eqx
 import numpy as np
+import tomli_w
 
 import tutelage as tu
 from tutelage import InputError
 from tutelage.analysis.noise.fluctuations import fluctuations_along
-from tutelage.explorer.exports import python_text, toml_text
-from tutelage.explorer.settings import Settings
-from tutelage.page.content import numbers, trajectory_content
+from tutelage.explorer.settings import POINTS, Settings, Value
+from tutelage.page.document import Content, numbers, page_of, trajectory_content
+from tutelage.times import DECADES
 from tutelage.trajectory import Trajectory
 
 STRETCHES = 10  # in which a long solve comes
@@ -45,22 +49,26 @@ def curve(settings: Settings) -> Iterator[Part]:
         start, times = settings.first(problem), settings.times()
         for theory in _solved(settings, problem, start, times, rtol=DRAWN):
             found = _up_to_divergence(problem, start, theory)
-            yield _curve(settings, found, found.times.size / times.size)
+            content = trajectory_content(found)
+            content["code"] = [
+                {"name": "Python", "text": python_text(settings), "file": "problem.py"},
+                {"name": "TOML", "text": toml_text(settings), "file": "problem.toml"},
+            ]
+            yield {"part": "curve", "content": content, "share": found.times.size / times.size if found.finished else 1.0}
 
 
 def details(settings: Settings) -> Iterator[Part]:
     """What is worth knowing once the curve is there; what does not apply does not spoil the rest."""
     with _silent():
         total = settings["runs"] + settings["band"] + 3
-        yield _doing("solving to full accuracy", 0, total)
+        yield {"part": "doing", "words": "solving to full accuracy", "share": 0.0}
         theory = theory_of(settings)
         for done, (name, words, work) in enumerate(_tasks(settings, theory), 1):
-            yield _doing(words, done, total)
-            yield _or_note(name, work)
-
-
-def _doing(words: str, done: int, total: int) -> Part:
-    return {"part": "doing", "words": words, "share": done / total}
+            yield {"part": "doing", "words": words, "share": done / total}
+            try:
+                yield {"part": name, **work()}
+            except InputError as error:
+                yield {"part": name, "note": str(error)}
 
 
 def _tasks(settings: Settings, theory: Trajectory) -> Iterator[tuple[str, str, Callable[[], Part]]]:
@@ -69,7 +77,8 @@ def _tasks(settings: Settings, theory: Trajectory) -> Iterator[tuple[str, str, C
     start, runs = settings.first(problem), settings["runs"]
     for index in range(runs):
         yield "runs", f"simulating network {index + 1} of {runs}", partial(_run, problem, start, theory, index, frames)
-    yield "rates", "critical and best learning rate", lambda: _rates(settings)
+    asked = tuple((name, settings[name]) for name in RATES_DEPEND_ON)
+    yield "rates", "critical and best learning rate", lambda: dict(_rates(asked))
     if theory.finished:
         if settings["band"]:
             yield "band", "band of single networks", lambda: _band(theory, settings["dim"], frames)
@@ -84,13 +93,6 @@ def _silent() -> Iterator[None]:
         yield
 
 
-def _or_note(name: str, work: Callable[[], Part]) -> Part:
-    try:
-        return {"part": name, **work()}
-    except InputError as error:
-        return {"part": name, "note": str(error)}
-
-
 def is_long(settings: Settings) -> bool:
     """Whether a solve may take more than a second or so."""
     K, M, levels = settings["students"], settings["teachers"], settings["levels"]
@@ -103,7 +105,9 @@ def is_long(settings: Settings) -> bool:
     )
 
 
-def _solved(settings: Settings, problem: Any, start: Any, times: np.ndarray, rtol: float = KEPT) -> Iterator[Trajectory]:
+def _solved(
+    settings: Settings, problem: tu.Problem, start: tu.Start, times: np.ndarray, rtol: float = KEPT
+) -> Iterator[Trajectory]:
     """The theory: whole, or growing stretch by stretch."""
     if not is_long(settings):
         yield tu.solve(problem, start, times, rtol=rtol, max_steps=MAX_SOLVER_STEPS)
@@ -112,7 +116,10 @@ def _solved(settings: Settings, problem: Any, start: Any, times: np.ndarray, rto
     size = -(-(times.size - 1) // STRETCHES)
     for first in range(0, times.size - 1, size):
         stretch = times[first : first + size + 1]
-        begin = start if whole is None else _last_state(whole, start)
+        begin = start
+        if whole is not None:
+            R, Q = (whole["r"], whole["q"]) if "r" in whole.variables else (whole.R, whole.Q)
+            begin = tu.Start(R=R[-1], Q=Q[-1], T=start.T, readout=whole.readout[-1], dim=start.dim)
         part = tu.solve(problem, begin, stretch - stretch[0], rtol=rtol, keep="blocks", max_steps=MAX_SOLVER_STEPS)
         whole = part if whole is None else _joined(whole, part, stretch[0])
         yield whole
@@ -120,17 +127,12 @@ def _solved(settings: Settings, problem: Any, start: Any, times: np.ndarray, rto
             return
 
 
-def _up_to_divergence(problem: Any, start: Any, theory: Trajectory) -> Trajectory:
+def _up_to_divergence(problem: tu.Problem, start: tu.Start, theory: Trajectory) -> Trajectory:
     """A solve that ended after few recorded times, again with times that fill what there is."""
     if theory.finished or theory.times.size > TOO_FEW:
         return theory
     within = tu.solve(problem, start, tu.linear_times(0.999 * float(theory.end_time)), max_steps=MAX_SOLVER_STEPS)
     return eqx.tree_at(lambda t: (t.status_code, t.end_time), within, (theory.status_code, theory.end_time))
-
-
-def _last_state(theory: Trajectory, start: Any) -> Any:
-    R, Q = (theory["r"], theory["q"]) if "r" in theory.variables else (theory.R, theory.Q)
-    return tu.Start(R=R[-1], Q=Q[-1], T=start.T, readout=theory.readout[-1], dim=start.dim)
 
 
 def _joined(whole: Trajectory, part: Trajectory, time: float) -> Trajectory:
@@ -146,24 +148,11 @@ def _joined(whole: Trajectory, part: Trajectory, time: float) -> Trajectory:
     )
 
 
-def _curve(settings: Settings, theory: Trajectory, share: float) -> Part:
-    content = trajectory_content(theory)
-    content["code"] = [
-        {"name": "Python", "text": python_text(settings), "file": "problem.py"},
-        {"name": "TOML", "text": toml_text(settings), "file": "problem.toml"},
-    ]
-    return {"part": "curve", "content": content, "share": share if theory.finished else 1.0}
-
-
 RATES_DEPEND_ON = ("activation", "students", "teachers", "train_readout", "batch", "decay", "spectrum", "beta", "levels")
 
 
-def _rates(settings: Settings) -> Part:
-    return dict(_rates_of(tuple((name, settings[name]) for name in RATES_DEPEND_ON)))
-
-
 @lru_cache(maxsize=256)
-def _rates_of(values: tuple[tuple[str, Any], ...]) -> tuple[tuple[str, Any], ...]:
+def _rates(values: tuple[tuple[str, Value], ...]) -> tuple[tuple[str, float], ...]:
     """Both rates belong to the problem alone, so moving a slider of the learning rate does not ask again."""
     problem = Settings.read(dict(values)).problem()
     critical = tu.analysis.critical_learning_rate(problem)
@@ -171,8 +160,8 @@ def _rates_of(values: tuple[tuple[str, Any], ...]) -> tuple[tuple[str, Any], ...
     return ("critical", float(critical)), ("best", float(best))
 
 
-def _run(problem: Any, start: Any, theory: Trajectory, index: int, frames: list[int]) -> Part:
-    steps = start.dim * float(theory.times[-1])
+def _run(problem: tu.Problem, start: tu.Start, theory: Trajectory, index: int, frames: list[int]) -> Part:
+    steps = (start.dim or 0) * float(theory.times[-1])
     if steps > MOST_STEPS:
         raise InputError(
             f"a run of N = {start.dim} to alpha = {theory.times[-1]:g} has {steps:.2g} steps; the page simulates up to "
@@ -198,19 +187,69 @@ def theory_of(settings: Settings) -> Trajectory:
         return _up_to_divergence(problem, start, list(_solved(settings, problem, start, settings.times()))[-1])
 
 
-def whole_content(settings: Settings) -> Iterator[dict[str, Any]]:
-    """All parts in one, for a page that is kept; it grows part by part."""
-    content: dict[str, Any] = {}
+def netcdf(settings: Settings) -> Iterator[bytes]:
+    """The theory's trajectory, as `Trajectory.save` writes it."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield theory_of(settings).save(Path(folder) / "curve.nc").read_bytes()
+
+
+def frozen_page(settings: Settings) -> Iterator[bytes]:
+    """Curve, band and runs on a page that works without a network. What is yielded before it is empty: a chance to stop."""
+    content: Content = {}
     for part in curve(settings):
         content = part["content"]
-        yield content
+        yield b""
     for part in details(settings):
         name = part["part"]
         if name == "runs" and "error" in part:
             content["runs"].append(part["error"])
         elif name in ("band", "escape") and name in part:
             content[name] = part[name]
-        yield content
+        yield b""
+    yield page_of(content).encode()
+
+
+def python_text(settings: Settings) -> str:
+    """A script that solves and simulates what the page shows."""
+    s = settings.values
+    inputs = f"tu.PowerLaw({s['beta']!r}, {s['levels']})" if s["spectrum"] == "power law" else "tu.Isotropic()"
+    student = [str(s["students"]), repr(s["activation"]), *(["train_readout=True"] if s["train_readout"] else [])]
+    given = {"batch": (s["batch"], 1), "weight_decay": (s["decay"], 0.0)}
+    rule = [repr(s["lr"]), *(f"{name}={value!r}" for name, (value, usual) in given.items() if value != usual)]
+    start, times = f"asymmetric_start(problem, dim={s['dim']})", f"linear_times({s['end']!r}, {POINTS})"
+    if s["start"] == "random weights":
+        start = f"random_start(problem, dim={s['dim']}, scale={s['scale']!r}, seed={s['seed']})"
+    if s["log_time"]:
+        times = f"log_times({s['end'] / 10**DECADES!r}, {s['end']!r}, {POINTS})"
+    lines = [
+        "import tutelage as tu",
+        "",
+        "problem = tu.Problem(",
+        f"    student=tu.Network({', '.join(student)}),",
+        f"    teacher=tu.Network({s['teachers']}, {s['activation']!r}),",
+        f"    inputs={inputs},",
+        f"    sgd=tu.SGD({', '.join(rule)}),",
+        f"    noise={s['noise']!r},",
+        ")",
+        f"start = tu.{start}",
+        f"times = tu.{times}",
+        "theory = tu.solve(problem, start, times)",
+        f"runs = tu.simulate(problem, start, times=times, runs={max(1, s['runs'])})",
+        "print(tu.compare(theory, runs))",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def toml_text(settings: Settings) -> str:
+    """A problem file: `tutelage solve problem.toml` and `tutelage compare problem.toml` read it."""
+    problem = settings.problem()
+    start = {name: settings[name] for name in ("dim", "scale", "seed")}
+    if settings["start"] != "random weights":
+        first = settings.first(problem)
+        start = {"dim": settings["dim"], "R": first.R.tolist(), "Q": first.Q.tolist()}
+    times = {"end": settings["end"], "points": POINTS, "log": settings["log_time"]}
+    return f"{problem.to_toml().rstrip()}\n\n{tomli_w.dumps({'start': start, 'times': times})}"
 
 
 STREAMS: dict[str, Callable[[Settings], Iterator[Part]]] = {"curve": curve, "details": details}
+FILES: dict[str, Callable[[Settings], Iterator[bytes]]] = {"curve.nc": netcdf, "page.html": frozen_page}

@@ -9,9 +9,9 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.resources import files
-from typing import Any
 
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route, WebSocketRoute
@@ -19,11 +19,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from tutelage._errors import InputError
-from tutelage.explorer.exports import FILES, MEDIA
-from tutelage.explorer.settings import PRESETS, Settings, controls_as_data
+from tutelage.explorer.settings import PRESETS, Settings, Values, controls_as_data
 from tutelage.explorer.workers import Pool
 from tutelage.page.document import live_page_of
 
+MEDIA = {"curve.nc": "application/x-netcdf", "page.html": "text/html; charset=utf-8"}  # the files to keep (answer.FILES)
 MOST_PAGES = 16  # open at the same time
 MOST_TEXT = 65_536  # characters of one message
 OUR_SITE = ("same-origin", "none")  # none: an address that was typed
@@ -47,16 +47,14 @@ class OnlyFromHere:
         return await self.app(scope, receive, send)
 
     def _is_ours(self, scope: Scope) -> bool:
-        headers: dict[str, list[str]] = {}
-        for name, value in scope["headers"]:
-            headers.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
-        hosts, origins = headers.get("host", []), headers.get("origin", [])
-        link = scope["path"] == "/" and headers.get("sec-fetch-dest") == ["document"]
+        headers = Headers(scope=scope)
+        hosts, origins = headers.getlist("host"), headers.getlist("origin")
+        link = scope["path"] == "/" and headers.getlist("sec-fetch-dest") == ["document"]
         return (
             len(hosts) == 1
             and hosts[0] in self.hosts
             and all(origin in {f"http://{host}" for host in self.hosts} for origin in origins)
-            and (link or all(site in OUR_SITE for site in headers.get("sec-fetch-site", [])))
+            and (link or all(site in OUR_SITE for site in headers.getlist("sec-fetch-site")))
         )
 
     async def _refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -98,13 +96,18 @@ class Explorer:
 
     async def page(self, request: Request) -> Response:
         """The page; it reads its settings from its own address."""
-        return HTMLResponse(live_page(), headers={"Cache-Control": "no-store", "X-Frame-Options": "DENY"})
+        part = files("tutelage.explorer").joinpath
+        names = ("aside.html", "explorer.css", "explorer.js")
+        aside, style, script = (part(name).read_text(encoding="utf-8") for name in names)
+        table = {"controls": controls_as_data(), "presets": PRESETS}
+        text = live_page_of("tutelage explorer", aside, style, script, table)
+        return HTMLResponse(text, headers={"Cache-Control": "no-store", "X-Frame-Options": "DENY"})
 
     async def file(self, request: Request) -> Response:
         """One of the files to keep, for the settings in the address."""
         name = request.path_params["name"]
-        if name not in FILES:
-            return PlainTextResponse(f"There is no file {name!r}; there are {', '.join(FILES)}.\n", status_code=404)
+        if name not in MEDIA:
+            return PlainTextResponse(f"There is no file {name!r}; there are {', '.join(MEDIA)}.\n", status_code=404)
         try:
             settings = Settings.from_query(dict(request.query_params))
         except InputError as error:
@@ -117,7 +120,7 @@ class Explorer:
 
     async def _computed(self, request: Request, name: str, settings: Settings) -> bytes | str:
         """The file, or a message as JSON; empty as soon as nobody waits for it any more."""
-        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[str | bytes] = asyncio.get_running_loop().create_future()
         page = object()
         gone = asyncio.create_task(_until_closed(request))
         self.details.ask(page, name, dict(settings.values), lambda last, message: answer.set_result(message))
@@ -172,7 +175,7 @@ class Page:
 
         return self.curves.ask(self, "curve", values, curve)
 
-    def _ask_details(self, number: int, values: dict[str, Any]) -> None:
+    def _ask_details(self, number: int, values: Values) -> None:
         self._put(number, json.dumps({"part": "doing", "words": "waiting for a free process", "share": 0.0}))
         self.details.ask(self, "details", values, lambda last, part: self._put(number, part))
 
@@ -200,21 +203,13 @@ class Page:
             await socket.send_text(await self.out.get())
 
 
-def live_page() -> str:
-    """The page of a saved trajectory with controls and a websocket instead of data; everything but the answers is in it."""
-    table = {"controls": controls_as_data(), "presets": PRESETS}
-    part = files("tutelage.explorer").joinpath
-    style, script, aside = (part(name).read_text(encoding="utf-8") for name in ("explorer.css", "explorer.js", "aside.html"))
-    return live_page_of("tutelage explorer", aside, style, script, table)
-
-
 async def _until_closed(request: Request) -> None:
     """Until the connection of a request is closed."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
-def _understand(text: str) -> tuple[int, Any]:
+def _understand(text: str) -> tuple[int, object]:
     """A request: its number and its settings."""
     try:
         if len(text) > MOST_TEXT:

@@ -4,16 +4,22 @@ The table is the single source: the page builds its controls from it, the server
 page holds the values that differ from the defaults.
 """
 
+import math
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from math import isfinite
 from typing import Any
 
 import numpy as np
 
+import tutelage as tu
+from tutelage import checks
 from tutelage._errors import InputError
+from tutelage.times import times_up_to
 
 POINTS = 201  # recorded times
+Value = str | bool | int | float
+Values = dict[str, Any]  # by control; each has its kind
 
 
 @dataclass(frozen=True)
@@ -23,43 +29,26 @@ class Control:
     name: str
     words: str
     kind: str
-    default: Any
+    default: Value
     least: float = 0
     most: float = 0
     log: bool = False
     options: tuple[str, ...] = ()
     group: str = ""
-    only: Mapping[str, Any] = field(default_factory=dict)  # shown when another control has this value
+    only: Mapping[str, Value] = field(default_factory=dict)  # shown when another control has this value
 
-    def check(self, value: Any) -> Any:
+    def check(self, value: object) -> Value:
         """The value as this control can hold it; anything else is refused with one sentence."""
         if self.kind == "choice":
-            if not isinstance(value, str) or value not in self.options:
-                raise InputError(f"{self.name} is {_shown(value)}; it must be one of {', '.join(self.options)}.")
-            return value
+            return checks.known(self.name, value, self.options)
         if self.kind == "flag":
-            if not isinstance(value, bool):
-                raise InputError(f"{self.name} is {_shown(value)}; it must be true or false.")
-            return value
-        if isinstance(value, bool) or not isinstance(value, int | float) or not _finite(value):
-            raise InputError(f"{self.name} is {_shown(value)}; it must be a number from {self.least:g} to {self.most:g}.")
-        if self.kind == "count" and value != int(value):
-            raise InputError(f"{self.name} is {_shown(value)}; it must be a whole number.")
-        if not self.least <= value <= self.most:
-            raise InputError(f"{self.name} is {_shown(value)}; it must be from {self.least:g} to {self.most:g}.")
-        return int(value) if self.kind == "count" else float(value)
-
-
-def _finite(value: float) -> bool:
-    try:
-        return isfinite(value)
-    except OverflowError:  # a whole number too large to be a float
-        return False
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else f"{text[:37]}..."
+            return checks.as_flag(self.name, value)
+        whole = self.kind == "count"
+        number = value if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
+        if self.least <= number <= self.most and (not whole or number == int(number)):
+            return int(number) if whole else float(number)
+        kind = f"{'whole ' * whole}number from {self.least:g} to {self.most:g}"
+        raise InputError(f"{self.name} is {checks.shown(value)}; it must be a {kind}.")
 
 
 ACTIVATIONS = ("erf", "relu", "linear", "quadratic", "tanh", "gelu")
@@ -96,16 +85,16 @@ BY_NAME = {control.name: control for control in CONTROLS}
 class Settings:
     """One value for every control."""
 
-    values: Mapping[str, Any]
+    values: Values
 
     @classmethod
-    def read(cls, given: Any) -> "Settings":
+    def read(cls, given: object) -> "Settings":
         """Settings from plain data: names and values checked, defaults where nothing is said."""
         if not isinstance(given, Mapping):
-            raise InputError(f"the settings are {_shown(given)}; they must be a table of names and values.")
+            raise InputError(f"the settings are {checks.shown(given)}; they must be a table of names and values.")
         for name in given:
             if name not in BY_NAME:
-                raise InputError(f"there is no control {_shown(name)}; there are {', '.join(BY_NAME)}.")
+                raise InputError(f"there is no control {checks.shown(name)}; there are {', '.join(BY_NAME)}.")
         settings = cls({name: control.check(given.get(name, control.default)) for name, control in BY_NAME.items()})
         if settings["levels"] > settings["dim"] and settings["spectrum"] == "power law":
             raise InputError(
@@ -116,19 +105,25 @@ class Settings:
     @classmethod
     def from_query(cls, query: Mapping[str, str]) -> "Settings":
         """Settings from the words of an address."""
-        return cls.read({name: _value(name, text) for name, text in query.items()})
+        values: dict[str, Value] = dict(query)
+        for name in set(query) & set(BY_NAME):
+            kind, text = BY_NAME[name].kind, query[name]
+            if kind == "flag":
+                values[name] = {"true": True, "false": False}.get(text, text)
+            elif kind != "choice":
+                with suppress(ValueError):
+                    values[name] = int(text) if kind == "count" else float(text)
+        return cls.read(values)
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name]
 
-    def changed(self) -> dict[str, Any]:
+    def changed(self) -> Values:
         """What differs from the defaults."""
         return {name: value for name, value in self.values.items() if value != BY_NAME[name].default}
 
-    def problem(self) -> Any:
-        """The tutelage Problem that these values describe."""
-        import tutelage as tu
-
+    def problem(self) -> tu.Problem:
+        """The problem that these values describe."""
         s = self.values
         return tu.Problem(
             tu.Network(s["students"], s["activation"], train_readout=s["train_readout"]),
@@ -138,35 +133,18 @@ class Settings:
             noise=s["noise"],
         )
 
-    def first(self, problem: Any) -> Any:
+    def first(self, problem: tu.Problem) -> tu.Start:
         """Where it begins."""
-        import tutelage as tu
-
         if self["start"] == "random weights":
             return tu.random_start(problem, dim=self["dim"], scale=self["scale"], seed=self["seed"])
         return tu.asymmetric_start(problem, dim=self["dim"])
 
     def times(self) -> np.ndarray:
         """The times to record."""
-        from tutelage.times import times_up_to
-
         return times_up_to(self["end"], POINTS, self["log_time"])
 
 
-def _value(name: str, text: str) -> Any:
-    """One value of an address."""
-    control = BY_NAME.get(name)
-    if control is None or control.kind == "choice":
-        return text
-    if control.kind == "flag":
-        return {"true": True, "false": False}.get(text, text)
-    try:
-        return int(text) if control.kind == "count" else float(text)
-    except ValueError:
-        return text
-
-
-def controls_as_data() -> list[dict[str, Any]]:
+def controls_as_data() -> list[Values]:
     """The table for the page."""
     return [{**asdict(control), "options": list(control.options), "only": dict(control.only)} for control in CONTROLS]
 
@@ -175,7 +153,7 @@ def controls_as_data() -> list[dict[str, Any]]:
 TWO = {"students": 2, "teachers": 2}
 APART = {"start": "asymmetric"}
 
-PRESETS: dict[str, dict[str, Any]] = {
+PRESETS: dict[str, Values] = {
     "three units specialize": {},
     "primer-1: theory and experiment": APART | {"dim": 784, "end": 100.0, "runs": 5},
     "primer-2: the specialization transition": TWO | {"scale": 0.2, "end": 400.0, "dim": 100_000, "runs": 0},

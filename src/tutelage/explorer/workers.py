@@ -19,6 +19,7 @@ from typing import Any
 
 from tutelage import _pool
 from tutelage._errors import InputError
+from tutelage.explorer.settings import Settings, Values
 
 LIMIT = 180.0  # seconds for one request
 TOO_LONG = f"This took longer than {LIMIT:.0f} seconds and was stopped. Make the problem smaller, or use `tutelage solve`."
@@ -35,11 +36,9 @@ def prepare() -> None:
     import tutelage.explorer.answer  # noqa: F401
 
 
-def compute_answer(pipe: Connection, kind: str, values: dict[str, Any]) -> str | bytes:
+def compute_answer(pipe: Connection, kind: str, values: Values) -> str | bytes:
     """The last message of an answer; what comes before it goes into the pipe. Anything that comes out of it means: stop."""
-    from tutelage.explorer.answer import STREAMS
-    from tutelage.explorer.exports import FILES
-    from tutelage.explorer.settings import Settings
+    from tutelage.explorer.answer import FILES, STREAMS
 
     with pipe:
         try:
@@ -73,7 +72,7 @@ class Request:
 
     page: Hashable
     kind: str
-    values: dict[str, Any]
+    values: Values
     deliver: Deliver
     stopped: bool = False
     hurried: bool = False
@@ -81,7 +80,7 @@ class Request:
     future: Future | None = None
     pipe: Connection | None = None
 
-    def send(self, last: bool, message: Any) -> None:
+    def send(self, last: bool, message: str | bytes) -> None:
         if not self.stopped:
             self.deliver(last, message)
 
@@ -117,7 +116,7 @@ class Pool:
         slots, self._slots = self._slots, []
         _pool.end_all([slot.worker for slot in slots])
 
-    def ask(self, page: Hashable, kind: str, values: dict[str, Any], deliver: Deliver) -> None:
+    def ask(self, page: Hashable, kind: str, values: Values, deliver: Deliver) -> None:
         """Answer this request, and no older one of the same page."""
         self.forget(page)
         self._waiting[page] = Request(page, kind, values, deliver)
@@ -177,7 +176,7 @@ class Pool:
             slot.worker = _pool.Worker(prepare=prepare)
         self._call(self._ended, slot, request, None if future.cancelled() else future.exception())
 
-    def _call(self, function: Callable[..., None], *args: Any) -> None:
+    def _call(self, function: Callable[..., None], *args: object) -> None:
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(function, *args)
 

@@ -2,9 +2,9 @@
 
     tu.page.save_page(theory, "theory.html")
 
-`content.py` turns a trajectory into plain data (its schema is written there), `template.html`, `page.css` and `page.js` show
-data of that schema, and `document.py` puts both and the vendored Plotly into one text. The script knows nothing of where
-its data come from: `tutelagePage.render(data)` draws, `tutelagePage.setTime(index)` moves.
+`document.py` turns a trajectory into plain data (its schema is written there) and puts them, the vendored Plotly, and
+`template.html`, `page.css` and `page.js`, which show them, into one text. The script knows nothing of where its data come
+from: `tutelagePage.render(data)` draws, `tutelagePage.setTime(index)` moves.
 """
 
 from tutelage.page.document import save_page, trajectory_page

@@ -1,18 +1,53 @@
-"""The page as one text: content, template, style, script and Plotly, with a policy that lets no request leave it."""
+"""A trajectory as one text: plain data, template, style, script and Plotly, with a policy that lets no request leave it.
+
+The data are the one schema between Python and the script:
+
+    title, conditions    sentences: who learns from whom, and how
+    note                 a sentence about the rows, or "" (the order of the students)
+    warning              a sentence, or "": the solve did not finish
+    time_name            what time is: "α = steps / N"
+    log_time, log_error  booleans: which axes are logarithmic at first
+    times, error         (frame,): numbers
+    phases               in the order of time, without gaps: {name, start, end, color}
+    maps                 {name, title, rows, columns, values}: rows, columns {name, labels}; values (frame, row, column)
+    bound                the largest |value| of all maps: colors run from -bound to bound at every time
+    frames               (frame,): which of the recorded times are shown
+    runs                 errors of simulated networks next to the curve, (frame,) each
+    band                 {dim, low, high}: where single networks of N = dim are expected, (frame,) each; or null
+    escape               the time at which the curve is predicted to leave its plateau; or null
+    code                 {name, text, file}: the problem as text to copy or keep
+
+A number that is not finite is null. Everything is rounded to six digits: the page is for looking, `Trajectory.save` for
+computing.
+"""
 
 import json
+from collections.abc import Iterable
 from html import escape
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from tutelage._errors import InputError, kind_of
 from tutelage._version import __version__
-from tutelage.page.content import code_of, phases_in_words, trajectory_content
+from tutelage.analysis.curves.curve import Curve, RunResults
+from tutelage.analysis.curves.phases import Phases, phases
+from tutelage.plot.axes import is_log_spaced, wants_log
 from tutelage.plot.html import document, write_text
+from tutelage.plot.labels import capital, problem_in_words, settings_in_words
+from tutelage.plot.learning_curve import PHASE_COLORS
+from tutelage.plot.style import FAINT
 from tutelage.trajectory import Trajectory
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:"
 BEGIN = 'tutelagePage.render(JSON.parse(document.getElementById("data").textContent));'
+MOST_FRAMES, LEAST_FRAMES = 1001, 20
+MOST_NUMBERS = 150_000  # in all maps: more than a page should carry
+COLUMNS = {"readout": ("v", "readouts"), "bias": ("b", "biases")}
+Content = dict[str, Any]  # of this schema
+Nested = list["float | Nested | None"]
 
 
 def trajectory_page(trajectory: Trajectory, title: str | None = None, run: int | None = None) -> str:
@@ -28,7 +63,13 @@ def trajectory_page(trajectory: Trajectory, title: str | None = None, run: int |
     >>> tu.page.trajectory_page(theory).startswith("<!doctype html>")
     True
     """
-    return page_of(trajectory_content(trajectory, title, run) | {"code": code_of(trajectory.problem)})
+    content = trajectory_content(trajectory, title, run)
+    try:
+        if trajectory.problem is not None:
+            content["code"] = [{"name": "TOML", "text": trajectory.problem.to_toml(), "file": "problem.toml"}]
+    except InputError:  # a file cannot hold it
+        pass
+    return page_of(content)
 
 
 def save_page(trajectory: Trajectory, path: str | Path, title: str | None = None, run: int | None = None) -> Path:
@@ -45,13 +86,14 @@ def save_page(trajectory: Trajectory, path: str | Path, title: str | None = None
     return write_text(path, trajectory_page(trajectory, title, run))
 
 
-def page_of(content: dict[str, Any]) -> str:
-    """The page that shows data of the schema in content.py."""
-    body, script = _template(phases_in_words(content)), _part("page.js") + BEGIN
+def page_of(content: Content) -> str:
+    """The page that shows data of the schema above."""
+    parts = [f"{p['name']} from {p['start']:.4g} to {p['end']:.4g}" for p in content["phases"]]
+    body, script = _template(capital("; ".join(parts)) + "."), _part("page.js") + BEGIN
     return _document(content["title"], body, _part("page.css"), _inside_script(content), script, POLICY)
 
 
-def live_page_of(title: str, aside: str, style: str, script: str, table: dict[str, Any]) -> str:
+def live_page_of(title: str, aside: str, style: str, script: str, table: Content) -> str:
     """The same page without data, for a script that fetches them from where the page came from.
 
     aside, style, script: beside, after and after those of the page. table: what the script reads from the element "data".
@@ -83,6 +125,106 @@ def _part(name: str) -> str:
     return files("tutelage.page").joinpath(name).read_text(encoding="utf-8")
 
 
-def _inside_script(content: dict[str, Any]) -> str:
+def _inside_script(content: Content) -> str:
     """JSON in which nothing can end the script element."""
     return json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def trajectory_content(trajectory: Trajectory, title: str | None = None, run: int | None = None) -> Content:
+    """The data of a trajectory's page; `run` chooses one of several runs. Long records are thinned evenly."""
+    if not isinstance(trajectory, Trajectory):
+        raise InputError(f"trajectory is {kind_of(trajectory)}; give what solve or simulate returned.")
+    if trajectory.kind == "equations":
+        raise InputError(
+            "the page shows the overlaps R and Q of a Problem; a system of one's own has none. Use plot.plot_trajectory."
+        )
+    found = phases(trajectory, run)
+    if isinstance(found, RunResults):
+        raise InputError(f"the trajectory has {len(found)} runs; the page shows one curve. Choose one, such as run=0.")
+    curve = found.curve
+    who, how = problem_in_words(curve.problem) if curve.problem is not None else ("Order parameters", "")
+    order, note = _order(found)
+    maps = _maps(curve, order)
+    log_time = is_log_spaced(curve.times)
+    shown = np.flatnonzero(curve.times > 0) if log_time else np.arange(curve.times.size)
+    frames = shown[_frames(shown.size, sum(m["values"][0].size for m in maps))]
+    bound = max(float(np.max(np.abs(m["values"]))) for m in maps)
+    which = [] if run is None else [f"run {run}"]
+    conditions = [how, *(words.replace("$", "") for words in settings_in_words(trajectory)), *which]
+    return {
+        "title": title or who,
+        "conditions": ", ".join(words for words in conditions if words),
+        "note": note,
+        "warning": "" if trajectory.finished else f"The {'run' if curve.noisy else 'solve'} {trajectory.status}",
+        "time_name": "α = steps / N",
+        "log_time": log_time,
+        "log_error": wants_log(curve.error),
+        "times": numbers(curve.times[frames]),
+        "error": numbers(curve.error[frames]),
+        "phases": [
+            {"name": p.name, "start": p.start, "end": p.end, "color": PHASE_COLORS.get(p.name, FAINT)} for p in found
+        ],
+        "maps": [m | {"values": numbers(m["values"][frames])} for m in maps],
+        "bound": float(f"{bound:.3g}") or 1.0,
+        "frames": frames.tolist(),
+        "runs": [],
+        "band": None,
+        "escape": None,
+        "code": [],
+    }
+
+
+def _order(found: Phases) -> tuple[np.ndarray, str]:
+    """Students in the order of the teachers that they end with, those without one last; and a sentence that says so."""
+    count = found.curve.variables["R"].shape[1]
+    if found.specialization is None:
+        return np.arange(count), ""
+    own = found.specialization.permutation
+    order = np.argsort(np.where(own < 0, count + own.max(), own), kind="stable")
+    if np.array_equal(order, np.arange(count)):
+        return order, ""
+    return order, "Students are in the order of the teachers that they end with."
+
+
+def _maps(curve: Curve, order: np.ndarray) -> list[Content]:
+    """R and Q, and what else of the students is trained."""
+    R, Q = curve.variables["R"], curve.variables["Q"]
+    students = _axis("student", order + 1)
+    maps = [
+        _map("R", "students and teachers", students, _axis("teacher", np.arange(R.shape[2]) + 1), R[:, order]),
+        _map("Q", "students and students", students, students, Q[:, order][:, :, order]),
+    ]
+    for name, (letter, words) in COLUMNS.items():
+        values = curve.variables.get(name)
+        if values is not None and np.ptp(values, axis=0).max() > 0:
+            maps.append(_map(letter, words, students, _axis("", [letter]), values[:, order, None]))
+    return maps
+
+
+def _axis(name: str, labels: Iterable[object]) -> Content:
+    return {"name": name, "labels": [str(label) for label in labels]}
+
+
+def _map(name: str, words: str, rows: Content, columns: Content, values: np.ndarray) -> Content:
+    return {"name": name, "title": f"{name}: {words}", "rows": rows, "columns": columns, "values": values}
+
+
+def _frames(count: int, entries: int) -> np.ndarray:
+    """Which recorded times to show: all, or evenly many of them, the first and the last included."""
+    most = min(MOST_FRAMES, MOST_NUMBERS // entries)
+    if most < LEAST_FRAMES:
+        raise InputError(
+            f"there are {entries} overlaps; a page shows at most {MOST_NUMBERS // LEAST_FRAMES}. Use plot.plot_trajectory."
+        )
+    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int))
+
+
+def numbers(values: np.ndarray) -> Nested:
+    """Nested lists of six digits; null where there is no number."""
+    values = np.asarray(values, dtype=float)
+    finite = np.isfinite(values)
+    size = np.abs(np.where(finite & (values != 0), values, 1.0))
+    power = 10.0 ** np.clip(5 - np.floor(np.log10(size)), -300, 300)
+    rounded = (np.round(np.where(finite, values, 0.0) * power) / power).astype(object)
+    rounded[~finite] = None
+    return rounded.tolist()

@@ -1,4 +1,4 @@
-/* A trajectory with a slider for time. Draws data of the schema in content.py, wherever they come from:
+/* A trajectory with a slider for time. Draws data of the schema in document.py, wherever they come from:
      tutelagePage.render(data, stay)   everything anew, at the first time or (stay) at the present one
      tutelagePage.setTime(index)       the marker, the heat maps, the diagram and the words at one recorded time
      tutelagePage.add(more)            more of the data: runs (appended), band, escape

@@ -10,23 +10,27 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from types import FrameType
+
+from tqdm import tqdm
 
 from tutelage import checks
 from tutelage._version import __version__
+from tutelage.sweeps.executors import Compute, Execute, Failure, Outcome, Task, WorkerError
 from tutelage.sweeps.executors import executor as named_executor
 from tutelage.sweeps.store import Store, StoreStatus, counted
-from tutelage.sweeps.tasks import Compute, Execute, Outcome, Task, WorkerError
 
 SECONDS_BETWEEN_TICKS = 1.0
 MOST_SHOWN = 5  # different errors; all are kept with their points
 
 
 class Progress:
-    """Called in this order: begin, any number of `done` and `notice`, end. This one shows nothing."""
+    """Shows nothing; a run calls `done` and `notice` inside `over`."""
 
-    def begin(self, points: int, kept: int) -> None:
-        """points: of the sweep; kept: those of earlier runs."""
+    @contextmanager
+    def over(self, points: int, kept: int) -> Iterator[None]:
+        """Inside, the run goes on. points: of the sweep; kept: those of earlier runs."""
+        yield
 
     def done(self, task: Task, outcome: Outcome) -> None:
         """This chunk is on the disk."""
@@ -34,22 +38,14 @@ class Progress:
     def notice(self, message: str) -> None:
         """Something happened that does not stop the sweep."""
 
-    def end(self) -> None:
-        """Nothing more comes."""
-
 
 class Bar(Progress):
     """A bar on standard error where that is a terminal; notices, and the first few errors, in lines of their own."""
 
-    def __init__(self) -> None:
-        self._bar: Any = None
-        self._ended = threading.Event()
-        self._failed = 0
-        self._errors: set[str] = set()
-
-    def begin(self, points: int, kept: int) -> None:
-        from tqdm import tqdm
-
+    @contextmanager
+    def over(self, points: int, kept: int) -> Iterator[None]:
+        """The clock goes on while nothing comes: the first chunk of a shape waits for its compilation."""
+        self._failed, self._errors, ended = 0, set(), threading.Event()
         clock = "[{elapsed}<{remaining}, {rate_noinv_fmt}{postfix}]"
         self._bar = tqdm(
             total=points,
@@ -61,13 +57,19 @@ class Bar(Progress):
             leave=False,
             disable=None,
         )
-        self._clock = threading.Thread(target=self._tick, daemon=True)
-        self._clock.start()
 
-    def _tick(self) -> None:
-        """The clock goes on while nothing comes: the first chunk of a shape waits for its compilation."""
-        while not self._ended.wait(SECONDS_BETWEEN_TICKS):
-            self._bar.refresh()
+        def tick() -> None:
+            while not ended.wait(SECONDS_BETWEEN_TICKS):
+                self._bar.refresh()
+
+        ticking = threading.Thread(target=tick, daemon=True)
+        ticking.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            ticking.join()
+            self._bar.close()
 
     def done(self, task: Task, outcome: Outcome) -> None:
         for failure in outcome.failures:
@@ -80,14 +82,7 @@ class Bar(Progress):
         self._bar.update(len(task.points))
 
     def notice(self, message: str) -> None:
-        from tqdm import tqdm
-
         tqdm.write(f"note: {message}", file=sys.stderr)
-
-    def end(self) -> None:
-        self._ended.set()
-        self._clock.join()
-        self._bar.close()
 
 
 @dataclass(frozen=True)
@@ -111,7 +106,7 @@ def run(
     executor: str = "processes",
     *,
     workers: int | None = None,
-    cluster: Mapping[str, Any] | None = None,
+    cluster: Mapping[str, object] | None = None,
     retry: bool = False,
     progress: Progress | None = None,
 ) -> Report:
@@ -135,31 +130,30 @@ def run(
             notice(f"{name} does not match its hash; it is set aside and its chunk computed again.")
         done = store.done - store.failed if retry else store.done
         pending = [task for task in tasks if task.index not in done]
-        shown.begin(store.points, store.points - sum(len(task.points) for task in pending))
-        try:
-            if pending:
-                execute_all(execute, compute, pending, workers, store.put, shown, notice)
-        except KeyboardInterrupt:
-            kept = f"{len(store.done)} of {store.chunks} chunks are kept in {store.folder}"
-            raise KeyboardInterrupt(f"{kept}; run the same sweep again to go on.") from None
-        finally:
-            shown.end()
+        with shown.over(store.points, store.points - sum(len(task.points) for task in pending)):
+            try:
+                if pending:
+                    execute_all(execute, pending, compute, workers, store.put, shown, notice)
+            except KeyboardInterrupt:
+                kept = f"{len(store.done)} of {store.chunks} chunks are kept in {store.folder}"
+                raise KeyboardInterrupt(f"{kept}; run the same sweep again to go on.") from None
     return Report(len(pending), len(tasks) - len(pending), tuple(notices), store.status())
 
 
 def execute_all(
     execute: Execute,
-    compute: Compute,
     tasks: Sequence[Task],
+    compute: Compute,
     workers: int | None,
-    keep: Callable[[Task, Outcome], Any],
+    keep: Callable[[Task, Outcome], None],
     progress: Progress,
-    notice: Callable[[str], None],
+    notice: Callable[[str], None] | None = None,
 ) -> None:
     """Compute these tasks, keep each outcome as it comes, and announce it when it is kept."""
-    with closing(execute(compute, tasks, workers, notice)) as results:
-        for task, result in results:
-            outcome = result.outcome(len(task.points)) if isinstance(result, WorkerError) else result
+    with closing(execute(compute, tasks, workers, notice or progress.notice)) as results:
+        for task, outcome in results:
+            if isinstance(outcome, WorkerError):  # no numbers, every point failed for this reason
+                outcome = Outcome({}, tuple(Failure(point, outcome.error) for point in range(len(task.points))))
             with _interrupts_deferred():
                 keep(task, outcome)
                 progress.done(task, outcome)
@@ -171,8 +165,8 @@ def _interrupts_deferred() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread() or not callable(usual := signal.getsignal(signal.SIGINT)):
         yield
         return
-    came: list[Any] = []
-    signal.signal(signal.SIGINT, lambda *signal_and_frame: came.append(signal_and_frame))
+    came: list[tuple[int, FrameType | None]] = []
+    signal.signal(signal.SIGINT, lambda number, frame: came.append((number, frame)))
     try:
         yield
     finally:

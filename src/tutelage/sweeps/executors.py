@@ -5,47 +5,114 @@
 compute: a function of a module (not of a script), from a task's payload to its Outcome. workers: how many, None for all
 there are. notice: called with one sentence when something happened that the user should know. A worker that is lost takes
 nothing with it: its task is given out again, TRIES times in all. An error of the computation itself is not tried again.
+
+On a cluster that we start, Dask reports every lost worker. A scheduler that is there already tries a number of times itself
+(distributed.scheduler.allowed-failures); when it gives up we try once more, for it blames all tasks that waited for a lost
+worker.
 """
 
 import pickle
+import shlex
+import shutil
+import signal
 from collections import Counter, deque
-from collections.abc import Generator, Iterable, Mapping
-from contextlib import closing
-from typing import Any
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from concurrent.futures import CancelledError
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from tutelage._errors import InputError
-from tutelage._pool import WorkerLost, cores, one_core, results
-from tutelage.sweeps.tasks import TRIES, Compute, Execute, Notice, Outcome, Results, Task, WorkerError, attempt, in_one_line
+from tutelage._pool import Child, WorkerLost, cores, one_core, results
+from tutelage._version import __version__
+
+if TYPE_CHECKING:
+    from dask_jobqueue import SLURMCluster
+    from distributed import Client, Future
+    from distributed.deploy import Cluster
 
 NAMES = ("serial", "processes", "dask", "slurm")
+TRIES, TRIES_ELSEWHERE = 3, 2  # workers that a task may lose before it counts as failed; on a scheduler that retries
+OUR_SCHEDULER = {"distributed.scheduler.allowed-failures": 0, "distributed.scheduler.worker-saturation": 1.0}
+SECONDS_TO_CONNECT, SECONDS_TO_START = 20, 120
+Payload = dict[str, Any]  # plain JSON-able data
 
 
-def executor(name: str, cluster: Mapping[str, Any] | None = None) -> Execute:
+@dataclass(frozen=True)
+class Task:
+    """One chunk to compute.
+
+    index: its number, 0 .. tasks - 1, which names its file. payload: all that `compute` needs, the same on every executor.
+    points: the numbers, in the sweep, of the points of this chunk; each point of a sweep is in exactly one chunk.
+    """
+
+    index: int
+    payload: Payload
+    points: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A point without numbers. point: its place in the chunk, from 0; error: one sentence."""
+
+    point: int
+    error: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What `compute(payload)` returns: arrays with the chunk's points as leading axis, and the points that failed.
+
+    Every point is there, also a failed one (NaN where numbers would be). dims: names of the axes after the first, for those
+    arrays whose axes have a meaning; others are called after the array, name_1, name_2, ...
+    """
+
+    arrays: Mapping[str, np.ndarray]
+    failures: tuple[Failure, ...] = ()
+    dims: Mapping[str, tuple[str, ...]] | None = None
+
+    def dims_of(self, name: str) -> tuple[str, ...]:
+        """The axes of an array after the points."""
+        return (self.dims or {}).get(name, tuple(f"{name}_{i}" for i in range(1, np.ndim(self.arrays[name]))))
+
+
+@dataclass(frozen=True)
+class WorkerError:
+    """Instead of an outcome: the whole chunk was lost, with the workers that tried it or by an error of its own."""
+
+    error: str
+
+
+class StoreError(InputError):
+    """The sweep cannot go on, for want of a place to write or of workers; its folder is whole and can be resumed."""
+
+
+Compute = Callable[[Payload], Outcome]
+Notice = Callable[[str], None]
+Results = Generator[tuple[Task, Outcome | WorkerError], None, None]  # closed when nobody waits for the rest
+Execute = Callable[[Compute, Iterable[Task], int | None, Notice], Results]
+Found = Generator[tuple[Task, Outcome | WorkerError | BaseException], None, None]  # also with lost workers
+
+
+def executor(name: str, cluster: Mapping[str, object] | None = None) -> Execute:
     """The executor of this name, or of the Dask scheduler at this address (tcp://host:port, or its scheduler file .json).
 
     cluster: for "slurm", what dask_jobqueue.SLURMCluster is to be told (queue, account, walltime, memory, ...).
     """
     if cluster and name != "slurm":
         raise InputError(f"cluster options are given for the executor {name!r}; only 'slurm' takes them.")
-    if name == "serial":
-        return serial
-    if name == "processes":
-        return processes
-    if name in ("dask", "slurm") or "://" in name or name.endswith(".json"):
-        from tutelage.sweeps.dask_cluster import Dask
-
+    if name in ("serial", "processes"):
+        return serial if name == "serial" else processes
+    if name in NAMES or "://" in name or name.endswith(".json"):
         return Dask(name, dict(cluster or {}))
     raise InputError(
         f"executor is {name!r}; it must be one of {', '.join(map(repr, NAMES))}, "
         "or the address of a Dask scheduler such as 'tcp://10.0.0.1:8786'."
     )
-
-
-def require(execute: Execute, workers: int | None) -> None:
-    """Refuse an executor that cannot begin, such as an address at which nobody answers, before a folder is made."""
-    check = getattr(execute, "require", None)  # of a cluster; this machine is always there
-    if check is not None:
-        check(workers)
 
 
 def serial(compute: Compute, tasks: Iterable[Task], workers: int | None, notice: Notice) -> Results:
@@ -65,24 +132,39 @@ def processes(compute: Compute, tasks: Iterable[Task], workers: int | None, noti
         one_core(),
     )
     lost = f"lost with {TRIES} workers, one after the other (the last one {{how}}; out of memory?)"
-    yield from with_retries(found, waiting, TRIES, lost, notice)
+    yield from _with_retries(found, waiting, TRIES, lost, notice)
 
 
-def with_retries(found: Generator, waiting: deque[Task], tries: int, lost: str, notice: Notice) -> Results:
+def _with_retries(found: Found, waiting: deque[Task], tries: int, lost: str, notice: Notice) -> Results:
     """Give the tasks that were lost with their workers back to `waiting`; after so many tries they have failed."""
     losses: Counter[int] = Counter()
     with closing(found):
         for task, result in found:
-            losses[task.index] += isinstance(result, WorkerLost)
             if not isinstance(result, BaseException):
                 yield task, result
-            elif not isinstance(result, WorkerLost):
+                continue
+            if not isinstance(result, WorkerLost):
                 raise result
-            elif losses[task.index] == tries:
+            losses[task.index] += 1
+            if losses[task.index] == tries:
                 yield task, WorkerError(lost.format(how=result))
             else:
                 notice(f"a worker {result} during chunk {task.index}, which is given to another.")
                 waiting.append(task)
+
+
+def attempt(compute: Compute, payload: Payload) -> Outcome | WorkerError:
+    """The outcome of one task, or its error in one line."""
+    try:
+        return compute(payload)
+    except Exception as error:
+        return WorkerError(in_one_line(error))
+
+
+def in_one_line(error: BaseException) -> str:
+    """The message; with the kind of error, unless it is one of ours."""
+    message = " ".join(str(error).split())
+    return message if isinstance(error, InputError) else f"{type(error).__name__}: {message}".rstrip(": ")
 
 
 def _attempt_pickled(pickled: bytes) -> Outcome | WorkerError:
@@ -92,4 +174,153 @@ def _attempt_pickled(pickled: bytes) -> Outcome | WorkerError:
     except Exception as error:
         reason = in_one_line(error)
         raise InputError(f"the workers do not find what to compute ({reason}); it must be a function of a module.") from None
+    return attempt(compute, payload)
+
+
+@dataclass(frozen=True)
+class Dask:
+    """An executor. where: "dask", "slurm", an address, or a scheduler file; options: of the SLURM cluster."""
+
+    where: str
+    options: Payload
+
+    def __call__(self, compute: Compute, tasks: Iterable[Task], workers: int | None, notice: Notice) -> Results:
+        with self._client(workers) as client:
+            if self.where == "dask":
+                try:
+                    client.wait_for_workers(1, timeout=SECONDS_TO_START)
+                except TimeoutError:
+                    late = f"no Dask worker has started within {SECONDS_TO_START} s; use the executor 'processes'."
+                    raise StoreError(late) from None
+            elif not client.ncores():
+                notice(f"no worker has come to the cluster ({self.where}) yet; the sweep begins when one does.")
+            waiting, tries = deque(tasks), TRIES if self.where in NAMES else TRIES_ELSEWHERE
+            lost = "lost with its workers again and again (out of memory?)"
+            try:
+                yield from _with_retries(_dask_results(client, compute, waiting), waiting, tries, lost, notice)
+            except (CancelledError, OSError):
+                sentence = "the Dask scheduler has ended; finished work is kept. Start it and run the sweep again to go on."
+                raise StoreError(sentence) from None
+
+    def require(self, workers: int | None) -> None:
+        """Refuse what cannot begin, before a sweep is: no Dask, nobody at the address, no SLURM here."""
+        if self.where == "slurm":
+            self._slurm_class(workers)
+        elif self.where == "dask":
+            _dask("distributed", self.where)
+        else:
+            with self._client(workers):
+                pass
+
+    @contextmanager
+    def _client(self, workers: int | None) -> "Iterator[Client]":
+        """Connected to the cluster, which is ended afterwards if it is ours."""
+        distributed, dask = _dask("distributed", self.where), _dask("dask", self.where)
+        if self.where not in NAMES and workers is not None:
+            raise InputError(f"workers is {workers}; the cluster at {self.where} has its own number. Leave it out.")
+        with dask.config.set(OUR_SCHEDULER), self._cluster(workers) as where:
+            try:
+                client = distributed.Client(**where, timeout=SECONDS_TO_CONNECT, set_as_default=False)
+            except (OSError, TimeoutError, ValueError):
+                raise InputError(f"no Dask scheduler answers at {self.where}; start one, or fix the address.") from None
+            with client:
+                yield client
+
+    @contextmanager
+    def _cluster(self, workers: int | None) -> "Iterator[dict[str, str | Cluster]]":
+        """What `Client` is to be told. For a cluster of ours the scheduler is in this process."""
+        if self.where == "dask":
+            with _dask("distributed", self.where).LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0") as cluster:
+                count = str(cores() if workers is None else workers)
+                arguments = [cluster.scheduler_address, "--nworkers", count, "--nthreads", "1", "--no-dashboard"]
+                environment = one_core() | {"DASK_LOGGING__DISTRIBUTED": "critical"}
+                keeper = Child(target=_keep_workers, args=(arguments,), environment=environment)
+                keeper.start()
+                try:
+                    yield {"address": cluster}
+                finally:
+                    keeper.terminate()
+                    keeper.join()
+        elif self.where == "slurm":
+            slurm = self._slurm_class(workers)
+            exports = [f"export {name}={shlex.quote(value)}" for name, value in one_core().items()]
+            usual: Payload = {"cores": 1, "processes": 1, "scheduler_options": {"dashboard_address": ":0"}}
+            prologue = [*exports, *self.options.get("job_script_prologue", ())]
+            try:
+                cluster = slurm(**usual | self.options | {"job_script_prologue": prologue})
+            except (TypeError, ValueError) as error:
+                reason = " ".join(str(error).split())
+                refused = f"the cluster options {self.options} are refused ({reason}); fix the [cluster] table."
+                raise InputError(refused) from None
+            with cluster:
+                cluster.scale(workers)
+                yield {"address": cluster}
+        else:
+            yield {"scheduler_file" if self.where.endswith(".json") else "address": self.where}
+
+    def _slurm_class(self, workers: int | None) -> "Callable[..., SLURMCluster]":
+        """The class of the cluster, if this is a place to start one."""
+        found = _dask("dask_jobqueue", self.where).SLURMCluster
+        if workers is None:
+            raise InputError("executor is 'slurm' and workers is not given; say how many workers SLURM is to start.")
+        if shutil.which("sbatch") is None:
+            raise InputError("executor is 'slurm' and there is no sbatch here; run this on a login node of the cluster.")
+        return found
+
+
+def _dask(module: str, where: str) -> ModuleType:
+    """A module of Dask. dask_jobqueue makes Ctrl-C end the whole process; we put it back, to tell of finished work."""
+    usual = signal.getsignal(signal.SIGINT)
+    try:
+        return import_module(module)
+    except ImportError:
+        raise InputError(f'executor {where!r} needs Dask; install it by: pip install "tutelage[cluster]".') from None
+    finally:
+        if signal.getsignal(signal.SIGINT) is not usual:
+            signal.signal(signal.SIGINT, usual)
+
+
+def _keep_workers(arguments: list[str]) -> None:
+    """Dask's program that looks after workers; by itself it would wait for the scheduler forever, but it is our child."""
+    import_module("distributed.cli.dask_worker").main(arguments)
+
+
+def _dask_results(client: "Client", compute: Compute, waiting: deque[Task]) -> Found:
+    """As they come. The scheduler knows of as many tasks as there are cores: one that waits for the same worker as a task
+    that kills it would be blamed, too."""
+    from distributed import as_completed
+
+    finished, under_way = as_completed(loop=client.loop), {}
+    while True:
+        cores_now: dict[str, int] = client.ncores()  # type: ignore[assignment]  (its types are those of asynchronous use)
+        room = max(1, sum(cores_now.values())) - len(under_way)
+        for task in [waiting.popleft() for _ in range(min(room, len(waiting)))]:
+            future = client.submit(attempt_there, __version__, compute, task.payload, pure=False, retries=0)
+            under_way[future] = task
+            finished.add(future)
+        if not under_way:
+            return
+        future = next(finished)
+        yield under_way.pop(future), _dask_result(future)
+
+
+def _dask_result(future: "Future") -> Outcome | WorkerError | WorkerLost:
+    """The result of a finished task. If only the result was lost, Dask computes it again."""
+    from distributed import KilledWorker
+
+    try:
+        return future.result()
+    except KilledWorker:
+        return WorkerLost("was lost")
+    except (CancelledError, OSError):  # of the scheduler
+        raise
+    except Exception as error:  # not of the computation: `attempt` catches those
+        reason = in_one_line(error.__cause__ or error)
+        raise StoreError(f"the Dask workers cannot compute ({reason}); fix them and run the sweep again.") from None
+
+
+def attempt_there(version: str, compute: Compute, payload: Payload) -> Outcome | WorkerError:
+    """Run on the workers, which may have come long after the sweep began: other versions would mix numbers."""
+    if version != __version__:
+        raise ImportError(f"a worker has tutelage {__version__}, and the sweep {version}")
     return attempt(compute, payload)

@@ -14,28 +14,30 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
-from importlib import import_module
-from typing import Any
 
 import numpy as np
 
 from tutelage import checks
 from tutelage._errors import InputError, kind_of
+from tutelage._types import ArrayLike
+from tutelage.problem import Problem, Start
+from tutelage.problem.serialize import imported, modules_in
 from tutelage.storage import DIMS, LONG
+from tutelage.trajectory import Trajectory
 
 
 @dataclass
 class Case:
     """One point with one of its starts. solved: its theory, as `solve` would give it; None where no measure needs it."""
 
-    problem: Any
-    start: Any
-    solved: Any
-    simulate: Callable[[], Any]
+    problem: Problem
+    start: Start | None
+    solved: Trajectory | None
+    simulate: Callable[[], Trajectory]
     gradient_flow: bool = False
 
     @cached_property
-    def runs(self) -> Any:
+    def runs(self) -> Trajectory:
         """Finite networks from this start, simulated when first asked for; all measures of a point read the same runs."""
         return self.simulate()
 
@@ -48,27 +50,26 @@ class Case:
             raise InputError(f"{unfinished} of {len(errors)} runs diverged. Lower the learning rate.")
         return errors
 
-    @property
-    def diverged(self) -> bool:
-        """Did the theory stop before its last time?"""
-        return self.solved is not None and not self.solved.finished
-
-    def at_end(self, values: np.ndarray) -> np.ndarray:
-        """The last entry of a curve; NaN if the solve did not get there."""
-        return np.full(values.shape[1:], np.nan) if self.diverged else values[-1]
+    def theory(self, name: str, at_end: bool) -> np.ndarray:
+        """A curve of the theory, or its last entry; NaN if the solve did not get there."""
+        assert self.solved is not None
+        values = np.asarray(getattr(self.solved, name))
+        if not at_end:
+            return values
+        return values[-1] if self.solved.finished else np.full(values.shape[1:], np.nan)
 
 
 @dataclass(frozen=True)
 class Measure:
     """values: from a `Case` to its numbers, by the names of the variables. dims: of each variable, after point and start.
 
-    needs: of problem, start, end, curve, overlaps, runs; what no measure needs is not computed. A measure that needs the
+    needs: of problem, start, end, curve, runs; what no measure needs is not computed. A measure that needs the
     problem alone is computed once for all starts. looped: does it take seconds rather than share a batched solve? words:
     what it is, for labels.
     """
 
     name: str
-    values: Callable[[Case], Mapping[str, Any]]
+    values: Callable[[Case], Mapping[str, ArrayLike]]
     dims: Mapping[str, tuple[str, ...]]
     needs: frozenset[str]
     words: Mapping[str, str]
@@ -91,21 +92,17 @@ def simulation_seed(seed: int, point: int, start: int) -> int:
 # The measures of the theory and of finite networks.
 
 
-def _theory(name: str, words: str, values: Callable[[Case], Any], at_end: bool) -> Measure:
-    dims, needs = ((), "end") if at_end else (("time",), "curve")
-    return Measure(name, lambda case: {name: values(case)}, {name: dims}, frozenset({needs}), {name: words})
-
-
-def _overlaps(name: str, at_end: bool) -> Measure:
-    prefix, suffix = ("final_", " at the end") if at_end else ("", "")
-
-    def values(case: Case) -> dict[str, Any]:
-        found = {letter: np.asarray(case.solved.variables[letter]) for letter in "RQ"}
-        return {f"{prefix}{letter}": case.at_end(value) if at_end else value for letter, value in found.items()}
-
-    dims = {f"{prefix}{letter}": DIMS[letter] if at_end else ("time", *DIMS[letter]) for letter in "RQ"}
-    words = {f"{prefix}{letter}": f"{LONG[letter]}{suffix}" for letter in "RQ"}
-    return Measure(name, values, dims, frozenset({"end" if at_end else "curve", "overlaps"}), words)
+def _theory(name: str, letters: tuple[str, ...], at_end: bool) -> Measure:
+    """Variables of the trajectory: curves, or their last entries."""
+    names = {f"final_{letter}" if at_end else letter: letter for letter in letters}
+    long = {key: f"{LONG[letter]}{',' * (',' in LONG[letter])} at the end" for key, letter in names.items()}
+    return Measure(
+        name,
+        lambda case: {key: case.theory(letter, at_end) for key, letter in names.items()},
+        {key: (*([] if at_end else ["time"]), *DIMS.get(letter, ())) for key, letter in names.items()},
+        frozenset({"end" if at_end else "curve"}),
+        long if at_end else {key: LONG[letter] for key, letter in names.items()},
+    )
 
 
 def _simulated(name: str, at_end: bool, averaged: bool) -> Measure:
@@ -117,7 +114,7 @@ def _simulated(name: str, at_end: bool, averaged: bool) -> Measure:
     def each(case: Case) -> np.ndarray:
         return case.run_errors[:, -1] if at_end else case.run_errors
 
-    def mean(case: Case) -> dict[str, Any]:
+    def mean(case: Case) -> dict[str, np.ndarray]:
         errors = each(case)
         return {name: errors.mean(axis=0), f"{name}_se": errors.std(axis=0, ddof=1) / np.sqrt(len(errors))}
 
@@ -127,16 +124,15 @@ def _simulated(name: str, at_end: bool, averaged: bool) -> Measure:
     return Measure(name, mean, dict.fromkeys(labels, dims), needs, labels, looped=True)
 
 
-_ERROR, _LOSS = LONG["error"], LONG["loss"]
 TABLE = {
     measure.name: measure
     for measure in (
-        _theory("error", _ERROR, lambda case: case.solved.error, at_end=False),
-        _theory("loss", _LOSS, lambda case: case.solved.loss, at_end=False),
-        _theory("final_error", f"{_ERROR} at the end", lambda case: case.at_end(case.solved.error), at_end=True),
-        _theory("final_loss", f"{_LOSS}, at the end", lambda case: case.at_end(case.solved.loss), at_end=True),
-        _overlaps("overlaps", at_end=False),
-        _overlaps("final_overlaps", at_end=True),
+        _theory("error", ("error",), at_end=False),
+        _theory("loss", ("loss",), at_end=False),
+        _theory("final_error", ("error",), at_end=True),
+        _theory("final_loss", ("loss",), at_end=True),
+        _theory("overlaps", ("R", "Q"), at_end=False),
+        _theory("final_overlaps", ("R", "Q"), at_end=True),
         _simulated("simulated_error", at_end=False, averaged=True),
         _simulated("simulated_final_error", at_end=True, averaged=True),
         _simulated("run_error", at_end=False, averaged=False),
@@ -174,7 +170,7 @@ AS_NUMBER = {
     "specialization": "final",
     "early_stopping": "value",
 }
-ARGUMENTS = {"problem": {"problem"}, "start": {"start"}, "trajectory": {"curve", "overlaps"}, "runs": {"start", "runs"}}
+ARGUMENTS = {"problem": {"problem"}, "start": {"start"}, "trajectory": {"curve"}, "runs": {"start", "runs"}}
 QUICK = (  # read a curve, or the linear dynamics of perfect learning, within milliseconds
     *("specialization", "early_stopping", "plateaus", "phases"),
     *("critical_learning_rate", "decay_rate", "best_constant_rate", "noise_floor"),
@@ -193,13 +189,11 @@ def is_analysis(name: str) -> bool:
     """Is this one of them?"""
     import tutelage.analysis
 
-    if name not in tutelage.analysis.__all__:
-        return False
-    value = getattr(tutelage.analysis, name)
+    value = getattr(tutelage.analysis, name) if name in tutelage.analysis.__all__ else None
     if not inspect.isfunction(value):
         return False
-    needed = [p.name for p in inspect.signature(value).parameters.values() if p.default is inspect.Parameter.empty]
-    return bool(needed) and all(name in ("problem", "start", "trajectory") for name in needed)
+    needed = {p.name for p in inspect.signature(value).parameters.values() if p.default is inspect.Parameter.empty}
+    return bool(needed) and needed <= {"problem", "start", "trajectory"}
 
 
 def _analysis_measure(name: str) -> Measure:
@@ -225,7 +219,7 @@ def label_of(name: str) -> str:
     return name.replace("_", " ").replace(".", ", ")
 
 
-def _field(result: Any, path: list[str]) -> Any:
+def _field(result: object, path: list[str]) -> object:
     """A field of a field of a result. Nothing there: the result's own words say why."""
     value = result
     for part in path:
@@ -238,9 +232,10 @@ def _field(result: Any, path: list[str]) -> Any:
     return value
 
 
-def _number(name: str, value: Any) -> float:
-    if isinstance(value, bool | np.bool_) or (np.ndim(value) == 0 and np.issubdtype(np.asarray(value).dtype, np.number)):
-        return float(value)
+def _number(name: str, value: object) -> float:
+    array = np.asarray(value)
+    if array.ndim == 0 and (array.dtype == bool or np.issubdtype(array.dtype, np.number)):
+        return float(array)
     raise InputError(f"{name} is {kind_of(value)}; a measure must be a number. Take one of its fields.")
 
 
@@ -248,11 +243,11 @@ def _needs(function: Callable) -> frozenset[str]:
     return frozenset().union(*(ARGUMENTS[name] for name in inspect.signature(function).parameters if name in ARGUMENTS))
 
 
-def _arguments(function: Callable, case: Case) -> dict[str, Any]:
+def _arguments(function: Callable, case: Case) -> dict[str, object]:
     """What the function's parameters name; a sweep of gradient flow calls its analyses for gradient flow."""
-    have = {"problem": lambda: case.problem, "start": lambda: case.start, "trajectory": lambda: case.solved}
-    have |= {"runs": lambda: case.runs, "gradient_flow": lambda: case.gradient_flow}
-    return {name: have[name]() for name in inspect.signature(function).parameters if name in have}
+    fields = {"trajectory": "solved"} | {name: name for name in ("problem", "start", "runs", "gradient_flow")}
+    asked = [name for name in inspect.signature(function).parameters if name in fields]
+    return {name: getattr(case, fields[name]) for name in asked}
 
 
 # Custom functions.
@@ -260,7 +255,7 @@ def _arguments(function: Callable, case: Case) -> dict[str, Any]:
 
 def _custom_measure(name: str, functions: Mapping[str, Callable]) -> Measure:
     """The measure of a function "module:function", or of one that was given; it returns a number, or several by name."""
-    function = functions[name] if name in functions else imported(name)
+    function = functions[name] if name in functions else imported("a measure", name, modules_in(name))
     short = name.rpartition(":")[2]
     asked = inspect.signature(function).parameters
     unknown = [n for n, p in asked.items() if n not in ARGUMENTS and p.default is inspect.Parameter.empty]
@@ -276,17 +271,3 @@ def _custom_measure(name: str, functions: Mapping[str, Callable]) -> Measure:
         return {short: _number(short, result)}
 
     return Measure(name, values, {short: ()}, _needs(function), {short: label_of(short)}, looped=True)
-
-
-def imported(name: str) -> Callable:
-    """The function "module:function"."""
-    module, _, path = name.partition(":")
-    try:
-        value: Any = import_module(module)
-        for part in path.split("."):
-            value = getattr(value, part)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise InputError(f"the function {name} cannot be imported ({error}); put its folder into PYTHONPATH.") from None
-    if not callable(value):
-        raise InputError(f"{name} is {type(value).__name__}; a measure must be a function.")
-    return value

@@ -1,28 +1,41 @@
-"""The result of a sweep: all chunks as one labeled Dataset (docs/schema.md lists its variables), with words and figures."""
+"""The result of a sweep: all chunks as one labeled Dataset (docs/schema.md lists its variables), with words and figures.
+
+A phase diagram has lines that theory draws on it:
+
+    critical_learning_rate    the learning rate above which zero error is unstable, label noise aside
+    noise_floor               the label noise that leaves an error of `level` in the end, to first order in its variance
+
+Neither solves anything: both come from the linear dynamics around perfect learning (the analyses of these names), so that
+they check independently what a sweep has computed. A custom function works as well.
+"""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tutelage import checks, storage
 from tutelage._errors import InputError, Status
+from tutelage._types import Table
 from tutelage._version import __version__
-from tutelage.sweeps.boundaries import boundary_lines
+from tutelage.problem import Problem
+from tutelage.problem.serialize import Plain
+from tutelage.sweeps.engine import Report
+from tutelage.sweeps.executors import Outcome
 from tutelage.sweeps.measures import label_of, resolve
-from tutelage.sweeps.spec import SweepSpec
-from tutelage.sweeps.tasks import Outcome
+from tutelage.sweeps.spec import SweepSpec, known_names, parts_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from xarray import Dataset
+    from xarray import DataArray, Dataset
 
 SCHEMA = "tutelage-sweep/1"
 NOT_YET = "not computed yet"
+MOST_PLACES = 41  # along an axis, at which a boundary is computed
 STATUS_WORDS = {-1: "not solved"} | {int(code): code.name.lower() for code in Status}
 LONG = {
     "status": "how the solve ended",
@@ -33,26 +46,24 @@ LONG = {
     "start": "number of the random start: its seed less that of the sweep",
 }
 
+Boundary = str | Callable[[Problem], float]
+Boundaries = Boundary | Sequence[Boundary] | Mapping[str, Boundary]
+Entry = tuple[tuple[str, ...], np.ndarray, dict[str, object]]  # dims, values and attributes of a variable
+
 
 @dataclass(frozen=True)
 class Sweep:
     """dataset: every measure with the axes of the sweep as dims, and start, run and time where they apply.
 
     spec: what was asked. folder: where it is kept, None in memory. report: what this run computed and what it found.
-
-    >>> import tutelage as tu
-    >>> problem = tu.Problem(tu.Network(1), tu.Network(1))
-    >>> print(tu.sweep(problem, {"batch": [1, 2]}, "critical_learning_rate"))
-    2 points: batch (2)
-    critical_learning_rate: 4.0558 to 8.1116
     """
 
     spec: SweepSpec = field(repr=False)
     dataset: "Dataset"
     folder: Path | None = None
-    report: Any = field(default=None, repr=False)
+    report: Report | None = field(default=None, repr=False)
 
-    def __getitem__(self, name: str) -> Any:
+    def __getitem__(self, name: str) -> "DataArray":
         """A variable of the Dataset."""
         if name not in self.dataset:
             raise InputError(f"this sweep has no {name!r}; it has {', '.join(map(str, self.dataset.data_vars))}.")
@@ -87,7 +98,7 @@ class Sweep:
         return storage.write(self.dataset, path)
 
     def plot(
-        self, variable: str | None = None, *, at: Mapping[str, Any] | None = None, title: str | None = None
+        self, variable: str | None = None, *, at: Mapping[str, Plain] | None = None, title: str | None = None
     ) -> "Figure":
         """Curves for one axis (or for times), a heat map with contours for two, as a Matplotlib figure.
 
@@ -103,9 +114,9 @@ class Sweep:
         self,
         variable: str | None = None,
         *,
-        boundary: Any,
+        boundary: Boundaries,
         level: float | None = None,
-        at: Mapping[str, Any] | None = None,
+        at: Mapping[str, Plain] | None = None,
         title: str | None = None,
     ) -> "Figure":
         """A heat map over two axes with lines that theory draws on it.
@@ -117,7 +128,7 @@ class Sweep:
         from tutelage.plot.sweep import plot_sweep
 
         chosen = self._chosen(variable, at)
-        dims = [dim for dim in chosen[0].dims if dim not in ("start",)]
+        dims = _figure_dims(chosen[0])
         if len(dims) != 2 or "point" in dims:
             raise InputError(
                 f"a phase diagram needs two axes; {chosen[0].name} has {', '.join(dims)}. Hold others with at=."
@@ -125,7 +136,7 @@ class Sweep:
         lines = boundary_lines(self.spec, chosen[0], boundary, level)
         return plot_sweep(*chosen, self._held_problem(chosen[0]), lines=lines, level=level, title=title)
 
-    def _chosen(self, variable: str | None, at: Mapping[str, Any] | None) -> tuple[Any, Any]:
+    def _chosen(self, variable: str | None, at: Mapping[str, Plain] | None) -> "tuple[DataArray, DataArray | None]":
         """The variable, and how its solves ended, with axes held where asked for."""
         if not self.variables:
             raise InputError("no point of this sweep has numbers yet; see .failures.")
@@ -139,17 +150,14 @@ class Sweep:
                 status = status.sel({name: where}, method=method)
         return values, status
 
-    def _held_problem(self, values: Any) -> Any:
+    def _held_problem(self, values: "DataArray") -> Problem:
         """The base problem, with the axes that are held at their values."""
-        names = set(self.spec.all_points.names) if self.spec.all_points.listed is None else set()
-        held = {str(name): c.item() for name, c in values.coords.items() if c.ndim == 0 and name in names}
-        return self.spec.problem_at(held)
+        return self.spec.problem_at(_held(self.spec, values) if self.spec.over is not None else {})
 
     def __str__(self) -> str:
-        sizes = ", ".join(
-            f"{name} ({size})" for name, size in zip(self._axis_names(), self.spec.all_points.shape, strict=True)
-        )
-        lines = [f"{len(self.spec.all_points)} points: {sizes}"]
+        points = self.spec.all_points
+        axes = zip(points.names if points.listed is None else ("point",), points.shape, strict=True)
+        lines = [f"{len(points)} points: {', '.join(f'{name} ({size})' for name, size in axes)}"]
         for name in self.variables:
             values = self.dataset[name].values
             found = values[np.isfinite(values)]
@@ -159,13 +167,11 @@ class Sweep:
         counts += (("failed (see .failures)", len(self.failures)),)
         return "\n".join([*lines, *(f"{count} {what}" for what, count in counts if count)])
 
-    def _axis_names(self) -> tuple[str, ...]:
-        points = self.spec.all_points
-        return points.names if points.listed is None else ("point",)
-
 
 def combine_chunks(
-    spec: SweepSpec, kept: Iterable[tuple[Any, Outcome]], functions: dict[str, Any] | None = None
+    spec: SweepSpec,
+    kept: Iterable[tuple[Sequence[int] | np.ndarray, Outcome]],
+    functions: Mapping[str, Callable] | None = None,
 ) -> "Dataset":
     """The Dataset of what has been computed. kept: the numbers of the points of each chunk, and its outcome."""
     import xarray as xr
@@ -179,7 +185,7 @@ def combine_chunks(
         for lost in outcome.failures:
             failure[points[lost.point]] = lost.error
     words = LONG | _words(spec, functions)
-    data = {}
+    data: dict[str, Entry] = {}
     for name in dict.fromkeys(name for _, outcome in kept for name in outcome.arrays):
         own, values = _combined(name, kept, len(failure))
         data[name] = ((*dims, *own), values.reshape(*shape, *values.shape[1:]), {"long_name": words.get(name, name)})
@@ -187,11 +193,22 @@ def combine_chunks(
         data["status"][2]["flag_values"] = np.array(list(STATUS_WORDS), dtype=np.int8)
         data["status"][2]["flag_meanings"] = " ".join(word.replace(" ", "_") for word in STATUS_WORDS.values())
     data["failure"] = (dims, failure.reshape(shape), {"long_name": LONG["failure"]})
-    dataset = xr.Dataset(data, coords=coords, attrs=_attributes(spec))
-    return dataset.assign_coords(_inner(spec, dataset))
+    table = spec.to_dict()
+    del table["points"]
+    attributes = {
+        "schema": SCHEMA,
+        "tutelage_version": __version__,
+        "problem": json.dumps(table.pop("problem"), sort_keys=True),
+        "spec": json.dumps(table, sort_keys=True),
+        "measures": " ".join(spec.measure),
+    }
+    dataset = xr.Dataset(data, coords=coords, attrs=attributes)
+    inside = {"time": np.array(spec.times), "start": np.arange(spec.starts or 1), "run": np.arange(spec.runs)}
+    present = [name for name in inside if name in dataset.dims and name not in dataset.coords]
+    return dataset.assign_coords({name: (name, inside[name], {"long_name": LONG.get(name, name)}) for name in present})
 
 
-def _axes(spec: SweepSpec) -> tuple[tuple[str, ...], dict[str, Any]]:
+def _axes(spec: SweepSpec) -> tuple[tuple[str, ...], Table]:
     """Dims and coordinates of the points themselves."""
     points = spec.all_points
     if points.listed is not None:
@@ -200,41 +217,29 @@ def _axes(spec: SweepSpec) -> tuple[tuple[str, ...], dict[str, Any]]:
     return points.names, {name: (name, _coordinate(values)) for name, values in points.axes.items()}
 
 
-def _coordinate(values: list[Any]) -> np.ndarray:
+def _coordinate(values: list[Plain]) -> np.ndarray:
     """Numbers and words as they are; lists and tables as JSON."""
-    if all(isinstance(value, bool) for value in values):
-        return np.array(values)
-    if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
+    if all(isinstance(value, int | float) for value in values) and len({isinstance(value, bool) for value in values}) == 1:
         return np.array(values)
     return np.array([value if isinstance(value, str) else json.dumps(value) for value in values], dtype=object)
-
-
-def _inner(spec: SweepSpec, dataset: "Dataset") -> dict[str, Any]:
-    """Coordinates of the dims inside a point."""
-    inside = {"time": np.array(spec.times), "start": np.arange(spec.starts or 1), "run": np.arange(spec.runs)}
-    return {
-        name: (name, values, {"long_name": LONG.get(name, name)})
-        for name, values in inside.items()
-        if name in dataset.dims and name not in dataset.coords
-    }
 
 
 def _combined(name: str, kept: list[tuple[np.ndarray, Outcome]], count: int) -> tuple[tuple[str, ...], np.ndarray]:
     """One variable over all points: NaN where a point has no number, or fewer units than the largest."""
     found = [(points, outcome.arrays[name], outcome) for points, outcome in kept if name in outcome.arrays]
     _, first, outcome = max(found, key=lambda entry: entry[1].ndim)
-    dims = (outcome.dims or {}).get(name) or tuple(f"{name}_{i}" for i in range(1, first.ndim))
     shape = tuple(max(array.shape[i] for _, array, _ in found) for i in range(1, first.ndim))
-    blank: Any = {"O": "", "U": ""}.get(first.dtype.kind, np.nan if first.dtype.kind == "f" else -1)
-    values = np.full((count, *shape), blank, dtype=object if first.dtype.kind in "OU" else first.dtype)
+    text = first.dtype.kind in "OU"
+    blank = "" if text else np.nan if first.dtype.kind == "f" else -1
+    values = np.full((count, *shape), blank, dtype=object if text else first.dtype)
     for points, array, _ in found:
         block = np.full((array.shape[0], *shape), blank, dtype=values.dtype)
         block[tuple(slice(size) for size in array.shape)] = array
         values[points] = block
-    return dims, values
+    return outcome.dims_of(name), values
 
 
-def _words(spec: SweepSpec, functions: dict[str, Any] | None) -> dict[str, str]:
+def _words(spec: SweepSpec, functions: Mapping[str, Callable] | None) -> dict[str, str]:
     """What each variable is. Reading a sweep imports nothing: a function of one's own is called by its name."""
     words: dict[str, str] = {}
     for name in spec.measure:
@@ -246,12 +251,89 @@ def _words(spec: SweepSpec, functions: dict[str, Any] | None) -> dict[str, str]:
     return words
 
 
-def _attributes(spec: SweepSpec) -> dict[str, str]:
-    table = spec.to_dict()
-    return {
-        "schema": SCHEMA,
-        "tutelage_version": __version__,
-        "problem": json.dumps(table.pop("problem"), sort_keys=True),
-        "spec": json.dumps({name: value for name, value in table.items() if name != "points"}, sort_keys=True),
-        "measures": " ".join(spec.measure),
-    }
+# Lines that theory draws.
+
+
+@dataclass(frozen=True)
+class Line:
+    """A boundary as it is drawn: x and y are values of the first and second axis of the figure."""
+
+    label: str
+    x: np.ndarray
+    y: np.ndarray
+
+
+def _critical_rate(problem: Problem, level: float | None) -> float:
+    from tutelage.analysis.fixed_points.learning_rates import critical_learning_rate
+
+    return critical_learning_rate(problem).rate
+
+
+def _noise_for_floor(problem: Problem, level: float | None) -> float:
+    """sigma with per_variance sigma^2 = level."""
+    from tutelage.analysis.fixed_points.learning_rates import noise_floor
+
+    if level is None:
+        raise InputError("the boundary 'noise_floor' is that of an error; give level=, such as level=0.01.")
+    return float(np.sqrt(level / noise_floor(problem).per_variance))
+
+
+BOUNDARIES = {  # the axis that it is a value of, the value at a problem for a level of the measure, and what it is
+    "critical_learning_rate": ("sgd.lr", _critical_rate, r"critical learning rate $\eta_c$"),
+    "noise_floor": ("noise", _noise_for_floor, "noise floor, linear response"),
+}
+
+
+def boundary_lines(
+    spec: SweepSpec,
+    values: "DataArray",
+    boundary: Boundaries,
+    level: float | None,
+) -> list[Line]:
+    """The boundaries on the figure of these values. A name, a function, several, or several with labels."""
+    dims, known, lines = _figure_dims(values), known_names(spec.base), []
+    several = boundary if isinstance(boundary, Mapping | list | tuple) else [boundary]
+    for key, one in several.items() if isinstance(several, Mapping) else enumerate(several):
+        label = key if isinstance(key, str) else None
+        if isinstance(one, str):
+            axis, value, words = BOUNDARIES[checks.known("boundary", one, BOUNDARIES)]
+            if one == "noise_floor" and level is not None:
+                words = f"{words}: $\\epsilon_g={level:g}$"
+            across = next((dim for dim in dims if axis in {known.get(part) for part in parts_of(dim)}), None)
+            if across is None:
+                where = f"this figure has the axes {' and '.join(dims)}"
+                raise InputError(f"the boundary {one!r} is a value of {axis}; {where}.")
+            lines.append(_line(spec, values, across, lambda problem, f=value: f(problem, level), label or words))
+        elif callable(one):
+            lines.append(_line(spec, values, dims[1], one, label or one.__name__))
+        else:
+            raise InputError(f"boundary is {checks.shown(one)}; it must be one of {', '.join(BOUNDARIES)}, or a function.")
+    return lines
+
+
+def _figure_dims(values: "DataArray") -> list[str]:
+    return [str(dim) for dim in values.dims if dim != "start"]
+
+
+def _held(spec: SweepSpec, values: "DataArray") -> Table:
+    """The axes of the sweep at which these values are held."""
+    names = spec.all_points.names
+    return {str(name): c.item() for name, c in values.coords.items() if c.ndim == 0 and str(name) in names}
+
+
+def _line(spec: SweepSpec, values: "DataArray", across: str, value: Callable, label: str) -> Line:
+    """Compute it along the other axis; where the analysis has no result there is a gap."""
+    dims, held = _figure_dims(values), _held(spec, values)
+    along = next(dim for dim in dims if dim != across)
+    places = values[along].values
+    if places.dtype.kind == "f":  # counts and words only as they are
+        places = np.interp(np.linspace(0, places.size - 1, MOST_PLACES), np.arange(places.size), places)
+    found, refusal = np.full(places.size, np.nan), InputError("its values are not finite.")
+    for i, place in enumerate(places.tolist()):
+        try:
+            found[i] = value(spec.problem_at(held | {along: place}))
+        except InputError as error:
+            refusal = error
+    if not np.any(np.isfinite(found)):
+        raise InputError(f"the boundary {label!r} has no value along {along}: {refusal}")
+    return Line(label, places, found) if along == dims[0] else Line(label, found, places)

@@ -1,61 +1,141 @@
 """The folder of a sweep: what was asked (spec.json), and one file per finished chunk.
 
-A file appears whole or not at all, its name carries the hash of its bytes, and nothing else in the folder is trusted:
-interrupt a sweep at any time, and the folder is a shorter sweep. docs/how-to/sweeps.md tells how to read it with xarray.
+A file appears whole or not at all, and nothing but these files is trusted: interrupt a sweep at any time, and the folder is
+a shorter sweep. docs/how-to/sweeps.md tells how to read it with xarray. The name of a file carries the number of the chunk,
+how many points it has and how many of them failed, so that the state of a sweep is seen without opening it, and a hash of its
+bytes and of the sweep, so that a damaged file and one of another sweep are noticed.
+A chunk has the dimension `point` (numbers of the points in the sweep), one variable per measure, and `failure`, the error
+of each point ("" where it has numbers). The same outcome gives the same bytes.
 
-The manifest says what the chunks hold, without opening them. It is a cache, rebuilt from the files whenever it is missing or
-behind. An entry is kept under the name of its file. The name carries the hash of the content, so an entry can be superfluous
-but never wrong, and it does not matter when the cache was last written.
+One process at a time writes. The system holds its lock (filelock) and frees it when the process ends, however it ends: a
+lock left by a dead process is free. The lock file is never removed, for two processes could then hold two files of that
+name. A second file names the writer, for messages only.
 """
 
 import errno
 import hashlib
+import io
 import json
 import os
-import time
+import re
+import socket
+import stat
+import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from filelock import FileLock, Timeout
+
+from tutelage._errors import InputError, TutelageWarning
 from tutelage._files import is_unfinished, write_bytes
 from tutelage._version import __version__
-from tutelage.sweeps.chunk_file import DAMAGED, Kept, decode, encode, errors_of, index_and_digest, is_whole, name_of
-from tutelage.sweeps.lock import LOCK_FILES, only_writer, writer_of
-from tutelage.sweeps.tasks import Outcome, StoreError, Task
+from tutelage.sweeps.executors import Failure, Outcome, StoreError, Task
+
+if TYPE_CHECKING:
+    import h5py
+
+    from tutelage._types import Table
 
 FAMILY, VERSION = "tutelage-sweep", 1
-SPEC, CHUNKS = "spec.json", "chunks"
-MANIFEST, MANIFEST_VERSION = "manifest.json", 1
-MOST_ERRORS = 5  # different errors kept per chunk and shown; all are in the files themselves
+CHUNK_SCHEMA = "tutelage-sweep-chunk/1"
+SPEC, CHUNKS, LOCK, WRITER = "spec.json", "chunks", "lock", "writer.json"
+POINT, FAILURE = "point", "failure"
+NAME = re.compile(r"chunk-(\d{6,})-(\d+)-(\d+)-[0-9a-f]{16}\.nc")  # number, points, failed points
+DAMAGED = "damaged"  # files that do not match their names are kept next to the others under this ending
+BARE_DIMENSION = b"This is a netCDF dimension but not a netCDF variable"  # what HDF5 keeps without a coordinate
+MOST_ERRORS = 5  # different errors shown; all are in the files
 NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-SECONDS_BETWEEN_SAVES = 30.0
+NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}  # some network file systems
+PATIENCE = 0.5  # seconds: `writer_of` has the lock for an instant, a killed process until the system has cleared it away
+
+# The file of a chunk.
 
 
-def spec_key(spec: Mapping[str, Any]) -> str:
+def name_of(task: Task, outcome: Outcome, data: bytes, key: str) -> str:
+    """The name of the file of a chunk. key: that of the sweep."""
+    failed = len({failure.point for failure in outcome.failures})
+    return f"chunk-{task.index:06d}-{len(task.points)}-{failed}-{_digest(data, key)}.nc"
+
+
+def is_whole(name: str, data: bytes, key: str) -> bool:
+    """Whether these are the bytes that this sweep wrote under this name."""
+    return NAME.fullmatch(name) is not None and name.endswith(f"-{_digest(data, key)}.nc")
+
+
+def _digest(data: bytes, key: str) -> str:
+    return hashlib.sha256(key.encode() + data).hexdigest()[:16]
+
+
+def encode(task: Task, outcome: Outcome, key: str) -> bytes:
+    """The bytes of the file; key: that of the sweep, so that a file is known to belong to it."""
+    import xarray as xr
+
+    points, errors = np.asarray(task.points, dtype=np.int64), np.full(len(task.points), "", dtype=object)
+    for failure in outcome.failures:
+        if not 0 <= failure.point < points.size:
+            raise InputError(f"a failure names point {failure.point} of the chunk; it has points 0 to {points.size - 1}.")
+        errors[failure.point] = failure.error
+    variables: dict[str, tuple[tuple[str, ...], np.ndarray]] = {FAILURE: ((POINT,), errors)}
+    sizes = {POINT: points.size}
+    for name, values in outcome.arrays.items():
+        dims, shape = (POINT, *outcome.dims_of(name)), np.shape(values)
+        if name in (FAILURE, *sizes):
+            raise InputError(f"an array is called {name!r}; the file keeps that name for itself. Rename the measure.")
+        if shape[:1] != points.shape:
+            raise InputError(
+                f"the array {name!r} has the shape {shape}; its first axis must be the chunk's {points.size} points."
+            )
+        if len(dims) != len(shape):
+            counts = f"{len(shape) - 1} axes after the points; its dims name {len(dims) - 1}: {dims[1:]}"
+            raise InputError(f"the array {name!r} has {counts}.")
+        for dim, size in zip(dims, shape, strict=True):
+            if sizes.setdefault(dim, size) != size:
+                raise InputError(f"the dim {dim!r} has {size} entries in {name!r} and {sizes[dim]} elsewhere.")
+        variables[name] = (dims, np.asarray(values))
+    attributes = {"schema": CHUNK_SCHEMA, "tutelage_version": __version__, "sweep": key, "chunk": task.index}
+    return bytes(xr.Dataset(variables, coords={POINT: points}, attrs=attributes).to_netcdf(engine="h5netcdf"))
+
+
+def decode(data: bytes) -> tuple[np.ndarray, Outcome]:
+    """Points and outcome of a chunk; by h5py, in a sixth of the time that xarray takes for many small files."""
+    import h5py
+
+    file: Any  # the library has no types for what is inside
+    with h5py.File(io.BytesIO(data), "r") as file:
+        bare = {name for name in file if BARE_DIMENSION in bytes(file[name].attrs.get("NAME", b""))}
+        names = [name for name in file if name not in (POINT, FAILURE, *bare)]
+        arrays = {name: _values(file[name]) for name in names}
+        dims = {name: tuple(dim[0].name.rsplit("/", 1)[-1] for dim in file[name].dims)[1:] for name in names}
+        errors = file[FAILURE].asstr()[()]
+        failures = tuple(Failure(int(place), errors[place]) for place in np.flatnonzero(errors != ""))
+        return file[POINT][()], Outcome(arrays, failures, dims)
+
+
+def _values(variable: "h5py.Dataset") -> np.ndarray:
+    import h5py
+
+    values = np.asarray(variable.asstr()[()] if h5py.check_string_dtype(variable.dtype) else variable[()])
+    return values.astype(bool) if variable.attrs.get("dtype") == "bool" else values
+
+
+def spec_key(spec: "Table") -> str:
     """What makes two sweeps the same: the hash of the spec as JSON, whatever the order of its keys."""
     return hashlib.sha256(json.dumps(spec, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
-class Entry:
-    """What the manifest says of one chunk: its points, how many failed, and how often each of the commonest errors."""
-
-    points: int
-    failed: int = 0
-    errors: dict[str, int] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, errors: Iterable[str], points: int) -> "Entry":
-        counts = Counter(errors)
-        return cls(points, counts.total(), dict(counts.most_common(MOST_ERRORS)))
-
-
-@dataclass(frozen=True)
 class StoreStatus:
-    """The state of a folder. errors: how often each error, the commonest ones; writer: who works on it now, or None."""
+    """The state of a folder.
+
+    errors: how often each error, the commonest ones. damaged: chunks whose errors cannot be read. writer: who works on it
+    now, or None.
+    """
 
     folder: str
     chunks: int
@@ -99,21 +179,19 @@ def counted(count: int, what: str) -> str:
 class Store:
     """Read at any time; write inside `with store.writing()`, which one process at a time can enter."""
 
-    def __init__(self, folder: Path, head: Mapping[str, Any]):
+    def __init__(self, folder: Path, head: "Table"):
         """Use `create` or `open`."""
         self.folder = folder
-        self.spec: dict[str, Any] = head["spec"]
+        self.spec: Table = head["spec"]
         self.key: str = head["key"]
         self.version: str = head["tutelage_version"]
         self.chunks: int = head["chunks"]
         self.points: int = head["points"]
         self._writing = False
-        self._names = _listing(folder / CHUNKS)
-        self._entries = _load_manifest(folder, self.key)
-        self._saved = time.monotonic()
+        self.refresh()
 
     @classmethod
-    def create(cls, folder: str | Path, spec: Mapping[str, Any], *, chunks: int, points: int) -> "Store":
+    def create(cls, folder: str | Path, spec: "Table", *, chunks: int, points: int) -> "Store":
         """The store of this sweep: begun, or opened if the folder holds the same sweep already; any other is refused."""
         folder = Path(folder)
         if (folder / SPEC).exists():
@@ -149,7 +227,7 @@ class Store:
             raise StoreError(f"{folder / SPEC} was changed after the sweep began; restore it, or sweep into another folder.")
         return cls(folder, head)
 
-    def _require_same(self, spec: Mapping[str, Any]) -> "Store":
+    def _require_same(self, spec: "Table") -> "Store":
         if spec_key(spec) != self.key:
             theirs, ours = self.spec, json.loads(json.dumps(spec))
             differing = [name for name in sorted({*theirs, *ours}) if theirs.get(name) != ours.get(name)]
@@ -174,44 +252,31 @@ class Store:
                 yield
             finally:
                 self._writing = False
-                self._save_manifest()
 
     def put(self, task: Task, outcome: Outcome) -> None:
         """Keep a chunk. When this returns it is on the disk, under its name, and stays there."""
-        if not self._writing:
-            raise RuntimeError("put is called outside `with store.writing()`")
+        self._require_writing()
         data = encode(task, outcome, self.key)
-        name, before = name_of(task.index, data), self._names.get(task.index)
+        name, before = name_of(task, outcome, data, self.key), self._names.get(task.index)
         with _disk_errors(self.folder, f"{len(self._names)} of {self.chunks} chunks are kept"):
             write_bytes(self.folder / CHUNKS / name, data, durable=True)
             if before not in (None, name):
                 (self.folder / CHUNKS / str(before)).unlink(missing_ok=True)
         self._names[task.index] = name
-        self._entries[name] = Entry.of((failure.error for failure in outcome.failures), len(task.points))
-        if time.monotonic() - self._saved > SECONDS_BETWEEN_SAVES:
-            self._save_manifest()
 
     def set_aside_damaged(self) -> tuple[str, ...]:
         """Rename the files that do not match their hash, so that their chunks count as missing; the names they had."""
-        if not self._writing:
-            raise RuntimeError("set_aside_damaged is called outside `with store.writing()`")
+        self._require_writing()
         damaged = self.verify()
         for name in damaged:
             path = self.folder / CHUNKS / name
             path.rename(path.with_suffix(f".{DAMAGED}"))
-            self._entries.pop(name, None)
         self.refresh()
         return damaged
 
-    def _save_manifest(self) -> None:
-        """Write the cache; where that is impossible, nothing is lost."""
-        names = set(self._names.values())
-        self._entries = {name: entry for name, entry in self._entries.items() if name in names}
-        chunks = {name: asdict(entry) for name, entry in sorted(self._entries.items())}
-        found = {"version": MANIFEST_VERSION, "sweep": self.key, "chunks": chunks}
-        with suppress(OSError):
-            write_bytes(self.folder / MANIFEST, json.dumps(found).encode())
-        self._saved = time.monotonic()
+    def _require_writing(self) -> None:
+        if not self._writing:
+            raise RuntimeError("the store is written to outside `with store.writing()`")
 
     # Reading.
 
@@ -223,19 +288,21 @@ class Store:
     @property
     def failed(self) -> frozenset[int]:
         """The numbers of the chunks with points that failed."""
-        return frozenset(index for index, entry in self._all_entries().items() if entry.failed)
+        return frozenset(index for index, name in self._names.items() if _counts(name)[1])
 
     def refresh(self) -> None:
-        """Look into the folder again: another process may have written to it."""
-        self._names = _listing(self.folder / CHUNKS)
+        """Look into the folder again, in one pass over its names: another process may have written to it."""
+        self._names: dict[int, str] = {}
+        with suppress(FileNotFoundError):
+            for match in filter(None, map(NAME.fullmatch, sorted(os.listdir(self.folder / CHUNKS)))):
+                self._names.setdefault(int(match[1]), match[0])
 
-    def read(self, index: int) -> Kept:
-        """One chunk, checked by its hash."""
+    def read(self, index: int) -> tuple[np.ndarray, Outcome]:
+        """The numbers of the points of a chunk, and what was computed there; checked by its hash."""
         if index not in self._names:
             raise StoreError(f"chunk {index} is not in {self.folder} yet; run the sweep again to go on with it.")
-        name = self._names[index]
-        data = self._bytes(name)
-        if not is_whole(name, data):
+        data = self._bytes(self._names[index])
+        if data is None:
             raise StoreError(
                 f"chunk {index} in {self.folder} is damaged (its bytes do not match its hash); "
                 "run the sweep again and it will be computed anew."
@@ -244,83 +311,50 @@ class Store:
 
     def verify(self) -> tuple[str, ...]:
         """Read every file; the names of those whose bytes do not match their hash, or that are of another sweep."""
-        return tuple(name for name in self._names.values() if not self._is_whole(name))
+        return tuple(name for name in self._names.values() if self._bytes(name) is None)
 
-    def _is_whole(self, name: str) -> bool:
-        data = self._bytes(name)
-        return is_whole(name, data) and self._entry(name, data) is not None
-
-    def _bytes(self, name: str) -> bytes:
-        try:
-            return (self.folder / CHUNKS / name).read_bytes()
-        except FileNotFoundError:  # replaced by another process since we looked
-            return b""
-
-    def _entry(self, name: str, data: bytes | None = None) -> Entry | None:
-        if name not in self._entries:
-            entry = _entry_of(name, self._bytes(name) if data is None else data, self.key)
-            if entry is None:
-                return None
-            self._entries[name] = entry
-        return self._entries[name]
-
-    def _all_entries(self) -> dict[int, Entry]:
-        found = ((index, self._entry(name)) for index, name in self._names.items())
-        return {index: entry for index, entry in found if entry is not None}
+    def _bytes(self, name: str) -> bytes | None:
+        """What a file holds; None if it is damaged, of another sweep, or replaced by another process since we looked."""
+        with suppress(FileNotFoundError):
+            data = (self.folder / CHUNKS / name).read_bytes()
+            return data if is_whole(name, data, self.key) else None
+        return None
 
     def status(self) -> StoreStatus:
-        """How far the sweep is, from the names of the files and the cache; `verify` reads them all."""
-        entries, errors = self._all_entries(), Counter()
-        for entry in entries.values():
-            errors.update(entry.errors)
+        """How far the sweep is, from the names of the files. Those with failures are read for the errors."""
+        counts = {name: _counts(name) for name in self._names.values()}
+        errors: Counter[str] = Counter()
+        for name in [name for name, (_, failed) in counts.items() if failed]:
+            data = self._bytes(name)
+            if data is None:
+                del counts[name]
+            else:
+                errors.update(failure.error for failure in decode(data)[1].failures)
         return StoreStatus(
             folder=str(self.folder),
             chunks=self.chunks,
-            chunks_done=len(entries),
+            chunks_done=len(counts),
             points=self.points,
-            points_done=sum(entry.points for entry in entries.values()),
-            points_failed=sum(entry.failed for entry in entries.values()),
+            points_done=sum(points for points, _ in counts.values()),
+            points_failed=sum(failed for _, failed in counts.values()),
             errors=dict(errors.most_common(MOST_ERRORS)),
-            damaged=len(self._names) - len(entries),
+            damaged=len(self._names) - len(counts),
             writer=writer_of(self.folder),
             version=self.version,
         )
 
 
-def _listing(folder: Path) -> dict[int, str]:
-    """Chunk number -> name of its file: one pass over the names in the folder."""
-    found: dict[int, str] = {}
-    with suppress(FileNotFoundError):
-        for name in sorted(os.listdir(folder)):
-            parsed = index_and_digest(name)
-            if parsed is not None:
-                found.setdefault(parsed[0], name)
-    return found
-
-
-def _entry_of(name: str, data: bytes, key: str) -> Entry | None:
-    """The entry of the file with this name and these bytes, or None: damaged, or of another sweep."""
-    errors = errors_of(data, key) if is_whole(name, data) else None
-    return None if errors is None else Entry.of(errors[errors != ""], len(errors))
-
-
-def _load_manifest(folder: Path, key: str) -> dict[str, Entry]:
-    """The cache of this sweep; empty where there is none that can be read."""
-    try:
-        found = json.loads((folder / MANIFEST).read_bytes())
-        if found["version"] == MANIFEST_VERSION and found["sweep"] == key:
-            return {name: Entry(**entry) for name, entry in found["chunks"].items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        pass
-    return {}
+def _counts(name: str) -> tuple[int, int]:
+    """Points and failed points of a chunk."""
+    _, _, points, failed, _ = name.split("-")
+    return int(points), int(failed)
 
 
 def _require_empty(folder: Path) -> None:
-    """A new sweep begins in a folder of its own."""
     if folder.exists() and not folder.is_dir():
         raise StoreError(f"{folder} is a file; a sweep needs a folder of its own.")
     if folder.is_dir() and any(
-        path.name not in (CHUNKS, *LOCK_FILES) and not is_unfinished(path) for path in folder.iterdir()
+        path.name not in (CHUNKS, LOCK, WRITER) and not is_unfinished(path) for path in folder.iterdir()
     ):
         raise StoreError(f"{folder} holds other files and no sweep; give a new or empty folder.")
 
@@ -331,10 +365,75 @@ def _disk_errors(folder: Path, kept: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        what = f"{folder} cannot be written to ({error.strerror}); {kept}. Fix that"
         if error.errno in NO_SPACE:
-            raise StoreError(
-                f"no space is left on the disk of {folder}; {kept}. Make room and run it again to go on."
-            ) from error
-        raise StoreError(
-            f"{folder} cannot be written to ({error.strerror}); {kept}. Fix that and run it again to go on."
-        ) from error
+            what = f"no space is left on the disk of {folder}; {kept}. Make room"
+        raise StoreError(f"{what} and run it again to go on.") from error
+
+
+# One writer per folder.
+
+
+@contextmanager
+def only_writer(folder: Path) -> Iterator[None]:
+    """Inside, no other process writes to the folder; if one does, a message says which."""
+    if not _is_plain(folder / LOCK):
+        raise StoreError(f"{folder / LOCK} is a link or not a plain file; it must be a file of the sweep alone. Remove it.")
+    lock = _lock(folder)
+    try:
+        lock.acquire(timeout=PATIENCE)
+    except Timeout:
+        busy = f"{folder} is being written to by {_writer(folder)}; wait for it, stop it, or give another folder."
+        raise StoreError(busy) from None
+    except OSError as error:
+        if error.errno not in NO_LOCKS:
+            refused = f"{folder} cannot be written to ({error.strerror}); fix that, or give another folder."
+            raise StoreError(refused) from error
+        message = f"the file system of {folder} keeps no locks; see to it yourself that only one process writes there."
+        warnings.warn(message, TutelageWarning, stacklevel=4)
+    writer = {"pid": os.getpid(), "host": socket.gethostname()}
+    writer["since"] = datetime.now().astimezone().isoformat(" ", "seconds")
+    try:
+        with suppress(OSError):  # a full disk is reported where it matters
+            write_bytes(folder / WRITER, json.dumps(writer).encode())
+        yield
+    finally:
+        with suppress(OSError):
+            (folder / WRITER).unlink()
+        lock.release()
+
+
+def writer_of(folder: Path) -> str | None:
+    """Who writes to the folder at this moment, in words."""
+    if not (folder / LOCK).exists() or not _is_plain(folder / LOCK):
+        return None
+    try:
+        with _lock(folder).acquire(blocking=False):
+            return None
+    except Timeout:
+        return _writer(folder)
+    except OSError:
+        return None
+
+
+def _lock(folder: Path) -> FileLock:
+    return FileLock(folder / LOCK, fallback_to_soft=False)  # a lock that outlives its process would block the next run
+
+
+def _is_plain(path: Path) -> bool:
+    """Whether this is, or can become, a file with no other name: a lock must not touch anybody's file."""
+    try:
+        about = path.lstat()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return stat.S_ISREG(about.st_mode) and about.st_nlink == 1
+
+
+def _writer(folder: Path) -> str:
+    try:
+        writer = json.loads((folder / WRITER).read_bytes())
+        return f"process {writer['pid']} on {writer['host']} since {writer['since']}"
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return "another process"

@@ -1,35 +1,35 @@
 """`sweep` and `open_sweep`: one question at many problems, in memory or in a folder that outlives any interruption."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from tutelage import checks
 from tutelage._errors import InputError
-from tutelage.sweeps.chunks import points_per_chunk as default_chunk
-from tutelage.sweeps.chunks import tasks as tasks_of
+from tutelage._types import Numbers
+from tutelage.problem import Problem, Start
+from tutelage.problem.serialize import modules_in, path_of
 from tutelage.sweeps.compute import compute
-from tutelage.sweeps.engine import Bar, Progress, execute_all, run
+from tutelage.sweeps.engine import Bar, Progress, Report, execute_all, run
+from tutelage.sweeps.executors import Dask, Outcome, StoreError
 from tutelage.sweeps.executors import executor as named_executor
-from tutelage.sweeps.executors import require
-from tutelage.sweeps.measures import imported, resolve
+from tutelage.sweeps.measures import resolve
 from tutelage.sweeps.result import Sweep, combine_chunks
 from tutelage.sweeps.spec import SweepSpec, build_spec, source_hash
+from tutelage.sweeps.spec import tasks as tasks_of
 from tutelage.sweeps.store import Store, spec_key
-from tutelage.sweeps.tasks import Execute, Outcome, StoreError, Task
 
 WHOLE = "sweep.nc"  # the whole Dataset, next to the chunks
 IN_THIS_PROCESS = 2  # at most so many chunks are computed here rather than in processes, which take seconds to start
 
 
 def sweep(
-    problem: Any,
-    over: Mapping[str, Any] | None = None,
+    problem: Problem,
+    over: Mapping[str, object] | None = None,
     measure: str | Callable | Sequence[str | Callable] = "final_error",
     *,
-    points: Sequence[Mapping[str, Any]] | None = None,
-    times: Any = 100.0,
-    start: Any = None,
+    points: Sequence[Mapping[str, object]] | None = None,
+    times: Numbers = 100.0,
+    start: Start | str | Mapping[str, object] | None = None,
     starts: int | None = None,
     runs: int = 20,
     seed: int = 0,
@@ -42,7 +42,7 @@ def sweep(
     retry: bool = False,
     executor: str | None = None,
     workers: int | None = None,
-    cluster: Mapping[str, Any] | None = None,
+    cluster: Mapping[str, object] | None = None,
     progress: bool = False,
     imports: Sequence[str] = (),
 ) -> Sweep:
@@ -83,9 +83,8 @@ def sweep(
         gradient_flow=gradient_flow,
         rtol=rtol,
         solver=solver,
-        points_per_chunk=points_per_chunk,
-        sources={name: source_hash(imported(name)) for name in names if ":" in name and name not in functions},
-        chunk_size=default_chunk if not functions else lambda _: IN_THIS_PROCESS,
+        points_per_chunk=IN_THIS_PROCESS if functions and points_per_chunk is None else points_per_chunk,
+        sources={name: source_hash(name, modules_in(name)) for name in names if ":" in name and name not in functions},
         imports=imports,
     )
     tasks = list(tasks_of(spec, functions))
@@ -99,11 +98,18 @@ def sweep(
     execute = named_executor(chosen, cluster)  # refuses an unknown one before anything is written
     workers = None if workers is None else checks.as_count("workers", workers)
     if out is None:
-        return _in_memory(spec, tasks, functions, execute, workers, shown)
-    require(execute, workers)
-    store = _store(spec, Path(out), len(tasks), new)
+        kept: list[tuple[tuple[int, ...], Outcome]] = []
+        with shown.over(len(spec.all_points), 0):
+            execute_all(execute, tasks, compute, workers, lambda task, found: kept.append((task.points, found)), shown)
+        return Sweep(spec, combine_chunks(spec, sorted(kept, key=lambda entry: entry[0]), functions))
+    if isinstance(execute, Dask):
+        execute.require(workers)  # before a folder is made
+    table, folder = spec.to_dict(), Path(out)
+    if new and (folder / "spec.json").exists() and Store.open(folder).key != spec_key(table):
+        folder = folder.with_name(f"{folder.name}-{spec_key(table)[:8]}")
+    store = Store.create(folder, table, chunks=len(tasks), points=len(spec.all_points))
     report = run(store, tasks, compute, chosen, workers=workers, cluster=cluster, retry=retry, progress=shown)
-    result = Sweep(spec, _collected(spec, store), store.folder, report)
+    result = _collected(spec, store, report)
     try:
         result.save(store.folder / WHOLE)
     except OSError as error:
@@ -122,66 +128,33 @@ def open_sweep(folder: str | Path) -> Sweep:
     ...     tu.open_sweep(f"{folder}/a").dataset.sizes["lr"]
     1
     """
-    store = Store.open(Path(folder))
-    spec = SweepSpec.from_dict(store.spec)
-    return Sweep(spec, _collected(spec, store), store.folder)
+    store = Store.open(folder)
+    return _collected(SweepSpec.from_dict(store.spec), store)
 
 
-def _collected(spec: SweepSpec, store: Store) -> Any:
-    kept = (store.read(index) for index in sorted(store.done))
-    return combine_chunks(spec, ((chunk.points, chunk.outcome) for chunk in kept))
+def _collected(spec: SweepSpec, store: Store, report: Report | None = None) -> Sweep:
+    return Sweep(spec, combine_chunks(spec, map(store.read, sorted(store.done))), store.folder, report)
 
 
-def _store(spec: SweepSpec, folder: Path, chunks: int, new: bool) -> Store:
-    """The store in this folder; new: in one next to it that carries the key of the sweep, if another sweep is there."""
-    table = spec.to_dict()
-    if new and (folder / "spec.json").exists() and Store.open(folder).key != spec_key(table):
-        folder = folder.with_name(f"{folder.name}-{spec_key(table)[:8]}")
-    return Store.create(folder, table, chunks=chunks, points=len(spec.all_points))
-
-
-def _in_memory(
-    spec: SweepSpec, tasks: list[Task], functions: Any, execute: Execute, workers: int | None, progress: Progress
-) -> Sweep:
-    kept: list[tuple[Any, Outcome]] = []
-    progress.begin(len(spec.all_points), 0)
-    try:
-        execute_all(
-            execute, compute, tasks, workers, lambda t, outcome: kept.append((t.points, outcome)), progress, progress.notice
-        )
-    finally:
-        progress.end()
-    return Sweep(spec, combine_chunks(spec, sorted(kept, key=lambda entry: entry[0]), functions))
-
-
-def _named(measure: Any, stored: bool) -> tuple[list[str], dict[str, Callable]]:
+def _named(measure: str | Callable | Sequence[str | Callable], stored: bool) -> tuple[list[str], dict[str, Callable]]:
     """The names of the measures, and those functions that have no name to be imported by."""
-    given: Iterable[Any] = [measure] if isinstance(measure, str) or callable(measure) else measure
+    given = [measure] if isinstance(measure, str) or callable(measure) else measure
     if not isinstance(given, list | tuple) or not given:
         raise InputError(f"measure is {checks.shown(measure)}; it must be a name, a function, or a list of them.")
     names, functions = [], {}
     for one in given:
-        name = _name(one, functions, stored) if callable(one) else one
+        name = path_of(one) if callable(one) else one
+        if name is None:
+            short = getattr(one, "__qualname__", "")
+            if stored:
+                raise InputError(
+                    f"the function {short or repr(one)} cannot be imported, so a folder cannot know it; put it into a "
+                    "module, or leave out=... away."
+                )
+            name = f":{short.rpartition('.')[2].strip('<>')}"
+            functions[name] = one
         resolve(name, functions)
         if name in names:
             raise InputError(f"the measure {name!r} is there twice; leave one out.")
         names.append(name)
     return names, functions
-
-
-def _name(function: Callable, functions: dict[str, Callable], stored: bool) -> str:
-    module, path = getattr(function, "__module__", None), getattr(function, "__qualname__", "")
-    name = f"{module}:{path}"
-    if module not in (None, "__main__") and "<" not in path:
-        try:
-            if imported(name) is function:
-                return name
-        except InputError:
-            pass
-    if stored:
-        raise InputError(
-            f"the function {path or function!r} cannot be imported, so a folder cannot know it; put it into a module, or "
-            "leave out=... away."
-        )
-    functions[f":{path.rpartition('.')[2].strip('<>')}"] = function
-    return f":{path.rpartition('.')[2].strip('<>')}"

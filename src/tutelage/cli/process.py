@@ -1,4 +1,4 @@
-"""What the command line sets for JAX before it starts: a folder for compiled programs, and options for faster compilation.
+"""What a command does to its process: JAX's settings before it starts, Ctrl-C, notes of the library, a sign of life.
 
 JAX's own cache keeps the compiled programs: a second `tutelage solve` of a shape traces its program again, but does not
 compile it. JAX keeps only programs without callbacks into Python. Equinox's run-time errors are such callbacks, unless they
@@ -9,12 +9,21 @@ On a CPU, XLA runs a loop as a queue of kernels, unless its data are smaller tha
 that limit makes a solve of few units faster. XLA's newer emitters of fused loops compile for 40% longer than the older ones
 without a gain here. An option that XLA does not know ends the process, so these are set for known versions only, and never
 where XLA_FLAGS holds others.
+
+Python turns Ctrl-C into an exception. It can arrive inside JAX's callbacks: some swallow it and compute on, others are left
+in a state that crashes the process at its exit. While nothing is being written there is nothing to clean up, so we leave.
 """
 
 import os
+import signal
 import sys
 import tempfile
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from tutelage._files import is_private
 
@@ -23,6 +32,9 @@ OLDER_EMITTERS = "--xla_cpu_use_fusion_emitters=false"
 UNOPTIMIZED = "--xla_backend_optimization_level=0"
 IN_ONE_PIECE = "--xla_cpu_parallel_codegen_split_count=1"  # pieces are compiled side by side, and take more time in all
 KNOWN_TO = "0.10."  # jaxlib 0.11 has only the newer emitters
+INTERRUPT_CODE = 130
+INTERRUPTED = "interrupted."
+SILENT_SECONDS = 2.0
 
 
 def keep_compiled_programs() -> None:
@@ -64,3 +76,70 @@ def _writable_folder() -> Path | None:
         return folder if is_private(folder.parent) and is_private(folder) else None
     except (OSError, RuntimeError):  # no home, no permission, no space
         return None
+
+
+@contextmanager
+def leave_on_interrupt() -> Iterator[None]:
+    """Inside, Ctrl-C ends the process at once, with one line and exit code 130. Use it where no file is open."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def leave(*_: object) -> None:
+        if sys.stderr.isatty():
+            os.write(2, b"\r\x1b[2K\x1b[?25h")  # clear the line of the progress bar, show the cursor again
+        os.write(2, f"{INTERRUPTED}\n".encode())
+        os._exit(INTERRUPT_CODE)
+
+    usual = signal.signal(signal.SIGINT, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, usual)
+
+
+@contextmanager
+def notes(*silent: type[Warning]) -> Iterator[None]:
+    """Inside, a warning of the library is one line, 'note: ...'; warnings of the `silent` kinds are not shown."""
+    from tutelage import TutelageWarning
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", TutelageWarning)
+        for kind in silent:
+            warnings.simplefilter("ignore", kind)
+        usual = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], file: str, line: int, *more: Any) -> None:
+            if issubclass(category, TutelageWarning):
+                print(f"note: {' '.join(str(message).split())}", file=sys.stderr)
+            else:
+                usual(message, category, file, line, *more)
+
+        warnings.showwarning = show
+        yield
+
+
+@contextmanager
+def working(what: str) -> Iterator[None]:
+    """On a terminal, a moving bar with the elapsed time once this has taken two seconds; gone when it is done.
+
+    It shows no percentage: that takes calls from the compiled program, which then could not be cached.
+    """
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn(what), BarColumn(), TimeElapsedColumn())
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    bar.add_task(what, total=None)
+    timer = threading.Timer(SILENT_SECONDS, bar.start)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+        bar.stop()
