@@ -22,7 +22,7 @@ import numpy as np
 
 import tutelage as tu
 from tutelage import InputError
-from tutelage.analysis.noise.fluctuations import fluctuations_along
+from tutelage.analysis.noise import fluctuations_along
 from tutelage.explorer.exports import python_text, toml_text
 from tutelage.explorer.settings import Settings
 from tutelage.page.content import numbers, trajectory_content

@@ -24,12 +24,10 @@ from typing import Any
 import numpy as np
 
 from tutelage._errors import InputError, kind_of
-from tutelage.analysis.curves.curve import Curve, RunResults
-from tutelage.analysis.curves.phases import Phases, phases
-from tutelage.plot.axes import is_log_spaced, wants_log
+from tutelage.analysis.curve_phases import Phases, phases
+from tutelage.analysis.result import Curve, RunResults
 from tutelage.plot.labels import capital, problem_in_words, settings_in_words
-from tutelage.plot.learning_curve import PHASE_COLORS
-from tutelage.plot.style import FAINT
+from tutelage.plot.style import FAINT, PHASE_COLORS, is_log_spaced, wants_log
 from tutelage.trajectory import Trajectory
 
 MOST_FRAMES, LEAST_FRAMES = 1001, 20
