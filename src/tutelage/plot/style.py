@@ -19,16 +19,12 @@ from tutelage._files import require_place, write_bytes
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+Dash: TypeAlias = str | tuple[float, tuple[float, ...]]
 Look: TypeAlias = dict[str, Any]  # properties of a line, a mark or a text, as Matplotlib names them
 
 STYLE_SHEET = Path(__file__).with_name("tutelage.mplstyle")
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-DASHES: tuple[str | tuple[float, tuple[float, ...]], ...] = (
-    "solid",
-    (0, (5, 1.6)),
-    (0, (1.2, 1.2)),
-    (0, (6, 1.6, 1.2, 1.6)),
-)
+DASHES: tuple[Dash, ...] = ("solid", (0, (5, 1.6)), (0, (1.2, 1.2)), (0, (6, 1.6, 1.2, 1.6)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 INK, FAINT, ALARM = "#222222", "#8C8C8C", "#B03A00"
 PHASE_COLORS = {
