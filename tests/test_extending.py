@@ -237,11 +237,8 @@ def test_an_analysis_and_its_figure(folder, monkeypatch):
     with pytest.raises(tu.InputError, match="never falls to half"):
         half_time(tu.solve(theory.problem, START, [0.0, 0.01]))
 
-    says(
-        "src/tutelage/plot/__init__.pyi", '"HalfTime": "plot_half_time"', "RESULT_FIGURES", "src/tutelage/analysis/result.py"
-    )
+    says("src/tutelage/plot/__init__.pyi", 'figure="plot_half_time"')
     monkeypatch.setattr(plot, "plot_half_time", tools["plot_half_time"], raising=False)
-    monkeypatch.setitem(result.RESULT_FIGURES, "HalfTime", "plot_half_time")
     assert found.plot().axes
     with pytest.raises(tu.InputError, match="half_time"):
         tools["plot_half_time"](theory)

@@ -33,10 +33,10 @@ GROUPS = {
     "comparison": "Theory beside networks",
     "analysis.fixed_points": "Fixed points and learning rates",
     "analysis.curves": "What a curve shows",
-    "analysis.escape": "Escape from a plateau",
+    "analysis.escapes": "Escape from a plateau",
     "analysis.noise": "Scatter of single networks",
     "analysis.single_steps": "Single steps",
-    "analysis.geometry": "Landscape",
+    "analysis.landscapes": "Landscape",
     "sweeps": "Sweeps",
     "plot": "Figures",
     "papers": "Published figures",
@@ -46,6 +46,8 @@ GROUPS = {
     "checks": "Checks for extensions",
     "errors": "Errors and warnings",
 }
+SHARED = dict.fromkeys(("modes", "learning_rates"), "fixed_points")  # files of `analysis` that share a page
+SHARED |= dict.fromkeys(("result", "curve_plateaus", "curve_phases", "power_laws"), "curves")
 THEORY = ("averages", "moments", "dynamics", "_solve", "_solve_batch")
 # Besides: classes that functions of the root return, and the Gaussian integrals of the textbooks.
 BESIDES = (
@@ -56,13 +58,13 @@ RESULTS = ("status", "trajectory", "validity", "page", "times")
 
 
 def group_of(space: str, home: str) -> str:
-    """The group of a name: its namespace; at the root and in `analysis` the package where it lives."""
+    """The group of a name: its namespace; at the root and in `analysis` the file where it lives."""
     if space not in ("tutelage", "tutelage.analysis"):
         part = space.removeprefix("tutelage.")
         return "results" if part in RESULTS else part
     parts = home.removeprefix("tutelage.").split(".")
     if parts[0] == "analysis":
-        return ".".join(parts[:2])
+        return f"analysis.{SHARED.get(parts[1], parts[1])}"
     return (
         "theory"
         if parts[0] in THEORY

@@ -5,7 +5,7 @@
 Any JAX function of the time alpha is a schedule too.
 """
 
-from tutelage.analysis.schedules.optimize import OptimalSchedule, optimize
+from tutelage.analysis.schedule_search import OptimalSchedule, optimize
 from tutelage.problem.schedules import Constant, Cosine, Interpolated, Piecewise, PowerDecay
 
 __all__ = ["Constant", "Cosine", "Interpolated", "OptimalSchedule", "Piecewise", "PowerDecay", "optimize"]

@@ -7,8 +7,8 @@ import pytest
 
 import tutelage as tu
 from tests.comparison.cases import with_
-from tutelage.comparison.noise import find_escape
 from tutelage.comparison.pairing import match, pair
+from tutelage.comparison.verdict import find_escape
 from tutelage.validity import Validity
 
 TIMES = tu.linear_times(300.0, 151)

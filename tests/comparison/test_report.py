@@ -9,7 +9,6 @@ import pytest
 
 import tutelage as tu
 from tests.comparison.cases import runs, theory
-from tutelage.comparison.report import curve_rows, problem_file, snippet, worst_rows
 
 
 @pytest.fixture(scope="module")
@@ -34,11 +33,11 @@ def test_text_says_all(result):
 
 
 def test_rows_are_the_numbers(result):
-    last = curve_rows(result)[-1]
+    last = result.curve_rows()[-1]
     assert last[:3] == ("20", f"{theory().error[-1]:.4g}", f"{runs().error[:, -1].mean():.4g}")
-    assert worst_rows(result)[0][0] == "error"
+    assert result.worst_rows()[0][0] == "error"
     largest = max(np.abs(result["Q"].z[:, *np.triu_indices(2)]).ravel())
-    assert f"{largest:.1f}" == worst_rows(result)[2][7].lstrip("+-")
+    assert f"{largest:.1f}" == result.worst_rows()[2][7].lstrip("+-")
 
 
 def test_table_fits_a_terminal(result):
@@ -94,10 +93,10 @@ def test_the_page_is_well_formed(result):
 
 def test_the_page_can_be_computed_again(result):
     again = {}
-    exec(snippet(result, result.theory.problem).replace("print(", "result = (").replace("runs=100", "runs=3"), again)
+    exec(result.snippet(result.theory.problem).replace("print(", "result = (").replace("runs=100", "runs=3"), again)
     np.testing.assert_allclose(again["theory"].error, theory().error, rtol=1e-12)
     np.testing.assert_array_equal(again["runs"].error, runs().error[:3])
-    tables = tomllib.loads(problem_file(result, result.theory.problem))
+    tables = tomllib.loads(result.problem_file(result.theory.problem))
     assert tables["start"]["dim"] == 200
     assert tables["times"] == {"end": 20.0, "points": 41}
 

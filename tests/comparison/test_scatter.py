@@ -8,8 +8,8 @@ import pytest
 
 import tutelage as tu
 from tests.comparison.cases import TIMES, erf_problem, runs, start_of, theory, with_, with_error
-from tutelage.comparison.noise import Escape, _beside, predicted_scatter
 from tutelage.comparison.pairing import pair
+from tutelage.comparison.verdict import Escape, _beside, predicted_scatter
 
 LABEL = "± 2 std. dev. of\nsingle runs, theory"
 

@@ -126,7 +126,7 @@ def test_nothing_else_uses_papers():
     "source",
     [
         "from tutelage._errors import InputError",
-        "from tutelage.analysis.single_steps.drift_matrices import drift_matrices",
+        "from tutelage.analysis.single_steps import drift_matrices",
         "from tutelage.analysis import spectrum_of",
         "from tutelage.plot.panel_grid import panel_grid",
         "from tutelage.plot import sheet_of_paper",

@@ -3,13 +3,13 @@
 import matplotlib
 from matplotlib.colors import to_rgb
 
-from tutelage.plot.style import COLORS, RC, stroke, style
+from tutelage.plot.style import COLORS, stroke, style
 
 
 def test_settings_come_back():
     before = dict(matplotlib.rcParams)
     with style():
-        assert matplotlib.rcParams["font.size"] == RC["font.size"]
+        assert matplotlib.rcParams["font.size"] == 9.0
         assert not matplotlib.rcParams["text.usetex"]
     assert dict(matplotlib.rcParams) == before
 

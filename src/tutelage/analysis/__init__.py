@@ -2,9 +2,8 @@
 
     tu.analysis.fixed_point(problem, start)
 
-A result has numbers as fields, words (`print`) and a figure (`.plot()`). One package for each subject: fixed_points, curves,
-escape, noise, single_steps, schedules, geometry. docs/how-to has a page for each analysis. The public
-names are listed in `__init__.pyi`.
+A result has numbers as fields, words (`print`) and a figure (`.plot()`). One file for each subject; no file has the name of a
+public function, whose place it would take. docs/how-to has a page for each analysis. The public names are in `__init__.pyi`.
 """
 
 from tutelage._namespace import attach

@@ -1,13 +1,9 @@
-from .curves.curve import RunResults
-from .curves.early_stopping import EarlyStopping, early_stopping
-from .curves.exponents import Exponent, SpectralExponent, fit_exponent, spectral_exponent
-from .curves.phases import Phase, Phases, phases
-from .curves.plateaus import Plateau, Plateaus, plateaus
-from .curves.specialization import Specialization, specialization
-from .escape.escape_distribution import EscapeDistribution, escape_distribution
-from .escape.escape_time import EscapeTime, escape_time
-from .fixed_points.fixed_point import FixedPoint, fixed_point
-from .fixed_points.learning_rates import (
+from .curve_phases import EarlyStopping, Phase, Phases, Specialization, early_stopping, phases, specialization
+from .curve_plateaus import Plateau, Plateaus, plateaus
+from .escapes import EscapeDistribution, EscapeTime, escape_distribution, escape_time
+from .fixed_points import FixedPoint, fixed_point
+from .landscapes import Curvature, Landscape, landscape
+from .learning_rates import (
     BestRate,
     CriticalRate,
     DecayRate,
@@ -17,11 +13,11 @@ from .fixed_points.learning_rates import (
     decay_rate,
     noise_floor,
 )
-from .fixed_points.modes import Mode
-from .geometry.landscape import Curvature, Landscape, landscape
-from .noise.fluctuations import Fluctuations, fluctuations
-from .single_steps.drift_matrices import drift_matrices
-from .single_steps.step_moments import StepMoments, step_moments
+from .modes import Mode
+from .noise import Fluctuations, fluctuations
+from .power_laws import Exponent, SpectralExponent, fit_exponent, spectral_exponent
+from .result import RunResults
+from .single_steps import StepMoments, drift_matrices, step_moments
 
 __all__ = [
     "BestRate",

@@ -1,41 +1,228 @@
-"""What the results of all analyses share: numbers as fields, words by `str`, a figure by `.plot()`."""
+"""What the results of all analyses share: numbers as fields, words by `str`, a figure by `.plot()`.
 
-from typing import TYPE_CHECKING, Any
+And what every analysis of a recorded curve starts from. A solve is one curve. A simulation is one curve per run, and the
+results come as `RunResults`. After a divergence only the times before it are kept. Everything here is NumPy: these analyses
+run outside JAX transformations and cost milliseconds.
+"""
 
-from tutelage import plot
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+
+from tutelage import checks, plot
+from tutelage._errors import InputError, Status, require_fields
+from tutelage.problem import Problem
+from tutelage.trajectory import Trajectory
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# The function of tutelage.plot that draws a result, by the name of its class.
-RESULT_FIGURES = {
-    "EarlyStopping": "plot_early_stopping",
-    "EscapeDistribution": "plot_escape_distribution",
-    "EscapeTime": "plot_escape_time",
-    "Exponent": "plot_exponent",
-    "FixedPoint": "plot_fixed_point",
-    "Fluctuations": "plot_fluctuations",
-    "Landscape": "plot_landscape",
-    "LearningRates": "plot_decay_rates",
-    "NoiseFloor": "plot_noise_floor",
-    "OptimalSchedule": "plot_schedule",
-    "Phases": "plot_phases",
-    "Plateaus": "plot_plateaus",
-    "RunResults": "plot_per_run",
-    "Specialization": "plot_specialization",
-    "SpectralExponent": "plot_spectral_exponent",
-    "StepMoments": "plot_step_moments",
-}
+PRINTED_RUNS = 12  # runs whose line is printed
+RELATIVE_ROUNDING = 1e-13  # of the largest error
+STRIDES_PER_RECORD = 50
 
-
-def figure_function(result: str) -> Any:
-    """The function that draws a class of results; Matplotlib is imported only now."""
-    return getattr(plot, RESULT_FIGURES[result])
+Item = TypeVar("Item")
 
 
 class AnalysisResult:
-    """A result that can draw itself."""
+    """A result that can draw itself. figure: the function of tutelage.plot that draws this class."""
+
+    figure = ""
+
+    def __init_subclass__(cls, figure: str = ""):
+        super().__init_subclass__()
+        cls.figure = figure or cls.figure
 
     def plot(self, *, title: str | None = None) -> "Figure":
         """The result as a Matplotlib figure (see `plot.save_figure`)."""
-        return figure_function(type(self).__name__)(self, title=title)
+        return getattr(plot, self.figure)(self, title=title)  # Matplotlib is imported only now
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {str(self).splitlines()[0]}>"
+
+
+class ResultSequence(AnalysisResult, Generic[Item]):
+    """A result whose first field is what it is a sequence of."""
+
+    def _items(self) -> tuple[Item, ...]:
+        return getattr(self, fields(self)[0].name)  # pyright: ignore[reportArgumentType]
+
+    def __len__(self) -> int:
+        return len(self._items())
+
+    def __getitem__(self, index: int) -> Item:
+        return self._items()[index]
+
+    def __iter__(self) -> Iterator[Item]:
+        return iter(self._items())
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One member of a trajectory: times (time,), error (time,), variables (time, ...) by name.
+
+    diverged: it stopped because everything grew.
+    """
+
+    times: Float[np.ndarray, " time"]
+    error: Float[np.ndarray, " time"]
+    variables: dict[str, np.ndarray]
+    T: Float[np.ndarray, "M M"] | None
+    problem: Problem | None
+    label_noise: float
+    kind: str
+    diverged: bool
+
+    @property
+    def noisy(self) -> bool:
+        """Does the curve carry the fluctuations of a finite network?"""
+        return self.kind == "simulation"
+
+    @property
+    def log_error(self) -> np.ndarray:
+        """ln e_g; where rounding takes over, near perfect learning, the curve is taken as flat.
+
+        For a run, its running median over a twenty-fifth of the record: brief excursions vanish, falls stay as steep.
+        """
+        y = np.log(np.maximum(self.error, self.rounding))
+        if not self.noisy:
+            return y
+        from scipy.ndimage import median_filter
+
+        return median_filter(y, size=2 * _stride(y.size) + 1, mode="nearest")
+
+    @property
+    def fluctuation(self) -> float:
+        """Relative standard deviation of the error from time to time; zero for theory."""
+        return roughness(self.times, np.log(np.maximum(self.error, self.rounding))) if self.noisy else 0.0
+
+    @property
+    def rounding(self) -> float:
+        """The error below which digits are lost."""
+        return float(max(RELATIVE_ROUNDING * np.max(np.abs(self.error)), np.finfo(float).tiny))
+
+    @property
+    def rows(self) -> np.ndarray | None:
+        """(time, unit, component): R of the student; for custom equations every number is a row."""
+        if self.kind == "equations":
+            return np.concatenate([v.reshape(len(self.times), -1, 1) for v in self.variables.values()], axis=1)
+        return self.variables.get("R")
+
+
+class CurveResult(AnalysisResult):
+    """A result that belongs to one curve."""
+
+    curve: Curve
+
+    @property
+    def marks(self) -> dict[str, float]:
+        """The times that the result marks on the curve, by name."""
+        return {}
+
+
+Found = TypeVar("Found", bound=CurveResult)
+
+
+@dataclass(frozen=True)
+class RunResults(ResultSequence[Found], figure="plot_per_run"):
+    """The results of all runs, in their order: a sequence. `numbers(name)` collects a field; `marks` the times found."""
+
+    answers: tuple[Found, ...]
+
+    def numbers(self, name: str) -> np.ndarray:
+        """A number of each result by its name, (run,); NaN where a run has none."""
+        if not all(hasattr(answer, name) for answer in self):
+            have = [n for n in dir(self[0]) if n[0] != "_" and isinstance(getattr(self[0], n), float)]
+            raise InputError(f"these results have no {name!r}; their numbers are {', '.join(have)}.")
+        values = [getattr(answer, name) for answer in self]
+        if any(np.ndim(value) or isinstance(value, str) for value in values):
+            raise InputError(
+                f"{name} is not a single number; loop over the runs instead: [result.{name} for result in results]."
+            )
+        return np.array([np.nan if value is None else float(value) for value in values])
+
+    @property
+    def marks(self) -> dict[str, np.ndarray]:
+        """The times that each run's result marks, by name: (run,), NaN where a run has none."""
+        names = dict.fromkeys(name for answer in self for name in answer.marks)
+        return {name: np.array([answer.marks.get(name, np.nan) for answer in self]) for name in names}
+
+    def __str__(self) -> str:
+        lines = [f"{len(self)} runs"]
+        for name, times in self.marks.items():
+            found = times[np.isfinite(times)]
+            spread = f" ± {found.std(ddof=1):.3g} (mean ± sd)" if found.size > 1 else ""
+            span = f", from {found.min():.4g} to {found.max():.4g}" if found.size > 1 else ""
+            lines.append(f"{name}: {found.size} of {len(self)} runs, at {found.mean():.4g}{spread}{span}")
+        lines += [f"run {i}: {str(answer).splitlines()[0]}" for i, answer in enumerate(self.answers[:PRINTED_RUNS])]
+        return "\n".join(lines + [f"... and {len(self) - PRINTED_RUNS} more"] * (len(self) > PRINTED_RUNS))
+
+
+def read_curves(
+    trajectory: Trajectory, run: int | None, function: str, read: Callable[[Curve], Found], least_times: int = 2
+) -> Found | RunResults[Found]:
+    """The result for the one curve, for the chosen run, or for every run as `RunResults`, by `read`, a function of a curve."""
+    require_fields(function, trajectory, ("times", "variables", "error", "status_code"), "what solve or simulate returned")
+    checks.require_untraced("the trajectory", function, trajectory.times, trajectory.error)
+    shape = np.shape(trajectory.error)
+    count = int(np.prod(shape[:-1], dtype=int))
+    if run is None and len(shape) > 1:
+        return RunResults(tuple(read(_curve_of(trajectory, i, function, least_times)) for i in range(count)))
+    if run is not None and len(shape) == 1:
+        raise InputError(f"run is {checks.shown(run)}; this trajectory is a single curve. Leave run out.")
+    index = 0 if run is None else checks.as_count("run", run, least=0)
+    if index >= count:
+        raise InputError(f"run is {index}; this trajectory has runs 0 to {count - 1}.")
+    return read(_curve_of(trajectory, index, function, least_times))
+
+
+def _curve_of(trajectory: Trajectory, index: int, function: str, least_times: int) -> Curve:
+    lead = np.ndim(trajectory.error) - 1
+
+    def pick(value: ArrayLike, own: int) -> np.ndarray:
+        """Entry `index` of the leading axes, or the value itself if all share it (`own`: axes without a lead)."""
+        array = np.asarray(value, dtype=float)
+        return array.reshape(-1, *array.shape[lead:])[index] if array.ndim > own else array
+
+    error = pick(trajectory.error, 1)
+    kept = int(np.argmin(np.isfinite(error))) if not np.all(np.isfinite(error)) else error.size
+    if kept < least_times:
+        who = f"run {index}" if lead else "the curve"
+        raise InputError(
+            f"{who} has {kept} recorded times; {function} needs at least {least_times}. Record more, or ask another run."
+        )
+    problem, codes = trajectory.problem, np.atleast_1d(np.asarray(trajectory.status_code)).ravel()
+    return Curve(
+        times=pick(trajectory.times, 1)[:kept],
+        error=error[:kept],
+        variables={name: pick(x, np.ndim(x) - lead)[:kept] for name, x in trajectory.variables.items()},
+        T=None if trajectory.T is None else pick(trajectory.T, 2),
+        problem=problem,
+        label_noise=0.0 if problem is None or callable(problem.noise) else float(pick(problem.noise, 0)),
+        kind=trajectory.kind,
+        diverged=int(codes[index % codes.size]) == Status.DIVERGED,
+    )
+
+
+def roughness(x: np.ndarray, y: np.ndarray) -> float:
+    """Standard deviation of the noise in a curve: how far points lie off the line between their neighbors.
+
+    Neighbors are a fiftieth of the record away, so that noise which lasts for a few recorded times counts; the median over
+    all points counts, so that a few sharp turns do not.
+    """
+    stride = _stride(x.size)
+    if x.size < 2 * stride + 1:
+        return 0.0
+    before, here, after = slice(None, -2 * stride), slice(stride, -stride), slice(2 * stride, None)
+    share = (x[here] - x[before]) / (x[after] - x[before])
+    off = y[here] - (1 - share) * y[before] - share * y[after]
+    off = off / np.sqrt(1 + share**2 + (1 - share) ** 2)
+    return float(1.4826 * np.median(np.abs(off)))
+
+
+def _stride(count: int) -> int:
+    return max(1, count // STRIDES_PER_RECORD)

@@ -1,8 +1,8 @@
 """Theory against finite networks: gaps, standard errors, and a verdict in words. docs/compare.md states the criteria.
 
-pairing             -> expected    -> noise                -> verdict              -> compare, report
-same problem, times    the gap of     escape times, and       z-scores and the        the result, with
-and order of units     order 1/N      scatter of the runs     decision in words       table, figure and page
+pairing             -> verdict                 -> expected    -> compare
+same problem, times    z-scores, escapes,         the gap of     the result, with
+and order of units     scatter, the decision      order 1/N      table, figure and page
 """
 
 from tutelage.comparison.compare import Comparison, compare

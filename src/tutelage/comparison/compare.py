@@ -1,24 +1,57 @@
-"""`compare`: do the runs follow the theory? `Comparison`: numbers by name, a verdict, and ways to show them."""
+"""`compare`: do the runs follow the theory? `Comparison`: numbers by name, a verdict, and ways to show them.
 
-from dataclasses import dataclass
+It is shown to people as tables of rich and as one HTML page that needs nothing else, to programs as a dictionary.
+"""
+
+from dataclasses import asdict, dataclass
+from html import escape
+from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
 
 from tutelage import checks
 from tutelage._errors import InputError
+from tutelage._types import Table
+from tutelage._version import __version__
 from tutelage.comparison.expected import expected_gaps, noticeable_change, with_shift
-from tutelage.comparison.noise import Escape, Scatter, find_escape, predicted_scatter
-from tutelage.comparison.pairing import Matching, Pair, match, pair
-from tutelage.comparison.verdict import AGREE, BIASED, FINEST, NOISE, UNKNOWN, Gap, Verdict, decide, measure
+from tutelage.comparison.pairing import Matching, match, pair
+from tutelage.comparison.verdict import (
+    AGREE,
+    BIASED,
+    DIFFER,
+    FINEST,
+    LIMIT,
+    NOISE,
+    UNKNOWN,
+    Escape,
+    Gap,
+    Scatter,
+    Verdict,
+    decide,
+    find_escape,
+    measure,
+    percent,
+    predicted_scatter,
+    worst_place,
+)
+from tutelage.plot.html import bullets, document, svg_element, table, write_text
+from tutelage.plot.labels import capital, problem_in_words
+from tutelage.problem import Problem
+from tutelage.storage import error_name
 from tutelage.trajectory import Trajectory
 from tutelage.validity import Validity
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.console import RenderableType
+
+SHOWN = 6  # rows of the learning curve
+CURVE = ("alpha", "theory", "runs", "gap", "s.e.", "expected", "z")
+WORST = ("quantity", "alpha", "theory", "runs", "gap", "s.e.", "expected", "z", f"|z|<{LIMIT:g}")
+LEGEND = "gap: mean of runs - theory; s.e.: its standard error; expected: the gap of order 1/N that a right theory leaves"
 
 
 @dataclass(frozen=True)
@@ -57,43 +90,213 @@ class Comparison:
         outcome = self.verdict.outcome
         return None if outcome in (NOISE, UNKNOWN) else outcome in (AGREE, BIASED)
 
-    def table(self) -> "RenderableType":
-        """The report as a rich renderable: print it with rich."""
-        from tutelage.comparison.report import terminal_table
-
-        return terminal_table(self)
-
     def plot(self, *, title: str | None = None) -> "Figure":
         """Learning curve, overlaps and z-scores as a Matplotlib figure (see `plot.save_figure`)."""
         from tutelage.plot import plot_comparison
 
         return plot_comparison(self, title=title)
 
-    def to_html(self) -> str:
-        """The whole report as one page that needs nothing else: no network, no scripts."""
-        from tutelage.comparison.report import page
-
-        return page(self)
-
-    def save_html(self, path: str | Path) -> Path:
-        """Write the page, all or nothing; returns the path."""
-        from tutelage.plot.html import write_text
-
-        return write_text(path, self.to_html())
-
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Table:
         """The numbers behind the verdict, for JSON; docs/compare.md lists them."""
-        from tutelage.comparison.report import to_dict
+        parts = ("theory", "mean", "gap", "standard_error", "z", "expected", "beyond")
+        return {
+            "outcome": self.verdict.outcome,
+            "agrees": self.agrees,
+            "verdict": self.verdict.sentence,
+            "before_escape": self.verdict.before,
+            "within": self.verdict.within,
+            "within_bias": self.verdict.within_bias,
+            "counted_times": int(self.verdict.counted.sum()),
+            "runs": self.count,
+            "dim": self.dim,
+            "relabeled": 0 if self.matching is None else self.matching.count,
+            "escape": None if self.escape is None else asdict(self.escape),
+            "validity": None if self.validity is None else asdict(self.validity),
+            "scatter": None if self.scatter is None else self.scatter.to_dict(),
+            "noticeable_lr_change": self.noticeable if np.isfinite(self.noticeable or np.inf) else None,
+            "notes": list(self.notes),
+            "times": self.times.tolist(),
+            "quantities": {
+                name: {part: getattr(gap, part).tolist() for part in parts} | {"expected_is_rough": gap.rough}
+                for name, gap in self.gaps.items()
+            },
+        }
 
-        return to_dict(self)
+    def table(self) -> "RenderableType":
+        """The report as a rich renderable: both tables, the remarks, and the verdict last, where one looks first."""
+        from rich.box import SIMPLE_HEAD
+        from rich.console import Group
+        from rich.table import Table
+        from rich.text import Text
+
+        grids = []
+        for head, rows in ((CURVE, self.curve_rows()), (WORST, self.worst_rows())):
+            grid = Table(box=SIMPLE_HEAD, padding=(0, 1), pad_edge=False, collapse_padding=True, header_style="")
+            for i, name in enumerate(head):
+                grid.add_column(name, justify="left" if i == 0 else "right", no_wrap=i > 0)
+            for row in rows:
+                grid.add_row(*row)
+            grids.append(grid)
+        remarks = Table.grid(padding=(0, 2))
+        remarks.add_column(min_width=8, no_wrap=True)
+        for name, lines in (self._remarks() | {"verdict": [self.verdict.sentence]}).items():
+            for i, line in enumerate(lines):
+                bold = "bold" if name == "verdict" else ""
+                remarks.add_row("" if i else Text(name, bold), Text(line, bold))
+        who, how = self._headline()
+        label = error_name(self.theory.problem) if self.theory.problem is not None else "error"
+        parts = [Text(who, "bold"), Text(how), Text(""), Text(label), grids[0], Text("")]
+        return Group(*parts, Text(self._counted_words()), grids[1], Text(LEGEND, "dim"), Text(""), remarks)
 
     def __str__(self) -> str:
-        from tutelage.comparison.report import plain_text
+        from rich.console import Console
 
-        return plain_text(self)
+        out = StringIO()
+        Console(file=out, width=110, color_system=None, highlight=False, markup=False, emoji=False).print(self.table())
+        return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
 
     def __repr__(self) -> str:
         return f"<Comparison of {self.count} runs at {self.times.size} times: {self.verdict.outcome}>"
+
+    def save_html(self, path: str | Path) -> Path:
+        """Write the page, all or nothing; returns the path."""
+        return write_text(path, self.to_html())
+
+    def to_html(self) -> str:
+        """The whole report as one page that needs nothing else: no network, no scripts."""
+        who, how = self._headline()
+        outcome = self.verdict.outcome
+        kind = {AGREE: "good", BIASED: "good", DIFFER: "bad"}.get(outcome, "")
+        sentence = capital(self.verdict.sentence.removeprefix(f"{outcome}: "))
+        many = "bands: mean of the runs ± 2 standard errors, marks on it; thin: single runs"
+        pale = "; pale: two standard deviations of single runs, predicted" if self.scatter is not None else ""
+        caption = f"Lines: theory; {many if self.count > 1 else 'marks: the run'}{pale}."
+        body = [
+            f"<h1>{escape(who)}</h1>",
+            f'<p class="how">{escape(how)}</p>',
+            f'<p class="verdict {kind}"><b>{escape(capital(outcome))}</b> {escape(sentence)}.</p>',
+            f'<figure><div class="scroll">{svg_element(self.plot(title=""), "Theory and runs against time")}</div>',
+            f"<figcaption>{escape(caption)}</figcaption></figure>",
+            f"<h2>Error along the curve</h2>{table(CURVE, self.curve_rows())}",
+            f"<h2>{escape(capital(self._counted_words()))}</h2>{table(WORST, self.worst_rows())}",
+            *(f"<h2>{escape(capital(name))}</h2>{bullets(lines)}" for name, lines in self._remarks().items()),
+            *self._sources(),
+            f"<footer>{escape(capital(LEGEND))}. tutelage {__version__}</footer>",
+        ]
+        return document(f"{who}: {outcome}", body)
+
+    def _headline(self) -> tuple[str, str]:
+        """What was compared: the problem in words, and the runs."""
+        settings = dict(self.runs.settings)
+        how = [f"{self.count} run{'s' if self.count > 1 else ''}"]
+        how += [f"N = {self.dim}"] if self.dim is not None else []
+        how += [f"{name} {settings[name]}" for name in ("method", "seed") if name in settings]
+        if self.theory.problem is None:
+            return f"A system of one's own: {', '.join(self.gaps)}", ", ".join(how)
+        who, conditions = problem_in_words(self.theory.problem)
+        return who, ", ".join([conditions, *how]).replace("$", "")
+
+    def curve_rows(self) -> list[tuple[str, ...]]:
+        """The error at a few times, as texts."""
+        picked = np.unique(np.linspace(0, self.times.size - 1, min(SHOWN + 1, self.times.size)).astype(int))
+        picked = picked[1:] if picked.size > SHOWN else picked  # a start has no gap to show
+        return [(f"{self.times[i]:.4g}", *_numbers(self["error"], i, 0)) for i in picked]
+
+    def worst_rows(self) -> list[tuple[str, ...]]:
+        """Each kind of quantity where its z-score is largest, and the share within the limit, as texts."""
+        rows, counted = [], self.verdict.counted
+        for gap in self.gaps.values() if counted.any() else ():
+            i, entry = worst_place(gap, "z", counted)
+            inside = np.abs(gap.entries(gap.z)[counted]) < LIMIT
+            share = percent(float(inside.mean())) if self.count > 1 else "-"
+            name = gap.labels()[entry] if gap.theory.ndim > 1 else gap.name
+            of = f" of {len(gap.labels())}" if len(gap.labels()) > 1 else ""
+            rows.append((name + of, f"{self.times[i]:.4g}", *_numbers(gap, i, entry), share))
+        return rows
+
+    def _counted_words(self) -> str:
+        """Over which times the second table looks."""
+        if self.verdict.counted.all():
+            return "where |z| is largest"
+        if self.escape is None or not self.verdict.counted.any():
+            return "no time before the first departure from the plateau"
+        when = f"alpha < {self.escape.first_departure:.4g}"
+        return f"where |z| is largest before the first departure from the plateau, {when}"
+
+    def _remarks(self) -> dict[str, list[str]]:
+        """Named lines below the tables."""
+        power, change = [], self.noticeable
+        if change is not None and np.isfinite(change):
+            power = [f"would have noticed a change of lr by {100 * change:.2g}% or more (in nine of ten comparisons)"]
+        elif change is not None:
+            power = ["even a change of lr by 50% might go unnoticed; add runs, or raise N"]
+        rows = {
+            "escape": [] if self.escape is None else self.escape.lines(),
+            "scatter": [] if self.scatter is None else self.scatter.lines(),
+            "notes": list(self.notes),
+            "validity": [] if self.validity is None else self.validity.lines(),
+            "power": power,
+        }
+        return {name: lines for name, lines in rows.items() if lines}
+
+    def _sources(self) -> list[str]:
+        problem = self.theory.problem
+        if problem is None:
+            return []
+        try:
+            toml, python = self.problem_file(problem), self.snippet(problem)
+        except InputError as error:  # a function of one's own has no text
+            return [f"<h2>The problem</h2><pre>{escape(repr(problem))}</pre><p>{escape(str(error))}</p>"]
+        return [
+            f"<h2>The problem, as a file for tutelage compare</h2><pre>{escape(toml)}</pre>",
+            f"<details><summary>The same in Python</summary><pre>{escape(python)}</pre></details>",
+        ]
+
+    def _start_arrays(self) -> dict[str, list[float]]:
+        names, start = ("R", "Q", "T", "readout", "bias"), self.theory.start
+        return {name: np.asarray(x).tolist() for name in names if (x := getattr(start, name, None)) is not None}
+
+    def _even(self) -> bool:
+        return self.times.size > 1 and np.array_equal(self.times, np.linspace(0.0, self.times[-1], self.times.size))
+
+    def problem_file(self, problem: Problem) -> str:
+        """The problem with its start and times, as `tutelage compare` reads it."""
+        text = problem.to_toml().strip()
+        if self.theory.start is not None:
+            rows = [f"{name} = {values}" for name, values in self._start_arrays().items()]
+            rows += [f"dim = {self.dim}"] if self.dim is not None else []
+            text += "\n\n[start]\n" + "\n".join(rows)
+        return text + (f"\n\n[times]\nend = {float(self.times[-1])}\npoints = {self.times.size}" if self._even() else "")
+
+    def snippet(self, problem: Problem) -> str:
+        """Python that computes all of this again."""
+        lines = ["import tutelage as tu", "", f'problem = tu.Problem.from_toml("""\n{problem.to_toml().strip()}\n""")']
+        if self.theory.start is not None:
+            parts = "".join(f"    {name}={values},\n" for name, values in self._start_arrays().items())
+            lines.append(f"start = tu.Start(\n{parts}    dim={self.dim},\n)")
+        even = f"tu.linear_times({self.times[-1]:g}, {self.times.size})"
+        flow = ", gradient_flow=True" if dict(self.theory.settings).get("gradient_flow") else ""
+        settings, start = dict(self.runs.settings), "start" if self.theory.start is not None else None
+        options = {"dim": self.dim, "runs": self.count} | {n: settings[n] for n in ("seed", "method") if n in settings}
+        given = ", ".join(f"{name}={value!r}" for name, value in options.items() if value is not None)
+        return "\n".join(
+            [
+                *lines,
+                f"times = {even if self._even() else self.times.tolist()}",
+                f"theory = tu.solve(problem, {start}, times=times{flow})",
+                f"runs = tu.simulate(problem, {start}, times=times, {given})",
+                "print(tu.compare(theory, runs))",
+            ]
+        )
+
+
+def _numbers(gap: Gap, time: int, entry: int) -> tuple[str, ...]:
+    """Theory, runs, gap, standard error, expected gap and z of one number."""
+    columns = (gap.theory, gap.mean, gap.gap, gap.standard_error, gap.expected, gap.z)
+    theory, mean, off, error, expected, z = (float(gap.entries(x)[time, entry]) for x in columns)
+    known, size = np.isfinite(z), f"{error:.1e}" if error < 1e-3 else f"{error:.2g}"
+    likely = f"~{expected:.1g}" if gap.rough else f"{expected:+.1g}"
+    return f"{theory:.4g}", f"{mean:.4g}", f"{off:+.2g}", size if known else "-", likely, f"{z:+.1f}" if known else "-"
 
 
 def compare(theory: Trajectory, runs: Trajectory, *, fluctuations: bool = True) -> Comparison:
@@ -127,6 +330,13 @@ def compare(theory: Trajectory, runs: Trajectory, *, fluctuations: bool = True) 
     swapped = 0 if matching is None else matching.count
     verdict = decide(gaps, both.times, escape, swapped, both.count)
     right = {AGREE, BIASED} & {verdict.outcome, verdict.before}
+    notes = list(both.notes)
+    if both.gradient_flow:
+        notes.append("the theory is gradient flow: without the terms of order eta^2 that the runs have")
+    if 1 < both.count < 5:
+        notes.append(f"{both.count} runs give a standard error that is itself uncertain; run 10 or more")
+    if swapped and (escape is None or not escape.by_noise):
+        notes.append(f"{swapped} of {both.count} runs had their hidden units relabeled before averaging")
     return Comparison(
         theory=theory,
         runs=runs,
@@ -140,16 +350,5 @@ def compare(theory: Trajectory, runs: Trajectory, *, fluctuations: bool = True) 
         scatter=predicted_scatter(both, theory, escape) if predict else None,
         verdict=verdict,
         noticeable=noticeable_change(both, theory, gaps, verdict.counted) if right else None,
-        notes=(*both.notes, *_notes(both, swapped, escape)),
+        notes=tuple(notes),
     )
-
-
-def _notes(both: Pair, swapped: int, escape: Escape | None) -> tuple[str, ...]:
-    notes = []
-    if both.gradient_flow:
-        notes.append("the theory is gradient flow: without the terms of order eta^2 that the runs have")
-    if 1 < both.count < 5:
-        notes.append(f"{both.count} runs give a standard error that is itself uncertain; run 10 or more")
-    if swapped and (escape is None or not escape.by_noise):
-        notes.append(f"{swapped} of {both.count} runs had their hidden units relabeled before averaging")
-    return tuple(notes)

@@ -27,7 +27,6 @@ Two more gaps come from solving the theory again.
 
 import warnings
 from dataclasses import dataclass, replace
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -36,7 +35,8 @@ import numpy as np
 
 from tutelage._errors import TutelageWarning
 from tutelage._solve import solve
-from tutelage._types import Array, ArrayLike
+from tutelage._types import Array, ArrayLike, Rate, Schedule, Table
+from tutelage.analysis.noise import states_of, variables_of
 from tutelage.comparison.pairing import Pair
 from tutelage.comparison.verdict import LIMIT, Gap, holds, z_score
 from tutelage.dynamics.linearized import flatten, jacobians_along, unflatten
@@ -68,11 +68,12 @@ class Expected:
 
 def expected_gaps(pair: Pair) -> Expected:
     """The finite-N gap of each compared quantity: computed for plain SGD, else its rough size."""
-    found = _computed(pair) if _computable(pair) else None
+    found = _computed(pair)
     if found is None or not all(np.all(np.isfinite(found[name])) for name in pair.compared):
         return Expected(rough_sizes(pair), rough=True)
-    late = _lateness(pair.times, pair.dim)
-    return Expected({name: found[name] + _speed(pair, name) * _column(late, found[name]) for name in pair.compared}, False)
+    late = 0 * pair.times if pair.dim is None else steps_at(pair.times, pair.dim) / pair.dim - pair.times
+    lag = {name: (_speed(pair, name).T * late).T for name in pair.compared}  # after ceil(alpha N) steps instead of alpha N
+    return Expected({name: found[name] + lag[name] for name in pair.compared}, rough=False)
 
 
 def rough_sizes(pair: Pair) -> dict[str, np.ndarray]:
@@ -98,49 +99,35 @@ def _speed(pair: Pair, name: str) -> np.ndarray:
     return np.gradient(values, pair.times, axis=0) if pair.times.size > 1 else np.zeros_like(values)
 
 
-def _lateness(times: np.ndarray, dim: int | None) -> np.ndarray:
-    """ceil(alpha N)/N - alpha."""
-    return np.zeros_like(times) if dim is None else steps_at(times, dim) / dim - times
-
-
-def _column(values: np.ndarray, like: np.ndarray) -> np.ndarray:
-    return values.reshape(-1, *[1] * (like.ndim - 1))
-
-
-def _computable(pair: Pair) -> bool:
-    problem = pair.problem
-    if problem is None or pair.start is None or pair.dim is None or pair.times.size < FEWEST or "r" not in pair.theory:
-        return False
-    sgd, K, M = problem.sgd, problem.student.hidden, problem.teacher.hidden
-    plain = not isinstance(sgd.momentum, SlowMomentum) and float(sgd.momentum) == 0.0
-    plain = plain and not sgd.spherical and sgd.trainable is None and not missing_traits(problem, ("differentiable",))
-    return plain and problem.inputs.levels * (K * M + K * (K + 1) // 2) <= LARGEST
-
-
-def _computed(pair: Pair) -> dict[str, np.ndarray]:
-    """b by variable at all recorded times."""
+def _computed(pair: Pair) -> dict[str, np.ndarray] | None:
+    """b by variable at all recorded times; None where it is not known."""
     problem, start, dim = pair.problem, pair.start, pair.dim
-    assert problem is not None
-    assert start is not None
-    assert dim is not None
+    if problem is None or start is None or dim is None or pair.times.size < FEWEST or "r" not in pair.theory:
+        return None
+    if missing_traits(problem, ("no momentum", "free norms", "all levels", "differentiable")):
+        return None
+    if pair.theory["r"][0].size + pair.theory["q"][0][:, *np.triu_indices(problem.student.hidden)].size > LARGEST:
+        return None
     like, t = initial_overlaps(problem, start)
     system = OrderParameters(problem, t, pair.gradient_flow, True)
     chosen = _moments(pair)
-    times, lead = jnp.asarray(pair.times[chosen]), {name: value[chosen] for name, value in pair.theory.items()}
-    states = _states(lead, like)
-    points = _flat({name: value[:RUNS, chosen] for name, value in pair.runs.items()})  # (run, moment, size)
-    along, mean = _flat(lead), points.mean(axis=0)
-    drifts, errors = _evaluate(system, like, pair.times[chosen], np.concatenate([points, mean[None], along[None]]))
+    moments, times = pair.times[chosen], jnp.asarray(pair.times[chosen])
+    states = states_of({name: value[chosen] for name, value in pair.theory.items()}, like)
+    runs = states_of({name: value[:RUNS, chosen] for name, value in pair.runs.items()}, like)
+    along, points = np.asarray(jax.vmap(flatten)(states)), np.asarray(jax.vmap(jax.vmap(flatten))(runs))
+    drifts, errors = _evaluate(system, like, moments, np.concatenate([points, points.mean(axis=0)[None], along[None]]))
     curved, jensen = drifts[:-2].mean(axis=0) - drifts[-2], errors[:-2].mean(axis=0) - errors[-2]
     jacobians = np.asarray(jacobians_along(system, times, states))
     acceleration = np.einsum("tij,tj->ti", jacobians, drifts[-1])
     if any(map(callable, (problem.sgd.lr, problem.sgd.readout_lr, problem.sgd.bias_lr))):  # the drift changes by itself
-        acceleration = _slopes(pair.times[chosen], drifts[-1])
+        different, first = np.unique(moments, return_index=True)
+        acceleration = _between(moments, different, np.gradient(drifts[-1][first], different, axis=0))
     sources = curved + (np.asarray(_beyond(system, times, states)) - acceleration / 2) / dim
-    b = _carried(pair.times[chosen], jacobians, sources)
-    moved = _evaluate(system, like, pair.times[chosen], (along + b)[None])[1][0] - errors[-1]
-    gaps = _by_name(system, like, b) | {"error": np.where(np.isfinite(moved), moved, 0.0) + jensen}
-    return {name: _between(pair.times, pair.times[chosen], value) for name, value in gaps.items() if name in pair.compared}
+    b = _carried(moments, jacobians, sources)
+    moved = _evaluate(system, like, moments, (along + b)[None])[1][0] - errors[-1]
+    gaps = variables_of(problem, jax.vmap(lambda x: unflatten(x, like))(jnp.asarray(b)))  # linear in the flat coordinates
+    gaps["error"] = np.where(np.isfinite(moved), moved, 0.0) + jensen
+    return {name: _between(pair.times, moments, value) for name, value in gaps.items() if name in pair.compared}
 
 
 def _moments(pair: Pair) -> np.ndarray:
@@ -153,36 +140,14 @@ def _moments(pair: Pair) -> np.ndarray:
     return np.searchsorted(length, np.linspace(0.0, length[-1], MOMENTS)).clip(0, pair.times.size - 1)
 
 
-def _states(values: dict[str, np.ndarray], like: Overlaps) -> Overlaps:
-    r, q, readout = (jnp.asarray(values[name]) for name in ("r", "q", "readout"))
-    return Overlaps(r, q, readout, None if like.bias is None else jnp.asarray(values["bias"]), None)
-
-
-def _flat(values: dict[str, np.ndarray]) -> np.ndarray:
-    """Variables (..., ) as flat coordinates, in the order of `flatten`."""
-    rows, columns = np.triu_indices(values["q"].shape[-1])
-    lead = values["r"].shape[:-3]
-    parts = [
-        values["r"],
-        values["q"][..., rows, columns],
-        values["readout"],
-        *([values["bias"]] if "bias" in values else []),
-    ]
-    return np.concatenate([part.reshape(*lead, -1) for part in parts], axis=-1)
-
-
 def _evaluate(
     system: OrderParameters, like: Overlaps, times: np.ndarray, points: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Drift and error at points (run, moment, size); in chunks of one shape, so that one program serves all."""
     flat, when = points.reshape(-1, points.shape[-1]), np.broadcast_to(times, points.shape[:-1]).reshape(-1)
-    drifts, errors = [], []
-    for first in range(0, len(flat), CHUNK):
-        inside = np.minimum(np.arange(first, first + CHUNK), len(flat) - 1)
-        drift, error = _chunk(system, like, jnp.asarray(when[inside]), jnp.asarray(flat[inside]))
-        drifts.append(np.asarray(drift))
-        errors.append(np.asarray(error))
-    drift, error = (np.concatenate(parts)[: len(flat)] for parts in (drifts, errors))
+    chunks = [np.minimum(np.arange(i, i + CHUNK), len(flat) - 1) for i in range(0, len(flat), CHUNK)]
+    found = [_chunk(system, like, jnp.asarray(when[inside]), jnp.asarray(flat[inside])) for inside in chunks]
+    drift, error = (np.concatenate([np.asarray(x) for x in parts])[: len(flat)] for parts in zip(*found, strict=True))
     return drift.reshape(points.shape), error.reshape(points.shape[:-1])
 
 
@@ -197,12 +162,11 @@ def _chunk(system: OrderParameters, like: Overlaps, times: Array, points: Array)
 
 @eqx.filter_jit
 def _beyond(system: OrderParameters, times: Array, states: Overlaps) -> Array:
-    """c at each moment."""
+    """c at each moment: N^2 times what the mean of one step adds to q beyond the limit, in flat coordinates."""
     return jax.lax.map(lambda moment: _beyond_at(system, *moment), (times, states))
 
 
 def _beyond_at(system: OrderParameters, t: Array, state: Overlaps) -> Array:
-    """c: N^2 times what the mean of one step adds to q beyond the limit, in flat coordinates."""
     problem, sgd = system.problem, system.problem.sgd
     K, eta = problem.student.hidden, system.rates(t)[0]
     R, Q, T = system.covariances(state)
@@ -228,41 +192,24 @@ def _carried(times: np.ndarray, jacobians: np.ndarray, sources: np.ndarray) -> n
     from scipy.linalg import expm
 
     size = sources.shape[1]
-    b = np.zeros((times.size, size))
-    for i in range(times.size - 1):
-        block = np.zeros((size + 1, size + 1))
-        block[:size, :size] = (jacobians[i] + jacobians[i + 1]) / 2
-        block[:size, size] = (sources[i] + sources[i + 1]) / 2
-        step = expm(block * (times[i + 1] - times[i]))
-        b[i + 1] = step[:size, :size] @ b[i] + step[:size, size]
-    return b
-
-
-def _by_name(system: OrderParameters, like: Overlaps, b: np.ndarray) -> dict[str, np.ndarray]:
-    """b in flat coordinates as gaps of the recorded variables, which are linear in them."""
-    weights = np.asarray(system.problem.inputs.weights)
-    parts = [unflatten(jnp.asarray(x), like) for x in b]
-    out = {name: np.stack([np.asarray(getattr(p, name)) for p in parts]) for name in ("r", "q", "readout")}
-    out |= {big: np.einsum("l,tlab->tab", weights, out[small]) for big, small in (("R", "r"), ("Q", "q"))}
-    return out | ({} if like.bias is None else {"bias": np.stack([np.asarray(p.bias) for p in parts])})
-
-
-def _slopes(moments: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """d values / d time at moments of which some are repeated."""
-    different, first = np.unique(moments, return_index=True)
-    return _between(moments, different, np.gradient(values[first], different, axis=0))
+    blocks = np.zeros((times.size - 1, size + 1, size + 1))
+    blocks[:, :size, :size] = (jacobians[:-1] + jacobians[1:]) / 2
+    blocks[:, :size, size] = (sources[:-1] + sources[1:]) / 2
+    b = [np.zeros(size)]
+    for step in expm(blocks * np.diff(times)[:, None, None]):
+        b.append(step[:size, :size] @ b[-1] + step[:size, size])
+    return np.array(b)
 
 
 def _between(times: np.ndarray, moments: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Values at the moments, interpolated to all times."""
     moments, first = np.unique(moments, return_index=True)
-    values = values[first]
-    flat = values.reshape(moments.size, -1)
-    out = np.stack([np.interp(times, moments, column) for column in flat.T], axis=1)
+    columns = values[first].reshape(moments.size, -1).T
+    out = np.stack([np.interp(times, moments, column) for column in columns], axis=1)
     return out.reshape(times.size, *values.shape[1:])
 
 
-def solved_as(theory: Trajectory) -> dict[str, Any] | None:
+def solved_as(theory: Trajectory) -> Table | None:
     """How the theory was solved, as arguments of `solve`; None if it was not (a closed form, equations of one's own)."""
     settings = dict(theory.settings)
     if theory.kind != "theory" or settings.get("solver") not in SOLVERS:
@@ -278,27 +225,19 @@ def with_shift(pair: Pair, theory: Trajectory) -> Pair:
     shares = problem.inputs.level_dims(pair.dim) / pair.dim
     if np.max(np.abs(shares / np.asarray(problem.inputs.fractions) - 1)) < 1e-9:
         return pair
-    shifted = _solved(*_with_shares(problem, pair.start, shares), pair, how)
+    r, q, t = (np.asarray(x) for x in pair.start.blocks(problem))  # the same weights, level by level
+    given = {"teacher.gram": t} if problem.teacher.gram is not None else {}
+    changed = problem.replace(inputs=Spectrum(problem.inputs.eigenvalues, shares, normalize=False), **given)
+    start = Start(R=r, Q=q, T=None if given else t, readout=pair.start.readout, bias=pair.start.bias)
+    shifted = _solved(changed, start, pair, how)
     if shifted is None:
         return pair
-    note = f"of {pair.dim} dimensions the levels hold {_largest_change(problem, shares)}, which is part of the expected gap"
-    shift = {name: shifted[name] - pair.theory[name] for name in pair.compared}
-    return replace(pair, shift=shift, notes=(*pair.notes, note))
-
-
-def _with_shares(problem: Problem, start: Start, shares: np.ndarray) -> tuple[Problem, Start]:
-    """The same weights, level by level, where each level has another share of the dimensions."""
-    r, q, t = (np.asarray(x) for x in start.blocks(problem))
-    given = problem.teacher.gram is not None
-    inputs = Spectrum(problem.inputs.eigenvalues, shares, normalize=False)
-    changed = problem.replace(inputs=inputs, **({"teacher.gram": t} if given else {}))
-    return changed, Start(R=r, Q=q, T=None if given else t, readout=start.readout, bias=start.bias)
-
-
-def _largest_change(problem: Problem, shares: np.ndarray) -> str:
     fractions = np.asarray(problem.inputs.fractions)
     level = int(np.argmax(np.abs(shares / fractions - 1)))
-    return f"whole numbers (level {level + 1}: {shares[level]:.5g} of them instead of {fractions[level]:.5g})"
+    change = f"(level {level + 1}: {shares[level]:.5g} of them instead of {fractions[level]:.5g})"
+    note = f"of {pair.dim} dimensions the levels hold whole numbers {change}, which is part of the expected gap"
+    shift = {name: shifted[name] - pair.theory[name] for name in pair.compared}
+    return replace(pair, shift=shift, notes=(*pair.notes, note))
 
 
 def noticeable_change(pair: Pair, theory: Trajectory, gaps: dict[str, Gap], counted: np.ndarray) -> float | None:
@@ -319,17 +258,10 @@ def noticeable_change(pair: Pair, theory: Trajectory, gaps: dict[str, Gap], coun
     return next((float(change) for change in CHANGES if noticed(change)), np.inf)
 
 
-def power_words(change: float) -> str:
-    """What the comparison would have noticed, in words."""
-    if not np.isfinite(change):
-        return "even a change of lr by 50% might go unnoticed; add runs, or raise N"
-    return f"would have noticed a change of lr by {100 * change:.2g}% or more (in nine of ten comparisons)"
-
-
 class Scaled(eqx.Module):
     """A schedule times a number."""
 
-    rate: Any
+    rate: Schedule
     factor: ArrayLike
 
     def __call__(self, t: Array) -> Array:
@@ -338,18 +270,18 @@ class Scaled(eqx.Module):
 
 def _scaled(problem: Problem, factor: float) -> Problem:
     """All that moves the first layer, faster by a factor."""
+
+    def faster(rate: Rate) -> Rate:
+        return Scaled(rate, np.float64(factor)) if callable(rate) else rate * factor
+
     sgd = problem.sgd
-    changes: dict[str, Any] = {"lr": _times(sgd.lr, factor)}
+    changes: dict[str, Rate | SlowMomentum] = {"lr": faster(sgd.lr)}
     if isinstance(sgd.momentum, SlowMomentum) and sgd.momentum.k is not None:
-        changes["momentum"] = SlowMomentum(sgd.momentum.gamma, _times(sgd.momentum.k, factor))
+        changes["momentum"] = SlowMomentum(sgd.momentum.gamma, faster(sgd.momentum.k))
     return problem.replace(**changes)
 
 
-def _times(rate: Any, factor: float) -> Any:
-    return Scaled(rate, np.float64(factor)) if callable(rate) else rate * factor
-
-
-def _solved(problem: Problem, start: Start, pair: Pair, how: dict[str, Any]) -> dict[str, np.ndarray] | None:
+def _solved(problem: Problem, start: Start, pair: Pair, how: Table) -> dict[str, np.ndarray] | None:
     """The compared quantities at the times of the pair; None if the solve does not reach the last."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TutelageWarning)  # said when the theory itself was solved

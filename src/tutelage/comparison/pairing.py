@@ -8,7 +8,6 @@ it clearly nearer (a quarter of the squared distance): identical units, as on a 
 """
 
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -17,7 +16,6 @@ from jaxtyping import Bool, Float, Int
 
 from tutelage import checks
 from tutelage._errors import InputError, Status, kind_of
-from tutelage._types import NumpyOrJax
 from tutelage.problem import Problem, Start
 from tutelage.trajectory import Trajectory
 
@@ -50,37 +48,6 @@ class Pair:
 
 def pair(theory: Trajectory, runs: Trajectory) -> Pair:
     """Check that both are about the same problem, start and times, and drop the runs that did not finish."""
-    _require_kinds(theory, runs)
-    _require_same_problem(theory.problem, runs.problem)
-    _require_same_start(theory.start, runs.start)
-    names = [name for name in theory.variables if name in runs.variables]
-    if not names:
-        raise InputError(
-            f"the theory has the variables {', '.join(theory.variables)} and the runs {', '.join(runs.variables)}; "
-            "they must share at least one name."
-        )
-    count, notes = _shared_times(theory, runs)
-    model = {name: np.asarray(theory[name], dtype=float)[:count] for name in names}
-    model["error"] = np.asarray(theory.error, dtype=float)[:count]
-    seen = {name: _with_run_axis(runs[name], runs)[:, :count] for name in names}
-    seen["error"] = _with_run_axis(runs.error, runs)[:, :count]
-    _require_shapes(model, seen)
-    seen, dropped = _finished(seen)
-    problem = theory.problem if theory.problem is not None else runs.problem
-    return Pair(
-        times=np.asarray(theory.times, dtype=float)[:count],
-        theory=model,
-        runs=seen,
-        compared=_compared(model, seen, problem),
-        problem=problem,
-        start=theory.start if theory.start is not None else runs.start,
-        dim=runs.dim or theory.dim,
-        gradient_flow=bool(dict(theory.settings).get("gradient_flow", False)),
-        notes=notes + dropped,
-    )
-
-
-def _require_kinds(theory: Trajectory, runs: Trajectory) -> None:
     for name, value in (("theory", theory), ("runs", runs)):
         if not isinstance(value, Trajectory):
             raise InputError(f"{name} is {kind_of(value)}; compare takes two Trajectories, compare(theory, runs).")
@@ -91,20 +58,68 @@ def _require_kinds(theory: Trajectory, runs: Trajectory) -> None:
         raise InputError(f"the theory has an error of shape {np.shape(theory.error)}; compare one solution at a time.")
     if np.ndim(runs.error) not in (1, 2):
         raise InputError(f"the runs have an error of shape {np.shape(runs.error)}; it must be (run, time).")
+    _require_same_problem(theory, runs)
+    names = [name for name in theory.variables if name in runs.variables]
+    if not names:
+        raise InputError(
+            f"the theory has the variables {', '.join(theory.variables)} and the runs {', '.join(runs.variables)}; "
+            "they must share at least one name."
+        )
+    count, notes = _shared_times(theory, runs)
+    model, seen = (
+        {n: np.asarray(x[n], float) for n in names} | {"error": np.asarray(x.error, float)} for x in (theory, runs)
+    )
+    model = {name: values[:count] for name, values in model.items()}
+    seen = {name: (values if np.ndim(runs.error) > 1 else values[None])[:, :count] for name, values in seen.items()}
+    for name, value in model.items():
+        if seen[name].shape[1:] != value.shape:
+            raise InputError(
+                f"{name} has shape {value.shape} in the theory and {seen[name].shape[1:]} in each run; they must be equal."
+            )
+    whole = np.all([np.isfinite(x).reshape(len(x), -1).all(axis=1) for x in seen.values()], axis=0)
+    if not whole.any():
+        raise InputError("no run reached the last time; compare up to an earlier one, or lower the learning rate.")
+    if not whole.all():
+        early = f"({Status.DIVERGED.name.lower()} or interrupted)"
+        notes = (*notes, f"{int(np.sum(~whole))} of {whole.size} runs ended early {early} and are left out")
+        seen = {name: value[whole] for name, value in seen.items()}
+    problem = theory.problem if theory.problem is not None else runs.problem
+    compared = [name for name in KNOWN if name in names] if problem is not None else names
+    still = () if problem is None else ("readout", "bias")  # compared only where they are learned
+    moves = {n: max(np.max(np.abs(x - x[:1]), initial=0.0) for x in (model[n], seen[n][0])) > STILL for n in compared}
+    return Pair(
+        times=np.asarray(theory.times, dtype=float)[:count],
+        theory=model,
+        runs=seen,
+        compared=("error", *(name for name in compared if name not in still or moves[name])),
+        problem=problem,
+        start=theory.start if theory.start is not None else runs.start,
+        dim=runs.dim or theory.dim,
+        gradient_flow=bool(dict(theory.settings).get("gradient_flow", False)),
+        notes=notes,
+    )
 
 
-def _require_same_problem(theory: Problem | None, runs: Problem | None) -> None:
-    if theory is None or runs is None:
-        return
-    try:
-        where = _difference(theory.to_dict(), runs.to_dict())
-    except InputError:  # a function of one's own has no text
-        where = None if eqx.tree_equal(theory, runs) is True else "(functions of one's own are compared by identity)"
-    if where is not None:
-        raise InputError(f"the theory and the runs are about different problems: {where}; compare the same problem.")
+def _require_same_problem(theory: Trajectory, runs: Trajectory) -> None:
+    """And the same start, where both are known."""
+    if theory.problem is not None and runs.problem is not None:
+        try:
+            where = _difference(theory.problem.to_dict(), runs.problem.to_dict())
+        except InputError:  # a function of one's own has no text
+            same = eqx.tree_equal(theory.problem, runs.problem) is True
+            where = None if same else "(functions of one's own are compared by identity)"
+        if where is not None:
+            raise InputError(f"the theory and the runs are about different problems: {where}; compare the same problem.")
+    for name in ("R", "Q", "T", "readout", "bias"):
+        a, b = getattr(theory.start, name, None), getattr(runs.start, name, None)
+        if a is None or b is None:
+            continue
+        same = np.shape(a) == np.shape(b)
+        if not same or np.max(np.abs(np.asarray(a) - np.asarray(b)), initial=0.0) > SAME:
+            raise InputError(f"the theory and the runs start at different {name}; give solve and simulate the same start.")
 
 
-def _difference(a: Any, b: Any, path: str = "") -> str | None:
+def _difference(a: object, b: object, path: str = "") -> str | None:
     """The first place where two nested tables differ, in words."""
     if isinstance(a, dict) and isinstance(b, dict):
         for name in dict.fromkeys([*a, *b]):
@@ -113,18 +128,6 @@ def _difference(a: Any, b: Any, path: str = "") -> str | None:
                 return found
         return None
     return None if a == b else f"{path} is {checks.shown(a)} in the theory and {checks.shown(b)} in the runs"
-
-
-def _require_same_start(theory: Start | None, runs: Start | None) -> None:
-    if theory is None or runs is None:
-        return
-    for name in ("R", "Q", "T", "readout", "bias"):
-        a, b = getattr(theory, name), getattr(runs, name)
-        if a is None or b is None:
-            continue
-        same = np.shape(a) == np.shape(b)
-        if not same or np.max(np.abs(np.asarray(a) - np.asarray(b)), initial=0.0) > SAME:
-            raise InputError(f"the theory and the runs start at different {name}; give solve and simulate the same start.")
 
 
 def _shared_times(theory: Trajectory, runs: Trajectory) -> tuple[int, tuple[str, ...]]:
@@ -140,42 +143,6 @@ def _shared_times(theory: Trajectory, runs: Trajectory) -> tuple[int, tuple[str,
             "Give the same times to solve and simulate."
         )
     return count, (f"the theory {theory.status} Only the times before that are compared.",) if cut else ()
-
-
-def _with_run_axis(values: NumpyOrJax, runs: Trajectory) -> np.ndarray:
-    array = np.asarray(values, dtype=float)
-    return array[None] if np.ndim(runs.error) == 1 else array
-
-
-def _require_shapes(theory: dict[str, np.ndarray], runs: dict[str, np.ndarray]) -> None:
-    for name, value in theory.items():
-        if runs[name].shape[1:] != value.shape:
-            raise InputError(
-                f"{name} has shape {value.shape} in the theory and {runs[name].shape[1:]} in each run; they must be equal."
-            )
-
-
-def _finished(runs: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], tuple[str, ...]]:
-    """Only the runs that have a number at every time."""
-    whole = np.all([np.isfinite(x).reshape(len(x), -1).all(axis=1) for x in runs.values()], axis=0)
-    if not whole.any():
-        raise InputError("no run reached the last time; compare up to an earlier one, or lower the learning rate.")
-    if whole.all():
-        return runs, ()
-    left = int(np.sum(~whole))
-    note = f"{left} of {whole.size} runs ended early ({Status.DIVERGED.name.lower()} or interrupted) and are left out"
-    return {name: value[whole] for name, value in runs.items()}, (note,)
-
-
-def _compared(theory: dict[str, np.ndarray], runs: dict[str, np.ndarray], problem: Problem | None) -> tuple[str, ...]:
-    """error first, then what moves."""
-    names = [name for name in KNOWN if name in theory] if problem is not None else [n for n in theory if n != "error"]
-    moving = [n for n in names if n in ("R", "Q") or problem is None or _moves(theory[n]) or _moves(runs[n][0])]
-    return ("error", *moving)
-
-
-def _moves(values: np.ndarray) -> bool:
-    return bool(np.max(np.abs(values - values[:1]), initial=0.0) > STILL)
 
 
 @dataclass(frozen=True)
@@ -224,15 +191,15 @@ def _match_one(pair: Pair, run: int, allowed: np.ndarray, odd: bool) -> tuple[np
 
     model, seen = (_rows(x) for x in (pair.theory, {name: value[run] for name, value in pair.runs.items()}))
     K, never = model.shape[1], pair.times.size
-    plain, flipped = (_distances(model[-1][:, None], s * seen[-1][None]) for s in (1.0, -1.0))
+    plain, flipped = (np.sum((model[-1][:, None] - s * seen[-1]) ** 2, axis=-1) for s in (1.0, -1.0))
     cost = np.minimum(plain, flipped) if odd else plain
     permutation = linear_sum_assignment(np.where(allowed, cost, 1e12))[1]
     signs = np.where(odd & (flipped < plain), -1.0, 1.0)[np.arange(K), permutation]
     same = np.array_equal(permutation, np.arange(K)) and np.all(signs > 0)
     if same or cost[np.arange(K), permutation].sum() > CLEARLY * np.trace(plain):
         return np.arange(K), np.ones(K), never
-    as_is = _distances(model, seen).sum(axis=1)
-    swapped = _distances(model, seen[:, permutation] * signs[:, None]).sum(axis=1)
+    as_is = np.sum((model - seen) ** 2, axis=(1, 2))
+    swapped = np.sum((model - seen[:, permutation] * signs[:, None]) ** 2, axis=(1, 2))
     before = np.concatenate([[0.0], np.cumsum(as_is)])
     after = swapped.sum() - np.concatenate([[0.0], np.cumsum(swapped)])
     return permutation, signs, min(int(np.argmin(before + after)), never - 1)
@@ -243,10 +210,6 @@ def _rows(values: dict[str, np.ndarray]) -> Float[np.ndarray, "time K columns"]:
     readout = values.get("readout", np.zeros(values["R"].shape[:-1]))
     columns = np.swapaxes(readout, -2, -1) if readout.ndim == values["R"].ndim else readout[..., None]
     return np.concatenate([values["R"], columns], axis=-1)
-
-
-def _distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return np.sum((a - b) ** 2, axis=-1)
 
 
 def _exchangeable(problem: Problem) -> Bool[np.ndarray, "K K"]:

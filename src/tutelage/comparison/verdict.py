@@ -1,4 +1,4 @@
-"""Gap, standard error and z-score of each quantity at every time, and the decision with its message.
+"""What the gaps between theory and runs amount to: z-scores, the scatter and the escapes of single runs, and the decision.
 
 gap = mean over runs - theory, standard error = sd / sqrt(runs). With few runs gap / standard error follows Student's law,
 which has long tails (with 20 runs, 4 is exceeded ten times more often than by a normal variable), so z is the value of a
@@ -8,15 +8,30 @@ All independent numbers at all times count (only those before the first departur
 if 99% of them, and 95% of each entry's times, have |z| < 4; within the expected finite-N bias if that holds for what the
 expected gap leaves over (`Gap.beyond`). Neighboring times are far from independent: one chance excursion lasts several of
 them, which is why a few percent may lie outside.
+
+Near a plateau the unstable amplitude obeys da = rate a dalpha + sqrt(D/N) dW. If the start's amplitude is not far above
+the noise that reaches it (start / noise below 10), runs leave at times and in permutations of their own however large N is,
+and their mean follows no single curve. Then the times of escape are the right thing to compare, and the curves only before
+the first departure. The scatter of the runs is predicted by `fluctuations`: for SGD without slow momentum, and not through
+an escape that noise decides.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from tutelage.comparison.noise import Escape
+from tutelage._errors import InputError
+from tutelage._types import Table
+from tutelage.analysis.escapes import escape_threshold, last_fall
+from tutelage.analysis.noise import START_DECIDES, fluctuations_along, state_size
+from tutelage.comparison.pairing import Pair
+from tutelage.trajectory import Trajectory
+from tutelage.validity import Validity, slowest_before_rise
 
+DEPARTED = 0.9  # a curve departs when its error has fallen to this share of its plateau
+SCATTER_POINTS = 2**10  # per moment: the standard deviation to about 1%
+LARGEST_STATE = 64  # numbers of a state whose prediction takes a second or two
+SMALLEST_ERROR = 1e-10  # below it rounding shows in the prediction
 FINEST, FINEST_ERROR, ROUNDING = 1e-8, 1e-6, 1e-14  # accuracy of a solve: overlaps, error (relative), any error
 CAP = 37.0  # larger z-scores have no probability in float64
 LIMIT = 4.0  # standard errors
@@ -24,6 +39,137 @@ NOISE_ALONE = 3.0  # start / noise below which noise decides alone
 OVERALL, EACH = 0.99, 0.95  # shares that must lie within the limit
 AGREE, BIASED, DIFFER = "agree", "agree within the expected finite-N bias", "differ"
 NOISE, UNKNOWN = "noise decides the escape", "cannot tell"
+
+
+@dataclass(frozen=True)
+class Escape:
+    """plateau: the error on the plateau that the theory passes, slowest at plateau_time. threshold: below it, escaped.
+
+    theory, runs: times of escape (inf: not within these times). first_departure: until then all are on the plateau.
+    start_to_noise: None where unknown.
+    """
+
+    plateau: float
+    plateau_time: float
+    threshold: float
+    theory: float
+    runs: np.ndarray
+    first_departure: float
+    start_to_noise: float | None
+
+    @property
+    def by_noise(self) -> bool:
+        """Does noise rather than the start decide when (and where to) single runs escape?"""
+        return self.start_to_noise is not None and self.start_to_noise < START_DECIDES
+
+    @property
+    def escaped(self) -> np.ndarray:
+        """Times of the runs that did escape."""
+        return self.runs[np.isfinite(self.runs)]
+
+    @property
+    def earlier(self) -> int:
+        """How many runs escape before the theory does."""
+        return int(np.sum(self.runs < self.theory))
+
+    def lines(self) -> list[str]:
+        """The distribution of the runs' times, and the theory's place in it."""
+        when = f"at {self.theory:.4g}" if np.isfinite(self.theory) else "not within these times"
+        out = [f"the error falls below {self.threshold:.3g} (plateau {self.plateau:.3g}); theory {when}"]
+        times, count = self.escaped, self.runs.size
+        if times.size == 0:
+            return [*out, f"none of {count} runs within these times"]
+        spread = f" ± {times.std(ddof=1):.3g}" if times.size > 1 else ""
+        who = f"{count} runs" if times.size == count else f"{times.size} of {count} runs"
+        out.append(f"{who} at {times.mean():.4g}{spread} (mean ± sd), from {times.min():.4g} to {times.max():.4g}")
+        if np.isfinite(self.theory):
+            out.append(f"{self.earlier} of {count} runs escape before the theory does")
+        return out
+
+
+def find_escape(pair: Pair, validity: Validity | None) -> Escape | None:
+    """The slowest plateau that the theory leaves within these times; None if there is none."""
+    if pair.problem is None or pair.times.size < 5:
+        return None
+    parts = [np.gradient(pair.theory[n], pair.times, axis=0).reshape(pair.times.size, -1) for n in ("R", "Q")]
+    at = slowest_before_rise(np.linalg.norm(np.concatenate(parts, axis=1), axis=1))
+    if at is None:
+        return None
+    error, times = pair.theory["error"], pair.times
+    plateau = float(error[at])
+    threshold = escape_threshold(plateau, float(error[-1]))
+    if not np.min(error[at:]) < threshold:
+        return None
+    curves = np.concatenate([error[None], pair.runs["error"]])
+    escapes = np.array([last_fall(times, curve, threshold) for curve in curves])
+    departures = np.array([last_fall(times, curve, max(threshold, DEPARTED * plateau)) for curve in curves])
+    ratio = None
+    if validity is not None and validity.noise_dim is not None and pair.dim is not None:
+        ratio = float(np.sqrt(pair.dim / validity.noise_dim))
+    return Escape(plateau, float(times[at]), threshold, float(escapes[0]), escapes[1:], float(np.min(departures)), ratio)
+
+
+@dataclass(frozen=True)
+class Scatter:
+    """predicted, measured: standard deviations of e_g over runs, (time,). ratio: measured / predicted, in the mean square.
+
+    predicted is NaN where e_g is so small that rounding shows. ratio_error: its standard error, from the number of runs
+    alone (times of one run are hardly independent). accuracy: the relative error of the prediction.
+    """
+
+    predicted: np.ndarray
+    measured: np.ndarray
+    ratio: float
+    ratio_error: float
+    accuracy: float
+
+    def lines(self) -> list[str]:
+        """In words."""
+        if not np.isfinite(self.ratio):
+            return [f"single runs: e_g ± {np.nanmax(self.predicted):.2g} predicted at most; one run cannot show it"]
+        last = np.flatnonzero(np.isfinite(self.predicted))[-1]
+        when = "at the last time" if last == self.predicted.size - 1 else f"where e_g falls below {SMALLEST_ERROR:g}"
+        return [
+            f"of e_g over runs: {self.ratio:.2f} ± {self.ratio_error:.2f} of the predicted standard deviation "
+            f"({self.predicted[last]:.2g} {when}, {self.measured[last]:.2g} measured)"
+        ]
+
+    def to_dict(self) -> Table:
+        """Plain numbers and lists, None for what one run cannot show."""
+        known = bool(np.isfinite(self.ratio))
+        return {
+            "predicted": [sd if np.isfinite(sd) else None for sd in self.predicted.tolist()],
+            "measured": self.measured.tolist() if known else None,
+            "ratio": self.ratio if known else None,
+            "ratio_error": self.ratio_error if known else None,
+            "accuracy": self.accuracy,
+        }
+
+
+def predicted_scatter(pair: Pair, theory: Trajectory, escape: Escape | None) -> Scatter | None:
+    """The scatter of the runs' errors; None where it is not predicted, or would take long."""
+    if pair.problem is None or pair.start is None or pair.dim is None or "r" not in pair.theory:
+        return None
+    noisy = escape is not None and escape.by_noise
+    if noisy or pair.gradient_flow or theory.start is None or state_size(pair.problem) > LARGEST_STATE:
+        return None
+    try:
+        found = fluctuations_along(theory, pair.dim, points=SCATTER_POINTS)
+    except InputError:  # slow momentum, or times that hold too many relaxations
+        return None
+    predicted = np.where(pair.theory["error"] >= SMALLEST_ERROR, found.sd("error")[: pair.times.size], np.nan)
+    if not np.isfinite(predicted).any():
+        return None
+    return _beside(predicted, pair.runs["error"], float(np.max(found.accuracy)))
+
+
+def _beside(predicted: np.ndarray, errors: np.ndarray, accuracy: float) -> Scatter:
+    count, moved = errors.shape[0], predicted > 0
+    if count < 2 or not moved.any():
+        return Scatter(predicted, np.full_like(predicted, np.nan), np.nan, np.nan, accuracy)
+    measured = errors.std(axis=0, ddof=1)
+    ratio = float(np.sqrt(np.mean((measured[moved] / predicted[moved]) ** 2)))
+    return Scatter(predicted, measured, ratio, ratio / np.sqrt(2 * (count - 1)), accuracy)
 
 
 @dataclass(frozen=True)
@@ -82,24 +228,15 @@ def measure(
     gap = mean - theory
     sd = runs.std(axis=0, ddof=1) if count > 1 else np.full_like(gap, np.nan)
     error = sd / np.sqrt(count)
-    unit = np.fmax(error, _resolution(name, theory, rtol))
-    low, high = (-2 * np.abs(expected), 2 * np.abs(expected)) if rough else _interval(2 * expected)
+    size = np.abs(theory) * FINEST_ERROR + ROUNDING  # what the solver resolves: at time zero there is no standard error
+    if name != "error":
+        size = np.full_like(theory, FINEST * max(float(np.max(np.abs(theory), initial=0.0)), 1e-12))
+    unit = np.fmax(error, max(1.0, rtol / FINEST) * size)
+    low, high = np.sort([-2 * np.abs(expected) if rough else 0 * expected, 2 * (np.abs(expected) if rough else expected)], 0)
     left = gap - np.clip(gap, shift + low, shift + high)
     expected = expected + (np.abs(shift) if rough else shift)
     z, beyond = (z_score(x / unit, count) for x in (gap, left))
     return Gap(name, theory, runs, mean, gap, error, z, expected, beyond, rough, unit, (high - low) / 2)
-
-
-def _resolution(name: str, theory: np.ndarray, rtol: float) -> np.ndarray:
-    """What the solver itself cannot resolve: a smaller standard error (at time zero there is none) counts as this."""
-    coarser = max(1.0, rtol / FINEST)
-    if name == "error":
-        return coarser * (FINEST_ERROR * np.abs(theory) + ROUNDING)
-    return np.full_like(theory, coarser * FINEST * max(float(np.max(np.abs(theory), initial=0.0)), 1e-12))
-
-
-def _interval(end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    return np.minimum(end, 0.0), np.maximum(end, 0.0)
 
 
 def z_score(ratio: np.ndarray, count: int) -> np.ndarray:
@@ -137,30 +274,22 @@ def decide(gaps: dict[str, Gap], times: np.ndarray, escape: Escape | None, swapp
             f"one run has no standard error; the largest gap of {worst.name} is {np.max(np.abs(worst.gap)):.3g}. Run more."
         )
         return Verdict(UNKNOWN, f"{UNKNOWN}: {text}", np.nan, np.nan, counted)
-    outcome, (plain, biased) = _outcome(gaps, counted)
+    inside = {
+        AGREE: [np.abs(gap.entries(gap.z)[counted]) < LIMIT for gap in gaps.values()],
+        BIASED: [np.abs(gap.entries(gap.beyond)[counted]) < LIMIT for gap in gaps.values()],
+    }
+    plain, biased = (float(np.mean(np.concatenate(parts, axis=1))) for parts in inside.values())
+    outcome = next((word for word, parts in inside.items() if holds(parts)), DIFFER)
     sentence = f"{outcome}: {_why(outcome, gaps, times, counted, plain, biased)}"
     if escape is None or not noisy:
         return Verdict(outcome, sentence, plain, biased, counted)
     return Verdict(NOISE, _noise_sentence(escape, swapped, runs, sentence), plain, biased, counted, before=outcome)
 
 
-def _outcome(gaps: dict[str, Gap], counted: np.ndarray) -> tuple[str, tuple[float, float]]:
-    plain, biased = (_inside(gaps, which, counted) for which in ("z", "beyond"))
-    shares = float(np.mean(np.concatenate(plain, axis=1))), float(np.mean(np.concatenate(biased, axis=1)))
-    for outcome, inside in ((AGREE, plain), (BIASED, biased)):
-        if holds(inside):
-            return outcome, shares
-    return DIFFER, shares
-
-
 def holds(inside: list[np.ndarray]) -> bool:
     """Do enough numbers lie within the limit? inside: (time, entries) of booleans for each quantity."""
     each = min(float(np.min(x.mean(axis=0))) for x in inside)
     return float(np.mean(np.concatenate(inside, axis=1))) >= OVERALL and each >= EACH
-
-
-def _inside(gaps: dict[str, Gap], which: str, counted: np.ndarray) -> list[np.ndarray]:
-    return [np.abs(gap.entries(getattr(gap, which))[counted]) < LIMIT for gap in gaps.values()]
 
 
 def _why(outcome: str, gaps: dict[str, Gap], times: np.ndarray, counted: np.ndarray, plain: float, biased: float) -> str:
@@ -170,12 +299,9 @@ def _why(outcome: str, gaps: dict[str, Gap], times: np.ndarray, counted: np.ndar
         return every
     if outcome == BIASED:
         return f"{every}, and {percent(biased)} when a gap of up to twice the expected one, of order 1/N, is allowed"
-    parts = [_worst(gap, times, counted) for gap in sorted(gaps.values(), key=_outside(counted), reverse=True)]
+    outside = {name: np.mean(np.abs(gap.entries(gap.beyond)[counted]) >= LIMIT) for name, gap in gaps.items()}
+    parts = [_worst(gaps[name], times, counted) for name in sorted(outside, key=lambda name: -outside[name])]
     return "; ".join([part for part in parts if part][:3]) + f". Only {every}"
-
-
-def _outside(counted: np.ndarray) -> Callable[[Gap], float]:
-    return lambda gap: float(np.mean(np.abs(gap.entries(gap.beyond)[counted]) >= LIMIT))
 
 
 def _worst(gap: Gap, times: np.ndarray, counted: np.ndarray) -> str:

@@ -26,7 +26,7 @@ import tomli_w
 
 import tutelage as tu
 from tutelage import InputError
-from tutelage.analysis.noise.fluctuations import fluctuations_along
+from tutelage.analysis.noise import fluctuations_along
 from tutelage.explorer.settings import POINTS, Settings, Value
 from tutelage.page.document import Content, numbers, page_of, trajectory_content
 from tutelage.times import DECADES

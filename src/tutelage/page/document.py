@@ -32,13 +32,11 @@ import numpy as np
 
 from tutelage._errors import InputError, kind_of
 from tutelage._version import __version__
-from tutelage.analysis.curves.curve import Curve, RunResults
-from tutelage.analysis.curves.phases import Phases, phases
-from tutelage.plot.axes import is_log_spaced, wants_log
+from tutelage.analysis.curve_phases import Phases, phases
+from tutelage.analysis.result import Curve, RunResults
 from tutelage.plot.html import document, write_text
 from tutelage.plot.labels import capital, problem_in_words, settings_in_words
-from tutelage.plot.learning_curve import PHASE_COLORS
-from tutelage.plot.style import FAINT
+from tutelage.plot.style import FAINT, PHASE_COLORS, is_log_spaced, wants_log
 from tutelage.trajectory import Trajectory
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:"

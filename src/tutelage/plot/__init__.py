@@ -4,11 +4,11 @@
     save_figure(plot_trajectory(theory), "theory.png")
 
 Figures are `matplotlib.figure.Figure` objects outside pyplot: nothing is left open, and no display is needed. A notebook
-shows them without any setup (figure.py). Matplotlib is imported when the first figure is drawn. Nothing here imports what
-it draws: a result is read by its fields, and a result's own `.plot()` imports its function when called.
+shows them without any setup. Matplotlib is imported when the first figure is drawn. Nothing here imports the analyses that it
+draws: a result is read by its fields, and a result's own `.plot()` imports its function when called.
 
-Shared by all figures: style (palette, files), figure, labels (texts), axes (panels, legends, scales) and html (pages). The
-other modules draw the results they are named after. The names exported here are those that a new figure needs, too.
+Shared by all figures: style (palette, scales, files), labels (texts), axes (panels, legends) and html (pages). The other
+modules draw the results they are named after. The names exported here are those that a new figure needs, too.
 """
 
 from tutelage._namespace import attach

@@ -7,56 +7,77 @@ and ends with `finish` and `write_head`.
 import textwrap
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from io import BytesIO
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
+from matplotlib import figure
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.ticker import SymmetricalLogLocator
+from numpy.typing import ArrayLike
 
 from tutelage._errors import require_fields
-from tutelage.plot.style import ALARM, COLORS, DASHES, FAINT, MARKERS, style
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from tutelage.plot.style import ALARM, COLORS, DASHES, FAINT, MARKERS, Look, is_log_spaced, style, wants_log
 
 WIDTH, HEAD, NO_HEAD = 7.4, 0.9, 0.35  # inches: of a figure; above its first panel, with and without a title
 GRID_WIDTH, GRID_HEIGHT, GRID_HEAD = 9.0, 2.6, 0.6
 TITLE_SIZE, SMALL_SIZE = 11, 8.5
 LINE = 94  # characters of small print per line
 MARKS = 10  # marks on the mean of the runs
-DECADES = 1.5  # values that span more than this are drawn on a logarithmic axis
 LARGE = 30.0  # overlaps beyond this are drawn linearly up to one and logarithmically beyond
 
-Draw = TypeVar("Draw", bound=Callable[..., Any])
+Options = ParamSpec("Options")
+Result = TypeVar("Result")
+Drawn = TypeVar("Drawn")
+
+
+class Figure(figure.Figure):
+    """A `matplotlib.figure.Figure` that a notebook shows without any setup.
+
+    A notebook draws Matplotlib figures only after pyplot has been set up. Our figures live outside pyplot, so they carry
+    their picture themselves and nothing is set for the whole process.
+    """
+
+    def _repr_png_(self) -> bytes:
+        """The picture, by the display protocol of IPython; `%matplotlib inline` replaces it by its own."""
+        file = BytesIO()
+        with style():
+            self.savefig(file, format="png", dpi="figure")
+        return file.getvalue()
+
 
 # Figures and their panels
 
 
-def figure_of(source: str, *fields: str) -> Callable[[Draw], Draw]:
+def figure_of(
+    source: str, *fields: str
+) -> Callable[[Callable[Concatenate[Result, Options], Drawn]], Callable[Concatenate[Result, Options], Drawn]]:
     """Decorate a drawing function: require these fields of its result, and draw in our style.
 
     source: where a right result comes from, for the message.
     """
 
-    def decorate(draw: Draw) -> Draw:
+    def decorate(draw: Callable[Concatenate[Result, Options], Drawn]) -> Callable[Concatenate[Result, Options], Drawn]:
         @wraps(draw)
-        def checked(result: Any, *args: Any, **options: Any) -> Any:
+        def checked(result: Result, *args: Options.args, **options: Options.kwargs) -> Drawn:
             require_fields(draw.__name__, result, fields, source)
             with style():
                 return draw(result, *args, **options)
 
-        return cast(Draw, checked)
+        return checked
 
     return decorate
 
 
 def column(
     heights: Sequence[float], title: str | None = None, *, width: float = WIDTH, head: float = HEAD, sharex: bool = True
-) -> "tuple[Figure, list[Any]]":
+) -> tuple[Figure, list[Axes]]:
     """A figure of panels one below another, and its axes from top to bottom.
 
     heights: of the panels, head: of the room above them, in inches. title: as for `write_head`; "" leaves no room.
     """
-    from tutelage.plot.figure import Figure
-
     figure = Figure(figsize=(width, (NO_HEAD if title == "" else head) + sum(heights)), layout="constrained")
     return figure, list(figure.subplots(len(heights), 1, sharex=sharex, squeeze=False, height_ratios=heights)[:, 0])
 
@@ -70,13 +91,11 @@ def panel_grid(
     height: float = GRID_HEIGHT,
     width: float = GRID_WIDTH,
     **grid: Any,
-) -> "tuple[Figure, Any]":
+) -> tuple[Figure, np.ndarray]:
     """A figure of rows x columns panels below a title and a line of small print, and its axes as a 2-d array.
 
     height: of one row, in inches; width: of the figure. grid: for Figure.subplots (sharex, sharey, width_ratios, ...).
     """
-    from tutelage.plot.figure import Figure
-
     total = GRID_HEAD + rows * height
     figure = Figure(figsize=(width, total), layout="constrained")
     figure.set_layout_engine("constrained", rect=(0.0, 0.0, 1.0, 1.0 - GRID_HEAD / total))
@@ -85,7 +104,7 @@ def panel_grid(
     return figure, figure.subplots(rows, columns, squeeze=False, **grid)
 
 
-def finish(figure: "Figure", panels: Sequence[Any], xlabel: str) -> None:
+def finish(figure: Figure, panels: Sequence[Axes], xlabel: str) -> None:
     """Name the common x axis, put the legends outside the panels and align the y labels."""
     panels[-1].set_xlabel(xlabel)
     for axes in panels:
@@ -94,7 +113,7 @@ def finish(figure: "Figure", panels: Sequence[Any], xlabel: str) -> None:
 
 
 def write_head(
-    axes: Any,
+    axes: Axes,
     title: str | None,
     default: str,
     small: str = "",
@@ -110,36 +129,34 @@ def write_head(
     """
     if title == "":
         return
-    bold = {"fontsize": SMALL_SIZE, "fontweight": "bold"} | ({"color": ALARM} if alarm else {})
-    parts: list[tuple[str, dict[str, Any]]] = [(title or default, {"fontsize": TITLE_SIZE, "fontweight": "bold"})]
+    bold: Look = {"fontsize": SMALL_SIZE, "fontweight": "bold"} | ({"color": ALARM} if alarm else {})
+    parts: list[tuple[str, Look]] = [(title or default, {"fontsize": TITLE_SIZE, "fontweight": "bold"})]
     parts += [(small, {"fontsize": SMALL_SIZE})]
     parts += [(text, bold) for text in ([outcome] if isinstance(outcome, str) else outcome)]
     height = 8.0
     for text, look in reversed(parts):
         lines = textwrap.wrap(text, int(line * SMALL_SIZE / look["fontsize"]) - 6 * ("fontweight" in look))
         if lines:
-            place = {"xy": (0, 1), "xycoords": "axes fraction", "xytext": (0, height), "textcoords": "offset points"}
+            place: Look = {"xy": (0, 1), "xycoords": "axes fraction", "xytext": (0, height), "textcoords": "offset points"}
             axes.annotate("\n".join(lines), **place, ha="left", va="bottom", linespacing=1.2, **look)
             height += len(lines) * look["fontsize"] * 1.35 + 2.0
 
 
-def label_panel(axes: Any, text: str) -> None:
+def label_panel(axes: Axes, text: str) -> None:
     """What this panel shows, in small letters above it, to the left."""
     axes.set_title(text, loc="left", fontsize=9.0)
 
 
-def outside_legend(axes: Any, title: str | None = None, handles: Any = None) -> None:
+def outside_legend(axes: Axes, title: str | None = None, handles: Sequence[Artist] | None = None) -> None:
     """The legend to the right of the panel, if anything in it has a name. handles: default all that has one."""
     handles = axes.get_legend_handles_labels()[0] if handles is None else handles
     if handles:
-        place = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.02), "borderaxespad": 0.0}
+        place: Look = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.02), "borderaxespad": 0.0}
         axes.legend(handles=handles, title=title, alignment="left", **place)
 
 
-def color_legend(figure: Any, title: str, names: list[str]) -> None:
+def color_legend(figure: Figure, title: str, names: list[str]) -> None:
     """A legend below all panels: what the first colors of the palette stand for."""
-    from matplotlib.lines import Line2D
-
     lines = [Line2D([], [], color=COLORS[i % len(COLORS)], label=name) for i, name in enumerate(names)]
     figure.legend(handles=lines, title=title, loc="outside lower center", ncols=len(names))
 
@@ -147,38 +164,18 @@ def color_legend(figure: Any, title: str, names: list[str]) -> None:
 # Scales and ticks
 
 
-def is_log_spaced(times: np.ndarray) -> bool:
-    """Are the positive times nearer to even steps in the logarithm than to even steps?"""
-    positive = times[times > 0]
-    if positive.size < 4 or positive[-1] / positive[0] < 10**DECADES:
-        return False
-    return _unevenness(np.diff(np.log(positive))) < _unevenness(np.diff(positive))
-
-
-def _unevenness(steps: np.ndarray) -> float:
-    return float(np.std(steps) / np.mean(steps))
-
-
 def shown_times(times: np.ndarray) -> np.ndarray:
     """Which of the times are drawn, as a mask: all on a linear axis, those beyond zero on a logarithmic one."""
     return times > 0 if is_log_spaced(times) else np.ones(times.size, bool)
 
 
-def scale_time(axes: Any, times: np.ndarray) -> None:
+def scale_time(axes: Axes, times: np.ndarray) -> None:
     """A logarithmic axis for times that are so spaced."""
     if is_log_spaced(times):
         axes.set_xscale("log")
 
 
-def wants_log(values: np.ndarray) -> bool:
-    """Positive, and over more than a decade and a half? Zeros and rounding below zero do not count."""
-    positive = values[np.isfinite(values) & (values > 0)]
-    if positive.size < 2 or positive.size < 0.5 * values.size:
-        return False
-    return bool(np.log10(positive.max() / positive.min()) > DECADES)
-
-
-def scale_error(axes: Any, errors: np.ndarray) -> None:
+def scale_error(axes: Axes, errors: np.ndarray) -> None:
     """A logarithmic axis for a learning curve that needs one; otherwise down to zero, so that heights compare."""
     if wants_log(errors):
         axes.set_yscale("log", nonpositive="mask")
@@ -186,19 +183,17 @@ def scale_error(axes: Any, errors: np.ndarray) -> None:
         axes.set_ylim(bottom=0.0)
 
 
-def scale_overlaps(axes: Any, values: np.ndarray) -> None:
+def scale_overlaps(axes: Axes, values: np.ndarray) -> None:
     """A linear axis, unless some overlap is very large."""
     finite = values[np.isfinite(values)]
     if finite.size and np.max(np.abs(finite)) > LARGE:
-        from matplotlib.ticker import SymmetricalLogLocator
-
         axes.set_yscale("symlog", linthresh=1.0)
         locator = SymmetricalLogLocator(base=10.0, linthresh=1.0)
         locator.set_params(numticks=6)
         axes.yaxis.set_major_locator(locator)
 
 
-def tick_each(axes: Any, values: Any, room: float = 0.06) -> None:
+def tick_each(axes: Axes, values: Sequence[float] | np.ndarray, room: float = 0.06) -> None:
     """A number at each of these x and nowhere else on that axis: for the few sizes that were computed.
 
     room: beyond the first and the last, as a share of the axis.
@@ -211,7 +206,7 @@ def tick_each(axes: Any, values: Any, room: float = 0.06) -> None:
 # Curves and marks
 
 
-def plain_dots(place: int = 0, size: float = 4.5, marker: str = "o") -> dict[str, Any]:
+def plain_dots(place: int = 0, size: float = 4.5, marker: str = "o") -> Look:
     """Line properties of open marks without a line, in the color of this place."""
     look = {"marker": marker, "markersize": size, "markerfacecolor": "white"}
     return look | {"linestyle": "none", "color": COLORS[place % len(COLORS)]}
@@ -225,11 +220,11 @@ def spread_marks(times: np.ndarray, place: int, count: int, marks: int = 6) -> l
 
 
 def draw_band(
-    axes: Any,
+    axes: Axes,
     times: np.ndarray,
-    theory: Any,
-    mean: Any,
-    error: Any,
+    theory: ArrayLike,
+    mean: ArrayLike,
+    error: ArrayLike,
     *,
     look: int = 0,
     dashes: int | None = None,
@@ -249,7 +244,7 @@ def draw_band(
     axes.plot(times, mean, **plain_dots(look, 3.8, MARKERS[look % len(MARKERS)]), markevery=every, zorder=3)
 
 
-def draw_power(axes: Any, x: Any, first: float, exponent: float, label: str, dashes: int = 2) -> None:
+def draw_power(axes: Axes, x: ArrayLike, first: float, exponent: float, label: str, dashes: int = 2) -> None:
     """A faint straight line of a given exponent through (x[0], first), on logarithmic axes: a guide to the eye.
 
     dashes: index of the dashes, to tell two such lines apart.
@@ -258,11 +253,11 @@ def draw_power(axes: Any, x: Any, first: float, exponent: float, label: str, das
     axes.plot(x, first * (x / x[0]) ** exponent, color=FAINT, linestyle=DASHES[dashes], linewidth=1.2, label=label)
 
 
-def shade(axes: Any, start: float, end: float, color: str, label: str | None = None, alpha: float = 0.16) -> None:
+def shade(axes: Axes, start: float, end: float, color: str, label: str | None = None, alpha: float = 0.16) -> None:
     """Shade an interval of the x axis."""
     axes.axvspan(start, end, color=color, alpha=alpha, linewidth=0, label=label, zorder=0)
 
 
-def mark_time(axes: Any, time: float, label: str | None = None) -> None:
+def mark_time(axes: Axes, time: float, label: str | None = None) -> None:
     """A dashed vertical line at this time."""
     axes.axvline(time, color=FAINT, linewidth=1.0, linestyle=(0, (4, 2)), label=label)

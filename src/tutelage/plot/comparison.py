@@ -1,10 +1,12 @@
 """Figures of theory and finite networks: comparison, fluctuations, single steps."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 
 from tutelage.plot.axes import (
+    Figure,
     column,
     figure_of,
     finish,
@@ -13,16 +15,14 @@ from tutelage.plot.axes import (
     scale_error,
     scale_overlaps,
     scale_time,
+    shade,
     shown_times,
     spread_marks,
     write_head,
 )
 from tutelage.plot.labels import capital, error_label, problem_in_words, time_label, title_and_conditions
-from tutelage.plot.style import ALARM, COLORS, DASHES, FAINT, INK, stroke
-from tutelage.plot.trajectory import NAMED, QUANTITIES, SINGLE_RUNS, curves_of, with_looks
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from tutelage.plot.style import ALARM, COLORS, DASHES, FAINT, INK, Look, stroke
+from tutelage.plot.trajectory import NAMED, QUANTITIES, SINGLE_RUNS, lines_of, with_looks
 
 HEAD = 1.1  # inches
 MARKS = 8  # marks of the runs' mean on each curve of the overlaps
@@ -32,7 +32,7 @@ KINDS = {"R": "overlaps with teachers", "Q": "overlaps of students", "V": "reado
 
 
 @figure_of("what compare returned", "gaps", "verdict", "times")
-def plot_comparison(comparison: Any, *, title: str | None = None) -> "Figure":
+def plot_comparison(comparison: Any, *, title: str | None = None) -> Figure:
     """Draw learning curve, overlaps and z-scores of what `compare` returned.
 
     Lines are the theory; bands are the mean over runs with two standard errors to either side, marks that mean; thin gray
@@ -42,14 +42,39 @@ def plot_comparison(comparison: Any, *, title: str | None = None) -> "Figure":
     """
     times = comparison.times
     shown = shown_times(times)
-    names = [name for name in comparison.gaps if name != "error"]
+    names: list[str] = [name for name in comparison.gaps if name != "error"]
     scores = comparison.count > 1
     figure, grid = column([2.6, *[2.0] * len(names), *([1.5] if scores else [])], title, head=HEAD)
     _draw_gap_of_error(grid[0], times[shown], comparison, shown)
     for axes, name in zip(grid[1:], names, strict=False):
-        _draw_gap(axes, times[shown], comparison.gaps[name], shown)
+        gap = comparison.gaps[name]
+        theory, runs = lines_of(name, gap.theory[None, shown]), lines_of(name, gap.runs[:, shown])
+        few = len(theory) <= NAMED
+        for i, ((line, look, label), cloud) in enumerate(zip(with_looks(theory, marks=False), runs, strict=True)):
+            mean = cloud.values.mean(axis=0)
+            if few and len(cloud.values) > 1:
+                error = cloud.values.std(axis=0, ddof=1) / np.sqrt(len(cloud.values))
+                band = {"color": look["color"], "alpha": 0.25, "linewidth": 0}
+                axes.fill_between(times[shown], mean - 2 * error, mean + 2 * error, **band)
+            marks: Look = {"marker": stroke(line.unit)["marker"], "markerfacecolor": "white"} if few else {"marker": "."}
+            marks |= {"markersize": 3.8, "markevery": spread_marks(times[shown], i, len(theory), MARKS), "zorder": 3}
+            axes.plot(times[shown], mean, color=look["color"], linestyle="none", **marks)
+            axes.plot(times[shown], line.values[0], label=label, **look)
+        axes.set_ylabel(QUANTITIES.get(name, name))
+        scale_overlaps(axes, gap.theory)
     if scores:
-        _draw_scores(grid[-1], times, comparison, shown)
+        largest, axes = 0.0, grid[-1]
+        for i, (name, gap) in enumerate(comparison.gaps.items()):
+            worst = np.max(np.abs(gap.entries(gap.z)), axis=1)[shown]
+            largest = max(largest, float(np.max(worst, initial=0.0)))
+            label = f"{name}, worst of {len(gap.labels())}" if len(gap.labels()) > 1 else name
+            axes.plot(times[shown], worst, color=COLORS[i], linestyle=DASHES[i % len(DASHES)], linewidth=1.2, label=label)
+        axes.axhline(LIMIT, color=ALARM, linewidth=1.0, linestyle=(0, (2, 2)), label=f"|z| = {LIMIT:g}")
+        left_out = times[~comparison.verdict.counted]
+        if left_out.size:
+            shade(axes, float(left_out[0]), float(left_out[-1]), FAINT, "not counted", 0.18)
+        axes.set(ylabel="z-score\nof the gap, |z|", yscale="log" if largest > MANY else "linear")
+        axes.set_ylim((0.1, 60.0) if largest > MANY else (0.0, max(5.0, 1.15 * largest)))
     scale_time(grid[0], times)
     finish(figure, grid, time_label(comparison.theory))
     who, how = title_and_conditions(comparison.theory)
@@ -61,7 +86,7 @@ def plot_comparison(comparison: Any, *, title: str | None = None) -> "Figure":
     return figure
 
 
-def _draw_gap_of_error(axes: Any, times: np.ndarray, comparison: Any, shown: np.ndarray) -> None:
+def _draw_gap_of_error(axes: Axes, times: np.ndarray, comparison: Any, shown: np.ndarray) -> None:
     gap, many = comparison.gaps["error"], comparison.count > 1
     theory, mean, error = gap.theory[shown], gap.mean[shown], gap.standard_error[shown]
     if comparison.scatter is not None:
@@ -87,43 +112,8 @@ def _draw_gap_of_error(axes: Any, times: np.ndarray, comparison: Any, shown: np.
             axes.plot([escape.theory], [escape.threshold], "D", color=COLORS[0], markersize=5.5, label="theory escapes")
 
 
-def _draw_gap(axes: Any, times: np.ndarray, gap: Any, shown: np.ndarray) -> None:
-    theory, runs = curves_of(gap.name, gap.theory[None]), curves_of(gap.name, gap.runs)
-    few = len(theory) <= NAMED
-    for i, ((line, look, label), cloud) in enumerate(zip(with_looks(theory, marks=False), runs, strict=True)):
-        mean = cloud.values.mean(axis=0)[shown]
-        if few and len(cloud.values) > 1:
-            error = cloud.values.std(axis=0, ddof=1)[shown] / np.sqrt(len(cloud.values))
-            axes.fill_between(times, mean - 2 * error, mean + 2 * error, color=look["color"], alpha=0.25, linewidth=0)
-        marks = {"marker": stroke(line.unit)["marker"], "markerfacecolor": "white"} if few else {"marker": "."}
-        marks |= {"markersize": 3.8, "markevery": spread_marks(times, i, len(theory), MARKS), "zorder": 3}
-        axes.plot(times, mean, color=look["color"], linestyle="none", **marks)
-        axes.plot(times, line.values[0][shown], label=label, **look)
-    axes.set_ylabel(QUANTITIES.get(gap.name, gap.name))
-    scale_overlaps(axes, gap.theory)
-
-
-def _draw_scores(axes: Any, times: np.ndarray, comparison: Any, shown: np.ndarray) -> None:
-    largest = 0.0
-    for i, (name, gap) in enumerate(comparison.gaps.items()):
-        worst = np.max(np.abs(gap.entries(gap.z)), axis=1)[shown]
-        largest = max(largest, float(np.max(worst, initial=0.0)))
-        label = f"{name}, worst of {len(gap.labels())}" if len(gap.labels()) > 1 else name
-        axes.plot(times[shown], worst, color=COLORS[i], linestyle=DASHES[i % len(DASHES)], linewidth=1.2, label=label)
-    axes.axhline(LIMIT, color=ALARM, linewidth=1.0, linestyle=(0, (2, 2)), label=f"|z| = {LIMIT:g}")
-    left_out = times[~comparison.verdict.counted]
-    if left_out.size:
-        axes.axvspan(float(left_out[0]), float(left_out[-1]), color=FAINT, alpha=0.18, linewidth=0, label="not counted")
-    axes.set_ylabel("z-score\nof the gap, |z|")
-    if largest > MANY:
-        axes.set_yscale("log")
-        axes.set_ylim(0.1, 60.0)
-    else:
-        axes.set_ylim(0.0, max(5.0, 1.15 * largest))
-
-
 @figure_of("what fluctuations returned", "theory", "sd", "dim", "scaled")
-def plot_fluctuations(result: Any, *, title: str | None = None) -> "Figure":
+def plot_fluctuations(result: Any, *, title: str | None = None) -> Figure:
     """Draw error and order parameters with bands of two standard deviations, and below them sd(e_g) / e_g.
 
     Takes what `fluctuations` returned. title: "" leaves the head out.
@@ -134,13 +124,21 @@ def plot_fluctuations(result: Any, *, title: str | None = None) -> "Figure":
     names = ["R", "Q", *(n for n in ("readout", "bias") if n in theory.variables and np.max(result.sd(n)) > 0)]
     figure, grid = column([2.4, *[1.9] * len(names), 1.4], title, head=HEAD)
     low = np.maximum(error - 2 * sd, 1e-3 * error)  # a band that reaches zero has no end on a logarithmic axis
-    band = {"color": COLORS[0], "alpha": PALE, "linewidth": 0, "label": "± 2 std. deviations"}
-    grid[0].fill_between(t, low, error + 2 * sd, **band)
+    band = "± 2 std. deviations"
+    grid[0].fill_between(t, low, error + 2 * sd, color=COLORS[0], alpha=PALE, linewidth=0, label=band)
     grid[0].plot(t, error, color=COLORS[0], linewidth=1.8, label=r"theory, $N \to \infty$")
     grid[0].set_ylabel(error_label(theory))
     scale_error(grid[0], error)
     for axes, name in zip(grid[1:], names, strict=False):
-        _draw_bands(axes, t, name, np.asarray(theory[name])[shown], result.sd(name)[shown])
+        values = np.asarray(theory[name])[shown]
+        lines, widths = lines_of(name, values[None]), lines_of(name, result.sd(name)[None, shown])
+        pale = PALE if len(lines) <= len(COLORS) // 2 else PALER
+        for (line, look, label), width in zip(with_looks(lines, marks=False), widths, strict=True):
+            middle, half = line.values[0], 2 * width.values[0]
+            axes.fill_between(t, middle - half, middle + half, color=look["color"], alpha=pale, linewidth=0)
+            axes.plot(t, middle, label=label, **look)
+        axes.set_ylabel(QUANTITIES[name])
+        scale_overlaps(axes, values)
     grid[-1].plot(t, sd / np.maximum(error, 1e-300), color=COLORS[0], linewidth=1.4)
     grid[-1].set_ylabel("relative scatter\n" + r"sd$(\epsilon_g)\,/\,\epsilon_g$")
     grid[-1].set_ylim(bottom=0.0)
@@ -152,40 +150,25 @@ def plot_fluctuations(result: Any, *, title: str | None = None) -> "Figure":
     return figure
 
 
-def _draw_bands(axes: Any, times: np.ndarray, name: str, values: np.ndarray, sd: np.ndarray) -> None:
-    lines, widths = curves_of(name, values[None]), curves_of(name, sd[None])
-    pale = PALE if len(lines) <= len(COLORS) // 2 else PALER
-    for (line, look, label), width in zip(with_looks(lines, marks=False), widths, strict=True):
-        middle, half = line.values[0], 2 * width.values[0]
-        axes.fill_between(times, middle - half, middle + half, color=look["color"], alpha=pale, linewidth=0)
-        axes.plot(times, middle, label=label, **look)
-    axes.set_ylabel(QUANTITIES[name])
-    scale_overlaps(axes, values)
-
-
 @figure_of("what step_moments returned", "drift", "diffusion", "names")
-def plot_step_moments(result: Any, *, title: str | None = None) -> "Figure":
+def plot_step_moments(result: Any, *, title: str | None = None) -> Figure:
     """Draw what `step_moments` measured against theory: on the diagonal, theory and network agree."""
     who, how = problem_in_words(result.problem)
     step = f"one step of {result.samples} networks with N = {result.dim}, {result.inputs} inputs"
     heading = title or f"{who}: network and theory {'agree' if result.agrees else 'differ'}"
     figure, ((left, right),) = panel_grid(1, 2, heading, f"{how}; {step}; bars: 2 std. errors", height=3.8)
     letters = [name[0].upper() for name in result.names]
+    bars: Look = {"fmt": "o", "markersize": 4.2, "markerfacecolor": "white", "capsize": 2.0, "linewidth": 1.0}
     for i, letter in enumerate(dict.fromkeys(letters)):
         which = np.array([x == letter for x in letters])
         theory, measured, error = (x[which] for x in (result.drift_theory, result.drift, result.drift_error))
-        _draw_bars(left, theory, measured, 2 * error, COLORS[i], KINDS[letter])
+        left.errorbar(theory, measured, 2 * error, color=COLORS[i], label=KINDS[letter], **bars)
     upper = np.triu_indices(len(result.names))
     theory, measured, error = (x[upper] for x in (result.diffusion_theory, result.diffusion, result.diffusion_error))
-    _draw_bars(right, theory, measured, 2 * error, COLORS[0], None)
+    right.errorbar(theory, measured, 2 * error, color=COLORS[0], **bars)
     left.set(xlabel=r"drift $f(u)$, theory", ylabel=r"$N\,E[\Delta u]$, measured")
     right.set(xlabel=r"diffusion $D(u)$, theory", ylabel=r"$N^2\,\mathrm{Cov}(\Delta u)$, measured")
     for axes in (left, right):
         axes.plot(axes.get_xlim(), axes.get_xlim(), color=FAINT, linewidth=1.0, zorder=0)
     left.legend(loc="upper left")
     return figure
-
-
-def _draw_bars(axes: Any, x: np.ndarray, y: np.ndarray, error: np.ndarray, color: str, label: str | None) -> None:
-    bars = {"fmt": "o", "markersize": 4.2, "markerfacecolor": "white", "capsize": 2.0, "linewidth": 1.0}
-    axes.errorbar(x, y, error, color=color, label=label, **bars)

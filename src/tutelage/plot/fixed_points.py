@@ -1,37 +1,44 @@
-"""Figures of fixed points: overlaps and modes, learning rates, the noise floor."""
+"""Figures of fixed points: overlaps and modes, learning rates, the noise floor, and curvatures at a point of weight space."""
 
 import textwrap
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.image import AxesImage
+from matplotlib.lines import Line2D
+from matplotlib.ticker import NullLocator
 
-from tutelage.plot.axes import column, figure_of, outside_legend, write_head
+from tutelage.plot.axes import Figure, column, figure_of, outside_legend, write_head
 from tutelage.plot.labels import problem_in_words
-from tutelage.plot.style import ALARM, COLORS, DASHES, FAINT, INK, style
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from tutelage.plot.style import ALARM, COLORS, DASHES, FAINT, INK, Look, style
+from tutelage.problem import Problem
 
 WIDTH, HEAD_HEIGHT, MAPS_HEIGHT, ROW_HEIGHT = 8.2, 1.15, 2.5, 0.36
 RATES = 14  # rates shown; the rest is counted
 NUMBERED = 6  # largest number of units whose overlaps are written into the map
 NAME = 58  # characters of a mode's name per line
+ROW, FRAME = 0.23, 0.85  # inches: of a family, of what is around the rows
+NAMED = 16  # families named one by one; more are drawn as one staircase
+WAYS = (("down", COLORS[1], "v"), ("flat", FAINT, "o"), ("up", COLORS[0], "^"))
 
 
 @figure_of("what fixed_point returned", "distinct", "R", "Q", "stability")
-def plot_fixed_point(point: Any, *, title: str | None = None) -> "Figure":
+def plot_fixed_point(point: Any, *, title: str | None = None) -> Figure:
     """Draw the overlaps R and Q as heat maps, and every rate with what its modes do.
 
     Bars to the right grow, bars to the left decay; the axis is linear around zero and logarithmic beyond.
     """
-    from tutelage.plot.figure import Figure
-
     shown, more = point.distinct[:RATES], len(point.distinct) - RATES
     heights = [HEAD_HEIGHT, MAPS_HEIGHT, ROW_HEIGHT * len(shown) + 0.9]
     figure = Figure(figsize=(WIDTH, sum(heights)), layout="constrained")
-    subfigures: Any = figure.subfigures(3, 1, height_ratios=heights)
-    head, upper, lower = subfigures
-    _head(head, point, title)
+    head, upper, lower = figure.subfigures(3, 1, squeeze=False, height_ratios=heights)[:, 0]
+    who, how = problem_in_words(point.problem)
+    small = f"{how}{', gradient flow' if point.gradient_flow else ''}, $\\epsilon_g$ = {point.error:.6g}"
+    axes = head.add_axes((0.02, 0.0, 0.96, 0.01))
+    axes.set_axis_off()
+    alarm = bool(point.unstable)
+    write_head(axes, title, f"A fixed point: {who[0].lower()}{who[1:]}", small, point.stability, alarm=alarm, line=112)
     maps = upper.subplots(1, 2)
     largest = max(float(np.max(np.abs(point.R))), float(np.max(np.abs(point.Q))), 1e-12)
     _draw_map(maps[0], point.R, largest, "student–teacher overlaps $R_{km}$", "teacher $m$")
@@ -45,16 +52,7 @@ def plot_fixed_point(point: Any, *, title: str | None = None) -> "Figure":
     return figure
 
 
-def _head(place: Any, point: Any, title: str | None) -> None:
-    who, how = problem_in_words(point.problem)
-    flow = ", gradient flow" if point.gradient_flow else ""
-    axes = place.add_axes((0.02, 0.0, 0.96, 0.01))
-    axes.set_axis_off()
-    default, small = f"A fixed point: {who[0].lower()}{who[1:]}", f"{how}{flow}, $\\epsilon_g$ = {point.error:.6g}"
-    write_head(axes, title, default, small, point.stability, alarm=bool(point.unstable), line=112)
-
-
-def _draw_map(axes: Any, values: np.ndarray, largest: float, label: str, across: str) -> Any:
+def _draw_map(axes: Axes, values: np.ndarray, largest: float, label: str, across: str) -> AxesImage:
     image = axes.imshow(values, cmap="RdBu_r", vmin=-largest, vmax=largest, aspect="equal")
     rows, columns = values.shape
     axes.grid(False)
@@ -73,7 +71,7 @@ def _draw_map(axes: Any, values: np.ndarray, largest: float, label: str, across:
     return image
 
 
-def _draw_modes(axes: Any, modes: list[Any]) -> None:
+def _draw_modes(axes: Axes, modes: list[Any]) -> None:
     growth = np.array([np.real(mode.rate) for mode in modes])
     sizes = np.abs(growth)
     still = 1e-9 * max(float(sizes.max()), 1e-300)
@@ -85,39 +83,31 @@ def _draw_modes(axes: Any, modes: list[Any]) -> None:
     axes.axvline(0.0, color=INK, linewidth=0.9)
     axes.set_xscale("symlog", linthresh=smallest, linscale=0.6)
     axes.margins(x=0.04)
-    _tick(axes, smallest, float(sizes.max()))
+    low, high = int(np.floor(np.log10(smallest))), int(np.floor(np.log10(sizes.max())))
+    step = max(1, int(np.ceil((high - low + 1) / 3)))  # powers of ten that do not crowd
+    powers = [10.0**p for p in range(high, low - 1, -step) if 10.0**p >= smallest]
+    left, right = axes.get_xlim()
+    ticks = [t for t in [*(-p for p in powers), 0.0, *powers] if min(left, -float(sizes.max())) <= t <= right]
+    axes.set_xticks(ticks, ["0" if t == 0 else f"{t:g}" for t in ticks])
+    axes.xaxis.set_minor_locator(NullLocator())
     axes.set_ylim(len(modes) - 0.4, -0.6)
     axes.grid(False, axis="y")
     axes.yaxis.tick_right()
     axes.spines["left"].set_visible(False)
-    axes.set_yticks(places, [_mode_label(mode) for mode in modes])
+    labels = []
+    for mode in modes:
+        turning = f" ± {abs(np.imag(mode.rate)):.3g}i" if np.imag(mode.rate) else ""
+        times = f" (×{mode.multiplicity})" if mode.multiplicity > 1 else ""
+        number = "0" if mode.name.startswith("moves along a flat") else f"{np.real(mode.rate):+.4g}"
+        labels.append(textwrap.fill(f"{number}{turning}{times}: {mode.name}", NAME))
+    axes.set_yticks(places, labels)
     axes.tick_params(axis="y", length=0)
     axes.set_xlabel(r"rate: a deviation changes as $e^{\mathrm{rate}\,\alpha}$ (left: fades, right: grows)")
 
 
-def _tick(axes: Any, smallest: float, largest: float) -> None:
-    """Zero, and powers of ten on either side that do not crowd."""
-    from matplotlib.ticker import NullLocator
-
-    low, high = int(np.floor(np.log10(smallest))), int(np.floor(np.log10(largest)))
-    step = max(1, int(np.ceil((high - low + 1) / 3)))
-    powers = [10.0**p for p in range(high, low - 1, -step) if 10.0**p >= smallest]
-    left, right = axes.get_xlim()
-    ticks = [t for t in [*(-p for p in powers), 0.0, *powers] if min(left, -largest) <= t <= right]
-    axes.set_xticks(ticks, ["0" if t == 0 else f"{t:g}" for t in ticks])
-    axes.xaxis.set_minor_locator(NullLocator())
-
-
-def _mode_label(mode: Any) -> str:
-    turning = f" ± {abs(np.imag(mode.rate)):.3g}i" if np.imag(mode.rate) else ""
-    times = f" (×{mode.multiplicity})" if mode.multiplicity > 1 else ""
-    number = "0" if mode.name.startswith("moves along a flat") else f"{np.real(mode.rate):+.4g}"
-    return textwrap.fill(f"{number}{turning}{times}: {mode.name}", NAME)
-
-
 @style()
 def plot_decay_rates(
-    problem: Any,
+    problem: Problem,
     rates: np.ndarray,
     inside: np.ndarray,
     outside: np.ndarray,
@@ -126,7 +116,7 @@ def plot_decay_rates(
     best: tuple[float, float] | None = None,
     chosen: tuple[float, float] | None = None,
     title: str | None = None,
-) -> "Figure":
+) -> Figure:
     """Draw asymptotic decay rates of the error against constant learning rates, the critical one marked.
 
     inside: decay of deviations inside the teachers' span (they enter the error squared); outside: of overlaps outside it.
@@ -152,14 +142,14 @@ def plot_decay_rates(
 
 @style()
 def plot_noise_floor(
-    problem: Any,
+    problem: Problem,
     rates: np.ndarray,
     floors: np.ndarray,
     critical: float | None,
     chosen: tuple[float, float],
     *,
     title: str | None = None,
-) -> "Figure":
+) -> Figure:
     """Draw e_g(infinity) / sigma^2 to first order in sigma^2 against the learning rate; chosen: the point to mark."""
     figure, (axes,) = column([3.3], title)
     axes.plot(rates, floors, color=COLORS[0], linewidth=2.2, label="linear response")
@@ -175,19 +165,64 @@ def plot_noise_floor(
     return figure
 
 
-def _mark_critical(axes: Any, critical: float) -> None:
+def _mark_critical(axes: Axes, critical: float) -> None:
     label = rf"critical rate $\eta_c$: {critical:.5g}"
     axes.axvline(critical, color=ALARM, linewidth=1.2, linestyle=(0, (2, 2)), label=label)
 
 
-def _mark_point(axes: Any, point: tuple[float, float], marker: str, label: str) -> None:
-    look = {"marker": marker, "linestyle": "none", "color": INK, "markersize": 6.5, "zorder": 4}
+def _mark_point(axes: Axes, point: tuple[float, float], marker: str, label: str) -> None:
+    look: Look = {"marker": marker, "linestyle": "none", "color": INK, "markersize": 6.5, "zorder": 4}
     axes.plot(*point, **look, label=f"{label}: {point[0]:.4g}")
 
 
-def _finish_rates(axes: Any, problem: Any, title: str | None, default: str) -> None:
+def _finish_rates(axes: Axes, problem: Problem, title: str | None, default: str) -> None:
     axes.set_xlabel(r"constant learning rate $\eta$")
     outside_legend(axes)
     who, how = problem_in_words(problem)
     rest = [part for part in how.split(", ") if not part.startswith("learning rate")]
     write_head(axes, title, default, ", ".join([who, *rest]))
+
+
+@figure_of("a landscape or a critical point", "spectrum", "index", "error")
+def plot_landscape(landscape: Any, *, title: str | None = None) -> Figure:
+    """Draw every curvature of what `landscape` or a critical point holds, lowest first, with multiplicity and family.
+
+    Few families are rows with their names. Many are one staircase of all eigenvalues.
+    """
+    spectrum, few = landscape.spectrum, len(landscape.spectrum) <= NAMED
+    figure, (axes,) = column([FRAME + (ROW * max(len(spectrum), 6) if few else 3.0)], title)
+    counts, last = {"down": 0, "flat": 0, "up": 0}, 0
+    for place, c in enumerate(spectrum):
+        way, color, marker = WAYS[int(np.sign(c.value)) + 1]
+        counts[way] += c.multiplicity
+        if few:
+            axes.hlines(place, 0.0, c.value, color=color, linewidth=1.4)
+            axes.plot([c.value], [place], marker, color=color, markersize=5.5)
+            side: Look = {"xytext": (-7, 0), "ha": "right"} if c.value < 0 else {"xytext": (7, 0), "ha": "left"}
+            look: Look = {"textcoords": "offset points", "va": "center", "fontsize": 7.5, "color": INK}
+            axes.annotate(f"× {c.multiplicity}", (c.value, place), **side, **look)
+        else:
+            first, last = last, last + c.multiplicity
+            axes.plot([first, last], [c.value] * 2, color=color, linewidth=2.4, solid_capstyle="butt")
+    if few:
+        axes.axvline(0.0, color=INK, linewidth=0.8)
+        axes.set_yticks(np.arange(len(spectrum)), [c.family for c in spectrum])
+        axes.set_ylim(len(spectrum) - 0.4, -0.6)
+        axes.margins(x=0.16)
+        axes.grid(False, axis="y")
+        axes.set_xlabel(r"curvature $h$ of $\epsilon_g$ in $W/\sqrt{N}$")
+    else:
+        axes.axhline(0.0, color=INK, linewidth=0.8)
+        axes.set_xlabel("directions, lowest curvature first")
+        axes.set_ylabel("curvature $h$ of\n" + r"$\epsilon_g$ in $W/\sqrt{N}$")
+    handles = [
+        Line2D([], [], color=color, marker=marker, linestyle="none", label=f"{way}: {counts[way]}")
+        for way, color, marker in WAYS
+        if counts[way]
+    ]
+    figure.legend(handles=handles, loc="outside lower right", ncols=3, title="directions", title_fontsize=8.0)
+    who, _ = problem_in_words(landscape.problem)
+    what = landscape.name.capitalize() if hasattr(landscape, "name") else f"Landscape: {landscape.kind}"
+    small = rf"{who}; $N = {landscape.dim}$, $\epsilon_g$ = {landscape.error:.4g}"
+    write_head(axes, title, what, small, line=80)
+    return figure

@@ -1,8 +1,15 @@
 """Texts of figures: names of axes, quantities and parameters, and a problem in words."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
+
+from tutelage._types import Rate
+from tutelage.problem import SGD, Inputs, Isotropic, Network, PowerLaw, Problem, SlowMomentum, schedules
+from tutelage.trajectory import Trajectory
+
+if TYPE_CHECKING:
+    from xarray import DataArray
 
 TIME = r"time $\alpha$ = steps / $N$"
 ERROR = r"generalization error $\epsilon_g$"
@@ -34,12 +41,22 @@ PARAMETERS = {
 }
 
 
-def time_label(result: Any) -> str:
+class Recorded(Protocol):
+    """What is read of a curve: a `Trajectory`, or the single curve of an analysis."""
+
+    times: np.ndarray
+    error: np.ndarray
+    variables: dict[str, np.ndarray]
+    kind: str
+    problem: Problem | None
+
+
+def time_label(result: Recorded) -> str:
     """What the time axis measures; custom equations have a time of their own."""
     return TIME if result.kind != "equations" else "time"
 
 
-def error_label(result: Any) -> str:
+def error_label(result: Recorded) -> str:
     """What the error is: the labels of the problem decide."""
     if result.kind == "equations" or result.problem is None:
         return "error"
@@ -51,7 +68,7 @@ def parameter_label(name: str) -> str:
     return PARAMETERS.get(name, name.replace("_", " "))
 
 
-def measure_label(values: Any) -> str:
+def measure_label(values: "DataArray") -> str:
     """A measure of a sweep in words, its formula as mathematics."""
     return str(values.attrs.get("long_name", values.name)).replace("error e_g", r"error $\epsilon_g$")
 
@@ -61,7 +78,7 @@ def capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def problem_in_words(problem: Any) -> tuple[str, str]:
+def problem_in_words(problem: Problem) -> tuple[str, str]:
     """Title and conditions of a problem: who learns from whom; and how, from what."""
     student, teacher = problem.student, problem.teacher
     trained = " and a trained readout" if student.train_readout else ""
@@ -71,43 +88,43 @@ def problem_in_words(problem: Any) -> tuple[str, str]:
     return capital(who), ", ".join([*how, *_algorithm(problem.sgd)])
 
 
-def title_and_conditions(result: Any) -> tuple[str, str]:
+def title_and_conditions(result: Recorded) -> tuple[str, str]:
     """As `problem_in_words`, for any result that may have no problem: custom equations."""
     return ("Custom equations", "") if result.problem is None else problem_in_words(result.problem)
 
 
-def settings_in_words(trajectory: Any) -> list[str]:
+def settings_in_words(trajectory: Trajectory) -> list[str]:
     """What else a curve depends on: gradient flow, the N of its initial condition."""
     dim = None if trajectory.start is None else trajectory.start.dim
     words = ["gradient flow"] if dict(trajectory.settings).get("gradient_flow") else []
     return words + ([f"start of $N={dim}$"] if dim is not None else [])
 
 
-def _units(network: Any) -> str:
+def _units(network: Network) -> str:
     count, name = network.hidden, network.activation.name
     outputs = f" with {network.outputs} outputs" if network.outputs > 1 else ""
     return f"{'one' if count == 1 else count} {name} unit{'' if count == 1 else 's'}{outputs}"
 
 
-def _rate(lr: Any) -> str:
+def _rate(lr: Rate | float) -> str:
     if not callable(lr):
         return f"learning rate {float(np.asarray(lr)):g}"
-    kind = type(lr).__name__
-    if kind == "Constant":
+    if isinstance(lr, schedules.Constant):
         return f"learning rate {float(lr.value):g}"
-    if kind == "PowerDecay":
+    if isinstance(lr, schedules.PowerDecay):
         return f"learning rate falling from {float(lr.initial):g} as a power {float(lr.exponent):g} of time"
-    if kind == "Cosine":
+    if isinstance(lr, schedules.Cosine):
         return f"learning rate on a cosine from {float(lr.initial):g} to {float(lr.final):g}"
-    if kind == "Piecewise":
-        return f"learning rate in {np.size(lr.values)} steps from {float(lr.values[0]):g} to {float(lr.values[-1]):g}"
-    if kind == "Interpolated":
-        first, last = float(lr.values[0]), float(lr.values[-1])
-        return f"learning rate through {np.size(lr.values)} values from {first:.3g} to {last:.3g}"
+    if isinstance(lr, schedules.Piecewise):
+        values = np.asarray(lr.values)
+        return f"learning rate in {values.size} steps from {values[0]:g} to {values[-1]:g}"
+    if isinstance(lr, schedules.Interpolated):
+        values = np.asarray(lr.values)
+        return f"learning rate through {values.size} values from {values[0]:.3g} to {values[-1]:.3g}"
     return "learning rate on a schedule"
 
 
-def _learning(problem: Any) -> list[str]:
+def _learning(problem: Problem) -> list[str]:
     """Loss and rule where they are not the usual ones; the labels, or their noise."""
     rule = type(problem.rule).__name__
     words = [] if rule == "Gradient" else [f"{rule} rule"]
@@ -122,20 +139,20 @@ def _learning(problem: Any) -> list[str]:
     return [*words, LABELS.get(kind, "custom labels") + (f", flipped with probability {flip:g}" if flip else "")]
 
 
-def _inputs(inputs: Any) -> str:
-    kind = type(inputs).__name__
-    if kind == "Isotropic":
+def _inputs(inputs: Inputs) -> str:
+    if isinstance(inputs, Isotropic):
         return "isotropic inputs"
     levels = f"{inputs.levels} level{'' if inputs.levels == 1 else 's'}"
-    return f"power-law inputs (beta = {float(inputs.beta):g}, {levels})" if kind == "PowerLaw" else f"inputs with {levels}"
+    power_law = isinstance(inputs, PowerLaw)
+    return f"power-law inputs (beta = {float(inputs.beta):g}, {levels})" if power_law else f"inputs with {levels}"
 
 
-def _algorithm(sgd: Any) -> list[str]:
+def _algorithm(sgd: SGD) -> list[str]:
     """What differs from plain SGD with one sample per step."""
     words = [f"batches of {int(sgd.batch)}"] if int(sgd.batch) != 1 else []
     if float(sgd.weight_decay) > 0:
         words.append(f"weight decay {float(sgd.weight_decay):g}")
-    if hasattr(sgd.momentum, "gamma"):
+    if isinstance(sgd.momentum, SlowMomentum):
         words.append("slow momentum")
     elif float(sgd.momentum) > 0:
         words.append(f"momentum {float(sgd.momentum):g}")

@@ -1,18 +1,21 @@
-"""Figures of learning curves with what an analysis found on them.
+"""Figures of what analyses find on curves: plateaus, phases, specialization, early stopping, escapes, exponents, schedules.
 
-A curve is anything with times, error, variables, kind and problem; every result of these analyses has one.
+A curve is anything with times, error, variables, kind and problem; every result of the first four analyses has one.
 """
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any, Protocol
 
 import numpy as np
+from matplotlib.axes import Axes
 
 from tutelage.plot.axes import (
+    Figure,
     column,
     figure_of,
     finish,
-    is_log_spaced,
     mark_time,
+    outside_legend,
     plain_dots,
     scale_error,
     scale_time,
@@ -20,50 +23,67 @@ from tutelage.plot.axes import (
     spread_marks,
     write_head,
 )
-from tutelage.plot.labels import ERROR_IN_TWO_LINES, capital, time_label, title_and_conditions
-from tutelage.plot.style import ALARM, COLORS, FAINT, INK, MARKERS, stroke
+from tutelage.plot.labels import (
+    ERROR_IN_TWO_LINES,
+    TIME,
+    Recorded,
+    capital,
+    problem_in_words,
+    time_label,
+    title_and_conditions,
+)
+from tutelage.plot.style import (
+    ALARM,
+    COLORS,
+    DASHES,
+    FAINT,
+    INK,
+    MARKERS,
+    PHASE_COLORS,
+    Look,
+    is_log_spaced,
+    stroke,
+    wants_log,
+)
 from tutelage.plot.trajectory import NAMED, SINGLE_RUNS, draw_panel, panels_of
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from tutelage.problem import Interpolated
 
 CURVE_HEIGHT, PANEL_HEIGHT = 2.5, 1.8
-POINTS = 200  # of a curve in closed form
-PHASE_COLORS = {
-    "search": FAINT,
-    "symmetric plateau": COLORS[4],
-    "plateau": COLORS[4],
-    "escape": COLORS[5],
-    "specialization": COLORS[5],
-    "convergence": COLORS[2],
-    "rise": COLORS[3],
-    "noise floor": COLORS[1],
-    "final level": COLORS[1],
-    "divergence": ALARM,
+ESCAPE_WIDTH = 7.2
+AFTER = 5.0  # e-folding times shown after the escape
+BARS = 24  # permutations drawn one by one
+POINTS = 401  # where a schedule is drawn
+LETTERS = {"lr": r"$\eta$", "readout_lr": r"$\eta_v$"}
+LOOKS: dict[str, Look] = {
+    "optimal": {"color": COLORS[0], "linewidth": 2.0, "zorder": 3},
+    "greedy": {"color": COLORS[1], "linewidth": 1.6, "linestyle": DASHES[1]},
+    "best constant": {"color": FAINT, "linewidth": 1.6, "linestyle": DASHES[2]},
 }
 
 
-def _panels(count: int, title: str | None) -> "tuple[Figure, list[Any]]":
-    """A learning curve above and this many panels below, one time axis."""
-    return column([CURVE_HEIGHT, *[PANEL_HEIGHT] * count], title)
+# Plateaus, phases, specialization, early stopping
 
 
-def _finish(figure: "Figure", grid: list[Any], curve: Any, title: str | None, outcome: str) -> None:
+def _begin(curve: Recorded, panels: int, title: str | None) -> tuple[Figure, list[Axes]]:
+    """The learning curve, and empty panels below it."""
+    figure, grid = column([CURVE_HEIGHT, *[PANEL_HEIGHT] * panels], title)
+    grid[0].plot(curve.times, curve.error, color=COLORS[0], linewidth=1.0 if curve.kind == "simulation" else 2.0)
+    grid[0].set_ylabel(ERROR_IN_TWO_LINES if curve.kind != "equations" else "error")
+    scale_error(grid[0], curve.error)
+    return figure, grid
+
+
+def _finish(figure: Figure, grid: list[Axes], curve: Recorded, title: str | None, outcome: str) -> Figure:
     scale_time(grid[0], curve.times)
     if is_log_spaced(curve.times):
         grid[0].set_xlim(left=curve.times[curve.times > 0][0])
     finish(figure, grid, time_label(curve))
     write_head(grid[0], title, *title_and_conditions(curve), capital(outcome))
-
-
-def _draw_error(axes: Any, curve: Any) -> None:
-    axes.plot(curve.times, curve.error, color=COLORS[0], linewidth=1.0 if curve.kind == "simulation" else 2.0)
-    axes.set_ylabel(ERROR_IN_TWO_LINES if curve.kind != "equations" else "error")
-    scale_error(axes, curve.error)
+    return figure
 
 
 @figure_of("what plateaus returned", "found", "curve", "share")
-def plot_plateaus(result: Any, *, title: str | None = None) -> "Figure":
+def plot_plateaus(result: Any, *, title: str | None = None) -> Figure:
     """Draw the learning curve with its plateaus, the growth of the departure from each, and the overlaps.
 
     Shaded: where the error is within its share of the height. In the middle panel, what grows during the escape from a
@@ -71,49 +91,47 @@ def plot_plateaus(result: Any, *, title: str | None = None) -> "Figure":
     """
     curve, panels = result.curve, panels_of(result.curve)[:1]
     growing = [p for p in result.found if p.departure is not None]
-    figure, grid = _panels(bool(growing) + len(panels), title)
-    _draw_error(grid[0], curve)
+    figure, grid = _begin(curve, bool(growing) + len(panels), title)
     for i, plateau in enumerate(result.found):
         label = f"within {100 * plateau.share:.3g}%\nof its height" if i == 0 else None
         for axes in grid:
             shade(axes, plateau.start, plateau.end, COLORS[4], label if axes is grid[0] else None)
-        level = {"color": INK, "linewidth": 1.0, "linestyle": (0, (2, 2)), "label": f"height {plateau.height:.4g}"}
+        level: Look = {"color": INK, "linewidth": 1.0, "linestyle": (0, (2, 2)), "label": f"height {plateau.height:.4g}"}
         grid[0].plot([plateau.start, plateau.end], [plateau.height] * 2, **level)
-    if growing:
-        _draw_departures(grid[1], curve.times, growing)
-    for panel in panels:
-        draw_panel(grid[-1], curve.times, panel)
-    _finish(figure, grid, curve, title, "; ".join(str(result).split("\n")[:2]))
-    return figure
-
-
-def _draw_departures(axes: Any, times: np.ndarray, growing: list[Any]) -> None:
     for i, plateau in enumerate(growing):
         u, (first, last) = plateau.departure, plateau.growth_window
-        visible = u > 0
-        axes.plot(times[visible], u[visible], color=COLORS[i % 3], linewidth=1.6, label="departure $u$" if i == 0 else None)
-        at = int(np.argmin(np.abs(times - (first + last) / 2)))
-        fitted = u[at] * np.exp(plateau.growth_rate * (np.array([first, last]) - times[at]))
+        name, seen = "departure $u$" if i == 0 else None, u > 0
+        grid[1].plot(curve.times[seen], u[seen], color=COLORS[i % 3], linewidth=1.6, label=name)
+        at = int(np.argmin(np.abs(curve.times - (first + last) / 2)))
+        fitted = u[at] * np.exp(plateau.growth_rate * (np.array([first, last]) - curve.times[at]))
         name = rf"rate {plateau.growth_rate:.4g}"
-        axes.plot([first, last], fitted, color=COLORS[1], linewidth=2.2, linestyle=(0, (3, 1.5)), label=name)
-    axes.set_yscale("log")
-    axes.set_ylabel("departure from\nthe plateau, $u$")
+        grid[1].plot([first, last], fitted, color=COLORS[1], linewidth=2.2, linestyle=(0, (3, 1.5)), label=name)
+        grid[1].set(yscale="log", ylabel="departure from\nthe plateau, $u$")
+    for panel in panels:
+        draw_panel(grid[-1], curve.times, panel)
+    return _finish(figure, grid, curve, title, "; ".join(str(result).split("\n")[:2]))
 
 
 @figure_of("what phases returned", "intervals", "curve")
-def plot_phases(result: Any, *, title: str | None = None) -> "Figure":
+def plot_phases(result: Any, *, title: str | None = None) -> Figure:
     """Draw learning curve and overlaps, shaded by phase, with the names in the legend. title: "" leaves the head out."""
     curve, panels = result.curve, panels_of(result.curve)[:1]
-    figure, grid = _panels(len(panels), title)
-    _draw_error(grid[0], curve)
+    figure, grid = _begin(curve, len(panels), title)
     draw_phases(grid, result.intervals)
     for panel in panels:
         draw_panel(grid[-1], curve.times, panel)
-    _finish(figure, grid, curve, title, ", ".join(phase.name for phase in result.intervals))
-    return figure
+    return _finish(figure, grid, curve, title, ", ".join(phase.name for phase in result.intervals))
 
 
-def draw_phases(grid: Any, intervals: Any) -> None:
+class Interval(Protocol):
+    """A named interval of time."""
+
+    name: str
+    start: float
+    end: float
+
+
+def draw_phases(grid: Iterable[Axes], intervals: Iterable[Interval]) -> None:
     """Shade every axes by phase; the first one names them."""
     seen: set[str] = set()
     for phase in intervals:
@@ -125,17 +143,16 @@ def draw_phases(grid: Any, intervals: Any) -> None:
 
 
 @figure_of("what specialization returned", "index", "own", "permutation")
-def plot_specialization(result: Any, *, title: str | None = None) -> "Figure":
+def plot_specialization(result: Any, *, title: str | None = None) -> Figure:
     """Draw learning curve, specialization index and the cosines of assigned pairs. title: "" leaves the head out."""
     times, when = result.times, result.transition_time
-    figure, grid = _panels(2, title)
-    _draw_error(grid[0], result.curve)
+    figure, grid = _begin(result.curve, 2, title)
     grid[1].plot(times, result.index, color=COLORS[2], linewidth=2.0, label="index")
     grid[1].axhline(0.5, color=FAINT, linewidth=0.8, linestyle=(0, (2, 2)), label="one half")
     grid[1].set(ylim=(-0.03, 1.03), ylabel="specialization\nindex")
     pairs = [(k, m) for k, m in enumerate(result.permutation) if m >= 0]
     for i, (k, m) in enumerate(pairs):
-        look = stroke(k, i) | {"markevery": spread_marks(times, i, len(pairs))}
+        look: Look = stroke(k, i) | {"markevery": spread_marks(times, i, len(pairs))}
         look = look if len(pairs) <= NAMED else {"color": COLORS[k % len(COLORS)], "linewidth": 1.0}
         sign = "−" if result.signs[k] < 0 else ""
         grid[2].plot(times, result.own[:, i], label=f"student {k + 1}, teacher {sign}{m + 1}", **look)
@@ -143,16 +160,13 @@ def plot_specialization(result: Any, *, title: str | None = None) -> "Figure":
     if when is not None:
         for axes in grid:
             mark_time(axes, when, f"transition, {when:.4g}" if axes is grid[0] else None)
-    _finish(figure, grid, result.curve, title, str(result).split("\n")[0])
-    return figure
+    return _finish(figure, grid, result.curve, title, str(result).split("\n")[0])
 
 
 @figure_of("what early_stopping returned", "bracket", "gain", "curve")
-def plot_early_stopping(result: Any, *, title: str | None = None) -> "Figure":
+def plot_early_stopping(result: Any, *, title: str | None = None) -> Figure:
     """Draw the learning curve with the smallest and the last error marked. title: "" leaves the head out."""
-    figure, grid = _panels(0, title)
-    axes = grid[0]
-    _draw_error(axes, result.curve)
+    figure, (axes,) = _begin(result.curve, 0, title)
     axes.plot([result.time], [result.value], "o", color=COLORS[2], markersize=7, label=f"smallest, {result.value:.4g}")
     if result.inside:
         name = f"at the end, {result.end_value:.4g}"
@@ -160,27 +174,211 @@ def plot_early_stopping(result: Any, *, title: str | None = None) -> "Figure":
         axes.axhline(result.value, color=INK, linewidth=0.8, linestyle=(0, (2, 2)))
         mark_time(axes, result.time, f"stop at {result.time:.4g}")
         shade(axes, result.time, result.end_time, ALARM, "error grows again", 0.08)
-    _finish(figure, grid, result.curve, title, str(result))
-    return figure
+    return _finish(figure, [axes], result.curve, title, str(result))
 
 
 @figure_of("the answers of several runs", "answers", "marks")
-def plot_per_run(result: Any, *, title: str | None = None) -> "Figure":
+def plot_per_run(result: Any, *, title: str | None = None) -> Figure:
     """Draw the learning curves of the runs with their marks, one color per kind. title: "" leaves the head out."""
     curves = [answer.curve for answer in result.answers[:SINGLE_RUNS]]
-    figure, grid = _panels(0, title)
+    figure, (axes,) = column([CURVE_HEIGHT], title)
     for i, curve in enumerate(curves):
-        grid[0].plot(curve.times, curve.error, color=FAINT, linewidth=0.7, label="runs" if i == 0 else None)
+        axes.plot(curve.times, curve.error, color=FAINT, linewidth=0.7, label="runs" if i == 0 else None)
     found = []
     for place, (name, times) in enumerate(result.marks.items()):
         t = times[np.isfinite(times)]
         found.append(f"{name} at {t.mean():.4g}" + (f" ± {t.std(ddof=1):.2g}" if t.size > 1 else ""))
         marks = [(t, np.interp(t, c.times, c.error)) for t, c in zip(times, curves, strict=False) if np.isfinite(t)]
         if marks:
-            grid[0].plot(
-                *zip(*marks, strict=True), **plain_dots(place, 4.5, MARKERS[place % len(MARKERS)]), zorder=3, label=name
-            )
-    grid[0].set_ylabel(ERROR_IN_TWO_LINES)
-    scale_error(grid[0], np.concatenate([curve.error for curve in curves]))
-    _finish(figure, grid, curves[0], title, f"{len(result)} runs: " + ", ".join(found[:3]))
+            look = plain_dots(place, 4.5, MARKERS[place % len(MARKERS)])
+            axes.plot(*zip(*marks, strict=True), **look, zorder=3, label=name)
+    axes.set_ylabel(ERROR_IN_TWO_LINES)
+    scale_error(axes, np.concatenate([curve.error for curve in curves]))
+    return _finish(figure, [axes], curves[0], title, f"{len(result)} runs: " + ", ".join(found[:3]))
+
+
+# Exponents of a curve and of a spectrum
+
+
+@figure_of("what fit_exponent returned", "slope", "local_slope", "window")
+def plot_exponent(result: Any, *, title: str | None = None) -> Figure:
+    """Draw data and fit on logarithmic axes, and d ln y / d ln x with the slope and its error; the window is shaded.
+
+    title: "" leaves the head out.
+    """
+    seen = (result.x > 0) & (result.y > 0)
+    x, y, slope, error = result.x[seen], result.y[seen], result.slope, result.error
+    level = slope, error if result.constant else 0.0, f"{slope:.4g} ± {error:.1g}"
+    local = result.local_slope, "local slope"
+    figure, (top, bottom) = _power_law(result, x, y, ("data", rf"$x^{{{slope:.3f}}}$"), local, level, title)
+    if result.y_error is not None:
+        top.errorbar(x, y, yerr=result.y_error[seen], fmt="none", elinewidth=0.8, ecolor=COLORS[0])
+    top.set_ylabel("$y$")
+    low, high = min(slope, np.min(result.local_slope)), max(slope, np.max(result.local_slope))
+    room = max(0.08 * (high - low), 0.02 * abs(slope))
+    bottom.set(ylabel="local slope\n" + r"d ln $y$ / d ln $x$", ylim=(low - room, high + room))
+    finish(figure, [top, bottom], "$x$")
+    lines = str(result).split("\n")
+    default = "A power law" if result.constant else "No power law in this window"
+    write_head(top, title, default, lines[0], "" if result.constant else lines[-1], alarm=True)
     return figure
+
+
+@figure_of("what spectral_exponent returned", "beta", "fit", "ranks")
+def plot_spectral_exponent(result: Any, *, title: str | None = None) -> Figure:
+    """Draw eigenvalues and fit on logarithmic axes, local beta with its mean and error. title: "" leaves the head out."""
+    fit, beta, error = result.fit, result.beta, result.error
+    names, local = ("spectrum", rf"$k^{{{fit.slope:.2f}}}$"), (-1 - fit.local_slope, r"local $\beta$")
+    level = beta, error, f"{beta:.3g} ± {error:.2g}"
+    figure, (top, bottom) = _power_law(fit, result.ranks, result.eigenvalues, names, local, level, title)
+    top.set_ylabel(r"eigenvalue $\lambda_k$")
+    room = 3 * error + 0.1
+    bottom.set(ylabel=r"$\beta = -1 - d\ln\lambda/d\ln k$", ylim=(beta - room, beta + room))
+    finish(figure, [top, bottom], r"rank $k$")
+    first, *alarm = str(result).split("\n")
+    default = "A power-law spectrum" if fit.constant else "A spectrum that is not a power law in this window"
+    write_head(top, title, default, first, alarm, alarm=True)
+    return figure
+
+
+def _power_law(
+    fit: Any,
+    x: np.ndarray,
+    y: np.ndarray,
+    names: tuple[str, str],
+    local: tuple[np.ndarray, str],
+    level: tuple[float, float, str],
+    title: str | None,
+) -> tuple[Figure, list[Axes]]:
+    """Data and fitted line (their names) above, local slopes and the level that they should have below, the window shaded."""
+    figure, (top, bottom) = column([2.7, 1.8], title)
+    edges, (value, error, label) = np.array(fit.window), level
+    shade(top, edges[0], edges[1], COLORS[2], "window", 0.12)
+    shade(bottom, edges[0], edges[1], COLORS[2], alpha=0.12)
+    top.set(xscale="log", yscale="log")
+    top.plot(x, y, label=names[0], **plain_dots(0, 3.4))
+    top.plot(edges, fit.amplitude * edges**fit.slope, color=COLORS[1], linewidth=2.0, label=names[1])
+    bottom.plot(fit.local_x, local[0], color=COLORS[0], linewidth=1.4, label=local[1])
+    bottom.plot(edges, [value] * 2, color=COLORS[1], linewidth=2.0, label=label)
+    if error > 0:
+        bottom.fill_between(edges, value - error, value + error, color=COLORS[1], alpha=0.25, linewidth=0)
+    return figure, [top, bottom]
+
+
+# Escapes
+
+
+@figure_of("what escape_time returned", "time", "amplitude", "sizes", "errors")
+def plot_escape_time(escape: Any, *, title: str | None = None) -> Figure:
+    """Draw the predicted learning curve above, the growth of the asymmetry below."""
+    shown = escape.times <= escape.time + AFTER / escape.rate
+    times, errors, sizes = escape.times[shown], escape.errors[shown], escape.sizes[shown]
+    figure, (upper, lower) = column([2.25, 2.25], title, width=ESCAPE_WIDTH)
+    upper.plot(times, errors, color=COLORS[0], linewidth=2.0, label="predicted")
+    upper.axhline(escape.plateau.error, color=FAINT, linewidth=1.0, linestyle=DASHES[2], label="plateau")
+    upper.plot([escape.time], [escape.threshold], "D", color=COLORS[1], markersize=6, label="escape")
+    upper.set_ylabel(ERROR_IN_TWO_LINES)
+    scale_error(upper, errors)
+    line = escape.amplitude * np.exp(escape.rate * times)  # what the asymmetry becomes on the plateau
+    label = f"amplitude\n× exp({escape.rate:.3g} α)"
+    lower.plot(times, line, color=INK, linewidth=1.0, linestyle=DASHES[1], label=label)
+    lower.plot(times, sizes, color=COLORS[2], linewidth=2.0, label="carried linearly")
+    last = np.flatnonzero(np.isfinite(sizes))[-1]
+    lower.plot(times[last], sizes[last], "o", color=COLORS[2], markersize=5, label="launched into\nthe exit")
+    lower.set(yscale="log", ylabel="asymmetry of\nthe overlaps")
+    for axes in (upper, lower):
+        axes.axvline(escape.time, color=COLORS[1], linewidth=0.8, linestyle=DASHES[1])
+    finish(figure, [upper, lower], TIME)
+    small = ", ".join([*problem_in_words(escape.plateau.problem), f"asymmetry of the start {escape.asymmetry:.2g}"])
+    write_head(upper, title, f"Escape at $\\alpha$ = {escape.time:.4g}", small)
+    return figure
+
+
+@figure_of("what escape_distribution returned", "times", "cdf", "permutations")
+def plot_escape_distribution(law: Any, *, title: str | None = None) -> Figure:
+    """Draw histogram and distribution function of the escape times, and the permutations.
+
+    The name of a permutation lists the teacher that each unit chooses, counted from one.
+    """
+    times = np.sort(law.times[np.isfinite(law.times)])
+    room = 5.5 / 3.2  # inches per unit of height
+    figure, (upper, middle, lower) = column([1.2 * room, room, room], title, width=ESCAPE_WIDTH, sharex=False)
+    middle.sharex(upper)
+    upper.hist(times, bins="fd", density=True, color=COLORS[5], alpha=0.7, label="networks")
+    upper.set_ylabel("density of\nescape times")
+    middle.plot(times, law.cdf(times), color=COLORS[0], linewidth=1.8, drawstyle="steps-post", label="networks")
+    middle.set(ylim=(0.0, 1.02), xlabel=TIME, ylabel="share that\nhas escaped")
+    for axes in (upper, middle):
+        if law.theory is not None:
+            axes.axvline(law.theory, color=COLORS[1], linewidth=1.4, linestyle=DASHES[1], label="theory of\nthe start")
+        axes.axvline(np.median(law.times), color=INK, linewidth=1.0, linestyle=DASHES[2], label="median")
+        outside_legend(axes)
+    chosen = list(law.permutations.items())[:BARS]
+    names = [("" if len(p) < 10 else ",").join(str(m + 1) for m in p) for p, _ in chosen]
+    lower.bar(np.arange(len(chosen)), [share for _, share in chosen], color=COLORS[2], width=0.6)
+    lower.set_xticks(np.arange(len(chosen)), names, rotation=90 if len(chosen) > 8 else 0)
+    lower.set_xlim(-0.6, max(len(chosen), 4) - 0.4)
+    lower.grid(False, axis="x")
+    lower.set_ylim(bottom=0.0)
+    more = len(law.permutations) - len(chosen)
+    rest = f" ({more} rarer ones not shown)" if more > 0 else ""
+    lower.set(xlabel=f"teachers, counted from 1, that units 1, 2, ... choose{rest}", ylabel="probability")
+    figure.align_ylabels([upper, middle, lower])
+    how = f"$N={law.dim}$, start / noise = {law.start_to_noise:.2g}: {law.words}"
+    write_head(upper, title, "When networks escape, and where to", ", ".join([*problem_in_words(law.problem), how]))
+    return figure
+
+
+# Designed schedules
+
+
+@figure_of("what optimize returned", "schedules", "best_constant", "trajectory", "gain")
+def plot_schedule(design: Any, *, title: str | None = None) -> Figure:
+    """Draw rates and errors of what `optimize` returned.
+
+    Dots mark the knots of the designed schedule. Where two different rates are shown, that of the readout is dashed.
+    title: "" leaves the head out.
+    """
+    constant, greedy, end = design.best_constant, design.greedy, float(design.trajectory.times[-1])
+    curves = {design.method: (design.schedules, design.trajectory.times, np.asarray(design.trajectory.error))}
+    if greedy is not None and design.method != "greedy":
+        curves["greedy"] = (greedy.rates, greedy.times, greedy.error)
+    curves["best constant"] = (constant.rates, constant.times, constant.error)
+    figure, (above, below) = column([2.1, 2.6], title)
+    drawn = [_draw_rates(above, name, rates, end) for name, (rates, _, _) in curves.items()]
+    for name, (_, times, error) in curves.items():
+        below.plot(times, error, label=name, **LOOKS[name])
+    if wants_log(np.concatenate(drawn)):
+        above.set_yscale("log")
+    else:
+        above.set_ylim(bottom=0.0)
+    scale_error(below, np.concatenate([error for _, _, error in curves.values()]))
+    above.set_ylabel("learning rate " + ", ".join(LETTERS[name] for name in design.schedules))
+    below.set_ylabel(ERROR_IN_TWO_LINES)
+    finish(figure, [above, below], TIME)
+    final, noise = design.objective == "final", float(design.problem.noise)
+    what = f"the error at $\\alpha={end:g}$" if final else f"the error integrated up to $\\alpha={end:g}$"
+    small = f"rates chosen for {what}, " + (f"label noise {noise:g}" if noise else "no label noise")
+    side, factor = ("below", design.gain) if design.gain >= 1 else ("above", 1 / design.gain)
+    outcome = f"{capital(what)} is {factor:.3g} times {side} that of the best constant rate"
+    write_head(above, title, problem_in_words(design.problem)[0], small, outcome)
+    return figure
+
+
+def _draw_rates(axes: Axes, name: str, rates: dict[str, float | Interpolated], end: float) -> np.ndarray:
+    """All rates of one candidate; returns their values."""
+    times, values = np.linspace(0.0, end, POINTS), []
+    shared = len(rates) > 1 and len({id(rate) for rate in rates.values()}) == 1
+    for i, (which, rate) in enumerate(list(rates.items())[: 1 if shared else None]):
+        label = name if len(rates) == 1 else f"{name}, {'both' if shared else LETTERS[which]}"
+        look: Look = LOOKS[name] | ({} if len(rates) == 1 else {"linestyle": DASHES[i]})
+        if isinstance(rate, Interpolated):
+            knots, heights = np.asarray(rate.times), np.asarray(rate.values)
+            grid = np.union1d(times, knots)
+            values.append(np.exp(np.interp(grid, knots, np.log(heights))))
+            few: Look = {"marker": "o", "markersize": 3.6, "markevery": np.searchsorted(grid, knots).tolist()}
+            axes.plot(grid, values[-1], label=label, **look, **(few if knots.size <= 40 else {}))
+        else:
+            values.append(np.full(times.size, float(rate)))
+            axes.plot(times, values[-1], label=label, **look)
+    return np.concatenate(values)

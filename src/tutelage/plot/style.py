@@ -1,14 +1,17 @@
-"""The look of every figure: colors that the color-blind can tell apart, and lines that survive a gray printer.
+"""The look of every figure: colors that the color-blind can tell apart, lines that survive a gray printer, and scales.
 
 The colors are those of Okabe and Ito without the yellow, which is faint on white. A curve has one index for its color, width
-and marker (the student unit) and one for its dashes (what it is compared with). Figures are saved in this style.
+and marker (the student unit) and one for its dashes (what it is compared with). Figures are drawn and saved with the settings
+of tutelage.mplstyle. Nothing here needs Matplotlib before the first figure.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
 
 from tutelage._errors import InputError
 from tutelage._files import require_place, write_bytes
@@ -16,51 +19,29 @@ from tutelage._files import require_place, write_bytes
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+Dash: TypeAlias = str | tuple[float, tuple[float, ...]]
+Look: TypeAlias = dict[str, Any]  # properties of a line, a mark or a text, as Matplotlib names them
+
+STYLE_SHEET = Path(__file__).with_name("tutelage.mplstyle")
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-DASHES: tuple[Any, ...] = ("solid", (0, (5, 1.6)), (0, (1.2, 1.2)), (0, (6, 1.6, 1.2, 1.6)))
+DASHES: tuple[Dash, ...] = ("solid", (0, (5, 1.6)), (0, (1.2, 1.2)), (0, (6, 1.6, 1.2, 1.6)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 INK, FAINT, ALARM = "#222222", "#8C8C8C", "#B03A00"
+PHASE_COLORS = {
+    "search": FAINT,
+    "symmetric plateau": COLORS[4],
+    "plateau": COLORS[4],
+    "escape": COLORS[5],
+    "specialization": COLORS[5],
+    "convergence": COLORS[2],
+    "rise": COLORS[3],
+    "noise floor": COLORS[1],
+    "final level": COLORS[1],
+    "divergence": ALARM,
+}
 # Suffix -> metadata that would otherwise hold the date: the same figure is the same file.
 FORMATS: dict[str, dict[str, None]] = {".png": {}, ".pdf": {"CreationDate": None}, ".svg": {"Date": None}}
-
-RC: dict[Any, Any] = {
-    "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans"],
-    "font.size": 9.0,
-    "mathtext.fontset": "dejavusans",
-    "text.usetex": False,
-    "text.color": INK,
-    "axes.labelsize": 9.0,
-    "axes.labelcolor": INK,
-    "axes.edgecolor": INK,
-    "axes.linewidth": 0.7,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "axes.xmargin": 0.02,
-    "axes.formatter.use_mathtext": True,
-    "axes.formatter.limits": (-3, 4),
-    "grid.color": "#E4E4E4",
-    "grid.linewidth": 0.6,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "xtick.labelsize": 8.0,
-    "ytick.labelsize": 8.0,
-    "legend.frameon": False,
-    "legend.fontsize": 8.0,
-    "legend.handlelength": 3.0,
-    "legend.labelspacing": 0.3,
-    "legend.columnspacing": 1.2,
-    "lines.linewidth": 1.6,
-    "lines.dash_capstyle": "butt",
-    "figure.facecolor": "white",
-    "figure.dpi": 120.0,
-    "savefig.dpi": 200.0,
-    "svg.fonttype": "none",
-    "svg.hashsalt": "tutelage",
-    "pdf.fonttype": 42,
-}
+DECADES = 1.5  # values that span more than this are drawn on a logarithmic axis
 
 
 @contextmanager
@@ -71,13 +52,13 @@ def style() -> Iterator[None]:
     >>> with style():
     ...     pass
     """
-    import matplotlib
+    from matplotlib.style import context
 
-    with matplotlib.rc_context(RC):
+    with context(STYLE_SHEET):
         yield
 
 
-def stroke(unit: int, partner: int = 0) -> dict[str, Any]:
+def stroke(unit: int, partner: int = 0) -> Look:
     """Line properties of one curve: color, width and marker from the unit, dashes from the partner."""
     return {
         "color": COLORS[unit % len(COLORS)],
@@ -88,6 +69,23 @@ def stroke(unit: int, partner: int = 0) -> dict[str, Any]:
         "markerfacecolor": "white",
         "markeredgewidth": 0.9,
     }
+
+
+def is_log_spaced(points: np.ndarray, decades: float = DECADES) -> bool:
+    """Are the positive points nearer to even steps in the logarithm than to even steps, over so many decades?"""
+    positive = np.sort(points[points > 0])
+    if positive.size < 4 or positive[-1] / positive[0] < 10**decades:
+        return False
+    log, even = (np.std(steps) / np.mean(steps) for steps in (np.diff(np.log(positive)), np.diff(positive)))
+    return bool(log < even)
+
+
+def wants_log(values: np.ndarray) -> bool:
+    """Positive, and over more than a decade and a half? Zeros and rounding below zero do not count."""
+    positive = values[np.isfinite(values) & (values > 0)]
+    if positive.size < 2 or positive.size < 0.5 * values.size:
+        return False
+    return bool(np.log10(positive.max() / positive.min()) > DECADES)
 
 
 def check_figure_path(path: str | Path) -> Path:

@@ -4,28 +4,50 @@ A variable is an xarray DataArray whose dims are axes of the sweep, `start`, `ru
 initial conditions are drawn as their median with the range of their middle half, runs as their mean.
 """
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
+from matplotlib import colormaps, patheffects
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.colors import LogNorm, Normalize
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from tutelage._errors import InputError
-from tutelage.plot.axes import column, outside_legend, wants_log, write_head
+from tutelage._errors import InputError, Status
+from tutelage.plot.axes import Figure, column, outside_legend, write_head
 from tutelage.plot.labels import capital, measure_label, parameter_label, problem_in_words
-from tutelage.plot.style import ALARM, COLORS, DASHES, FAINT, INK, MARKERS, style
+from tutelage.plot.style import ALARM, COLORS, DASHES, FAINT, INK, MARKERS, Look, is_log_spaced, style, wants_log
+from tutelage.problem import Problem
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from xarray import DataArray
 
 CURVES = 7  # values of an axis that get a curve and a line of the legend each
-DIVERGED = 1  # the status code
 DEPTH = 1e-6  # of the largest value: how far down the colors tell values apart
 EMPTY = "#E4E4E4"  # cells without a number
 
 
+class Boundary(Protocol):
+    """A line that theory draws on a heat map."""
+
+    label: str
+    x: np.ndarray
+    y: np.ndarray
+
+
 @style()
 def plot_sweep(
-    values: Any, status: Any, base: Any, *, lines: Any = (), level: float | None = None, title: str | None = None
-) -> "Figure":
+    values: "DataArray",
+    status: "DataArray | None",
+    base: Problem,
+    *,
+    lines: Sequence[Boundary] = (),
+    level: float | None = None,
+    title: str | None = None,
+) -> Figure:
     """Draw one variable of a sweep. status: how the solves ended, or None; base: the problem that was changed.
 
     lines: boundaries with label, x and y, for two axes; level: a contour to be drawn with them.
@@ -39,7 +61,10 @@ def plot_sweep(
     if len(axes_of) > 2 or not axes_of:
         raise InputError(f"{values.name} has the axes {', '.join(axes_of)}; a figure has one or two. Hold others with at=.")
     figure, (panel,) = column([3.7], title, width=7.2)
-    middle, low, high = _spread(values)
+    middle, low, high = values.mean("run") if "run" in values.dims else values, None, None
+    if "start" in middle.dims:
+        quartiles = middle.quantile([0.25, 0.5, 0.75], "start", skipna=False)
+        low, middle, high = (quartiles.isel(quantile=i, drop=True) for i in range(3))
     split = None if lines else _axis_of_curves(middle)
     if len(axes_of) == 2 and split is None:
         _draw_heat_map(figure, panel, middle, status, lines, level)
@@ -55,16 +80,7 @@ def plot_sweep(
     return figure
 
 
-def _spread(values: Any) -> tuple[Any, Any, Any]:
-    """The median over initial conditions and the range of their middle half; runs are averaged."""
-    values = values.mean("run") if "run" in values.dims else values
-    if "start" not in values.dims:
-        return values, None, None
-    low, middle, high = (values.quantile(share, "start", skipna=False).drop_vars("quantile") for share in (0.25, 0.5, 0.75))
-    return middle, low, high
-
-
-def _axis_of_curves(values: Any) -> str | None:
+def _axis_of_curves(values: "DataArray") -> str | None:
     """Of two axes, the one whose values get a curve each; None where both are long, or there is only one."""
     dims = [str(dim) for dim in values.dims]
     if len(dims) < 2:
@@ -82,17 +98,11 @@ def _is_numeric(values: np.ndarray) -> bool:
 
 
 def _is_evenly_logarithmic(points: np.ndarray) -> bool:
-    """Do the values of an axis lie evenly in the logarithm, rather than evenly?"""
-    if points.size < 4 or points.min() <= 0:
-        return False
-    even, log = (np.ptp(np.diff(p)) / np.abs(np.mean(np.diff(p))) for p in (points, np.log(points)))
-    return bool(log < even)
+    return bool(points.min() > 0) and is_log_spaced(points, decades=0.0)
 
 
-def _scale(panel: Any, name: str, points: np.ndarray) -> None:
+def _scale(panel: Axes, name: str, points: np.ndarray) -> None:
     """The x or y axis of a parameter: logarithmic if its values are, with plain numbers (0.02, 0.05, 0.1)."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
     if _is_evenly_logarithmic(points):
         panel.set(**{f"{name}scale": "log"})
         axis = getattr(panel, f"{name}axis")
@@ -104,18 +114,26 @@ def _scale(panel: Any, name: str, points: np.ndarray) -> None:
 # Curves
 
 
-def _draw_curves(panel: Any, middle: Any, low: Any, high: Any, split: str | None) -> None:
+def _draw_curves(
+    panel: Axes, middle: "DataArray", low: "DataArray | None", high: "DataArray | None", split: str | None
+) -> None:
     """The median and its range along one axis; split: the axis whose values get a curve each."""
     along = next(str(dim) for dim in middle.dims if dim != split)
     x = middle[along].values
     places = x if _is_numeric(x) else np.arange(x.size)
-    members: list[Any] = [None] if split is None else list(middle[split].values)
+    members = [None] if split is None else list(middle[split].values)
     for i, value in enumerate(members):
         part = {} if split is None else {split: value}
-        look = _look(i, len(members), along != "time")
+        if len(members) > CURVES:  # many run through a scale of colors; few differ in everything
+            color = colormaps["viridis"](0.92 * i / (len(members) - 1))
+            look: Look = {"color": color, "linestyle": "solid", "linewidth": 1.1}
+        else:
+            marks = {"marker": MARKERS[i % len(MARKERS)], "markersize": 4, "markerfacecolor": "white"}
+            look = {"color": COLORS[i % len(COLORS)], "linestyle": DASHES[i % len(DASHES)]}
+            look |= marks if along != "time" else {}
         label = None if value is None else f"{value:g}" if _is_numeric(np.asarray(value)) else str(value)
         panel.plot(places, middle.sel(part).values, label=label, **look)
-        if low is not None:
+        if low is not None and high is not None:
             edges = low.sel(part).values, high.sel(part).values
             panel.fill_between(places, *edges, color=look["color"], alpha=0.2, linewidth=0)
     if not _is_numeric(x):
@@ -131,23 +149,18 @@ def _draw_curves(panel: Any, middle: Any, low: Any, high: Any, split: str | None
         outside_legend(panel, parameter_label(split), [handles[i] for i in chosen])  # the ends and some in between
 
 
-def _look(i: int, count: int, marked: bool) -> dict[str, Any]:
-    """Few curves differ in everything; many run through a scale of colors."""
-    if count > CURVES:
-        from matplotlib import colormaps
-
-        return {"color": colormaps["viridis"](0.92 * i / (count - 1)), "linestyle": "solid", "linewidth": 1.1}
-    marks = {"marker": MARKERS[i % len(MARKERS)], "markersize": 4, "markerfacecolor": "white"} if marked else {}
-    return {"color": COLORS[i % len(COLORS)], "linestyle": DASHES[i % len(DASHES)]} | marks
-
-
 # Heat maps
 
 
-def _draw_heat_map(figure: Any, panel: Any, middle: Any, status: Any, lines: Any, level: float | None) -> None:
+def _draw_heat_map(
+    figure: Figure,
+    panel: Axes,
+    middle: "DataArray",
+    status: "DataArray | None",
+    lines: Sequence[Boundary],
+    level: float | None,
+) -> None:
     """The median as colors, with contours, what diverged, the lines of theory and a legend below."""
-    from matplotlib.colors import LogNorm, Normalize
-
     x_name, y_name = (str(dim) for dim in middle.dims)
     x, y, z = middle[x_name].values.astype(float), middle[y_name].values.astype(float), middle.values.T
     if not np.any(np.isfinite(z)):
@@ -161,7 +174,7 @@ def _draw_heat_map(figure: Any, panel: Any, middle: Any, status: Any, lines: Any
     panel.set_facecolor(EMPTY)
     for name, points in (("x", x), ("y", y)):
         _scale(panel, name, points)
-    edges = tuple(cell_edges(points, _is_evenly_logarithmic(points)) for points in (x, y))
+    edges = [cell_edges(points, _is_evenly_logarithmic(points)) for points in (x, y)]
     mesh = panel.pcolormesh(*edges, z, norm=norm, cmap="viridis", rasterized=True)
     cut = logarithmic and float(np.nanmin(middle.values)) < lowest
     bar = figure.colorbar(mesh, ax=panel, pad=0.02, extend="min" if cut else "neither")
@@ -170,7 +183,17 @@ def _draw_heat_map(figure: Any, panel: Any, middle: Any, status: Any, lines: Any
     contours = [tick for tick in bar.get_ticks() if norm.vmin < tick < norm.vmax]
     if contours and min(z.shape) >= 3:  # thin lines of equal value, their values on the scale of colors
         panel.contour(x, y, z, levels=contours, colors="white", linewidths=0.6, alpha=0.8)
-    handles = _hatch(panel, edges, z, None if status is None else _diverged(status, middle))
+    handles: list[Artist] = []
+    diverged = np.zeros(z.shape, bool)
+    if status is not None:  # the solve of every initial condition diverged
+        gone = status == Status.DIVERGED
+        diverged = (gone.all("start") if "start" in gone.dims else gone).transpose(*middle.dims).values.T
+    if diverged.any():
+        shown = np.ma.masked_where(~diverged, np.ones(z.shape))
+        panel.pcolor(*edges, shown, hatch="////", facecolor="none", edgecolor=FAINT, linewidth=0.0, cmap="Greys", alpha=0.0)
+        handles.append(Patch(facecolor=EMPTY, edgecolor=FAINT, hatch="////", label="diverged"))
+    if np.any(~np.isfinite(z) & ~diverged):
+        handles.append(Patch(facecolor=EMPTY, label="no number (see .notes, .failures)"))
     handles += _draw_boundaries(panel, x, y, z, lines, level)
     panel.set(xlim=edges[0][[0, -1]], ylim=edges[1][[0, -1]])
     panel.set(xlabel=parameter_label(x_name), ylabel=parameter_label(y_name))
@@ -188,34 +211,11 @@ def cell_edges(points: np.ndarray, logarithmic: bool) -> np.ndarray:
     return np.exp(edges) if logarithmic else edges
 
 
-def _diverged(status: Any, middle: Any) -> np.ndarray:
-    """Where the solve of every initial condition diverged."""
-    gone = status == DIVERGED
-    gone = gone.all("start") if "start" in gone.dims else gone
-    return gone.transpose(*middle.dims).values.T
-
-
-def _hatch(panel: Any, edges: Any, z: np.ndarray, diverged: np.ndarray | None) -> list[Any]:
-    """Hatch the cells that diverged; others without a number stay gray. Returns the handles of a legend."""
-    from matplotlib.patches import Patch
-
-    handles = []
-    diverged = np.zeros(z.shape, bool) if diverged is None else diverged
-    if diverged.any():
-        shown = np.ma.masked_where(~diverged, np.ones(z.shape))
-        panel.pcolor(*edges, shown, hatch="////", facecolor="none", edgecolor=FAINT, linewidth=0.0, cmap="Greys", alpha=0.0)
-        handles.append(Patch(facecolor=EMPTY, edgecolor=FAINT, hatch="////", label="diverged"))
-    if np.any(~np.isfinite(z) & ~diverged):
-        handles.append(Patch(facecolor=EMPTY, label="no number (see .notes, .failures)"))
-    return handles
-
-
-def _draw_boundaries(panel: Any, x: Any, y: Any, z: np.ndarray, lines: Any, level: float | None) -> list[Any]:
+def _draw_boundaries(
+    panel: Axes, x: np.ndarray, y: np.ndarray, z: np.ndarray, lines: Sequence[Boundary], level: float | None
+) -> list[Artist]:
     """Draw the contour of a level and the lines of theory. Returns the handles of a legend."""
-    from matplotlib import patheffects
-    from matplotlib.lines import Line2D
-
-    handles = []
+    handles: list[Artist] = []
     if level is not None and np.nanmin(z) < level < np.nanmax(z):
         panel.contour(x, y, z, levels=[level], colors="white", linewidths=2.2)
         panel.contour(x, y, z, levels=[level], colors=INK, linewidths=1.2)
@@ -223,7 +223,7 @@ def _draw_boundaries(panel: Any, x: Any, y: Any, z: np.ndarray, lines: Any, leve
     for i, line in enumerate(lines):
         color = (ALARM, "#FFFFFF", COLORS[3])[i % 3]
         under = INK if color == "#FFFFFF" else "#FFFFFF"
-        look = {"color": color, "linestyle": DASHES[1 + i % 3], "linewidth": 1.8}
+        look: Look = {"color": color, "linestyle": DASHES[1 + i % 3], "linewidth": 1.8}
         panel.plot(line.x, line.y, color=under, linewidth=3.0)
         panel.plot(line.x, line.y, **look)
         outline = [patheffects.withStroke(linewidth=3.0, foreground=under)]

@@ -1,17 +1,18 @@
 """The standard figure of a trajectory: the learning curve above, what the network has learned below, one time axis.
 
-There is one panel for each kind of quantity. Few curves (up to `NAMED`) are named one by one; more share a look by student
+There is one panel for each kind of quantity. Few lines (up to `NAMED`) are named one by one; more share a look by student
 unit; many share one color.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 
 from tutelage._errors import InputError
 from tutelage.plot.axes import (
+    Figure,
     column,
     figure_of,
     finish,
@@ -23,12 +24,13 @@ from tutelage.plot.axes import (
     spread_marks,
     write_head,
 )
-from tutelage.plot.labels import error_label, settings_in_words, time_label, title_and_conditions
-from tutelage.plot.style import ALARM, COLORS, DASHES, FAINT, stroke
+from tutelage.plot.labels import Recorded, error_label, settings_in_words, time_label, title_and_conditions
+from tutelage.plot.style import ALARM, COLORS, DASHES, FAINT, Look, stroke
+from tutelage.trajectory import Trajectory
 
 WIDTH, CURVE_HEIGHT, PANEL_HEIGHT = 7.0, 2.3, 1.75
 SINGLE_RUNS = 40  # drawn thin behind their mean
-NAMED = 9  # curves of a panel that are named one by one
+NAMED = 9  # lines of a panel that are named one by one
 VARIABLES = {"R": (2,), "Q": (2,), "readout": (1, 2), "bias": (1,)}  # known variables: numbers of axes beside time
 QUANTITIES = {
     "R": "student–teacher\noverlaps $R_{km}$",
@@ -40,7 +42,7 @@ LETTERS = {"readout": "v", "bias": "b"}
 
 
 @dataclass(frozen=True)
-class Curve:
+class Line:
     """values: (run, time). unit, partner: see `style.stroke`. group: its name where curves are too many to name."""
 
     values: np.ndarray
@@ -52,19 +54,19 @@ class Curve:
 
 @dataclass(frozen=True)
 class Panel:
-    """The curves of one kind of quantity, and its name."""
+    """The lines of one kind of quantity, and its name."""
 
     label: str
-    curves: list[Curve]
+    lines: list[Line]
 
     @property
     def values(self) -> np.ndarray:
-        """All values: (curve, run, time)."""
-        return np.stack([c.values for c in self.curves])
+        """All values: (line, run, time)."""
+        return np.stack([line.values for line in self.lines])
 
 
 @figure_of("a Trajectory", "times", "variables", "error", "status")
-def plot_trajectory(trajectory: Any, *, ax: Any = None, title: str | None = None) -> Any:
+def plot_trajectory(trajectory: Trajectory, *, ax: Axes | None = None, title: str | None = None) -> Figure | Axes:
     """Draw error, overlaps and trained readouts against time.
 
     The error axis is logarithmic if the error spans more than a decade and a half, the time axis if the recorded times are
@@ -96,14 +98,14 @@ def plot_trajectory(trajectory: Any, *, ax: Any = None, title: str | None = None
     figure, grid = column([CURVE_HEIGHT] + [PANEL_HEIGHT] * len(panels), title, width=WIDTH)
     _draw_error(grid[0], times, trajectory, shown)
     for axes, panel in zip(grid[1:], panels, strict=True):
-        curves = [replace(curve, values=curve.values[:, shown]) for curve in panel.curves]
-        draw_panel(axes, times[shown], Panel(panel.label, curves))
+        lines = [replace(line, values=line.values[:, shown]) for line in panel.lines]
+        draw_panel(axes, times[shown], Panel(panel.label, lines))
     finish(figure, grid, time_label(trajectory))
     _head(grid, trajectory, title)
     return figure
 
 
-def _draw_error(axes: Any, times: np.ndarray, trajectory: Any, shown: np.ndarray) -> None:
+def _draw_error(axes: Axes, times: np.ndarray, trajectory: Trajectory, shown: np.ndarray) -> None:
     errors = np.asarray(trajectory.error, dtype=float)
     errors, t = errors.reshape(-1, errors.shape[-1])[:, shown], times[shown]
     for run in errors[:SINGLE_RUNS] if len(errors) > 1 else ():
@@ -114,7 +116,7 @@ def _draw_error(axes: Any, times: np.ndarray, trajectory: Any, shown: np.ndarray
     scale_time(axes, times)
 
 
-def _head(grid: list[Any], trajectory: Any, title: str | None) -> None:
+def _head(grid: list[Axes], trajectory: Trajectory, title: str | None) -> None:
     """The problem and its conditions, and what happened to a run that did not finish, marked in every panel."""
     outcome = ""
     if not trajectory.finished:
@@ -131,95 +133,86 @@ def _head(grid: list[Any], trajectory: Any, title: str | None) -> None:
     write_head(grid[0], title, who, how, outcome, alarm=True)
 
 
-def panels_of(trajectory: Any) -> list[Panel]:
+def panels_of(curve: Recorded) -> list[Panel]:
     """R and Q, readouts and biases that learn; the variables of custom equations."""
-    lead = np.ndim(trajectory.error) - 1
-    runs = {name: _runs(value, lead) for name, value in trajectory.variables.items()}
+    lead = np.ndim(curve.error) - 1
+    arrays = {name: np.asarray(value, dtype=float) for name, value in curve.variables.items()}
+    runs = {name: array.reshape(-1, *array.shape[lead:]) for name, array in arrays.items()}  # (run, time, ...)
     known = [n for n, axes in VARIABLES.items() if n in runs and runs[n].ndim - 2 in axes]
-    if known and trajectory.kind != "equations":
-        return [Panel(QUANTITIES[n], _named(n, runs[n])) for n in known if n in ("R", "Q") or _moves(runs[n])]
-    scalars = [Curve(v, n, i, i) for i, (n, v) in enumerate((n, v) for n, v in runs.items() if v.ndim == 2)]
-    arrays = [Panel(n, _entries(n, v)) for n, v in runs.items() if v.ndim > 2]
-    return ([Panel(", ".join(c.label for c in scalars), scalars)] if scalars else []) + arrays
-
-
-def curves_of(name: str, values: np.ndarray) -> list[Curve]:
-    """The curves of one variable, (run, time, ...)."""
-    if values.ndim - 2 in VARIABLES.get(name, ()):
-        return _named(name, values)
-    return [Curve(values, name, 0)] if values.ndim == 2 else _entries(name, values)
-
-
-def _runs(value: Any, lead: int) -> np.ndarray:
-    """Leading axes as one: (run, time, ...)."""
-    array = np.asarray(value, dtype=float)
-    return array.reshape(-1, *array.shape[lead:])
+    if known and curve.kind != "equations":
+        return [Panel(QUANTITIES[n], lines_of(n, runs[n])) for n in known if n in ("R", "Q") or _moves(runs[n])]
+    scalars = [Line(v, n, i, i) for i, (n, v) in enumerate((n, v) for n, v in runs.items() if v.ndim == 2)]
+    others = [Panel(n, _entries(n, v)) for n, v in runs.items() if v.ndim > 2]
+    return ([Panel(", ".join(line.label for line in scalars), scalars)] if scalars else []) + others
 
 
 def _moves(values: np.ndarray) -> bool:
     return bool(np.any(np.abs(values - values[:, :1]) > 1e-12))
 
 
-def _named(name: str, values: np.ndarray) -> list[Curve]:
-    if name == "R":
-        return _entries("R", values)
+def lines_of(name: str, values: np.ndarray) -> list[Line]:
+    """The lines of one variable, (run, time, ...)."""
+    if values.ndim == 2:
+        return [Line(values, name, 0)]
+    if values.ndim - 2 not in VARIABLES.get(name, ()) or name == "R":
+        return _entries(name, values)
     if name == "Q":
         return _gram(values)
     if values.ndim > 3:  # readouts of several outputs
         return _entries(LETTERS[name], values)
-    return [Curve(values[..., k], f"${LETTERS[name]}_{{{k + 1}}}$", k, k, f"unit {k + 1}") for k in range(values.shape[-1])]
+    return [Line(values[..., k], f"${LETTERS[name]}_{{{k + 1}}}$", k, k, f"unit {k + 1}") for k in range(values.shape[-1])]
 
 
-def _entries(name: str, values: np.ndarray) -> list[Curve]:
-    """One curve per entry: color from its first index, dashes from its last."""
-    curves = []
+def _entries(name: str, values: np.ndarray) -> list[Line]:
+    """One line per entry: color from its first index, dashes from its last."""
+    lines = []
     for index in np.ndindex(values.shape[2:]):
         below = _subscript(index, values.shape[2:])
         label = f"${name}_{{{below}}}$" if len(name) == 1 else f"{name} {below}"
-        curves.append(Curve(values[(..., *index)], label, index[0], index[-1], f"unit {index[0] + 1}"))
-    return curves
+        lines.append(Line(values[(..., *index)], label, index[0], index[-1], f"unit {index[0] + 1}"))
+    return lines
 
 
 def _subscript(index: tuple[int, ...], shape: tuple[int, ...]) -> str:
     return ("" if max(shape) < 10 else ",").join(str(i + 1) for i in index)
 
 
-def _gram(values: np.ndarray) -> list[Curve]:
+def _gram(values: np.ndarray) -> list[Line]:
     """The norms as solid lines, then the overlaps between different units, dashed; each pair once."""
     K = values.shape[-1]
-    norms = [Curve(values[..., k, k], f"$Q_{{{_subscript((k, k), (K,))}}}$", k, 0, "norms $Q_{kk}$") for k in range(K)]
+    norms = [Line(values[..., k, k], f"$Q_{{{_subscript((k, k), (K,))}}}$", k, 0, "norms $Q_{kk}$") for k in range(K)]
     pairs = [(k, l) for k in range(K) for l in range(k + 1, K)]
     return norms + [
-        Curve(values[..., k, l], f"$Q_{{{_subscript((k, l), (K,))}}}$", K + i, 1 + i % (len(DASHES) - 1), "pairs $Q_{kl}$")
+        Line(values[..., k, l], f"$Q_{{{_subscript((k, l), (K,))}}}$", K + i, 1 + i % (len(DASHES) - 1), "pairs $Q_{kl}$")
         for i, (k, l) in enumerate(pairs)
     ]
 
 
-def draw_panel(axes: Any, times: np.ndarray, panel: Panel) -> None:
-    """All curves (the mean over runs, where there are several), their scale, and a legend outside."""
-    for i, (curve, look, label) in enumerate(with_looks(panel.curves)):
-        marks = {"markevery": spread_marks(times, i, len(panel.curves))} if "marker" in look else {}
-        axes.plot(times, np.mean(curve.values, axis=0), label=label, **look, **marks)
+def draw_panel(axes: Axes, times: np.ndarray, panel: Panel) -> None:
+    """All lines (the mean over runs, where there are several), their scale, and a legend outside."""
+    for i, (line, look, label) in enumerate(with_looks(panel.lines)):
+        marks: Look = {"markevery": spread_marks(times, i, len(panel.lines))} if "marker" in look else {}
+        axes.plot(times, np.mean(line.values, axis=0), label=label, **look, **marks)
     axes.set_ylabel(panel.label)
     scale_overlaps(axes, panel.values)
     outside_legend(axes)
 
 
-def with_looks(curves: list[Curve], marks: bool = True) -> Iterator[tuple[Curve, dict[str, Any], str]]:
-    """Each curve with its line properties and its label; "_" hides a label whose group is named already.
+def with_looks(lines: list[Line], marks: bool = True) -> Iterator[tuple[Line, Look, str]]:
+    """Each line with its properties and its label; "_" hides a label whose group is named already.
 
-    marks: also those of its marker, where curves are few.
+    marks: also those of its marker, where lines are few.
     """
-    groups, seen = list(dict.fromkeys(curve.group for curve in curves)), set()
-    for curve in curves:
-        look, label = stroke(curve.unit, curve.partner), curve.label
+    groups, seen = list(dict.fromkeys(line.group for line in lines)), set()
+    for line in lines:
+        look, label = stroke(line.unit, line.partner), line.label
         look = look if marks else {name: value for name, value in look.items() if not name.startswith("mark")}
-        if len(curves) > NAMED:
-            place = groups.index(curve.group)
+        if len(lines) > NAMED:
+            place = groups.index(line.group)
             look = {"color": FAINT, "linewidth": 0.7, "alpha": 0.7}
             if len(groups) <= len(COLORS):
                 dashes = DASHES[place % len(DASHES)]
                 look = {"color": COLORS[place], "linestyle": dashes, "linewidth": 1.0, "alpha": 0.8}
-            label = f"_{label}" if curve.group in seen or len(groups) > len(COLORS) else curve.group
-            seen.add(curve.group)
-        yield curve, look, label
+            label = f"_{label}" if line.group in seen or len(groups) > len(COLORS) else line.group
+            seen.add(line.group)
+        yield line, look, label

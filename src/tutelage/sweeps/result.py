@@ -264,14 +264,14 @@ class Line:
 
 
 def _critical_rate(problem: Problem, level: float | None) -> float:
-    from tutelage.analysis.fixed_points.learning_rates import critical_learning_rate
+    from tutelage.analysis.learning_rates import critical_learning_rate
 
     return critical_learning_rate(problem).rate
 
 
 def _noise_for_floor(problem: Problem, level: float | None) -> float:
     """sigma with per_variance sigma^2 = level."""
-    from tutelage.analysis.fixed_points.learning_rates import noise_floor
+    from tutelage.analysis.learning_rates import noise_floor
 
     if level is None:
         raise InputError("the boundary 'noise_floor' is that of an error; give level=, such as level=0.01.")

@@ -7,8 +7,14 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 import tutelage as tu
 from tests.analysis.curves.cases import from_outside, of_curve, runs
 from tutelage.plot import save_figure
-from tutelage.plot.exponents import plot_exponent
-from tutelage.plot.learning_curve import plot_early_stopping, plot_per_run, plot_phases, plot_plateaus, plot_specialization
+from tutelage.plot.learning_curve import (
+    plot_early_stopping,
+    plot_exponent,
+    plot_per_run,
+    plot_phases,
+    plot_plateaus,
+    plot_specialization,
+)
 
 X = np.geomspace(1.0, 1000.0, 31)
 TIMES = np.linspace(0.0, 10.0, 201)

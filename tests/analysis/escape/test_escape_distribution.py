@@ -8,7 +8,7 @@ from scipy import stats
 
 import tutelage as tu
 from tests.problems import pair
-from tutelage.analysis.escape.plateau_path import plateau_path
+from tutelage.analysis.escapes import plateau_path
 
 ALARM = 1e-3
 FAST = pair(2, 2, lr=1.5)  # escapes within some ten units of time
@@ -71,7 +71,7 @@ def test_one_mode_chooses_by_the_sign_of_a_gaussian(fixed):
 
 def test_a_law_without_noise_or_with_too_much_fails(fixed, monkeypatch):
     """Negative controls: the theory alone, and noise of thrice the standard deviation."""
-    from tutelage.analysis.escape.plateau_path import PlateauPath
+    from tutelage.analysis.escapes import PlateauPath
 
     law, runs = fixed
     times, _ = law.measured(runs)

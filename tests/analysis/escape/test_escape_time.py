@@ -5,8 +5,7 @@ import pytest
 
 import tutelage as tu
 from tests.problems import pair, symmetric_overlaps
-from tutelage.analysis.escape.escape_time import assigned_teachers, last_fall
-from tutelage.analysis.escape.plateau_path import plateau_path
+from tutelage.analysis.escapes import assigned_teachers, last_fall, plateau_path
 
 COUNT = 1001  # recorded times of every solve: one program per shape
 

@@ -6,7 +6,7 @@ import pytest
 
 import tutelage as tu
 from tests.problems import generic_overlaps, pair
-from tutelage.analysis.fixed_points.symmetry import (
+from tutelage.analysis.modes import (
     copied_subspace,
     equal_teachers,
     exchangeable,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 
-from tutelage.analysis.noise.covariance import covariance_at, panel_edges, panel_nodes
+from tutelage.analysis.noise import covariance_at, panel_edges, panel_nodes
 
 RNG = np.random.default_rng(0)
 A, B, S = RNG.standard_normal((3, 3)) / 2 - np.eye(3), RNG.standard_normal((3, 3)) / 3, RNG.standard_normal((3, 3))

@@ -7,8 +7,7 @@ from scipy.special import lambertw
 import tutelage as tu
 from tests.problem.messages import require_refusal
 from tests.problems import pair
-from tutelage.analysis.schedules.optimize import _knots
-from tutelage.analysis.schedules.search import Search, descend, greedy_rates
+from tutelage.analysis.schedule_search import Search, _knots, descend, greedy_rates
 from tutelage.plot import save_figure
 from tutelage.simulation.step_constants import RateTable
 
@@ -245,12 +244,12 @@ def test_gradient_equals_finite_differences(noisy):
     search, rng = search_at(), np.random.default_rng(2)
     point = np.log(np.asarray(noisy.schedule.values)) + 0.3 * rng.standard_normal(PIECES + 1)
     direction, step = rng.standard_normal(PIECES + 1), 5e-3
-    f = [np.log(search.value(search.solve(point + k * step * direction).error)) for k in (-2, -1, 1, 2)]
+    f = [np.log(search.value(search.error_at(point + k * step * direction))) for k in (-2, -1, 1, 2)]
     finite = (f[0] - 8 * f[1] + 8 * f[2] - f[3]) / (12 * step)
     value, slope = search.log_value_and_slope(point)
     assert slope @ direction == pytest.approx(finite, rel=1e-5)
     assert abs(finite) > 1e-2
-    assert value == pytest.approx(np.log(search.value(search.solve(point).error)), abs=1e-7)
+    assert value == pytest.approx(np.log(search.value(search.error_at(point))), abs=1e-7)
 
 
 def test_through_a_plateau_greedy_stays_and_optimal_leaves():

@@ -7,7 +7,7 @@ import pytest
 
 import tutelage as tu
 from tests.problems import pair
-from tutelage.analysis.single_steps.step_moments import mean_gap, take_steps, theory_moments
+from tutelage.analysis.single_steps import mean_gap, take_steps, theory_moments
 from tutelage.papers.notes.concentration import judge_condition, start_scatter
 
 R = np.array([[0.4, 0.1], [0.05, 0.3]])

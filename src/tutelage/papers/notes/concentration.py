@@ -16,7 +16,7 @@ import numpy as np
 
 from tutelage import InputError, Problem, Start, checks, linear_times, simulate, solve
 from tutelage.analysis import Exponent, fit_exponent
-from tutelage.analysis.single_steps.step_moments import mean_gap, require_free_steps, take_steps, theory_moments, without_dim
+from tutelage.analysis.single_steps import mean_gap, require_free_steps, take_steps, theory_moments
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -146,8 +146,7 @@ def concentration(
     >>> -1.3 < found["variance"].exponent.slope < -0.7
     True
     """
-    require_free_steps(problem, inputs, "concentration")
-    start, sizes = without_dim(start), _dims(problem, dims)
+    start, sizes = require_free_steps(problem, start, inputs, "concentration"), _dims(problem, dims)
     count, seed = checks.as_count("samples", samples, least=100), checks.as_count("seed", seed, least=0)
     f, D, _ = theory_moments(problem, start)
     one = [take_steps(problem, start, int(n), count, inputs, seed + i) for i, n in enumerate(sizes)]

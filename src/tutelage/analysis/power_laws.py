@@ -18,7 +18,8 @@ less would end (Aitken's limit of their sequence).
 real data bend: beta is then an average over the given ranks, and its error says how far it runs through them.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -104,11 +105,16 @@ def _sum_of_squares(x: np.ndarray, weights: np.ndarray) -> float:
 def _curvature_drift(x: np.ndarray, y: np.ndarray, weights: np.ndarray, noise: float) -> tuple[float, float]:
     """By how much the slope of the best parabola changes from end to end, and what the noise would make of it."""
     width = x[-1] - x[0]
-    z, root = (x - x.mean()) / width, np.sqrt(weights)
-    powers = np.stack([np.ones_like(z), z, z**2], axis=1) * root[:, None]
-    curvature = np.linalg.lstsq(powers, root * y, rcond=None)[0][2]
-    error = noise * np.sqrt(np.linalg.inv(powers.T @ powers)[2, 2])
-    return float(abs(2 * curvature) / width), float(2 * error / width)
+    powers, coefficients = _polynomial(x, y, weights, 2)
+    error = noise * np.sqrt(np.linalg.inv(powers.T @ powers)[0, 0])
+    return float(abs(2 * coefficients[0]) / width), float(2 * error / width)
+
+
+def _polynomial(x: np.ndarray, y: np.ndarray, weights: np.ndarray, degree: int) -> tuple[np.ndarray, np.ndarray]:
+    """Weighted powers of (x - mean) / width, (point, power), highest first, and their coefficients in the best polynomial."""
+    root = np.sqrt(weights)
+    powers = np.vander((x - x.mean()) / (x[-1] - x[0]), degree + 1) * root[:, None]
+    return powers, np.linalg.lstsq(powers, root * y, rcond=None)[0]
 
 
 def _thirds(x: np.ndarray) -> list[np.ndarray]:
@@ -147,10 +153,8 @@ def coverage_factor(freedom: float, tries: int = 1) -> float:
     standard deviations of a normal variable are; by the largest of so many independent tries."""
     from scipy.special import ndtr, stdtrit
 
-    return (
-        -float(stdtrit(min(max(freedom, LEAST_POINTS - 2), INFINITE_FREEDOM), ndtr(-COVERED_DEVIATIONS) / tries))
-        / COVERED_DEVIATIONS
-    )
+    freedom = min(max(freedom, LEAST_POINTS - 2), INFINITE_FREEDOM)
+    return -float(stdtrit(freedom, ndtr(-COVERED_DEVIATIONS) / tries)) / COVERED_DEVIATIONS
 
 
 def _as_normal(ratio: float, freedom: float) -> float:
@@ -172,18 +176,14 @@ def _noise_of_points(x: np.ndarray, y: np.ndarray, weights: np.ndarray, known: b
     off = y[1:-1] - (1 - share) * y[:-2] - share * y[2:]
     variance = 1 / weights[1:-1] + (1 - share) ** 2 / weights[:-2] + share**2 / weights[2:]
     squares = off**2 / variance
-    near, usual = (
-        float(np.mean(squares)),
-        float(np.median(squares)) / MEDIAN_OF_SQUARE,
-    )  # a kink is far off at one point alone
+    near, usual = float(np.mean(squares)), float(np.median(squares)) / MEDIAN_OF_SQUARE  # a kink is far off at one point
     if known and near < 1:
         rho = min(2 - np.sqrt(1 + 3 * near), 1 - 2 / x.size)
         return float(np.sqrt((1 + rho) / (1 - rho))), np.inf
     degree = 3 if x.size >= LEAST_POINTS_FOR_CUBIC else 2
     freedom = x.size - degree - 1
-    root = np.sqrt(weights)
-    powers = np.vander((x - x.mean()) / (x[-1] - x[0]), degree + 1) * root[:, None]
-    far = float(np.sum((root * y - powers @ np.linalg.lstsq(powers, root * y, rcond=None)[0]) ** 2)) / freedom
+    powers, coefficients = _polynomial(x, y, weights, degree)
+    far = float(np.sum((np.sqrt(weights) * y - powers @ coefficients) ** 2)) / freedom
     rho = max(0.0, 2 - np.sqrt(1 + 3 * usual / far)) if far > 0 else 1.0
     if rho > SMOOTH_CORRELATION:
         return float(np.sqrt(near)), np.inf
@@ -191,8 +191,8 @@ def _noise_of_points(x: np.ndarray, y: np.ndarray, weights: np.ndarray, known: b
     return float(np.sqrt(max(near, far * longer))), max(x.size / longer - degree - 1, 2.0)
 
 
-@dataclass(frozen=True)
-class Exponent(FittedLine, AnalysisResult):
+@dataclass(frozen=True, repr=False)
+class Exponent(AnalysisResult, FittedLine, figure="plot_exponent"):
     """y = amplitude x^slope in a window. error: statistical and systematic (drift of the local slope) in quadrature.
 
     constant: is the local slope constant within the tolerance (or the noise), so that this is a power law? window: first and
@@ -204,11 +204,11 @@ class Exponent(FittedLine, AnalysisResult):
     window: tuple[float, float]
     points: int
     reason: str
-    local_x: np.ndarray = field(repr=False)
-    local_slope: np.ndarray = field(repr=False)
-    x: np.ndarray = field(repr=False)
-    y: np.ndarray = field(repr=False)
-    y_error: np.ndarray | None = field(repr=False)
+    local_x: np.ndarray
+    local_slope: np.ndarray
+    x: np.ndarray
+    y: np.ndarray
+    y_error: np.ndarray | None
 
     @property
     def amplitude(self) -> float:
@@ -350,9 +350,7 @@ def _longest_window(X: np.ndarray, Y: np.ndarray, S: np.ndarray | None, toleranc
     """The longest window with a constant slope, the later of two equally long; why it was taken, after how many tries."""
     places = np.unique(np.searchsorted(X, np.linspace(X[0], X[-1], WINDOW_EDGES) - 1e-9))
     least = LEAST_DECADES * np.log(10) * (1 - 1e-9)
-    pairs = [
-        (i, j) for a, i in enumerate(places) for j in places[a + 1 :] if X[j] - X[i] >= least and j - i + 1 >= LEAST_POINTS
-    ]
+    pairs = [(i, j) for i, j in combinations(places, 2) if X[j] - X[i] >= least and j - i + 1 >= LEAST_POINTS]
     for tries, (i, j) in enumerate(sorted(pairs, key=lambda p: (X[p[0]] - X[p[1]], -p[0])), start=1):
         part = slice(int(i), int(j) + 1)
         line = fit_line(X[part], Y[part], None if S is None else S[part])
@@ -382,8 +380,8 @@ def _local_slopes(X: np.ndarray, Y: np.ndarray) -> tuple[np.ndarray, np.ndarray]
     return np.exp(X), slopes
 
 
-@dataclass(frozen=True)
-class SpectralExponent(AnalysisResult):
+@dataclass(frozen=True, repr=False)
+class SpectralExponent(AnalysisResult, figure="plot_spectral_exponent"):
     """beta ± error from the ranks in `fit.window`. ranks, eigenvalues: largest first. fit: the straight line in full.
 
     error: of the straight line (scatter of the eigenvalues around it), and half the range through which beta runs from the

@@ -16,7 +16,6 @@ grow during the escape. Growth ends in saturation, du = rate u - b u^3 for a dep
 which is linear in the three unknowns.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -24,9 +23,8 @@ import numpy as np
 
 from tutelage import checks
 from tutelage._errors import InputError
-from tutelage.analysis.curves.curve import Curve, RunResults, first_index, read_curves, require_positive_error, roughness
-from tutelage.analysis.curves.exponents import LEAST_POINTS, fit_line
-from tutelage.analysis.result import AnalysisResult
+from tutelage.analysis.power_laws import LEAST_POINTS, fit_line
+from tutelage.analysis.result import Curve, CurveResult, ResultSequence, RunResults, read_curves, roughness
 from tutelage.trajectory import Trajectory
 
 LEAST_GROWTH = 5.0  # a difference that grows by less than this factor is not a departure
@@ -59,16 +57,18 @@ def fit_growth(curve: Curve, start: float, end: float, until: float) -> Growth |
     times = curve.times
     final = float(np.max(u[times <= until]))
     middle = int(np.searchsorted(times, (start + end) / 2))
-    last = middle + first_index(u[middle:] >= TOP_SHARE * final, times.size - middle)
+    last = middle + _first(u[middle:] >= TOP_SHARE * final, times.size - middle)
     noise = roughness(times, u) if curve.noisy else 0.0
     floor = max(final * TOP_SHARE / FITTED_RANGE, CLEAR_OF_NOISE * noise)
     low = (u[:last] <= floor) | (times[:last] < start)
-    first = last - first_index(low[::-1], last)
+    first = last - _first(low[::-1], last)
     if last - first < LEAST_POINTS:
         why = "the departure stands out of the noise" if curve.noisy else "the overlaps depart"
         return f"no growth rate: only {last - first} recorded times while {why}, {LEAST_POINTS} are needed"
     t, inside = times[first:last], u[first:last]
-    saturation = _integral_of_square(t, inside)
+    change, ratio = np.diff(inside**2), np.diff(np.log(inside**2))  # u is exponential between recorded times
+    mean = np.where(np.abs(ratio) > 1e-6, change / np.where(ratio == 0, 1.0, ratio), inside[:-1] ** 2)
+    saturation = np.concatenate([[0.0], np.cumsum(mean * np.diff(t))])  # int u^2 dalpha
     terms = np.stack([np.ones_like(t), t - t[0], -saturation], axis=1)
     b = np.linalg.lstsq(terms, np.log(inside), rcond=None)[0][2]
     line = fit_line(t, np.log(inside) + b * saturation, smooth=True)
@@ -94,16 +94,12 @@ def departure(curve: Curve, start: float, end: float, until: float) -> np.ndarra
         return None
     vectors = vectors[:, grown].reshape(times.size, -1)
     size = np.linalg.norm(vectors, axis=1)
-    leaving = middle + first_index(size[middle:] >= TOP_SHARE * np.max(size[after]), 1)
+    leaving = middle + _first(size[middle:] >= TOP_SHARE * np.max(size[after]), 1)
     return vectors @ vectors[leaving] / size[leaving]
 
 
-def _integral_of_square(times: np.ndarray, u: np.ndarray) -> np.ndarray:
-    """int u^2 dalpha from the first time, u exponential between recorded times."""
-    square = u**2
-    change, ratio = np.diff(square), np.diff(np.log(square))
-    mean = np.where(np.abs(ratio) > 1e-6, change / np.where(ratio == 0, 1.0, ratio), square[:-1])
-    return np.concatenate([[0.0], np.cumsum(mean * np.diff(times))])
+def _first(condition: np.ndarray, otherwise: int) -> int:
+    return int(np.argmax(condition)) if np.any(condition) else otherwise
 
 
 @dataclass(frozen=True)
@@ -145,8 +141,8 @@ class Plateau:
         return f"{text}, left at the rate {self.growth_rate:.4g} ± {self.growth_error:.1g}"
 
 
-@dataclass(frozen=True)
-class Plateaus(AnalysisResult):
+@dataclass(frozen=True, repr=False)
+class Plateaus(ResultSequence[Plateau], CurveResult, figure="plot_plateaus"):
     """The plateaus of a curve in the order of time: a sequence, empty (and `note` says so) if it leaves none.
 
     share: within which share of its height the error counts as being on a plateau.
@@ -155,16 +151,7 @@ class Plateaus(AnalysisResult):
     found: tuple[Plateau, ...]
     share: float
     note: str
-    curve: Curve = field(repr=False)
-
-    def __len__(self) -> int:
-        return len(self.found)
-
-    def __getitem__(self, index: int) -> Plateau:
-        return self.found[index]
-
-    def __iter__(self) -> Iterator[Plateau]:
-        return iter(self.found)
+    curve: Curve
 
     @property
     def longest(self) -> Plateau | None:
@@ -204,31 +191,43 @@ def plateaus(trajectory: Trajectory, run: int | None = None, *, share: float = 0
 
 def find_plateaus(curve: Curve, share: float = 0.1) -> Plateaus:
     """The plateaus of one curve."""
-    require_positive_error(curve, "plateaus")
+    if np.min(curve.error) < -1e-12 * np.max(np.abs(curve.error)):  # rounding below zero is let through
+        raise InputError(
+            f"the error falls to {np.min(curve.error):.3g}; plateaus compares its logarithm, so it must be positive. "
+            "Give the equations an error that is zero or more."
+        )
     y, times = curve.log_error, curve.times
     share = max(share, min(WIDEST_SHARE, SHARE_PER_FLUCTUATION * curve.fluctuation))
     band = float(np.log1p(share))
     spans = [span_around(times, y, i, y[i], band) for i in range(times.size)]
-    levels = [_level(times, y, spans[i], band) for i in _slow_moments(spans)]
-    levels = [level for level in dict.fromkeys(levels) if _is_below_after(times, y, level[0] - band, level[2])]
-    untils = [*(start for _, start, _ in levels[1:]), float(times[-1])][: len(levels)]
-    found = [_measure_plateau(curve, level, until, share) for level, until in zip(levels, untils, strict=True)]
-    return Plateaus(tuple(found), share, "" if found else _why_none(curve, spans[-1]), curve)
+    levels = dict.fromkeys(_level(times, y, spans[i], band) for i in _slow_moments(spans))
+    left = [level for level in levels if times[-1] > level[2] and np.median(y[times > level[2]]) < level[0] - band]
+    found = []
+    for (height, start, end), until in zip(left, [*(start for _, start, _ in left[1:]), float(times[-1])], strict=False):
+        growth, symmetric = fit_growth(curve, start, end, until), is_symmetric_at(curve, (start + end) / 2)
+        fitted = (None, None, None, growth) if isinstance(growth, str) else (growth.rate, growth.error, growth.window, "")
+        u = None if isinstance(growth, str) else growth.departure
+        found.append(Plateau(start, end, float(np.exp(height)), share, *fitted, symmetric, u))
+    note = "" if found else f"no plateau is left between {times[0]:.4g} and {times[-1]:.4g}"
+    stays, last = spans[-1][0], curve.error[-1]
+    if not found and stays < times[-1] / 2 and last > 1e-12 * curve.error[0]:
+        note += f"; since {stays:.4g} the error stays near {last:.4g}: solve for longer to see whether it is left"
+    return Plateaus(tuple(found), share, note, curve)
 
 
 def span_around(times: np.ndarray, y: np.ndarray, at: int, center: float, band: float) -> tuple[float, float]:
     """Between which times around index `at` the curve stays within `band` of `center`; inf: to the end of the record."""
+
+    def crossing(inside: int, outside: int) -> float:
+        edge = center + band * np.sign(y[outside] - center)
+        part = np.clip((edge - y[inside]) / (y[outside] - y[inside]), 0.0, 1.0)
+        return float(times[inside] + part * (times[outside] - times[inside]))
+
     out = np.abs(y - center) > band
     after, before = np.flatnonzero(out[at:]), np.flatnonzero(out[: at + 1])
-    end = np.inf if after.size == 0 else _crossing(times, y, at + int(after[0]) - 1, at + int(after[0]), center, band)
-    start = times[0] if before.size == 0 else _crossing(times, y, int(before[-1]) + 1, int(before[-1]), center, band)
-    return float(start), float(end)
-
-
-def _crossing(times: np.ndarray, y: np.ndarray, inside: int, outside: int, center: float, band: float) -> float:
-    edge = center + band * np.sign(y[outside] - center)
-    part = np.clip((edge - y[inside]) / (y[outside] - y[inside]), 0.0, 1.0)
-    return float(times[inside] + part * (times[outside] - times[inside]))
+    end = np.inf if after.size == 0 else crossing(at + int(after[0]) - 1, at + int(after[0]))
+    start = float(times[0]) if before.size == 0 else crossing(int(before[-1]) + 1, int(before[-1]))
+    return start, end
 
 
 def _slow_moments(spans: list[tuple[float, float]]) -> list[int]:
@@ -252,15 +251,6 @@ def _level(times: np.ndarray, y: np.ndarray, span: tuple[float, float], band: fl
     return height, *span_around(times, y, at, height, band)
 
 
-def _measure_plateau(curve: Curve, level: tuple[float, float, float], until: float, share: float) -> Plateau:
-    height, start, end = level
-    growth = fit_growth(curve, start, end, until)
-    level_of, symmetric = (start, end, float(np.exp(height)), share), is_symmetric_at(curve, (start + end) / 2)
-    if isinstance(growth, str):
-        return Plateau(*level_of, None, None, None, growth, symmetric, None)
-    return Plateau(*level_of, growth.rate, growth.error, growth.window, "", symmetric, growth.departure)
-
-
 def is_symmetric_at(curve: Curve, time: float) -> bool | None:
     """Do all student units have (nearly) the same overlaps with the teachers at this time?"""
     if curve.kind == "equations" or curve.rows is None or curve.rows.shape[1] < 2:
@@ -268,17 +258,3 @@ def is_symmetric_at(curve: Curve, time: float) -> bool | None:
     rows = curve.rows[int(np.argmin(np.abs(curve.times - time)))]
     gaps = np.linalg.norm(rows[:, None] - rows[None, :], axis=2)
     return bool(np.max(gaps) <= SYMMETRIC_SHARE * np.mean(np.linalg.norm(rows, axis=1)))
-
-
-def _is_below_after(times: np.ndarray, y: np.ndarray, height: float, end: float) -> bool:
-    """Is the curve mostly below a height after a time, so that a plateau there was left for good?"""
-    after = y[times > end]
-    return after.size > 0 and bool(np.median(after) < height)
-
-
-def _why_none(curve: Curve, last: tuple[float, float]) -> str:
-    times, error = curve.times, curve.error
-    words = f"no plateau is left between {times[0]:.4g} and {times[-1]:.4g}"
-    if last[0] < times[-1] / 2 and error[-1] > 1e-12 * error[0]:
-        words += f"; since {last[0]:.4g} the error stays near {error[-1]:.4g}: solve for longer to see whether it is left"
-    return words

@@ -1,6 +1,16 @@
 """The landscape at a point: error, gradient and all curvatures of the population error in the space of weights.
 
-    print(tu.analysis.landscape(problem, W, W_teacher))
+Coordinates are J = W / sqrt(N), so that numbers do not depend on N. The error is a function of Q = J Om J^T and
+R = J Om J*^T, and with the matrices A, B of the dynamics
+    gradient:            -(A J + B J*) Om
+    Hessian times D:     -(A D + dA J + dB J*) Om,    dA, dB: along dQ = D Om J^T + J Om D^T and dR = D Om J*^T.
+Gradient flow is dJ/dalpha = -eta gradient, so a direction of curvature h shrinks (h < 0: grows) as exp(-eta h alpha).
+A direction that is orthogonal, within its level, to all students and teachers changes no overlap: the Hessian is -lam_l A
+there, the same for all of them. What is left is the span of the vectors, at most K (K + M) numbers a level, at any N.
+
+Closed forms have second derivatives everywhere, with one exception: the error of ReLU units has none where a student
+vanishes (parallel vectors do no harm: what diverges there in the space of overlaps cancels in the space of weights).
+Averages by quadrature have them if both functions are declared smooth, else away from vectors that vanish or are parallel.
 
 Directions along which the error cannot change come from the continuous symmetries of a network and its inputs. Students may
 be moved without changing the error
@@ -18,27 +28,171 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
 
+import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 from numpy.typing import ArrayLike
 
 from tutelage import checks
 from tutelage._errors import InputError
-from tutelage._types import Numbers
-from tutelage.analysis.geometry.hessian import Hessian, Span, hessian_at, require_second_derivative, row_space, span_of
+from tutelage._types import Array, Numbers
 from tutelage.analysis.result import AnalysisResult
+from tutelage.dynamics.error import averages_of, field_means, population_error, shared_parity
 from tutelage.moments import as_quadrature
+from tutelage.moments.averages import Averages
+from tutelage.moments.matrices import joint_covariance, mean_update
 from tutelage.moments.nodes import Quadrature
+from tutelage.moments.quadrature import QuadratureAverages
+from tutelage.moments.relu import ReluAverages
 from tutelage.problem import Network, Problem
 from tutelage.problem.problem import require_problem
 from tutelage.problem.start import weights_by_level
 
+LEAST_LENGTH = 1e-9  # a vector shorter than this share of the longest one spans nothing
+PARALLEL_TOLERANCE = 1e-9  # vectors whose correlation is this close to one are parallel
 RANK_TOLERANCE = 1e-8  # singular values below this share of the vectors' length are zero
 EQUAL_CURVATURE = 1e-7  # eigenvalues this close, in units of the largest, are one; this close to zero they are flat
 CLEAR_SHARE = 1e-5  # how far from 0 and 1 the share of a direction in a subspace may be
 EQUAL_ERROR, MERELY_FLAT = "along equal error", "merely flat"
 CRITICAL_GRADIENT = 1e-7  # a gradient below this, in units of the largest curvature times the size of the weights, is none
 LARGEST_MATRIX = 4000  # rows of a matrix that is formed as a whole
+
+
+@dataclass(frozen=True)
+class Span:
+    """The directions that students and teachers span, level by level, those of the teachers first.
+
+    basis: per level (s_l, n_l), orthonormal. students c (K, S), teachers t (M, S): coordinates of J and J* in all of them;
+    lam (S,): eigenvalue of each; level (S,): its level; taught (S,): does it lie in the span of the teachers?
+    outside: per level, how many dimensions are left. lam_levels: eigenvalues of the levels.
+    """
+
+    basis: list[np.ndarray]
+    students: Float[np.ndarray, "K S"]
+    teachers: Float[np.ndarray, "M S"]
+    lam: Float[np.ndarray, " S"]
+    level: Int[np.ndarray, " S"]
+    taught: Bool[np.ndarray, " S"]
+    outside: Int[np.ndarray, " L"]
+    lam_levels: Float[np.ndarray, " L"]
+
+
+def span_of(problem: Problem, W: list[np.ndarray], W_teacher: list[np.ndarray]) -> Span:
+    """From weights by level (`weights_by_level`)."""
+    dims = np.array([w.shape[1] for w in W])
+    # the library weighs a level with p_l lam_l; levels of whole dimensions realize p_l only up to rounding
+    lam = np.asarray(problem.inputs.weights) * dims.sum() / dims
+    J, J_teacher = ([w / np.sqrt(dims.sum()) for w in weights] for weights in (W, W_teacher))
+    least = LEAST_LENGTH * max(float(np.max(np.linalg.norm(w, axis=1), initial=0.0)) for w in (*J, *J_teacher))
+    taught = [row_space(t, least) for t in J_teacher]
+    own = [row_space(w - w @ u.T @ u, least) for w, u in zip(J, taught, strict=True)]
+    basis = [np.concatenate(both) for both in zip(taught, own, strict=True)]
+    level = np.repeat(np.arange(dims.size), [u.shape[0] for u in basis])
+    return Span(
+        basis=basis,
+        students=np.concatenate([w @ u.T for w, u in zip(J, basis, strict=True)], axis=1),
+        teachers=np.concatenate([t @ u.T for t, u in zip(J_teacher, basis, strict=True)], axis=1),
+        lam=lam[level],
+        level=level,
+        taught=np.concatenate([np.arange(u.shape[0]) < t.shape[0] for t, u in zip(taught, basis, strict=True)]),
+        outside=dims - np.array([u.shape[0] for u in basis]),
+        lam_levels=lam,
+    )
+
+
+def row_space(rows: np.ndarray, least: float) -> np.ndarray:
+    """An orthonormal basis, as rows, of what these rows span; singular values up to `least` are rounding."""
+    if rows.size == 0:
+        return rows[:0]
+    _, sizes, basis = np.linalg.svd(rows, full_matrices=False)
+    return basis[sizes > least]
+
+
+@dataclass(frozen=True)
+class Hessian:
+    """error e_g; A (K, K); gradient (K, S) and matrix (K S, K S) inside the span, in its coordinates."""
+
+    span: Span
+    error: float
+    A: Float[np.ndarray, "K K"]
+    gradient: Float[np.ndarray, "K S"]
+    matrix: Float[np.ndarray, "KS KS"]
+
+    def dense(self) -> np.ndarray:
+        """(K N, K N): the whole matrix, in the eigenbasis of the inputs."""
+        K, dims = self.A.shape[0], [u.shape[1] for u in self.span.basis]
+        lam = np.repeat(self.span.lam_levels, dims)
+        inside = self.in_weights(np.eye(len(self.span.lam)))  # (S, N)
+        rest = np.eye(lam.size) - inside.T @ inside
+        block = self.matrix.reshape(K, len(self.span.lam), K, -1)
+        whole = np.einsum("ksjt,sn,tm->knjm", block, inside, inside)
+        return (whole - np.einsum("kj,nm->knjm", self.A, rest * lam)).reshape(K * lam.size, -1)
+
+    def in_weights(self, coordinates: np.ndarray) -> np.ndarray:
+        """Directions (..., S) of the span as arrays (..., N), in the eigenbasis of the inputs."""
+        edges = np.cumsum([u.shape[0] for u in self.span.basis])[:-1]
+        parts = np.split(coordinates, edges, axis=-1)
+        return np.concatenate([x @ u for x, u in zip(parts, self.span.basis, strict=True)], axis=-1)
+
+
+def hessian_at(problem: Problem, span: Span, readout: np.ndarray, quadrature: Quadrature | None) -> Hessian:
+    """Error, gradient and Hessian of vectors with these coordinates."""
+    c, t, lam = span.students, span.teachers, span.lam
+    R, Q, T = c * lam @ t.T, c * lam @ c.T, t * lam @ t.T
+    mean = field_means(problem, problem.student.bias)
+    overlaps = (jnp.asarray(x) for x in (R, Q, T, readout, problem.teacher.readout))
+    out = _error_and_derivatives(averages_of(problem, quadrature), shared_parity(problem), mean, *overlaps)
+    error, A, B, ((AQ, AR), (BQ, BR)) = jax.tree.map(np.asarray, out)
+    along, along_teachers = c * lam, t * lam  # how Q and R change with a direction
+    dA = np.einsum("ijab,bs->ijas", 2 * AQ, along) + np.einsum("ijam,ms->ijas", AR, along_teachers)
+    dB = np.einsum("imab,bs->imas", 2 * BQ, along) + np.einsum("iman,ns->imas", BR, along_teachers)
+    block = np.einsum("ijas,jr->iras", dA, c) + np.einsum("imas,mr->iras", dB, t)
+    block = block + np.einsum("ia,rs->iras", A, np.eye(lam.size))
+    matrix = -(lam[:, None, None] * block).reshape(c.size, c.size)
+    return Hessian(span, float(error), A, -(A @ c + B @ t) * lam, (matrix + matrix.T) / 2)
+
+
+@eqx.filter_jit
+def _error_and_derivatives(
+    averages: Averages, parity: int | None, mean: Array | None, R: Array, Q: Array, T: Array, v: Array, v_teacher: Array
+) -> tuple[Array, Array, Array, tuple[tuple[Array, Array], tuple[Array, Array]]]:
+    """e_g, A, B, and the derivatives of A and B with respect to Q and R."""
+
+    def matrices(Q: Array, R: Array) -> tuple[Array, Array]:
+        p = mean_update(averages, joint_covariance(R, (Q + Q.T) / 2, T), mean, v, v_teacher)
+        return p.A, p.B
+
+    error = population_error(averages, R, Q, T, v, v_teacher, mean, parity)
+    return error, *matrices(Q, R), jax.jacfwd(matrices, (0, 1))(Q, R)
+
+
+def require_second_derivative(problem: Problem, students: np.ndarray, teachers: np.ndarray) -> None:
+    """Raise InputError for vectors (K, S), (M, S) at which the Hessian does not exist, or is not known to."""
+    student, teacher = problem.student.activation, problem.teacher.activation
+    family = averages_of(problem)
+    by_rule = isinstance(family, QuadratureAverages) and not (student.smooth and teacher.smooth)
+    if not by_rule and not isinstance(family, ReluAverages):
+        return
+    name = (teacher if student.smooth else student).name
+    declare = ", or declare a smooth function with Activation(name, function)" if by_rule else ""
+    lengths = np.linalg.norm(students, axis=1)
+    if np.any(lengths == 0):
+        raise InputError(
+            f"student unit {int(np.argmin(lengths)) + 1} has weights 0 and {name!r} is not known to be smooth; the error "
+            f"needs a second derivative there. Move the unit away from 0{declare}."
+        )
+    vectors = np.concatenate([students, teachers])
+    unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-300)
+    parallel = np.argwhere(np.abs(np.triu(unit @ unit.T, 1))[: len(students)] > 1 - PARALLEL_TOLERANCE)
+    if by_rule and parallel.size:
+        i, j = (int(k) for k in parallel[0])
+        other = f"student {j + 1}" if j < len(students) else f"teacher {j - len(students) + 1}"
+        raise InputError(
+            f"student {i + 1} and {other} are parallel and {name!r} is not known to be smooth; its averages need distinct "
+            f"fields to be differentiated. Turn the vectors apart{declare}."
+        )
 
 
 @dataclass(frozen=True)
@@ -53,7 +207,11 @@ class Orbit:
 def orbit_of(problem: Problem, span: Span, readout: np.ndarray) -> Orbit:
     """All symmetries of a problem at these vectors."""
     c = span.students
-    rotating, free = _unit_symmetries(problem.student, readout)
+    free, rotating = np.eye(readout.size)[readout == 0], np.zeros_like(readout)  # combinations of units that move freely
+    if len(problem.student.activation.polynomial or ()) == 2 and np.any(readout):  # linear: only v.w matters
+        free = np.linalg.svd(readout[None])[2][1:]
+    elif _is_quadratic_form(problem.student):  # units that rotate among themselves
+        np.divide(1.0, readout, out=rotating, where=readout != 0)
     rotations = [rotating[:, None] * (x @ c) for x in _generators(np.flatnonzero(rotating), c.shape[0])]
     shifts = [np.outer(x, axis) for x in free for axis in np.eye(c.shape[1])]
     moves = [*_input_rotations(problem, span), *rotations, *shifts]
@@ -61,14 +219,6 @@ def orbit_of(problem: Problem, span: Span, readout: np.ndarray) -> Orbit:
     least = RANK_TOLERANCE * float(np.linalg.norm(c))
     inside = row_space(np.reshape(moves, (len(moves), c.size)), least).reshape(-1, *c.shape)
     return Orbit(inside, [row_space(x, least) for x in alone])
-
-
-def _unit_symmetries(network: Network, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(K,): 1 / v_k of the units that rotate among themselves, else 0; (count, K): combinations of units that move freely."""
-    if len(network.activation.polynomial or ()) == 2 and np.any(v):  # linear: only v.w matters
-        return np.zeros_like(v), np.linalg.svd(v[None])[2][1:]
-    rotating = np.divide(1.0, v, out=np.zeros_like(v), where=v != 0) if _is_quadratic_form(network) else np.zeros_like(v)
-    return rotating, np.eye(v.size)[v == 0]
 
 
 def _is_quadratic_form(network: Network) -> bool:
@@ -126,21 +276,16 @@ def spectrum_of(hessian: Hessian, orbit: Orbit, critical: bool) -> tuple[Curvatu
     largest = max((float(np.max(np.abs(values), initial=0.0)) for _, values, _ in parts), default=0.0)
     found = []
     for level, values, vectors in parts:
-        for value, directions in _equal_eigenvalues(values, vectors, EQUAL_CURVATURE * largest):
-            shaped = directions.reshape(len(directions), hessian.A.shape[0], -1)
-            for words, some in _split_directions(shaped, _properties(hessian, orbit, level, critical and value == 0.0)):
-                times = 1 if level is None else int(hessian.span.outside[level])
-                found.append(Curvature(value, len(some) * times, _family(hessian, level, words), some, level))
-    return tuple(sorted(found, key=lambda c: (c.value, c.family)))
-
-
-def _equal_eigenvalues(values: np.ndarray, vectors: np.ndarray, tolerance: float) -> Iterator[tuple[float, np.ndarray]]:
-    """Eigenvalues that are one, with their directions as rows."""
-    breaks = np.flatnonzero(np.diff(values) > tolerance) + 1
-    for chosen in np.split(np.arange(values.size), breaks):
-        if chosen.size:
+        breaks = np.flatnonzero(np.diff(values) > EQUAL_CURVATURE * largest) + 1
+        for chosen in np.split(np.arange(values.size), breaks) if values.size else ():
             value = float(values[chosen].mean())
-            yield (0.0 if abs(value) <= tolerance else value), vectors[:, chosen].T
+            value = 0.0 if abs(value) <= EQUAL_CURVATURE * largest else value
+            directions = vectors[:, chosen].T.reshape(chosen.size, hessian.A.shape[0], -1)
+            properties = _properties(hessian, orbit, level, critical and value == 0.0)
+            for words, some in _split_directions(directions, properties):
+                times = 1 if level is None else int(hessian.span.outside[level])
+                found.append(Curvature(value, len(some) * times, ", ".join(words) or "in the span", some, level))
+    return tuple(sorted(found, key=lambda c: (c.value, c.family)))
 
 
 def _properties(hessian: Hessian, orbit: Orbit, level: int | None, flat: bool) -> list[Property]:
@@ -152,6 +297,9 @@ def _properties(hessian: Hessian, orbit: Orbit, level: int | None, flat: bool) -
         properties.append((project, EQUAL_ERROR, MERELY_FLAT))
     if level is None:
         properties.append((lambda x: x * taught, "in the teachers' span", "beside the teachers' span"))
+    else:
+        where = "outside the span" + (f" (level {level + 1})" if len(hessian.span.outside) > 1 else "")
+        properties.append((lambda x: x, where, ""))
     if K > 1:
         properties.append((lambda x: np.broadcast_to(x.mean(1, keepdims=True), x.shape), "students alike", "students apart"))
     return properties
@@ -174,15 +322,8 @@ def _split_directions(directions: np.ndarray, properties: list[Property]) -> Ite
         yield from _split_directions(directions, rest)
 
 
-def _family(hessian: Hessian, level: int | None, words: list[str]) -> str:
-    if level is not None:
-        where = "outside the span" + (f" (level {level + 1})" if len(hessian.span.outside) > 1 else "")
-        words = [w for w in words if w in (EQUAL_ERROR, MERELY_FLAT)] + [where] + [w for w in words if w.startswith("stu")]
-    return ", ".join(words) if words else "in the span"
-
-
-@dataclass(frozen=True)
-class Landscape(AnalysisResult):
+@dataclass(frozen=True, repr=False)
+class Landscape(AnalysisResult, figure="plot_landscape"):
     """What `landscape` found; coordinates are W / sqrt(N) (docs/how-to/landscape.md).
 
     error: e_g. gradient: (K, N). spectrum: every eigenvalue of the Hessian, lowest first, as `Curvature` (value,
@@ -227,7 +368,11 @@ class Landscape(AnalysisResult):
     @property
     def merely_flat(self) -> int:
         """Flat directions that no symmetry explains: the error may change along them, but not to second order."""
-        self._require_critical("merely_flat")
+        if not self.is_critical:
+            raise InputError(
+                f"the gradient is {self.gradient_norm:.3g}; merely_flat needs a critical point, where it is 0. "
+                "Move the weights."
+            )
         return self.flat - sum(c.multiplicity for c in self.spectrum if c.family.startswith(EQUAL_ERROR))
 
     @property
@@ -265,12 +410,6 @@ class Landscape(AnalysisResult):
             )
         return _in_inputs(self.problem, self.shape.in_weights(curvature.directions))
 
-    def _require_critical(self, what: str) -> None:
-        if not self.is_critical:
-            raise InputError(
-                f"the gradient is {self.gradient_norm:.3g}; {what} needs a critical point, where it is 0. Move the weights."
-            )
-
     def __str__(self) -> str:
         lines = [f"{self.kind}: e_g = {self.error:.6g}, gradient {self.gradient_norm:.2g}"]
         lines += [f"{c.value:>13.6g}  x {c.multiplicity:<7d} {c.family}" for c in self.spectrum]
@@ -280,9 +419,6 @@ class Landscape(AnalysisResult):
             mere = self.merely_flat
             lines.append(f"of the flat ones {flat - mere} lead along equal error, {mere} are merely flat")
         return "\n".join(lines)
-
-    def __repr__(self) -> str:
-        return f"<Landscape: {self.kind}, e_g = {self.error:.6g}, {self.index} of {self.parameters} directions down>"
 
 
 def landscape(
@@ -306,7 +442,12 @@ def landscape(
     >>> tu.analysis.landscape(problem, W, W).kind
     'minimum'
     """
-    v, quadrature = _checked_readout(require_problem(problem, "landscape"), readout), as_quadrature(quadrature)
+    problem, quadrature = require_problem(problem, "landscape"), as_quadrature(quadrature)
+    v = problem.student.readout if readout is None else checks.as_array("readout", readout)
+    checks.require_untraced("the readout", "landscape", v)
+    checks.require_shape("readout", v, (problem.student.hidden,), fix="One number per student unit.")
+    checks.require_finite("readout", v)
+    v = np.asarray(v, float)
     W, W_teacher = weights_by_level(problem, weights, teacher_weights)
     span = span_of(problem, W, W_teacher)
     if span.students.size > LARGEST_MATRIX:
@@ -330,11 +471,3 @@ def _in_inputs(problem: Problem, directions: np.ndarray) -> np.ndarray:
     """From the eigenbasis to the coordinates in which the weights were given."""
     basis = problem.inputs.basis
     return directions if basis is None else directions @ basis
-
-
-def _checked_readout(problem: Problem, readout: ArrayLike | None) -> np.ndarray:
-    v = problem.student.readout if readout is None else checks.as_array("readout", readout)
-    checks.require_untraced("the readout", "landscape", v)
-    checks.require_shape("readout", v, (problem.student.hidden,), fix="One number per student unit.")
-    checks.require_finite("readout", v)
-    return np.asarray(v, float)

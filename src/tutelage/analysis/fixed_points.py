@@ -1,12 +1,12 @@
 """Fixed points of the dynamics and their modes: plateaus, perfect learning, noisy asymptotic states.
 
-A plateau is approached by a solve inside the symmetric subspace (symmetry.py), which neither the solve nor the search for
+A plateau is approached by a solve inside the symmetric subspace (modes.py), which neither the solve nor the search for
 the root can leave. Perfect learning is known (dynamics/perfect_learning.py); noise and weight decay move it, and it is followed.
 A root of the drift inside a subspace is approached by integration, then found by least squares down to rounding.
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -16,13 +16,15 @@ from jaxtyping import Float
 from tutelage import checks
 from tutelage._errors import InputError
 from tutelage._types import Array
-from tutelage.analysis.fixed_points.modes import Mode, named_modes, rate_in_words
-from tutelage.analysis.fixed_points.symmetry import (
+from tutelage.analysis.modes import (
+    Mode,
     Subspace,
     copied_subspace,
     equivalence_classes,
     free_subspace,
+    named_modes,
     nearly_equal,
+    rate_in_words,
     symmetric_subspace,
 )
 from tutelage.analysis.result import AnalysisResult
@@ -52,11 +54,12 @@ APPROACH_LENGTH = 0.1  # length of the student vectors from which a plateau is a
 SHORTEST_STEP = 1e-4  # smallest share of noise and weight decay by which the perfect solution is followed
 
 
-@dataclass(frozen=True)
-class FixedPoint(AnalysisResult):
+@dataclass(frozen=True, repr=False)
+class FixedPoint(AnalysisResult, figure="plot_fixed_point"):
     """A state at which the drift vanishes. modes: all of them, fastest growing first (flat coordinates).
 
-    error: generalization error there. residual: the largest drift that is left. t: overlaps of the teachers per level.
+    R, Q, T: covariances of student and teacher fields. t: overlaps of the teachers per level.
+    error: generalization error there. residual: the largest drift that is left.
     distance: how far (largest change of an overlap) the root lies from where the search for it began: the given start, the
     perfect solution without noise and decay, or the end of the approach to a plateau.
     """
@@ -65,6 +68,9 @@ class FixedPoint(AnalysisResult):
     gradient_flow: bool
     state: Overlaps
     t: Float[np.ndarray, "L M M"]
+    R: Float[np.ndarray, "K M"]
+    Q: Float[np.ndarray, "K K"]
+    T: Float[np.ndarray, "M M"]
     error: float
     residual: float
     modes: tuple[Mode, ...]
@@ -79,24 +85,6 @@ class FixedPoint(AnalysisResult):
     def q(self) -> np.ndarray:
         """Overlaps of students per level, (L, K, K)."""
         return np.asarray(self.state.q)
-
-    @property
-    def R(self) -> np.ndarray:
-        """Covariance of student and teacher fields, (K, M)."""
-        return self._field_covariance(self.r)
-
-    @property
-    def Q(self) -> np.ndarray:
-        """Covariance of student fields, (K, K)."""
-        return self._field_covariance(self.q)
-
-    @property
-    def T(self) -> np.ndarray:
-        """Covariance of teacher fields, (M, M)."""
-        return self._field_covariance(self.t)
-
-    def _field_covariance(self, blocks: np.ndarray) -> np.ndarray:
-        return np.einsum("l,lab->ab", np.asarray(self.problem.inputs.weights), blocks)
 
     @property
     def readout(self) -> np.ndarray:
@@ -150,8 +138,12 @@ class FixedPoint(AnalysisResult):
         lines = [
             f"fixed point of {'gradient flow' if self.gradient_flow else 'SGD'}: e_g = {self.error:.8g}, "
             f"residual {self.residual:.1e}",
-            f"R = {_matrix_in_words(self.R)}",
-            f"Q = {_matrix_in_words(self.Q)}",
+            *(
+                f"{name} = {checks.shown(x)}"
+                if x.size <= 16
+                else f"{name} = {x.shape[0]} x {x.shape[1]} entries from {x.min():.6g} to {x.max():.6g}"
+                for name, x in (("R", self.R), ("Q", self.Q))
+            ),
             self.stability,
         ]
         if self.is_far:
@@ -166,16 +158,6 @@ class FixedPoint(AnalysisResult):
             if not out or (mode.rate != out[-1].rate and mode.rate != np.conj(out[-1].rate)):
                 out.append(mode)
         return out
-
-    def __repr__(self) -> str:
-        return f"<FixedPoint: e_g = {self.error:.6g}, {len(self.unstable)} unstable of {len(self.modes)} modes>"
-
-
-def _matrix_in_words(matrix: np.ndarray) -> str:
-    """Every entry of a small matrix, the range of a large one."""
-    if matrix.size <= 16:
-        return checks.shown(matrix)
-    return f"{matrix.shape[0]} x {matrix.shape[1]} entries from {matrix.min():.6g} to {matrix.max():.6g}"
 
 
 class Root(NamedTuple):
@@ -214,8 +196,8 @@ class SubspaceDrift:
             return DIVERGED_OVERLAP - float(np.max(np.abs(y)))
 
         distance_to_divergence.terminal = True  # pyright: ignore[reportFunctionMemberAccess]
-        options: Any = {"method": "LSODA", "rtol": 1e-6, "atol": 1e-9, "events": distance_to_divergence}
-        out = solve_ivp(lambda _, y: self.drift(y), (0.0, span), y, **options)
+        drift, stop = lambda _, y: self.drift(y), distance_to_divergence
+        out = solve_ivp(drift, (0.0, span), y, method="LSODA", rtol=1e-6, atol=1e-9, events=stop)
         return out.y[:, -1] if out.status == 0 else np.full(y.shape, np.nan)
 
     def root(self, y: np.ndarray) -> Root | None:
@@ -288,8 +270,9 @@ def fixed_point(
     require_small(problem)
     if isinstance(near, Start):
         return _from_start(problem, near, gradient_flow, quadrature)
-    find = _find_perfect if checks.known("near", near, ("plateau", "perfect")) == "perfect" else _find_plateau
-    if find is _find_perfect:
+    find = _find_plateau
+    if checks.known("near", near, ("plateau", "perfect")) == "perfect":
+        find = _find_perfect
         require_traits(problem, "fixed_point near 'perfect'", CLASSIC)
     if problem.sgd.trainable is not None:
         raise InputError("some levels are frozen, at overlaps that only a start knows; give a Start instead of a word.")
@@ -314,25 +297,20 @@ def _from_start(problem: Problem, start: Start, gradient_flow: bool, quadrature:
 
 
 def _find_plateau(system: OrderParameters, blank: Overlaps) -> FixedPoint:
-    problem, t = system.problem, system.t
-    state = _small_symmetric_state(problem, t, blank)
-    even = problem.student.activation.parity == 1
-    subspace = symmetric_subspace(problem, t, state, copies=system.gradient_flow and not even)
-    if subspace.size == free_subspace(problem, state).size:
-        raise InputError("no two units of this problem are equal, so no symmetry holds it on a plateau; give a Start.")
-    found = approach(SubspaceDrift(system, state, subspace), subspace.coordinates(flatten(state)))
-    return characterize(system, found)
-
-
-def _small_symmetric_state(problem: Problem, t: Array, blank: Overlaps) -> Overlaps:
-    """Small student vectors along v_k (v* . w*), the same direction for all, each with as long a random part."""
-    v, v_teacher = np.asarray(blank.readout), np.asarray(problem.teacher.readout)
-    direction = np.asarray(t) @ v_teacher  # (L, M)
+    """From small student vectors along v_k (v* . w*), the same direction for all, each with as long a random part."""
+    problem, v, v_teacher = system.problem, np.asarray(blank.readout), np.asarray(system.problem.teacher.readout)
+    direction = np.asarray(system.t) @ v_teacher  # (L, M)
     length = np.einsum("l,lm,m->", np.asarray(problem.inputs.weights), direction, v_teacher)
     along = APPROACH_LENGTH / np.sqrt(max(float(length), 1e-12)) * v / max(float(np.max(np.abs(v))), 1e-12)
     r = along[:, None] * direction[:, None, :]
     q = along[:, None] * along * (direction @ v_teacher)[:, None, None] + APPROACH_LENGTH**2 * np.eye(v.size)
-    return Overlaps(jnp.asarray(r), jnp.asarray(q), blank.readout, blank.bias, None)
+    state = Overlaps(jnp.asarray(r), jnp.asarray(q), blank.readout, blank.bias, None)
+    even = problem.student.activation.parity == 1
+    subspace = symmetric_subspace(problem, system.t, state, copies=system.gradient_flow and not even)
+    if subspace.size == free_subspace(problem, state).size:
+        raise InputError("no two units of this problem are equal, so no symmetry holds it on a plateau; give a Start.")
+    found = approach(SubspaceDrift(system, state, subspace), subspace.coordinates(flatten(state)))
+    return characterize(system, found)
 
 
 def _find_perfect(system: OrderParameters, blank: Overlaps) -> FixedPoint:
@@ -392,6 +370,9 @@ def characterize(system: OrderParameters, found: Root, J: np.ndarray | None = No
         gradient_flow=system.gradient_flow,
         state=state,
         t=np.asarray(system.t),
+        R=np.asarray(R),
+        Q=np.asarray(Q),
+        T=np.asarray(T),
         error=float(generalization_error(system.problem, R, Q, T, state.readout, state.bias, quadrature_of(system))),
         residual=float(np.max(np.abs(drift), initial=0.0)),
         modes=named_modes(state, np.asarray(system.t), J, free),

@@ -8,17 +8,15 @@ Label noise of variance sigma^2 feeds overlaps outside the span at order eta^2; 
 `fixed_point(problem, "perfect")` gives the exact state at any noise, for comparison.
 """
 
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 import numpy as np
 
 from tutelage._errors import InputError
-from tutelage._types import Array
-from tutelage.analysis.fixed_points.modes import Mode, name_of_growth, named_modes
-from tutelage.analysis.fixed_points.symmetry import free_subspace
-from tutelage.analysis.result import AnalysisResult, figure_function
+from tutelage.analysis.modes import Mode, free_subspace, name_of_growth, named_modes
+from tutelage.analysis.result import AnalysisResult
 from tutelage.dynamics import OrderParameters, initial_overlaps
 from tutelage.dynamics.perfect_learning import PerfectLearning, perfect_jacobian, perfect_learning
 from tutelage.moments import as_quadrature
@@ -32,11 +30,16 @@ if TYPE_CHECKING:
 RATE_TRIALS = 65  # learning rates among which the best is bracketed
 
 
+@dataclass(frozen=True, repr=False)
 class LearningRates(AnalysisResult):
-    """What the three results below share: decay rates against the learning rate as a figure, and a note on label noise."""
+    """What the results below share: a number, decay rates against the learning rate as a figure, a note on label noise."""
 
     problem: Problem
     dynamics: PerfectLearning
+    rate: float
+
+    def __float__(self) -> float:
+        return self.rate
 
     def _marked(self) -> dict[str, tuple[float, float]]:
         """The point (learning rate, decay rate) that the figure marks, by the name of its style."""
@@ -44,18 +47,19 @@ class LearningRates(AnalysisResult):
 
     def plot(self, *, title: str | None = None) -> "Figure":
         """Decay rates against the learning rate, with this one marked, as a Matplotlib figure."""
+        from tutelage.plot import plot_decay_rates
+
         critical = self.dynamics.critical_rate
         rates = np.linspace(0.0, 1.15 * critical, 161)
         inside, outside = np.array([slowest_rates(self.dynamics, lr) for lr in rates]).T
-        draw = figure_function("LearningRates")
-        return draw(self.problem, rates, inside, outside, critical, **self._marked(), title=title)
+        return plot_decay_rates(self.problem, rates, inside, outside, critical, **self._marked(), title=title)
 
     def _with_noise_note(self, *lines: str) -> str:
         note = "label noise is left out: with it the error ends at a floor, see noise_floor"
         return "\n".join([*lines, note] if float(self.problem.noise) > 0 else lines)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CriticalRate(LearningRates):
     """The learning rate beyond which zero error is lost.
 
@@ -63,19 +67,13 @@ class CriticalRate(LearningRates):
     Converts to float. `share`: the problem's own learning rate over eta_c, None for a schedule.
     """
 
-    problem: Problem
-    rate: float
     mode: Mode
-    dynamics: PerfectLearning = field(repr=False)
 
     @property
     def share(self) -> float | None:
         """lr / eta_c."""
         lr = self.problem.sgd.lr
         return None if callable(lr) else float(lr) / self.rate
-
-    def __float__(self) -> float:
-        return self.rate
 
     def __str__(self) -> str:
         lines = [f"critical learning rate: {self.rate:.8g}; above it a deviation {self.mode.name}"]
@@ -85,7 +83,7 @@ class CriticalRate(LearningRates):
         return self._with_noise_note(*lines)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class DecayRate(LearningRates):
     """How fast the error finally falls.
 
@@ -94,12 +92,9 @@ class DecayRate(LearningRates):
     outside it (linearly). Converts to float.
     """
 
-    problem: Problem
     learning_rate: float
-    rate: float
     inside: float
     outside: float
-    dynamics: PerfectLearning = field(repr=False)
 
     @property
     def limited_by(self) -> str:
@@ -108,9 +103,6 @@ class DecayRate(LearningRates):
 
     def _marked(self) -> dict[str, tuple[float, float]]:
         return {"chosen": (self.learning_rate, self.rate)}
-
-    def __float__(self) -> float:
-        return self.rate
 
     def __str__(self) -> str:
         if self.rate <= 0:
@@ -125,18 +117,15 @@ class DecayRate(LearningRates):
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class BestRate(LearningRates):
     """The constant learning rate that is finally fastest.
 
     rate: e_g ~ exp(-rate alpha) at this learning_rate. critical: eta_c. Converts to float (the learning rate).
     """
 
-    problem: Problem
     learning_rate: float
-    rate: float
     critical: float
-    dynamics: PerfectLearning = field(repr=False)
 
     def _marked(self) -> dict[str, tuple[float, float]]:
         return {"best": (self.learning_rate, self.rate)}
@@ -152,7 +141,7 @@ class BestRate(LearningRates):
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class NoiseFloor(AnalysisResult):
     """What weak label noise leaves of the error.
 
@@ -163,7 +152,7 @@ class NoiseFloor(AnalysisResult):
     problem: Problem
     learning_rate: float
     per_variance: float
-    dynamics: PerfectLearning = field(repr=False)
+    dynamics: PerfectLearning
 
     @property
     def error(self) -> float:
@@ -181,13 +170,15 @@ class NoiseFloor(AnalysisResult):
 
     def plot(self, *, title: str | None = None) -> "Figure":
         """The floor against the learning rate, with this one marked, as a Matplotlib figure."""
+        from tutelage.plot import plot_noise_floor
+
         dynamics = self.dynamics
         critical = dynamics.critical_rate if dynamics.isolated else None
         highest = 2 * self.learning_rate if critical is None else 0.97 * critical
         rates = np.linspace(0.0, max(highest, self.learning_rate), 121)[1:]
         stable = rates[[dynamics.is_stable(lr) for lr in rates]]
         floors, chosen = np.array([dynamics.noise_floor(lr) for lr in stable]), (self.learning_rate, self.per_variance)
-        return figure_function("NoiseFloor")(self.problem, stable, floors, critical, chosen, title=title)
+        return plot_noise_floor(self.problem, stable, floors, critical, chosen, title=title)
 
 
 def critical_learning_rate(problem: Problem, *, quadrature: Quadrature | None = None) -> CriticalRate:
@@ -206,7 +197,12 @@ def critical_learning_rate(problem: Problem, *, quadrature: Quadrature | None = 
     rate = dynamics.critical_rate
     if not np.isfinite(rate):
         raise InputError("the noise of SGD never outweighs the decay here: zero error is stable at any learning rate.")
-    return CriticalRate(problem, rate, _lost_mode(dynamics, rate, quadrature), dynamics)
+    # the mode that stands still at this rate, named by what it does just above
+    there, state = dynamics.problem.replace(lr=rate, readout_lr=None, bias_lr=None, noise=0.0), dynamics.state
+    J = perfect_jacobian(OrderParameters(there, jnp.asarray(dynamics.t), quadrature=quadrature), state)
+    first = named_modes(state, dynamics.t, J, free_subspace(there, state))[0]
+    lost = replace(first, name=name_of_growth(state, dynamics.t, first.right[:, None]))
+    return CriticalRate(problem, dynamics, rate, lost)
 
 
 def decay_rate(problem: Problem, *, quadrature: Quadrature | None = None) -> DecayRate:
@@ -223,7 +219,7 @@ def decay_rate(problem: Problem, *, quadrature: Quadrature | None = None) -> Dec
     dynamics = perfect_dynamics(problem, quadrature)
     lr = float(problem.sgd.lr)
     inside, outside = slowest_rates(dynamics, lr)
-    return DecayRate(problem, lr, min(2 * inside, outside), inside, outside, dynamics)
+    return DecayRate(problem, dynamics, min(2 * inside, outside), lr, inside, outside)
 
 
 def best_constant_rate(problem: Problem, *, quadrature: Quadrature | None = None) -> BestRate:
@@ -236,7 +232,7 @@ def best_constant_rate(problem: Problem, *, quadrature: Quadrature | None = None
     >>> round(tu.analysis.best_constant_rate(problem).learning_rate, 4)
     1.8808
     """
-    from scipy.optimize import minimize_scalar
+    from scipy.optimize import fminbound
 
     problem = with_constant_rates(problem, "best_constant_rate")
     dynamics = perfect_dynamics(problem, quadrature)
@@ -251,8 +247,8 @@ def best_constant_rate(problem: Problem, *, quadrature: Quadrature | None = None
     trials = np.linspace(0.0, critical, RATE_TRIALS)
     at = int(np.argmin([negative(lr) for lr in trials]))
     ends = trials[max(at - 1, 0)], trials[min(at + 1, RATE_TRIALS - 1)]
-    found: Any = minimize_scalar(negative, bounds=ends, method="bounded", options={"xatol": 1e-11 * critical})
-    return BestRate(problem, float(found.x), -float(found.fun), critical, dynamics)
+    lr, least, *_ = fminbound(negative, *ends, xtol=1e-11 * critical, full_output=True)
+    return BestRate(problem, dynamics, -float(least), float(lr), critical)
 
 
 def noise_floor(problem: Problem, *, quadrature: Quadrature | None = None) -> NoiseFloor:
@@ -269,31 +265,21 @@ def noise_floor(problem: Problem, *, quadrature: Quadrature | None = None) -> No
     """
     problem = with_constant_rates(problem, "noise_floor")
     lr = float(problem.sgd.lr)
-    dynamics = perfect_learning(problem, teacher_overlaps(problem), as_quadrature(quadrature))
+    dynamics = perfect_dynamics(problem, quadrature, isolated=False)
     return NoiseFloor(problem, lr, dynamics.noise_floor(lr), dynamics)
 
 
-def perfect_dynamics(problem: Problem, quadrature: Quadrature | None) -> PerfectLearning:
-    """The linear dynamics around an isolated perfect solution."""
-    found = perfect_learning(problem, teacher_overlaps(problem), as_quadrature(quadrature))
-    found.require_isolated()
-    return found
-
-
-def teacher_overlaps(problem: Problem) -> Array:
-    """t (L, M, M): the problem's gram, or the identity."""
+def perfect_dynamics(problem: Problem, quadrature: Quadrature | None, isolated: bool = True) -> PerfectLearning:
+    """The linear dynamics around the perfect solution, which must be isolated unless that does not matter."""
     K, M = problem.student.hidden, problem.teacher.hidden
-    return initial_overlaps(problem, Start(np.zeros((K, M)), np.zeros((K, K))))[1]
+    _, t = initial_overlaps(problem, Start(np.zeros((K, M)), np.zeros((K, K))))  # the problem's gram, or the identity
+    found = perfect_learning(problem, t, as_quadrature(quadrature))
+    if isolated:
+        found.require_isolated()
+    return found
 
 
 def slowest_rates(dynamics: PerfectLearning, lr: float) -> tuple[float, float]:
     """Decay rates of the slowest deviation inside the teachers' span, and of the slowest overlap outside it."""
-    return tuple(-float(np.max(np.linalg.eigvals(J).real)) for J in (dynamics.inside(lr), dynamics.outside(lr)))  # pyright: ignore[reportReturnType]
-
-
-def _lost_mode(dynamics: PerfectLearning, rate: float, quadrature: Quadrature | None) -> Mode:
-    """The mode that stands still at the critical rate, named by what it does just above."""
-    problem, state = dynamics.problem.replace(lr=rate, readout_lr=None, bias_lr=None, noise=0.0), dynamics.state
-    J = perfect_jacobian(OrderParameters(problem, jnp.asarray(dynamics.t), quadrature=quadrature), state)
-    first = named_modes(state, dynamics.t, J, free_subspace(problem, state))[0]
-    return replace(first, name=name_of_growth(state, dynamics.t, first.right[:, None]))
+    inside, outside = (-float(np.max(np.linalg.eigvals(J).real)) for J in (dynamics.inside(lr), dynamics.outside(lr)))
+    return inside, outside

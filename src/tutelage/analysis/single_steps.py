@@ -1,12 +1,13 @@
-"""Mean and covariance of one step of a real network, compared with the theory's drift and diffusion.
+"""What one step does: the matrices of its mean drift, and its mean and covariance on a real network against the theory's.
 
-The limit says N E[du] -> f(u) and N^2 Cov(du) -> D(u). Here the left sides are measured, by Monte Carlo, on actual weights
-of N inputs that may follow any law of unit variance; what is left at finite N is of order 1/N for Gaussian inputs, and shows
-how fast other laws approach them.
+The mean force on student k is F_k = sum_j A_kj w_j + sum_m B_km w*_m, and A, B depend on the weights only through the
+covariances R, Q, T of the fields: small matrices, whatever the spectrum and the input dimension.
 
-Weights W (K, N) and W* (M, N) have exactly the start's overlaps, in a random frame of each eigenspace; each step of SGD
-starts from these weights, on fresh inputs. With the fields x_l = P_l (w, w*).x / sqrt(N) of each level, the force
-delta_ks = Delta_s v_k g'(lambda_ks), n_l dimensions in level l and the batch s = 1..B, exactly:
+The limit says N E[du] -> f(u) and N^2 Cov(du) -> D(u). The left sides are measured, by Monte Carlo, on actual weights of N
+inputs that may follow any law of unit variance; what is left at finite N is of order 1/N for Gaussian inputs, and shows how
+fast other laws approach them. Weights W (K, N) and W* (M, N) have exactly the start's overlaps, in a random frame of each
+eigenspace; each step of SGD starts from these weights, on fresh inputs. With the fields x_l = P_l (w, w*).x / sqrt(N) of each
+level, the force delta_ks = Delta_s v_k g'(lambda_ks), n_l dimensions in level l and the batch s = 1..B, exactly:
     N dr_l = eta mean_s[delta_k rho_l] N/n_l - eta kappa r_l
     N dq_l = (1 - eta kappa/N) eta mean_s[delta_i lambda_kl + delta_k lambda_il] N/n_l - (2 eta kappa - (eta kappa)^2/N) q_l
              + (eta/B)^2 sum_ss' delta_is delta_ks' x_s.P_l x_s' / n_l
@@ -25,13 +26,15 @@ import numpy as np
 from jaxtyping import Float
 
 from tutelage import checks
+from tutelage._errors import InputError
 from tutelage._types import Array
 from tutelage.analysis.result import AnalysisResult
 from tutelage.dynamics import OrderParameters, initial_overlaps
 from tutelage.dynamics.diffusion import diffusion, point_sets, shares
-from tutelage.dynamics.error import field_means
+from tutelage.dynamics.error import averages_of, field_means
 from tutelage.dynamics.linearized import flatten
 from tutelage.dynamics.order_parameters import Overlaps
+from tutelage.moments.matrices import joint_covariance, mean_update
 from tutelage.problem import Problem, Start
 from tutelage.problem.problem import require_problem
 from tutelage.problem.sample import label_of, normals_needed, update_of
@@ -40,9 +43,80 @@ from tutelage.rules import Context, Parameters, Update
 from tutelage.simulation.coordinates import in_random_frames, level_coordinates
 from tutelage.simulation.weights import FILL, LAWS
 
+COVARIANCE_ROUNDING = 1e-8  # how far a covariance may be from symmetric and positive, relative to its largest entry
 NUMBERS_PER_BLOCK = 2**19  # numbers drawn at a time
 THEORY_SETS, THEORY_POINTS = 8, 2**13  # the theory's D: independent sets give its own error
 LARGEST_Z = 5.0  # |z| that a right theory exceeds once in thousands of measurements
+
+
+class DriftMatrices(NamedTuple):
+    """A (K, K) and B (K, M) of the mean drift."""
+
+    A: Float[Array, "K K"]
+    B: Float[Array, "K M"]
+
+
+def drift_matrices(
+    problem: Problem,
+    R: Float[Array | np.ndarray, "K M"],
+    Q: Float[Array | np.ndarray, "K K"],
+    T: Float[Array | np.ndarray, "M M"],
+) -> DriftMatrices:
+    """The matrices A and B of the mean drift at given covariances of student and teacher fields.
+
+    Parameters
+    ----------
+    problem : Problem
+        Activations, readouts and biases are used; learning rates, noise and the spectrum of the inputs are not.
+    R : array (K, M)
+        Covariance of student and teacher fields.
+    Q : array (K, K)
+        Covariance of student fields.
+    T : array (M, M)
+        Covariance of teacher fields.
+
+    Returns
+    -------
+    DriftMatrices
+        The named tuple (A, B) of arrays (K, K) and (K, M). Differentiable in R, Q and T, and usable inside `jax.jit`.
+
+    Notes
+    -----
+    On average one step moves student vectors by (eta/N) (A W + B W*) Omega, so that to order eta the overlaps of level l
+    obey dr_l/dalpha = eta lam_l (A r_l + B t_l). With Delta the error of the output and g' = dg/dlambda_k, A and B solve
+    E[Delta v_k g' x] = sum_j A_kj Omega w_j + sum_m B_km Omega w*_m (Gaussian integration by parts).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tutelage as tu
+    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
+    >>> A, B = tu.analysis.drift_matrices(problem, R=np.eye(2), Q=np.eye(2), T=np.eye(2))
+    >>> np.allclose(A + B, 0)                                             # perfect learning is a fixed point
+    True
+    """
+    if not checks.is_traced(problem):
+        require_problem(problem, "drift_matrices")
+    K, M = problem.student.hidden, problem.teacher.hidden
+    blocks = {name: checks.as_array(name, x) for name, x in (("R", R), ("Q", Q), ("T", T))}
+    for name, shape in (("R", (K, M)), ("Q", (K, K)), ("T", (M, M))):
+        checks.require_shape(name, blocks[name], shape, fix="K student units, M teacher units.")
+        checks.require_finite(name, blocks[name])
+    joint = joint_covariance(**blocks)
+    if not checks.is_traced(joint):
+        rounding = COVARIANCE_ROUNDING * max(1.0, float(np.max(np.abs(joint))))
+        for name, matrix in (("Q", blocks["Q"]), ("T", blocks["T"])):
+            if np.max(np.abs(matrix - matrix.T)) > rounding:
+                raise InputError(f"{name} is {checks.shown(matrix)}; it must be symmetric. Use ({name} + {name}.T) / 2.")
+        least = float(np.linalg.eigvalsh(np.asarray(joint))[0])
+        if least < -rounding:
+            raise InputError(
+                f"no fields have these covariances: [[Q, R], [R.T, T]] has the eigenvalue {least:.3g}; none may be negative. "
+                "Take R, Q and T from one trajectory or Start."
+            )
+    v, v_teacher = jnp.asarray(problem.student.readout), jnp.asarray(problem.teacher.readout)
+    mean = mean_update(averages_of(problem), joint, field_means(problem, problem.student.bias), v, v_teacher)
+    return DriftMatrices(mean.A, mean.B)
 
 
 class Steps(NamedTuple):
@@ -127,14 +201,15 @@ def _updates(
     return jax.vmap(jax.vmap(one))(fields if mean is None else fields + mean, normals)
 
 
-def require_free_steps(problem: object, inputs: str, function: str) -> None:
-    """Raise InputError for what one step from rest does not show, and for unknown laws of the inputs."""
+def require_free_steps(problem: Problem, start: Start, inputs: str, function: str) -> Start:
+    """The start without its N: only its overlaps count. Raises InputError for what one step from rest does not show."""
     require_problem(problem, function, ("no momentum", "free norms", "all levels"))
     checks.known("inputs", inputs, LAWS)
+    return require_start(start).without_dim()
 
 
-@dataclass(frozen=True)
-class StepMoments(AnalysisResult):
+@dataclass(frozen=True, repr=False)
+class StepMoments(AnalysisResult, figure="plot_step_moments"):
     """Mean and covariance of one step, measured and predicted.
 
     drift, diffusion: N E[du] (size,) and N^2 Cov(du) (size, size) of one step, measured on `samples` steps.
@@ -190,9 +265,6 @@ class StepMoments(AnalysisResult):
             f"{self.drift.size * (self.drift.size + 1) // 2} covariances is {self.largest_z:.1f}, the limit {LARGEST_Z:g}"
         )
 
-    def __repr__(self) -> str:
-        return f"<StepMoments at N = {self.dim}, {self.inputs} inputs: {'agrees' if self.agrees else 'differs'}>"
-
 
 def step_moments(
     problem: Problem, start: Start, dim: int, *, samples: int = 20_000, inputs: str = "gaussian", seed: int = 0
@@ -208,14 +280,16 @@ def step_moments(
     >>> step.agrees
     True
     """
-    require_free_steps(problem, inputs, "step_moments")
-    count = checks.as_count("samples", samples, least=100)
-    seed, start = checks.as_count("seed", seed, least=0), without_dim(start)
+    start = require_free_steps(problem, start, inputs, "step_moments")
+    count, seed = checks.as_count("samples", samples, least=100), checks.as_count("seed", seed, least=0)
     taken = take_steps(problem, start, checks.as_count("dim", dim), count, inputs, seed).increments
     f, D, D_error = theory_moments(problem, start)
     moves = np.diagonal(D) > 0
     both = np.ix_(moves, moves)
-    mean, error, covariance, covariance_error = sample_moments(taken[:, moves])
+    mean = taken[:, moves].mean(axis=0)
+    away = taken[:, moves] - mean
+    covariance, fourth = away.T @ away / count, (away**2).T @ away**2 / count
+    covariance_error = np.sqrt(np.maximum(fourth - covariance**2, 0.0) / count)
     return StepMoments(
         problem=problem,
         dim=dim,
@@ -223,28 +297,12 @@ def step_moments(
         inputs=inputs,
         names=tuple(name for name, kept in zip(coordinate_names(problem), moves, strict=True) if kept),
         drift=mean,
-        drift_error=error,
+        drift_error=np.sqrt(np.diagonal(covariance) / count),
         drift_theory=f[moves],
         diffusion=covariance,
         diffusion_error=np.hypot(covariance_error, D_error[both]),
         diffusion_theory=D[both],
     )
-
-
-def without_dim(start: object) -> Start:
-    """The start without its N: only its overlaps count."""
-    start = require_start(start)
-    return Start(start.R, start.Q, start.T, start.readout, start.bias)
-
-
-def sample_moments(samples: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Mean and covariance of samples (count, size), each followed by its standard errors."""
-    count = len(samples)
-    mean = samples.mean(axis=0)
-    away = samples - mean
-    covariance, fourth = away.T @ away / count, (away**2).T @ away**2 / count
-    spread = np.sqrt(np.maximum(fourth - covariance**2, 0.0) / count)
-    return mean, np.sqrt(np.diagonal(covariance) / count), covariance, spread
 
 
 def theory_moments(problem: Problem, start: Start) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

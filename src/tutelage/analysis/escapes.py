@@ -1,0 +1,614 @@
+"""When do networks escape from their plateau: one start in the limit, or the law of many networks at finite N.
+
+Units that are nearly identical stay so on a plateau, while their differences grow as exp(rate alpha). The escape ends a
+plateau when the error falls for good below half of the plateau's (below its geometric mean with the error at the end, where
+that is higher: `escape_threshold`, one definition for solved curves, runs and predictions). So
+
+    time = (1 / rate) ln(constant / amplitude),
+
+amplitude: the start's asymmetry as it acts on the plateau, counted back to time zero; constant: the size at which growth
+ends in the fall. The start is never solved through its escape.
+
+The way to the plateau. A start is split into its symmetric part, which equal units share, and the rest x. The symmetric part
+is solved inside its own subspace, where it ends on the plateau and never leaves; x obeys dx = J x along that path. Only the
+projection of x on the directions that grow on the plateau matters finally. Carried back to time zero (the adjoint of the
+path) these are d vectors `left`; carried on from there, `right`: an asymmetry x_0 becomes right(alpha) b, b = left(0) . x_0,
+however early units begin to specialize and however slowly the plateau is reached. That slowness is the rule: the differences
+of equal units in directions that no teacher has, q_ii - q_ij, relax ten times slower than the asymmetry grows, or not at all.
+
+The exit. When the asymmetry has grown to a small, fixed size, the nonlinear exit is solved from there. It does not depend on
+how small the start's asymmetry was, only on its direction in the space of the growing modes, which permutations make
+several-dimensional, and (weakly) on how far the slow symmetric modes have come meanwhile.
+
+Finite N. Near the symmetric path the asymmetry of a network of N inputs obeys dx = J x dalpha + dW / sqrt(N). What will grow
+of it is Gaussian,
+
+    b = b_0 + N^(-1/2) xi,    Cov(xi) = int left^T D left ds,
+
+fed along the whole way and not on the plateau alone. Each b escapes at a time of its own, (1/rate) ln(c / |b|), with a
+permutation of its own. Random weights have b_0 ~ N^(-1/2) as well: then neither the spread of the times nor the odds of the
+permutations depend on N, however large it is; only the mean grows, finally by ln(N) / (2 rate).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Int
+from numpy.typing import ArrayLike
+
+from tutelage import checks
+from tutelage._errors import InputError, kind_of
+from tutelage._types import Array, NumpyOrJax
+from tutelage.analysis.fixed_points import FixedPoint, fixed_point
+from tutelage.analysis.modes import symmetric_subspace
+from tutelage.analysis.result import AnalysisResult
+from tutelage.dynamics import OrderParameters, initial_overlaps
+from tutelage.dynamics.linearized import (
+    LARGEST_STATE,
+    drift_at,
+    flat_drift,
+    jacobian,
+    noise_covariances,
+    propagate,
+    propagate_adjoint,
+    propagators,
+    unflatten,
+)
+from tutelage.dynamics.order_parameters import Overlaps, flatten
+from tutelage.problem import Problem, Start, random_start
+from tutelage.problem.problem import with_constant_rates
+from tutelage.problem.start import require_start
+from tutelage.problem.traits import CLASSIC, SMOOTH
+from tutelage.trajectory import Trajectory
+from tutelage.validity import who_decides
+
+PATH_TIMES = 240  # along the path, dense at first
+SETTLING_EFOLDS = 10.0  # e-foldings for which the path is followed, beyond those that the asymmetry needs to grow to one
+LAUNCH_SIZE = 0.03  # size of the asymmetry up to which it is carried linearly
+LARGEST_ASYMMETRY = 0.25  # a larger asymmetry does not grow linearly, and passes no plateau
+ASYMMETRY_ROUNDING = 1e-13  # an asymmetry below this is rounding
+EXIT_LENGTH, EXIT_RECORDS = 15.0, 301  # e-folding times for which one exit is followed, and errors recorded meanwhile
+EXITS_PER_BATCH = 64  # exits solved side by side
+RECORDS_PER_EFOLD = 25  # errors recorded per e-folding time
+LONGEST_EXIT = 60  # e-folding times after which an exit is given up
+EXIT_DIVERGES = "the overlaps diverge once the plateau is left; lower the learning rate."
+STABLE_SHARE = 1e-9  # share of an asymmetry below which it holds nothing that grows
+START_ROUNDING = 1e-9  # of the noise: a start whose amplitude is below this is symmetric
+LEAST_PROBABILITY = 0.05  # permutations rarer than this are not named in the report
+
+
+@dataclass(frozen=True)
+class PlateauPath:
+    """times: (m,). path: (m, n), the symmetric solution. right, left: (m, n, d), left_i^T right_i = 1 at every moment.
+
+    start: (n,), the start itself. All in the flat coordinates of `dynamics.linearized`, to which `like` gives their shape.
+    """
+
+    plateau: FixedPoint
+    system: OrderParameters
+    like: Overlaps
+    start: Float[np.ndarray, " n"]
+    times: Float[np.ndarray, " m"]
+    path: Float[np.ndarray, "m n"]
+    right: Float[np.ndarray, "m n d"]
+    left: Float[np.ndarray, "m n d"]
+
+    @property
+    def rate(self) -> float:
+        """The fastest growth on the plateau."""
+        return self.plateau.unstable[0].growth
+
+    def amplitudes(self, vectors: np.ndarray) -> np.ndarray:
+        """b (..., d) of starts with flat coordinates (..., n): what they hold of the directions that will grow."""
+        return (vectors - self.path[0]) @ self.left[0]
+
+    def noise(self) -> np.ndarray:
+        """N Cov(b), (d, d): what the steps of SGD add, each counted as if it had been there from the beginning.
+
+        b = b_0 + N^(-1/2) int left(s) . dW(s), Cov(dW) = D ds.
+        """
+        states = jax.vmap(lambda x: unflatten(x, self.like))(jnp.asarray(self.path))
+        fed = noise_covariances(self.system, jnp.zeros(self.times.size), states, jnp.asarray(self.left))
+        return np.trapezoid(np.asarray(fed), self.times, axis=0)
+
+    def sizes(self, b: np.ndarray) -> np.ndarray:
+        """The size of the asymmetry right(alpha) b at every moment, (m,)."""
+        return np.linalg.norm(self.right @ b, axis=1)
+
+    def require_small(self, b: np.ndarray) -> None:
+        """Raise InputError for an asymmetry that is never small."""
+        smallest = float(self.sizes(b).min())
+        if smallest > LARGEST_ASYMMETRY:
+            raise InputError(
+                f"the asymmetry stays above {smallest:.2g}; it must be below {LARGEST_ASYMMETRY} at some time to pass a plateau. Solve "
+                "or simulate from this start instead: it escapes at once."
+            )
+
+    def launch(self, b: np.ndarray) -> tuple[float, np.ndarray]:
+        """When the asymmetry right(alpha) b, b (d,), reaches the size LAUNCH, and the state (n,) at which it does.
+
+        An asymmetry that is larger from the beginning is launched when it is smallest. One that is smaller at the end of the
+        path goes on growing at the plateau's rate.
+        """
+        deviations, size = self.right @ b, self.sizes(b)
+        level = max(LAUNCH_SIZE, float(size.min()))
+        i = int(np.flatnonzero(size <= level)[-1])
+        if i == self.times.size - 1:
+            return self.times[i] + np.log(level / size[i]) / self.rate, self.path[i] + deviations[i] * level / size[i]
+        part = np.log(level / size[i]) / np.log(size[i + 1] / size[i])
+        state, deviation = ((1 - part) * x[i] + part * x[i + 1] for x in (self.path, deviations / size[:, None]))
+        time = (1 - part) * self.times[i] + part * self.times[i + 1]
+        return float(time), state + deviation * level / np.linalg.norm(deviation)
+
+
+def plateau_path(
+    problem: Problem, start: Start, *, gradient_flow: bool = False, smallest: float | None = None
+) -> PlateauPath:
+    """The way from a start to its plateau, long enough for asymmetries as small as `smallest` (default: its own) to grow."""
+    problem = _as_started(with_constant_rates(problem, "escape_time", (*SMOOTH, "all levels")), require_start(start))
+    state, t = initial_overlaps(problem, start)
+    vector = np.asarray(flatten(state))
+    if vector.size > LARGEST_STATE:
+        raise InputError(
+            f"the state has {vector.size} entries; modes are followed up to {LARGEST_STATE}. Use fewer levels or units."
+        )
+    plateau = _unstable_plateau(problem, gradient_flow)
+    system = OrderParameters(problem, t, gradient_flow)
+    subspace = symmetric_subspace(problem, t, plateau.state, copies=False)
+    asymmetry = float(np.linalg.norm(vector - subspace.inside(subspace.coordinates(vector))))
+    if smallest is None and asymmetry <= ASYMMETRY_ROUNDING * max(1.0, float(np.max(np.abs(vector)))):
+        raise InputError(
+            "the units of this start are exactly alike, so they never leave the plateau. Break the symmetry: "
+            "random_start(problem, dim=N), or unequal rows of R."
+        )
+    end = (SETTLING_EFOLDS + np.log(1 / min(asymmetry if smallest is None else smallest, 1.0))) / plateau.unstable[0].growth
+    times = end * np.linspace(0.0, 1.0, PATH_TIMES) ** 3
+    inside = _integrated(
+        lambda y: subspace.average @ np.asarray(drift_at(system, subspace.inside(y), state)),
+        subspace.coordinates(vector),
+        times,
+        f"the symmetric part of this start diverges at learning rate {checks.shown(problem.sgd.lr)}; it reaches no plateau. "
+        "Lower the rate.",
+        rtol=1e-8,
+        atol=1e-11,
+    )
+    path = np.array([subspace.inside(y) for y in inside])
+    # one by one, by the program that also served the fixed point
+    jacobians = [np.asarray(jacobian(system, 0.0, unflatten(jnp.asarray(x), state))) for x in path]
+    steps = propagators(times, np.array(jacobians))
+    back = propagate_adjoint(steps, np.linalg.qr(np.stack([mode.left for mode in plateau.unstable], axis=1))[0])
+    first, scale = np.linalg.qr(back[0])
+    return PlateauPath(plateau, system, state, vector, times, path, propagate(steps, first), back @ np.linalg.inv(scale))
+
+
+def _as_started(problem: Problem, start: Start) -> Problem:
+    """The problem with the start's teachers, and its readouts and biases where these do not learn."""
+    changes: dict[str, NumpyOrJax] = {}
+    t, usual = (s.blocks(problem)[2] for s in (start, Start(0 * start.R, start.Q)))
+    if problem.teacher.gram is None and not np.allclose(t, usual, rtol=0, atol=1e-12):
+        changes["teacher.gram"] = t
+    for name, trained in (("readout", problem.student.train_readout), ("bias", problem.student.train_bias)):
+        value = getattr(start, name)
+        if value is not None and not trained:
+            changes[f"student.{name}"] = value
+    return problem.replace(**changes) if changes else problem
+
+
+def _unstable_plateau(problem: Problem, gradient_flow: bool) -> FixedPoint:
+    """The plateau, if there is one and it is left along real modes."""
+    try:
+        plateau = fixed_point(problem, "plateau", gradient_flow=gradient_flow)
+    except InputError as none:
+        why = str(none).split(";")[0]
+        raise InputError(
+            f"there is no plateau to escape from ({why}). Use two or more equal units and a learning rate that converges."
+        ) from none
+    if plateau.stable:
+        raise InputError(
+            f"the symmetric state (e_g = {plateau.error:.4g}) is stable here, so no start near it escapes. Change the "
+            "learning rate, the noise or the number of units."
+        )
+    if any(isinstance(mode.rate, complex) for mode in plateau.unstable):
+        raise InputError("the plateau is left in a spiral (complex rates); only escapes along real modes are predicted.")
+    return plateau
+
+
+def _integrated(
+    drift: Callable[[np.ndarray], np.ndarray],
+    y: np.ndarray,
+    times: np.ndarray,
+    message: str,
+    *,
+    method: str = "LSODA",
+    rtol: float,
+    atol: float,
+) -> np.ndarray:
+    """The solution from y at time zero at these times, (time, n); an InputError with this message if it diverges."""
+    from scipy.integrate import solve_ivp
+
+    out = solve_ivp(lambda _, y: drift(y), (0.0, times[-1]), y, method=method, t_eval=times, rtol=rtol, atol=atol)
+    if out.status != 0 or not np.all(np.isfinite(out.y)):
+        raise InputError(message)
+    return out.y.T
+
+
+def escape_threshold(plateau: float, end: float) -> float:
+    """Half of the plateau's error, or its geometric mean with the error at the end where that is higher."""
+    return max(plateau / 2, float(np.sqrt(plateau * max(end, 0.0))))
+
+
+def last_fall(times: np.ndarray, error: np.ndarray, threshold: float) -> float:
+    """When a curve falls below the threshold for good, between recorded times by interpolation; inf: not yet."""
+    above = np.flatnonzero(error >= threshold)
+    if above.size == 0:
+        return float(times[0])
+    i = int(above[-1])
+    if i == times.size - 1:
+        return np.inf
+    high, low, wanted = np.log(np.maximum([error[i], error[i + 1], threshold], 1e-300))
+    return float(times[i] + (times[i + 1] - times[i]) * (high - wanted) / (high - low))
+
+
+@eqx.filter_jit
+def drifts_at(system: OrderParameters, like: Overlaps, vectors: Float[np.ndarray, "B n"]) -> Float[Array, "B n"]:
+    """The drift at flat vectors (B, n)."""
+    return jax.vmap(lambda x: flat_drift(system, like)(jnp.zeros(()), x))(vectors)
+
+
+@eqx.filter_jit
+def errors_at(system: OrderParameters, like: Overlaps, vectors: Float[np.ndarray, "B n"]) -> Float[Array, " B"]:
+    """The generalization error at flat vectors (B, n)."""
+    return jax.lax.map(lambda x: system.error(system.observe(unflatten(x, like))), vectors)
+
+
+class Exit(NamedTuple):
+    """One exit. launch_time: when its asymmetry has grown to the size from which it is solved. times, errors: (g,), from
+    then on. threshold: below it the network has escaped. time: when it does. last: (n,), the final state."""
+
+    launch_time: float
+    times: Float[np.ndarray, " g"]
+    errors: Float[np.ndarray, " g"]
+    threshold: float
+    time: float
+    last: Float[np.ndarray, " n"]
+
+
+def follow_exit(path: PlateauPath, b: Float[np.ndarray, " d"]) -> Exit:
+    """The exit that an asymmetry with amplitudes b (d,) takes, followed until long after."""
+    launch_time, launch = path.launch(b)
+    times = np.linspace(0.0, EXIT_LENGTH / path.rate, EXIT_RECORDS)
+    drift = lambda x: np.asarray(drift_at(path.system, x, path.like))  # noqa: E731
+    states = _integrated(drift, launch, times, EXIT_DIVERGES, rtol=1e-7, atol=1e-10)
+    errors, plateau = np.asarray(errors_at(path.system, path.like, states)), path.plateau.error
+    threshold = escape_threshold(plateau, float(errors[-1]))
+    time = launch_time + last_fall(times, errors, threshold)
+    if threshold >= plateau or not np.isfinite(time):
+        raise InputError(
+            f"the error does not fall once the plateau ({plateau:.4g}) is left: it is {errors[-1]:.4g} at alpha = "
+            f"{launch_time + times[-1]:.4g}. Lower the learning rate, or solve from this start and look."
+        )
+    return Exit(launch_time, launch_time + times, errors, threshold, time, states[-1])
+
+
+def exit_times(
+    path: PlateauPath, b: Float[np.ndarray, "B d"], threshold: float
+) -> tuple[Float[np.ndarray, " B"], Float[np.ndarray, "B n"]]:
+    """When asymmetries with amplitudes b (B, d) have escaped, (B,), and the states at which they are later on, (B, n).
+
+    inf: not within LONGEST_EXIT e-folding times of their launch. All are followed for at least one e-folding time more, so
+    that the units have chosen their teachers. One mode has two directions: the times are nearly linear in ln|b| along each,
+    and solved for a few sizes only.
+    """
+    if b.shape[1] > 1:
+        return _solved_exits(path, b, threshold)
+    size, side = np.log(np.maximum(np.abs(b[:, 0]), 1e-300)), (b[:, 0] < 0).astype(int)
+    nodes = np.linspace(size.min(), size.max(), EXITS_PER_BATCH // 2)
+    signed = np.concatenate([np.exp(nodes), -np.exp(nodes)])
+    found, states = (x.reshape(2, nodes.size, -1) for x in _solved_exits(path, signed[:, None], threshold))
+    times = np.where(side == 0, *(np.interp(size, nodes, half[:, 0]) for half in found))
+    return times, states[side, np.abs(size[:, None] - nodes).argmin(axis=1)]
+
+
+def _solved_exits(path: PlateauPath, b: np.ndarray, threshold: float) -> tuple[np.ndarray, np.ndarray]:
+    """Each exit solved, EXITS_PER_BATCH at a time."""
+    times, launches = (np.array(part) for part in zip(*(path.launch(one) for one in b), strict=True))
+    ends = np.empty_like(launches)
+    for at in range(0, len(b), EXITS_PER_BATCH):
+        some = launches[at : at + EXITS_PER_BATCH]
+        padded = np.concatenate([some, np.repeat(some[:1], EXITS_PER_BATCH - len(some), axis=0)])
+        found, last = _exit_batch(path, padded, threshold)
+        times[at : at + EXITS_PER_BATCH] += found[: len(some)]
+        ends[at : at + EXITS_PER_BATCH] = last[: len(some)]
+    return times, ends
+
+
+def _exit_batch(path: PlateauPath, vectors: np.ndarray, threshold: float) -> tuple[np.ndarray, np.ndarray]:
+    """Exits from flat states (exit, n), one e-folding time after the other, until all have escaped, and once more."""
+    drift = lambda x: np.asarray(drifts_at(path.system, path.like, x.reshape(vectors.shape))).ravel()  # noqa: E731
+    unit, errors, waiting = 1 / path.rate, [], True
+    grid = np.linspace(0.0, unit, RECORDS_PER_EFOLD + 1)[1:]
+    for _ in range(LONGEST_EXIT):
+        flat = _integrated(drift, vectors.ravel(), grid, EXIT_DIVERGES, method="RK45", rtol=1e-5, atol=1e-8)
+        states = flat.reshape(RECORDS_PER_EFOLD, *vectors.shape)
+        vectors = states[-1]
+        seen = errors_at(path.system, path.like, states.reshape(-1, vectors.shape[1]))
+        errors.append(np.asarray(seen).reshape(RECORDS_PER_EFOLD, -1))
+        if not waiting:
+            break
+        waiting = bool(np.any(errors[-1][-1] >= threshold))
+    times = unit * np.arange(1, RECORDS_PER_EFOLD * len(errors) + 1) / RECORDS_PER_EFOLD
+    return np.array([last_fall(times, curve, threshold) for curve in np.concatenate(errors).T]), vectors
+
+
+def chosen_teachers(path: PlateauPath, vectors: Float[np.ndarray, "B n"]) -> Int[np.ndarray, "B K"]:
+    """The teacher that each unit has chosen in flat states (B, n), (B, K)."""
+    problem, (L, K, M) = path.system.problem, path.like.r.shape
+    weights = np.asarray(problem.inputs.weights)
+    R = np.einsum("l,blkm->bkm", weights, vectors[:, : L * K * M].reshape(-1, L, K, M))
+    return assigned_teachers(problem, R, np.einsum("l,lab->ab", weights, np.asarray(path.system.t)))
+
+
+def assigned_teachers(problem: Problem, R: np.ndarray, T: np.ndarray) -> np.ndarray:
+    """The teacher that each unit overlaps with most, (..., K): different ones for different units where there are enough.
+
+    The sign of an overlap does not count for even activations.
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    even = problem.student.activation.parity == 1
+    overlaps = (np.abs(R) if even else R) / np.sqrt(np.diagonal(T, axis1=-2, axis2=-1))[..., None, :]
+    if R.shape[-2] > R.shape[-1]:
+        return np.argmax(overlaps, axis=-1)
+    flat = overlaps.reshape(-1, *R.shape[-2:])
+    return np.array([linear_sum_assignment(one, maximize=True)[1] for one in flat]).reshape(R.shape[:-1])
+
+
+@dataclass(frozen=True, repr=False)
+class EscapeTime(AnalysisResult, figure="plot_escape_time"):
+    """The predicted escape from a plateau: time = (1/rate) ln(constant / amplitude). rate: growth of the asymmetry there.
+
+    slope: how much later an e-th of the asymmetry escapes; 1/rate for small ones, some per cent more or less as long as the
+    slow symmetric modes (q_ii - q_ij) have not come to rest. asymmetry: size of the differences between the units of the start
+    (Euclidean norm over all overlaps). amplitude: what it amounts to on the plateau, counted back to time zero. threshold:
+    the error below which the network has escaped. teachers: the teacher that each unit chooses. times, errors, sizes: the
+    predicted learning curve, and the size of the asymmetry up to its launch (NaN after).
+    """
+
+    time: float
+    rate: float
+    slope: float
+    amplitude: float
+    asymmetry: float
+    threshold: float
+    plateau: FixedPoint
+    teachers: tuple[int, ...]
+    times: np.ndarray
+    errors: np.ndarray
+    sizes: np.ndarray
+
+    @property
+    def constant(self) -> float:
+        """c in time = (1/rate) ln(c / amplitude): depends on the direction of the asymmetry, hardly on its size."""
+        return self.amplitude * float(np.exp(self.rate * self.time))
+
+    @property
+    def per_log_dim(self) -> float:
+        """1/(2 rate): random weights have an asymmetry of order N^(-1/2) and escape later by this much times ln N."""
+        return 1 / (2 * self.rate)
+
+    def scaled(self, factor: float) -> float:
+        """The time of escape if the start's asymmetry were `factor` times as large."""
+        return self.time - self.slope * float(np.log(checks.as_positive("factor", factor)))
+
+    def __str__(self) -> str:
+        modes = len(self.plateau.unstable)
+        return (
+            f"escape at alpha = {self.time:.5g}: the error falls below {self.threshold:.4g} "
+            f"(plateau {self.plateau.error:.4g})\n"
+            f"growth: exp({self.rate:.5g} alpha), {modes} growing mode{'s' * (modes > 1)}\n"
+            f"start: asymmetry {self.asymmetry:.3g}, which acts as {self.amplitude:.3g} on the plateau; "
+            f"alpha = ln({self.constant:.3g} / {self.amplitude:.3g}) / {self.rate:.5g}\n"
+            f"a tenth of the asymmetry: {self.slope * np.log(10):.4g} later; random weights in N dimensions: "
+            f"{self.per_log_dim:.4g} ln N later\n"
+            f"units 1, 2, ... choose the teachers {', '.join(str(m + 1) for m in self.teachers)}"
+        )
+
+
+def escape_time(problem: Problem, start: Start, *, gradient_flow: bool = False) -> EscapeTime:
+    """When the solved curve from this start leaves its plateau, without solving it through the escape.
+
+    The start must be nearly symmetric: units identical up to an asymmetry (R_1m - R_2m, Q_11 - Q_22, ...) of at most about
+    0.25. Within 0.5% of the solved time for asymmetries up to 0.1, and within 5% up to 0.25 (tests). Constant learning
+    rates, any activation, spectrum, batch, weight decay, label noise, trained readouts.
+
+    >>> import tutelage as tu
+    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=1.5))
+    >>> start = tu.Start(R=[[0.31, 0.29], [0.29, 0.31]], Q=[[0.45, 0.25], [0.25, 0.45]], dim=1000)
+    >>> escape = tu.analysis.escape_time(problem, start)
+    >>> round(escape.time, 1), round(escape.rate, 4)
+    (45.6, 0.0764)
+    """
+    path = plateau_path(problem, start, gradient_flow=checks.as_flag("gradient_flow", gradient_flow))
+    b, asymmetry = path.amplitudes(path.start), float(np.linalg.norm(path.start - path.path[0]))
+    if np.linalg.norm(b) <= STABLE_SHARE * asymmetry:
+        raise InputError(
+            "the differences between the units of this start do not grow on the plateau (they lie on its stable manifold), so "
+            "the start never escapes. Give the rows of R different directions."
+        )
+    path.require_small(b)
+    exit_ = follow_exit(path, b)
+    sizes, before = path.sizes(b), path.times < exit_.launch_time
+    launch_size = max(LAUNCH_SIZE, float(sizes.min()))
+    return EscapeTime(
+        time=exit_.time,
+        rate=path.rate,
+        slope=follow_exit(path, b / np.e).time - exit_.time,
+        amplitude=launch_size * float(np.exp(-path.rate * exit_.launch_time)),
+        asymmetry=asymmetry,
+        threshold=exit_.threshold,
+        plateau=path.plateau,
+        teachers=tuple(int(m) for m in chosen_teachers(path, exit_.last[None])[0]),
+        times=np.concatenate([path.times[before], exit_.times]),
+        errors=np.concatenate([np.asarray(errors_at(path.system, path.like, path.path))[before], exit_.errors]),
+        sizes=np.concatenate([sizes[before], [launch_size], np.full(exit_.times.size - 1, np.nan)]),
+    )
+
+
+@dataclass(frozen=True, repr=False)
+class EscapeDistribution(AnalysisResult, figure="plot_escape_distribution"):
+    """The law of escape times and permutations over networks.
+
+    times: (samples,); inf: not within 60 e-folding times. teachers: (samples, K), as each unit chose.
+    start_to_noise: what the start puts into the growing modes over what the noise puts there, in standard deviations of the
+    noise (root mean square over random starts). theory, theory_teachers: when, and where to, the solved curve of the
+    start escapes; None for random starts, and for symmetric ones, whose solution never does.
+    rate: growth on the plateau. threshold: the error below which a network has escaped. dim: N.
+    """
+
+    problem: Problem
+    dim: int
+    times: np.ndarray
+    teachers: np.ndarray
+    start_to_noise: float
+    theory: float | None
+    theory_teachers: tuple[int, ...] | None
+    rate: float
+    threshold: float
+    plateau: FixedPoint
+
+    def quantiles(self, shares: ArrayLike = (0.05, 0.5, 0.95)) -> np.ndarray:
+        """Times by which these shares of networks have escaped."""
+        levels = checks.as_array("shares", shares)
+        if np.any((levels < 0) | (levels > 1)):
+            raise InputError(f"shares is {checks.shown(levels)}; every share must lie between 0 and 1.")
+        return np.quantile(self.times, levels, method="inverted_cdf")
+
+    def cdf(self, times: ArrayLike) -> np.ndarray:
+        """The share of networks that have escaped by these times."""
+        return np.searchsorted(np.sort(self.times), np.asarray(times, float), side="right") / self.times.size
+
+    @property
+    def mean(self) -> float:
+        """Mean time of those that escape."""
+        return float(np.mean(self.times[np.isfinite(self.times)]))
+
+    @property
+    def width(self) -> float:
+        """Standard deviation of the times; for random starts it tends to a constant (of order 1/rate) as N grows."""
+        return float(np.std(self.times[np.isfinite(self.times)]))
+
+    @property
+    def permutations(self) -> dict[tuple[int, ...], float]:
+        """Which teacher each unit chooses, and how probably, the most probable first."""
+        found, counts = np.unique(self.teachers, axis=0, return_counts=True)
+        order = np.argsort(-counts, kind="stable")
+        return {tuple(found[i].tolist()): float(counts[i] / counts.sum()) for i in order}
+
+    def probability(self, permutation: Sequence[int] | np.ndarray) -> float:
+        """The probability that unit k chooses teacher permutation[k], for every k."""
+        K, M = self.teachers.shape[1], self.problem.teacher.hidden
+        wanted = tuple(permutation) if isinstance(permutation, list | tuple | np.ndarray) else ()
+        if len(wanted) != K or any(m not in range(M) for m in wanted):
+            raise InputError(
+                f"permutation is {checks.shown(permutation)}; it must name a teacher, 0 to {M - 1}, for each of {K} units."
+            )
+        return self.permutations.get(tuple(int(m) for m in wanted), 0.0)
+
+    @property
+    def words(self) -> str:
+        """Who decides, in words."""
+        return who_decides(self.start_to_noise)
+
+    def measured(self, runs: Trajectory) -> tuple[np.ndarray, np.ndarray]:
+        """When each run of a simulation escaped, (run,) (inf: not yet), and its units' teachers at the end, (run, K)."""
+        if not isinstance(runs, Trajectory) or runs.kind != "simulation" or np.ndim(runs.error) != 2:
+            raise InputError(f"runs is {kind_of(runs)}; give what simulate returned.")
+        if not runs.finished:
+            raise InputError(f"these runs have no end to look at: {runs.status}. Simulate up to an earlier time.")
+        times = np.array([last_fall(np.asarray(runs.times), error, self.threshold) for error in np.asarray(runs.error)])
+        return times, assigned_teachers(self.problem, np.asarray(runs.R)[:, -1], np.asarray(runs.T))
+
+    def __str__(self) -> str:
+        low, middle, high = self.quantiles()
+        lines = [
+            f"escape from the plateau (e_g = {self.plateau.error:.4g}) at N = {self.dim}, {self.times.size} samples: "
+            f"median {middle:.4g}, 90% between {low:.4g} and {high:.4g}",
+            f"mean {self.mean:.4g}, standard deviation {self.width:.3g} = {self.width * self.rate:.2f} / rate",
+            f"start / noise = {self.start_to_noise:.2g}: {self.words}",
+        ]
+        if self.theory is not None and self.theory_teachers is not None:
+            earlier, same = float(self.cdf(self.theory)), self.probability(self.theory_teachers)
+            lines.append(
+                f"the theory's own escape at {self.theory:.4g}: {100 * earlier:.0f}% of networks are earlier, and "
+                f"{100 * same:.0f}% choose the same teachers"
+            )
+        named = [
+            f"{[m + 1 for m in p]} {100 * share:.0f}%"
+            for p, share in self.permutations.items()
+            if share >= LEAST_PROBABILITY
+        ]
+        return "\n".join([*lines, f"teachers that units 1, 2, ... choose: {', '.join(named) or 'none more often than 5%'}"])
+
+
+def escape_distribution(
+    problem: Problem,
+    start: Start | None = None,
+    dim: int | None = None,
+    *,
+    scale: float = 0.1,
+    samples: int = 500,
+    seed: int = 0,
+) -> EscapeDistribution:
+    """When and in which permutation networks of N = dim inputs leave the plateau, run by run.
+
+    start: the start that all share; None: each run draws weights of its own, `random_start(problem, dim, scale)`. dim: N
+    (default: that of the start). samples: how many networks are drawn; each is launched into its own nonlinear exit.
+    Leading order in 1/N: what it drops is of relative order N^(-1/2) in the amplitude, so N^(-1/2)/rate in the time.
+
+    >>> import tutelage as tu
+    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=1.5))
+    >>> start = tu.Start(R=[[0.31, 0.29], [0.29, 0.31]], Q=[[0.45, 0.25], [0.25, 0.45]], dim=1000)
+    >>> law = tu.analysis.escape_distribution(problem, start, samples=50)
+    >>> law.times.shape, law.quantiles([0.05, 0.95]).shape
+    ((50,), (2,))
+    """
+    problem = with_constant_rates(problem, "escape_distribution", (*CLASSIC, "all levels"))
+    samples, seed = checks.as_count("samples", samples, least=2), checks.as_count("seed", seed, least=0)
+    dim = next((d for d in (dim, getattr(start, "dim", None), problem.inputs.known_dim) if d is not None), None)
+    if dim is None:
+        raise InputError("dim is missing; give the number of input dimensions N, such as dim=1000.")
+    dim = checks.as_count("dim", dim)
+    path = plateau_path(problem, random_start(problem, None, scale) if start is None else start, smallest=dim**-0.5)
+    rng, noise = np.random.default_rng(seed), path.noise() / dim
+    if start is None:
+        drawn = [random_start(problem, dim, scale, seed=int(s)).blocks(problem) for s in rng.integers(2**63, size=samples)]
+        r, q = (np.stack([blocks[i] for blocks in drawn]) for i in (0, 1))
+        upper = q[:, :, *np.triu_indices(problem.student.hidden)]
+        overlaps = np.concatenate([r.reshape(samples, -1), upper.reshape(samples, -1)], axis=1)
+        others = np.tile(path.start[overlaps.shape[1] :], (samples, 1))  # readouts and biases
+        starts = path.amplitudes(np.concatenate([overlaps, others], axis=1))
+    else:
+        starts = path.amplitudes(path.start)[None]
+    b = starts + rng.multivariate_normal(np.zeros(len(noise)), noise, size=samples, method="eigh")
+    path.require_small(b[0])
+    symmetric = start is None or np.linalg.norm(starts) <= START_ROUNDING * np.sqrt(np.trace(noise))
+    first = follow_exit(path, b[0] if symmetric else starts[0])
+    times, ends = exit_times(path, b, first.threshold)
+    distances = np.einsum("si,ij,sj->s", starts, np.linalg.pinv(noise), starts)
+    return EscapeDistribution(
+        problem=problem,
+        dim=dim,
+        times=times,
+        teachers=chosen_teachers(path, ends),
+        start_to_noise=float(np.sqrt(distances.mean())),
+        theory=None if symmetric else first.time,
+        theory_teachers=None if symmetric else tuple(chosen_teachers(path, first.last[None])[0].tolist()),
+        rate=path.rate,
+        threshold=first.threshold,
+        plateau=path.plateau,
+    )

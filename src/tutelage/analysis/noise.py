@@ -1,0 +1,375 @@
+"""Error bars from theory: how far single networks of N inputs scatter around the curve of the limit.
+
+u_N = u + N^(-1/2) du. To leading order du is Gaussian with mean zero, and its covariance Sig obeys
+    dSig/dalpha = J Sig + Sig J^T + D,   Sig(0) = 0 (all networks start at the same overlaps),
+J the Jacobian of the drift along the solved curve, D = N^2 Cov(one step) (dynamics/diffusion.py). So
+    Cov(u_N) = Sig / N,    sd(e_g) = sqrt(grad^T Sig grad / N).
+It holds as long as fluctuations stay small: not through an escape that noise decides (docs/how-to/error-bars.md).
+
+On a panel [b, b'] with propagator X(s) (dX/ds = J X, X(b) = 1) the solution is
+    Sig(t) = X(t) [Sig(b) + int_b^t X(s)^-1 D(s) X(s)^-T ds] X(t)^T.
+X is found by collocation at three Gauss points, the integral by the same polynomials, so that for every vector a the
+variance a^T Sig a is a sum of squares of the noise at the nodes, carried to the end. That matters for the error: near
+perfect learning the gradient of e_g almost cancels in Sig, and would leave the errors of an interpolated D or a tolerance.
+
+`NoisyCurve` supplies J, D and the gradient of the error. States between the recorded times are solved for again, in batches
+as large as the recorded times, so that the program that `solve` has compiled serves them too; J and D come in batches of the
+size that the validity report uses.
+"""
+
+import warnings
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+
+from tutelage import checks
+from tutelage._errors import InputError, TutelageWarning
+from tutelage._solve import solve
+from tutelage._types import Array
+from tutelage.analysis.result import AnalysisResult
+from tutelage.dynamics import OrderParameters, initial_overlaps
+from tutelage.dynamics.diffusion import diffusion, point_sets
+from tutelage.dynamics.linearized import LARGEST_STATE, jacobians_along
+from tutelage.dynamics.order_parameters import Overlaps, flatten, unflatten
+from tutelage.problem import Problem, Start
+from tutelage.problem.problem import require_problem
+from tutelage.problem.sample import normals_needed
+from tutelage.trajectory import Trajectory
+from tutelage.validity import MOMENTS
+
+PANEL_LENGTH, LONGEST_PANEL = 0.5, 1.0  # in units of the fastest mode's time: aimed at, and at most
+MOST_PANELS = 4000
+LEAST_BATCH, LARGEST_BATCH, USUAL_BATCH = 32, 512, 64  # times solved for at once: as many as recorded, within limits
+GAUSS_NODES = (np.polynomial.legendre.leggauss(3)[0] + 1) / 2
+PANELS_PER_BATCH = MOMENTS // GAUSS_NODES.size
+_LAGRANGE = np.linalg.inv(np.vander(GAUSS_NODES, increasing=True)).T  # polynomials of the nodes, (node, power)
+POINT_SETS = 2  # independent sets of points: their difference is the error
+START_DECIDES = 10.0  # start / noise above which the start decides an escape
+WIDE_SCATTER = 0.5  # sd(e_g) / e_g above which fluctuations are not small
+
+
+def _integrals(theta: float) -> np.ndarray:
+    """Integrals from 0 to theta of the three Lagrange polynomials."""
+    powers = np.arange(1, GAUSS_NODES.size + 1)
+    return _LAGRANGE @ (theta**powers / powers)
+
+
+_STAGES = np.stack([_integrals(c) for c in GAUSS_NODES])
+
+
+def panel_edges(moments: np.ndarray, rates: np.ndarray, stops: np.ndarray, length: float) -> np.ndarray:
+    """Edges of panels from the first moment to the last, each at most `length` / rate long.
+
+    rates: of the fastest mode at the moments; between two of them the larger counts. stops: times that must be edges.
+    """
+    gaps = np.diff(moments) * np.maximum(rates[1:], rates[:-1])
+    elapsed = np.concatenate([[0.0], np.cumsum(gaps)])
+    stops = stops[(stops > moments[0]) & (stops < moments[-1])]
+    marks = np.concatenate([moments[:1], stops, moments[-1:]])
+    edges = [moments[:1]]
+    for first, last in zip(np.interp(marks[:-1], moments, elapsed), np.interp(marks[1:], moments, elapsed), strict=True):
+        count = max(1, int(np.ceil((last - first) / length)))
+        edges.append(np.interp(np.linspace(first, last, count + 1)[1:], elapsed, moments))
+    return np.concatenate(edges)
+
+
+def panel_nodes(edges: np.ndarray) -> np.ndarray:
+    """The times at which J and D are needed, (panel, 3)."""
+    return edges[:-1, None] + np.diff(edges)[:, None] * GAUSS_NODES
+
+
+def covariance_at(
+    times: np.ndarray, edges: np.ndarray, panels: Iterable[tuple[np.ndarray, np.ndarray]], watched: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Sig at the times, (time, n, n), the mean over sets of D; and for each set the variance of `watched` (time, n).
+
+    panels: J (3, n, n) and D (set, 3, n, n) at the nodes of each panel, in order.
+    """
+    n = watched.shape[1]
+    out, variances, sigma = np.zeros((times.size, n, n)), [np.zeros(0)] * times.size, np.zeros((1, n, n))
+    home = np.clip(np.searchsorted(edges, times, side="left") - 1, 0, edges.size - 2)
+    for i, (J, D) in enumerate(panels):
+        h = edges[i + 1] - edges[i]
+        X = np.linalg.solve(  # at the nodes: X_j = 1 + h sum_k a_jk J_k X_k
+            np.eye(3 * n) - h * np.einsum("jk,kab->jakb", _STAGES, J).reshape(3 * n, 3 * n), np.tile(np.eye(n), (3, 1))
+        ).reshape(3, n, n)
+        back = np.linalg.inv(X)  # panels are short, so X is near one
+        slopes, sources = J @ X, back @ D @ np.swapaxes(back, -1, -2)
+        for j in np.flatnonzero(home == i):
+            now = _propagated(sigma, h * _integrals((times[j] - edges[i]) / h), slopes, sources)
+            out[j], variances[j] = now.mean(axis=0), np.einsum("a,sab,b->s", watched[j], now, watched[j])
+        sigma = _propagated(sigma, h * _integrals(1.0), slopes, sources)
+    return out, np.stack(variances, axis=1)
+
+
+def _propagated(sigma: np.ndarray, weights: np.ndarray, slopes: np.ndarray, sources: np.ndarray) -> np.ndarray:
+    """Sig later in the panel: X [Sig + integral] X^T."""
+    X = np.eye(sigma.shape[-1]) + np.tensordot(weights, slopes, 1)
+    return X @ (sigma + np.einsum("k,skab->sab", weights, sources)) @ X.T
+
+
+class NoisyCurve:
+    """The curve that `solve` returned for a `Problem`."""
+
+    def __init__(self, problem: Problem, start: Start, theory: Trajectory):
+        self.problem, self.start, self.theory, self.settings = problem, start, theory, dict(theory.settings)
+        self.like, t = initial_overlaps(problem, start)
+        self.system = OrderParameters(problem, t, bool(self.settings.get("gradient_flow", False)), True)
+        count = len(theory.times)
+        self.batch = count if LEAST_BATCH <= count <= LARGEST_BATCH else USUAL_BATCH
+
+    def edges(self) -> np.ndarray:
+        """Panels of half the time of the fastest mode, or a little longer on long curves."""
+        end = float(self.theory.times[-1])
+        moments = end * np.linspace(0.0, 1.0, self.batch) ** 2  # closer together at the start
+        chosen = np.linspace(0, self.batch - 1, MOMENTS).astype(int)
+        states = jax.tree.map(lambda x: x[chosen], self.states(moments))
+        moments = moments[chosen]
+        jacobians = np.asarray(jacobians_along(self.system, jnp.asarray(moments), states))
+        rates = np.maximum(np.max(np.abs(np.linalg.eigvals(jacobians)), axis=1), 1.0 / end)
+        total = float(np.sum(np.diff(moments) * np.maximum(rates[1:], rates[:-1])))
+        if total > MOST_PANELS * LONGEST_PANEL:
+            raise InputError(
+                f"these times span {total:.0f} relaxation times of the fastest mode; fluctuations are followed through at "
+                f"most {MOST_PANELS * LONGEST_PANEL:.0f}. End at alpha = {end * MOST_PANELS * LONGEST_PANEL / total:.3g}."
+            )
+        length = min(float(np.clip(total / MOST_PANELS, PANEL_LENGTH, LONGEST_PANEL)), GAUSS_NODES.size * total / self.batch)
+        switches = self.system.switches(end)
+        return panel_edges(moments, rates, np.zeros(0) if switches is None else np.unique(switches), length)
+
+    def states(self, moments: np.ndarray) -> Overlaps:
+        """The states at increasing moments (no fewer than a batch), stacked."""
+        options = {name: self.settings[name] for name in ("gradient_flow", "rtol", "solver") if name in self.settings}
+        parts, known = [], 0
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TutelageWarning)  # said when the curve itself was solved
+            while known < moments.size:
+                first = min(known, moments.size - self.batch)  # the last batch overlaps the one before
+                wanted = moments[first : first + self.batch]
+                solved = solve(self.problem, self.start, wanted, keep="blocks", **options)
+                parts.append({name: np.asarray(x)[known - first :] for name, x in solved.variables.items()})
+                known = first + self.batch
+        return states_of({name: np.concatenate([part[name] for part in parts]) for name in parts[0]}, self.like)
+
+    def panels(self, edges: np.ndarray, count: int, sets: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """J (3, n, n) and D (set, 3, n, n) at the nodes of each panel; D from `count` points, those of each set its own."""
+        dims = self.problem.student.hidden + self.problem.teacher.hidden + normals_needed(self.problem)
+        points = [tuple(map(jnp.asarray, point_sets(MOMENTS, count, dims, seed))) for seed in range(sets)]
+        moments = panel_nodes(edges)
+        states = self.states(moments.ravel())
+        for first in range(0, len(moments), PANELS_PER_BATCH):
+            here = moments[first : first + PANELS_PER_BATCH]
+            inside = np.minimum(first * GAUSS_NODES.size + np.arange(MOMENTS), moments.size - 1)
+            times, at = jnp.asarray(moments.ravel()[inside]), jax.tree.map(lambda x, i=inside: x[i], states)
+            J = np.asarray(jacobians_along(self.system, times, at))
+            D = np.stack([np.asarray(_diffusions(self.system, times, at, *part)) for part in points])
+            for j in range(len(here)):
+                nodes = slice(j * GAUSS_NODES.size, (j + 1) * GAUSS_NODES.size)
+                yield J[nodes], D[:, nodes]
+
+    def gradients(self) -> np.ndarray:
+        """The derivative of e_g with respect to the flat coordinates at the recorded times, (time, n)."""
+        seen = {name: np.asarray(x) for name, x in self.theory.variables.items()}
+        count, out = len(self.theory.times), []
+        for first in range(0, count, MOMENTS):
+            inside = np.minimum(first + np.arange(MOMENTS), count - 1)
+            states = states_of({name: x[inside] for name, x in seen.items()}, self.like)
+            out.append(np.asarray(_gradients(self.system, states)))
+        return np.concatenate(out)[:count]
+
+
+def states_of(variables: dict[str, np.ndarray], like: Overlaps) -> Overlaps:
+    """Recorded variables, with any leading axes, as one batched state."""
+    r, q, readout = (jnp.asarray(variables[name]) for name in ("r", "q", "readout"))
+    return Overlaps(r, q, readout, None if like.bias is None else jnp.asarray(variables["bias"]), None)
+
+
+def variables_of(problem: Problem, states: Overlaps) -> dict[str, np.ndarray]:
+    """The entries of a batched state by name, r and q per level and their sums R and Q."""
+    names = ("r", "q", "readout") if states.bias is None else ("r", "q", "readout", "bias")
+    out = {name: np.asarray(getattr(states, name)) for name in names}
+    weights = np.asarray(problem.inputs.weights)
+    return out | {big: np.einsum("l,slab->sab", weights, out[small]) for big, small in (("R", "r"), ("Q", "q"))}
+
+
+@eqx.filter_jit
+def _diffusions(system: OrderParameters, times: Array, states: Overlaps, points: Array, weights: Array) -> Array:
+    return jax.lax.map(lambda moment: diffusion(system, *moment), (times, states, points, weights))
+
+
+@eqx.filter_jit
+def _gradients(system: OrderParameters, states: Overlaps) -> Array:
+    """The derivative of e_g with respect to the flat coordinates; an off-diagonal entry of q stands for two."""
+
+    def gradient(state: Overlaps) -> Array:
+        if not system.closed:  # the matrices hold the slope of the training loss, which is another number
+            return jax.grad(lambda x: system.error(system.observe(unflatten(x, state))))(flatten(state))
+        p = system.error_derivatives(state)
+        weights = jnp.asarray(system.problem.inputs.weights)[:, None, None]
+        twice = 1.0 - jnp.eye(p.A.shape[0]) / 2
+        bias = None if state.bias is None else -p.bias
+        return flatten(Overlaps(-weights * p.B, -weights * twice * p.A, -p.readout, bias, None))
+
+    return jax.lax.map(gradient, states)
+
+
+@dataclass(frozen=True, repr=False)
+class Fluctuations(AnalysisResult, figure="plot_fluctuations"):
+    """Scatter of networks of N = `dim` inputs around the `theory` curve, at its times.
+
+    scaled: N Cov(u) in flat coordinates, (time, size, size). gradient: of e_g, (time, size). accuracy: estimated relative
+    error of sd(e_g) from the finite point set, (time,). `sd("R")`, `covariance("R", "Q")` name what flat coordinates hide:
+    R, Q, readout, bias, r and q per level, error. `at(dim)` is the same at another N.
+    """
+
+    theory: Trajectory
+    dim: int
+    scaled: Float[np.ndarray, "time n n"]
+    gradient: Float[np.ndarray, "time n"]
+    accuracy: Float[np.ndarray, " time"]
+
+    @property
+    def times(self) -> np.ndarray:
+        """(time,)."""
+        return np.asarray(self.theory.times)
+
+    def at(self, dim: int) -> "Fluctuations":
+        """The same curve at another N: every covariance is proportional to 1/N."""
+        return replace(self, dim=checks.as_count("dim", dim))
+
+    def covariance(self, one: str, other: str) -> np.ndarray:
+        """Cov of all entries of two quantities over networks, (time, *shape of one, *shape of other)."""
+        (A, first), (B, second) = self._map(one), self._map(other)
+        return (A @ self.scaled @ np.swapaxes(B, -1, -2) / self.dim).reshape(-1, *first, *second)
+
+    def sd(self, name: str) -> np.ndarray:
+        """Standard deviation over networks of each entry of a quantity, (time, *shape)."""
+        A, shape = self._map(name)
+        variance = np.einsum("tin,tnm,tim->ti", np.broadcast_to(A, (self.times.size, *A.shape[1:])), self.scaled, A)
+        return np.sqrt(np.maximum(variance, 0.0) / self.dim).reshape(-1, *shape)
+
+    def _map(self, name: str) -> tuple[np.ndarray, tuple[int, ...]]:
+        """The matrix from flat coordinates to a quantity's entries, (1 or time, entries, size), and their shape."""
+        if name == "error":
+            return self.gradient[:, None, :], ()
+        problem, start = self.theory.problem, self.theory.start
+        assert problem is not None
+        assert start is not None
+        like, _ = initial_overlaps(problem, start)  # what one unit of each flat coordinate adds to each quantity:
+        parts = variables_of(problem, jax.vmap(lambda x: unflatten(x, like))(jnp.eye(flatten(like).size)))
+        part = parts[checks.known("the name of a quantity", name, ["error", *parts])]
+        return np.moveaxis(part, 0, -1).reshape(1, -1, part.shape[0]), part.shape[1:]
+
+    @property
+    def start_to_noise(self) -> float | None:
+        """Amplitude of the start in the unstable direction of a plateau that the curve leaves, over the noise at this N.
+
+        None: it leaves none. From the theory's validity report, which is computed when first asked for.
+        """
+        needed = self.theory.validity.noise_dim
+        return None if needed is None else float(np.sqrt(self.dim / needed))
+
+    @property
+    def trusted(self) -> bool:
+        """False where the linear theory fails: noise decides an escape on the way, or sd(e_g) is not small against e_g."""
+        ratio = self.start_to_noise
+        return (ratio is None or ratio > START_DECIDES) and float(np.max(self._relative())) < WIDE_SCATTER
+
+    def _relative(self) -> np.ndarray:
+        return self.sd("error") / np.maximum(np.asarray(self.theory.error), 1e-300)
+
+    def doubts(self) -> list[str]:
+        """Where not to believe the numbers."""
+        out, ratio, relative = [], self.start_to_noise, self._relative()
+        if ratio is not None and ratio <= START_DECIDES:
+            out.append(
+                f"NOT valid through the escape from the plateau: start / noise = {ratio:.2g} there, below {START_DECIDES:g}; "
+                "SGD noise, not only the start, determines when and where single networks escape: their scatter is not small"
+            )
+        if np.max(relative) >= WIDE_SCATTER:
+            first = self.times[int(np.argmax(relative >= WIDE_SCATTER))]
+            out.append(f"sd(e_g) exceeds {WIDE_SCATTER:g} e_g from alpha = {first:.4g} on: e_g is not normal there; raise N")
+        return out
+
+    def __str__(self) -> str:
+        error, sd = np.asarray(self.theory.error), self.sd("error")
+        picked = np.unique(np.linspace(0, self.times.size - 1, min(6, self.times.size)).astype(int))
+        rough = 100 * float(np.sqrt(np.mean(self.accuracy**2)))
+        lines = [
+            f"scatter of single networks with N = {self.dim} around the theory (standard deviations)",
+            *(f"  alpha = {self.times[i]:.4g}: e_g = {error[i]:.4g} ± {sd[i]:.2g}" for i in picked),
+            f"largest: R ± {np.max(self.sd('R')):.2g}, Q ± {np.max(self.sd('Q')):.2g}; all shrink as N^(-1/2)",
+            f"accuracy of sd(e_g): {rough:.1g}% (root mean square over times)",
+        ]
+        return "\n".join([*lines, *self.doubts()])
+
+
+def fluctuations(
+    problem: Problem,
+    start: Start | None = None,
+    times: ArrayLike = 100.0,
+    dim: int | None = None,
+    *,
+    points: int = 2**12,
+    gradient_flow: bool = False,
+) -> Fluctuations:
+    """Standard deviations and covariances of all order parameters and of e_g over networks of N = `dim` inputs.
+
+    problem, start, times: as in `solve`. dim: N; default: that of the start. points: of the Gaussian average of D at each
+    moment (there are two moments or more per relaxation time of the fastest mode, with points of their own); `accuracy`
+    estimates the error that they leave in sd(e_g). gradient_flow: everything to leading order in the learning rate.
+
+    Any activation, spectrum, batch, schedule, weight decay, trained readouts and biases, frozen parts, spherical weights; a
+    fixed momentum as in the limit (up to corrections of order 1/(N (1 - beta))). Slow momentum and states of more than 400
+    numbers are not supported. All networks start at the same overlaps.
+
+    >>> import tutelage as tu
+    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
+    >>> bars = tu.analysis.fluctuations(problem, tu.asymmetric_start(problem), times=tu.linear_times(5, 6), dim=500, points=256)
+    >>> bars.sd("error").shape, bars.sd("R").shape
+    ((6,), (6, 2, 2))
+    """
+    theory = solve(_require_known_noise(problem), start, times, gradient_flow=gradient_flow, keep="blocks")
+    dim = theory.dim if dim is None else dim
+    if dim is None:
+        raise InputError("dim is missing; give the number of input dimensions N, such as dim=1000.")
+    return fluctuations_along(theory, dim, points=points)
+
+
+def fluctuations_along(theory: Trajectory, dim: int, *, points: int = 2**12) -> Fluctuations:
+    """`fluctuations` around a curve that `solve` returned, with its overlaps per level."""
+    dim = checks.as_count("dim", dim)
+    count = checks.as_count("points", points, least=2**7) // POINT_SETS
+    problem, start, times = _require_known_noise(theory.problem), theory.start, np.asarray(theory.times, dtype=float)
+    assert start is not None
+    if times.size == 0 or times[-1] <= 0.0:
+        why = "the times end at 0" if theory.finished else f"the solve {theory.status.rstrip('.')}"
+        raise InputError(f"{why}; fluctuations need a curve that reaches a time after 0.")
+    curve = NoisyCurve(problem, start, theory)
+    gradient, edges = curve.gradients(), curve.edges()
+    scaled, variances = covariance_at(times, edges, curve.panels(edges, count, POINT_SETS), gradient)
+    accuracy = np.std(variances, axis=0) / np.maximum(2 * np.mean(variances, axis=0), 1e-300)
+    return Fluctuations(theory, dim, scaled, gradient, accuracy)
+
+
+def _require_known_noise(problem: object) -> Problem:
+    """The problem, if its noise is known."""
+    problem = require_problem(problem, "fluctuations", ("differentiable", "fixed momentum"))
+    size = state_size(problem)
+    if size > LARGEST_STATE:
+        raise InputError(
+            f"the state has {size} numbers; fluctuations follows at most {LARGEST_STATE}. Use fewer units or levels."
+        )
+    return problem
+
+
+def state_size(problem: Problem) -> int:
+    """How many independent numbers the state has."""
+    L, K, M = problem.inputs.levels, problem.student.hidden, problem.teacher.hidden
+    return L * (K * M + K * (K + 1) // 2) + K + K * problem.biased

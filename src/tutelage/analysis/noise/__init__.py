@@ -1,1 +1,0 @@
-"""Gaussian fluctuations of order N^(-1/2) around the theory: covariance (along a solved curve) -> fluctuations."""
