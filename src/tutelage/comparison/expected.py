@@ -14,7 +14,7 @@ to first order in 1/N, obeys a linear equation along the solved curve (J: Jacobi
 - The error adds <e(u)> - e(<u>), measured likewise. A state after ceil(alpha N) steps is later than alpha by up to 1/N.
 
 Exact to order 1/N for plain SGD; tests hold it against an exact recursion. Elsewhere (momentum, spherical, frozen parts,
-one's own equations, large spectra) only its size is known, `rough_sizes`.
+episodes, reuse, one's own equations, large spectra) only its size is known, `rough_sizes`.
 
 Two more gaps come from solving the theory again.
 - The theory spreads the dimensions over the levels of a spectrum by their fractions p_l; a network of N inputs has n_l / N.
@@ -114,6 +114,7 @@ def _computable(pair: Pair) -> bool:
     sgd, K, M = problem.sgd, problem.student.hidden, problem.teacher.hidden
     plain = not isinstance(sgd.momentum, SlowMomentum) and float(sgd.momentum) == 0.0
     plain = plain and not sgd.spherical and sgd.trainable is None and not missing_traits(problem, ("differentiable",))
+    plain = plain and problem.rule.samples == 1 and not problem.rule.uses_norm  # c holds for independent deltas of fields
     return plain and problem.inputs.levels * (K * M + K * (K + 1) // 2) <= LARGEST
 
 

@@ -27,7 +27,7 @@ from tutelage.moments.nodes import MANY, REACH, Quadrature, Sampled, as_quadratu
 from tutelage.problem import Problem
 from tutelage.problem.activation import Activation
 from tutelage.problem.traits import missing_traits
-from tutelage.rules import Context, Parameters
+from tutelage.rules import Context, Parameters, PerUnit
 from tutelage.rules.gradient import is_proportional
 
 __all__ = [
@@ -73,8 +73,11 @@ def moments_for(
         jumps_at = _label_jumps(problem) if M == 1 else ()
         return NodeMoments(np.zeros((0, 3)), np.zeros(0), GRID_OF_THREE, jumps, noisy, jumps_at)
     sampled = Sampled() if sampled is None else sampled
-    e = sobol(sampled.points, K + M, sampled.seed)
-    return NodeMoments(e, np.full(sampled.points, 1.0 / sampled.points), 0, jumps, noisy)
+    law = problem.rule.law(K, 0.0)
+    own = law.units if isinstance(law, PerUnit) and not law.enumerable else 0
+    points = sobol(sampled.points, K + M + own, sampled.seed)
+    weights, normals = np.full(sampled.points, 1.0 / sampled.points), points[:, K + M :] if own else None
+    return NodeMoments(points[:, : K + M], weights, 0, jumps, noisy, (), normals)
 
 
 def _suits_three_fields(problem: Problem) -> bool:
@@ -92,6 +95,8 @@ def _jumps_are_known(problem: Problem, noisy: bool) -> bool:
     student, loss = problem.student, problem.loss
     if not problem.rule.uses_loss:
         return _rule_breaks(problem)
+    if problem.rule.moves_fields:
+        return False
     if loss.jumps and (not loss.breaks(jnp.ones(())) or not is_proportional(student.activation)):
         return False
     if loss.jumps and noisy and isinstance(problem.labels, Real):
