@@ -181,8 +181,8 @@ class WeightsLoop:
 
         fixed: (W*, lengths). block: rows, noise and rates, one each per sample. seen: samples before the block.
         """
-        T = self.problem.rule.samples
-        (W_teacher, lengths), (rows, noise, rates) = fixed, (jnp.asarray(x).reshape(-1, T, x.shape[1]) for x in block)
+        T, (W_teacher, lengths) = self.problem.rule.samples, fixed
+        rows, noise, rates = (jnp.asarray(x).reshape(x.shape[0] // T, T, x.shape[1]) for x in block)
 
         def one(i: Array, state: WeightsState) -> WeightsState:
             state = self._feel(state, W_teacher, rows[i], noise[i], rates[i, 0])
