@@ -51,6 +51,7 @@ __all__ = [
 
 MOST_LABEL_JUMPS = 16  # more are not followed one by one
 GRID, GRID_OF_THREE = 16, 12  # nodes of each panel of the grid for two fields, for three
+FINE_GRID = 32  # for two fields and a rule that looks at other fields than those of the sample, where these vary faster
 
 
 def moments_for(
@@ -68,7 +69,8 @@ def moments_for(
     jumps, noisy = bool(missing_traits(problem, ("smooth",))), any(map(_is_noisy, (problem, *others)))
     if K == 1 and M == 1 and sampled is None and (not jumps or _jumps_are_known(problem, noisy)):
         none = np.zeros(0)
-        return NodeMoments(none.reshape(0, 2), none, GRID, jumps, noisy, _label_jumps(problem))
+        grid = FINE_GRID if problem.rule.moves_fields else GRID
+        return NodeMoments(none.reshape(0, 2), none, grid, jumps, noisy, _label_jumps(problem))
     if K + M == 3 and sampled is None and not jumps and _suits_three_fields(problem):
         jumps_at = _label_jumps(problem) if M == 1 else ()
         return NodeMoments(np.zeros((0, 3)), np.zeros(0), GRID_OF_THREE, jumps, noisy, jumps_at)
@@ -83,6 +85,8 @@ def moments_for(
 def _suits_three_fields(problem: Problem) -> bool:
     """Is the update free of bends, and is it known where the labels jump? Then a grid of three fields beats a sample."""
     teacher, labels = problem.teacher, problem.labels
+    if problem.rule.moves_fields:
+        return False
     if problem.loss.breaks(jnp.ones(())) if problem.rule.uses_loss else _rule_breaks(problem):
         return False
     if teacher.hidden == 2:

@@ -34,7 +34,7 @@ from tutelage.problem.activation import NAMED
 from tutelage.problem.sample import mean_norm2
 from tutelage.rules import Context, Parameters, Rule, Sample, Update
 from tutelage.rules.base import Elementwise, Label
-from tutelage.rules.gradient import has_closed_form
+from tutelage.rules.gradient import is_affine_in_label
 
 ENDS = (-REACH, REACH)
 FAR_AWAY = 1e150  # a boundary that is not met
@@ -119,7 +119,7 @@ class RuleAtState(eqx.Module):
         problem, output = self.problem, self.problem.teacher.output(rho)
         if not noisy:
             return problem.labels.truth(output, rho)[None], jnp.ones(1)
-        affine = has_closed_form(self.rule) and type(problem.loss) is Squared
+        affine = is_affine_in_label(self.rule) and type(problem.loss) is Squared
         return problem.labels.outcomes(output, rho, problem.noise, affine)
 
 

@@ -220,6 +220,11 @@ def has_closed_form(rule: Rule) -> bool:
     return type(rule) in CLOSED_FORMS or (type(rule) is Reuse and rule.times == 1)
 
 
+def is_affine_in_label(rule: Rule) -> bool:
+    """Is the update for squared loss an affine function of the label? So is the difference of two squared errors."""
+    return has_closed_form(rule) or type(rule) is NodePerturbation
+
+
 def _sent_back(
     sample: Sample, parameters: Parameters, context: Context, feedback: Readout, mask: ArrayLike | None = None
 ) -> tuple[Float[Array, " K"], Parameters, Readout, Float[Array, ""]]:
