@@ -332,9 +332,7 @@ class NodeMoments(Moments):
         """The grid that estimates this one's error: 3/2 the nodes."""
         return NodeMoments(self.e, self.weights, self.grid * 3 // 2, self.jumps, self.noisy, self.label_jumps)
 
-    def _rule(
-        self, problem: Problem, C: Covariance, mean: Means, parameters: Parameters, context: Context
-    ) -> Rule:
+    def _rule(self, problem: Problem, C: Covariance, mean: Means, parameters: Parameters, context: Context) -> Rule:
         """The problem's rule; of episodes, the rule of their average sample."""
 
         def mean_loss(rule: Rule) -> Array:

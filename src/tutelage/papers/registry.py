@@ -63,6 +63,7 @@ MODULES = (
     "rules.heavy_tails",
     "rules.feedback_alignment",
     "rules.dropout",
+    "rules.reinforce",
     "rules.sampling",
 )
 

@@ -31,15 +31,15 @@ def label_of(problem: Problem, reference: Float[Array, " M"], normals: Float[Arr
 
 def updates_of(
     problem: Problem,
-    student: Float[Array, "samples K"],
-    reference: Float[Array, "samples M"],
-    label: Float[Array, "samples *outputs"],
-    normals: Float[Array, "samples draws"],
+    student: Float[Array, "S K"],
+    reference: Float[Array, "S M"],
+    label: Float[Array, "S ..."],
+    normals: Float[Array, "S draws"],
     parameters: Parameters,
     context: Context,
-    norm2: Float[Array, "samples *K"] | None = None,
+    norm2: Float[Array, "S ..."] | None = None,
 ) -> Update:
-    """What samples with these fields (biases included) and labels do to the student, (samples, ...) in every array.
+    """What samples with these fields (biases included) and labels do to the student, (S, ...) in every array.
 
     A rule of episodes takes the samples in their order, some to each episode. norm2: |x|^2 / N; default: its limit.
     """
