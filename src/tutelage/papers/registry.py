@@ -64,6 +64,7 @@ MODULES = (
     "rules.feedback_alignment",
     "rules.dropout",
     "rules.reinforce",
+    "rules.reuse",
     "rules.sampling",
 )
 
