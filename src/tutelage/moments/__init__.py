@@ -27,7 +27,7 @@ from tutelage.moments.nodes import MANY, REACH, Quadrature, Sampled, as_quadratu
 from tutelage.problem import Problem
 from tutelage.problem.activation import Activation
 from tutelage.problem.traits import missing_traits
-from tutelage.rules import Context, Parameters, PerUnit
+from tutelage.rules import Context, Parameters, PerUnit, Reinforce
 from tutelage.rules.gradient import is_proportional
 
 __all__ = [
@@ -51,7 +51,7 @@ __all__ = [
 
 MOST_LABEL_JUMPS = 16  # more are not followed one by one
 GRID, GRID_OF_THREE = 16, 12  # nodes of each panel of the grid for two fields, for three
-FINE_GRID = 32  # for two fields and a rule that looks at other fields than those of the sample, where these vary faster
+FINE_GRID = 32  # for rules that look at moved fields, or that learn from all samples on both sides of a jump
 
 
 def moments_for(
@@ -69,7 +69,7 @@ def moments_for(
     jumps, noisy = bool(missing_traits(problem, ("smooth",))), any(map(_is_noisy, (problem, *others)))
     if K == 1 and M == 1 and sampled is None and (not jumps or _jumps_are_known(problem, noisy)):
         none = np.zeros(0)
-        grid = FINE_GRID if problem.rule.moves_fields else GRID
+        grid = FINE_GRID if problem.rule.moves_fields or isinstance(problem.rule, Reinforce) else GRID
         return NodeMoments(none.reshape(0, 2), none, grid, jumps, noisy, _label_jumps(problem))
     if K + M == 3 and sampled is None and not jumps and _suits_three_fields(problem):
         jumps_at = _label_jumps(problem) if M == 1 else ()

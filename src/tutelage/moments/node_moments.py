@@ -301,8 +301,10 @@ class NodeMoments(Moments):
     def loss(
         self, problem: Problem, C: Covariance, mean: Means, parameters: Parameters, context: Context
     ) -> Float[Array, ""]:
-        """The population training loss."""
-        at = self._at(problem, self._rule(problem, C, mean, parameters, context), C, mean, parameters, context)
+        """The population training loss; NaN for rules of episodes, which follow none."""
+        if problem.rule.samples > 1:
+            return jnp.full((), jnp.nan)
+        at = self._at(problem, problem.rule, C, mean, parameters, context)
         return self._sums(at, self.jumps, self.noisy).loss
 
     def error(

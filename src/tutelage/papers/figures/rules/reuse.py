@@ -1,7 +1,8 @@
 """Samples used twice: a tanh unit learns a target that single uses cannot find from small overlaps.
 
-The target is -He3(rho) / sqrt(6). Its correlation with the unit vanishes to third order in the overlap m, and its sign is
-wrong for tanh: a single use of each sample drives m to zero. The second use sees the field that the first has moved.
+The target is -He3(rho) / sqrt(6). With single uses the force on the overlap m is of order m^2. At small m it loses against
+the noise of SGD, which turns a vector of fixed length away at a rate of order m. The second use sees the field that the
+first has moved, and its force does not vanish with m.
 """
 
 from typing import TYPE_CHECKING, Any
