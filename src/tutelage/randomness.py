@@ -24,7 +24,8 @@ from tutelage._types import Array, ArrayLike
 Draws: TypeAlias = Float[Array | np.ndarray, "*draws"]  # of xi
 Weighted: TypeAlias = tuple[Float[Array | np.ndarray, "X ..."], Float[Array | np.ndarray, " X"]]  # values and weights
 QuantileFunction: TypeAlias = Callable[[np.ndarray], np.ndarray]
-MOST_NODES, DRAWN = 2**10, 2**8  # combinations of all units that are enumerated; else so many are drawn
+MOST_NODES = 2**10  # combinations of all units that are enumerated
+HERMITE = 24  # nodes of a normal number per unit
 QUANTILES = 400  # mid-quantiles that stand for a continuous law
 AFFINE = np.sqrt(3.0) * np.array([-1.0, 0.0, 1.0]), np.array([1.0, 4.0, 1.0]) / 6  # exact up to fifth moments
 
@@ -136,8 +137,8 @@ class Discrete(Law):
 class PerUnit(Law):
     """An independent draw of one law for each hidden unit: xi has shape (K,).
 
-    Up to 2^10 combinations of the units' nodes are enumerated. For more units a fixed quasi-random set of 2^8 draws stands
-    for all of them; `trajectory.sampling_error` does not include what it misses.
+    Up to 2^10 combinations of discrete values are enumerated. Otherwise a sampled average (`Sampled`) draws xi at each of its
+    points, and `trajectory.sampling_error` includes what these draws miss.
 
     >>> import tutelage as tu
     >>> law = tu.rules.PerUnit(tu.rules.Discrete([0.0, 2.0], [0.5, 0.5])).for_units(3)
@@ -151,11 +152,16 @@ class PerUnit(Law):
     def for_units(self, units: int) -> "PerUnit":
         return PerUnit(self.law, units)
 
+    @property
+    def enumerable(self) -> bool:
+        """Are there few combinations of discrete values?"""
+        if not isinstance(self.law, Discrete):
+            return False
+        return self.units * math.log2(np.shape(self.law.values)[0]) <= math.log2(MOST_NODES)
+
     def nodes(self, affine: bool) -> Weighted:
-        values, weights = map(jnp.asarray, self.law.nodes(affine))
+        values, weights = map(jnp.asarray, _gauss_hermite() if isinstance(self.law, Normal) else self.law.nodes(affine))
         count = values.shape[0]
-        if self.units * math.log2(count) > math.log2(MOST_NODES):
-            return self.from_normal(_drawn_normals(self.units)), np.full(DRAWN, 1.0 / DRAWN)
         which = np.indices((count,) * self.units).reshape(self.units, -1).T
         return values[which], jnp.prod(weights[which], axis=1)
 
@@ -163,10 +169,8 @@ class PerUnit(Law):
         return self.law.from_normal(z)
 
 
-@lru_cache(maxsize=8)
-def _drawn_normals(units: int) -> Float[np.ndarray, "draws units"]:
-    """A quasi-random set of standard normal numbers."""
-    from scipy.stats import qmc
-
-    uniform = qmc.Sobol(units, rng=np.random.default_rng(0)).random(DRAWN)
-    return special.ndtri(np.clip(uniform, 1e-15, 1 - 1e-15))
+@lru_cache(maxsize=1)
+def _gauss_hermite() -> Weighted:
+    """Nodes and weights that are exact for polynomials of high degree: updates have high powers of xi."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(HERMITE)
+    return nodes, weights / weights.sum()

@@ -10,7 +10,7 @@ from tests.simulation.cases import FOUR, softened
 from tests.simulation.cases import start as start_of
 from tutelage import labels, losses, rules
 from tutelage.problem.activation import NAMED
-from tutelage.problem.sample import context_of, label_of, normals_needed, update_of
+from tutelage.problem.sample import context_of, label_of, normals_needed, updates_of
 from tutelage.rules import Parameters
 from tutelage.simulation.numba_kernels import ParameterState, respond
 from tutelage.simulation.step_constants import has_kernels, step_constants
@@ -66,8 +66,9 @@ def by_the_rule(problem, students, teachers, z):
         normals, reference = jnp.full(count, number), references + biases[1]
         parameters = Parameters(jnp.asarray(student.readout, float), biases[0])
         label = label_of(problem, reference, normals)
-        update = update_of(problem, fields + biases[0], reference, label, normals, parameters, context)
-        return jnp.concatenate([update.delta, update.parameters.readout, update.delta]), label
+        one_of_each = (x[None] for x in (fields + biases[0], reference, label, normals))
+        update = updates_of(problem, *one_of_each, parameters, context)
+        return jnp.concatenate([update.delta[0], update.parameters.readout[0], update.delta[0]]), label
 
     return [np.asarray(x) for x in jax.jit(jax.vmap(one))(students, teachers, z)]
 

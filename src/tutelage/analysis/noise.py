@@ -34,12 +34,11 @@ from tutelage._solve import solve
 from tutelage._types import Array
 from tutelage.analysis.result import AnalysisResult
 from tutelage.dynamics import OrderParameters, initial_overlaps
-from tutelage.dynamics.diffusion import diffusion, point_sets
+from tutelage.dynamics.diffusion import diffusion, point_dims, point_sets
 from tutelage.dynamics.linearized import LARGEST_STATE, jacobians_along
 from tutelage.dynamics.order_parameters import Overlaps, flatten, unflatten
 from tutelage.problem import Problem, Start
 from tutelage.problem.problem import require_problem
-from tutelage.problem.sample import normals_needed
 from tutelage.trajectory import Trajectory
 from tutelage.validity import MOMENTS
 
@@ -159,7 +158,7 @@ class NoisyCurve:
 
     def panels(self, edges: np.ndarray, count: int, sets: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """J (3, n, n) and D (set, 3, n, n) at the nodes of each panel; D from `count` points, those of each set its own."""
-        dims = self.problem.student.hidden + self.problem.teacher.hidden + normals_needed(self.problem)
+        dims = point_dims(self.problem)
         points = [tuple(map(jnp.asarray, point_sets(MOMENTS, count, dims, seed))) for seed in range(sets)]
         moments = panel_nodes(edges)
         states = self.states(moments.ravel())

@@ -30,14 +30,14 @@ from tutelage._errors import InputError
 from tutelage._types import Array
 from tutelage.analysis.result import AnalysisResult
 from tutelage.dynamics import OrderParameters, initial_overlaps
-from tutelage.dynamics.diffusion import diffusion, point_sets, shares
+from tutelage.dynamics.diffusion import diffusion, point_dims, point_sets, shares
 from tutelage.dynamics.error import averages_of, field_means
 from tutelage.dynamics.linearized import flatten
 from tutelage.dynamics.order_parameters import Overlaps
 from tutelage.moments.matrices import joint_covariance, mean_update
 from tutelage.problem import Problem, Start
 from tutelage.problem.problem import require_problem
-from tutelage.problem.sample import label_of, normals_needed, update_of
+from tutelage.problem.sample import label_of, normals_needed, updates_of
 from tutelage.problem.start import require_start
 from tutelage.rules import Context, Parameters, Update
 from tutelage.simulation.coordinates import in_random_frames, level_coordinates
@@ -130,7 +130,7 @@ class Steps(NamedTuple):
 
 def take_steps(problem: Problem, start: Start, dim: int, count: int, inputs: str = "gaussian", seed: int = 0) -> Steps:
     """`count` single steps of a network with N = `dim` inputs, each from the start."""
-    dims, batch = problem.inputs.level_dims(dim), problem.sgd.batch
+    dims, batch = problem.inputs.level_dims(dim), problem.samples_per_step
     frame, drawn, labels = np.random.default_rng(seed).spawn(3)
     vectors = in_random_frames(level_coordinates(problem, start, dims), dims, frame)
     vectors = np.roll(vectors, -problem.teacher.hidden, axis=0)  # students first
@@ -149,7 +149,7 @@ def _input_batches(
     problem: Problem, dims: np.ndarray, count: int, law: str, rng: np.random.Generator
 ) -> Iterator[np.ndarray]:
     """Inputs in eigencoordinates, a few steps' batches at a time: (steps, batch, N)."""
-    dim, batch = int(dims.sum()), problem.sgd.batch
+    dim, batch = int(dims.sum()), problem.samples_per_step
     scale = np.sqrt(np.repeat(np.asarray(problem.inputs.eigenvalues, dtype=float), dims))
     together = max(1, NUMBERS_PER_BLOCK // (dim * batch))
     for first in range(0, count, together):
@@ -166,8 +166,9 @@ def _increments(
     r, q, system = np.asarray(state.r), np.asarray(state.q), OrderParameters(problem, t)
     eta, eta_v, eta_b = (float(x) for x in system.rates(jnp.zeros(())))
     context = system.context(jnp.zeros(()), *system.covariances(state))
-    K, dim, batch, kappa = problem.student.hidden, int(dims.sum()), problem.sgd.batch, float(problem.sgd.weight_decay)
-    update = _updates(problem, state, jnp.asarray(fields.sum(axis=2)), jnp.asarray(noise), context)
+    K, dim, batch, kappa = problem.student.hidden, int(dims.sum()), problem.samples_per_step, float(problem.sgd.weight_decay)
+    norm2 = np.einsum("l,clss->cs", dims / dim, grams)
+    update = _updates(problem, state, jnp.asarray(fields.sum(axis=2)), jnp.asarray(noise), jnp.asarray(norm2), context)
     force, output = np.asarray(update.delta), np.asarray(update.parameters.readout)
     share = (dim / dims)[:, None, None] * eta / batch
     dr = share * np.einsum("csk,cslm->clkm", force, fields[..., K:]) - eta * kappa * r
@@ -188,17 +189,18 @@ def _updates(
     state: Overlaps,
     fields: Float[Array, "count B n"],
     normals: Float[Array, "count B D"],
+    norm2: Float[Array, "count B"],
     context: Context,
 ) -> Update:
     """The update of every sample, arrays (count, B, ...)."""
     K, parameters, mean = problem.student.hidden, Parameters(state.readout, state.bias), field_means(problem, state.bias)
 
-    def one(fields: Array, normals: Array) -> Update:
-        student, teacher = fields[:K], fields[K:]
-        label = label_of(problem, teacher, normals)
-        return update_of(problem, student, teacher, label, normals, parameters, context)
+    def one(fields: Array, normals: Array, norm2: Array) -> Update:
+        student, teacher = fields[:, :K], fields[:, K:]
+        labels = jax.vmap(lambda reference, z: label_of(problem, reference, z))(teacher, normals)
+        return updates_of(problem, student, teacher, labels, normals, parameters, context, norm2)
 
-    return jax.vmap(jax.vmap(one))(fields if mean is None else fields + mean, normals)
+    return jax.vmap(one)(fields if mean is None else fields + mean, normals, norm2)
 
 
 def require_free_steps(problem: Problem, start: Start, inputs: str, function: str) -> Start:
@@ -309,9 +311,7 @@ def theory_moments(problem: Problem, start: Start) -> tuple[np.ndarray, np.ndarr
     """f and D at a start, at time zero, in flat coordinates; and the error of D from its finite sets of points."""
     state, t = initial_overlaps(problem, start)
     system = OrderParameters(problem, t)
-    points = point_sets(
-        THEORY_SETS, THEORY_POINTS, problem.student.hidden + problem.teacher.hidden + normals_needed(problem)
-    )
+    points = point_sets(THEORY_SETS, THEORY_POINTS, point_dims(problem))
     drift, each = (np.asarray(x) for x in _drift_and_diffusions(system, state, *map(jnp.asarray, points)))
     return drift, each.mean(axis=0), each.std(axis=0, ddof=1) / np.sqrt(THEORY_SETS)
 

@@ -14,7 +14,7 @@ to first order in 1/N, obeys a linear equation along the solved curve (J: Jacobi
 - The error adds <e(u)> - e(<u>), measured likewise. A state after ceil(alpha N) steps is later than alpha by up to 1/N.
 
 Exact to order 1/N for plain SGD; tests hold it against an exact recursion. Elsewhere (momentum, spherical, frozen parts,
-one's own equations, large spectra) only its size is known, `rough_sizes`.
+episodes, reuse, one's own equations, large spectra) only its size is known, `rough_sizes`.
 
 Two more gaps come from solving the theory again.
 - The theory spreads the dimensions over the levels of a spectrum by their fractions p_l; a network of N inputs has n_l / N.
@@ -105,6 +105,8 @@ def _computed(pair: Pair) -> dict[str, np.ndarray] | None:
     if problem is None or start is None or dim is None or pair.times.size < FEWEST or "r" not in pair.theory:
         return None
     if missing_traits(problem, ("no momentum", "free norms", "all levels", "differentiable")):
+        return None
+    if problem.rule.samples > 1 or problem.rule.uses_norm:  # c holds for independent deltas of fields
         return None
     if pair.theory["r"][0].size + pair.theory["q"][0][:, *np.triu_indices(problem.student.hidden)].size > LARGEST:
         return None

@@ -8,7 +8,8 @@ g'(lambda_k) follow from their sum, and with them a sample's share of a step wit
 A step is the mean of the shares of its B samples: what two samples do to q together, (eta/B)^2 x.x' delta_i delta'_k / N,
 is smaller by N^(-1/2), for x.x' is of order sqrt(N). So the mean share is the drift (but for weight decay, which is the same
 for all samples and left out) and Cov(share) / B the diffusion D. Frozen parts lose their force, spherical
-weights are pulled back as in the drift, a fixed momentum divides every rate by 1 - beta.
+weights are pulled back as in the drift, a fixed momentum divides every rate by 1 - beta. The samples of an episode are not
+independent of each other: its share is their mean, and B counts episodes.
 
 D is what SGD's noise feeds into the overlaps per unit of time, times N. It has no closed form (it holds averages such as
 E[Delta^4 g'^4]), so it is averaged over a scrambled Sobol set. Rare large fields rule the average: points are drawn from a
@@ -27,7 +28,8 @@ from tutelage._types import Array, ArrayLike
 from tutelage.dynamics.error import field_means
 from tutelage.dynamics.order_parameters import OrderParameters, Overlaps, flatten
 from tutelage.moments.matrices import joint_covariance
-from tutelage.problem.sample import label_of, normals_needed, update_of
+from tutelage.problem import Problem
+from tutelage.problem.sample import label_of, normals_needed, updates_of
 from tutelage.rules import Parameters
 
 LOST = 1e-13  # relative variance below which a combination of fields has none
@@ -37,14 +39,22 @@ WIDER = 3.0  # points have variance 1 + WIDER / dims
 def sample_increments(
     system: OrderParameters, t: ArrayLike, state: Overlaps, key: Array, count: int
 ) -> Float[Array, "count size"]:
-    """The shares of `count` samples in a step, in flat coordinates."""
+    """The shares of `count` samples (of episodes, for a rule of these) in a step, in flat coordinates."""
     covariances = _level_covariances(system, state)
     values, vectors = jnp.linalg.eigh(covariances)
     roots = vectors * jnp.sqrt(jnp.maximum(values, 0.0))[:, None, :]
     key, noise_key = jax.random.split(key)
-    normals = jax.random.normal(key, (count, *covariances.shape[:2]))
+    samples = count * system.problem.rule.samples
+    normals = jax.random.normal(key, (samples, *covariances.shape[:2]))
     parts = jnp.einsum("lab,clb->cla", roots, normals)
-    return shares(system, t, state, parts, jax.random.normal(noise_key, (count, normals_needed(system.problem))))
+    each = shares(system, t, state, parts, jax.random.normal(noise_key, (samples, normals_needed(system.problem))))
+    return _of_episodes(system, each)
+
+
+def _of_episodes(system: OrderParameters, each: Float[Array, "samples size"]) -> Float[Array, "count size"]:
+    """The mean over the samples of every episode."""
+    T = system.problem.rule.samples
+    return each if T == 1 else each.reshape(-1, T, each.shape[1]).mean(axis=1)
 
 
 def _level_covariances(system: OrderParameters, state: Overlaps) -> Float[Array, "L n n"]:
@@ -62,25 +72,28 @@ def shares(
 ) -> Float[Array, "count size"]:
     """Shares in a step of samples with these fields by level and these normal numbers for what label and rule draw."""
 
-    def one(parts: Array, normals: Array) -> Array:
-        delta, readout = _update(system, t, state, parts, normals)
+    def one(parts: Array, delta: Array, readout: Array) -> Array:
         moved = jnp.einsum("k,la->lka", delta, parts)
         return _flat_share(system, t, state, moved, jnp.outer(delta, delta), readout, delta)
 
-    return jax.vmap(one)(parts, noise)
+    return jax.vmap(one)(parts, *_updates(system, t, state, parts, noise))
 
 
-def _update(
-    system: OrderParameters, t: ArrayLike, state: Overlaps, parts: Float[Array, "L n"], normals: Float[Array, " draws"]
-) -> tuple[Float[Array, " K"], Float[Array, "*outputs K"]]:
-    """delta_k, and what moves the readout, of one sample with these fields by level."""
-    problem, fields = system.problem, parts.sum(axis=0)
+def _updates(
+    system: OrderParameters,
+    t: ArrayLike,
+    state: Overlaps,
+    parts: Float[Array, "count L n"],
+    normals: Float[Array, "count draws"],
+) -> tuple[Float[Array, "count K"], Float[Array, "count *outputs K"]]:
+    """delta_k, and what moves the readout, of samples with these fields by level."""
+    problem, fields = system.problem, parts.sum(axis=1)
     mean, K = field_means(problem, state.bias), problem.student.hidden
     fields = fields if mean is None else fields + mean
-    label = label_of(problem, fields[K:], normals)
+    labels = jax.vmap(lambda reference, z: label_of(problem, reference, z))(fields[:, K:], normals)
     context = system.context(t, *system.covariances(state))
     parameters = Parameters(state.readout, state.bias)
-    update = update_of(problem, fields[:K], fields[K:], label, normals, parameters, context)
+    update = updates_of(problem, fields[:, :K], fields[:, K:], labels, normals, parameters, context)
     return update.delta, update.parameters.readout
 
 
@@ -102,7 +115,7 @@ def _flat_share(
         mask = jnp.asarray(mask)
         moved, pairs = mask[:, :, None] * moved, mask[:, :, None] * pairs * mask[:, None, :]
     dr, half = eta * moved[..., K:] / p, eta * moved[..., :K] / p
-    kicks = 0.0 if system.gradient_flow else eta**2 / problem.sgd.batch * lam * pairs
+    kicks = 0.0 if system.gradient_flow else eta**2 / problem.samples_per_step * lam * pairs
     dq = half + jnp.swapaxes(half, 1, 2) + kicks
     dr, dq = system.onto_sphere(state, dr, dq) if problem.sgd.spherical else (dr, dq)
     dv = eta_v * float(student.train_readout) * readout
@@ -117,7 +130,7 @@ def diffusion(
     normals: Float[Array, "count dims"],
     weights: Float[Array, " count"],
 ) -> Float[Array, "size size"]:
-    """D in flat coordinates, from points and weights that make them standard normal.
+    """D in flat coordinates, from points (of `point_dims` numbers) and weights that make them standard normal.
 
     Only the summed fields (and normal numbers for what label and rule draw) are sampled: given their sum the fields of a
     level are Gaussian, the increments linear in them, and that part of D is added in closed form. D is a sum of squares:
@@ -128,15 +141,21 @@ def diffusion(
     known = values > LOST * values[-1]
     whiten = vectors * jnp.where(known, 1 / jnp.sqrt(jnp.where(known, values, 1.0)), 0.0)
     gains = (W @ whiten)[..., ::-1]  # E[x_l | normals], largest variance first: the first axes of a point set are its best
-    n = W.shape[1]
+    n, T = W.shape[1], system.problem.rule.samples
+    normals = normals.reshape(normals.shape[0] * T, -1)
     parts, draws = jnp.einsum("lab,cb->cla", gains, normals[:, :n]), normals[:, n:]
-    samples = shares(system, t, state, parts, draws)
+    samples = _of_episodes(system, shares(system, t, state, parts, draws))
     samples = samples - weights @ samples
     D = (samples.T * weights) @ samples
     if W.shape[0] > 1:
-        deltas = jax.vmap(lambda x, z: _update(system, t, state, x, z)[0])(parts, draws)
-        D = D + _conditional_part(system, t, state, W, gains, (deltas.T * weights) @ deltas)
+        deltas, each = _updates(system, t, state, parts, draws)[0], jnp.repeat(weights, T) / T**2
+        D = D + _conditional_part(system, t, state, W, gains, (deltas.T * each) @ deltas)
     return D / system.problem.sgd.batch
+
+
+def point_dims(problem: Problem) -> int:
+    """Normal numbers of one point of `diffusion`: fields, and what label and rule draw, of each sample of an episode."""
+    return problem.rule.samples * (problem.student.hidden + problem.teacher.hidden + normals_needed(problem))
 
 
 def _conditional_part(

@@ -175,7 +175,7 @@ class OrderParameters(ClosedSystem):
         force = _product(jnp.concatenate([p.A, p.B], -1), overlaps)
         dr = eta * (lam * force[..., K:] - sgd.weight_decay * r)
         fq = eta * (lam * force[..., :K] - sgd.weight_decay * q)
-        noise = (eta**2 / sgd.batch) * lam * G
+        noise = (eta**2 / self.problem.samples_per_step) * lam * G
         if mask is not None:
             dr, fq, noise = mask * dr, mask * fq, mask * noise * _T(mask)
         dq = fq + _T(fq) + noise
@@ -202,7 +202,7 @@ class OrderParameters(ClosedSystem):
         on_teacher = k * (lam * (p.A @ state.r + p.B @ self.t) - kappa * state.r)
         on_student = k * (lam * (p.A @ state.q + p.B @ _T(state.r)) - kappa * state.q)
         on_own = k * (lam * (p.A @ velocity.student + p.B @ _T(velocity.teacher)) - kappa * velocity.student)
-        noise = (k**2 / sgd.batch) * lam * G
+        noise = (k**2 / self.problem.samples_per_step) * lam * G
         if mask is not None:
             on_teacher, on_student, on_own = mask * on_teacher, mask * on_student, mask * on_own
             noise = mask * noise * _T(mask)

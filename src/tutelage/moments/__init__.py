@@ -27,7 +27,7 @@ from tutelage.moments.nodes import MANY, REACH, Quadrature, Sampled, as_quadratu
 from tutelage.problem import Problem
 from tutelage.problem.activation import Activation
 from tutelage.problem.traits import missing_traits
-from tutelage.rules import Context, Parameters
+from tutelage.rules import Context, Parameters, PerUnit, Reinforce
 from tutelage.rules.gradient import is_proportional
 
 __all__ = [
@@ -51,6 +51,7 @@ __all__ = [
 
 MOST_LABEL_JUMPS = 16  # more are not followed one by one
 GRID, GRID_OF_THREE = 16, 12  # nodes of each panel of the grid for two fields, for three
+FINE_GRID = 32  # for rules that look at moved fields, or that learn from all samples on both sides of a jump
 
 
 def moments_for(
@@ -68,18 +69,24 @@ def moments_for(
     jumps, noisy = bool(missing_traits(problem, ("smooth",))), any(map(_is_noisy, (problem, *others)))
     if K == 1 and M == 1 and sampled is None and (not jumps or _jumps_are_known(problem, noisy)):
         none = np.zeros(0)
-        return NodeMoments(none.reshape(0, 2), none, GRID, jumps, noisy, _label_jumps(problem))
+        grid = FINE_GRID if problem.rule.moves_fields or isinstance(problem.rule, Reinforce) else GRID
+        return NodeMoments(none.reshape(0, 2), none, grid, jumps, noisy, _label_jumps(problem))
     if K + M == 3 and sampled is None and not jumps and _suits_three_fields(problem):
         jumps_at = _label_jumps(problem) if M == 1 else ()
         return NodeMoments(np.zeros((0, 3)), np.zeros(0), GRID_OF_THREE, jumps, noisy, jumps_at)
     sampled = Sampled() if sampled is None else sampled
-    e = sobol(sampled.points, K + M, sampled.seed)
-    return NodeMoments(e, np.full(sampled.points, 1.0 / sampled.points), 0, jumps, noisy)
+    law = problem.rule.law(K, 0.0)
+    own = law.units if isinstance(law, PerUnit) and not law.enumerable else 0
+    points = sobol(sampled.points, K + M + own, sampled.seed)
+    weights, normals = np.full(sampled.points, 1.0 / sampled.points), points[:, K + M :] if own else None
+    return NodeMoments(points[:, : K + M], weights, 0, jumps, noisy, (), normals)
 
 
 def _suits_three_fields(problem: Problem) -> bool:
     """Is the update free of bends, and is it known where the labels jump? Then a grid of three fields beats a sample."""
     teacher, labels = problem.teacher, problem.labels
+    if problem.rule.moves_fields:
+        return False
     if problem.loss.breaks(jnp.ones(())) if problem.rule.uses_loss else _rule_breaks(problem):
         return False
     if teacher.hidden == 2:
@@ -92,6 +99,8 @@ def _jumps_are_known(problem: Problem, noisy: bool) -> bool:
     student, loss = problem.student, problem.loss
     if not problem.rule.uses_loss:
         return _rule_breaks(problem)
+    if problem.rule.moves_fields:
+        return False
     if loss.jumps and (not loss.breaks(jnp.ones(())) or not is_proportional(student.activation)):
         return False
     if loss.jumps and noisy and isinstance(problem.labels, Real):

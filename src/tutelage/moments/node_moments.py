@@ -23,7 +23,7 @@ from jax.scipy.special import erfinv, ndtr
 from jaxtyping import Float
 
 from tutelage._jump_search import find_jumps
-from tutelage._types import Array
+from tutelage._types import Array, NumpyOrJax
 from tutelage.losses import Squared
 from tutelage.moments.averages import Covariance, Means
 from tutelage.moments.matrices import MeanUpdate, Moments
@@ -31,9 +31,10 @@ from tutelage.moments.nodes import NEAR, REACH, SETS, panels, trapezoid
 from tutelage.moments.numerics import divide_left, divide_right, factor
 from tutelage.problem import Network, Problem
 from tutelage.problem.activation import NAMED
+from tutelage.problem.sample import mean_norm2
 from tutelage.rules import Context, Parameters, Rule, Sample, Update
 from tutelage.rules.base import Elementwise, Label
-from tutelage.rules.gradient import CLOSED_FORMS
+from tutelage.rules.gradient import is_affine_in_label
 
 ENDS = (-REACH, REACH)
 FAR_AWAY = 1e150  # a boundary that is not met
@@ -66,7 +67,10 @@ class Sums(NamedTuple):
 
 
 class RuleAtState(eqx.Module):
-    """A rule, and all that its averages depend on. mean, L: of the fields, teachers first."""
+    """A rule, and all that its averages depend on. mean, L: of the fields, teachers first.
+
+    normals: standard normal numbers of the rule at every node; None: the nodes of its law are enumerated at each.
+    """
 
     problem: Problem
     rule: Rule
@@ -74,6 +78,7 @@ class RuleAtState(eqx.Module):
     mean: Float[Array, " n"]
     parameters: Parameters
     context: Context
+    normals: Float[NumpyOrJax, "P draws"] | None = None
 
     def responses(self, e: Nodes, noisy: bool) -> Response:
         """The mean response at every node, over labels and the rule's own randomness.
@@ -84,13 +89,19 @@ class RuleAtState(eqx.Module):
         fields = self.mean + e @ self.L.T
         rho, student = fields[:, :M], fields[:, M:]
         labels, weights = jax.vmap(partial(self.labels, noisy))(rho)
-        law = self.rule.law(self.problem.student.hidden, self.context.time)
-        draws, shares = (None, None) if law is None else map(jnp.asarray, law.nodes(False))
+        law, norm2 = self.rule.law(self.problem.student.hidden, self.context.time), mean_norm2(self.problem)
+        enumerated = law is not None and self.normals is None
+        draws, shares = map(jnp.asarray, law.nodes(False)) if enumerated else (None, None)
+        own = None if law is None or enumerated else law.from_normal(jnp.asarray(self.normals))
 
         def given(label: Array, weight: Array, xi: Array | None, share: Array | None) -> Response:
             """The part of one label per node and one draw of xi."""
-            one = lambda *of: self.rule.update(Sample(of[0], of[1], of[2], xi), self.parameters, self.context)  # noqa: E731
-            update = jax.vmap(one)(student, rho, label)
+
+            def one(student: Array, rho: Array, label: Array, own: Array | None) -> Update:
+                sample = Sample(student, rho, label, xi if own is None else own, norm2)
+                return self.rule.update(sample, self.parameters, self.context)
+
+            update = jax.vmap(one)(student, rho, label, own)
             pairs = update.delta[:, :, None] * update.delta[:, None, :]
             each = Response(update.delta, pairs, update.parameters.readout, jnp.asarray(update.loss, float))
             weight = weight if share is None else weight * share
@@ -108,7 +119,7 @@ class RuleAtState(eqx.Module):
         problem, output = self.problem, self.problem.teacher.output(rho)
         if not noisy:
             return problem.labels.truth(output, rho)[None], jnp.ones(1)
-        affine = type(self.rule) in CLOSED_FORMS and type(problem.loss) is Squared
+        affine = is_affine_in_label(self.rule) and type(problem.loss) is Squared
         return problem.labels.outcomes(output, rho, problem.noise, affine)
 
 
@@ -255,7 +266,8 @@ class NodeMoments(Moments):
 
     grid: nodes per panel for two or three fields (else 0); they are placed at every call, between the fields at which label
     or update jump. jumps: derivatives are taken from the density. noisy: labels vary at given fields.
-    label_jumps: teacher fields at which the label jumps or bends (grid only).
+    label_jumps: teacher fields at which the label jumps or bends (grid only). normals: of the rule at each point of a
+    quasi-random set, for laws of xi that cannot be enumerated.
     """
 
     e: Nodes
@@ -264,6 +276,7 @@ class NodeMoments(Moments):
     jumps: bool = eqx.field(static=True)
     noisy: bool = eqx.field(static=True)
     label_jumps: tuple[float, ...] = eqx.field(static=True, default=())
+    normals: Float[NumpyOrJax, "P draws"] | None = None
 
     @property
     def points(self) -> int:
@@ -273,16 +286,24 @@ class NodeMoments(Moments):
     def matrices(
         self, problem: Problem, C: Covariance, mean: Means, parameters: Parameters, context: Context, flow: bool
     ) -> tuple[MeanUpdate, Float[Array, "K K"]]:
-        at = self._at(problem, problem.rule, C, mean, parameters, context)
+        rule, M = self._rule(problem, C, mean, parameters, context), problem.teacher.hidden
+        at = self._at(problem, rule, C, mean, parameters, context)
         sums = self._sums(at, self.jumps, self.noisy)
-        c, M = divide_right(sums.D, at.L), problem.teacher.hidden
+        simple, wider = rule.mean_rule(C, problem.student.hidden)
+        at_mean, of_mean = at, sums
+        if simple is not rule:
+            at_mean = self._at(problem, simple, wider, mean, parameters, context)
+            of_mean = self._sums(at_mean, self.jumps, self.noisy)
+        c = divide_right(of_mean.D, at_mean.L)
         G = jnp.zeros_like(sums.pairs) if flow else sums.pairs
-        return MeanUpdate(c[:, M:], c[:, :M], sums.readout, sums.delta), G
+        return MeanUpdate(c[:, M:], c[:, :M], sums.readout, of_mean.delta), G
 
     def loss(
         self, problem: Problem, C: Covariance, mean: Means, parameters: Parameters, context: Context
     ) -> Float[Array, ""]:
-        """The population training loss."""
+        """The population training loss; NaN for rules of episodes, which follow none."""
+        if problem.rule.samples > 1:
+            return jnp.full((), jnp.nan)
         at = self._at(problem, problem.rule, C, mean, parameters, context)
         return self._sums(at, self.jumps, self.noisy).loss
 
@@ -305,12 +326,21 @@ class NodeMoments(Moments):
         """The independent parts of a sampled set, each a set of its own."""
         count = self.e.shape[0] // SETS
         share = np.full(count, 1.0 / count)
-        parts = [self.e[i * count : (i + 1) * count] for i in range(SETS)]
-        return [NodeMoments(part, share, 0, self.jumps, self.noisy) for part in parts]
+        parts = [slice(i * count, (i + 1) * count) for i in range(SETS)]
+        own = lambda part: None if self.normals is None else self.normals[part]  # noqa: E731
+        return [NodeMoments(self.e[part], share, 0, self.jumps, self.noisy, (), own(part)) for part in parts]
 
     def finer(self) -> "NodeMoments":
         """The grid that estimates this one's error: 3/2 the nodes."""
         return NodeMoments(self.e, self.weights, self.grid * 3 // 2, self.jumps, self.noisy, self.label_jumps)
+
+    def _rule(self, problem: Problem, C: Covariance, mean: Means, parameters: Parameters, context: Context) -> Rule:
+        """The problem's rule; of episodes, the rule of their average sample."""
+
+        def mean_loss(rule: Rule) -> Array:
+            return self._sums(self._at(problem, rule, C, mean, parameters, context), self.jumps, self.noisy).loss
+
+        return problem.rule.of_one_sample(mean_loss)
 
     def _at(
         self, problem: Problem, rule: Rule, C: Covariance, mean: Means, parameters: Parameters, context: Context
@@ -318,7 +348,8 @@ class NodeMoments(Moments):
         M = problem.teacher.hidden
         first = lambda x: jnp.roll(x, M, axis=-1)  # noqa: E731  teachers first
         L = factor(first(first(C).T).T)
-        return RuleAtState(problem, rule, L, jnp.zeros(C.shape[0]) if mean is None else first(mean), parameters, context)
+        mean = jnp.zeros(C.shape[0]) if mean is None else first(mean)
+        return RuleAtState(problem, rule, L, mean, parameters, context, self.normals)
 
     def _sums(self, at: RuleAtState, jumps: bool, noisy: bool) -> Sums:
         if not self.grid:

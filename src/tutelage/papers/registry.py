@@ -63,6 +63,8 @@ MODULES = (
     "rules.heavy_tails",
     "rules.feedback_alignment",
     "rules.dropout",
+    "rules.reinforce",
+    "rules.reuse",
     "rules.sampling",
 )
 

@@ -129,6 +129,11 @@ class Problem(eqx.Module):
         return np.broadcast_to(mask, (levels, hidden)).astype(float)
 
     @property
+    def samples_per_step(self) -> int:
+        """Samples that one step averages over: the batch, times the samples of an episode."""
+        return self.sgd.batch * self.rule.samples
+
+    @property
     def classic(self) -> bool:
         """Squared loss, one real output with Gaussian noise, trained by its gradient? Then closed forms exist."""
         return not missing_traits(self, CLASSIC)

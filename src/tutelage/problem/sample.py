@@ -4,6 +4,7 @@ Randomness comes as standard normal numbers (`normals_needed` of them per sample
 own way: first those of the label, then those of the rule.
 """
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Float
 
@@ -28,21 +29,43 @@ def label_of(problem: Problem, reference: Float[Array, " M"], normals: Float[Arr
     return problem.labels.label(problem.teacher.output(reference), reference, xi, problem.noise)
 
 
-def update_of(
+def updates_of(
     problem: Problem,
-    student: Float[Array, " K"],
-    reference: Float[Array, " M"],
-    label: Float[Array, "*outputs"],
-    normals: Float[Array, " draws"],
+    student: Float[Array, "S K"],
+    reference: Float[Array, "S M"],
+    label: Float[Array, "S ..."],
+    normals: Float[Array, "S draws"],
     parameters: Parameters,
     context: Context,
+    norm2: Float[Array, "S ..."] | None = None,
 ) -> Update:
-    """What a sample with these fields (biases included) and this label does to the student."""
-    law, xi = problem.rule.law(problem.student.hidden, context.time), None
-    if law is not None:
-        own = normals[_of_label(problem) :]
-        xi = jnp.asarray(law.from_normal(own if isinstance(law, PerUnit) else own[0]))
-    return problem.rule.update(Sample(student, reference, label, xi), parameters, context)
+    """What samples with these fields (biases included) and labels do to the student, (S, ...) in every array.
+
+    A rule of episodes takes the samples in their order, some to each episode. norm2: |x|^2 / N; default: its limit.
+    """
+    rule, law = problem.rule, problem.rule.law(problem.student.hidden, context.time)
+
+    def seen(student: Array, reference: Array, label: Array, normals: Array, norm2: Array) -> Sample:
+        own, xi = normals[_of_label(problem) :], None
+        if law is not None:
+            xi = jnp.asarray(law.from_normal(own if isinstance(law, PerUnit) else own[0]))
+        return Sample(student, reference, label, xi, norm2)
+
+    limit = mean_norm2(problem)
+    norm2 = jnp.broadcast_to(limit, (student.shape[0], *limit.shape)) if norm2 is None else norm2
+    samples = jax.vmap(seen)(student, reference, label, normals, norm2)
+    one = lambda sample: rule.update(sample, parameters, context)  # noqa: E731
+    if rule.samples == 1:
+        return jax.vmap(one)(samples)
+    update = jax.vmap(one)(jax.tree.map(lambda x: x.reshape(-1, rule.samples, *x.shape[1:]), samples))
+    update = Update(update.delta, update.parameters, jnp.broadcast_to(update.loss, update.delta.shape[:2]))
+    return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), update)
+
+
+def mean_norm2(problem: Problem) -> Float[Array, "*K"]:
+    """The mean of |x|^2 / N, the trace of the input covariance divided by N; per unit where levels are frozen."""
+    weights, mask = jnp.asarray(problem.inputs.weights), problem.trainable_mask()
+    return jnp.sum(weights) if mask is None else weights @ mask
 
 
 def _of_label(problem: Problem) -> int:

@@ -18,7 +18,7 @@ from tutelage._errors import InputError, cause
 from tutelage._types import Array
 from tutelage.problem.schedules import Constant
 from tutelage.problem.sgd import SlowMomentum
-from tutelage.rules.gradient import CLOSED_FORMS
+from tutelage.rules.gradient import has_closed_form
 
 if TYPE_CHECKING:
     from tutelage.problem.problem import Problem
@@ -57,7 +57,7 @@ TRAITS: dict[str, Trait] = {
         "rule='gradient'",
     ),
     "closed rule": Trait(
-        lambda p: type(p.rule) in CLOSED_FORMS,
+        lambda p: has_closed_form(p.rule),
         lambda p: f"the rule is {type(p.rule).__name__}, whose averages have no closed form",
         "rule='gradient', FeedbackAlignment or Dropout",
     ),
@@ -117,7 +117,7 @@ CLASSIC = ("squared", "gradient", "real", "single output", "one activation")
 CLOSED = ("squared", "closed rule", "real", "single output", "one activation")  # drift and noise have closed forms
 SMOOTH = ("differentiable", "single output")
 CONSTANT_RATES = ("constant rates", "fixed momentum", "free norms")
-CLASSICAL = (rules.Perceptron, rules.AdaTron, rules.Hebbian)  # they learn from labels -1 and 1
+CLASSICAL = (rules.Perceptron, rules.AdaTron, rules.Hebbian, rules.Reinforce)  # they learn from labels -1 and 1
 
 
 def missing_traits(problem: "Problem", needed: Iterable[str]) -> list[str]:
@@ -174,12 +174,28 @@ def require_fit(problem: "Problem") -> None:
             f"the rule {type(p.rule).__name__} learns from labels -1 and 1, and the labels are of kind {kind!r}; use "
             "labels='sign'."
         )
+    if isinstance(p.rule, rules.Reinforce) and p.student.hidden > 1:
+        raise InputError(
+            f"the rule Reinforce is for a single unit and the student has {p.student.hidden}; use Network(1), or another rule."
+        )
+    if p.rule.uses_norm:
+        _require_single_samples(p)
     if isinstance(p.rule, rules.FeedbackAlignment):
         shape = np.shape(p.student.readout)
         checks.require_shape("feedback", p.rule.feedback, (), shape, fix="One number per readout weight, or one for all.")
     named = (p.loss, losses.NAMED), (p.labels, labels.NAMED), (p.rule, rules.NAMED)
     if any(type(part) not in table.values() for part, table in named):
         _require_update(problem)
+
+
+def _require_single_samples(problem: "Problem") -> None:
+    """A rule that looks at the length of a sample sees one at a time, and moves by it alone."""
+    name, sgd = type(problem.rule).__name__, problem.sgd
+    if not checks.is_traced(sgd.batch) and sgd.batch > 1:
+        raise InputError(f"the rule {name} learns from one sample at a time and batch is {sgd.batch}; use batch=1.")
+    slow = isinstance(sgd.momentum, SlowMomentum)
+    if slow or (not checks.is_traced(sgd.momentum) and float(sgd.momentum) > 0):
+        raise InputError(f"the rule {name} holds for plain SGD and the problem has momentum; use momentum=0.")
 
 
 def _require_quantiles(noise: Callable[..., object]) -> None:
@@ -214,6 +230,9 @@ def _require_update(problem: "Problem") -> None:
     context = rules.Context(p.student, p.loss, jnp.ones(()), jnp.zeros(()), overlaps)
     xi = None if law is None else law.for_units(p.student.hidden).nodes(False)[0][0]
     sample = rules.Sample(fields, rho, tried[0], xi)
+    T = p.rule.samples
+    if T > 1:
+        sample = jax.tree.map(lambda x: jnp.broadcast_to(x, (T, *jnp.shape(x))), sample)
     try:
         update = jax.eval_shape(lambda: p.rule.update(sample, parameters, context))
     except Exception as error:
@@ -227,8 +246,9 @@ def _require_update(problem: "Problem") -> None:
         ("delta", update.delta, fields),
         ("change of the readout", update.parameters.readout, parameters.readout),
     ):
-        if jnp.shape(found) != right.shape:
-            raise InputError(f"the rule {name} returns a {what} of shape {jnp.shape(found)}; it must be {right.shape}.")
+        shape = right.shape if T == 1 else (T, *right.shape)
+        if jnp.shape(found) != shape:
+            raise InputError(f"the rule {name} returns a {what} of shape {jnp.shape(found)}; it must be {shape}.")
 
 
 def _some_labels(problem: "Problem") -> Float[Array, " count *outputs"]:

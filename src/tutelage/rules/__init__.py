@@ -1,13 +1,15 @@
 """Learning rules: what one sample does to the student.
 
-base (Rule, Sample, Update) -> gradient (backpropagation on any loss, feedback alignment, dropout), classical (Hebbian, Perceptron, AdaTron)
+base (Rule, Sample, Update) -> gradient (backpropagation on any loss, feedback alignment, dropout, sample reuse, node
+perturbation), classical (Hebbian, Perceptron, AdaTron), reinforce (the RL perceptron)
 """
 
 from tutelage import checks
 from tutelage.randomness import Discrete, Law, Normal, PerUnit, Quantile
 from tutelage.rules.base import Context, Parameters, Rule, Sample, Update
 from tutelage.rules.classical import AdaTron, Hebbian, Perceptron
-from tutelage.rules.gradient import Dropout, FeedbackAlignment, Gradient
+from tutelage.rules.gradient import Dropout, FeedbackAlignment, Gradient, NodePerturbation, Reuse
+from tutelage.rules.reinforce import Reinforce
 
 __all__ = [
     "AdaTron",
@@ -18,11 +20,14 @@ __all__ = [
     "Gradient",
     "Hebbian",
     "Law",
+    "NodePerturbation",
     "Normal",
     "Parameters",
     "PerUnit",
     "Perceptron",
     "Quantile",
+    "Reinforce",
+    "Reuse",
     "Rule",
     "Sample",
     "Update",
@@ -35,6 +40,9 @@ NAMED: dict[str, type[Rule]] = {
     "adatron": AdaTron,
     "feedback_alignment": FeedbackAlignment,
     "dropout": Dropout,
+    "reinforce": Reinforce,
+    "node_perturbation": NodePerturbation,
+    "reuse": Reuse,
 }
 
 

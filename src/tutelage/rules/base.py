@@ -5,6 +5,7 @@ A rule is written once, for one sample, with jax.numpy. To write your own, subcl
 """
 
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import ClassVar, Protocol, TypeAlias
 
 import equinox as eqx
@@ -12,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from tutelage._errors import InputError
 from tutelage._types import Array, ArrayLike, NumpyOrJax, Schedule
 from tutelage.losses import Loss
 from tutelage.randomness import Law
@@ -23,7 +25,8 @@ Readout: TypeAlias = Float[Array, "*outputs K"]
 class Sample(eqx.Module):
     """What one sample shows. student: fields lambda_k (biases included); reference: fields of the teacher's vectors.
 
-    label: what the teacher says. xi: a draw of the rule's own randomness, None without one. norm2: |x|^2 / N.
+    label: what the teacher says. xi: a draw of the rule's own randomness, None without one. norm2: |x|^2 / N, in which frozen
+    levels do not count; then one number per unit. A rule of episodes gets all samples of one, along a leading axis.
     """
 
     student: Float[Array, " K"]
@@ -83,7 +86,9 @@ class Rule(eqx.Module):
 
     jumps: `update` jumps as a function of a student field, or may: averages are then never differentiated through it. Set it
     to False for a continuous update: averages are then more accurate and faster. uses_loss: `update` uses the derivatives of
-    loss and activation, which must then exist and fit the labels. samples: per update.
+    loss and activation, which must then exist and fit the labels. uses_norm: `update` uses `sample.norm2`, which needs
+    batch=1. moves_fields: `update` looks at other fields than those of the sample, so `breaks` cannot list where it bends.
+    samples: per update. More than one are an episode: the arrays of `sample` and of the `Update` have a leading axis.
 
     >>> import jax.numpy as jnp
     >>> import tutelage as tu
@@ -96,7 +101,15 @@ class Rule(eqx.Module):
 
     jumps: ClassVar[bool] = True
     uses_loss: ClassVar[bool] = False
-    samples: ClassVar[int] = 1
+    uses_norm: ClassVar[bool] = False
+
+    @property
+    def samples(self) -> int:
+        return 1
+
+    @property
+    def moves_fields(self) -> bool:
+        return False
 
     def randomness(self, time: ArrayLike) -> Law | None:
         """The law of xi, independent of the sample; None: the rule draws nothing. `PerUnit(law)`: one draw per unit."""
@@ -118,6 +131,23 @@ class Rule(eqx.Module):
     @abstractmethod
     def update(self, sample: Sample, parameters: Parameters, context: Context) -> Update:
         """What one sample does to the student."""
+
+    def of_one_sample(self, mean_loss: "Callable[[Rule], Array]") -> "Rule":
+        """A rule of one sample with the mean and the covariance of this rule's updates: for episodes, their average sample.
+
+        The samples of an episode are independent, so all that one of them has to do with the other ones are averages over one
+        sample. mean_loss: the mean of the loss of another rule of one sample.
+        """
+        if self.samples > 1:
+            raise InputError(
+                f"the theory of {type(self).__name__} needs one sample of an episode of {self.samples}; define "
+                "of_one_sample(mean_loss), or simulate."
+            )
+        return self
+
+    def mean_rule(self, C: Float[Array, "n n"], units: int) -> "tuple[Rule, Float[Array, 'n n']]":
+        """A rule and a covariance of the fields (students first) with the mean update of this rule: where that is simpler."""
+        return self, C
 
     def breaks(self, label: Label, parameters: Parameters, context: Context) -> tuple[Float[Array, ""], ...]:
         """Fields of a single unit at which the update jumps or bends, for this label: averages are split there."""

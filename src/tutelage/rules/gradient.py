@@ -1,7 +1,8 @@
-"""Stochastic gradient descent on the problem's loss, the rule that `Problem` uses by default, and two variants of it.
+"""Stochastic gradient descent on the problem's loss, the rule that `Problem` uses by default, and its variants.
 
-All three send back psi = -d loss / d output. Feedback alignment sends it through fixed random weights instead of the
-readout, dropout through the units that are kept for this sample.
+Backpropagation sends back psi = -d loss / d output. Feedback alignment sends it through fixed random weights instead of the
+readout, dropout through the units that are kept for this sample. Reuse takes several steps on each sample. Node perturbation
+sends nothing back: it measures how noise in the hidden fields changes the loss.
 """
 
 from typing import Any, ClassVar, cast
@@ -15,7 +16,7 @@ from jaxtyping import Float
 from tutelage import checks
 from tutelage._errors import InputError
 from tutelage._types import Array, ArrayLike, NumpyOrJax, Schedule
-from tutelage.randomness import Discrete, Law, PerUnit
+from tutelage.randomness import Discrete, Law, Normal, PerUnit
 from tutelage.rules.base import Context, Elementwise, Label, Parameters, Readout, Rule, Sample, Update
 
 
@@ -122,7 +123,106 @@ class Dropout(Gradient):
         return f"Dropout(keep={type(self.keep).__name__}({inside}))"
 
 
+class Reuse(Gradient):
+    """Backpropagation that uses each sample `times` in a row: so many steps on one sample before the next one.
+
+    A step moves the field that the next one sees, lambda_k <- lambda_k + eta (|x|^2 / N) delta_k; |x|^2 / N is the trace of
+    the input covariance divided by N in the limit, and the actual length in simulations. The sample moves the vectors by the
+    sum of all delta, once. So do readout and biases with their sums: within one sample they would move by 1/N only, and the
+    sums by 1/N of themselves. Weight decay acts, and spherical weights are rescaled, once per sample. Time counts samples.
+    It needs batch=1 and no momentum.
+
+    >>> import tutelage as tu
+    >>> tu.rules.Reuse(times=2)
+    Reuse(times=2)
+    """
+
+    uses_norm: ClassVar[bool] = True
+    times: int = eqx.field(static=True, converter=lambda x: checks.as_count("times", x), default=2)
+
+    @property
+    def moves_fields(self) -> bool:
+        return self.times > 1
+
+    def update(self, sample: Sample, parameters: Parameters, context: Context) -> Update:
+        v = parameters.readout
+
+        def use(carry: tuple[Array, Array, Array], _: None) -> tuple[tuple[Array, Array, Array], Array]:
+            fields, total, readout = carry
+            seen = Sample(fields, sample.reference, sample.label)
+            delta, _, h, loss = _sent_back(seen, parameters, context, v)
+            moved = jnp.asarray(fields + context.lr * sample.norm2 * delta)
+            return (moved, total + delta, readout + h), loss
+
+        begin = sample.student, jnp.zeros_like(sample.student), jnp.zeros_like(v)
+        (_, delta, readout), losses = jax.lax.scan(use, begin, length=self.times, unroll=self.times <= UNROLLED)
+        return self.result(delta, parameters, readout, losses[0])
+
+    def breaks(self, label: Label, parameters: Parameters, context: Context) -> tuple[Float[Array, ""], ...]:
+        return () if self.moves_fields else super().breaks(label, parameters, context)
+
+    def __repr__(self) -> str:
+        return f"Reuse(times={self.times})"
+
+
+class NodePerturbation(Gradient):
+    """Learning from the change of the loss under noise in the hidden fields, without any backward pass.
+
+        delta_k = -(loss(lambda + scale xi) - loss(lambda)) xi_k / scale,    xi_k standard normal, one for each hidden unit
+    The readout, whose input is at hand, follows its gradient at the unperturbed fields. The mean update is that of the loss
+    smoothed over the noise: (A, B) are those of backpropagation at Q + scale^2 1. As scale -> 0 the mean is the gradient, and
+    G becomes 2 G + tr(G) 1 (fourth moments of xi): the variance of the update grows with the number of units. `error` and
+    `loss` of a trajectory are those without noise.
+
+    >>> import tutelage as tu
+    >>> tu.rules.NodePerturbation(scale=0.1)
+    NodePerturbation(scale=0.1)
+    """
+
+    scale: ArrayLike = eqx.field(converter=lambda x: checks.as_array("scale", x), default=0.1)
+
+    def __check_init__(self) -> None:
+        checks.require_shape("scale", self.scale, ())
+        checks.require_positive("scale", self.scale)
+
+    @property
+    def moves_fields(self) -> bool:
+        return True
+
+    def randomness(self, time: ArrayLike) -> Law:
+        return PerUnit(Normal())
+
+    def update(self, sample: Sample, parameters: Parameters, context: Context) -> Update:
+        assert sample.xi is not None
+        v = parameters.readout
+        _, _, readout, loss = _sent_back(sample, parameters, context, v)
+        outputs = v @ context.student.activation(sample.student + self.scale * sample.xi)
+        change = context.loss(outputs, sample.label) - loss
+        return self.result(-(change / self.scale) * sample.xi, parameters, readout, loss)
+
+    def mean_rule(self, C: Float[Array, "n n"], units: int) -> tuple[Rule, Float[Array, "n n"]]:
+        """Stein in xi: E[delta] = -E[d loss(lambda + scale xi) / d lambda], at fields with more variance of their own."""
+        return Gradient(), C + self.scale**2 * jnp.diag(jnp.arange(C.shape[0]) < units)
+
+    def breaks(self, label: Label, parameters: Parameters, context: Context) -> tuple[Float[Array, ""], ...]:
+        return ()
+
+    def __repr__(self) -> str:
+        return f"NodePerturbation(scale={checks.shown(self.scale)})"
+
+
+UNROLLED = 8  # uses of a sample that are written out one after the other
 CLOSED_FORMS = (Gradient, FeedbackAlignment, Dropout)  # rules whose averages for squared loss have a closed form
+
+
+def has_closed_form(rule: Rule) -> bool:
+    """Do the averages of the rule for squared loss have a closed form? A sample that is used once is backpropagation."""
+    return type(rule) in CLOSED_FORMS or (type(rule) is Reuse and rule.times == 1)
+
+
+def is_affine_in_label(rule: Rule) -> bool:
+    """Is the update for squared loss an affine function of the label? So is the difference of two squared errors."""
+    return has_closed_form(rule) or type(rule) is NodePerturbation
 
 
 def _sent_back(

@@ -64,7 +64,7 @@ def level_layout(problem: Problem, dims: Int[np.ndarray, " L"]) -> LevelLayout:
     """How each level is held: columns in use, dimensions beyond them, and the scales of its fields and steps."""
     dim, K, M = int(dims.sum()), problem.student.hidden, problem.teacher.hidden
     span = M + rows_of(problem)
-    outside = dims - span >= min(problem.sgd.batch, K)
+    outside = dims - span >= min(problem.samples_per_step, K)
     lam, share = np.asarray(problem.inputs.eigenvalues, dtype=float), dims / dim
     mask = problem.trainable_mask()
     return LevelLayout(

@@ -21,7 +21,7 @@ from tutelage._errors import InputError, Status
 from tutelage._types import Array, NumpyOrJax
 from tutelage.integrate.program import as_arrays
 from tutelage.problem import Problem
-from tutelage.problem.sample import context_of, label_of, normals_needed, update_of
+from tutelage.problem.sample import context_of, label_of, normals_needed, updates_of
 from tutelage.rules import Parameters, Update
 from tutelage.simulation import coordinates
 from tutelage.simulation.counter_rng import chi, normal, run_keys
@@ -117,15 +117,12 @@ class EnsembleStep(eqx.Module):
     def step(self, state: State, teachers: Matrix, lengths: Row, draws: Draws, rates: Float[Array, " 6"]) -> State:
         """One step; lengths: squared norms to hold, per student; draws: of this step."""
         B, scale, decay = self.constants.batch, self.scale, self.decay
-        batch: list[tuple[Row, Row]] = []
-        forces: Any = 0.0, 0.0
         overlaps = self._overlaps(state.rows[: self.K], teachers)  # what the rule does not use is not computed
-        for s in range(B):
-            normals = [draws.normals[s, c] for c in range(self.width)]
-            fields = [self._field(row, normals) for row in state.rows[: self.K]]
-            update = self._respond(state, fields, draws.references[s], draws.labels[s], draws.own[s], rates, overlaps)
-            batch.append((normals, list(update.delta)))
-            forces = forces[0] + update.parameters.readout, forces[1] + update.delta
+        normals = [[draws.normals[s, c] for c in range(self.width)] for s in range(B)]
+        fields = jnp.stack([jnp.stack([self._field(row, z) for row in state.rows[: self.K]]) for z in normals])
+        update = self._respond(state, fields, draws, rates, overlaps)
+        batch = [(z, list(update.delta[s])) for s, z in enumerate(normals)]
+        forces = jnp.mean(update.parameters.readout, axis=0), jnp.mean(update.delta, axis=0)
         pushed = [[sum(delta[k] * z[c] for z, delta in batch) for c in range(self.width)] for k in range(self.K)]
         pairs = [zip(new, old, strict=True) for new, old in zip(pushed, state.rows, strict=False)]
         inside = [[scale[k] * x - decay[k] * w for x, w in pair] for k, pair in enumerate(pairs)]
@@ -135,7 +132,7 @@ class EnsembleStep(eqx.Module):
             rows = self._fold_outside(rows, factor, scale, draws.outside, rates)
         if self.constants.spherical:
             rows = self._onto_sphere(rows, lengths)
-        return State(rows, move_parameters(self.constants, state.params, forces[0] / B, forces[1] / B, rates))
+        return State(rows, move_parameters(self.constants, state.params, *forces, rates))
 
     def _field(self, row: Row, normals: Row) -> Array:
         terms = sum(w * z for w, z in zip(row, normals, strict=False))  # teachers have fewer columns
@@ -153,19 +150,27 @@ class EnsembleStep(eqx.Module):
         return R, Q, jnp.broadcast_to(T, (*T.shape[:2], R.shape[2]))  # one teacher may serve all runs
 
     def _respond(
-        self, state: State, fields: Row, references: Array, labels: Array, normals: Array, rates: Array, overlaps: Overlaps
+        self, state: State, fields: Float[Array, "B K runs"], draws: Draws, rates: Array, overlaps: Overlaps
     ) -> Update:
-        """The update of one sample in each run; its arrays have the runs last."""
-
-        def one(
-            student: Array, reference: Array, label: Array, normals: Array, readout: Array, bias: Array, overlaps: Overlaps
-        ) -> Update:
-            context = context_of(self.problem, rates[4], rates[5], overlaps)
-            return update_of(self.problem, student, reference, label, normals, Parameters(readout, bias), context)
-
+        """The updates of the samples of one step in each run, (B, ..., runs)."""
         readout, bias = map(jnp.asarray, state.params[:2])
-        arguments = (jnp.stack(fields) + bias, references, labels, normals, readout, bias, overlaps)
-        return jax.vmap(one, in_axes=-1, out_axes=-1)(*arguments)
+
+        def one(student: Array, *of: Any) -> Update:
+            reference, label, normals, norm2, readout, bias, overlaps = of
+            context, parameters = context_of(self.problem, rates[4], rates[5], overlaps), Parameters(readout, bias)
+            return updates_of(self.problem, student + bias, reference, label, normals, parameters, context, norm2)
+
+        norm2 = self._norm2(draws) if self.problem.rule.uses_norm else None
+        of = (fields, draws.references, draws.labels, draws.own, norm2, readout, bias, overlaps)
+        return jax.vmap(one, in_axes=-1, out_axes=-1)(*of)
+
+    def _norm2(self, draws: Draws) -> Float[Array, "1 K runs"]:
+        """|x|^2 / N of a single sample, as in jax_steps.py."""
+        length = jnp.sum(draws.normals[0] ** 2, axis=0)
+        if any(self.outer):
+            length = length + jnp.where(np.array(self.outer)[:, None], draws.outside[0][0] ** 2, 0.0)
+        scale = self.layout.eigenvalue[:, None] * self.layout.mask / self.constants.dim
+        return jnp.einsum("lk,lr->kr", scale, length)[None]
 
     def _factor(self, deltas: Matrix) -> Matrix:
         """(K, J) with factor factor^T = sum_s delta_s delta_s^T: all that the other dimensions see of a batch."""
@@ -262,7 +267,7 @@ class Ensemble:
         self.rates = RateTable(problem, request.dim)
         on_cpu = jax.default_backend() == "cpu"
         self.unrolled = 1 if on_cpu else max(1, UNROLLED // _size(problem, self.layout))
-        numbers = runs * problem.sgd.batch * dims.size * (self.step.width + 2)
+        numbers = runs * problem.samples_per_step * dims.size * (self.step.width + 2)
         fitting = (ON_CPU if on_cpu else ON_GPU) // numbers
         turns = int(np.clip(fitting, self.unrolled, min(STEPS, max(self.unrolled, int(steps[-1]))))) // self.unrolled
         self.turns, self.block = None if on_cpu else turns, turns * self.unrolled

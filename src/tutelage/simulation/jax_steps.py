@@ -14,8 +14,8 @@ from jaxtyping import Float
 
 from tutelage._types import Array, NumpyOrJax
 from tutelage.problem import Problem
-from tutelage.problem.sample import context_of, label_of, normals_needed, update_of
-from tutelage.rules import Context, Parameters, Update
+from tutelage.problem.sample import context_of, label_of, normals_needed, updates_of
+from tutelage.rules import Context, Parameters
 from tutelage.simulation.numba_kernels import LevelLayout, ParameterState, StepConstants
 
 Arrays = tuple[NumpyOrJax, ...]
@@ -39,16 +39,13 @@ def respond(
     teacher_fields: Float[Array, "B M"],
     normals: Float[Array, "B D"],
     context: Context,
+    norm2: Float[Array, "B K"] | None,
 ) -> Response:
-    """The response of the problem's rule to a batch."""
-
-    def one(student: Array, teacher: Array, normals: Array) -> Update:
-        reference = teacher + constants.teacher_bias
-        parameters = Parameters(jnp.asarray(params.readout), jnp.asarray(params.bias))
-        label = label_of(problem, reference, normals)
-        return update_of(problem, student + params.bias, reference, label, normals, parameters, context)
-
-    update = jax.vmap(one)(student_fields, teacher_fields, normals)
+    """The response of the problem's rule to a batch. norm2: |x|^2 / N, for rules that look at it."""
+    student, reference = student_fields + params.bias, teacher_fields + constants.teacher_bias
+    parameters = Parameters(jnp.asarray(params.readout), jnp.asarray(params.bias))
+    labels = jax.vmap(lambda reference, z: label_of(problem, reference, z))(reference, normals)
+    update = updates_of(problem, student, reference, labels, normals, parameters, context, norm2)
     return Response(update.delta, jnp.mean(update.parameters.readout, axis=0), jnp.mean(update.delta, axis=0))
 
 
@@ -130,7 +127,8 @@ class OverlapsLoop:
             jnp.einsum("l,lmc,lnc->mn", weights, teachers, teachers),
         )
         context = context_of(self.problem, rates[4], rates[5], overlaps)  # what the rule does not use is not computed
-        response = respond(self.problem, constants, params, student_fields, teacher_fields, xi, context)
+        norm2 = self._norm2(normals, outside) if self.problem.rule.uses_norm else None
+        response = respond(self.problem, constants, params, student_fields, teacher_fields, xi, context, norm2)
         scale = jnp.asarray(layout.step[:, None] * layout.mask)[..., None] / B
         inside = scale * jnp.einsum("sk,slc->lkc", response.delta, normals)
         inside = inside - constants.decay * layout.mask[..., None] * students[:, :K]
@@ -147,6 +145,11 @@ class OverlapsLoop:
             present = jnp.einsum("l,lkc->k", layout.share, moved[:, :K] ** 2)
             moved = moved.at[:, :K].multiply(jnp.sqrt(lengths / present)[:, None])
         return moved, move_parameters(constants, params, response.readout, response.bias, rates)
+
+    def _norm2(self, normals: Float[Array, "1 L W"], outside: Float[Array, "outer 1 1"]) -> Float[Array, "1 K"]:
+        """|x|^2 / N = sum_l (lam_l / N) (|e_l|^2 + chi^2_l) of a single sample, over the levels that each unit learns on."""
+        length = jnp.sum(normals**2, axis=2).at[:, self.outer].add(outside[:, 0, 0] ** 2)
+        return length @ (self.layout.eigenvalue[:, None] * self.layout.mask) / self.constants.dim
 
     def _kick(self, rows: NumpyOrJax, gradient: Array, rates: Array) -> Array:
         """Students (and velocities) after a gradient on their coordinates."""
@@ -168,26 +171,29 @@ class WeightsLoop:
     def __init__(self, problem: Problem, constants: StepConstants, mask: np.ndarray, dims: np.ndarray):
         self.problem, self.constants = problem, constants
         self.eigenvalues = np.repeat(np.asarray(problem.inputs.eigenvalues, dtype=float), dims)
-        self.mask = mask if mask.size else np.ones((1, 1))
+        self.mask = mask if mask.size else np.ones((1, self.eigenvalues.size))
         self.advance = jax.jit(self._advance)
 
     def _advance(
         self, state: WeightsState, fixed: Arrays, block: Arrays, seen: Array, first: Array, last: Array
     ) -> WeightsState:
-        """Samples first .. last - 1 of a block.
+        """Samples first .. last - 1 of a block, which are whole episodes for a rule of these.
 
         fixed: (W*, lengths). block: rows, noise and rates, one each per sample. seen: samples before the block.
         """
-        (W_teacher, lengths), (rows, noise, rates) = fixed, (jnp.asarray(x) for x in block)
+        T, (W_teacher, lengths) = self.problem.rule.samples, fixed
+        rows, noise, rates = (jnp.asarray(x).reshape(x.shape[0] // T, T, x.shape[1]) for x in block)
 
         def one(i: Array, state: WeightsState) -> WeightsState:
-            state = self._feel(state, W_teacher, rows[i], noise[i], rates[i])
-            ends = (seen + i) % self.constants.batch == self.constants.batch - 1
-            return jax.lax.cond(ends, lambda s: self._move(s, lengths, rates[i]), lambda s: s, state)
+            state = self._feel(state, W_teacher, rows[i], noise[i], rates[i, 0])
+            ends = (seen + (i + 1) * T) % self.constants.batch == 0
+            return jax.lax.cond(ends, lambda s: self._move(s, lengths, rates[i, 0]), lambda s: s, state)
 
-        return jax.lax.fori_loop(first, last, one, state)
+        return jax.lax.fori_loop(first // T, last // T, one, state)
 
-    def _feel(self, state: WeightsState, W_teacher: NumpyOrJax, x: Array, xi: Array, rates: Array) -> WeightsState:
+    def _feel(
+        self, state: WeightsState, W_teacher: NumpyOrJax, x: Float[Array, "T N"], xi: Float[Array, "T D"], rates: Array
+    ) -> WeightsState:
         W, velocity, gradient, params = state
         constants, root = self.constants, 1.0 / np.sqrt(self.constants.dim)
         R, Q, T = (
@@ -195,11 +201,12 @@ class WeightsLoop:
             for a, b in ((W, W_teacher), (W, W), (W_teacher, W_teacher))
         )
         context = context_of(self.problem, rates[4], rates[5], (R, Q, T))
-        fields = (W @ x)[None] * root, (W_teacher @ x)[None] * root
-        response = respond(self.problem, constants, params, *fields, xi[None], context)
-        gradient = gradient + (root / constants.batch) * response.delta[0][:, None] * x
-        readout = params.readout_sum + response.readout / constants.batch
-        bias = params.bias_sum + response.bias / constants.batch
+        fields, share = (x @ W.T * root, x @ W_teacher.T * root), x.shape[0] / constants.batch
+        norm2 = x**2 @ self.mask.T / constants.dim if self.problem.rule.uses_norm else None
+        response = respond(self.problem, constants, params, *fields, xi, context, norm2)
+        gradient = gradient + (root / constants.batch) * (response.delta.T @ x)
+        readout = params.readout_sum + share * response.readout
+        bias = params.bias_sum + share * response.bias
         return W, velocity, gradient, params._replace(readout_sum=readout, bias_sum=bias)
 
     def _move(self, state: WeightsState, lengths: NumpyOrJax, rates: Array) -> WeightsState:

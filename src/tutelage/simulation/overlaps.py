@@ -39,7 +39,7 @@ class OverlapsMethod:
         self.layout = coordinates.level_layout(problem, dims)
         self.constants, self.rates = step_constants(problem, request.dim), RateTable(problem, request.dim)
         self.placed = [place_start(problem, start, dims, self.layout) for start in self.starts]
-        self.stretch = max(64, STRETCH // (dims.size * problem.sgd.batch))
+        self.stretch = max(64, STRETCH // (dims.size * problem.samples_per_step))
         self.loop: Any = None
         if not has_kernels(problem):
             from tutelage.simulation.jax_steps import OverlapsLoop

@@ -87,8 +87,8 @@ def checked_request(
     require_records(problem, times, runs, kept)
     if method == "overlaps":
         units = 2 * problem.student.hidden + problem.teacher.hidden
-        samples = f"a batch of {problem.sgd.batch} samples"
-        checks.require_memory(samples, problem.sgd.batch * problem.inputs.levels * units, "Use a smaller batch.")
+        samples = f"a batch of {problem.samples_per_step} samples"
+        checks.require_memory(samples, problem.samples_per_step * problem.inputs.levels * units, "Use a smaller batch.")
     starts = list(start) if isinstance(start, Sequence) else [start]
     require_rates_on(problem, times, solved=False)
     return Request(
@@ -194,7 +194,7 @@ def _check_rows(problem: Problem, rows: np.ndarray, dim: int, steps: int, order:
     columns = dim if basis is None else basis.shape[1]
     if rows.shape[1] != columns:
         raise InputError(f"inputs have {rows.shape[1]} columns; the spectrum was measured on {columns}.")
-    needed, batch = steps * problem.sgd.batch, problem.sgd.batch
+    needed, batch = steps * problem.samples_per_step, problem.samples_per_step
     if order != "sampled" and rows.shape[0] < needed:
         reach = rows.shape[0] // batch / dim
         raise InputError(
@@ -217,7 +217,7 @@ def _runs(runs: int | None, start: Starts, rows: str | np.ndarray, order: str) -
 
 def estimated_seconds(problem: Problem, dim: int, steps: float, runs: int, method: str, workers: int | None = None) -> float:
     """The estimated time of `runs` runs of so many steps, spread over the workers (default: the cores)."""
-    K, M, L, B = problem.student.hidden, problem.teacher.hidden, problem.inputs.levels, problem.sgd.batch
+    K, M, L, B = problem.student.hidden, problem.teacher.hidden, problem.inputs.levels, problem.samples_per_step
     if method == "overlaps":
         step = 1e-6 * (1 + B) + 1e-8 * B * L * (K + M) ** 2
     else:

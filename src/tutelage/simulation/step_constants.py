@@ -128,7 +128,7 @@ def step_constants(problem: Problem, dim: int) -> StepConstants:
         loss_number=float(np.asarray(problem.loss.delta)) if isinstance(problem.loss, losses.Huber) else 0.0,
         update_number=float(np.asarray(problem.rule.margin)) if isinstance(problem.rule, rules.Perceptron) else 0.0,
         dim=dim,
-        batch=sgd.batch,
+        batch=problem.samples_per_step,
         decay=float(np.asarray(sgd.weight_decay)) / dim,
         momentum=slow or beta > 0,
         keep=keep,

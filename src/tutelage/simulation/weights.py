@@ -39,8 +39,9 @@ ORDERS = ("given", "shuffled", "sampled")
 Fill = Callable[[np.random.Generator, np.ndarray], None]
 
 
-def rows_per_block(dim: int) -> int:
-    return max(1, BLOCK // dim)
+def rows_per_block(problem: Problem, dim: int) -> int:
+    """Samples drawn at a time: whole episodes."""
+    return max(1, BLOCK // dim // problem.rule.samples) * problem.rule.samples
 
 
 def _gaussian(rng: np.random.Generator, rows: np.ndarray) -> None:
@@ -84,7 +85,7 @@ class DrawnInputs:
         lam = np.repeat(np.asarray(problem.inputs.eigenvalues, dtype=float), dims)
         self.root = None if np.all(lam == 1.0) else np.sqrt(lam)
         self.fill, self.rng = FILL[law], rng
-        self.buffer = np.empty((rows_per_block(lam.size), lam.size))
+        self.buffer = np.empty((rows_per_block(problem, lam.size), lam.size))
 
     def rows(self, first: int, count: int) -> Rows:
         """The next `count` samples; the array is reused at the next call."""
@@ -158,7 +159,7 @@ class WeightsMethod:
         network = (_NumbaNetwork if self.loop is None else _JaxNetwork)(self, W, W_teacher, params, lengths)
         records = empty_records(self.problem, self.steps, self.keep)
         source, noise = self._source(index), stream(self.seed, index, NOISE)
-        B, block = self.constants.batch, rows_per_block(self.dim)
+        B, block = self.constants.batch, rows_per_block(self.problem, self.dim)
         total = int(self.steps[-1]) * B
         self._write(records, 0, network, W_teacher)
         for first in range(0, total, block):
@@ -241,7 +242,7 @@ class _JaxNetwork:
         self, method: WeightsMethod, W: np.ndarray, W_teacher: np.ndarray, params: ParameterState, lengths: np.ndarray
     ):
         self.loop, self.rates, self.batch = method.loop, method.rates, method.constants.batch
-        self.block = min(rows_per_block(W.shape[1]), max(1, int(method.steps[-1]) * self.batch))
+        self.block = min(rows_per_block(method.problem, W.shape[1]), max(1, int(method.steps[-1]) * self.batch))
         self.fixed = (W_teacher, lengths)
         self.state = (W, np.zeros_like(W), np.zeros_like(W), params)
 
