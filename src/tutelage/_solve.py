@@ -24,6 +24,7 @@ from tutelage.integrate.program import (
     Raw,
     anonymous,
     as_arrays,
+    by_nodes,
     by_quadrature,
     choose,
     first_times,
@@ -32,9 +33,9 @@ from tutelage.integrate.program import (
     tolerances,
 )
 from tutelage.losses import Squared, loss_name
-from tutelage.moments import NodeMoments, Quadrature, Sampled, as_quadrature, as_sampled, moments_for
-from tutelage.problem import Problem, SlowMomentum, Start, random_start
-from tutelage.problem.schedules import require_rates_on
+from tutelage.moments import Quadrature, Sampled, as_quadrature, as_sampled, moments_for
+from tutelage.problem import Problem, SlowMomentum, Start, Tasks, random_start
+from tutelage.problem.schedules import require_rates_on, scan_grid
 from tutelage.problem.start import require_start
 from tutelage.times import check_times
 from tutelage.trajectory import Trajectory, eager
@@ -110,8 +111,9 @@ def solve(
     settings = (("gradient_flow", gradient_flow), ("rtol", float(steps[0])), ("solver", options.solver))
     if quadrature is not None:
         settings += (("quadrature", (quadrature.nodes, quadrature.points)),)
-    if isinstance(averages, NodeMoments) and averages.points:
-        settings += (("moments", (averages.points, 0 if moments is None else moments.seed)),)
+    nodes = by_nodes(averages)
+    if nodes is not None and nodes.points:
+        settings += (("moments", (nodes.points, 0 if moments is None else moments.seed)),)
     if checks.is_traced(raw):
         return assemble(raw, times, problem, start, settings)
     return _finish(raw, times, problem, start, settings, by_quadrature(averages))
@@ -131,7 +133,8 @@ def _require_variance(problem: Problem) -> None:
 
 def _require_derivatives(problem: Any, start: Any, averages: Any) -> None:
     """Refuse to be traced where a derivative would be silently wrong: a sampled jump whose place a readout decides."""
-    if not isinstance(averages, NodeMoments) or averages.grid or not checks.is_traced(problem, start):
+    nodes = by_nodes(averages)
+    if nodes is None or nodes.grid or not checks.is_traced(problem, start):
         return
     if problem.rule.uses_loss and problem.loss.jumps:
         readouts = problem.student.readout, start.readout
@@ -144,9 +147,10 @@ def _require_derivatives(problem: Any, start: Any, averages: Any) -> None:
 
 def sampled_rtol(averages: Any) -> float | None:
     """The tolerance for averages over a quasi-random set; None: the usual one."""
-    if not isinstance(averages, NodeMoments) or not averages.points:
+    nodes = by_nodes(averages)
+    if nodes is None or not nodes.points:
         return None
-    return 1e-5 if averages.jumps else 1e-6
+    return 1e-5 if nodes.jumps else 1e-6
 
 
 def require_observers(problem: Any, observe: Any) -> None:
@@ -157,7 +161,7 @@ def require_observers(problem: Any, observe: Any) -> None:
         raise InputError(f"observe is {checks.shown(observe)}; it must be a table of functions, as {{'norm': f}}.")
     if isinstance(problem, ClosedSystem):
         raise InputError("observe needs the overlaps of a Problem; custom equations record their own variables.")
-    K, M, readout = problem.student.hidden, problem.teacher.hidden, np.shape(problem.student.readout)
+    K, M, readout = problem.student.hidden, problem.teacher.hidden, problem.readout_shape
     like = [jax.ShapeDtypeStruct(shape, jnp.result_type(float)) for shape in ((K, M), (K, K), readout)]
     for name, function in observe.items():
         if not isinstance(name, str) or not name.isidentifier() or name in RECORDED:
@@ -186,6 +190,7 @@ def prepare(problem: Any, start: Any, times: np.ndarray) -> tuple[Any, Any]:
     start = random_start(problem, dim=problem.inputs.usual_dim) if start is None else require_start(start)
     blocks = start.blocks(problem)
     require_rates_on(problem, times)
+    require_tasks_on(problem, times)
     require_records(problem, times, 1, False)
     _require_variance(problem)
     if not checks.is_traced((problem, blocks)):
@@ -198,13 +203,20 @@ def prepare(problem: Any, start: Any, times: np.ndarray) -> tuple[Any, Any]:
     return problem, start
 
 
+def require_tasks_on(problem: Problem, times: np.ndarray) -> None:
+    """A schedule of tasks must give probabilities at all times."""
+    if isinstance(problem.teacher, Tasks):
+        coarse = np.asarray(scan_grid(float(times[-1])))[::64]
+        problem.teacher.require_probabilities_on(np.union1d(times, coarse))
+
+
 def symmetry_warning(problem: Problem, start: Start, blocks: tuple[NumpyOrJax, NumpyOrJax, NumpyOrJax]) -> str | None:
     """One sentence if two student units start exactly alike (they stay so), or none sees the teacher at all."""
     r, q, _ = (np.asarray(x) for x in blocks)
-    v = np.asarray(problem.student.readout if start.readout is None else start.readout)
+    v = np.asarray(start.readout_of(problem))
     bias = problem.student.bias if start.bias is None else start.bias
     b = np.zeros(r.shape[1]) if bias is None else np.asarray(bias)
-    v = np.concatenate([np.atleast_2d(v), problem.rule.unit_marks(v)])
+    v = np.concatenate([v.reshape(-1, v.shape[-1]), problem.rule.unit_marks(problem.student.readout)])
     for i, j in itertools.combinations(range(r.shape[1]), 2):
         swap = np.arange(r.shape[1])
         swap[[i, j]] = j, i

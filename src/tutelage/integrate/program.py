@@ -23,7 +23,7 @@ from tutelage._types import Array
 from tutelage.dynamics import ClosedSystem, OrderParameters, initial_overlaps
 from tutelage.dynamics.resolvent import unsuited
 from tutelage.integrate import dormand_prince
-from tutelage.moments import ClosedMoments, NodeMoments
+from tutelage.moments import ClosedMoments, NodeMoments, single_moments
 from tutelage.moments.quadrature import QuadratureAverages
 from tutelage.problem import Problem, SlowMomentum, Spectrum, Start
 from tutelage.problem.schedules import rate_at, scan_grid
@@ -97,7 +97,7 @@ def integrate(problem: Any, moments: Any, start: Any, times: Any, tolerances: An
         observe=lambda y: system.observe(parts(y)[0]),
         diverged=lambda y: ~(_largest(parts(y)[0]) < bound),  # also true for NaN
         rtol=rtol,
-        atol=_absolute(atol, system, state, pack) if options.solver != "stiff" else atol,
+        atol=_absolute(atol, system, (state, error), pack) if options.solver != "stiff" else atol,
         shortest=SHORTEST * jnp.maximum(times[-1], 1.0),
         max_steps=options.max_steps,
         stops=system.switches(times[-1]),
@@ -156,13 +156,13 @@ def _packing(like: Any, solver: str) -> tuple[Callable[[Any], Any], Callable[[An
     return (lambda tree: ravel_pytree(tree)[0]), ravel_pytree(like)[1]
 
 
-def _absolute(atol: Array, system: Any, state: Any, pack: Callable[[Any], Any]) -> Array:
+def _absolute(atol: Array, system: Any, like: tuple[Any, Array], pack: Callable[[Any], Any]) -> Array:
     """The tolerance of each number of the state, and of the error: no step is refused for what rounding alone does to it."""
-    rounding = system.averages.error_rounding if isinstance(system, OrderParameters) and system.closed else 0.0
+    rounding = system.error_rounding if isinstance(system, OrderParameters) and system.closed else 0.0
     if not rounding:
         return atol
-    each = jax.tree.map(lambda x: jnp.full_like(x, atol), state)
-    return pack((each, jnp.maximum(atol, FINE * rounding)))
+    state, error = jax.tree.map(lambda x: jnp.full_like(x, atol), like)
+    return pack((state, jnp.maximum(error, FINE * rounding)))
 
 
 def _largest(state: Any) -> Array:
@@ -191,7 +191,13 @@ def anonymous(start: Any) -> Any:
 
 def by_quadrature(moments: Any) -> bool:
     """Is squared loss averaged by quadrature?"""
-    return isinstance(moments, ClosedMoments) and isinstance(moments.averages, QuadratureAverages)
+    closed = [one for one in single_moments(moments) if isinstance(one, ClosedMoments)]
+    return any(isinstance(one.averages, QuadratureAverages) for one in closed)
+
+
+def by_nodes(moments: Any) -> NodeMoments | None:
+    """The averages over nodes, of the first task that has them; None where all are of squared loss."""
+    return next((one for one in single_moments(moments) if isinstance(one, NodeMoments)), None)
 
 
 def padded(times: np.ndarray, moments: Any) -> np.ndarray:
@@ -199,7 +205,7 @@ def padded(times: np.ndarray, moments: Any) -> np.ndarray:
 
     Not where each time costs a quadrature, nor for more times than the largest count.
     """
-    costly = isinstance(moments, NodeMoments) or by_quadrature(moments)
+    costly = by_nodes(moments) is not None or by_quadrature(moments)
     count = next((n for n in COUNTS if n >= times.size and not costly), times.size)
     return np.pad(times, (0, count - times.size), mode="edge")
 
