@@ -35,13 +35,14 @@ from tutelage.integrate.program import (
 from tutelage.losses import Squared, loss_name
 from tutelage.moments import Quadrature, Sampled, as_quadrature, as_sampled, moments_for
 from tutelage.problem import Problem, SlowMomentum, Start, Tasks, random_start
-from tutelage.problem.schedules import require_rates_on, scan_grid
+from tutelage.problem.schedules import require_rates_on
 from tutelage.problem.start import require_start
 from tutelage.times import check_times
 from tutelage.trajectory import Trajectory, eager
 
 RECORDED = ("R", "Q", "readout", "bias", "r", "q", "error", "loss", "T", "time")  # names that are taken
 LIMIT = 0.05  # largest eta lam_max / N at which the limit is used without a warning
+LOOKS = 1025  # times at which a custom schedule of tasks is checked
 KEEP_LEVELS = 16  # overlaps per level are kept by default up to this many levels
 
 
@@ -206,8 +207,7 @@ def prepare(problem: Any, start: Any, times: np.ndarray) -> tuple[Any, Any]:
 def require_tasks_on(problem: Problem, times: np.ndarray) -> None:
     """A schedule of tasks must give probabilities at all times."""
     if isinstance(problem.teacher, Tasks):
-        coarse = np.asarray(scan_grid(float(times[-1])))[::64]
-        problem.teacher.require_probabilities_on(np.union1d(times, coarse))
+        problem.teacher.require_probabilities_on(np.union1d(times, np.linspace(0.0, times[-1], LOOKS)))
 
 
 def symmetry_warning(problem: Problem, start: Start, blocks: tuple[NumpyOrJax, NumpyOrJax, NumpyOrJax]) -> str | None:

@@ -247,7 +247,9 @@ def _path(parts: Table, name: str) -> tuple[str, ...]:
     """Where a name lives: ("noise",), ("sgd", "lr"), ..."""
     if name in parts:
         return (name,)
-    part, _, field = name.rpartition(".")
+    part, _, field = name.partition(".")
+    if part not in PARTS:
+        part, field = "", name
     holders = [p for p in PARTS if part in ("", p) and field in serialize.arguments(parts[p])]
     if len(holders) == 1:
         return holders[0], field
