@@ -13,7 +13,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from tutelage import checks
 from tutelage._errors import InputError
@@ -364,9 +364,9 @@ class Tasks(eqx.Module):
         return slice(first, first + self.teachers[task].hidden)
 
     @property
-    def labels(self) -> list[str]:
-        """Names of the teacher units, counted from one: task, then unit."""
-        return [f"{s + 1}.{m + 1}" for s, teacher in enumerate(self.teachers) for m in range(teacher.hidden)]
+    def task_of_units(self) -> Int[np.ndarray, " M"]:
+        """The task of each teacher unit, counted from 0."""
+        return np.repeat(np.arange(self.count), [teacher.hidden for teacher in self.teachers])
 
     # What time does.
 
