@@ -27,7 +27,7 @@ from tutelage._types import Array, ArrayLike
 from tutelage.dynamics.error import field_means
 from tutelage.dynamics.order_parameters import OrderParameters, Overlaps, flatten
 from tutelage.moments.matrices import joint_covariance
-from tutelage.problem.sample import label_of, normals_needed, update_of
+from tutelage.problem.sample import learn, normals_needed
 from tutelage.rules import Parameters
 
 LOST = 1e-13  # relative variance below which a combination of fields has none
@@ -77,10 +77,9 @@ def _update(
     problem, fields = system.problem, parts.sum(axis=0)
     mean, K = field_means(problem, state.bias), problem.student.hidden
     fields = fields if mean is None else fields + mean
-    label = label_of(problem, fields[K:], normals)
     context = system.context(t, *system.covariances(state))
     parameters = Parameters(state.readout, state.bias)
-    update = update_of(problem, fields[:K], fields[K:], label, normals, parameters, context)
+    update = learn(problem, fields[:K], fields[K:], normals, parameters, context)
     return update.delta, update.parameters.readout
 
 

@@ -34,7 +34,7 @@ from tutelage.dynamics.linearized import flatten
 from tutelage.dynamics.order_parameters import Overlaps
 from tutelage.problem import Problem, Start
 from tutelage.problem.problem import require_problem
-from tutelage.problem.sample import label_of, normals_needed, update_of
+from tutelage.problem.sample import learn, normals_needed
 from tutelage.problem.start import require_start
 from tutelage.rules import Context, Parameters, Update
 from tutelage.simulation.coordinates import in_random_frames, level_coordinates
@@ -121,8 +121,7 @@ def _updates(
 
     def one(fields: Array, normals: Array) -> Update:
         student, teacher = fields[:K], fields[K:]
-        label = label_of(problem, teacher, normals)
-        return update_of(problem, student, teacher, label, normals, parameters, context)
+        return learn(problem, student, teacher, normals, parameters, context)
 
     return jax.vmap(jax.vmap(one))(fields if mean is None else fields + mean, normals)
 
