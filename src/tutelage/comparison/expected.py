@@ -114,6 +114,7 @@ def _computable(pair: Pair) -> bool:
     sgd, K, M = problem.sgd, problem.student.hidden, problem.teacher.hidden
     plain = not isinstance(sgd.momentum, SlowMomentum) and float(sgd.momentum) == 0.0
     plain = plain and not sgd.spherical and sgd.trainable is None and not missing_traits(problem, ("differentiable",))
+    plain = plain and getattr(problem.teacher, "drift", None) is None
     return plain and problem.inputs.levels * (K * M + K * (K + 1) // 2) <= LARGEST
 
 
@@ -134,7 +135,8 @@ def _computed(pair: Pair) -> dict[str, np.ndarray]:
     curved, jensen = drifts[:-2].mean(axis=0) - drifts[-2], errors[:-2].mean(axis=0) - errors[-2]
     jacobians = np.asarray(jacobians_along(system, times, states))
     acceleration = np.einsum("tij,tj->ti", jacobians, drifts[-1])
-    if any(map(callable, (problem.sgd.lr, problem.sgd.readout_lr, problem.sgd.bias_lr))):  # the drift changes by itself
+    schedule = getattr(problem.teacher, "schedule", None)  # of tasks
+    if any(map(callable, (problem.sgd.lr, problem.sgd.readout_lr, problem.sgd.bias_lr, schedule))):  # it changes by itself
         acceleration = _slopes(pair.times[chosen], drifts[-1])
     sources = curved + (np.asarray(_beyond(system, times, states)) - acceleration / 2) / dim
     b = _carried(pair.times[chosen], jacobians, sources)
@@ -183,7 +185,7 @@ def _evaluate(
         drifts.append(np.asarray(drift))
         errors.append(np.asarray(error))
     drift, error = (np.concatenate(parts)[: len(flat)] for parts in (drifts, errors))
-    return drift.reshape(points.shape), error.reshape(points.shape[:-1])
+    return drift.reshape(points.shape), error.reshape(*points.shape[:-1], *error.shape[1:])
 
 
 @eqx.filter_jit

@@ -42,11 +42,12 @@ def headline(comparison: "Comparison") -> list[str]:
 
 
 def curve_rows(comparison: "Comparison") -> list[tuple[str, ...]]:
-    """The error at a few times."""
+    """The error at a few times, of each task."""
     gap, times = comparison["error"], comparison.times
+    tasks = [""] if gap.theory.ndim == 1 else [f", task {i + 1}" for i in range(gap.theory.shape[1])]
     picked = np.unique(np.linspace(0, times.size - 1, min(SHOWN + 1, times.size)).astype(int))
     picked = picked[1:] if picked.size > SHOWN else picked  # a start has no gap to show
-    return [(f"{times[i]:.4g}", *_numbers(gap, i, 0)) for i in picked]
+    return [(f"{times[i]:.4g}{task}", *_numbers(gap, i, entry)) for entry, task in enumerate(tasks) for i in picked]
 
 
 def worst_rows(comparison: "Comparison") -> list[tuple[str, ...]]:
