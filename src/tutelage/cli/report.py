@@ -32,7 +32,7 @@ def print_curve(trajectory: Any) -> None:
     console.print(", ".join([how, *settings_in_words(trajectory)]).replace("$", "").replace("N=", "N = "))
     console.print()
     times, mean, chosen = np.asarray(trajectory.times), "", None
-    if np.ndim(trajectory.error) > 1:
+    if np.ndim(trajectory.status_code):
         chosen = _finished(trajectory)
         mean = f", mean of {chosen.size} runs" + (" that finished" if chosen.size < len(trajectory.error) else "")
     picked = sorted({0, len(times) // 2, len(times) - 1})
@@ -40,7 +40,9 @@ def print_curve(trajectory: Any) -> None:
     curve.add_row("alpha", *(f"{times[i]:g}" for i in picked))
     for name, values in _curves(trajectory).items():
         shown = values if chosen is None else values[chosen].mean(axis=0)
-        curve.add_row(f"{name}{mean}", *(f"{shown[i]:.4g}" for i in picked))
+        for task, column in enumerate(shown.T if shown.ndim > 1 else [shown]):
+            of = f" of task {task + 1}" if shown.ndim > 1 else ""
+            curve.add_row(f"{name}{of}{mean}", *(f"{column[i]:.4g}" for i in picked))
     console.print(curve)
     console.print()
     console.print(_matrices(trajectory, f"alpha = {times[-1]:g}"))
@@ -81,7 +83,8 @@ def _matrices(trajectory: Any, when: str) -> Any:
     parts = [(name, _at_end(trajectory, name, mean=True)) for name in ("R", "Q")]
     if trajectory.problem.student.train_readout:
         readout = _at_end(trajectory, "readout", mean=True)
-        parts.append(("readout", readout[:, None] if readout.ndim == 1 else readout))
+        readout = readout[:, None] if readout.ndim == 1 else readout
+        parts.append(("readout", readout.reshape(-1, readout.shape[-1])))
     table.add_row(*(f"{name} at {when}" for name, _ in parts))
     table.add_row(*(_matrix(value) for _, value in parts))
     return table
@@ -90,7 +93,7 @@ def _matrices(trajectory: Any, when: str) -> Any:
 def _at_end(trajectory: Any, name: str, mean: bool = False) -> np.ndarray:
     """A variable at the last time: of each run, or the mean of those that finished."""
     values = np.asarray(trajectory[name])
-    if np.ndim(trajectory.error) == 1:
+    if not np.ndim(trajectory.status_code):
         return values[-1]
     return values[_finished(trajectory), -1].mean(axis=0) if mean else values[:, -1]
 
