@@ -5,6 +5,7 @@ Inside it is a pytree (so `solve` can be jitted, batched and differentiated whol
 axes: none for a solve, `run` for a simulation, `batch` under vmap; then `time`.
 """
 
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ from jaxtyping import Float, Int
 
 from tutelage import checks, storage
 from tutelage._errors import InputError, Status, status_message
-from tutelage.problem import Problem, Start
+from tutelage.problem import Problem, Start, Tasks
 from tutelage.problem.schedules import rate_at
 from tutelage.rules import FeedbackAlignment
 from tutelage.storage import task_count
@@ -103,6 +104,34 @@ class Trajectory(eqx.Module):
     def tasks(self) -> int | None:
         """The number of tasks, the last axis of `error`; None without `Tasks`."""
         return task_count(self)
+
+    def task(self, task: int) -> "Trajectory":
+        """One task alone, counted from 0: its error and loss, its head, its columns of R and r. Analyses of curves take it.
+
+        It has no problem: its dynamics is that of all tasks together.
+        """
+        teacher = getattr(self.problem, "teacher", None)
+        if not isinstance(teacher, Tasks) or self.tasks is None:
+            raise InputError("this trajectory has no tasks, or its problem is not known; solve a Problem with Tasks.")
+        if checks.as_count("task", task, least=0) >= self.tasks:
+            raise InputError(f"task is {task}; this trajectory has tasks 0 to {self.tasks - 1}.")
+        units, axis = teacher.units(task), np.ndim(self.error) - 1
+        variables = {name: v[..., units] if name in ("R", "r") else v for name, v in self.variables.items()}
+        if "T" in variables:
+            variables["T"] = variables["T"][..., units, units]
+        if teacher.heads == "separate":
+            variables["readout"] = (
+                jnp.take(self.readout, task, axis) if checks.is_traced(self) else self.readout.take(task, axis)
+            )
+        return replace(
+            self,
+            variables=variables,
+            error=self.error[..., task],
+            loss=None if self.loss is None else self.loss[..., task],
+            T=None if self.T is None else self.T[..., units, units],
+            problem=None,
+            start=None,
+        )
 
     @property
     def alignment(self) -> Float[np.ndarray, "*lead time"]:

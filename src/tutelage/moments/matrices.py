@@ -83,7 +83,7 @@ class ClosedMoments(Moments):
 class TaskMoments(Moments):
     """Several tasks: the moments of each, on its own fields, mixed with the probabilities u_s of the tasks.
 
-        A = sum_s u_s A^s,   G = sum_s u_s G^s,   B = (u_1 B^1 | u_2 B^2 | ...),   dv^s = eta_v u_s E[h^s] (shared: their sum)
+    A = sum_s u_s A^s,   G = sum_s u_s G^s,   B = (u_1 B^1 | u_2 B^2 | ...),   dv^s = eta_v u_s E[h^s] (shared: their sum)
     """
 
     each: tuple[Moments, ...]

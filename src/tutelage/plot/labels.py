@@ -85,7 +85,9 @@ def settings_in_words(trajectory: Any) -> list[str]:
 
 def _units(network: Any) -> str:
     if hasattr(network, "teachers"):
-        return f"{network.count} task{'s' * (network.count > 1)} ({', '.join(_units(teacher) for teacher in network.teachers)})"
+        return (
+            f"{network.count} task{'s' * (network.count > 1)} ({', '.join(_units(teacher) for teacher in network.teachers)})"
+        )
     count, name = network.hidden, network.activation.name
     outputs = f" with {network.outputs} outputs" if network.outputs > 1 else ""
     return f"{'one' if count == 1 else count} {name} unit{'' if count == 1 else 's'}{outputs}"

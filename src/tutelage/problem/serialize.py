@@ -316,7 +316,9 @@ def _teacher(table: object, allow: tuple[str, ...]) -> Part:
         return _network("teacher", table, allow)
     table = dict(table)
     if not isinstance(table["teachers"], list):
-        raise InputError(f"teachers is {checks.shown(table['teachers'])} in [teacher]; it must be a list of tables, one for each task.")
+        raise InputError(
+            f"teachers is {checks.shown(table['teachers'])} in [teacher]; it must be a list of tables, one for each task."
+        )
     table["teachers"] = [_network("teacher.teachers", teacher, allow) for teacher in table["teachers"]]
     for name in INSIDE:
         if name in table:

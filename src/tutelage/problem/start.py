@@ -82,7 +82,9 @@ class Start(eqx.Module):
             checks.require_finite("bias", self.bias)
         if self.readout is not None:
             if np.ndim(self.readout) not in (2, 3) or np.shape(self.readout)[-1] != K:
-                checks.require_shape("readout", self.readout, (K,), fix="One number per student unit (and output, and task).")
+                checks.require_shape(
+                    "readout", self.readout, (K,), fix="One number per student unit (and output, and task)."
+                )
             checks.require_finite("readout", self.readout)
 
     def without_dim(self) -> "Start":

@@ -109,13 +109,17 @@ class Interleave(eqx.Module):
 
     def __check_init__(self) -> None:
         if np.ndim(self.shares) != 1:
-            raise InputError(f"shares has shape {np.shape(self.shares)}; it must be a list of probabilities, one for each task.")
+            raise InputError(
+                f"shares has shape {np.shape(self.shares)}; it must be a list of probabilities, one for each task."
+            )
         _require_probabilities(cast(NumpyOrJax, self.shares), "")
 
     def require_tasks(self, count: int) -> None:
         """One probability for each task."""
         if np.size(self.shares) != count:
-            raise InputError(f"the schedule has {np.size(self.shares)} probabilities; there are {count} tasks. Give one each.")
+            raise InputError(
+                f"the schedule has {np.size(self.shares)} probabilities; there are {count} tasks. Give one each."
+            )
 
     def probabilities(self, t: ArrayLike, count: int) -> Float[Array, " tasks"]:
         """The probability of each task at time t."""
@@ -253,7 +257,9 @@ class Tasks(eqx.Module):
         count = len(self.teachers)
         for teacher in self.teachers:
             if not isinstance(teacher, Network):
-                raise InputError(f"a teacher is {checks.shown(teacher)}; each task needs a Network, such as Network(3, 'erf').")
+                raise InputError(
+                    f"a teacher is {checks.shown(teacher)}; each task needs a Network, such as Network(3, 'erf')."
+                )
             for name in ("train_readout", "train_bias"):
                 if getattr(teacher, name):
                     raise InputError(f"{name} is True on a teacher; only the student can learn. Leave it out.")

@@ -50,7 +50,11 @@ class OverlapsMethod:
 
     def run(self, index: int, watch: Watch) -> Run:
         students, teachers, params, lengths, bound = self.placed[index % len(self.starts)]
-        students, teachers, params = students.copy(), teachers.copy(), ParameterState(*(x.copy() for x in params))  # in place
+        students, teachers, params = (
+            students.copy(),
+            teachers.copy(),
+            ParameterState(*(x.copy() for x in params)),
+        )  # in place
         records = empty_records(self.problem, self.steps, self.keep)
         advance, rng = self._numba_loop if self.loop is None else self._jax_loop, stream(self.seed, index)
         return Run(records, *advance(rng, students, teachers, params, lengths, bound, records, index, watch))

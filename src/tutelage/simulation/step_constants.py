@@ -50,7 +50,9 @@ class RateTable:
             force, factor = (lr, float(np.asarray(slow.gamma))) if slow.k is None else (slow.k, 1.0)
         columns = (force, push, readout, bias, lr)
         self._tasks = _vectorized(partial(_task_columns, problem.teacher)) if isinstance(problem.teacher, Tasks) else None
-        self._factor = np.array([factor, 1.0, 1.0, 1.0, 1.0, 1.0] + [1.0] * 2 * len(problem.tasks) * (self._tasks is not None))
+        self._factor = np.array(
+            [factor, 1.0, 1.0, 1.0, 1.0, 1.0] + [1.0] * 2 * len(problem.tasks) * (self._tasks is not None)
+        )
         self.table = lru_cache(maxsize=16)(self._table)  # all runs ask for the same stretches
         self._columns: list[Any] = [_vectorized(c) if callable(c) else float(np.asarray(c)) for c in columns]
 
