@@ -24,6 +24,7 @@ from tutelage.integrate.program import (
     Raw,
     anonymous,
     as_arrays,
+    by_nodes,
     by_quadrature,
     choose,
     first_times,
@@ -32,8 +33,8 @@ from tutelage.integrate.program import (
     tolerances,
 )
 from tutelage.losses import Squared, loss_name
-from tutelage.moments import Moments, NodeMoments, Quadrature, Sampled, as_quadrature, as_sampled, moments_for
-from tutelage.problem import Problem, SlowMomentum, Start, random_start
+from tutelage.moments import Moments, Quadrature, Sampled, as_quadrature, as_sampled, moments_for
+from tutelage.problem import Problem, SlowMomentum, Start, Tasks, random_start
 from tutelage.problem.schedules import require_rates_on
 from tutelage.problem.start import require_start
 from tutelage.times import check_times
@@ -44,6 +45,7 @@ Observers: TypeAlias = Mapping[str, Callable[..., ArrayLike]] | None
 Settings: TypeAlias = tuple[tuple[str, Any], ...]
 RECORDED = ("R", "Q", "readout", "bias", "r", "q", "error", "loss", "T", "time")  # names that are taken
 LIMIT = 0.05  # largest eta lam_max / N at which the limit is used without a warning
+LOOKS = 1025  # times at which a custom schedule of tasks is checked
 KEEP_LEVELS = 16  # overlaps per level are kept by default up to this many levels
 
 
@@ -113,8 +115,9 @@ def solve(
     settings = (("gradient_flow", gradient_flow), ("rtol", float(steps[0])), ("solver", options.solver))
     if quadrature is not None:
         settings += (("quadrature", (quadrature.nodes, quadrature.points)),)
-    if isinstance(averages, NodeMoments) and averages.points:
-        settings += (("moments", (averages.points, 0 if moments is None else moments.seed)),)
+    nodes = by_nodes(averages)
+    if nodes is not None and nodes.points:
+        settings += (("moments", (nodes.points, 0 if moments is None else moments.seed)),)
     if checks.is_traced(raw):
         return assemble(raw, times, problem, start, settings)
     return _finish(raw, times, problem, start, settings, by_quadrature(averages))
@@ -134,9 +137,8 @@ def _require_variance(problem: Problem) -> None:
 
 def _require_derivatives(problem: System, start: PyTree, averages: Moments | None) -> None:
     """Refuse to be traced where a derivative would be silently wrong: a sampled jump whose place a readout decides."""
-    if not isinstance(problem, Problem) or not isinstance(averages, NodeMoments) or averages.grid:
-        return
-    if not checks.is_traced(problem, start):
+    nodes = by_nodes(averages)
+    if not isinstance(problem, Problem) or nodes is None or nodes.grid or not checks.is_traced(problem, start):
         return
     if problem.rule.uses_loss and problem.loss.jumps:
         readouts = problem.student.readout, start.readout
@@ -149,9 +151,10 @@ def _require_derivatives(problem: System, start: PyTree, averages: Moments | Non
 
 def sampled_rtol(averages: Moments | None) -> float | None:
     """The tolerance for averages over a quasi-random set; None: the usual one."""
-    if not isinstance(averages, NodeMoments) or not averages.points:
+    nodes = by_nodes(averages)
+    if nodes is None or not nodes.points:
         return None
-    return 1e-5 if averages.jumps else 1e-6
+    return 1e-5 if nodes.jumps else 1e-6
 
 
 def require_observers(problem: System, observe: Observers) -> None:
@@ -162,7 +165,7 @@ def require_observers(problem: System, observe: Observers) -> None:
         raise InputError(f"observe is {checks.shown(observe)}; it must be a table of functions, as {{'norm': f}}.")
     if isinstance(problem, ClosedSystem):
         raise InputError("observe needs the overlaps of a Problem; custom equations record their own variables.")
-    K, M, readout = problem.student.hidden, problem.teacher.hidden, np.shape(problem.student.readout)
+    K, M, readout = problem.student.hidden, problem.teacher.hidden, problem.readout_shape
     like = [jax.ShapeDtypeStruct(shape, jnp.result_type(float)) for shape in ((K, M), (K, K), readout)]
     for name, function in observe.items():
         if not isinstance(name, str) or not name.isidentifier() or name in RECORDED:
@@ -191,6 +194,7 @@ def prepare(problem: System, start: PyTree, times: np.ndarray) -> tuple[System, 
     start = random_start(problem, dim=problem.inputs.usual_dim) if start is None else require_start(start)
     blocks = start.blocks(problem)
     require_rates_on(problem, times)
+    require_tasks_on(problem, times)
     require_records(problem, times, 1, False)
     _require_variance(problem)
     if not checks.is_traced((problem, blocks)):
@@ -203,13 +207,19 @@ def prepare(problem: System, start: PyTree, times: np.ndarray) -> tuple[System, 
     return problem, start
 
 
+def require_tasks_on(problem: Problem, times: np.ndarray) -> None:
+    """A schedule of tasks must give probabilities at all times."""
+    if isinstance(problem.teacher, Tasks):
+        problem.teacher.require_probabilities_on(np.union1d(times, np.linspace(0.0, times[-1], LOOKS)))
+
+
 def symmetry_warning(problem: Problem, start: Start, blocks: tuple[NumpyOrJax, NumpyOrJax, NumpyOrJax]) -> str | None:
     """One sentence if two student units start exactly alike (they stay so), or none sees the teacher at all."""
     r, q, _ = (np.asarray(x) for x in blocks)
-    v = np.asarray(problem.student.readout if start.readout is None else start.readout)
+    v = np.asarray(start.readout_of(problem))
     bias = problem.student.bias if start.bias is None else start.bias
     b = np.zeros(r.shape[1]) if bias is None else np.asarray(bias)
-    v = np.concatenate([np.atleast_2d(v), problem.rule.unit_marks(v)])
+    v = np.concatenate([v.reshape(-1, v.shape[-1]), problem.rule.unit_marks(problem.student.readout)])
     for i, j in itertools.combinations(range(r.shape[1]), 2):
         swap = np.arange(r.shape[1])
         swap[[i, j]] = j, i

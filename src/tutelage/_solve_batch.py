@@ -39,9 +39,9 @@ from tutelage.trajectory import Trajectory, eager
 
 SHAPES = (
     *("hidden", "activation", "outputs", "levels", "student", "teacher", "inputs", "sgd"),
-    *("loss", "labels", "rule", "function", "metric"),
+    *("loss", "labels", "rule", "function", "metric", "teachers", "schedule", "drift"),
 )
-FLAGS = ("train_readout", "train_bias", "trainable", "spherical", "normalize", "random", "jumps")
+FLAGS = ("train_readout", "train_bias", "trainable", "spherical", "normalize", "random", "jumps", "heads", "order")
 MEMBERS = "members"  # the name of the batch axis inside the program
 ON_CPU = 32  # members that step together
 ON_GPU = 2**24  # numbers of the members that step together: more of them would not stay in a GPU's cache
@@ -101,8 +101,7 @@ def solve_batch(
     size = -(-count // -(-count // size))  # chunks of equal size
     workers = cores() if workers is None else checks.as_count("workers", workers)
     steps = tolerances(rtol, atol)
-    largest = problem.replace(**{name: value.max(axis=0) for name, value in values.items()})
-    averages = moments_for(problem, quadrature, others=[largest])
+    averages = moments_for(problem, quadrature, others=[_largest(problem, values)])
     raw = side_by_side(problems, averages, begin, times, steps, options, size=size, workers=workers)
     settings = (("gradient_flow", gradient_flow), ("rtol", float(steps[0])), ("solver", options.solver))
     trajectory = assemble(raw, times, problems, begin, settings)
@@ -127,9 +126,19 @@ def _values(problem: Problem, over: Mapping[str, Numbers]) -> tuple[dict[str, np
     if len(set(lengths.values())) != 1 or 0 in lengths.values():
         raise InputError(f"over has lists of lengths {lengths}; give one entry per problem to each, and at least one.")
     for name, value in values.items():
-        for extreme in (value.min(axis=0), value.max(axis=0)):
+        for extreme in value if _are_probabilities(name) else (value.min(axis=0), value.max(axis=0)):
             problem.replace(**{name: extreme})
     return values, next(iter(lengths.values()))
+
+
+def _are_probabilities(name: str) -> bool:
+    """Do the numbers of each member sum to one? Then the largest of all members are no member."""
+    return str(name).endswith("schedule.shares")
+
+
+def _largest(problem: Problem, values: dict[str, np.ndarray]) -> Problem:
+    """The problem with the largest values of what differs."""
+    return problem.replace(**{n: value[-1] if _are_probabilities(n) else value.max(axis=0) for n, value in values.items()})
 
 
 def _entries(name: str, value: Numbers) -> np.ndarray:
@@ -161,7 +170,7 @@ def _solver(problem: Problem, values: dict[str, np.ndarray], times: np.ndarray, 
     """One for all members: "auto" looks at the largest values."""
     if checks.known("solver", solver, ("auto", *SOLVERS)) != "auto":
         return solver
-    return choose(problem.replace(**{name: value.max(axis=0) for name, value in values.items()}), times)
+    return choose(_largest(problem, values), times)
 
 
 def _fitting(problem: Problem, times: np.ndarray) -> int:

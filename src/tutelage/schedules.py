@@ -6,6 +6,6 @@ Any JAX function of the time alpha is a schedule too.
 """
 
 from tutelage.analysis.schedule_search import OptimalSchedule, optimize
-from tutelage.problem.schedules import Constant, Cosine, Interpolated, Piecewise, PowerDecay
+from tutelage.problem.schedules import Constant, Cosine, Interpolated, Piecewise, PowerDecay, Restarted
 
-__all__ = ["Constant", "Cosine", "Interpolated", "OptimalSchedule", "Piecewise", "PowerDecay", "optimize"]
+__all__ = ["Constant", "Cosine", "Interpolated", "OptimalSchedule", "Piecewise", "PowerDecay", "Restarted", "optimize"]

@@ -21,7 +21,7 @@ from tutelage._files import require_place, write_bytes
 from tutelage._types import ArrayLike, Table
 from tutelage._version import __version__
 from tutelage.labels import METRICS
-from tutelage.problem import Problem, Spectrum, Start
+from tutelage.problem import Problem, Spectrum, Start, Tasks
 from tutelage.problem.serialize import is_named, paths_in
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ LONG = {
     "step": "steps taken by then, ceil(alpha N)",
     "eigenvalue": "eigenvalue of the level",
     "fraction": "fraction of dimensions",
+    "teacher_task": "task of the teacher unit, counted from 0",
 }
 OUTCOME = ("status_code", "end_time", "steps")
 KINDS = ("theory", "simulation", "equations")
@@ -72,15 +73,16 @@ def to_dataset(trajectory: Any) -> "xarray.Dataset":  # a Trajectory, which is d
 
     checks.require_untraced("the trajectory", "a dataset", trajectory)
     start, custom = trajectory.start, trajectory.kind == "equations"
-    lead = _Lead(np.shape(trajectory.error)[:-1], trajectory.kind == "simulation", trajectory.problem)
+    lead = _Lead(trajectory)
     names = list(trajectory.variables)
-    data = {"error": _entry("error", (*lead.dims, "time"), trajectory.error, error_name(trajectory.problem))}
+    curve = (*lead.dims, "time", *(("task",) if task_count(trajectory) else ()))
+    data = {"error": _entry("error", curve, trajectory.error, error_name(trajectory.problem))}
     if not custom:
         loss = np.full(np.shape(trajectory.error), np.nan) if trajectory.loss is None else trajectory.loss
-        data["loss"] = _entry("loss", (*lead.dims, "time"), loss)
+        data["loss"] = _entry("loss", curve, loss)
     for name, value in trajectory.variables.items():
         count = np.ndim(value) - len(lead.dims) - 1
-        own = tuple(f"{name}_{i}" for i in range(count)) if custom else own_dims(name, count)
+        own = tuple(f"{name}_{i}" for i in range(count)) if custom else own_dims(name, count, lead.heads)
         data[name] = _entry(name, (*lead.dims, "time", *own), value)
     for name in OUTCOME:
         value = getattr(trajectory, name)
@@ -90,8 +92,9 @@ def to_dataset(trajectory: Any) -> "xarray.Dataset":  # a Trajectory, which is d
     for name, value in ((name, getattr(start, name, None)) for name in START):
         if value is not None:
             batch = lead.dims if lead.carried_by(value) else ()
-            more = () if np.ndim(value) == len(batch) + len(DIMS[name]) else ("output" if name == "readout" else "level",)
-            data[f"start_{name}"] = _entry(name, (*batch, *more, *DIMS[name]), value, f"{name} at the start")
+            own = DIMS[name] if np.ndim(value) == len(batch) + len(DIMS[name]) else ("level", *DIMS[name])
+            own = own_dims(name, np.ndim(value) - len(batch), lead.heads) if name == "readout" else own
+            data[f"start_{name}"] = _entry(name, (*batch, *own), value, f"{name} at the start")
     coords = {"time": _entry("time", ("time",), _shared_times(np.asarray(trajectory.times)))}
     if trajectory.kind == "simulation":
         coords["step"] = _entry("step", ("time",), trajectory.step)
@@ -101,6 +104,8 @@ def to_dataset(trajectory: Any) -> "xarray.Dataset":  # a Trajectory, which is d
     if problem is not None and not inputs_vary:
         coords["eigenvalue"] = _entry("eigenvalue", ("level",), problem.inputs.eigenvalues)
         coords["fraction"] = _entry("fraction", ("level",), problem.inputs.fractions)
+    if problem is not None and isinstance(problem.teacher, Tasks):
+        coords["teacher_task"] = _entry("teacher_task", ("teacher",), problem.teacher.task_of_units)
     taken = {*lead.dims, "time", "error", *OUTCOME, *(dim for name in names for dim in data[name][0])}
     taken |= set() if custom else {"loss", "T", *coords, *(f"start_{name}" for name in START)}
     for name in names:
@@ -124,12 +129,30 @@ def error_name(problem: Problem | None) -> str:
     return METRICS["squared" if problem is None else problem.labels.metric]
 
 
-def own_dims(name: str, count: int) -> tuple[str, ...]:
-    """The dimensions of a variable beside lead and time; a readout of several outputs has one more."""
+def own_dims(name: str, count: int, heads: bool = False) -> tuple[str, ...]:
+    """The dimensions of a variable beside lead and time; a readout of several outputs, or heads, has one more each."""
     usual = DIMS.get(name, ())
-    if name == "readout" and count == 2:
-        return ("output", *usual)
+    if name == "readout" and count > 1:
+        return (*(("task",) if heads else ()), *(("output",) if count - heads == 2 else ()), *usual)
     return usual if len(usual) == count else tuple(f"{name}_{i}" for i in range(count))
+
+
+def task_count(trajectory: Any) -> int | None:
+    """The number of tasks, the last axis of the error; None if it has no such axis."""
+    R = trajectory.variables.get("R")
+    if trajectory.kind == "equations" or R is None or np.ndim(trajectory.error) != np.ndim(R) - 1:
+        return None
+    return np.shape(trajectory.error)[-1]
+
+
+def _heads(trajectory: Any) -> bool:
+    """Does the readout have an axis of tasks?"""
+    teacher = getattr(trajectory.problem, "teacher", None)
+    if isinstance(teacher, Tasks):
+        return teacher.heads == "separate"
+    count, readout = task_count(trajectory), trajectory.variables.get("readout")  # of a problem that no file holds
+    lead = np.ndim(trajectory.error) - 1
+    return count is not None and np.ndim(readout) > lead + 1 and np.shape(readout)[lead] == count
 
 
 def _entry(name: str, dims: tuple[str, ...], value: ArrayLike, words: str | None = None) -> Entry:
@@ -139,12 +162,13 @@ def _entry(name: str, dims: tuple[str, ...], value: ArrayLike, words: str | None
 class _Lead:
     """The axes before time: none for a solve, `run` for a simulation, `batch` under vmap; and which leaves carry them."""
 
-    def __init__(self, shape: tuple[int, ...], simulated: bool, problem: Problem | None):
-        runs = ("run",) if simulated and shape else ()
-        count = len(shape) - len(runs)
-        self.shape = shape
+    def __init__(self, trajectory: Any):
+        self.shape = tuple(np.shape(trajectory.error)[: -2 if task_count(trajectory) else -1])
+        self.heads = _heads(trajectory)
+        runs = ("run",) if trajectory.kind == "simulation" and self.shape else ()
+        count = len(self.shape) - len(runs)
         self.dims = (("batch",) if count == 1 else tuple(f"batch_{i}" for i in range(count))) + runs
-        noise = getattr(problem, "noise", None)
+        noise = getattr(trajectory.problem, "noise", None)
         self.all_batched = noise is not None and np.ndim(noise) > 0  # jax.vmap repeats every number, filter_vmap some
 
     def carried_by(self, leaf: ArrayLike | np.generic) -> bool:
@@ -236,7 +260,7 @@ def _fields(dataset: "xarray.Dataset") -> Table:
             raise _changed(f"lacks {what} {name!r}")
     if attrs["kind"] not in KINDS:
         raise _changed(f"has the kind {checks.shown(attrs['kind'])}, not one of {', '.join(KINDS)}")
-    lead = tuple(str(dim) for dim in dataset["error"].dims if dim != "time")
+    lead = tuple(str(dim) for dim in dataset["error"].dims if dim not in ("time", "task"))
     _require_dims(dataset, lead, names)
     fields = {
         "times": dataset["time"].values,

@@ -5,6 +5,7 @@ Inside it is a pytree (so `solve` can be jitted, batched and differentiated whol
 axes: none for a solve, `run` for a simulation, `batch` under vmap; then `time`.
 """
 
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,9 +18,10 @@ from jaxtyping import Float, Int
 
 from tutelage import checks, storage
 from tutelage._errors import InputError, Status, status_message
-from tutelage.problem import Problem, Start
+from tutelage.problem import Problem, Start, Tasks
 from tutelage.problem.schedules import rate_at
 from tutelage.rules import FeedbackAlignment
+from tutelage.storage import task_count
 from tutelage.times import steps_at
 
 if TYPE_CHECKING:
@@ -34,22 +36,22 @@ class Trajectory(eqx.Module):
 
     times: (time,). variables: named arrays (..., time, ...); R, Q, readout (r, q per level, bias) for a `Problem`, the
     user's own names for `Equations`. error: (..., time), e_g, or for labels that are classes the probability of a wrong
-    one. After a divergence only the times before it are kept; under vmap and in simulations, where other members go on, the
-    rest is NaN and `status_code` says so.
+    one; for `Tasks` error and loss have a last axis of tasks, (..., time, task). After a divergence only the times before
+    it are kept; under vmap and in simulations, where other members go on, the rest is NaN and `status_code` says so.
     loss: the population training loss, label noise included (NaN for rules without a loss). steps: taken by the solver, or
     by each run of a simulation.
     """
 
     times: Float[np.ndarray, "*batch time"]
     variables: dict[str, np.ndarray]
-    error: Float[np.ndarray, "*lead time"]
+    error: Float[np.ndarray, "*lead_time_task"]
     status_code: Int[np.ndarray, "*lead"]
     end_time: Float[np.ndarray, "*lead"]
     steps: Int[np.ndarray, "*lead"]
     T: Float[np.ndarray, "*lead M M"] | None = None
     problem: Problem | None = None
     start: Start | None = None
-    loss: Float[np.ndarray, "*lead time"] | None = None
+    loss: Float[np.ndarray, "*lead_time_task"] | None = None
     kind: str = eqx.field(static=True, default="theory")
     settings: tuple[tuple[str, Any], ...] = eqx.field(static=True, default=())
 
@@ -82,13 +84,46 @@ class Trajectory(eqx.Module):
 
     @property
     def readout(self) -> Float[np.ndarray, "*lead K"]:
-        """Student readouts v, (..., time, K), or (..., time, outputs, K)."""
+        """Student readouts v, (..., time, K), or (..., time, outputs, K); one for each task with separate heads."""
         return self["readout"]
 
     @property
     def bias(self) -> Float[np.ndarray, "*lead time K"]:
         """Student biases b, (..., time, K)."""
         return self["bias"]
+
+    @property
+    def tasks(self) -> int | None:
+        """The number of tasks, the last axis of `error`; None without `Tasks`."""
+        return task_count(self)
+
+    def task(self, task: int) -> "Trajectory":
+        """One task alone, counted from 0: its error and loss, its head, its columns of R and r. Analyses of curves take it.
+
+        It has no problem: its dynamics is that of all tasks together.
+        """
+        teacher = getattr(self.problem, "teacher", None)
+        if not isinstance(teacher, Tasks) or self.tasks is None:
+            raise InputError("this trajectory has no tasks, or its problem is not known; solve a Problem with Tasks.")
+        if checks.as_count("task", task, least=0) >= self.tasks:
+            raise InputError(f"task is {task}; this trajectory has tasks 0 to {self.tasks - 1}.")
+        units, axis = teacher.units(task), np.ndim(self.error) - 1
+        variables = {name: v[..., units] if name in ("R", "r") else v for name, v in self.variables.items()}
+        if "T" in variables:
+            variables["T"] = variables["T"][..., units, units]
+        if teacher.heads == "separate":
+            variables["readout"] = (
+                jnp.take(self.readout, task, axis) if checks.is_traced(self) else self.readout.take(task, axis)
+            )
+        return replace(
+            self,
+            variables=variables,
+            error=self.error[..., task],
+            loss=None if self.loss is None else self.loss[..., task],
+            T=None if self.T is None else self.T[..., units, units],
+            problem=None,
+            start=None,
+        )
 
     @property
     def alignment(self) -> Float[np.ndarray, "*lead time"]:
@@ -157,6 +192,8 @@ class Trajectory(eqx.Module):
         known = self.__dict__.get("_reports", {})
         if name in known:
             return known[name]
+        if self.tasks is not None:
+            raise InputError(f"a trajectory of several tasks has no {name} report; compare it with runs (`compare`).")
         one = self.kind == "theory" and self.problem is not None and self.start is not None
         if not one or np.ndim(self.error) != 1 or checks.is_traced(self):
             raise InputError(f"this trajectory has no {name} report: only a solve outside jit, grad and vmap has one.")

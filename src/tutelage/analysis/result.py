@@ -168,6 +168,11 @@ def read_curves(
     """The result for the one curve, for the chosen run, or for every run as `RunResults`, by `read`, a function of a curve."""
     require_fields(function, trajectory, ("times", "variables", "error", "status_code"), "what solve or simulate returned")
     checks.require_untraced("the trajectory", function, trajectory.times, trajectory.error)
+    if getattr(trajectory, "tasks", None) is not None:
+        raise InputError(
+            f"{function} does not support this trajectory: its error has {trajectory.tasks} tasks. Give it one of them, "
+            "trajectory.task(0)."
+        )
     shape = np.shape(trajectory.error)
     count = int(np.prod(shape[:-1], dtype=int))
     if run is None and len(shape) > 1:

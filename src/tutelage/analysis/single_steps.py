@@ -37,7 +37,7 @@ from tutelage.dynamics.order_parameters import Overlaps
 from tutelage.moments.matrices import joint_covariance, mean_update
 from tutelage.problem import Problem, Start
 from tutelage.problem.problem import require_problem
-from tutelage.problem.sample import label_of, normals_needed, updates_of
+from tutelage.problem.sample import learn, normals_needed
 from tutelage.problem.start import require_start
 from tutelage.rules import Context, Parameters, Update
 from tutelage.simulation.coordinates import in_random_frames, level_coordinates
@@ -196,9 +196,7 @@ def _updates(
     K, parameters, mean = problem.student.hidden, Parameters(state.readout, state.bias), field_means(problem, state.bias)
 
     def one(fields: Array, normals: Array, norm2: Array) -> Update:
-        student, teacher = fields[:, :K], fields[:, K:]
-        labels = jax.vmap(lambda reference, z: label_of(problem, reference, z))(teacher, normals)
-        return updates_of(problem, student, teacher, labels, normals, parameters, context, norm2)
+        return learn(problem, fields[:, :K], fields[:, K:], normals, parameters, context, norm2)
 
     return jax.vmap(one)(fields if mean is None else fields + mean, normals, norm2)
 

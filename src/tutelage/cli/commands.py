@@ -73,7 +73,7 @@ def solve(
         if table and files:
             report.print_field("wrote", files)
         validity = None
-        if how.validity and (table or output.json):
+        if how.validity and trajectory.tasks is None and (table or output.json):
             with leave_on_interrupt(), working("checking validity"):
                 validity = trajectory.validity
     if output.json:
@@ -235,7 +235,7 @@ def complete_runs(runs: "Trajectory") -> "tuple[Trajectory, str]":
         runs,
         variables={name: values[whole] for name, values in runs.variables.items()},
         **{name: getattr(runs, name)[whole] for name in ("error", "loss", "status_code", "end_time", "steps")},
-        T=runs.T if runs.T is None or runs.T.ndim == 2 else runs.T[whole],
+        T=runs.T if runs.T is None or runs.T.ndim == 2 else runs.T[whole],  # None if the teachers drift
         settings=tuple((dict(runs.settings) | {"runs": int(whole.size)}).items()),
     )
     return kept, f"interrupted: {whole.size} of {asked} runs are complete; the others are left out."

@@ -42,7 +42,7 @@ def print_curve(trajectory: Trajectory) -> None:
     console.print(", ".join([how, *settings_in_words(trajectory)]).replace("$", "").replace("N=", "N = "))
     console.print()
     times, mean, chosen = np.asarray(trajectory.times), "", None
-    if np.ndim(trajectory.error) > 1:
+    if np.ndim(trajectory.status_code):
         chosen = _finished(trajectory)
         mean = f", mean of {chosen.size} runs" + (" that finished" if chosen.size < len(trajectory.error) else "")
     picked = sorted({0, len(times) // 2, len(times) - 1})
@@ -54,13 +54,15 @@ def print_curve(trajectory: Trajectory) -> None:
         curves["training loss"] = loss
     for name, values in curves.items():
         shown = values if chosen is None else values[chosen].mean(axis=0)
-        curve.add_row(f"{name}{mean}", *(f"{shown[i]:.4g}" for i in picked))
+        for task, column in enumerate(shown.T if shown.ndim > 1 else [shown]):
+            of = f" of task {task + 1}" if shown.ndim > 1 else ""
+            curve.add_row(f"{name}{of}{mean}", *(f"{column[i]:.4g}" for i in picked))
     console.print(curve)
     console.print()
     matrices = {name: _at_end(trajectory, name, mean=True) for name in ("R", "Q")}
     if problem.student.train_readout:
         readout = _at_end(trajectory, "readout", mean=True)
-        matrices["readout"] = readout[:, None] if readout.ndim == 1 else readout
+        matrices["readout"] = readout[:, None] if readout.ndim == 1 else readout.reshape(-1, readout.shape[-1])
     table = Table.grid(padding=(0, 5))
     table.add_row(*(f"{name} at alpha = {times[-1]:g}" for name in matrices))
     table.add_row(*map(_matrix, matrices.values()))
@@ -90,7 +92,7 @@ def plain_console() -> "Console":
 def _at_end(trajectory: Trajectory, name: str, mean: bool = False) -> np.ndarray:
     """A variable at the last time: of each run, or the mean of those that finished."""
     values = np.asarray(trajectory[name])
-    if np.ndim(trajectory.error) == 1:
+    if not np.ndim(trajectory.status_code):
         return values[-1]
     return values[_finished(trajectory), -1].mean(axis=0) if mean else values[:, -1]
 

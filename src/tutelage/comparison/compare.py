@@ -59,7 +59,7 @@ class Comparison:
     """What `compare` found. gaps: by name ("error", "R", "Q", ...; `comparison["R"]`), each with gap, standard_error, z.
 
     verdict: outcome, sentence and shares. matching: which runs were relabeled. escape: times of escape from a plateau, None
-    if there is none. validity: the theory's report, None for one's own equations. scatter: of the errors of single runs,
+    if there is none. validity: the theory's report, None for one's own equations and several tasks. scatter: of the errors of single runs,
     predicted and measured; None where it is not predicted. dim: N of the runs. notes: sentences to read beside the verdict.
     noticeable: the relative change of lr that an agreement would have noticed (inf: more than 0.5); None where not known.
     """
@@ -197,10 +197,12 @@ class Comparison:
         return who, ", ".join([conditions, *how]).replace("$", "")
 
     def curve_rows(self) -> list[tuple[str, ...]]:
-        """The error at a few times, as texts."""
+        """The error at a few times, of each task, as texts."""
+        gap = self["error"]
+        tasks = [""] if gap.theory.ndim == 1 else [f", task {i + 1}" for i in range(gap.theory.shape[1])]
         picked = np.unique(np.linspace(0, self.times.size - 1, min(SHOWN + 1, self.times.size)).astype(int))
         picked = picked[1:] if picked.size > SHOWN else picked  # a start has no gap to show
-        return [(f"{self.times[i]:.4g}", *_numbers(self["error"], i, 0)) for i in picked]
+        return [(f"{self.times[i]:.4g}{task}", *_numbers(gap, i, entry)) for entry, task in enumerate(tasks) for i in picked]
 
     def worst_rows(self) -> list[tuple[str, ...]]:
         """Each kind of quantity where its z-score is largest, and the share within the limit, as texts."""
@@ -325,7 +327,8 @@ def compare(theory: Trajectory, runs: Trajectory, *, fluctuations: bool = True) 
     for name in both.compared:
         sides = both.theory[name], both.runs[name]
         gaps[name] = measure(name, *sides, expected.gaps[name], expected.rough, both.shift.get(name), rtol)
-    validity = None if theory.problem is None or theory.start is None else theory.validity
+    reported = theory.problem is not None and theory.start is not None and theory.tasks is None
+    validity = theory.validity if reported else None
     escape = find_escape(both, validity)
     swapped = 0 if matching is None else matching.count
     verdict = decide(gaps, both.times, escape, swapped, both.count)

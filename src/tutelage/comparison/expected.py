@@ -108,6 +108,8 @@ def _computed(pair: Pair) -> dict[str, np.ndarray] | None:
         return None
     if problem.rule.samples > 1 or problem.rule.uses_norm:  # c holds for independent deltas of fields
         return None
+    if getattr(problem.teacher, "drift", None) is not None:
+        return None
     if pair.theory["r"][0].size + pair.theory["q"][0][:, *np.triu_indices(problem.student.hidden)].size > LARGEST:
         return None
     like, t = initial_overlaps(problem, start)
@@ -121,7 +123,8 @@ def _computed(pair: Pair) -> dict[str, np.ndarray] | None:
     curved, jensen = drifts[:-2].mean(axis=0) - drifts[-2], errors[:-2].mean(axis=0) - errors[-2]
     jacobians = np.asarray(jacobians_along(system, times, states))
     acceleration = np.einsum("tij,tj->ti", jacobians, drifts[-1])
-    if any(map(callable, (problem.sgd.lr, problem.sgd.readout_lr, problem.sgd.bias_lr))):  # the drift changes by itself
+    schedule = getattr(problem.teacher, "schedule", None)  # of tasks
+    if any(map(callable, (problem.sgd.lr, problem.sgd.readout_lr, problem.sgd.bias_lr, schedule))):  # it changes by itself
         different, first = np.unique(moments, return_index=True)
         acceleration = _between(moments, different, np.gradient(drifts[-1][first], different, axis=0))
     sources = curved + (np.asarray(_beyond(system, times, states)) - acceleration / 2) / dim
@@ -150,7 +153,7 @@ def _evaluate(
     chunks = [np.minimum(np.arange(i, i + CHUNK), len(flat) - 1) for i in range(0, len(flat), CHUNK)]
     found = [_chunk(system, like, jnp.asarray(when[inside]), jnp.asarray(flat[inside])) for inside in chunks]
     drift, error = (np.concatenate([np.asarray(x) for x in parts])[: len(flat)] for parts in zip(*found, strict=True))
-    return drift.reshape(points.shape), error.reshape(points.shape[:-1])
+    return drift.reshape(points.shape), error.reshape(*points.shape[:-1], *error.shape[1:])
 
 
 @eqx.filter_jit

@@ -54,9 +54,9 @@ def pair(theory: Trajectory, runs: Trajectory) -> Pair:
         checks.require_untraced(name, "compare", value)
     if theory.kind == "simulation":
         raise InputError("the first trajectory is a simulation; call compare(theory, runs), the theory first.")
-    if np.ndim(theory.error) != 1:
+    if _curve_axes(theory) != 1:
         raise InputError(f"the theory has an error of shape {np.shape(theory.error)}; compare one solution at a time.")
-    if np.ndim(runs.error) not in (1, 2):
+    if _curve_axes(runs) not in (1, 2):
         raise InputError(f"the runs have an error of shape {np.shape(runs.error)}; it must be (run, time).")
     _require_same_problem(theory, runs)
     names = [name for name in theory.variables if name in runs.variables]
@@ -98,6 +98,11 @@ def pair(theory: Trajectory, runs: Trajectory) -> Pair:
         gradient_flow=bool(dict(theory.settings).get("gradient_flow", False)),
         notes=notes,
     )
+
+
+def _curve_axes(trajectory: Trajectory) -> int:
+    """Axes of the error, that of tasks not counted."""
+    return np.ndim(trajectory.error) - (trajectory.tasks is not None)
 
 
 def _require_same_problem(theory: Trajectory, runs: Trajectory) -> None:
@@ -206,10 +211,10 @@ def _match_one(pair: Pair, run: int, allowed: np.ndarray, odd: bool) -> tuple[np
 
 
 def _rows(values: dict[str, np.ndarray]) -> Float[np.ndarray, "time K columns"]:
-    """What tells units apart, their overlaps with the teachers and their readouts, one for each output."""
-    readout = values.get("readout", np.zeros(values["R"].shape[:-1]))
-    columns = np.swapaxes(readout, -2, -1) if readout.ndim == values["R"].ndim else readout[..., None]
-    return np.concatenate([values["R"], columns], axis=-1)
+    """What tells units apart, their overlaps with the teachers and their readouts, one for each output and head."""
+    R = values["R"]
+    readout = values.get("readout", np.zeros(R.shape[:-1])).reshape(R.shape[0], -1, R.shape[1])
+    return np.concatenate([R, np.swapaxes(readout, -2, -1)], axis=-1)
 
 
 def _exchangeable(problem: Problem) -> Bool[np.ndarray, "K K"]:

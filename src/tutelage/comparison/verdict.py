@@ -89,7 +89,7 @@ class Escape:
 
 def find_escape(pair: Pair, validity: Validity | None) -> Escape | None:
     """The slowest plateau that the theory leaves within these times; None if there is none."""
-    if pair.problem is None or pair.times.size < 5:
+    if pair.problem is None or pair.times.size < 5 or pair.theory["error"].ndim > 1:  # tasks: an error may rise again
         return None
     parts = [np.gradient(pair.theory[n], pair.times, axis=0).reshape(pair.times.size, -1) for n in ("R", "Q")]
     at = slowest_before_rise(np.linalg.norm(np.concatenate(parts, axis=1), axis=1))
@@ -151,7 +151,9 @@ def predicted_scatter(pair: Pair, theory: Trajectory, escape: Escape | None) -> 
     if pair.problem is None or pair.start is None or pair.dim is None or "r" not in pair.theory:
         return None
     noisy = escape is not None and escape.by_noise
-    if noisy or pair.gradient_flow or theory.start is None or state_size(pair.problem) > LARGEST_STATE:
+    if theory.tasks is not None or noisy or pair.gradient_flow or theory.start is None:
+        return None
+    if state_size(pair.problem) > LARGEST_STATE:
         return None
     try:
         found = fluctuations_along(theory, pair.dim, points=SCATTER_POINTS)

@@ -29,7 +29,7 @@ from tutelage.dynamics.error import field_means
 from tutelage.dynamics.order_parameters import OrderParameters, Overlaps, flatten
 from tutelage.moments.matrices import joint_covariance
 from tutelage.problem import Problem
-from tutelage.problem.sample import label_of, normals_needed, updates_of
+from tutelage.problem.sample import learn, normals_needed
 from tutelage.rules import Parameters
 
 LOST = 1e-13  # relative variance below which a combination of fields has none
@@ -90,10 +90,9 @@ def _updates(
     problem, fields = system.problem, parts.sum(axis=1)
     mean, K = field_means(problem, state.bias), problem.student.hidden
     fields = fields if mean is None else fields + mean
-    labels = jax.vmap(lambda reference, z: label_of(problem, reference, z))(fields[:, K:], normals)
     context = system.context(t, *system.covariances(state))
     parameters = Parameters(state.readout, state.bias)
-    update = updates_of(problem, fields[:, :K], fields[:, K:], labels, normals, parameters, context)
+    update = learn(problem, fields[:, :K], fields[:, K:], normals, parameters, context)
     return update.delta, update.parameters.readout
 
 

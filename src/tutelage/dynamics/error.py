@@ -20,7 +20,7 @@ from tutelage.moments.averages import Averages
 from tutelage.moments.integrals import averages_for
 from tutelage.moments.matrices import error_weights, joint_covariance, mean_update, summed_levels
 from tutelage.moments.nodes import Quadrature
-from tutelage.problem import Problem
+from tutelage.problem import Problem, Tasks
 from tutelage.problem.traits import CLASSIC, require_traits
 from tutelage.rules import Context, Parameters
 
@@ -83,7 +83,8 @@ def generalization_error(
 ) -> Float[Array, "..."]:
     """The error at overlaps R (..., K, M), Q (..., K, K), T (M, M) (default: gram or identity).
 
-    For real labels it is e_g = E[(noiseless y - yhat)^2] / 2, for signs and classes the probability of a wrong class.
+    For real labels it is e_g = E[(noiseless y - yhat)^2] / 2, for signs and classes the probability of a wrong class. For
+    `Tasks` it has a last axis of tasks; M counts the units of all teachers, and readout is (tasks, K) with separate heads.
 
     >>> import numpy as np
     >>> import tutelage as tu
@@ -100,6 +101,12 @@ def generalization_error(
     T = _teacher_covariance(problem) if T is None else jnp.asarray(T, float)
     if T.shape != (M, M):
         raise InputError(f"T has shape {T.shape}; it must be ({M}, {M}).")
+    if isinstance(problem.teacher, Tasks):
+        tasks, v = problem.teacher, np.broadcast_to(problem.student.readout, problem.readout_shape)
+        heads = [tasks.head(jnp.asarray(v if readout is None else readout, float), s) for s in range(tasks.count)]
+        places = [tasks.units(s) for s in range(tasks.count)]
+        parts = [(one, R[..., at], Q, T[at, at], v) for one, at, v in zip(problem.tasks, places, heads, strict=True)]
+        return jnp.stack([generalization_error(*part, bias, quadrature) for part in parts], axis=-1)
     v = jnp.asarray(problem.student.readout if readout is None else readout, float)
     bias = problem.student.bias if bias is None else bias
     moments = moments_for(problem, quadrature)

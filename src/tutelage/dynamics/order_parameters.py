@@ -6,6 +6,7 @@ Per level l, with the force on a student vector F = eta (lam_l (A w + B w*) - ka
     dv   = eta_v E[Delta g],    db = eta_b v E[Delta g']
 Frozen components lose their rows of F (and of G); spherical weights are pulled back by mu_k = d ln|w_k| / dalpha;
 slow momentum puts a velocity between force and weights; a fixed momentum beta divides every rate by 1 - beta.
+Several tasks (problem/tasks.py) mix their A, B, G; teachers that drift with the rate omega take omega r_l from dr_l.
 """
 
 import equinox as eqx
@@ -17,11 +18,11 @@ from tutelage._errors import InputError
 from tutelage._types import Array, ArrayLike
 from tutelage.dynamics.equations import ClosedSystem
 from tutelage.dynamics.error import field_means, population_error, shared_parity
-from tutelage.moments import ClosedMoments, Moments, NodeMoments, moments_for
+from tutelage.moments import ClosedMoments, Moments, NodeMoments, TaskMoments, moments_for, single_moments
 from tutelage.moments.averages import Averages
-from tutelage.moments.matrices import MeanUpdate, joint_covariance, mean_update, summed_levels
+from tutelage.moments.matrices import MeanUpdate, joint_covariance, mean_update, mixed, summed_levels
 from tutelage.moments.nodes import Quadrature
-from tutelage.problem import Problem, SlowMomentum, Start
+from tutelage.problem import Problem, SlowMomentum, Start, Tasks
 from tutelage.problem.schedules import rate_at, switch_times
 from tutelage.rules import Context, Parameters
 
@@ -74,7 +75,13 @@ class OrderParameters(ClosedSystem):
     @property
     def closed(self) -> bool:
         """Are the averages those of squared loss, by closed forms or quadrature of pairs?"""
-        return isinstance(self.moments, ClosedMoments)
+        return all(isinstance(moments, ClosedMoments) for moments in single_moments(self.moments))
+
+    @property
+    def error_rounding(self) -> float:
+        """The rounding error of e_g, from its averages."""
+        closed = [moments for moments in single_moments(self.moments) if isinstance(moments, ClosedMoments)]
+        return max((moments.averages.error_rounding for moments in closed), default=0.0)
 
     @property
     def averages(self) -> Averages:
@@ -101,7 +108,10 @@ class OrderParameters(ClosedSystem):
     def switches(self, end: ArrayLike) -> Float[Array, " S"] | None:
         sgd = self.problem.sgd
         k = sgd.momentum.k if isinstance(sgd.momentum, SlowMomentum) else None
-        return switch_times(end, sgd.lr, sgd.readout_lr, sgd.bias_lr, k, *self.problem.rule.schedules().values())
+        rates = switch_times(end, sgd.lr, sgd.readout_lr, sgd.bias_lr, k, *self.problem.rule.schedules().values())
+        tasks = self.problem.teacher.switches(end) if isinstance(self.problem.teacher, Tasks) else None
+        known = [times for times in (rates, tasks) if times is not None]
+        return jnp.concatenate(known) if known else None
 
     def covariances(self, state: Overlaps) -> tuple[Float[Array, "K M"], Float[Array, "K K"], Float[Array, "M M"]]:
         """R, Q, T of the fields."""
@@ -130,12 +140,50 @@ class OrderParameters(ClosedSystem):
         return self._drift(t, state, *self.matrices(state, t))
 
     def drift_and_error_rate(self, t: ArrayLike, state: Overlaps) -> tuple[Overlaps, Array]:
+        if isinstance(self.moments, TaskMoments):
+            return self._drift_and_error_rates(t, state, self.moments)
         p, G = self.matrices(state, t)
         d = self._drift(t, state, p, G)
         # the matrices give the slope of the training loss; for other metrics the overlaps alone guide the steps
         if not self.closed:
             return d, jnp.zeros(())
         return d, self.error_slope(p if self.problem.classic else self.error_derivatives(state), d)
+
+    def _drift_and_error_rates(self, t: ArrayLike, state: Overlaps, moments: TaskMoments) -> tuple[Overlaps, Array]:
+        """The drift, and the change of the error of each task (task,)."""
+        problem, covariances = self.problem, self.covariances(state)
+        C, mean, context = joint_covariance(*covariances), field_means(problem, state.bias), self.context(t, *covariances)
+        each = moments.of_tasks(problem, C, mean, Parameters(state.readout, state.bias), context, self.gradient_flow)
+        d = self._drift(t, state, *mixed(problem, each, context))
+        if not self.closed:
+            return d, jnp.zeros(())
+        slopes = []
+        for s, (p, _) in enumerate(each):
+            one = self.task(s)
+            p = p if one.problem.classic else one.error_derivatives(self.task_part(state, s))
+            slopes.append(one.error_slope(p, self.task_part(d, s)))
+        return d, jnp.stack(slopes)
+
+    def task(self, task: int) -> "OrderParameters":
+        """The closed system of one task alone."""
+        units = self.problem.teacher.units(task)
+        moments = single_moments(self.moments)[task]
+        return OrderParameters(self.problem.task(task), self.t[:, units, units], self.gradient_flow, moments=moments)
+
+    def task_part(self, state: Overlaps, task: int) -> Overlaps:
+        """What a state, or a change of it, is to one task: the overlaps with its teacher, and its head."""
+        tasks = self.problem.teacher
+        return Overlaps(state.r[..., tasks.units(task)], state.q, tasks.head(state.readout, task), state.bias, None)
+
+    def _of_tasks(self, observed: dict[str, Array]) -> list[tuple["OrderParameters", dict[str, Array]]]:
+        """For each task its system and what it sees of an observation."""
+        tasks = self.problem.teacher
+
+        def seen(task: int) -> dict[str, Array]:
+            own = {"R": observed["R"][:, tasks.units(task)], "readout": tasks.head(observed["readout"], task)}
+            return {name: value for name, value in observed.items() if name in ("Q", "bias")} | own
+
+        return [(self.task(task), seen(task)) for task in range(tasks.count)]
 
     def error_derivatives(self, state: Overlaps) -> MeanUpdate:
         """Minus the derivatives of e_g by Q (twice), R, readout and bias: the mean update of backpropagation."""
@@ -155,12 +203,21 @@ class OrderParameters(ClosedSystem):
         sgd, student = self.problem.sgd, self.problem.student
         eta, eta_v, eta_b = self.rates(t)
         readout = eta_v * p.readout if student.train_readout else jnp.zeros_like(state.readout)
+        tasks = self.problem.teacher if isinstance(self.problem.teacher, Tasks) else None
+        if tasks is not None and tasks.freeze_heads is not None:
+            readout = tasks.head_rates(t) * readout
         bias = None if state.bias is None else (eta_b * p.bias if student.train_bias else jnp.zeros_like(state.bias))
         if isinstance(sgd.momentum, SlowMomentum):
             dr, dq, velocity = self._slow(t, state, p, G, sgd.momentum)
         else:
             dr, dq = self._plain(state, p, G, eta)
             velocity = None
+        if tasks is not None and tasks.drift is not None:  # the teachers move away from students and velocities
+            omega = jnp.asarray(tasks.drift.rate)
+            dr = dr - omega * state.r
+            if velocity is not None and state.velocity is not None:
+                moved = velocity.teacher - omega * state.velocity.teacher
+                velocity = Velocity(moved, velocity.student, velocity.own)
         return Overlaps(dr, dq, readout, bias, velocity)
 
     def _mask(self) -> Float[Array, "L K 1"] | None:
@@ -225,16 +282,21 @@ class OrderParameters(ClosedSystem):
             seen |= {"r": state.r, "q": state.q}
         return seen
 
-    def error(self, observed: dict[str, Array]) -> Float[Array, ""]:
+    def error(self, observed: dict[str, Array]) -> Float[Array, "*tasks"]:
+        """The error of one observation: a number, or one for each task."""
         problem = self.problem
+        if isinstance(problem.teacher, Tasks):
+            return jnp.stack([one.error(seen) for one, seen in self._of_tasks(observed)])
         if isinstance(self.moments, NodeMoments):
             return self.moments.error(*self._seen(observed))
         T, v, v_teacher = self._summed(self.t), observed["readout"], jnp.asarray(problem.teacher.readout)
         mean = field_means(problem, observed.get("bias"))
         return population_error(self.averages, observed["R"], observed["Q"], T, v, v_teacher, mean, shared_parity(problem))
 
-    def loss(self, observed: dict[str, Array]) -> Float[Array, ""]:
-        """The population training loss: what training labels, noise included, cost on average."""
+    def loss(self, observed: dict[str, Array]) -> Float[Array, "*tasks"]:
+        """The population training loss: what training labels, noise included, cost on average; of each task."""
+        if isinstance(self.problem.teacher, Tasks):
+            return jnp.stack([one.loss(seen) for one, seen in self._of_tasks(observed)])
         if isinstance(self.moments, NodeMoments):
             return self.moments.loss(*self._seen(observed))
         return self.error(observed) + jnp.asarray(self.problem.noise) ** 2 / 2
@@ -248,7 +310,7 @@ class OrderParameters(ClosedSystem):
 def initial_overlaps(problem: Problem, start: Start) -> tuple[Overlaps, Float[Array, "L M M"]]:
     """The state at time zero and the teacher's overlaps t per level."""
     r, q, t = (jnp.asarray(x) for x in start.blocks(problem))
-    readout = problem.student.readout if start.readout is None else start.readout
+    readout = start.readout_of(problem)
     bias = problem.student.bias if start.bias is None else start.bias
     if bias is None and problem.biased:
         bias = np.zeros(problem.student.hidden)

@@ -23,7 +23,7 @@ from tutelage._types import Array, NumpyOrJax
 from tutelage.dynamics import ClosedSystem, OrderParameters, initial_overlaps
 from tutelage.dynamics.resolvent import unsuited
 from tutelage.integrate import dormand_prince
-from tutelage.moments import ClosedMoments, Moments, NodeMoments
+from tutelage.moments import ClosedMoments, Moments, NodeMoments, single_moments
 from tutelage.moments.quadrature import QuadratureAverages
 from tutelage.problem import Problem, SlowMomentum, Spectrum, Start
 from tutelage.problem.schedules import rate_at, scan_grid
@@ -105,7 +105,7 @@ def integrate(
         observe=lambda y: system.observe(parts(y)[0]),
         diverged=lambda y: ~(_largest(parts(y)[0]) < bound),  # also true for NaN
         rtol=rtol,
-        atol=_absolute(atol, system, state, pack) if options.solver != "stiff" else atol,
+        atol=_absolute(atol, system, (state, error), pack) if options.solver != "stiff" else atol,
         shortest=SHORTEST * jnp.maximum(times[-1], 1.0),
         max_steps=options.max_steps,
         stops=system.switches(times[-1]),
@@ -151,9 +151,9 @@ def _guided(system: ClosedSystem) -> bool:
 def _judged(system: ClosedSystem, observed: dict[str, Array]) -> tuple[Array, Array]:
     """Error and training loss at every recorded time; averages over nodes for some times at once, as memory allows."""
     if isinstance(system, OrderParameters) and not _guided(system):
-        points = system.moments.points if isinstance(system.moments, NodeMoments) else 0
+        nodes = by_nodes(system.moments)
         count = jax.tree.leaves(observed)[0].shape[0]
-        some = max(1, min(AT_ONCE // max(points, 1), MOST_AT_ONCE, count))
+        some = max(1, min(AT_ONCE // max(nodes.points if nodes else 0, 1), MOST_AT_ONCE, count))
         turns = -(-count // some)
 
         def in_turns(rows: Array) -> Array:
@@ -177,13 +177,13 @@ def _packing(like: PyTree, solver: str) -> tuple[Callable[[PyTree], PyTree], Cal
     return (lambda tree: ravel_pytree(tree)[0]), ravel_pytree(like)[1]
 
 
-def _absolute(atol: Array, system: ClosedSystem, state: PyTree, pack: Callable[[PyTree], PyTree]) -> Array:
+def _absolute(atol: Array, system: ClosedSystem, like: tuple[PyTree, Array], pack: Callable[[PyTree], PyTree]) -> Array:
     """The tolerance of each number of the state, and of the error: no step is refused for what rounding alone does to it."""
-    rounding = system.averages.error_rounding if isinstance(system, OrderParameters) and system.closed else 0.0
+    rounding = system.error_rounding if isinstance(system, OrderParameters) and system.closed else 0.0
     if not rounding:
         return atol
-    each = jax.tree.map(lambda x: jnp.full_like(x, atol), state)
-    return pack((each, jnp.maximum(atol, FINE * rounding)))
+    state, error = jax.tree.map(lambda x: jnp.full_like(x, atol), like)
+    return pack((state, jnp.maximum(error, FINE * rounding)))
 
 
 def _largest(state: PyTree) -> Array:
@@ -212,7 +212,13 @@ def anonymous(start: PyTree) -> PyTree:
 
 def by_quadrature(moments: Moments | None) -> bool:
     """Is squared loss averaged by quadrature?"""
-    return isinstance(moments, ClosedMoments) and isinstance(moments.averages, QuadratureAverages)
+    closed = [one for one in single_moments(moments) if isinstance(one, ClosedMoments)]
+    return any(isinstance(one.averages, QuadratureAverages) for one in closed)
+
+
+def by_nodes(moments: Moments | None) -> NodeMoments | None:
+    """The averages over nodes, of the first task that has them; None where all are of squared loss."""
+    return next((one for one in single_moments(moments) if isinstance(one, NodeMoments)), None)
 
 
 def padded(times: np.ndarray, moments: Moments | None) -> np.ndarray:
@@ -220,7 +226,7 @@ def padded(times: np.ndarray, moments: Moments | None) -> np.ndarray:
 
     Not where each time costs a quadrature, nor for more times than the largest count.
     """
-    costly = isinstance(moments, NodeMoments) or by_quadrature(moments)
+    costly = by_nodes(moments) is not None or by_quadrature(moments)
     count = next((n for n in COUNTS if n >= times.size and not costly), times.size)
     return np.pad(times, (0, count - times.size), mode="edge")
 

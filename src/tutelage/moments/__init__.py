@@ -5,7 +5,7 @@
 `moments_for` chooses between two kinds of `Moments` (matrices.py). `ClosedMoments` serves squared loss: five Gaussian
 averages of the activations (averages.py) in closed form (erf.py, relu.py, polynomial.py) or by quadrature (quadrature.py,
 resolution.py); integrals.py picks the family and has the textbook integrals. `NodeMoments` (node_moments.py) averages any
-rule over nodes. Point sets: nodes.py; safe roots and factors: numerics.py.
+rule over nodes. `TaskMoments` (matrices.py) mixes the moments of several tasks. Point sets: nodes.py; safe roots and factors: numerics.py.
 """
 
 from collections.abc import Callable, Iterable
@@ -21,10 +21,10 @@ from tutelage._types import Array
 from tutelage.labels import Labels, Logistic, Real, Sign
 from tutelage.moments.averages import Averages
 from tutelage.moments.integrals import I2, I3, I4, J2, averages_for
-from tutelage.moments.matrices import ClosedMoments, MeanUpdate, Moments
+from tutelage.moments.matrices import ClosedMoments, MeanUpdate, Moments, TaskMoments, single_moments
 from tutelage.moments.node_moments import NodeMoments, confidence, has_boundary
 from tutelage.moments.nodes import MANY, REACH, Quadrature, Sampled, as_quadrature, as_sampled, sobol
-from tutelage.problem import Problem
+from tutelage.problem import Problem, Tasks
 from tutelage.problem.activation import Activation
 from tutelage.problem.traits import missing_traits
 from tutelage.rules import Context, Parameters, PerUnit, Reinforce
@@ -42,11 +42,13 @@ __all__ = [
     "NodeMoments",
     "Quadrature",
     "Sampled",
+    "TaskMoments",
     "as_quadrature",
     "as_sampled",
     "averages_for",
     "confidence",
     "moments_for",
+    "single_moments",
 ]
 
 MOST_LABEL_JUMPS = 16  # more are not followed one by one
@@ -61,6 +63,9 @@ def moments_for(
 
     others: problems that differ in numbers only and share these averages; labels vary if those of any one do.
     """
+    if isinstance(problem.teacher, Tasks):
+        alike = list(zip(problem.tasks, *(other.tasks for other in others), strict=True))
+        return TaskMoments(tuple(moments_for(one, quadrature, sampled, same) for one, *same in alike))
     student, teacher = problem.student, problem.teacher
     if problem.closed_form and sampled is None:
         K, M = student.hidden, teacher.hidden

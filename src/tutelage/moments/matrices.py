@@ -80,6 +80,55 @@ class ClosedMoments(Moments):
         return update, update_covariance(self.averages, C, mean, v, v_teacher, noise, feedback, keep)
 
 
+class TaskMoments(Moments):
+    """Several tasks: the moments of each, on its own fields, mixed with the probabilities u_s of the tasks.
+
+    A = sum_s u_s A^s,   G = sum_s u_s G^s,   B = (u_1 B^1 | u_2 B^2 | ...),   dv^s = eta_v u_s E[h^s] (shared: their sum)
+    """
+
+    each: tuple[Moments, ...]
+
+    def of_tasks(
+        self, problem: Problem, C: Covariance, mean: Means, parameters: Parameters, context: Context, flow: bool
+    ) -> list[tuple[MeanUpdate, Float[Array, "K K"]]]:
+        """The mean update and G of each task alone."""
+        found = []
+        for s, (one, moments) in enumerate(zip(problem.tasks, self.each, strict=True)):
+            K, units = problem.student.hidden, problem.teacher.units(s)
+            fields = np.r_[0:K, K + units.start : K + units.stop]
+            own = Parameters(problem.teacher.head(parameters.readout, s), parameters.bias)
+            means = None if mean is None else mean[fields]
+            if context.overlaps is None:
+                seen = context
+            else:
+                R, Q, T = context.overlaps
+                seen = Context(context.student, context.loss, context.lr, context.time, (R[:, units], Q, T[units, units]))
+            found.append(moments.matrices(one, C[fields][:, fields], means, own, seen, flow))
+        return found
+
+    def matrices(
+        self, problem: Problem, C: Covariance, mean: Means, parameters: Parameters, context: Context, flow: bool
+    ) -> tuple[MeanUpdate, Float[Array, "K K"]]:
+        return mixed(problem, self.of_tasks(problem, C, mean, parameters, context, flow), context)
+
+
+def mixed(
+    problem: Problem, tasks: list[tuple[MeanUpdate, Float[Array, "K K"]]], context: Context
+) -> tuple[MeanUpdate, Float[Array, "K K"]]:
+    """The mean update and G of a sample whose task is drawn with the probabilities at this time."""
+    u = problem.teacher.probabilities(context.time)
+    parts = [jax.tree.map(lambda x, s=s: u[s] * x, one) for s, one in enumerate(tasks)]
+    A, bias, G = (sum(each) for each in zip(*((p.A, p.bias, G) for p, G in parts), strict=True))
+    B, heads = jnp.concatenate([p.B for p, _ in parts], axis=1), [p.readout for p, _ in parts]
+    readout = jnp.stack(heads) if problem.teacher.heads == "separate" else sum(heads)
+    return MeanUpdate(jnp.asarray(A), B, jnp.asarray(readout), jnp.asarray(bias)), jnp.asarray(G)
+
+
+def single_moments(moments: object) -> tuple[object, ...]:
+    """The moments of each task; of a problem without `Tasks`, its own."""
+    return moments.each if isinstance(moments, TaskMoments) else (moments,)
+
+
 def error_weights(v: Float[Array, " K"], v_teacher: Float[Array, " M"]) -> Float[Array, " n"]:
     """w with Delta0 = sum_a w_a g_a."""
     return jnp.concatenate([-v, v_teacher])

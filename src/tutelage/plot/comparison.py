@@ -22,7 +22,7 @@ from tutelage.plot.axes import (
 )
 from tutelage.plot.labels import capital, error_label, problem_in_words, time_label, title_and_conditions
 from tutelage.plot.style import ALARM, COLORS, DASHES, FAINT, INK, Look, stroke
-from tutelage.plot.trajectory import NAMED, QUANTITIES, SINGLE_RUNS, lines_of, with_looks
+from tutelage.plot.trajectory import NAMED, QUANTITIES, SINGLE_RUNS, lines_of, mark_switches, with_looks
 
 HEAD = 1.1  # inches
 MARKS = 8  # marks of the runs' mean on each curve of the overlaps
@@ -88,6 +88,9 @@ def plot_comparison(comparison: Any, *, title: str | None = None) -> Figure:
 
 def _draw_gap_of_error(axes: Axes, times: np.ndarray, comparison: Any, shown: np.ndarray) -> None:
     gap, many = comparison.gaps["error"], comparison.count > 1
+    if gap.theory.ndim > 1:
+        _draw_gaps_of_tasks(axes, times, comparison, shown)
+        return
     theory, mean, error = gap.theory[shown], gap.mean[shown], gap.standard_error[shown]
     if comparison.scatter is not None:
         sd, label = comparison.scatter.predicted[shown], "± 2 std. dev. of\nsingle runs, theory"
@@ -110,6 +113,22 @@ def _draw_gap_of_error(axes: Axes, times: np.ndarray, comparison: Any, shown: np
         axes.plot(escape.escaped, at, "|", color=INK, markersize=9, markeredgewidth=1.0, label="runs escape")
         if np.isfinite(escape.theory):
             axes.plot([escape.theory], [escape.threshold], "D", color=COLORS[0], markersize=5.5, label="theory escapes")
+
+
+def _draw_gaps_of_tasks(axes: Axes, times: np.ndarray, comparison: Any, shown: np.ndarray) -> None:
+    """The error of each task in its color: theory as a line, the mean over runs as band and marks."""
+    gap, tasks = comparison.gaps["error"], comparison.gaps["error"].theory.shape[1]
+    for task in range(tasks):
+        color = COLORS[task % len(COLORS)]
+        theory, mean, error = (x[shown, task] for x in (gap.theory, gap.mean, gap.standard_error))
+        low = np.maximum(mean - 2 * error, np.minimum(mean, 0.0) + 0.01 * np.abs(mean))  # a logarithmic axis has no zero
+        axes.fill_between(times, low, mean + 2 * error, color=color, alpha=0.3, linewidth=0)
+        axes.plot(times, theory, color=color, linewidth=1.8, label=f"task {task + 1}, theory")
+        marks = plain_dots(task, 4.2) | {"markevery": spread_marks(times, task, tasks, 2 * MARKS)}
+        axes.plot(times, mean, **marks, zorder=3, label=f"task {task + 1}, runs")
+    mark_switches(axes, comparison.theory)
+    axes.set_ylabel(error_label(comparison.theory))
+    scale_error(axes, np.moveaxis(np.concatenate([gap.theory[None], gap.runs])[:, shown], -1, 0).reshape(-1, times.size))
 
 
 @figure_of("what fluctuations returned", "theory", "sd", "dim", "scaled")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from tutelage._types import Rate
-from tutelage.problem import SGD, Inputs, Isotropic, Network, PowerLaw, Problem, SlowMomentum, schedules
+from tutelage.problem import SGD, Inputs, Isotropic, Network, PowerLaw, Problem, SlowMomentum, Tasks, schedules
 from tutelage.trajectory import Trajectory
 
 if TYPE_CHECKING:
@@ -100,7 +100,10 @@ def settings_in_words(trajectory: Trajectory) -> list[str]:
     return words + ([f"start of $N={dim}$"] if dim is not None else [])
 
 
-def _units(network: Network) -> str:
+def _units(network: Network | Tasks) -> str:
+    if isinstance(network, Tasks):
+        units = ", ".join(_units(teacher) for teacher in network.teachers)
+        return f"{network.count} task{'s' * (network.count > 1)} ({units})"
     count, name = network.hidden, network.activation.name
     outputs = f" with {network.outputs} outputs" if network.outputs > 1 else ""
     return f"{'one' if count == 1 else count} {name} unit{'' if count == 1 else 's'}{outputs}"

@@ -106,14 +106,34 @@ def plot_trajectory(trajectory: Trajectory, *, ax: Axes | None = None, title: st
 
 
 def _draw_error(axes: Axes, times: np.ndarray, trajectory: Trajectory, shown: np.ndarray) -> None:
-    errors = np.asarray(trajectory.error, dtype=float)
-    errors, t = errors.reshape(-1, errors.shape[-1])[:, shown], times[shown]
-    for run in errors[:SINGLE_RUNS] if len(errors) > 1 else ():
-        axes.plot(t, run, color=FAINT, linewidth=0.6, alpha=0.6)
-    axes.plot(t, errors.mean(axis=0), color=COLORS[0], linewidth=2.0, marker="o" if t.size == 1 else None)
+    errors, t = error_by_task(trajectory)[:, :, shown], times[shown]
+    for runs in errors:
+        for run in runs[:SINGLE_RUNS] if len(runs) > 1 else ():
+            axes.plot(t, run, color=FAINT, linewidth=0.6, alpha=0.6)
+    for task, runs in enumerate(errors):
+        look = {"color": COLORS[task % len(COLORS)], "linewidth": 2.0, "marker": "o" if t.size == 1 else None}
+        axes.plot(t, runs.mean(axis=0), label=f"task {task + 1}" if len(errors) > 1 else None, **look)
     axes.set_ylabel(error_label(trajectory))
-    scale_error(axes, errors)
+    mark_switches(axes, trajectory)
+    if len(errors) > 1:
+        outside_legend(axes)
+    scale_error(axes, errors.reshape(-1, t.size))
     scale_time(axes, times)
+
+
+def error_by_task(trajectory: Trajectory) -> np.ndarray:
+    """The errors as (task, run, time); without tasks there is one."""
+    errors = np.asarray(trajectory.error, dtype=float)
+    errors = errors[..., None] if getattr(trajectory, "tasks", None) is None else errors
+    return np.moveaxis(errors.reshape(-1, *errors.shape[-2:]), -1, 0)
+
+
+def mark_switches(axes: Axes, trajectory: Trajectory) -> None:
+    """Vertical lines where the probabilities of tasks jump."""
+    schedule = getattr(getattr(trajectory.problem, "teacher", None), "schedule", None)
+    for time in np.unique(np.atleast_1d(getattr(schedule, "times", getattr(schedule, "after", [])))):
+        if time < np.max(trajectory.times):
+            axes.axvline(float(time), color=FAINT, linewidth=1.0, linestyle=(0, (4, 2)), zorder=0.5)
 
 
 def _head(grid: list[Axes], trajectory: Trajectory, title: str | None) -> None:
@@ -135,7 +155,7 @@ def _head(grid: list[Axes], trajectory: Trajectory, title: str | None) -> None:
 
 def panels_of(curve: Recorded) -> list[Panel]:
     """R and Q, readouts and biases that learn; the variables of custom equations."""
-    lead = np.ndim(curve.error) - 1
+    lead = np.ndim(curve.error) - (1 if getattr(curve, "tasks", None) is None else 2)
     arrays = {name: np.asarray(value, dtype=float) for name, value in curve.variables.items()}
     runs = {name: array.reshape(-1, *array.shape[lead:]) for name, array in arrays.items()}  # (run, time, ...)
     known = [n for n, axes in VARIABLES.items() if n in runs and runs[n].ndim - 2 in axes]

@@ -13,13 +13,16 @@ from tutelage.problem.problem import Problem
 from tutelage.problem.schedules import Constant, Cosine, Interpolated, Piecewise, PowerDecay
 from tutelage.problem.sgd import SGD, SlowMomentum
 from tutelage.problem.start import Start, asymmetric_start, random_start, start_from_weights
+from tutelage.problem.tasks import Drift, Interleave, Replay, Switch, Tasks
 
 __all__ = [
     "SGD",
     "Activation",
     "Constant",
     "Cosine",
+    "Drift",
     "Inputs",
+    "Interleave",
     "Interpolated",
     "Isotropic",
     "Network",
@@ -27,9 +30,12 @@ __all__ = [
     "PowerDecay",
     "PowerLaw",
     "Problem",
+    "Replay",
     "SlowMomentum",
     "Spectrum",
     "Start",
+    "Switch",
+    "Tasks",
     "asymmetric_start",
     "random_start",
     "start_from_weights",

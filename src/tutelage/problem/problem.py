@@ -23,6 +23,7 @@ from tutelage.problem.network import Network
 from tutelage.problem.schedules import Constant
 from tutelage.problem.serialize import LEARNING, PARTS
 from tutelage.problem.sgd import SGD
+from tutelage.problem.tasks import Tasks
 from tutelage.problem.traits import CLASSIC, CLOSED, CONSTANT_RATES, missing_traits, require_fit, require_traits
 from tutelage.rules import Gradient, Rule, as_rule
 
@@ -41,7 +42,7 @@ class Problem(eqx.Module):
     "logistic" (Bernoulli), "argmax", labels such as `labels.Sign(flip=0.1)`, or a JAX function label(rho, xi). rule: what a
     sample does to the student: "gradient", "hebbian", "perceptron", "adatron", a rule such as `rules.Dropout(0.8)`, or a
     custom `Rule`. noise: the standard deviation of the noise on real labels, or a quantile function such as
-    `scipy.stats.t(3).ppf`.
+    `scipy.stats.t(3).ppf`. teacher: a `Network`, or `Tasks` for several teachers over time.
 
     >>> import tutelage as tu
     >>> tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
@@ -49,7 +50,7 @@ class Problem(eqx.Module):
     """
 
     student: Network
-    teacher: Network
+    teacher: Any  # a Network or Tasks, which has its fields; most callers know which
     inputs: Inputs
     sgd: SGD
     noise: Any  # a `Noise`; most callers know which kind
@@ -60,7 +61,7 @@ class Problem(eqx.Module):
     def __init__(
         self,
         student: Network,
-        teacher: Network,
+        teacher: Network | Tasks,
         inputs: Inputs | None = None,
         sgd: SGD | None = None,
         noise: Noise | float = 0.0,
@@ -77,14 +78,16 @@ class Problem(eqx.Module):
         self.loss, self.labels, self.rule = as_loss(loss), as_labels(labels), as_rule(rule)
         self._check()
         if isinstance(self.labels, FunctionLabels) and self.labels.random is None:
-            self.labels = self.labels.for_fields(self.teacher.hidden)
-        require_fit(self)
+            self.labels = self.labels.for_fields(self.task(0).teacher.hidden)
+        for each in self.tasks:
+            require_fit(each)
         if isinstance(self.loss, FunctionLoss):
             self.loss = self.loss.for_outputs(self.student.outputs)
 
     def _check(self) -> None:
         for name, kind in (("student", Network), ("teacher", Network), ("inputs", Inputs), ("sgd", SGD)):
-            if not isinstance(getattr(self, name), kind):
+            value = getattr(self, name)
+            if not isinstance(value, kind) and not (name == "teacher" and isinstance(value, Tasks)):
                 raise InputError(f"{name} is {checks.shown(getattr(self, name))}; it must be {EXAMPLES[kind]}.")
         units, levels = self.student.hidden + self.teacher.hidden, self.inputs.levels
         checks.require_memory(
@@ -132,6 +135,24 @@ class Problem(eqx.Module):
     def samples_per_step(self) -> int:
         """Samples that one step averages over: the batch, times the samples of an episode."""
         return self.sgd.batch * self.rule.samples
+
+    @property
+    def tasks(self) -> "tuple[Problem, ...]":
+        """The problems of single tasks, each with its own teacher; the problem itself if it has no `Tasks`."""
+        return tuple(self.task(s) for s in range(self.teacher.count)) if isinstance(self.teacher, Tasks) else (self,)
+
+    def task(self, task: int) -> "Problem":
+        """The problem of one task alone; the problem itself if it has no `Tasks`."""
+        if not isinstance(self.teacher, Tasks):
+            return self
+        return eqx.tree_at(lambda p: p.teacher, self, self.teacher.teachers[task])
+
+    @property
+    def readout_shape(self) -> tuple[int, ...]:
+        """The shape of the student's readout: (K,) or (outputs, K), with a leading axis of tasks for separate heads."""
+        own = np.shape(self.student.readout)
+        separate = isinstance(self.teacher, Tasks) and self.teacher.heads == "separate"
+        return (self.teacher.count, *own) if separate else own
 
     @property
     def classic(self) -> bool:
@@ -232,7 +253,9 @@ def _path(parts: Table, name: str) -> tuple[str, ...]:
     """Where a name lives: ("noise",), ("sgd", "lr"), ..."""
     if name in parts:
         return (name,)
-    part, _, field = name.rpartition(".")
+    part, _, field = name.partition(".")
+    if part not in PARTS:
+        part, field = "", name
     holders = [p for p in PARTS if part in ("", p) and field in serialize.arguments(parts[p])]
     if len(holders) == 1:
         return holders[0], field

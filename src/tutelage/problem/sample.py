@@ -1,23 +1,63 @@
 """One sample of a problem: its label, and the update it makes. Simulations, error bars and step checks all call this.
 
 Randomness comes as standard normal numbers (`normals_needed` of them per sample), so that every caller may draw them in its
-own way: first those of the label, then those of the rule.
+own way: first those of the label, then those of the rule, then one for the task.
 """
 
 import jax
 import jax.numpy as jnp
+from jax.scipy.special import ndtr
 from jaxtyping import Float
 
 from tutelage._types import Array, ArrayLike
 from tutelage.problem.problem import Problem
+from tutelage.problem.tasks import Tasks
 from tutelage.rules import Context, Parameters, PerUnit, Sample, Update
 
 
 def normals_needed(problem: Problem) -> int:
-    """Standard normal numbers that the label and the rule of one sample are made from."""
+    """Standard normal numbers that the label, the rule and the task of one sample are made from."""
+    if isinstance(problem.teacher, Tasks):
+        return max(map(normals_needed, problem.tasks)) + 1
     law = problem.rule.law(problem.student.hidden, 0.0)
     own = 0 if law is None else law.units if isinstance(law, PerUnit) else 1
     return _of_label(problem) + own
+
+
+def learn(
+    problem: Problem,
+    student: Float[Array, "S K"],
+    reference: Float[Array, "S M"],
+    normals: Float[Array, "S draws"],
+    parameters: Parameters,
+    context: Context,
+    norm2: Float[Array, "S ..."] | None = None,
+) -> Update:
+    """What samples with these fields (biases included) do to the student, (S, ...): their tasks are drawn, labels made.
+
+    norm2: |x|^2 / N; default: its limit. All samples of an episode belong to one task.
+    """
+    if not isinstance(problem.teacher, Tasks):
+        labels = jax.vmap(lambda reference, z: label_of(problem, reference, z))(reference, normals)
+        return updates_of(problem, student, reference, labels, normals, parameters, context, norm2)
+    tasks, updates, every = problem.teacher, [], jnp.arange(student.shape[0])
+    for s, one in enumerate(problem.tasks):
+        units, seen = tasks.units(s), context
+        if context.overlaps is not None:
+            R, Q, T = context.overlaps
+            seen = Context(context.student, context.loss, context.lr, context.time, (R[:, units], Q, T[units, units]))
+        own = Parameters(tasks.head(parameters.readout, s), parameters.bias)
+        update = learn(one, student, reference[:, units], normals, own, seen, norm2)
+        updates.append(Update(update.delta, update.parameters, jnp.asarray(update.loss, float)))
+    edges, episodes = jnp.cumsum(tasks.probabilities(context.time)), problem.rule.samples
+    task = jnp.sum(ndtr(normals[::episodes, -1:]) > edges[:-1], axis=1).repeat(episodes)
+    chosen = jax.tree.map(lambda *x: jnp.stack(x)[task, every], *updates)
+    readout = chosen.parameters.readout
+    if tasks.heads == "separate":
+        readout = jnp.zeros((every.size, *parameters.readout.shape)).at[every, task].set(readout)
+    if tasks.freeze_heads is not None:
+        readout = tasks.head_rates(context.time) * readout
+    return Update(chosen.delta, Parameters(readout, chosen.parameters.bias), chosen.loss)
 
 
 def label_of(problem: Problem, reference: Float[Array, " M"], normals: Float[Array, " draws"]) -> Float[Array, "*outputs"]:

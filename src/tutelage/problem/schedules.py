@@ -83,7 +83,7 @@ class PowerDecay(eqx.Module):
 class Piecewise(eqx.Module):
     """eta(alpha) = values[i] between the switch times i-1 and i; one value more than switch times.
 
-    The solver stops at each switch, so a jump costs no accuracy.
+    The solver stops at each switch, so a jump costs no accuracy. A value of 0 freezes what the rate moves.
 
     >>> import tutelage as tu
     >>> rate = tu.schedules.Piecewise([100.0], [0.5, 0.05])
@@ -101,7 +101,7 @@ class Piecewise(eqx.Module):
                 "give one value more than switch times."
             )
         checks.require_positive("switches", self.switches)
-        checks.require_positive("values (learning rates)", self.values)
+        checks.require_nonnegative("values (learning rates)", self.values)
         if not checks.is_traced(self.switches) and np.any(np.diff(self.switches) <= 0):
             raise InputError(f"switches are {np.asarray(self.switches).tolist()}; they must increase. Sort them.")
 
@@ -160,6 +160,38 @@ class Cosine(eqx.Module):
         return jnp.asarray(self.final + (self.initial - self.final) * (1.0 + jnp.cos(phase)) / 2.0)
 
 
+class Restarted(eqx.Module):
+    """A schedule that begins again at each of the times: eta(alpha) = rate(alpha - the last restart).
+
+    rate: another schedule of this module. at: times, increasing; for example the switch times of `Tasks`.
+
+    >>> import tutelage as tu
+    >>> rate = tu.schedules.Restarted(tu.schedules.PowerDecay(0.5, timescale=10.0), at=[60.0])
+    >>> float(rate(10.0)), float(rate(70.0))
+    (0.25, 0.25)
+    """
+
+    rate: Any
+    at: ArrayLike = _number("at (the restarts)")
+
+    def __check_init__(self) -> None:
+        if type(self.rate) not in NAMED.values() or isinstance(self.rate, Restarted):
+            raise InputError(f"rate is {checks.shown(self.rate)}; it must be a schedule, such as PowerDecay(0.5).")
+        if np.ndim(self.at) != 1 or np.size(self.at) == 0:
+            raise InputError(f"at has shape {np.shape(self.at)}; it must be a list of times.")
+        checks.require_positive("at (the restarts)", self.at)
+        if not checks.is_traced(self.at) and np.any(np.diff(np.asarray(self.at)) <= 0):
+            raise InputError(f"at is {np.asarray(self.at).tolist()}; the times must increase. Sort them.")
+
+    @property
+    def begins(self) -> Float[Array, " phases"]:
+        """The times at which the schedule begins."""
+        return jnp.concatenate([jnp.zeros(1), jnp.asarray(self.at)])
+
+    def __call__(self, t: Array) -> Array:
+        return self.rate(t - self.begins[jnp.searchsorted(jnp.asarray(self.at), t, side="right")])
+
+
 def _require_numbers(schedule: eqx.Module) -> None:
     for name, value in vars(schedule).items():
         checks.require_shape(name, value, (), fix="Batch over several with jax.vmap.")
@@ -171,6 +203,7 @@ NAMED = {
     "piecewise": Piecewise,
     "interpolated": Interpolated,
     "cosine": Cosine,
+    "restarted": Restarted,
 }
 SWITCHING = {Piecewise: "switches", Interpolated: "times", Cosine: "horizon"}  # where they jump or bend
 RESOLVED = MOST_STOPS // 2  # rises and falls of a function that the solver is sure to see
@@ -202,16 +235,27 @@ def _is_custom(rate: Rate | None) -> bool:
 
 def switch_times(end: ArrayLike, *rates: Rate | None) -> Float[Array, " S"] | None:
     """Times up to `end` at which a rate jumps, bends or changes quickly; the solver must not step across them."""
-    known = [getattr(rate, SWITCHING[type(rate)]) for rate in rates if type(rate) in SWITCHING]
+    known = [times for rate in rates if (times := _known_switches(rate)) is not None]
     found = [_feature_times(rate, end) for rate in rates if callable(rate) and _is_custom(rate)]
     return jnp.concatenate([jnp.atleast_1d(jnp.asarray(t)) for t in known + found]) if known or found else None
+
+
+def _known_switches(rate: Rate | None) -> ArrayLike | None:
+    """Where a schedule of this module jumps or bends; None if nowhere."""
+    if not isinstance(rate, Restarted):
+        return getattr(rate, SWITCHING[type(rate)]) if type(rate) in SWITCHING else None
+    inside = _known_switches(rate.rate)
+    if inside is None:
+        return rate.at
+    return jnp.concatenate([jnp.asarray(rate.at), jnp.ravel(rate.begins[:, None] + jnp.asarray(inside))])
 
 
 def bend_times(rate: Rate | None, end: float) -> Float[np.ndarray, " S"]:
     """Times up to `end` at which a rate jumps, and those at which a schedule of this module bends."""
     if callable(rate) and _is_custom(rate):
         return _jump_times(rate, end)
-    return np.atleast_1d(getattr(rate, SWITCHING[type(rate)])) if type(rate) in SWITCHING else np.zeros(0)
+    times = _known_switches(rate)
+    return np.zeros(0) if times is None else np.atleast_1d(times)
 
 
 def require_rates_on(problem: "Problem", times: Float[np.ndarray, " S"], *, solved: bool = True) -> None:

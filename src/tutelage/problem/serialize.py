@@ -12,7 +12,7 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeGuard, cast
 
 import equinox as eqx
 import jax
@@ -26,11 +26,13 @@ from tutelage.problem import inputs as input_laws
 from tutelage.problem import schedules
 from tutelage.problem.network import Network
 from tutelage.problem.sgd import SGD, SlowMomentum
+from tutelage.problem.tasks import NAMED as TASK_SCHEDULES
+from tutelage.problem.tasks import Drift, Tasks
 
 if TYPE_CHECKING:
     from tutelage.problem.problem import Problem
 
-Part: TypeAlias = eqx.Module  # Network, SGD, Inputs, Loss, Labels, Rule
+Part: TypeAlias = eqx.Module  # Network, Tasks, SGD, Inputs, Loss, Labels, Rule
 Plain: TypeAlias = bool | int | float | str | list[Any] | Table | None
 
 
@@ -53,7 +55,8 @@ INPUTS = {"isotropic": input_laws.Isotropic, "power_law": input_laws.PowerLaw, "
 NAMES = ("noise", "loss", "labels", "rule", "student", "teacher", "inputs", "sgd")
 PARTS = NAMES[1:]
 RATES = ("lr", "readout_lr", "bias_lr")
-FUNCTIONS = ("activation", "noise", "function", "keep", *RATES)  # fields that may be custom functions
+FUNCTIONS = ("activation", "noise", "function", "keep", "schedule", *RATES)  # fields that may be custom functions
+INSIDE = ("schedule", "drift")  # parts of tasks whose fields have names of their own
 VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
@@ -64,8 +67,12 @@ def parameters(cls: type) -> dict[str, inspect.Parameter]:
 
 
 def arguments(part: Part) -> list[str]:
-    """The names that the constructor of a part takes."""
-    return list(parameters(type(part)))
+    """The names that the constructor of a part takes; of tasks, also those inside schedule and drift ("schedule.times")."""
+    names = list(parameters(type(part)))
+    for inner in INSIDE if isinstance(part, Tasks) else ():
+        value = getattr(part, inner)
+        names += [f"{inner}.{name}" for name in parameters(type(value))] if _is_task_part(value) else []
+    return names
 
 
 def _values(part: Part) -> Table:
@@ -75,7 +82,9 @@ def _values(part: Part) -> Table:
         return {"eigenvalues": given, "fractions": part.fractions, "normalize": part.normalize}
     if isinstance(part, input_laws.PowerLaw):
         return {"beta": part.beta, "levels": part.count}
-    found = {name: getattr(part, name) for name in arguments(part)}
+    found = {name: getattr(part, name) for name in parameters(type(part)) if name != "gram" or not isinstance(part, Tasks)}
+    if isinstance(part, Tasks):
+        found["gram"] = part.given_gram
     if isinstance(part, Network):
         if isinstance(part.activation.function, activations.ActivationPerUnit):
             found["activation"] = part.activation.function.units
@@ -90,6 +99,8 @@ def rebuild(part: Part, **changes: object) -> Part:
     Changing the width keeps a readout or bias that is the same for all units, as the scalar that it was given as.
     Changing the number of eigenvalues keeps equal fractions; others must then be given anew.
     """
+    if isinstance(part, Tasks):
+        changes = _inside_tasks(part, changes)
     given: Table = {**_values(part), **changes}
     if isinstance(part, input_laws.Spectrum) and "fractions" not in changes and np.size(given["eigenvalues"]) != part.levels:
         given["fractions"] = None if _common(part.fractions) is not part.fractions else part.fractions
@@ -101,6 +112,23 @@ def rebuild(part: Part, **changes: object) -> Part:
             given.pop(found, None)  # it is found out anew
     constructor: Callable[..., Part] = part.__class__
     return constructor(**given)
+
+
+def _is_task_part(value: object) -> bool:
+    return isinstance(value, (Drift, *TASK_SCHEDULES.values()))
+
+
+def _inside_tasks(part: Tasks, changes: Table) -> Table:
+    """Changes of tasks, those inside schedule and drift made; a new similarity replaces a gram, and a gram a similarity."""
+    whole = {name: value for name, value in changes.items() if "." not in name}
+    for inner in INSIDE:
+        own = {name.partition(".")[2]: value for name, value in changes.items() if name.startswith(f"{inner}.")}
+        if own:
+            whole[inner] = rebuild(cast(Part, whole.get(inner, getattr(part, inner))), **own)
+    for new, old in (("similarity", "gram"), ("gram", "similarity")):
+        if whole.get(new) is not None:
+            whole.setdefault(old, None)
+    return whole
 
 
 def _common(value: NumpyOrJax | None) -> NumpyOrJax | float | None:
@@ -116,7 +144,7 @@ def problem_to_dict(problem: "Problem") -> Table:
     checks.require_untraced("the problem", "a file", problem)
     parts = {name: getattr(problem, name) for name in LEARNING}
     if isinstance(problem.labels, labels.Function):
-        parts["labels"] = problem.labels.unless_found(problem.teacher.hidden)
+        parts["labels"] = problem.labels.unless_found(problem.task(0).teacher.hidden)
     if isinstance(problem.loss, losses.Function):
         parts["loss"] = problem.loss.unless_found(problem.student.outputs)
     learning = {name: _learning_to_plain(name, part) for name, part in parts.items()}
@@ -124,10 +152,16 @@ def problem_to_dict(problem: "Problem") -> Table:
         "noise": _plain("noise", problem.noise),
         **{name: value for name, value in learning.items() if value != LEARNING[name].default},
         "student": _compact(problem.student),
-        "teacher": _compact(problem.teacher),
+        "teacher": _tasks_to_dict(problem.teacher) if isinstance(problem.teacher, Tasks) else _compact(problem.teacher),
         "inputs": _inputs_to_dict(problem.inputs),
         "sgd": _compact(problem.sgd),
     }
+
+
+def _tasks_to_dict(tasks: Tasks) -> Table:
+    """Tasks as a table; a teacher of each task, and the schedule, are tables inside it."""
+    out: Table = {"teachers": [_compact(teacher) for teacher in tasks.teachers]}
+    return out | _compact(tasks, ("teachers",))
 
 
 def _learning_to_plain(name: str, part: Part) -> str | Table:
@@ -260,7 +294,7 @@ def problem_from_dict(cls: "type[Problem]", data: Table, allow: str | Iterable[s
     sgd = {"lr": 0.1} | {name: _sgd(name, value, allow) for name, value in _table("sgd", data.get("sgd", {})).items()}
     parts: Table = {
         "student": _network("student", data["student"], allow),
-        "teacher": _network("teacher", data["teacher"], allow),
+        "teacher": _teacher(data["teacher"], allow),
         "inputs": _inputs_from_dict(dict(_table("inputs", data.get("inputs", {})))),
         "sgd": _build("sgd", SGD, sgd),
         "noise": _function("noise", data.get("noise", 0.0), allow),
@@ -274,6 +308,22 @@ def _network(where: str, table: object, allow: tuple[str, ...]) -> Part:
     if "activation" in table:
         table["activation"] = _function(f"the activation in [{where}]", table["activation"], allow)
     return _build(where, Network, table)
+
+
+def _teacher(table: object, allow: tuple[str, ...]) -> Part:
+    """A network, or tasks if the table has a list of teachers."""
+    if not isinstance(table, dict) or "teachers" not in table:
+        return _network("teacher", table, allow)
+    table = dict(table)
+    if not isinstance(table["teachers"], list):
+        raise InputError(
+            f"teachers is {checks.shown(table['teachers'])} in [teacher]; it must be a list of tables, one for each task."
+        )
+    table["teachers"] = [_network("teacher.teachers", teacher, allow) for teacher in table["teachers"]]
+    for name in INSIDE:
+        if name in table:
+            table[name] = _function(f"{name} in [teacher]", _revive(name, table[name]), allow)
+    return _build("teacher", Tasks, table)
 
 
 def read_json(text: str) -> Table:
@@ -346,9 +396,11 @@ def _plain(name: str, value: object) -> Plain:
     if isinstance(value, SlowMomentum):
         return {name: _plain(name, v) for name, v in (("gamma", value.gamma), ("k", value.k)) if v is not None}
     if isinstance(value, eqx.Module):
-        kind = next((k for k, cls in schedules.NAMED.items() if type(value) is cls), None)
+        if isinstance(value, Drift):
+            return {"rate": _plain("rate", value.rate)}
+        kind = next((k for k, cls in (schedules.NAMED | TASK_SCHEDULES).items() if type(value) is cls), None)
         if kind is not None:
-            return {"kind": kind} | {k: _plain(k, v) for k, v in vars(value).items()}
+            return {"kind": kind} | {k: _plain(k, v) for k, v in vars(value).items() if v is not None}
     if callable(value):
         path = path_of(value) if name.rpartition(".")[2] in FUNCTIONS else None
         if path is None:
@@ -378,13 +430,19 @@ def _activation_word(value: activations.Activation) -> str:
 
 def _revive(name: str, value: Plain) -> object:
     """A schedule or slow momentum from its table; anything else as it is."""
-    if not isinstance(value, dict) or name not in (*RATES, "momentum", "k", "keep"):
+    if not isinstance(value, dict) or name not in (*RATES, *INSIDE, "momentum", "k", "keep"):
         return value
+    if name == "drift":
+        return _build("teacher.drift", Drift, value)
+    if name == "schedule":
+        kind = checks.known("teacher.schedule.kind", value.get("kind"), TASK_SCHEDULES)
+        return _build("teacher.schedule", TASK_SCHEDULES[kind], {k: v for k, v in value.items() if k != "kind"})
     if name == "momentum":
         return _build("sgd.momentum", SlowMomentum, {k: _revive(k, v) for k, v in value.items()})
     where = f"rule.{name}" if name == "keep" else f"sgd.{name}"
     kind = checks.known(f"{where}.kind", value.get("kind"), schedules.NAMED)
-    return _build(where, schedules.NAMED[kind], {k: v for k, v in value.items() if k != "kind"})
+    inside = {"rate": _revive("lr", value["rate"])} if kind == "restarted" and "rate" in value else {}
+    return _build(where, schedules.NAMED[kind], {k: v for k, v in value.items() if k != "kind"} | inside)
 
 
 def _sgd(name: str, value: Plain, allow: tuple[str, ...]) -> object:

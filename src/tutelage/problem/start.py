@@ -9,6 +9,7 @@ from copy import copy
 from typing import TypeAlias
 
 import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
@@ -30,7 +31,8 @@ class Start(eqx.Module):
 
     R: (K, M), Q: (K, K), T: (M, M) field covariances, or with a leading level axis (L, ...) the overlaps r, q, t of each
     eigenspace. Without that axis all levels start alike. T=None: the teacher's gram, else the identity.
-    readout, bias: initial v, (K,) or (outputs, K), and b of the student; None: those of the problem.
+    readout, bias: initial v, (K,) or (outputs, K), and b of the student; None: those of the problem. `Tasks` with separate
+    heads: one readout for each task, (tasks, K); M counts the teacher units of all tasks.
     dim: N, if the start belongs to one.
 
     >>> import tutelage as tu
@@ -79,8 +81,10 @@ class Start(eqx.Module):
             checks.require_shape("bias", self.bias, (K,), fix="One number per student unit.")
             checks.require_finite("bias", self.bias)
         if self.readout is not None:
-            if np.ndim(self.readout) != 2 or np.shape(self.readout)[1] != K:
-                checks.require_shape("readout", self.readout, (K,), fix="One number per student unit (and output).")
+            if np.ndim(self.readout) not in (2, 3) or np.shape(self.readout)[-1] != K:
+                checks.require_shape(
+                    "readout", self.readout, (K,), fix="One number per student unit (and output, and task)."
+                )
             checks.require_finite("readout", self.readout)
 
     def without_dim(self) -> "Start":
@@ -89,16 +93,26 @@ class Start(eqx.Module):
         object.__setattr__(bare, "dim", None)
         return bare
 
+    def readout_of(self, problem: Problem) -> Float[NumpyOrJax, "*outputs K"]:
+        """The initial readout: as given, else that of the student, the same for all heads."""
+        if self.readout is not None:
+            return self.readout
+        readout, shape = problem.student.readout, problem.readout_shape
+        if np.shape(readout) == shape:
+            return readout
+        return jnp.broadcast_to(readout, shape) if checks.is_traced(readout) else np.broadcast_to(readout, shape)
+
     def blocks(self, problem: Problem) -> Blocks:
         """The overlaps r, q, t on the levels of this problem, checked against it."""
         L, K, M = problem.inputs.levels, problem.student.hidden, problem.teacher.hidden
-        shape, readout = np.shape(self.R), np.shape(problem.student.readout)
+        shape, readout = np.shape(self.R), problem.readout_shape
         if shape[-2:] != (K, M):
             raise InputError(f"the start has R of shape {shape}; the problem has {K} student and {M} teacher units.")
         if self.readout is not None and np.shape(self.readout) != readout:
             raise InputError(
-                f"the start has a readout of shape {np.shape(self.readout)}; the student's readout has shape {readout}. Give "
-                "one of that shape, or none."
+                f"the start has a readout of shape {np.shape(self.readout)}; the student's readout has shape {readout}"
+                f"{', one head for each task' * (len(readout) > np.ndim(problem.student.readout))}. Give one of that shape, or "
+                "none."
             )
         if len(shape) == 3 and shape[0] != L:
             raise InputError(f"the start has {shape[0]} levels; the problem's spectrum has {L}.")

@@ -18,6 +18,7 @@ from tutelage._errors import InputError, cause
 from tutelage._types import Array
 from tutelage.problem.schedules import Constant
 from tutelage.problem.sgd import SlowMomentum
+from tutelage.problem.tasks import Tasks
 from tutelage.rules.gradient import has_closed_form
 
 if TYPE_CHECKING:
@@ -45,7 +46,13 @@ def _schedules(problem: "Problem") -> list[str]:
     return [name for name, rate in rates.items() if callable(rate) and not isinstance(rate, Constant)]
 
 
+TASKS = "tasks"  # not a trait: a function that lists it supports several tasks; all others need "one task"
 TRAITS: dict[str, Trait] = {
+    "one task": Trait(
+        lambda p: not isinstance(p.teacher, Tasks),
+        lambda p: f"it has {p.teacher.count} task{'s' * (p.teacher.count > 1)} (Tasks) in place of a teacher",
+        "one teacher (a Network)",
+    ),
     "squared": Trait(
         lambda p: type(p.loss) is losses.Squared,
         lambda p: f"the loss is {losses.loss_name(p.loss)!r}, not 'squared'",
@@ -113,8 +120,8 @@ TRAITS: dict[str, Trait] = {
     "no biases": Trait(lambda p: not p.biased, lambda p: "the units have biases", "units without biases"),
     "fixed readout": Trait(lambda p: not p.student.train_readout, lambda p: "the readout learns too", "train_readout=False"),
 }
-CLASSIC = ("squared", "gradient", "real", "single output", "one activation")
-CLOSED = ("squared", "closed rule", "real", "single output", "one activation")  # drift and noise have closed forms
+CLASSIC = ("one task", "squared", "gradient", "real", "single output", "one activation")
+CLOSED = ("one task", "squared", "closed rule", "real", "single output", "one activation")  # closed drift and noise
 SMOOTH = ("differentiable", "single output")
 CONSTANT_RATES = ("constant rates", "fixed momentum", "free norms")
 CLASSICAL = (rules.Perceptron, rules.AdaTron, rules.Hebbian, rules.Reinforce)  # they learn from labels -1 and 1
@@ -127,7 +134,9 @@ def missing_traits(problem: "Problem", needed: Iterable[str]) -> list[str]:
 
 def require_traits(problem: "Problem", function: str, needed: Iterable[str]) -> None:
     """Raise InputError if the problem lacks a trait that the function needs."""
-    missing = missing_traits(problem, needed)
+    needed = tuple(needed)
+    several = () if TASKS in needed or "one task" in needed else ("one task",)
+    missing = missing_traits(problem, (*several, *(name for name in needed if name != TASKS)))
     if missing:
         has = ", and ".join(TRAITS[name].has(problem) for name in missing)
         needs = " and ".join(TRAITS[name].needs for name in missing)

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from tutelage._errors import InputError
-from tutelage.problem import Problem, SlowMomentum, Start
+from tutelage.problem import Problem, SlowMomentum, Start, Tasks
 from tutelage.simulation.numba_kernels import LevelLayout, ParameterState
 
 Gram = Float[np.ndarray, "vectors vectors"]
@@ -64,7 +64,8 @@ def level_layout(problem: Problem, dims: Int[np.ndarray, " L"]) -> LevelLayout:
     """How each level is held: columns in use, dimensions beyond them, and the scales of its fields and steps."""
     dim, K, M = int(dims.sum()), problem.student.hidden, problem.teacher.hidden
     span = M + rows_of(problem)
-    outside = dims - span >= min(problem.samples_per_step, K)
+    added = max(min(problem.samples_per_step, K), M if drift_rate(problem) else 0)  # columns that a step adds
+    outside = dims - span >= added
     lam, share = np.asarray(problem.inputs.eigenvalues, dtype=float), dims / dim
     mask = problem.trainable_mask()
     return LevelLayout(
@@ -76,6 +77,18 @@ def level_layout(problem: Problem, dims: Int[np.ndarray, " L"]) -> LevelLayout:
         eigenvalue=np.ascontiguousarray(lam),
         mask=np.ones((dims.size, K)) if mask is None else np.ascontiguousarray(mask),
     )
+
+
+def drift_rate(problem: Problem) -> float:
+    """omega of teachers that drift; 0 if they stay."""
+    drift = problem.teacher.drift if isinstance(problem.teacher, Tasks) else None
+    return 0.0 if drift is None else float(np.asarray(drift.rate))
+
+
+def teacher_roots(problem: Problem, start: Start) -> Float[np.ndarray, "L M M"]:
+    """Factors F_l of the teachers' overlaps, t_l = F_l F_l^T: what a drift adds has these overlaps."""
+    values, vectors = np.linalg.eigh(np.asarray(start.blocks(problem)[2], dtype=float))
+    return vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
 
 
 def rows_of(problem: Problem) -> int:
@@ -104,7 +117,7 @@ def place(
 def initial_parameters(problem: Problem, start: Start) -> ParameterState:
     """Readout and biases at the start, at rest."""
     K, student = problem.student.hidden, problem.student
-    readout = student.readout if start.readout is None else start.readout
+    readout = start.readout_of(problem)
     bias = student.bias if start.bias is None else start.bias
     if start.bias is not None and not problem.biased:
         raise InputError("the start has biases, but neither network of the problem has; give the student Network(bias=0.0).")

@@ -20,7 +20,7 @@ from jaxtyping import Bool, Float, Int, UInt32
 from tutelage._errors import InputError, Status
 from tutelage._types import Array, NumpyOrJax
 from tutelage.integrate.program import as_arrays
-from tutelage.problem import Problem
+from tutelage.problem import Problem, Tasks
 from tutelage.problem.sample import context_of, label_of, normals_needed, updates_of
 from tutelage.rules import Parameters, Update
 from tutelage.simulation import coordinates
@@ -237,6 +237,8 @@ def require_fit(problem: Problem, dims: Int[np.ndarray, " L"], method: str) -> N
     """One sentence for what cannot run together."""
     if method != "overlaps":
         raise InputError("together=True holds for method='overlaps' only; leave it out to learn on actual weights.")
+    if isinstance(problem.teacher, Tasks):
+        raise InputError("together=True does not support several tasks (Tasks); use together=False.")
     size = _size(problem, coordinates.level_layout(problem, dims))
     if size > LARGEST:
         raise InputError(
@@ -247,7 +249,9 @@ def require_fit(problem: Problem, dims: Int[np.ndarray, " L"], method: str) -> N
 
 def gpu_pays(problem: Problem, dims: Int[np.ndarray, " L"], method: str, runs: int) -> bool:
     """Is there a GPU, and enough work for it?"""
-    fits = method == "overlaps" and _size(problem, coordinates.level_layout(problem, dims)) <= LARGEST
+    if method != "overlaps" or isinstance(problem.teacher, Tasks):
+        return False
+    fits = _size(problem, coordinates.level_layout(problem, dims)) <= LARGEST
     return fits and runs >= MANY and jax.default_backend() != "cpu"
 
 
@@ -326,7 +330,7 @@ class Ensemble:
             r, q, readout, bias = (np.where(well.reshape(-1, *[1] * (x.ndim - 1)), x, np.nan) for x in state)
             fields = np.einsum("l,nlkm->nkm", weights, r), np.einsum("l,nlkj->nkj", weights, q)
             for at in np.flatnonzero(self.steps == taken):
-                parts = (*fields, *((r, q) if self.keep else (None, None)), readout, bias)
+                parts = (*fields, *((r, q) if self.keep else (None, None)), readout, bias, None)
                 for record, part in zip(records[1:], parts, strict=True):
                     if part is not None:
                         record[:, at] = part

@@ -14,13 +14,13 @@ from jaxtyping import Float
 
 from tutelage._types import Array, NumpyOrJax
 from tutelage.problem import Problem
-from tutelage.problem.sample import context_of, label_of, normals_needed, updates_of
+from tutelage.problem.sample import context_of, learn, normals_needed
 from tutelage.rules import Context, Parameters
 from tutelage.simulation.numba_kernels import LevelLayout, ParameterState, StepConstants
 
 Arrays = tuple[NumpyOrJax, ...]
-OverlapsState = tuple[NumpyOrJax, ParameterState]  # students (L, rows, W)
-WeightsState = tuple[NumpyOrJax, NumpyOrJax, NumpyOrJax, ParameterState]  # W, velocity and gradient, (K, N)
+OverlapsState = tuple[NumpyOrJax, NumpyOrJax, ParameterState]  # students (L, rows, W), teachers (L, M, columns)
+WeightsState = tuple[NumpyOrJax, NumpyOrJax, NumpyOrJax, NumpyOrJax, ParameterState]  # W, velocity, gradient, (K, N); W*
 
 
 class Response(NamedTuple):
@@ -44,8 +44,7 @@ def respond(
     """The response of the problem's rule to a batch. norm2: |x|^2 / N, for rules that look at it."""
     student, reference = student_fields + params.bias, teacher_fields + constants.teacher_bias
     parameters = Parameters(jnp.asarray(params.readout), jnp.asarray(params.bias))
-    labels = jax.vmap(lambda reference, z: label_of(problem, reference, z))(reference, normals)
-    update = updates_of(problem, student, reference, labels, normals, parameters, context, norm2)
+    update = learn(problem, student, reference, normals, parameters, context, norm2)
     return Response(update.delta, jnp.mean(update.parameters.readout, axis=0), jnp.mean(update.delta, axis=0))
 
 
@@ -73,7 +72,9 @@ class Draws(NamedTuple):
     normals: Float[np.ndarray, "steps B L W"]
     noise: Float[np.ndarray, "steps B D"]
     outside: Float[np.ndarray, "steps outer J J"]  # Bartlett's factors, J = min(B, K), of the levels with an outside
-    rates: Float[np.ndarray, "steps 6"]
+    moves: Float[np.ndarray, "steps L M W"]  # zeta of teachers that drift; one number if they stay
+    far_moves: Float[np.ndarray, "steps outer M M"]  # Bartlett's factors of what lies outside
+    rates: Float[np.ndarray, "steps columns"]
 
 
 class OverlapsLoop:
@@ -86,37 +87,66 @@ class OverlapsLoop:
         self.width = int(layout.width.max())
         self.advance = jax.jit(self._advance)
 
-    def begin(self, students: np.ndarray, params: ParameterState) -> OverlapsState:
-        return jnp.asarray(students), jax.tree.map(jnp.asarray, params)
+    def begin(self, students: np.ndarray, teachers: np.ndarray, params: ParameterState) -> OverlapsState:
+        return jnp.asarray(students), jnp.asarray(teachers), jax.tree.map(jnp.asarray, params)
 
-    def look(self, state: OverlapsState) -> tuple[np.ndarray, ParameterState]:
-        return np.asarray(state[0]), jax.tree.map(np.asarray, state[1])
+    def look(self, state: OverlapsState) -> tuple[np.ndarray, np.ndarray, ParameterState]:
+        return np.asarray(state[0]), np.asarray(state[1]), jax.tree.map(np.asarray, state[2])
 
     def draw(self, rng: np.random.Generator, rates: np.ndarray) -> Draws:
         steps, B, J = rates.shape[0], self.constants.batch, self.columns
         normals = rng.standard_normal((steps, B, self.layout.width.size, self.width))
-        normals *= np.arange(self.width) < self.layout.width[:, None]
-        outside = np.tril(rng.standard_normal((steps, self.outer.size, J, J)), -1)
-        for j in range(J):
+        there = np.arange(self.width) < self.layout.width[:, None]
+        normals *= there
+        outside = self._bartlett(rng, steps, J)
+        own = rng.standard_normal((steps, B, normals_needed(self.problem)))
+        if not self.constants.drift:
+            return Draws(normals, own, outside, np.zeros(steps), np.zeros(steps), rates)
+        M = self.problem.teacher.hidden
+        moves = rng.standard_normal((steps, self.layout.width.size, M, self.width)) * there[:, None]
+        return Draws(normals, own, outside, moves, self._bartlett(rng, steps, M), rates)
+
+    def _bartlett(self, rng: np.random.Generator, steps: int, size: int) -> Float[np.ndarray, "steps outer size size"]:
+        factor = np.tril(rng.standard_normal((steps, self.outer.size, size, size)), -1)
+        for j in range(size):
             dof = self.layout.dof[self.outer] - j
-            outside[:, :, j, j] = np.sqrt(rng.chisquare(np.maximum(dof, 1), size=(steps, self.outer.size)))
-        return Draws(normals, rng.standard_normal((steps, B, normals_needed(self.problem))), outside, rates)
+            factor[:, :, j, j] = np.sqrt(rng.chisquare(np.maximum(dof, 1), size=(steps, self.outer.size)))
+        return factor
 
     def _advance(
-        self, state: OverlapsState, teachers: Array, lengths: Array, draws: Draws, first: Array, last: Array
+        self, state: OverlapsState, roots: Array, lengths: Array, draws: Draws, first: Array, last: Array
     ) -> OverlapsState:
-        """Steps first .. last - 1 of a block of draws."""
-        arrays = [jnp.asarray(x) for x in draws]
+        """Steps first .. last - 1 of a block of draws. roots: of the teachers' overlaps, for teachers that drift."""
+        normals, own, outside, moves, far_moves, rates = (jnp.asarray(x) for x in draws)
 
         def step(i: Array, state: OverlapsState) -> OverlapsState:
-            return self._step(state, teachers, lengths, *(x[i] for x in arrays))
+            students, params = self._step(state, lengths, normals[i], own[i], outside[i], rates[i])
+            teachers = jnp.asarray(state[1])
+            if self.constants.drift:
+                students, teachers = self._move_teachers(students, teachers, roots, moves[i], far_moves[i])
+            return students, teachers, params
 
         return jax.lax.fori_loop(first, last, step, state)
 
+    def _move_teachers(
+        self, students: Array, teachers: Array, roots: Array, moves: Array, far_moves: Array
+    ) -> tuple[Array, Array]:
+        """w* <- (1 - omega/N) w* + sqrt(2 omega/N) zeta, in a basis in which the teachers are lower triangular again."""
+        drift, M, columns = self.constants.drift, teachers.shape[1], teachers.shape[2]
+        scaled = roots * jnp.sqrt(2.0 * drift / (self.layout.width + self.layout.dof))[:, None, None]
+        wide = jnp.pad((1.0 - drift) * teachers, ((0, 0), (0, 0), (0, self.width - columns))) + scaled @ moves
+        vectors = jnp.concatenate([wide, students], axis=1)
+        if self.outer.size:
+            span = slice(0, vectors.shape[1])
+            far = jnp.pad(scaled[self.outer] @ far_moves, ((0, 0), (0, students.shape[1]), (0, 0)))
+            grown = jnp.concatenate([vectors[self.outer, :, span], far], axis=2)
+            vectors = vectors.at[self.outer, :, span].set(_transpose(jnp.linalg.qr(_transpose(grown), mode="r")))
+        return vectors[:, M:], vectors[:, :M, :columns]
+
     def _step(
-        self, state: OverlapsState, teachers: Array, lengths: Array, normals: Array, xi: Array, outside: Array, rates: Array
-    ) -> OverlapsState:
-        (students, params), layout, constants = state, self.layout, self.constants
+        self, state: OverlapsState, lengths: Array, normals: Array, xi: Array, outside: Array, rates: Array
+    ) -> tuple[Array, ParameterState]:
+        (students, teachers, params), layout, constants = state, self.layout, self.constants
         K, M, B = self.problem.student.hidden, self.problem.teacher.hidden, constants.batch
         student_fields = jnp.einsum("l,lkc,slc->sk", layout.field, students[:, :K], normals)
         teacher_fields = jnp.einsum("l,lmc,slc->sm", layout.field, teachers, normals[..., : teachers.shape[2]])
@@ -179,22 +209,21 @@ class WeightsLoop:
     ) -> WeightsState:
         """Samples first .. last - 1 of a block, which are whole episodes for a rule of these.
 
-        fixed: (W*, lengths). block: rows, noise and rates, one each per sample. seen: samples before the block.
+        fixed: (lengths,). block: rows, noise, moves (of teachers that drift) and rates, one each per sample. seen: samples
+        before the block.
         """
-        T, (W_teacher, lengths) = self.problem.rule.samples, fixed
-        rows, noise, rates = (jnp.asarray(x).reshape(x.shape[0] // T, T, x.shape[1]) for x in block)
+        T, (lengths,) = self.problem.rule.samples, fixed
+        rows, noise, moves, rates = (jnp.asarray(x).reshape(x.shape[0] // T, T, *x.shape[1:]) for x in block)
 
         def one(i: Array, state: WeightsState) -> WeightsState:
-            state = self._feel(state, W_teacher, rows[i], noise[i], rates[i, 0])
+            state = self._feel(state, rows[i], noise[i], rates[i, 0])
             ends = (seen + (i + 1) * T) % self.constants.batch == 0
-            return jax.lax.cond(ends, lambda s: self._move(s, lengths, rates[i, 0]), lambda s: s, state)
+            return jax.lax.cond(ends, lambda s: self._move(s, lengths, moves[i, -1], rates[i, 0]), lambda s: s, state)
 
         return jax.lax.fori_loop(first // T, last // T, one, state)
 
-    def _feel(
-        self, state: WeightsState, W_teacher: NumpyOrJax, x: Float[Array, "T N"], xi: Float[Array, "T D"], rates: Array
-    ) -> WeightsState:
-        W, velocity, gradient, params = state
+    def _feel(self, state: WeightsState, x: Float[Array, "T N"], xi: Float[Array, "T D"], rates: Array) -> WeightsState:
+        W, velocity, gradient, W_teacher, params = state
         constants, root = self.constants, 1.0 / np.sqrt(self.constants.dim)
         R, Q, T = (
             jnp.asarray((a * self.eigenvalues) @ b.T / constants.dim)
@@ -207,10 +236,10 @@ class WeightsLoop:
         gradient = gradient + (root / constants.batch) * (response.delta.T @ x)
         readout = params.readout_sum + share * response.readout
         bias = params.bias_sum + share * response.bias
-        return W, velocity, gradient, params._replace(readout_sum=readout, bias_sum=bias)
+        return W, velocity, gradient, W_teacher, params._replace(readout_sum=readout, bias_sum=bias)
 
-    def _move(self, state: WeightsState, lengths: NumpyOrJax, rates: Array) -> WeightsState:
-        (W, velocity, gradient, params), constants = state, self.constants
+    def _move(self, state: WeightsState, lengths: NumpyOrJax, moves: Array, rates: Array) -> WeightsState:
+        (W, velocity, gradient, W_teacher, params), constants = state, self.constants
         kick = rates[0] * self.mask * (gradient - constants.decay * W)
         if constants.momentum:
             velocity = kick = constants.keep * velocity + kick
@@ -219,4 +248,6 @@ class WeightsLoop:
             W = W * jnp.sqrt(lengths * constants.dim / jnp.sum(W**2, axis=1))[:, None]
         params = move_parameters(constants, params, params.readout_sum, params.bias_sum, rates)
         rest = [jnp.zeros_like(x) for x in params[4:]]
-        return W, velocity, jnp.zeros_like(gradient), ParameterState(*params[:4], *rest)
+        if constants.drift:
+            W_teacher = (1.0 - constants.drift) * W_teacher + np.sqrt(2.0 * constants.drift) * moves
+        return W, velocity, jnp.zeros_like(gradient), W_teacher, ParameterState(*params[:4], *rest)

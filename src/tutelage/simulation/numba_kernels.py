@@ -59,12 +59,17 @@ class StepConstants(NamedTuple):
 
     student, teacher: codes of activations. label, loss, update: codes, each with the number that it needs.
     draws: a label is random, so that it takes a standard normal number.
+    edges: the units of task s are edges[s] .. edges[s + 1] - 1; a problem with one teacher is one task. separate: each task
+    has its own readout. drift: omega / N.
     """
 
     student: int
     student_coefficients: Float[np.ndarray, " degrees"]
-    teacher: int
-    teacher_coefficients: Float[np.ndarray, " degrees"]
+    teacher: Int[np.ndarray, " tasks"]
+    teacher_coefficients: Float[np.ndarray, "tasks degrees"]
+    edges: Int[np.ndarray, " tasks_and_one"]
+    separate: bool
+    drift: float
     teacher_readout: Float[np.ndarray, " M"]
     teacher_bias: Float[np.ndarray, " M"]
     label: int
@@ -86,8 +91,8 @@ class StepConstants(NamedTuple):
 
 
 class ParameterState(NamedTuple):
-    """Readout and biases with their momenta, and the sums over the batch that will move them. readout: (K,), or in JAX
-    (outputs, K)."""
+    """Readout and biases with their momenta, and the sums over the batch that will move them. readout: (heads, K) here, in
+    JAX (K,) or (outputs, K), with a leading axis of tasks for separate heads."""
 
     readout: NumpyOrJax
     bias: Float[NumpyOrJax, " K"]
@@ -110,7 +115,8 @@ class LevelLayout(NamedTuple):
 
 
 class Records(NamedTuple):
-    """What to keep: step counts, and the arrays that receive the state then. r, q: empty when not kept.
+    """What to keep: step counts, and the arrays that receive the state then. r, q: empty when not kept. T: empty unless the
+    teachers drift. readout: (time, heads, K) here, with other axes in JAX (see `ParameterState`).
 
     All runs together have a leading axis.
     """
@@ -122,6 +128,7 @@ class Records(NamedTuple):
     q: Float[np.ndarray, "*run time L K K"]
     readout: np.ndarray
     bias: Float[np.ndarray, "*run time K"]
+    T: Float[np.ndarray, "*run time M M"]
 
 
 # One sample.
@@ -211,16 +218,19 @@ def classical(code, number, field, label):
 
 
 @inlined
-def respond(constants, params, student_fields, teacher_fields, z, delta):
-    """One sample: fills delta_k, adds to the sums that move the params, and returns label - output.
+def respond(constants, params, student_fields, teacher_fields, task, learns, z, delta):
+    """One sample of a task: fills delta_k, adds to the sums that move the params, and returns label - output.
+
+    learns: 1, or 0 if the head of the task is frozen.
 
     What is returned is huge, or no number, in a run that diverges. The classical rules look at fields: their sum stands for
     the output.
     """
-    output = 0.0
-    for m in range(teacher_fields.size):
+    output, head = 0.0, task if constants.separate else 0
+    code, coefficients = constants.teacher[task], constants.teacher_coefficients[task]
+    for m in range(constants.edges[task], constants.edges[task + 1]):
         rho = teacher_fields[m] + constants.teacher_bias[m]
-        output += constants.teacher_readout[m] * value(constants.teacher, constants.teacher_coefficients, rho)
+        output += constants.teacher_readout[m] * value(code, coefficients, rho)
     y = label(constants.label, constants.label_number, output, z)
     output = 0.0
     if constants.update != GRADIENT:
@@ -232,13 +242,13 @@ def respond(constants, params, student_fields, teacher_fields, z, delta):
         return y - output
     for k in range(student_fields.size):
         g = value(constants.student, constants.student_coefficients, student_fields[k] + params.bias[k])
-        output += params.readout[k] * g
+        output += params.readout[head, k] * g
         delta[k] = g
     psi = descent(constants.loss, constants.loss_number, output, y)
     for k in range(student_fields.size):
-        params.readout_sum[k] += psi * delta[k]
+        params.readout_sum[head, k] += learns * psi * delta[k]
         g_slope = slope(constants.student, constants.student_coefficients, student_fields[k] + params.bias[k])
-        delta[k] = psi * params.readout[k] * g_slope
+        delta[k] = psi * params.readout[head, k] * g_slope
         params.bias_sum[k] += delta[k]
     return y - output
 
@@ -250,14 +260,16 @@ def respond(constants, params, student_fields, teacher_fields, z, delta):
 def move_parameters(constants, params, eta_readout, eta_bias):
     """Readout and biases learn from the batch's sums, which start again at zero."""
     scale = 1.0 / (constants.dim * constants.batch)
-    for k in range(params.readout.size):
-        if constants.train_readout:
-            params.readout_momentum[k] = constants.beta * params.readout_momentum[k] + scale * params.readout_sum[k]
-            params.readout[k] += eta_readout * params.readout_momentum[k]
+    for k in range(params.bias.size):
+        for h in range(params.readout.shape[0]):
+            if constants.train_readout:
+                kept = constants.beta * params.readout_momentum[h, k]
+                params.readout_momentum[h, k] = kept + scale * params.readout_sum[h, k]
+                params.readout[h, k] += eta_readout * params.readout_momentum[h, k]
+            params.readout_sum[h, k] = 0.0
         if constants.train_bias:
             params.bias_momentum[k] = constants.beta * params.bias_momentum[k] + scale * params.bias_sum[k]
             params.bias[k] += eta_bias * params.bias_momentum[k]
-        params.readout_sum[k] = 0.0
         params.bias_sum[k] = 0.0
 
 
@@ -376,6 +388,41 @@ def move_outside(rng, constants, rows, factor, extra, first, dof, scale, mask, f
 
 
 @compiled
+def move_teachers(rng, drift, root, rows, teachers, width, dof, vectors, extra):
+    """w* <- (1 - drift) w* + sqrt(2 drift) zeta in one level, zeta Gaussian with the overlaps root root^T of the teachers.
+
+    drift: omega / N. All vectors move into a new basis in which the teachers are lower triangular again.
+    """
+    M, count = teachers.shape[0], rows.shape[0]
+    scale = math.sqrt(2.0 * drift / (width + dof))
+    for c in range(width):
+        for m in range(M):
+            vectors[m, c] = (1.0 - drift) * teachers[m, c] if c < teachers.shape[1] else 0.0
+        for i in range(M):
+            z = scale * rng.standard_normal()
+            for m in range(M):
+                vectors[m, c] += root[m, i] * z
+        for k in range(count):
+            vectors[M + k, c] = rows[k, c]
+    if dof > 0:
+        for i in range(M + count):
+            for j in range(M):
+                extra[i, j] = 0.0
+        for i in range(M):
+            for j in range(i + 1):
+                f = scale * (chi(rng, dof - j) if i == j else rng.standard_normal())
+                for m in range(M):
+                    extra[m, j] += root[m, i] * f
+        fold(vectors, extra, 0, M + count, M)
+    for c in range(width):
+        for m in range(M):
+            if c < teachers.shape[1]:
+                teachers[m, c] = vectors[m, c]
+        for k in range(count):
+            rows[k, c] = vectors[M + k, c]
+
+
+@compiled
 def onto_sphere(layout, students, lengths):
     """Each student vector back to its initial length, |w_k|^2 / N = lengths_k."""
     for k in range(lengths.size):
@@ -392,9 +439,11 @@ def onto_sphere(layout, students, lengths):
 @compiled
 def record_overlaps(at, layout, students, teachers, params, records):
     """Field covariances (and overlaps per level, where kept) of the present state."""
-    K, M, keep = params.readout.size, teachers.shape[1], records.r.shape[0] > 0
+    K, M, keep = params.bias.size, teachers.shape[1], records.r.shape[0] > 0
     for k in range(K):
-        records.readout[at, k], records.bias[at, k] = params.readout[k], params.bias[k]
+        for h in range(params.readout.shape[0]):
+            records.readout[at, h, k] = params.readout[h, k]
+        records.bias[at, k] = params.bias[k]
         for m in range(M):
             records.R[at, k, m] = 0.0
         for j in range(K):
@@ -416,6 +465,15 @@ def record_overlaps(at, layout, students, teachers, params, records):
                 records.Q[at, k, j] += weight * dot
                 if keep:
                     records.q[at, level, k, j] = dot
+    if records.T.shape[0] > 0:
+        records.T[at] = 0.0
+        for level in range(layout.width.size):
+            columns = min(layout.width[level], teachers.shape[2])
+            for m in range(M):
+                for n in range(M):
+                    for c in range(columns):
+                        weight = layout.share[level] * layout.eigenvalue[level]
+                        records.T[at, m, n] += weight * teachers[level, m, c] * teachers[level, n, c]
 
 
 @compiled
@@ -427,8 +485,10 @@ def too_large(students, params, bound):
                 if not students[level, k, c] ** 2 < bound:
                     return True
     size = 0.0
-    for k in range(params.readout.size):
-        size += params.readout[k] ** 2 + params.bias[k] ** 2
+    for k in range(params.bias.size):
+        size += params.bias[k] ** 2
+        for h in range(params.readout.shape[0]):
+            size += params.readout[h, k] ** 2
     return not size < bound
 
 
@@ -446,9 +506,20 @@ def reduce_batch(deltas, copy, factor):
 
 
 @compiled
-def advance_overlaps(rng, constants, layout, students, teachers, params, lengths, bound, rates, first, last, records):
-    """Steps first .. last - 1; returns `last`, or minus (the step that diverged + 1)."""
-    K, M, L, B = params.readout.size, teachers.shape[1], layout.width.size, constants.batch
+def task_at(rates, tasks, u):
+    """The task that a number u in (0, 1) means: rates[6:] are the sums of the probabilities of the first tasks."""
+    task = 0
+    while task < tasks - 1 and u > rates[6 + task]:
+        task += 1
+    return task
+
+
+@compiled
+def advance_overlaps(rng, constants, layout, students, teachers, roots, params, lengths, bound, rates, first, last, records):
+    """Steps first .. last - 1; returns `last`, or minus (the step that diverged + 1). roots: of the teachers' overlaps."""
+    K, M, L, B = params.bias.size, teachers.shape[1], layout.width.size, constants.batch
+    tasks, task, learns = constants.teacher.size, 0, 1.0
+    vectors, more = np.zeros((M + students.shape[1], students.shape[2])), np.zeros((M + students.shape[1], M))
     normals = np.empty((B, L, students.shape[2]))
     student_fields, teacher_fields = np.empty(K), np.empty(M)
     delta, deltas, copy = np.empty(K), np.empty((K, B)), np.empty((K, B))
@@ -467,7 +538,10 @@ def advance_overlaps(rng, constants, layout, students, teachers, params, lengths
         for s in range(B):
             draw_fields(rng, layout, students, teachers, normals[s], student_fields, teacher_fields)
             z = rng.standard_normal() if constants.draws else 0.0
-            error = respond(constants, params, student_fields, teacher_fields, z, delta)
+            if rates.shape[1] > 6:
+                task = task_at(rates[step - first], tasks, rng.random())
+                learns = rates[step - first, 6 + tasks + task]
+            error = respond(constants, params, student_fields, teacher_fields, task, learns, z, delta)
             for k in range(K):
                 deltas[k, s] = delta[k]
             if not abs(error) < OVERFLOW:
@@ -482,6 +556,12 @@ def advance_overlaps(rng, constants, layout, students, teachers, params, lengths
         move_parameters(constants, params, rates[step - first, 2], rates[step - first, 3])
         if constants.spherical:
             onto_sphere(layout, students, lengths)
+        if constants.drift > 0.0:
+            for level in range(L):
+                width, dof = layout.width[level], layout.dof[level]
+                move_teachers(
+                    rng, constants.drift, roots[level], students[level], teachers[level], width, dof, vectors, more
+                )
         if step % LOOK == 0 and too_large(students, params, bound):
             return -step - 1
     return last
@@ -496,22 +576,27 @@ def fill_normal(rng, rows):
 
 
 @compiled
-def advance_weights(constants, rows, noise, W, W_teacher, velocity, gradient, mask, params, lengths, rates, first):
+def advance_weights(constants, rows, noise, moves, W, W_teacher, velocity, gradient, mask, params, lengths, rates, first):
     """Feed rows (samples, N) to the network; `first` counts the samples seen before them, rates start at their step.
 
+    noise: (samples, 2), a standard normal number for the label and a uniform one for the task. moves: (samples, M, N), zeta
+    of teachers that drift, empty if they stay.
     velocity: (K, N), empty without momentum. mask: (K, N), empty if all learns. gradient: the sum over the batch so far.
     Returns the number of samples taken: fewer than given if the error outgrew every bound.
     """
     K, M, N, B = W.shape[0], W_teacher.shape[0], W.shape[1], constants.batch
     student_fields, teacher_fields, delta = np.empty(K), np.empty(M), np.empty(K)
-    root = 1.0 / math.sqrt(constants.dim)
+    root, tasks, task, learns = 1.0 / math.sqrt(constants.dim), constants.teacher.size, 0, 1.0
     for sample in range(rows.shape[0]):
-        x = rows[sample]
+        x, now = rows[sample], rates[(first + sample) // B - first // B]
+        if rates.shape[1] > 6:
+            task = task_at(now, tasks, noise[sample, 1])
+            learns = now[6 + tasks + task]
         for k in range(K):
             student_fields[k] = root * inner(W[k], x)
         for m in range(M):
             teacher_fields[m] = root * inner(W_teacher[m], x)
-        error = respond(constants, params, student_fields, teacher_fields, noise[sample], delta)
+        error = respond(constants, params, student_fields, teacher_fields, task, learns, noise[sample, 0], delta)
         if not abs(error) < OVERFLOW:
             return sample
         for k in range(K):
@@ -519,14 +604,18 @@ def advance_weights(constants, rows, noise, W, W_teacher, velocity, gradient, ma
             for i in range(N):
                 gradient[k, i] += scale * x[i]
         if (first + sample) % B == B - 1:
-            at = (first + sample) // B - first // B
-            move_weights(constants, W, velocity, gradient, mask, rates[at, 0], rates[at, 1])
-            move_parameters(constants, params, rates[at, 2], rates[at, 3])
+            move_weights(constants, W, velocity, gradient, mask, now[0], now[1])
+            move_parameters(constants, params, now[2], now[3])
             if constants.spherical:
                 for k in range(K):
                     scale = math.sqrt(lengths[k] * constants.dim / inner(W[k], W[k]))
                     for i in range(N):
                         W[k, i] *= scale
+            if constants.drift > 0.0:
+                scale = math.sqrt(2.0 * constants.drift)
+                for m in range(M):
+                    for i in range(N):
+                        W_teacher[m, i] = (1.0 - constants.drift) * W_teacher[m, i] + scale * moves[sample, m, i]
     return rows.shape[0]
 
 

@@ -21,7 +21,7 @@ from tutelage.problem import Problem, Start
 from tutelage.simulation import coordinates
 from tutelage.simulation.numba_kernels import LevelLayout, ParameterState, Records, advance_overlaps
 from tutelage.simulation.runs import Run, Watch, empty_records, next_stop, stream, write_overlaps
-from tutelage.simulation.step_constants import RateTable, has_kernels, step_constants
+from tutelage.simulation.step_constants import RateTable, has_kernels, step_constants, with_heads
 
 if TYPE_CHECKING:
     from tutelage.simulation.request import Request
@@ -39,6 +39,7 @@ class OverlapsMethod:
         self.layout = coordinates.level_layout(problem, dims)
         self.constants, self.rates = step_constants(problem, request.dim), RateTable(problem, request.dim)
         self.placed = [place_start(problem, start, dims, self.layout) for start in self.starts]
+        self.roots = [coordinates.teacher_roots(problem, start) for start in self.starts]
         self.stretch = max(64, STRETCH // (dims.size * problem.samples_per_step))
         self.loop: Any = None
         if not has_kernels(problem):
@@ -49,7 +50,11 @@ class OverlapsMethod:
 
     def run(self, index: int, watch: Watch) -> Run:
         students, teachers, params, lengths, bound = self.placed[index % len(self.starts)]
-        students, params = students.copy(), ParameterState(*(x.copy() for x in params))  # the loops work in place
+        students, teachers, params = (
+            students.copy(),
+            teachers.copy(),
+            ParameterState(*(x.copy() for x in params)),
+        )  # in place
         records = empty_records(self.problem, self.steps, self.keep)
         advance, rng = self._numba_loop if self.loop is None else self._jax_loop, stream(self.seed, index)
         return Run(records, *advance(rng, students, teachers, params, lengths, bound, records, index, watch))
@@ -58,10 +63,11 @@ class OverlapsMethod:
         self, rng, students, teachers, params, lengths, bound, records: Records, index: int, watch: Watch
     ) -> tuple[Status, int]:
         taken, last = 0, int(self.steps[-1])
+        roots, params, records = self.roots[index % len(self.roots)], with_heads(params), with_heads(records)
         while True:
             end = min(taken + self.stretch, last)
             rates = self.rates.table(taken, end)
-            moving = (students, teachers, params, lengths, bound, rates, taken, end, records)
+            moving = (students, teachers, roots, params, lengths, bound, rates, taken, end, records)
             reached = advance_overlaps(rng, self.constants, self.layout, *moving)
             if reached < 0:
                 return Status.DIVERGED, -int(reached) - 1
@@ -74,17 +80,17 @@ class OverlapsMethod:
     def _jax_loop(
         self, rng, students, teachers, params, lengths, bound, records: Records, index: int, watch: Watch
     ) -> tuple[Status, int]:
-        loop, last = self.loop, int(self.steps[-1])
-        state, size = loop.begin(students, params), loop.steps
+        loop, last, roots = self.loop, int(self.steps[-1]), self.roots[index % len(self.roots)]
+        state, size = loop.begin(students, teachers, params), loop.steps
         self._write(records, 0, students, teachers, params)
         for first in range(0, last, size):
             chunk = loop.draw(rng, self.rates.table(first, first + size))
             taken, end = first, min(first + size, last)
             while taken < end:
                 stop = next_stop(self.steps, taken, end)
-                state = loop.advance(state, teachers, lengths, chunk, taken - first, stop - first)
+                state = loop.advance(state, roots, lengths, chunk, taken - first, stop - first)
                 taken = stop
-                students, params = loop.look(state)
+                students, teachers, params = loop.look(state)
                 if not np.all(students**2 < bound):
                     return Status.DIVERGED, taken
                 self._write(records, taken, students, teachers, params)
@@ -104,8 +110,8 @@ class OverlapsMethod:
             return
         rows = students[:, : self.problem.student.hidden]
         r = rows[:, :, : teachers.shape[2]] @ teachers.transpose(0, 2, 1)
-        q = rows @ rows.transpose(0, 2, 1)
-        write_overlaps(records, taken, r, q, field_weights(self.layout), params.readout, params.bias)
+        q, t = rows @ rows.transpose(0, 2, 1), teachers @ teachers.transpose(0, 2, 1)
+        write_overlaps(records, taken, r, q, field_weights(self.layout), params.readout, params.bias, t)
 
 
 class PlacedStart(NamedTuple):

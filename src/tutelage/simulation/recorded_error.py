@@ -13,9 +13,9 @@ from jaxtyping import Float
 
 from tutelage._types import Array
 from tutelage.dynamics import OrderParameters
-from tutelage.integrate.program import as_arrays, by_quadrature
+from tutelage.integrate.program import as_arrays, by_nodes, by_quadrature
 from tutelage.moments import Moments, moments_for
-from tutelage.problem import Isotropic, Problem
+from tutelage.problem import Isotropic, Problem, Tasks
 
 
 def errors_at_records(
@@ -25,20 +25,21 @@ def errors_at_records(
     T: Float[np.ndarray, "*lead M M"],
     readout: np.ndarray,
     bias: Float[np.ndarray, "*lead K"],
-) -> tuple[Float[np.ndarray, "*lead"], Float[np.ndarray, "*lead"]]:
-    """Error and loss of states; NaN states give NaN."""
-    shape = R.shape[:-2]
+) -> tuple[Float[np.ndarray, "*lead_task"], Float[np.ndarray, "*lead_task"]]:
+    """Error and loss of states, of several tasks with a last axis of tasks; NaN states give NaN."""
+    shape, tasks = R.shape[:-2], (problem.teacher.count,) if isinstance(problem.teacher, Tasks) else ()
     flat = [x.reshape(-1, *x.shape[len(shape) :]) for x in (R, Q, T, readout, bias)]
     known = np.isfinite(flat[0]).all(axis=(1, 2))
-    both = np.full((2, known.size), np.nan)
+    both = np.full((2, known.size, *tasks), np.nan)
     if known.any():
         both[:, known] = _in_batches(problem, *(x[known] for x in flat))
-    return both[0].reshape(shape), both[1].reshape(shape)
+    return both[0].reshape(*shape, *tasks), both[1].reshape(*shape, *tasks)
 
 
-def _in_batches(problem: Problem, *states: np.ndarray) -> Float[np.ndarray, "2 states"]:
+def _in_batches(problem: Problem, *states: np.ndarray) -> Float[np.ndarray, "2 states *tasks"]:
     """A fixed number of states at a time: bounded memory, one compilation."""
-    moments, one_by_one, count = moments_for(problem), not problem.closed_form, len(states[0])
+    moments, count = moments_for(problem), len(states[0])
+    one_by_one = by_nodes(moments) is not None
     if one_by_one or by_quadrature(moments):
         size = 32
     else:
@@ -53,7 +54,7 @@ def _in_batches(problem: Problem, *states: np.ndarray) -> Float[np.ndarray, "2 s
 @eqx.filter_jit
 def _errors(
     problem: Problem, moments: Moments, one_by_one: bool, states: tuple[np.ndarray, ...]
-) -> tuple[Float[Array, " states"], Float[Array, " states"]]:
+) -> tuple[Float[Array, "*states_task"], Float[Array, "*states_task"]]:
     def one(at: tuple[Array, ...]) -> tuple[Array, Array]:
         R, Q, T, v, b = at
         system = OrderParameters(_unit_inputs(problem), T[None], moments=moments)

@@ -18,13 +18,14 @@ from jaxtyping import Float, Int
 from tutelage import checks
 from tutelage._errors import InputError
 from tutelage._pool import cores
-from tutelage._solve import KEEP_LEVELS, require_records
+from tutelage._solve import KEEP_LEVELS, require_records, require_tasks_on
 from tutelage._types import ArrayLike
 from tutelage.problem import Problem, Start, random_start, start_from_weights
 from tutelage.problem.inputs import as_rows
 from tutelage.problem.problem import require_problem
 from tutelage.problem.schedules import require_rates_on
 from tutelage.problem.start import require_pair, require_start
+from tutelage.problem.traits import TASKS
 from tutelage.simulation.weights import LAWS, ORDERS
 from tutelage.times import check_times, steps_at
 
@@ -69,7 +70,7 @@ def checked_request(
     keep: str | None,
 ) -> Request:
     """The arguments of `simulate`, checked against each other."""
-    problem = require_problem(problem, "simulate", needs=())
+    problem = require_problem(problem, "simulate", needs=(TASKS,))
     method = _method(method, weights, inputs)
     order = checks.known("order", order, ORDERS)
     given = _weights(problem, weights) if weights is not None else None
@@ -91,6 +92,7 @@ def checked_request(
         checks.require_memory(samples, problem.samples_per_step * problem.inputs.levels * units, "Use a smaller batch.")
     starts = list(start) if isinstance(start, Sequence) else [start]
     require_rates_on(problem, times, solved=False)
+    require_tasks_on(problem, times)
     return Request(
         problem=problem,
         method=method,

@@ -20,6 +20,7 @@ from tutelage._pool import cores
 from tutelage._types import NumpyOrJax
 from tutelage.problem import Problem
 from tutelage.progress import SILENT_SECONDS
+from tutelage.simulation.coordinates import drift_rate
 from tutelage.simulation.numba_kernels import Records
 
 BEAT = 0.2  # seconds between two looks at the runs
@@ -29,8 +30,9 @@ def empty_records(problem: Problem, steps: Int[np.ndarray, " time"], keep: bool)
     """Records full of NaN, to be written as the run passes its steps."""
     count, L, K, M = steps.size, problem.inputs.levels, problem.student.hidden, problem.teacher.hidden
     kept = count if keep else 0
-    shapes = ((count, K, M), (count, K, K), (kept, L, K, M), (kept, L, K, K), (count, *np.shape(problem.student.readout)))
-    return Records(steps, *(np.full(shape, np.nan) for shape in (*shapes, (count, K))))
+    shapes = ((count, K, M), (count, K, K), (kept, L, K, M), (kept, L, K, K), (count, *problem.readout_shape), (count, K))
+    moving = count if drift_rate(problem) else 0
+    return Records(steps, *(np.full(shape, np.nan) for shape in (*shapes, (moving, M, M))))
 
 
 def next_stop(steps: Int[np.ndarray, " time"], taken: int, last: int) -> int:
@@ -47,6 +49,7 @@ def write_overlaps(
     weights: Float[np.ndarray, " L"],
     readout: NumpyOrJax,
     bias: Float[NumpyOrJax, " K"],
+    t: Float[np.ndarray, "L M M"],
 ) -> None:
     """Record a state given by its overlaps per level wherever `taken` steps were asked for; weights: p_l lam_l."""
     for at in np.flatnonzero(records.steps == taken):
@@ -55,6 +58,8 @@ def write_overlaps(
         records.readout[at], records.bias[at] = readout, bias
         if records.r.shape[0]:
             records.r[at], records.q[at] = r, q
+        if records.T.shape[0]:
+            records.T[at] = np.einsum("l,lmn->mn", weights, t)
 
 
 @dataclass(frozen=True)

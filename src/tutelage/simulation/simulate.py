@@ -93,8 +93,10 @@ def _in_one_program(request: Request, together: bool | None) -> bool:
 def _as_trajectory(request: Request, done: Runs, vectorized: bool) -> Trajectory:
     problem, records, count = request.problem, done.records, done.status.size
     names = ["R", "Q", "readout", *(["bias"] if problem.biased else []), *(["r", "q"] if request.keep else [])]
-    T = _teachers(request)
+    T, moving = _teachers(request), bool(records.T.size)  # teachers that drift are recorded
+    names += ["T"] if moving else []
     each = np.broadcast_to(T if T.ndim == 2 else T[:count, None], (count, request.steps.size, *T.shape[-2:]))
+    each = records.T if moving else each
     error, loss = recorded_error.errors_at_records(problem, records.R, records.Q, each, records.readout, records.bias)
     law = request.inputs if isinstance(request.inputs, str) else f"rows, {request.order}"
     settings = {"method": request.method, "dim": request.dim, "runs": request.runs, "seed": request.seed, "inputs": law}
@@ -107,7 +109,7 @@ def _as_trajectory(request: Request, done: Runs, vectorized: bool) -> Trajectory
         status_code=done.status,
         end_time=np.where(done.status == Status.FINISHED, float(request.times[-1]), done.taken / request.dim),
         steps=done.taken,
-        T=T,
+        T=None if moving else T,
         problem=problem,
         start=request.starts[0] if len(request.starts) == 1 else None,
         kind="simulation",

@@ -4,7 +4,7 @@ A schedule is evaluated at alpha = step / N, exactly, for the steps about to be 
 a long run needs no long table).
 """
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import jax
@@ -15,10 +15,11 @@ from scipy.special import ndtri
 
 from tutelage import labels, losses, rules
 from tutelage._errors import InputError
-from tutelage.problem import Problem, SlowMomentum
+from tutelage.problem import Problem, SlowMomentum, Tasks
 from tutelage.problem.activation import NAMED, Activation
 from tutelage.simulation import numba_kernels as codes
-from tutelage.simulation.numba_kernels import StepConstants
+from tutelage.simulation.coordinates import drift_rate
+from tutelage.simulation.numba_kernels import ParameterState, Records, StepConstants
 
 ACTIVATIONS = {name: getattr(codes, name.upper()) for name in ("erf", "relu", "sign", "tanh", "gelu", "sigmoid", "softplus")}
 LABELS = {labels.Real: codes.REAL_LABEL, labels.Sign: codes.SIGN_LABEL, labels.Logistic: codes.LOGISTIC_LABEL}
@@ -29,7 +30,9 @@ UPDATES = {getattr(rules, name): getattr(codes, name.upper()) for name in ("Grad
 
 
 class RateTable:
-    """force, push, eta_v, eta_b, lr and time of every step.
+    """force, push, eta_v, eta_b, lr and time of every step; of several tasks also their probabilities and their heads.
+
+    The probabilities are summed up over the first tasks; a head that learns has 1, a frozen one 0.
 
     A momentum m takes `force` times the gradient, a weight `push` times m; lr and time are for rules that look at them.
     Plain SGD and a fixed momentum beta (m <- beta m + gradient, w <- w + eta m): force 1, push eta.
@@ -46,7 +49,10 @@ class RateTable:
             slow, push = sgd.momentum, 1.0 / dim
             force, factor = (lr, float(np.asarray(slow.gamma))) if slow.k is None else (slow.k, 1.0)
         columns = (force, push, readout, bias, lr)
-        self._factor = np.array([factor, 1.0, 1.0, 1.0, 1.0, 1.0])
+        self._tasks = _vectorized(partial(_task_columns, problem.teacher)) if isinstance(problem.teacher, Tasks) else None
+        self._factor = np.array(
+            [factor, 1.0, 1.0, 1.0, 1.0, 1.0] + [1.0] * 2 * len(problem.tasks) * (self._tasks is not None)
+        )
         self.table = lru_cache(maxsize=16)(self._table)  # all runs ask for the same stretches
         self._columns: list[Any] = [_vectorized(c) if callable(c) else float(np.asarray(c)) for c in columns]
 
@@ -57,12 +63,20 @@ class RateTable:
         for i, column in enumerate(self._columns):
             values: Any = column(times) if callable(column) else column
             table[:, i] = values
+        if self._tasks is not None:
+            table[:, 6:] = self._tasks(times)
         if not np.all(np.isfinite(table)) or table.min(initial=0.0) < 0:
             step = first + int(np.argmax(~(np.isfinite(table) & (table >= 0)).all(axis=1)))
             raise InputError(
                 f"a learning rate is negative or not finite at alpha = {step / self.dim:g}; a schedule must be >= 0 there."
             )
         return table * self._factor
+
+
+def _task_columns(tasks: Tasks, t: Any) -> Any:
+    """Sums of the probabilities of the first tasks, and whether the head of each task learns."""
+    learns = jnp.ones(tasks.count) if tasks.freeze_heads is None else jnp.ravel(tasks.head_rates(t))
+    return jnp.concatenate([jnp.cumsum(tasks.probabilities(t)), jnp.broadcast_to(learns, (tasks.count,))])
 
 
 def _vectorized(schedule: Any) -> Any:
@@ -77,19 +91,24 @@ def _vectorized(schedule: Any) -> Any:
 
 
 def has_kernels(problem: Problem) -> bool:
-    """Do the numba loops have this label, loss and rule, and both activations (every polynomial, most named ones)?"""
-    return problem.student.outputs == problem.teacher.outputs == 1 and codes.UNKNOWN not in _codes_of(problem).values()
+    """Do the numba loops have this label, loss and rule, and all activations (every polynomial, most named ones)?"""
+    known = codes.UNKNOWN not in (*_codes_of(problem).values(), *_teacher_codes(problem))
+    return problem.student.outputs == problem.teacher.outputs == 1 and known
 
 
 def _codes_of(problem: Problem) -> dict[str, int]:
     """What a sample does, as codes of the kernels. The loss matters to a rule that follows its gradient alone."""
     return {
         "student": _activation(problem.student.activation),
-        "teacher": _activation(problem.teacher.activation),
         "label": codes.UNKNOWN if callable(problem.noise) else LABELS.get(type(problem.labels), codes.UNKNOWN),
         "loss": LOSSES.get(type(problem.loss), codes.UNKNOWN) if problem.rule.uses_loss else codes.SQUARED,
         "update": UPDATES.get(type(problem.rule), codes.UNKNOWN),
     }
+
+
+def _teacher_codes(problem: Problem) -> list[int]:
+    """The code of each task's teacher."""
+    return [_activation(one.teacher.activation) for one in problem.tasks]
 
 
 def _activation(activation: Activation) -> int:
@@ -110,6 +129,14 @@ def _label_number(problem: Problem) -> tuple[float, bool]:
     return noise, noise > 0
 
 
+def _stacked(coefficients: list[tuple[float, ...]]) -> Float[np.ndarray, "tasks degrees"]:
+    """Polynomials as rows, padded with zeros."""
+    table = np.zeros((len(coefficients), max(map(len, coefficients))))
+    for row, values in zip(table, coefficients, strict=True):
+        row[: len(values)] = values
+    return table
+
+
 def step_constants(problem: Problem, dim: int) -> StepConstants:
     """The constants of the step."""
     sgd, teacher = problem.sgd, problem.teacher
@@ -120,7 +147,11 @@ def step_constants(problem: Problem, dim: int) -> StepConstants:
     return StepConstants(
         **_codes_of(problem),
         student_coefficients=np.array(problem.student.activation.polynomial or [0.0]),
-        teacher_coefficients=np.array(teacher.activation.polynomial or [0.0]),
+        teacher=np.array(_teacher_codes(problem)),
+        teacher_coefficients=_stacked([one.teacher.activation.polynomial or (0.0,) for one in problem.tasks]),
+        edges=np.cumsum([0, *(one.teacher.hidden for one in problem.tasks)]),
+        separate=isinstance(teacher, Tasks) and teacher.heads == "separate",
+        drift=drift_rate(problem) / dim,
         teacher_readout=np.ravel(np.array(teacher.readout, dtype=float)),
         teacher_bias=np.zeros(teacher.hidden) if teacher.bias is None else np.array(teacher.bias, dtype=float),
         label_number=label_number,
@@ -137,3 +168,11 @@ def step_constants(problem: Problem, dim: int) -> StepConstants:
         train_bias=problem.student.train_bias,
         spherical=sgd.spherical,
     )
+
+
+def with_heads(parts: ParameterState | Records) -> Any:
+    """Parameters or records as the numba loops see them: the readout with an axis of heads, the same memory."""
+    names = ("readout", "readout_momentum", "readout_sum") if isinstance(parts, ParameterState) else ("readout",)
+    lead = 1 if isinstance(parts, Records) else 0
+    values = {name: getattr(parts, name) for name in names}
+    return parts._replace(**{n: v.reshape(*v.shape[:lead], -1, v.shape[-1]) for n, v in values.items()})

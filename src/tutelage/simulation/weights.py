@@ -18,21 +18,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float, Int
+from scipy.special import ndtr
 
 from tutelage._errors import InputError, Status
-from tutelage.problem import Problem, Spectrum
+from tutelage.problem import Problem, Spectrum, Tasks
 from tutelage.problem.sample import normals_needed
 from tutelage.simulation import coordinates
 from tutelage.simulation.numba_kernels import ParameterState, Records, advance_weights, fill_normal
 from tutelage.simulation.overlaps import divergence_bound
 from tutelage.simulation.runs import Run, Watch, empty_records, next_stop, stream, write_overlaps
-from tutelage.simulation.step_constants import RateTable, has_kernels, step_constants
+from tutelage.simulation.step_constants import RateTable, has_kernels, step_constants, with_heads
 
 if TYPE_CHECKING:
     from tutelage.simulation.request import Request
 
 Rows = Float[np.ndarray, "samples N"]
-FRAME, INPUTS, NOISE = range(3)  # the random streams of a run
+FRAME, INPUTS, NOISE, DRIFT = range(4)  # the random streams of a run
 BLOCK = 2**16  # numbers drawn at a time: small enough for a cache, large enough to hide a function call
 ORDERS = ("given", "shuffled", "sampled")
 
@@ -138,6 +139,8 @@ class WeightsMethod:
         self.seed, self.keep, self.weights = request.seed, request.keep, request.weights
         self.inputs, self.order = request.inputs, request.order
         self.constants, self.rates = step_constants(problem, self.dim), RateTable(problem, self.dim)
+        self.tasks = isinstance(problem.teacher, Tasks)
+        self.roots = [coordinates.teacher_roots(problem, start) for start in self.starts]
         self.coordinates = None
         if self.weights is None:
             self.coordinates = [coordinates.level_coordinates(problem, start, dims) for start in self.starts]
@@ -158,28 +161,41 @@ class WeightsMethod:
         lengths, bound = coordinates.lengths_of(self.problem, own, self.dims), divergence_bound(own) * self.dim
         network = (_NumbaNetwork if self.loop is None else _JaxNetwork)(self, W, W_teacher, params, lengths)
         records = empty_records(self.problem, self.steps, self.keep)
-        source, noise = self._source(index), stream(self.seed, index, NOISE)
+        source, noise, drift = self._source(index), stream(self.seed, index, NOISE), stream(self.seed, index, DRIFT)
         B, block = self.constants.batch, rows_per_block(self.problem, self.dim)
         total = int(self.steps[-1]) * B
-        self._write(records, 0, network, W_teacher)
+        self._write(records, 0, network)
         for first in range(0, total, block):
             last = min(first + block, total)
             rows, xi = source.rows(first, last - first), np.zeros(self._draws(last - first))
-            if self.constants.draws or self.loop is not None:
+            if self.constants.draws or self.tasks or self.loop is not None:
                 noise.standard_normal(out=xi)
+            if self.tasks and self.loop is None:
+                xi[:, 1] = ndtr(xi[:, 1])
+            moves = self._moves(which, drift, last - first)
             for begin, end in self._stretches(first, last):
-                taken = network.take(rows, xi, first, begin, end)
+                taken = network.take(rows, xi, moves, first, begin, end)
                 if taken < end or not np.all(bound > network.W**2):
                     return Run(records, Status.DIVERGED, taken // B)
                 if end % B == 0:
-                    self._write(records, end // B, network, W_teacher)
+                    self._write(records, end // B, network)
             if not watch.goes_on(index, last // B) and last < total:
                 return Run(records, Status.INTERRUPTED, last // B)
         return Run(records, Status.FINISHED, int(self.steps[-1]))
 
     def _draws(self, samples: int) -> tuple[int, ...]:
         """The shape of the normals that labels and rule need for so many samples."""
-        return (samples,) if self.loop is None else (samples, normals_needed(self.problem))
+        return (samples, 1 + self.tasks) if self.loop is None else (samples, normals_needed(self.problem))
+
+    def _moves(self, which: int, rng: np.random.Generator, samples: int) -> Float[np.ndarray, "samples M N"]:
+        """zeta of teachers that drift, one for each sample; empty if they stay."""
+        M = self.problem.teacher.hidden
+        if not self.constants.drift:
+            return np.zeros((0, M, self.dim))
+        moves, edges = rng.standard_normal((samples, M, self.dim)), np.cumsum([0, *self.dims])
+        for root, (i, j) in zip(self.roots[which], itertools.pairwise(edges), strict=True):
+            moves[:, :, i:j] = np.einsum("mn,sni->smi", root, moves[:, :, i:j])
+        return moves
 
     def _stretches(self, first: int, last: int) -> Iterator[tuple[int, int]]:
         """Samples first .. last - 1 as intervals that end at recorded steps."""
@@ -192,7 +208,7 @@ class WeightsMethod:
     def _build(self, index: int, which: int) -> tuple[Float[np.ndarray, "K N"], Float[np.ndarray, "M N"]]:
         """W and W*: as given, or the start's coordinates in a random frame of each eigenspace."""
         if self.weights is not None:
-            return self.weights[0].copy(), self.weights[1]
+            return self.weights[0].copy(), self.weights[1].copy()
         assert self.coordinates is not None
         vectors = coordinates.in_random_frames(self.coordinates[which], self.dims, stream(self.seed, index, FRAME))
         M = self.problem.teacher.hidden
@@ -209,11 +225,12 @@ class WeightsMethod:
         spans = itertools.pairwise([0, *np.cumsum(self.dims)])
         return np.stack([a[:, i:j] @ b[:, i:j].T / (j - i) for i, j in spans])
 
-    def _write(self, records: Records, taken: int, network: "_NumbaNetwork | _JaxNetwork", W_teacher: np.ndarray) -> None:
+    def _write(self, records: Records, taken: int, network: "_NumbaNetwork | _JaxNetwork") -> None:
         if np.any(records.steps == taken):
-            W, params = network.W, network.params
-            r, q = self._overlaps(W, W_teacher), self._overlaps(W, W)
-            write_overlaps(records, taken, r, q, self.field_weights, params.readout, params.bias)
+            W, W_teacher, params = network.W, network.W_teacher, network.params
+            r, q, t = self._overlaps(W, W_teacher), self._overlaps(W, W), self._overlaps(W_teacher, W_teacher)
+            readout = np.reshape(params.readout, records.readout.shape[1:])
+            write_overlaps(records, taken, r, q, self.field_weights, readout, params.bias, t)
 
 
 class _NumbaNetwork:
@@ -223,16 +240,17 @@ class _NumbaNetwork:
         self, method: WeightsMethod, W: np.ndarray, W_teacher: np.ndarray, params: ParameterState, lengths: np.ndarray
     ):
         self.constants, self.rates, self.mask = method.constants, method.rates, method.mask
-        self.W, self.W_teacher, self.params, self.lengths = W, W_teacher, params, lengths
+        self.W, self.W_teacher, self.params, self.lengths = W, W_teacher, with_heads(params), lengths
         self.velocity = np.zeros(W.shape if self.constants.momentum else (0, 0))
         self.gradient = np.zeros_like(W)
 
-    def take(self, rows: Rows, xi: np.ndarray, first: int, begin: int, end: int) -> int:
+    def take(self, rows: Rows, xi: np.ndarray, moves: np.ndarray, first: int, begin: int, end: int) -> int:
         """Learn from samples begin .. end - 1 of a block that begins at `first`; returns the samples seen."""
         B, part = self.constants.batch, slice(begin - first, end - first)
         rates = self.rates.table(begin // B, (end - 1) // B + 1)
         moving = (self.W, self.W_teacher, self.velocity, self.gradient, self.mask, self.params, self.lengths)
-        return begin + int(advance_weights(self.constants, rows[part], xi[part], *moving, rates, begin))
+        drawn = rows[part], xi[part], moves[part]
+        return begin + int(advance_weights(self.constants, *drawn, *moving, rates, begin))
 
 
 class _JaxNetwork:
@@ -243,21 +261,26 @@ class _JaxNetwork:
     ):
         self.loop, self.rates, self.batch = method.loop, method.rates, method.constants.batch
         self.block = min(rows_per_block(method.problem, W.shape[1]), max(1, int(method.steps[-1]) * self.batch))
-        self.fixed = (W_teacher, lengths)
-        self.state = (W, np.zeros_like(W), np.zeros_like(W), params)
+        self.fixed = (lengths,)
+        self.state = (W, np.zeros_like(W), np.zeros_like(W), W_teacher, params)
 
     @property
     def W(self) -> Float[np.ndarray, "K N"]:
         return np.asarray(self.state[0])
 
     @property
-    def params(self) -> ParameterState:
-        return ParameterState(*(np.asarray(x) for x in self.state[3]))
+    def W_teacher(self) -> Float[np.ndarray, "M N"]:
+        return np.asarray(self.state[3])
 
-    def take(self, rows: Rows, xi: np.ndarray, first: int, begin: int, end: int) -> int:
+    @property
+    def params(self) -> ParameterState:
+        return ParameterState(*(np.asarray(x) for x in self.state[4]))
+
+    def take(self, rows: Rows, xi: np.ndarray, moves: np.ndarray, first: int, begin: int, end: int) -> int:
         missing, B = self.block - rows.shape[0], self.batch
         steps = np.arange(first, first + self.block) // B
         rates = self.rates.table(int(steps[0]), int(steps[-1]) + 1)[steps - steps[0]]
-        block = np.pad(rows, ((0, missing), (0, 0))), np.pad(xi, ((0, missing), (0, 0))), rates
+        moves = np.pad(moves, ((0, self.block - len(moves)), (0, 0), (0, 0))) if len(moves) else np.zeros(self.block)
+        block = np.pad(rows, ((0, missing), (0, 0))), np.pad(xi, ((0, missing), (0, 0))), moves, rates
         self.state = self.loop.advance(self.state, self.fixed, block, first, begin - first, end - first)
         return end

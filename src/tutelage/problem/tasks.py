@@ -1,0 +1,465 @@
+"""Several tasks over time: teachers that share one student, a schedule that says which of them is shown, heads, drift.
+
+`Tasks` stands in place of a teacher. Every sample belongs to one task, drawn with the probabilities of the schedule; its
+label is that of the task's teacher. Probabilities are numbers, not structure: switch times, fractions and similarities can be
+batched, differentiated and changed without compiling again.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, cast
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Int
+
+from tutelage import checks
+from tutelage._errors import InputError
+from tutelage._types import Array, ArrayLike, Numbers, NumpyOrJax, Schedule
+from tutelage.problem.activation import Activation, ActivationPerUnit, per_unit
+from tutelage.problem.network import Network
+from tutelage.problem.schedules import switch_times
+
+HEADS = ("separate", "shared")
+SUM = 1e-9  # by which the sum of probabilities may differ from one
+
+
+def _numbers(name: str) -> Callable[[object], NumpyOrJax]:
+    """Converts to a vector of numbers; one number is a vector of one."""
+    return lambda value: _vector(checks.as_array(name, value))
+
+
+def _vector(array: NumpyOrJax) -> NumpyOrJax:
+    if np.ndim(array):
+        return array
+    return jnp.reshape(array, (1,)) if checks.is_traced(array) else np.reshape(array, (1,))
+
+
+def _require_switches(name: str, times: NumpyOrJax) -> None:
+    if np.ndim(times) != 1 or np.size(times) == 0:
+        raise InputError(f"{name} has shape {np.shape(times)}; it must be one time, or a list of times.")
+    checks.require_nonnegative(name, times)
+    if not checks.is_traced(times) and np.any(np.diff(np.asarray(times)) <= 0):
+        raise InputError(f"{name} is {np.asarray(times).tolist()}; the times must increase. Sort them.")
+
+
+def _phase(times: ArrayLike, t: ArrayLike) -> Array:
+    """How many switches have passed."""
+    return jnp.searchsorted(jnp.asarray(times), jnp.asarray(t), side="right")
+
+
+class Switch(eqx.Module):
+    """One task at a time; the next one begins at each of the times.
+
+    times: one switch time or several, increasing. order: the task of each phase, counted from 0 (default: 0, 1, 2, ...).
+    `Switch([60.0, 120.0], order=[0, 1, 0])` returns to the first task.
+
+    >>> import tutelage as tu
+    >>> tu.Switch(60.0).probabilities(59.0, 2).tolist(), tu.Switch(60.0).probabilities(60.0, 2).tolist()
+    ([1.0, 0.0], [0.0, 1.0])
+    """
+
+    times: ArrayLike = eqx.field(converter=_numbers("times (the switches)"))
+    order: tuple[int, ...] | None = eqx.field(
+        static=True, default=None, converter=lambda order: None if order is None else tuple(order)
+    )
+
+    def __check_init__(self) -> None:
+        _require_switches("times (the switches)", cast(NumpyOrJax, self.times))
+        phases = np.size(self.times) + 1
+        if self.order is not None:
+            for task in self.order:
+                checks.as_count("a task in order", task, least=0)
+            if len(self.order) != phases:
+                raise InputError(
+                    f"order names {len(self.order)} phases and there are {phases - 1} switches; give one task for each of "
+                    f"the {phases} phases."
+                )
+
+    def require_tasks(self, count: int) -> None:
+        """Each named task must exist."""
+        order = range(np.size(self.times) + 1) if self.order is None else self.order
+        if max(order) >= count:
+            raise InputError(
+                f"the schedule shows task {max(order)}; there are {count} tasks, counted from 0. Give fewer switch times, more "
+                "teachers, or order=[0, 1, 0]."
+            )
+
+    def probabilities(self, t: ArrayLike, count: int) -> Float[Array, " tasks"]:
+        """The probability of each task at time t."""
+        order = np.arange(np.size(self.times) + 1) if self.order is None else np.array(self.order)
+        return jnp.asarray(np.eye(count)[order])[_phase(self.times, t)]
+
+    def switches(self, end: ArrayLike) -> Float[Array, " S"]:
+        """Times at which the probabilities jump."""
+        return jnp.asarray(self.times)
+
+
+class Interleave(eqx.Module):
+    """A random task at every sample, with constant probabilities.
+
+    >>> import tutelage as tu
+    >>> tu.Interleave([0.5, 0.5]).probabilities(10.0, 2).tolist()
+    [0.5, 0.5]
+    """
+
+    shares: ArrayLike = eqx.field(converter=_numbers("shares (the probabilities of the tasks)"))
+
+    def __check_init__(self) -> None:
+        if np.ndim(self.shares) != 1:
+            raise InputError(
+                f"shares has shape {np.shape(self.shares)}; it must be a list of probabilities, one for each task."
+            )
+        _require_probabilities(cast(NumpyOrJax, self.shares), "")
+
+    def require_tasks(self, count: int) -> None:
+        """One probability for each task."""
+        if np.size(self.shares) != count:
+            raise InputError(
+                f"the schedule has {np.size(self.shares)} probabilities; there are {count} tasks. Give one each."
+            )
+
+    def probabilities(self, t: ArrayLike, count: int) -> Float[Array, " tasks"]:
+        """The probability of each task at time t."""
+        return jnp.asarray(self.shares)
+
+    def switches(self, end: ArrayLike) -> None:
+        """They never jump."""
+        return None
+
+
+class Replay(eqx.Module):
+    """One task after the other; from the first switch on, a fraction of the samples belongs to earlier tasks.
+
+    fraction: the probability of an earlier task, equal for all earlier ones. after: the switch time, or several; at each of
+    them the next task begins. fraction=0 is `Switch(after)`.
+
+    >>> import tutelage as tu
+    >>> tu.Replay(0.2, after=60.0).probabilities(70.0, 2).tolist()
+    [0.2, 0.8]
+    """
+
+    fraction: ArrayLike = eqx.field(converter=partial(checks.as_array, "fraction"))
+    after: ArrayLike = eqx.field(converter=_numbers("after (the switches)"))
+
+    def __check_init__(self) -> None:
+        checks.require_shape("fraction", self.fraction, ())
+        if not checks.is_traced(self.fraction) and not 0 <= float(self.fraction) <= 1:
+            raise InputError(
+                f"fraction is {checks.shown(self.fraction)}; it must be between 0 and 1, the probability of an earlier task."
+            )
+        _require_switches("after (the switches)", cast(NumpyOrJax, self.after))
+
+    def require_tasks(self, count: int) -> None:
+        """One task for each phase."""
+        if np.size(self.after) + 1 > count:
+            raise InputError(
+                f"the schedule has {np.size(self.after)} switches and needs {np.size(self.after) + 1} tasks; there are {count}. "
+                "Give fewer switch times or more teachers."
+            )
+
+    def probabilities(self, t: ArrayLike, count: int) -> Float[Array, " tasks"]:
+        """The probability of each task at time t."""
+        phases = np.size(self.after) + 1
+        present, earlier = np.eye(phases, count), np.tril(np.ones((phases, count)), -1)
+        earlier[1:] /= earlier[1:].sum(axis=1, keepdims=True)
+        fraction = jnp.where(np.arange(phases) > 0, jnp.asarray(self.fraction), 0.0)[:, None]
+        return ((1 - fraction) * present + fraction * earlier)[_phase(self.after, t)]
+
+    def switches(self, end: ArrayLike) -> Float[Array, " S"]:
+        """Times at which the probabilities jump."""
+        return jnp.asarray(self.after)
+
+
+class Drift(eqx.Module):
+    """Teacher vectors that move at random while the student learns, with the rate omega:
+
+        w* <- (1 - omega / N) w* + sqrt(2 omega / N) zeta     at every step, zeta Gaussian with the overlaps of the teachers
+    Their own overlaps T stay; those with the student decay, dr_l = ... - omega r_l.
+
+    >>> import tutelage as tu
+    >>> tu.Tasks([tu.Network(1, "linear")], drift=tu.Drift(0.03)).drift
+    Drift(rate=0.03)
+    """
+
+    rate: ArrayLike = eqx.field(converter=partial(checks.as_array, "rate (of the drift)"))
+
+    def __check_init__(self) -> None:
+        checks.require_shape("rate (of the drift)", self.rate, ())
+        checks.require_nonnegative("rate (of the drift)", self.rate)
+
+    def __repr__(self) -> str:
+        return f"Drift(rate={checks.shown(self.rate)})"
+
+
+NAMED = {"switch": Switch, "interleave": Interleave, "replay": Replay}
+
+
+class Tasks(eqx.Module):
+    """Several tasks in place of a teacher: each sample is labeled by one of the teachers.
+
+        Delta = y_s - sum_k v^s_k g(lambda_k),   s drawn with the probabilities of the schedule at every sample
+    All tasks train the student's first layer. With separate heads each task has its own readout v^s, which learns only from
+    samples of its task; with heads="shared" one readout serves all.
+
+    teachers: one `Network` for each task, of any width and activation. schedule: `Switch(60.0)`, `Interleave([0.5, 0.5])`,
+    `Replay(0.2, after=60.0)`, or a JAX function of time that returns one probability for each task (None: equal ones).
+    similarity: the overlap of unit m of one teacher with unit m of another, one number for all pairs of tasks or a matrix
+    (tasks, tasks). gram: instead of it the overlaps of all teacher units, (M, M) or per level (L, M, M), with M the sum of the
+    widths. drift: `Drift(rate)` if the teachers move. freeze_heads: times from which the heads stop to learn, one for all or
+    one for each task (inf: never). To freeze the first layer at a switch, use SGD(lr=Piecewise([60.0], [0.5, 0.0]),
+    readout_lr=0.5); to begin a schedule of the learning rate again at a switch, `schedules.Restarted`.
+
+    `error` and `loss` of a trajectory have shape (time, task); R has one column for each teacher unit, all tasks in order, and
+    separate heads make `readout` (time, task, K). `Start(R, Q, T, readout)` takes the same shapes.
+
+    >>> import tutelage as tu
+    >>> tasks = tu.Tasks([tu.Network(1, "erf"), tu.Network(1, "erf")], tu.Switch(60.0), similarity=0.5)
+    >>> problem = tu.Problem(tu.Network(2, "erf", train_readout=True), tasks, sgd=tu.SGD(lr=1.0))
+    >>> theory = tu.solve(problem, tu.asymmetric_start(problem), times=tu.linear_times(120, 13))
+    >>> theory.error.shape, theory.R.shape, theory.readout.shape
+    ((13, 2), (13, 2, 2), (13, 2, 2))
+    """
+
+    teachers: tuple[Network, ...]
+    schedule: Any  # a schedule of this module, or a function of time
+    heads: str = eqx.field(static=True)
+    similarity: Float[NumpyOrJax, "..."] | None
+    given_gram: Float[NumpyOrJax, "*L M M"] | None
+    drift: Drift | None
+    freeze_heads: Float[NumpyOrJax, "*tasks"] | None
+
+    def __init__(
+        self,
+        teachers: Sequence[Network],
+        schedule: Any = None,
+        heads: str = "separate",
+        *,
+        similarity: Numbers | None = None,
+        gram: Numbers | None = None,
+        drift: Drift | None = None,
+        freeze_heads: Numbers | None = None,
+    ):
+        if isinstance(teachers, Network) or not isinstance(teachers, Sequence) or not teachers:
+            raise InputError(f"teachers is {checks.shown(teachers)}; it must be a list of Networks, one for each task.")
+        self.teachers = tuple(teachers)
+        self.schedule = Interleave(np.full(len(teachers), 1 / len(teachers))) if schedule is None else schedule
+        self.heads = checks.known("heads", heads, HEADS)
+        self.similarity = None if similarity is None else checks.as_array("similarity", similarity)
+        self.given_gram = None if gram is None else checks.as_array("gram", gram)
+        self.drift = drift
+        self.freeze_heads = None if freeze_heads is None else checks.as_array("freeze_heads", freeze_heads)
+        self._check()
+
+    def _check(self) -> None:
+        count = len(self.teachers)
+        for teacher in self.teachers:
+            if not isinstance(teacher, Network):
+                raise InputError(
+                    f"a teacher is {checks.shown(teacher)}; each task needs a Network, such as Network(3, 'erf')."
+                )
+            for name in ("train_readout", "train_bias"):
+                if getattr(teacher, name):
+                    raise InputError(f"{name} is True on a teacher; only the student can learn. Leave it out.")
+        if len({teacher.outputs for teacher in self.teachers}) > 1:
+            raise InputError(
+                f"the teachers have {', '.join(str(t.outputs) for t in self.teachers)} outputs; they must have equally many."
+            )
+        if isinstance(self.schedule, tuple(NAMED.values())):
+            self.schedule.require_tasks(count)
+        elif not callable(self.schedule) or isinstance(self.schedule, type):
+            raise InputError(
+                f"schedule is {checks.shown(self.schedule)}; it must be Switch(60.0), Interleave([0.5, 0.5]), Replay(0.2, 60.0) "
+                "or a function of time to probabilities."
+            )
+        if self.drift is not None and not isinstance(self.drift, Drift):
+            raise InputError(f"drift is {checks.shown(self.drift)}; it must be a Drift, such as Drift(0.01).")
+        if self.freeze_heads is not None:
+            fix = "One time for all heads, or one for each task."
+            shapes = ((), (count,)) if self.heads == "separate" else ((),)
+            checks.require_shape("freeze_heads", self.freeze_heads, *shapes, fix=fix)
+            if not checks.is_traced(self.freeze_heads) and not np.all(np.asarray(self.freeze_heads) >= 0):
+                raise InputError(f"freeze_heads is {checks.shown(self.freeze_heads)}; every time must be zero or more.")
+        self._check_overlaps(count)
+
+    def _check_overlaps(self, count: int) -> None:
+        if self.given_gram is not None:
+            if self.similarity is not None:
+                raise InputError("similarity and gram are both given; they say the same. Give one of them.")
+            M = self.hidden
+            if np.ndim(self.given_gram) not in (2, 3) or np.shape(self.given_gram)[-2:] != (M, M):
+                raise InputError(
+                    f"gram has shape {np.shape(self.given_gram)}; the teachers have {M} units together, so it must be "
+                    f"({M}, {M}), or (levels, {M}, {M})."
+                )
+        elif self.similarity is not None:
+            checks.require_shape("similarity", self.similarity, (), (count, count), fix="One number, or one for each pair.")
+        if any(np.ndim(t.gram) == 3 for t in self.teachers if t.gram is not None):
+            raise InputError("a teacher has a gram for each level; give the overlaps of all tasks: Tasks(gram=...).")
+        if self.gram is not None:
+            checks.require_gram("the Gram matrix of the teachers", self.gram)
+
+    # What a problem asks of its teacher.
+
+    @property
+    def count(self) -> int:
+        """The number of tasks."""
+        return len(self.teachers)
+
+    @property
+    def hidden(self) -> int:
+        """Teacher units of all tasks."""
+        return sum(teacher.hidden for teacher in self.teachers)
+
+    @property
+    def outputs(self) -> int:
+        """Outputs of each task."""
+        return self.teachers[0].outputs
+
+    @property
+    def train_readout(self) -> bool:
+        """Teachers do not learn."""
+        return False
+
+    train_bias = train_readout
+
+    @property
+    def activation(self) -> Activation:
+        """The activation of all units, or one for each."""
+        units = [a for teacher in self.teachers for a in _of_units(teacher)]
+        return units[0] if all(unit == units[0] for unit in units) else per_unit(units)
+
+    @property
+    def readout(self) -> Float[NumpyOrJax, "*outputs M"]:
+        """The readouts of all teachers, side by side."""
+        return _joined([teacher.readout for teacher in self.teachers])
+
+    @property
+    def bias(self) -> Float[NumpyOrJax, " M"] | None:
+        """Biases of all teacher units; None if there are none."""
+        if all(teacher.bias is None for teacher in self.teachers):
+            return None
+        return _joined([np.zeros(t.hidden) if t.bias is None else t.bias for t in self.teachers])
+
+    @property
+    def gram(self) -> Float[NumpyOrJax, "*L M M"] | None:
+        """Overlaps of all teacher units; None if nothing is said about them."""
+        if self.given_gram is not None:
+            return self.given_gram
+        own = [teacher.gram for teacher in self.teachers]
+        if self.similarity is None and all(gram is None for gram in own):
+            return None
+        xp: Any = jnp if checks.is_traced(self.similarity, own) else np
+        V = xp.zeros((self.count, self.count)) if self.similarity is None else self.similarity
+        V = xp.broadcast_to(xp.asarray(V), (self.count, self.count))
+        rows = [
+            [self._block(i, j, own[i], V[i, j], xp) for j in range(self.count)] for i in range(self.count)
+        ]  # the diagonal blocks are the teachers' own
+        return xp.block(rows)
+
+    def _block(self, i: int, j: int, own: Any, V: Any, xp: Any) -> Any:
+        if i == j:
+            return np.eye(self.teachers[i].hidden) if own is None else own
+        return V * xp.asarray(np.eye(self.teachers[i].hidden, self.teachers[j].hidden))
+
+    def units(self, task: int) -> slice:
+        """The places of a task's units among those of all tasks."""
+        first = sum(teacher.hidden for teacher in self.teachers[:task])
+        return slice(first, first + self.teachers[task].hidden)
+
+    @property
+    def task_of_units(self) -> Int[np.ndarray, " M"]:
+        """The task of each teacher unit, counted from 0."""
+        return np.repeat(np.arange(self.count), [teacher.hidden for teacher in self.teachers])
+
+    # What time does.
+
+    def probabilities(self, t: ArrayLike) -> Float[Array, " tasks"]:
+        """The probability of each task at time t."""
+        if isinstance(self.schedule, tuple(NAMED.values())):
+            return self.schedule.probabilities(t, self.count)
+        return jnp.asarray(self.schedule(jnp.asarray(t)), float)
+
+    def switches(self, end: ArrayLike) -> Float[Array, " S"] | None:
+        """Times up to `end` across which the solver must not step."""
+        found = [self._schedule_switches(end)]
+        if self.freeze_heads is not None:
+            found.append(jnp.ravel(jnp.asarray(self.freeze_heads)))
+        known = [times for times in found if times is not None]
+        return jnp.concatenate(known) if known else None
+
+    def _schedule_switches(self, end: ArrayLike) -> Float[Array, " S"] | None:
+        if isinstance(self.schedule, tuple(NAMED.values())):
+            return self.schedule.switches(end)
+        one = lambda task: cast(Schedule, lambda t: self.probabilities(t)[task])  # noqa: E731
+        return switch_times(end, *(one(task) for task in range(max(1, self.count - 1))))
+
+    def head_rates(self, t: ArrayLike) -> Float[Array, "..."]:
+        """1 for a head that learns at time t, 0 for a frozen one; a factor of the readout's force (task, outputs, K)."""
+        learns = jnp.where(jnp.asarray(t) < jnp.asarray(self.freeze_heads), 1.0, 0.0)
+        return learns.reshape(*learns.shape, *[1] * self._readout_axes) if learns.ndim else learns
+
+    @property
+    def _readout_axes(self) -> int:
+        return 1 if self.outputs == 1 else 2
+
+    def head(self, readout: NumpyOrJax, task: int) -> Any:
+        """The readout that serves a task."""
+        return readout[task] if self.heads == "separate" else readout
+
+    def require_probabilities_on(self, times: Float[np.ndarray, " S"]) -> None:
+        """A function of time must return probabilities at the given times."""
+        if isinstance(self.schedule, tuple(NAMED.values())) or checks.is_traced(self.schedule):
+            return
+        try:
+            values = jax.vmap(self.probabilities)(jnp.asarray(times))
+        except Exception as error:
+            raise InputError(
+                f"the schedule of tasks cannot be traced by JAX ({type(error).__name__}); write it with jax.numpy, as a function "
+                "of time to probabilities."
+            ) from None
+        if values.shape != (len(times), self.count):
+            raise InputError(
+                f"the schedule of tasks maps a time to shape {values.shape[1:]}; it must return {self.count} probabilities."
+            )
+        if not checks.is_traced(values):
+            for t, row in zip(times, np.asarray(values), strict=True):
+                _require_probabilities(row, f" at time {t:g}")
+
+    def __repr__(self) -> str:
+        parts = [f"[{', '.join(map(repr, self.teachers))}]", _schedule_text(self.schedule)]
+        parts += [f"heads={self.heads!r}"] if self.heads != "separate" else []
+        for name, value in (("similarity", self.similarity), ("gram", self.given_gram), ("freeze_heads", self.freeze_heads)):
+            parts += [f"{name}={checks.shown(value)}"] if value is not None else []
+        parts += [f"drift={self.drift!r}"] if self.drift is not None else []
+        return f"Tasks({', '.join(parts)})"
+
+
+def _require_probabilities(values: NumpyOrJax, when: str) -> None:
+    if checks.is_traced(values):
+        return
+    p = np.asarray(values)
+    if not (np.all(np.isfinite(p)) and np.all(p >= 0) and abs(p.sum() - 1) < SUM):
+        raise InputError(
+            f"the probabilities of the tasks are {checks.shown(p)}{when}, with sum {p.sum():g}; they must be zero or more with "
+            "sum 1. Divide them by their sum."
+        )
+
+
+def _of_units(teacher: Network) -> Sequence[Activation]:
+    function = teacher.activation.function
+    return function.units if isinstance(function, ActivationPerUnit) else [teacher.activation] * teacher.hidden
+
+
+def _joined(parts: list[Any]) -> Any:
+    xp: Any = jnp if checks.is_traced(parts) else np
+    return xp.concatenate(parts, axis=-1)
+
+
+def _schedule_text(schedule: Any) -> str:
+    if not isinstance(schedule, tuple(NAMED.values())):
+        return getattr(schedule, "__name__", "a function")
+    inside = [f"{name}={checks.shown(value)}" for name, value in vars(schedule).items() if value is not None]
+    return f"{type(schedule).__name__}({', '.join(inside)})"
