@@ -178,8 +178,9 @@ def plateau_path(
         atol=1e-11,
     )
     path = np.array([subspace.inside(y) for y in inside])
-    # one by one, by the program that also served the fixed point
-    jacobians = [np.asarray(jacobian(system, 0.0, unflatten(jnp.asarray(x), state))) for x in path]
+    states = jax.tree.map(np.asarray, jax.vmap(lambda x: unflatten(x, state))(jnp.asarray(path)))
+    each = [jax.tree.map(lambda x, i=i: x[i], states) for i in range(PATH_TIMES)]
+    jacobians = [np.asarray(jacobian(system, 0.0, one)) for one in each]  # by the program that served the fixed point
     steps = propagators(times, np.array(jacobians))
     back = propagate_adjoint(steps, np.linalg.qr(np.stack([mode.left for mode in plateau.unstable], axis=1))[0])
     first, scale = np.linalg.qr(back[0])

@@ -12,19 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from tutelage._errors import InputError
-from tutelage.cli.flags import (
-    CompareStartFlags,
-    FolderFlags,
-    OutputFlags,
-    ProblemFlags,
-    RunFlags,
-    SolveFlags,
-    StartFlags,
-    Switch,
-    TheoryFlags,
-    TimeFlags,
-    Whole,
-)
+from tutelage.cli import flags
 from tutelage.cli.process import INTERRUPT_CODE, keep_compiled_programs, leave_on_interrupt, notes, working
 
 if TYPE_CHECKING:
@@ -38,11 +26,11 @@ def solve(
     problem: Path | None = None,
     /,
     *,
-    what: ProblemFlags = ProblemFlags(),  # noqa: B008
-    start: StartFlags = StartFlags(),  # noqa: B008
-    times: TimeFlags = TimeFlags(),  # noqa: B008
-    how: SolveFlags = SolveFlags(),  # noqa: B008
-    output: OutputFlags = OutputFlags(),  # noqa: B008
+    what: flags.ProblemFlags = flags.ProblemFlags(),  # noqa: B008
+    start: flags.StartFlags = flags.StartFlags(),  # noqa: B008
+    times: flags.TimeFlags = flags.TimeFlags(),  # noqa: B008
+    how: flags.SolveFlags = flags.SolveFlags(),  # noqa: B008
+    output: flags.OutputFlags = flags.OutputFlags(),  # noqa: B008
 ) -> int:
     """Compute the learning curve of a problem in the limit of large N.
 
@@ -88,11 +76,11 @@ def simulate(
     problem: Path | None = None,
     /,
     *,
-    what: ProblemFlags = ProblemFlags(),  # noqa: B008
-    start: CompareStartFlags = CompareStartFlags(),  # noqa: B008
-    times: TimeFlags = TimeFlags(),  # noqa: B008
-    runs: RunFlags = RunFlags(),  # noqa: B008
-    output: OutputFlags = OutputFlags(),  # noqa: B008
+    what: flags.ProblemFlags = flags.ProblemFlags(),  # noqa: B008
+    start: flags.CompareStartFlags = flags.CompareStartFlags(),  # noqa: B008
+    times: flags.TimeFlags = flags.TimeFlags(),  # noqa: B008
+    runs: flags.RunFlags = flags.RunFlags(),  # noqa: B008
+    output: flags.OutputFlags = flags.OutputFlags(),  # noqa: B008
 ) -> int:
     """Simulate online SGD of finite networks, exact in law at any N.
 
@@ -128,12 +116,12 @@ def compare(
     problem: Path | None = None,
     /,
     *,
-    what: ProblemFlags = ProblemFlags(),  # noqa: B008
-    start: CompareStartFlags = CompareStartFlags(),  # noqa: B008
-    times: TimeFlags = TimeFlags(),  # noqa: B008
-    how: TheoryFlags = TheoryFlags(),  # noqa: B008
-    runs: RunFlags = RunFlags(),  # noqa: B008
-    output: FolderFlags = FolderFlags(),  # noqa: B008
+    what: flags.ProblemFlags = flags.ProblemFlags(),  # noqa: B008
+    start: flags.CompareStartFlags = flags.CompareStartFlags(),  # noqa: B008
+    times: flags.TimeFlags = flags.TimeFlags(),  # noqa: B008
+    how: flags.TheoryFlags = flags.TheoryFlags(),  # noqa: B008
+    runs: flags.RunFlags = flags.RunFlags(),  # noqa: B008
+    output: flags.FolderFlags = flags.FolderFlags(),  # noqa: B008
 ) -> int:
     """Compare the theory with simulated networks and save a figure and an HTML report.
 
@@ -169,9 +157,9 @@ def compare(
 
 def explore(
     *,
-    port: Whole = None,
+    port: flags.Whole = None,
     browser: Annotated[bool, Parameter(negative="--no-browser", show_default=False)] = True,
-    json: Switch = False,
+    json: flags.Switch = False,
 ) -> int:
     """Open a web page on this machine that solves the theory again at every change of a control.
 
@@ -194,7 +182,7 @@ def explore(
     return 0
 
 
-def _solved(request: "Request", how: TheoryFlags, progress: bool = False) -> "Trajectory":
+def _solved(request: "Request", how: flags.TheoryFlags, progress: bool = False) -> "Trajectory":
     """The theory of a request, with a sign of life while it is computed."""
     import tutelage as tu
 
@@ -203,7 +191,7 @@ def _solved(request: "Request", how: TheoryFlags, progress: bool = False) -> "Tr
         return tu.solve(request.problem, request.start, request.times, progress=progress, **options)
 
 
-def _simulated(request: "Request", runs: RunFlags, talks: bool) -> "Trajectory":
+def _simulated(request: "Request", runs: flags.RunFlags, talks: bool) -> "Trajectory":
     """The runs of a request; a bar on a terminal when they take long. More than a day needs --long."""
     import tutelage as tu
     from tutelage.simulation.request import duration_warning, estimated_seconds
