@@ -87,7 +87,9 @@ def _is_accurate(error: tuple[float, ...]) -> bool:
 def _doubt(problem: Problem, averages: QuadratureAverages, rule: Quadrature, trajectory: Trajectory) -> tuple[float, float]:
     """What the rule loses in one dimension, at the widest fields of a curve."""
     bias = [np.abs(b).max() for b in (trajectory.variables.get("bias"), problem.teacher.bias) if b is not None]
-    largest = (np.nanmax(np.diagonal(x, axis1=-2, axis2=-1)) for x in (trajectory.Q, np.asarray(trajectory.T)))
+    largest = (
+        np.nanmax(np.diagonal(x, axis1=-2, axis2=-1)) for x in map(np.asarray, (trajectory.variables["Q"], trajectory.T))
+    )
     widths = (float(f"{np.sqrt(max(x, 0.0)) + max(bias, default=0.0):.2g}") for x in largest)
     return shortfall(averages.student, averages.teacher, rule, *widths)
 

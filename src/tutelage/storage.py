@@ -139,7 +139,9 @@ def own_dims(name: str, count: int, heads: bool = False) -> tuple[str, ...]:
 
 def task_count(trajectory: Any) -> int | None:
     """The number of tasks, the last axis of the error; None if it has no such axis."""
-    R = trajectory.variables.get("R")
+    if trajectory.problem is not None:
+        return trajectory.problem.teacher.count if isinstance(trajectory.problem.teacher, Tasks) else None
+    R = trajectory.variables.get("R")  # of a problem that no file holds
     if trajectory.kind == "equations" or R is None or np.ndim(trajectory.error) != np.ndim(R) - 1:
         return None
     return np.shape(trajectory.error)[-1]

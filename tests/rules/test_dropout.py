@@ -92,7 +92,7 @@ def test_one_draw_per_unit():
     assert values.shape == (8, 3)
     np.testing.assert_allclose([weights.sum(), *(weights @ values)], 1.0, rtol=1e-12)
     many, share = tu.rules.Dropout(0.7).law(12, 0.0).nodes(False)
-    assert many.shape == (256, 12)
+    assert many.shape == (4096, 12)
     np.testing.assert_allclose(share @ np.asarray(many), 1.0, atol=0.02)
     drawn = np.asarray(law.from_normal(np.random.default_rng(0).standard_normal((4000, 3))))
     np.testing.assert_allclose((drawn > 0).mean(axis=0), 0.7, atol=0.03)

@@ -50,10 +50,11 @@ def by_machine_code(problem, students, teachers, z):
     rule, rows, gaps = step_constants(problem, 10), [], []
     for student, teacher, number in zip(students, teachers, z, strict=True):
         bias = np.array(problem.student.bias) if problem.student.bias is not None else np.zeros(K)
-        params = ParameterState(np.array(problem.student.readout, dtype=float), bias, *np.zeros((4, K)))
+        readout = np.array(problem.student.readout, dtype=float)[None]
+        params = ParameterState(readout, bias, np.zeros((1, K)), np.zeros(K), np.zeros((1, K)), np.zeros(K))
         delta = np.empty(K)
-        gaps.append(respond(rule, params, student, teacher, number if rule.draws else 0.0, delta))
-        rows.append(np.concatenate([delta, params.readout_sum, params.bias_sum]))
+        gaps.append(respond(rule, params, student, teacher, 0, 1.0, number if rule.draws else 0.0, delta))
+        rows.append(np.concatenate([delta, params.readout_sum[0], params.bias_sum]))
     return np.array(rows), np.array(gaps)
 
 

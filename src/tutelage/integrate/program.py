@@ -162,7 +162,7 @@ def _judged(system: ClosedSystem, observed: dict[str, Array]) -> tuple[Array, Ar
 
         both = jax.vmap(lambda seen: (system.error(seen), system.loss(seen)))
         errors, losses = jax.lax.map(both, jax.tree.map(in_turns, observed))
-        return errors.reshape(-1)[:count], losses.reshape(-1)[:count]
+        return errors.reshape(-1, *errors.shape[2:])[:count], losses.reshape(-1, *losses.shape[2:])[:count]
     errors = jax.vmap(system.error)(observed)
     if isinstance(system, OrderParameters):
         return errors, errors + jnp.asarray(system.problem.noise) ** 2 / 2
