@@ -15,7 +15,7 @@ from tutelage.moments.matrices import joint_covariance, mean_update, update_cova
 from tutelage.moments.quadrature import QuadratureAverages
 from tutelage.moments.resolution import shortfall
 from tutelage.problem import Problem
-from tutelage.trajectory import Trajectory
+from tutelage.trajectory import Trajectory, eager
 
 ACCURATE_PAIRS, ACCURATE_SPREAD = 1e-6, 1e-2  # quadrature errors above which a solve warns
 QUADRATURE = "quadrature"
@@ -149,19 +149,20 @@ def _pair_matrices(problem: Problem, rule: Quadrature, T: Array, seen: dict[str,
     return jax.lax.map(one, seen)
 
 
-def sampling_error(trajectory: Trajectory) -> np.ndarray:
-    """(time,): with 95% confidence the sampled averages move the curve `error` by less than this, at all times at once.
+def sampling_errors(trajectory: Trajectory) -> dict[str, np.ndarray]:
+    """By name, (time, ...): with 95% confidence the sampled averages move a curve by less than this, at all times at once.
 
     Eight solves, each with one of the set's eight scramblings. These are independent, so the standard error of their mean
     estimates the error of the whole set.
     """
     settings, problem = dict(trajectory.settings), trajectory.problem
     if problem is None or "moments" not in settings:
-        return np.zeros_like(np.asarray(trajectory.error))
+        return {}
     whole = moments_for(problem, None, Sampled(*settings["moments"]))
     assert isinstance(whole, NodeMoments)
     options = Options(bool(settings.get("gradient_flow", False)), str(settings.get("solver", "explicit")), keep=False)
     steps = tolerances(float(settings.get("rtol", 1e-6)), None)
     arrays, start, times = as_arrays(problem), as_arrays(anonymous(trajectory.start)), np.asarray(trajectory.times)
-    one = lambda set_: np.asarray(integrate(arrays, set_, start, times, steps, options).error)  # noqa: E731
-    return confidence([one(each) for each in whole.scramblings()])
+    each = [eager(integrate(arrays, part, start, times, steps, options)) for part in whole.scramblings()]
+    curves = [raw.variables | {"error": raw.error} for raw in each]
+    return {name: confidence([curve[name] for curve in curves]) for name in curves[0]}

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import xarray
 
 Tree = TypeVar("Tree")
-REPORTS = {"validity": "tutelage.validity:assess", "sampling_error": "tutelage.accuracy:sampling_error"}
+REPORTS = {"validity": "tutelage.validity:assess", "sampling_errors": "tutelage.accuracy:sampling_errors"}
 
 
 class Trajectory(eqx.Module):
@@ -185,7 +185,12 @@ class Trajectory(eqx.Module):
 
         Estimated by eight solves, each with one of the eight scramblings of the set; zero where nothing is sampled.
         """
-        return self._asked("sampling_error")
+        return self.sampling_errors.get("error", np.zeros_like(self.error))
+
+    @property
+    def sampling_errors(self) -> dict[str, np.ndarray]:
+        """The same for all that was recorded, by name: error, R, Q, readout. Empty where nothing is sampled."""
+        return self._asked("sampling_errors")
 
     def _asked(self, name: str) -> Any:
         """A report about this solve, computed once, by a function of a layer to the right."""

@@ -324,9 +324,12 @@ def compare(theory: Trajectory, runs: Trajectory, *, fluctuations: bool = True) 
     predict = checks.as_flag("fluctuations", fluctuations)
     both, matching = match(with_shift(pair(theory, runs), theory))
     expected, rtol, gaps = expected_gaps(both), float(dict(theory.settings).get("rtol", FINEST)), {}
+    known = theory.problem is not None and theory.start is not None and theory.tasks is None
+    sampled = theory.sampling_errors if known and "moments" in dict(theory.settings) else {}
     for name in both.compared:
         sides = both.theory[name], both.runs[name]
-        gaps[name] = measure(name, *sides, expected.gaps[name], expected.rough, both.shift.get(name), rtol)
+        missed = sampled[name][: both.times.size] if name in sampled else None
+        gaps[name] = measure(name, *sides, expected.gaps[name], expected.rough, both.shift.get(name), rtol, missed)
     reported = theory.problem is not None and theory.start is not None and theory.tasks is None
     validity = theory.validity if reported else None
     escape = find_escape(both, validity)
@@ -338,6 +341,8 @@ def compare(theory: Trajectory, runs: Trajectory, *, fluctuations: bool = True) 
         notes.append("the theory is gradient flow: without the terms of order eta^2 that the runs have")
     if 1 < both.count < 5:
         notes.append(f"{both.count} runs give a standard error that is itself uncertain; run 10 or more")
+    if sampled:
+        notes.append("the theory's averages are sampled: half of their sampling error counts as a standard error, too")
     if swapped and (escape is None or not escape.by_noise):
         notes.append(f"{swapped} of {both.count} runs had their hidden units relabeled before averaging")
     return Comparison(

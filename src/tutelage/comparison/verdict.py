@@ -180,8 +180,8 @@ class Gap:
 
     expected: the gap that a right theory leaves at this N (its size if `rough`). beyond: the z-score of what is left of the
     gap when anything from zero to twice the expected gap (either sign, if rough) is allowed, besides a known shift.
-    unit: the standard error, or what the solver resolves if that is more. allowed: by how much a gap may differ from the
-    middle of what is allowed.
+    unit: the standard error, with what sampled averages miss, or what the solver resolves if that is more. allowed: by how
+    much a gap may differ from the middle of what is allowed.
     """
 
     name: str
@@ -219,10 +219,12 @@ def measure(
     rough: bool,
     shift: np.ndarray | None = None,
     rtol: float = FINEST,
+    sampling: np.ndarray | None = None,
 ) -> Gap:
     """The gap of a quantity: theory (time, ...), runs (run, time, ...).
 
     shift: a gap that is known exactly, besides the expected one. rtol: the tolerance with which the theory was solved.
+    sampling: what sampled averages may move the theory by, with 95% confidence: two of its standard errors.
     """
     shift = np.zeros_like(theory) if shift is None else shift
     count = runs.shape[0]
@@ -234,6 +236,7 @@ def measure(
     if name != "error":
         size = np.full_like(theory, FINEST * max(float(np.max(np.abs(theory), initial=0.0)), 1e-12))
     unit = np.fmax(error, max(1.0, rtol / FINEST) * size)
+    unit = unit if sampling is None else np.hypot(unit, sampling / 2)
     low, high = np.sort([-2 * np.abs(expected) if rough else 0 * expected, 2 * (np.abs(expected) if rough else expected)], 0)
     left = gap - np.clip(gap, shift + low, shift + high)
     expected = expected + (np.abs(shift) if rough else shift)

@@ -1,0 +1,23 @@
+"""What sampled averages of the theory may miss counts like a standard error of the runs."""
+
+from dataclasses import replace
+
+import numpy as np
+
+import tutelage as tu
+
+
+def test_the_sampling_error_of_the_theory_counts():
+    teacher = tu.Network(2, "erf", readout=[1.0, 0.5])
+    problem = tu.Problem(tu.Network(2, "erf"), teacher, loss="logistic", labels="sign", sgd=tu.SGD(lr=1.0))
+    start, times = tu.Start([[0.3, 0.05], [0.02, 0.2]], [[0.5, 0.1], [0.1, 0.4]]), tu.linear_times(10, 6)
+    runs = tu.simulate(problem, start, dim=4000, times=times, runs=40, seed=1)
+    theory = tu.solve(problem, start, times, moments=tu.Sampled(2**9, seed=1))
+    result = tu.compare(theory, runs, fluctuations=False)
+    assert result.agrees
+    assert any("sampled" in note for note in result.notes)
+    assert set(theory.sampling_errors) >= {"error", "R", "Q"}
+    np.testing.assert_array_equal(theory.sampling_error, theory.sampling_errors["error"])
+    unaware = replace(theory, settings=tuple(pair for pair in theory.settings if pair[0] != "moments"))
+    assert not tu.compare(unaware, runs, fluctuations=False).agrees  # negative control: 512 points are too few
+    assert tu.solve(problem.replace(loss="squared", labels="real"), start, times).sampling_errors == {}
