@@ -81,10 +81,10 @@ def moments_for(
         return NodeMoments(np.zeros((0, 3)), np.zeros(0), GRID_OF_THREE, jumps, noisy, jumps_at)
     sampled = Sampled() if sampled is None else sampled
     law = problem.rule.law(K, 0.0)
-    own = law.units if isinstance(law, PerUnit) and not law.enumerable else 0
-    points = sobol(sampled.points, K + M + own, sampled.seed)
-    weights, normals = np.full(sampled.points, 1.0 / sampled.points), points[:, K + M :] if own else None
-    return NodeMoments(points[:, : K + M], weights, 0, jumps, noisy, (), normals)
+    drawn = isinstance(law, PerUnit) and not law.enumerable
+    own = law.numbers(sampled.points, sampled.seed) if drawn else None
+    e, weights = sobol(sampled.points, K + M, sampled.seed), np.full(sampled.points, 1.0 / sampled.points)
+    return NodeMoments(e, weights, 0, jumps, noisy, (), own)
 
 
 def _suits_three_fields(problem: Problem) -> bool:

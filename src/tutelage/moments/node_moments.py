@@ -32,7 +32,7 @@ from tutelage.moments.numerics import divide_left, divide_right, factor
 from tutelage.problem import Network, Problem
 from tutelage.problem.activation import NAMED
 from tutelage.problem.sample import mean_norm2
-from tutelage.rules import Context, Parameters, Rule, Sample, Update
+from tutelage.rules import Context, Parameters, PerUnit, Rule, Sample, Update
 from tutelage.rules.base import Elementwise, Label
 from tutelage.rules.gradient import is_affine_in_label
 
@@ -69,7 +69,7 @@ class Sums(NamedTuple):
 class RuleAtState(eqx.Module):
     """A rule, and all that its averages depend on. mean, L: of the fields, teachers first.
 
-    normals: standard normal numbers of the rule at every node; None: the nodes of its law are enumerated at each.
+    numbers: what the rule's xi is made from at every node (`PerUnit`); None: the nodes of its law are enumerated at each.
     """
 
     problem: Problem
@@ -78,7 +78,7 @@ class RuleAtState(eqx.Module):
     mean: Float[Array, " n"]
     parameters: Parameters
     context: Context
-    normals: Float[NumpyOrJax, "P draws"] | None = None
+    numbers: Float[NumpyOrJax, "P numbers"] | None = None
 
     def responses(self, e: Nodes, noisy: bool) -> Response:
         """The mean response at every node, over labels and the rule's own randomness.
@@ -90,12 +90,16 @@ class RuleAtState(eqx.Module):
         rho, student = fields[:, :M], fields[:, M:]
         labels, weights = jax.vmap(partial(self.labels, noisy))(rho)
         law, norm2 = self.rule.law(self.problem.student.hidden, self.context.time), mean_norm2(self.problem)
-        enumerated = law is not None and self.normals is None
-        draws, shares = map(jnp.asarray, law.nodes(False)) if enumerated else (None, None)
-        own = None if law is None or enumerated else law.from_normal(jnp.asarray(self.normals))
+        placed = law if isinstance(law, PerUnit) and self.numbers is not None else None
+        draws, shares = (None, None)
+        if law is not None:
+            draws, shares = map(jnp.asarray, law.nodes(False) if placed is None else placed.patterns())
 
         def given(label: Array, weight: Array, xi: Array | None, share: Array | None) -> Response:
             """The part of one label per node and one draw of xi."""
+            own = None
+            if placed is not None and xi is not None:
+                xi, own = None, placed.at_points(xi, jnp.asarray(self.numbers))
 
             def one(student: Array, rho: Array, label: Array, own: Array | None) -> Update:
                 sample = Sample(student, rho, label, xi if own is None else own, norm2)
@@ -266,8 +270,8 @@ class NodeMoments(Moments):
 
     grid: nodes per panel for two or three fields (else 0); they are placed at every call, between the fields at which label
     or update jump. jumps: derivatives are taken from the density. noisy: labels vary at given fields.
-    label_jumps: teacher fields at which the label jumps or bends (grid only). normals: of the rule at each point of a
-    quasi-random set, for laws of xi that cannot be enumerated.
+    label_jumps: teacher fields at which the label jumps or bends (grid only). numbers: what the rule's xi is made from
+    at each point of a quasi-random set, for laws that cannot be enumerated.
     """
 
     e: Nodes
@@ -276,7 +280,7 @@ class NodeMoments(Moments):
     jumps: bool = eqx.field(static=True)
     noisy: bool = eqx.field(static=True)
     label_jumps: tuple[float, ...] = eqx.field(static=True, default=())
-    normals: Float[NumpyOrJax, "P draws"] | None = None
+    numbers: Float[NumpyOrJax, "P numbers"] | None = None
 
     @property
     def points(self) -> int:
@@ -327,7 +331,7 @@ class NodeMoments(Moments):
         count = self.e.shape[0] // SETS
         share = np.full(count, 1.0 / count)
         parts = [slice(i * count, (i + 1) * count) for i in range(SETS)]
-        own = lambda part: None if self.normals is None else self.normals[part]  # noqa: E731
+        own = lambda part: None if self.numbers is None else self.numbers[part]  # noqa: E731
         return [NodeMoments(self.e[part], share, 0, self.jumps, self.noisy, (), own(part)) for part in parts]
 
     def finer(self) -> "NodeMoments":
@@ -349,7 +353,7 @@ class NodeMoments(Moments):
         first = lambda x: jnp.roll(x, M, axis=-1)  # noqa: E731  teachers first
         L = factor(first(first(C).T).T)
         mean = jnp.zeros(C.shape[0]) if mean is None else first(mean)
-        return RuleAtState(problem, rule, L, mean, parameters, context, self.normals)
+        return RuleAtState(problem, rule, L, mean, parameters, context, self.numbers)
 
     def _sums(self, at: RuleAtState, jumps: bool, noisy: bool) -> Sums:
         if not self.grid:

@@ -237,7 +237,8 @@ def _require_update(problem: "Problem") -> None:
         )
     overlaps = jnp.zeros((fields.size, rho.size)), jnp.eye(fields.size), jnp.eye(rho.size)
     context = rules.Context(p.student, p.loss, jnp.ones(()), jnp.zeros(()), overlaps)
-    xi = None if law is None else law.for_units(p.student.hidden).nodes(False)[0][0]
+    per_unit = isinstance(law, rules.PerUnit)
+    xi = None if law is None else jnp.asarray(law.from_normal(jnp.zeros(p.student.hidden if per_unit else ())))
     sample = rules.Sample(fields, rho, tried[0], xi)
     T = p.rule.samples
     if T > 1:
