@@ -9,22 +9,28 @@ if TYPE_CHECKING:
 
 # The function of tutelage.plot that draws a result, by the name of its class.
 RESULT_FIGURES = {
+    "BestReplay": "plot_best_replay",
     "EarlyStopping": "plot_early_stopping",
     "EscapeDistribution": "plot_escape_distribution",
     "EscapeTime": "plot_escape_time",
     "Exponent": "plot_exponent",
     "FixedPoint": "plot_fixed_point",
     "Fluctuations": "plot_fluctuations",
+    "Forgetting": "plot_forgetting",
+    "Interference": "plot_interference",
     "Landscape": "plot_landscape",
     "LearningRates": "plot_decay_rates",
+    "NodeReuse": "plot_node_reuse",
     "NoiseFloor": "plot_noise_floor",
     "OptimalSchedule": "plot_schedule",
     "Phases": "plot_phases",
     "Plateaus": "plot_plateaus",
     "RunResults": "plot_per_run",
+    "Savings": "plot_savings",
     "Specialization": "plot_specialization",
     "SpectralExponent": "plot_spectral_exponent",
     "StepMoments": "plot_step_moments",
+    "Transfer": "plot_transfer",
 }
 
 
