@@ -1,13 +1,14 @@
 """The page as one text: content, template, style, script and Plotly, with a policy that lets no request leave it."""
 
 import json
+from collections.abc import Mapping, Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from tutelage._version import __version__
-from tutelage.page.content import code_of, phases_in_words, trajectory_content
+from tutelage.page.content import code_of, family_content, phases_in_words, trajectory_content
 from tutelage.plot.html import document, write_text
 from tutelage.trajectory import Trajectory
 
@@ -15,12 +16,19 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inli
 BEGIN = 'tutelagePage.render(JSON.parse(document.getElementById("data").textContent));'
 
 
-def trajectory_page(trajectory: Trajectory, title: str | None = None, run: int | None = None) -> str:
+def trajectory_page(
+    trajectory: Trajectory | Sequence[Trajectory],
+    title: str | None = None,
+    run: int | None = None,
+    *,
+    over: Mapping[str, Any] | None = None,
+) -> str:
     """A solved trajectory, or one run of a simulation, as an HTML page with a slider for time.
 
     It shows the learning curve with its phases and a marker that moves, and R and Q at the marked time as heat maps. The
     page is self-contained: it holds its data and its charts, and works without a network. Records of more than a thousand
-    times are thinned evenly. title: instead of the problem in words.
+    times are thinned evenly. title: instead of the problem in words. Several tasks are one curve each; the phases are then
+    those of their schedule. A list of trajectories that differ in one number gets a second slider, over={"similarity": V}.
 
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
@@ -28,10 +36,19 @@ def trajectory_page(trajectory: Trajectory, title: str | None = None, run: int |
     >>> tu.page.trajectory_page(theory).startswith("<!doctype html>")
     True
     """
+    if over is not None or isinstance(trajectory, Sequence):
+        return page_of(family_content(trajectory, over, title))
     return page_of(trajectory_content(trajectory, title, run) | {"code": code_of(trajectory.problem)})
 
 
-def save_page(trajectory: Trajectory, path: str | Path, title: str | None = None, run: int | None = None) -> Path:
+def save_page(
+    trajectory: Trajectory | Sequence[Trajectory],
+    path: str | Path,
+    title: str | None = None,
+    run: int | None = None,
+    *,
+    over: Mapping[str, Any] | None = None,
+) -> Path:
     """Write `trajectory_page` as a file, complete or not there at all; returns the path.
 
     >>> import tutelage as tu
@@ -42,7 +59,7 @@ def save_page(trajectory: Trajectory, path: str | Path, title: str | None = None
     ...     tu.page.save_page(theory, pathlib.Path(folder) / "theory.html").name
     'theory.html'
     """
-    return write_text(path, trajectory_page(trajectory, title, run))
+    return write_text(path, trajectory_page(trajectory, title, run, over=over))
 
 
 def page_of(content: dict[str, Any]) -> str:

@@ -19,7 +19,7 @@ from tutelage.plot.axes import (
 )
 from tutelage.plot.labels import capital, error_label, problem_in_words, time_label, title_and_conditions
 from tutelage.plot.style import ALARM, COLORS, DASHES, FAINT, INK, stroke
-from tutelage.plot.trajectory import NAMED, QUANTITIES, SINGLE_RUNS, curves_of, mark_switches, with_looks
+from tutelage.plot.trajectory import NAMED, QUANTITIES, SINGLE_RUNS, curves_of, mark_switches, task_curves, with_looks
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -47,7 +47,7 @@ def plot_comparison(comparison: Any, *, title: str | None = None) -> "Figure":
     figure, grid = column([2.6, *[2.0] * len(names), *([1.5] if scores else [])], title, head=HEAD)
     _draw_gap_of_error(grid[0], times[shown], comparison, shown)
     for axes, name in zip(grid[1:], names, strict=False):
-        _draw_gap(axes, times[shown], comparison.gaps[name], shown)
+        _draw_gap(axes, times[shown], comparison.gaps[name], shown, comparison.theory)
     if scores:
         _draw_scores(grid[-1], times, comparison, shown)
     scale_time(grid[0], times)
@@ -106,8 +106,11 @@ def _draw_gaps_of_tasks(axes: Any, times: np.ndarray, comparison: Any, shown: np
     scale_error(axes, np.moveaxis(np.concatenate([gap.theory[None], gap.runs])[:, shown], -1, 0).reshape(-1, times.size))
 
 
-def _draw_gap(axes: Any, times: np.ndarray, gap: Any, shown: np.ndarray) -> None:
-    theory, runs = curves_of(gap.name, gap.theory[None]), curves_of(gap.name, gap.runs)
+def _draw_gap(axes: Any, times: np.ndarray, gap: Any, shown: np.ndarray, trajectory: Any) -> None:
+    theory, runs = (
+        task_curves(trajectory, gap.name, values) or curves_of(gap.name, values) for values in (gap.theory[None], gap.runs)
+    )
+    mark_switches(axes, trajectory)
     few = len(theory) <= NAMED
     for i, ((line, look, label), cloud) in enumerate(zip(with_looks(theory, marks=False), runs, strict=True)):
         mean = cloud.values.mean(axis=0)[shown]

@@ -115,6 +115,7 @@ def plot_interference(result: Any, *, title: str | None = None) -> "Figure":
     scale_error(below, result.final.ravel())
     finish(figure, [above, below], "similarity $V$ of the tasks")
     who, how = problem_in_words(result.problem)
+    how = ", ".join(words for words in how.split(", ") if not words.startswith("similarity"))
     lines = [line[:1].upper() + line[1:] for line in str(result).splitlines()[1:]]
     write_head(above, title, who, how, lines)
     return figure
@@ -132,7 +133,8 @@ def plot_best_replay(result: Any, *, title: str | None = None) -> "Figure":
     scale_error(axes, np.concatenate([result.final.ravel(), result.values]))
     finish(figure, [axes], "replay fraction")
     who, how = problem_in_words(result.problem)
-    words = str(result)
+    given = f" with replay {float(result.problem.teacher.schedule.fraction):g}"
+    how, words = how.replace(given, ""), str(result)
     write_head(axes, title, who, how, words[:1].upper() + words[1:])
     return figure
 

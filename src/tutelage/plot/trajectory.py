@@ -96,6 +96,7 @@ def plot_trajectory(trajectory: Any, *, ax: Any = None, title: str | None = None
     figure, grid = column([CURVE_HEIGHT] + [PANEL_HEIGHT] * len(panels), title, width=WIDTH)
     _draw_error(grid[0], times, trajectory, shown)
     for axes, panel in zip(grid[1:], panels, strict=True):
+        mark_switches(axes, trajectory)
         curves = [replace(curve, values=curve.values[:, shown]) for curve in panel.curves]
         draw_panel(axes, times[shown], Panel(panel.label, curves))
     finish(figure, grid, time_label(trajectory))
@@ -157,10 +158,32 @@ def panels_of(trajectory: Any) -> list[Panel]:
     runs = {name: _runs(value, lead) for name, value in trajectory.variables.items()}
     known = [n for n, axes in VARIABLES.items() if n in runs and runs[n].ndim - 2 in axes]
     if known and trajectory.kind != "equations":
-        return [Panel(QUANTITIES[n], _named(n, runs[n])) for n in known if n in ("R", "Q") or _moves(runs[n])]
+        shown = [n for n in known if n in ("R", "Q") or _moves(runs[n])]
+        return [Panel(QUANTITIES[n], task_curves(trajectory, n, runs[n]) or _named(n, runs[n])) for n in shown]
     scalars = [Curve(v, n, i, i) for i, (n, v) in enumerate((n, v) for n, v in runs.items() if v.ndim == 2)]
     arrays = [Panel(n, _entries(n, v)) for n, v in runs.items() if v.ndim > 2]
     return ([Panel(", ".join(c.label for c in scalars), scalars)] if scalars else []) + arrays
+
+
+def task_curves(trajectory: Any, name: str, values: np.ndarray) -> list[Curve] | None:
+    """R and separate heads named by unit and task: color from the unit, dashes from the task; None for anything else."""
+    teacher = getattr(trajectory.problem, "teacher", None)
+    if not hasattr(teacher, "task_of_units") or teacher.count == 1:
+        return None
+    if name == "R":
+        own, K = teacher.task_of_units, values.shape[2]
+        return [
+            Curve(values[..., k, m], f"$R_{{{_subscript((k, m), values.shape[2:])}}}$, task {s + 1}", k, m, f"unit {k + 1}")
+            for k in range(K)
+            for m, s in enumerate(own)
+        ]
+    if name == "readout" and teacher.heads == "separate" and values.ndim == 4:
+        return [
+            Curve(values[..., s, k], f"$v_{{{k + 1}}}$, task {s + 1}", k, s, f"unit {k + 1}")
+            for k in range(values.shape[3])
+            for s in range(values.shape[2])
+        ]
+    return None
 
 
 def curves_of(name: str, values: np.ndarray) -> list[Curve]:

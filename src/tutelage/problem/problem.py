@@ -146,7 +146,7 @@ class Problem(eqx.Module):
     def readout_shape(self) -> tuple[int, ...]:
         """The shape of the student's readout: (K,) or (outputs, K), with a leading axis of tasks for separate heads."""
         separate = isinstance(self.teacher, Tasks) and self.teacher.heads == "separate"
-        return (self.teacher.count,) * separate + np.shape(self.student.readout)
+        return ((len(self.tasks),) if separate else ()) + np.shape(self.student.readout)
 
     @property
     def classic(self) -> bool:
