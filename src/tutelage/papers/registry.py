@@ -64,6 +64,10 @@ MODULES = (
     "rules.feedback_alignment",
     "rules.dropout",
     "rules.sampling",
+    "tasks.similarity",
+    "tasks.replay",
+    "tasks.transfer",
+    "tasks.drift",
 )
 
 SOURCES = {
@@ -73,6 +77,7 @@ SOURCES = {
     "quad": "Online learning of quadratic networks",
     "beyond": "Beyond the four sources",
     "rules": "Learning rules: any loss, any label, any update",
+    "tasks": "Tasks over time: continual learning, replay, transfer, drift",
 }
 
 
