@@ -36,8 +36,8 @@ class Trajectory(eqx.Module):
 
     times: (time,). variables: named arrays (..., time, ...); R, Q, readout (r, q per level, bias) for a `Problem`, the
     user's own names for `Equations`. error: (..., time), e_g, or for labels that are classes the probability of a wrong
-    one; for `Tasks` error and loss have a last axis of tasks, (..., time, task). After a divergence only the times before it are kept; under vmap and in simulations, where other members go on, the
-    rest is NaN and `status_code` says so.
+    one; for `Tasks` error and loss have a last axis of tasks, (..., time, task). After a divergence only the times before
+    it are kept; under vmap and in simulations, where other members go on, the rest is NaN and `status_code` says so.
     loss: the population training loss, label noise included (NaN for rules without a loss). steps: taken by the solver, or
     by each run of a simulation.
 

@@ -150,7 +150,7 @@ CASES = {
         lambda: tu.schedules.Piecewise([2.0, 1.0], [0.5, 0.4, 0.3]),
         ["switches", "[2.0, 1.0]", "increase"],
     ),
-    "piecewise zero": (lambda: tu.schedules.Piecewise([1.0], [0.5, 0.0]), ["values", "0", "positive"]),
+    "piecewise negative": (lambda: tu.schedules.Piecewise([1.0], [0.5, -0.1]), ["values", "-0.1", "zero or more"]),
     "knots count": (lambda: tu.schedules.Interpolated([0.0, 1.0], [0.5]), ["(2,)", "(1,)", "equal length"]),
     "knots single": (lambda: tu.schedules.Interpolated([1.0], [0.5]), ["(1,)", "two numbers or more"]),
     "knots unsorted": (lambda: tu.schedules.Interpolated([2.0, 1.0], [0.5, 0.4]), ["times", "[2.0, 1.0]", "increase"]),

@@ -22,7 +22,7 @@ def features(runs: Trajectory, time: int) -> np.ndarray:
     parts.append(runs.Q[:, time][:, rows, columns])
     if "q" in runs.variables:
         parts.append(runs.q[:, time][:, :, rows, columns].reshape(runs.error.shape[0], -1))
-    parts.append(runs.readout[:, time])
+    parts.append(runs.readout[:, time].reshape(runs.error.shape[0], -1))
     if "bias" in runs.variables:
         parts.append(runs.bias[:, time])
     return np.concatenate(parts, axis=1)

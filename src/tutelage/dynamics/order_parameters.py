@@ -80,7 +80,8 @@ class OrderParameters(ClosedSystem):
     @property
     def error_rounding(self) -> float:
         """The rounding error of e_g, from its averages."""
-        return max(getattr(moments, "averages").error_rounding for moments in single_moments(self.moments))
+        closed = [moments for moments in single_moments(self.moments) if isinstance(moments, ClosedMoments)]
+        return max((moments.averages.error_rounding for moments in closed), default=0.0)
 
     @property
     def averages(self) -> Averages:

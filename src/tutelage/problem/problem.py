@@ -145,8 +145,9 @@ class Problem(eqx.Module):
     @property
     def readout_shape(self) -> tuple[int, ...]:
         """The shape of the student's readout: (K,) or (outputs, K), with a leading axis of tasks for separate heads."""
+        own = np.shape(self.student.readout)
         separate = isinstance(self.teacher, Tasks) and self.teacher.heads == "separate"
-        return ((len(self.tasks),) if separate else ()) + np.shape(self.student.readout)
+        return (self.teacher.count, *own) if separate else own
 
     @property
     def classic(self) -> bool:

@@ -244,11 +244,9 @@ def require_fit(problem: Problem, dims: Int[np.ndarray, " L"], method: str) -> N
 
 def gpu_pays(problem: Problem, dims: Int[np.ndarray, " L"], method: str, runs: int) -> bool:
     """Is there a GPU, and enough work for it?"""
-    fits = (
-        method == "overlaps"
-        and not isinstance(problem.teacher, Tasks)
-        and _size(problem, coordinates.level_layout(problem, dims)) <= LARGEST
-    )
+    if method != "overlaps" or isinstance(problem.teacher, Tasks):
+        return False
+    fits = _size(problem, coordinates.level_layout(problem, dims)) <= LARGEST
     return fits and runs >= MANY and jax.default_backend() != "cpu"
 
 

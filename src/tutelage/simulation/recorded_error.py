@@ -54,7 +54,7 @@ def _in_batches(problem: Problem, *states: np.ndarray) -> Float[np.ndarray, "2 s
 @eqx.filter_jit
 def _errors(
     problem: Problem, moments: Moments, one_by_one: bool, states: tuple[np.ndarray, ...]
-) -> tuple[Float[Array, "states *tasks"], Float[Array, "states *tasks"]]:
+) -> tuple[Float[Array, "*states_task"], Float[Array, "*states_task"]]:
     def one(at: tuple[Array, ...]) -> tuple[Array, Array]:
         R, Q, T, v, b = at
         system = OrderParameters(_unit_inputs(problem), T[None], moments=moments)
