@@ -29,6 +29,7 @@ SERVES = 0.1  # a unit with at least this share of a task serves it
 SIMILARITIES = 50  # of the default grid of `interference`
 FRACTIONS = 21  # of the grid of `best_replay`, in every round
 ROUNDS = 3  # of `best_replay`: each looks closer at the best fraction so far
+ASIDE, LEAST_JUMP = 1e-6, 1e-3  # where probabilities are compared around a jump, relative to the end; smaller ones are none
 SMOOTH_POINTS = 201  # at which a schedule that is a function of time is looked at
 
 
@@ -57,9 +58,11 @@ def _jumps(tasks: Tasks, end: float) -> tuple[np.ndarray, np.ndarray]:
     known = tasks.switches(end)
     times = np.unique([] if known is None else np.asarray(known, dtype=float))
     times = np.concatenate([[0.0], times[(times > 0) & (times < end)]])
-    after = np.array([tasks.probabilities(t) for t in times])
-    before = np.array([np.zeros(tasks.count), *(tasks.probabilities(np.nextafter(t, 0.0)) for t in times[1:])])
-    return times, after - before
+    aside = ASIDE * end  # a jump of a function is known up to less than this
+    after = np.array([tasks.probabilities(t + aside) for t in times])
+    before = np.array([np.zeros(tasks.count), *(tasks.probabilities(t - aside) for t in times[1:])])
+    change = after - before
+    return times, np.where(np.abs(change) > LEAST_JUMP, change, 0.0)
 
 
 def task_begins(tasks: Tasks, task: int, end: float) -> Float[np.ndarray, " S"]:
