@@ -13,9 +13,7 @@ from tutelage.moments import NodeMoments, moments_for
 
 ONE = tu.Network(1, "erf")
 STUDENT = tu.Network(2, "erf", train_readout=True)
-START = tu.Start(
-    R=[[0.05, 0.02], [-0.01, 0.03]], Q=[[0.3, 0.02], [0.02, 0.2]], readout=[[0.3, 0.1], [0.2, -0.1]]
-)
+START = tu.Start(R=[[0.05, 0.02], [-0.01, 0.03]], Q=[[0.3, 0.02], [0.02, 0.2]], readout=[[0.3, 0.1], [0.2, -0.1]])
 TIMES = [0.0, 30.0, 60.0, 63.0, 75.0, 120.0]
 
 
@@ -78,7 +76,10 @@ def doubled(start):
 def test_general_averages_equal_closed_forms(heads):
     """The same loss as a function: each task is averaged over a grid of its three fields."""
     closed = tu.Problem(
-        STUDENT, tu.Tasks([ONE, tu.Network(1, "linear")], tu.Replay(0.3, 2.0), heads, similarity=0.5), sgd=tu.SGD(0.5), noise=0.2
+        STUDENT,
+        tu.Tasks([ONE, tu.Network(1, "linear")], tu.Replay(0.3, 2.0), heads, similarity=0.5),
+        sgd=tu.SGD(0.5),
+        noise=0.2,
     )
     general = closed.replace(loss=lambda output, label: (label - output) ** 2 / 2)
     assert all(isinstance(one, NodeMoments) for one in moments_for(general).each)

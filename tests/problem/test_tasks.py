@@ -67,7 +67,10 @@ CASES = {
     "freeze unknown": (lambda: problem(freeze_heads=[1.0, 2.0, 3.0]), ["(3,)", "(2,)"]),
     "freeze shared": (lambda: problem(heads="shared", freeze_heads=[1.0, 2.0]), ["(2,)", "single number"]),
     "restart": (lambda: tu.schedules.Restarted(0.5, [1.0]), ["0.5", "PowerDecay(0.5)"]),
-    "restart unsorted": (lambda: tu.schedules.Restarted(tu.schedules.PowerDecay(0.5), [2.0, 1.0]), ["[2.0, 1.0]", "increase"]),
+    "restart unsorted": (
+        lambda: tu.schedules.Restarted(tu.schedules.PowerDecay(0.5), [2.0, 1.0]),
+        ["[2.0, 1.0]", "increase"],
+    ),
     "labels": (
         lambda: tu.Problem(STUDENT, tu.Tasks([ONE, ONE]), loss="logistic"),
         ["logistic", "labels='sign'"],
@@ -76,14 +79,20 @@ CASES = {
     "TOML schedule": (lambda: toml('teachers = [{hidden=1}]\nschedule = {kind="swap"}\n'), ["swap", "switch"]),
     "TOML name": (lambda: toml("teachers = [{hidden=1}]\nlikeness = 0.5\n"), ["likeness", "similarity"]),
     "analysis": (lambda: tu.analysis.fixed_point(problem()), ["2 tasks", "one teacher"]),
-    "curve": (lambda: tu.analysis.plateaus(tu.solve(problem(), tu.asymmetric_start(problem()), [0.0, 1.0])), ["2 tasks", "task(0)"]),
+    "curve": (
+        lambda: tu.analysis.plateaus(tu.solve(problem(), tu.asymmetric_start(problem()), [0.0, 1.0])),
+        ["2 tasks", "task(0)"],
+    ),
     "sweep": (lambda: tu.sweep(problem(), {"lr": [0.1]}), ["2 tasks", "one teacher"]),
     "stiff": (lambda: tu.solve(problem(), tu.asymmetric_start(problem()), 1.0, solver="stiff"), ["2 tasks", "explicit"]),
     "together": (
         lambda: tu.simulate(problem(), tu.asymmetric_start(problem()), dim=50, times=0.1, runs=1, together=True),
         ["several tasks", "together=False"],
     ),
-    "validity": (lambda: tu.solve(problem(), tu.asymmetric_start(problem()), [0.0, 1.0]).validity, ["several tasks", "compare"]),
+    "validity": (
+        lambda: tu.solve(problem(), tu.asymmetric_start(problem()), [0.0, 1.0]).validity,
+        ["several tasks", "compare"],
+    ),
 }
 
 
@@ -139,7 +148,9 @@ def test_files_keep_tasks(options):
 
 def test_changes_by_name():
     made = problem(ONE, TWO, schedule=tu.Replay(0.1, 3.0), drift=tu.Drift(0.01), similarity=0.5)
-    new = made.replace(similarity=0.2, **{"schedule.fraction": 0.4, "drift.rate": 0.3, "teacher.schedule.after": 4.0}).teacher
+    new = made.replace(
+        similarity=0.2, **{"schedule.fraction": 0.4, "drift.rate": 0.3, "teacher.schedule.after": 4.0}
+    ).teacher
     assert float(new.similarity) == 0.2
     assert float(new.schedule.fraction) == 0.4
     assert new.schedule.after.tolist() == [4.0]
