@@ -82,6 +82,14 @@ def test_phase_diagram():
     assert answer["error_at_low_noise"] == pytest.approx(answer["floor_at_low_noise"], rel=0.02)
 
 
+def test_forget_and_replay():
+    answer = run("forget_and_replay")
+    assert 0.15 < answer["worst"] < 0.45
+    for name in ("without", "with"):
+        assert answer[f"networks_{name}"] == pytest.approx(answer[name], abs=5 * answer[f"error_{name}"])
+    assert answer["with"] < 0.2 * answer["without"]
+
+
 def test_a_million_inputs():
     answer = run("a_million_inputs")
     assert answer["z"] < 4.5
@@ -91,7 +99,7 @@ def test_a_million_inputs():
 
 def test_examples_are_short():
     names = sorted(path.stem for path in FOLDER.glob("*.py"))
-    assert len(names) == 8
+    assert len(names) == 9
     for name in names:
         lines = (FOLDER / f"{name}.py").read_text().splitlines()
         assert len(lines) <= LARGEST, f"{name} has {len(lines)} lines"

@@ -37,6 +37,7 @@ GROUPS = {
     "analysis.noise": "Scatter of single networks",
     "analysis.single_steps": "Single steps",
     "analysis.landscapes": "Landscape",
+    "analysis.continual": "Continual learning",
     "sweeps": "Sweeps",
     "plot": "Figures",
     "papers": "Published figures",

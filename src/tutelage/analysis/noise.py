@@ -26,12 +26,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import ArrayLike
 
 from tutelage import checks
 from tutelage._errors import InputError, TutelageWarning
 from tutelage._solve import solve
-from tutelage._types import Array
+from tutelage._types import Array, ArrayLike
 from tutelage.analysis.result import AnalysisResult
 from tutelage.dynamics import OrderParameters, initial_overlaps
 from tutelage.dynamics.diffusion import diffusion, point_dims, point_sets
@@ -312,7 +311,7 @@ class Fluctuations(AnalysisResult, figure="plot_fluctuations"):
 def fluctuations(
     problem: Problem,
     start: Start | None = None,
-    times: ArrayLike = 100.0,
+    times: ArrayLike | Sequence[float] = 100.0,
     dim: int | None = None,
     *,
     points: int = 2**12,

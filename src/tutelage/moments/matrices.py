@@ -124,7 +124,7 @@ def mixed(
     return MeanUpdate(jnp.asarray(A), B, jnp.asarray(readout), jnp.asarray(bias)), jnp.asarray(G)
 
 
-def single_moments(moments: object) -> tuple[object, ...]:
+def single_moments(moments: "Moments | None") -> "tuple[Moments | None, ...]":
     """The moments of each task; of a problem without `Tasks`, its own."""
     return moments.each if isinstance(moments, TaskMoments) else (moments,)
 

@@ -16,27 +16,35 @@ The data are the one schema between Python and the script:
     band                 {dim, low, high}: where single networks of N = dim are expected, (frame,) each; or null
     escape               the time at which the curve is predicted to leave its plateau; or null
     code                 {name, text, file}: the problem as text to copy or keep
+Several tasks add
+    tasks                {name, error, color}: the curve of each task; `error` is that of the first
+Several trajectories add
+    variants             {name, labels, list}: a second slider; list: the parts of the data that differ, one for each label
 
 A number that is not finite is null. Everything is rounded to six digits: the page is for looking, `Trajectory.save` for
 computing.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from importlib.resources import files
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tutelage import checks
 from tutelage._errors import InputError, kind_of
+from tutelage._types import Numbers
 from tutelage._version import __version__
 from tutelage.analysis.curve_phases import Phases, phases
 from tutelage.analysis.result import Curve, RunResults
 from tutelage.plot.html import document, write_text
 from tutelage.plot.labels import capital, problem_in_words, settings_in_words
-from tutelage.plot.style import FAINT, PHASE_COLORS, is_log_spaced, wants_log
+from tutelage.plot.style import COLORS, FAINT, PHASE_COLORS, is_log_spaced, wants_log
+from tutelage.problem import Tasks
 from tutelage.trajectory import Trajectory
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:"
@@ -48,12 +56,19 @@ Content = dict[str, Any]  # of this schema
 Nested = list["float | Nested | None"]
 
 
-def trajectory_page(trajectory: Trajectory, title: str | None = None, run: int | None = None) -> str:
+def trajectory_page(
+    trajectory: Trajectory | Sequence[Trajectory],
+    title: str | None = None,
+    run: int | None = None,
+    *,
+    over: Mapping[str, Numbers] | None = None,
+) -> str:
     """A solved trajectory, or one run of a simulation, as an HTML page with a slider for time.
 
     It shows the learning curve with its phases and a marker that moves, and R and Q at the marked time as heat maps. The
     page is self-contained: it holds its data and its charts, and works without a network. Records of more than a thousand
-    times are thinned evenly. title: instead of the problem in words.
+    times are thinned evenly. title: instead of the problem in words. Several tasks are one curve each; the phases are then
+    those of their schedule. A list of trajectories that differ in one number gets a second slider, over={"similarity": V}.
 
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
@@ -61,6 +76,8 @@ def trajectory_page(trajectory: Trajectory, title: str | None = None, run: int |
     >>> tu.page.trajectory_page(theory).startswith("<!doctype html>")
     True
     """
+    if over is not None or isinstance(trajectory, Sequence):
+        return page_of(family_content(trajectory, over, title))
     content = trajectory_content(trajectory, title, run)
     try:
         if trajectory.problem is not None:
@@ -70,7 +87,14 @@ def trajectory_page(trajectory: Trajectory, title: str | None = None, run: int |
     return page_of(content)
 
 
-def save_page(trajectory: Trajectory, path: str | Path, title: str | None = None, run: int | None = None) -> Path:
+def save_page(
+    trajectory: Trajectory | Sequence[Trajectory],
+    path: str | Path,
+    title: str | None = None,
+    run: int | None = None,
+    *,
+    over: Mapping[str, Numbers] | None = None,
+) -> Path:
     """Write `trajectory_page` as a file, complete or not there at all; returns the path.
 
     >>> import tutelage as tu
@@ -81,7 +105,7 @@ def save_page(trajectory: Trajectory, path: str | Path, title: str | None = None
     ...     tu.page.save_page(theory, pathlib.Path(folder) / "theory.html").name
     'theory.html'
     """
-    return write_text(path, trajectory_page(trajectory, title, run))
+    return write_text(path, trajectory_page(trajectory, title, run, over=over))
 
 
 def page_of(content: Content) -> str:
@@ -136,6 +160,8 @@ def trajectory_content(trajectory: Trajectory, title: str | None = None, run: in
         raise InputError(
             "the page shows the overlaps R and Q of a Problem; a system of one's own has none. Use plot.plot_trajectory."
         )
+    if trajectory.tasks is not None:
+        return _tasks_content(trajectory, title, run)
     found = phases(trajectory, run)
     if isinstance(found, RunResults):
         raise InputError(f"the trajectory has {len(found)} runs; the page shows one curve. Choose one, such as run=0.")
@@ -170,6 +196,114 @@ def trajectory_content(trajectory: Trajectory, title: str | None = None, run: in
         "escape": None,
         "code": [],
     }
+
+
+def _tasks_content(trajectory: Trajectory, title: str | None, run: int | None) -> Content:
+    """The data of several tasks: a curve for each, the phases of the schedule, overlaps by task."""
+    problem = trajectory.problem
+    if problem is None or not isinstance(problem.teacher, Tasks):
+        raise InputError("the trajectory has no problem; the page of several tasks needs it.")
+    tasks = problem.teacher
+    times, error = np.asarray(trajectory.times, dtype=float), np.asarray(trajectory.error, dtype=float)
+    variables = {name: np.asarray(value, dtype=float) for name, value in trajectory.variables.items()}
+    if error.ndim == 3:
+        if run is None:
+            raise InputError(f"the trajectory has {len(error)} runs; the page shows one. Choose one, such as run=0.")
+        if not 0 <= run < len(error):
+            raise InputError(f"run is {run}; this trajectory has runs 0 to {len(error) - 1}.")
+        error, variables = error[run], {name: value[run] for name, value in variables.items()}
+    kept = np.all(np.isfinite(error), axis=1)
+    times, error = times[kept], error[kept]
+    variables = {name: value[kept] for name, value in variables.items()}
+    students, columns = _axis("student", range(1, problem.student.hidden + 1)), _task_axis(tasks)
+    maps = [
+        _map("R", "students and teachers", students, columns, variables["R"]),
+        _map("Q", "students and students", students, students, variables["Q"]),
+    ]
+    readout = variables.get("readout")
+    if readout is not None and readout.ndim == 2:
+        readout = readout[:, None]
+    if readout is not None and readout.ndim == 3 and np.ptp(readout, axis=0).max() > 0:
+        heads = _axis("task", range(1, tasks.count + 1)) if readout.shape[1] == tasks.count else _axis("", ["v"])
+        maps.append(_map("v", "readouts", students, heads, np.swapaxes(readout, 1, 2)))
+    frames = _frames(times.size, sum(m["values"][0].size for m in maps))
+    who, how = problem_in_words(problem)
+    which = [] if run is None else [f"run {run}"]
+    bound = max(float(np.max(np.abs(m["values"]))) for m in maps)
+    curves = [
+        {"name": f"task {s + 1}", "error": numbers(error[frames, s]), "color": COLORS[s % len(COLORS)]}
+        for s in range(tasks.count)
+    ]
+    return {
+        "title": title or who,
+        "conditions": ", ".join([how, *(words.replace("$", "") for words in settings_in_words(trajectory)), *which]),
+        "note": "",
+        "warning": "" if trajectory.finished else f"The {'solve' if run is None else 'run'} {trajectory.status}",
+        "time_name": "α = steps / N",
+        "log_time": False,
+        "log_error": wants_log(error.T.ravel()),
+        "times": numbers(times[frames]),
+        "error": curves[0]["error"],
+        "tasks": curves,
+        "phases": _task_phases(tasks, float(times[-1])),
+        "maps": [m | {"values": numbers(m["values"][frames])} for m in maps],
+        "bound": float(f"{bound:.3g}") or 1.0,
+        "frames": frames.tolist(),
+        "runs": [],
+        "band": None,
+        "escape": None,
+        "code": [],
+    }
+
+
+def _task_axis(tasks: Tasks) -> Content:
+    """Teacher units by their task: "1", "2", or "1.1", "1.2", "2.1" where a task has several."""
+    own = tasks.task_of_units
+    if own.size == tasks.count:
+        return _axis("task", own + 1)
+    return _axis("task.unit", [f"{s + 1}.{np.sum(own[:m] == s) + 1}" for m, s in enumerate(own)])
+
+
+def _task_phases(tasks: Tasks, end: float) -> list[Content]:
+    """What the schedule shows between its switches: the task, or the mixture."""
+    known = tasks.switches(end)
+    times = np.unique([0.0] if known is None else np.append(np.asarray(known, dtype=float), 0.0))
+    edges = [*times[times < end], end]
+    phases = []
+    for begin, stop in pairwise(edges):
+        p = np.asarray(tasks.probabilities((begin + stop) / 2))
+        main = int(np.argmax(p))
+        name = (
+            f"task {main + 1}"
+            if p[main] > 1 - 1e-9
+            else " + ".join(f"{x:.0%} task {s + 1}" for s, x in enumerate(p) if x > 0)
+        )
+        color = COLORS[main % len(COLORS)] if p[main] > 0.5 + 1e-9 else FAINT
+        phases.append({"name": name, "start": float(begin), "end": float(stop), "color": color})
+    return phases
+
+
+def family_content(
+    trajectories: Trajectory | Sequence[Trajectory], over: Mapping[str, Numbers] | None, title: str | None = None
+) -> Content:
+    """The data of several trajectories that differ in one number: that of the first, and what differs in the others."""
+    if not isinstance(over, dict) or len(over) != 1:
+        raise InputError(f"over is {checks.shown(over)}; name the one number that differs: over={{'similarity': values}}.")
+    ((name, values),) = over.items()
+    labels = [f"{float(value):.4g}" for value in np.ravel(values)]
+    each = [trajectories] if isinstance(trajectories, Trajectory) else trajectories
+    contents = [trajectory_content(trajectory, title) for trajectory in each]
+    if len(labels) != len(contents) or not contents:
+        raise InputError(
+            f"over has {len(labels)} values of {name} and there are {len(contents)} trajectories; give one each."
+        )
+    first = contents[0]
+    if any(c["times"] != first["times"] or len(c["maps"]) != len(first["maps"]) for c in contents):
+        raise InputError("the trajectories have different times or overlaps; solve all of them at the same times.")
+    parts = ("conditions", "warning", "note", "error", "tasks", "phases", "maps")
+    variants = [{part: c[part] for part in parts if part in c} for c in contents]
+    bound = max(c["bound"] for c in contents)
+    return first | {"bound": bound, "variants": {"name": str(name), "labels": labels, "list": variants}}
 
 
 def _order(found: Phases) -> tuple[np.ndarray, str]:

@@ -1,6 +1,7 @@
 /* A trajectory with a slider for time. Draws data of the schema in document.py, wherever they come from:
      tutelagePage.render(data, stay)   everything anew, at the first time or (stay) at the present one
      tutelagePage.setTime(index)       the marker, the heat maps, the diagram and the words at one recorded time
+     tutelagePage.setVariant(index)    another of the trajectories that differ in one number
      tutelagePage.add(more)            more of the data: runs (appended), band, escape
      tutelagePage.data()               what is shown
    Needs Plotly and the elements of template.html. */
@@ -60,10 +61,13 @@ const tutelagePage = (() => {
     const hover = "time %{x:.5g}<br>error %{y:.4g}<extra></extra>";
     const line = (color, width) => ({ color, width, simplify: false });
     const beside = { type: "scatter", mode: "lines", x: data.times, hoverinfo: "skip" };
+    const curve = (error, stroke, more) => ({ ...beside, y: error, line: line(stroke, 2.5), hoverinfo: "all", hovertemplate: hover, zorder: 3, ...more });
+    const named = (task) => curve(task.error, task.color, { name: task.name, showlegend: true });
     const traces = [
-      { ...beside, y: data.error, line: line(color("curve"), 2.5), hoverinfo: "all", hovertemplate: hover, zorder: 3 },
-      { type: "scatter", mode: "markers", x: [data.times[index]], y: [data.error[index]], hoverinfo: "skip", cliponaxis: false, zorder: 4,
+      tasks().length ? named(tasks()[0]) : curve(data.error, color("curve"), {}),
+      { type: "scatter", mode: "markers", ...marked(), hoverinfo: "skip", cliponaxis: false, zorder: 4, showlegend: false,
         marker: { size: 12, color: color("mark"), line: { color: color("paper"), width: 2 } } },
+      ...tasks().slice(1).map(named),
       ...data.runs.map((run) => ({ ...beside, y: run, line: line(color("run"), 1), opacity: 0.75, zorder: 2 })),
     ];
     if (data.band) {
@@ -74,7 +78,8 @@ const tutelagePage = (() => {
     const xaxis = { title: { text: `time ${data.time_name}` }, type: logTime ? "log" : "linear" };
     const yaxis = { title: { text: "generalization error" }, type: byId("log").checked ? "log" : "linear", exponentformat: "power" };
     if (!byId("log").checked) yaxis.rangemode = "tozero";
-    draw("curve", traces, { xaxis, yaxis, shapes: shapes(), annotations: escapeLabel(logTime) });
+    const legend = { showlegend: tasks().length > 1, legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0 } };
+    draw("curve", traces, { xaxis, yaxis, shapes: shapes(), annotations: escapeLabel(logTime), ...legend });
     describe();
   }
 
@@ -94,10 +99,14 @@ const tutelagePage = (() => {
     byId("legend").textContent = parts.length > 1 ? parts.join(" ") : "";
   }
 
+  const tasks = () => data.tasks ?? []; // several tasks: one curve each
+  const errors = () => (tasks().length ? tasks().map((task) => task.error[index]) : [data.error[index]]);
+  const marked = () => ({ x: errors().map(() => data.times[index]), y: errors() });
+
   function moveMarker() {
     const time = data.times[index];
     const line = `shapes[${data.phases.length}]`;
-    Plotly.update("curve", { x: [[time]], y: [[data.error[index]]] }, { [`${line}.x0`]: time, [`${line}.x1`]: time }, [1]);
+    Plotly.update("curve", { x: [marked().x], y: [marked().y] }, { [`${line}.x0`]: time, [`${line}.x1`]: time }, [1]);
   }
 
   // Heat maps, one element each; colors have one range for all maps and all times.
@@ -212,7 +221,7 @@ const tutelagePage = (() => {
     const time = data.times[index];
     const phase = phaseAt(time);
     byId("now-time").textContent = show(time, 5);
-    byId("now-error").textContent = show(data.error[index], 4);
+    byId("now-error").textContent = errors().map((error) => show(error, 4)).join(", ");
     byId("now-phase").textContent = phase.name;
     byId("time").value = index;
     byId("time").setAttribute("aria-valuetext", `${show(time, 5)}, ${phase.name}`);
@@ -320,6 +329,28 @@ const tutelagePage = (() => {
     makeMaps();
   }
 
+  // A second slider: trajectories that differ in one number.
+
+  function makeVariants() {
+    const some = data.variants ?? null;
+    byId("variant-part").hidden = some === null;
+    if (some === null) return;
+    byId("variant-name").textContent = some.name;
+    byId("variant").max = some.labels.length - 1;
+    byId("variant").value = 0;
+    byId("variant").setAttribute("aria-label", some.name);
+    byId("variant-value").textContent = some.labels[0];
+  }
+
+  function setVariant(i) {
+    const { labels, list } = data.variants;
+    data = { ...data, ...list[i] };
+    byId("variant-value").textContent = labels[i];
+    byId("variant").setAttribute("aria-valuetext", labels[i]);
+    makeAll();
+    redrawCurveFirst();
+  }
+
   function render(given, stay = false) {
     const before = stay ? data : null;
     if (!stay) pause();
@@ -332,6 +363,7 @@ const tutelagePage = (() => {
       index = nearest(before.times[index]);
     }
     makeAll();
+    makeVariants();
     if (before === null) redraw();
     else redrawCurveFirst();
     const curve = byId("curve");
@@ -350,10 +382,11 @@ const tutelagePage = (() => {
   }
 
   byId("time").addEventListener("input", (event) => { pause(); setTime(event.target.value); });
+  byId("variant").addEventListener("input", (event) => setVariant(Number(event.target.value)));
   byId("play").addEventListener("click", () => (playing === null ? play() : pause()));
   for (const id of ["log", "log-time"]) byId(id).addEventListener("change", redraw);
   for (const format of ["png", "svg"]) byId(format).addEventListener("click", () => savePicture(format));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
   matchMedia("print").addEventListener("change", redraw);
-  return { render, setTime, add, data: () => data };
+  return { render, setTime, setVariant, add, data: () => data };
 })();

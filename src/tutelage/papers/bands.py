@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import equinox as eqx
 import numpy as np
 
-from tutelage import Problem, SlowMomentum, Start, Trajectory, simulate, solve
+from tutelage import Drift, Problem, Replay, SlowMomentum, Start, Switch, Tasks, Trajectory, simulate, solve
 from tutelage.comparison.pairing import match, pair
 from tutelage.comparison.verdict import Gap, measure
 from tutelage.papers.claims import Claim, at_least, below
@@ -31,7 +31,9 @@ DIMS = {  # as `Trajectory.to_dataset` names them
     "Q": ("student", "student_2"),
     "readout": ("student",),
     "bias": ("student",),
+    "error": (),
 }
+HEADS = {"readout": ("task", "student"), "error": ("task",)}  # of several tasks
 
 
 def against_runs(
@@ -52,7 +54,9 @@ def band(theory: Trajectory, runs: Trajectory, wrong: Trajectory) -> "Dataset":
     right, control = _gaps(theory, runs), _gaps(wrong, runs)
     variables: dict[str, Any] = {"inside": ((), _share(right)), "inside_wrong": ((), _share(control))}
     for name, gap in right.items():
-        dims = ("time", *DIMS.get(name, tuple(f"{name}_{i}" for i in range(gap.theory.ndim - 1))))
+        axes = gap.theory.ndim - 1
+        named = next((d for d in (DIMS.get(name), HEADS.get(name)) if d is not None and len(d) == axes), None)
+        dims = ("time", *(tuple(f"{name}_{i}" for i in range(axes)) if named is None else named))
         columns = {"": gap.theory, "_mean": gap.mean, "_se": gap.standard_error, "_wrong": control[name].theory}
         variables |= {f"{name}{ending}": (dims, values) for ending, values in columns.items()}
     return xr.Dataset(variables, coords={"time": np.asarray(theory.times, dtype=float)})
@@ -77,9 +81,25 @@ def wrong_theory(problem: Problem, start: Start, times: Any, factor: float = FAC
     changes = {name: _slowed(getattr(sgd, name), factor) for name in ("lr", "readout_lr", "bias_lr")}
     if isinstance(sgd.momentum, SlowMomentum):
         changes["momentum"] = _slowed_momentum(sgd.momentum, factor)
+    if isinstance(problem.teacher, Tasks):
+        changes["teacher"] = _slowed_tasks(problem.teacher, factor)
     changes = {name: value for name, value in changes.items() if value is not None}
     slowed = solve(problem.replace(**changes), start, times / factor, **options)
     return eqx.tree_at(lambda t: (t.times, t.problem), slowed, (times, problem))
+
+
+def _slowed_tasks(tasks: Tasks, factor: float) -> Tasks:
+    """The same tasks with switches at times / factor and a drift of factor times its rate."""
+    schedule, times = tasks.schedule, lambda x: np.asarray(x) / factor
+    if isinstance(schedule, Switch):
+        schedule = Switch(times(schedule.times), schedule.order)
+    elif isinstance(schedule, Replay):
+        schedule = Replay(schedule.fraction, times(schedule.after))
+    drift = None if tasks.drift is None else Drift(factor * float(tasks.drift.rate))
+    return Tasks(
+        tasks.teachers, schedule, tasks.heads, similarity=tasks.similarity, gram=tasks.given_gram, drift=drift,
+        freeze_heads=None if tasks.freeze_heads is None else times(tasks.freeze_heads),
+    )  # fmt: skip
 
 
 def _slowed(rate: Any, factor: float, power: int = 1) -> Any:

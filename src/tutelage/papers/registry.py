@@ -66,6 +66,10 @@ MODULES = (
     "rules.reinforce",
     "rules.reuse",
     "rules.sampling",
+    "tasks.similarity",
+    "tasks.replay",
+    "tasks.transfer",
+    "tasks.drift",
 )
 
 SOURCES = {
@@ -75,6 +79,7 @@ SOURCES = {
     "quad": "Online learning of quadratic networks",
     "beyond": "Beyond the four sources",
     "rules": "Learning rules: any loss, any label, any update",
+    "tasks": "Tasks over time: continual learning, replay, transfer, drift",
 }
 
 

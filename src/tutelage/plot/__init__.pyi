@@ -35,6 +35,15 @@ from .learning_curve import (
 )
 from .style import ALARM, COLORS, DASHES, FAINT, INK, MARKERS, check_figure_path, save_figure, style
 from .sweep import cell_edges, plot_sweep
+from .tasks import (
+    plot_best_replay,
+    plot_forgetting,
+    plot_interference,
+    plot_node_reuse,
+    plot_overlaps,
+    plot_savings,
+    plot_transfer,
+)
 from .trajectory import plot_trajectory
 
 __all__ = [
@@ -62,6 +71,7 @@ __all__ = [
     "outside_legend",
     "panel_grid",
     "plain_dots",
+    "plot_best_replay",
     "plot_comparison",
     "plot_decay_rates",
     "plot_early_stopping",
@@ -70,17 +80,23 @@ __all__ = [
     "plot_exponent",
     "plot_fixed_point",
     "plot_fluctuations",
+    "plot_forgetting",
+    "plot_interference",
     "plot_landscape",
+    "plot_node_reuse",
     "plot_noise_floor",
+    "plot_overlaps",
     "plot_per_run",
     "plot_phases",
     "plot_plateaus",
+    "plot_savings",
     "plot_schedule",
     "plot_specialization",
     "plot_spectral_exponent",
     "plot_step_moments",
     "plot_sweep",
     "plot_trajectory",
+    "plot_transfer",
     "problem_in_words",
     "save_figure",
     "scale_error",

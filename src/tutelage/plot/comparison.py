@@ -22,7 +22,7 @@ from tutelage.plot.axes import (
 )
 from tutelage.plot.labels import capital, error_label, problem_in_words, time_label, title_and_conditions
 from tutelage.plot.style import ALARM, COLORS, DASHES, FAINT, INK, Look, stroke
-from tutelage.plot.trajectory import NAMED, QUANTITIES, SINGLE_RUNS, lines_of, mark_switches, with_looks
+from tutelage.plot.trajectory import NAMED, QUANTITIES, SINGLE_RUNS, lines_of, mark_switches, task_lines, with_looks
 
 HEAD = 1.1  # inches
 MARKS = 8  # marks of the runs' mean on each curve of the overlaps
@@ -48,7 +48,9 @@ def plot_comparison(comparison: Any, *, title: str | None = None) -> Figure:
     _draw_gap_of_error(grid[0], times[shown], comparison, shown)
     for axes, name in zip(grid[1:], names, strict=False):
         gap = comparison.gaps[name]
-        theory, runs = lines_of(name, gap.theory[None, shown]), lines_of(name, gap.runs[:, shown])
+        both = gap.theory[None, shown], gap.runs[:, shown]
+        theory, runs = (task_lines(comparison.theory, name, x) or lines_of(name, x) for x in both)
+        mark_switches(axes, comparison.theory)
         few = len(theory) <= NAMED
         for i, ((line, look, label), cloud) in enumerate(zip(with_looks(theory, marks=False), runs, strict=True)):
             mean = cloud.values.mean(axis=0)
@@ -124,7 +126,7 @@ def _draw_gaps_of_tasks(axes: Axes, times: np.ndarray, comparison: Any, shown: n
         low = np.maximum(mean - 2 * error, np.minimum(mean, 0.0) + 0.01 * np.abs(mean))  # a logarithmic axis has no zero
         axes.fill_between(times, low, mean + 2 * error, color=color, alpha=0.3, linewidth=0)
         axes.plot(times, theory, color=color, linewidth=1.8, label=f"task {task + 1}, theory")
-        marks = plain_dots(task, 4.2) | {"markevery": spread_marks(times, task, tasks, 2 * MARKS)}
+        marks: Look = plain_dots(task, 4.2) | {"markevery": spread_marks(times, task, tasks, 2 * MARKS)}
         axes.plot(times, mean, **marks, zorder=3, label=f"task {task + 1}, runs")
     mark_switches(axes, comparison.theory)
     axes.set_ylabel(error_label(comparison.theory))

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from tutelage._types import Rate
+from tutelage._types import ArrayLike, Rate
 from tutelage.problem import SGD, Inputs, Isotropic, Network, PowerLaw, Problem, SlowMomentum, Tasks, schedules
 from tutelage.trajectory import Trajectory
 
@@ -83,8 +83,10 @@ def problem_in_words(problem: Problem) -> tuple[str, str]:
     student, teacher = problem.student, problem.teacher
     trained = " and a trained readout" if student.train_readout else ""
     trained += " and trained biases" if student.train_bias else ""
-    who = f"{_units(student)}{trained} {'learns' if student.hidden == 1 else 'learn'} from {_units(teacher)}"
-    how = [_rate(problem.sgd.lr), *_learning(problem), _inputs(problem.inputs)]
+    verb = "learns" if student.hidden == 1 else "learn"
+    tasks = hasattr(teacher, "teachers")
+    who = f"{_units(student)}{trained} {verb} {_tasks(teacher) if tasks else f'from {_units(teacher)}'}"
+    how = [*(tasks_in_words(teacher) if tasks else ()), _rate(problem.sgd.lr), *_learning(problem), _inputs(problem.inputs)]
     return capital(who), ", ".join([*how, *_algorithm(problem.sgd)])
 
 
@@ -100,13 +102,40 @@ def settings_in_words(trajectory: Trajectory) -> list[str]:
     return words + ([f"start of $N={dim}$"] if dim is not None else [])
 
 
-def _units(network: Network | Tasks) -> str:
-    if isinstance(network, Tasks):
-        units = ", ".join(_units(teacher) for teacher in network.teachers)
-        return f"{network.count} task{'s' * (network.count > 1)} ({units})"
+def _units(network: Network) -> str:
     count, name = network.hidden, network.activation.name
     outputs = f" with {network.outputs} outputs" if network.outputs > 1 else ""
     return f"{'one' if count == 1 else count} {name} unit{'' if count == 1 else 's'}{outputs}"
+
+
+def _tasks(tasks: Tasks) -> str:
+    """How many tasks, and the teachers that they have."""
+    kinds = [_units(teacher) for teacher in tasks.teachers]
+    if tasks.count == 1:
+        return f"from {kinds[0]}"
+    return f"{tasks.count} tasks ({f'{kinds[0]} each' if len(set(kinds)) == 1 else ', '.join(kinds)})"
+
+
+def tasks_in_words(tasks: Tasks) -> list[str]:
+    """Schedule, similarity, heads and drift of tasks."""
+    schedule, words = tasks.schedule, []
+    if tasks.count > 1 and hasattr(schedule, "shares"):
+        words.append("interleaved " + ":".join(f"{float(share):.3g}" for share in np.ravel(schedule.shares)))
+    elif hasattr(schedule, "after"):
+        words.append(f"switch at {_listed(schedule.after)} with replay {float(schedule.fraction):g}")
+    elif hasattr(schedule, "times"):
+        order = [] if schedule.order is None else [f"order {', '.join(str(task + 1) for task in schedule.order)}"]
+        words += [f"switch at {_listed(schedule.times)}", *order]
+    elif tasks.count > 1:
+        words.append("task probabilities by a function")
+    if tasks.similarity is not None and np.ndim(tasks.similarity) == 0:
+        words.append(f"similarity {float(tasks.similarity):g}")
+    words += ["one head for all tasks"] if tasks.heads == "shared" and tasks.count > 1 else []
+    return words + ([f"drift {float(tasks.drift.rate):g}"] if tasks.drift is not None else [])
+
+
+def _listed(values: ArrayLike) -> str:
+    return " and ".join(f"{float(value):g}" for value in np.ravel(values))
 
 
 def _rate(lr: Rate | float) -> str:

@@ -26,6 +26,7 @@ from tutelage.plot.axes import (
 )
 from tutelage.plot.labels import Recorded, error_label, settings_in_words, time_label, title_and_conditions
 from tutelage.plot.style import ALARM, COLORS, DASHES, FAINT, Look, stroke
+from tutelage.problem import Tasks
 from tutelage.trajectory import Trajectory
 
 WIDTH, CURVE_HEIGHT, PANEL_HEIGHT = 7.0, 2.3, 1.75
@@ -98,6 +99,7 @@ def plot_trajectory(trajectory: Trajectory, *, ax: Axes | None = None, title: st
     figure, grid = column([CURVE_HEIGHT] + [PANEL_HEIGHT] * len(panels), title, width=WIDTH)
     _draw_error(grid[0], times, trajectory, shown)
     for axes, panel in zip(grid[1:], panels, strict=True):
+        mark_switches(axes, trajectory)
         lines = [replace(line, values=line.values[:, shown]) for line in panel.lines]
         draw_panel(axes, times[shown], Panel(panel.label, lines))
     finish(figure, grid, time_label(trajectory))
@@ -160,10 +162,32 @@ def panels_of(curve: Recorded) -> list[Panel]:
     runs = {name: array.reshape(-1, *array.shape[lead:]) for name, array in arrays.items()}  # (run, time, ...)
     known = [n for n, axes in VARIABLES.items() if n in runs and runs[n].ndim - 2 in axes]
     if known and curve.kind != "equations":
-        return [Panel(QUANTITIES[n], lines_of(n, runs[n])) for n in known if n in ("R", "Q") or _moves(runs[n])]
+        shown = [n for n in known if n in ("R", "Q") or _moves(runs[n])]
+        return [Panel(QUANTITIES[n], task_lines(curve, n, runs[n]) or lines_of(n, runs[n])) for n in shown]
     scalars = [Line(v, n, i, i) for i, (n, v) in enumerate((n, v) for n, v in runs.items() if v.ndim == 2)]
     others = [Panel(n, _entries(n, v)) for n, v in runs.items() if v.ndim > 2]
     return ([Panel(", ".join(line.label for line in scalars), scalars)] if scalars else []) + others
+
+
+def task_lines(trajectory: Recorded, name: str, values: np.ndarray) -> list[Line] | None:
+    """R and separate heads named by unit and task: color from the unit, dashes from the task; None for anything else."""
+    teacher = getattr(trajectory.problem, "teacher", None)
+    if not isinstance(teacher, Tasks) or teacher.count == 1:
+        return None
+    if name == "R":
+        own, K = teacher.task_of_units, values.shape[2]
+        return [
+            Line(values[..., k, m], f"$R_{{{_subscript((k, m), values.shape[2:])}}}$, task {s + 1}", k, m, f"unit {k + 1}")
+            for k in range(K)
+            for m, s in enumerate(own)
+        ]
+    if name == "readout" and teacher.heads == "separate" and values.ndim == 4:
+        return [
+            Line(values[..., s, k], f"$v_{{{k + 1}}}$, task {s + 1}", k, s, f"unit {k + 1}")
+            for k in range(values.shape[3])
+            for s in range(values.shape[2])
+        ]
+    return None
 
 
 def _moves(values: np.ndarray) -> bool:

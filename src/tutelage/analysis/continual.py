@@ -1,0 +1,818 @@
+"""Continual learning: what a student forgets, transfers, relearns and shares when tasks follow each other.
+
+All of these analyses read the error of each task, e_s(alpha). The schedule gives the times: a task *begins* where its
+probability rises, and it is *left* where its probability falls. Between recorded times errors are interpolated linearly, and
+the time at which an error falls to a target is interpolated in the logarithm of the error. Record the switches themselves.
+Arguments and arrays count tasks and units from 0; words and figures count them from one.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from tutelage import checks
+from tutelage._errors import InputError, require_fields
+from tutelage._solve import solve
+from tutelage._solve_batch import solve_batch
+from tutelage._types import Numbers
+from tutelage.analysis.result import AnalysisResult
+from tutelage.dynamics.error import generalization_error
+from tutelage.problem import Problem, Replay, Start, Tasks, random_start
+from tutelage.problem.problem import require_problem
+from tutelage.problem.traits import TASKS
+from tutelage.times import check_times
+from tutelage.trajectory import Trajectory
+
+SERVES = 0.1  # a unit with at least this share of a task serves it
+SIMILARITIES = 50  # of the default grid of `interference`
+FRACTIONS = 21  # of the grid of `best_replay`, in every round
+ROUNDS = 3  # of `best_replay`: each looks closer at the best fraction so far
+ASIDE, LEAST_JUMP = 1e-6, 1e-3  # where probabilities are compared around a jump, relative to the end; smaller ones are none
+SMOOTH_POINTS = 201  # at which a schedule that is a function of time is looked at
+
+
+# Times that the schedule gives, and curves.
+
+
+def _require_tasks(problem: object, function: str) -> Tasks:
+    """The tasks of a problem that has some."""
+    tasks = require_problem(problem, function, needs=(TASKS,)).teacher
+    if not isinstance(tasks, Tasks):
+        raise InputError(
+            f"{function} compares tasks, and this problem has one teacher. Use Problem(student, Tasks([...], Switch(60.0)))."
+        )
+    return tasks
+
+
+def _as_task(task: object, tasks: Tasks) -> int:
+    number = checks.as_count("task", task, least=0)
+    if number >= tasks.count:
+        raise InputError(f"task is {number}; there are {tasks.count} tasks, counted from 0.")
+    return number
+
+
+def _jumps(tasks: Tasks, end: float) -> tuple[np.ndarray, np.ndarray]:
+    """Times up to `end` at which probabilities jump, and by how much, (jump, task); the first is time 0."""
+    known = tasks.switches(end)
+    times = np.unique([] if known is None else np.asarray(known, dtype=float))
+    times = np.concatenate([[0.0], times[(times > 0) & (times < end)]])
+    aside = ASIDE * end  # a jump of a function is known up to less than this
+    after = np.array([tasks.probabilities(t + aside) for t in times])
+    before = np.array([np.zeros(tasks.count), *(tasks.probabilities(t - aside) for t in times[1:])])
+    change = after - before
+    return times, np.where(np.abs(change) > LEAST_JUMP, change, 0.0)
+
+
+def task_begins(tasks: Tasks, task: int, end: float) -> Float[np.ndarray, " S"]:
+    """The times at which the probability of a task rises; time 0 is one of them if the task is shown from there on."""
+    times, change = _jumps(tasks, end)
+    return times[change[:, task] > 0]
+
+
+def task_left(tasks: Tasks, end: float) -> Float[np.ndarray, " tasks"]:
+    """The first time at which the probability of each task falls; the end for a task that is never left.
+
+    A probability that falls smoothly, as a function of time may, counts from the last time at which it is largest.
+    """
+    times, change = _jumps(tasks, end)
+    grid = np.linspace(0.0, end, SMOOTH_POINTS)
+    smooth = np.array([tasks.probabilities(t) for t in grid]) if not hasattr(tasks.schedule, "switches") else None
+    left = []
+    for s in range(tasks.count):
+        falls = times[change[:, s] < 0]
+        if smooth is not None and not falls.size and smooth[-1, s] < smooth[:, s].max() - 1e-9:
+            falls = grid[smooth[:, s] >= smooth[:, s].max() - 1e-9][-1:]
+        left.append(falls[0] if falls.size else end)
+    return np.array(left)
+
+
+def _curves(trajectory: Any, function: str) -> tuple[Tasks, np.ndarray, np.ndarray]:
+    """Tasks, times and errors (run, time, task) of a trajectory; runs that did not reach the end are left out."""
+    require_fields(function, trajectory, ("times", "error", "problem", "tasks"), "what solve or simulate returned")
+    if trajectory.problem is None or trajectory.tasks is None:
+        raise InputError(f"{function} needs a trajectory of several tasks; solve or simulate a Problem with Tasks.")
+    tasks = _require_tasks(trajectory.problem, function)
+    checks.require_untraced("the trajectory", function, trajectory.error)
+    error, times = np.asarray(trajectory.error, dtype=float), np.asarray(trajectory.times, dtype=float)
+    if times.ndim > 1 or error.ndim > 3 or (error.ndim == 3 and trajectory.kind != "simulation"):
+        raise InputError(f"{function} takes one solution or one simulation; this trajectory has {error.shape[0]} problems.")
+    error = error.reshape(-1, *error.shape[-2:])
+    whole = np.all(np.isfinite(error), axis=(1, 2))
+    if times.size < 2 or not whole.any():
+        raise InputError(f"{function} needs at least two recorded times, and a run that did not diverge.")
+    return tasks, times, error[whole]
+
+
+def _at(times: np.ndarray, error: np.ndarray, when: Numbers) -> Float[np.ndarray, "..."]:
+    """Errors (..., time, task) at one time for each task, (..., task)."""
+    flat = error.reshape(-1, *error.shape[-2:])
+    moments = np.broadcast_to(np.asarray(when, dtype=float), error.shape[-1:])
+    found = [[np.interp(t, times, one[:, s]) for s, t in enumerate(moments)] for one in flat]
+    return np.array(found).reshape(*error.shape[:-2], error.shape[-1])
+
+
+def time_below(times: np.ndarray, error: np.ndarray, target: float, begin: float = 0.0) -> float | None:
+    """How long after `begin` the error first is at the target or below it; None if it never is."""
+    later = times > begin
+    t = np.concatenate([[begin], times[later]])
+    e = np.concatenate([[np.interp(begin, times, error)], error[later]])
+    if not np.any(e <= target):
+        return None
+    i = int(np.argmax(e <= target))
+    if i == 0:
+        return 0.0
+    tiny = np.finfo(float).tiny
+    high, low, level = (np.log(max(x, tiny)) for x in (e[i - 1], e[i], target))
+    return float(t[i - 1] + (t[i] - t[i - 1]) * (high - level) / (high - low) - begin)
+
+
+def _target(target: object, errors: np.ndarray) -> float:
+    """The target as a positive number; by default a tenth of the first error."""
+    return float(0.1 * errors[0]) if target is None else checks.as_positive("target", target)
+
+
+def _shown(time: float | None) -> str:
+    return "not reached" if time is None else f"{time:.4g}"
+
+
+# Forgetting
+
+
+@dataclass(frozen=True)
+class Forgetting(AnalysisResult, figure="plot_forgetting"):
+    """How much of each task is lost after the student has left it.
+
+    Attributes
+    ----------
+    left
+        (task,), when each task was left: its probability falls for the first time; the end for a task that is never left.
+    learned, final
+        (task,), the error at that time and at the end.
+    amount
+        (task,), final - learned: the forgetting. It is zero for a task that is never left.
+    peak
+        (task,), the largest error after the task was left.
+    standard_error
+        (task,), of the amount, from the runs of a simulation; zero for theory.
+    times, error
+        (time,) and (time, task): the curves, the mean over runs for a simulation.
+    """
+
+    left: np.ndarray
+    learned: np.ndarray
+    final: np.ndarray
+    amount: np.ndarray
+    peak: np.ndarray
+    standard_error: np.ndarray
+    times: np.ndarray = field(repr=False)
+    error: np.ndarray = field(repr=False)
+    trajectory: Trajectory = field(repr=False)
+
+    @property
+    def mean(self) -> float:
+        """The mean amount over the tasks that were left; zero if none was."""
+        gone = self.left < self.times[-1]
+        return float(self.amount[gone].mean()) if gone.any() else 0.0
+
+    def __str__(self) -> str:
+        lines, end = [], self.times[-1]
+        for s, t in enumerate(self.left):
+            if t >= end:
+                lines.append(f"task {s + 1}: not left up to {end:.4g}; error {self.final[s]:.4g}")
+                continue
+            sure = f" ± {self.standard_error[s]:.2g}" if self.standard_error[s] > 0 else ""
+            lines.append(
+                f"task {s + 1}: left at {t:.4g} with error {self.learned[s]:.4g}; at {end:.4g} the error is "
+                f"{self.final[s]:.4g}: forgetting {self.amount[s]:.4g}{sure}"
+            )
+        return "\n".join(lines)
+
+
+def forgetting(trajectory: Trajectory, left: Numbers | None = None) -> Forgetting:
+    """The rise of each task's error after the student has turned to other tasks.
+
+    Parameters
+    ----------
+    trajectory
+        What `solve` or `simulate` returned for a problem with `Tasks`. Runs of a simulation are averaged.
+    left
+        When each task was left, one time or one for each task. Default: where the schedule first lowers its probability.
+
+    Returns
+    -------
+    A `Forgetting`.
+
+    Examples
+    --------
+    >>> import tutelage as tu
+    >>> tasks = tu.Tasks([tu.Network(1, "erf"), tu.Network(1, "erf")], tu.Switch(60.0), similarity=0.5)
+    >>> problem = tu.Problem(tu.Network(2, "erf", train_readout=True), tasks, sgd=tu.SGD(lr=1.0))
+    >>> start = tu.Start([[0.05, 0.02], [-0.01, 0.03]], [[0.3, 0.02], [0.02, 0.2]], readout=[[0.3, 0.1], [0.2, -0.1]])
+    >>> theory = tu.solve(problem, start, times=tu.linear_times(120, 13))
+    >>> print(tu.analysis.forgetting(theory))
+    task 1: left at 60 with error 0.000139; at 120 the error is 0.1551: forgetting 0.1549
+    task 2: not left up to 120; error 0.0001146
+    """
+    tasks, times, errors = _curves(trajectory, "forgetting")
+    when = task_left(tasks, float(times[-1])) if left is None else checks.as_array("left", left)
+    checks.require_shape("left", when, (), (tasks.count,), fix="One time, or one for each task.")
+    when = np.broadcast_to(np.asarray(when, dtype=float), (tasks.count,))
+    if np.any(when < times[0]) or np.any(when > times[-1]):
+        raise InputError(f"left is {checks.shown(when)}; the curves are recorded from {times[0]:g} to {times[-1]:g}.")
+    learned = _at(times, errors, when)
+    amounts = errors[:, -1] - learned
+    mean = errors.mean(axis=0)
+    spread = amounts.std(axis=0, ddof=1) / np.sqrt(len(errors)) if len(errors) > 1 else np.zeros(tasks.count)
+    later = np.where(times[:, None] >= when, mean, -np.inf).max(axis=0)
+    return Forgetting(
+        left=when.copy(),
+        learned=learned.mean(axis=0),
+        final=mean[-1],
+        amount=amounts.mean(axis=0),
+        peak=np.maximum(later, learned.mean(axis=0)),
+        standard_error=spread,
+        times=times,
+        error=mean,
+        trajectory=trajectory,
+    )
+
+
+# Transfer
+
+
+@dataclass(frozen=True)
+class Transfer(AnalysisResult, figure="plot_transfer"):
+    """How fast a task is learned after other tasks, compared with learning it from scratch.
+
+    Attributes
+    ----------
+    task, target
+        The task, counted from 0, and the error that it must reach.
+    begin
+        When the task begins.
+    after, scratch
+        The time to the target from there on, and from the initial condition with this task alone; None: not reached.
+    first_error, first_error_scratch
+        The errors at these two beginnings.
+    """
+
+    task: int
+    target: float
+    begin: float
+    after: float | None
+    scratch: float | None
+    first_error: float
+    first_error_scratch: float
+    theory: Trajectory = field(repr=False)
+    alone: Trajectory = field(repr=False)
+
+    @property
+    def gain(self) -> float:
+        """Time from scratch over time after the other tasks: above 1 if they help, NaN if a target was not reached."""
+        if self.after is None or self.scratch is None:
+            return float("nan")
+        return self.scratch / self.after if self.after > 0 else float("inf")
+
+    def __str__(self) -> str:
+        words = "transfer cannot be judged: a target was not reached"
+        if self.gain == self.gain:
+            kind = "positive" if self.gain > 1 else "negative" if self.gain < 1 else "no"
+            words = f"{kind} transfer, {self.gain:.4g} times as fast"
+        return (
+            f"task {self.task + 1} to the error {self.target:.4g}: {_shown(self.after)} after the other tasks, "
+            f"{_shown(self.scratch)} from scratch: {words}"
+        )
+
+
+def transfer(
+    problem: Problem,
+    start: Start | None = None,
+    times: Any = 100.0,
+    task: int = 1,
+    target: float | None = None,
+    **options: Any,
+) -> Transfer:
+    """The time to learn a task after other tasks, and the time to learn it from scratch.
+
+    From scratch means: the same student with the same initial overlaps and head, trained on this task alone.
+
+    Parameters
+    ----------
+    problem, start, times
+        As for `solve`. The task must begin after time 0 (`Switch`, `Replay`).
+    task
+        Counted from 0.
+    target
+        The error to reach. Default: a tenth of the task's first error from scratch.
+    options
+        Of both solves (rtol, solver, ...).
+
+    Returns
+    -------
+    A `Transfer`.
+
+    Examples
+    --------
+    >>> import tutelage as tu
+    >>> tasks = tu.Tasks([tu.Network(1, "erf"), tu.Network(1, "erf")], tu.Switch(60.0), similarity=0.8)
+    >>> problem = tu.Problem(tu.Network(2, "erf", train_readout=True), tasks, sgd=tu.SGD(lr=1.0))
+    >>> start = tu.Start([[0.05, 0.02], [-0.01, 0.03]], [[0.3, 0.02], [0.02, 0.2]], readout=[[0.3, 0.1], [0.2, -0.1]])
+    >>> print(tu.analysis.transfer(problem, start, tu.linear_times(90, 361), target=0.01))
+    task 2 to the error 0.01: 7.042 after the other tasks, 10.43 from scratch: positive transfer, 1.481 times as fast
+    """
+    tasks = _require_tasks(problem, "transfer")
+    task, times = _as_task(task, tasks), check_times(times)
+    begins = task_begins(tasks, task, float(times[-1]))
+    if not begins.size or begins[0] <= 0:
+        when = "at time 0" if begins.size else f"not before {times[-1]:g}"
+        raise InputError(
+            f"task {task} (counted from 0) begins {when}; transfer needs a task that begins after another. Use Switch(60.0), "
+            "or choose another task or later times."
+        )
+    begin, start = float(begins[0]), _known_start(problem, start)
+    theory = solve(problem, start, times, **options)
+    alone = solve(problem.task(task), _start_alone(problem, start, task), times, **options)
+    error, scratch = np.asarray(theory.error)[:, task], np.asarray(alone.error)
+    level = _target(target, scratch)
+    return Transfer(
+        task=task,
+        target=level,
+        begin=begin,
+        after=time_below(np.asarray(theory.times), error, level, begin),
+        scratch=time_below(np.asarray(alone.times), scratch, level),
+        first_error=float(np.interp(begin, theory.times, error)),
+        first_error_scratch=float(scratch[0]),
+        theory=theory,
+        alone=alone,
+    )
+
+
+def _known_start(problem: Problem, start: Start | None) -> Start:
+    return random_start(problem, dim=problem.inputs.usual_dim) if start is None else start
+
+
+def _start_alone(problem: Problem, start: Start, task: int) -> Start:
+    """The initial condition of one task: its columns of R, its teacher's overlaps, its head."""
+    tasks = problem.teacher
+    assert isinstance(tasks, Tasks)
+    units, T = tasks.units(task), start.T if start.T is not None else tasks.gram
+    own = None if T is None else np.asarray(T)[..., units, units]
+    head = tasks.head(np.asarray(start.readout_of(problem)), task)
+    return Start(np.asarray(start.R)[..., units], start.Q, own, head, start.bias, dim=start.dim)
+
+
+# Savings
+
+
+@dataclass(frozen=True)
+class Savings(AnalysisResult, figure="plot_savings"):
+    """How much faster a task is learned again.
+
+    Attributes
+    ----------
+    task, target
+        The task, counted from 0, and the error that it must reach.
+    begins
+        When it began for the first and for the last time.
+    first, again
+        The time to the target from there on; None: not reached.
+    """
+
+    task: int
+    target: float
+    begins: tuple[float, float]
+    first: float | None
+    again: float | None
+    times: np.ndarray = field(repr=False)
+    error: np.ndarray = field(repr=False)
+    trajectory: Trajectory = field(repr=False)
+
+    @property
+    def fraction(self) -> float:
+        """1 - again / first: the share of time that is saved; negative if relearning is slower, NaN if not reached."""
+        if self.first is None or self.again is None or self.first == 0:
+            return float("nan")
+        return 1 - self.again / self.first
+
+    def __str__(self) -> str:
+        saved = "" if self.fraction != self.fraction else f"; savings {100 * self.fraction:.3g}%"
+        return (
+            f"task {self.task + 1} to the error {self.target:.4g}: {_shown(self.first)} at first, "
+            f"{_shown(self.again)} when it returns at {self.begins[1]:.4g}{saved}"
+        )
+
+
+def savings(trajectory: Trajectory, target: float | None = None, task: int = 0) -> Savings:
+    """The time to relearn a task that returns, compared with the time to learn it at first (Ebbinghaus's savings).
+
+    Parameters
+    ----------
+    trajectory
+        What `solve` or `simulate` returned (runs are averaged) for a schedule that returns to the task, such as
+        `Switch([60.0, 120.0], order=[0, 1, 0])`.
+    target
+        The error to reach. Default: a tenth of the task's first error.
+    task
+        Counted from 0.
+
+    Returns
+    -------
+    A `Savings`.
+
+    Examples
+    --------
+    >>> import tutelage as tu
+    >>> tasks = tu.Tasks([tu.Network(1, "erf")] * 2, tu.Switch([60.0, 120.0], order=[0, 1, 0]), similarity=0.5)
+    >>> problem = tu.Problem(tu.Network(2, "erf", train_readout=True), tasks, sgd=tu.SGD(lr=1.0))
+    >>> start = tu.Start([[0.05, 0.02], [-0.01, 0.03]], [[0.3, 0.02], [0.02, 0.2]], readout=[[0.3, 0.1], [0.2, -0.1]])
+    >>> theory = tu.solve(problem, start, times=tu.linear_times(180, 721))
+    >>> round(tu.analysis.savings(theory, target=0.01).fraction, 2)
+    0.32
+    """
+    tasks, times, errors = _curves(trajectory, "savings")
+    task, error = _as_task(task, tasks), errors.mean(axis=0)
+    begins = task_begins(tasks, task, float(times[-1]))
+    if begins.size < 2:
+        raise InputError(
+            f"task {task} (counted from 0) begins {begins.size} time{'s' * (begins.size != 1)} up to {times[-1]:g}; savings "
+            "needs a task that returns. Use Switch([60.0, 120.0], order=[0, 1, 0])."
+        )
+    level = _target(target, error[:, task])
+    first = time_below(times, error[:, task], level, float(begins[0]))
+    if first is not None and first > begins[1] - begins[0]:
+        first = None  # reached only after the task had come back
+    return Savings(
+        task=task,
+        target=level,
+        begins=(float(begins[0]), float(begins[-1])),
+        first=first,
+        again=time_below(times, error[:, task], level, float(begins[-1])),
+        times=times,
+        error=error,
+        trajectory=trajectory,
+    )
+
+
+# Interference
+
+
+@dataclass(frozen=True)
+class Interference(AnalysisResult, figure="plot_interference"):
+    """Forgetting against the similarity of the tasks.
+
+    Attributes
+    ----------
+    similarity
+        (V,), the overlaps between the units of different teachers.
+    forgetting
+        (V, task), final error minus the error when the task was left.
+    final
+        (V, task), the errors at the end.
+    left
+        (task,), when each task was left.
+    times, error
+        (time,) and (V, time, task): all curves.
+    """
+
+    similarity: np.ndarray = field(repr=False)
+    forgetting: np.ndarray = field(repr=False)
+    final: np.ndarray = field(repr=False)
+    left: np.ndarray
+    times: np.ndarray = field(repr=False)
+    error: np.ndarray = field(repr=False)
+    problem: Problem = field(repr=False)
+
+    def worst(self, task: int = 0) -> tuple[float, float]:
+        """The similarity with the largest forgetting of a task, and that forgetting; a parabola through three points."""
+        values = self.forgetting[:, task]
+        i = int(np.argmax(values))
+        if not 0 < i < values.size - 1:
+            return float(self.similarity[i]), float(values[i])
+        near = slice(i - 1, i + 2)
+        a, b, c = np.polyfit(self.similarity[near] - self.similarity[i], values[near], 2)
+        shift = -b / (2 * a) if a < 0 else 0.0
+        return float(self.similarity[i] + shift), float(c + b * shift + a * shift**2)
+
+    def time_to(self, target: float, task: int = 1) -> Float[np.ndarray, " V"]:
+        """The time from the beginning of a task to an error, for each similarity; NaN where it is not reached."""
+        level, tasks = checks.as_positive("target", target), self.problem.teacher
+        assert isinstance(tasks, Tasks)
+        begins = task_begins(tasks, _as_task(task, tasks), float(self.times[-1]))
+        if not begins.size:
+            raise InputError(f"task {task} (counted from 0) does not begin before {self.times[-1]:g}.")
+        found = [time_below(self.times, curve[:, task], level, float(begins[0])) for curve in self.error]
+        return np.array([np.nan if t is None else t for t in found])
+
+    def __str__(self) -> str:
+        lines = [f"{self.similarity.size} similarities from {self.similarity[0]:.4g} to {self.similarity[-1]:.4g}"]
+        for s in np.flatnonzero(self.left < self.times[-1]):
+            V, amount = self.worst(int(s))
+            ends = self.forgetting[[0, -1], s]
+            lines.append(
+                f"task {s + 1}: forgetting is largest, {amount:.4g}, at similarity {V:.3g}; "
+                f"{ends[0]:.4g} and {ends[1]:.4g} at the ends"
+            )
+        return "\n".join(lines)
+
+
+def interference(
+    problem: Problem, start: Start | None = None, times: Any = 100.0, similarity: Numbers | None = None, **options: Any
+) -> Interference:
+    """Forgetting of each task against the similarity of the teachers: the whole curve, by one `solve_batch`.
+
+    Parameters
+    ----------
+    problem, start, times
+        As for `solve`. `similarity` of the problem's `Tasks` is replaced; its teachers must not have a `gram`.
+    similarity
+        Increasing overlaps between unit m of one teacher and unit m of every other one. Default: 50 from 0 to 0.98.
+        The initial overlaps must belong to vectors at each of them.
+    options
+        Of `solve_batch` (rtol, solver, ...).
+
+    Returns
+    -------
+    An `Interference`.
+
+    Examples
+    --------
+    >>> import tutelage as tu
+    >>> tasks = tu.Tasks([tu.Network(1, "erf"), tu.Network(1, "erf")], tu.Switch(60.0), similarity=0.5)
+    >>> problem = tu.Problem(tu.Network(2, "erf", train_readout=True), tasks, sgd=tu.SGD(lr=1.0))
+    >>> start = tu.Start([[0.05, 0.02], [-0.01, 0.03]], [[0.3, 0.02], [0.02, 0.2]], readout=[[0.3, 0.1], [0.2, -0.1]])
+    >>> found = tu.analysis.interference(problem, start, tu.linear_times(120, 13), similarity=[0.2, 0.3, 0.4, 0.5])
+    >>> found.forgetting[:, 0].round(4)
+    array([0.1535, 0.1645, 0.163 , 0.1549])
+    """
+    tasks = _require_tasks(problem, "interference")
+    if tasks.given_gram is not None:
+        raise InputError("the tasks have a gram; interference varies the similarity. Use Tasks(similarity=0.5) instead.")
+    V = np.linspace(0.0, 0.98, SIMILARITIES) if similarity is None else checks.as_array("similarity", similarity)
+    V = _increasing("similarity", V)
+    times = check_times(times)
+    curves = solve_batch(problem, {"similarity": V}, start, times, **options)
+    error = np.asarray(curves.error)
+    left = task_left(tasks, float(times[-1]))
+    return Interference(
+        similarity=V,
+        forgetting=error[:, -1] - _at(times, error, left),
+        final=error[:, -1],
+        left=left,
+        times=times,
+        error=error,
+        problem=problem,
+    )
+
+
+def _increasing(name: str, values: Any) -> np.ndarray:
+    """At least two finite numbers in increasing order."""
+    array = np.asarray(values, dtype=float)
+    if array.ndim != 1 or array.size < 2 or not np.all(np.isfinite(array)) or np.any(np.diff(array) <= 0):
+        raise InputError(f"{name} is {checks.shown(array)}; it must be a list of at least two increasing numbers.")
+    return array
+
+
+# Replay
+
+
+@dataclass(frozen=True)
+class BestReplay(AnalysisResult, figure="plot_best_replay"):
+    """The fraction of replayed samples with the smallest error at the end.
+
+    Attributes
+    ----------
+    fraction, value
+        The best fraction, and the weighted mean of the final errors there.
+    fractions
+        (F,), all fractions that were solved, increasing.
+    final, forgetting
+        (F, task), the errors at the end, and those minus the errors when each task was left.
+    values
+        (F,), the weighted mean of the final errors.
+    weights
+        (task,), of the tasks in that mean, with sum 1.
+    """
+
+    fraction: float
+    value: float
+    fractions: np.ndarray = field(repr=False)
+    final: np.ndarray = field(repr=False)
+    forgetting: np.ndarray = field(repr=False)
+    values: np.ndarray = field(repr=False)
+    weights: np.ndarray
+    problem: Problem = field(repr=False)
+
+    @property
+    def gain(self) -> float:
+        """The value at the smallest fraction over the best value: by what factor replay is better."""
+        return float(self.values[0] / self.value) if self.value > 0 else 1.0
+
+    def __str__(self) -> str:
+        return (
+            f"best replay fraction {self.fraction:.4g}: mean final error {self.value:.4g}, {self.gain:.4g} times below that "
+            f"at {self.fractions[0]:.4g}"
+        )
+
+
+def best_replay(
+    problem: Problem,
+    start: Start | None = None,
+    times: Any = 100.0,
+    fractions: Numbers | None = None,
+    weights: Numbers | None = None,
+    **options: Any,
+) -> BestReplay:
+    """The replay fraction that makes the mean of the final errors smallest.
+
+    The fractions are solved together (`solve_batch`); two more rounds look closer at the best one.
+
+    Parameters
+    ----------
+    problem, start, times
+        As for `solve`, with the schedule `Replay(fraction, after)`. Its fraction is replaced.
+    fractions
+        The first grid, increasing, between 0 and 1. Default: 21 from 0 to 1.
+    weights
+        Of the tasks in the mean, one each. Default: equal.
+    options
+        Of `solve_batch` (rtol, solver, ...).
+
+    Returns
+    -------
+    A `BestReplay`.
+
+    Examples
+    --------
+    >>> import tutelage as tu
+    >>> tasks = tu.Tasks([tu.Network(1, "erf"), tu.Network(1, "erf")], tu.Replay(0.0, after=60.0), similarity=0.5)
+    >>> problem = tu.Problem(tu.Network(2, "erf", train_readout=True), tasks, sgd=tu.SGD(lr=1.0))
+    >>> start = tu.Start([[0.05, 0.02], [-0.01, 0.03]], [[0.3, 0.02], [0.02, 0.2]], readout=[[0.3, 0.1], [0.2, -0.1]])
+    >>> found = tu.analysis.best_replay(problem, start, tu.linear_times(120, 13))
+    >>> bool(0.2 < found.fraction < 0.8), bool(found.gain > 10)
+    (True, True)
+    """
+    tasks = _require_tasks(problem, "best_replay")
+    if not isinstance(tasks.schedule, Replay):
+        raise InputError(
+            f"the schedule is a {type(tasks.schedule).__name__}; best_replay varies the fraction of Replay(0.1, after=60.0)."
+        )
+    grid = _increasing("fractions", np.linspace(0, 1, FRACTIONS) if fractions is None else fractions)
+    share = _task_weights(weights, tasks.count)
+    times, start = check_times(times), _known_start(problem, start)
+    left = task_left(problem.replace(**{"schedule.fraction": 0.5}).teacher, float(times[-1]))
+    known: dict[float, np.ndarray] = {}
+    tried = np.zeros(0)
+    for _ in range(ROUNDS):
+        error = np.asarray(solve_batch(problem, {"schedule.fraction": grid}, start, times, **options).error)
+        for fraction, row in zip(grid, np.stack([error[:, -1], _at(times, error, left)], axis=1), strict=True):
+            known[float(fraction)] = row
+        tried = np.array(sorted(known))
+        i = int(np.argmin([known[f][0] @ share for f in tried]))
+        grid = np.linspace(tried[max(i - 1, 0)], tried[min(i + 1, tried.size - 1)], grid.size)
+    final, learned = np.stack([known[f] for f in tried], axis=1)
+    values = final @ share
+    best = int(np.argmin(values))
+    return BestReplay(
+        fraction=float(tried[best]),
+        value=float(values[best]),
+        fractions=tried,
+        final=final,
+        forgetting=final - learned,
+        values=values,
+        weights=share,
+        problem=problem,
+    )
+
+
+def _task_weights(weights: Numbers | None, count: int) -> np.ndarray:
+    if weights is None:
+        return np.full(count, 1 / count)
+    array = np.asarray(checks.as_array("weights", weights), dtype=float)
+    checks.require_shape("weights", array, (count,), fix="One for each task.")
+    checks.require_nonnegative("weights", array)
+    if array.sum() <= 0:
+        raise InputError("weights are all zero; give at least one task a positive weight.")
+    return array / array.sum()
+
+
+# Which units serve which task
+
+
+@dataclass(frozen=True)
+class NodeReuse(AnalysisResult, figure="plot_node_reuse"):
+    """Which student units serve which task.
+
+    Attributes
+    ----------
+    importance
+        (task, K), the rise of the task's error if the unit is cut off from its head.
+    shares
+        (task, K), the same as shares of each task's sum; negative importance counts as zero.
+    times
+        (task,), when it was measured: when the task was left, or at the end.
+    reuse
+        (task, task), sum_k min(share_sk, share_tk): 1 if two tasks use the same units, 0 if they use different ones.
+    """
+
+    importance: np.ndarray = field(repr=False)
+    shares: np.ndarray = field(repr=False)
+    times: np.ndarray
+    reuse: np.ndarray
+
+    @property
+    def serves(self) -> np.ndarray:
+        """(task, K), does the unit have at least a tenth of the task?"""
+        return self.shares >= SERVES
+
+    @property
+    def shared_units(self) -> list[int]:
+        """Units that serve more than one task, counted from 0."""
+        return np.flatnonzero(self.serves.sum(axis=0) > 1).tolist()
+
+    @property
+    def idle_units(self) -> list[int]:
+        """Units that serve no task, counted from 0."""
+        return np.flatnonzero(self.serves.sum(axis=0) == 0).tolist()
+
+    def __str__(self) -> str:
+        lines = []
+        for s, (row, t) in enumerate(zip(self.shares, self.times, strict=True)):
+            units = ", ".join(f"unit {k + 1} ({100 * row[k]:.0f}%)" for k in np.argsort(-row) if row[k] >= SERVES)
+            lines.append(f"task {s + 1} at {t:.4g}: {units or 'no unit'}")
+        pairs = [(s, t) for s in range(len(self.shares)) for t in range(s + 1, len(self.shares))]
+        lines += [f"re-use of tasks {s + 1} and {t + 1}: {self.reuse[s, t]:.3f}" for s, t in pairs]
+        return "\n".join(lines)
+
+
+def node_reuse(trajectory: Trajectory, times: Numbers | None = None, run: int | None = None) -> NodeReuse:
+    """Which units serve which task, by cutting each unit off from a task's head and computing that task's error again.
+
+    Parameters
+    ----------
+    trajectory
+        What `solve` or `simulate` returned for a problem with `Tasks`.
+    times
+        When to measure, one time or one for each task; the nearest recorded times are used. Default: when the task was left,
+        or the end.
+    run
+        The run of a simulation, counted from 0.
+
+    Returns
+    -------
+    A `NodeReuse`.
+
+    Examples
+    --------
+    >>> import tutelage as tu
+    >>> tasks = tu.Tasks([tu.Network(1, "erf"), tu.Network(1, "erf")], tu.Switch(60.0), similarity=0.0)
+    >>> problem = tu.Problem(tu.Network(2, "erf", train_readout=True), tasks, sgd=tu.SGD(lr=1.0))
+    >>> start = tu.Start([[0.05, 0.02], [-0.01, 0.03]], [[0.3, 0.02], [0.02, 0.2]], readout=[[0.3, 0.1], [0.2, -0.1]])
+    >>> theory = tu.solve(problem, start, times=tu.linear_times(120, 13))
+    >>> tu.analysis.node_reuse(theory).shares.shape
+    (2, 2)
+    """
+    tasks, recorded, _ = _curves(trajectory, "node_reuse")
+    problem, lead = trajectory.problem, np.ndim(trajectory.error) - 2
+    assert problem is not None
+    if lead and run is None:
+        raise InputError(f"the trajectory has {len(trajectory.error)} runs; node_reuse looks at one. Choose run=0.")
+    if run is not None and (not lead or checks.as_count("run", run, least=0) >= len(trajectory.error)):
+        raise InputError(
+            f"run is {checks.shown(run)}; " + (f"there are {len(trajectory.error)} runs." if lead else "leave it out.")
+        )
+    when = task_left(tasks, float(recorded[-1])) if times is None else checks.as_array("times", times)
+    checks.require_shape("times", when, (), (tasks.count,), fix="One time, or one for each task.")
+    places = [int(np.argmin(np.abs(recorded - t))) for t in np.broadcast_to(when, (tasks.count,))]
+    one = {
+        name: np.asarray(x, dtype=float)[run] if lead else np.asarray(x, dtype=float)
+        for name, x in trajectory.variables.items()
+    }
+    importance = np.array([_cut(problem, tasks, one, trajectory.T, run, i, s) for s, i in enumerate(places)])
+    positive = np.maximum(importance, 0.0)
+    shares = positive / np.maximum(positive.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+    reuse = np.minimum(shares[:, None], shares[None]).sum(axis=-1)
+    return NodeReuse(importance=importance, shares=shares, times=recorded[places], reuse=reuse)
+
+
+def _cut(
+    problem: Problem, tasks: Tasks, one: dict[str, np.ndarray], T: Any, run: int | None, i: int, task: int
+) -> Float[np.ndarray, " K"]:
+    """The rise of a task's error at recorded time i without each of the units."""
+    units = tasks.units(task)
+    if "T" in one:  # teachers that drift in a finite network
+        T = one["T"][i]
+    elif T is None:
+        T = np.eye(tasks.hidden) if tasks.gram is None else tasks.gram
+    elif np.ndim(T) == 3:
+        T = np.asarray(T)[run]
+    head = tasks.head(one["readout"][i] if "readout" in one else np.asarray(problem.student.readout), task)
+    bias = one["bias"][i] if "bias" in one else None
+    R, Q, own = one["R"][i][:, units], one["Q"][i], np.asarray(T)[..., units, units]
+
+    def error(readout: np.ndarray) -> float:
+        return float(generalization_error(problem.task(task), R, Q, own, readout, bias))
+
+    kept = np.ones((head.shape[-1], head.shape[-1])) - np.eye(head.shape[-1])
+    return np.array([error(head * row) for row in kept]) - error(head)

@@ -1,0 +1,1 @@
+"""Figures of tasks over time: continual learning, replay, transfer, drift."""
