@@ -18,7 +18,7 @@ size that the validity report uses.
 """
 
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import equinox as eqx
