@@ -36,7 +36,7 @@ def trajectory_page(
     >>> tu.page.trajectory_page(theory).startswith("<!doctype html>")
     True
     """
-    if over is not None or isinstance(trajectory, Sequence):
+    if over is not None or isinstance(trajectory, list | tuple):
         return page_of(family_content(trajectory, over, title))
     return page_of(trajectory_content(trajectory, title, run) | {"code": code_of(trajectory.problem)})
 
