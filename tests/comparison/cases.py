@@ -76,5 +76,5 @@ def scaled_spread(problem, start, times, factor):
     path = solve_ivp(drift, (0, times[-1]), np.asarray(first), t_eval=times, rtol=1e-8, atol=1e-10).y.T
     seen = [system.observe(state_of(x)) for x in path]
     variables = {name: np.stack([np.asarray(s[name]) for s in seen]) for name in seen[0]}
-    error = np.array([float(system.error(s)) for s in seen])
+    error = np.array([np.asarray(system.error(s)) for s in seen])
     return with_(tu.solve(problem, start, times), variables=variables, error=error)

@@ -116,3 +116,41 @@ def test_what_has_no_overlaps_is_refused(theory):
         tu.page.trajectory_page(own)
     with pytest.raises(InputError, match="of type str; give what solve or simulate returned"):
         tu.page.trajectory_page("theory.nc")
+
+
+def tasks_at(similarity, schedule=None):
+    tasks = tu.Tasks([tu.Network(1, "erf")] * 2, schedule or tu.Switch(10.0), similarity=similarity)
+    problem = tu.Problem(tu.Network(2, "erf", train_readout=True), tasks, sgd=tu.SGD(lr=1.0))
+    start = tu.Start(R=[[0.05, 0.02], [-0.01, 0.03]], Q=[[0.3, 0.02], [0.02, 0.2]], readout=[[0.3, 0.1], [0.2, -0.1]])
+    return tu.solve(problem, start, tu.linear_times(20.0, 21))
+
+
+def test_several_tasks_have_a_curve_each_and_the_phases_of_their_schedule():
+    theory = tasks_at(0.5)
+    content = trajectory_content(theory)
+    assert content.keys() == SCHEMA | {"tasks"}
+    assert [task["name"] for task in content["tasks"]] == ["task 1", "task 2"]
+    np.testing.assert_allclose(np.transpose([task["error"] for task in content["tasks"]]), theory.error, rtol=1e-5)
+    assert content["error"] == content["tasks"][0]["error"]
+    assert [(p["name"], p["start"], p["end"]) for p in content["phases"]] == [("task 1", 0.0, 10.0), ("task 2", 10.0, 20.0)]
+    R, _, v = content["maps"]
+    assert R["columns"] == {"name": "task", "labels": ["1", "2"]}
+    np.testing.assert_allclose(np.swapaxes(v["values"], 1, 2), theory.readout, rtol=1e-5)
+    mixed = trajectory_content(tasks_at(0.5, tu.Interleave([0.25, 0.75])))
+    assert [p["name"] for p in mixed["phases"]] == ["25% task 1 + 75% task 2"]
+
+
+def test_trajectories_that_differ_in_one_number():
+    curves = [tasks_at(V) for V in (0.0, 0.5)]
+    data = data_of(tu.page.trajectory_page(curves, over={"similarity": [0.0, 0.5]}))
+    assert data["variants"]["labels"] == ["0", "0.5"]
+    second = data["variants"]["list"][1]
+    np.testing.assert_allclose(second["tasks"][1]["error"], curves[1].error[:, 1], rtol=1e-5)
+    assert "similarity 0.5" in second["conditions"]
+    for over, message in (
+        (None, "name the one number"),
+        ({"V": [0.0]}, "1 values of V and there are 2"),
+        ({"a": [1], "b": [2]}, "name the one number"),
+    ):
+        with pytest.raises(InputError, match=message):
+            tu.page.trajectory_page(curves, over=over)

@@ -209,3 +209,24 @@ def test_a_request_would_be_noticed(browser, file, policy, tmp_path):
         assert len(page.heard) > 1
         assert any("console error" in heard for heard in page.heard)
         assert policy or "https://example.org/x.png" in page.heard
+
+
+def test_several_tasks_and_a_second_slider(browser, tmp_path):
+    """Both errors are marked and written, and the second slider exchanges the trajectory but not the time."""
+    start = tu.Start(R=[[0.05, 0.02], [-0.01, 0.03]], Q=[[0.3, 0.02], [0.02, 0.2]], readout=[[0.3, 0.1], [0.2, -0.1]])
+    student, V = tu.Network(2, "erf", train_readout=True), [0.0, 0.5]
+    tasks = [tu.Tasks([tu.Network(1, "erf")] * 2, tu.Switch(10.0), similarity=v) for v in V]
+    curves = [tu.solve(tu.Problem(student, t, sgd=tu.SGD(lr=1.0)), start, tu.linear_times(20.0, 21)) for t in tasks]
+    file = tu.page.save_page(curves, tmp_path / "tasks.html", over={"similarity": V})
+    marked = "() => document.getElementById('curve').data[1].y"
+    with opened(browser, file) as page:
+        state = set_slider(page, 15)
+        np.testing.assert_allclose(page.evaluate(marked), curves[0].error[15], rtol=1e-5)
+        assert state["phase"] == "task 2"
+        assert state["error"].count(",") == 1
+        page.locator("#variant").evaluate("(e) => { e.value = 1; e.dispatchEvent(new Event('input', {bubbles: true})); }")
+        wait_until(page, "document.getElementById('variant-value').textContent", "0.5")
+        np.testing.assert_allclose(page.evaluate(marked), curves[1].error[15], rtol=1e-5)
+        wait_until(page, f"Math.abs(document.getElementById('map-R').data[0].z[0][0] - {curves[1].R[15, 0, 0]}) < 1e-4")
+        assert page.evaluate("document.getElementById('time').value") == "15"
+        assert page.heard == [file.as_uri()]

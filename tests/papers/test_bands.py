@@ -89,3 +89,23 @@ def test_all_in_one_call():
     np.testing.assert_allclose(data["error_se"], runs().error.std(axis=0, ddof=1) / 10)
     assert data["R"].dims == ("time", "student", "teacher")
     assert data["Q_wrong"].shape == (41, 2, 2)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"schedule": tu.Switch([4.0, 9.0], order=[0, 1, 0])},
+        {"schedule": tu.Replay(0.2, after=6.0), "drift": tu.Drift(0.05)},
+        {"schedule": tu.Interleave([0.3, 0.7]), "heads": "shared", "freeze_heads": 8.0},
+    ],
+    ids=["switch", "replay and drift", "shared head"],
+)
+def test_the_wrong_theory_of_tasks(options):
+    """Switches, drift and freezing keep their own times."""
+    tasks = tu.Tasks([tu.Network(1, "erf")] * 2, similarity=0.3, **options)
+    problem = tu.Problem(tu.Network(2, "erf", train_readout=True), tasks, noise=0.2, sgd=tu.SGD(1.0))
+    start = tu.Start(R=[[0.2, 0.1], [0.0, 0.3]], Q=0.5 * np.eye(2))
+    wrong, reference = wrong_theory(problem, start, TIMES), scaled_spread(problem, start, TIMES, 0.9)
+    np.testing.assert_allclose(wrong.Q, reference.Q, atol=2e-6)
+    assert np.max(np.abs(wrong.Q - tu.solve(problem, start, TIMES).Q)) > 1e-3
