@@ -180,7 +180,13 @@ PROBLEMS = {
 }
 
 
-LONG = ("a spectrum", "momentum", "logistic loss", "a decaying rate")  # rates of the same kind for the integrator
+LONG = (
+    "a spectrum",
+    "momentum",
+    "slow momentum",
+    "logistic loss",
+    "a decaying rate",
+)  # rates of the same kind for the integrator
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.full if n in LONG else ()) for n in PROBLEMS])

@@ -1,5 +1,6 @@
 """A core install: without the web server, Dask and notebooks everything else works, and commands say what to install."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -25,9 +26,32 @@ def core_install(folder, program):
     return subprocess.run([sys.executable, "-c", hide + program], cwd=folder, capture_output=True, text=True)
 
 
-def command(folder, *arguments):
-    """A command as typed."""
-    return core_install(folder, f"from tutelage.cli import main\nsys.exit(main({list(arguments)}))\n")
+COMMANDS = {
+    "explore": ["explore", "--no-browser"],
+    **{x: ["sweep", "sweep.toml", "--out", f"swept-{x}", "--executor", x] for x in ("dask", "slurm")},
+}
+ALL = """
+import json
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
+from tutelage.cli import main
+endings = {}
+for name, arguments in COMMANDS.items():
+    with redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as error:
+        code = main(arguments)
+    endings[name] = code, out.getvalue(), error.getvalue()
+print(json.dumps(endings))
+"""
+
+
+@pytest.fixture(scope="module")
+def endings(tmp_path_factory):
+    """Code, output and errors of each command, in one process: starting it takes most of the time. And its folder."""
+    folder = tmp_path_factory.mktemp("core")
+    (folder / "sweep.toml").write_text(SWEEP)
+    done = core_install(folder, f"COMMANDS = {COMMANDS}\n{ALL}")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout), folder
 
 
 def test_the_library_and_its_help_need_no_extra(tmp_path):
@@ -45,23 +69,20 @@ assert main(["sweep", "--help"]) == 0
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_the_explorer_says_what_to_install(tmp_path):
-    done = command(tmp_path, "explore", "--no-browser")
-    assert done.returncode == 2
-    assert done.stdout == ""
-    (line,) = done.stderr.strip().splitlines()
+def test_the_explorer_says_what_to_install(endings):
+    code, out, error = endings[0]["explore"]
+    assert (code, out) == (2, "")
+    (line,) = error.strip().splitlines()
     assert 'tutelage explore needs uvicorn, which is not installed; install it by: pip install "tutelage[explore]"' in line
 
 
 @pytest.mark.parametrize("executor", ["dask", "slurm"])
-def test_dask_executors_say_what_to_install(tmp_path, executor):
-    (tmp_path / "sweep.toml").write_text(SWEEP)
-    done = command(tmp_path, "sweep", "sweep.toml", "--out", "swept", "--executor", executor)
-    assert done.returncode == 2
-    assert done.stdout == ""
-    (line,) = done.stderr.strip().splitlines()
+def test_dask_executors_say_what_to_install(endings, executor):
+    (code, out, error), folder = endings[0][executor], endings[1]
+    assert (code, out) == (2, "")
+    (line,) = error.strip().splitlines()
     assert f'executor {executor!r} needs Dask; install it by: pip install "tutelage[cluster]"' in line
-    assert not (tmp_path / "swept").exists()
+    assert not (folder / f"swept-{executor}").exists()
 
 
 def test_the_messages_name_extras_that_exist():

@@ -119,15 +119,16 @@ def test_every_rate_equals_the_same_steps_as_a_piecewise_schedule(name):
     assert abs(errors[0][-1] / errors[0][0] - 1) > 0.1  # the burst does something
 
 
-def test_inside_transformations_of_jax():
+@pytest.mark.parametrize("gradient", ["forward", pytest.param("reverse", marks=pytest.mark.full)])
+def test_inside_transformations_of_jax(gradient):
     """A schedule that holds a traced number: its height is differentiated, and its features are found all the same."""
 
     def final(height):
         rate = lambda t: jnp.where((t > 500.3) & (t < 502.3), height, 1e-4)  # noqa: E731
-        return tu.solve(linear(lr=rate), START, TIMES).error[-1]
+        return tu.solve(linear(lr=rate), START, TIMES, gradient=gradient).error[-1]
 
     exact = [truth(lambda t, h=h: h if 500.3 < t < 502.3 else 1e-4, CASES[burst]) for h in (0.8999, 0.9, 0.9001)]
-    value, slope = jax.value_and_grad(final)(0.9)
+    value, slope = jax.jvp(final, (0.9,), (1.0,)) if gradient == "forward" else jax.value_and_grad(final)(0.9)
     assert float(value) == pytest.approx(exact[1], rel=1e-5)
     assert float(slope) == pytest.approx((exact[2] - exact[0]) / 2e-4, rel=1e-3)
 

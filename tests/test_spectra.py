@@ -14,7 +14,7 @@ TIMES = np.linspace(0, 20, 6)
 def test_a_thousand_levels():
     problem = pair(2, 2, lr=0.02, inputs=tu.PowerLaw(1.0, 1024))
     start = tu.random_start(problem, dim=100_000, scale=0.5, seed=1)
-    out = tu.solve(problem, start, [0, 10, 100])
+    out = tu.solve(problem, start, [0, 3, 30])
     assert out.finished
     assert "r" not in out.variables  # levels above 16 are not kept unless asked for
     assert 0 < out.error[-1] < out.error[1] < out.error[0]

@@ -119,7 +119,7 @@ def test_the_order_holds_for_overlaps_and_needs_the_whole_jacobian():
     """Steps up to 5 time constants of the fastest level. Control: without the fields' part the order is lost."""
     counts = np.array([64, 96, 144])
     whole, part = at_fixed_steps(resolvent), at_fixed_steps(without_fields)
-    best = whole(4.0 / 800)
+    best = whole(4.0 / 400)  # its error is 200 times smaller than the smallest below
     gaps = [np.abs(whole(4.0 / n) - best).max() for n in counts]
     assert observed_order(gaps, 4.0 / counts) > 4.5
     crude = [np.abs(part(4.0 / n) - best).max() for n in counts]
@@ -157,7 +157,7 @@ def test_equals_explicit(problem, flow):
     agree(problem, np.linspace(0.0, 8.0, 17), gradient_flow=flow)
 
 
-def test_equals_radau_on_the_equations_written_out():
+def test_equals_scipy_on_the_equations_written_out():
     lam, p, eta = np.asarray(WIDE.eigenvalues), np.asarray(WIDE.fractions), 0.1
     r, q, t = BLOCKS
 
@@ -170,7 +170,7 @@ def test_equals_radau_on_the_equations_written_out():
 
     y0 = np.concatenate([r.ravel(), q.ravel()])
     times = [0.0, 1.0, 5.0]
-    reference = solve_ivp(rhs, (0, 5), y0, "Radau", times, rtol=1e-8, atol=1e-10).y.T
+    reference = solve_ivp(rhs, (0, 5), y0, "DOP853", times, rtol=1e-9, atol=1e-11).y.T
     ours = tu.solve(PLAIN, START, times, solver="stiff", rtol=1e-9)
     np.testing.assert_allclose(ours.r.reshape(3, -1), reference[:, :16], atol=1e-6)
     np.testing.assert_allclose(ours.q.reshape(3, -1), reference[:, 16:], atol=1e-6)

@@ -47,7 +47,7 @@ def test_noise_of_the_escape_against_simulated_amplitudes():
     from tutelage.dynamics.diffusion import sample_increments
     from tutelage.dynamics.linearized import flatten, unflatten
 
-    N, asymmetry, runs, end = 2000, 0.02, 128, 30.0  # a spread known to 6%
+    N, asymmetry, runs, end = 500, 0.02, 128, 30.0  # a spread known to 6%; the start is ten times the noise
     R = 0.3 + asymmetry * np.array([[1.0, -1.0], [-1.0, 1.0]])
     problem, start = pair(2, 2), tu.Start(R, [[0.4, 0.3], [0.3, 0.4]], dim=N)
     state, t = initial_overlaps(problem, start)
@@ -83,17 +83,9 @@ def test_a_broken_limit_is_a_warning_with_its_number():
         tu.solve(problem, start, [0, 1])
 
 
-def test_quadrature_is_reported_with_its_error():
-    report = tu.solve(pair(1, 1, "tanh"), tu.Start([[0.3]], [[0.5]]), [0, 1, 2]).validity
-    assert report.averages_error is not None
-    assert report.averages_error[0] < 1e-7
-    assert report.averages_error[1] < 1e-2
-    assert any("quadrature" in line for line in report.lines())
-
-
 def test_a_traced_solve_has_no_report():
     import jax
 
-    out = jax.vmap(lambda lr: tu.solve(pair(2, 2, lr=lr), tu.Start(0.3 * np.eye(2), np.eye(2)), [0, 1]))(np.ones(2))
+    out = jax.vmap(lambda lr: tu.solve(pair(1, 1, "linear", lr=lr), tu.Start([[0.3]], [[1.0]]), [0, 1]))(np.ones(2))
     with pytest.raises(tu.InputError, match="no validity report"):
         _ = out.validity

@@ -3,6 +3,7 @@
 from functools import cache
 
 import equinox as eqx
+import jax
 import numpy as np
 
 import tutelage as tu
@@ -74,7 +75,8 @@ def scaled_spread(problem, start, times, factor):
         return slow + factor * (full - slow)
 
     path = solve_ivp(drift, (0, times[-1]), np.asarray(first), t_eval=times, rtol=1e-8, atol=1e-10).y.T
-    seen = [system.observe(state_of(x)) for x in path]
-    variables = {name: np.stack([np.asarray(s[name]) for s in seen]) for name in seen[0]}
-    error = np.array([np.asarray(system.error(s)) for s in seen])
-    return with_(tu.solve(problem, start, times), variables=variables, error=error)
+    seen = jax.jit(jax.vmap(lambda x: system.observe(state_of(x))))(path)
+    variables = {name: np.asarray(values) for name, values in seen.items()}
+    return with_(
+        tu.solve(problem, start, times), variables=variables, error=np.asarray(jax.jit(jax.vmap(system.error))(seen))
+    )

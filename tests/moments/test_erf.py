@@ -18,13 +18,20 @@ def family(student, teacher, K, M):
     return averages
 
 
+@eqx.filter_jit
+def all_of(averages, C, w):
+    pairs = [averages.outputs(C, None), averages.slopes(C, None), averages.curvatures(C, None)]
+    return [*pairs, averages.slopes_squared_error(C, None, w)]
+
+
 def largest_errors(averages, g, K, C, w, **options):
     """Worst error of outputs, slopes (where the teacher has them), curvatures and the four-field average."""
-    pairs = [(averages.outputs(C, None), ref.outputs(g, C, **options))]
+    outputs, slopes, curvatures, squared = all_of(averages, C, w)
+    pairs = [(outputs, ref.outputs(g, C, **options))]
     if g[-1].slope is not None:
-        pairs.append((averages.slopes(C, None), ref.rows(g, K, C, **options)))
-    pairs.append((averages.curvatures(C, None), ref.rows(g, K, C, orders=(2, 0), **options)))
-    pairs.append((eqx.filter_jit(averages.slopes_squared_error)(C, None, w), ref.contrast(g, K, C, w, **options)))
+        pairs.append((slopes, ref.rows(g, K, C, **options)))
+    pairs.append((curvatures, ref.rows(g, K, C, orders=(2, 0), **options)))
+    pairs.append((squared, ref.contrast(g, K, C, w, **options)))
     return [float(np.max(np.abs(np.asarray(a) - b))) for a, b in pairs]
 
 
@@ -42,13 +49,13 @@ def test_erf_learns_from_sign(K, M):
     averages, g = family("erf", "sign", K, M), ref.units("erf", "sign", K, M)
     assert max(largest_errors(averages, g, K, C, WEIGHTS[: K + M], nodes=61, panel=80)) < 1e-11
     # sign has no slope: E[g'_i delta(z_a)] 2 is the derivative of E[g_i sign_a] with respect to C_ia
-    step = 1e-4
+    step, slopes = 1e-4, all_of(averages, C, WEIGHTS[: K + M])[1]
     for i in range(K):
         for a in range(K, K + M):
             bump = np.zeros_like(C)
             bump[i, a] = bump[a, i] = step
             up, down = (ref.average([(i, g[i], 0), (a, g[a], 0)], C + sign * bump, nodes=61) for sign in (1, -1))
-            assert averages.slopes(C, None)[i, a] == pytest.approx((up - down) / (2 * step), abs=1e-7)
+            assert slopes[i, a] == pytest.approx((up - down) / (2 * step), abs=1e-7)
 
 
 @pytest.mark.parametrize("wrong", ["softness", "covariance", "sign of a weight"])
@@ -64,7 +71,7 @@ def test_a_wrong_formula_is_caught(wrong):
         C[0, 3] = C[3, 0] = C[0, 3] + 1e-7
     else:
         w[3] = -w[3]
-    assert np.max(np.abs(np.asarray(averages.slopes_squared_error(C, None, w)) - reference)) > 1e-9
+    assert np.max(np.abs(np.asarray(all_of(averages, C, w)[3]) - reference)) > 1e-9
 
 
 def test_four_fields_when_student_is_teacher():

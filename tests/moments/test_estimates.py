@@ -118,3 +118,12 @@ def test_a_solve_does_not_warn_without_need():
         warnings.simplefilter("error")
         theory = tu.solve(tu.Problem(tu.Network(1, "tanh"), tu.Network(1, "tanh")), start, times=[0.0, 0.1])
     assert "NOT" not in str(theory.validity).split("quadrature")[1]
+
+
+def test_a_report_says_how_accurate_quadrature_is():
+    problem = tu.Problem(tu.Network(1, "tanh"), tu.Network(1, "tanh"), sgd=tu.SGD(0.5))
+    report = tu.solve(problem, tu.Start([[0.3]], [[0.5]]), [0, 1, 2]).validity
+    assert report.averages_error is not None
+    assert report.averages_error[0] < 1e-7
+    assert report.averages_error[1] < 1e-2
+    assert any("quadrature" in line for line in report.lines())

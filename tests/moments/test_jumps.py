@@ -1,5 +1,6 @@
 """Teachers that jump, by much or little, and functions that break often or far out: plain NumPy next to quadrature."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -37,7 +38,8 @@ def test_the_pull_of_a_teacher_that_jumps(name):
     teacher = as_activation(function)
     assert not teacher.trainable
     averages = averages_for(as_activation("erf"), teacher, 1, 1)
-    slopes, curvatures = (np.asarray(f(jnp.asarray(C), None)) for f in (averages.slopes, averages.curvatures))
+    both = jax.jit(lambda C: (averages.slopes(C, None), averages.curvatures(C, None)))
+    slopes, curvatures = map(np.asarray, both(jnp.asarray(C)))
     assert slopes[0, 1] == pytest.approx(B, rel=tolerance)
     assert curvatures[0, 1] - curvatures[0, 0] - slopes[0, 0] == pytest.approx(A, rel=tolerance, abs=tolerance)
     # negative control: the slope between the jumps alone, which is what was averaged before, is another number

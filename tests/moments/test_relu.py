@@ -20,6 +20,14 @@ def family(K, M):
     return averages
 
 
+PAIRS = ("outputs", "slopes", "slopes_outputs", "curvatures")
+
+
+@eqx.filter_jit
+def pair_averages(averages, C):
+    return [getattr(averages, name)(C, None) for name in PAIRS]
+
+
 @eqx.filter_jit
 def contrast(averages, C, w):
     return averages.slopes_squared_error(C, None, w)
@@ -57,14 +65,14 @@ def correlated(first, second, r, seed):
 
 def test_pair_averages():
     C, K = ref.random_covariance(5, 1), 3
-    averages = family(K, 2)
+    outputs, ours, slopes_outputs, curvatures = pair_averages(family(K, 2), C)
     slopes = pair_matrix((0, 0), C, K)
-    np.testing.assert_allclose(averages.outputs(C, None), pair_matrix((1, 1), C, 5), atol=1e-13)
-    np.testing.assert_allclose(averages.slopes(C, None), slopes, atol=1e-13)
-    np.testing.assert_allclose(averages.slopes_outputs(C, None), pair_matrix((0, 1), C, K), atol=1e-13)
+    np.testing.assert_allclose(outputs, pair_matrix((1, 1), C, 5), atol=1e-13)
+    np.testing.assert_allclose(ours, slopes, atol=1e-13)
+    np.testing.assert_allclose(slopes_outputs, pair_matrix((0, 1), C, K), atol=1e-13)
     # E[delta(z_i) z_a+] from Stein's lemma: E[z_i th_i z_a+] = C_ii E[delta_i z_a+] + C_ia E[th_i th_a]
     by_stein = (pair_matrix((1, 1), C, K) - C[:K] * slopes) / np.diag(C)[:K, None]
-    np.testing.assert_allclose(averages.curvatures(C, None), by_stein, atol=1e-13)
+    np.testing.assert_allclose(curvatures, by_stein, atol=1e-13)
 
 
 @pytest.mark.parametrize(("K", "M", "scale"), [(2, 3, 1.0), (3, 2, 0.01), (1, 2, 4.0)])
@@ -140,8 +148,8 @@ def test_a_student_without_norm():
     w = np.array([-1.0, -1.0, 1.0, 1.0])
     small = C + 0.0
     small[0, 0] = 1e-30
-    for name in ("outputs", "slopes", "curvatures", "slopes_outputs"):
-        assert np.all(np.isfinite(getattr(averages, name)(C, None))), name
+    for name, values in zip(PAIRS, pair_averages(averages, C), strict=True):
+        assert np.all(np.isfinite(values)), name
     np.testing.assert_allclose(contrast(averages, C, w), contrast(averages, small, w), atol=1e-12)
 
 
