@@ -42,6 +42,7 @@ from tutelage.comparison.verdict import LIMIT, Gap, holds, z_score
 from tutelage.dynamics.linearized import flatten, jacobians_along, unflatten
 from tutelage.dynamics.order_parameters import OrderParameters, Overlaps, initial_overlaps
 from tutelage.integrate.program import SOLVERS
+from tutelage.moments import is_cheap
 from tutelage.moments.matrices import joint_covariance
 from tutelage.problem import Problem, SlowMomentum, Spectrum, Start
 from tutelage.problem.schedules import rate_at
@@ -115,6 +116,7 @@ def _computable(pair: Pair) -> bool:
     plain = not isinstance(sgd.momentum, SlowMomentum) and float(sgd.momentum) == 0.0
     plain = plain and not sgd.spherical and sgd.trainable is None and not missing_traits(problem, ("differentiable",))
     plain = plain and problem.rule.samples == 1 and not problem.rule.uses_norm  # c holds for independent deltas of fields
+    plain = plain and is_cheap(problem)
     return plain and problem.inputs.levels * (K * M + K * (K + 1) // 2) <= LARGEST
 
 

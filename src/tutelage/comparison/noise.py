@@ -18,6 +18,7 @@ from tutelage._errors import InputError
 from tutelage.analysis.escape.escape_time import escape_threshold, last_fall
 from tutelage.analysis.noise.fluctuations import fluctuations_along, state_size
 from tutelage.comparison.pairing import Pair
+from tutelage.moments import is_cheap
 from tutelage.trajectory import Trajectory
 from tutelage.validity import Validity, slowest_before_rise
 
@@ -144,6 +145,8 @@ def predicted_scatter(pair: Pair, theory: Trajectory, escape: Escape | None) -> 
         return None
     noisy = escape is not None and escape.by_noise
     if noisy or pair.gradient_flow or theory.start is None or state_size(pair.problem) > LARGEST:
+        return None
+    if not is_cheap(pair.problem):
         return None
     try:
         found = fluctuations_along(theory, pair.dim, points=POINTS)
