@@ -77,8 +77,7 @@ def moments_for(
         return NodeMoments(np.zeros((0, 3)), np.zeros(0), GRID_OF_THREE, jumps, noisy, jumps_at)
     sampled = Sampled() if sampled is None else sampled
     law = problem.rule.law(K, 0.0)
-    drawn = isinstance(law, PerUnit) and not law.enumerable
-    own = law.numbers(sampled.points, sampled.seed) if drawn else None
+    own = law.numbers(sampled.points, sampled.seed) if isinstance(law, PerUnit) and not law.enumerable else None
     e, weights = sobol(sampled.points, K + M, sampled.seed), np.full(sampled.points, 1.0 / sampled.points)
     return NodeMoments(e, weights, 0, jumps, noisy, (), own)
 
