@@ -77,7 +77,7 @@ def claims_8(data: "Dataset") -> list[Claim]:
         for t, m in DIGITS.items()
     ]
     twice, once, far = (data[f"{name}_runs"] for name in ("twice", "once", "large"))
-    typical = float(abs(once).median(once.dims[0]).max())
+    typical = float(abs(once).median("once_run").max())
     claims += [
         close("once: m(50)", float(data["once_theory"][-1]), ONCE, absolute=6e-4),
         at_least(f"twice, N = {N}: smallest over runs of the largest m", float(twice.max("time").min()), LEARNED),
