@@ -69,6 +69,9 @@ def test_one_decision_is_a_classical_rule(reward, penalty, other):
     one = episodes(1, reward, penalty, FLIPPED)
     for a, b in zip(matrices(one, START), matrices(one.replace(rule=other), START), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-10)
+    problems = one, one.replace(rule=other)
+    runs = [tu.simulate(p, START, dim=30, times=[0.0, 2.0], runs=2, seed=1, together=True) for p in problems]
+    np.testing.assert_allclose(runs[0].R, runs[1].R, rtol=1e-10)
     two = episodes(2, reward, penalty, FLIPPED)
     assert np.abs(matrices(two, START)[0] - matrices(one, START)[0]).max() > 0.01
 

@@ -42,6 +42,7 @@ from tutelage.comparison.verdict import LIMIT, Gap, holds, z_score
 from tutelage.dynamics.linearized import flatten, jacobians_along, unflatten
 from tutelage.dynamics.order_parameters import OrderParameters, Overlaps, initial_overlaps
 from tutelage.integrate.program import SOLVERS
+from tutelage.moments import is_cheap
 from tutelage.moments.matrices import joint_covariance
 from tutelage.problem import Problem, SlowMomentum, Spectrum, Start
 from tutelage.problem.schedules import rate_at
@@ -108,7 +109,7 @@ def _computed(pair: Pair) -> dict[str, np.ndarray] | None:
         return None
     if problem.rule.samples > 1 or problem.rule.uses_norm:  # c holds for independent deltas of fields
         return None
-    if getattr(problem.teacher, "drift", None) is not None:
+    if getattr(problem.teacher, "drift", None) is not None or not is_cheap(problem):
         return None
     if pair.theory["r"][0].size + pair.theory["q"][0][:, *np.triu_indices(problem.student.hidden)].size > LARGEST:
         return None

@@ -25,6 +25,7 @@ from tutelage._types import Table
 from tutelage.analysis.escapes import escape_threshold, last_fall
 from tutelage.analysis.noise import START_DECIDES, fluctuations_along, state_size
 from tutelage.comparison.pairing import Pair
+from tutelage.moments import is_cheap
 from tutelage.trajectory import Trajectory
 from tutelage.validity import Validity, slowest_before_rise
 
@@ -153,7 +154,7 @@ def predicted_scatter(pair: Pair, theory: Trajectory, escape: Escape | None) -> 
     noisy = escape is not None and escape.by_noise
     if theory.tasks is not None or noisy or pair.gradient_flow or theory.start is None:
         return None
-    if state_size(pair.problem) > LARGEST_STATE:
+    if state_size(pair.problem) > LARGEST_STATE or not is_cheap(pair.problem):
         return None
     try:
         found = fluctuations_along(theory, pair.dim, points=SCATTER_POINTS)

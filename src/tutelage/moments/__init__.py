@@ -47,6 +47,7 @@ __all__ = [
     "as_sampled",
     "averages_for",
     "confidence",
+    "is_cheap",
     "moments_for",
     "single_moments",
 ]
@@ -84,6 +85,14 @@ def moments_for(
     own = law.numbers(sampled.points, sampled.seed) if isinstance(law, PerUnit) and not law.enumerable else None
     e, weights = sobol(sampled.points, K + M, sampled.seed), np.full(sampled.points, 1.0 / sampled.points)
     return NodeMoments(e, weights, 0, jumps, noisy, (), own)
+
+
+def is_cheap(problem: Problem) -> bool:
+    """Are the averages made without many draws of xi at each of many points? Then hundreds of them take seconds."""
+    law = problem.rule.law(problem.student.hidden, 0.0)
+    return (
+        not isinstance(law, PerUnit) or len(law.patterns()[1]) == 1 or problem.student.hidden * problem.teacher.hidden == 1
+    )
 
 
 def _suits_three_fields(problem: Problem) -> bool:

@@ -10,6 +10,7 @@ from jax.scipy.special import ndtr
 from jaxtyping import Float
 
 from tutelage._types import Array, ArrayLike
+from tutelage.labels import Sign
 from tutelage.problem.problem import Problem
 from tutelage.problem.tasks import Tasks
 from tutelage.rules import Context, Parameters, PerUnit, Sample, Update
@@ -109,7 +110,8 @@ def mean_norm2(problem: Problem) -> Float[Array, "*K"]:
 
 
 def _of_label(problem: Problem) -> int:
-    if problem.labels.law(problem.noise) is None:
+    """Numbers of the label. Signs have one even if none is flipped: a traced probability of flips may be zero or not."""
+    if problem.labels.law(problem.noise) is None and not isinstance(problem.labels, Sign):
         return 0
     return problem.teacher.outputs if problem.teacher.outputs > 1 and not callable(problem.noise) else 1
 

@@ -105,10 +105,12 @@ class Rule(eqx.Module):
 
     @property
     def samples(self) -> int:
+        """Samples per update."""
         return 1
 
     @property
     def moves_fields(self) -> bool:
+        """Does `update` look at other fields than those of the sample?"""
         return False
 
     def randomness(self, time: ArrayLike) -> Law | None:

@@ -147,7 +147,7 @@ class Reuse(Gradient):
     def update(self, sample: Sample, parameters: Parameters, context: Context) -> Update:
         v = parameters.readout
 
-        def use(carry: tuple[Array, Array, Array], _: None) -> tuple[tuple[Array, Array, Array], Array]:
+        def use(carry: tuple[Array, Array, Array], at: None) -> tuple[tuple[Array, Array, Array], Array]:
             fields, total, readout = carry
             seen = Sample(fields, sample.reference, sample.label)
             delta, _, h, loss = _sent_back(seen, parameters, context, v)

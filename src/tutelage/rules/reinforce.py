@@ -54,10 +54,12 @@ class Reinforce(Rule):
         return self.decisions
 
     def update(self, sample: Sample, parameters: Parameters, context: Context) -> Update:
-        """The update of a whole episode; arrays have the decisions as their first axis."""
+        """The update of a whole episode; arrays have the decisions, if there are several, as their first axis."""
         decision = _decision(sample.student)
-        all_right = jnp.all(decision == sample.label[:, None])
+        all_right = jnp.all(decision == jnp.asarray(sample.label)[..., None])
         delta = decision * jnp.where(all_right, self.reward, -jnp.asarray(self.penalty))
+        if self.decisions == 1:
+            return self.result(delta, parameters)
         return jax.vmap(lambda each: self.result(each, parameters))(delta)
 
     def of_one_sample(self, mean_loss: Callable[[Rule], Array]) -> Rule:

@@ -77,15 +77,12 @@ def claims_8(data: "Dataset") -> list[Claim]:
         for t, m in DIGITS.items()
     ]
     twice, once, far = (data[f"{name}_runs"] for name in ("twice", "once", "large"))
+    typical = float(abs(once).median("once_run").max())
     claims += [
         close("once: m(50)", float(data["once_theory"][-1]), ONCE, absolute=6e-4),
         at_least(f"twice, N = {N}: smallest over runs of the largest m", float(twice.max("time").min()), LEARNED),
-        below(
-            f"once, N = {N}: median of |m| over runs, largest of all times",
-            float(np.abs(once).median(once.dims[0]).max()),
-            UNLEARNED,
-        ),
-        below(f"once, N = {large}: largest |m| of all runs", float(np.abs(far).max()), UNLEARNED),
+        below(f"once, N = {N}: median of |m| over runs, largest of all times", typical, UNLEARNED),
+        below(f"once, N = {large}: largest |m| of all runs", float(abs(far).max()), UNLEARNED),
     ]
     return claims + [
         at_most(f"twice, rate {rate:g}: largest m", float(data["fast_theory"].sel(rate=rate).max()), LEARNED)
