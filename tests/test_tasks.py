@@ -160,7 +160,9 @@ def test_other_numbers_do_not_compile_again():
 
 
 def test_gradient_by_the_probabilities():
-    def error(u, problem=two_tasks(tu.Interleave([0.5, 0.5]))):
+    problem = two_tasks(tu.Interleave([0.5, 0.5]))
+
+    def error(u):
         mixed = problem.replace(**{"schedule.shares": jnp.stack([u, 1 - u])})
         return jnp.sum(tu.solve(mixed, START, [0.0, 5.0], gradient="forward").error[-1] * jnp.array([1.0, 2.0]))
 

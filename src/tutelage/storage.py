@@ -118,9 +118,9 @@ def own_dims(name: str, count: int, heads: bool = False) -> tuple[str, ...]:
 def task_count(trajectory: Any) -> int | None:
     """The number of tasks, the last axis of the error; None if it has no such axis."""
     R = trajectory.variables.get("R")
-    if trajectory.kind == "equations" or R is None or np.ndim(trajectory.error) != np.ndim(R) - 1:
-        return None
-    return np.shape(trajectory.error)[-1]
+    shape = np.shape(trajectory.error)
+    known = trajectory.kind != "equations" and R is not None and np.ndim(R) == len(shape) + 1
+    return shape[-1] if known and shape[:-1] == np.shape(R)[:-2] else None
 
 
 def _heads(trajectory: Any) -> bool:

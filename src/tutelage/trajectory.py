@@ -120,9 +120,7 @@ class Trajectory(eqx.Module):
         if "T" in variables:
             variables["T"] = variables["T"][..., units, units]
         if teacher.heads == "separate":
-            variables["readout"] = (
-                jnp.take(self.readout, task, axis) if checks.is_traced(self) else self.readout.take(task, axis)
-            )
+            variables["readout"] = self.readout[(*[slice(None)] * axis, task)]
         return replace(
             self,
             variables=variables,

@@ -158,7 +158,7 @@ def test_changes_by_name():
     gram = made.replace(**{"teacher.gram": np.eye(3)}).teacher
     assert gram.similarity is None
     np.testing.assert_array_equal(gram.gram, np.eye(3))
-    with pytest.raises(tu.InputError, match="schedule.fraction"):
+    with pytest.raises(tu.InputError, match=r"schedule\.fraction"):
         made.replace(**{"schedule.fractions": 0.4})
 
 
@@ -166,9 +166,9 @@ def test_starts_for_tasks():
     made = problem(ONE, TWO, similarity=0.5)
     start = tu.asymmetric_start(made)
     np.testing.assert_allclose(start.R, [[0.4, 0.35, 0.2], [0.3375, 0.375, 0.2]], rtol=1e-12)  # a T
-    for start in (tu.random_start(made, dim=100), tu.random_start(made), start):
-        assert start.blocks(made)[0].shape == (1, 2, 3)
-        assert start.readout_of(made).shape == (2, 2)
+    for each in (tu.random_start(made, dim=100), tu.random_start(made), start):
+        assert each.blocks(made)[0].shape == (1, 2, 3)
+        assert each.readout_of(made).shape == (2, 2)
     weights = np.random.default_rng(0).standard_normal((5, 40))
     own = problem(ONE, TWO)
     assert tu.start_from_weights(own, weights[:2], weights[2:]).R.shape == (2, 3)

@@ -12,6 +12,7 @@ masks m_k in {0, 1/keep} with v_k -> m_k v_k: where unit k learns it was kept, s
 """
 
 from abc import abstractmethod
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -124,7 +125,7 @@ def mixed(
     return MeanUpdate(jnp.asarray(A), B, jnp.asarray(readout), jnp.asarray(bias)), jnp.asarray(G)
 
 
-def single_moments(moments: object) -> tuple[object, ...]:
+def single_moments(moments: Any) -> tuple[Any, ...]:
     """The moments of each task; of a problem without `Tasks`, its own."""
     return moments.each if isinstance(moments, TaskMoments) else (moments,)
 
