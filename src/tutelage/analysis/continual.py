@@ -663,6 +663,7 @@ def best_replay(
     times, start = check_times(times), _known_start(problem, start)
     left = task_left(problem.replace(**{"schedule.fraction": 0.5}).teacher, float(times[-1]))
     known: dict[float, np.ndarray] = {}
+    tried = grid
     for _ in range(ROUNDS):
         error = np.asarray(solve_batch(problem, {"schedule.fraction": grid}, start, times, **options).error)
         for fraction, row in zip(grid, np.stack([error[:, -1], _at(times, error, left)], axis=1), strict=True):

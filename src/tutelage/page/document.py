@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from tutelage._version import __version__
 from tutelage.page.content import code_of, family_content, phases_in_words, trajectory_content
@@ -38,6 +38,7 @@ def trajectory_page(
     """
     if over is not None or isinstance(trajectory, list | tuple):
         return page_of(family_content(trajectory, over, title))
+    trajectory = cast(Trajectory, trajectory)
     return page_of(trajectory_content(trajectory, title, run) | {"code": code_of(trajectory.problem)})
 
 

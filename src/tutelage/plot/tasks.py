@@ -205,7 +205,7 @@ def plot_overlaps(trajectory: Any, time: float | None = None, *, run: int = 0, t
 
 def teacher_names(trajectory: Any, count: int) -> list[str]:
     """Names of the columns of R: the unit, and the task that it belongs to."""
-    teacher = getattr(trajectory.problem, "teacher", None)
+    teacher: Any = getattr(trajectory.problem, "teacher", None)
     if not hasattr(teacher, "task_of_units"):
         return [f"teacher {m + 1}" for m in range(count)]
     own = teacher.task_of_units

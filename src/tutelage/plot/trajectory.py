@@ -167,7 +167,7 @@ def panels_of(trajectory: Any) -> list[Panel]:
 
 def task_curves(trajectory: Any, name: str, values: np.ndarray) -> list[Curve] | None:
     """R and separate heads named by unit and task: color from the unit, dashes from the task; None for anything else."""
-    teacher = getattr(trajectory.problem, "teacher", None)
+    teacher: Any = getattr(trajectory.problem, "teacher", None)
     if not hasattr(teacher, "task_of_units") or teacher.count == 1:
         return None
     if name == "R":
