@@ -228,6 +228,32 @@ def test_unrelated_tasks_take_different_units():
     assert "unit 2" in str(found).splitlines()[1]
 
 
+def test_three_tasks_of_different_widths_with_one_head():
+    """Second routes again: differences of errors, the first task never shown, and a run against its own overlaps."""
+    teachers = [tu.Network(1, "erf"), tu.Network(2, "erf", readout=[1.0, 0.5]), tu.Network(1, "linear")]
+    tasks = tu.Tasks(teachers, tu.Switch([5.0, 10.0]), heads="shared", similarity=0.4)
+    problem = tu.Problem(tu.Network(2, "erf", train_readout=True), tasks, sgd=tu.SGD(lr=0.5))
+    start, times = tu.asymmetric_start(problem, dim=100), tu.linear_times(15, 31)
+    theory = tu.solve(problem, start, times)
+    found = forgetting(theory)
+    np.testing.assert_allclose(found.left, [5.0, 10.0, 15.0])
+    np.testing.assert_allclose(found.amount, theory.error[-1] - theory.error[[10, 20, 30], [0, 1, 2]], atol=1e-15)
+    moved = transfer(problem, start, times, task=1)
+    only = tu.solve(problem.replace(schedule=tu.Interleave([0.0, 1.0, 0.0])), start, times)
+    np.testing.assert_allclose(moved.alone.error, only.error[:, 1], rtol=1e-6)
+    assert moved.begin == 5.0
+    runs = tu.simulate(problem, start, dim=100, times=times, runs=2, seed=0)
+    of_run = node_reuse(runs, run=1)
+    assert of_run.shares.shape == (3, 2)
+    R, Q, v = (np.asarray(runs[name])[1, 20] for name in ("R", "Q", "readout"))
+    whole, cut = (
+        float(tu.generalization_error(problem.task(1), R[:, 1:3], Q, np.eye(2), readout)) for readout in (v, v * [0.0, 1.0])
+    )
+    assert of_run.importance[1, 0] == pytest.approx(cut - whole, rel=1e-9)
+    with pytest.raises(InputError, match="2 runs; node_reuse looks at one"):
+        node_reuse(runs)
+
+
 # Figures and bad input
 
 

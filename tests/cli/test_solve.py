@@ -182,3 +182,45 @@ def test_a_function_of_one_s_own_runs_only_when_its_module_is_allowed(tutelage, 
     usual = tu.solve(problem, tu.random_start(problem, dim=1000), times=[0.0, 1.0])  # twice the loss at half the rate
     np.testing.assert_allclose(answer["error"], usual.error, rtol=1e-5)
     assert answer["problem"]["loss"] == "my_losses:steep"
+
+
+TASKS = """
+[student]
+hidden = 2
+train_readout = true
+[teacher]
+teachers = [{ hidden = 1 }, { hidden = 1 }]
+schedule = { kind = "switch", times = [2.0] }
+similarity = 0.5
+[sgd]
+lr = 1.0
+[start]
+R = [[0.05, 0.02], [-0.01, 0.03]]
+Q = [[0.3, 0.02], [0.02, 0.2]]
+readout = [[0.3, 0.1], [0.2, -0.1]]
+dim = 100
+[times]
+end = 4.0
+points = 9
+"""
+
+
+def test_tasks_have_a_row_each(tutelage, folder):
+    (folder / "tasks.toml").write_text(TASKS)
+    ending = tutelage("solve", "tasks.toml", "--plot", "tasks.png")
+    assert (ending.code, ending.stderr) == (0, "")
+    for words in ("learn 2 tasks (one erf unit each)", "switch at 2, similarity 0.5", "e_g of task 1", "e_g of task 2"):
+        assert words in " ".join(ending.stdout.split())
+    assert (folder / "tasks.png").stat().st_size > 10_000
+    answer = json.loads(tutelage("solve", "tasks.toml", "--json").stdout)
+    assert np.shape(answer["error"]) == (9, 2)
+    assert np.shape(answer["final"]["readout"]) == (2, 2)
+
+
+def test_tasks_are_compared(tutelage, folder):
+    (folder / "tasks.toml").write_text(TASKS)
+    ending = tutelage("compare", "tasks.toml", "--runs", "10", "--out-dir", "report")
+    assert (ending.code, ending.stderr) == (0, "")
+    assert "verdict   agree" in ending.stdout
+    assert ending.stdout.count(", task 2") > 3
+    assert (folder / "report" / "compare.html").is_file()

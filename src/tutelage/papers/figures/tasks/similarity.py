@@ -122,7 +122,7 @@ def draw_1(data: "Dataset") -> "Figure":
         )
         right.plot(*data["worst"].isel(start=i).values, "o", color=COLORS[2 + i], markersize=5, clip_on=False)
     left.set(xlabel=TIME, ylabel=ERROR)
-    left.set_ylim(bottom=0.0)
+    left.set_ylim(bottom=-0.006)
     right.set(xlabel="similarity $V$ of the tasks", ylabel=r"forgetting, $\epsilon_1(120)-\epsilon_1(60)$")
     right.set_ylim(bottom=0.0)
     for panel, text in zip(axes[0], ("learning curves", "forgetting of task 1"), strict=True):
