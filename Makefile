@@ -40,6 +40,7 @@ test-versions:  ## the suite on Python 3.12 and 3.13 with jax 0.10 and 0.11 (nee
 	.ci/versions
 
 docs: $(READY) browser  ## the site, in output/docs: every block of code is run, links and names resolve, then it is looked at in a browser
+	$(BIN)/python -m pytest -q -n 2 -m site tests/test_examples.py
 	$(SPHINX) -d output/docs-build/doctrees docs output/docs
 	$(BIN)/python -m pytest -q -n 0 -m site tests/test_site.py
 
