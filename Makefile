@@ -24,7 +24,7 @@ test test-papers test-full docs: export OPENBLAS_NUM_THREADS = 1
 QUICK := -q -n 2 --dist worksteal -m "not full and not site and not papers"
 # One file of each layer, compiled as for users; all others are compiled quickly (tests/conftest.py).
 OPTIMIZED := $(addprefix tests/,moments/test_relu.py dynamics/test_increments.py test_many.py simulation/test_context.py \
-  analysis/single_steps/test_drift_matrices.py comparison/test_pairing.py sweeps/test_figures.py plot/test_trajectory_figure.py)
+  analysis/single_steps/test_drift_matrices.py comparison/test_expected.py sweeps/test_figures.py plot/test_trajectory_figure.py)
 
 test: $(READY) browser  ## the suite of the library, without that of published figures
 	COMPILE=fully $(BIN)/python -m pytest $(QUICK) $(OPTIMIZED)
@@ -40,6 +40,7 @@ test-versions:  ## the suite on Python 3.12 and 3.13 with jax 0.10 and 0.11 (nee
 	.ci/versions
 
 docs: $(READY) browser  ## the site, in output/docs: every block of code is run, links and names resolve, then it is looked at in a browser
+	$(BIN)/python -m pytest -q -n 2 -m site tests/test_examples.py
 	$(SPHINX) -d output/docs-build/doctrees docs output/docs
 	$(BIN)/python -m pytest -q -n 0 -m site tests/test_site.py
 

@@ -23,7 +23,7 @@ def main(folder: str | Path = "output/examples") -> dict[str, float]:
     """Print and return an average by two rules, and how far networks are from the theory, in standard errors."""
     problem = tu.Problem(tu.Network(2, bump), tu.Network(2, bump), sgd=tu.SGD(lr=2.0))
     start = tu.Start(R=[[0.6, 0.1], [0.1, 0.5]], Q=[[0.6, 0.1], [0.1, 0.6]])
-    times = tu.linear_times(5, 21)
+    times = tu.linear_times(10, 21)
     theory = tu.solve(problem, start, times)
     runs = tu.simulate(problem, start, dim=300, times=times, runs=20, seed=0)
     gap = runs.error.mean(axis=0) - theory.error
@@ -33,7 +33,7 @@ def main(folder: str | Path = "output/examples") -> dict[str, float]:
     answer = {"average": usual, "finer": finer, "z": float(np.abs(z).max()), "error": float(theory.error[-1])}
     print(f"E[g(a) g(b)] = {usual:.10f}, with a finer rule {finer:.10f}")
     print(
-        f"e_g at alpha = 5: {theory.error[-1]:.5f}, networks {runs.error[:, -1].mean():.5f}; largest |z| {answer['z']:.1f}"
+        f"e_g at alpha = 10: {theory.error[-1]:.5f}, networks {runs.error[:, -1].mean():.5f}; largest |z| {answer['z']:.1f}"
     )
     draw(theory, runs, Path(folder))
     return answer

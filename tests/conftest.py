@@ -11,6 +11,7 @@ the modules, for they stay.
 import gc
 import os
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,8 @@ if os.environ.get("COMPILE") != "fully":
     compile_quickly()
 os.environ.setdefault("JAX_TRACEBACK_IN_LOCATIONS_LIMIT", "0")
 gc.set_threshold(50_000, 20, 20)
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job; tests of Ctrl-C would wait in vain
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 MAPS = 45_000  # memory maps of a process; Linux allows 65,530, and XLA ends the process beyond them
 

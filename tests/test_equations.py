@@ -95,6 +95,7 @@ def relu_system(T, lr, sigma):
     return tu.Equations(("Q", "M"), drift, error)
 
 
+@pytest.mark.full  # formulas of ReLU are compared in test_solve_naive.py, equations by hand above
 def test_a_relu_network_written_by_hand_equals_the_built_in():
     R, Q, T = generic_overlaps(2, 1, seed=3)
     own = tu.solve(relu_system(T[0, 0], 0.5, 0.1), {"Q": Q, "M": R[:, 0]}, TIMES, rtol=1e-10)

@@ -1,6 +1,7 @@
 """Every example runs as a user runs it, gives the right answer and draws its figure.
 
-The expected numbers come from elsewhere: another verb, a formula, networks against theory, a published value.
+The expected numbers come from elsewhere: another verb, a formula, networks against theory, a published value. `make docs`
+runs the two slowest before it builds the page that shows them.
 """
 
 import sys
@@ -58,6 +59,7 @@ def test_overparameterize_with_noise():
     assert errors == sorted(errors)
 
 
+@pytest.mark.site
 def test_design_a_schedule():
     answer = run("design_a_schedule")
     assert 4 < answer["gain"] < 5.66  # fifteen pieces gain 5.66
@@ -65,6 +67,7 @@ def test_design_a_schedule():
     assert answer["networks_gain"] == pytest.approx(answer["gain"], rel=0.2)
 
 
+@pytest.mark.site
 def test_own_activation():
     answer = run("own_activation")
     a, b = np.random.default_rng(0).multivariate_normal([0, 0], [[0.6, 0.5], [0.5, 1.0]], 400_000).T

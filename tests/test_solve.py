@@ -160,7 +160,7 @@ def test_the_progress_bar_is_silent_for_short_solves(capfd):
     assert capfd.readouterr().err == ""
 
 
-@pytest.mark.parametrize("solver", ["explicit", "stiff"])
+@pytest.mark.parametrize("solver", ["explicit", pytest.param("stiff", marks=pytest.mark.full)])
 def test_default_tolerances_suit_single_precision(solver):
     problem = pair(2, 2, lr=0.5)
     start, times = tu.asymmetric_start(problem), [0.0, 50.0, 100.0, 200.0]

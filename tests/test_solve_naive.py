@@ -59,6 +59,7 @@ def test_linear():
     assert gap(*both(naive.Wick(1), "linear", 2, 2, lr=0.3, sigma=0.2, batch=2, v=[0.5, -0.7])) < 1e-7
 
 
+@pytest.mark.full  # averages of cubic units are compared in moments/test_polynomial.py
 def test_hermite_three_equals_its_monomials_only_through_the_library():
     """x^3 by pairings, one at a time, against the same polynomial in the library."""
     ours = tu.Activation("cube", lambda x: x**3, polynomial=(0.0, 0.0, 0.0, 1.0))

@@ -19,6 +19,8 @@ READY = (
     "far_kink",
 )  # of functions.HARD and HARD_JUMPS: those that the package's quadrature resolves
 
+LONG = ("erf_of_x", "small_jump", "far_kink")  # moments/test_jumps.py has their averages
+
 
 @pytest.mark.parametrize(
     ("kind", "seed"),
@@ -40,7 +42,7 @@ def test_many_random_problems(first):
     assert not any(scores.alarming for scores in done), "\n".join(str(s) for s in done if s.alarming)
 
 
-@pytest.mark.parametrize("name", READY)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.full if n in LONG else ()) for n in READY])
 def test_hard_function(name):
     case = replace(RICH, student=name if name in functions.HARD else "erf", teacher=name, b=None, b_teacher=None)
     scores = checks.look("drift", replace(case, train_bias=False))

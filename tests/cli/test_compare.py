@@ -123,7 +123,7 @@ def test_days_of_work_are_refused_unless_asked_for(tutelage, folder, command, mo
 
 def test_several_outputs_argmax_labels_and_cross_entropy(tutelage, folder):
     flags = ("-K", "2", "-M", "2", "--outputs", "2", "--labels", "argmax", "--loss", "cross_entropy")
-    ending = tutelage("compare", *flags, "--times", "0.5", "--points", "3", "--dim", "50", "--runs", "3")
+    ending = tutelage("compare", *flags, "--times", "2", "--points", "3", "--dim", "50", "--runs", "3")
     assert ending.code == 0, ending.stderr
     assert "2 erf units with 2 outputs" in ending.stdout
     assert "cross-entropy, argmax labels" in ending.stdout

@@ -308,13 +308,12 @@ def final_error(problem, start, **options):
     return lambda lr: tu.solve(problem.replace(lr=lr), start, [0.0, 2.0], **options).error[-1]
 
 
+@pytest.mark.full  # derivatives of the averages are tested above, those of a solve in test_transformations
 @pytest.mark.parametrize(
     ("changes", "hidden", "options", "within"),
     [
-        *(
-            pytest.param({"loss": loss, "labels": "sign"}, 1, {}, 1e-6, marks=pytest.mark.full)
-            for loss in ("logistic", "hinge")
-        ),
+        ({"loss": "logistic", "labels": "sign"}, 1, {}, 1e-6),
+        ({"loss": "hinge", "labels": "sign"}, 1, {}, 1e-6),
         ({"rule": "perceptron", "labels": "sign"}, 1, {}, 1e-6),
         ({}, 2, {"moments": Sampled(2**11)}, 0.05),  # ReLU by sampling, against its closed form
     ],
@@ -386,13 +385,18 @@ def test_scores_and_plain_derivatives_agree_for_a_smooth_rule():
 ALONG, FLIP = 2.0, 0.1
 
 
+@eqx.filter_jit
+def matrices_of(system, state):
+    return system.matrices(state)
+
+
 @pytest.mark.parametrize("across", [1e-2, 1e-5, 1e-8, 1e-11])
 def test_hinge_near_the_end(across):
     """A = -(density of label lambda at 1), and for a narrow field (1 - p) 2 phi(1/R)/R; corrections: of order `across`."""
     unit = tu.Network(1, "linear")
     problem = tu.Problem(unit, unit, loss="hinge", labels=tu.labels.Sign(flip=FLIP), sgd=tu.SGD(1.0))
     state, t = initial_overlaps(problem, tu.Start([[ALONG]], [[ALONG**2 + across]]))
-    update, G = OrderParameters(problem, t).matrices(state)
+    update, G = matrices_of(OrderParameters(as_arrays(problem), t), state)
     curvature = (1 - FLIP) * 2 * norm.pdf(1 / ALONG) / ALONG
     share = (1 - FLIP) * (2 * norm.cdf(1 / ALONG) - 1) + FLIP
     np.testing.assert_allclose(-float(update.A[0, 0]), curvature, rtol=5e-6 + across)

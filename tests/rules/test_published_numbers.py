@@ -1,5 +1,6 @@
 """Learning curves of the classical cases, against digits computed by independent code (plain nodes, SciPy's DOP853)."""
 
+import equinox as eqx
 import numpy as np
 import pytest
 from scipy import stats
@@ -64,7 +65,7 @@ def matrices(problem, start):
     from tutelage.dynamics import OrderParameters, initial_overlaps
 
     state, t = initial_overlaps(problem, start)
-    p, G = OrderParameters(problem, t).matrices(state)
+    p, G = eqx.filter_jit(lambda system, state: system.matrices(state))(OrderParameters(problem, t), state)
     return float(p.A[0, 0]), float(p.B[0, 0]), float(G[0, 0])
 
 

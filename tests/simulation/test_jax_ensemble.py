@@ -25,7 +25,7 @@ def ensembles(name: str, runs: int):
 
 def test_same_law():
     """Levels of several sizes, batches, noise; all cases, with many runs, below."""
-    assert probability(*ensembles("batch of five", 2000)) > LEVEL
+    assert probability(*ensembles("batch of five", 1000)) > LEVEL
 
 
 def test_same_law_and_one_degree_of_freedom_is_noticed(monkeypatch):

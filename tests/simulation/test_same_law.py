@@ -53,14 +53,15 @@ def test_one_degree_of_freedom_is_noticed(monkeypatch):
     assert probability(*ensembles("erf with noise", 3000, 1500)) < 1e-2 * LEVEL
 
 
-@pytest.mark.parametrize("name", ["batch of five", pytest.param("momentum", marks=pytest.mark.full)])
+@pytest.mark.full  # traced and compiled loops are compared below (overlaps) and in test_response.py (weights)
+@pytest.mark.parametrize("name", ["batch of five", "momentum"])
 def test_traced_loop_has_the_same_law(name):
     """A function of the user's own: the JAX loop of the overlaps method against that of the weights method."""
     assert probability(*ensembles(name, 400, changes={"student.activation": softened})) > LEVEL
 
 
 def test_traced_and_compiled_loops_have_the_same_law():
-    problem, start, dim = CASES["four levels"]
+    problem, start, dim = CASES["batch of five"]  # on levels of several sizes
     erf = problem.student.activation.function
     options = {"dim": dim, "times": TIMES, "runs": 600}
     traced = tu.simulate(problem.replace(**{"student.activation": lambda x: erf(x)}), start, seed=3, **options)
