@@ -1,15 +1,17 @@
 """Texts of figures: names of axes, quantities and parameters, and a problem in words."""
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from tutelage._types import ArrayLike, Rate
-from tutelage.problem import SGD, Inputs, Isotropic, Network, PowerLaw, Problem, SlowMomentum, Tasks, schedules
-from tutelage.trajectory import Trajectory
-
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # figures can be listed without JAX
     from xarray import DataArray
+
+    from tutelage._types import ArrayLike, Rate
+    from tutelage.problem import SGD, Inputs, Network, Problem, Tasks
+    from tutelage.trajectory import Trajectory
 
 TIME = r"time $\alpha$ = steps / $N$"
 ERROR = r"generalization error $\epsilon_g$"
@@ -68,7 +70,7 @@ def parameter_label(name: str) -> str:
     return PARAMETERS.get(name, name.replace("_", " "))
 
 
-def measure_label(values: "DataArray") -> str:
+def measure_label(values: DataArray) -> str:
     """A measure of a sweep in words, its formula as mathematics."""
     return str(values.attrs.get("long_name", values.name)).replace("error e_g", r"error $\epsilon_g$")
 
@@ -139,6 +141,8 @@ def _listed(values: ArrayLike) -> str:
 
 
 def _rate(lr: Rate | float) -> str:
+    from tutelage.problem import schedules
+
     if not callable(lr):
         return f"learning rate {float(np.asarray(lr)):g}"
     if isinstance(lr, schedules.Constant):
@@ -172,6 +176,8 @@ def _learning(problem: Problem) -> list[str]:
 
 
 def _inputs(inputs: Inputs) -> str:
+    from tutelage.problem import Isotropic, PowerLaw
+
     if isinstance(inputs, Isotropic):
         return "isotropic inputs"
     levels = f"{inputs.levels} level{'' if inputs.levels == 1 else 's'}"
@@ -181,6 +187,8 @@ def _inputs(inputs: Inputs) -> str:
 
 def _algorithm(sgd: SGD) -> list[str]:
     """What differs from plain SGD with one sample per step."""
+    from tutelage.problem import SlowMomentum
+
     words = [f"batches of {int(sgd.batch)}"] if int(sgd.batch) != 1 else []
     if float(sgd.weight_decay) > 0:
         words.append(f"weight decay {float(sgd.weight_decay):g}")
