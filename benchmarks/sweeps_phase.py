@@ -32,7 +32,7 @@ def phase_diagram() -> None:
 
     def one(i: int) -> float:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", tu.TutelageWarning)
+            warnings.simplefilter("ignore", tu.errors.TutelageWarning)
             alone = tu.solve(problem.replace(noise=noise[i], lr=lr[i]), start, arguments["times"], rtol=arguments["rtol"])
         return float(alone.error[-1])
 

@@ -84,7 +84,7 @@ def exact(times):
 def test_the_curve_is_accurate_at_every_recorded_time(count, rtol):
     times = np.linspace(0, 30, count)
     found = run(times=np.pad(times, (0, 5), mode="edge"), rtol=rtol, atol=rtol)
-    assert (int(found.code), float(found.t)) == (tu.Status.FINISHED, 30.0)
+    assert (int(found.code), float(found.t)) == (tu.errors.Status.FINISHED, 30.0)
     np.testing.assert_allclose(found.records[:count], exact(times), atol=20 * rtol)
     np.testing.assert_array_equal(found.records[count:], np.tile(found.records[count - 1], (5, 1)))
 
@@ -110,10 +110,10 @@ def test_steps_end_where_the_rates_jump():
 @pytest.mark.parametrize(
     ("rates", "options", "code", "end"),
     [
-        (lambda t, y: y, {}, tu.Status.DIVERGED, np.log(1e8)),
-        (lambda t, y: y**2, {"diverged": lambda y: jnp.any(jnp.isnan(y))}, tu.Status.FAILED, 1.0),
-        (lambda t, y: jnp.where(t < 2, y, jnp.nan), {}, tu.Status.FAILED, 2.0),
-        (lambda t, y: jnp.cos(50 * t) * y, {"max_steps": 20}, tu.Status.MAX_STEPS, None),
+        (lambda t, y: y, {}, tu.errors.Status.DIVERGED, np.log(1e8)),
+        (lambda t, y: y**2, {"diverged": lambda y: jnp.any(jnp.isnan(y))}, tu.errors.Status.FAILED, 1.0),
+        (lambda t, y: jnp.where(t < 2, y, jnp.nan), {}, tu.errors.Status.FAILED, 2.0),
+        (lambda t, y: jnp.cos(50 * t) * y, {"max_steps": 20}, tu.errors.Status.MAX_STEPS, None),
     ],
     ids=["grows", "blows up", "NaN", "too many steps"],
 )
@@ -135,7 +135,7 @@ def test_members_of_a_batch_run_as_alone():
 
     pushes = jnp.array([0.0, 0.3, 5.0])
     alone = [jax.jit(lambda push: one(push, None))(push) for push in pushes]
-    assert [int(x.code) for x in alone] == [0, 0, tu.Status.DIVERGED]
+    assert [int(x.code) for x in alone] == [0, 0, tu.errors.Status.DIVERGED]
     for axis in (None, "members"):
         batch = jax.jit(jax.vmap(lambda push, axis=axis: one(push, axis), axis_name="members"))(pushes)
         for i, single in enumerate(alone):
@@ -205,7 +205,7 @@ def test_the_same_curve_as_by_diffrax(name):
         for gradient in ("forward", "reverse")
     }
     ours, theirs = by["forward"], by["reverse"]
-    assert int(ours.status_code) == int(theirs.status_code) == (tu.Status.DIVERGED if name == "a divergence" else 0)
+    assert int(ours.status_code) == int(theirs.status_code) == (tu.errors.Status.DIVERGED if name == "a divergence" else 0)
     both = np.isfinite(ours.error) & np.isfinite(theirs.error)
     assert both.sum() >= 3
     assert abs(both.sum() - np.isfinite(theirs.error).sum()) <= 1

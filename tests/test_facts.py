@@ -19,7 +19,7 @@ LONG = [0.0, 1e4]
 def settle(problem, start, times=LONG, **options):
     """The last state of a long solve from a start that is meant to be symmetric."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", tu.SymmetryWarning)
+        warnings.simplefilter("ignore", tu.errors.SymmetryWarning)
         return tu.solve(problem, start, times, **options)
 
 
@@ -193,7 +193,7 @@ def test_linear_network_diverges_at_two_batches(batch):
     stable = tu.solve(pair(1, 1, "linear", lr=1.95 * batch, batch=batch), start, [0, 20, 400])
     assert stable.finished
     assert stable.error[-1] < stable.error[0]
-    with pytest.warns(tu.DivergenceWarning, match="diverged at alpha"):
+    with pytest.warns(tu.errors.DivergenceWarning, match="diverged at alpha"):
         tu.solve(pair(1, 1, "linear", lr=2.2 * batch, batch=batch), start, [0, 20, 400])
 
 

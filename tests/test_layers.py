@@ -15,7 +15,7 @@ ROOT = Path(tutelage.__file__).parent
 LAYERS = (
     (
         "_version",
-        "_errors",
+        "errors",
         "_types",
         "_precision",
         "_namespace",

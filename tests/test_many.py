@@ -38,9 +38,9 @@ def test_every_member_may_have_its_own_start():
 
 def test_a_member_that_diverges_says_so_and_leaves_the_others_alone():
     problem = pair(2, 2, "quadratic")
-    with pytest.warns(tu.DivergenceWarning, match="1 of 3 did not finish; number 2 diverged"):
+    with pytest.warns(tu.errors.DivergenceWarning, match="1 of 3 did not finish; number 2 diverged"):
         many = tu.solve_batch(problem, {"lr": [0.01, 0.02, 3.0]}, START, TIMES, chunk=3)
-    assert many.status_code.tolist() == [tu.Status.FINISHED, tu.Status.FINISHED, tu.Status.DIVERGED]
+    assert many.status_code.tolist() == [tu.errors.Status.FINISHED, tu.errors.Status.FINISHED, tu.errors.Status.DIVERGED]
     assert np.isfinite(many.error[:2]).all()
     assert np.isnan(many.error[2, -1])
 

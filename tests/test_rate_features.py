@@ -145,7 +145,7 @@ def test_a_function_without_features_costs_few_stops():
 
 
 def test_more_features_than_can_be_resolved_are_announced():
-    with pytest.warns(tu.ValidityWarning, match="lr rises and falls about (1999|2000) times"):
+    with pytest.warns(tu.errors.ValidityWarning, match="lr rises and falls about (1999|2000) times"):
         tu.solve(linear(lr=lambda t: 0.1 + 0.1 * jnp.sin(2 * np.pi * t)), START, TIMES)
 
 

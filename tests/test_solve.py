@@ -96,7 +96,7 @@ def test_levels_are_kept_when_few_or_asked_for():
 
 def test_a_divergence_keeps_what_came_before():
     problem = pair(1, 1, "linear", lr=5.0)
-    with pytest.warns(tu.DivergenceWarning, match="with learning rate 5"):
+    with pytest.warns(tu.errors.DivergenceWarning, match="with learning rate 5"):
         out = tu.solve(problem, tu.Start([[0.1]], [[0.5]]), np.linspace(0, 100, 401))
     assert not out.finished
     assert 0 < len(out.times) < 401
@@ -107,13 +107,13 @@ def test_a_divergence_keeps_what_came_before():
 
 def test_a_blow_up_in_finite_time_is_a_divergence():
     problem = pair(2, 2, "quadratic", lr=1.0)
-    with pytest.warns(tu.DivergenceWarning, match="diverged at alpha"):
+    with pytest.warns(tu.errors.DivergenceWarning, match="diverged at alpha"):
         out = tu.solve(problem, START, 10.0)
     assert out.end_time < 1
 
 
 def test_running_out_of_steps_says_what_to_do():
-    with pytest.warns(tu.DivergenceWarning, match="Raise max_steps"):
+    with pytest.warns(tu.errors.DivergenceWarning, match="Raise max_steps"):
         out = tu.solve(pair(1, 1, "linear"), tu.Start([[0.1]], [[0.5]]), 1000.0, max_steps=5)
     assert np.all(np.isfinite(out.error))
 

@@ -125,7 +125,7 @@ def test_the_spectrum_of_real_images():
     start = tu.start_from_weights(problem, W, W_teacher)
     centered = (images - images.mean(axis=0)) / np.sqrt(inputs.scale)
     fields = centered @ np.concatenate([W, W_teacher]).T / np.sqrt(61)
-    with pytest.warns(tu.ValidityWarning, match="eta lam_max / N"):
+    with pytest.warns(tu.errors.ValidityWarning, match="eta lam_max / N"):
         out = tu.solve(problem, start, [0, 100])
     np.testing.assert_allclose(out.Q[0], (fields.T @ fields / len(fields))[:2, :2], rtol=1e-10)
     assert out.error[-1] < out.error[0]

@@ -199,9 +199,9 @@ def test_the_number_of_steps_grows_slower_than_the_time():
 @pytest.mark.full
 def test_a_divergence_is_seen():
     problem = pair(2, 2, "linear", lr=3.0, inputs=WIDE)
-    with pytest.warns(tu.DivergenceWarning, match="diverged at alpha"):
+    with pytest.warns(tu.errors.DivergenceWarning, match="diverged at alpha"):
         stiff = tu.solve(problem, START, 100.0, solver="stiff")
-    with pytest.warns(tu.DivergenceWarning, match="diverged at alpha"):
+    with pytest.warns(tu.errors.DivergenceWarning, match="diverged at alpha"):
         explicit = tu.solve(problem, START, 100.0, solver="explicit")
     assert stiff.end_time == pytest.approx(float(explicit.end_time), rel=0.1)
 

@@ -52,7 +52,7 @@ def batch():
 
 
 def diverged():
-    with pytest.warns(tu.DivergenceWarning):
+    with pytest.warns(tu.errors.DivergenceWarning):
         return tu.solve(PLAIN.replace(lr=8.0), ALONE, times=TIMES)
 
 
@@ -186,7 +186,7 @@ def test_a_problem_with_one_s_own_function_keeps_its_curves(tmp_path):
 
 
 def test_a_trajectory_without_any_time_left_is_still_stored(tmp_path):
-    with pytest.warns(tu.DivergenceWarning):
+    with pytest.warns(tu.errors.DivergenceWarning):
         empty = tu.solve(PLAIN.replace(lr=8.0), ALONE, times=TIMES + 50)
     assert len(empty.times) == 0
     assert tu.load(empty.save(tmp_path / "a.nc")).R.shape == (0, 1, 1)

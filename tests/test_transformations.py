@@ -70,7 +70,7 @@ def test_diverged_members_of_a_batch_say_so_and_leave_the_others_alone():
     start = tu.Start([[0.1]], [[0.5]])
     times = np.array([0.0, 1.0, 200.0])
     out = jax.vmap(lambda lr: tu.solve(problem.replace(lr=lr), start, times))(np.array([0.5, 5.0]))
-    assert out.status_code.tolist() == [tu.Status.FINISHED, tu.Status.DIVERGED]
+    assert out.status_code.tolist() == [tu.errors.Status.FINISHED, tu.errors.Status.DIVERGED]
     assert np.all(np.isfinite(out.error[0]))
     assert np.isnan(out.error[1, -1])
     assert "1 of 2 did not finish" in out.status

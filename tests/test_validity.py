@@ -79,7 +79,7 @@ def test_a_broken_limit_is_a_warning_with_its_number():
     problem = pair(2, 2, lr=1.0, inputs=tu.PowerLaw(1.0, 64))
     start = tu.random_start(problem, dim=64, scale=0.5)
     ratio = float(np.max(problem.inputs.eigenvalues)) / 64
-    with pytest.warns(tu.ValidityWarning, match=f"{ratio:.3g} at N = 64"):
+    with pytest.warns(tu.errors.ValidityWarning, match=f"{ratio:.3g} at N = 64"):
         tu.solve(problem, start, [0, 1])
 
 

@@ -110,7 +110,7 @@ RESULTS = (
     "tutelage.sweeps",
     "tutelage.trajectory",
     "tutelage.validity",
-    "tutelage._errors",
+    "tutelage.errors",
 )
 MADE_BY_HAND = {"PowerLawSum", "SolutionManifold"}
 

@@ -66,13 +66,7 @@ def group_of(space: str, home: str) -> str:
     parts = home.removeprefix("tutelage.").split(".")
     if parts[0] == "analysis":
         return f"analysis.{SHARED.get(parts[1], parts[1])}"
-    return (
-        "theory"
-        if parts[0] in THEORY
-        else "results"
-        if parts[0] in RESULTS
-        else {"_errors": "errors"}.get(parts[0], parts[0])
-    )
+    return "theory" if parts[0] in THEORY else "results" if parts[0] in RESULTS else parts[0]
 
 
 def groups() -> dict[str, list[str]]:

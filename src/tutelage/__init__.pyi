@@ -1,11 +1,11 @@
 # What a script types. lazy_loader reads this list: a name is loaded when it is first used.
-from . import analysis, checks, labels, losses, moments, page, papers, plot, rules, schedules
-from ._errors import DivergenceWarning, InputError, Status, SymmetryWarning, TutelageWarning, ValidityWarning
+from . import analysis, checks, errors, labels, losses, moments, page, papers, plot, rules, schedules
 from ._solve import solve
 from ._solve_batch import solve_batch
 from ._version import __version__
 from .comparison import compare
 from .dynamics import ClosedSystem, Equations, generalization_error
+from .errors import InputError
 from .moments import Quadrature, Sampled
 from .problem import (
     SGD,
@@ -38,7 +38,6 @@ __all__ = [
     "SGD",
     "Activation",
     "ClosedSystem",
-    "DivergenceWarning",
     "Drift",
     "Equations",
     "InputError",
@@ -55,19 +54,16 @@ __all__ = [
     "SlowMomentum",
     "Spectrum",
     "Start",
-    "Status",
     "Switch",
-    "SymmetryWarning",
     "Tasks",
     "Trajectory",
-    "TutelageWarning",
-    "ValidityWarning",
     "__version__",
     "analysis",
     "asymmetric_start",
     "checks",
     "compare",
     "digits",
+    "errors",
     "generalization_error",
     "labels",
     "linear_times",

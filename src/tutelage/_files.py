@@ -9,7 +9,7 @@ import re
 import uuid
 from pathlib import Path
 
-from tutelage._errors import InputError
+from tutelage.errors import InputError
 
 UNFINISHED = ".part"  # how the names of files end that a killed process has left behind
 

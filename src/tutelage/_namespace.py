@@ -12,7 +12,7 @@ import lazy_loader
 PACKAGE = Path(__file__).parent
 NAMESPACES = (
     *("tutelage", "tutelage.losses", "tutelage.labels", "tutelage.rules", "tutelage.schedules", "tutelage.analysis"),
-    *("tutelage.plot", "tutelage.page", "tutelage.checks"),
+    *("tutelage.plot", "tutelage.page", "tutelage.checks", "tutelage.errors"),
     *("tutelage.papers", "tutelage.papers.notes", "tutelage.papers.power_law", "tutelage.papers.quadratic"),
 )
 

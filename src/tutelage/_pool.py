@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any, TypeVar
 
-from tutelage._errors import InputError
+from tutelage.errors import InputError
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

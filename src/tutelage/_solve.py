@@ -14,9 +14,9 @@ import numpy as np
 from jaxtyping import PyTree
 
 from tutelage import checks
-from tutelage._errors import DivergenceWarning, InputError, Status, SymmetryWarning, ValidityWarning, cause, kind_of
 from tutelage._types import ArrayLike, NumpyOrJax
 from tutelage.dynamics import ClosedSystem
+from tutelage.errors import DivergenceWarning, InputError, Status, SymmetryWarning, ValidityWarning, cause, kind_of
 from tutelage.integrate.program import (
     MAX_STEPS,
     SOLVERS,

@@ -16,10 +16,10 @@ import numpy as np
 from jaxtyping import PyTree
 
 from tutelage import checks
-from tutelage._errors import DivergenceWarning, InputError, kind_of
 from tutelage._pool import cores
 from tutelage._solve import assemble, keeps_blocks, prepare
 from tutelage._types import ArrayLike, Numbers, NumpyOrJax
+from tutelage.errors import DivergenceWarning, InputError, kind_of
 from tutelage.integrate.program import (
     MAX_STEPS,
     SOLVERS,

@@ -37,8 +37,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from tutelage._errors import InputError
 from tutelage._types import Numbers
+from tutelage.errors import InputError
 
 __all__ = [
     "as_array",

@@ -19,8 +19,8 @@ import numpy as np
 from jaxtyping import Float
 
 from tutelage import checks
-from tutelage._errors import InputError, cause
 from tutelage._types import Array, ArrayLike
+from tutelage.errors import InputError, cause
 from tutelage.losses import Loss
 from tutelage.randomness import Discrete, Law, Normal, Quantile, QuantileFunction, uniform
 

@@ -16,9 +16,9 @@ import numpy as np
 from jaxtyping import Float
 
 from tutelage import checks
-from tutelage._errors import InputError, cause
 from tutelage._jump_search import find_jumps
 from tutelage._types import Array, ArrayLike
+from tutelage.errors import InputError, cause
 
 __all__ = ["Absolute", "CrossEntropy", "Function", "Hinge", "Huber", "Logistic", "Loss", "Squared"]
 

@@ -18,8 +18,8 @@ from jaxtyping import Float
 from scipy import special
 
 from tutelage import checks
-from tutelage._errors import InputError
 from tutelage._types import Array, ArrayLike
+from tutelage.errors import InputError
 
 Draws: TypeAlias = Float[Array | np.ndarray, "*draws"]  # of xi
 Weighted: TypeAlias = tuple[Float[Array | np.ndarray, "X ..."], Float[Array | np.ndarray, " X"]]  # values and weights

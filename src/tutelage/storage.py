@@ -16,10 +16,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from tutelage import checks
-from tutelage._errors import InputError, Status
 from tutelage._files import require_place, write_bytes
 from tutelage._types import ArrayLike, Table
 from tutelage._version import __version__
+from tutelage.errors import InputError, Status
 from tutelage.labels import METRICS
 from tutelage.problem import Problem, Spectrum, Start, Tasks
 from tutelage.problem.serialize import is_named, paths_in

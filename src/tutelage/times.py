@@ -6,7 +6,7 @@ Also the steps of a finite network: its state at time alpha is the one after cei
 import numpy as np
 
 from tutelage import checks
-from tutelage._errors import InputError
+from tutelage.errors import InputError
 
 MOST_TIMES = 10**7
 EXACT = 1e-9  # alpha N this close (relatively) to a whole number is that number

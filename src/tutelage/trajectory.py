@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from tutelage import checks, storage
-from tutelage._errors import InputError, Status, status_message
+from tutelage.errors import InputError, Status, status_message
 from tutelage.problem import Problem, Start, Tasks
 from tutelage.problem.schedules import rate_at
 from tutelage.rules import FeedbackAlignment

@@ -141,8 +141,8 @@ def solved(case, times, **options):
     """The theory's curves: {name: (times, ...)}, to a thousandth; units may start alike here."""
     accuracy = {"rtol": 1e-4, "atol": 1e-5, "quadrature": tu.Quadrature(nodes=48, points=2**13)}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", tu.SymmetryWarning)
-        warnings.simplefilter("ignore", tu.ValidityWarning)  # a rule coarser than the default: what is asked for here
+        warnings.simplefilter("ignore", tu.errors.SymmetryWarning)
+        warnings.simplefilter("ignore", tu.errors.ValidityWarning)  # a rule coarser than the default: what is asked for here
         return _named(tu.solve(problem(case), start(case), times, keep="blocks", **accuracy, **options), case)
 
 

@@ -104,7 +104,7 @@ def test_a_solver_that_gives_up_exits_with_1(tutelage, monkeypatch):
     real = tu.solve
 
     def gives_up(*args, **options):
-        return eqx.tree_at(lambda t: t.status_code, real(*args, **options), int(tu.Status.MAX_STEPS))
+        return eqx.tree_at(lambda t: t.status_code, real(*args, **options), int(tu.errors.Status.MAX_STEPS))
 
     monkeypatch.setattr(tu, "solve", gives_up)
     ending = tutelage("solve", *FAST)

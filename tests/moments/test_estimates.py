@@ -107,7 +107,7 @@ def test_a_solve_warns_where_averages_are_not_accurate():
         return jnp.sin(12 * x)
 
     start = tu.Start(R=[[0.3]], Q=[[0.6]])
-    with pytest.warns(tu.ValidityWarning, match="accurate to"):
+    with pytest.warns(tu.errors.ValidityWarning, match="accurate to"):
         theory = tu.solve(tu.Problem(tu.Network(1, fast), tu.Network(1, fast)), start, times=[0.0, 0.1])
     assert "NOT accurate" in str(theory.validity)
 

@@ -104,7 +104,7 @@ def test_saved_whole(theory, tmp_path):
 
 
 def test_a_curve_that_diverged_says_so(theory):
-    codes = np.asarray(tu.Status.DIVERGED), np.asarray(300.0)
+    codes = np.asarray(tu.errors.Status.DIVERGED), np.asarray(300.0)
     content = trajectory_content(eqx.tree_at(lambda t: (t.status_code, t.end_time), theory, codes))
     assert content["warning"].startswith("The solve diverged at alpha = 300")
     json.dumps(content, allow_nan=False)

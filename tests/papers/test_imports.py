@@ -125,7 +125,7 @@ def test_nothing_else_uses_papers():
 @pytest.mark.parametrize(
     "source",
     [
-        "from tutelage._errors import InputError",
+        "from tutelage.errors import InputError",
         "from tutelage.analysis.single_steps import drift_matrices",
         "from tutelage.analysis import spectrum_of",
         "from tutelage.plot.panel_grid import panel_grid",

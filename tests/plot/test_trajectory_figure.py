@@ -15,7 +15,7 @@ TIMES = np.linspace(0.0, 30.0, 61)
 LOG_TIMES = tu.log_times(0.01, 100.0, 61)
 
 
-def trajectory(K=2, M=2, times=TIMES, decades=3.0, train=False, code=tu.Status.FINISHED, runs=()):
+def trajectory(K=2, M=2, times=TIMES, decades=3.0, train=False, code=tu.errors.Status.FINISHED, runs=()):
     """A made-up solution of the right shape: an error that falls by `decades`, overlaps that all differ."""
     problem = tu.Problem(tu.Network(K, "erf", train_readout=train), tu.Network(M, "erf"), sgd=tu.SGD(lr=0.5), noise=0.1)
     s = (times / times[-1])[:, None, None]
@@ -119,7 +119,7 @@ def test_norms_are_solid_and_pairs_are_not():
 
 
 def test_failure_is_told_and_marked():
-    solution = trajectory(code=tu.Status.DIVERGED)
+    solution = trajectory(code=tu.errors.Status.DIVERGED)
     figure = plot_trajectory(solution)
     assert solution.status in texts(figure)
     assert all(axes.lines[-1].get_xdata()[0] == solution.end_time for axes in figure.axes)

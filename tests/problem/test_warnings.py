@@ -62,7 +62,7 @@ def test_a_large_eigenvalue_is_named_with_its_number(said):
     ratio = 0.5 * float(problem.inputs.eigenvalues.max()) / 100
     assert ratio > 0.05
     [(category, sentence)] = said(problem, tu.random_start(problem, dim=100, seed=1))
-    assert category is tu.ValidityWarning
+    assert category is tu.errors.ValidityWarning
     require_form(sentence, f"eta lam_max / N is {ratio:.3g}", "N = 100", "0.05")
     assert said(problem, tu.random_start(problem, dim=1000, seed=1)) == []
 
@@ -71,7 +71,7 @@ def test_a_measured_spectrum_is_judged_by_its_own_dimension(said):
     data = np.random.default_rng(0).standard_normal((200, 20)) * np.r_[10.0, np.ones(19)]
     problem = TWO.replace(inputs=tu.Spectrum.from_data(data))
     [(category, sentence)] = said(problem, None)
-    assert category is tu.ValidityWarning
+    assert category is tu.errors.ValidityWarning
     require_form(sentence, "N = 20")
 
 
@@ -80,7 +80,7 @@ def test_an_exactly_symmetric_start_is_said_once(said, units):
     problem = tu.Problem(tu.Network(units), tu.Network(2), sgd=tu.SGD(0.5))
     start = tu.Start(R=np.full((units, 2), 0.01), Q=0.1 * np.eye(units))
     [(category, sentence)] = said(problem, start)
-    assert category is tu.SymmetryWarning
+    assert category is tu.errors.SymmetryWarning
     require_form(sentence, "units 1 and 2", "random_start")
     assert said(problem, tu.random_start(problem, dim=1000, seed=0)) == []
 
@@ -97,7 +97,7 @@ def test_unequal_readouts_or_biases_break_the_symmetry(said):
 def test_divergence_keeps_what_came_before(activation, lr, times):
     problem, quick = one(activation, lr), {"max_steps": 3000} if activation == "quadratic" else {}
     trajectory, caught = heard(lambda: tu.solve(problem, ALONE, times=times, **quick))
-    assert [w.category for w in caught] == [tu.DivergenceWarning]
+    assert [w.category for w in caught] == [tu.errors.DivergenceWarning]
     text = str(caught[0].message)
     require_form(text, f"alpha = {float(trajectory.end_time):.6g}", f"learning rate {lr:g}")
     assert not trajectory.finished
@@ -112,7 +112,7 @@ def test_divergence_keeps_what_came_before(activation, lr, times):
 def test_a_blow_up_in_finite_time_is_a_divergence():
     """Q' ~ Q^3 reaches infinity at a finite time: the step shrinks to nothing long before the bound is met."""
     trajectory, _ = heard(lambda: tu.solve(one("quadratic", 5.0), ALONE, times=np.linspace(0, 0.04, 9), max_steps=3000))
-    assert trajectory.status_code == tu.Status.DIVERGED
+    assert trajectory.status_code == tu.errors.Status.DIVERGED
 
 
 def test_divergence_under_vmap_leaves_nan_after_and_a_code():
@@ -120,7 +120,7 @@ def test_divergence_under_vmap_leaves_nan_after_and_a_code():
         lambda: jax.vmap(lambda lr: tu.solve(one("linear", lr), ALONE, times=TIMES))(jnp.array([0.5, 5.0, 1.0]))
     )
     assert caught == []
-    assert batch.status_code.tolist() == [tu.Status.FINISHED, tu.Status.DIVERGED, tu.Status.FINISHED]
+    assert batch.status_code.tolist() == [tu.errors.Status.FINISHED, tu.errors.Status.DIVERGED, tu.errors.Status.FINISHED]
     alone, _ = heard(lambda: tu.solve(one("linear", 5.0), ALONE, times=TIMES))
     kept = len(alone.times)
     assert np.all(np.isfinite(batch.error[jnp.array([0, 2])]))
@@ -134,7 +134,7 @@ def test_divergence_under_vmap_leaves_nan_after_and_a_code():
 def test_a_user_s_equations_diverge_without_a_learning_rate_to_name():
     growth = tu.Equations(("x",), lambda t, s: (5 * s.x,), lambda s: s.x**2)
     trajectory, caught = heard(lambda: tu.solve(growth, [1.0], times=TIMES * 10))
-    assert [w.category for w in caught] == [tu.DivergenceWarning]
+    assert [w.category for w in caught] == [tu.errors.DivergenceWarning]
     require_form(str(caught[0].message), "alpha")
     assert "given" not in str(caught[0].message)
     assert np.all(np.isfinite(trajectory.error))

@@ -32,5 +32,5 @@ def test_the_estimate_follows_the_work():
 def test_simulate_warns_of_hours():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with pytest.raises(tu.TutelageWarning, match=r"20 runs of 3e\+14 steps will take about .* years"):
+        with pytest.raises(tu.errors.TutelageWarning, match=r"20 runs of 3e\+14 steps will take about .* years"):
             tu.simulate(PROBLEM, dim=10**12, times=300.0, together=False)

@@ -122,9 +122,9 @@ def test_steps_go_in_whole_blocks_where_a_gpu_is(monkeypatch):
 
 def test_divergence_is_said():
     problem = tu.Problem(tu.Network(1, "linear"), tu.Network(1, "linear"), sgd=tu.SGD(6.0))
-    with pytest.warns(tu.DivergenceWarning, match="3 of 3 runs diverged, the first at alpha ="):
+    with pytest.warns(tu.errors.DivergenceWarning, match="3 of 3 runs diverged, the first at alpha ="):
         runs = tu.simulate(problem, tu.Start([[0.1]], [[0.5]]), dim=100, times=[0.0, 0.1, 60.0], runs=3, together=True)
-    assert np.all(runs.status_code == tu.Status.DIVERGED)
+    assert np.all(runs.status_code == tu.errors.Status.DIVERGED)
     assert np.isfinite(runs.error[:, :2]).all()
     assert np.isnan(runs.error[:, 2]).all()
     assert np.all(runs.end_time <= 60)
@@ -141,7 +141,7 @@ def test_ctrl_c_keeps_what_was_recorded(monkeypatch):
         return right(*arguments)
 
     monkeypatch.setattr(jax_ensemble, "_advance", interrupted)
-    with pytest.warns(tu.TutelageWarning, match="5 of 5 runs were interrupted"):
+    with pytest.warns(tu.errors.TutelageWarning, match="5 of 5 runs were interrupted"):
         runs = tu.simulate(problem, STARTS[:5], times=[0.0, 1.0, 2.0], together=True)
     assert np.isfinite(runs.error[:, :2]).all()
     assert np.isnan(runs.error[:, 2]).all()

@@ -104,9 +104,9 @@ def test_spheres_stay_spheres():
 @pytest.mark.parametrize("method", ["overlaps", "weights"])
 def test_divergence_is_said(method):
     problem = tu.Problem(tu.Network(1, "linear"), tu.Network(1, "linear"), sgd=tu.SGD(6.0))
-    with pytest.warns(tu.DivergenceWarning, match="3 of 3 runs diverged, the first at alpha ="):
+    with pytest.warns(tu.errors.DivergenceWarning, match="3 of 3 runs diverged, the first at alpha ="):
         runs = tu.simulate(problem, tu.Start([[0.1]], [[0.5]]), dim=100, times=[0.0, 0.1, 60.0], runs=3, method=method)
-    assert np.all(runs.status_code == tu.Status.DIVERGED)
+    assert np.all(runs.status_code == tu.errors.Status.DIVERGED)
     assert np.isfinite(runs.error[:, :2]).all()
     assert np.isnan(runs.error[:, 2]).all()
     assert np.isnan(runs.Q[:, 2]).all()
@@ -121,18 +121,18 @@ def test_ctrl_c_keeps_what_was_recorded():
     tu.simulate(ERF, ORDER_ONE, dim=100, times=[0.1], runs=1)  # compiled before the clock runs
     timer = threading.Timer(0.5, press)
     timer.start()
-    with pytest.warns(tu.TutelageWarning, match="2 of 4 runs were interrupted and 2 never began"):
+    with pytest.warns(tu.errors.TutelageWarning, match="2 of 4 runs were interrupted and 2 never began"):
         runs = tu.simulate(ERF, ORDER_ONE, dim=100, times=[0.0, 0.1, 10.0**6], runs=4, workers=2)
     timer.join()
     assert runs.error.shape[0] == 2
-    assert np.all(runs.status_code == tu.Status.INTERRUPTED)
+    assert np.all(runs.status_code == tu.errors.Status.INTERRUPTED)
     assert np.isfinite(runs.error[:, :2]).all()
     assert np.isnan(runs.error[:, 2]).all()
 
 
 def test_ctrl_c_before_anything_is_an_interrupt(monkeypatch):
     def one(index, watch):
-        return runs_module.Run(empty_records(ERF, np.array([0, 5]), False), tu.Status.INTERRUPTED, 0)
+        return runs_module.Run(empty_records(ERF, np.array([0, 5]), False), tu.errors.Status.INTERRUPTED, 0)
 
     def follow(*_):
         raise KeyboardInterrupt

@@ -17,7 +17,8 @@ import pytest
 
 from tests.sweeps import toys
 from tests.sweeps.clusters import ROOT, dask_cluster, descendants, is_running, kill, wait_until
-from tutelage import InputError, TutelageWarning, _pool
+from tutelage import InputError, _pool
+from tutelage.errors import TutelageWarning
 from tutelage.sweeps.engine import run
 from tutelage.sweeps.store import Store, is_whole, only_writer
 

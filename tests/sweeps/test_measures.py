@@ -129,9 +129,9 @@ def test_divergence_is_an_answer():
     problem = pair(2, 2, "linear")
     over = {"lr": [0.3, 5.0]}
     swept = tu.sweep(problem, over, ["error", "final_error", "noise_floor"], times=TIMES, start=START, executor="serial")
-    with pytest.warns(tu.DivergenceWarning):
+    with pytest.warns(tu.errors.DivergenceWarning):
         alone = tu.solve(problem.replace(lr=5.0), START, TIMES)
-    assert swept["status"].values.tolist() == [tu.Status.FINISHED, tu.Status.DIVERGED]
+    assert swept["status"].values.tolist() == [tu.errors.Status.FINISHED, tu.errors.Status.DIVERGED]
     assert swept["end_time"].values[1] == pytest.approx(float(alone.end_time), rel=1e-3)
     curve = swept["error"].values[1]
     assert np.flatnonzero(np.isfinite(curve)).tolist() == list(range(alone.times.size))

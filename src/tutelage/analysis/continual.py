@@ -13,12 +13,12 @@ import numpy as np
 from jaxtyping import Float
 
 from tutelage import checks
-from tutelage._errors import InputError, require_fields
 from tutelage._solve import solve
 from tutelage._solve_batch import solve_batch
 from tutelage._types import Numbers
 from tutelage.analysis.result import AnalysisResult
 from tutelage.dynamics.error import generalization_error
+from tutelage.errors import InputError, require_fields
 from tutelage.problem import Problem, Replay, Start, Tasks, random_start
 from tutelage.problem.problem import require_problem
 from tutelage.problem.traits import TASKS

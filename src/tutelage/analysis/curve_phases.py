@@ -28,9 +28,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from tutelage import checks
-from tutelage._errors import InputError
 from tutelage.analysis.curve_plateaus import LEAST_TIMES, Plateaus, find_plateaus, is_symmetric_at, span_around
 from tutelage.analysis.result import Curve, CurveResult, ResultSequence, RunResults, read_curves
+from tutelage.errors import InputError
 from tutelage.problem.schedules import bend_times
 from tutelage.trajectory import Trajectory
 

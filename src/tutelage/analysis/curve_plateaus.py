@@ -22,9 +22,9 @@ from typing import NamedTuple
 import numpy as np
 
 from tutelage import checks
-from tutelage._errors import InputError
 from tutelage.analysis.power_laws import LEAST_POINTS, fit_line
 from tutelage.analysis.result import Curve, CurveResult, ResultSequence, RunResults, read_curves, roughness
+from tutelage.errors import InputError
 from tutelage.trajectory import Trajectory
 
 LEAST_GROWTH = 5.0  # a difference that grows by less than this factor is not a departure

@@ -42,7 +42,6 @@ from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 
 from tutelage import checks
-from tutelage._errors import InputError, kind_of
 from tutelage._types import Array, NumpyOrJax
 from tutelage.analysis.fixed_points import FixedPoint, fixed_point
 from tutelage.analysis.modes import symmetric_subspace
@@ -60,6 +59,7 @@ from tutelage.dynamics.linearized import (
     unflatten,
 )
 from tutelage.dynamics.order_parameters import Overlaps, flatten
+from tutelage.errors import InputError, kind_of
 from tutelage.problem import Problem, Start, random_start
 from tutelage.problem.problem import with_constant_rates
 from tutelage.problem.start import require_start

@@ -14,7 +14,6 @@ import numpy as np
 from jaxtyping import Float
 
 from tutelage import checks
-from tutelage._errors import InputError
 from tutelage._types import Array
 from tutelage.analysis.modes import (
     Mode,
@@ -40,6 +39,7 @@ from tutelage.dynamics.perfect_learning import (
     require_small,
     teacher_assignment,
 )
+from tutelage.errors import InputError
 from tutelage.moments import as_quadrature
 from tutelage.moments.nodes import Quadrature
 from tutelage.problem import Problem, Start

@@ -36,10 +36,10 @@ from jaxtyping import Bool, Float, Int
 from numpy.typing import ArrayLike
 
 from tutelage import checks
-from tutelage._errors import InputError
 from tutelage._types import Array, Numbers
 from tutelage.analysis.result import AnalysisResult
 from tutelage.dynamics.error import averages_of, field_means, population_error, shared_parity
+from tutelage.errors import InputError
 from tutelage.moments import as_quadrature
 from tutelage.moments.averages import Averages
 from tutelage.moments.matrices import joint_covariance, mean_update

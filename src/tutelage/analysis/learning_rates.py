@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 import jax.numpy as jnp
 import numpy as np
 
-from tutelage._errors import InputError
 from tutelage.analysis.modes import Mode, free_subspace, name_of_growth, named_modes
 from tutelage.analysis.result import AnalysisResult
 from tutelage.dynamics import OrderParameters, initial_overlaps
 from tutelage.dynamics.perfect_learning import PerfectLearning, perfect_jacobian, perfect_learning
+from tutelage.errors import InputError
 from tutelage.moments import as_quadrature
 from tutelage.moments.nodes import Quadrature
 from tutelage.problem import Problem, Start

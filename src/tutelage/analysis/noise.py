@@ -28,7 +28,6 @@ import numpy as np
 from jaxtyping import Float
 
 from tutelage import checks
-from tutelage._errors import InputError, TutelageWarning
 from tutelage._solve import solve
 from tutelage._types import Array, ArrayLike
 from tutelage.analysis.result import AnalysisResult
@@ -36,6 +35,7 @@ from tutelage.dynamics import OrderParameters, initial_overlaps
 from tutelage.dynamics.diffusion import diffusion, point_dims, point_sets
 from tutelage.dynamics.linearized import LARGEST_STATE, jacobians_along
 from tutelage.dynamics.order_parameters import Overlaps, flatten, unflatten
+from tutelage.errors import InputError, TutelageWarning
 from tutelage.problem import Problem, Start
 from tutelage.problem.problem import require_problem
 from tutelage.trajectory import Trajectory

@@ -25,8 +25,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tutelage import checks
-from tutelage._errors import InputError, kind_of
 from tutelage.analysis.result import AnalysisResult
+from tutelage.errors import InputError, kind_of
 from tutelage.problem import Inputs
 
 LEAST_POINTS = 5  # of a line

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from tutelage import checks, plot
-from tutelage._errors import InputError, Status, require_fields
+from tutelage.errors import InputError, Status, require_fields
 from tutelage.problem import Problem
 from tutelage.trajectory import Trajectory
 

@@ -33,11 +33,11 @@ from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 
 from tutelage import checks
-from tutelage._errors import InputError, TutelageWarning
 from tutelage._solve import solve
 from tutelage._types import Array, Rate
 from tutelage.analysis.result import AnalysisResult
 from tutelage.dynamics import OrderParameters, Overlaps, initial_overlaps
+from tutelage.errors import InputError, TutelageWarning
 from tutelage.integrate.program import FINE, tolerances
 from tutelage.moments.nodes import Quadrature
 from tutelage.problem import Interpolated, Problem, SlowMomentum, Start

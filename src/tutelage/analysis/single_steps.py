@@ -26,7 +26,6 @@ import numpy as np
 from jaxtyping import Float
 
 from tutelage import checks
-from tutelage._errors import InputError
 from tutelage._types import Array
 from tutelage.analysis.result import AnalysisResult
 from tutelage.dynamics import OrderParameters, initial_overlaps
@@ -34,6 +33,7 @@ from tutelage.dynamics.diffusion import diffusion, point_dims, point_sets, share
 from tutelage.dynamics.error import averages_of, field_means
 from tutelage.dynamics.linearized import flatten
 from tutelage.dynamics.order_parameters import Overlaps
+from tutelage.errors import InputError
 from tutelage.moments.matrices import joint_covariance, mean_update
 from tutelage.problem import Problem, Start
 from tutelage.problem.problem import require_problem

@@ -15,12 +15,12 @@ from difflib import get_close_matches
 from cyclopts import App, CycloptsError
 from cyclopts.exceptions import UnknownOptionError, UnusedCliTokensError
 
-from tutelage._errors import InputError
 from tutelage._version import __version__
 from tutelage.cli.commands import compare, explore, simulate, solve
 from tutelage.cli.process import INTERRUPT_CODE, INTERRUPTED
 from tutelage.cli.replicate import replicate
 from tutelage.cli.sweep import sweep
+from tutelage.errors import InputError
 
 # The function's name is the command, its docstring the help. Their modules import JAX only when called.
 COMMANDS = (compare, explore, replicate, simulate, solve, sweep)

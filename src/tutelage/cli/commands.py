@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from tutelage._errors import InputError
 from tutelage.cli import flags
 from tutelage.cli.process import INTERRUPT_CODE, keep_compiled_programs, leave_on_interrupt, notes, working
+from tutelage.errors import InputError
 
 if TYPE_CHECKING:
     from tutelage.cli.request import Request
@@ -47,8 +47,8 @@ def solve(
     from tutelage.cli import report
 
     report.check_outputs(output)
-    from tutelage import DivergenceWarning, Status
     from tutelage.cli.request import read_request
+    from tutelage.errors import DivergenceWarning, Status
 
     request = read_request(problem, what, start, times)
     table = not (output.json or output.quiet)
@@ -212,7 +212,7 @@ def complete_runs(runs: "Trajectory") -> "tuple[Trajectory, str]":
     """The runs that Ctrl-C did not cut short, and what it did in words ("" if nothing). No run: a KeyboardInterrupt."""
     import numpy as np
 
-    from tutelage import Status
+    from tutelage.errors import Status
 
     asked, whole = dict(runs.settings)["runs"], np.flatnonzero(runs.status_code != Status.INTERRUPTED)
     if whole.size == asked:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Group, Parameter, Token
 
-from tutelage._errors import InputError
+from tutelage.errors import InputError
 
 if TYPE_CHECKING:
     from tutelage._types import Table

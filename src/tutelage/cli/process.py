@@ -101,7 +101,7 @@ def leave_on_interrupt() -> Iterator[None]:
 @contextmanager
 def notes(*silent: type[Warning]) -> Iterator[None]:
     """Inside, a warning of the library is one line, 'note: ...'; warnings of the `silent` kinds are not shown."""
-    from tutelage import TutelageWarning
+    from tutelage.errors import TutelageWarning
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", TutelageWarning)

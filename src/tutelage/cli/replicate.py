@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from tutelage._errors import InputError
 from tutelage.cli.flags import Switch, Whole
 from tutelage.cli.process import compile_quickly, keep_compiled_programs, leave_on_interrupt, notes, working
+from tutelage.errors import InputError
 
 VERDICT_WORDS = {"pass": "pass", "fail": "FAIL", "does_not_hold": "does not hold"}
 

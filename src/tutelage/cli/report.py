@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tutelage._errors import InputError, Status
 from tutelage._files import require_place
 from tutelage.cli.flags import OutputFlags
+from tutelage.errors import InputError, Status
 from tutelage.plot.labels import problem_in_words, settings_in_words
 from tutelage.storage import error_name
 from tutelage.trajectory import Trajectory

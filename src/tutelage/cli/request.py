@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tutelage._errors import InputError
 from tutelage.cli.flags import CompareStartFlags, ProblemFlags, StartFlags, TimeFlags, given
+from tutelage.errors import InputError
 
 if TYPE_CHECKING:
     from tutelage._types import Table

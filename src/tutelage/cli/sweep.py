@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from tutelage._errors import InputError
 from tutelage.cli.flags import METHOD, OUTPUT, Switch, TalkFlags, Whole
 from tutelage.cli.process import INTERRUPT_CODE, INTERRUPTED, keep_compiled_programs
+from tutelage.errors import InputError
 
 if TYPE_CHECKING:
     import numpy as np

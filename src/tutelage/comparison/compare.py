@@ -13,7 +13,6 @@ import numpy as np
 from jaxtyping import Float
 
 from tutelage import checks
-from tutelage._errors import InputError
 from tutelage._types import Table
 from tutelage._version import __version__
 from tutelage.comparison.expected import expected_gaps, noticeable_change, with_shift
@@ -37,6 +36,7 @@ from tutelage.comparison.verdict import (
     predicted_scatter,
     worst_place,
 )
+from tutelage.errors import InputError
 from tutelage.plot.html import bullets, document, svg_element, table, write_text
 from tutelage.plot.labels import capital, problem_in_words
 from tutelage.problem import Problem

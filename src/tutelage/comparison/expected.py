@@ -33,7 +33,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tutelage._errors import TutelageWarning
 from tutelage._solve import solve
 from tutelage._types import Array, ArrayLike, Rate, Schedule, Table
 from tutelage.analysis.noise import states_of, variables_of
@@ -41,6 +40,7 @@ from tutelage.comparison.pairing import Pair
 from tutelage.comparison.verdict import LIMIT, Gap, holds, z_score
 from tutelage.dynamics.linearized import flatten, jacobians_along, unflatten
 from tutelage.dynamics.order_parameters import OrderParameters, Overlaps, initial_overlaps
+from tutelage.errors import TutelageWarning
 from tutelage.integrate.program import SOLVERS
 from tutelage.moments import is_cheap
 from tutelage.moments.matrices import joint_covariance

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from tutelage import checks
-from tutelage._errors import InputError, Status, kind_of
+from tutelage.errors import InputError, Status, kind_of
 from tutelage.problem import Problem, Start
 from tutelage.trajectory import Trajectory
 

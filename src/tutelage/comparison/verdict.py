@@ -20,11 +20,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tutelage._errors import InputError
 from tutelage._types import Table
 from tutelage.analysis.escapes import escape_threshold, last_fall
 from tutelage.analysis.noise import START_DECIDES, fluctuations_along, state_size
 from tutelage.comparison.pairing import Pair
+from tutelage.errors import InputError
 from tutelage.moments import is_cheap
 from tutelage.trajectory import Trajectory
 from tutelage.validity import Validity, slowest_before_rise

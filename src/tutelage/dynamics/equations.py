@@ -15,9 +15,9 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Float, PyTree
 
-from tutelage._errors import InputError, kind_of
 from tutelage._types import Array, ArrayLike
 from tutelage.checks import as_array, require_finite
+from tutelage.errors import InputError, kind_of
 
 State: TypeAlias = PyTree[Array]  # any tree of arrays
 

@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from tutelage._errors import InputError
 from tutelage._types import Array, Numbers, NumpyOrJax
+from tutelage.errors import InputError
 from tutelage.moments import ClosedMoments, Moments, NodeMoments, moments_for
 from tutelage.moments.averages import Averages
 from tutelage.moments.integrals import averages_for

@@ -14,10 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from tutelage._errors import InputError
 from tutelage._types import Array, ArrayLike
 from tutelage.dynamics.equations import ClosedSystem
 from tutelage.dynamics.error import field_means, population_error, shared_parity
+from tutelage.errors import InputError
 from tutelage.moments import ClosedMoments, Moments, NodeMoments, TaskMoments, moments_for, single_moments
 from tutelage.moments.averages import Averages
 from tutelage.moments.matrices import MeanUpdate, joint_covariance, mean_update, mixed, summed_levels

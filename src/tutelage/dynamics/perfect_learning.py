@@ -19,11 +19,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
-from tutelage._errors import InputError
 from tutelage._types import Array, NumpyOrJax
 from tutelage.dynamics.error import field_means
 from tutelage.dynamics.linearized import jacobian
 from tutelage.dynamics.order_parameters import OrderParameters, Overlaps
+from tutelage.errors import InputError
 from tutelage.moments.matrices import joint_covariance
 from tutelage.moments.nodes import Quadrature
 from tutelage.moments.quadrature import QuadratureAverages

@@ -12,7 +12,7 @@ import json
 import socket
 import webbrowser
 
-from tutelage._errors import InputError
+from tutelage.errors import InputError
 
 HOST = "127.0.0.1"
 

@@ -18,7 +18,7 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from tutelage._errors import InputError
+from tutelage.errors import InputError
 from tutelage.explorer.settings import PRESETS, Settings, Values, controls_as_data
 from tutelage.explorer.workers import Pool
 from tutelage.page.document import live_page_of

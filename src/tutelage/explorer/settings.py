@@ -14,7 +14,7 @@ import numpy as np
 
 import tutelage as tu
 from tutelage import checks
-from tutelage._errors import InputError
+from tutelage.errors import InputError
 from tutelage.times import times_up_to
 
 POINTS = 201  # recorded times

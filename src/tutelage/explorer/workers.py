@@ -18,7 +18,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from tutelage import _pool
-from tutelage._errors import InputError
+from tutelage.errors import InputError
 from tutelage.explorer.settings import Settings, Values
 
 LIMIT = 180.0  # seconds for one request

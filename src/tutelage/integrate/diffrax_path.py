@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import optimistix
 from jaxtyping import PyTree
 
-from tutelage._errors import InputError, Status
 from tutelage._types import Array
 from tutelage.dynamics import ClosedSystem, OrderParameters
 from tutelage.dynamics.resolvent import unsuited
+from tutelage.errors import InputError, Status
 from tutelage.integrate.dormand_prince import Integrated
 from tutelage.integrate.stiff import guided_norm, stiff_solver
 

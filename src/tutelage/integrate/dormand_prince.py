@@ -21,8 +21,8 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import PyTree
 from numpy.polynomial import Polynomial
 
-from tutelage._errors import Status
 from tutelage._types import Array
+from tutelage.errors import Status
 
 STEP, ALL = 12, 17  # stages of a step, and with those of the curve between its ends
 PROBE = 0.4  # where the last one lies on the curve

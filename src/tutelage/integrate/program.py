@@ -18,10 +18,10 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import PyTree
 
 from tutelage import checks
-from tutelage._errors import Status
 from tutelage._types import Array, NumpyOrJax
 from tutelage.dynamics import ClosedSystem, OrderParameters, initial_overlaps
 from tutelage.dynamics.resolvent import unsuited
+from tutelage.errors import Status
 from tutelage.integrate import dormand_prince
 from tutelage.moments import ClosedMoments, Moments, NodeMoments, single_moments
 from tutelage.moments.quadrature import QuadratureAverages

@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 
 from tutelage import checks
-from tutelage._errors import InputError
 from tutelage._types import Array, ArrayLike
+from tutelage.errors import InputError
 from tutelage.moments.averages import Averages
 from tutelage.moments.erf import ErfAverages
 from tutelage.moments.nodes import Quadrature

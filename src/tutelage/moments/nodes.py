@@ -14,8 +14,8 @@ import numpy as np
 from jaxtyping import Float
 
 from tutelage import checks
-from tutelage._errors import InputError
 from tutelage._types import Array
+from tutelage.errors import InputError
 from tutelage.problem.activation import Activation
 
 REACH = 7.0  # standard deviations that a rule covers

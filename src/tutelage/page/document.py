@@ -36,11 +36,11 @@ from typing import Any
 import numpy as np
 
 from tutelage import checks
-from tutelage._errors import InputError, kind_of
 from tutelage._types import Numbers
 from tutelage._version import __version__
 from tutelage.analysis.curve_phases import Phases, phases
 from tutelage.analysis.result import Curve, RunResults
+from tutelage.errors import InputError, kind_of
 from tutelage.plot.html import document, write_text
 from tutelage.plot.labels import capital, problem_in_words, settings_in_words
 from tutelage.plot.style import COLORS, FAINT, PHASE_COLORS, is_log_spaced, wants_log

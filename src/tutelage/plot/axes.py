@@ -18,7 +18,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import SymmetricalLogLocator
 from numpy.typing import ArrayLike
 
-from tutelage._errors import require_fields
+from tutelage.errors import require_fields
 from tutelage.plot.style import ALARM, COLORS, DASHES, FAINT, MARKERS, Look, is_log_spaced, style, wants_log
 
 WIDTH, HEAD, NO_HEAD = 7.4, 0.9, 0.35  # inches: of a figure; above its first panel, with and without a title

@@ -1,7 +1,9 @@
 """Figures of fixed points: overlaps and modes, learning rates, the noise floor, and curvatures at a point of weight space."""
 
+from __future__ import annotations
+
 import textwrap
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -12,7 +14,9 @@ from matplotlib.ticker import NullLocator
 from tutelage.plot.axes import Figure, column, figure_of, outside_legend, write_head
 from tutelage.plot.labels import problem_in_words
 from tutelage.plot.style import ALARM, COLORS, DASHES, FAINT, INK, Look, style
-from tutelage.problem import Problem
+
+if TYPE_CHECKING:
+    from tutelage.problem import Problem
 
 WIDTH, HEAD_HEIGHT, MAPS_HEIGHT, ROW_HEIGHT = 8.2, 1.15, 2.5, 0.36
 RATES = 14  # rates shown; the rest is counted

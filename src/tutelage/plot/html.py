@@ -6,8 +6,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tutelage._errors import InputError
 from tutelage._files import require_place, write_bytes
+from tutelage.errors import InputError
 from tutelage.plot.style import drawn
 
 if TYPE_CHECKING:

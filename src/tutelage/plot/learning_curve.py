@@ -4,7 +4,7 @@ A curve is anything with times, error, variables, kind and problem; every result
 """
 
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -46,7 +46,9 @@ from tutelage.plot.style import (
     wants_log,
 )
 from tutelage.plot.trajectory import NAMED, SINGLE_RUNS, draw_panel, panels_of
-from tutelage.problem import Interpolated
+
+if TYPE_CHECKING:
+    from tutelage.problem import Interpolated
 
 CURVE_HEIGHT, PANEL_HEIGHT = 2.5, 1.8
 ESCAPE_WIDTH = 7.2
@@ -365,8 +367,10 @@ def plot_schedule(design: Any, *, title: str | None = None) -> Figure:
     return figure
 
 
-def _draw_rates(axes: Axes, name: str, rates: dict[str, float | Interpolated], end: float) -> np.ndarray:
+def _draw_rates(axes: Axes, name: str, rates: "dict[str, float | Interpolated]", end: float) -> np.ndarray:
     """All rates of one candidate; returns their values."""
+    from tutelage.problem import Interpolated
+
     times, values = np.linspace(0.0, end, POINTS), []
     shared = len(rates) > 1 and len({id(rate) for rate in rates.values()}) == 1
     for i, (which, rate) in enumerate(list(rates.items())[: 1 if shared else None]):

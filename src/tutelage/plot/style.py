@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from tutelage._errors import InputError
 from tutelage._files import require_place, write_bytes
+from tutelage.errors import InputError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -4,6 +4,8 @@ A variable is an xarray DataArray whose dims are axes of the sweep, `start`, `ru
 initial conditions are drawn as their median with the range of their middle half, runs as their mean.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
@@ -16,14 +18,15 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from tutelage._errors import InputError, Status
+from tutelage.errors import InputError, Status
 from tutelage.plot.axes import Figure, column, outside_legend, write_head
 from tutelage.plot.labels import capital, measure_label, parameter_label, problem_in_words
 from tutelage.plot.style import ALARM, COLORS, DASHES, FAINT, INK, MARKERS, Look, is_log_spaced, style, wants_log
-from tutelage.problem import Problem
 
 if TYPE_CHECKING:
     from xarray import DataArray
+
+    from tutelage.problem import Problem
 
 CURVES = 7  # values of an axis that get a curve and a line of the legend each
 DEPTH = 1e-6  # of the largest value: how far down the colors tell values apart
@@ -40,8 +43,8 @@ class Boundary(Protocol):
 
 @style()
 def plot_sweep(
-    values: "DataArray",
-    status: "DataArray | None",
+    values: DataArray,
+    status: DataArray | None,
     base: Problem,
     *,
     lines: Sequence[Boundary] = (),
@@ -80,7 +83,7 @@ def plot_sweep(
     return figure
 
 
-def _axis_of_curves(values: "DataArray") -> str | None:
+def _axis_of_curves(values: DataArray) -> str | None:
     """Of two axes, the one whose values get a curve each; None where both are long, or there is only one."""
     dims = [str(dim) for dim in values.dims]
     if len(dims) < 2:
@@ -114,9 +117,7 @@ def _scale(panel: Axes, name: str, points: np.ndarray) -> None:
 # Curves
 
 
-def _draw_curves(
-    panel: Axes, middle: "DataArray", low: "DataArray | None", high: "DataArray | None", split: str | None
-) -> None:
+def _draw_curves(panel: Axes, middle: DataArray, low: DataArray | None, high: DataArray | None, split: str | None) -> None:
     """The median and its range along one axis; split: the axis whose values get a curve each."""
     along = next(str(dim) for dim in middle.dims if dim != split)
     x = middle[along].values
@@ -155,8 +156,8 @@ def _draw_curves(
 def _draw_heat_map(
     figure: Figure,
     panel: Axes,
-    middle: "DataArray",
-    status: "DataArray | None",
+    middle: DataArray,
+    status: DataArray | None,
     lines: Sequence[Boundary],
     level: float | None,
 ) -> None:

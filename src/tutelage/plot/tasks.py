@@ -4,12 +4,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tutelage._errors import InputError
+from tutelage.errors import InputError
 from tutelage.plot.axes import column, figure_of, finish, label_panel, panel_grid, scale_error, write_head
 from tutelage.plot.labels import ERROR_IN_TWO_LINES, TIME, problem_in_words, title_and_conditions
 from tutelage.plot.style import COLORS, DASHES, FAINT, INK, MARKERS
 from tutelage.plot.trajectory import mark_switches
-from tutelage.problem import Tasks
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -206,6 +205,8 @@ def plot_overlaps(trajectory: Any, time: float | None = None, *, run: int = 0, t
 
 def teacher_names(trajectory: Any, count: int) -> list[str]:
     """Names of the columns of R: the unit, and the task that it belongs to."""
+    from tutelage.problem import Tasks
+
     teacher = getattr(trajectory.problem, "teacher", None)
     if not isinstance(teacher, Tasks):
         return [f"teacher {m + 1}" for m in range(count)]

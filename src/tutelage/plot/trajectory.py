@@ -4,13 +4,16 @@ There is one panel for each kind of quantity. Few lines (up to `NAMED`) are name
 unit; many share one color.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.axes import Axes
 
-from tutelage._errors import InputError
+from tutelage.errors import InputError
 from tutelage.plot.axes import (
     Figure,
     column,
@@ -26,8 +29,9 @@ from tutelage.plot.axes import (
 )
 from tutelage.plot.labels import Recorded, error_label, settings_in_words, time_label, title_and_conditions
 from tutelage.plot.style import ALARM, COLORS, DASHES, FAINT, Look, stroke
-from tutelage.problem import Tasks
-from tutelage.trajectory import Trajectory
+
+if TYPE_CHECKING:
+    from tutelage.trajectory import Trajectory
 
 WIDTH, CURVE_HEIGHT, PANEL_HEIGHT = 7.0, 2.3, 1.75
 SINGLE_RUNS = 40  # drawn thin behind their mean
@@ -171,6 +175,8 @@ def panels_of(curve: Recorded) -> list[Panel]:
 
 def task_lines(trajectory: Recorded, name: str, values: np.ndarray) -> list[Line] | None:
     """R and separate heads named by unit and task: color from the unit, dashes from the task; None for anything else."""
+    from tutelage.problem import Tasks
+
     teacher = getattr(trajectory.problem, "teacher", None)
     if not isinstance(teacher, Tasks) or teacher.count == 1:
         return None

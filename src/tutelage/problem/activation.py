@@ -14,8 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from tutelage import checks
-from tutelage._errors import InputError
 from tutelage._types import Array
+from tutelage.errors import InputError
 from tutelage.problem.elementwise import (
     NEAR,
     PROBES,

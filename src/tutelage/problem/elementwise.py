@@ -20,8 +20,8 @@ from jax.extend.core import jaxpr_as_fun
 from jaxtyping import Float
 
 from tutelage import checks
-from tutelage._errors import InputError
 from tutelage._types import Array, ArrayLike
+from tutelage.errors import InputError
 
 Function = Callable[[Array], Array]
 NEAR = np.linspace(-6.0, 6.0, 97)

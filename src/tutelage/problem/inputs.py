@@ -13,8 +13,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from tutelage import checks
-from tutelage._errors import InputError
 from tutelage._types import Numbers, NumpyOrJax
+from tutelage.errors import InputError
 
 MOST_LEVELS = 10**6
 NUMBERS = "iuf"  # kinds of real numbers

@@ -8,8 +8,8 @@ import numpy as np
 from jaxtyping import Float
 
 from tutelage import checks
-from tutelage._errors import InputError
 from tutelage._types import Array, Numbers, NumpyOrJax
+from tutelage.errors import InputError
 from tutelage.problem.activation import Activation, ActivationLike, as_activation, per_unit
 
 MOST_UNITS = 10_000  # the overlaps are the square of it

@@ -10,8 +10,8 @@ import numpy as np
 from jaxtyping import Float
 
 from tutelage import checks
-from tutelage._errors import InputError, kind_of
 from tutelage._types import Array, NumpyOrJax, Table
+from tutelage.errors import InputError, kind_of
 from tutelage.labels import Function as FunctionLabels
 from tutelage.labels import Labels, as_labels
 from tutelage.labels import Real as RealLabels

@@ -22,8 +22,8 @@ import numpy as np
 from jaxtyping import Float
 
 from tutelage import checks
-from tutelage._errors import InputError, ValidityWarning
 from tutelage._types import Array, ArrayLike, NumpyOrJax, Rate, Schedule, Table
+from tutelage.errors import InputError, ValidityWarning
 
 if TYPE_CHECKING:
     from tutelage.problem.problem import Problem

@@ -19,8 +19,8 @@ import jax
 import numpy as np
 
 from tutelage import checks, labels, losses, rules
-from tutelage._errors import InputError
 from tutelage._types import NumpyOrJax, Table
+from tutelage.errors import InputError
 from tutelage.problem import activation as activations
 from tutelage.problem import inputs as input_laws
 from tutelage.problem import schedules

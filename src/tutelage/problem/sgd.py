@@ -8,8 +8,8 @@ import numpy as np
 from jaxtyping import Float
 
 from tutelage import checks
-from tutelage._errors import InputError
 from tutelage._types import ArrayLike, Numbers, NumpyOrJax, Rate
+from tutelage.errors import InputError
 from tutelage.problem.schedules import as_rate
 
 

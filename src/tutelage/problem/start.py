@@ -14,8 +14,8 @@ import numpy as np
 from jaxtyping import Float
 
 from tutelage import checks
-from tutelage._errors import InputError, kind_of
 from tutelage._types import Numbers, NumpyOrJax
+from tutelage.errors import InputError, kind_of
 from tutelage.problem.problem import Problem
 
 Blocks: TypeAlias = tuple[Float[NumpyOrJax, "L K M"], Float[NumpyOrJax, "L K K"], Float[NumpyOrJax, "L M M"]]

@@ -16,8 +16,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from tutelage import checks
-from tutelage._errors import InputError
 from tutelage._types import Array, ArrayLike, Numbers, NumpyOrJax, Schedule
+from tutelage.errors import InputError
 from tutelage.problem.activation import Activation, ActivationPerUnit, per_unit
 from tutelage.problem.network import Network
 from tutelage.problem.schedules import switch_times

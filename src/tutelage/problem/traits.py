@@ -14,8 +14,8 @@ import numpy as np
 from jaxtyping import Float
 
 from tutelage import checks, labels, losses, rules
-from tutelage._errors import InputError, cause
 from tutelage._types import Array
+from tutelage.errors import InputError, cause
 from tutelage.problem.schedules import Constant
 from tutelage.problem.sgd import SlowMomentum
 from tutelage.problem.tasks import Tasks

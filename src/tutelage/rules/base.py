@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from tutelage._errors import InputError
 from tutelage._types import Array, ArrayLike, NumpyOrJax, Schedule
+from tutelage.errors import InputError
 from tutelage.losses import Loss
 from tutelage.randomness import Law
 

@@ -14,8 +14,8 @@ import numpy as np
 from jaxtyping import Float
 
 from tutelage import checks
-from tutelage._errors import InputError
 from tutelage._types import Array, ArrayLike, NumpyOrJax, Schedule
+from tutelage.errors import InputError
 from tutelage.randomness import Discrete, Law, Normal, PerUnit
 from tutelage.rules.base import Context, Elementwise, Label, Parameters, Readout, Rule, Sample, Update
 

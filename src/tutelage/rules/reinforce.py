@@ -15,8 +15,8 @@ import jax.numpy as jnp
 from jaxtyping import Float
 
 from tutelage import checks
-from tutelage._errors import InputError
 from tutelage._types import Array, ArrayLike
+from tutelage.errors import InputError
 from tutelage.randomness import Discrete, Law
 from tutelage.rules.base import Context, Label, Parameters, Rule, Sample, Update
 

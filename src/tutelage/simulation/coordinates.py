@@ -11,7 +11,7 @@ span plus the columns that one batch adds) is held in its actual n_l coordinates
 import numpy as np
 from jaxtyping import Float, Int
 
-from tutelage._errors import InputError
+from tutelage.errors import InputError
 from tutelage.problem import Problem, SlowMomentum, Start, Tasks
 from tutelage.simulation.numba_kernels import LevelLayout, ParameterState
 

@@ -17,8 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int, UInt32
 
-from tutelage._errors import InputError, Status
 from tutelage._types import Array, NumpyOrJax
+from tutelage.errors import InputError, Status
 from tutelage.integrate.program import as_arrays
 from tutelage.problem import Problem, Tasks
 from tutelage.problem.sample import context_of, label_of, normals_needed, updates_of

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from tutelage._errors import Status
+from tutelage.errors import Status
 from tutelage.integrate.program import BOUND
 from tutelage.problem import Problem, Start
 from tutelage.simulation import coordinates

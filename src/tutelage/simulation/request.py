@@ -16,10 +16,10 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from tutelage import checks
-from tutelage._errors import InputError
 from tutelage._pool import cores
 from tutelage._solve import KEEP_LEVELS, require_records, require_tasks_on
 from tutelage._types import ArrayLike
+from tutelage.errors import InputError
 from tutelage.problem import Problem, Start, random_start, start_from_weights
 from tutelage.problem.inputs import as_rows
 from tutelage.problem.problem import require_problem

@@ -15,9 +15,9 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from tutelage import checks
-from tutelage._errors import Status
 from tutelage._pool import cores
 from tutelage._types import NumpyOrJax
+from tutelage.errors import Status
 from tutelage.problem import Problem
 from tutelage.progress import SILENT_SECONDS
 from tutelage.simulation.coordinates import drift_rate

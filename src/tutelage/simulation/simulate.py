@@ -8,8 +8,8 @@ import numpy as np
 from jaxtyping import Float
 
 from tutelage import checks
-from tutelage._errors import DivergenceWarning, Status, TutelageWarning
 from tutelage._types import ArrayLike
+from tutelage.errors import DivergenceWarning, Status, TutelageWarning
 from tutelage.problem import Problem, Start
 from tutelage.simulation import recorded_error
 from tutelage.simulation.overlaps import OverlapsMethod

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from scipy.special import ndtri
 
 from tutelage import labels, losses, rules
-from tutelage._errors import InputError
+from tutelage.errors import InputError
 from tutelage.problem import Problem, SlowMomentum, Tasks
 from tutelage.problem.activation import NAMED, Activation
 from tutelage.simulation import numba_kernels as codes

@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.special import ndtr
 
-from tutelage._errors import InputError, Status
+from tutelage.errors import InputError, Status
 from tutelage.problem import Problem, Spectrum, Tasks
 from tutelage.problem.sample import normals_needed
 from tutelage.simulation import coordinates

@@ -26,9 +26,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tutelage._errors import InputError
 from tutelage._pool import Child, WorkerLost, cores, one_core, results
 from tutelage._version import __version__
+from tutelage.errors import InputError
 
 if TYPE_CHECKING:
     from dask_jobqueue import SLURMCluster

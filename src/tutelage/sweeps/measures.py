@@ -18,8 +18,8 @@ from functools import cache, cached_property
 import numpy as np
 
 from tutelage import checks
-from tutelage._errors import InputError, kind_of
 from tutelage._types import ArrayLike
+from tutelage.errors import InputError, kind_of
 from tutelage.problem import Problem, Start
 from tutelage.problem.serialize import imported, modules_in
 from tutelage.storage import DIMS, LONG

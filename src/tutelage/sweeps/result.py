@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tutelage import checks, storage
-from tutelage._errors import InputError, Status
 from tutelage._types import Table
 from tutelage._version import __version__
+from tutelage.errors import InputError, Status
 from tutelage.problem import Problem
 from tutelage.problem.serialize import Plain
 from tutelage.sweeps.engine import Report

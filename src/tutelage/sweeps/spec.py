@@ -27,8 +27,8 @@ import jax
 import numpy as np
 
 from tutelage import checks
-from tutelage._errors import InputError
 from tutelage._types import Table
+from tutelage.errors import InputError
 from tutelage.problem import Problem, Start, asymmetric_start, random_start, serialize
 from tutelage.problem.problem import require_problem
 from tutelage.problem.serialize import Plain, as_modules, imported, modules_in, paths_in

@@ -32,9 +32,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from filelock import FileLock, Timeout
 
-from tutelage._errors import InputError, TutelageWarning
 from tutelage._files import is_unfinished, write_bytes
 from tutelage._version import __version__
+from tutelage.errors import InputError, TutelageWarning
 from tutelage.sweeps.executors import Failure, Outcome, StoreError, Task
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from tutelage import checks
-from tutelage._errors import InputError
 from tutelage._types import Numbers
+from tutelage.errors import InputError
 from tutelage.problem import Problem, Start
 from tutelage.problem.serialize import modules_in, path_of
 from tutelage.sweeps.compute import compute

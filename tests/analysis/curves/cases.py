@@ -66,7 +66,7 @@ def linear_start(dim=None):
 @cache
 def linear(lr=LR, noise=NOISE, end=6.0):
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", tu.DivergenceWarning)
+        warnings.simplefilter("ignore", tu.errors.DivergenceWarning)
         return tu.solve(linear_problem(lr, noise), linear_start(), grid("linear", end))
 
 

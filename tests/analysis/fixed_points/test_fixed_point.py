@@ -110,7 +110,7 @@ def test_plateau_on_a_power_law_against_a_long_symmetric_solve():
     problem = pair(2, 2, inputs=tu.PowerLaw(1.0, 3), teacher={"gram": gram})
     point = tu.analysis.fixed_point(problem, gradient_flow=True)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", tu.SymmetryWarning)
+        warnings.simplefilter("ignore", tu.errors.SymmetryWarning)
         start = tu.Start(*symmetric_overlaps(2, 0.3, 0.3, 0.4, 0.4))
         out = tu.solve(problem, start, [0, 200], gradient_flow=True, rtol=1e-10)
     np.testing.assert_allclose(point.r, out.variables["r"][-1], atol=1e-8)
@@ -129,7 +129,7 @@ def test_modes_are_the_eigenvectors_and_predict_a_solve():
     for i in (0, 3):
         moved = unflatten(jnp.asarray(at + size * right[i]), point.state)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", tu.SymmetryWarning)
+            warnings.simplefilter("ignore", tu.errors.SymmetryWarning)
             out = tu.solve(point.problem, tu.Start(moved.r[0], moved.q[0]), [0, 4])
         end = np.concatenate([out.R[-1].ravel(), out.Q[-1][np.triu_indices(2)], point.readout]) - at
         grown = left @ end / size

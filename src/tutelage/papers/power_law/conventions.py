@@ -47,7 +47,7 @@ def as_trajectory(
         variables=variables | {"readout": np.tile(np.asarray(readout), (times.size, 1))},
         error=error,
         loss=error + np.asarray(problem.noise) ** 2 / 2,
-        status_code=np.asarray(int(tu.Status.FINISHED)),
+        status_code=np.asarray(int(tu.errors.Status.FINISHED)),
         end_time=times[-1],
         steps=np.asarray(steps),
         T=T,

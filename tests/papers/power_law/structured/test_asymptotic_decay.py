@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tutelage as tu
-from tutelage._errors import InputError
+from tutelage.errors import InputError
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import tutelage as tu
-from tutelage._errors import InputError
+from tutelage.errors import InputError
 
 
 def _committee(K=3, L=4):

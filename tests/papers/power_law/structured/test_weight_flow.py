@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tutelage as tu
-from tutelage._errors import InputError
+from tutelage.errors import InputError
 from tutelage.papers.power_law.structured.gradient_flow import Chebyshev
 
 

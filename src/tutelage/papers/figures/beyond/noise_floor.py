@@ -79,7 +79,7 @@ def _long_after(problem: "tu.Problem", R: list[list[float]], Q: list[list[float]
     start_R, start_Q = np.zeros((K, TEACHERS)), np.zeros((K, K))
     start_R[:TEACHERS], start_Q[:TEACHERS, :TEACHERS] = R, Q
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", tu.SymmetryWarning)
+        warnings.simplefilter("ignore", tu.errors.SymmetryWarning)
         return float(tu.solve(problem, tu.Start(start_R, start_Q), [0.0, end]).error[-1])
 
 

@@ -64,7 +64,7 @@ def _taught(hidden: int) -> np.ndarray:
 def late(problem: "tu.Problem", start: "tu.Start", end: float) -> "tu.Trajectory":
     """The solve at times evenly spaced in the logarithm; units that start alike stay alike, and are meant to."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", tu.SymmetryWarning)
+        warnings.simplefilter("ignore", tu.errors.SymmetryWarning)
         return tu.solve(problem, start, tu.log_times(100.0, end, POINTS))
 
 

@@ -7,6 +7,8 @@ catch it; the command line turns it into exit code 2.
 from collections.abc import Iterable
 from enum import IntEnum
 
+__all__ = ["DivergenceWarning", "InputError", "Status", "SymmetryWarning", "TutelageWarning", "ValidityWarning"]
+
 
 class InputError(ValueError):
     """The input is not valid: nothing was computed, nothing was written."""
