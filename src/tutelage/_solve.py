@@ -6,6 +6,7 @@
 import itertools
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import jax
@@ -32,6 +33,7 @@ from tutelage.integrate.program import (
     padded,
     tolerances,
 )
+from tutelage.labels import Logistic, Real
 from tutelage.losses import Squared, loss_name
 from tutelage.moments import Moments, Quadrature, Sampled, as_quadrature, as_sampled, moments_for
 from tutelage.problem import Problem, SlowMomentum, Start, Tasks, random_start
@@ -99,6 +101,7 @@ def solve(
     problem_, start = prepare(problem, start, times)
     averages = None if isinstance(problem, ClosedSystem) else moments_for(problem, quadrature, as_sampled(moments))
     _require_derivatives(problem_, start, averages)
+    averages = _with_moving_labels(problem_, start, averages)
     steps = tolerances(sampled_rtol(averages) if rtol is None else rtol, atol)
     require_observers(problem, observe)
     options = Options(
@@ -147,6 +150,21 @@ def _require_derivatives(problem: System, start: PyTree, averages: Moments | Non
                 f"the derivative of the loss {loss_name(problem.loss)!r} jumps where the readout says, and sampled averages "
                 "cannot be differentiated there. Use a fixed, known readout or a smooth loss inside jax.grad, jit and vmap."
             )
+
+
+def _with_moving_labels(problem: System, start: PyTree, averages: Moments | None) -> Moments | None:
+    """Where the teacher's overlaps are traced, labels that jump at fixed teacher fields jump at other points of a sampled set:
+    then all derivatives are taken from the density."""
+    nodes = by_nodes(averages)
+    if not isinstance(problem, Problem) or nodes is None or nodes.grid or nodes.jumps:
+        return averages
+    if not checks.is_traced(start.T, problem.teacher, problem.inputs):
+        return averages
+    if isinstance(problem.labels, Real | Logistic) and all(one.teacher.activation.smooth for one in problem.tasks):
+        return averages
+    if nodes is not averages:
+        raise InputError("tasks with labels that jump cannot be differentiated by the teachers' overlaps; fix these.")
+    return replace(nodes, jumps=True)
 
 
 def sampled_rtol(averages: Moments | None) -> float | None:

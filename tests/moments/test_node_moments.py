@@ -401,3 +401,17 @@ def test_hinge_near_the_end(across):
     share = (1 - FLIP) * (2 * norm.cdf(1 / ALONG) - 1) + FLIP
     np.testing.assert_allclose(-float(update.A[0, 0]), curvature, rtol=5e-6 + across)
     np.testing.assert_allclose(float(G[0, 0]), share, rtol=5e-6 + across)
+
+
+def test_labels_that_jump_move_with_the_overlaps_of_the_teacher():
+    """By T the derivative comes from the density: at fixed points of the set the labels' jump would be lost (off by 13%)."""
+    teacher = tu.Network(2, "erf", readout=[1.0, 0.5])
+    problem = tu.Problem(tu.Network(2, "erf"), teacher, loss="logistic", labels="sign", sgd=tu.SGD(lr=1.0))
+
+    @jax.jit
+    def overlap(c):
+        start = tu.Start([[0.3, 0.05], [0.02, 0.2]], [[0.5, 0.1], [0.1, 0.4]], T=jnp.eye(2) + c * (1 - jnp.eye(2)))
+        return tu.solve(problem, start, [0.0, 4.0], gradient="forward", moments=tu.Sampled(2**12)).R[-1, 0, 1]
+
+    differences = (overlap(0.3) - overlap(0.1)) / 0.2
+    np.testing.assert_allclose(jax.jacfwd(overlap)(0.2), differences, rtol=0.04)
