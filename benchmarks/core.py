@@ -80,7 +80,9 @@ def many_similarities():
     exact = tu.solve(problem.replace(similarity=values[count // 2]), start, times, rtol=1e-12).error
     gap = np.abs(out.error[count // 2] - exact).max()
     target, met = "< 3 s on 2 cores", bool(ours < 3)
-    record(f"{count} similarities of two tasks, alpha=120", ours, None, gap, f"first call {first:.1f} s", target=target, met=met)
+    record(
+        f"{count} similarities of two tasks, alpha=120", ours, None, gap, f"first call {first:.1f} s", target=target, met=met
+    )
 
 
 ALL = (single_solves, many_rates, many_similarities)

@@ -97,7 +97,7 @@ def test_compiled_activations(name):
     """g and g' of the compiled loops are those of the problem."""
     activation, x = NAMED[name], np.concatenate([np.linspace(-9.0, 9.0, 38), [-60.0, 60.0]])
     rule = step_constants(tu.Problem(tu.Network(1, "erf"), tu.Network(1, activation)), 10)
-    ours = [[f(rule.teacher, rule.teacher_coefficients, y) for y in x] for f in (value, slope)]
+    ours = [[f(rule.teacher[0], rule.teacher_coefficients[0], y) for y in x] for f in (value, slope)]
     np.testing.assert_allclose(ours[0], activation(jnp.asarray(x)), rtol=1e-13, atol=1e-15)
     np.testing.assert_allclose(ours[1], activation.slope(jnp.asarray(x)), rtol=1e-12, atol=1e-15)
 
