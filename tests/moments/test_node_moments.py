@@ -308,13 +308,12 @@ def final_error(problem, start, **options):
     return lambda lr: tu.solve(problem.replace(lr=lr), start, [0.0, 2.0], **options).error[-1]
 
 
-@pytest.mark.full  # derivatives of the averages are tested above, those of a solve in test_transformations
 @pytest.mark.parametrize(
     ("changes", "hidden", "options", "within"),
     [
-        ({"loss": "logistic", "labels": "sign"}, 1, {}, 1e-6),
+        pytest.param({"loss": "logistic", "labels": "sign"}, 1, {}, 1e-6, marks=pytest.mark.full),
         ({"loss": "hinge", "labels": "sign"}, 1, {}, 1e-6),
-        ({"rule": "perceptron", "labels": "sign"}, 1, {}, 1e-6),
+        pytest.param({"rule": "perceptron", "labels": "sign"}, 1, {}, 1e-6, marks=pytest.mark.full),
         ({}, 2, {"moments": Sampled(2**11)}, 0.05),  # ReLU by sampling, against its closed form
     ],
 )
