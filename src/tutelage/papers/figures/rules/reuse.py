@@ -7,7 +7,6 @@ first has moved, and its force does not vanish with m.
 
 from typing import TYPE_CHECKING, Any
 
-import jax.numpy as jnp
 import numpy as np
 
 import tutelage as tu
@@ -31,7 +30,7 @@ TAIL = (
 
 def correlation(output: Any, label: Any) -> Any:
     """Minus the product of output and label: delta = y g'(lambda)."""
-    return -jnp.sum(output * label)
+    return -(output * label).sum()
 
 
 def reused(times: int, lr: float) -> "tu.Problem":
