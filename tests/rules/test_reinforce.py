@@ -109,6 +109,15 @@ def test_noise_of_single_steps():
 
 
 @pytest.mark.full
+def test_error_bars():
+    """Of signs without flips, too."""
+    problem = episodes(4, 1.0, 1.0)
+    found = tu.analysis.fluctuations(problem, START, [0.0, 1.0, 2.0], dim=400).sd("R")[-1, 0, 0]
+    runs = tu.simulate(problem, START, dim=400, times=[0.0, 1.0, 2.0], runs=400, seed=1).R[:, -1, 0, 0]
+    assert abs(runs.std(ddof=1) / found - 1) < 0.15
+
+
+@pytest.mark.full
 def test_a_committee_teaches():
     """By sampling: one unit learns the sign of two erf units; the estimate covers the gap to finer sampling."""
     problem, start = episodes(3, 1.0, 0.1, teacher=tu.Network(2, "erf")), tu.Start([[0.3, 0.1]], [[1.0]])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tutelage as tu
-from tutelage.papers.claims import Claim, at_least, at_most, below, close
+from tutelage.papers.claims import PASS, Claim, at_least, at_most, below, close, refuted
 from tutelage.papers.registry import Replica
 from tutelage.plot import COLORS, DASHES, TIME, label_panel, panel_grid
 
@@ -22,6 +22,10 @@ DIGITS = {10.0: 0.273, 20.0: 0.459, 30.0: 0.770, 50.0: 0.948}
 ONCE = 0.006  # at time 50
 LEARNED, UNLEARNED = 0.5, 0.1
 OVERLAP = "overlap $m$"
+TAIL = (
+    "Single runs scatter. Of 200 runs of N = 1000 that use samples twice, 198 pass 0.5 before time 50, two reach 0.48. Of 20 "
+    "runs of N = 10^4 that use them once, 19 stay below 0.1, one reaches 0.107."
+)
 
 
 def correlation(output: Any, label: Any) -> Any:
@@ -76,17 +80,25 @@ def claims_8(data: "Dataset") -> list[Claim]:
         for t, m in DIGITS.items()
     ]
     twice, once, far = (data[f"{name}_runs"] for name in ("twice", "once", "large"))
+    highest = twice.max("time")
     typical = float(abs(once).median("once_run").max())
     claims += [
         close("once: m(50)", float(data["once_theory"][-1]), ONCE, absolute=6e-4),
-        at_least(f"twice, N = {N}: smallest over runs of the largest m", float(twice.max("time").min()), LEARNED),
+        _of_every_run(at_least(f"twice, N = {N}: smallest over runs of the largest m", float(highest.min()), LEARNED)),
+        at_least(f"twice, N = {N}: share of runs that pass {LEARNED:g}", float((highest > LEARNED).mean()), 0.98),
         below(f"once, N = {N}: median of |m| over runs, largest of all times", typical, UNLEARNED),
-        below(f"once, N = {large}: largest |m| of all runs", float(abs(far).max()), UNLEARNED),
+        _of_every_run(below(f"once, N = {large}: largest |m| of all runs", float(abs(far).max()), UNLEARNED)),
+        below(f"once, N = {large}: largest m of all runs", float(abs(far).max()), LEARNED),
     ]
     return claims + [
         at_most(f"twice, rate {rate:g}: largest m", float(data["fast_theory"].sel(rate=rate).max()), LEARNED)
         for rate in data["rate"].values
     ]
+
+
+def _of_every_run(claim: Claim) -> Claim:
+    """A sentence about every run: true of tens of runs, not of hundreds."""
+    return claim if claim.verdict == PASS else refuted(claim, TAIL)
 
 
 def draw_8(data: "Dataset") -> "Figure":
