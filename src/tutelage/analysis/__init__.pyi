@@ -1,17 +1,5 @@
-from .continual import (
-    BestReplay,
-    Forgetting,
-    Interference,
-    NodeReuse,
-    Savings,
-    Transfer,
-    best_replay,
-    forgetting,
-    interference,
-    node_reuse,
-    savings,
-    transfer,
-)
+from .continual.designs import BestReplay, Interference, NodeReuse, best_replay, interference, node_reuse
+from .continual.task_curves import Forgetting, Savings, Transfer, forgetting, savings, transfer
 from .curves.curve import RunResults
 from .curves.early_stopping import EarlyStopping, early_stopping
 from .curves.exponents import Exponent, SpectralExponent, fit_exponent, spectral_exponent
