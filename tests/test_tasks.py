@@ -134,7 +134,7 @@ def test_freezing_and_restarts():
     assert abs(again.error[2, 1] - slow.error[2, 1]) > 1e-3
 
 
-def test_a_drifting_teacher_has_the_exact_error():
+def test_a_drifting_teacher_has_the_exact_error(tmp_path):
     """Linear unit and teacher: e = (eta sigma^2 + 2 omega / (eta + omega)) / (2 (2 - eta))."""
     tasks = tu.Tasks([tu.Network(1, "linear")], drift=tu.Drift(0.03))
     problem = tu.Problem(tu.Network(1, "linear"), tasks, sgd=tu.SGD(0.3), noise=0.3)
@@ -144,6 +144,10 @@ def test_a_drifting_teacher_has_the_exact_error():
     np.testing.assert_allclose(late.error[-1, 0], expected, rtol=1e-9)
     rates = tu.solve_batch(problem, {"drift.rate": [0.0, 0.03]}, tu.Start([[0.1]], [[0.5]]), [0.0, 300.0])
     np.testing.assert_allclose(rates.error[:, -1, 0], [eta * sigma**2 / (2 * (2 - eta)), expected], rtol=1e-8)
+    runs = tu.simulate(problem, tu.Start([[0.1]], [[0.5]]), dim=30, times=[0.0, 1.0], runs=2)
+    again = tu.load(runs.save(tmp_path / "runs.nc"))
+    assert runs["T"].shape == (2, 2, 1, 1)
+    np.testing.assert_array_equal(again["T"], runs["T"])
 
 
 def test_other_numbers_do_not_compile_again():

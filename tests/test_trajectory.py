@@ -56,6 +56,7 @@ def diverged():
         return tu.solve(PLAIN.replace(lr=8.0), ALONE, times=TIMES)
 
 
+TASKS = tu.Problem(tu.Network(2, "linear"), tu.Tasks([tu.Network(1, "linear"), tu.Network(2, "linear")], tu.Switch(0.5)))
 MAKE = {
     "one level": lambda: tu.solve(PLAIN, ALONE, times=TIMES),
     "levels, bias, readout": lambda: tu.solve(RICH, tu.random_start(RICH, dim=50, seed=1), times=TIMES),
@@ -65,6 +66,7 @@ MAKE = {
     "runs": lambda: tu.simulate(PLAIN, ALONE, dim=50, times=TIMES, runs=3),
     "outputs": lambda: tu.solve(VECTOR, tu.random_start(VECTOR, dim=50, seed=1), times=TIMES[:3], rtol=1e-4),
     "signs": lambda: tu.solve(SIGNS, ALONE, times=TIMES[:3], rtol=1e-4),
+    "tasks": lambda: tu.simulate(TASKS, tu.asymmetric_start(TASKS), dim=20, times=TIMES[:3], runs=2),
 }
 _made = {}
 
@@ -242,7 +244,7 @@ def test_the_page_lists_the_variables_that_are_written_with_their_dimensions():
         if ds.attrs["kind"] == "equations":
             continue
         for name, variable in ds.data_vars.items():
-            lead = [d for d in variable.dims if d not in ("batch", "run", "output")]
+            lead = [d for d in variable.dims if d not in ("batch", "run", "output", "task")]
             short = [d for d in lead if not (str(name).startswith("start_") and d == "level")]
             found.setdefault(str(name), []).append(short)
     assert set(found) == set(listed)
