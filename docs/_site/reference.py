@@ -53,6 +53,7 @@ BESIDES = (
     *("validity.Validity", "comparison.Comparison", "sweeps.result.Sweep"),
     *("moments.I2", "moments.I3", "moments.I4", "moments.J2"),
 )
+SHARED = {"task_designs": "continual"}  # files of `analysis` that share a page
 RESULTS = ("status", "trajectory", "validity", "page", "times")
 
 
@@ -63,7 +64,7 @@ def group_of(space: str, home: str) -> str:
         return "results" if part in RESULTS else part
     parts = home.removeprefix("tutelage.").split(".")
     if parts[0] == "analysis":
-        return ".".join(parts[:2])
+        return f"analysis.{SHARED.get(parts[1], parts[1])}"
     return (
         "theory"
         if parts[0] in THEORY

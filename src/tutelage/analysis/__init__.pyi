@@ -1,5 +1,4 @@
-from .continual.designs import BestReplay, Interference, NodeReuse, best_replay, interference, node_reuse
-from .continual.task_curves import Forgetting, Savings, Transfer, forgetting, savings, transfer
+from .continual import Forgetting, Savings, Transfer, forgetting, savings, transfer
 from .curves.curve import RunResults
 from .curves.early_stopping import EarlyStopping, early_stopping
 from .curves.exponents import Exponent, SpectralExponent, fit_exponent, spectral_exponent
@@ -24,6 +23,7 @@ from .geometry.landscape import Curvature, Landscape, landscape
 from .noise.fluctuations import Fluctuations, fluctuations
 from .single_steps.drift_matrices import drift_matrices
 from .single_steps.step_moments import StepMoments, step_moments
+from .task_designs import BestReplay, Interference, NodeReuse, best_replay, interference, node_reuse
 
 __all__ = [
     "BestRate",

@@ -10,7 +10,7 @@ from tutelage import checks
 from tutelage._errors import InputError
 from tutelage._solve_batch import solve_batch
 from tutelage._types import Numbers
-from tutelage.analysis.continual.task_curves import (
+from tutelage.analysis.continual import (
     as_task,
     errors_at,
     known_start,

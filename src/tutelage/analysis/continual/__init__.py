@@ -1,1 +1,0 @@
-"""Continual learning: what a student forgets, transfers, relearns and shares when tasks follow each other."""
