@@ -55,6 +55,7 @@ BESIDES = (
     *("validity.Validity", "comparison.Comparison", "sweeps.result.Sweep"),
     *("moments.I2", "moments.I3", "moments.I4", "moments.J2"),
 )
+SHARED = {"task_designs": "continual"}  # files of `analysis` that share a page
 RESULTS = ("status", "trajectory", "validity", "page", "times")
 
 

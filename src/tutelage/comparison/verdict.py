@@ -207,6 +207,8 @@ class Gap:
     def labels(self) -> list[str]:
         """Names of the entries, counted from one as in the figures."""
         shape = self.theory.shape[1:]
+        if self.name == "error" and shape:
+            return [f"error, task {task + 1}" for task in range(shape[0])]
         pairs = zip(*np.triu_indices(shape[-1]), strict=True) if self.name == "Q" else np.ndindex(shape)
         comma = "," if max(shape, default=1) > 9 else ""
         return [self.name + ("_" + comma.join(str(int(i) + 1) for i in index) if len(index) else "") for index in pairs]

@@ -57,20 +57,13 @@ def inlined(function: Callable[..., Any]) -> Any:
 class StepConstants(NamedTuple):
     """The constants of a step. decay: kappa / N. keep: what a momentum keeps. beta: the same for readout and biases.
 
-    student, teacher: codes of activations. label, loss, update: codes, each with the number that it needs.
-    draws: a label is random, so that it takes a standard normal number.
-    edges: the units of task s are edges[s] .. edges[s + 1] - 1; a problem with one teacher is one task. separate: each task
-    has its own readout. drift: omega / N.
+    student: the code of its activation. label, loss, update: codes, each with the number that it needs.
+    draws: a label is random, so that it takes a standard normal number. drift: omega / N of the teachers.
     """
 
     student: int
     student_coefficients: Float[np.ndarray, " degrees"]
-    teacher: Int[np.ndarray, " tasks"]
-    teacher_coefficients: Float[np.ndarray, "tasks degrees"]
-    edges: Int[np.ndarray, " tasks_and_one"]
-    separate: bool
     drift: float
-    teacher_readout: Float[np.ndarray, " M"]
     teacher_bias: Float[np.ndarray, " M"]
     label: int
     label_number: float
@@ -88,6 +81,19 @@ class StepConstants(NamedTuple):
     train_readout: bool
     train_bias: bool
     spherical: bool
+
+
+class TeacherTable(NamedTuple):
+    """The teachers of all tasks; a problem with one teacher is one task. activation, coefficients: of each task.
+
+    edges: the units of task s are edges[s] .. edges[s + 1] - 1. separate: each task has its own readout of the student.
+    """
+
+    activation: Int[np.ndarray, " tasks"]
+    coefficients: Float[np.ndarray, "tasks degrees"]
+    readout: Float[np.ndarray, " M"]
+    edges: Int[np.ndarray, " tasks_and_one"]
+    separate: bool
 
 
 class ParameterState(NamedTuple):
@@ -218,7 +224,7 @@ def classical(code, number, field, label):
 
 
 @inlined
-def respond(constants, params, student_fields, teacher_fields, task, learns, z, delta):
+def respond(constants, table, params, student_fields, teacher_fields, task, learns, z, delta):
     """One sample of a task: fills delta_k, adds to the sums that move the params, and returns label - output.
 
     learns: 1, or 0 if the head of the task is frozen.
@@ -226,11 +232,11 @@ def respond(constants, params, student_fields, teacher_fields, task, learns, z, 
     What is returned is huge, or no number, in a run that diverges. The classical rules look at fields: their sum stands for
     the output.
     """
-    output, head = 0.0, task if constants.separate else 0
-    code, coefficients = constants.teacher[task], constants.teacher_coefficients[task]
-    for m in range(constants.edges[task], constants.edges[task + 1]):
+    output, head = 0.0, task if table.separate else 0
+    code, coefficients = table.activation[task], table.coefficients[task]
+    for m in range(table.edges[task], table.edges[task + 1]):
         rho = teacher_fields[m] + constants.teacher_bias[m]
-        output += constants.teacher_readout[m] * value(code, coefficients, rho)
+        output += table.readout[m] * value(code, coefficients, rho)
     y = label(constants.label, constants.label_number, output, z)
     output = 0.0
     if constants.update != GRADIENT:
@@ -515,10 +521,12 @@ def task_at(rates, tasks, u):
 
 
 @compiled
-def advance_overlaps(rng, constants, layout, students, teachers, roots, params, lengths, bound, rates, first, last, records):
+def advance_overlaps(
+    rng, constants, table, layout, students, teachers, roots, params, lengths, bound, rates, first, last, records
+):
     """Steps first .. last - 1; returns `last`, or minus (the step that diverged + 1). roots: of the teachers' overlaps."""
     K, M, L, B = params.bias.size, teachers.shape[1], layout.width.size, constants.batch
-    tasks, task, learns = constants.teacher.size, 0, 1.0
+    tasks, task, learns = table.activation.size, 0, 1.0
     vectors, more = np.zeros((M + students.shape[1], students.shape[2])), np.zeros((M + students.shape[1], M))
     normals = np.empty((B, L, students.shape[2]))
     student_fields, teacher_fields = np.empty(K), np.empty(M)
@@ -541,7 +549,7 @@ def advance_overlaps(rng, constants, layout, students, teachers, roots, params, 
             if rates.shape[1] > 6:
                 task = task_at(rates[step - first], tasks, rng.random())
                 learns = rates[step - first, 6 + tasks + task]
-            error = respond(constants, params, student_fields, teacher_fields, task, learns, z, delta)
+            error = respond(constants, table, params, student_fields, teacher_fields, task, learns, z, delta)
             for k in range(K):
                 deltas[k, s] = delta[k]
             if not abs(error) < OVERFLOW:
@@ -576,7 +584,9 @@ def fill_normal(rng, rows):
 
 
 @compiled
-def advance_weights(constants, rows, noise, moves, W, W_teacher, velocity, gradient, mask, params, lengths, rates, first):
+def advance_weights(
+    constants, table, rows, noise, moves, W, W_teacher, velocity, gradient, mask, params, lengths, rates, first
+):
     """Feed rows (samples, N) to the network; `first` counts the samples seen before them, rates start at their step.
 
     noise: (samples, 2), a standard normal number for the label and a uniform one for the task. moves: (samples, M, N), zeta
@@ -586,7 +596,7 @@ def advance_weights(constants, rows, noise, moves, W, W_teacher, velocity, gradi
     """
     K, M, N, B = W.shape[0], W_teacher.shape[0], W.shape[1], constants.batch
     student_fields, teacher_fields, delta = np.empty(K), np.empty(M), np.empty(K)
-    root, tasks, task, learns = 1.0 / math.sqrt(constants.dim), constants.teacher.size, 0, 1.0
+    root, tasks, task, learns = 1.0 / math.sqrt(constants.dim), table.activation.size, 0, 1.0
     for sample in range(rows.shape[0]):
         x, now = rows[sample], rates[(first + sample) // B - first // B]
         if rates.shape[1] > 6:
@@ -596,7 +606,7 @@ def advance_weights(constants, rows, noise, moves, W, W_teacher, velocity, gradi
             student_fields[k] = root * inner(W[k], x)
         for m in range(M):
             teacher_fields[m] = root * inner(W_teacher[m], x)
-        error = respond(constants, params, student_fields, teacher_fields, task, learns, noise[sample, 0], delta)
+        error = respond(constants, table, params, student_fields, teacher_fields, task, learns, noise[sample, 0], delta)
         if not abs(error) < OVERFLOW:
             return sample
         for k in range(K):

@@ -21,7 +21,7 @@ from tutelage.problem import Problem, Start
 from tutelage.simulation import coordinates
 from tutelage.simulation.numba_kernels import LevelLayout, ParameterState, Records, advance_overlaps
 from tutelage.simulation.runs import Run, Watch, empty_records, next_stop, stream, write_overlaps
-from tutelage.simulation.step_constants import RateTable, has_kernels, step_constants, with_heads
+from tutelage.simulation.step_constants import RateTable, has_kernels, step_constants, teacher_table, with_heads
 
 if TYPE_CHECKING:
     from tutelage.simulation.request import Request
@@ -39,6 +39,7 @@ class OverlapsMethod:
         self.layout = coordinates.level_layout(problem, dims)
         self.constants, self.rates = step_constants(problem, request.dim), RateTable(problem, request.dim)
         self.placed = [place_start(problem, start, dims, self.layout) for start in self.starts]
+        self.table = teacher_table(problem)
         self.roots = [coordinates.teacher_roots(problem, start) for start in self.starts]
         self.stretch = max(64, STRETCH // (dims.size * problem.samples_per_step))
         self.loop: Any = None
@@ -68,7 +69,7 @@ class OverlapsMethod:
             end = min(taken + self.stretch, last)
             rates = self.rates.table(taken, end)
             moving = (students, teachers, roots, params, lengths, bound, rates, taken, end, records)
-            reached = advance_overlaps(rng, self.constants, self.layout, *moving)
+            reached = advance_overlaps(rng, self.constants, self.table, self.layout, *moving)
             if reached < 0:
                 return Status.DIVERGED, -int(reached) - 1
             taken = end

@@ -19,7 +19,7 @@ from tutelage.problem import Problem, SlowMomentum, Tasks
 from tutelage.problem.activation import NAMED, Activation
 from tutelage.simulation import numba_kernels as codes
 from tutelage.simulation.coordinates import drift_rate
-from tutelage.simulation.numba_kernels import ParameterState, Records, StepConstants
+from tutelage.simulation.numba_kernels import ParameterState, Records, StepConstants, TeacherTable
 
 ACTIVATIONS = {name: getattr(codes, name.upper()) for name in ("erf", "relu", "sign", "tanh", "gelu", "sigmoid", "softplus")}
 LABELS = {labels.Real: codes.REAL_LABEL, labels.Sign: codes.SIGN_LABEL, labels.Logistic: codes.LOGISTIC_LABEL}
@@ -137,6 +137,17 @@ def _stacked(coefficients: list[tuple[float, ...]]) -> Float[np.ndarray, "tasks 
     return table
 
 
+def teacher_table(problem: Problem) -> TeacherTable:
+    """The teachers as the numba loops see them."""
+    return TeacherTable(
+        activation=np.array(_teacher_codes(problem)),
+        coefficients=_stacked([one.teacher.activation.polynomial or (0.0,) for one in problem.tasks]),
+        readout=np.ravel(np.array(problem.teacher.readout, dtype=float)),
+        edges=np.cumsum([0, *(one.teacher.hidden for one in problem.tasks)]),
+        separate=isinstance(problem.teacher, Tasks) and problem.teacher.heads == "separate",
+    )
+
+
 def step_constants(problem: Problem, dim: int) -> StepConstants:
     """The constants of the step."""
     sgd, teacher = problem.sgd, problem.teacher
@@ -147,12 +158,7 @@ def step_constants(problem: Problem, dim: int) -> StepConstants:
     return StepConstants(
         **_codes_of(problem),
         student_coefficients=np.array(problem.student.activation.polynomial or [0.0]),
-        teacher=np.array(_teacher_codes(problem)),
-        teacher_coefficients=_stacked([one.teacher.activation.polynomial or (0.0,) for one in problem.tasks]),
-        edges=np.cumsum([0, *(one.teacher.hidden for one in problem.tasks)]),
-        separate=isinstance(teacher, Tasks) and teacher.heads == "separate",
         drift=drift_rate(problem) / dim,
-        teacher_readout=np.ravel(np.array(teacher.readout, dtype=float)),
         teacher_bias=np.zeros(teacher.hidden) if teacher.bias is None else np.array(teacher.bias, dtype=float),
         label_number=label_number,
         draws=draws,

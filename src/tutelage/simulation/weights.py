@@ -27,7 +27,7 @@ from tutelage.simulation import coordinates
 from tutelage.simulation.numba_kernels import ParameterState, Records, advance_weights, fill_normal
 from tutelage.simulation.overlaps import divergence_bound
 from tutelage.simulation.runs import Run, Watch, empty_records, next_stop, stream, write_overlaps
-from tutelage.simulation.step_constants import RateTable, has_kernels, step_constants, with_heads
+from tutelage.simulation.step_constants import RateTable, has_kernels, step_constants, teacher_table, with_heads
 
 if TYPE_CHECKING:
     from tutelage.simulation.request import Request
@@ -139,7 +139,7 @@ class WeightsMethod:
         self.seed, self.keep, self.weights = request.seed, request.keep, request.weights
         self.inputs, self.order = request.inputs, request.order
         self.constants, self.rates = step_constants(problem, self.dim), RateTable(problem, self.dim)
-        self.tasks = isinstance(problem.teacher, Tasks)
+        self.tasks, self.table = isinstance(problem.teacher, Tasks), teacher_table(problem)
         self.roots = [coordinates.teacher_roots(problem, start) for start in self.starts]
         self.coordinates = None
         if self.weights is None:
@@ -239,7 +239,7 @@ class _NumbaNetwork:
     def __init__(
         self, method: WeightsMethod, W: np.ndarray, W_teacher: np.ndarray, params: ParameterState, lengths: np.ndarray
     ):
-        self.constants, self.rates, self.mask = method.constants, method.rates, method.mask
+        self.constants, self.table, self.rates, self.mask = method.constants, method.table, method.rates, method.mask
         self.W, self.W_teacher, self.params, self.lengths = W, W_teacher, with_heads(params), lengths
         self.velocity = np.zeros(W.shape if self.constants.momentum else (0, 0))
         self.gradient = np.zeros_like(W)
@@ -250,7 +250,7 @@ class _NumbaNetwork:
         rates = self.rates.table(begin // B, (end - 1) // B + 1)
         moving = (self.W, self.W_teacher, self.velocity, self.gradient, self.mask, self.params, self.lengths)
         drawn = rows[part], xi[part], moves[part]
-        return begin + int(advance_weights(self.constants, *drawn, *moving, rates, begin))
+        return begin + int(advance_weights(self.constants, self.table, *drawn, *moving, rates, begin))
 
 
 class _JaxNetwork:

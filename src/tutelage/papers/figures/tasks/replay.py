@@ -93,6 +93,7 @@ def draw_2(data: "Dataset") -> "Figure":
         columns = [data[name].isel(task=task) for name in ("error", "error_mean", "error_se")]
         draw_band(right, data["time"].values, *columns, look=task, label=f"task {task + 1}")
     left.set(xlabel="replay fraction", ylabel=r"forgetting, $\Delta\epsilon_1$")
+    left.set_yticks([0.0, 0.05, 0.1, 0.15])
     left.set_ylim(bottom=0.0)
     middle.set(xlabel="replay fraction", ylabel="final error", yscale="log")
     right.set(xlabel=TIME, ylabel=ERROR, yscale="log")
