@@ -3,8 +3,8 @@
     tu.analysis.fixed_point(problem, start)
 
 A result has numbers as fields, words (`print`) and a figure (`.plot()`). One package for each subject: fixed_points, curves,
-escape, noise, single_steps, schedules, geometry; continual and task_designs are for several tasks. docs/how-to has a page for each analysis. The public
-names are listed in `__init__.pyi`.
+escape, noise, single_steps, schedules, geometry; continual and task_designs are for several tasks. docs/how-to has a page for
+each analysis. The public names are listed in `__init__.pyi`.
 """
 
 from tutelage._namespace import attach
