@@ -117,10 +117,10 @@ def own_dims(name: str, count: int, heads: bool = False) -> tuple[str, ...]:
 
 def task_count(trajectory: Any) -> int | None:
     """The number of tasks, the last axis of the error; None if it has no such axis."""
-    R = trajectory.variables.get("R")
-    shape = np.shape(trajectory.error)
-    known = trajectory.kind != "equations" and R is not None and np.ndim(R) == len(shape) + 1
-    return shape[-1] if known and shape[:-1] == np.shape(R)[:-2] else None
+    R, shape = trajectory.variables.get("R"), np.shape(trajectory.error)
+    if trajectory.kind == "equations" or R is None or np.ndim(R) != len(shape) + 1:
+        return None
+    return shape[-1] if shape[:-1] == np.shape(R)[:-2] else None
 
 
 def _heads(trajectory: Any) -> bool:
