@@ -165,4 +165,4 @@ def sampling_errors(trajectory: Trajectory) -> dict[str, np.ndarray]:
     arrays, start, times = as_arrays(problem), as_arrays(anonymous(trajectory.start)), np.asarray(trajectory.times)
     each = [eager(integrate(arrays, part, start, times, steps, options)) for part in whole.scramblings()]
     curves = [raw.variables | {"error": raw.error} for raw in each]
-    return {name: confidence([curve[name] for curve in curves]) for name in curves[0]}
+    return {name: confidence([np.asarray(curve[name]) for curve in curves]) for name in curves[0]}

@@ -141,10 +141,10 @@ def task_count(trajectory: Any) -> int | None:
     """The number of tasks, the last axis of the error; None if it has no such axis."""
     if trajectory.problem is not None:
         return trajectory.problem.teacher.count if isinstance(trajectory.problem.teacher, Tasks) else None
-    R = trajectory.variables.get("R")  # of a problem that no file holds
-    if trajectory.kind == "equations" or R is None or np.ndim(trajectory.error) != np.ndim(R) - 1:
+    R, shape = trajectory.variables.get("R"), np.shape(trajectory.error)  # of a problem that no file holds
+    if trajectory.kind == "equations" or R is None or np.ndim(R) != len(shape) + 1:
         return None
-    return np.shape(trajectory.error)[-1]
+    return shape[-1] if shape[:-1] == np.shape(R)[:-2] else None
 
 
 def _heads(trajectory: Any) -> bool:

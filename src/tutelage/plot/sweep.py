@@ -36,9 +36,12 @@ EMPTY = "#E4E4E4"  # cells without a number
 class Boundary(Protocol):
     """A line that theory draws on a heat map."""
 
-    label: str
-    x: np.ndarray
-    y: np.ndarray
+    @property
+    def label(self) -> str: ...
+    @property
+    def x(self) -> np.ndarray: ...
+    @property
+    def y(self) -> np.ndarray: ...
 
 
 @style()

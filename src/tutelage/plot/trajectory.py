@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -70,6 +70,10 @@ class Panel:
         return np.stack([line.values for line in self.lines])
 
 
+@overload
+def plot_trajectory(trajectory: Trajectory, *, ax: None = None, title: str | None = None) -> Figure: ...
+@overload
+def plot_trajectory(trajectory: Trajectory, *, ax: Axes, title: str | None = None) -> Axes: ...
 @figure_of("a Trajectory", "times", "variables", "error", "status")
 def plot_trajectory(trajectory: Trajectory, *, ax: Axes | None = None, title: str | None = None) -> Figure | Axes:
     """Draw error, overlaps and trained readouts against time.

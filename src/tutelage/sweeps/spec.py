@@ -274,7 +274,7 @@ def build_spec(
     runs: object,
     seed: object,
     gradient_flow: object,
-    rtol: object,
+    rtol: float | None,
     solver: object,
     points_per_chunk: object,
     sources: dict[str, str],

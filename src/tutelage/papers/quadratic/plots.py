@@ -130,9 +130,9 @@ def plot_solution_manifold(one: Any, family: list[Any], *, title: str | None = N
     _draw_counts(bottom, [(m, m.dimension, m.measured_dimension) for m in family if m.dimension is not None])
     top.set_ylabel("degrees of\nfreedom")
     bottom.set_ylabel("dimension of\nthe solutions")
-    bottom.xaxis.get_major_locator().set_params(integer=True)
+    bottom.locator_params(axis="x", integer=True)
     for axes in (top, bottom):
-        axes.yaxis.get_major_locator().set_params(integer=True)
+        axes.locator_params(axis="y", integer=True)
         axes.axvline(one.dim, color=FAINT, linestyle=DASHES[2], linewidth=1.0, label="$p = N$")
     finish(figure, [top, bottom], "students $p$")
     how = f"$p^* = {one.teachers}$ teachers, $N = {one.dim}$ dimensions"
@@ -157,7 +157,7 @@ def plot_critical_points(points: Any, *, title: str | None = None) -> "Figure":
         look = {"color": COLORS[s % len(COLORS)], "linestyle": DASHES[s % len(DASHES)], "marker": MARKERS[s % len(MARKERS)]}
         axes.plot(x, y, **look, markersize=5, linewidth=1.0, label=f"$s = {s}$ aligned")
         for c, *place in zip(row, x, y, strict=True) if len(row) > 1 else ():
-            axes.annotate(f"{c.orthogonal}", place, (0, 6), textcoords="offset points", ha="center", fontsize=7.5)
+            axes.annotate(f"{c.orthogonal}", tuple(place), (0, 6), textcoords="offset points", ha="center", fontsize=7.5)
     axes.set(xlabel="share of directions that lead down", ylabel=ERROR_IN_TWO_LINES)
     axes.margins(0.06)
     outside_legend(axes)

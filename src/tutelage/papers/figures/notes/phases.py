@@ -7,7 +7,6 @@ starts on it, so one solve from the plateau, tilted along its growing mode, pred
 (when_to_stop.py).
 """
 
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -218,7 +217,7 @@ def draw_6(data: "Dataset") -> "Figure":
 
 def _draw_curve(panel: Any, data: "Dataset") -> None:
     rows = zip(data["phase_name"].values, data["phase_start"].values, data["phase_end"].values, strict=True)
-    draw_phases([panel], [SimpleNamespace(name=str(n), start=s, end=e) for n, s, e in rows])
+    draw_phases([panel], [tu.analysis.Phase(str(n), float(s), float(e)) for n, s, e in rows])
     panel.plot(data["alpha"], data["curve"], color=INK)
     for level in ("height_predicted", "floor_predicted"):
         panel.axhline(float(data[level]), color=FAINT, linestyle=DASHES[2])

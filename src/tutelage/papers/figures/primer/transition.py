@@ -5,7 +5,6 @@ students that are orthogonal to everything) fades even more slowly than the tran
 itself only if its lengths hardly excite that mode; squared lengths of 0.05 do at eta = 0.5, and the figure shows others.
 """
 
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -154,7 +153,7 @@ def draw_2(data: "Dataset") -> "Figure":
 def _draw_curves(error: Any, overlaps: Any, data: "Dataset") -> None:
     times = data["time"].values
     rows = zip(data["phase_name"].values, data["phase_start"].values, data["phase_end"].values, strict=True)
-    draw_phases([error, overlaps], [SimpleNamespace(name=str(n), start=s, end=e) for n, s, e in rows])
+    draw_phases([error, overlaps], [tu.analysis.Phase(str(n), float(s), float(e)) for n, s, e in rows])
     error.plot(times, data["error"], color=INK)
     error.set(ylabel=ERROR, yscale="log", xlabel=TIME)
     error.legend(loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncols=2, fontsize=7, handlelength=1.2, columnspacing=0.9)
