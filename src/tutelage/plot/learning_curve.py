@@ -128,9 +128,12 @@ def plot_phases(result: Any, *, title: str | None = None) -> Figure:
 class Interval(Protocol):
     """A named interval of time."""
 
-    name: str
-    start: float
-    end: float
+    @property
+    def name(self) -> str: ...
+    @property
+    def start(self) -> float: ...
+    @property
+    def end(self) -> float: ...
 
 
 def draw_phases(grid: Iterable[Axes], intervals: Iterable[Interval]) -> None:

@@ -60,7 +60,8 @@ def _one_noise(
     design = tu.schedules.optimize(problem, start, end, pieces=pieces, iterations=iterations)
     times, knots = design.trajectory.times, np.asarray(design.schedule.times)
     constant, greedy = design.best_constant, design.greedy
-    if greedy is None or isinstance(greedy.rate, float | int):
+    Interpolated = tu.schedules.Interpolated
+    if greedy is None or not isinstance(greedy.rate, Interpolated) or isinstance(constant.rate, Interpolated):
         raise RuntimeError("the greedy rate cannot be followed")
     curves = {rate: _error(problem, start, knots, np.full(knots.size, rate), times) for rate in {*rates, *shown}}
     at_best = np.full(knots.size, np.log(constant.rate))
