@@ -97,7 +97,7 @@ def flat(theory):
     return np.concatenate([x.reshape(len(theory.times), -1) for x in parts], axis=1)
 
 
-@pytest.mark.parametrize("heads", ["separate", "shared"])
+@pytest.mark.parametrize("heads", ["separate", pytest.param("shared", marks=pytest.mark.full)])
 def test_theory_follows_plain_sgd_with_drawn_tasks(heads):
     """Three tasks, the earlier ones replayed: every entry within four standard errors; other probabilities are not."""
     schedule, times = tu.Replay(0.4, after=[1.0, 2.0]), [0.0, 1.0, 2.0, 3.0]
