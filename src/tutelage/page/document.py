@@ -76,7 +76,7 @@ def trajectory_page(
     >>> tu.page.trajectory_page(theory).startswith("<!doctype html>")
     True
     """
-    if over is not None or isinstance(trajectory, Sequence):
+    if over is not None or (isinstance(trajectory, Sequence) and not isinstance(trajectory, str)):
         return page_of(family_content(trajectory, over, title))
     content = trajectory_content(trajectory, title, run)
     try:
