@@ -76,12 +76,13 @@ def trajectory_page(
     >>> tu.page.trajectory_page(theory).startswith("<!doctype html>")
     True
     """
-    if over is not None or (isinstance(trajectory, Sequence) and not isinstance(trajectory, str)):
+    if over is not None or isinstance(trajectory, list | tuple):
         return page_of(family_content(trajectory, over, title))
     content = trajectory_content(trajectory, title, run)
+    problem = getattr(trajectory, "problem", None)
     try:
-        if trajectory.problem is not None:
-            content["code"] = [{"name": "TOML", "text": trajectory.problem.to_toml(), "file": "problem.toml"}]
+        if problem is not None:
+            content["code"] = [{"name": "TOML", "text": problem.to_toml(), "file": "problem.toml"}]
     except InputError:  # a file cannot hold it
         pass
     return page_of(content)
@@ -152,7 +153,7 @@ def _inside_script(content: Content) -> str:
     return json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
 
 
-def trajectory_content(trajectory: Trajectory, title: str | None = None, run: int | None = None) -> Content:
+def trajectory_content(trajectory: object, title: str | None = None, run: int | None = None) -> Content:
     """The data of a trajectory's page; `run` chooses one of several runs. Long records are thinned evenly."""
     if not isinstance(trajectory, Trajectory):
         raise InputError(f"trajectory is {kind_of(trajectory)}; give what solve or simulate returned.")
