@@ -112,9 +112,12 @@ def draw_1(data: "Dataset") -> "Figure":
     figure, axes = panel_grid(1, 2, "Forgetting against similarity", small, height=3.2, width=9.5)
     left, right = axes[0]
     times = data["time"].values
+    theory = data["curves"].sel(similarity=float(data["shown"]), method="nearest")  # at more times than the runs
     for task in range(2):
-        columns = [data[name].isel(task=task) for name in ("error", "error_mean", "error_se")]
-        draw_band(left, times, *columns, look=task, label=f"task {task + 1}, $V={float(data['shown']):g}$")
+        name, look = f"task {task + 1}, $V={float(data['shown']):g}$", {"color": COLORS[task], "linestyle": DASHES[task]}
+        left.plot(data["late"], theory.isel(task=task), linewidth=1.5, label=name, **look)
+        columns = [data[name].isel(task=task) for name in ("error_mean", "error_se")]
+        draw_band(left, times, np.full(times.size, np.nan), *columns, look=task)
     left.axvline(float(data["switch"]), color=FAINT, linewidth=1.0, linestyle=DASHES[1], label="switch")
     for i, label in enumerate(("initial condition 1", "initial condition 2: both heads on one unit")):
         right.plot(
