@@ -156,3 +156,19 @@ def with_problem(trajectory, problem):
     from dataclasses import replace
 
     return replace(trajectory, problem=problem)
+
+
+@pytest.mark.parametrize("rule", [tu.rules.Dropout(0.8), tu.rules.Reinforce(3, 1.0, 0.0)], ids=["dropout", "episodes"])
+def test_rules_that_draw_numbers_or_see_episodes_learn_several_tasks(rule):
+    """The number that chooses the task stands after those of the rule; the samples of an episode share their task."""
+    classes = isinstance(rule, tu.rules.Reinforce)
+    student = tu.Network(1, "linear") if classes else tu.Network(2, "erf", train_readout=True)
+    tasks = tu.Tasks([tu.Network(1, "linear")] * 2, tu.Replay(0.3, after=1.0), similarity=0.3)
+    problem = tu.Problem(student, tasks, rule=rule, labels="sign" if classes else "real", sgd=tu.SGD(lr=0.5))
+    start, times = tu.asymmetric_start(problem, dim=200), [0.0, 1.0, 2.0]
+    theory = tu.solve(problem, start, times)
+    for method, runs in (("overlaps", 60), ("weights", 20)):
+        found = tu.simulate(problem, start, dim=200, times=times, runs=runs, seed=1, method=method)
+        assert tu.compare(theory, found, fluctuations=False).agrees
+    wrong = tu.solve(problem.replace(**{"schedule.fraction": 0.9}), start, times)
+    assert np.max(np.abs(wrong.R - theory.R)) > 0.05  # other probabilities are far away

@@ -89,7 +89,7 @@ def updates_of(
     def seen(student: Array, reference: Array, label: Array, normals: Array, norm2: Array) -> Sample:
         own, xi = normals[_of_label(problem) :], None
         if law is not None:
-            xi = jnp.asarray(law.from_normal(own if isinstance(law, PerUnit) else own[0]))
+            xi = jnp.asarray(law.from_normal(own[: law.units] if isinstance(law, PerUnit) else own[0]))
         return Sample(student, reference, label, xi, norm2)
 
     limit = mean_norm2(problem)
