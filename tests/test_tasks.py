@@ -207,3 +207,14 @@ def test_one_task_of_a_trajectory():
     at = tu.generalization_error(theory.problem, theory.R, theory.Q, theory.T, START.readout)
     assert at.shape == (121, 2)
     np.testing.assert_allclose(at[0], theory.error[0], rtol=1e-12)
+
+
+@pytest.mark.parametrize("heads", ["separate", "shared"])
+@pytest.mark.parametrize("name", ["task", "teacher_task"])
+def test_a_file_keeps_the_names_of_its_axes(name, heads, tmp_path):
+    tasks = tu.Tasks([ONE, ONE], tu.Switch(0.5), heads, similarity=0.5)
+    problem = tu.Problem(STUDENT, tasks, sgd=tu.SGD(lr=0.5))
+    theory = tu.solve(problem, tu.asymmetric_start(problem), [0.0, 1.0], observe={name: lambda R, Q, readout: Q[0, 0]})
+    with pytest.raises(tu.InputError, match="keeps that name for itself"):
+        theory.save(tmp_path / "theory.nc")
+    assert not list(tmp_path.iterdir())

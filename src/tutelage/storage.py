@@ -106,7 +106,7 @@ def to_dataset(trajectory: Any) -> "xarray.Dataset":  # a Trajectory, which is d
         coords["fraction"] = _entry("fraction", ("level",), problem.inputs.fractions)
     if problem is not None and isinstance(problem.teacher, Tasks):
         coords["teacher_task"] = _entry("teacher_task", ("teacher",), problem.teacher.task_of_units)
-    taken = {*lead.dims, "time", "error", *OUTCOME, *(dim for name in names for dim in data[name][0])}
+    taken = {*curve, "error", *OUTCOME, *(dim for name in names for dim in data[name][0])}
     taken |= set() if custom else {"loss", "T", *coords, *(f"start_{name}" for name in START)}
     for name in names:
         if name in taken and (custom or name not in DIMS):

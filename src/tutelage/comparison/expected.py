@@ -47,6 +47,7 @@ from tutelage.moments.matrices import joint_covariance
 from tutelage.problem import Problem, SlowMomentum, Spectrum, Start
 from tutelage.problem.schedules import rate_at
 from tutelage.problem.traits import missing_traits
+from tutelage.simulation.coordinates import drift_rate
 from tutelage.times import steps_at
 from tutelage.trajectory import Trajectory
 from tutelage.validity import MOMENTS
@@ -109,7 +110,7 @@ def _computed(pair: Pair) -> dict[str, np.ndarray] | None:
         return None
     if problem.rule.samples > 1 or problem.rule.uses_norm:  # c holds for independent deltas of fields
         return None
-    if getattr(problem.teacher, "drift", None) is not None or not is_cheap(problem):
+    if drift_rate(problem) or not is_cheap(problem):
         return None
     if pair.theory["r"][0].size + pair.theory["q"][0][:, *np.triu_indices(problem.student.hidden)].size > LARGEST:
         return None

@@ -82,13 +82,16 @@ def capital(text: str) -> str:
 
 def problem_in_words(problem: Problem) -> tuple[str, str]:
     """Title and conditions of a problem: who learns from whom; and how, from what."""
+    from tutelage.problem import Tasks
+
     student, teacher = problem.student, problem.teacher
     trained = " and a trained readout" if student.train_readout else ""
     trained += " and trained biases" if student.train_bias else ""
     verb = "learns" if student.hidden == 1 else "learn"
-    tasks = hasattr(teacher, "teachers")
-    who = f"{_units(student)}{trained} {verb} {_tasks(teacher) if tasks else f'from {_units(teacher)}'}"
-    how = [*(tasks_in_words(teacher) if tasks else ()), _rate(problem.sgd.lr), *_learning(problem), _inputs(problem.inputs)]
+    several = isinstance(teacher, Tasks)
+    who = f"{_units(student)}{trained} {verb} {_tasks(teacher) if several else f'from {_units(teacher)}'}"
+    tasks = tasks_in_words(teacher) if several else []
+    how = [*tasks, _rate(problem.sgd.lr), *_learning(problem), _inputs(problem.inputs)]
     return capital(who), ", ".join([*how, *_algorithm(problem.sgd)])
 
 

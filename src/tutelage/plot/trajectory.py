@@ -139,10 +139,13 @@ def error_by_task(trajectory: Trajectory) -> np.ndarray:
 
 
 def mark_switches(axes: Axes, trajectory: Trajectory) -> None:
-    """Vertical lines where the probabilities of tasks jump."""
-    schedule = getattr(getattr(trajectory.problem, "teacher", None), "schedule", None)
-    for time in np.unique(np.atleast_1d(getattr(schedule, "times", getattr(schedule, "after", [])))):
-        if time < np.max(trajectory.times):
+    """Vertical lines where the probabilities of tasks jump, or a head stops to learn."""
+    from tutelage.problem import Tasks
+
+    teacher, end = getattr(trajectory.problem, "teacher", None), np.max(trajectory.times)
+    times = teacher.switches(end) if isinstance(teacher, Tasks) and not callable(teacher.schedule) else None
+    for time in [] if times is None else np.unique(np.asarray(times)):
+        if time < end:
             axes.axvline(float(time), color=FAINT, linewidth=1.0, linestyle=(0, (4, 2)), zorder=0.5)
 
 
