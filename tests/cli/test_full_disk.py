@@ -54,4 +54,4 @@ def test_one_message_and_nothing_left(line, named, folder):
     assert said[0].startswith("error: ")
     assert named in said[0]
     left = {path.name for path in folder.rglob("*") if path.is_file()}
-    assert left <= {"sweep.toml", "spec.json", "manifest.json", "lock"}  # a sweep can be resumed from these
+    assert left <= {"sweep.toml", "spec.json", "lock"}  # a sweep can be resumed from these
