@@ -27,9 +27,8 @@ import tomli_w
 import tutelage as tu
 from tutelage import InputError
 from tutelage.analysis.noise import fluctuations_along
-from tutelage.explorer.settings import POINTS, Settings, Value
 from tutelage.page.document import Content, numbers, page_of, trajectory_content
-from tutelage.times import DECADES
+from tutelage.page.settings import POINTS, Settings, Value
 from tutelage.trajectory import Trajectory
 
 STRETCHES = 10  # in which a long solve comes
@@ -50,10 +49,7 @@ def curve(settings: Settings) -> Iterator[Part]:
         for theory in _solved(settings, problem, start, times, rtol=DRAWN):
             found = _up_to_divergence(problem, start, theory)
             content = trajectory_content(found)
-            content["code"] = [
-                {"name": "Python", "text": python_text(settings), "file": "problem.py"},
-                {"name": "TOML", "text": toml_text(settings), "file": "problem.toml"},
-            ]
+            content["code"] = [{"name": "TOML", "text": toml_text(settings), "file": "problem.toml"}]
             yield {"part": "curve", "content": content, "share": found.times.size / times.size if found.finished else 1.0}
 
 
@@ -97,6 +93,8 @@ def is_long(settings: Settings) -> bool:
     """Whether a solve may take more than a second or so."""
     K, M, levels = settings["students"], settings["teachers"], settings["levels"]
     structured = settings["spectrum"] == "power law"
+    if settings["tasks"] == "two":  # a stretch would begin its schedule anew
+        return False
     return (
         K * M > 25
         or (structured and (levels > 32 or K * M > 9))
@@ -148,7 +146,10 @@ def _joined(whole: Trajectory, part: Trajectory, time: float) -> Trajectory:
     )
 
 
-RATES_DEPEND_ON = ("activation", "students", "teachers", "train_readout", "batch", "decay", "spectrum", "beta", "levels")
+RATES_DEPEND_ON = (
+    *("activation", "students", "teachers", "train_readout", "readout", "tasks", "batch", "decay"),
+    *("labels", "loss", "rule", "keep", "spectrum", "beta", "levels"),
+)
 
 
 @lru_cache(maxsize=256)
@@ -168,7 +169,8 @@ def _run(problem: tu.Problem, start: tu.Start, theory: Trajectory, index: int, f
             f"{MOST_STEPS:.0e}. Lower N or the last time, or use `tutelage simulate`."
         )
     run = tu.simulate(problem, start, times=theory.times, runs=1, seed=index)
-    return {"index": index, "error": numbers(np.asarray(run.error)[0, frames])}
+    errors = np.asarray(run.error)[0, frames]  # (frame,), or (frame, task)
+    return {"index": index, "errors": numbers(errors[None] if errors.ndim == 1 else errors.T)}
 
 
 def _band(theory: Trajectory, dim: int, frames: list[int]) -> Part:
@@ -201,43 +203,12 @@ def frozen_page(settings: Settings) -> Iterator[bytes]:
         yield b""
     for part in details(settings):
         name = part["part"]
-        if name == "runs" and "error" in part:
-            content["runs"].append(part["error"])
+        if name == "runs" and "errors" in part:
+            content["runs"] += part["errors"]
         elif name in ("band", "escape") and name in part:
             content[name] = part[name]
         yield b""
     yield page_of(content).encode()
-
-
-def python_text(settings: Settings) -> str:
-    """A script that solves and simulates what the page shows."""
-    s = settings.values
-    inputs = f"tu.PowerLaw({s['beta']!r}, {s['levels']})" if s["spectrum"] == "power law" else "tu.Isotropic()"
-    student = [str(s["students"]), repr(s["activation"]), *(["train_readout=True"] if s["train_readout"] else [])]
-    given = {"batch": (s["batch"], 1), "weight_decay": (s["decay"], 0.0)}
-    rule = [repr(s["lr"]), *(f"{name}={value!r}" for name, (value, usual) in given.items() if value != usual)]
-    start, times = f"asymmetric_start(problem, dim={s['dim']})", f"linear_times({s['end']!r}, {POINTS})"
-    if s["start"] == "random weights":
-        start = f"random_start(problem, dim={s['dim']}, scale={s['scale']!r}, seed={s['seed']})"
-    if s["log_time"]:
-        times = f"log_times({s['end'] / 10**DECADES!r}, {s['end']!r}, {POINTS})"
-    lines = [
-        "import tutelage as tu",
-        "",
-        "problem = tu.Problem(",
-        f"    student=tu.Network({', '.join(student)}),",
-        f"    teacher=tu.Network({s['teachers']}, {s['activation']!r}),",
-        f"    inputs={inputs},",
-        f"    sgd=tu.SGD({', '.join(rule)}),",
-        f"    noise={s['noise']!r},",
-        ")",
-        f"start = tu.{start}",
-        f"times = tu.{times}",
-        "theory = tu.solve(problem, start, times)",
-        f"runs = tu.simulate(problem, start, times=times, runs={max(1, s['runs'])})",
-        "print(tu.compare(theory, runs))",
-    ]
-    return "\n".join(lines) + "\n"
 
 
 def toml_text(settings: Settings) -> str:

@@ -8,7 +8,6 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from importlib.resources import files
 
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
@@ -19,9 +18,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from tutelage.errors import InputError
-from tutelage.explorer.settings import PRESETS, Settings, Values, controls_as_data
 from tutelage.explorer.workers import Pool
-from tutelage.page.document import live_page_of
+from tutelage.page.document import explorer_page
+from tutelage.page.settings import Settings, Values, controls_as_data, presets_as_data
 
 MEDIA = {"curve.nc": "application/x-netcdf", "page.html": "text/html; charset=utf-8"}  # the files to keep (answer.FILES)
 MOST_PAGES = 16  # open at the same time
@@ -96,12 +95,10 @@ class Explorer:
 
     async def page(self, request: Request) -> Response:
         """The page; it reads its settings from its own address."""
-        part = files("tutelage.explorer").joinpath
-        names = ("aside.html", "explorer.css", "explorer.js")
-        aside, style, script = (part(name).read_text(encoding="utf-8") for name in names)
-        table = {"controls": controls_as_data(), "presets": PRESETS}
-        text = live_page_of("tutelage explorer", aside, style, script, table)
-        return HTMLResponse(text, headers={"Cache-Control": "no-store", "X-Frame-Options": "DENY"})
+        table = {"controls": controls_as_data(), "presets": presets_as_data(), "initial": {}, "tables": None}
+        return HTMLResponse(
+            explorer_page(table, local=False), headers={"Cache-Control": "no-store", "X-Frame-Options": "DENY"}
+        )
 
     async def file(self, request: Request) -> Response:
         """One of the files to keep, for the settings in the address."""

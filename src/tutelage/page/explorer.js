@@ -1,15 +1,20 @@
-/* The controls of the explorer: built from the server's table, held in the address, answered over a websocket.
-   The newest settings win: while a curve is on its way, only the latest change is remembered and sent next. */
+/* The controls of the explorer: built from a table, held in the address, answered by a source.
+   The source is the server, over a websocket, or the solver in the page (local.js). Both take `ask(number, settings)` and
+   give parts of the answer to `receive`. The newest settings win: while a curve is on its way, only the latest change is
+   remembered and asked for next. */
 const tutelageExplorer = (() => {
   "use strict";
   const byId = (id) => document.getElementById(id);
-  const { controls, presets } = JSON.parse(byId("data").textContent);
+  const { controls, presets, initial, tables } = JSON.parse(byId("data").textContent);
   const TICKS = 1000; // positions of a slider
   const MOMENT = 300; // milliseconds after which the reader is told that something takes time
   const PATIENCE = 400; // milliseconds to wait for a curve before a newer request is sent all the same
+  const MOST_PINNED = 6;
+  const PIN_COLORS = ["#d55e00", "#009e73", "#cc79a7", "#b8860b", "#7b61c9", "#8c8c8c"];
   const byName = Object.fromEntries(controls.map((control) => [control.name, control]));
   let values = defaults();
-  let socket = null;
+  let source = null; // who answers: {ask, ready}
+  let pins = []; // curves to compare with: {settings, times, errors, color}
   let number = 0; // of the last request that was sent
   let answered = 0; // of the newest request that has a curve
   let wanted = false; // there are changes that have not been sent
@@ -57,14 +62,18 @@ const tutelageExplorer = (() => {
   }
 
   function build() {
-    const groups = [...new Set(controls.map((control) => control.group))];
-    byId("form").replaceChildren(...groups.map((group) => make("fieldset", {}, make("legend", { textContent: group }),
-      ...controls.filter((control) => control.group === group).map(buildOne))));
+    const groups = [...new Set(controls.map((control) => control.group))].filter((group) => group !== "Main");
+    const ofGroup = (group) => controls.filter((control) => control.group === group).map(buildOne);
+    byId("main-control").replaceChildren(...ofGroup("Main"));
+    byId("form").replaceChildren(...groups.map((group) => make("fieldset", {}, make("legend", { textContent: group }), ...ofGroup(group))));
+    const option = ({ name }) => make("option", { value: name, textContent: name });
+    const [guided, figures] = [presets.filter((preset) => preset.words), presets.filter((preset) => !preset.words)];
     byId("preset").replaceChildren(make("option", { value: "", textContent: "(own settings)" }),
-      ...Object.keys(presets).map((name) => make("option", { value: name, textContent: name })));
+      make("optgroup", { label: "Guided" }, ...guided.map(option)), make("optgroup", { label: "Figures" }, ...figures.map(option)));
     byId("form").addEventListener("submit", (event) => event.preventDefault());
     byId("preset").addEventListener("change", (event) => {
-      if (event.target.value !== "") change({ ...defaults(), ...presets[event.target.value] });
+      const chosen = presets.find(({ name }) => name === event.target.value);
+      if (chosen) change({ ...defaults(), ...chosen.settings });
     });
   }
 
@@ -114,34 +123,52 @@ const tutelageExplorer = (() => {
       else field.value = value;
       if (slider && slider !== but) slider.value = toSlider(control, value);
       slider?.setAttribute("aria-valuetext", value);
-      const needed = Object.entries(control.only);
-      byId(`part-${control.name}`).hidden = !needed.every(([name, wish]) => values[name] === wish);
+      byId(`part-${control.name}`).hidden = !applies(control, values);
     }
-    const same = (settings) => controls.every((c) => (settings[c.name] ?? c.default) === values[c.name]);
-    byId("preset").value = Object.keys(presets).find((name) => same(presets[name])) ?? "";
+    const same = ({ settings }) => controls.every((c) => (settings[c.name] ?? c.default) === values[c.name]);
+    const chosen = presets.find(same);
+    byId("preset").value = chosen?.name ?? "";
+    byId("story").textContent = chosen?.words ?? "";
   }
 
-  // The address holds what differs from the defaults.
+  const applies = (control, settings) => Object.entries(control.only).every(([name, wish]) => settings[name] === wish);
+
+  // The address holds what differs from the defaults: behind "?" for a server, behind "#" on a page without one.
 
   function query() {
     const changed = controls.filter((control) => values[control.name] !== control.default);
     return new URLSearchParams(changed.map((control) => [control.name, String(values[control.name])])).toString();
   }
 
+  // Only known words, and numbers within their range, are taken from the address.
+  function fromText(control, text) {
+    if (control.kind === "choice") return control.options.includes(text) ? text : undefined;
+    if (control.kind === "flag") return { true: true, false: false }[text];
+    const number = text.trim() === "" ? NaN : Number(text);
+    const allowed = number >= control.least && number <= control.most && (control.kind !== "count" || Number.isInteger(number));
+    return allowed ? number : undefined;
+  }
+
   function readAddress() {
-    const found = defaults();
-    for (const [name, text] of new URLSearchParams(location.search)) {
-      const control = byName[name];
-      if (control === undefined) continue;
-      if (control.kind === "choice") found[name] = text;
-      else found[name] = control.kind === "flag" ? text === "true" : Number(text);
+    const said = new URLSearchParams(tables ? location.hash.slice(1) : location.search);
+    const found = { ...defaults(), ...(said.size ? {} : initial) };
+    const refused = [];
+    for (const [name, text] of said) {
+      const value = byName[name] && fromText(byName[name], text);
+      if (value === undefined) refused.push(name.slice(0, 40));
+      else found[name] = value;
     }
     values = found;
+    return refused;
   }
 
   function writeAddress() {
     const text = query();
-    history.replaceState(null, "", text ? `?${text}` : location.pathname);
+    try {
+      history.replaceState(null, "", tables ? `#${text}` : `?${text}`);
+    } catch { // a page inside another one has no address of its own
+      byId("share").hidden = true;
+    }
     byId("file-nc").href = `/file/curve.nc?${text}`;
     byId("file-html").href = `/file/page.html?${text}`;
     byId("share").textContent = "Copy link";
@@ -149,11 +176,41 @@ const tutelageExplorer = (() => {
 
   function change(next) {
     values = next;
+    tutelagePage.pause();
     showValues(document.activeElement);
     writeAddress();
     wanted = true;
     watch();
     send();
+  }
+
+  // Pinned curves stay while a control moves; their names say in what the settings differ.
+
+  function pin() {
+    const { times, error, tasks } = tutelagePage.data();
+    const errors = tasks ? tasks.map((task) => task.error) : [error];
+    const free = PIN_COLORS.find((color) => pins.every((pinned) => pinned.color !== color));
+    pins = [...pins, { settings: shown, times, errors, color: free }].slice(-MOST_PINNED);
+    showPins();
+  }
+
+  function showPins() {
+    const all = [...pins.map(({ settings }) => settings), shown];
+    const differs = controls.filter((c) => all.some((s) => applies(c, s) && s[c.name] !== all[0][c.name]));
+    const said = (settings, { name, words, kind }) => (kind === "flag" ? `${settings[name] ? "" : "not: "}${words}` : `${words} ${settings[name]}`);
+    const nameOf = (settings) => differs.filter((c) => applies(c, settings)).map((c) => said(settings, c)).join(", ") || "pinned";
+    const named = pins.map((pinned) => ({ ...pinned, name: nameOf(pinned.settings) }));
+    byId("pins").replaceChildren(...named.map(({ name, color }, i) => {
+      const item = make("button", { type: "button", textContent: `${name} ✕`, title: `Remove: ${name}` });
+      item.style.setProperty("--color", color);
+      item.addEventListener("click", () => {
+        pins = pins.filter((_, j) => j !== i);
+        showPins();
+      });
+      return make("li", {}, item);
+    }));
+    byId("pin").disabled = pins.length >= MOST_PINNED;
+    tutelagePage.pin(named);
   }
 
   // A curve of other settings is dimmed, and says so, unless the right one comes in a moment.
@@ -194,7 +251,7 @@ const tutelageExplorer = (() => {
   }
 
   function send(patient = true) {
-    if (!wanted || socket === null || socket.readyState !== WebSocket.OPEN) return;
+    if (!wanted || !source.ready()) return;
     clearTimeout(timer);
     if (patient && waiting()) {
       timer = setTimeout(() => send(false), PATIENCE);
@@ -205,8 +262,8 @@ const tutelageExplorer = (() => {
     asked = values;
     byId("remarks").textContent = "";
     document.body.dataset.state = "asked";
-    socket.send(JSON.stringify({ id: number, settings: values }));
     timer = setTimeout(() => { if (waiting()) sayBusy("Solving; a new shape is compiled first, which takes some seconds."); }, MOMENT);
+    source.ask(number, values);
   }
 
   function receive({ id, answer }) {
@@ -224,16 +281,26 @@ const tutelageExplorer = (() => {
   }
 
   function takeCurve({ content, share }, id) {
-    const begun = shown === asked;
+    const [begun, first] = [shown === asked, shown === null];
     answered = id;
     shown = asked;
+    content.code.unshift({ name: "Python", text: pythonText(shown), file: "problem.py" });
     tutelagePage.render(content, tutelagePage.data() !== null && (begun || sameTimes(content)));
+    showPins();
+    if (first && share === 1) begin(content);
     watch(true);
     if (share < 1) sayBusy(`Solving: ${Math.round(100 * share)}%`, share);
     else say("Theory solved; more to come.");
     document.body.dataset.state = "curve";
     document.body.dataset.answered = id;
     send();
+  }
+
+  // The page opens in motion, up to where the plateau is left; not for readers who asked for less of it.
+  function begin({ phases, times }) {
+    const left = phases.find(({ name }, i) => i > 0 && name === "convergence") ?? { start: Infinity };
+    const last = times.findIndex((t) => t >= left.start);
+    if (!matchMedia("(prefers-reduced-motion: reduce)").matches) tutelagePage.play(last < 0 ? undefined : last);
   }
 
   const sameTimes = (content) => {
@@ -250,10 +317,11 @@ const tutelageExplorer = (() => {
       return [span];
     };
     byId("marks").replaceChildren(...mark(best, "best"), ...mark(critical, "critical"));
+    if (critical !== undefined) tutelagePage.add({ rates: { lr: shown.lr, critical } });
   }
 
   const takeDoing = ({ words, share }) => sayBusy(`Theory solved. Now: ${words}.`, share);
-  const takeRun = ({ error }) => { if (error) tutelagePage.add({ runs: [error] }); };
+  const takeRun = ({ errors }) => { if (errors) tutelagePage.add({ runs: errors }); };
   const takeBand = ({ band }) => { if (band) tutelagePage.add({ band }); };
   const takeEscape = ({ escape }) => { if (escape !== undefined) tutelagePage.add({ escape }); };
 
@@ -270,8 +338,32 @@ const tutelageExplorer = (() => {
     if (part === "rates") byId("marks").replaceChildren();
   }
 
-  function connect() {
-    socket = new WebSocket(`ws://${location.host}/live`);
+  // A script that solves and simulates what the page shows.
+  function pythonText(s) {
+    const [text, number] = [(x) => `"${x}"`, (x) => (Number.isInteger(x) && Math.abs(x) < 1e16 ? `${x}.0` : String(x))];
+    const [lines, random] = [[], s.start === "random weights" && s.tasks === "one"];
+    const set = (name, value, usual) => (value === undefined || value === usual ? [] : [`${name}=${typeof value === "string" ? value : number(value)}`]);
+    const trained = s.train_readout ? [`readout=[${number(s.readout)}] * ${s.students}`, "train_readout=True"] : [];
+    const teacher = `tu.Network(${s.teachers}, ${text(s.activation)})`;
+    const tasks = `tu.Tasks([${teacher}] * 2, tu.Switch(${number(s.switch)}), similarity=${number(s.similarity)})`;
+    const rule = { "feedback alignment": "tu.rules.FeedbackAlignment()", dropout: `tu.rules.Dropout(${number(s.keep ?? 1)})` }[s.rule];
+    const sgd = [number(s.lr), ...(s.batch === 1 ? [] : [`batch=${s.batch}`]), ...set("weight_decay", s.decay, 0)];
+    const starts = { true: `random_start(problem, dim=${s.dim}, scale=${number(s.scale)}, seed=${s.seed})`, false: `asymmetric_start(problem, dim=${s.dim})` };
+    const times = s.log_time ? `log_times(${number(s.end / 1e4)}, ${number(s.end)}, 201)` : `linear_times(${number(s.end)}, 201)`;
+    lines.push(`    student=tu.Network(${[s.students, text(s.activation), ...trained].join(", ")}),`, `    teacher=${s.tasks === "two" ? tasks : teacher},`);
+    for (const [name, usual] of [["loss", "squared"], ["labels", "real"]]) if ((s[name] ?? usual) !== usual) lines.push(`    ${name}=${text(s[name])},`);
+    if (rule) lines.push(`    rule=${rule},`);
+    lines.push(`    inputs=${s.spectrum === "power law" ? `tu.PowerLaw(${number(s.beta)}, ${s.levels})` : "tu.Isotropic()"},`);
+    lines.push(`    sgd=tu.SGD(${sgd.join(", ")}),`, ...set("    noise", (s.labels ?? "real") === "real" ? s.noise : 0, 0).map((x) => `${x},`));
+    return ["import tutelage as tu", "", "problem = tu.Problem(", ...lines, ")", `start = tu.${starts[random]}`, `times = tu.${times}`,
+      "theory = tu.solve(problem, start, times)", `runs = tu.simulate(problem, start, times=times, runs=${Math.max(1, s.runs ?? 1)})`,
+      "print(tu.compare(theory, runs))", ""].join("\n");
+  }
+
+  // The two sources.
+
+  function serverSource() {
+    const socket = new WebSocket(`ws://${location.host}/live`);
     socket.addEventListener("open", () => { say(""); answered = number; wanted = true; send(); });
     socket.addEventListener("message", (event) => receive(JSON.parse(event.data)));
     socket.addEventListener("close", ({ code, reason }) => {
@@ -280,20 +372,54 @@ const tutelageExplorer = (() => {
       say(full ? reason : "The server has stopped. Start it again (tutelage explore), then reload this page.", true);
       document.body.dataset.state = full ? "full" : "stopped";
     });
+    return {
+      ready: () => socket.readyState === WebSocket.OPEN,
+      ask: (id, settings) => socket.send(JSON.stringify({ id, settings })),
+    };
+  }
+
+  function localSource() {
+    const local = tutelageLocal(tables);
+    const answer = (settings) => {
+      try {
+        return { part: "curve", content: local.content(settings), share: 1 };
+      } catch (error) {
+        return { part: "error", sentence: error.message };
+      }
+    };
+    return {
+      ready: () => true,
+      ask: (id, settings) => setTimeout(() => {
+        const found = answer(settings);
+        receive({ id, answer: found });
+        if (found.part === "curve") receive({ id, answer: { part: "details done" } });
+      }),
+    };
   }
 
   build();
   document.querySelector(".curve h2").append(make("span", { id: "stale" }));
-  readAddress();
+  const refused = readAddress();
   showValues();
   writeAddress();
+  byId("pin").addEventListener("click", pin);
   byId("share").addEventListener("click", async () => {
-    await navigator.clipboard.writeText(location.href);
-    byId("share").textContent = "Link copied";
+    try {
+      await navigator.clipboard.writeText(location.href);
+      byId("share").textContent = "Link copied";
+    } catch {
+      byId("share").textContent = "Copy the address of this page";
+    }
   });
   if (matchMedia("(max-width: 60rem)").matches) byId("panel").open = false;
+  for (const part of document.querySelectorAll(".server")) part.hidden = Boolean(tables);
   watch();
-  connect();
-  // settled: the newest settings have been sent and their curve is there.
-  return { values: () => values, change: (more) => change({ ...values, ...more }), settled: () => number > 0 && !wanted && !waiting() };
+  source = tables ? localSource() : serverSource();
+  wanted = true;
+  send();
+  if (refused.length) byId("remarks").textContent = `The address has values that are not allowed here, which were left out: ${refused.join(", ")}.`;
+  // settled: the newest settings have been asked for and their curve is there.
+  return {
+    values: () => values, change: (more) => change({ ...values, ...more }), settled: () => number > 0 && !wanted && !waiting(), pythonText,
+  };
 })();

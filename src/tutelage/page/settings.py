@@ -1,13 +1,13 @@
-"""What the controls of the page say: one table of them, and the problem that their values describe.
+"""What the controls of the explorer say: one table of them, and the problem that their values describe.
 
 The table is the single source: the page builds its controls from it, the server checks against it, and the address of a
-page holds the values that differ from the defaults.
+page holds the values that differ from the defaults. A page without a server has the part of the table that theory.js covers.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -52,23 +52,41 @@ class Control:
 
 
 ACTIVATIONS = ("erf", "relu", "linear", "quadratic", "tanh", "gelu")
+LOSSES = ("squared", "huber", "absolute", "logistic", "hinge")
+LABELS = ("real", "sign", "logistic")
+GRADIENT, FEEDBACK, DROPOUT = RULES = ("gradient", "feedback alignment", "dropout")
 POWER_LAW = {"spectrum": "power law"}
-RANDOM = {"start": "random weights"}
+RANDOM = {"start": "random weights", "tasks": "one"}
+TWO_TASKS = {"tasks": "two"}
 
 CONTROLS = (
+    Control("lr", "learning rate η", "number", 0.5, 1e-3, 20, log=True, group="Main"),
     Control("activation", "activation", "choice", "erf", options=ACTIVATIONS, group="Networks"),
     Control("students", "student units K", "count", 3, 1, 12, group="Networks"),
     Control("teachers", "teacher units M", "count", 3, 1, 12, group="Networks"),
     Control("train_readout", "train the readout, too", "flag", False, group="Networks"),
-    Control("lr", "learning rate η", "number", 0.5, 1e-3, 20, log=True, group="Learning"),
-    Control("noise", "label noise σ", "number", 0.0, 0, 2, group="Learning"),
+    Control("readout", "initial readout v", "number", 1.0, -2, 2, group="Networks", only={"train_readout": True}),
+    Control("tasks", "tasks", "choice", "one", options=("one", "two"), group="Tasks"),
+    Control("switch", "switch at α", "number", 100.0, 1, 1e5, log=True, group="Tasks", only=TWO_TASKS),
+    Control("similarity", "similarity of the teachers", "number", 0.0, -1, 1, group="Tasks", only=TWO_TASKS),
+    Control("noise", "label noise σ", "number", 0.0, 0, 2, group="Learning", only={"labels": "real"}),
     Control("batch", "batch", "count", 1, 1, 1000, log=True, group="Learning"),
     Control("decay", "weight decay", "number", 0.0, 0, 1, group="Learning"),
+    Control("labels", "labels", "choice", "real", options=LABELS, group="Learning"),
+    Control("loss", "loss", "choice", "squared", options=LOSSES, group="Learning"),
+    Control("rule", "rule", "choice", GRADIENT, options=RULES, group="Learning"),
+    Control("keep", "kept units, share", "number", 0.8, 0.1, 1, group="Learning", only={"rule": DROPOUT}),
     Control("spectrum", "inputs", "choice", "isotropic", options=("isotropic", "power law"), group="Inputs and start"),
     Control("beta", "exponent β", "number", 1.0, 0.05, 3, group="Inputs and start", only=POWER_LAW),
     Control("levels", "levels L", "count", 16, 2, 512, log=True, group="Inputs and start", only=POWER_LAW),
     Control(
-        "start", "start", "choice", "random weights", options=("random weights", "asymmetric"), group="Inputs and start"
+        "start",
+        "start",
+        "choice",
+        "random weights",
+        options=("random weights", "asymmetric"),
+        group="Inputs and start",
+        only={"tasks": "one"},  # two tasks start from the asymmetric one
     ),
     Control("scale", "size of the weights", "number", 0.1, 1e-6, 3, log=True, group="Inputs and start", only=RANDOM),
     Control("seed", "seed", "count", 0, 0, 999, group="Inputs and start", only=RANDOM),
@@ -125,17 +143,25 @@ class Settings:
     def problem(self) -> tu.Problem:
         """The problem that these values describe."""
         s = self.values
+        readout = np.full(s["students"], s["readout"]) if s["train_readout"] else None
+        teacher = tu.Network(s["teachers"], s["activation"])
+        if s["tasks"] == "two":
+            teacher = tu.Tasks([teacher, teacher], tu.Switch(s["switch"]), similarity=s["similarity"])
+        rules = {FEEDBACK: tu.rules.FeedbackAlignment(), DROPOUT: tu.rules.Dropout(s["keep"])}
         return tu.Problem(
-            tu.Network(s["students"], s["activation"], train_readout=s["train_readout"]),
-            tu.Network(s["teachers"], s["activation"]),
+            tu.Network(s["students"], s["activation"], readout=readout, train_readout=s["train_readout"]),
+            teacher,
+            loss=s["loss"],
+            labels=s["labels"],
+            rule=rules.get(s["rule"], "gradient"),
             inputs=tu.PowerLaw(s["beta"], s["levels"]) if s["spectrum"] == "power law" else tu.Isotropic(),
             sgd=tu.SGD(s["lr"], batch=s["batch"], weight_decay=s["decay"]),
-            noise=s["noise"],
+            noise=s["noise"] if s["labels"] == "real" else 0.0,
         )
 
     def first(self, problem: tu.Problem) -> tu.Start:
         """Where it begins."""
-        if self["start"] == "random weights":
+        if self["start"] == "random weights" and self["tasks"] == "one":
             return tu.random_start(problem, dim=self["dim"], scale=self["scale"], seed=self["seed"])
         return tu.asymmetric_start(problem, dim=self["dim"])
 
@@ -144,26 +170,119 @@ class Settings:
         return times_up_to(self["end"], POINTS, self["log_time"])
 
 
-def controls_as_data() -> list[Values]:
+def controls_as_data(controls: Iterable[Control] = CONTROLS) -> list[Values]:
     """The table for the page."""
-    return [{**asdict(control), "options": list(control.options), "only": dict(control.only)} for control in CONTROLS]
+    return [{**asdict(control), "options": list(control.options), "only": dict(control.only)} for control in controls]
 
 
-# Named places to begin: settings close to figures that `tutelage replicate` checks, and a few regimes to know.
+# What theory.js covers: controls that it does without, and smaller ranges.
+NOT_LOCAL = ("labels", "loss", "keep", "runs", "band")
+LOCAL_RANGE: dict[str, dict[str, Any]] = {
+    "activation": {"options": ("erf", "linear", "quadratic")},
+    "rule": {"options": (GRADIENT, FEEDBACK)},
+    "students": {"most": 6},
+    "teachers": {"most": 6},
+    "levels": {"most": 16},
+    "noise": {"only": {}},
+}
+LOCAL_CONTROLS = tuple(replace(c, **LOCAL_RANGE.get(c.name, {})) for c in CONTROLS if c.name not in NOT_LOCAL)
+
+
+def is_local(settings: Settings) -> bool:
+    """Does the solver in the browser cover these settings?"""
+    known = {control.name: control for control in LOCAL_CONTROLS}
+    for name, value in settings.changed().items():
+        if name in known:
+            try:
+                known[name].check(value)
+            except InputError:
+                return False
+        elif name in ("labels", "loss"):
+            return False
+    return True
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A named place to begin. words: what to look at, for the guided ones."""
+
+    name: str
+    settings: Values
+    words: str = ""
+
+
 TWO = {"students": 2, "teachers": 2}
 APART = {"start": "asymmetric"}
 
-PRESETS: dict[str, Values] = {
-    "three units specialize": {},
-    "primer-1: theory and experiment": APART | {"dim": 784, "end": 100.0, "runs": 5},
-    "primer-2: the specialization transition": TWO | {"scale": 0.2, "end": 400.0, "dim": 100_000, "runs": 0},
-    "primer-4: both layers trained": APART
-    | {"students": 4, "teachers": 2, "train_readout": True, "lr": 0.2, "noise": 0.1, "end": 2000.0, "dim": 500},
-    "notes-3: ReLU": TWO | APART | {"activation": "relu", "lr": 0.3, "end": 60.0, "dim": 500},
-    "notes-6: stop early with noisy labels": TWO | APART | {"noise": 0.5, "lr": 1.5, "end": 100.0},
-    "goldt-1: extra units and label noise": APART | {"students": 5, "teachers": 2, "noise": 0.3},
-    "bign-1: a million inputs": APART | {"dim": 1_000_000, "end": 20.0, "runs": 1},
-    "power-1: a power-law spectrum": TWO
-    | {"lr": 0.1, "spectrum": "power law", "levels": 64, "scale": 0.01, "dim": 1024, "end": 1000.0},
-    "a learning rate beyond the critical one": APART | {"lr": 4.0, "end": 60.0},
-}
+PRESETS = (
+    Preset(
+        "The plateau",
+        {},
+        "Three student units learn from three teacher units. They first become alike, and the error stalls on the symmetric "
+        "plateau. Then each unit follows a teacher unit of its own, and the error falls to zero.",
+    ),
+    Preset(
+        "Who decides the escape?",
+        TWO | {"end": 600.0, "dim": 1_000_000},
+        "On the plateau only tiny differences between the units grow. Here they come from random weights of a million inputs. "
+        "Lower N or change the seed: larger differences end the plateau earlier.",
+    ),
+    Preset(
+        "Too large a learning rate",
+        APART | {"lr": 4.5, "end": 100.0},
+        "A larger rate first learns faster. Beyond the critical rate every step adds more error than it removes, and zero error "
+        "is unstable. Lower the rate until the error falls to zero.",
+    ),
+    Preset(
+        "Label noise and extra units",
+        APART | {"students": 5, "teachers": 2, "noise": 0.3},
+        "Noisy labels keep the error above zero, at a floor that grows with the learning rate. Units that the task does not need "
+        "fit the noise. Lower K to 2 or the rate: the floor falls.",
+    ),
+    Preset(
+        "A power law melts the plateau",
+        TWO | {"spectrum": "power law", "levels": 16, "lr": 0.2, "scale": 0.01, "end": 2000.0, "log_time": True},
+        "Directions of large variance are learned first, those of small variance later. The plateau becomes a slow, scale-free "
+        "decay. Lower β towards zero: the inputs become isotropic and the plateau returns.",
+    ),
+    Preset(
+        "Forgetting",
+        TWO_TASKS | {"students": 2, "teachers": 1, "train_readout": True, "lr": 1.0, "end": 200.0, "runs": 1},
+        "The student learns one teacher, then another one; each task has its own readout. After the switch the first layer turns "
+        "to the second teacher, and the error of task 1 rises. Move the similarity: the forgetting depends on it.",
+    ),
+    Preset(
+        "Feedback alignment",
+        APART | {"rule": FEEDBACK, "train_readout": True, "readout": -0.5, "students": 3, "teachers": 2, "lr": 0.3},
+        "The error returns to the first layer through fixed weights, not through the readout. The readout starts with the wrong "
+        "sign. It turns first, until it is aligned with the feedback; then the error falls.",
+    ),
+    # close to figures that `tutelage replicate` checks
+    Preset("primer-1: theory and experiment", APART | {"dim": 784, "end": 100.0, "runs": 5}),
+    Preset("primer-2: the specialization transition", TWO | {"scale": 0.2, "end": 400.0, "dim": 100_000, "runs": 0}),
+    Preset(
+        "primer-4: both layers trained",
+        APART | {"students": 4, "teachers": 2, "train_readout": True, "lr": 0.2, "noise": 0.1, "end": 2000.0, "dim": 500},
+    ),
+    Preset("notes-3: ReLU", TWO | APART | {"activation": "relu", "lr": 0.3, "end": 60.0, "dim": 500}),
+    Preset("notes-6: stop early with noisy labels", TWO | APART | {"noise": 0.5, "lr": 1.5, "end": 100.0}),
+    Preset("bign-1: a million inputs", APART | {"dim": 1_000_000, "end": 20.0, "runs": 1}),
+    Preset(
+        "power-1: a power-law spectrum",
+        TWO | {"lr": 0.1, "spectrum": "power law", "levels": 64, "scale": 0.01, "dim": 1024, "end": 1000.0},
+    ),
+    Preset(
+        "a classifier: logistic loss, signs as labels",
+        TWO | APART | {"loss": "logistic", "labels": "sign", "lr": 1.0, "end": 50.0, "runs": 1},
+    ),
+)
+
+
+def presets_as_data(controls: Iterable[Control] = CONTROLS) -> list[Values]:
+    """The presets for a page with these controls; on a page without a server, those that its solver covers."""
+    names, every = {control.name for control in controls}, len(tuple(controls)) == len(CONTROLS)
+    return [
+        {"name": preset.name, "words": preset.words, "settings": {n: v for n, v in preset.settings.items() if n in names}}
+        for preset in PRESETS
+        if every or is_local(Settings.read(preset.settings))
+    ]

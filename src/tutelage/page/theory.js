@@ -2,8 +2,9 @@
      tutelageTheory.solve(problem, start, times, method, rtol)   {times, R, Q, v, error, finished, end}, one row for each time
      tutelageTheory.randomStart, asymmetricStart                 the initial conditions of tutelage
      tutelageTheory.levels(settings)                             eigenvalues lam_l on equal fractions of the dimensions
-   problem: {activation, K, units, lam, fractions, lr, noise, batch, decay, trainReadout, switchAt, vTeacher}
+   problem: {activation, K, units, lam, fractions, lr, noise, batch, decay, trainReadout, switchAt, vTeacher, feedback}
      units: how many teacher units each task has; from the time switchAt on, samples belong to the second of two tasks.
+     feedback: the weights f through which the error returns in place of the readout v (feedback alignment); or null.
    start: {r, q, t, v}: r_l (K x M), q_l (K x K), t_l (M x M) of all levels in one array each, v one readout for each task.
    method: nodes, stages, errors and weights of the integrator, from tutelage/integrate/dormand_prince.py.
    The formulas are those of moments/erf.py, moments/matrices.py and dynamics/; tests/page/test_theory.py compares the numbers. */
@@ -126,7 +127,7 @@ const tutelageTheory = (() => {
   // The state y: r_l, q_l of all levels, the readout of each task, the error of each task in units of 1 / FINE.
 
   function system(problem, start) {
-    const { K, units, lam, fractions, lr, noise, batch, decay, trainReadout, switchAt, vTeacher } = problem;
+    const { K, units, lam, fractions, lr, noise, batch, decay, trainReadout, switchAt, vTeacher, feedback } = problem;
     const averages = AVERAGES[problem.activation];
     const [L, M, tasks] = [lam.length, units.reduce((a, b) => a + b), units.length];
     const n = K + M;
@@ -162,13 +163,14 @@ const tutelageTheory = (() => {
       }
     }
 
-    // A and B side by side: A_kj = v_k (w_j E[g'_k g'_j] + [k = j] bend_k), B_km = v_k w_m E[g'_k g'_m].
-    function update(one, v, asked) {
+    // A and B side by side, their rows without the prefactor v_k (or f_k):
+    // A_kj = v_k (w_j E[g'_k g'_j] + [k = j] bend_k), B_km = v_k w_m E[g'_k g'_m].
+    function update(one, asked) {
       averages.update(one, asked);
       const { AB, n: count, slopes, bend, w } = one;
       for (let k = 0; k < K; k++) {
-        for (let a = 0; a < count; a++) AB[k * count + a] = v[k] * w[a] * slopes[k * count + a];
-        AB[k * count + k] += v[k] * bend[k];
+        for (let a = 0; a < count; a++) AB[k * count + a] = w[a] * slopes[k * count + a];
+        AB[k * count + k] += bend[k];
       }
     }
 
@@ -178,12 +180,12 @@ const tutelageTheory = (() => {
       summed(y, atQ, Q);
       for (let s = 0; s < tasks; s++) {
         see(s, readout(y, s));
-        update(each[s], readout(y, s), s === present);
+        update(each[s], s === present);
       }
       const { AB, n: count, slopes, squared, pull } = each[present];
-      const own = readout(y, present);
+      const f = feedback ?? readout(y, present);
       force.fill(0); // A beside B, zero for the teachers of other tasks
-      for (let k = 0; k < K; k++) for (let a = 0; a < count; a++) force[k * n + (a < K ? a : a + first[present])] = AB[k * count + a];
+      for (let k = 0; k < K; k++) for (let a = 0; a < count; a++) force[k * n + (a < K ? a : a + first[present])] = f[k] * AB[k * count + a];
       for (let l = 0; l < L; l++) {
         const [r, q, tt] = [l * K * M, atQ + l * K * K, l * M * M];
         for (let k = 0; k < K; k++) {
@@ -202,7 +204,7 @@ const tutelageTheory = (() => {
         }
         for (let k = 0; k < K; k++) {
           for (let i = 0; i <= k; i++) { // dq = F.w + transpose + (eta^2 / batch) lam_l G
-            const G = own[k] * own[i] * (squared[k * K + i] + noise * noise * slopes[k * count + i]);
+            const G = f[k] * f[i] * (squared[k * K + i] + noise * noise * slopes[k * count + i]);
             const both = dy[q + k * K + i] + dy[q + i * K + k] + ((lr * lr) / batch) * lam[l] * G;
             dy[q + k * K + i] = dy[q + i * K + k] = both;
           }
@@ -213,11 +215,12 @@ const tutelageTheory = (() => {
       summed(dy, 0, dR);
       summed(dy, atQ, dQ);
       for (let s = 0; s < tasks; s++) { // minus the derivatives of the error by Q (twice), R and v are A, B and pull
+        const [{ AB: rows, n: width, pull: onReadout }, v] = [each[s], readout(y, s)];
         let slope = 0;
         for (let k = 0; k < K; k++) {
-          for (let j = 0; j < K; j++) slope -= (each[s].AB[k * each[s].n + j] * dQ[k * K + j]) / 2;
-          for (let m = 0; m < units[s]; m++) slope -= each[s].AB[k * each[s].n + K + m] * dR[k * M + first[s] + m];
-          slope -= each[s].pull[k] * dy[atV + s * K + k];
+          for (let j = 0; j < K; j++) slope -= (v[k] * rows[k * width + j] * dQ[k * K + j]) / 2;
+          for (let m = 0; m < units[s]; m++) slope -= v[k] * rows[k * width + K + m] * dR[k * M + first[s] + m];
+          slope -= onReadout[k] * dy[atV + s * K + k];
         }
         dy[atError + s] = FINE * slope;
       }
@@ -255,8 +258,8 @@ const tutelageTheory = (() => {
       let error = dot(left, times(averages.outputs(here, count), left, count, new Float64Array(count))) / 2;
       for (const [share, weight] of PATH) {
         for (let at = 0; at < C.length; at++) C[at] = there[at] + share * (here[at] - there[at]);
-        update(one, v, false);
-        for (let at = 0; at < AB.length; at++) error -= weight * AB[at] * (here[at] - there[at]) * (at % count < K ? 0.5 : 1);
+        update(one, false);
+        for (let at = 0; at < AB.length; at++) error -= weight * v[(at / count) | 0] * AB[at] * (here[at] - there[at]) * (at % count < K ? 0.5 : 1);
       }
       return error;
     }
