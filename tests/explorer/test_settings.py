@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import tutelage as tu
 from tutelage import InputError
-from tutelage.explorer.answer import python_text, toml_text
-from tutelage.explorer.settings import BY_NAME, CONTROLS, PRESETS, Settings, controls_as_data
+from tutelage.explorer.answer import toml_text
+from tutelage.page.settings import BY_NAME, CONTROLS, PRESETS, Settings, controls_as_data
 
 
 def test_defaults_are_allowed_and_the_table_is_data():
@@ -20,12 +19,13 @@ def test_defaults_are_allowed_and_the_table_is_data():
     assert json.loads(json.dumps(controls_as_data()))[0]["name"] == CONTROLS[0].name
 
 
-@pytest.mark.parametrize("name", PRESETS)
-def test_presets_build_problems(name):
-    chosen = Settings.read(PRESETS[name])
+@pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.name)
+def test_presets_build_problems(preset):
+    chosen = Settings.read(preset.settings)
     problem = chosen.problem()
     assert chosen.first(problem).dim == chosen["dim"]
-    assert name == "three units specialize" or chosen.changed()
+    assert preset is PRESETS[0] or chosen.changed()
+    assert preset.words.count(". ") in (0, 2)  # three sentences, or none
 
 
 @pytest.mark.parametrize("control", CONTROLS, ids=lambda control: control.name)
@@ -81,35 +81,24 @@ def test_an_address_says_the_same_as_the_table():
     [
         {"students": 2, "teachers": 2, "lr": 0.3, "noise": 0.1, "batch": 4, "decay": 0.01, "end": 40.0, "seed": 3},
         {"start": "asymmetric", "train_readout": True, "spectrum": "power law", "levels": 4, "beta": 0.5, "log_time": True},
+        {"tasks": "two", "switch": 7.0, "similarity": 0.3, "train_readout": True, "readout": 0.2},
+        {"rule": "dropout", "keep": 0.7, "teachers": 2},
+        {"loss": "logistic", "labels": "sign", "students": 1, "teachers": 1},
     ],
-    ids=["random", "asymmetric"],
+    ids=["random", "asymmetric", "tasks", "dropout", "classifier"],
 )
-def test_python_and_toml_describe_this_problem(given_, tmp_path, monkeypatch):
+def test_toml_describes_this_problem(given_, tmp_path):
     from tutelage.cli.flags import ProblemFlags, StartFlags, TimeFlags
     from tutelage.cli.request import read_request
 
     chosen = Settings.read(given_)
     expected = chosen.problem()
     first = chosen.first(expected)
-    scope = {}
-    lines = python_text(chosen).splitlines()
-    exec("\n".join(line for line in lines if not line.startswith(("theory", "runs", "print"))), scope)
     path = tmp_path / "problem.toml"
     path.write_text(toml_text(chosen))
     assert tomllib.loads(toml_text(chosen))["start"]["dim"] == chosen["dim"]
     request = read_request(path, ProblemFlags(), StartFlags(), TimeFlags())
-    for problem, start, times in (
-        (scope["problem"], scope["start"], scope["times"]),
-        (request.problem, request.start, request.times),
-    ):
-        assert problem.to_dict() == expected.to_dict()
-        assert np.allclose(times, chosen.times())
-        for a, b in zip(start.blocks(problem), first.blocks(expected), strict=True):
-            np.testing.assert_allclose(a, b, rtol=1e-12)
-
-
-def test_the_script_runs(capsys):
-    chosen = Settings.read({"students": 2, "teachers": 2, "end": 5.0, "dim": 50, "start": "asymmetric", "runs": 4})
-    exec(python_text(chosen), {})
-    assert "agree" in capsys.readouterr().out
-    assert isinstance(tu.Problem.from_dict(chosen.problem().to_dict()), tu.Problem)
+    assert request.problem.to_dict() == expected.to_dict()
+    assert np.allclose(request.times, chosen.times())
+    for a, b in zip(request.start.blocks(request.problem), first.blocks(expected), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12)

@@ -215,7 +215,7 @@ def toml_text(settings: Settings) -> str:
     """A problem file: `tutelage solve problem.toml` and `tutelage compare problem.toml` read it."""
     problem = settings.problem()
     start = {name: settings[name] for name in ("dim", "scale", "seed")}
-    if settings["start"] != "random weights":
+    if not settings.starts_at_random:
         first = settings.first(problem)
         start = {"dim": settings["dim"], "R": first.R.tolist(), "Q": first.Q.tolist()}
     times = {"end": settings["end"], "points": POINTS, "log": settings["log_time"]}

@@ -93,7 +93,7 @@ const tutelagePage = (() => {
     const yaxis = { title: { text: "generalization error" }, type: byId("log").checked ? "log" : "linear", exponentformat: "power" };
     if (!byId("log").checked) yaxis.rangemode = "tozero";
     const legend = { showlegend: tasks().length > 1 || pinned.length > 0, legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0 } };
-    draw("curve", traces, { xaxis, yaxis, shapes: shapes(), annotations: escapeLabel(logTime), ...legend });
+    draw("curve", traces, { xaxis, yaxis, shapes: shapes(), annotations: escapeLabel(logTime), hovermode: "x", ...legend });
     describe();
   }
 

@@ -159,9 +159,14 @@ class Settings:
             noise=s["noise"] if s["labels"] == "real" else 0.0,
         )
 
+    @property
+    def starts_at_random(self) -> bool:
+        """Are the weights drawn at random? Two tasks start from the asymmetric overlaps."""
+        return self["start"] == "random weights" and self["tasks"] == "one"
+
     def first(self, problem: tu.Problem) -> tu.Start:
         """Where it begins."""
-        if self["start"] == "random weights" and self["tasks"] == "one":
+        if self.starts_at_random:
             return tu.random_start(problem, dim=self["dim"], scale=self["scale"], seed=self["seed"])
         return tu.asymmetric_start(problem, dim=self["dim"])
 

@@ -266,17 +266,17 @@ const tutelageTheory = (() => {
 
     const y0 = Float64Array.from([...start.r, ...start.q, ...start.v, ...units.map(() => 0)]);
     observe(y0).error.forEach((error, s) => { y0[atError + s] = FINE * error; });
-    return { y0, rates, observe, stops: tasks > 1 ? [switchAt] : [] };
+    return { y0, rates, observe, atError, stops: tasks > 1 ? [switchAt] : [] };
   }
 
   // Dormand and Prince 8(5,3) with a curve of order 7 between the ends of a step: integrate/dormand_prince.py.
 
-  function integrate({ y0, rates, stops }, recorded, method, rtol, atol, record) {
+  function integrate({ y0, rates, atError, stops }, recorded, method, rtol, atol, record) {
     const { nodes, stages, errors, weights } = method;
     const [STEP, ALL, size, end] = [12, nodes.length, y0.length, Math.max(recorded[recorded.length - 1], 1e-12)];
     const k = Array.from({ length: ALL }, () => new Float64Array(size));
     let [t, y, h, place, fresh] = [0, y0.slice(), 1e-3 * Math.min(end, 1), 0, true];
-    const bound = BOUND * (1 + y0.reduce((most, x) => Math.max(most, Math.abs(x)), 0));
+    const bound = BOUND * (1 + y0.subarray(0, atError).reduce((most, x) => Math.max(most, Math.abs(x)), 0));
     const combined = (factors) => {
       const sum = new Float64Array(size);
       for (let s = 0; s < ALL; s++) {
@@ -319,7 +319,7 @@ const tutelageTheory = (() => {
       if (accept) {
         [t, y, fresh] = [t1, y1, stops.includes(t1)];
         k[0].set(k[STEP]);
-        if (!y.every((x) => Math.abs(x) < bound)) return { finished: false, end: t };
+        if (!y.subarray(0, atError).every((x) => Math.abs(x) < bound)) return { finished: false, end: t };
         if (t >= end) return { finished: true, end: t };
       } else {
         fresh = false;
