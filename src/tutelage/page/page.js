@@ -117,18 +117,17 @@ const tutelagePage = (() => {
   // One sentence on what is seen.
   function seen() {
     const { rates, phases, times, error } = data;
-    const [last, first] = [phases[phases.length - 1], (name) => phases.find((phase) => phase.name === name)];
-    const end = show(times[times.length - 1], 4);
+    const [last, end] = [phases[phases.length - 1], show(times[times.length - 1], 4)];
     if (data.warning.includes("diverged")) return "The overlaps diverge: this learning rate is too large.";
     if (rates && rates.lr > rates.critical) return `Beyond the critical rate ${show(rates.critical, 3)}: zero error is unstable.`;
     if (tasks().length) return forgetting(last);
-    if (last.name === "rise") return `The error is smallest at ${show(last.start, 3)} and rises from there: training longer harms.`;
-    if (last.name === "symmetric plateau") return `The student units stay alike up to ${end}: none has found a teacher unit of its own.`;
-    const [plateau, part] = [first("symmetric plateau"), first("specialization")];
-    const floor = last.name === "noise floor" ? ` Label noise keeps the error at ${show(error[error.length - 1], 2)}.` : "";
-    if (plateau && part) return `The student units stay alike until ${show(part.start, 3)}; then each follows a teacher unit of its own.${floor}`;
-    if (part) return `From ${show(part.start, 3)} on each student unit follows a teacher unit of its own.${floor}`;
-    return floor.trim() || `The error falls to ${show(error[error.length - 1], 2)} at time ${end}.`;
+    if (last.name === "rise") return `The error is smallest at time ${show(last.start, 3)} and rises from there: to train longer harms.`;
+    if (last.name === "symmetric plateau") return `The student units stay alike up to time ${end}: they do not specialize.`;
+    if (last.name === "noise floor") return `Label noise keeps the error at ${show(error[error.length - 1], 2)} from time ${show(last.start, 3)} on.`;
+    const longest = phases.filter((phase) => phase.name === "symmetric plateau").sort((a, b) => b.end - b.start - a.end + a.start)[0];
+    if (longest) return `The student units stay alike until time ${show(longest.end, 3)}; then they specialize on different teacher units.`;
+    if (error[error.length - 1] > error[0]) return `The error rises from ${show(error[0], 2)} to ${show(error[error.length - 1], 2)}.`;
+    return `The error falls from ${show(error[0], 2)} to ${show(error[error.length - 1], 2)} at time ${end}.`;
   }
 
   function forgetting(last) {
@@ -136,8 +135,8 @@ const tutelagePage = (() => {
     const [before, after] = [error[firstIn(last)], error[error.length - 1]];
     if (data.phases.length < 2) return `All ${tasks().length} tasks are learned at once.`;
     const change = `from ${show(before, 2)} to ${show(after, 2)}`;
-    if (after > 1.2 * before) return `After the switch at ${show(last.start, 3)} the error of task 1 rises ${change}: the student forgets.`;
-    return `After the switch at ${show(last.start, 3)} the error of task 1 goes ${change}: nothing is forgotten.`;
+    if (after > 1.2 * before) return `After the switch at time ${show(last.start, 3)} the error of task 1 rises ${change}: the student forgets.`;
+    return `After the switch at time ${show(last.start, 3)} the error of task 1 goes ${change}: nothing is forgotten.`;
   }
 
   const tasks = () => data.tasks ?? []; // several tasks: one curve each

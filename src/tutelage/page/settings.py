@@ -228,37 +228,37 @@ PRESETS = (
     ),
     Preset(
         "Who decides the escape?",
-        TWO | {"end": 600.0, "dim": 1_000_000},
+        TWO | {"end": 600.0, "dim": 1_000_000, "runs": 0},
         "On the plateau only tiny differences between the units grow. Here they come from random weights of a million inputs. "
         "Lower N or change the seed: larger differences end the plateau earlier.",
     ),
     Preset(
         "Too large a learning rate",
-        APART | {"lr": 4.5, "end": 100.0},
-        "A larger rate first learns faster. Beyond the critical rate every step adds more error than it removes, and zero error "
-        "is unstable. Lower the rate until the error falls to zero.",
+        APART | {"lr": 2.5, "end": 200.0},
+        "Every step adds noise of order η² to the weights. Beyond the critical rate it adds more error than the gradient removes: "
+        "zero error is unstable. Lower the rate to 1.5 and below: the error falls to zero again.",
     ),
     Preset(
         "Label noise and extra units",
-        APART | {"students": 5, "teachers": 2, "noise": 0.3},
+        APART | {"students": 5, "teachers": 2, "noise": 0.3, "end": 2000.0},
         "Noisy labels keep the error above zero, at a floor that grows with the learning rate. Units that the task does not need "
-        "fit the noise. Lower K to 2 or the rate: the floor falls.",
+        "fit the noise. Pin the curve, then lower K to 2: the floor falls to a quarter.",
     ),
     Preset(
         "A power law melts the plateau",
-        TWO | {"spectrum": "power law", "levels": 16, "lr": 0.2, "scale": 0.01, "end": 2000.0, "log_time": True},
-        "Directions of large variance are learned first, those of small variance later. The plateau becomes a slow, scale-free "
-        "decay. Lower β towards zero: the inputs become isotropic and the plateau returns.",
+        TWO | {"spectrum": "power law", "lr": 0.2, "scale": 0.01, "end": 2000.0, "log_time": True},
+        "Directions of large variance are learned first, those of small variance later, so the error falls like a power of time. "
+        "Hardly anything is left of the plateau. Pin the curve, then set the inputs to isotropic: the plateau returns.",
     ),
     Preset(
         "Forgetting",
         TWO_TASKS | {"students": 2, "teachers": 1, "train_readout": True, "lr": 1.0, "end": 200.0, "runs": 1},
         "The student learns one teacher, then another one; each task has its own readout. After the switch the first layer turns "
-        "to the second teacher, and the error of task 1 rises. Move the similarity: the forgetting depends on it.",
+        "to the second teacher, and the error of task 1 rises. Raise the similarity to 0.9: much less is forgotten.",
     ),
     Preset(
         "Feedback alignment",
-        APART | {"rule": FEEDBACK, "train_readout": True, "readout": -0.5, "students": 3, "teachers": 2, "lr": 0.3},
+        APART | {"rule": FEEDBACK, "train_readout": True, "readout": -1.0, "teachers": 2, "lr": 0.3},
         "The error returns to the first layer through fixed weights, not through the readout. The readout starts with the wrong "
         "sign. It turns first, until it is aligned with the feedback; then the error falls.",
     ),
