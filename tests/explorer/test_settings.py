@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import tutelage as tu
 from tutelage import InputError
 from tutelage.explorer.answer import toml_text
 from tutelage.page.settings import BY_NAME, CONTROLS, PRESETS, Settings, controls_as_data
@@ -102,3 +103,59 @@ def test_toml_describes_this_problem(given_, tmp_path):
     assert np.allclose(request.times, chosen.times())
     for a, b in zip(request.start.blocks(request.problem), first.blocks(expected), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-12)
+
+
+FILE = """
+noise = 0.2
+[student]
+hidden = 2
+activation = "tanh"
+[teacher]
+hidden = 1
+activation = "erf"
+[sgd]
+lr = 0.3
+"""
+MORE = """
+[start]
+R = [[0.3], [0.2]]
+Q = [[0.5, 0.1], [0.1, 0.4]]
+dim = 50
+[times]
+end = 7.0
+"""
+
+
+def test_a_problem_file_takes_the_place_of_the_controls():
+    chosen = Settings.read({"toml": FILE, "dim": 200, "end": 30.0, "seed": 3, "scale": 0.5})
+    problem = chosen.problem()
+    assert problem.to_dict() == tu.Problem.from_toml(FILE).to_dict()
+    expected = tu.random_start(problem, dim=200, scale=0.5, seed=3)
+    np.testing.assert_allclose(chosen.first(problem).R, expected.R)
+    assert (chosen.times()[-1], chosen.times().size) == (30.0, 201)
+    assert Settings.read(chosen.as_data()) == chosen
+    whole = Settings.read({"toml": FILE + MORE})
+    np.testing.assert_allclose(whole.first(problem).R, [[0.3], [0.2]])
+    assert (whole.first(problem).dim, whole.times()[-1]) == (50, 7.0)
+    assert toml_text(whole) == FILE + MORE
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("noise = ", "not TOML"),
+        ("start = 3", "must be a table"),
+        (FILE.replace('"tanh"', '"os:system"'), "os"),
+        (FILE.replace("hidden = 2", 'hidden = "many"'), "hidden"),
+        (FILE + "[start]\nRR = 1", "RR"),
+        (FILE + "[times]\nuntil = 1", "until"),
+        (3, "must be text"),
+    ],
+)
+def test_a_bad_problem_file_is_refused_in_one_sentence(text, message):
+    def read():
+        chosen = Settings.read({"toml": text})
+        return chosen.first(chosen.problem()), chosen.times()
+
+    with pytest.raises(InputError, match=message):
+        read()

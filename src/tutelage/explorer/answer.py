@@ -73,9 +73,9 @@ def _tasks(settings: Settings, theory: Trajectory) -> Iterator[tuple[str, str, C
     start, runs = settings.first(problem), settings["runs"]
     for index in range(runs):
         yield "runs", f"simulating network {index + 1} of {runs}", partial(_run, problem, start, theory, index, frames)
-    asked = tuple((name, settings[name]) for name in RATES_DEPEND_ON)
+    asked = (("toml", settings.toml), *((name, settings[name]) for name in RATES_DEPEND_ON))
     yield "rates", "critical and best learning rate", lambda: dict(_rates(asked))
-    if theory.finished:
+    if theory.finished and settings.closed_form:  # else they take minutes
         if settings["band"]:
             yield "band", "band of single networks", lambda: _band(theory, settings["dim"], frames)
         yield "escape", "time of escape", lambda: {"escape": float(tu.analysis.escape_time(problem, start).time)}
@@ -93,10 +93,11 @@ def is_long(settings: Settings) -> bool:
     """Whether a solve may take more than a second or so."""
     K, M, levels = settings["students"], settings["teachers"], settings["levels"]
     structured = settings["spectrum"] == "power law"
-    if settings["tasks"] == "two":  # a stretch would begin its schedule anew
+    if settings["tasks"] == "two" or settings.toml:  # a stretch would begin its schedule anew
         return False
     return (
         K * M > 25
+        or (not settings.closed_form and K * M > 4)
         or (structured and (levels > 32 or K * M > 9))
         or (settings["activation"] in SLOW and K * M > 4)
         or settings["lr"] * settings["end"] > 5000
@@ -213,6 +214,8 @@ def frozen_page(settings: Settings) -> Iterator[bytes]:
 
 def toml_text(settings: Settings) -> str:
     """A problem file: `tutelage solve problem.toml` and `tutelage compare problem.toml` read it."""
+    if settings.toml:
+        return settings.toml
     problem = settings.problem()
     start = {name: settings[name] for name in ("dim", "scale", "seed")}
     if not settings.starts_at_random:

@@ -120,7 +120,7 @@ class Explorer:
         answer: asyncio.Future[str | bytes] = asyncio.get_running_loop().create_future()
         page = object()
         gone = asyncio.create_task(_until_closed(request))
-        self.details.ask(page, name, dict(settings.values), lambda last, message: answer.set_result(message))
+        self.details.ask(page, name, settings.as_data(), lambda last, message: answer.set_result(message))
         try:
             await asyncio.wait({answer, gone}, return_when=asyncio.FIRST_COMPLETED)
             return answer.result() if answer.done() else b""
@@ -160,7 +160,7 @@ class Page:
         number = None
         try:
             number, given = _understand(text)
-            values = dict(Settings.read(given).values)
+            values = Settings.read(given).as_data()
         except InputError as error:
             return self._put(number, json.dumps({"part": "error", "sentence": str(error)}))
         self.stop()

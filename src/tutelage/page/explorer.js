@@ -10,6 +10,8 @@ const tutelageExplorer = (() => {
   const MOMENT = 300; // milliseconds after which the reader is told that something takes time
   const PATIENCE = 400; // milliseconds to wait for a curve before a newer request is sent all the same
   const MOST_PINNED = 6;
+  const MOST_TEXT = 60000; // characters of a problem file
+  const WITH_FILE = ["scale", "seed", "dim", "runs", "band", "end", "log_time"]; // controls next to a problem file
   const PIN_COLORS = ["#d55e00", "#009e73", "#cc79a7", "#b8860b", "#7b61c9", "#8c8c8c"];
   const byName = Object.fromEntries(controls.map((control) => [control.name, control]));
   let values = defaults();
@@ -123,10 +125,13 @@ const tutelageExplorer = (() => {
       else field.value = value;
       if (slider && slider !== but) slider.value = toSlider(control, value);
       slider?.setAttribute("aria-valuetext", value);
-      byId(`part-${control.name}`).hidden = !applies(control, values);
+      byId(`part-${control.name}`).hidden = !applies(control, values) || (values.toml !== undefined && !WITH_FILE.includes(control.name));
     }
+    byId("given").hidden = values.toml === undefined;
+    byId("given-name").textContent = values.file ?? "";
+    for (const link of ["file-nc", "file-html", "share"]) byId(link).classList.toggle("out", values.toml !== undefined); // not in the address
     const same = ({ settings }) => controls.every((c) => (settings[c.name] ?? c.default) === values[c.name]);
-    const chosen = presets.find(same);
+    const chosen = values.toml === undefined ? presets.find(same) : undefined;
     byId("preset").value = chosen?.name ?? "";
     byId("story").textContent = chosen?.words ?? "";
   }
@@ -198,7 +203,7 @@ const tutelageExplorer = (() => {
     const all = [...pins.map(({ settings }) => settings), shown];
     const differs = controls.filter((c) => all.some((s) => applies(c, s) && s[c.name] !== all[0][c.name]));
     const said = (settings, { name, words, kind }) => (kind === "flag" ? `${settings[name] ? "" : "not: "}${words}` : `${words} ${settings[name]}`);
-    const nameOf = (settings) => differs.filter((c) => applies(c, settings)).map((c) => said(settings, c)).join(", ") || "pinned";
+    const nameOf = (settings) => settings.file || differs.filter((c) => applies(c, settings)).map((c) => said(settings, c)).join(", ") || "pinned";
     const named = pins.map((pinned) => ({ ...pinned, name: nameOf(pinned.settings) }));
     byId("pins").replaceChildren(...named.map(({ name, color }, i) => {
       const item = make("button", { type: "button", textContent: `${name} ✕`, title: `Remove: ${name}` });
@@ -284,7 +289,7 @@ const tutelageExplorer = (() => {
     const [begun, first] = [shown === asked, shown === null];
     answered = id;
     shown = asked;
-    content.code.unshift({ name: "Python", text: pythonText(shown), file: "problem.py" });
+    if (!shown.toml) content.code.unshift({ name: "Python", text: pythonText(shown), file: "problem.py" });
     tutelagePage.render(content, tutelagePage.data() !== null && (begun || sameTimes(content)));
     showPins();
     if (first && share === 1) begin(content);
@@ -360,6 +365,28 @@ const tutelageExplorer = (() => {
       "print(tu.compare(theory, runs))", ""].join("\n");
   }
 
+  // A problem file, dropped onto the page or chosen, replaces the controls of the problem until it is closed.
+
+  async function open(file) {
+    const text = await file.text();
+    if (text.length > MOST_TEXT) say(`${file.name} has ${text.length} characters; a problem file has at most ${MOST_TEXT}.`, true);
+    else change({ ...values, toml: text, file: file.name });
+  }
+
+  function acceptFiles() {
+    document.addEventListener("dragover", (event) => event.preventDefault());
+    document.addEventListener("drop", (event) => {
+      event.preventDefault();
+      if (event.dataTransfer.files.length) open(event.dataTransfer.files[0]);
+    });
+    byId("open").addEventListener("change", ({ target }) => { if (target.files.length) open(target.files[0]); });
+    byId("given-close").addEventListener("click", () => {
+      byId("open").value = "";
+      const { toml, file, ...rest } = values;
+      change(rest);
+    });
+  }
+
   // The two sources.
 
   function serverSource() {
@@ -374,7 +401,7 @@ const tutelageExplorer = (() => {
     });
     return {
       ready: () => socket.readyState === WebSocket.OPEN,
-      ask: (id, settings) => socket.send(JSON.stringify({ id, settings })),
+      ask: (id, { file, ...settings }) => socket.send(JSON.stringify({ id, settings })),
     };
   }
 
@@ -413,6 +440,7 @@ const tutelageExplorer = (() => {
   });
   if (matchMedia("(max-width: 60rem)").matches) byId("panel").open = false;
   for (const part of document.querySelectorAll(".server")) part.hidden = Boolean(tables);
+  if (!tables) acceptFiles();
   watch();
   source = tables ? localSource() : serverSource();
   wanted = true;

@@ -15,7 +15,9 @@ import numpy as np
 import tutelage as tu
 from tutelage import checks
 from tutelage.errors import InputError
-from tutelage.times import times_up_to
+from tutelage.problem.serialize import read_toml
+from tutelage.problem.start import start_from_table
+from tutelage.times import times_from_table, times_up_to
 
 POINTS = 201  # recorded times
 Value = str | bool | int | float
@@ -101,9 +103,10 @@ BY_NAME = {control.name: control for control in CONTROLS}
 
 @dataclass(frozen=True)
 class Settings:
-    """One value for every control."""
+    """One value for every control. toml: a problem file in place of the controls of problem, start and times; or ""."""
 
     values: Values
+    toml: str = ""
 
     @classmethod
     def read(cls, given: object) -> "Settings":
@@ -111,9 +114,10 @@ class Settings:
         if not isinstance(given, Mapping):
             raise InputError(f"the settings are {checks.shown(given)}; they must be a table of names and values.")
         for name in given:
-            if name not in BY_NAME:
+            if name not in BY_NAME and name != "toml":
                 raise InputError(f"there is no control {checks.shown(name)}; there are {', '.join(BY_NAME)}.")
-        settings = cls({name: control.check(given.get(name, control.default)) for name, control in BY_NAME.items()})
+        values = {name: control.check(given.get(name, control.default)) for name, control in BY_NAME.items()}
+        settings = cls(values, checks.as_text("the problem file", given.get("toml", "")))
         if settings["levels"] > settings["dim"] and settings["spectrum"] == "power law":
             raise InputError(
                 f"levels is {settings['levels']} and N is {settings['dim']}; every level needs an input. Raise N."
@@ -133,6 +137,20 @@ class Settings:
                     values[name] = int(text) if kind == "count" else float(text)
         return cls.read(values)
 
+    def as_data(self) -> Values:
+        """What `read` takes."""
+        return self.values | ({"toml": self.toml} if self.toml else {})
+
+    def _tables(self) -> tuple[Values, Values, Values]:
+        """The tables of the problem file: problem, start and times. What is not there follows the controls."""
+        data = read_toml(self.toml)
+        first = {"dim": self["dim"], "scale": self["scale"], "seed": self["seed"]}
+        start, times = data.pop("start", first), data.pop("times", {"end": self["end"], "log": self["log_time"]})
+        for name, table in (("start", start), ("times", times)):
+            if not isinstance(table, dict):
+                raise InputError(f"{name} is {checks.shown(table)} in the problem file; it must be a table, [{name}].")
+        return data, start, times
+
     def __getitem__(self, name: str) -> Any:
         return self.values[name]
 
@@ -141,7 +159,14 @@ class Settings:
         return {name: value for name, value in self.values.items() if value != BY_NAME[name].default}
 
     def problem(self) -> tu.Problem:
-        """The problem that these values describe."""
+        """The problem that these values, or the file, describe."""
+        if self.toml:
+            try:
+                return tu.Problem.from_dict(self._tables()[0])  # no function of any module is allowed
+            except (TypeError, ValueError, OverflowError) as error:  # a value of an unexpected kind is not a crash
+                if isinstance(error, InputError):
+                    raise
+                raise InputError(f"the problem file holds a value of the wrong kind ({error}).") from None
         s = self.values
         readout = np.full(s["students"], s["readout"]) if s["train_readout"] else None
         teacher = tu.Network(s["teachers"], s["activation"])
@@ -160,18 +185,29 @@ class Settings:
         )
 
     @property
+    def closed_form(self) -> bool:
+        """Are the averages closed forms, or at least quick? Other losses and labels are averaged over many points."""
+        problem = self.problem() if self.toml else None
+        return problem.closed_form if problem is not None else (self["loss"], self["labels"]) == ("squared", "real")
+
+    @property
     def starts_at_random(self) -> bool:
         """Are the weights drawn at random? Two tasks start from the asymmetric overlaps."""
         return self["start"] == "random weights" and self["tasks"] == "one"
 
     def first(self, problem: tu.Problem) -> tu.Start:
         """Where it begins."""
+        if self.toml:
+            start = self._tables()[1]
+            return start_from_table(problem, start if "dim" in start else start | {"dim": problem.inputs.usual_dim})
         if self.starts_at_random:
             return tu.random_start(problem, dim=self["dim"], scale=self["scale"], seed=self["seed"])
         return tu.asymmetric_start(problem, dim=self["dim"])
 
     def times(self) -> np.ndarray:
         """The times to record."""
+        if self.toml:
+            return times_from_table({"points": POINTS} | self._tables()[2])
         return times_up_to(self["end"], POINTS, self["log_time"])
 
 
