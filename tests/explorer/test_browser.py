@@ -274,6 +274,24 @@ def test_the_kept_page_needs_no_server(server, live, browser, tmp_path):
     kept.page.close()
 
 
+def test_the_explorer_is_kept_at_these_settings(server, live, browser, tmp_path):
+    live.open(address_of(server, lr=0.8, noise=0.2, runs=2))
+    with live.page.expect_download(timeout=60_000) as download:
+        live.page.click("#file-explorer")
+    path = tmp_path / "explorer.html"
+    download.value.save_as(path)
+    kept = LivePage(browser)
+    kept.page.context.set_offline(True)
+    kept.page.goto(path.as_uri())
+    for _ in range(100):
+        if kept.page.evaluate("tutelageExplorer.settled()"):
+            break
+        kept.page.wait_for_timeout(50)
+    np.testing.assert_allclose(kept.drawn()[1], live.drawn()[1], rtol=1e-4)
+    assert kept.complaints == []
+    kept.page.close()
+
+
 @pytest.mark.parametrize("kind", ["png", "svg"])
 def test_pictures_are_kept(server, live, tmp_path, kind):
     live.open(address_of(server))

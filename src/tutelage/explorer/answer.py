@@ -29,6 +29,7 @@ from tutelage import InputError
 from tutelage.analysis.noise import fluctuations_along
 from tutelage.page.document import Content, numbers, page_of, trajectory_content
 from tutelage.page.settings import POINTS, Settings, Value
+from tutelage.page.standalone import standalone
 from tutelage.trajectory import Trajectory
 
 STRETCHES = 10  # in which a long solve comes
@@ -196,6 +197,11 @@ def netcdf(settings: Settings) -> Iterator[bytes]:
         yield theory_of(settings).save(Path(folder) / "curve.nc").read_bytes()
 
 
+def explorer_file(settings: Settings) -> Iterator[bytes]:
+    """The explorer itself, at these settings, as a page that needs no server."""
+    yield standalone(**settings.values).encode()
+
+
 def frozen_page(settings: Settings) -> Iterator[bytes]:
     """Curve, band and runs on a page that works without a network. What is yielded before it is empty: a chance to stop."""
     content: Content = {}
@@ -226,4 +232,8 @@ def toml_text(settings: Settings) -> str:
 
 
 STREAMS: dict[str, Callable[[Settings], Iterator[Part]]] = {"curve": curve, "details": details}
-FILES: dict[str, Callable[[Settings], Iterator[bytes]]] = {"curve.nc": netcdf, "page.html": frozen_page}
+FILES: dict[str, Callable[[Settings], Iterator[bytes]]] = {
+    "curve.nc": netcdf,
+    "page.html": frozen_page,
+    "explorer.html": explorer_file,
+}

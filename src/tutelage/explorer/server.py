@@ -1,4 +1,4 @@
-"""The local server: one page, one websocket for each page, two files to keep. It answers to this machine only.
+"""The local server: one page, one websocket for each page, three files to keep. It answers to this machine only.
 
 Requests that name another host (a rebound domain) or come from another origin or site are refused before anything else is
 read. Work for a page or a download that has been closed is ended.
@@ -22,7 +22,8 @@ from tutelage.explorer.workers import Pool
 from tutelage.page.document import explorer_page
 from tutelage.page.settings import Settings, Values, controls_as_data, presets_as_data
 
-MEDIA = {"curve.nc": "application/x-netcdf", "page.html": "text/html; charset=utf-8"}  # the files to keep (answer.FILES)
+HTML = "text/html; charset=utf-8"
+MEDIA = {"curve.nc": "application/x-netcdf", "page.html": HTML, "explorer.html": HTML}  # the files to keep (answer.FILES)
 MOST_PAGES = 16  # open at the same time
 MOST_TEXT = 65_536  # characters of one message
 OUR_SITE = ("same-origin", "none")  # none: an address that was typed

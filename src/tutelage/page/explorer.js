@@ -9,6 +9,7 @@ const tutelageExplorer = (() => {
   const TICKS = 1000; // positions of a slider
   const MOMENT = 300; // milliseconds after which the reader is told that something takes time
   const PATIENCE = 400; // milliseconds to wait for a curve before a newer request is sent all the same
+  const FILES = { "file-nc": "curve.nc", "file-html": "page.html", "file-explorer": "explorer.html" }; // links to the server
   const MOST_PINNED = 6;
   const MOST_TEXT = 60000; // characters of a problem file
   const WITH_FILE = ["scale", "seed", "dim", "runs", "band", "end", "log_time"]; // controls next to a problem file
@@ -129,7 +130,7 @@ const tutelageExplorer = (() => {
     }
     byId("given").hidden = values.toml === undefined;
     byId("given-name").textContent = values.file ?? "";
-    for (const link of ["file-nc", "file-html", "share"]) byId(link).classList.toggle("out", values.toml !== undefined); // not in the address
+    for (const link of [...Object.keys(FILES), "share"]) byId(link).classList.toggle("out", values.toml !== undefined); // not in the address
     const same = ({ settings }) => controls.every((c) => (settings[c.name] ?? c.default) === values[c.name]);
     const chosen = values.toml === undefined ? presets.find(same) : undefined;
     byId("preset").value = chosen?.name ?? "";
@@ -174,8 +175,7 @@ const tutelageExplorer = (() => {
     } catch { // a page inside another one has no address of its own
       byId("share").hidden = true;
     }
-    byId("file-nc").href = `/file/curve.nc?${text}`;
-    byId("file-html").href = `/file/page.html?${text}`;
+    for (const [id, name] of Object.entries(FILES)) byId(id).href = `/file/${name}?${text}`;
     byId("share").textContent = "Copy link";
   }
 

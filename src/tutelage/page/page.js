@@ -13,6 +13,7 @@ const tutelagePage = (() => {
   const SETTINGS = { displayModeBar: false, responsive: true, doubleClick: "reset" };
   const LARGEST_WITH_NUMBERS = 6; // rows or columns beyond which numbers in cells are too small to read
   const SECONDS = 12; // that playing takes
+  const ROUNDING = 1e-15; // of the largest error: what lies below is not drawn on a logarithmic axis
   let data = null;
   let pinned = [];
   let index = 0; // of the time that is shown; while playing, between two recorded times
@@ -92,6 +93,7 @@ const tutelagePage = (() => {
     const xaxis = { title: { text: `time ${data.time_name}` }, type: logTime ? "log" : "linear" };
     const yaxis = { title: { text: "generalization error" }, type: byId("log").checked ? "log" : "linear", exponentformat: "power" };
     if (!byId("log").checked) yaxis.rangemode = "tozero";
+    else if (lowest() < ROUNDING * highest()) Object.assign(yaxis, { range: [ROUNDING * highest(), 2 * highest()].map(Math.log10), autorange: false });
     const legend = { showlegend: tasks().length > 1 || pinned.length > 0, legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0 } };
     draw("curve", traces, { xaxis, yaxis, shapes: shapes(), annotations: escapeLabel(logTime), hovermode: "x", ...legend });
     describe();
@@ -140,6 +142,9 @@ const tutelagePage = (() => {
   }
 
   const tasks = () => data.tasks ?? []; // several tasks: one curve each
+  const drawn = () => (tasks().length ? tasks().flatMap((task) => task.error) : data.error);
+  const highest = () => Math.max(...drawn());
+  const lowest = () => Math.min(...drawn());
   const errors = () => (tasks().length ? tasks().map((task) => at(task.error)) : [at(data.error)]);
   const marked = () => ({ x: errors().map(() => at(data.times)), y: errors() });
 
