@@ -107,6 +107,8 @@ class Problem(eqx.Module):
             raise InputError(
                 "gram is set on the student; only the teacher can have one. Give the student's overlaps to Start."
             )
+        if self.student.unseen is not None:
+            raise InputError("unseen is set on the student; only the teacher's fields can be unseen. Leave it out.")
         for name in ("train_readout", "train_bias"):
             if getattr(self.teacher, name):
                 raise InputError(f"{name} is True on the teacher; only the student can learn. Leave it out.")
@@ -146,6 +148,20 @@ class Problem(eqx.Module):
         if not isinstance(self.teacher, Tasks):
             return self
         return eqx.tree_at(lambda p: p.teacher, self, self.teacher.teachers[task])
+
+    @property
+    def unseen(self) -> Float[NumpyOrJax, "M M"] | None:
+        """The covariance of the part of the teacher's fields that the inputs do not carry; None if they carry all."""
+        return self.teacher.unseen
+
+    def all_seen(self) -> "Problem":
+        """The same problem with a teacher of which the inputs carry everything."""
+
+        def unseen(problem: "Problem") -> list[Any]:
+            teacher = problem.teacher
+            return [one.unseen for one in (teacher.teachers if isinstance(teacher, Tasks) else (teacher,))]
+
+        return eqx.tree_at(unseen, self, replace_fn=lambda _: None, is_leaf=lambda x: x is None)
 
     @property
     def readout_shape(self) -> tuple[int, ...]:

@@ -22,7 +22,7 @@ from scipy.special import ndtr
 
 from tutelage.errors import InputError, Status
 from tutelage.problem import Problem, Spectrum, Tasks
-from tutelage.problem.sample import normals_needed
+from tutelage.problem.sample import normals_needed, unseen_root
 from tutelage.simulation import coordinates
 from tutelage.simulation.numba_kernels import ParameterState, Records, advance_weights, fill_normal
 from tutelage.simulation.overlaps import divergence_bound
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tutelage.simulation.request import Request
 
 Rows = Float[np.ndarray, "samples N"]
-FRAME, INPUTS, NOISE, DRIFT = range(4)  # the random streams of a run
+FRAME, INPUTS, NOISE, DRIFT, UNSEEN = range(5)  # the random streams of a run
 BLOCK = 2**16  # numbers drawn at a time: small enough for a cache, large enough to hide a function call
 ORDERS = ("given", "shuffled", "sampled")
 
@@ -151,7 +151,7 @@ class WeightsMethod:
         if not has_kernels(problem):
             from tutelage.simulation.jax_steps import WeightsLoop
 
-            self.loop = WeightsLoop(problem, self.constants, self.mask, dims)
+            self.loop = WeightsLoop(problem.all_seen(), self.constants, self.mask, dims)
 
     def run(self, index: int, watch: Watch) -> Run:
         which = index % len(self.starts)
@@ -161,7 +161,8 @@ class WeightsMethod:
         lengths, bound = coordinates.lengths_of(self.problem, own, self.dims), divergence_bound(own) * self.dim
         network = (_NumbaNetwork if self.loop is None else _JaxNetwork)(self, W, W_teacher, params, lengths)
         records = empty_records(self.problem, self.steps, self.keep)
-        source, noise, drift = self._source(index), stream(self.seed, index, NOISE), stream(self.seed, index, DRIFT)
+        source = self._source(index)
+        noise, drift, hidden = (stream(self.seed, index, purpose) for purpose in (NOISE, DRIFT, UNSEEN))
         B, block = self.constants.batch, rows_per_block(self.problem, self.dim)
         total = int(self.steps[-1]) * B
         self._write(records, 0, network)
@@ -172,9 +173,9 @@ class WeightsMethod:
                 noise.standard_normal(out=xi)
             if self.tasks and self.loop is None:
                 xi[:, 1] = ndtr(xi[:, 1])
-            moves = self._moves(which, drift, last - first)
+            moves, unseen = self._moves(which, drift, last - first), self._unseen(hidden, last - first)
             for begin, end in self._stretches(first, last):
-                taken = network.take(rows, xi, moves, first, begin, end)
+                taken = network.take(rows, unseen, xi, moves, first, begin, end)
                 if taken < end or not np.all(bound > network.W**2):
                     return Run(records, Status.DIVERGED, taken // B)
                 if end % B == 0:
@@ -185,7 +186,13 @@ class WeightsMethod:
 
     def _draws(self, samples: int) -> tuple[int, ...]:
         """The shape of the normals that labels and rule need for so many samples."""
-        return (samples, 1 + self.tasks) if self.loop is None else (samples, normals_needed(self.problem))
+        return (samples, 1 + self.tasks) if self.loop is None else (samples, normals_needed(self.loop.problem))
+
+    def _unseen(self, rng: np.random.Generator, samples: int) -> Float[np.ndarray, "samples M"]:
+        """What the inputs do not carry of the teacher's fields; empty if they carry all."""
+        if self.problem.unseen is None:
+            return np.zeros((0, 0))
+        return rng.standard_normal((samples, self.problem.teacher.hidden)) @ unseen_root(self.problem).T
 
     def _moves(self, which: int, rng: np.random.Generator, samples: int) -> Float[np.ndarray, "samples M N"]:
         """zeta of teachers that drift, one for each sample; empty if they stay."""
@@ -244,12 +251,14 @@ class _NumbaNetwork:
         self.velocity = np.zeros(W.shape if self.constants.momentum else (0, 0))
         self.gradient = np.zeros_like(W)
 
-    def take(self, rows: Rows, xi: np.ndarray, moves: np.ndarray, first: int, begin: int, end: int) -> int:
+    def take(
+        self, rows: Rows, unseen: np.ndarray, xi: np.ndarray, moves: np.ndarray, first: int, begin: int, end: int
+    ) -> int:
         """Learn from samples begin .. end - 1 of a block that begins at `first`; returns the samples seen."""
         B, part = self.constants.batch, slice(begin - first, end - first)
         rates = self.rates.table(begin // B, (end - 1) // B + 1)
         moving = (self.W, self.W_teacher, self.velocity, self.gradient, self.mask, self.params, self.lengths)
-        drawn = rows[part], xi[part], moves[part]
+        drawn = rows[part], unseen[part], xi[part], moves[part]
         return begin + int(advance_weights(self.constants, self.table, *drawn, *moving, rates, begin))
 
 
@@ -276,11 +285,14 @@ class _JaxNetwork:
     def params(self) -> ParameterState:
         return ParameterState(*(np.asarray(x) for x in self.state[4]))
 
-    def take(self, rows: Rows, xi: np.ndarray, moves: np.ndarray, first: int, begin: int, end: int) -> int:
+    def take(
+        self, rows: Rows, unseen: np.ndarray, xi: np.ndarray, moves: np.ndarray, first: int, begin: int, end: int
+    ) -> int:
         missing, B = self.block - rows.shape[0], self.batch
         steps = np.arange(first, first + self.block) // B
         rates = self.rates.table(int(steps[0]), int(steps[-1]) + 1)[steps - steps[0]]
         moves = np.pad(moves, ((0, self.block - len(moves)), (0, 0), (0, 0))) if len(moves) else np.zeros(self.block)
-        block = np.pad(rows, ((0, missing), (0, 0))), np.pad(xi, ((0, missing), (0, 0))), moves, rates
+        unseen = np.pad(unseen, ((0, missing), (0, 0))) if len(unseen) else np.zeros((self.block, 1))
+        block = np.pad(rows, ((0, missing), (0, 0))), unseen, np.pad(xi, ((0, missing), (0, 0))), moves, rates
         self.state = self.loop.advance(self.state, self.fixed, block, first, begin - first, end - first)
         return end
