@@ -24,7 +24,7 @@ from tutelage.problem.schedules import Constant
 from tutelage.problem.serialize import LEARNING, PARTS
 from tutelage.problem.sgd import SGD
 from tutelage.problem.tasks import Tasks
-from tutelage.problem.traits import CLASSIC, CLOSED, CONSTANT_RATES, missing_traits, require_fit, require_traits
+from tutelage.problem.traits import CLASSIC, CLOSED, CONSTANT_RATES, VISIBLE, missing_traits, require_fit, require_traits
 from tutelage.rules import Gradient, Rule, as_rule
 
 Noise: TypeAlias = Float[NumpyOrJax, ""] | Callable[[np.ndarray], np.ndarray]  # standard deviation, or quantile function
@@ -284,7 +284,7 @@ def _path(parts: Table, name: str) -> tuple[str, ...]:
     return (checks.known("the name of a change", name, dict.fromkeys(names)),)
 
 
-def require_problem(problem: object, verb: str, needs: Iterable[str] = CLASSIC) -> Problem:
+def require_problem(problem: object, verb: str, needs: Iterable[str] = VISIBLE) -> Problem:
     """The problem, if it is one, its numbers are known, and it has the traits that the function `verb` needs."""
     if not isinstance(problem, Problem):
         raise InputError(f"problem is {kind_of(problem)}; {verb} takes a tutelage Problem.")
@@ -293,7 +293,7 @@ def require_problem(problem: object, verb: str, needs: Iterable[str] = CLASSIC) 
     return problem
 
 
-def with_constant_rates(problem: object, verb: str, needs: Iterable[str] = CLASSIC) -> Problem:
+def with_constant_rates(problem: object, verb: str, needs: Iterable[str] = VISIBLE) -> Problem:
     """The problem, if its learning rates are constant and it has the traits in `needs`; `Constant` rates as numbers."""
     problem = require_problem(problem, verb, (*needs, *CONSTANT_RATES))
     rates = {name: getattr(problem.sgd, name) for name in ("lr", "readout_lr", "bias_lr")}
