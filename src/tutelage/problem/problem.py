@@ -18,7 +18,8 @@ from tutelage.labels import Real as RealLabels
 from tutelage.losses import Function as FunctionLoss
 from tutelage.losses import Loss, Squared, as_loss
 from tutelage.problem import serialize
-from tutelage.problem.inputs import Inputs, Isotropic
+from tutelage.problem.hidden_manifold import HiddenManifold
+from tutelage.problem.inputs import Inputs, Isotropic, Spectrum
 from tutelage.problem.network import Network
 from tutelage.problem.schedules import Constant
 from tutelage.problem.serialize import LEARNING, PARTS
@@ -114,6 +115,11 @@ class Problem(eqx.Module):
                 raise InputError(f"{name} is True on the teacher; only the student can learn. Leave it out.")
         if self.teacher.gram is not None and np.ndim(self.teacher.gram) == 3:
             shape = (self.inputs.levels, self.teacher.hidden, self.teacher.hidden)
+            if isinstance(self.inputs, HiddenManifold):
+                raise InputError(
+                    "the teacher's gram has a matrix for each level; the teacher of a HiddenManifold has latent overlaps (M, M), from "
+                    "which those of the levels follow."
+                )
             checks.require_shape("the teacher's gram", self.teacher.gram, shape, fix="One matrix per level.")
         self.trainable_mask()
 
@@ -147,21 +153,36 @@ class Problem(eqx.Module):
         """The problem of one task alone; the problem itself if it has no `Tasks`."""
         if not isinstance(self.teacher, Tasks):
             return self
-        return eqx.tree_at(lambda p: p.teacher, self, self.teacher.teachers[task])
+        teacher = self.teacher.teachers[task]
+        if isinstance(self.inputs, HiddenManifold) and self.teacher.given_gram is not None:
+            units = self.teacher.units(task)
+            teacher = serialize.rebuild(teacher, gram=self.teacher.given_gram[units, units])
+        return eqx.tree_at(lambda p: p.teacher, self, teacher)
 
     @property
     def unseen(self) -> Float[NumpyOrJax, "M M"] | None:
         """The covariance of the part of the teacher's fields that the inputs do not carry; None if they carry all."""
-        return self.teacher.unseen
+        if self.teacher.unseen is not None or not isinstance(self.inputs, HiddenManifold):
+            return self.teacher.unseen
+        return self.inputs.unseen_share * self.latent_overlaps
+
+    @property
+    def latent_overlaps(self) -> Float[NumpyOrJax, "M M"]:
+        """T of the latent teacher vectors of a `HiddenManifold`: the teacher's gram, else the identity."""
+        return np.eye(self.teacher.hidden) if self.teacher.gram is None else self.teacher.gram
 
     def all_seen(self) -> "Problem":
-        """The same problem with a teacher of which the inputs carry everything."""
+        """The same problem with a teacher of which the inputs carry everything; a `HiddenManifold` becomes its spectrum."""
 
         def unseen(problem: "Problem") -> list[Any]:
             teacher = problem.teacher
             return [one.unseen for one in (teacher.teachers if isinstance(teacher, Tasks) else (teacher,))]
 
-        return eqx.tree_at(unseen, self, replace_fn=lambda _: None, is_leaf=lambda x: x is None)
+        seen = eqx.tree_at(unseen, self, replace_fn=lambda _: None, is_leaf=lambda x: x is None)
+        if not isinstance(self.inputs, HiddenManifold):
+            return seen
+        plain = Spectrum(self.inputs.eigenvalues, self.inputs.fractions, normalize=False)
+        return eqx.tree_at(lambda p: p.inputs, seen, plain)
 
     @property
     def readout_shape(self) -> tuple[int, ...]:

@@ -2,8 +2,9 @@
 
 Only numbers, words and lists are stored. A function of a module is stored as "module:function" and imported only if the
 reader allows that module; any other function cannot be stored, and the message names it. A custom input law is stored as
-its spectrum. Of a spectrum measured on data the eigenvectors and the center are not stored (they are as large as the data's
-covariance, and the theory never uses them); its levels, scale, dropped directions and dimension are, exactly.
+its spectrum, a `HiddenManifold` of a matrix by the squared singular values. Of a spectrum measured on data the eigenvectors
+and the center are not stored (they are as large as the data's covariance, and the theory never uses them); its levels,
+scale, dropped directions and dimension are, exactly.
 """
 
 import inspect
@@ -24,6 +25,7 @@ from tutelage.errors import InputError
 from tutelage.problem import activation as activations
 from tutelage.problem import inputs as input_laws
 from tutelage.problem import schedules
+from tutelage.problem.hidden_manifold import HiddenManifold
 from tutelage.problem.network import Network
 from tutelage.problem.sgd import SGD, SlowMomentum
 from tutelage.problem.tasks import NAMED as TASK_SCHEDULES
@@ -51,7 +53,12 @@ LEARNING = {
     "labels": LearningPart(labels.Labels, labels.NAMED, labels.Function, labels.as_labels, "real"),
     "rule": LearningPart(rules.Rule, rules.NAMED, None, rules.as_rule, "gradient"),
 }
-INPUTS = {"isotropic": input_laws.Isotropic, "power_law": input_laws.PowerLaw, "spectrum": input_laws.Spectrum}
+INPUTS = {
+    "isotropic": input_laws.Isotropic,
+    "power_law": input_laws.PowerLaw,
+    "spectrum": input_laws.Spectrum,
+    "hidden_manifold": HiddenManifold,
+}
 NAMES = ("noise", "loss", "labels", "rule", "student", "teacher", "inputs", "sgd")
 PARTS = NAMES[1:]
 RATES = ("lr", "readout_lr", "bias_lr")
@@ -82,6 +89,9 @@ def _values(part: Part) -> Table:
         return {"eigenvalues": given, "fractions": part.fractions, "normalize": part.normalize}
     if isinstance(part, input_laws.PowerLaw):
         return {"beta": part.beta, "levels": part.count}
+    if isinstance(part, HiddenManifold):
+        own = {name: getattr(part, name) for name in ("features", "activation", "dim_latent", "dim", "seed")}
+        return own | {"levels": part.most_levels}
     found = {name: getattr(part, name) for name in parameters(type(part)) if name != "gram" or not isinstance(part, Tasks)}
     if isinstance(part, Tasks):
         found["gram"] = part.given_gram
@@ -226,7 +236,7 @@ def plain(name: str, value: object) -> Plain:
 def revived(name: str, value: Plain, allow: tuple[str, ...] = ()) -> object:
     """What `Problem.replace` takes under this name ("lr", "sgd.lr", "inputs"), from plain data."""
     if name == "inputs":
-        return _inputs_from_dict(dict(_table("inputs", value)))
+        return _inputs_from_dict(dict(_table("inputs", value)), allow)
     if name in LEARNING:
         return _learning_from_plain(name, value, allow)
     field = name.rpartition(".")[2]
@@ -245,7 +255,7 @@ def _inputs_to_dict(inputs: input_laws.Inputs) -> Table:
     """A law with a name by its arguments; any other (a spectrum, a custom class) by its levels."""
     kind = next((name for name, cls in INPUTS.items() if type(inputs) is cls), "spectrum")
     if kind != "spectrum":
-        return {"kind": kind, **_compact(inputs)}
+        return {"kind": kind, **_compact(inputs.without_basis())}
     levels = {name: _plain(name, getattr(inputs, name)) for name in ("eigenvalues", "fractions")}
     scale, dropped = getattr(inputs, "scale", 1.0), getattr(inputs, "dropped", 0)
     measured = {"dropped": dropped, "known_dim": inputs.known_dim} if inputs.known_dim is not None else {}
@@ -259,8 +269,10 @@ def is_named(inputs: input_laws.Inputs) -> bool:
     return type(inputs) in INPUTS.values()
 
 
-def _inputs_from_dict(table: Table) -> Part:
+def _inputs_from_dict(table: Table, allow: tuple[str, ...] = ()) -> Part:
     law = INPUTS[checks.known("inputs.kind", table.pop("kind", "isotropic"), INPUTS)]
+    if law is HiddenManifold and "activation" in table:
+        table = table | {"activation": _function("the activation in [inputs]", table["activation"], allow)}
     if law is not input_laws.Spectrum:
         return _build("inputs", law, table)
     known_dim = None if "known_dim" not in table else checks.as_count("inputs.known_dim", table.pop("known_dim"))
@@ -295,7 +307,7 @@ def problem_from_dict(cls: "type[Problem]", data: Table, allow: str | Iterable[s
     parts: Table = {
         "student": _network("student", data["student"], allow),
         "teacher": _teacher(data["teacher"], allow),
-        "inputs": _inputs_from_dict(dict(_table("inputs", data.get("inputs", {})))),
+        "inputs": _inputs_from_dict(dict(_table("inputs", data.get("inputs", {}))), allow),
         "sgd": _build("sgd", SGD, sgd),
         "noise": _function("noise", data.get("noise", 0.0), allow),
     }

@@ -9,7 +9,8 @@ Samples are drawn, x_i = sqrt(lam_i) z_i, level by level, with independent z of 
 uniform, student_t (five degrees of freedom) or student_t3 (three: an infinite fourth moment, and with it an infinite
 variance of one step). Or they are rows of an array, which is then the user's x itself; with a spectrum measured on data,
 rows are centered, scaled and rotated as recorded there. Blocks of rows have a fixed size, so that the samples of a run
-depend on its seed alone.
+depend on its seed alone. The samples of a `HiddenManifold` are sigma(F c / sqrt(D)) itself; what they do not carry of the
+teacher's fields beta . c / sqrt(D) is added to the fields, sample by sample.
 """
 
 import itertools
@@ -22,6 +23,7 @@ from scipy.special import ndtr
 
 from tutelage.errors import InputError, Status
 from tutelage.problem import Problem, Spectrum, Tasks
+from tutelage.problem.hidden_manifold import Realized
 from tutelage.problem.sample import normals_needed, unseen_root
 from tutelage.simulation import coordinates
 from tutelage.simulation.numba_kernels import ParameterState, Records, advance_weights, fill_normal
@@ -124,6 +126,23 @@ class RowInputs:
         return np.ascontiguousarray(block @ self.basis.T) * self.scale
 
 
+class FeatureInputs:
+    """Samples of a `HiddenManifold`, in eigencoordinates, and what they do not carry of the fields of one teacher."""
+
+    def __init__(
+        self, problem: Problem, features: Realized, latent: np.ndarray, teacher: np.ndarray, rng: np.random.Generator
+    ):
+        self.inputs, self.features, self.latent, self.teacher, self.rng = problem.inputs, features, latent, teacher, rng
+        self.unseen = np.zeros((0, 0))
+
+    def rows(self, first: int, count: int) -> Rows:
+        N, D = self.features.features.shape
+        c = self.rng.standard_normal((count, D))
+        x = np.asarray(self.inputs.samples(c, self.features.features)) @ self.features.basis.T
+        self.unseen = c @ self.latent.T / np.sqrt(D) - x @ self.teacher.T / np.sqrt(N)
+        return x
+
+
 class WeightsMethod:
     """Everything that the runs of one request share; `run` is one of them."""
 
@@ -138,6 +157,7 @@ class WeightsMethod:
         )
         self.seed, self.keep, self.weights = request.seed, request.keep, request.weights
         self.inputs, self.order = request.inputs, request.order
+        self.features = problem.inputs.realized() if isinstance(self.inputs, str) and self.inputs == "features" else None
         self.constants, self.rates = step_constants(problem, self.dim), RateTable(problem, self.dim)
         self.tasks, self.table = isinstance(problem.teacher, Tasks), teacher_table(problem)
         self.roots = [coordinates.teacher_roots(problem, start) for start in self.starts]
@@ -161,7 +181,7 @@ class WeightsMethod:
         lengths, bound = coordinates.lengths_of(self.problem, own, self.dims), divergence_bound(own) * self.dim
         network = (_NumbaNetwork if self.loop is None else _JaxNetwork)(self, W, W_teacher, params, lengths)
         records = empty_records(self.problem, self.steps, self.keep)
-        source = self._source(index)
+        source = self._source(index, W_teacher)
         noise, drift, hidden = (stream(self.seed, index, purpose) for purpose in (NOISE, DRIFT, UNSEEN))
         B, block = self.constants.batch, rows_per_block(self.problem, self.dim)
         total = int(self.steps[-1]) * B
@@ -173,7 +193,7 @@ class WeightsMethod:
                 noise.standard_normal(out=xi)
             if self.tasks and self.loop is None:
                 xi[:, 1] = ndtr(xi[:, 1])
-            moves, unseen = self._moves(which, drift, last - first), self._unseen(hidden, last - first)
+            moves, unseen = self._moves(which, drift, last - first), self._unseen(source, hidden, last - first)
             for begin, end in self._stretches(first, last):
                 taken = network.take(rows, unseen, xi, moves, first, begin, end)
                 if taken < end or not np.all(bound > network.W**2):
@@ -188,8 +208,10 @@ class WeightsMethod:
         """The shape of the normals that labels and rule need for so many samples."""
         return (samples, 1 + self.tasks) if self.loop is None else (samples, normals_needed(self.loop.problem))
 
-    def _unseen(self, rng: np.random.Generator, samples: int) -> Float[np.ndarray, "samples M"]:
+    def _unseen(self, source: "Source", rng: np.random.Generator, samples: int) -> Float[np.ndarray, "samples M"]:
         """What the inputs do not carry of the teacher's fields; empty if they carry all."""
+        if isinstance(source, FeatureInputs):
+            return source.unseen
         if self.problem.unseen is None:
             return np.zeros((0, 0))
         return rng.standard_normal((samples, self.problem.teacher.hidden)) @ unseen_root(self.problem).T
@@ -219,10 +241,30 @@ class WeightsMethod:
         assert self.coordinates is not None
         vectors = coordinates.in_random_frames(self.coordinates[which], self.dims, stream(self.seed, index, FRAME))
         M = self.problem.teacher.hidden
-        return np.ascontiguousarray(vectors[M:]), np.ascontiguousarray(vectors[:M])
+        W, W_teacher = np.ascontiguousarray(vectors[M:]), np.ascontiguousarray(vectors[:M])
+        if self.features is not None:  # grouped directions of a level have amplitudes of their own
+            usual = np.repeat(np.sqrt(self.problem.inputs.visible), self.dims)
+            W_teacher = W_teacher * np.where(usual > 0, self.features.amplitudes / np.where(usual > 0, usual, 1.0), 0.0)
+        return W, W_teacher
 
-    def _source(self, index: int) -> DrawnInputs | RowInputs:
+    def _latent_teacher(self, W_teacher: Float[np.ndarray, "M N"], index: int) -> Float[np.ndarray, "M D"]:
+        """beta of a visible teacher. Latent directions that no input shows hold what is missing of the unseen part."""
+        (N, D), found, M = self.features.features.shape, self.features, len(W_teacher)
+        shown = min(N, D)
+        b = W_teacher[:, :shown] / found.amplitudes[:shown]
+        beta = b @ found.latent[:shown]
+        if D > N:
+            _, _, rest = self.problem.inputs.coefficients
+            values, vectors = np.linalg.eigh(D * np.asarray(self.problem.unseen) - (b * rest / found.eigenvalues) @ b.T)
+            frame = np.linalg.qr(stream(self.seed, index, UNSEEN).standard_normal((D - N, min(M, D - N))))[0]
+            root = (vectors * np.sqrt(np.maximum(values, 0.0)))[:, ::-1][:, : frame.shape[1]]
+            beta += root @ frame.T @ found.latent[N:]
+        return beta
+
+    def _source(self, index: int, W_teacher: Float[np.ndarray, "M N"]) -> "Source":
         rng = stream(self.seed, index, INPUTS)
+        if self.features is not None:
+            return FeatureInputs(self.problem, self.features, self._latent_teacher(W_teacher, index), W_teacher, rng)
         if isinstance(self.inputs, str):
             return DrawnInputs(self.problem, self.dims, self.inputs, rng)
         return RowInputs(self.problem, self.inputs, self.order, rng)
@@ -238,6 +280,9 @@ class WeightsMethod:
             r, q, t = self._overlaps(W, W_teacher), self._overlaps(W, W), self._overlaps(W_teacher, W_teacher)
             readout = np.reshape(params.readout, records.readout.shape[1:])
             write_overlaps(records, taken, r, q, self.field_weights, readout, params.bias, t)
+
+
+Source = DrawnInputs | RowInputs | FeatureInputs
 
 
 class _NumbaNetwork:
