@@ -159,7 +159,7 @@ def _visible_teacher(
                 "the start."
             )
         return inputs.visible_overlaps(latent)
-    if not checks.is_traced(T, inputs) and np.any(np.asarray(T)[np.asarray(inputs.visible) == 0] != 0):
+    if not checks.is_traced(T, inputs) and np.any(np.abs(T)[inputs.visible == 0] > 1e-9 * np.max(np.abs(T))):
         raise InputError(
             "the start's T is not zero on the directions that the features do not reach; a teacher of latent vectors must be."
         )
