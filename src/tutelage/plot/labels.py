@@ -179,10 +179,12 @@ def _learning(problem: Problem) -> list[str]:
 
 
 def _inputs(inputs: Inputs) -> str:
-    from tutelage.problem import Isotropic, PowerLaw
+    from tutelage.problem import HiddenManifold, Isotropic, PowerLaw
 
     if isinstance(inputs, Isotropic):
         return "isotropic inputs"
+    if isinstance(inputs, HiddenManifold):
+        return f"inputs on a hidden manifold of {inputs.dim_latent} dimensions ({inputs.activation.name} features)"
     levels = f"{inputs.levels} level{'' if inputs.levels == 1 else 's'}"
     power_law = isinstance(inputs, PowerLaw)
     return f"power-law inputs (beta = {float(inputs.beta):g}, {levels})" if power_law else f"inputs with {levels}"

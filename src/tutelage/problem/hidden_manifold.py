@@ -27,8 +27,8 @@ from tutelage.problem.inputs import Inputs
 WORDS = ("random", "orthogonal")
 REACH, PANEL_NODES = 12, 40  # averages over a standard normal number: from -REACH to REACH, in panels of one unit
 QUANTILES = 2**14  # points at which the law of Marchenko and Pastur is summed
-EQUAL = 1e-9  # relative difference of singular values that are one level
-SAME_LENGTH = 1e-6  # relative difference of row lengths at which an orthogonal matrix is accepted
+EQUAL = 1e-6  # relative difference of singular values that are one level
+SAME_LENGTH = 1e-8  # relative difference of row lengths at which an orthogonal matrix is accepted
 
 
 class Coefficients(NamedTuple):

@@ -174,12 +174,15 @@ class Problem(eqx.Module):
     def all_seen(self) -> "Problem":
         """The same problem with a teacher of which the inputs carry everything; a `HiddenManifold` becomes its spectrum."""
 
-        def unseen(problem: "Problem") -> list[Any]:
-            teacher = problem.teacher
-            return [one.unseen for one in (teacher.teachers if isinstance(teacher, Tasks) else (teacher,))]
+        latent = isinstance(self.inputs, HiddenManifold)
 
-        seen = eqx.tree_at(unseen, self, replace_fn=lambda _: None, is_leaf=lambda x: x is None)
-        if not isinstance(self.inputs, HiddenManifold):
+        def beyond(problem: "Problem") -> list[Any]:
+            teacher = problem.teacher
+            teachers = teacher.teachers if isinstance(teacher, Tasks) else (teacher,)
+            return [one.unseen for one in teachers] + [one.gram for one in teachers if latent]
+
+        seen = eqx.tree_at(beyond, self, replace_fn=lambda _: None, is_leaf=lambda x: x is None)
+        if not latent:
             return seen
         plain = Spectrum(self.inputs.eigenvalues, self.inputs.fractions, normalize=False)
         return eqx.tree_at(lambda p: p.inputs, seen, plain)

@@ -27,6 +27,7 @@ from tutelage.problem.problem import require_problem
 from tutelage.problem.schedules import require_rates_on
 from tutelage.problem.start import require_pair, require_start
 from tutelage.problem.traits import TASKS
+from tutelage.simulation.coordinates import drift_rate
 from tutelage.simulation.weights import LAWS, ORDERS
 from tutelage.times import check_times, steps_at
 
@@ -139,8 +140,12 @@ def _rotated(problem: Problem, W: np.ndarray, W_teacher: np.ndarray) -> tuple[np
 
 
 def _has_features(problem: Problem, method: str, inputs: object) -> bool:
-    """Are the samples those of a `HiddenManifold` itself? Nothing else was asked for."""
-    return isinstance(problem.inputs, HiddenManifold) and method == "weights" and inputs is None
+    """Are the samples those of a `HiddenManifold` itself? They are unless other ones are asked for."""
+    if not isinstance(problem.inputs, HiddenManifold) or method != "weights" or inputs is not None:
+        return False
+    if drift_rate(problem):
+        raise InputError("the teachers drift, which samples of a HiddenManifold do not support; use inputs='gaussian'.")
+    return True
 
 
 def _inputs(inputs: Any) -> str | np.ndarray:
