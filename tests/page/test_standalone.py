@@ -139,12 +139,16 @@ CHOSEN = [
 ]
 
 
-def test_curve_maps_and_phases_of_settings_are_those_of_the_library(page):
+FEW_CHOSEN = [CHOSEN[0], CHOSEN[3], {"students": 2, "teachers": 1, "tasks": "two", "train_readout": True, "end": 200.0}]
+
+
+@pytest.mark.parametrize("given", [FEW_CHOSEN, pytest.param(CHOSEN, marks=pytest.mark.full)], ids=["some", "all"])
+def test_curve_maps_and_phases_of_settings_are_those_of_the_library(page, given):
     """Also that a seed draws the same random weights here and there."""
     from tutelage.explorer.answer import theory_of
     from tutelage.page.document import trajectory_content
 
-    chosen = [Settings.read(given) for given in CHOSEN]
+    chosen = [Settings.read(values) for values in given]
     found = page.evaluate(CONTENT, [dict(settings.values) for settings in chosen])
     for settings, data in zip(chosen, found, strict=True):
         expected = trajectory_content(theory_of(settings))
@@ -192,6 +196,7 @@ def test_the_script_describes_the_settings(page):
             np.testing.assert_allclose(a, b, rtol=1e-12)
 
 
+@pytest.mark.full
 def test_the_script_runs(page, capsys):
     chosen = Settings.read({"students": 2, "teachers": 2, "end": 5.0, "dim": 50, "start": "asymmetric", "runs": 4})
     exec(page.evaluate("tutelageExplorer.pythonText", dict(chosen.values)), {})
