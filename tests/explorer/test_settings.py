@@ -85,8 +85,9 @@ def test_an_address_says_the_same_as_the_table():
         {"tasks": "two", "switch": 7.0, "similarity": 0.3, "train_readout": True, "readout": 0.2},
         {"rule": "dropout", "keep": 0.7, "teachers": 2},
         {"loss": "logistic", "labels": "sign", "students": 1, "teachers": 1},
+        {"spectrum": "two clusters", "distance": 1.5, "loss": "hinge", "noise": 0.3, "students": 2, "start": "asymmetric"},
     ],
-    ids=["random", "asymmetric", "tasks", "dropout", "classifier"],
+    ids=["random", "asymmetric", "tasks", "dropout", "classifier", "clusters"],
 )
 def test_toml_describes_this_problem(given_, tmp_path):
     from tutelage.cli.flags import ProblemFlags, StartFlags, TimeFlags

@@ -183,6 +183,7 @@ def test_the_script_describes_the_settings(page):
         {"spectrum": "power law", "levels": 4, "beta": 0.5, "log_time": True, "batch": 4, "decay": 0.01},
         {"rule": "dropout", "keep": 0.7, "train_readout": True, "readout": -0.5},
         {"loss": "logistic", "labels": "sign", "activation": "relu", "runs": 0},
+        {"spectrum": "two clusters", "distance": 1.5, "loss": "hinge", "noise": 0.3},
     ]
     chosen = [Settings.read(settings) for settings in given]
     texts = page.evaluate("cases => cases.map(tutelageExplorer.pythonText)", [dict(s.values) for s in chosen])

@@ -28,7 +28,7 @@ import tutelage as tu
 from tutelage import InputError
 from tutelage.analysis.noise import fluctuations_along
 from tutelage.page.document import Content, numbers, page_of, trajectory_content
-from tutelage.page.settings import POINTS, Settings, Value
+from tutelage.page.settings import CLUSTERS, POINTS, Settings, Value
 from tutelage.page.standalone import standalone
 from tutelage.trajectory import Trajectory
 
@@ -98,7 +98,7 @@ def is_long(settings: Settings) -> bool:
         return False
     return (
         K * M > 25
-        or (not settings.closed_form and K * M > 4)
+        or (not settings.closed_form and K * M > 4 and settings["spectrum"] != CLUSTERS)
         or (structured and (levels > 32 or K * M > 9))
         or (settings["activation"] in SLOW and K * M > 4)
         or settings["lr"] * settings["end"] > 5000
@@ -150,7 +150,7 @@ def _joined(whole: Trajectory, part: Trajectory, time: float) -> Trajectory:
 
 RATES_DEPEND_ON = (
     *("activation", "students", "teachers", "train_readout", "readout", "tasks", "batch", "decay"),
-    *("labels", "loss", "rule", "keep", "spectrum", "beta", "levels"),
+    *("labels", "loss", "rule", "keep", "spectrum", "beta", "levels", "distance"),
 )
 
 

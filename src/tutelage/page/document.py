@@ -44,7 +44,7 @@ from tutelage.errors import InputError, kind_of
 from tutelage.plot.html import document, write_text
 from tutelage.plot.labels import capital, problem_in_words, settings_in_words
 from tutelage.plot.style import COLORS, FAINT, PHASE_COLORS, is_log_spaced, wants_log
-from tutelage.problem import Tasks
+from tutelage.problem import Mixture, Tasks
 from tutelage.trajectory import Trajectory
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:"
@@ -325,8 +325,10 @@ def _maps(curve: Curve, order: np.ndarray) -> list[Content]:
     """R and Q, and what else of the students is trained."""
     R, Q = curve.variables["R"], curve.variables["Q"]
     students = _axis("student", order + 1)
+    taught = curve.problem is None or not isinstance(curve.problem.inputs, Mixture) or curve.problem.inputs.labels is None
+    name = "teacher" if taught else "mean"  # classes of a mixture that have their own labels need no teacher
     maps = [
-        _map("R", "students and teachers", students, _axis("teacher", np.arange(R.shape[2]) + 1), R[:, order]),
+        _map("R", f"students and {name}s", students, _axis(name, np.arange(R.shape[2]) + 1), R[:, order]),
         _map("Q", "students and students", students, students, Q[:, order][:, :, order]),
     ]
     for name, (letter, words) in COLUMNS.items():

@@ -137,7 +137,7 @@ const tutelageExplorer = (() => {
     byId("story").textContent = chosen?.words ?? "";
   }
 
-  const applies = (control, settings) => Object.entries(control.only).every(([name, wish]) => settings[name] === wish);
+  const applies = (control, settings) => Object.entries(control.only).every(([name, wish]) => [wish].flat().includes(settings[name]));
 
   // The address holds what differs from the defaults: behind "?" for a server, behind "#" on a page without one.
 
@@ -355,11 +355,14 @@ const tutelageExplorer = (() => {
     const sgd = [number(s.lr), ...(s.batch === 1 ? [] : [`batch=${s.batch}`]), ...set("weight_decay", s.decay, 0)];
     const starts = { true: `random_start(problem, dim=${s.dim}, scale=${number(s.scale)}, seed=${s.seed})`, false: `asymmetric_start(problem, dim=${s.dim})` };
     const times = s.log_time ? `log_times(${number(s.end / 1e4)}, ${number(s.end)}, 201)` : `linear_times(${number(s.end)}, 201)`;
-    lines.push(`    student=tu.Network(${[s.students, text(s.activation), ...trained].join(", ")}),`, `    teacher=${s.tasks === "two" ? tasks : teacher},`);
-    for (const [name, usual] of [["loss", "squared"], ["labels", "real"]]) if ((s[name] ?? usual) !== usual) lines.push(`    ${name}=${text(s[name])},`);
+    const inputs = { isotropic: "tu.Isotropic()", "power law": `tu.PowerLaw(${number(s.beta)}, ${s.levels})`, "two clusters": `tu.Mixture.two_gaussians(${number(s.distance ?? 0)})` };
+    const taught = s.spectrum !== "two clusters";
+    lines.push(`    student=tu.Network(${[s.students, text(s.activation), ...trained].join(", ")}),`);
+    if (taught) lines.push(`    teacher=${s.tasks === "two" ? tasks : teacher},`);
+    for (const [name, usual] of [["loss", "squared"], ["labels", taught ? "real" : s.labels]]) if ((s[name] ?? usual) !== usual) lines.push(`    ${name}=${text(s[name])},`);
     if (rule) lines.push(`    rule=${rule},`);
-    lines.push(`    inputs=${s.spectrum === "power law" ? `tu.PowerLaw(${number(s.beta)}, ${s.levels})` : "tu.Isotropic()"},`);
-    lines.push(`    sgd=tu.SGD(${sgd.join(", ")}),`, ...set("    noise", (s.labels ?? "real") === "real" ? s.noise : 0, 0).map((x) => `${x},`));
+    lines.push(`    inputs=${inputs[s.spectrum]},`);
+    lines.push(`    sgd=tu.SGD(${sgd.join(", ")}),`, ...set("    noise", taught && (s.labels ?? "real") === "real" ? s.noise : 0, 0).map((x) => `${x},`));
     return ["import tutelage as tu", "", "problem = tu.Problem(", ...lines, ")", `start = tu.${starts[random]}`, `times = tu.${times}`,
       "theory = tu.solve(problem, start, times)", `runs = tu.simulate(problem, start, times=times, runs=${Math.max(1, s.runs ?? 1)})`,
       "print(tu.compare(theory, runs))", ""].join("\n");

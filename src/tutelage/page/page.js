@@ -229,7 +229,7 @@ const tutelagePage = (() => {
       const y = place(i, labels.length, most);
       return [node("circle", { cx: x, cy: y, r: 12, class: name }), node("text", { x, y: y + 4 }, label)];
     });
-    const heads = [node("text", { x: 40, y: 12, class: "head" }, "students"), node("text", { x: 220, y: 12, class: "head" }, "teachers")];
+    const heads = [node("text", { x: 40, y: 12, class: "head" }, "students"), node("text", { x: 220, y: 12, class: "head" }, map.columns.name === "mean" ? "means" : "teachers")];
     byId("diagram").setAttribute("viewBox", `0 0 260 ${ROW * most + 18}`);
     byId("diagram").replaceChildren(...edges, ...circles(students, 40, "student"), ...circles(teachers, 220, "teacher"), ...heads);
   }

@@ -37,7 +37,9 @@ class Control:
     log: bool = False
     options: tuple[str, ...] = ()
     group: str = ""
-    only: Mapping[str, Value] = field(default_factory=dict)  # shown when another control has this value
+    only: Mapping[str, Value | tuple[str, ...]] = field(
+        default_factory=dict
+    )  # shown when others have this value, or one of these
 
     def check(self, value: object) -> Value:
         """The value as this control can hold it; anything else is refused with one sentence."""
@@ -57,28 +59,32 @@ ACTIVATIONS = ("erf", "relu", "linear", "quadratic", "tanh", "gelu")
 LOSSES = ("squared", "huber", "absolute", "logistic", "hinge")
 LABELS = ("real", "sign", "logistic")
 GRADIENT, FEEDBACK, DROPOUT = RULES = ("gradient", "feedback alignment", "dropout")
-POWER_LAW = {"spectrum": "power law"}
+INPUTS = ISOTROPIC, DECAYING, CLUSTERS = ("isotropic", "power law", "two clusters")
+POWER_LAW = {"spectrum": DECAYING}
+TAUGHT = {"spectrum": (ISOTROPIC, DECAYING)}  # a teacher labels the samples; clusters have labels of their own
 RANDOM = {"start": "random weights", "tasks": "one"}
 TWO_TASKS = {"tasks": "two"}
+REAL = {"labels": "real"}
 
 CONTROLS = (
     Control("lr", "learning rate η", "number", 0.5, 1e-3, 20, log=True, group="Main"),
     Control("activation", "activation", "choice", "erf", options=ACTIVATIONS, group="Networks"),
     Control("students", "student units K", "count", 3, 1, 12, group="Networks"),
-    Control("teachers", "teacher units M", "count", 3, 1, 12, group="Networks"),
+    Control("teachers", "teacher units M", "count", 3, 1, 12, group="Networks", only=TAUGHT),
     Control("train_readout", "train the readout, too", "flag", False, group="Networks"),
     Control("readout", "initial readout v", "number", 1.0, -2, 2, group="Networks", only={"train_readout": True}),
-    Control("tasks", "tasks", "choice", "one", options=("one", "two"), group="Tasks"),
-    Control("switch", "switch at α", "number", 100.0, 1, 1e5, log=True, group="Tasks", only=TWO_TASKS),
-    Control("similarity", "similarity of the teachers", "number", 0.0, -1, 1, group="Tasks", only=TWO_TASKS),
-    Control("noise", "label noise σ", "number", 0.0, 0, 2, group="Learning", only={"labels": "real"}),
+    Control("tasks", "tasks", "choice", "one", options=("one", "two"), group="Tasks", only=TAUGHT),
+    Control("switch", "switch at α", "number", 100.0, 1, 1e5, log=True, group="Tasks", only=TWO_TASKS | TAUGHT),
+    Control("similarity", "similarity of the teachers", "number", 0.0, -1, 1, group="Tasks", only=TWO_TASKS | TAUGHT),
+    Control("noise", "label noise σ", "number", 0.0, 0, 2, group="Learning", only=REAL | TAUGHT),
     Control("batch", "batch", "count", 1, 1, 1000, log=True, group="Learning"),
     Control("decay", "weight decay", "number", 0.0, 0, 1, group="Learning"),
-    Control("labels", "labels", "choice", "real", options=LABELS, group="Learning"),
+    Control("labels", "labels", "choice", "real", options=LABELS, group="Learning", only=TAUGHT),
     Control("loss", "loss", "choice", "squared", options=LOSSES, group="Learning"),
     Control("rule", "rule", "choice", GRADIENT, options=RULES, group="Learning"),
     Control("keep", "kept units, share", "number", 0.8, 0.1, 1, group="Learning", only={"rule": DROPOUT}),
-    Control("spectrum", "inputs", "choice", "isotropic", options=("isotropic", "power law"), group="Inputs and start"),
+    Control("spectrum", "inputs", "choice", ISOTROPIC, options=INPUTS, group="Inputs and start"),
+    Control("distance", "norm of the means", "number", 2.0, 0.1, 5, group="Inputs and start", only={"spectrum": CLUSTERS}),
     Control("beta", "exponent β", "number", 1.0, 0.05, 3, group="Inputs and start", only=POWER_LAW),
     Control("levels", "levels L", "count", 16, 2, 512, log=True, group="Inputs and start", only=POWER_LAW),
     Control(
@@ -118,7 +124,7 @@ class Settings:
                 raise InputError(f"there is no control {checks.shown(name)}; there are {', '.join(BY_NAME)}.")
         values = {name: control.check(given.get(name, control.default)) for name, control in BY_NAME.items()}
         settings = cls(values, checks.as_text("the problem file", given.get("toml", "")))
-        if settings["levels"] > settings["dim"] and settings["spectrum"] == "power law":
+        if settings["levels"] > settings["dim"] and settings["spectrum"] == DECAYING:
             raise InputError(
                 f"levels is {settings['levels']} and N is {settings['dim']}; every level needs an input. Raise N."
             )
@@ -170,25 +176,36 @@ class Settings:
         s = self.values
         readout = np.full(s["students"], s["readout"]) if s["train_readout"] else None
         teacher = tu.Network(s["teachers"], s["activation"])
-        if s["tasks"] == "two":
+        if s["spectrum"] == CLUSTERS:
+            teacher = None
+        elif s["tasks"] == "two":
             teacher = tu.Tasks([teacher, teacher], tu.Switch(s["switch"]), similarity=s["similarity"])
+        inputs = {
+            ISOTROPIC: tu.Isotropic,
+            DECAYING: lambda: tu.PowerLaw(s["beta"], s["levels"]),
+            CLUSTERS: lambda: tu.Mixture.two_gaussians(s["distance"]),
+        }
         rules = {FEEDBACK: tu.rules.FeedbackAlignment(), DROPOUT: tu.rules.Dropout(s["keep"])}
         return tu.Problem(
             tu.Network(s["students"], s["activation"], readout=readout, train_readout=s["train_readout"]),
             teacher,
             loss=s["loss"],
-            labels=s["labels"],
+            labels=s["labels"] if teacher is not None else None,
             rule=rules.get(s["rule"], "gradient"),
-            inputs=tu.PowerLaw(s["beta"], s["levels"]) if s["spectrum"] == "power law" else tu.Isotropic(),
+            inputs=inputs[s["spectrum"]](),
             sgd=tu.SGD(s["lr"], batch=s["batch"], weight_decay=s["decay"]),
-            noise=s["noise"] if s["labels"] == "real" else 0.0,
+            noise=s["noise"] if s["labels"] == "real" and teacher is not None else 0.0,
         )
 
     @property
     def closed_form(self) -> bool:
         """Are the averages closed forms, or at least quick? Other losses and labels are averaged over many points."""
         problem = self.problem() if self.toml else None
-        return problem.closed_form if problem is not None else (self["loss"], self["labels"]) == ("squared", "real")
+        return (
+            problem.closed_form
+            if problem is not None
+            else (self["loss"], self["labels"]) == ("squared", "real") and self["spectrum"] != CLUSTERS
+        )
 
     @property
     def starts_at_random(self) -> bool:
@@ -217,10 +234,11 @@ def controls_as_data(controls: Iterable[Control] = CONTROLS) -> list[Values]:
 
 
 # What theory.js covers: controls that it does without, and smaller ranges.
-NOT_LOCAL = ("labels", "loss", "keep", "runs", "band")
+NOT_LOCAL = ("labels", "loss", "keep", "distance", "runs", "band")
 LOCAL_RANGE: dict[str, dict[str, Any]] = {
     "activation": {"options": ("erf", "linear", "quadratic")},
     "rule": {"options": (GRADIENT, FEEDBACK)},
+    "spectrum": {"options": (ISOTROPIC, DECAYING)},
     "students": {"most": 6},
     "teachers": {"most": 6},
     "levels": {"most": 16},
@@ -311,6 +329,10 @@ PRESETS = (
     Preset(
         "power-1: a power-law spectrum",
         TWO | {"lr": 0.1, "spectrum": "power law", "levels": 64, "scale": 0.01, "dim": 1024, "end": 1000.0},
+    ),
+    Preset(
+        "two clusters: logistic loss",
+        {"students": 2, "spectrum": CLUSTERS, "loss": "logistic", "end": 30.0, "runs": 1},
     ),
     Preset(
         "a classifier: logistic loss, signs as labels",
