@@ -18,6 +18,7 @@ const tutelagePage = (() => {
   let pinned = [];
   let index = 0; // of the time that is shown; while playing, between two recorded times
   let playing = null; // the frame that was asked for, while playing
+  let turn = 0; // of the heat maps, while playing
 
   // Colors come from the style sheet, so that charts follow light, dark and paper.
   let colors = {};
@@ -51,7 +52,10 @@ const tutelagePage = (() => {
     return share === 0 ? before : between(before, values[Math.ceil(index)], share);
   }
 
-  const between = (a, b, share) => (Array.isArray(a) ? a.map((x, i) => between(x, b[i], share)) : a + share * (b - a));
+  const between = (a, b, share) => {
+    if (Array.isArray(a)) return a.map((x, i) => between(x, b[i], share));
+    return a === null || b === null ? null : a + share * (b - a);
+  };
 
   function phaseAt(time) {
     const begun = data.phases.filter((phase) => phase.start <= time);
@@ -66,7 +70,7 @@ const tutelagePage = (() => {
     const phases = data.phases.map((phase) => (
       { ...base, x0: Math.max(phase.start, first), x1: Math.max(phase.end, first), fillcolor: phase.color }));
     const line = (x, dash) => ({ type: "line", yref: "paper", y0: 0, y1: 1, x0: x, x1: x, line: { color: color("soft"), width: 1, dash } });
-    return [...phases, line(at(data.times), "dot"), ...(escapes() ? [line(data.escape, "dash")] : [])];
+    return [...phases, { ...line(at(data.times), "dot"), visible: playing === null }, ...(escapes() ? [line(data.escape, "dash")] : [])];
   }
 
   function drawCurve() {
@@ -146,12 +150,21 @@ const tutelagePage = (() => {
   const highest = () => Math.max(...drawn());
   const lowest = () => Math.min(...drawn());
   const errors = () => (tasks().length ? tasks().map((task) => at(task.error)) : [at(data.error)]);
-  const marked = () => ({ x: errors().map(() => at(data.times)), y: errors() });
+  const marked = () => (playing === null ? { x: errors().map(() => at(data.times)), y: errors() } : { x: [], y: [] });
 
   function moveMarker() {
     const time = at(data.times);
     const line = `shapes[${data.phases.length}]`;
-    Plotly.update("curve", { x: [marked().x], y: [marked().y] }, { [`${line}.x0`]: time, [`${line}.x1`]: time }, [1]);
+    const moved = { [`${line}.x0`]: time, [`${line}.x1`]: time, [`${line}.visible`]: playing === null };
+    Plotly.update("curve", { x: [marked().x], y: [marked().y] }, moved, [1]);
+  }
+
+  // While playing, marker and line are drawn above the chart: to move them inside it takes longer than a frame.
+  function movePlayhead() {
+    const { xaxis, yaxis } = byId("curve")._fullLayout;
+    const [x, top] = [xaxis._offset + xaxis.d2p(at(data.times)), yaxis._offset];
+    const dots = errors().map((error) => node("circle", { cx: x, cy: top + yaxis.d2p(error), r: 6 }));
+    byId("playhead").replaceChildren(node("line", { x1: x, x2: x, y1: top, y2: top + yaxis._length }), ...dots);
   }
 
   // Heat maps, one element each; the colors of a map have one range for all times.
@@ -203,8 +216,8 @@ const tutelagePage = (() => {
     }
   }
 
-  function moveMaps() {
-    for (const map of data.maps) Plotly.restyle(`map-${map.name}`, { z: [at(map.values)] }, [0]);
+  function moveMaps(maps = data.maps) {
+    for (const map of maps) Plotly.restyle(`map-${map.name}`, { z: [at(map.values)] }, [0]);
   }
 
   // The diagram: students on the left, teachers on the right; edges are the entries of R at this time.
@@ -279,14 +292,23 @@ const tutelagePage = (() => {
   function setTime(place) {
     index = Math.min(data.times.length - 1, Math.max(0, Number(place) || 0));
     say();
-    moveMarker();
-    moveMaps();
+    if (playing === null) {
+      moveMarker();
+      moveMaps();
+    } else {
+      movePlayhead();
+      moveMaps([data.maps[(turn += 1) % data.maps.length]]); // one in each frame
+    }
     moveDiagram();
   }
 
   function pause() {
-    if (playing !== null) cancelAnimationFrame(playing);
-    playing = null;
+    if (playing !== null) {
+      cancelAnimationFrame(playing);
+      playing = null;
+      byId("playhead").replaceChildren();
+      setTime(Math.round(index));
+    }
     byId("play").textContent = "Play";
     byId("play").setAttribute("aria-pressed", "false");
   }
@@ -304,6 +326,7 @@ const tutelagePage = (() => {
       else playing = requestAnimationFrame(step);
     };
     playing = requestAnimationFrame(step);
+    moveMarker(); // the playhead takes its place
   }
 
   function drawOverlaps() {
