@@ -192,6 +192,7 @@ const tutelageExplorer = (() => {
   // Pinned curves stay while a control moves; their names say in what the settings differ.
 
   function pin() {
+    if (shown === null) return;
     const { times, error, tasks } = tutelagePage.data();
     const errors = tasks ? tasks.map((task) => task.error) : [error];
     const free = PIN_COLORS.find((color) => pins.every((pinned) => pinned.color !== color));
@@ -199,7 +200,7 @@ const tutelageExplorer = (() => {
     showPins();
   }
 
-  function showPins() {
+  function showPins(draw = true) {
     const all = [...pins.map(({ settings }) => settings), shown];
     const differs = controls.filter((c) => all.some((s) => applies(c, s) && s[c.name] !== all[0][c.name]));
     const said = (settings, { name, words, kind }) => (kind === "flag" ? `${settings[name] ? "" : "not: "}${words}` : `${words} ${settings[name]}`);
@@ -215,7 +216,7 @@ const tutelageExplorer = (() => {
       return make("li", {}, item);
     }));
     byId("pin").disabled = pins.length >= MOST_PINNED;
-    tutelagePage.pin(named);
+    tutelagePage.pin(named, draw);
   }
 
   // A curve of other settings is dimmed, and says so, unless the right one comes in a moment.
@@ -290,8 +291,8 @@ const tutelageExplorer = (() => {
     answered = id;
     shown = asked;
     if (!shown.toml) content.code.unshift({ name: "Python", text: pythonText(shown), file: "problem.py" });
+    showPins(false);
     tutelagePage.render(content, tutelagePage.data() !== null && (begun || sameTimes(content)));
-    showPins();
     if (first && share === 1) begin(content);
     watch(true);
     if (share < 1) sayBusy(`Solving: ${Math.round(100 * share)}%`, share);

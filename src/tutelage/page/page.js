@@ -4,7 +4,7 @@
      tutelagePage.play(last)           moves the time from where it is, or from the beginning, to the end or this place
      tutelagePage.setVariant(index)    another of the trajectories that differ in one number
      tutelagePage.add(more)            more of the data: runs (appended), band, escape, rates {lr, critical}
-     tutelagePage.pin(curves)          curves to compare with: {name, times, errors, color}, errors one array for each task
+     tutelagePage.pin(curves, draw)    curves to compare with: {name, times, errors, color}, errors one array for each task
      tutelagePage.data()               what is shown
    Needs Plotly and the elements of template.html. */
 const tutelagePage = (() => {
@@ -309,6 +309,7 @@ const tutelagePage = (() => {
       byId("playhead").replaceChildren();
       setTime(Math.round(index));
     }
+    byId("now").setAttribute("aria-live", "polite");
     byId("play").textContent = "Play";
     byId("play").setAttribute("aria-pressed", "false");
   }
@@ -317,6 +318,7 @@ const tutelagePage = (() => {
     const speed = (data.times.length - 1) / SECONDS / 1000; // recorded times in a millisecond
     const from = index >= last ? 0 : index;
     const began = performance.now();
+    byId("now").setAttribute("aria-live", "off"); // too quick to be read out
     byId("play").textContent = "Pause";
     byId("play").setAttribute("aria-pressed", "true");
     const step = (now) => {
@@ -456,9 +458,9 @@ const tutelagePage = (() => {
     drawCurve();
   }
 
-  function pin(curves) {
+  function pin(curves, draw = true) {
     pinned = curves;
-    if (data !== null) drawCurve();
+    if (draw) drawCurve();
   }
 
   byId("time").addEventListener("input", (event) => { pause(); setTime(event.target.value); });
