@@ -314,9 +314,50 @@ def test_nothing_is_wider_than_the_window(browser, file, size):
             assert box["y"] + box["height"] / 2 < size[1]
 
 
-def test_the_page_inside_another_one(browser, file, tmp_path):
+CONTRAST = """() => {
+  const light = (c) => { const x = c / 255; return x <= 0.04045 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4; };
+  const brightness = ([r, g, b]) => 0.2126 * light(r) + 0.7152 * light(g) + 0.0722 * light(b);
+  const color = (text) => text.match(/[\\d.]+/g).map(Number);
+  const behind = (element) => {
+    for (let e = element; e; e = e.parentElement) {
+      const found = color(getComputedStyle(e).backgroundColor);
+      if (found.length < 4 || found[3] === 1) return found;
+    }
+    return [255, 255, 255];
+  };
+  const low = [];
+  for (const element of document.querySelectorAll("body *:not(script):not(svg *):not(option):not(optgroup)")) {
+    const text = [...element.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim());
+    if (!text || !element.checkVisibility() || element.closest("svg, .js-plotly-plot, :disabled")) continue;
+    const [a, b] = [color(getComputedStyle(element).color), behind(element)].map(brightness);
+    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (ratio < 4.5) low.push(`${element.tagName} ${element.textContent.slice(0, 30)} ${ratio.toFixed(1)}`);
+  }
+  return low;
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_has_the_contrast_of_wcag_aa(browser, file, scheme):
+    with opened(browser, file, color_scheme=scheme, reduced_motion="reduce") as page:
+        wait_until(page, SETTLED)
+        page.click("#pin")
+        assert page.evaluate(CONTRAST) == []
+        page.evaluate("document.getElementById('story').style.color = 'rgb(128, 128, 128)'")  # a negative control
+        assert len(page.evaluate(CONTRAST)) == 1
+
+
+def test_every_control_has_a_name(page):
+    nameless = """() => [...document.querySelectorAll("input, select, button")].filter((e) => e.checkVisibility() && !(
+      e.labels?.length || e.getAttribute("aria-label") || e.textContent.trim())).map((e) => e.outerHTML)"""
+    assert page.evaluate(nameless) == []
+
+
+@pytest.mark.parametrize("notebook", [False, True], ids=["website", "notebook"])
+def test_the_page_inside_another_one(browser, file, tmp_path, notebook):
     outside = tmp_path / "outside.html"
-    outside.write_text(f'<iframe src="{file.as_uri()}" width="1200" height="700"></iframe>')
+    frame = f'<iframe src="{file.as_uri()}" width="1200" height="700"></iframe>'
+    outside.write_text(tu.page.standalone()._repr_html_() if notebook else frame)
     with opened(browser, outside, reduced_motion="reduce") as page:
         inside = page.frames[1]
         wait_until(inside, SETTLED)

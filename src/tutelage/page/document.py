@@ -56,18 +56,25 @@ Content = dict[str, Any]  # of this schema
 Nested = list["float | Nested | None"]
 
 
+class Page(str):
+    """A page as text. A notebook shows it where it stands, inside a frame."""
+
+    def _repr_html_(self) -> str:
+        return f'<iframe srcdoc="{escape(self)}" width="100%" height="760" style="border: 0"></iframe>'
+
+
 def trajectory_page(
     trajectory: Trajectory | Sequence[Trajectory],
     title: str | None = None,
     run: int | None = None,
     *,
     over: Mapping[str, Numbers] | None = None,
-) -> str:
+) -> Page:
     """A solved trajectory, or one run of a simulation, as an HTML page with a slider for time.
 
     It shows the learning curve with its phases and a marker that moves, and R and Q at the marked time as heat maps. The
-    page is self-contained: it holds its data and its charts, and works without a network. Records of more than a thousand
-    times are thinned evenly. title: instead of the problem in words. Several tasks are one curve each; the phases are then
+    page is self-contained: it holds its data and its charts, and works without a network. A notebook shows it
+    inline. Records of more than a thousand times are thinned evenly. title: instead of the problem in words. Several tasks are one curve each; the phases are then
     those of their schedule. A list of trajectories that differ in one number gets a second slider, over={"similarity": V}.
 
     >>> import tutelage as tu
@@ -109,14 +116,14 @@ def save_page(
     return write_text(path, trajectory_page(trajectory, title, run, over=over))
 
 
-def page_of(content: Content) -> str:
+def page_of(content: Content) -> Page:
     """The page that shows data of the schema above."""
     parts = [f"{p['name']} from {p['start']:.4g} to {p['end']:.4g}" for p in content["phases"]]
     body, script = _template(capital("; ".join(parts)) + "."), _part("page.js") + BEGIN
     return _document(content["title"], body, _part("page.css"), _inside_script(content), script, POLICY)
 
 
-def explorer_page(table: Content, local: bool) -> str:
+def explorer_page(table: Content, local: bool) -> Page:
     """The same page with controls. It fetches its data from the server that it came from, or (local) solves by itself.
 
     table: controls, presets and initial settings (settings.py), for explorer.js.
@@ -133,13 +140,13 @@ def _template(without_scripts: str) -> str:
     return _part("template.html").replace("{{without-scripts}}", escape(without_scripts)).replace("{{version}}", __version__)
 
 
-def _document(title: str, body: str, style: str, data: str, script: str, policy: str) -> str:
+def _document(title: str, body: str, style: str, data: str, script: str, policy: str) -> Page:
     scripts = [
         f"<script>{_part('vendor/plotly-cartesian.min.js')}</script>",
         f'<script id="data" type="application/json">{data}</script>',
         f"<script>{script}</script>",
     ]
-    return document(title, [body, *scripts], style, head(policy))
+    return Page(document(title, [body, *scripts], style, head(policy)))
 
 
 def head(policy: str) -> str:

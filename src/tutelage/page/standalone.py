@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tutelage.errors import InputError
 from tutelage.integrate import dormand_prince
-from tutelage.page.document import explorer_page
+from tutelage.page.document import Page, explorer_page
 from tutelage.page.settings import (
     LOCAL_CONTROLS,
     NOT_LOCAL,
@@ -18,7 +18,7 @@ from tutelage.plot.html import write_text
 from tutelage.plot.style import COLORS, FAINT, PHASE_COLORS
 
 
-def standalone(**settings: Value) -> str:
+def standalone(**settings: Value) -> Page:
     """The explorer as one HTML page that solves by itself: it needs no server, no network and no installation.
 
     The page covers erf, linear and quadratic networks with up to 6 units each, squared loss, one or two tasks, and isotropic
@@ -31,8 +31,8 @@ def standalone(**settings: Value) -> str:
 
     Returns
     -------
-    str
-        The page. `save_standalone` writes it as a file.
+    Page
+        The page as text. A notebook shows it inline; `save_standalone` writes it as a file.
 
     Examples
     --------
