@@ -127,7 +127,7 @@ def test_theory_follows_plain_sgd(make, start):
     assert max(gaps) < 4.0, gaps
     exchanged = problem.replace(inputs=tu.Mixture(S, GRAM, P, SPECTRA[::-1], labels=problem.inputs.labels))
     wrong = tu.solve(exchanged, start, [0.0, 3.0])
-    assert max(worst_gap(R, wrong.R[-1]), worst_gap(Q, wrong.Q[-1])) > 6.0  # the test has power
+    assert max(worst_gap(R, wrong.R[-1]), worst_gap(Q, wrong.Q[-1])) > 5.0  # the test has power
 
 
 @pytest.mark.parametrize("batch", [1, 3])
@@ -196,7 +196,7 @@ def test_derivatives_are_those_of_differences():
 
     def final(lr, norm):
         gram = norm**2 * np.ones((1, 1)) if isinstance(norm, float) else (norm**2).reshape(1, 1)
-        return tu.solve(problem.replace(lr=lr, gram=gram), start, [0.0, 1.0]).error[-1]
+        return tu.solve(problem.replace(**{"lr": lr, "inputs.gram": gram}), start, [0.0, 1.0]).error[-1]
 
     found = jax.grad(final, argnums=(0, 1))(0.5, 2.0)
     h = 1e-4
