@@ -107,8 +107,8 @@ def claims_1(data: "Dataset") -> list[Claim]:
 def draw_1(data: "Dataset") -> "Figure":
     """Error and loss against time for each width, with runs of four units."""
     small = (
-        f"Classes: means ±b₁ (label 1), ±b₂ (label −1) of norm 2. ReLU units with readouts ±1, logistic loss, learning rate "
-        f"{data.attrs['lr']:g}. Marks: mean of {data.attrs['runs']} runs, N = {data.attrs['dim']}, ± 2 standard errors."
+        f"Means ±b₁ (label 1) and ±b₂ (label −1) of norm 2; logistic loss, learning rate {data.attrs['lr']:g}. Marks: "
+        f"{data.attrs['runs']} runs, N = {data.attrs['dim']}."
     )
     figure, axes = panel_grid(1, 2, "Exclusive or: four units are enough", small, height=3.2, width=9.5)
     left, right = axes[0]
