@@ -140,12 +140,10 @@ def claims_2(data: "Dataset") -> list[Claim]:
 def draw_2(data: "Dataset") -> "Figure":
     """Curves with measured errors, and floors against D/N."""
     small = (
-        f"Two erf units learn from two; rate {float(data['lr']):g}. Left: lines: theory; marks: test error on fresh x, mean of "
-        f"{int(data['runs'])} networks ± 2 standard errors, N = {int(data['dim'])}, D = {int(data['dim_latent'])}; faint: "
-        f"theory without the unseen part. Right: {data['features'].item()} features; lines: floor of the unseen part; marks: "
-        "end of gradient flow."
+        f"Two erf units, rate {float(data['lr']):g}. Left: N = {int(data['dim'])}, D = {int(data['dim_latent'])}; thin: theory without the "
+        f"unseen part; marks: {int(data['runs'])} networks, fresh x, ± 2 s.e. Right: {data['features'].item()} F; marks: gradient flow."
     )
-    figure, axes = panel_grid(1, 2, "Inputs on a hidden manifold", small, height=3.2, width=9.0)
+    figure, axes = panel_grid(1, 2, "Inputs on a hidden manifold", small, height=3.2, width=10.5)
     left, right = axes[0]
     for i, name in enumerate(SIGMAS):
         one, look = data.sel(sigma=name), {"color": COLORS[i], "linestyle": DASHES[i]}

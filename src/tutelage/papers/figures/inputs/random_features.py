@@ -14,7 +14,7 @@ import numpy as np
 import tutelage as tu
 from tutelage.papers.claims import Claim, at_most, below
 from tutelage.papers.registry import Replica
-from tutelage.plot import COLORS, DASHES, ERROR, TIME, draw_band, label_panel, panel_grid
+from tutelage.plot import COLORS, DASHES, ERROR, TIME, draw_band, label_panel, panel_grid, tick_each
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -116,11 +116,10 @@ def claims_3(data: "Dataset") -> list[Claim]:
 def draw_3(data: "Dataset") -> "Figure":
     """Learning curves, and what remains against the number of features."""
     small = (
-        f"One linear unit on x = sigma(F c), random F, rate {float(data['lr']):g}. Left: D/N = {float(data['share']):g}; lines: "
-        f"theory; crosses: closed solution; marks: mean of {int(data['runs'])} networks on x, N = {int(data['dim'])}; bands: "
-        "± 2 standard errors of it. Right: lines: closed limit; marks: theory."
+        f"A linear unit on sigma(F c), rate {float(data['lr']):g}. Left: D/N = {float(data['share']):g}, N = {int(data['dim'])}; "
+        f"crosses: closed; marks: {int(data['runs'])} networks, bands: ± 2 s.e. Right: lines: closed limit; marks: theory."
     )
-    figure, axes = panel_grid(1, 2, "Random features with a trained readout", small, height=3.2, width=9.0)
+    figure, axes = panel_grid(1, 2, "Random features with a trained readout", small, height=3.2, width=10.5)
     left, right = axes[0]
     for i, name in enumerate(TEACHERS):
         one = data.sel(teacher_kind=name)
@@ -132,6 +131,7 @@ def draw_3(data: "Dataset") -> "Figure":
         right.plot(data["ratio"], one["remaining"], "o", color=COLORS[i], markersize=4)
     left.set(xlabel=TIME, ylabel=ERROR, yscale="log")
     right.set(xlabel="number of features, N/D", ylabel="error that remains", xscale="log", yscale="log")
+    tick_each(right, data["ratio"].values)
     for panel, text in zip(axes[0], ("learning", "after long times"), strict=True):
         label_panel(panel, text)
         panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
