@@ -126,7 +126,7 @@ def draw_3(data: "Dataset") -> "Figure":
         draw_band(
             left, data["time"].values, one["error"], one["error_mean"], one["error_se"], look=i, label=f"{name} teacher"
         )
-        left.plot(one["time"], one["closed"], "x", color=COLORS[i], markersize=4)
+        left.plot(one["time"], one["closed"], "x", color=COLORS[i], markersize=8)
         right.plot(data["ratio"], one["remaining_closed"], color=COLORS[i], linestyle=DASHES[i], label=f"{name} teacher")
         right.plot(data["ratio"], one["remaining"], "o", color=COLORS[i], markersize=4)
     left.set(xlabel=TIME, ylabel=ERROR, yscale="log")
