@@ -71,6 +71,8 @@ MODULES = (
     "tasks.transfer",
     "tasks.drift",
     "inputs.exclusive_or",
+    "inputs.hidden_manifold",
+    "inputs.random_features",
 )
 
 SOURCES = {
