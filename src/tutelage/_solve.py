@@ -36,7 +36,7 @@ from tutelage.integrate.program import (
 from tutelage.labels import Logistic, Real
 from tutelage.losses import Squared, loss_name
 from tutelage.moments import Moments, Quadrature, Sampled, as_quadrature, as_sampled, moments_for
-from tutelage.problem import Problem, SlowMomentum, Start, Tasks, random_start
+from tutelage.problem import Mixture, Problem, SlowMomentum, Start, Tasks, random_start
 from tutelage.problem.schedules import require_rates_on
 from tutelage.problem.start import require_start
 from tutelage.times import check_times
@@ -183,7 +183,7 @@ def require_observers(problem: System, observe: Observers) -> None:
         raise InputError(f"observe is {checks.shown(observe)}; it must be a table of functions, as {{'norm': f}}.")
     if isinstance(problem, ClosedSystem):
         raise InputError("observe needs the overlaps of a Problem; custom equations record their own variables.")
-    K, M, readout = problem.student.hidden, problem.teacher.hidden, problem.readout_shape
+    K, M, readout = problem.student.hidden, problem.references.hidden, problem.readout_shape
     like = [jax.ShapeDtypeStruct(shape, jnp.result_type(float)) for shape in ((K, M), (K, K), readout)]
     for name, function in observe.items():
         if not isinstance(name, str) or not name.isidentifier() or name in RECORDED:
@@ -272,7 +272,7 @@ def largest_rate(problem: Problem) -> float:
 
 def require_records(problem: Problem, times: np.ndarray, runs: int, keep: bool) -> None:
     """Refuse more recorded overlaps than this machine can hold."""
-    K, M = problem.student.hidden, problem.teacher.hidden
+    K, M = problem.student.hidden, problem.references.hidden
     each = (K * M + K * K) * (1 + keep * problem.inputs.levels) + 2 * K + 1
     what = f"{times.size} records of {K} student units" + (f" in {runs} runs" if runs > 1 else "")
     checks.require_memory(what, float(runs) * times.size * each, f"Record fewer {'times or runs' if runs > 1 else 'times'}.")
@@ -319,6 +319,9 @@ def _finish(raw: Raw, times: np.ndarray, problem: System, start: PyTree, setting
 
 
 def keeps_blocks(problem: System, keep: str | None) -> bool:
+    """Are r and q kept per level? Always of a mixture, whose error needs them."""
+    if isinstance(problem, Problem) and isinstance(problem.inputs, Mixture):
+        return True
     if keep is not None:
         return checks.known("keep", keep, ("blocks", "fields")) == "blocks"
     return isinstance(problem, Problem) and problem.inputs.levels <= KEEP_LEVELS

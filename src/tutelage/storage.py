@@ -277,7 +277,7 @@ def _fields(dataset: "xarray.Dataset") -> Table:
         "settings": _hashable(list(map(list, json.loads(attrs["settings"]).items()))),
     }
     if fields["problem"] is not None:  # R and Q must be those of its networks
-        K, M = fields["problem"].student.hidden, fields["problem"].teacher.hidden
+        K, M = fields["problem"].student.hidden, fields["problem"].references.hidden
         for name, shape in (("R", (K, M)), ("Q", (K, K)), ("readout", (K,))):
             found = fields["variables"].get(name, np.empty(shape)).shape
             if found[-len(shape) :] != shape:

@@ -5,10 +5,11 @@
 `moments_for` chooses between two kinds of `Moments` (matrices.py). `ClosedMoments` serves squared loss: five Gaussian
 averages of the activations (averages.py) in closed form (erf.py, relu.py, polynomial.py) or by quadrature (quadrature.py,
 resolution.py); integrals.py picks the family and has the textbook integrals. `NodeMoments` (node_moments.py) averages any
-rule over nodes. `TaskMoments` (matrices.py) mixes the moments of several tasks. Point sets: nodes.py; safe roots and factors: numerics.py.
+rule over nodes. `TaskMoments` (matrices.py) mixes the moments of several tasks, `MixtureMoments` (mixture_moments.py) those of classes. Point sets: nodes.py; safe roots and factors: numerics.py.
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import lru_cache
 
 import jax
@@ -22,9 +23,10 @@ from tutelage.labels import Labels, Logistic, Real, Sign
 from tutelage.moments.averages import Averages
 from tutelage.moments.integrals import I2, I3, I4, J2, averages_for
 from tutelage.moments.matrices import ClosedMoments, MeanUpdate, Moments, TaskMoments, single_moments
+from tutelage.moments.mixture_moments import MixtureMoments
 from tutelage.moments.node_moments import NodeMoments, confidence, has_boundary
 from tutelage.moments.nodes import MANY, REACH, Quadrature, Sampled, as_quadrature, as_sampled, sobol
-from tutelage.problem import Problem, Tasks
+from tutelage.problem import Mixture, Problem, Tasks
 from tutelage.problem.activation import Activation
 from tutelage.problem.traits import missing_traits
 from tutelage.rules import Context, Parameters, PerUnit, Reinforce
@@ -38,6 +40,7 @@ __all__ = [
     "Averages",
     "ClosedMoments",
     "MeanUpdate",
+    "MixtureMoments",
     "Moments",
     "NodeMoments",
     "Quadrature",
@@ -67,6 +70,14 @@ def moments_for(
     if isinstance(problem.teacher, Tasks):
         alike = list(zip(problem.tasks, *(other.tasks for other in others), strict=True))
         return TaskMoments(tuple(moments_for(one, quadrature, sampled, same) for one, *same in alike))
+    if isinstance(problem.inputs, Mixture):
+        one = moments_for(problem.in_class(), quadrature, sampled, [other.in_class() for other in others])
+        if problem.teacher is None and isinstance(one, NodeMoments) and one.points:
+            # the field of the constant teacher does not vary: all axes of the set are for the students
+            sampled = Sampled() if sampled is None else sampled
+            e = np.pad(sobol(sampled.points, problem.student.hidden, sampled.seed), ((0, 0), (1, 0)))
+            one = replace(one, e=e)
+        return MixtureMoments(one)
     student, teacher = problem.student, problem.teacher
     if problem.closed_form and sampled is None:
         K, M = student.hidden, teacher.hidden

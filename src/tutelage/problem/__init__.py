@@ -1,6 +1,6 @@
 """The problem: networks, input law, learning rule and initial condition. Checked when built, plain data underneath.
 
-elementwise -> activation -> network -> tasks;  inputs;  schedules -> sgd the parts
+elementwise -> activation -> network -> tasks;  inputs -> mixture;  schedules -> sgd    the parts
 problem (traits: what functions may rely on; serialize: TOML and JSON)    all of them
 start                                                                     the initial condition
 sample                                                                    one sample: its label, and the update it makes
@@ -8,6 +8,7 @@ sample                                                                    one sa
 
 from tutelage.problem.activation import Activation
 from tutelage.problem.inputs import Inputs, Isotropic, PowerLaw, Spectrum
+from tutelage.problem.mixture import Mixture
 from tutelage.problem.network import Network
 from tutelage.problem.problem import Problem
 from tutelage.problem.schedules import Constant, Cosine, Interpolated, Piecewise, PowerDecay
@@ -25,6 +26,7 @@ __all__ = [
     "Interleave",
     "Interpolated",
     "Isotropic",
+    "Mixture",
     "Network",
     "Piecewise",
     "PowerDecay",

@@ -19,6 +19,7 @@ from tutelage.losses import Function as FunctionLoss
 from tutelage.losses import Loss, Squared, as_loss
 from tutelage.problem import serialize
 from tutelage.problem.inputs import Inputs, Isotropic
+from tutelage.problem.mixture import Mixture, References
 from tutelage.problem.network import Network
 from tutelage.problem.schedules import Constant
 from tutelage.problem.serialize import LEARNING, PARTS
@@ -42,7 +43,8 @@ class Problem(eqx.Module):
     "logistic" (Bernoulli), "argmax", labels such as `labels.Sign(flip=0.1)`, or a JAX function label(rho, xi). rule: what a
     sample does to the student: "gradient", "hebbian", "perceptron", "adatron", a rule such as `rules.Dropout(0.8)`, or a
     custom `Rule`. noise: the standard deviation of the noise on real labels, or a quantile function such as
-    `scipy.stats.t(3).ppf`. teacher: a `Network`, or `Tasks` for several teachers over time.
+    `scipy.stats.t(3).ppf`. teacher: a `Network`, or `Tasks` for several teachers over time; None where the classes of a
+    `Mixture` have labels.
 
     >>> import tutelage as tu
     >>> tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
@@ -50,7 +52,7 @@ class Problem(eqx.Module):
     """
 
     student: Network
-    teacher: Any  # a Network or Tasks, which has its fields; most callers know which
+    teacher: Any  # a Network, Tasks, or None where the classes of a mixture have labels; most callers know which
     inputs: Inputs
     sgd: SGD
     noise: Any  # a `Noise`; most callers know which kind
@@ -61,13 +63,13 @@ class Problem(eqx.Module):
     def __init__(
         self,
         student: Network,
-        teacher: Network | Tasks,
+        teacher: Network | Tasks | None = None,
         inputs: Inputs | None = None,
         sgd: SGD | None = None,
         noise: Noise | float = 0.0,
         *,
         loss: str | Loss | Callable[[Array, Array], Array] = "squared",
-        labels: str | Labels | Callable[[Array, Array], Array] = "real",
+        labels: str | Labels | Callable[[Array, Array], Array] | None = None,
         rule: str | Rule = "gradient",
     ):
         self.student = student
@@ -75,21 +77,28 @@ class Problem(eqx.Module):
         self.inputs = Isotropic() if inputs is None else inputs
         self.sgd = SGD(0.1) if sgd is None else sgd
         self.noise = noise if callable(noise) else checks.as_array("noise", noise)
-        self.loss, self.labels, self.rule = as_loss(loss), as_labels(labels), as_rule(rule)
+        self.loss, self.rule = as_loss(loss), as_rule(rule)
+        self.labels = as_labels(self._usual_labels() if labels is None else labels)
         self._check()
         if isinstance(self.labels, FunctionLabels) and self.labels.random is None:
-            self.labels = self.labels.for_fields(self.task(0).teacher.hidden)
+            self.labels = self.labels.for_fields(self.task(0).label_fields)
         for each in self.tasks:
-            require_fit(each)
+            require_fit(each.in_class())
+        if isinstance(self.inputs, Mixture):
+            self._require_labels(self.inputs)
         if isinstance(self.loss, FunctionLoss):
             self.loss = self.loss.for_outputs(self.student.outputs)
 
     def _check(self) -> None:
         for name, kind in (("student", Network), ("teacher", Network), ("inputs", Inputs), ("sgd", SGD)):
             value = getattr(self, name)
-            if not isinstance(value, kind) and not (name == "teacher" and isinstance(value, Tasks)):
+            if name == "teacher" and (isinstance(value, Tasks) or (value is None and isinstance(self.inputs, Mixture))):
+                continue
+            if not isinstance(value, kind):
                 raise InputError(f"{name} is {checks.shown(getattr(self, name))}; it must be {EXAMPLES[kind]}.")
-        units, levels = self.student.hidden + self.teacher.hidden, self.inputs.levels
+        if isinstance(self.inputs, Mixture):
+            _require_one_teacher(self.teacher, self.inputs)
+        units, levels = self.student.hidden + self.references.hidden, self.inputs.levels
         checks.require_memory(
             f"the overlaps of {units} vectors on {levels} level{'s' * (levels != 1)}",
             levels * units**2,
@@ -108,12 +117,30 @@ class Problem(eqx.Module):
                 "gram is set on the student; only the teacher can have one. Give the student's overlaps to Start."
             )
         for name in ("train_readout", "train_bias"):
-            if getattr(self.teacher, name):
+            if getattr(self.references, name):
                 raise InputError(f"{name} is True on the teacher; only the student can learn. Leave it out.")
-        if self.teacher.gram is not None and np.ndim(self.teacher.gram) == 3:
+        if self.teacher is not None and np.ndim(self.teacher.gram) == 3:
             shape = (self.inputs.levels, self.teacher.hidden, self.teacher.hidden)
             checks.require_shape("the teacher's gram", self.teacher.gram, shape, fix="One matrix per level.")
         self.trainable_mask()
+
+    def _require_labels(self, mixture: Mixture) -> None:
+        """Labels of classes must be such as loss and labels want."""
+        targets = self.targets
+        if targets is None:
+            return
+        if isinstance(self.labels, FunctionLabels):
+            raise InputError("labels is a function of teacher fields, and the classes of the mixture have labels; give a teacher.")
+        if self.labels.kind == "sign" and not checks.is_traced(targets) and np.any(np.abs(np.asarray(targets)) != 1):
+            raise InputError(
+                f"the labels of the classes are {checks.shown(mixture.labels)}; labels='sign' and this loss need -1 and 1."
+            )
+
+    def _usual_labels(self) -> str:
+        """Real labels; where the classes of a mixture have labels, those that the loss needs."""
+        by_class = isinstance(self.inputs, Mixture) and self.inputs.labels is not None
+        needed = self.loss.targets if by_class and self.rule.uses_loss else "real"
+        return {"sign": "sign", "class": "argmax"}.get(needed, "real")
 
     def trainable_mask(self) -> Float[np.ndarray, "L K"] | None:
         """(L, K) of zeros and ones: does this level of this student vector learn? None: everything does."""
@@ -135,6 +162,34 @@ class Problem(eqx.Module):
     def samples_per_step(self) -> int:
         """Samples that one step averages over: the batch, times the samples of an episode."""
         return self.sgd.batch * self.rule.samples
+
+    @property
+    def references(self) -> Any:
+        """Whose vectors the columns of R belong to: the teacher, the teachers of all `Tasks`, or the `References` of a mixture."""
+        if not isinstance(self.inputs, Mixture):
+            return self.teacher
+        labels = self.inputs.labels if self.teacher is None else None
+        outputs = self.student.outputs if self.teacher is None else self.teacher.outputs
+        return References(self.teacher, self.inputs, np.shape(labels)[1] if np.ndim(labels) == 2 else outputs)
+
+    @property
+    def targets(self) -> Float[NumpyOrJax, "classes *outputs"] | None:
+        """What stands for the teacher's output in each class of a mixture; None where a teacher speaks."""
+        return self.inputs.targets(self.references.outputs) if isinstance(self.inputs, Mixture) else None
+
+    def in_class(self, label: Float[NumpyOrJax, "*outputs"] | None = None) -> "Problem":
+        """The problem within one class of a mixture, with its label: one Gaussian. Without a mixture, the problem itself."""
+        if not isinstance(self.inputs, Mixture):
+            return self
+        if label is None and self.targets is not None:
+            label = self.targets[0]
+        parts = self.references.in_class(label), self.inputs.laws[0]
+        return eqx.tree_at(lambda p: (p.teacher, p.inputs), self, parts, is_leaf=lambda x: x is None)
+
+    @property
+    def label_fields(self) -> int:
+        """The number of fields that a label is made of: those of the teacher's units."""
+        return 0 if self.teacher is None else self.teacher.hidden
 
     @property
     def tasks(self) -> "tuple[Problem, ...]":
@@ -167,7 +222,7 @@ class Problem(eqx.Module):
     @property
     def biased(self) -> bool:
         """Do any hidden units have biases?"""
-        return self.student.bias is not None or self.teacher.bias is not None
+        return self.student.bias is not None or self.references.bias is not None
 
     def replace(self, **changes: object) -> "Problem":
         """The same problem with some fields changed: whole parts, or their fields by name.
@@ -247,6 +302,16 @@ EXAMPLES = {
     Inputs: "a law of inputs, such as Isotropic()",
     SGD: "an SGD(lr)",
 }
+
+
+def _require_one_teacher(teacher: object, mixture: Mixture) -> None:
+    """A mixture is labeled by its classes or by a teacher."""
+    if isinstance(teacher, Tasks):
+        raise InputError("a mixture does not support several tasks (Tasks); give one teacher, or Mixture(labels=...).")
+    if teacher is not None and mixture.labels is not None:
+        raise InputError("the mixture has labels and there is a teacher; only one of them can label. Leave one out.")
+    if teacher is None and mixture.labels is None:
+        raise InputError("nothing labels the samples; give Mixture(labels=...), one label for each class, or a teacher.")
 
 
 def _path(parts: Table, name: str) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from jaxtyping import Float
 from tutelage import checks
 from tutelage._types import Numbers, NumpyOrJax
 from tutelage.errors import InputError, kind_of
+from tutelage.problem.mixture import Mixture
 from tutelage.problem.problem import Problem
 
 Blocks: TypeAlias = tuple[Float[NumpyOrJax, "L K M"], Float[NumpyOrJax, "L K K"], Float[NumpyOrJax, "L M M"]]
@@ -104,7 +105,7 @@ class Start(eqx.Module):
 
     def blocks(self, problem: Problem) -> Blocks:
         """The overlaps r, q, t on the levels of this problem, checked against it."""
-        L, K, M = problem.inputs.levels, problem.student.hidden, problem.teacher.hidden
+        L, K, M = problem.inputs.levels, problem.student.hidden, problem.references.hidden
         shape, readout = np.shape(self.R), problem.readout_shape
         if shape[-2:] != (K, M):
             raise InputError(f"the start has R of shape {shape}; the problem has {K} student and {M} teacher units.")
@@ -132,17 +133,19 @@ class Start(eqx.Module):
 
 def _teacher(start: Start, problem: Problem) -> Float[NumpyOrJax, "*L M M"]:
     """T, from the start or the teacher's gram, which must agree. (No method: Equinox wraps those at each call.)"""
-    gram, T = problem.teacher.gram, start.T
+    gram, T = problem.references.gram, start.T
     if gram is None:
-        return np.eye(problem.teacher.hidden) if T is None else T
+        return np.eye(problem.references.hidden) if T is None else T
     if T is not None and not checks.is_traced((gram, T, problem.inputs)):
         levels, mean = problem.inputs.levels, problem.inputs.weights.sum()
-        gap = float(np.max(np.abs(_per_level(gram, levels, mean) - _per_level(T, levels, mean))))
+        known = slice(problem.label_fields, None) if isinstance(problem.inputs, Mixture) else slice(None)
+        gaps = np.abs(_per_level(gram, levels, mean) - _per_level(T, levels, mean))
+        gap = float(np.max(gaps[..., known, known]))  # the overlaps of teacher and means are the start's to say
         if gap > 1e-9 * max(1.0, float(np.max(np.abs(gram)))):
             raise InputError(
                 f"the start's T and the teacher's gram differ by {gap:.3g}; they must be equal. Give only one of them."
             )
-    return gram
+    return T if T is not None and isinstance(problem.inputs, Mixture) else gram
 
 
 def _require_joint(r: NumpyOrJax, q: NumpyOrJax, t: NumpyOrJax) -> None:
@@ -172,12 +175,12 @@ def random_start(problem: Problem, dim: int | None = None, scale: float = 0.1, s
     array([[-0.0022, -0.0073],
            [-0.004 , -0.0006]])
     """
-    K, M = problem.student.hidden, problem.teacher.hidden
+    K, M = problem.student.hidden, problem.references.hidden
     width = checks.as_array("scale", scale)
     checks.require_shape("scale", width, ())
     checks.require_nonnegative("scale", width)
     rng = np.random.default_rng(checks.as_count("seed", seed, least=0))
-    gram = problem.teacher.gram
+    gram = problem.references.gram
     if dim is None:
         mean = problem.inputs.weights.sum()
         return Start(R=np.zeros((K, M)), Q=width**2 * mean * np.eye(K), T=mean * np.eye(M) if gram is None else None)
@@ -207,11 +210,11 @@ def asymmetric_start(problem: Problem, dim: int | None = None) -> Start:
     array([[0.3  , 0.2  ],
            [0.2  , 0.275]])
     """
-    K, M = problem.student.hidden, problem.teacher.hidden
+    K, M = problem.student.hidden, problem.references.hidden
     units = np.arange(K)
     a = np.full((K, M), SHARED)
     a[units, units % M] += OWN * (1 - units / (2 * K))
-    T = np.eye(M) if problem.teacher.gram is None else np.asarray(problem.teacher.gram, dtype=float)
+    T = np.eye(M) if problem.references.gram is None else np.asarray(problem.references.gram, dtype=float)
     R = a @ T
     Q = R @ a.T + REST * np.eye(K)
     return Start(R=R, Q=(Q + np.swapaxes(Q, -1, -2)) / 2, dim=dim)
@@ -290,7 +293,7 @@ def weights_by_level(
     if checks.is_traced((weights, teacher_weights, problem.inputs)):
         raise InputError("the weights are traced; they must be known to project them. Call this outside jax.jit and vmap.")
     W, W_teacher = checks.as_array("weights", weights), checks.as_array("teacher_weights", teacher_weights)
-    K, M = problem.student.hidden, problem.teacher.hidden
+    K, M = problem.student.hidden, problem.references.hidden
     for name, value, units in (("weights", W, K), ("teacher_weights", W_teacher, M)):
         if np.ndim(value) != 2 or np.shape(value)[0] != units:
             raise InputError(f"{name} has shape {np.shape(value)}; it must have shape ({units}, N), one row per unit.")

@@ -84,7 +84,7 @@ class EnsembleStep(eqx.Module):
         numbers = {name: np.asarray(getattr(constants, name), dtype=float) for name in NUMBERS}
         self.constants, self.layout = constants._replace(**numbers), layout
         self.problem = as_arrays(problem)
-        self.K, self.M = problem.student.hidden, problem.teacher.hidden
+        self.K, self.M = problem.student.hidden, problem.references.hidden
         self.width, self.columns = int(layout.width.max()), min(constants.batch, self.K)
         self.outer = tuple((layout.dof > 0).tolist())
         self.scale = (layout.step[:, None] * layout.mask / constants.batch).T[..., None]
@@ -239,6 +239,8 @@ def require_fit(problem: Problem, dims: Int[np.ndarray, " L"], method: str) -> N
         raise InputError("together=True holds for method='overlaps' only; leave it out to learn on actual weights.")
     if isinstance(problem.teacher, Tasks):
         raise InputError("together=True does not support several tasks (Tasks); use together=False.")
+    if isinstance(problem.inputs, Mixture):
+        raise InputError("together=True does not support mixtures; use together=False.")
     size = _size(problem, coordinates.level_layout(problem, dims))
     if size > LARGEST:
         raise InputError(
@@ -249,7 +251,7 @@ def require_fit(problem: Problem, dims: Int[np.ndarray, " L"], method: str) -> N
 
 def gpu_pays(problem: Problem, dims: Int[np.ndarray, " L"], method: str, runs: int) -> bool:
     """Is there a GPU, and enough work for it?"""
-    if method != "overlaps" or isinstance(problem.teacher, Tasks):
+    if method != "overlaps" or isinstance(problem.teacher, Tasks) or isinstance(problem.inputs, Mixture):
         return False
     fits = _size(problem, coordinates.level_layout(problem, dims)) <= LARGEST
     return fits and runs >= MANY and jax.default_backend() != "cpu"

@@ -17,7 +17,7 @@ from jaxtyping import Float, Int
 
 from tutelage import checks
 from tutelage._pool import cores
-from tutelage._solve import KEEP_LEVELS, require_records, require_tasks_on
+from tutelage._solve import keeps_blocks, require_records, require_tasks_on
 from tutelage._types import ArrayLike
 from tutelage.errors import InputError
 from tutelage.problem import Problem, Start, random_start, start_from_weights
@@ -25,14 +25,13 @@ from tutelage.problem.inputs import as_rows
 from tutelage.problem.problem import require_problem
 from tutelage.problem.schedules import require_rates_on
 from tutelage.problem.start import require_pair, require_start
-from tutelage.problem.traits import TASKS
+from tutelage.problem.traits import MIXTURES, TASKS
 from tutelage.simulation.weights import LAWS, ORDERS
 from tutelage.times import check_times, steps_at
 
 Starts = Start | Sequence[Start] | None
 Given = tuple[np.ndarray, np.ndarray, Start] | None  # W, W* and the start they make
 METHODS = ("overlaps", "weights")
-KEPT = ("blocks", "fields")
 LONG_SECONDS = 3600.0  # `simulate` warns above
 UNITS = {"years": 365.25 * 86400, "months": 30.4 * 86400, "days": 86400, "hours": 3600, "minutes": 60, "seconds": 1}
 
@@ -70,7 +69,7 @@ def checked_request(
     keep: str | None,
 ) -> Request:
     """The arguments of `simulate`, checked against each other."""
-    problem = require_problem(problem, "simulate", needs=(TASKS,))
+    problem = require_problem(problem, "simulate", needs=(TASKS, MIXTURES))
     method = _method(method, weights, inputs)
     order = checks.known("order", order, ORDERS)
     given = _weights(problem, weights) if weights is not None else None
@@ -84,10 +83,10 @@ def checked_request(
     if isinstance(rows, np.ndarray):
         _check_rows(problem, rows, dim, int(steps[-1]), order)
     runs = _runs(runs, start, rows, order)
-    kept = problem.inputs.levels <= KEEP_LEVELS if keep is None else checks.known("keep", keep, KEPT) == "blocks"
+    kept = keeps_blocks(problem, keep)
     require_records(problem, times, runs, kept)
     if method == "overlaps":
-        units = 2 * problem.student.hidden + problem.teacher.hidden
+        units = 2 * problem.student.hidden + problem.references.hidden
         samples = f"a batch of {problem.samples_per_step} samples"
         checks.require_memory(samples, problem.samples_per_step * problem.inputs.levels * units, "Use a smaller batch.")
     starts = list(start) if isinstance(start, Sequence) else [start]
@@ -183,7 +182,7 @@ def _dim(problem: Problem, dim: int | None, start: Starts, given: Given, rows: s
     for name, other in others:
         if other != value:
             raise InputError(f"by {first} N is {value}, but by {name} it is {other}; make them agree.")
-    vectors = problem.student.hidden + problem.teacher.hidden
+    vectors = problem.student.hidden + problem.references.hidden
     if value < vectors:
         raise InputError(f"dim is {value}; {vectors} vectors (students and teachers) need at least {vectors} dimensions.")
     return value
@@ -219,7 +218,7 @@ def _runs(runs: int | None, start: Starts, rows: str | np.ndarray, order: str) -
 
 def estimated_seconds(problem: Problem, dim: int, steps: float, runs: int, method: str, workers: int | None = None) -> float:
     """The estimated time of `runs` runs of so many steps, spread over the workers (default: the cores)."""
-    K, M, L, B = problem.student.hidden, problem.teacher.hidden, problem.inputs.levels, problem.samples_per_step
+    K, M, L, B = problem.student.hidden, problem.references.hidden, problem.inputs.levels, problem.samples_per_step
     if method == "overlaps":
         step = 1e-6 * (1 + B) + 1e-8 * B * L * (K + M) ** 2
     else:

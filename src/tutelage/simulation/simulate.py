@@ -10,7 +10,7 @@ from jaxtyping import Float
 from tutelage import checks
 from tutelage._types import ArrayLike
 from tutelage.errors import DivergenceWarning, Status, TutelageWarning
-from tutelage.problem import Problem, Start
+from tutelage.problem import Mixture, Problem, Start
 from tutelage.simulation import recorded_error
 from tutelage.simulation.overlaps import OverlapsMethod
 from tutelage.simulation.request import LONG_SECONDS, Request, checked_request, duration_warning, estimated_seconds
@@ -97,7 +97,14 @@ def _as_trajectory(request: Request, done: Runs, vectorized: bool) -> Trajectory
     names += ["T"] if moving else []
     each = np.broadcast_to(T if T.ndim == 2 else T[:count, None], (count, request.steps.size, *T.shape[-2:]))
     each = records.T if moving else each
-    error, loss = recorded_error.errors_at_records(problem, records.R, records.Q, each, records.readout, records.bias)
+    if isinstance(problem.inputs, Mixture):
+        t = np.stack([np.asarray(s.blocks(problem)[2], dtype=float) for s in request.starts])
+        t = t[0] if len(t) == 1 else t[:count, None]
+        state = records.r, records.q, t, records.readout, records.bias
+        both = recorded_error.mixture_errors(problem, request.dims / request.dim, *state)
+        error, loss = (x @ np.asarray(problem.inputs.probabilities) for x in both)
+    else:
+        error, loss = recorded_error.errors_at_records(problem, records.R, records.Q, each, records.readout, records.bias)
     law = request.inputs if isinstance(request.inputs, str) else f"rows, {request.order}"
     settings = {"method": request.method, "dim": request.dim, "runs": request.runs, "seed": request.seed, "inputs": law}
     settings |= {"together": True} if vectorized else {}

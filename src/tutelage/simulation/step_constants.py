@@ -15,7 +15,7 @@ from scipy.special import ndtri
 
 from tutelage import labels, losses, rules
 from tutelage.errors import InputError
-from tutelage.problem import Problem, SlowMomentum, Tasks
+from tutelage.problem import Mixture, Problem, SlowMomentum, Tasks
 from tutelage.problem.activation import NAMED, Activation
 from tutelage.simulation import numba_kernels as codes
 from tutelage.simulation.coordinates import drift_rate
@@ -93,7 +93,7 @@ def _vectorized(schedule: Any) -> Any:
 def has_kernels(problem: Problem) -> bool:
     """Do the numba loops have this label, loss and rule, and all activations (every polynomial, most named ones)?"""
     known = codes.UNKNOWN not in (*_codes_of(problem).values(), *_teacher_codes(problem))
-    return problem.student.outputs == problem.teacher.outputs == 1 and known
+    return problem.student.outputs == problem.references.outputs == 1 and known and not isinstance(problem.inputs, Mixture)
 
 
 def _codes_of(problem: Problem) -> dict[str, int]:
@@ -108,7 +108,7 @@ def _codes_of(problem: Problem) -> dict[str, int]:
 
 def _teacher_codes(problem: Problem) -> list[int]:
     """The code of each task's teacher."""
-    return [_activation(one.teacher.activation) for one in problem.tasks]
+    return [_activation(one.references.activation) for one in problem.tasks]
 
 
 def _activation(activation: Activation) -> int:
@@ -141,16 +141,16 @@ def teacher_table(problem: Problem) -> TeacherTable:
     """The teachers as the numba loops see them."""
     return TeacherTable(
         activation=np.array(_teacher_codes(problem)),
-        coefficients=_stacked([one.teacher.activation.polynomial or (0.0,) for one in problem.tasks]),
-        readout=np.ravel(np.array(problem.teacher.readout, dtype=float)),
-        edges=np.cumsum([0, *(one.teacher.hidden for one in problem.tasks)]),
+        coefficients=_stacked([one.references.activation.polynomial or (0.0,) for one in problem.tasks]),
+        readout=np.ravel(np.array(problem.references.readout, dtype=float)),
+        edges=np.cumsum([0, *(one.references.hidden for one in problem.tasks)]),
         separate=isinstance(problem.teacher, Tasks) and problem.teacher.heads == "separate",
     )
 
 
 def step_constants(problem: Problem, dim: int) -> StepConstants:
     """The constants of the step."""
-    sgd, teacher = problem.sgd, problem.teacher
+    sgd, teacher = problem.sgd, problem.references
     slow = isinstance(sgd.momentum, SlowMomentum)
     beta = 0.0 if slow else float(np.asarray(sgd.momentum))
     keep = 1.0 - float(np.asarray(sgd.momentum.gamma)) / dim if slow else beta

@@ -16,13 +16,14 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 from scipy.special import ndtr
 
 from tutelage.errors import InputError, Status
-from tutelage.problem import Problem, Spectrum, Tasks
-from tutelage.problem.sample import normals_needed
+from tutelage.problem import Mixture, Problem, Spectrum, Tasks
+from tutelage.problem.sample import class_of, normals_needed
 from tutelage.simulation import coordinates
 from tutelage.simulation.numba_kernels import ParameterState, Records, advance_weights, fill_normal
 from tutelage.simulation.overlaps import divergence_bound
@@ -172,6 +173,8 @@ class WeightsMethod:
                 noise.standard_normal(out=xi)
             if self.tasks and self.loop is None:
                 xi[:, 1] = ndtr(xi[:, 1])
+            if isinstance(self.problem.inputs, Mixture):
+                rows = self._in_classes(self.problem.inputs, rows, xi, W_teacher)
             moves = self._moves(which, drift, last - first)
             for begin, end in self._stretches(first, last):
                 taken = network.take(rows, xi, moves, first, begin, end)
@@ -183,13 +186,20 @@ class WeightsMethod:
                 return Run(records, Status.INTERRUPTED, last // B)
         return Run(records, Status.FINISHED, int(self.steps[-1]))
 
+    def _in_classes(self, mixture: Mixture, rows: Rows, xi: np.ndarray, W_teacher: Float[np.ndarray, "M N"]) -> Rows:
+        """Samples of drawn classes: noise with the spectrum of its class, and its mean."""
+        means = np.asarray(mixture.coefficients) @ W_teacher[self.problem.label_fields :] / np.sqrt(self.dim)
+        widths = np.sqrt(np.asarray(mixture.spectra) / np.asarray(mixture.eigenvalues))
+        classes = np.asarray(class_of(mixture, jnp.asarray(xi)))
+        return rows * np.repeat(widths, self.dims, axis=1)[classes] + means[classes]
+
     def _draws(self, samples: int) -> tuple[int, ...]:
         """The shape of the normals that labels and rule need for so many samples."""
         return (samples, 1 + self.tasks) if self.loop is None else (samples, normals_needed(self.problem))
 
     def _moves(self, which: int, rng: np.random.Generator, samples: int) -> Float[np.ndarray, "samples M N"]:
         """zeta of teachers that drift, one for each sample; empty if they stay."""
-        M = self.problem.teacher.hidden
+        M = self.problem.references.hidden
         if not self.constants.drift:
             return np.zeros((0, M, self.dim))
         moves, edges = rng.standard_normal((samples, M, self.dim)), np.cumsum([0, *self.dims])
@@ -211,7 +221,7 @@ class WeightsMethod:
             return self.weights[0].copy(), self.weights[1].copy()
         assert self.coordinates is not None
         vectors = coordinates.in_random_frames(self.coordinates[which], self.dims, stream(self.seed, index, FRAME))
-        M = self.problem.teacher.hidden
+        M = self.problem.references.hidden
         return np.ascontiguousarray(vectors[M:]), np.ascontiguousarray(vectors[:M])
 
     def _source(self, index: int) -> DrawnInputs | RowInputs:
