@@ -22,7 +22,7 @@ from tutelage import checks
 from tutelage._types import ArrayLike, Numbers
 from tutelage.analysis.result import AnalysisResult
 from tutelage.errors import InputError, TutelageWarning, ValidityWarning, cause, kind_of
-from tutelage.problem import Inputs, Network, Problem, Spectrum, Tasks
+from tutelage.problem import Inputs, Mixture, Network, Problem, Spectrum, Tasks
 from tutelage.problem.inputs import as_rows
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Data(AnalysisResult, figure="plot_data"):
     @cached_property
     def inputs(self) -> Inputs:
         """The input law of the theory: a `Spectrum`, or a `Mixture` if there are classes."""
-        return self.spectrum if self.classes is None else self._mixture(np.arange(len(self.counts)))
+        return self.spectrum if self.classes is None else self._mixture(np.eye(len(self.counts)))
 
     @property
     def basis(self) -> Float[np.ndarray, "D N"]:
@@ -90,7 +90,7 @@ class Data(AnalysisResult, figure="plot_data"):
     @property
     def level_sizes(self) -> Int[np.ndarray, " L"]:
         """The number of directions in each level."""
-        return np.array([len(part) for part in np.array_split(np.arange(self.dim), self.inputs.levels)])
+        return self.spectrum.level_dims(self.dim)
 
     @property
     def variances(self) -> Float[np.ndarray, "C D"]:
@@ -221,7 +221,7 @@ class Data(AnalysisResult, figure="plot_data"):
                 f"  {self.spectrum.dropped} directions without variance"
                 + f", with {self.lost_means:.2g} of the squared class means" * (self.lost_means > 1e-6)
             )
-        grouped = self.inputs.levels < self.dim
+        grouped = self.spectrum.levels < self.dim
         if grouped:
             lines.append(f"  differences of eigenvalues within a level: {self.grouping_error:.1%} of the covariance (norm)")
         if self.classes is not None:
@@ -236,7 +236,7 @@ class Data(AnalysisResult, figure="plot_data"):
         return "\n".join(lines)
 
     def _used(self) -> list[str]:
-        levels = f"{self.inputs.levels} level{'s' * (self.inputs.levels > 1)}"
+        levels = f"{self.spectrum.levels} level{'s' * (self.spectrum.levels > 1)}"
         if self.classes is not None:
             sizes = f"{self.counts.min()} to {self.counts.max()} samples each"
             return [f"used: means and variances of {len(self.counts)} classes ({sizes}), {levels}"]
@@ -249,8 +249,6 @@ class Data(AnalysisResult, figure="plot_data"):
 
     def _mixture(self, labels: Numbers) -> Inputs:
         """Class means as reference vectors b_c = sqrt(N) mean_c; a spectrum for each class in the common eigenvectors."""
-        from tutelage.problem import Mixture
-
         edges = np.cumsum(self.level_sizes)[:-1]
         gram = [part @ part.T * (self.dim / part.shape[1]) for part in np.split(self.means, edges, axis=1)]
         laws = [self.spectrum.with_eigenvalues(lam) for lam in self.variances[:, [0, *edges]]]
