@@ -18,7 +18,7 @@ TIMES = tu.linear_times(20, 41)
 def main(folder: str | Path = "output/examples") -> dict[str, float]:
     """Print and return the fitted exponent of the spectrum and the largest relative gap between SGD on images and theory."""
     images = tu.digits()
-    spectrum = tu.Spectrum.from_data(images)
+    spectrum = tu.from_data(images).inputs
     fit = tu.analysis.spectral_exponent(spectrum, window=(1, 40))
     problem = tu.Problem(tu.Network(1, "linear"), tu.Network(1, "linear"), inputs=spectrum, sgd=tu.SGD(lr=0.1))
     rng = np.random.default_rng(0)

@@ -33,7 +33,7 @@ CHUNK = 2**23  # numbers held at a time while moments are measured
 HELD = 2**24  # numbers of samples that are held for SGD and for measured errors; of more, random rows are taken
 DIRECTIONS = 64  # random directions in which the fields are compared with Gaussian ones
 LONG_MEANS = 0.1  # share of |x|^2 in the class means above which `from_data` warns
-NAMES = {"features": ("X", "x", "data", "images", "x_train"), "labels": ("y", "target", "labels", "y_train")}
+NAMES = {"features": ("X", "x", "data", "images", "x_train"), "labels": ("y", "Y", "target", "labels", "y_train")}
 
 
 @dataclass(frozen=True, eq=False, repr=False)

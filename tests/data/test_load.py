@@ -14,20 +14,20 @@ def test_the_digits_are_those_of_the_repository():
 
 def test_images_are_rows_of_pixels():
     pictures = tu.digits()
-    flat, square = tu.Spectrum.from_data(pictures.reshape(1797, 64)), tu.Spectrum.from_data(pictures)
+    flat, square = tu.from_data(pictures.reshape(1797, 64)).inputs, tu.from_data(pictures).inputs
     assert np.array_equal(flat.eigenvalues, square.eigenvalues)
     assert (square.known_dim, square.dropped) == (61, 3)
-    assert np.array_equal(tu.Spectrum.from_data(pictures.astype(np.uint8)).eigenvalues, square.eigenvalues)
+    assert np.array_equal(tu.from_data(pictures.astype(np.uint8)).inputs.eigenvalues, square.eigenvalues)
 
 
 def test_a_file_gives_what_its_array_gives(tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     data = (rng.standard_normal((501, 3, 4)) @ rng.standard_normal((4, 4)) + 100).astype(np.float32)
     np.save(tmp_path / "images.npy", data)
-    whole = tu.Spectrum.from_data(data)
+    whole = tu.from_data(data).inputs
     monkeypatch.setattr(inputs, "CHUNK", 12 * 7)  # seven rows at a time, the last piece shorter
     for name in (tmp_path / "images.npy", str(tmp_path / "images.npy")):
-        pieces = tu.Spectrum.from_data(name)
+        pieces = tu.from_data(name).inputs
         np.testing.assert_allclose(pieces.eigenvalues, whole.eigenvalues, rtol=1e-9)
         np.testing.assert_allclose(pieces.center, data.reshape(501, 12).mean(axis=0, dtype=float), rtol=1e-12)
 
@@ -46,12 +46,12 @@ def test_refusals(tmp_path):
     np.save(tmp_path / "words2.npy", np.array(["a", "b"]))
     np.savez(tmp_path / "several.npz", a=np.eye(3))
     with pytest.raises(tu.InputError, match=r"there is no file 'nowhere.npy'"):
-        tu.Spectrum.from_data("nowhere.npy")
+        tu.from_data("nowhere.npy").inputs
     for name in ("words.npy", "words2.npy", "several.npz"):
         with pytest.raises(tu.InputError, match=r"not a \.npy file of numbers; write one with numpy.save"):
-            tu.Spectrum.from_data(tmp_path / name)
+            tu.from_data(tmp_path / name).inputs
     np.save(tmp_path / "nan.npy", np.array([[0.0, np.nan], [1.0, 2.0]]))
     with pytest.raises(tu.InputError, match="data contains nan"):
-        tu.Spectrum.from_data(tmp_path / "nan.npy")
+        tu.from_data(tmp_path / "nan.npy").inputs
     with pytest.raises(tu.InputError, match="two samples or more"):
-        tu.Spectrum.from_data(np.ones((1, 8, 8)))
+        tu.from_data(np.ones((1, 8, 8))).inputs
