@@ -75,6 +75,11 @@ class MixtureMoments(Moments):
 
         return self._over_classes(problem, blocks, parameters.bias, one)
 
+    def scramblings(self) -> "list[Moments]":
+        """The independent parts of a sampled set."""
+        assert isinstance(self.one, NodeMoments)
+        return [MixtureMoments(part) for part in self.one.scramblings()]
+
     def _over_classes(self, problem: Problem, blocks: tuple[Array, Array, Array], bias: Array | None, function):
         """A function of (the problem in a class, covariance and mean of its fields), over all classes.
 

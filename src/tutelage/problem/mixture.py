@@ -17,7 +17,7 @@ from tutelage import checks
 from tutelage._types import Array, Numbers, NumpyOrJax
 from tutelage.errors import InputError
 from tutelage.problem.activation import Activation, as_activation
-from tutelage.problem.inputs import Inputs, Isotropic
+from tutelage.problem.inputs import Inputs, Isotropic, Spectrum
 from tutelage.problem.network import Network
 
 LARGEST_NORM = 30.0  # of the mean of a class: above it somebody forgot to divide by sqrt(N)
@@ -48,7 +48,7 @@ class Mixture(Inputs):
     gram: Float[NumpyOrJax, "*L m m"]
     probabilities: Float[NumpyOrJax, " classes"]
     laws: tuple[Inputs, ...]
-    labels: Float[NumpyOrJax, "classes *outputs"] | None
+    labels: Float[NumpyOrJax, "classes ..."] | None
 
     def __init__(
         self,
@@ -135,7 +135,7 @@ class Mixture(Inputs):
         t = t if t.ndim == 2 else np.einsum("l,lmn->mn", np.asarray(self.fractions), t)
         return np.asarray(self.coefficients) @ t @ np.asarray(self.coefficients).T
 
-    def targets(self, outputs: int) -> Float[NumpyOrJax, "classes *outputs"] | None:
+    def targets(self, outputs: int) -> Float[NumpyOrJax, "classes ..."] | None:
         """What stands for the teacher's output in each class; a class number becomes a one-hot vector of `outputs` entries."""
         if self.labels is None or outputs == 1 or np.ndim(self.labels) == 2:
             return self.labels
@@ -151,6 +151,12 @@ class Mixture(Inputs):
         """The class of a sample, from a number uniform on (0, 1)."""
         edges = jnp.cumsum(jnp.asarray(self.probabilities))
         return jnp.sum(uniform[..., None] > edges[:-1], axis=-1)
+
+    def with_shares(self, shares: Float[np.ndarray, " L"], gram: Float[np.ndarray, "L m m"] | None = None) -> "Mixture":
+        """The same eigenvalues on other shares of the dimensions, as a network of N inputs has them."""
+        laws = [Spectrum(law.eigenvalues, shares, normalize=False) for law in self.laws]
+        gram = self.gram if gram is None else gram
+        return Mixture(self.coefficients, gram, self.probabilities, laws[0] if len(laws) == 1 else laws, self.labels)
 
     @classmethod
     def xor(cls, norm: float = 2.0, inputs: Inputs | None = None) -> "Mixture":
@@ -309,7 +315,9 @@ class References(eqx.Module):
         if self.network is not None:
             bias = np.zeros(self.network.hidden) if self.network.bias is None else self.network.bias
             return eqx.tree_at(lambda n: (n.bias, n.gram), self.network, (bias, None), is_leaf=lambda x: x is None)
-        blank = Network(1, "linear", outputs=self.outputs, readout=np.ones((self.outputs, 1)) if self.outputs > 1 else 1.0, bias=1.0)
+        blank = Network(
+            1, "linear", outputs=self.outputs, readout=np.ones((self.outputs, 1)) if self.outputs > 1 else 1.0, bias=1.0
+        )
         return eqx.tree_at(lambda n: n.readout, blank, label[..., None])
 
     def __repr__(self) -> str:

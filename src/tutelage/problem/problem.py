@@ -130,7 +130,9 @@ class Problem(eqx.Module):
         if targets is None:
             return
         if isinstance(self.labels, FunctionLabels):
-            raise InputError("labels is a function of teacher fields, and the classes of the mixture have labels; give a teacher.")
+            raise InputError(
+                "labels is a function of teacher fields, and the classes of the mixture have labels; give a teacher."
+            )
         if self.labels.kind == "sign" and not checks.is_traced(targets) and np.any(np.abs(np.asarray(targets)) != 1):
             raise InputError(
                 f"the labels of the classes are {checks.shown(mixture.labels)}; labels='sign' and this loss need -1 and 1."
@@ -173,7 +175,7 @@ class Problem(eqx.Module):
         return References(self.teacher, self.inputs, np.shape(labels)[1] if np.ndim(labels) == 2 else outputs)
 
     @property
-    def targets(self) -> Float[NumpyOrJax, "classes *outputs"] | None:
+    def targets(self) -> Float[NumpyOrJax, "classes ..."] | None:
         """What stands for the teacher's output in each class of a mixture; None where a teacher speaks."""
         return self.inputs.targets(self.references.outputs) if isinstance(self.inputs, Mixture) else None
 

@@ -129,7 +129,15 @@ TRAITS: dict[str, Trait] = {
     "fixed readout": Trait(lambda p: not p.student.train_readout, lambda p: "the readout learns too", "train_readout=False"),
 }
 CLASSIC = ("one task", "one Gaussian", "squared", "gradient", "real", "single output", "one activation")
-CLOSED = ("one task", "one Gaussian", "squared", "closed rule", "real", "single output", "one activation")  # closed drift and noise
+CLOSED = (
+    "one task",
+    "one Gaussian",
+    "squared",
+    "closed rule",
+    "real",
+    "single output",
+    "one activation",
+)  # closed drift and noise
 SMOOTH = ("differentiable", "single output")
 CONSTANT_RATES = ("constant rates", "fixed momentum", "free norms")
 CLASSICAL = (rules.Perceptron, rules.AdaTron, rules.Hebbian, rules.Reinforce)  # they learn from labels -1 and 1

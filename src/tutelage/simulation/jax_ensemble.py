@@ -20,7 +20,7 @@ from jaxtyping import Bool, Float, Int, UInt32
 from tutelage._types import Array, NumpyOrJax
 from tutelage.errors import InputError, Status
 from tutelage.integrate.program import as_arrays
-from tutelage.problem import Problem, Tasks
+from tutelage.problem import Mixture, Problem, Tasks
 from tutelage.problem.sample import context_of, label_of, normals_needed, updates_of
 from tutelage.rules import Parameters, Update
 from tutelage.simulation import coordinates

@@ -181,7 +181,11 @@ class OverlapsLoop:
         return moved, move_parameters(constants, params, response.readout, response.bias, rates)
 
     def _in_classes(
-        self, mixture: Mixture, teachers: Float[Array, "L M columns"], normals: Float[Array, "B L W"], xi: Float[Array, "B D"]
+        self,
+        mixture: Mixture,
+        teachers: Float[Array, "L M columns"],
+        normals: Float[Array, "B L W"],
+        xi: Float[Array, "B D"],
     ) -> tuple[Float[Array, "B L W"], Float[Array, "B L"]]:
         """The numbers e of samples of drawn classes: their noise is wider by sqrt(lam_cl / lam_l) (also returned, for what lies
         outside), and the mean of the class, in the coordinates of the level, is added to it."""

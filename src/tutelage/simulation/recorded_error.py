@@ -15,7 +15,7 @@ from tutelage._types import Array
 from tutelage.dynamics import OrderParameters
 from tutelage.integrate.program import as_arrays, by_nodes, by_quadrature
 from tutelage.moments import Moments, moments_for
-from tutelage.problem import Isotropic, Mixture, Problem, Spectrum, Tasks
+from tutelage.problem import Isotropic, Mixture, Problem, Tasks
 
 
 def errors_at_records(
@@ -48,10 +48,12 @@ def mixture_errors(
     """Error and loss of states in each class of a mixture. shares: of the dimensions, on each level."""
     mixture, shape = problem.inputs, r.shape[:-3]
     assert isinstance(mixture, Mixture)
-    laws = tuple(Spectrum(law.eigenvalues, shares, normalize=False) for law in mixture.laws)
-    problem = eqx.tree_at(lambda p: p.inputs.laws, problem, laws)
-    bias = np.zeros((*shape, 0)) if bias is None or not problem.biased else bias
-    flat = [np.reshape(x, (-1, *x.shape[len(shape) :])) for x in (r, q, np.broadcast_to(t, (*shape, *t.shape[-3:])), readout, bias)]
+    problem = eqx.tree_at(lambda p: p.inputs, problem, mixture.with_shares(shares))
+    bias = np.zeros((*shape, 1)) if bias is None or not problem.biased else bias
+    flat = [
+        np.reshape(x, (-1, *x.shape[len(shape) :]))
+        for x in (r, q, np.broadcast_to(t, (*shape, *t.shape[-3:])), readout, bias)
+    ]
     known, moments = np.isfinite(flat[0]).all(axis=(1, 2, 3)), moments_for(problem)
     both = np.full((2, known.size, mixture.classes), np.nan)
     if known.any():
