@@ -43,12 +43,9 @@ BLOCK = 2**22  # numbers drawn at a time, for all runs together
 JUDGED = 1000  # Gaussian samples on which the error of a run is measured; the data are used as a whole
 SCALE = 0.1  # of initial weights
 SHOWN = 6  # times that are printed
+NONE = 1e-9  # a share that counts as nothing
 THEORY, FULL, SAMPLES = "theory's law", "full covariances", "samples"
-CAUSES = {
-    THEORY: "finite N and finite steps (vanishes as lr falls)",
-    FULL: "covariances that the theory leaves out",
-    SAMPLES: "samples that are not Gaussian",
-}
+CAUSES = {THEORY: "finite N", FULL: "covariances", SAMPLES: "not Gaussian"}  # what each law adds to the gap
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -70,10 +67,14 @@ class DataComparison(AnalysisResult, figure="plot_data_comparison"):
         return _mean_and_error(self._of(name)[SAMPLES] - self._theory(name))
 
     def causes(self, name: str = "error") -> dict[str, tuple[Float[np.ndarray, " time"], Float[np.ndarray, " time"]]]:
-        """The parts of the gap by the law that adds them, and their standard errors; their sum is the gap."""
+        """The parts of the gap, whose sum it is, with their standard errors.
+
+        "finite N": SGD on the theory's law against the theory. "covariances": what the theory leaves out of them. "not
+        Gaussian": the samples against Gaussian ones of the same means and covariances.
+        """
         before, parts = self._theory(name), {}
         for law, values in self._of(name).items():
-            parts[law] = _mean_and_error(values - before)
+            parts[CAUSES[law]] = _mean_and_error(values - before)
             before = values
         return parts
 
@@ -91,9 +92,7 @@ class DataComparison(AnalysisResult, figure="plot_data_comparison"):
         ]
         if np.isfinite(self._theory("loss")).all() and not np.allclose(self._theory("loss"), self._theory("error")):
             lines += ["", *self._table("loss", "training loss")]
-        lines += ["", "the gap is the sum of"]
-        lines += [f"  {law:<{_width(self.error)}}  {CAUSES[law]}{self._size(law)}" for law in self.error]
-        return "\n".join(lines)
+        return "\n".join([*lines, "", *self._explanation()])
 
     def _table(self, name: str, words: str) -> list[str]:
         causes, theory, (gap, error) = self.causes(name), self._theory(name), self.gap(name)
@@ -109,23 +108,23 @@ class DataComparison(AnalysisResult, figure="plot_data_comparison"):
             )
         return lines
 
-    def _size(self, law: str) -> str:
-        data = self.data
-        if law == FULL:
-            lost = f"{data.off_diagonal:.0%} of them (norm)" if data.classes is not None else ""
-            return f": {lost}{', ' * bool(lost and data.grouping_error)}" + f"{data.grouping_error:.0%} by levels" * bool(
-                data.grouping_error
+    def _explanation(self) -> list[str]:
+        data, lines = self.data, ["finite N: SGD takes finite steps in finite dimensions; this part vanishes as lr falls"]
+        if data.classes is not None:
+            lines.append(
+                f"    squared class means are up to {data.mean_length**2 / data.dim:.2f} N, and the theory takes N to infinity"
             )
-        if law == SAMPLES:
-            parts = [f"{mean:.2f} ± {error:.2f} in {name} directions" for name, (mean, error) in data.kurtosis.items()]
-            more = "; and the unseen part of y depends on x" * (data.teacher is not None)
-            return f": excess kurtosis {', '.join(parts)}{more}"
-        length = data.mean_length**2 / data.dim
-        return f"; squared class means are up to {length:.2f} N" * (data.classes is not None)
-
-
-def _width(names: dict[str, Any]) -> int:
-    return max(map(len, names))
+        if FULL in self.error:
+            lost = [f"off-diagonal parts, {data.off_diagonal:.0%} of them (norm)"] * (data.off_diagonal > NONE)
+            lost += [f"differences within a level, {data.grouping_error:.0%}"] * (data.grouping_error > NONE)
+            lines.append(f"covariances: the theory leaves out {' and '.join(lost)}")
+        lines.append("not Gaussian: fields have other moments (zero for Gaussian ones)")
+        lines += [f"    {name}: {shape}" for name, shape in data.field_shapes.items()]
+        if data.teacher is not None:
+            lines.append(
+                "    the part of y that the teacher leaves unexplained depends on x; the theory takes it as independent"
+            )
+        return lines
 
 
 def _mean_and_error(values: Float[np.ndarray, "run time"]) -> tuple[np.ndarray, np.ndarray]:
@@ -141,7 +140,7 @@ def compare_data(data: "Data", problem: Problem, times: Any, runs: int, seed: in
     start = _start(data, W, W_teacher)
     theory = solve(problem, start, times)
     laws: list[_Law] = [_Gaussian(data, problem, THEORY, np.sqrt(data.variances))]
-    if data.off_diagonal > 1e-9 or data.grouping_error > 1e-9:
+    if max(data.off_diagonal, data.grouping_error) > NONE:
         laws.append(_Gaussian(data, problem, FULL, _roots(data.covariances)))
     laws.append(_Samples(data, problem, SAMPLES))
     found = {law.name: _train(problem, law, W, W_teacher, start, steps_at(times, data.dim), runs, seed) for law in laws}

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -31,9 +31,36 @@ if TYPE_CHECKING:
 FeatureMap = Callable[[np.ndarray], Any]
 CHUNK = 2**23  # numbers held at a time while moments are measured
 HELD = 2**24  # numbers of samples that are held for SGD and for measured errors; of more, random rows are taken
-DIRECTIONS = 64  # random directions in which the fields are compared with Gaussian ones
+DIRECTIONS = 64  # random ones, in which fields are compared with Gaussian ones
 LONG_MEANS = 0.1  # share of |x|^2 in the class means above which `from_data` warns
 NAMES = {"features": ("X", "x", "data", "images", "x_train"), "labels": ("y", "Y", "target", "labels", "y_train")}
+
+
+class FieldShape(NamedTuple):
+    """Skewness and excess kurtosis, means over directions, with standard errors."""
+
+    skewness: float
+    kurtosis: float
+    skewness_error: float
+    kurtosis_error: float
+
+    @classmethod
+    def of(cls, fields: Sequence[Float[np.ndarray, "n k"]]) -> "FieldShape":
+        """Of standardized fields (samples, directions) of several groups of samples.
+
+        Directions share their samples: the error is their scatter with that of a single one on Gaussian samples.
+        """
+        third, fourth = (np.concatenate([np.mean(z**power, axis=0) for z in fields]) for power in (3, 4))
+        samples = sum(len(z) for z in fields)
+        scatter = [x.std() / np.sqrt(x.size) for x in (third, fourth)]
+        errors = [float(np.hypot(a, np.sqrt(b / samples))) for a, b in zip(scatter, (6, 24), strict=True)]
+        return cls(float(third.mean()), float(fourth.mean() - 3), *errors)
+
+    def __str__(self) -> str:
+        return (
+            f"skewness {self.skewness:.2f} ± {self.skewness_error:.2f}, excess kurtosis {self.kurtosis:.2f} ± "
+            f"{self.kurtosis_error:.2f}"
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -132,30 +159,35 @@ class Data(AnalysisResult, figure="plot_data"):
         return np.concatenate(parts), np.zeros(len(which), dtype=int) if self.labels is None else self.labels[which]
 
     @cached_property
-    def kurtosis(self) -> dict[str, tuple[float, float]]:
-        """Excess kurtosis of fields w.x within the classes, mean and standard error over directions; Gaussian fields have 0.
+    def field_shapes(self) -> dict[str, "FieldShape"]:
+        """Skewness and excess kurtosis of fields w.x within the classes; both are zero for Gaussian ones.
 
-        "random": random directions, as of initial weights. "learned": along the differences of class means, or the fitted
-        teacher.
+        "in random directions": as of initial weights. "toward other classes": samples of class c along mean_k - mean_c, for all
+        pairs; a positive skewness is a tail toward the other class. "along the teacher": the fitted one.
         """
         x, labels = self.held
-        rng = np.random.default_rng(0)
-        directions = {"random": rng.standard_normal((DIRECTIONS, self.dim))}
-        if self.classes is not None:
-            directions["learned"] = self.means
-        elif self.teacher_weights is not None:
-            directions["learned"] = self.teacher_weights
         which = labels if self.classes is not None else np.zeros(len(x), dtype=int)
         noise = x - self.means[which]
-        found = {}
-        for name, w in directions.items():
-            spread = np.sqrt(np.einsum("kd,cde,ke->ck", w, self.covariances, w))
-            z = (noise @ w.T) / np.where(spread > 0, spread, 1.0)[which]
-            excess = np.mean(z**4, axis=0) - 3
-            # the directions share the samples: their scatter, and that of one Gaussian direction
-            error = np.hypot(excess.std(ddof=1) / np.sqrt(len(w)) if len(w) > 1 else 0.0, np.sqrt(24 / len(x)))
-            found[name] = float(excess.mean()), float(error)
+        found = {
+            "in random directions": self._shape(noise, which, np.random.default_rng(0).standard_normal((DIRECTIONS, self.dim)))
+        }
+        if self.teacher_weights is not None:
+            found["along the teacher"] = self._shape(noise, which, self.teacher_weights)
+        if self.classes is not None:
+            own = [
+                self._fields(noise[which == c], c, np.delete(self.means - mean, c, 0)) for c, mean in enumerate(self.means)
+            ]
+            found["toward other classes"] = FieldShape.of(own)
         return found
+
+    def _shape(self, noise: np.ndarray, which: np.ndarray, w: np.ndarray) -> "FieldShape":
+        own = [self._fields(noise[which == c], c, w) for c in range(len(self.counts))]
+        return FieldShape.of([np.concatenate(own)])
+
+    def _fields(self, noise: Float[np.ndarray, "n D"], c: int, w: Float[np.ndarray, "k D"]) -> Float[np.ndarray, "n k"]:
+        """Fields of samples of class c without its mean, in units of their standard deviation."""
+        spread = np.sqrt(np.einsum("kd,de,ke->k", w, self.covariances[c], w))
+        return noise @ w.T / np.where(spread > 0, spread, 1.0)
 
     def problem(self, student: Network, teacher: Network | Tasks | None = None, **settings: Any) -> Problem:
         """The problem that the data pose to a student. settings: sgd, loss, rule, ... of `Problem`.
@@ -226,8 +258,8 @@ class Data(AnalysisResult, figure="plot_data"):
             lines.append(f"  differences of eigenvalues within a level: {self.grouping_error:.1%} of the covariance (norm)")
         if self.classes is not None:
             lines.append(f"  off-diagonal parts of the class covariances: {self.off_diagonal:.1%} of them (norm)")
-        beyond = ", ".join(f"{mean:.2f} ± {error:.2f} in {name} directions" for name, (mean, error) in self.kurtosis.items())
-        lines.append(f"  all beyond Gaussian fields: excess kurtosis {beyond}")
+        lines.append("  all moments beyond the second (zero for Gaussian fields)")
+        lines += [f"    {name}: {shape}" for name, shape in self.field_shapes.items()]
         if self.classes is not None:
             lines.append(
                 f"scale: the longest class mean is {self.mean_length:.2f}, or {self.mean_length / np.sqrt(self.dim):.2f} "
