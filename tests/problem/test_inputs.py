@@ -101,7 +101,8 @@ def test_levels_group_neighbors_and_keep_the_mean(data, levels):
 
 def test_data_of_one_feature_and_of_few_samples():
     assert tu.from_data([[1.0], [2.0], [4.0]]).inputs.eigenvalues.tolist() == [1.0]
-    few = tu.from_data(np.random.default_rng(0).standard_normal((4, 10))).inputs
+    with pytest.warns(tu.errors.TutelageWarning, match="4 samples of 10 features"):
+        few = tu.from_data(np.random.default_rng(0).standard_normal((4, 10))).inputs
     assert (few.levels, few.dropped) == (3, 7)
 
 

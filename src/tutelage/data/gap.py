@@ -8,6 +8,7 @@ The first differs from the theory by finite N and finite steps alone. Each furth
 that the gap is a sum of causes. Runs share the order of the samples, and the Gaussian laws their random numbers.
 """
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -22,7 +23,7 @@ from tutelage import checks
 from tutelage._solve import solve
 from tutelage._types import Array
 from tutelage.analysis.result import AnalysisResult
-from tutelage.errors import InputError
+from tutelage.errors import InputError, ValidityWarning
 from tutelage.problem import Problem, Start
 from tutelage.problem.problem import require_problem
 from tutelage.problem.sample import context_of, label_of, normals_needed, updates_of
@@ -138,7 +139,9 @@ def compare_data(data: "Data", problem: Problem, times: Any, runs: int, seed: in
     times, runs, seed = check_times(times), checks.as_count("runs", runs, least=2), checks.as_count("seed", seed, least=0)
     W, W_teacher = _weights(data, problem, weights, np.random.default_rng(seed))
     start = _start(data, W, W_teacher)
-    theory = solve(problem, start, times)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ValidityWarning)  # what finite N does is measured here
+        theory = solve(problem, start, times)
     laws: list[_Law] = [_Gaussian(data, problem, THEORY, np.sqrt(data.variances))]
     if max(data.off_diagonal, data.grouping_error) > NONE:
         laws.append(_Gaussian(data, problem, FULL, _roots(data.covariances)))
@@ -187,7 +190,9 @@ def _start(data: "Data", W: Float[np.ndarray, "K D"], W_teacher: Float[np.ndarra
         np.stack([x @ y.T / x.shape[1] for x, y in zip(np.split(a, edges, 1), np.split(b, edges, 1), strict=True)])
         for a, b in ((W, W_teacher), (W, W), (W_teacher, W_teacher))
     )
-    return Start(R=r, Q=(q + q.swapaxes(1, 2)) / 2, T=(t + t.swapaxes(1, 2)) / 2, dim=data.dim)
+    return Start(
+        R=r, Q=(q + q.swapaxes(1, 2)) / 2, T=(t + t.swapaxes(1, 2)) / 2
+    )  # no dim: compare measures what finite N does
 
 
 def _roots(covariances: Float[np.ndarray, "C D D"]) -> Float[np.ndarray, "C D D"]:

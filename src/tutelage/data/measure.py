@@ -169,7 +169,9 @@ class Data(AnalysisResult, figure="plot_data"):
         which = labels if self.classes is not None else np.zeros(len(x), dtype=int)
         noise = x - self.means[which]
         found = {
-            "in random directions": self._shape(noise, which, np.random.default_rng(0).standard_normal((DIRECTIONS, self.dim)))
+            "in random directions": self._shape(
+                noise, which, np.random.default_rng(0).standard_normal((DIRECTIONS, self.dim))
+            )
         }
         if self.teacher_weights is not None:
             found["along the teacher"] = self._shape(noise, which, self.teacher_weights)
@@ -220,7 +222,7 @@ class Data(AnalysisResult, figure="plot_data"):
                 f"Network({count}, 'linear', outputs={count})."
             )
         settings = {"loss": "cross_entropy" if student.outputs > 1 else "logistic"} | settings
-        mixture = self.inputs if student.outputs > 1 else self._mixture([1, -1])
+        mixture = self.inputs if student.outputs > 1 else self._mixture([-1, 1])
         return Problem(student, inputs=mixture, **settings)
 
     def compare(
@@ -462,24 +464,27 @@ def _moments(
 
     Shifted by the first row, so that nothing cancels: a file larger than memory is read once.
     """
-    counts = np.bincount(which)
-    first = next(_pieces(rows, feature_map, np.arange(1)))[0]
-    C, N = len(counts), len(first)
-    checks.require_memory(f"covariances of {C} class{'es' * (C > 1)} in {N} features", C * N**2, "Use fewer features.")
-    total, square, cross, done = np.zeros((C, N)), np.zeros((C, N, N)), np.zeros(N), 0
+    counts, done = np.bincount(which), 0
+    shift: Any = None
     for piece in _pieces(rows, feature_map):
+        if shift is None:
+            shift, (C, N) = piece[0].copy(), (len(counts), piece.shape[1])
+            checks.require_memory(
+                f"covariances of {C} class{'es' * (C > 1)} in {N} features", C * N**2, "Use fewer features."
+            )
+            total, square, cross = np.zeros((C, N)), np.zeros((C, N, N)), np.zeros(N)
         here = slice(done, done + len(piece))
-        piece = piece - first
+        done += len(piece)
+        piece = piece - shift
         for c in np.unique(which[here]):
             own = piece[which[here] == c]
             total[c] += own.sum(axis=0)
             square[c] += own.T @ own
         if real is not None:
             cross += (real[here] - real.mean()) @ piece
-        done += len(piece)
     means = total / counts[:, None]
     covariances = square / counts[:, None, None] - means[:, :, None] * means[:, None, :]
-    return counts, first + means, (covariances + covariances.swapaxes(1, 2)) / 2, cross / len(rows)
+    return counts, shift + means, (covariances + covariances.swapaxes(1, 2)) / 2, cross / len(rows)
 
 
 def _grouped(values: Float[np.ndarray, "C D"], sizes: Int[np.ndarray, " L"]) -> Float[np.ndarray, "C D"]:
