@@ -296,7 +296,7 @@ def _train(
     lengths = np.sum(W**2, axis=1) / D
     state: Any = W, np.zeros_like(W), np.zeros_like(W), W_teacher, initial_parameters(problem, start)
     state = jax.tree.map(lambda a: jnp.broadcast_to(a, (runs, *np.shape(a))), state)
-    judge = _Judge(problem, law, runs, seed)
+    judge = _Judge(problem, law, seed)
     curves = [judge.at(state)] if steps[0] == 0 else []
     orders, normals, noises = (np.random.default_rng([seed, i]) for i in range(1, 4))
     block = min(max(1, BLOCK // (runs * D * B)), int(steps[-1])) if steps[-1] else 1
@@ -310,7 +310,7 @@ def _train(
             inside = ((begin - first) * B, (end - first) * B)
             state = advance(state, (lengths,), (x, xi, np.zeros(block * B), rates), first * B, *inside)
             curves += [judge.at(state)] * int(np.sum(steps == end))
-    error, loss = np.array(curves).transpose(1, 2, 0)
+    error, loss = np.array(curves).transpose(2, 1, 0)
     return error, loss
 
 
@@ -326,25 +326,25 @@ def _stretches(first: int, last: int, steps: Int[np.ndarray, " time"]) -> Iterat
 
 
 class _Judge:
-    """Error and loss of all runs on their law: on all samples, or on fresh Gaussian ones at each time."""
+    """Error and loss of the runs on their law: on all samples, or on fresh Gaussian ones at each time."""
 
-    def __init__(self, problem: Problem, law: _Law, runs: int, seed: int):
-        self.problem, self.law, self.runs = problem, law, runs
+    def __init__(self, problem: Problem, law: _Law, seed: int):
+        self.problem, self.law = problem, law
         self.rng = np.random.default_rng([seed, 4])
-        self.measure = jax.jit(jax.vmap(self._measure))
+        self.measure = jax.jit(self._measure)
 
-    def at(self, state: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Each (run,)."""
-        rows, law = len(self.law.x), self.law
-        if isinstance(law, _Samples):
-            which = np.broadcast_to(np.arange(rows), (self.runs, rows))
-        else:
-            which = np.stack([self.rng.choice(rows, min(rows, JUDGED), replace=False) for _ in range(self.runs)])
-        x, labels = law.draw(which, self.rng)
-        xi = self.rng.standard_normal((*which.shape, normals_needed(self.problem)))
-        xi = xi if labels is None or not law.labeled else _joined(labels, xi)
-        error, loss = self.measure(state[0], state[3], state[4], x, xi)
-        return np.asarray(error), np.asarray(loss)
+    def at(self, state: Any) -> Float[np.ndarray, "run 2"]:
+        """Of all runs, one by one, which bounds memory."""
+        rows, found = len(self.law.x), []
+        for run in zip(state[0], state[3], *state[4], strict=True):
+            which = np.arange(rows)
+            if not isinstance(self.law, _Samples):
+                which = self.rng.choice(rows, min(rows, JUDGED), replace=False)
+            x, labels = self.law.draw(which, self.rng)
+            xi = self.rng.standard_normal((len(x), normals_needed(self.problem)))
+            xi = xi if labels is None or not self.law.labeled else _joined(labels, xi)
+            found.append(self.measure(run[0], run[1], ParameterState(*run[2:]), x, xi))
+        return np.asarray(found)
 
     def _measure(self, W: Array, W_teacher: Array, params: ParameterState, x: Array, xi: Array) -> tuple[Array, Array]:
         problem, root = self.problem, 1 / np.sqrt(W.shape[1])
@@ -362,4 +362,4 @@ class _Judge:
         if problem.labels.metric == "squared":
             return jnp.sum((truth - output) ** 2) / (2 * len(x)), loss
         wrong = (output < 0) != (truth < 0) if output.ndim == 1 else output.argmax(axis=1) != truth.argmax(axis=1)
-        return jnp.mean(wrong), loss
+        return jnp.mean(wrong.astype(float)), loss
