@@ -139,13 +139,13 @@ class Mixture(Inputs):
         """What stands for the teacher's output in each class; a class number becomes a one-hot vector of `outputs` entries."""
         if self.labels is None or outputs == 1 or np.ndim(self.labels) == 2:
             return self.labels
-        numbers = np.asarray(self.labels)
-        if not np.all((numbers >= 0) & (numbers < outputs) & (numbers % 1 == 0)):
+        known = not checks.is_traced(self.labels)
+        if known and not np.all(np.isin(np.asarray(self.labels), np.arange(outputs))):
             raise InputError(
-                f"the labels of the classes are {checks.shown(numbers)} and there are {outputs} outputs; a label must be the "
-                f"number of an output, from 0 to {outputs - 1}, or a vector of {outputs} numbers."
+                f"the labels of the classes are {checks.shown(self.labels)} and there are {outputs} outputs; a label must be "
+                f"the number of an output, from 0 to {outputs - 1}, or a vector of {outputs} numbers."
             )
-        return np.eye(outputs)[numbers.astype(int)]
+        return jnp.asarray(jnp.asarray(self.labels)[:, None] == np.arange(outputs), float)
 
     def class_of(self, uniform: Float[Array, "..."]) -> Float[Array, "..."]:
         """The class of a sample, from a number uniform on (0, 1)."""

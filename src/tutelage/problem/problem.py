@@ -323,7 +323,7 @@ def _path(parts: Table, name: str) -> tuple[str, ...]:
     part, _, field = name.partition(".")
     if part not in PARTS:
         part, field = "", name
-    holders = [p for p in PARTS if part in ("", p) and field in serialize.arguments(parts[p])]
+    holders = [p for p in PARTS if part in ("", p) and parts[p] is not None and field in serialize.arguments(parts[p])]
     if len(holders) == 1:
         return holders[0], field
     if holders:
@@ -331,7 +331,10 @@ def _path(parts: Table, name: str) -> tuple[str, ...]:
             f"{name!r} exists in {' and '.join(holders)}; a change must say which, as {holders[0] + '.' + name!r}."
         )
     within = (part,) if part in PARTS else PARTS
-    names = [*parts, *(f"{p}.{f}" if part else f for p in within for f in serialize.arguments(parts[p]))]
+    names = [
+        *parts,
+        *(f"{p}.{f}" if part else f for p in within if parts[p] is not None for f in serialize.arguments(parts[p])),
+    ]
     return (checks.known("the name of a change", name, dict.fromkeys(names)),)
 
 
