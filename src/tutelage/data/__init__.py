@@ -4,6 +4,7 @@ measure.py   `from_data`: samples, and perhaps labels, become input law, class m
 gap.py       `Data.compare`: SGD on the samples next to the theory, and where the gap comes from
 """
 
+from tutelage.data.gap import DataComparison
 from tutelage.data.measure import Data, from_data
 
-__all__ = ["Data", "from_data"]
+__all__ = ["Data", "DataComparison", "from_data"]
