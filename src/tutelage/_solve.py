@@ -47,6 +47,7 @@ Observers: TypeAlias = Mapping[str, Callable[..., ArrayLike]] | None
 Settings: TypeAlias = tuple[tuple[str, Any], ...]
 RECORDED = ("R", "Q", "readout", "bias", "r", "q", "error", "loss", "T", "time")  # names that are taken
 LIMIT = 0.05  # largest eta lam_max / N at which the limit is used without a warning
+STAIRS = 8.0  # times 1/points: relative tolerance where a sampled update jumps; its own error is larger
 LOOKS = 1025  # times at which a custom schedule of tasks is checked
 KEEP_LEVELS = 16  # overlaps per level are kept by default up to this many levels
 
@@ -83,7 +84,7 @@ def solve(
     keep: "blocks" or "fields", whether to keep r and q per level (default: up to 16 levels).
     gradient: "reverse" for jax.grad, "forward" for jax.jvp and jacfwd.
     rtol, atol: tolerances of a step (default: 1e-8 and 1e-12; 1e-4 and 1e-6 where JAX computes in float32; rtol is 1e-6 for
-    sampled averages, 1e-5 if the update jumps: a finite set makes it a staircase, which no smaller step resolves).
+    sampled averages, 8/points if the update jumps: a finite set makes it a staircase, which no smaller step resolves).
 
     >>> import numpy as np
     >>> import tutelage as tu
@@ -172,7 +173,7 @@ def sampled_rtol(averages: Moments | None) -> float | None:
     nodes = by_nodes(averages)
     if nodes is None or not nodes.points:
         return None
-    return 1e-5 if nodes.jumps else 1e-6
+    return max(STAIRS / nodes.points, 1e-5) if nodes.jumps else 1e-6
 
 
 def require_observers(problem: System, observe: Observers) -> None:
