@@ -165,7 +165,7 @@ def _checked(data: "Data", problem: object) -> Problem:
 def _weights(data: "Data", problem: Problem, weights: Any, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """W (K, D) and the reference vectors (M, D) along the directions of the theory."""
     K, D = problem.student.hidden, data.dim
-    fixed = data.teacher_weights if data.classes is None else np.sqrt(D) * data.means
+    fixed = data.grouped_teacher if data.classes is None else np.sqrt(D) * data.means
     given = weights if isinstance(weights, tuple) else (weights, None)
     if len(given) != 2 or (fixed is not None and given[1] is not None):
         allowed = "the student's" if fixed is not None else "the student's, or a pair (W, W_teacher)"
@@ -243,9 +243,9 @@ class _Gaussian(_Law):
                 own = classes == c
                 x[own] = x[own] @ root.T
         x += self.data.means[classes]
-        if self.data.teacher_weights is not None:
-            hidden = np.sqrt(1 - self.data.explained) * rng.standard_normal(which.shape)
-            return x, x @ self.data.teacher_weights[0] / np.sqrt(D) + hidden
+        teacher = self.data.grouped_teacher if self.roots.ndim == 2 else self.data.teacher_weights
+        if teacher is not None:
+            return x, x @ teacher[0] / np.sqrt(D) + np.sqrt(1 - self.data.explained) * rng.standard_normal(which.shape)
         return x, None if self.targets is None else self.targets[classes]
 
 

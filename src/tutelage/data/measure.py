@@ -124,6 +124,13 @@ class Data(AnalysisResult, figure="plot_data"):
         """The variances that the theory uses: of each class along each direction, the mean over its level."""
         return _grouped(np.einsum("cii->ci", self.covariances), self.level_sizes)
 
+    @property
+    def grouped_teacher(self) -> Float[np.ndarray, "1 D"] | None:
+        """The teacher's weights for the variances of the levels: each direction keeps what it explains of the labels."""
+        if self.teacher_weights is None:
+            return None
+        return self.teacher_weights * np.sqrt(np.einsum("cii->ci", self.covariances) / self.variances)
+
     @cached_property
     def off_diagonal(self) -> float:
         """Share of the class covariances, by Frobenius norm, off the diagonal in the common eigenvectors: thrown away."""
@@ -362,11 +369,12 @@ def _with_teacher(data: Data, real: Float[np.ndarray, " n"], cross: Float[np.nda
     eigenvalues = np.diagonal(data.covariances[0])
     slopes = data.basis @ cross / (np.sqrt(float(data.spectrum.scale)) * spread * eigenvalues)
     explained = float(np.clip(np.sum(slopes**2 * eigenvalues), 0.0, 1.0))
-    weights = np.sqrt(data.dim) * slopes[None]
-    gram = [part @ part.T / part.shape[1] for part in np.split(weights, np.cumsum(data.level_sizes)[:-1], axis=1)]
-    teacher = Network(1, "linear", gram=np.stack(gram), unseen=[[1 - explained]])
     labels = (real - mean) / spread
-    return replace(data, labels=labels, teacher=teacher, teacher_weights=weights, explained=explained)
+    data = replace(data, labels=labels, teacher_weights=np.sqrt(data.dim) * slopes[None], explained=explained)
+    assert data.grouped_teacher is not None
+    parts = np.split(data.grouped_teacher, np.cumsum(data.level_sizes)[:-1], axis=1)
+    gram = np.stack([part @ part.T / part.shape[1] for part in parts])
+    return replace(data, teacher=Network(1, "linear", gram=gram, unseen=[[1 - explained]]))
 
 
 def _opened(X: Any, y: Any) -> tuple[Any, Any]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from xarray import Dataset
 
 STUDENTS = {"linear": 1, "erf": 2}  # hidden units, of student and teacher
-GAPS = {2.5: -0.10, 10.0: -0.155, 25.0: -0.07}  # of erf on images, relative to the theory, as measured with 200 runs
+GAPS = {2.5: -0.10, 10.0: -0.155, 25.0: -0.07}  # of erf on images, relative to the theory, as measured with 100 runs
 
 
 def random_features(dim: int, seed: int) -> Callable[[np.ndarray], np.ndarray]:
@@ -119,7 +119,7 @@ FIGURES = (
         source="inputs",
         figure="real images",
         title="Real images through a random feature map: the gap to the Gaussian theory",
-        full=SETTING | {"runs": 200},
+        full=SETTING | {"runs": 100},
         quick=SETTING | {"runs": 40},
         compute=compute_4,
         draw=draw_4,
