@@ -26,7 +26,7 @@ from tutelage.analysis.result import AnalysisResult
 from tutelage.errors import InputError, ValidityWarning
 from tutelage.problem import Problem, Start
 from tutelage.problem.problem import require_problem
-from tutelage.problem.sample import context_of, label_of, normals_needed, updates_of
+from tutelage.problem.sample import context_of, label_of, normals_needed, updates_of, with_unseen
 from tutelage.problem.traits import MIXTURES
 from tutelage.rules import Context, Parameters
 from tutelage.simulation.coordinates import initial_parameters
@@ -292,7 +292,7 @@ def _train(
     mask = problem.trainable_mask()
     mask = np.empty((0, 0)) if mask is None else np.repeat(mask, law.data.level_sizes, axis=0).T
     loop = (_LabeledLoop if law.labeled else WeightsLoop)(problem, constants, mask, law.data.level_sizes)
-    advance = jax.jit(jax.vmap(loop._advance, in_axes=(0, None, (0, 0, None, None), None, None, None)))
+    advance = jax.jit(jax.vmap(loop._advance, in_axes=(0, None, (0, None, 0, None, None), None, None, None)))
     lengths = np.sum(W**2, axis=1) / D
     state: Any = W, np.zeros_like(W), np.zeros_like(W), W_teacher, initial_parameters(problem, start)
     state = jax.tree.map(lambda a: jnp.broadcast_to(a, (runs, *np.shape(a))), state)
@@ -306,9 +306,10 @@ def _train(
         xi = noises.standard_normal((runs, block * B, normals_needed(problem)))
         xi = xi if labels is None or not law.labeled else _joined(labels, xi)
         rates = np.repeat(table.table(first, first + block), B, axis=0)
+        given = x, np.zeros((block * B, len(W_teacher))), xi, np.zeros(block * B), rates
         for begin, end in _stretches(first, min(first + block, int(steps[-1])), steps):
             inside = ((begin - first) * B, (end - first) * B)
-            state = advance(state, (lengths,), (x, xi, np.zeros(block * B), rates), first * B, *inside)
+            state = advance(state, (lengths,), given, first * B, *inside)
             curves += [judge.at(state)] * int(np.sum(steps == end))
     error, loss = np.array(curves).transpose(2, 1, 0)
     return error, loss
@@ -352,6 +353,7 @@ class _Judge:
         if problem.references.bias is not None:
             reference = reference + problem.references.bias
         if not self.law.labeled:
+            reference = with_unseen(problem, reference, xi)
             truth = jax.vmap(lambda rho: problem.labels.truth(problem.teacher.output(rho), rho))(reference)
             labels = jax.vmap(lambda rho, z: label_of(problem, rho, z))(reference, xi)
             xi = jnp.concatenate([labels.reshape(len(labels), -1), xi], axis=1)

@@ -81,7 +81,7 @@ def generalization_error(
     bias: Numbers | None = None,
     quadrature: Quadrature | None = None,
 ) -> Float[Array, "..."]:
-    """The error at overlaps R (..., K, M), Q (..., K, K), T (M, M) (default: gram or identity).
+    """The error at overlaps R (..., K, M), Q (..., K, K), T (M, M) (default: gram or identity, and the unseen part).
 
     For real labels it is e_g = E[(noiseless y - yhat)^2] / 2, for signs and classes the probability of a wrong class. For
     `Tasks` it has a last axis of tasks; M counts the units of all teachers, and readout is (tasks, K) with separate heads.
@@ -153,8 +153,7 @@ def field_means(problem: Problem, bias: Float[NumpyOrJax, " K"] | None) -> Float
 
 
 def _teacher_covariance(problem: Problem) -> Float[Array, "M M"]:
-    gram = problem.references.gram
-    if gram is None:
-        return jnp.eye(problem.references.hidden)
-    gram = jnp.asarray(gram)
-    return gram if gram.ndim == 2 else summed_levels(problem.inputs.weights, gram)
+    gram, unseen = problem.references.gram, problem.unseen
+    T = jnp.eye(problem.references.hidden) if gram is None else jnp.asarray(gram)
+    T = T if T.ndim == 2 else summed_levels(problem.inputs.weights, T)
+    return T if unseen is None else T + unseen

@@ -7,6 +7,7 @@ Per level l, with the force on a student vector F = eta (lam_l (A w + B w*) - ka
 Frozen components lose their rows of F (and of G); spherical weights are pulled back by mu_k = d ln|w_k| / dalpha;
 slow momentum puts a velocity between force and weights; a fixed momentum beta divides every rate by 1 - beta.
 A mixture (moments/mixture_moments.py) has A, B, G of its own for every level, with lam_l = 1 here.
+A part of the teacher's fields that the inputs do not carry (`Problem.unseen`) adds to T in A, B and G, not to t_l.
 Several tasks (problem/tasks.py) mix their A, B, G; teachers that drift with the rate omega take omega r_l from dr_l.
 """
 
@@ -128,7 +129,13 @@ class OrderParameters(ClosedSystem):
 
     def covariances(self, state: Overlaps) -> tuple[Float[Array, "K M"], Float[Array, "K K"], Float[Array, "M M"]]:
         """R, Q, T of the fields."""
-        return self._summed(state.r), self._summed(state.q), self._summed(self.t)
+        return self._summed(state.r), self._summed(state.q), self.teacher_covariance
+
+    @property
+    def teacher_covariance(self) -> Float[Array, "M M"]:
+        """T of the fields: what the inputs carry, and what they do not."""
+        seen, unseen = self._summed(self.t), self.problem.unseen
+        return seen if unseen is None else seen + unseen
 
     def _summed(self, blocks: Float[Array, "L a b"]) -> Float[Array, "a b"]:
         return summed_levels(self.problem.inputs.weights, blocks)
@@ -308,7 +315,7 @@ class OrderParameters(ClosedSystem):
             return jnp.asarray(problem.inputs.probabilities) @ self.class_errors(observed)[0]
         if isinstance(self.moments, NodeMoments):
             return self.moments.error(*self._seen(observed))
-        T, v, v_teacher = self._summed(self.t), observed["readout"], jnp.asarray(problem.teacher.readout)
+        T, v, v_teacher = self.teacher_covariance, observed["readout"], jnp.asarray(problem.teacher.readout)
         mean = field_means(problem, observed.get("bias"))
         return population_error(self.averages, observed["R"], observed["Q"], T, v, v_teacher, mean, shared_parity(problem))
 
@@ -331,7 +338,7 @@ class OrderParameters(ClosedSystem):
         return self.moments.errors(self.problem, blocks, parameters, context)
 
     def _seen(self, observed: dict[str, Array]) -> tuple[Problem, Array, Array | None, Parameters, Context]:
-        R, Q, T, bias = observed["R"], observed["Q"], self._summed(self.t), observed.get("bias")
+        R, Q, T, bias = observed["R"], observed["Q"], self.teacher_covariance, observed.get("bias")
         parameters, mean = Parameters(observed["readout"], bias), field_means(self.problem, bias)
         return self.problem, joint_covariance(R, Q, T), mean, parameters, self.context(0.0, R, Q, T)
 

@@ -128,7 +128,9 @@ def is_cheap(problem: Problem) -> bool:
     """Are the averages made without many draws of xi at each of many points? Then hundreds of them take seconds."""
     law = problem.rule.law(problem.student.hidden, 0.0)
     return (
-        not isinstance(law, PerUnit) or len(law.patterns()[1]) == 1 or problem.student.hidden * problem.teacher.hidden == 1
+        not isinstance(law, PerUnit)
+        or len(law.patterns()[1]) == 1
+        or problem.student.hidden * problem.references.hidden == 1
     )
 
 

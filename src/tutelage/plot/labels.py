@@ -180,13 +180,15 @@ def _learning(problem: Problem) -> list[str]:
 
 
 def _inputs(inputs: Inputs) -> str:
-    from tutelage.problem import Isotropic, Mixture, PowerLaw
+    from tutelage.problem import HiddenManifold, Isotropic, Mixture, PowerLaw
 
     if isinstance(inputs, Mixture):
         spectra = _inputs(inputs.laws[0]) if len(inputs.laws) == 1 else "inputs with a spectrum of its own"
         return f"a mixture of {inputs.classes} classes of {spectra}"
     if isinstance(inputs, Isotropic):
         return "isotropic inputs"
+    if isinstance(inputs, HiddenManifold):
+        return f"inputs on a hidden manifold of {inputs.dim_latent} dimensions ({inputs.activation.name} features)"
     levels = f"{inputs.levels} level{'' if inputs.levels == 1 else 's'}"
     power_law = isinstance(inputs, PowerLaw)
     return f"power-law inputs (beta = {float(inputs.beta):g}, {levels})" if power_law else f"inputs with {levels}"

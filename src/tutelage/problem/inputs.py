@@ -52,6 +52,10 @@ class Inputs(eqx.Module):
         """The input dimension, where the spectrum was measured on something that has one."""
         return None
 
+    def without_basis(self) -> "Inputs":
+        """The same law without what only weights and data need: all that the theory needs."""
+        return self
+
     @property
     def usual_dim(self) -> int:
         """N where none is asked for: that of the data, else 1000, or more if there are more levels."""

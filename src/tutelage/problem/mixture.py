@@ -17,6 +17,7 @@ from tutelage import checks
 from tutelage._types import Array, Numbers, NumpyOrJax
 from tutelage.errors import InputError
 from tutelage.problem.activation import Activation, as_activation
+from tutelage.problem.hidden_manifold import HiddenManifold
 from tutelage.problem.inputs import Inputs, Isotropic, Spectrum
 from tutelage.problem.network import Network
 
@@ -233,8 +234,10 @@ class Mixture(Inputs):
 
 def _checked_laws(laws: tuple[Inputs, ...], classes: int) -> tuple[Inputs, ...]:
     for law in laws:
-        if not isinstance(law, Inputs) or isinstance(law, Mixture):
-            raise InputError(f"inputs is {checks.shown(law)}; it must be a law such as Isotropic(), or a list of them.")
+        if not isinstance(law, Inputs) or isinstance(law, Mixture | HiddenManifold):
+            raise InputError(
+                f"inputs is {checks.shown(law)}; it must be a Gaussian law such as Isotropic(), or a list of such laws."
+            )
     if len(laws) not in (1, classes):
         raise InputError(f"{len(laws)} laws of inputs are given for {classes} classes; give one for all, or one for each.")
     if not checks.is_traced(*(law.fractions for law in laws)):

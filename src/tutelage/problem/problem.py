@@ -18,14 +18,15 @@ from tutelage.labels import Real as RealLabels
 from tutelage.losses import Function as FunctionLoss
 from tutelage.losses import Loss, Squared, as_loss
 from tutelage.problem import serialize
-from tutelage.problem.inputs import Inputs, Isotropic
+from tutelage.problem.hidden_manifold import HiddenManifold
+from tutelage.problem.inputs import Inputs, Isotropic, Spectrum
 from tutelage.problem.mixture import Mixture, References
 from tutelage.problem.network import Network
 from tutelage.problem.schedules import Constant
 from tutelage.problem.serialize import LEARNING, PARTS
 from tutelage.problem.sgd import SGD
 from tutelage.problem.tasks import Tasks
-from tutelage.problem.traits import CLASSIC, CLOSED, CONSTANT_RATES, missing_traits, require_fit, require_traits
+from tutelage.problem.traits import CLASSIC, CLOSED, CONSTANT_RATES, VISIBLE, missing_traits, require_fit, require_traits
 from tutelage.rules import Gradient, Rule, as_rule
 
 Noise: TypeAlias = Float[NumpyOrJax, ""] | Callable[[np.ndarray], np.ndarray]  # standard deviation, or quantile function
@@ -116,11 +117,18 @@ class Problem(eqx.Module):
             raise InputError(
                 "gram is set on the student; only the teacher can have one. Give the student's overlaps to Start."
             )
+        if self.student.unseen is not None:
+            raise InputError("unseen is set on the student; only the teacher's fields can be unseen. Leave it out.")
         for name in ("train_readout", "train_bias"):
             if getattr(self.references, name):
                 raise InputError(f"{name} is True on the teacher; only the student can learn. Leave it out.")
         if self.teacher is not None and np.ndim(self.teacher.gram) == 3:
             shape = (self.inputs.levels, self.teacher.hidden, self.teacher.hidden)
+            if isinstance(self.inputs, HiddenManifold):
+                raise InputError(
+                    "the teacher's gram has a matrix for each level; the teacher of a HiddenManifold has latent overlaps (M, M), from "
+                    "which those of the levels follow."
+                )
             checks.require_shape("the teacher's gram", self.teacher.gram, shape, fix="One matrix per level.")
         self.trainable_mask()
 
@@ -202,7 +210,42 @@ class Problem(eqx.Module):
         """The problem of one task alone; the problem itself if it has no `Tasks`."""
         if not isinstance(self.teacher, Tasks):
             return self
-        return eqx.tree_at(lambda p: p.teacher, self, self.teacher.teachers[task])
+        teacher = self.teacher.teachers[task]
+        if isinstance(self.inputs, HiddenManifold) and self.teacher.given_gram is not None:
+            units = self.teacher.units(task)
+            teacher = serialize.rebuild(teacher, gram=self.teacher.given_gram[units, units])
+        return eqx.tree_at(lambda p: p.teacher, self, teacher)
+
+    @property
+    def unseen(self) -> Float[NumpyOrJax, "M M"] | None:
+        """The covariance of the part of the teacher's fields that the inputs do not carry; None if they carry all."""
+        if isinstance(self.inputs, Mixture):
+            return None
+        if self.teacher.unseen is not None or not isinstance(self.inputs, HiddenManifold):
+            return self.teacher.unseen
+        return self.inputs.unseen_share * self.latent_overlaps
+
+    @property
+    def latent_overlaps(self) -> Float[NumpyOrJax, "M M"]:
+        """T of the latent teacher vectors of a `HiddenManifold`: the teacher's gram, else the identity."""
+        return np.eye(self.teacher.hidden) if self.teacher.gram is None else self.teacher.gram
+
+    def all_seen(self) -> "Problem":
+        """The same problem with a teacher of which the inputs carry everything; a `HiddenManifold` becomes its spectrum."""
+        if self.unseen is None:
+            return self
+        latent = isinstance(self.inputs, HiddenManifold)
+
+        def beyond(problem: "Problem") -> list[Any]:
+            teacher = problem.teacher
+            teachers = teacher.teachers if isinstance(teacher, Tasks) else (teacher,)
+            return [one.unseen for one in teachers] + [one.gram for one in teachers if latent]
+
+        seen = eqx.tree_at(beyond, self, replace_fn=lambda _: None, is_leaf=lambda x: x is None)
+        if not latent:
+            return seen
+        plain = Spectrum(self.inputs.eigenvalues, self.inputs.fractions, normalize=False)
+        return eqx.tree_at(lambda p: p.inputs, seen, plain)
 
     @property
     def readout_shape(self) -> tuple[int, ...]:
@@ -306,12 +349,14 @@ EXAMPLES = {
 }
 
 
-def _require_one_teacher(teacher: object, mixture: Mixture) -> None:
+def _require_one_teacher(teacher: Network | Tasks | None, mixture: Mixture) -> None:
     """A mixture is labeled by its classes or by a teacher."""
     if isinstance(teacher, Tasks):
         raise InputError("a mixture does not support several tasks (Tasks); give one teacher, or Mixture(labels=...).")
     if teacher is not None and mixture.labels is not None:
         raise InputError("the mixture has labels and there is a teacher; only one of them can label. Leave one out.")
+    if teacher is not None and teacher.unseen is not None:
+        raise InputError("the teacher has an unseen part, which mixtures do not support; leave out unseen or the mixture.")
     if teacher is None and mixture.labels is None:
         raise InputError("nothing labels the samples; give Mixture(labels=...), one label for each class, or a teacher.")
 
@@ -338,7 +383,7 @@ def _path(parts: Table, name: str) -> tuple[str, ...]:
     return (checks.known("the name of a change", name, dict.fromkeys(names)),)
 
 
-def require_problem(problem: object, verb: str, needs: Iterable[str] = CLASSIC) -> Problem:
+def require_problem(problem: object, verb: str, needs: Iterable[str] = VISIBLE) -> Problem:
     """The problem, if it is one, its numbers are known, and it has the traits that the function `verb` needs."""
     if not isinstance(problem, Problem):
         raise InputError(f"problem is {kind_of(problem)}; {verb} takes a tutelage Problem.")
@@ -347,7 +392,7 @@ def require_problem(problem: object, verb: str, needs: Iterable[str] = CLASSIC) 
     return problem
 
 
-def with_constant_rates(problem: object, verb: str, needs: Iterable[str] = CLASSIC) -> Problem:
+def with_constant_rates(problem: object, verb: str, needs: Iterable[str] = VISIBLE) -> Problem:
     """The problem, if its learning rates are constant and it has the traits in `needs`; `Constant` rates as numbers."""
     problem = require_problem(problem, verb, (*needs, *CONSTANT_RATES))
     rates = {name: getattr(problem.sgd, name) for name in ("lr", "readout_lr", "bias_lr")}

@@ -2,8 +2,9 @@
 
 Only numbers, words and lists are stored. A function of a module is stored as "module:function" and imported only if the
 reader allows that module; any other function cannot be stored, and the message names it. A custom input law is stored as
-its spectrum. Of a spectrum measured on data the eigenvectors and the center are not stored (they are as large as the data's
-covariance, and the theory never uses them); its levels, scale, dropped directions and dimension are, exactly.
+its spectrum, a `HiddenManifold` of a matrix by the squared singular values. Of a spectrum measured on data the eigenvectors
+and the center are not stored (they are as large as the data's covariance, and the theory never uses them); its levels,
+scale, dropped directions and dimension are, exactly.
 """
 
 import inspect
@@ -24,6 +25,7 @@ from tutelage.errors import InputError
 from tutelage.problem import activation as activations
 from tutelage.problem import inputs as input_laws
 from tutelage.problem import schedules
+from tutelage.problem.hidden_manifold import HiddenManifold
 from tutelage.problem.mixture import Mixture
 from tutelage.problem.network import Network
 from tutelage.problem.sgd import SGD, SlowMomentum
@@ -57,6 +59,7 @@ INPUTS = {
     "power_law": input_laws.PowerLaw,
     "spectrum": input_laws.Spectrum,
     "mixture": Mixture,
+    "hidden_manifold": HiddenManifold,
 }
 NAMES = ("noise", "loss", "labels", "rule", "student", "teacher", "inputs", "sgd")
 PARTS = NAMES[1:]
@@ -92,6 +95,9 @@ def _values(part: Part) -> Table:
         return same | {"weights": part.probabilities, "inputs": laws}
     if isinstance(part, input_laws.PowerLaw):
         return {"beta": part.beta, "levels": part.count}
+    if isinstance(part, HiddenManifold):
+        own = {name: getattr(part, name) for name in ("features", "activation", "dim_latent", "dim", "seed")}
+        return own | {"levels": part.most_levels}
     found = {name: getattr(part, name) for name in parameters(type(part)) if name != "gram" or not isinstance(part, Tasks)}
     if isinstance(part, Tasks):
         found["gram"] = part.given_gram
@@ -238,7 +244,7 @@ def plain(name: str, value: object) -> Plain:
 def revived(name: str, value: Plain, allow: tuple[str, ...] = ()) -> object:
     """What `Problem.replace` takes under this name ("lr", "sgd.lr", "inputs"), from plain data."""
     if name == "inputs":
-        return _inputs_from_dict(dict(_table("inputs", value)))
+        return _inputs_from_dict(dict(_table("inputs", value)), allow)
     if name in LEARNING:
         return _learning_from_plain(name, value, allow)
     field = name.rpartition(".")[2]
@@ -260,7 +266,7 @@ def _inputs_to_dict(inputs: input_laws.Inputs) -> Table:
         laws = [_inputs_to_dict(law) for law in inputs.laws]
         return {"kind": kind, **_compact(inputs, ("inputs",)), "inputs": laws[0] if len(laws) == 1 else laws}
     if kind != "spectrum":
-        return {"kind": kind, **_compact(inputs)}
+        return {"kind": kind, **_compact(inputs.without_basis())}
     levels = {name: _plain(name, getattr(inputs, name)) for name in ("eigenvalues", "fractions")}
     scale, dropped = getattr(inputs, "scale", 1.0), getattr(inputs, "dropped", 0)
     measured = {"dropped": dropped, "known_dim": inputs.known_dim} if inputs.known_dim is not None else {}
@@ -274,12 +280,14 @@ def is_named(inputs: input_laws.Inputs) -> bool:
     return type(inputs) in INPUTS.values()
 
 
-def _inputs_from_dict(table: Table) -> Part:
+def _inputs_from_dict(table: Table, allow: tuple[str, ...] = ()) -> Part:
     law = INPUTS[checks.known("inputs.kind", table.pop("kind", "isotropic"), INPUTS)]
     if law is Mixture and "inputs" in table:
         laws = table["inputs"] if isinstance(table["inputs"], list) else [table["inputs"]]
-        built = [_inputs_from_dict(dict(_table("inputs.inputs", one))) for one in laws]
+        built = [_inputs_from_dict(dict(_table("inputs.inputs", one)), allow) for one in laws]
         table["inputs"] = built[0] if len(built) == 1 else built
+    if law is HiddenManifold and "activation" in table:
+        table = table | {"activation": _function("the activation in [inputs]", table["activation"], allow)}
     if law is not input_laws.Spectrum:
         return _build("inputs", law, table)
     known_dim = None if "known_dim" not in table else checks.as_count("inputs.known_dim", table.pop("known_dim"))
@@ -305,7 +313,7 @@ def problem_from_dict(cls: "type[Problem]", data: Table, allow: str | Iterable[s
         )
     for name in data:
         checks.known("a name in the problem", name, NAMES)
-    inputs = _inputs_from_dict(dict(_table("inputs", data.get("inputs", {}))))
+    inputs = _inputs_from_dict(dict(_table("inputs", data.get("inputs", {}))), allow)
     by_class = isinstance(inputs, Mixture) and inputs.labels is not None
     missing = [name for name in ("student", "teacher") if name not in data and not (name == "teacher" and by_class)]
     if missing:

@@ -125,19 +125,17 @@ TRAITS: dict[str, Trait] = {
     "no weight decay": Trait(
         lambda p: float(p.sgd.weight_decay) == 0, lambda p: "the weights decay (weight_decay)", "weight_decay=0"
     ),
+    "visible teacher": Trait(
+        lambda p: p.unseen is None,
+        lambda p: "the inputs do not carry all of the teacher's fields (unseen), so that no student can copy it",
+        "a teacher without unseen",
+    ),
     "no biases": Trait(lambda p: not p.biased, lambda p: "the units have biases", "units without biases"),
     "fixed readout": Trait(lambda p: not p.student.train_readout, lambda p: "the readout learns too", "train_readout=False"),
 }
 CLASSIC = ("one task", "one Gaussian", "squared", "gradient", "real", "single output", "one activation")
-CLOSED = (
-    "one task",
-    "one Gaussian",
-    "squared",
-    "closed rule",
-    "real",
-    "single output",
-    "one activation",
-)  # closed drift and noise
+CLOSED = tuple("closed rule" if name == "gradient" else name for name in CLASSIC)  # closed drift and noise
+VISIBLE = (*CLASSIC, "visible teacher")  # for what assumes that zero error exists
 SMOOTH = ("differentiable", "single output")
 CONSTANT_RATES = ("constant rates", "fixed momentum", "free norms")
 CLASSICAL = (rules.Perceptron, rules.AdaTron, rules.Hebbian, rules.Reinforce)  # they learn from labels -1 and 1

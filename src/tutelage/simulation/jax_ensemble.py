@@ -21,7 +21,7 @@ from tutelage._types import Array, NumpyOrJax
 from tutelage.errors import InputError, Status
 from tutelage.integrate.program import as_arrays
 from tutelage.problem import Mixture, Problem, Tasks
-from tutelage.problem.sample import context_of, label_of, normals_needed, updates_of
+from tutelage.problem.sample import context_of, label_of, normals_needed, updates_of, with_unseen
 from tutelage.rules import Parameters, Update
 from tutelage.simulation import coordinates
 from tutelage.simulation.counter_rng import chi, normal, run_keys
@@ -100,6 +100,9 @@ class EnsembleStep(eqx.Module):
         own = normal(keys, at, B * W * L + np.arange(B * D).reshape(B, D))
         fields = [self._field(teacher, [inputs[:, :, c] for c in range(W)]) for teacher in teachers]
         references = jnp.stack(fields, axis=2) + self.constants.teacher_bias[:, None]
+        if self.problem.unseen is not None:
+            references = jnp.broadcast_to(references, (*references.shape[:3], own.shape[3]))
+            references = jnp.moveaxis(with_unseen(self.problem, *(jnp.moveaxis(x, 2, 3) for x in (references, own))), 3, 2)
         each = lambda reference, normals: label_of(self.problem, reference, normals)  # noqa: E731
         labels = jax.vmap(jax.vmap(jax.vmap(each, -1, -1)))(references, own)
         outside = self._bartlett(keys, at, B * W * L + B * D) if any(self.outer) else []

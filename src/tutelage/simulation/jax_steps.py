@@ -232,20 +232,22 @@ class WeightsLoop:
     ) -> WeightsState:
         """Samples first .. last - 1 of a block, which are whole episodes for a rule of these.
 
-        fixed: (lengths,). block: rows, noise, moves (of teachers that drift) and rates, one each per sample. seen: samples
-        before the block.
+        fixed: (lengths,). block: rows, unseen parts of the teacher's fields, noise, moves (of teachers that drift) and rates,
+        one each per sample. seen: samples before the block.
         """
         T, (lengths,) = self.problem.rule.samples, fixed
-        rows, noise, moves, rates = (jnp.asarray(x).reshape(x.shape[0] // T, T, *x.shape[1:]) for x in block)
+        rows, unseen, noise, moves, rates = (jnp.asarray(x).reshape(x.shape[0] // T, T, *x.shape[1:]) for x in block)
 
         def one(i: Array, state: WeightsState) -> WeightsState:
-            state = self._feel(state, rows[i], noise[i], rates[i, 0])
+            state = self._feel(state, rows[i], unseen[i], noise[i], rates[i, 0])
             ends = (seen + (i + 1) * T) % self.constants.batch == 0
             return jax.lax.cond(ends, lambda s: self._move(s, lengths, moves[i, -1], rates[i, 0]), lambda s: s, state)
 
         return jax.lax.fori_loop(first // T, last // T, one, state)
 
-    def _feel(self, state: WeightsState, x: Float[Array, "T N"], xi: Float[Array, "T D"], rates: Array) -> WeightsState:
+    def _feel(
+        self, state: WeightsState, x: Float[Array, "T N"], unseen: Float[Array, "T M"], xi: Float[Array, "T D"], rates: Array
+    ) -> WeightsState:
         W, velocity, gradient, W_teacher, params = state
         constants, root = self.constants, 1.0 / np.sqrt(self.constants.dim)
         R, Q, T = (
@@ -253,7 +255,7 @@ class WeightsLoop:
             for a, b in ((W, W_teacher), (W, W), (W_teacher, W_teacher))
         )
         context = context_of(self.problem, rates[4], rates[5], (R, Q, T))
-        fields, share = (x @ W.T * root, x @ W_teacher.T * root), x.shape[0] / constants.batch
+        fields, share = (x @ W.T * root, x @ W_teacher.T * root + unseen), x.shape[0] / constants.batch
         norm2 = x**2 @ self.mask.T / constants.dim if self.problem.rule.uses_norm else None
         response = self.respond(params, *fields, xi, context, norm2)
         gradient = gradient + (root / constants.batch) * (response.delta.T @ x)

@@ -92,7 +92,7 @@ def _errors(
 ) -> tuple[Float[Array, "*states_task"], Float[Array, "*states_task"]]:
     def one(at: tuple[Array, ...]) -> tuple[Array, Array]:
         R, Q, T, v, b = at
-        system = OrderParameters(_unit_inputs(problem), T[None], moments=moments)
+        system = OrderParameters(_unit_inputs(problem.all_seen()), T[None], moments=moments)  # T: with all of the fields
         seen = {"R": R, "Q": Q, "readout": v} | ({"bias": b} if problem.biased else {})
         return system.error(seen), system.loss(seen)
 

@@ -21,11 +21,13 @@ from tutelage._solve import keeps_blocks, require_records, require_tasks_on
 from tutelage._types import ArrayLike
 from tutelage.errors import InputError
 from tutelage.problem import Problem, Start, random_start, start_from_weights
+from tutelage.problem.hidden_manifold import HiddenManifold
 from tutelage.problem.inputs import as_rows
 from tutelage.problem.problem import require_problem
 from tutelage.problem.schedules import require_rates_on
 from tutelage.problem.start import require_pair, require_start
 from tutelage.problem.traits import MIXTURES, TASKS
+from tutelage.simulation.coordinates import drift_rate
 from tutelage.simulation.weights import LAWS, ORDERS
 from tutelage.times import check_times, steps_at
 
@@ -38,7 +40,8 @@ UNITS = {"years": 365.25 * 86400, "months": 30.4 * 86400, "days": 86400, "hours"
 
 @dataclass(frozen=True)
 class Request:
-    """weights: in eigencoordinates, or None. starts: one for all runs, or one each. inputs: a law's name or rows."""
+    """weights: in eigencoordinates, or None. starts: one for all runs, or one each. inputs: a law's name, "features" (of a
+    `HiddenManifold`) or rows."""
 
     problem: Problem
     method: str
@@ -73,7 +76,7 @@ def checked_request(
     method = _method(method, weights, inputs)
     order = checks.known("order", order, ORDERS)
     given = _weights(problem, weights) if weights is not None else None
-    rows = _inputs(inputs)
+    rows = "features" if _has_features(problem, method, inputs) else _inputs(inputs)
     start = _start(problem, start, given)
     dim = _dim(problem, dim, start, given, rows)
     if start is None:
@@ -122,6 +125,8 @@ def _weights(problem: Problem, weights: tuple[ArrayLike, ArrayLike]) -> tuple[np
     """W, W* and the start they make."""
     start = start_from_weights(problem, *require_pair(weights))
     W, W_teacher = (np.array(w, dtype=float, order="C") for w in weights)
+    if isinstance(problem.inputs, HiddenManifold):
+        W_teacher = problem.inputs.visible_teacher(W_teacher)
     return W, W_teacher, start
 
 
@@ -131,6 +136,15 @@ def _rotated(problem: Problem, W: np.ndarray, W_teacher: np.ndarray) -> tuple[np
     if basis is None:
         return W, W_teacher
     return np.ascontiguousarray(W @ basis.T), np.ascontiguousarray(W_teacher @ basis.T)
+
+
+def _has_features(problem: Problem, method: str, inputs: object) -> bool:
+    """Are the samples those of a `HiddenManifold` itself? They are unless other ones are asked for."""
+    if not isinstance(problem.inputs, HiddenManifold) or method != "weights" or inputs is not None:
+        return False
+    if drift_rate(problem):
+        raise InputError("the teachers drift, which samples of a HiddenManifold do not support; use inputs='gaussian'.")
+    return True
 
 
 def _inputs(inputs: Any) -> str | np.ndarray:
@@ -173,7 +187,7 @@ def _dim(problem: Problem, dim: int | None, start: Starts, given: Given, rows: s
         if one is not None and one.dim is not None:
             known["the weights" if given is not None else "the start"] = one.dim
     if problem.inputs.known_dim is not None:
-        known["the measured spectrum"] = problem.inputs.known_dim
+        known["the inputs of the problem"] = problem.inputs.known_dim
     elif isinstance(rows, np.ndarray):
         known["the inputs"] = rows.shape[1]
     if not known:

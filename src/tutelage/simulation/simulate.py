@@ -96,7 +96,9 @@ def _as_trajectory(request: Request, done: Runs, vectorized: bool) -> Trajectory
     T, moving = _teachers(request), bool(records.T.size)  # teachers that drift are recorded
     names += ["T"] if moving else []
     each = np.broadcast_to(T if T.ndim == 2 else T[:count, None], (count, request.steps.size, *T.shape[-2:]))
-    each = records.T if moving else each
+    if moving:
+        each = records.T if problem.unseen is None else records.T + np.asarray(problem.unseen)
+        records = records._replace(T=each)
     if isinstance(problem.inputs, Mixture):
         t = np.stack([np.asarray(s.blocks(problem)[2], dtype=float) for s in request.starts])
         t = t[0] if len(t) == 1 else t[:count, None]
@@ -128,6 +130,7 @@ def _teachers(request: Request) -> Float[np.ndarray, "*run M M"]:
     """T of the fields: (M, M) from one start, (run, M, M) from one each."""
     weights = request.dims / request.dim * np.asarray(request.problem.inputs.eigenvalues, dtype=float)
     T = np.stack([np.einsum("l,lab->ab", weights, np.asarray(s.blocks(request.problem)[2])) for s in request.starts])
+    T = T if request.problem.unseen is None else T + np.asarray(request.problem.unseen)
     return T[0] if len(request.starts) == 1 else T
 
 

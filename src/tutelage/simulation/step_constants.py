@@ -17,6 +17,7 @@ from tutelage import labels, losses, rules
 from tutelage.errors import InputError
 from tutelage.problem import Mixture, Problem, SlowMomentum, Tasks
 from tutelage.problem.activation import NAMED, Activation
+from tutelage.problem.sample import unseen_root
 from tutelage.simulation import numba_kernels as codes
 from tutelage.simulation.coordinates import drift_rate
 from tutelage.simulation.numba_kernels import ParameterState, Records, StepConstants, TeacherTable
@@ -160,6 +161,7 @@ def step_constants(problem: Problem, dim: int) -> StepConstants:
         student_coefficients=np.array(problem.student.activation.polynomial or [0.0]),
         drift=drift_rate(problem) / dim,
         teacher_bias=np.zeros(teacher.hidden) if teacher.bias is None else np.array(teacher.bias, dtype=float),
+        unseen=np.zeros((0, 0)) if problem.unseen is None else np.ascontiguousarray(unseen_root(problem)),
         label_number=label_number,
         draws=draws,
         loss_number=float(np.asarray(problem.loss.delta)) if isinstance(problem.loss, losses.Huber) else 0.0,
