@@ -53,7 +53,10 @@ def test_the_report_and_the_figure_show_the_gap(gaussian):
         found.gap("R")
 
 
-@pytest.mark.parametrize(("law", "cause"), [("scaled", "not Gaussian"), ("wide", "covariances"), ("none", None)])
+@pytest.mark.parametrize(
+    ("law", "cause"),
+    [("scaled", "not Gaussian"), ("wide", "covariances"), pytest.param("none", None, marks=pytest.mark.full)],
+)
 def test_each_cause_is_found(law, cause):
     """Negative controls: samples that differ from the theory's law in one respect show it in that part and no other."""
     rng = np.random.default_rng(2)
@@ -153,6 +156,7 @@ def test_real_labels():
     assert found.theory.error[-1] > (1 - data.explained) / 2
 
 
+@pytest.mark.full
 def test_labels_that_are_not_linear():
     """A part of y that depends on x, but not linearly: the student learns what the theory takes as unseen."""
     rng = np.random.default_rng(9)
