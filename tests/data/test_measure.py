@@ -163,6 +163,16 @@ def test_means_along_dropped_directions_are_counted():
     assert "of the squared class means" in str(data)
 
 
+def test_a_class_may_be_constant_along_a_direction():
+    rng = np.random.default_rng(1)
+    y = np.arange(1000) % 2
+    x = rng.standard_normal((1000, 4)) * np.where((np.arange(4) == 0) & (y[:, None] == 0), 0.0, 1.0)
+    data = tu.from_data(x, y)
+    assert np.asarray(data.inputs.spectra).min() < 0.01
+    assert np.all(np.asarray(data.inputs.spectra) > 0)
+    assert np.isfinite(list(data.field_shapes["toward other classes"])).all()
+
+
 def test_too_many_classes_for_memory():
     with pytest.raises(tu.InputError, match="covariances of 3000 classes in 3000 features"):
         tu.from_data(np.zeros((6000, 3000), dtype=np.int8), np.arange(6000) // 2)

@@ -33,6 +33,7 @@ CHUNK = 2**23  # numbers held at a time while moments are measured
 HELD = 2**24  # numbers of samples that are held for SGD and for measured errors; of more, random rows are taken
 DIRECTIONS = 64  # random ones, in which fields are compared with Gaussian ones
 LONG_MEANS = 0.1  # share of |x|^2 in the class means above which `from_data` warns
+LEAST_VARIANCE = 1e-12  # of a class that is constant along a direction, in units of the mean eigenvalue
 NAMES = {"features": ("X", "x", "data", "images", "x_train"), "labels": ("y", "Y", "target", "labels", "y_train")}
 
 
@@ -122,7 +123,9 @@ class Data(AnalysisResult, figure="plot_data"):
     @property
     def variances(self) -> Float[np.ndarray, "C D"]:
         """The variances that the theory uses: of each class along each direction, the mean over its level."""
-        return _grouped(np.einsum("cii->ci", self.covariances), self.level_sizes)
+        own, first = np.einsum("cii->ci", self.covariances), np.cumsum([0, *self.level_sizes[:-1]])
+        means = np.add.reduceat(own, first, axis=1) / self.level_sizes
+        return np.repeat(np.maximum(means, LEAST_VARIANCE), self.level_sizes, axis=1)
 
     @property
     def grouped_teacher(self) -> Float[np.ndarray, "1 D"] | None:
@@ -204,9 +207,10 @@ class Data(AnalysisResult, figure="plot_data"):
         Class labels: the loss is "cross_entropy" if the student has one output per class, "logistic" for two classes and one
         output. Real labels: the teacher is the fitted one. No labels: give a teacher, which labels the samples.
 
+        >>> import numpy as np
         >>> import tutelage as tu
-        >>> data = tu.from_data(*tu.digits(labels=True), levels=8)
-        >>> data.problem(tu.Network(10, "linear", outputs=10), sgd=tu.SGD(lr=0.1)).loss
+        >>> data = tu.from_data(np.random.default_rng(0).standard_normal((300, 20)), np.arange(300) % 3)
+        >>> data.problem(tu.Network(3, "linear", outputs=3), sgd=tu.SGD(lr=0.1)).loss
         CrossEntropy()
         """
         if not isinstance(student, Network):
@@ -254,16 +258,20 @@ class Data(AnalysisResult, figure="plot_data"):
 
         return compare_data(self, problem, times, runs, seed, weights)
 
+    def __repr__(self) -> str:
+        return f"<Data: {self._size()}>"
+
+    def _size(self) -> str:
+        return f"{self.samples} samples, {self.basis.shape[1]} features, {self.dim} directions with variance"
+
     def __str__(self) -> str:
-        shape = f"{self.samples} samples, {self.basis.shape[1]} features, {self.dim} directions with variance"
-        lines = [shape, *self._used(), "thrown away"]
+        lines = [self._size(), *self._used(), "thrown away"]
         if self.spectrum.dropped:
             lines.append(
                 f"  {self.spectrum.dropped} directions without variance"
                 + f", with {self.lost_means:.2g} of the squared class means" * (self.lost_means > 1e-6)
             )
-        grouped = self.spectrum.levels < self.dim
-        if grouped:
+        if self.spectrum.levels < self.dim:
             lines.append(f"  differences of eigenvalues within a level: {self.grouping_error:.1%} of the covariance (norm)")
         if self.classes is not None:
             lines.append(f"  off-diagonal parts of the class covariances: {self.off_diagonal:.1%} of them (norm)")
@@ -296,7 +304,7 @@ class Data(AnalysisResult, figure="plot_data"):
         return Mixture(np.eye(len(self.means)), np.stack(gram), self.probabilities, laws, labels)
 
 
-def from_data(X: object, y: object = None, feature_map: FeatureMap | None = None, levels: int | None = None) -> Data:
+def from_data(X: Any, y: Any = None, feature_map: FeatureMap | None = None, levels: int | None = None) -> Data:
     """Measure what the theory needs of your data; the result makes problems and compares the theory with SGD on the data.
 
     Parameters
@@ -319,7 +327,7 @@ def from_data(X: object, y: object = None, feature_map: FeatureMap | None = None
     >>> import tutelage as tu
     >>> data = tu.from_data(tu.digits(), levels=8)
     >>> data.inputs
-    Spectrum(8 levels, largest 5.26..., scale 19.7..., measured on 61 directions (3 dropped))
+    Spectrum(8 levels, largest 5.13853, scale 19.6964, measured on 61 directions (3 dropped))
     """
     X, y = _opened(X, y)
     rows = as_rows(X, "X")
@@ -342,7 +350,7 @@ def from_data(X: object, y: object = None, feature_map: FeatureMap | None = None
     assert basis is not None
     differences = centers - center
     means = differences @ basis.T / np.sqrt(scale)
-    lost = 0.0 if classes is None else 1 - scale * np.sum(means**2) / np.sum(differences**2)
+    lost = 0.0 if classes is None else 1 - scale * np.sum(means**2) / max(np.sum(differences**2), np.finfo(float).tiny)
     covariances = basis @ covariances @ basis.T / scale
     data = Data(rows, labels, feature_map, classes, counts, spectrum, means, covariances, lost_means=max(float(lost), 0.0))
     if real is not None:
@@ -380,15 +388,15 @@ def _with_teacher(data: Data, real: Float[np.ndarray, " n"], cross: Float[np.nda
 def _opened(X: Any, y: Any) -> tuple[Any, Any]:
     """X and y of a data set of scikit-learn, an .npz file or a data frame; a .npy file stays as it is."""
     found = None
-    if isinstance(X, str | os.PathLike) and Path(X).suffix == ".npz":
-        found = _archive(Path(X))
+    if isinstance(X, str | os.PathLike):
+        found = _archive(Path(X)) if Path(X).suffix == ".npz" else None
     elif hasattr(X, "data") and hasattr(X, "target"):
         found = X.data, X.target
     if found is not None:
         if y is not None and found[1] is not None:
             raise InputError("y is given, and X brings its own labels; leave y out, or give the features alone as X.")
         X, y = found[0], found[1] if y is None else y
-    return (X.to_numpy() if hasattr(X, "to_numpy") else X), (y.to_numpy() if hasattr(y, "to_numpy") else y)
+    return tuple(getattr(one, "to_numpy", lambda one=one: one)() for one in (X, y))
 
 
 def _archive(path: Path) -> tuple[np.ndarray, np.ndarray | None]:
@@ -473,9 +481,9 @@ def _moments(
     Shifted by the first row, so that nothing cancels: a file larger than memory is read once.
     """
     counts, done = np.bincount(which), 0
-    shift: Any = None
+    shift = total = square = cross = np.zeros(0)
     for piece in _pieces(rows, feature_map):
-        if shift is None:
+        if done == 0:
             shift, (C, N) = piece[0].copy(), (len(counts), piece.shape[1])
             checks.require_memory(
                 f"covariances of {C} class{'es' * (C > 1)} in {N} features", C * N**2, "Use fewer features."
@@ -489,13 +497,7 @@ def _moments(
             total[c] += own.sum(axis=0)
             square[c] += own.T @ own
         if real is not None:
-            cross += (real[here] - real.mean()) @ piece
+            cross = cross + (real[here] - real.mean()) @ piece
     means = total / counts[:, None]
     covariances = square / counts[:, None, None] - means[:, :, None] * means[:, None, :]
-    return counts, shift + means, (covariances + covariances.swapaxes(1, 2)) / 2, cross / len(rows)
-
-
-def _grouped(values: Float[np.ndarray, "C D"], sizes: Int[np.ndarray, " L"]) -> Float[np.ndarray, "C D"]:
-    """Each value replaced by the mean over its level."""
-    first = np.cumsum([0, *sizes[:-1]])
-    return np.repeat(np.add.reduceat(values, first, axis=1) / sizes, sizes, axis=1)
+    return counts, shift + means, (covariances + covariances.swapaxes(1, 2)) / 2, np.asarray(cross / len(rows))
