@@ -396,7 +396,12 @@ def _opened(X: Any, y: Any) -> tuple[Any, Any]:
         if y is not None and found[1] is not None:
             raise InputError("y is given, and X brings its own labels; leave y out, or give the features alone as X.")
         X, y = found[0], found[1] if y is None else y
-    return tuple(getattr(one, "to_numpy", lambda one=one: one)() for one in (X, y))
+    return _without_frame(X), _without_frame(y)
+
+
+def _without_frame(value: Any) -> Any:
+    """The array of a data frame or series."""
+    return value.to_numpy() if hasattr(value, "to_numpy") else value
 
 
 def _archive(path: Path) -> tuple[np.ndarray, np.ndarray | None]:
