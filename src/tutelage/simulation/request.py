@@ -26,7 +26,7 @@ from tutelage.problem.inputs import as_rows
 from tutelage.problem.problem import require_problem
 from tutelage.problem.schedules import require_rates_on
 from tutelage.problem.start import require_pair, require_start
-from tutelage.problem.traits import MIXTURES, TASKS
+from tutelage.problem.traits import MIXTURES, TASKS, require_traits
 from tutelage.simulation.coordinates import drift_rate
 from tutelage.simulation.weights import LAWS, ORDERS
 from tutelage.times import check_times, steps_at
@@ -84,6 +84,7 @@ def checked_request(
     times = check_times(times)
     steps = steps_at(times, dim)
     if isinstance(rows, np.ndarray):
+        require_traits(problem, "simulate with rows of data, which have no known classes,", (TASKS,))
         _check_rows(problem, rows, dim, int(steps[-1]), order)
     runs = _runs(runs, start, rows, order)
     kept = keeps_blocks(problem, keep)
