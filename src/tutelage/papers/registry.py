@@ -73,6 +73,7 @@ MODULES = (
     "inputs.exclusive_or",
     "inputs.hidden_manifold",
     "inputs.random_features",
+    "inputs.real_images",
 )
 
 SOURCES = {
