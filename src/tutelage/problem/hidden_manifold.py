@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Float
 
 from tutelage import checks
-from tutelage._types import Array, Numbers
+from tutelage._types import Array, Numbers, NumpyOrJax
 from tutelage.errors import InputError
 from tutelage.problem.activation import Activation, ActivationLike, as_activation
 from tutelage.problem.inputs import Inputs
@@ -94,8 +94,8 @@ class HiddenManifold(Inputs):
            [0., 1.]])
     """
 
-    eigenvalues: Float[np.ndarray, " L"]
-    fractions: Float[np.ndarray, " L"]
+    eigenvalues: Float[NumpyOrJax, " L"]
+    fractions: Float[NumpyOrJax, " L"]
     visible: Float[np.ndarray, " L"]
     unseen_by_level: Float[np.ndarray, " L"]
     unseen_share: Float[np.ndarray, ""]

@@ -214,8 +214,9 @@ def random_start(problem: Problem, dim: int | None = None, scale: float = 0.1, s
         joint = np.stack([_wishart(rng, K + M, n) / n for n in dims])
         q, r, t = joint[:, :K, :K] * width**2, joint[:, :K, K:] * width, joint[:, K:, K:]
     else:
-        t = _random_latent(problem, rng, dims) if latent else _per_level(gram, len(dims), problem.inputs.weights.sum())
-        pairs = [_given_teacher(rng, K, n, teacher) for n, teacher in zip(dims, np.asarray(t), strict=True)]
+        mean = problem.inputs.weights.sum()
+        t = np.asarray(_random_latent(problem, rng, dims) if gram is None or latent else _per_level(gram, len(dims), mean))
+        pairs = [_given_teacher(rng, K, n, teacher) for n, teacher in zip(dims, t, strict=True)]
         r, q = np.stack([p[0] for p in pairs]) * width, np.stack([p[1] for p in pairs]) * width**2
     return _measured(problem, r, q, t if gram is None or latent else None, dim=dim)
 

@@ -259,6 +259,7 @@ class WeightsMethod:
 
     def _latent_teacher(self, W_teacher: Float[np.ndarray, "M N"], index: int) -> Float[np.ndarray, "M D"]:
         """beta of a visible teacher. Latent directions that no input shows hold what is missing of the unseen part."""
+        assert self.features is not None
         (N, D), found, M = self.features.features.shape, self.features, len(W_teacher)
         shown = min(N, D)
         b = W_teacher[:, :shown] / found.amplitudes[:shown]
