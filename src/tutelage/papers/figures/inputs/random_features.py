@@ -30,7 +30,7 @@ def closed_error(problem: "tu.Problem", start: "tu.Start", times: np.ndarray) ->
     inputs, eta = problem.inputs, float(problem.sgd.lr)
     lam, weights = np.asarray(inputs.eigenvalues), np.asarray(inputs.weights)
     r, q, t = (np.asarray(x)[:, 0, 0] for x in start.blocks(problem))
-    T = weights @ t + float(problem.unseen[0, 0])
+    T = weights @ t + float(np.ravel(problem.unseen)[0])
     if problem.teacher.activation.name == "erf":
         b, square = np.sqrt(2 / np.pi / (1 + T)), 2 / np.pi * np.arcsin(T / (1 + T))
     else:
@@ -66,7 +66,7 @@ def compute_3(
     from tutelage.papers.bands import band, wrong_theory
 
     inputs, times = tu.HiddenManifold("random", sigma, round(share * dim), dim=dim), tu.linear_times(end, points)
-    parts = []
+    parts: list[xr.Dataset] = []
     for name in TEACHERS:
         problem = readout_problem(name, inputs, lr)
         start = tu.random_start(problem, dim=dim, scale=1.0, seed=seed)
