@@ -266,9 +266,12 @@ class HiddenManifold(Inputs):
         omega = linear**2 * s**2 + rest
         return Realized(self, F, np.ascontiguousarray(left.T), np.sqrt(N / D) * linear * s / omega, omega, right)
 
-    def samples(self, latent: Float[Array, "samples D"], features: Float[Array, "N D"]) -> Float[Array, "samples N"]:
+    def samples(
+        self, latent: Float[NumpyOrJax, "samples D"], features: Float[NumpyOrJax, "N D"]
+    ) -> Float[Array, "samples N"]:
         """x of latent vectors."""
-        return self.activation(latent @ features.T / np.sqrt(self.dim_latent)) - self.coefficients.mean
+        fields = jnp.asarray(latent @ features.T) / np.sqrt(self.dim_latent)
+        return self.activation(fields) - self.coefficients.mean
 
     def __repr__(self) -> str:
         what = repr(self.kind) if self.kind in WORDS else f"{self.dim} x {self.dim_latent} {self.kind}"

@@ -156,8 +156,8 @@ class WeightsMethod:
         )
         self.seed, self.keep, self.weights = request.seed, request.keep, request.weights
         self.inputs, self.order = request.inputs, request.order
-        real = isinstance(problem.inputs, HiddenManifold) and isinstance(self.inputs, str) and self.inputs == "features"
-        self.features = problem.inputs.realized() if real else None
+        inputs, real = problem.inputs, isinstance(self.inputs, str) and self.inputs == "features"
+        self.features = inputs.realized() if real and isinstance(inputs, HiddenManifold) else None
         self.constants, self.rates = step_constants(problem, self.dim), RateTable(problem, self.dim)
         self.tasks, self.table = isinstance(problem.teacher, Tasks), teacher_table(problem)
         self.roots = [coordinates.teacher_roots(problem, start) for start in self.starts]
