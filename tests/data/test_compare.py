@@ -198,5 +198,6 @@ def test_divergence_is_said():
     with pytest.warns(tu.errors.DivergenceWarning):
         found = data.compare(data.problem(student, student, sgd=tu.SGD(lr=20.0)), [0.0, 20.0, 60.0], runs=2)
     assert "2 of 2 runs on the samples diverged; lower the learning rate" in str(found)
+    assert len(found.plot().axes) == 2
     with pytest.raises(tu.InputError, match="times is 'long'"):
         data.compare(data.problem(student, student), "long")

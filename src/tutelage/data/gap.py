@@ -84,7 +84,9 @@ class DataComparison(AnalysisResult, figure="plot_data_comparison"):
         return getattr(self, checks.known("name", name, ("error", "loss")))
 
     def _theory(self, name: str) -> Float[np.ndarray, " time"]:
-        return np.asarray(getattr(self.theory, name), dtype=float)
+        """NaN after a divergence, where the solution ends."""
+        solved = np.asarray(getattr(self.theory, name), dtype=float)
+        return np.pad(solved, (0, len(self.times) - len(solved)), constant_values=np.nan)
 
     def __str__(self) -> str:
         data, runs = self.data, len(self.error[SAMPLES])
@@ -92,7 +94,7 @@ class DataComparison(AnalysisResult, figure="plot_data_comparison"):
             f"theory next to SGD on {len(data.held[0])} samples drawn with replacement, {runs} runs, N = {data.dim}",
             *self._table("error", error_name(self.theory.problem)),
         ]
-        if np.isfinite(self._theory("loss")).all() and not np.allclose(self._theory("loss"), self._theory("error")):
+        if np.isfinite(self.theory.loss).all() and not np.allclose(self.theory.loss, self.theory.error):
             lines += ["", *self._table("loss", "training loss")]
         diverged = int(np.sum(~np.isfinite(self.error[SAMPLES][:, -1])))
         lines += [f"{diverged} of {runs} runs on the samples diverged; lower the learning rate"] * (diverged > 0)
