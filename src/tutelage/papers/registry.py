@@ -70,6 +70,9 @@ MODULES = (
     "tasks.replay",
     "tasks.transfer",
     "tasks.drift",
+    "inputs.exclusive_or",
+    "inputs.hidden_manifold",
+    "inputs.random_features",
     "inputs.real_images",
 )
 

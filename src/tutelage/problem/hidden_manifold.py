@@ -192,9 +192,11 @@ class HiddenManifold(Inputs):
         """The same law without the matrix: all that the theory needs, and all that a file keeps."""
         if self._matrix is None:
             return self
-        bare = eqx.tree_at(lambda m: m._matrix, self, None)
-        object.__setattr__(bare, "kind", "eigenvalues")
-        return bare
+        return self._with(_matrix=None, kind="eigenvalues")
+
+    def levels_only(self) -> "HiddenManifold":
+        nothing = dict.fromkeys(("activation", "coefficients", "dim", "dim_latent", "most_levels", "seed", "_matrix"))
+        return self._with(kind="levels", squares=np.zeros(0), **nothing)
 
     def visible_overlaps(self, T: Float[Any, "M M"]) -> Float[Any, "L M M"]:
         """t_l of isotropic teacher vectors with latent overlaps T."""

@@ -7,7 +7,7 @@ given; a measured spectrum (`from_data`, `Spectrum.from_covariance`) keeps them 
 
 import os
 from pathlib import Path
-from typing import Literal, overload
+from typing import Literal, Self, overload
 
 import equinox as eqx
 import numpy as np
@@ -53,8 +53,19 @@ class Inputs(eqx.Module):
         return None
 
     def without_basis(self) -> "Inputs":
-        """The same law without what only weights and data need: all that the theory needs."""
+        """The same law without what only weights and data need: all that a file keeps."""
         return self
+
+    def levels_only(self) -> "Inputs":
+        """The numbers that the theory needs and nothing else, so that laws of one kind share compiled programs."""
+        return self.without_basis()
+
+    def _with(self, **changes: object) -> Self:
+        """A copy with fields that the constructor does not take: what was measured, or read from a file."""
+        copy = object.__new__(type(self))
+        for name, value in (vars(self) | changes).items():
+            object.__setattr__(copy, name, value)
+        return copy
 
     @property
     def usual_dim(self) -> int:
@@ -221,13 +232,6 @@ class Spectrum(Inputs):
         groups = np.array_split(values, count)
         spectrum = cls([g.mean() for g in groups], [g.size / dim for g in groups])
         return spectrum._with(dropped=dropped, _basis=basis, _known_dim=dim)
-
-    def _with(self, **changes: object) -> "Spectrum":
-        """A copy with fields that the constructor does not take: what was measured, or read from a file."""
-        copy = object.__new__(type(self))
-        for name, value in (vars(self) | changes).items():
-            object.__setattr__(copy, name, value)
-        return copy
 
     def __repr__(self) -> str:
         levels = f"{self.levels} level{'s' * (self.levels != 1)}"
