@@ -156,7 +156,13 @@ class Mixture(Inputs):
     def with_shares(self, shares: Float[NumpyOrJax, " L"], gram: Float[NumpyOrJax, "L m m"] | None = None) -> "Mixture":
         """The same eigenvalues on other shares of the dimensions, as a network of N inputs has them."""
         laws = [Spectrum(law.eigenvalues, shares, normalize=False) for law in self.laws]
-        return Mixture(self.coefficients, self.gram if gram is None else gram, self.probabilities, laws[0] if len(laws) == 1 else laws, self.labels)
+        return Mixture(
+            self.coefficients,
+            self.gram if gram is None else gram,
+            self.probabilities,
+            laws[0] if len(laws) == 1 else laws,
+            self.labels,
+        )
 
     @classmethod
     def xor(cls, norm: float = 2.0, inputs: Inputs | None = None) -> "Mixture":
