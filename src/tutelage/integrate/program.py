@@ -200,7 +200,7 @@ def tolerances(rtol: float | None = None, atol: float | None = None) -> np.ndarr
 def as_arrays(tree: PyTree) -> PyTree:
     """Numbers as arrays (data to the compiled function, which takes them to its device), functions and words as they are."""
     if isinstance(tree, Problem):
-        tree = eqx.tree_at(lambda p: p.inputs, tree, tree.inputs.without_basis())
+        tree = eqx.tree_at(lambda p: p.inputs, tree, tree.inputs.levels_only())
     as_array = lambda x: jnp.asarray(x, float) if isinstance(x, jax.Array) else np.asarray(x, float)  # noqa: E731
     return jax.tree.map(lambda x: as_array(x) if eqx.is_array_like(x) else x, tree)
 

@@ -74,8 +74,9 @@ def trajectory_page(
 
     It shows the learning curve with its phases and a marker that moves, and R and Q at the marked time as heat maps. The
     page is self-contained: it holds its data and its charts, and works without a network. A notebook shows it
-    inline. Records of more than a thousand times are thinned evenly. title: instead of the problem in words. Several tasks are one curve each; the phases are then
-    those of their schedule. A list of trajectories that differ in one number gets a second slider, over={"similarity": V}.
+    inline. Records of more than a thousand times are thinned evenly. title: instead of the problem in words. Several tasks
+    are one curve each; the phases are then those of their schedule. A list of trajectories that differ in one number gets a
+    second slider, over={"similarity": V}.
 
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))

@@ -70,6 +70,10 @@ MODULES = (
     "tasks.replay",
     "tasks.transfer",
     "tasks.drift",
+    "inputs.exclusive_or",
+    "inputs.hidden_manifold",
+    "inputs.random_features",
+    "inputs.real_images",
 )
 
 SOURCES = {
@@ -80,6 +84,7 @@ SOURCES = {
     "beyond": "Beyond the four sources",
     "rules": "Learning rules: any loss, any label, any update",
     "tasks": "Tasks over time: continual learning, replay, transfer, drift",
+    "inputs": "Inputs that are not one Gaussian: mixtures, hidden manifolds, data",
 }
 
 

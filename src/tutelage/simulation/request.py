@@ -26,7 +26,7 @@ from tutelage.problem.inputs import as_rows
 from tutelage.problem.problem import require_problem
 from tutelage.problem.schedules import require_rates_on
 from tutelage.problem.start import require_pair, require_start
-from tutelage.problem.traits import MIXTURES, TASKS
+from tutelage.problem.traits import MIXTURES, TASKS, require_traits
 from tutelage.simulation.coordinates import drift_rate
 from tutelage.simulation.weights import LAWS, ORDERS
 from tutelage.times import check_times, steps_at
@@ -84,6 +84,7 @@ def checked_request(
     times = check_times(times)
     steps = steps_at(times, dim)
     if isinstance(rows, np.ndarray):
+        require_traits(problem, "simulate with rows of data, which have no known classes,", (TASKS,))
         _check_rows(problem, rows, dim, int(steps[-1]), order)
     runs = _runs(runs, start, rows, order)
     kept = keeps_blocks(problem, keep)
@@ -153,7 +154,7 @@ def _inputs(inputs: Any) -> str | np.ndarray:
     if isinstance(inputs, str) and not inputs.endswith(".npy"):
         return checks.known("inputs", inputs, LAWS)
     if isinstance(inputs, str | PathLike):
-        return as_rows(inputs)
+        return as_rows(inputs, "inputs")
     rows = inputs if isinstance(inputs, np.ndarray) else np.asarray(inputs)
     if rows.ndim < 2 or not (np.issubdtype(rows.dtype, np.number) or rows.dtype == bool):
         raise InputError(
@@ -205,7 +206,9 @@ def _dim(problem: Problem, dim: int | None, start: Starts, given: Given, rows: s
 def _check_rows(problem: Problem, rows: np.ndarray, dim: int, steps: int, order: str) -> None:
     basis = problem.inputs.basis
     if basis is None and problem.inputs.known_dim is not None:
-        raise InputError("the spectrum comes without its eigenvectors, which rows of data need; measure it with from_data.")
+        raise InputError(
+            "the spectrum comes without its eigenvectors, which rows of data need; measure it again with from_data."
+        )
     columns = dim if basis is None else basis.shape[1]
     if rows.shape[1] != columns:
         raise InputError(f"inputs have {rows.shape[1]} columns; the spectrum was measured on {columns}.")
