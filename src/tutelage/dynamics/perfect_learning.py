@@ -254,7 +254,7 @@ def require_small(problem: Problem) -> None:
     if size > LARGEST:
         raise InputError(
             f"this state has {size} overlaps; its modes are found for up to {LARGEST}. Use fewer levels or units "
-            "(Spectrum.from_data groups levels)."
+            "(from_data(X, levels=...) groups them)."
         )
 
 

@@ -70,8 +70,10 @@ MODULES = (
     "tasks.replay",
     "tasks.transfer",
     "tasks.drift",
+    "inputs.exclusive_or",
     "inputs.hidden_manifold",
     "inputs.random_features",
+    "inputs.real_images",
 )
 
 SOURCES = {

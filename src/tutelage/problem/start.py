@@ -305,7 +305,7 @@ def start_from_weights(
 ) -> Start:
     """The exact overlaps, per eigenspace, of weights W (K, N) and W* (M, N).
 
-    The columns are input coordinates: those of the data if the spectrum was measured (`Spectrum.from_data`), else the
+    The columns are input coordinates: those of the data if the spectrum was measured (`from_data`), else the
     eigenvectors themselves, level by level in the order of the spectrum. For a `HiddenManifold` W* is (M, D), on the latent
     vector.
 
@@ -367,7 +367,7 @@ def weights_by_level(
     elif problem.inputs.known_dim is not None:
         raise InputError(
             f"{problem.inputs!r} comes from a file, without its eigenvectors; weights must be projected on them. "
-            "Measure it again with Spectrum.from_data."
+            "Measure it again with from_data."
         )
     edges = np.cumsum(problem.inputs.level_dims(W.shape[1]))[:-1]
     return np.split(W, edges, axis=1), np.split(W_teacher, edges, axis=1)

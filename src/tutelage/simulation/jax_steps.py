@@ -257,11 +257,17 @@ class WeightsLoop:
         context = context_of(self.problem, rates[4], rates[5], (R, Q, T))
         fields, share = (x @ W.T * root, x @ W_teacher.T * root + unseen), x.shape[0] / constants.batch
         norm2 = x**2 @ self.mask.T / constants.dim if self.problem.rule.uses_norm else None
-        response = respond(self.problem, constants, params, *fields, xi, context, norm2)
+        response = self.respond(params, *fields, xi, context, norm2)
         gradient = gradient + (root / constants.batch) * (response.delta.T @ x)
         readout = params.readout_sum + share * response.readout
         bias = params.bias_sum + share * response.bias
         return W, velocity, gradient, W_teacher, params._replace(readout_sum=readout, bias_sum=bias)
+
+    def respond(
+        self, params: ParameterState, student: Array, reference: Array, xi: Array, context: Context, norm2: Array | None
+    ) -> Response:
+        """The response to samples with these fields; a subclass may have labels of its own."""
+        return respond(self.problem, self.constants, params, student, reference, xi, context, norm2)
 
     def _move(self, state: WeightsState, lengths: NumpyOrJax, moves: Array, rates: Array) -> WeightsState:
         (W, velocity, gradient, W_teacher, params), constants = state, self.constants

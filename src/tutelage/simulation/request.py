@@ -154,7 +154,7 @@ def _inputs(inputs: Any) -> str | np.ndarray:
     if isinstance(inputs, str) and not inputs.endswith(".npy"):
         return checks.known("inputs", inputs, LAWS)
     if isinstance(inputs, str | PathLike):
-        return as_rows(inputs)
+        return as_rows(inputs, "inputs")
     rows = inputs if isinstance(inputs, np.ndarray) else np.asarray(inputs)
     if rows.ndim < 2 or not (np.issubdtype(rows.dtype, np.number) or rows.dtype == bool):
         raise InputError(
@@ -206,7 +206,9 @@ def _dim(problem: Problem, dim: int | None, start: Starts, given: Given, rows: s
 def _check_rows(problem: Problem, rows: np.ndarray, dim: int, steps: int, order: str) -> None:
     basis = problem.inputs.basis
     if basis is None and problem.inputs.known_dim is not None:
-        raise InputError("the spectrum comes without its eigenvectors, which rows of data need; measure it with from_data.")
+        raise InputError(
+            "the spectrum comes without its eigenvectors, which rows of data need; measure it again with from_data."
+        )
     columns = dim if basis is None else basis.shape[1]
     if rows.shape[1] != columns:
         raise InputError(f"inputs have {rows.shape[1]} columns; the spectrum was measured on {columns}.")

@@ -43,7 +43,7 @@ def raw_features(
 ) -> "RawFeatures":
     """One linear unit of which only the first `trained` raw inputs learn; the others keep their initial weights.
 
-    The raw inputs are those of the data, if the spectrum was measured (`Spectrum.from_data`, `from_covariance`); else the
+    The raw inputs are those of the data, if the spectrum was measured (`from_data`, `Spectrum.from_covariance`); else the
     spectrum is turned at random in `dim` dimensions (default: one per level), by the seed. weights: (W, W_teacher), each
     (N,) or (1, N), in raw coordinates; None: the mean over teacher weights N(0, 1) and student weights N(0, scale^2).
 
@@ -208,7 +208,7 @@ def _raw_covariance(problem: Problem, dim: int | None, seed: int) -> np.ndarray:
     inputs = problem.inputs
     basis = inputs.basis
     if basis is None:
-        dim = inputs.levels if dim is None else checks.as_count("dim", dim)
+        dim = int(inputs.levels) if dim is None else checks.as_count("dim", dim)
         rng = np.random.default_rng(checks.as_count("seed", seed, least=0))
         turned, scales = np.linalg.qr(rng.standard_normal((dim, dim)))
         basis = turned * np.sign(np.diag(scales))

@@ -1,1 +1,1 @@
-"""Figures of inputs that are not one Gaussian: mixtures, hidden manifolds, data."""
+"""Figures of inputs that are not one Gaussian: mixtures, hidden manifolds, real data."""
