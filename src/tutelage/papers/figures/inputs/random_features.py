@@ -147,7 +147,7 @@ FIGURES = (
         figure="random features",
         title="Random features with a trained readout: a closed solution",
         full=PRINTED
-        | {"end": 20.0, "points": 21, "ratios": [0.5, 0.75, 1.0, 1.5, 2.0, 4.0, 8.0, 16.0], "dim": 1000, "runs": 60},
+        | {"end": 10.0, "points": 11, "ratios": [0.5, 0.75, 1.0, 1.5, 2.0, 4.0, 8.0, 16.0], "dim": 600, "runs": 40},
         quick=PRINTED | {"end": 6.0, "points": 7, "ratios": [0.5, 1.5, 4.0], "dim": 300, "runs": 60},
         compute=compute_3,
         draw=draw_3,
