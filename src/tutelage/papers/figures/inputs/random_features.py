@@ -30,7 +30,7 @@ def closed_error(problem: "tu.Problem", start: "tu.Start", times: np.ndarray) ->
     inputs, eta = problem.inputs, float(problem.sgd.lr)
     lam, weights = np.asarray(inputs.eigenvalues), np.asarray(inputs.weights)
     r, q, t = (np.asarray(x)[:, 0, 0] for x in start.blocks(problem))
-    T = weights @ t + float(np.asarray(problem.unseen).item())
+    T = weights @ t + float(np.asarray(problem.unseen)[0, 0])
     if problem.teacher.activation.name == "erf":
         b, square = np.sqrt(2 / np.pi / (1 + T)), 2 / np.pi * np.arcsin(T / (1 + T))
     else:
