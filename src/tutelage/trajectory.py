@@ -132,7 +132,7 @@ class Trajectory(eqx.Module):
             )
         from tutelage.simulation.recorded_error import mixture_errors
 
-        shares, t = self.problem.inputs.fractions, np.asarray(self.start.blocks(self.problem)[2], dtype=float)
+        shares, t = np.asarray(self.problem.inputs.fractions), np.asarray(self.start.blocks(self.problem)[2], dtype=float)
         if self.kind == "simulation" and self.dim is not None:
             shares = self.problem.inputs.level_dims(self.dim) / self.dim
         return mixture_errors(self.problem, shares, self.r, self.q, t, self.readout, self.variables.get("bias"))[0]

@@ -214,8 +214,9 @@ def random_start(problem: Problem, dim: int | None = None, scale: float = 0.1, s
         joint = np.stack([_wishart(rng, K + M, n) / n for n in dims])
         q, r, t = joint[:, :K, :K] * width**2, joint[:, :K, K:] * width, joint[:, K:, K:]
     else:
-        t = _random_latent(problem, rng, dims) if latent else _per_level(gram, len(dims), problem.inputs.weights.sum())
-        pairs = [_given_teacher(rng, K, n, teacher) for n, teacher in zip(dims, np.asarray(t), strict=True)]
+        mean = problem.inputs.weights.sum()
+        t = np.asarray(_random_latent(problem, rng, dims) if latent else _per_level(np.asarray(gram), len(dims), mean))
+        pairs = [_given_teacher(rng, K, n, teacher) for n, teacher in zip(dims, t, strict=True)]
         r, q = np.stack([p[0] for p in pairs]) * width, np.stack([p[1] for p in pairs]) * width**2
     return _measured(problem, r, q, t if gram is None or latent else None, dim=dim)
 
@@ -261,6 +262,7 @@ def _measured(
 def _random_latent(problem: Problem, rng: np.random.Generator, dims: Int[np.ndarray, " L"]) -> Float[np.ndarray, "L M M"]:
     """t of each level for random latent teacher vectors whose unseen part is exactly that of the problem."""
     inputs, M, unseen = problem.inputs, problem.teacher.hidden, np.asarray(problem.unseen)
+    assert isinstance(inputs, HiddenManifold)
     each = np.stack([_wishart(rng, M, n) / n for n in dims])
     beyond = inputs.dim_latent - inputs.dim  # latent directions that no input shows
     total = np.einsum("l,lmn->mn", inputs.unseen_by_level, each)
@@ -327,6 +329,7 @@ def start_from_weights(
 
 def _require_unseen(problem: Problem, latent: Numbers) -> None:
     """What the inputs do not carry of these latent teacher vectors must be what the problem says."""
+    assert isinstance(problem.inputs, HiddenManifold)
     found, said = problem.inputs.unseen_part(latent), np.asarray(problem.unseen)
     gap = float(np.max(np.abs(found - said))) if found.shape == said.shape else 0.0  # the shape is checked later
     if gap > 1e-6:

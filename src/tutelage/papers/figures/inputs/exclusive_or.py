@@ -88,7 +88,9 @@ def claims_1(data: "Dataset") -> list[Claim]:
     ]
     last = data["error"].isel(time=-1)
     for K in map(int, data["width"].values):
-        claims.append(close(f"{K} ReLU unit{'s' * (K > 1)}: error at 40", float(last.sel(width=K)), ERRORS[K], absolute=0.01))
+        claims.append(
+            close(f"{K} ReLU unit{'s' * (K > 1)}: error at 40", float(last.sel(width=K)), ERRORS[K], absolute=0.01)
+        )
     claims += [
         at_least("four ReLU units: error at 40 above the best possible", float(last.sel(width=4)), BEST),
         close("four erf units without biases: error", float(np.max(np.abs(data["erf_error"] - 0.5))), 0.0, absolute=2e-3),
