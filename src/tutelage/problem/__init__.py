@@ -10,7 +10,7 @@ from tutelage.problem.activation import Activation
 from tutelage.problem.inputs import Inputs, Isotropic, PowerLaw, Spectrum
 from tutelage.problem.network import Network
 from tutelage.problem.problem import Problem
-from tutelage.problem.schedules import Constant, Cosine, Interpolated, Piecewise, PowerDecay
+from tutelage.problem.schedules import Constant, Cosine, Interpolated, Linear, Piecewise, PowerDecay
 from tutelage.problem.sgd import SGD, SlowMomentum
 from tutelage.problem.start import Start, asymmetric_start, random_start, start_from_weights
 from tutelage.problem.tasks import Drift, Interleave, Replay, Switch, Tasks
@@ -25,6 +25,7 @@ __all__ = [
     "Interleave",
     "Interpolated",
     "Isotropic",
+    "Linear",
     "Network",
     "Piecewise",
     "PowerDecay",

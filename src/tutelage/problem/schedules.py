@@ -122,18 +122,31 @@ class Interpolated(eqx.Module):
     values: ArrayLike = _number("values")
 
     def __check_init__(self) -> None:
-        if np.ndim(self.times) != 1 or np.size(self.times) < 2 or np.shape(self.values) != np.shape(self.times):
-            raise InputError(
-                f"Interpolated got times of shape {np.shape(self.times)} and values of shape {np.shape(self.values)}; "
-                "they must be two lists of equal length, two numbers or more each."
-            )
-        checks.require_nonnegative("times", self.times)
+        _require_knots(self)
         checks.require_positive("values (learning rates)", self.values)
-        if not checks.is_traced(self.times) and np.any(np.diff(self.times) <= 0):
-            raise InputError(f"times are {checks.shown(self.times)}; they must increase. Sort them.")
 
     def __call__(self, t: Array) -> Array:
         return jnp.exp(jnp.interp(t, jnp.asarray(self.times), jnp.log(jnp.asarray(self.values))))
+
+
+class Linear(eqx.Module):
+    """Straight lines through `values` at `times`, constant before and after; values may be 0.
+
+    >>> import tutelage as tu
+    >>> rate = tu.schedules.Linear([0.0, 100.0], [1.0, 0.0])
+    >>> float(rate(50.0))
+    0.5
+    """
+
+    times: ArrayLike = _number("times")
+    values: ArrayLike = _number("values")
+
+    def __check_init__(self) -> None:
+        _require_knots(self)
+        checks.require_nonnegative("values", self.values)
+
+    def __call__(self, t: Array) -> Array:
+        return jnp.interp(t, jnp.asarray(self.times), jnp.asarray(self.values))
 
 
 class Cosine(eqx.Module):
@@ -192,6 +205,18 @@ class Restarted(eqx.Module):
         return self.rate(t - self.begins[jnp.searchsorted(jnp.asarray(self.at), t, side="right")])
 
 
+def _require_knots(schedule: Interpolated | Linear) -> None:
+    times, values = schedule.times, schedule.values
+    if np.ndim(times) != 1 or np.size(times) < 2 or np.shape(values) != np.shape(times):
+        raise InputError(
+            f"{type(schedule).__name__} got times of shape {np.shape(times)} and values of shape {np.shape(values)}; "
+            "they must be two lists of equal length, two numbers or more each."
+        )
+    checks.require_nonnegative("times", times)
+    if not checks.is_traced(times) and np.any(np.diff(times) <= 0):
+        raise InputError(f"times are {checks.shown(times)}; they must increase. Sort them.")
+
+
 def _require_numbers(schedule: eqx.Module) -> None:
     for name, value in vars(schedule).items():
         checks.require_shape(name, value, (), fix="Batch over several with jax.vmap.")
@@ -202,10 +227,11 @@ NAMED = {
     "power_decay": PowerDecay,
     "piecewise": Piecewise,
     "interpolated": Interpolated,
+    "linear": Linear,
     "cosine": Cosine,
     "restarted": Restarted,
 }
-SWITCHING = {Piecewise: "switches", Interpolated: "times", Cosine: "horizon"}  # where they jump or bend
+SWITCHING = {Piecewise: "switches", Interpolated: "times", Linear: "times", Cosine: "horizon"}  # where they jump or bend
 RESOLVED = MOST_STOPS // 2  # rises and falls of a function that the solver is sure to see
 
 
@@ -243,7 +269,8 @@ def switch_times(end: ArrayLike, *rates: Rate | None) -> Float[Array, " S"] | No
 def _known_switches(rate: Rate | None) -> ArrayLike | None:
     """Where a schedule of this module jumps or bends; None if nowhere."""
     if not isinstance(rate, Restarted):
-        return getattr(rate, SWITCHING[type(rate)]) if type(rate) in SWITCHING else None
+        times = getattr(rate, SWITCHING[type(rate)]) if type(rate) in SWITCHING else None
+        return None if np.size(times) == 0 else times
     inside = _known_switches(rate.rate)
     if inside is None:
         return rate.at

@@ -1,0 +1,834 @@
+"""`optimize`: how should one teach a network? The best course in time of learning rates, tasks, noise and other numbers.
+
+The theory predicts what every protocol costs, so a protocol is found by following the gradient of the solved theory. A point
+of the search holds one number between 0 and 1 for each segment of each control (or for each knot of a smooth one), from the
+lower to the upper bound; the scale is logarithmic where the upper bound is ten times the lower one or more. More than two
+tasks have one number each, whose softmax are the probabilities.
+
+The derivative is taken in forward mode, one tangent for each number: for 24 segments of two controls that is as fast as
+reverse mode and compiles in a quarter of the time. Values, times and initial condition are data to the compiled program, so
+that searches of equal shape share it. L-BFGS-B keeps the bounds; SLSQP also keeps budgets (limits on integrals over time).
+The search is local, from several starts; one of them is the best constant protocol, so that the result is never worse.
+"""
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import minimize
+from scipy.stats import qmc
+
+from tutelage import checks, rules
+from tutelage._solve import assemble, prepare, sampled_rtol, solve
+from tutelage._types import Array, Table
+from tutelage.analysis.result import AnalysisResult
+from tutelage.errors import InputError, TutelageWarning, cause
+from tutelage.integrate.program import Options, as_arrays, anonymous, choose, integrate, tolerances
+from tutelage.labels import Real, Sign
+from tutelage.moments import Moments, moments_for
+from tutelage.moments.nodes import Quadrature
+from tutelage.problem import Interleave, Interpolated, Linear, Piecewise, Problem, Replay, SlowMomentum, Start, Tasks
+from tutelage.problem.problem import require_problem
+from tutelage.problem.start import require_start
+from tutelage.problem.traits import TASKS
+from tutelage.simulation import simulate
+from tutelage.trajectory import Trajectory
+
+Objective: TypeAlias = str | Callable[[Trajectory], ArrayLike]
+Limits: TypeAlias = tuple[float, float]
+
+OBJECTIVES = ("final", "integrated", "worst", "time")
+SHAPES = ("piecewise", "smooth")
+LOG_FROM = 10.0  # times the lower bound: an upper bound from which on the scale is logarithmic
+LOGIT = 8.0  # largest logit of a task's probability
+SHARPNESS = 20.0  # of the smooth maximum over tasks
+PER_SEGMENT = 8  # intervals of the recorded times in each segment, at which integrals are taken (Simpson's rule)
+SCANNED = 16  # constant protocols that are tried for each control
+FAILED = 50.0  # the value, in logarithms, of a protocol that diverges
+FEASIBLE = 1e-6  # by which a budget may be exceeded, as a share of what the control can have
+NUDGE = 0.05  # of the range of a control: the change whose cost `sensitivity` tells
+SMALLEST = 1e-12  # errors below this are not solved to a digit
+
+
+class Knob(NamedTuple):
+    """A number of a problem that can be controlled. path: its name for `Problem.replace`. highest: its largest value.
+
+    schedule: where it is found. lacks: what the problem lacks to have it, and how to fix that; None if it has it.
+    """
+
+    path: str
+    schedule: Callable[[Problem], Any]
+    lacks: Callable[[Problem], str | None]
+    highest: float = np.inf
+
+
+def _unless(holds: Callable[[Problem], bool], message: str) -> Callable[[Problem], str | None]:
+    return lambda problem: None if holds(problem) else message
+
+
+KNOBS: dict[str, Knob] = {
+    "lr": Knob(
+        "sgd.lr",
+        lambda p: p.sgd.lr,
+        _unless(
+            lambda p: not isinstance(p.sgd.momentum, SlowMomentum) or p.sgd.momentum.k is None,
+            "momentum has a force k of its own, so lr does not move the first layer; use SlowMomentum(gamma)",
+        ),
+    ),
+    "readout_lr": Knob(
+        "sgd.readout_lr",
+        lambda p: p.sgd.readout_lr,
+        _unless(lambda p: p.student.train_readout, "the readout is not trained; use Network(..., train_readout=True)"),
+    ),
+    "bias_lr": Knob(
+        "sgd.bias_lr",
+        lambda p: p.sgd.bias_lr,
+        _unless(lambda p: p.student.train_bias, "the biases are not trained; use Network(..., train_bias=True)"),
+    ),
+    "weight_decay": Knob(
+        "sgd.weight_decay",
+        lambda p: p.sgd.weight_decay,
+        _unless(lambda p: not p.sgd.spherical, "spherical weights have a fixed length; use spherical=False"),
+    ),
+    "noise": Knob(
+        "noise",
+        lambda p: p.noise,
+        _unless(lambda p: type(p.labels) is Real, "noise belongs to labels='real'; control 'flip' of labels='sign'"),
+    ),
+    "flip": Knob(
+        "labels.flip",
+        lambda p: p.labels.flip,
+        _unless(lambda p: isinstance(p.labels, Sign), "only labels='sign' are flipped; control 'noise' of labels='real'"),
+        1.0,
+    ),
+    "keep": Knob(
+        "rule.keep",
+        lambda p: p.rule.keep,
+        _unless(lambda p: isinstance(p.rule, rules.Dropout), "the rule drops no units; use rule=tu.rules.Dropout(0.8)"),
+        1.0,
+    ),
+    "feedback": Knob(
+        "rule.strength",
+        lambda p: p.rule.strength,
+        _unless(
+            lambda p: isinstance(p.rule, rules.FeedbackAlignment),
+            "the rule has no feedback weights; use rule=tu.rules.FeedbackAlignment(...)",
+        ),
+    ),
+    "tasks": Knob(
+        "teacher.schedule",
+        lambda p: p.teacher.schedule.shares,
+        _unless(lambda p: isinstance(p.teacher, Tasks), "it has one teacher; give several, tu.Tasks([...])"),
+        1.0,
+    ),
+    "replay": Knob(
+        "schedule.fraction",
+        lambda p: p.teacher.schedule.fraction,
+        _unless(
+            lambda p: isinstance(p.teacher, Tasks) and isinstance(p.teacher.schedule, Replay),
+            "its tasks are not replayed; use Tasks(..., schedule=tu.Replay(0.2, after=60.0))",
+        ),
+        1.0,
+    ),
+}
+FIXED = {
+    "batch": "batch counts samples, so it cannot change smoothly; control lr, which the batch divides in the noise",
+    "momentum": "momentum only divides every rate; control lr",
+}
+
+
+class Search(eqx.Module):
+    """What a search minimizes. problem: with a schedule in place of each control, whose values a point replaces.
+
+    knots: where schedules switch or bend. times: where the error is recorded. weights: of the integral over them.
+    bounds: (control, 2). rows: schedules of each control, several for more than two tasks.
+    """
+
+    problem: Problem
+    start: Start
+    moments: Moments
+    times: Array
+    weights: Array
+    steps: Array
+    bounds: Array
+    level: Array
+    shares: Array  # of the time that each segment or knot rules
+    names: tuple[str, ...] = eqx.field(static=True)
+    rows: tuple[int, ...] = eqx.field(static=True)
+    logs: tuple[bool, ...] = eqx.field(static=True)
+    objective: Objective = eqx.field(static=True)
+    options: Options = eqx.field(static=True)
+
+    @property
+    def size(self) -> int:
+        """Numbers in a point."""
+        return sum(self.rows) * self.shares.shape[0]
+
+    def values(self, point: Array) -> list[Array]:
+        """The values of each control, (rows, segments)."""
+        table, out, first = point.reshape(sum(self.rows), -1), [], 0
+        for (low, high), rows, log in zip(self.bounds, self.rows, self.logs, strict=True):
+            own, first = table[first : first + rows], first + rows
+            if rows > 1:
+                out.append(jax.nn.softmax(LOGIT * (2 * own - 1), axis=0))
+            else:
+                out.append(jnp.exp((1 - own) * jnp.log(low) + own * jnp.log(high)) if log else low + own * (high - low))
+        return out
+
+    def problem_at(self, point: Array) -> Problem:
+        """The problem under the protocol of a point."""
+        places = partial(_places, names=self.names)
+        return eqx.tree_at(places, self.problem, [row for values in self.values(point) for row in values])
+
+    def integrals(self, point: Array) -> Array:
+        """The integral of each control over time (of the first task's probability)."""
+        return self.times[-1] * jnp.stack([values[0] @ self.shares for values in self.values(point)])
+
+    def measure(self, problem: Problem) -> Array:
+        """The objective."""
+        raw = integrate(problem, self.moments, self.start, self.times, self.steps, self.options)
+        if callable(self.objective):
+            return jnp.asarray(self.objective(assemble(raw, self.times, problem, self.start, ())))
+        return self.of_error(raw.error)
+
+    def of_error(self, error: Array) -> Array:
+        """The objective as a function of the error, (time,) or (time, task)."""
+        if self.objective == "worst":
+            last = jnp.ravel(error[-1])
+            return jnp.max(last) * jnp.mean((last / jnp.max(last)) ** SHARPNESS) ** (1 / SHARPNESS)
+        mean = error.mean(axis=1) if error.ndim > 1 else error
+        if self.objective == "final":
+            return mean[-1]
+        return self.weights @ mean if self.objective == "integrated" else _time_to(self.level, self.times, mean)
+
+
+def _places(problem: Problem, names: tuple[str, ...]) -> list[Any]:
+    """The numbers of all schedules that are controlled."""
+    found = [KNOBS[name].schedule(problem) for name in names]
+    return [one.values for each in found for one in (each if isinstance(each, tuple) else (each,))]
+
+
+def _time_to(level: Array, times: Array, error: Array) -> Array:
+    """When ln error, linear between recorded times, falls to the level; later than all times if it does not."""
+    above = jnp.log(error / level)
+    late = times[-1] * (1 + above[-1])
+    after = jnp.clip(jnp.argmax(above <= 0), 1)
+    (t0, y0), (t1, y1) = ((times[i], above[i]) for i in (after - 1, after))
+    gap = jnp.where(y0 > y1, y0 - y1, 1.0)
+    found = jnp.where(above[0] <= 0, times[0], t0 + (t1 - t0) * y0 / gap)
+    return jnp.where(jnp.any(above <= 0), found, late)
+
+
+@eqx.filter_jit
+def value_and_slope(search: Search, point: Array) -> tuple[Array, Array]:
+    """What a descent follows, and its derivative: ln(objective), or a custom objective itself."""
+
+    def value(at: Array) -> Array:
+        measured = search.measure(search.problem_at(at))
+        return measured if callable(search.objective) else jnp.log(measured)
+
+    along = lambda direction: jax.jvp(value, (point,), (direction,))  # noqa: E731
+    return jax.vmap(along, out_axes=(None, 0))(jnp.eye(point.size))
+
+
+@eqx.filter_jit
+def _integrals(search: Search, point: Array) -> tuple[Array, Array]:
+    return search.integrals(point), jax.jacfwd(search.integrals)(point)
+
+
+@dataclass(frozen=True)
+class Descent:
+    """Where a descent ended: point, value and slope there, and the value after each iteration."""
+
+    point: np.ndarray
+    value: float
+    slope: np.ndarray
+    history: tuple[float, ...] = ()
+
+
+@dataclass
+class Descender:
+    """Follows the slope down within the bounds and budgets; keeps the best point met, also when it is interrupted."""
+
+    search: Search
+    budgets: dict[str, Limits]
+    tick: Callable[[], object] = lambda: None
+    interrupted: bool = False
+
+    def evaluate(self, point: np.ndarray) -> tuple[float, np.ndarray]:
+        """Value and slope; those of a protocol that diverges are large and zero."""
+        value, slope = map(np.asarray, value_and_slope(self.search, jnp.asarray(point)))
+        if not (np.isfinite(value) and np.all(np.isfinite(slope))):
+            return FAILED, np.zeros(point.size)
+        return float(value), slope
+
+    def excess(self, point: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """What each budget leaves (negative: exceeded), as a share of what the control can have, and its slope."""
+        totals, slopes = map(np.asarray, _integrals(self.search, jnp.asarray(point)))
+        left, rows = [], []
+        for name, limits in self.budgets.items():
+            i = self.search.names.index(name)
+            unit = float(self.search.times[-1]) * float(np.ptp(self.search.bounds[i]))
+            for sign, limit in zip((1.0, -1.0), limits, strict=True):
+                if np.isfinite(limit):
+                    left.append(sign * (totals[i] - limit) / unit)
+                    rows.append(sign * slopes[i] / unit)
+        return np.array(left), np.array(rows).reshape(len(left), point.size)
+
+    def from_point(self, point: np.ndarray, iterations: int) -> Descent | None:
+        """The best point met on the way down; None if there is no finite one within the budgets."""
+        best: list[Descent] = []
+        history: list[float] = []
+
+        def evaluate(x: np.ndarray) -> tuple[float, np.ndarray]:
+            value, slope = self.evaluate(x)
+            better = value < FAILED and (not best or value < best[-1].value)
+            if better and (not self.budgets or self.excess(x)[0].min() > -FEASIBLE):
+                best.append(Descent(x.copy(), value, slope))
+            return value, slope
+
+        def record(_: object) -> None:
+            history.append(best[-1].value if best else np.nan)
+            self.tick()
+
+        options: Table = {"maxiter": iterations, "ftol": 1e-9}
+        if self.budgets:
+            limit = {"type": "ineq", "fun": lambda x: self.excess(x)[0], "jac": lambda x: self.excess(x)[1]}
+            method: Table = {"method": "SLSQP", "constraints": [limit], "options": options}
+        else:
+            method = {"method": "L-BFGS-B", "options": options | {"gtol": 1e-6}}
+        try:
+            minimize(evaluate, point, jac=True, bounds=[(0.0, 1.0)] * point.size, callback=record, **method)
+        except KeyboardInterrupt:
+            self.interrupted = True
+        return replace(best[-1], history=(best[0].value, *history)) if best else None
+
+    def slope_left(self, found: Descent) -> float:
+        """Largest slope in a direction that bounds and budgets leave free: 0 at an optimum."""
+        z, slope = found.point, found.slope
+        free = ~(((z < 1e-6) & (slope > 0)) | ((z > 1 - 1e-6) & (slope < 0)))
+        if self.budgets:
+            left, rows = self.excess(z)
+            active = rows[left < 10 * FEASIBLE][:, free]
+            slope = slope.copy()
+            slope[free] -= active.T @ np.linalg.lstsq(active.T, slope[free], rcond=None)[0]
+        return float(np.max(np.abs(slope[free]), initial=0.0))
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """Another protocol for comparison. controls: numbers and schedules by name. value: its objective."""
+
+    controls: Table
+    trajectory: Trajectory
+    value: float
+
+
+@dataclass(frozen=True, repr=False)
+class OptimalProtocol(AnalysisResult, figure="plot_protocol"):
+    """What `optimize` found.
+
+    Attributes
+    ----------
+    problem : Problem
+        With the protocol in it, as `solve`, `simulate` and files take it.
+    schedules : dict
+        The schedule of each control by name; of "tasks" what `Tasks(schedule=...)` takes.
+    value : float
+        The objective under the protocol.
+    trajectory : Trajectory
+        The theory under the protocol.
+    baselines : dict of Baseline
+        Other protocols by name; the first is "best constant".
+    starts : ndarray
+        The objective that the descent from each start reached.
+    slope : float
+        Largest d ln(objective) / d control that bounds and budgets leave free, in units of the control's range; 0 at an optimum.
+    sensitivity : dict of ndarray
+        By how much the objective grows, as a share of itself, if one segment of a control moves by 5% of its range.
+    totals : dict of float
+        The integral of each control over time.
+    history : ndarray
+        The objective after each iteration of the best descent.
+    notes : tuple of str
+        What belongs to the numbers: bounds that are met, an interruption.
+    """
+
+    problem: Problem
+    start: Start
+    objective: Objective
+    bounds: dict[str, Limits]
+    schedules: Table
+    value: float
+    trajectory: Trajectory
+    baselines: dict[str, Baseline]
+    starts: np.ndarray
+    slope: float
+    sensitivity: dict[str, np.ndarray] = field(repr=False)
+    totals: dict[str, float]
+    history: np.ndarray = field(repr=False)
+    notes: tuple[str, ...]
+
+    @property
+    def schedule(self) -> Any:
+        """The schedule of the first control."""
+        return next(iter(self.schedules.values()))
+
+    @property
+    def best_constant(self) -> Baseline:
+        """The best protocol that does not change in time."""
+        return self.baselines["best constant"]
+
+    @property
+    def gain(self) -> float:
+        """How many times smaller the objective is than under the best constant protocol."""
+        return self.gains["best constant"]
+
+    @property
+    def gains(self) -> dict[str, float]:
+        """The same for each baseline."""
+        return {name: one.value / self.value for name, one in self.baselines.items()}
+
+    @property
+    def spread(self) -> float:
+        """How much worse the worst start ended than the best, as a share."""
+        return float(np.ptp(self.starts) / abs(np.min(self.starts)))
+
+    def simulate(self, dim: int, runs: int = 20, *, seed: int = 0, **options: Any) -> Trajectory:
+        """Networks of finite size under the protocol, at the times of the trajectory. Options: those of `tu.simulate`."""
+        return simulate(self.problem, self.start, dim=dim, times=self.trajectory.times, runs=runs, seed=seed, **options)
+
+    def __str__(self) -> str:
+        end, custom = float(self.trajectory.times[-1]), callable(self.objective)
+        what = "objective" if custom else {"time": "time to the level"}.get(str(self.objective), f"{self.objective} error")
+        lines = [f"protocol of {' and '.join(self.schedules)} for the smallest {what} up to alpha = {end:g}: {self.value:.4g}"]
+        for name, one in self.baselines.items():
+            words = ", ".join(f"{which} {_in_words(value)}" for which, value in one.controls.items())
+            lines.append(f"  {name}: {one.value:.4g}, {one.value / self.value:.4g} times as much ({words})")
+        for name, total in self.totals.items():
+            lines.append(f"  {name}: {_in_words(self.schedules[name])}; mean {total / end:.4g}")
+        ends = ", ".join(f"{value:.4g}" for value in self.starts)
+        lines.append(f"starts ended at {ends}; largest free slope {self.slope:.1e}")
+        return "\n".join([*lines, *self.notes])
+
+
+def _in_words(value: Any) -> str:
+    value = value.shares if isinstance(value, Interleave) else value
+    if isinstance(value, tuple):
+        return " / ".join(map(_in_words, value))
+    if hasattr(value, "values"):
+        numbers = np.asarray(value.values)
+        return f"from {numbers[0]:.3g} to {numbers[-1]:.3g}, within [{numbers.min():.3g}, {numbers.max():.3g}]"
+    return type(value).__name__ if callable(value) else checks.shown(value, 4)
+
+
+def optimize(
+    problem: Problem,
+    start: Start,
+    t_max: float,
+    controls: Mapping[str, tuple[float, float]],
+    objective: Objective = "final",
+    *,
+    level: float | None = None,
+    segments: ArrayLike = 24,
+    shape: str = "piecewise",
+    budgets: Mapping[str, Any] | None = None,
+    baselines: Mapping[str, Mapping[str, Any]] | None = None,
+    starts: int = 2,
+    iterations: int = 200,
+    quadrature: Quadrature | None = None,
+    progress: bool = False,
+) -> OptimalProtocol:
+    """The protocol on [0, t_max] that makes an objective smallest, in the limit of large N.
+
+    Parameters
+    ----------
+    problem : Problem
+        A number or schedule of it that is controlled only has to exist; the protocol replaces it.
+    start : Start
+        The initial condition.
+    t_max : float
+        The last time.
+    controls : dict of (low, high)
+        Bounds of each control by name: "lr", "readout_lr", "bias_lr", "weight_decay", "noise" and "flip" (of labels), "keep"
+        (dropout), "feedback" (strength of feedback alignment), "tasks" (probability of the first of two tasks; of more tasks
+        the probabilities of all, bounds (0, 1)), "replay". A readout_lr that is None follows lr.
+    objective : str or callable
+        "final", the error at t_max; "integrated", its integral over time; "worst", the final error of the worst task;
+        "time", the time at which the error reaches `level`; or a JAX function of the trajectory that returns one number.
+        The error is the mean over tasks.
+    level : float, optional
+        The error to reach, for "time".
+    segments : int or list of float
+        Number of segments of equal length, or the times at which they begin and end.
+    shape : str
+        "piecewise", constant on each segment; "smooth", straight between the ends of segments (in logarithms where the upper
+        bound is ten times the lower one or more).
+    budgets : dict, optional
+        Limits on the integral of a control over time: the largest, or (smallest, largest); None: no limit.
+    baselines : dict of dict, optional
+        Protocols to compare with, as {"half": {"tasks": 0.5}}: numbers or schedules; controls left out are constants, chosen best.
+    starts : int
+        Descents: the first from the best constant protocol, the others from constant ones that differ most from it.
+    iterations : int
+        The most of each descent.
+    quadrature : Quadrature, optional
+        As in `solve`.
+    progress : bool
+        Show a progress bar after two seconds. Ctrl-C returns the best protocol found so far.
+
+    Returns
+    -------
+    OptimalProtocol
+
+    Examples
+    --------
+    >>> import tutelage as tu
+    >>> problem = tu.Problem(tu.Network(1, "linear"), tu.Network(1, "linear"), sgd=tu.SGD(lr=0.5), noise=0.1)
+    >>> found = tu.schedules.optimize(problem, tu.Start([[0.0]], [[0.0]]), 20.0, {"lr": (0.0, 1.0)}, segments=4)
+    >>> found.gain > 1.2
+    True
+    """
+    problem = require_problem(problem, "optimize", needs=("differentiable", TASKS))
+    checks.require_untraced("the start", "optimize", require_start(start))
+    t_max, limits = checks.as_positive("t_max", t_max), _checked_controls(problem, controls)
+    edges = _edges(segments, t_max)
+    if not callable(objective):
+        objective = checks.known("objective", objective, OBJECTIVES)
+    if (objective == "time") != (level is not None):
+        raise InputError(f"objective is {checks.shown(objective)} and level is {checks.shown(level)}; 'time' needs a level, the error to reach, and nothing else does.")
+    target = 1.0 if level is None else checks.as_positive("level", level)
+    checks.known("shape", shape, SHAPES)
+    starts, iterations = checks.as_count("starts", starts), checks.as_count("iterations", iterations)
+    limited = _checked_budgets(budgets or {}, limits, t_max)
+    make = partial(_search, start=start, edges=edges, objective=objective, level=target, quadrature=quadrature)
+    search, flat = make(problem, limits, shape=shape), make(problem, limits, shape="constant")
+    _require_number(flat)
+    judge = partial(_judged, start=start, edges=edges, objective=objective, level=target, quadrature=quadrature)
+    with _bar(progress, starts * iterations) as tick, warnings.catch_warnings():
+        warnings.simplefilter("ignore", TutelageWarning)  # a trial may diverge; the final choice warns
+        constants = _best_constants(Descender(flat, limited))
+        compared = {"best constant": judge(problem, _numbers(flat, constants[0].point))}
+        for name, given in (baselines or {}).items():
+            compared[name] = judge(problem, _completed(make, problem, limits, limited, name, given))
+        descender, found = Descender(search, limited, tick), []
+        for point in _starts(constants, starts):
+            found.append(descender.from_point(np.repeat(point, search.size // flat.size), iterations))
+            if descender.interrupted:
+                break
+    ended = [one for one in found if one is not None]
+    if not ended:
+        raise InputError(
+            "cannot optimize: the derivative of the objective is not finite at the best constant protocol. Narrow the bounds."
+        )
+    best = min(ended, key=lambda one: one.value)
+    values = [np.asarray(rows) for rows in search.values(jnp.asarray(best.point))]
+    schedules = {name: _schedule(name, shape, edges, rows) for name, rows in zip(limits, values, strict=True)}
+    own = judge(problem, schedules)
+    finish = (lambda x: x) if callable(objective) else np.exp
+    return OptimalProtocol(
+        problem=_changed(problem, schedules),
+        start=start,
+        objective=objective,
+        bounds=limits,
+        schedules=schedules,
+        value=own.value,
+        trajectory=own.trajectory,
+        baselines=compared,
+        starts=finish(np.array([one.value for one in ended])),
+        slope=descender.slope_left(best),
+        sensitivity=_sensitivity(descender, best),
+        totals=dict(zip(limits, np.asarray(search.integrals(jnp.asarray(best.point))).tolist(), strict=True)),
+        history=finish(np.array(best.history)),
+        notes=(*_bound_notes(limits, values), *["interrupted: the best protocol so far"] * descender.interrupted),
+    )
+
+
+def _changed(problem: Problem, controls: Mapping[str, Any]) -> Problem:
+    """The problem under numbers or schedules of its controls."""
+    changes = {KNOBS[name].path: value for name, value in controls.items()}
+    if "tasks" in controls and not callable(controls["tasks"]) and not hasattr(controls["tasks"], "probabilities"):
+        changes[KNOBS["tasks"].path] = Interleave(controls["tasks"])  # of numbers
+    return problem.replace(**changes)
+
+
+def _judged(
+    problem: Problem,
+    controls: Table,
+    *,
+    start: Start,
+    edges: np.ndarray,
+    objective: Objective,
+    level: float,
+    quadrature: Quadrature | None,
+) -> Baseline:
+    """The theory under controls, and its objective; infinite if it does not reach the end."""
+    times, weights = _grid(edges)
+    trajectory = solve(_changed(problem, controls), start, times, gradient="forward", quadrature=quadrature)
+    error = np.asarray(trajectory.error)
+    if not trajectory.finished:
+        value = np.inf
+    elif callable(objective):
+        value = float(objective(trajectory))
+    else:
+        mean = error if error.ndim == 1 else error.mean(axis=1)
+        value = {
+            "final": lambda: mean[-1],
+            "integrated": lambda: weights @ mean,
+            "worst": lambda: np.max(error[-1]),
+            "time": lambda: _time_to(jnp.asarray(level), jnp.asarray(times), jnp.asarray(mean)),
+        }[objective]()
+    return Baseline(controls, trajectory, float(value))
+
+
+def _numbers(flat: Search, point: np.ndarray) -> Table:
+    """The constant values of a point, by name; lists for more than two tasks."""
+    values = flat.values(jnp.asarray(point))
+    return {name: np.asarray(rows)[:, 0].tolist() if len(rows) > 1 else float(rows[0, 0]) for name, rows in zip(flat.names, values, strict=True)}
+
+
+def _completed(
+    make: Callable[..., Search], problem: Problem, limits: dict[str, Limits], budgets: dict[str, Limits], name: str, given: object
+) -> Table:
+    """The controls of a baseline; those that are left out are constants, chosen best."""
+    if not isinstance(given, Mapping):
+        raise InputError(f"the baseline {name!r} is {checks.shown(given)}; it must be a table, such as {{'tasks': 0.5}}.")
+    for knob in given:
+        _knob(problem, knob)
+    rest = {knob: pair for knob, pair in limits.items() if knob not in given}
+    if not rest:
+        return dict(given)
+    flat = make(_changed(problem, given), rest, shape="constant")
+    found, _ = _best_constants(Descender(flat, {knob: pair for knob, pair in budgets.items() if knob in rest}))
+    return dict(given) | _numbers(flat, found.point)
+
+
+def _sensitivity(descender: Descender, found: Descent) -> dict[str, np.ndarray]:
+    """The growth of the objective when one number of the point moves by NUDGE towards the middle of its range."""
+    search, custom, growth = descender.search, callable(descender.search.objective), []
+    for i, z in enumerate(found.point):
+        moved = found.point.copy()
+        moved[i] += NUDGE if z < 0.5 else -NUDGE
+        value = descender.evaluate(moved)[0] if not descender.interrupted else np.nan
+        growth.append((value - found.value) / abs(found.value) if custom else np.expm1(value - found.value))
+    table, edges = np.array(growth).reshape(sum(search.rows), -1), np.cumsum([0, *search.rows])
+    return {name: np.squeeze(table[a:b], 0) if b - a == 1 else table[a:b] for name, a, b in zip(search.names, edges, edges[1:], strict=False)}
+
+
+def _bound_notes(limits: dict[str, Limits], values: list[np.ndarray]) -> list[str]:
+    """Where a control other than a probability lies on its bounds."""
+    notes = []
+    for (name, pair), rows in zip(limits.items(), values, strict=True):
+        for word, bound in zip(("lower", "upper"), pair, strict=True):
+            met = int(np.sum(np.abs(rows - bound) < 1e-3 * (pair[1] - pair[0])))
+            if met and bound not in (0.0, KNOBS[name].highest):
+                notes.append(f"{name} lies at its {word} bound {bound:g} at {met} of {rows.size} places; other bounds may gain more")
+    return notes
+
+
+def _checked_controls(problem: Problem, controls: object) -> dict[str, Limits]:
+    """The bounds of each control, every name and number checked."""
+    if not isinstance(controls, Mapping) or not controls:
+        raise InputError(f"controls is {checks.shown(controls)}; it must be a table of bounds, such as {{'lr': (0.0, 3.0)}}.")
+    found: dict[str, Limits] = {}
+    for name, pair in controls.items():
+        knob = _knob(problem, name)
+        low, high = _pair(f"the bounds of {name}", pair)
+        if not (0 <= low < high <= knob.highest and np.isfinite(high)):
+            most = "finite" if np.isinf(knob.highest) else f"at most {knob.highest:g}"
+            raise InputError(
+                f"the bounds of {name} are {low:g} and {high:g}; the first must be zero or more and below the second, and the "
+                f"second {most}."
+            )
+        if name == "keep" and low == 0:
+            raise InputError("the lower bound of keep is 0; some units must be kept. Use a positive one, such as 0.1.")
+        found[name] = (low, high)
+    if {"tasks", "replay"} <= set(found):
+        raise InputError("controls has tasks and replay; both decide which task is shown. Control one of them.")
+    if "tasks" in found and problem.teacher.count > 2 and found["tasks"] != (0.0, 1.0):
+        raise InputError(
+            f"the bounds of tasks are {found['tasks']} and there are {problem.teacher.count} tasks; use (0, 1) for more than two."
+        )
+    return found
+
+
+def _knob(problem: Problem, name: str) -> Knob:
+    """A knob that the problem has."""
+    if name in FIXED:
+        raise InputError(f"controls has {name!r}, which cannot be controlled: {FIXED[name]}.")
+    knob = KNOBS[checks.known("the name of a control", name, KNOBS)]
+    if (lacks := knob.lacks(problem)) is not None:
+        raise InputError(f"controls has {name!r}, which this problem does not have: {lacks}.")
+    return knob
+
+
+def _pair(name: str, value: object) -> Limits:
+    pair = checks.as_array(name, value)
+    checks.require_shape(name, pair, (2,), fix="The lowest and the highest value.")
+    return float(pair[0]), float(pair[1])
+
+
+def _checked_budgets(budgets: object, bounds: dict[str, Limits], t_max: float) -> dict[str, Limits]:
+    """(smallest, largest) integral of each control that has a budget."""
+    if not isinstance(budgets, Mapping):
+        raise InputError(f"budgets is {checks.shown(budgets)}; it must be a table of limits, such as {{'tasks': 20.0}}.")
+    found: dict[str, Limits] = {}
+    for name, given in budgets.items():
+        low, high = bounds[checks.known("the name of a budget", name, bounds)]
+        pair = (None, given) if np.ndim(np.asarray(given, dtype=object)) == 0 else tuple(given)
+        if len(pair) != 2:
+            raise InputError(f"the budget of {name} is {checks.shown(given)}; it must be a number or (smallest, largest).")
+        least, most = (open_ if x is None else float(x) for x, open_ in zip(pair, (-np.inf, np.inf), strict=True))
+        slack = FEASIBLE * t_max * (high - low)
+        if not (least <= most and most >= t_max * low - slack and least <= t_max * high + slack):
+            raise InputError(
+                f"the budget of {name} is {least:g} to {most:g}; its bounds allow integrals from {t_max * low:g} to "
+                f"{t_max * high:g}. Change the budget or the bounds."
+            )
+        found[name] = (least, most)
+    return found
+
+
+def _edges(segments: ArrayLike, t_max: float) -> np.ndarray:
+    """The times at which segments begin and end."""
+    if np.ndim(segments) == 0:
+        return np.linspace(0.0, t_max, checks.as_count("segments", segments) + 1)
+    edges = checks.as_array("segments", segments)
+    if edges.ndim != 1 or edges.size < 2 or np.any(np.diff(edges) <= 0) or edges[0] != 0 or edges[-1] != t_max:
+        raise InputError(
+            f"segments are {checks.shown(edges)}; times must be two or more that increase from 0 to t_max = {t_max:g}. "
+            "Or give their number."
+        )
+    return edges
+
+
+def _schedule(name: str, shape: str, edges: np.ndarray, rows: np.ndarray) -> Any:
+    """The schedule of a control with these values, (rows, segments); of tasks what `Tasks` takes."""
+    make = (lambda row: Linear(edges, row)) if shape == "smooth" else (lambda row: Piecewise(edges[1:-1], row))
+    if shape == "constant":
+        make = lambda row: Piecewise(np.zeros(0), row)  # noqa: E731
+    each = tuple(make(row) for row in rows)
+    shares = each if len(each) > 1 else each[0]
+    return Interleave(shares) if name == "tasks" else shares
+
+
+def _search(
+    problem: Problem,
+    limits: dict[str, Limits],
+    *,
+    start: Start,
+    edges: np.ndarray,
+    objective: Objective,
+    level: float,
+    quadrature: Quadrature | None,
+    shape: str,
+) -> Search:
+    lengths = np.diff(edges)
+    shares = {"piecewise": lengths, "smooth": np.convolve(lengths, [0.5, 0.5]), "constant": edges[-1:]}[shape] / edges[-1]
+    rows = {name: problem.teacher.count if name == "tasks" and problem.teacher.count > 2 else 1 for name in limits}
+    initial = {
+        name: np.full((rows[name], shares.size), np.mean(pair) if rows[name] == 1 else 1 / rows[name])
+        for name, pair in limits.items()
+    }
+    changes = {KNOBS[name].path: _schedule(name, shape, edges, values) for name, values in initial.items()}
+    controlled = problem.replace(**changes) if changes else problem
+    moments = moments_for(controlled, quadrature)
+    times, weights = _grid(edges)
+    last = objective in ("final", "worst")
+    prepare(controlled, start, times)
+    return Search(
+        problem=as_arrays(controlled),
+        start=as_arrays(anonymous(start)),
+        moments=moments,
+        times=times[-1:] if last else times,
+        weights=weights[-1:] if last else weights,
+        steps=tolerances(sampled_rtol(moments)),
+        bounds=np.array(list(limits.values())).reshape(-1, 2),
+        level=np.array(level),
+        shares=shares,
+        names=tuple(limits),
+        rows=tuple(rows.values()),
+        logs=tuple(low > 0 and high >= LOG_FROM * low for low, high in limits.values()),
+        objective=objective,
+        options=Options(gradient_flow=False, solver="explicit", keep=False),
+    )
+
+
+def _grid(edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Recorded times, even in each segment, and the weights of Simpson's rule."""
+    shares = np.arange(PER_SEGMENT) / PER_SEGMENT
+    times = np.append((edges[:-1, None] + np.diff(edges)[:, None] * shares).ravel(), edges[-1])
+    weights, rule = np.zeros(times.size), np.array([1.0, *[4.0, 2.0] * (PER_SEGMENT // 2 - 1), 4.0, 1.0]) / 3 / PER_SEGMENT
+    for i, length in enumerate(np.diff(edges)):
+        weights[i * PER_SEGMENT : (i + 1) * PER_SEGMENT + 1] += length * rule
+    return times, weights
+
+
+def _require_number(search: Search) -> None:
+    """A custom objective must return one real number."""
+    if not callable(search.objective):
+        return
+    name = getattr(search.objective, "__name__", "objective")
+    try:
+        found = jax.eval_shape(lambda: search.measure(search.problem))
+    except Exception as error:
+        raise InputError(
+            f"the objective {name!r} fails ({cause(error)}); write it with jax.numpy, as a function of the trajectory."
+        ) from None
+    if found.shape != () or not jnp.issubdtype(found.dtype, jnp.floating):
+        raise InputError(f"the objective {name!r} returns {found.dtype} of shape {found.shape}; it must return one number.")
+
+
+class _bar:
+    """A progress bar over iterations, or nothing."""
+
+    def __init__(self, shown: bool, total: int):
+        from tqdm import tqdm
+
+        from tutelage.progress import SILENT_SECONDS
+
+        checks.as_flag("progress", shown)
+        self.bar = tqdm(total=total, desc="optimizing", delay=SILENT_SECONDS, leave=False, disable=not shown)
+
+    def __enter__(self) -> Callable[[], object]:
+        return self.bar.update
+
+    def __exit__(self, *_: object) -> None:
+        self.bar.close()
+
+
+def _best_constants(descender: Descender) -> tuple[Descent, list[Descent]]:
+    """The best constant protocol, and the others that were tried and stay finite, best first."""
+    search = descender.search
+    points = np.vstack([np.full(search.size, 0.5), qmc.Sobol(search.size, scramble=False).random(SCANNED * search.size)])
+    tried = [Descent(point, *descender.evaluate(point)) for point in points]
+    tried = sorted((one for one in tried if one.value < FAILED), key=lambda one: one.value)
+    found = [one for start in tried[:2] if (one := descender.from_point(start.point, 100)) is not None]
+    if not found:
+        raise InputError(
+            f"no constant protocol within the bounds stays finite up to t_max = {float(search.times[-1]):g}; one must. "
+            "Give lower bounds for the rates."
+        )
+    best = min(found, key=lambda one: one.value)
+    if not callable(search.objective) and np.exp(best.value) < SMALLEST:
+        raise InputError(
+            f"the best constant protocol already brings the objective to {np.exp(best.value):.1g}, where rounding begins; "
+            "there must be more to gain. Shorten t_max or add noise."
+        )
+    return best, tried
+
+
+def _starts(constants: tuple[Descent, list[Descent]], count: int) -> list[np.ndarray]:
+    """Constant protocols to start from: the best, then those of the better half that differ most from all chosen ones."""
+    best, tried = constants
+    chosen, pool = [best.point], [one.point for one in tried[: max(len(tried) // 2, 1)]]
+    while len(chosen) < count:
+        chosen.append(max(pool, key=lambda point: min(np.linalg.norm(point - one) for one in chosen)))
+    return chosen
