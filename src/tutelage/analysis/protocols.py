@@ -30,11 +30,11 @@ from tutelage._solve import assemble, prepare, sampled_rtol, solve
 from tutelage._types import Array, Table
 from tutelage.analysis.result import AnalysisResult
 from tutelage.errors import InputError, TutelageWarning, cause
-from tutelage.integrate.program import Options, as_arrays, anonymous, choose, integrate, tolerances
+from tutelage.integrate.program import Options, anonymous, as_arrays, integrate, tolerances
 from tutelage.labels import Real, Sign
 from tutelage.moments import Moments, moments_for
 from tutelage.moments.nodes import Quadrature
-from tutelage.problem import Interleave, Interpolated, Linear, Piecewise, Problem, Replay, SlowMomentum, Start, Tasks
+from tutelage.problem import Interleave, Linear, Piecewise, Problem, Replay, SlowMomentum, Start, Tasks
 from tutelage.problem.problem import require_problem
 from tutelage.problem.start import require_start
 from tutelage.problem.traits import TASKS
@@ -255,23 +255,33 @@ class Descent:
 
 @dataclass
 class Descender:
-    """Follows the slope down within the bounds and budgets; keeps the best point met, also when it is interrupted."""
+    """Follows the slope down within the bounds and budgets; keeps the best point met, also when it is interrupted.
+
+    constant: a point has one number for each row, the same for all segments.
+    """
 
     search: Search
     budgets: dict[str, Limits]
+    constant: bool = False
     tick: Callable[[], object] = lambda: None
     interrupted: bool = False
 
+    @property
+    def repeats(self) -> int:
+        """How often each number of a point stands in that of the search."""
+        return self.search.shares.shape[0] if self.constant else 1
+
     def evaluate(self, point: np.ndarray) -> tuple[float, np.ndarray]:
         """Value and slope; those of a protocol that diverges are large and zero."""
-        value, slope = map(np.asarray, value_and_slope(self.search, jnp.asarray(point)))
+        value, slope = map(np.asarray, value_and_slope(self.search, jnp.repeat(jnp.asarray(point), self.repeats)))
         if not (np.isfinite(value) and np.all(np.isfinite(slope))):
             return FAILED, np.zeros(point.size)
-        return float(value), slope
+        return float(value), slope.reshape(point.size, -1).sum(axis=1)
 
     def excess(self, point: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """What each budget leaves (negative: exceeded), as a share of what the control can have, and its slope."""
-        totals, slopes = map(np.asarray, _integrals(self.search, jnp.asarray(point)))
+        totals, slopes = map(np.asarray, _integrals(self.search, jnp.repeat(jnp.asarray(point), self.repeats)))
+        slopes = slopes.reshape(len(totals), point.size, -1).sum(axis=2)
         left, rows = [], []
         for name, limits in self.budgets.items():
             i = self.search.names.index(name)
@@ -408,7 +418,9 @@ class OptimalProtocol(AnalysisResult, figure="plot_protocol"):
     def __str__(self) -> str:
         end, custom = float(self.trajectory.times[-1]), callable(self.objective)
         what = "objective" if custom else {"time": "time to the level"}.get(str(self.objective), f"{self.objective} error")
-        lines = [f"protocol of {' and '.join(self.schedules)} for the smallest {what} up to alpha = {end:g}: {self.value:.4g}"]
+        lines = [
+            f"protocol of {' and '.join(self.schedules)} for the smallest {what} up to alpha = {end:g}: {self.value:.4g}"
+        ]
         for name, one in self.baselines.items():
             words = ", ".join(f"{which} {_in_words(value)}" for which, value in one.controls.items())
             lines.append(f"  {name}: {one.value:.4g}, {one.value / self.value:.4g} times as much ({words})")
@@ -476,7 +488,7 @@ def optimize(
     baselines : dict of dict, optional
         Protocols to compare with, as {"half": {"tasks": 0.5}}: numbers or schedules; controls left out are constants, chosen best.
     starts : int
-        Descents: the first from the best constant protocol, the others from constant ones that differ most from it.
+        Descents: from the best constant protocol, from the middle of the bounds, then from constant ones that differ most.
     iterations : int
         The most of each descent.
     quadrature : Quadrature, optional
@@ -503,24 +515,27 @@ def optimize(
     if not callable(objective):
         objective = checks.known("objective", objective, OBJECTIVES)
     if (objective == "time") != (level is not None):
-        raise InputError(f"objective is {checks.shown(objective)} and level is {checks.shown(level)}; 'time' needs a level, the error to reach, and nothing else does.")
+        raise InputError(
+            f"objective is {checks.shown(objective)} and level is {checks.shown(level)}; 'time' needs a level, the error to "
+            "reach, and no other objective has one."
+        )
     target = 1.0 if level is None else checks.as_positive("level", level)
     checks.known("shape", shape, SHAPES)
     starts, iterations = checks.as_count("starts", starts), checks.as_count("iterations", iterations)
     limited = _checked_budgets(budgets or {}, limits, t_max)
     make = partial(_search, start=start, edges=edges, objective=objective, level=target, quadrature=quadrature)
-    search, flat = make(problem, limits, shape=shape), make(problem, limits, shape="constant")
-    _require_number(flat)
+    search = make(problem, limits, shape=shape)
+    _require_number(search)
     judge = partial(_judged, start=start, edges=edges, objective=objective, level=target, quadrature=quadrature)
     with _bar(progress, starts * iterations) as tick, warnings.catch_warnings():
         warnings.simplefilter("ignore", TutelageWarning)  # a trial may diverge; the final choice warns
-        constants = _best_constants(Descender(flat, limited))
-        compared = {"best constant": judge(problem, _numbers(flat, constants[0].point))}
+        constant, tried = _best_constants(Descender(search, limited, constant=True))
+        compared = {"best constant": judge(problem, _numbers(search, constant.point))}
         for name, given in (baselines or {}).items():
             compared[name] = judge(problem, _completed(make, problem, limits, limited, name, given))
-        descender, found = Descender(search, limited, tick), []
-        for point in _starts(constants, starts):
-            found.append(descender.from_point(np.repeat(point, search.size // flat.size), iterations))
+        descender, found = Descender(search, limited, tick=tick), []
+        for point in _starts(constant, tried, starts):
+            found.append(descender.from_point(np.repeat(point, search.shares.size), iterations))
             if descender.interrupted:
                 break
     ended = [one for one in found if one is not None]
@@ -588,14 +603,19 @@ def _judged(
     return Baseline(controls, trajectory, float(value))
 
 
-def _numbers(flat: Search, point: np.ndarray) -> Table:
-    """The constant values of a point, by name; lists for more than two tasks."""
-    values = flat.values(jnp.asarray(point))
-    return {name: np.asarray(rows)[:, 0].tolist() if len(rows) > 1 else float(rows[0, 0]) for name, rows in zip(flat.names, values, strict=True)}
+def _numbers(search: Search, point: np.ndarray) -> Table:
+    """The values of a constant protocol by name; lists for more than two tasks."""
+    rows = [np.asarray(values)[:, 0].tolist() for values in search.values(jnp.asarray(point))]
+    return {name: row if len(row) > 1 else row[0] for name, row in zip(search.names, rows, strict=True)}
 
 
 def _completed(
-    make: Callable[..., Search], problem: Problem, limits: dict[str, Limits], budgets: dict[str, Limits], name: str, given: object
+    make: Callable[..., Search],
+    problem: Problem,
+    limits: dict[str, Limits],
+    budgets: dict[str, Limits],
+    name: str,
+    given: object,
 ) -> Table:
     """The controls of a baseline; those that are left out are constants, chosen best."""
     if not isinstance(given, Mapping):
@@ -605,9 +625,11 @@ def _completed(
     rest = {knob: pair for knob, pair in limits.items() if knob not in given}
     if not rest:
         return dict(given)
-    flat = make(_changed(problem, given), rest, shape="constant")
-    found, _ = _best_constants(Descender(flat, {knob: pair for knob, pair in budgets.items() if knob in rest}))
-    return dict(given) | _numbers(flat, found.point)
+    search = make(_changed(problem, given), rest, shape="constant")
+    found, _ = _best_constants(
+        Descender(search, {knob: pair for knob, pair in budgets.items() if knob in rest}, constant=True)
+    )
+    return dict(given) | _numbers(search, found.point)
 
 
 def _sensitivity(descender: Descender, found: Descent) -> dict[str, np.ndarray]:
@@ -619,7 +641,10 @@ def _sensitivity(descender: Descender, found: Descent) -> dict[str, np.ndarray]:
         value = descender.evaluate(moved)[0] if not descender.interrupted else np.nan
         growth.append((value - found.value) / abs(found.value) if custom else np.expm1(value - found.value))
     table, edges = np.array(growth).reshape(sum(search.rows), -1), np.cumsum([0, *search.rows])
-    return {name: np.squeeze(table[a:b], 0) if b - a == 1 else table[a:b] for name, a, b in zip(search.names, edges, edges[1:], strict=False)}
+    return {
+        name: np.squeeze(table[a:b], 0) if b - a == 1 else table[a:b]
+        for name, a, b in zip(search.names, edges, edges[1:], strict=False)
+    }
 
 
 def _bound_notes(limits: dict[str, Limits], values: list[np.ndarray]) -> list[str]:
@@ -629,14 +654,18 @@ def _bound_notes(limits: dict[str, Limits], values: list[np.ndarray]) -> list[st
         for word, bound in zip(("lower", "upper"), pair, strict=True):
             met = int(np.sum(np.abs(rows - bound) < 1e-3 * (pair[1] - pair[0])))
             if met and bound not in (0.0, KNOBS[name].highest):
-                notes.append(f"{name} lies at its {word} bound {bound:g} at {met} of {rows.size} places; other bounds may gain more")
+                notes.append(
+                    f"{name} lies at its {word} bound {bound:g} at {met} of {rows.size} places; other bounds may gain more"
+                )
     return notes
 
 
 def _checked_controls(problem: Problem, controls: object) -> dict[str, Limits]:
     """The bounds of each control, every name and number checked."""
     if not isinstance(controls, Mapping) or not controls:
-        raise InputError(f"controls is {checks.shown(controls)}; it must be a table of bounds, such as {{'lr': (0.0, 3.0)}}.")
+        raise InputError(
+            f"controls is {checks.shown(controls)}; it must be a table of bounds, such as {{'lr': (0.0, 3.0)}}."
+        )
     found: dict[str, Limits] = {}
     for name, pair in controls.items():
         knob = _knob(problem, name)
@@ -805,9 +834,9 @@ class _bar:
 
 
 def _best_constants(descender: Descender) -> tuple[Descent, list[Descent]]:
-    """The best constant protocol, and the others that were tried and stay finite, best first."""
-    search = descender.search
-    points = np.vstack([np.full(search.size, 0.5), qmc.Sobol(search.size, scramble=False).random(SCANNED * search.size)])
+    """The best constant protocol, and all that were tried and stay finite, best first."""
+    search, size = descender.search, sum(descender.search.rows)
+    points = np.vstack([np.full(size, 0.5), qmc.Halton(size, scramble=False).random(SCANNED * size + 1)[1:]])
     tried = [Descent(point, *descender.evaluate(point)) for point in points]
     tried = sorted((one for one in tried if one.value < FAILED), key=lambda one: one.value)
     found = [one for start in tried[:2] if (one := descender.from_point(start.point, 100)) is not None]
@@ -825,10 +854,10 @@ def _best_constants(descender: Descender) -> tuple[Descent, list[Descent]]:
     return best, tried
 
 
-def _starts(constants: tuple[Descent, list[Descent]], count: int) -> list[np.ndarray]:
-    """Constant protocols to start from: the best, then those of the better half that differ most from all chosen ones."""
-    best, tried = constants
-    chosen, pool = [best.point], [one.point for one in tried[: max(len(tried) // 2, 1)]]
+def _starts(best: Descent, tried: list[Descent], count: int) -> list[np.ndarray]:
+    """Constant protocols to start from: the best, the middle of the bounds, then those of the better half that differ most."""
+    middle = [one.point for one in tried if np.all(one.point == 0.5)]
+    chosen, pool = [best.point, *middle][:count], [one.point for one in tried[: max(len(tried) // 2, 1)]]
     while len(chosen) < count:
         chosen.append(max(pool, key=lambda point: min(np.linalg.norm(point - one) for one in chosen)))
     return chosen

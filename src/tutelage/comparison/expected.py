@@ -179,7 +179,7 @@ def _beyond_at(system: OrderParameters, t: Array, state: Overlaps) -> Array:
     R, Q, T = system.covariances(state)
     p, _ = system.matrices(state, t)
     force = jnp.concatenate([p.A, p.B], axis=1)
-    decay = jnp.eye(K, force.shape[1]) * jnp.asarray(sgd.weight_decay)
+    decay = jnp.eye(K, force.shape[1]) * rate_at(sgd.weight_decay, t)
     full = OrderParameters(problem, system.t, moments=system.moments)  # also where the theory is gradient flow
     G = lambda R, Q, T: full.matrices_at(R, Q, T, state.readout, state.bias, t)[1]  # noqa: E731
 

@@ -39,6 +39,7 @@ def learn(
     norm2: |x|^2 / N; default: its limit. All samples of an episode belong to one task.
     """
     if not isinstance(problem.teacher, Tasks):
+        problem = problem.labeled_at(context.time)
         labels = jax.vmap(lambda reference, z: label_of(problem, reference, z))(reference, normals)
         return updates_of(problem, student, reference, labels, normals, parameters, context, norm2)
     tasks, updates, every = problem.teacher, [], jnp.arange(student.shape[0])
@@ -111,9 +112,9 @@ def mean_norm2(problem: Problem) -> Float[Array, "*K"]:
 
 def _of_label(problem: Problem) -> int:
     """Numbers of the label. Signs have one even if none is flipped: a traced probability of flips may be zero or not."""
-    if problem.labels.law(problem.noise) is None and not isinstance(problem.labels, Sign):
+    if problem.labels.law(problem.labeled_at(0.0).noise) is None and not isinstance(problem.labels, Sign):
         return 0
-    return problem.teacher.outputs if problem.teacher.outputs > 1 and not callable(problem.noise) else 1
+    return problem.teacher.outputs if problem.teacher.outputs > 1 and not problem.has_noise_law else 1
 
 
 def context_of(

@@ -156,8 +156,8 @@ def _shares(shares: Any) -> Any:
 class Replay(eqx.Module):
     """One task after the other; from the first switch on, a fraction of the samples belongs to earlier tasks.
 
-    fraction: the probability of an earlier task, a number or a schedule, equal for all earlier ones. after: the switch time, or several; at each of
-    them the next task begins. fraction=0 is `Switch(after)`.
+    fraction: the probability of an earlier task, a number or a schedule, equal for all earlier ones. after: the switch time,
+    or several; at each of them the next task begins. fraction=0 is `Switch(after)`.
 
     >>> import tutelage as tu
     >>> tu.Replay(0.2, after=60.0).probabilities(70.0, 2).tolist()
@@ -494,5 +494,4 @@ def _joined(parts: list[Any]) -> Any:
 def _schedule_text(schedule: Any) -> str:
     if not isinstance(schedule, tuple(NAMED.values())):
         return getattr(schedule, "__name__", "a function")
-    inside = [f"{name}={checks.shown(value)}" for name, value in vars(schedule).items() if value is not None]
-    return f"{type(schedule).__name__}({', '.join(inside)})"
+    return checks.shown(schedule)

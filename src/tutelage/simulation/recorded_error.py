@@ -25,10 +25,12 @@ def errors_at_records(
     T: Float[np.ndarray, "*lead M M"],
     readout: np.ndarray,
     bias: Float[np.ndarray, "*lead K"],
+    times: Float[np.ndarray, " time"],
 ) -> tuple[Float[np.ndarray, "*lead_task"], Float[np.ndarray, "*lead_task"]]:
-    """Error and loss of states, of several tasks with a last axis of tasks; NaN states give NaN."""
+    """Error and loss of states at times (the last axis of lead), of several tasks with a last axis of tasks; NaN states give
+    NaN."""
     shape, tasks = R.shape[:-2], (problem.teacher.count,) if isinstance(problem.teacher, Tasks) else ()
-    flat = [x.reshape(-1, *x.shape[len(shape) :]) for x in (R, Q, T, readout, bias)]
+    flat = [x.reshape(-1, *x.shape[len(shape) :]) for x in (R, Q, T, readout, bias, np.broadcast_to(times, shape))]
     known = np.isfinite(flat[0]).all(axis=(1, 2))
     both = np.full((2, known.size, *tasks), np.nan)
     if known.any():
@@ -56,10 +58,10 @@ def _errors(
     problem: Problem, moments: Moments, one_by_one: bool, states: tuple[np.ndarray, ...]
 ) -> tuple[Float[Array, "*states_task"], Float[Array, "*states_task"]]:
     def one(at: tuple[Array, ...]) -> tuple[Array, Array]:
-        R, Q, T, v, b = at
+        R, Q, T, v, b, t = at
         system = OrderParameters(_unit_inputs(problem), T[None], moments=moments)
         seen = {"R": R, "Q": Q, "readout": v} | ({"bias": b} if problem.biased else {})
-        return system.error(seen), system.loss(seen)
+        return system.error(seen), system.loss(seen, t)
 
     arrays = tuple(jnp.asarray(x) for x in states)
     return jax.lax.map(one, arrays) if one_by_one else jax.vmap(one)(arrays)

@@ -97,7 +97,8 @@ def _as_trajectory(request: Request, done: Runs, vectorized: bool) -> Trajectory
     names += ["T"] if moving else []
     each = np.broadcast_to(T if T.ndim == 2 else T[:count, None], (count, request.steps.size, *T.shape[-2:]))
     each = records.T if moving else each
-    error, loss = recorded_error.errors_at_records(problem, records.R, records.Q, each, records.readout, records.bias)
+    seen = records.R, records.Q, each, records.readout, records.bias
+    error, loss = recorded_error.errors_at_records(problem, *seen, request.times)
     law = request.inputs if isinstance(request.inputs, str) else f"rows, {request.order}"
     settings = {"method": request.method, "dim": request.dim, "runs": request.runs, "seed": request.seed, "inputs": law}
     settings |= {"together": True} if vectorized else {}
