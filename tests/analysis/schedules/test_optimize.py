@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 from scipy.special import lambertw
+from tutelage.analysis.schedule_search import Search, _knots, descend, greedy_rates
 
 import tutelage as tu
 from tests.problem.messages import require_refusal
 from tests.problems import pair
-from tutelage.analysis.schedule_search import Search, _knots, descend, greedy_rates
 from tutelage.plot import save_figure
 from tutelage.simulation.step_constants import RateTable
 
