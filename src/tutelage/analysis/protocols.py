@@ -1,9 +1,8 @@
 """`optimize`: how should one teach a network? The best course in time of learning rates, tasks, noise and other numbers.
 
 The theory predicts what every protocol costs, so a protocol is found by following the gradient of the solved theory. A point
-of the search holds one number between 0 and 1 for each segment of each control (or for each knot of a smooth one), from the
-lower to the upper bound; the scale is logarithmic where the upper bound is ten times the lower one or more. More than two
-tasks have one number each, whose softmax are the probabilities.
+of the search holds one number for each segment of each control (or for each knot of a smooth one), from 0 at the lower bound
+to 1 at the upper one. More than two tasks have one number each, whose softmax are the probabilities.
 
 The derivative is taken in forward mode, one tangent for each number: for 24 segments of two controls that is as fast as
 reverse mode and compiles in a quarter of the time. Values, times and initial condition are data to the compiled program, so
@@ -15,7 +14,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import equinox as eqx
 import jax
@@ -24,124 +23,48 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 from scipy.stats import qmc
+from tqdm import tqdm
 
-from tutelage import checks, rules
+from tutelage import checks
 from tutelage._solve import assemble, prepare, sampled_rtol, solve
 from tutelage._types import Array, Table
+from tutelage.analysis.controls import (
+    FEASIBLE,
+    KNOBS,
+    Limits,
+    changed,
+    checked_budgets,
+    checked_controls,
+    checked_edges,
+    knob_of,
+    schedule_of,
+)
 from tutelage.analysis.result import AnalysisResult
 from tutelage.errors import InputError, TutelageWarning, cause
 from tutelage.integrate.program import Options, anonymous, as_arrays, integrate, tolerances
-from tutelage.labels import Real, Sign
 from tutelage.moments import Moments, moments_for
 from tutelage.moments.nodes import Quadrature
-from tutelage.problem import Interleave, Linear, Piecewise, Problem, Replay, SlowMomentum, Start, Tasks
+from tutelage.problem import Interleave, Problem, Start
 from tutelage.problem.problem import require_problem
 from tutelage.problem.start import require_start
 from tutelage.problem.traits import TASKS
+from tutelage.progress import SILENT_SECONDS
 from tutelage.simulation import simulate
 from tutelage.trajectory import Trajectory
 
 Objective: TypeAlias = str | Callable[[Trajectory], ArrayLike]
-Limits: TypeAlias = tuple[float, float]
 
 OBJECTIVES = ("final", "integrated", "worst", "time")
 SHAPES = ("piecewise", "smooth")
-LOG_FROM = 10.0  # times the lower bound: an upper bound from which on the scale is logarithmic
 LOGIT = 8.0  # largest logit of a task's probability
 SHARPNESS = 20.0  # of the smooth maximum over tasks
 PER_SEGMENT = 8  # intervals of the recorded times in each segment, at which integrals are taken (Simpson's rule)
 SCANNED = 16  # constant protocols that are tried for each control
 FAILED = 50.0  # the value, in logarithms, of a protocol that diverges
-FEASIBLE = 1e-6  # by which a budget may be exceeded, as a share of what the control can have
+AT_BOUND = 1e-6  # of the range: a control this close to a bound lies on it
+APART = 0.15  # of the range: protocols this far apart are different starts
 NUDGE = 0.05  # of the range of a control: the change whose cost `sensitivity` tells
 SMALLEST = 1e-12  # errors below this are not solved to a digit
-
-
-class Knob(NamedTuple):
-    """A number of a problem that can be controlled. path: its name for `Problem.replace`. highest: its largest value.
-
-    schedule: where it is found. lacks: what the problem lacks to have it, and how to fix that; None if it has it.
-    """
-
-    path: str
-    schedule: Callable[[Problem], Any]
-    lacks: Callable[[Problem], str | None]
-    highest: float = np.inf
-
-
-def _unless(holds: Callable[[Problem], bool], message: str) -> Callable[[Problem], str | None]:
-    return lambda problem: None if holds(problem) else message
-
-
-KNOBS: dict[str, Knob] = {
-    "lr": Knob(
-        "sgd.lr",
-        lambda p: p.sgd.lr,
-        _unless(
-            lambda p: not isinstance(p.sgd.momentum, SlowMomentum) or p.sgd.momentum.k is None,
-            "momentum has a force k of its own, so lr does not move the first layer; use SlowMomentum(gamma)",
-        ),
-    ),
-    "readout_lr": Knob(
-        "sgd.readout_lr",
-        lambda p: p.sgd.readout_lr,
-        _unless(lambda p: p.student.train_readout, "the readout is not trained; use Network(..., train_readout=True)"),
-    ),
-    "bias_lr": Knob(
-        "sgd.bias_lr",
-        lambda p: p.sgd.bias_lr,
-        _unless(lambda p: p.student.train_bias, "the biases are not trained; use Network(..., train_bias=True)"),
-    ),
-    "weight_decay": Knob(
-        "sgd.weight_decay",
-        lambda p: p.sgd.weight_decay,
-        _unless(lambda p: not p.sgd.spherical, "spherical weights have a fixed length; use spherical=False"),
-    ),
-    "noise": Knob(
-        "noise",
-        lambda p: p.noise,
-        _unless(lambda p: type(p.labels) is Real, "noise belongs to labels='real'; control 'flip' of labels='sign'"),
-    ),
-    "flip": Knob(
-        "labels.flip",
-        lambda p: p.labels.flip,
-        _unless(lambda p: isinstance(p.labels, Sign), "only labels='sign' are flipped; control 'noise' of labels='real'"),
-        1.0,
-    ),
-    "keep": Knob(
-        "rule.keep",
-        lambda p: p.rule.keep,
-        _unless(lambda p: isinstance(p.rule, rules.Dropout), "the rule drops no units; use rule=tu.rules.Dropout(0.8)"),
-        1.0,
-    ),
-    "feedback": Knob(
-        "rule.strength",
-        lambda p: p.rule.strength,
-        _unless(
-            lambda p: isinstance(p.rule, rules.FeedbackAlignment),
-            "the rule has no feedback weights; use rule=tu.rules.FeedbackAlignment(...)",
-        ),
-    ),
-    "tasks": Knob(
-        "teacher.schedule",
-        lambda p: p.teacher.schedule.shares,
-        _unless(lambda p: isinstance(p.teacher, Tasks), "it has one teacher; give several, tu.Tasks([...])"),
-        1.0,
-    ),
-    "replay": Knob(
-        "schedule.fraction",
-        lambda p: p.teacher.schedule.fraction,
-        _unless(
-            lambda p: isinstance(p.teacher, Tasks) and isinstance(p.teacher.schedule, Replay),
-            "its tasks are not replayed; use Tasks(..., schedule=tu.Replay(0.2, after=60.0))",
-        ),
-        1.0,
-    ),
-}
-FIXED = {
-    "batch": "batch counts samples, so it cannot change smoothly; control lr, which the batch divides in the noise",
-    "momentum": "momentum only divides every rate; control lr",
-}
 
 
 class Search(eqx.Module):
@@ -162,7 +85,6 @@ class Search(eqx.Module):
     shares: Array  # of the time that each segment or knot rules
     names: tuple[str, ...] = eqx.field(static=True)
     rows: tuple[int, ...] = eqx.field(static=True)
-    logs: tuple[bool, ...] = eqx.field(static=True)
     objective: Objective = eqx.field(static=True)
     options: Options = eqx.field(static=True)
 
@@ -174,12 +96,9 @@ class Search(eqx.Module):
     def values(self, point: Array) -> list[Array]:
         """The values of each control, (rows, segments)."""
         table, out, first = point.reshape(sum(self.rows), -1), [], 0
-        for (low, high), rows, log in zip(self.bounds, self.rows, self.logs, strict=True):
+        for (low, high), rows in zip(self.bounds, self.rows, strict=True):
             own, first = table[first : first + rows], first + rows
-            if rows > 1:
-                out.append(jax.nn.softmax(LOGIT * (2 * own - 1), axis=0))
-            else:
-                out.append(jnp.exp((1 - own) * jnp.log(low) + own * jnp.log(high)) if log else low + own * (high - low))
+            out.append(low + own * (high - low) if rows == 1 else jax.nn.softmax(LOGIT * (2 * own - 1), axis=0))
         return out
 
     def problem_at(self, point: Array) -> Problem:
@@ -211,8 +130,7 @@ class Search(eqx.Module):
 
 def _places(problem: Problem, names: tuple[str, ...]) -> list[Any]:
     """The numbers of all schedules that are controlled."""
-    found = [KNOBS[name].schedule(problem) for name in names]
-    return [one.values for each in found for one in (each if isinstance(each, tuple) else (each,))]
+    return [schedule.values for name in names for schedule in KNOBS[name].schedules(problem)]
 
 
 def _time_to(level: Array, times: Array, error: Array) -> Array:
@@ -323,7 +241,7 @@ class Descender:
     def slope_left(self, found: Descent) -> float:
         """Largest slope in a direction that bounds and budgets leave free: 0 at an optimum."""
         z, slope = found.point, found.slope
-        free = ~(((z < 1e-6) & (slope > 0)) | ((z > 1 - 1e-6) & (slope < 0)))
+        free = ~(((z < AT_BOUND) & (slope > 0)) | ((z > 1 - AT_BOUND) & (slope < 0)))
         if self.budgets:
             left, rows = self.excess(z)
             active = rows[left < 10 * FEASIBLE][:, free]
@@ -481,14 +399,13 @@ def optimize(
     segments : int or list of float
         Number of segments of equal length, or the times at which they begin and end.
     shape : str
-        "piecewise", constant on each segment; "smooth", straight between the ends of segments (in logarithms where the upper
-        bound is ten times the lower one or more).
+        "piecewise", constant on each segment; "smooth", straight between the ends of segments.
     budgets : dict, optional
         Limits on the integral of a control over time: the largest, or (smallest, largest); None: no limit.
     baselines : dict of dict, optional
         Protocols to compare with, as {"half": {"tasks": 0.5}}: numbers or schedules; controls left out are constants, chosen best.
     starts : int
-        Descents: from the best constant protocol, from the middle of the bounds, then from constant ones that differ most.
+        Descents: from the best constant protocol, from the middle of the bounds, then from the best constant ones that differ.
     iterations : int
         The most of each descent.
     quadrature : Quadrature, optional
@@ -510,8 +427,8 @@ def optimize(
     """
     problem = require_problem(problem, "optimize", needs=("differentiable", TASKS))
     checks.require_untraced("the start", "optimize", require_start(start))
-    t_max, limits = checks.as_positive("t_max", t_max), _checked_controls(problem, controls)
-    edges = _edges(segments, t_max)
+    t_max, limits = checks.as_positive("t_max", t_max), checked_controls(problem, controls)
+    edges = checked_edges(segments, t_max)
     if not callable(objective):
         objective = checks.known("objective", objective, OBJECTIVES)
     if (objective == "time") != (level is not None):
@@ -522,18 +439,25 @@ def optimize(
     target = 1.0 if level is None else checks.as_positive("level", level)
     checks.known("shape", shape, SHAPES)
     starts, iterations = checks.as_count("starts", starts), checks.as_count("iterations", iterations)
-    limited = _checked_budgets(budgets or {}, limits, t_max)
+    limited = checked_budgets(budgets or {}, limits, t_max)
     make = partial(_search, start=start, edges=edges, objective=objective, level=target, quadrature=quadrature)
     search = make(problem, limits, shape=shape)
     _require_number(search)
     judge = partial(_judged, start=start, edges=edges, objective=objective, level=target, quadrature=quadrature)
-    with _bar(progress, starts * iterations) as tick, warnings.catch_warnings():
+    bar = tqdm(
+        total=starts * iterations,
+        desc="optimizing",
+        delay=SILENT_SECONDS,
+        leave=False,
+        disable=not checks.as_flag("progress", progress),
+    )
+    with bar, warnings.catch_warnings():
         warnings.simplefilter("ignore", TutelageWarning)  # a trial may diverge; the final choice warns
         constant, tried = _best_constants(Descender(search, limited, constant=True))
         compared = {"best constant": judge(problem, _numbers(search, constant.point))}
         for name, given in (baselines or {}).items():
             compared[name] = judge(problem, _completed(make, problem, limits, limited, name, given))
-        descender, found = Descender(search, limited, tick=tick), []
+        descender, found = Descender(search, limited, tick=bar.update), []
         for point in _starts(constant, tried, starts):
             found.append(descender.from_point(np.repeat(point, search.shares.size), iterations))
             if descender.interrupted:
@@ -545,11 +469,11 @@ def optimize(
         )
     best = min(ended, key=lambda one: one.value)
     values = [np.asarray(rows) for rows in search.values(jnp.asarray(best.point))]
-    schedules = {name: _schedule(name, shape, edges, rows) for name, rows in zip(limits, values, strict=True)}
+    schedules = {name: schedule_of(name, shape, edges, rows) for name, rows in zip(limits, values, strict=True)}
     own = judge(problem, schedules)
     finish = (lambda x: x) if callable(objective) else np.exp
     return OptimalProtocol(
-        problem=_changed(problem, schedules),
+        problem=changed(problem, schedules),
         start=start,
         objective=objective,
         bounds=limits,
@@ -562,16 +486,11 @@ def optimize(
         sensitivity=_sensitivity(descender, best),
         totals=dict(zip(limits, np.asarray(search.integrals(jnp.asarray(best.point))).tolist(), strict=True)),
         history=finish(np.array(best.history)),
-        notes=(*_bound_notes(limits, values), *["interrupted: the best protocol so far"] * descender.interrupted),
+        notes=(
+            *_bound_notes(search, best.point, limits),
+            *["interrupted: the best protocol so far"] * descender.interrupted,
+        ),
     )
-
-
-def _changed(problem: Problem, controls: Mapping[str, Any]) -> Problem:
-    """The problem under numbers or schedules of its controls."""
-    changes = {KNOBS[name].path: value for name, value in controls.items()}
-    if "tasks" in controls and not callable(controls["tasks"]) and not hasattr(controls["tasks"], "probabilities"):
-        changes[KNOBS["tasks"].path] = Interleave(controls["tasks"])  # of numbers
-    return problem.replace(**changes)
 
 
 def _judged(
@@ -586,7 +505,7 @@ def _judged(
 ) -> Baseline:
     """The theory under controls, and its objective; infinite if it does not reach the end."""
     times, weights = _grid(edges)
-    trajectory = solve(_changed(problem, controls), start, times, gradient="forward", quadrature=quadrature)
+    trajectory = solve(changed(problem, controls), start, times, gradient="forward", quadrature=quadrature)
     error = np.asarray(trajectory.error)
     if not trajectory.finished:
         value = np.inf
@@ -621,11 +540,11 @@ def _completed(
     if not isinstance(given, Mapping):
         raise InputError(f"the baseline {name!r} is {checks.shown(given)}; it must be a table, such as {{'tasks': 0.5}}.")
     for knob in given:
-        _knob(problem, knob)
+        knob_of(problem, knob)
     rest = {knob: pair for knob, pair in limits.items() if knob not in given}
     if not rest:
         return dict(given)
-    search = make(_changed(problem, given), rest, shape="constant")
+    search = make(changed(problem, given), rest, shape="constant")
     found, _ = _best_constants(
         Descender(search, {knob: pair for knob, pair in budgets.items() if knob in rest}, constant=True)
     )
@@ -647,105 +566,16 @@ def _sensitivity(descender: Descender, found: Descent) -> dict[str, np.ndarray]:
     }
 
 
-def _bound_notes(limits: dict[str, Limits], values: list[np.ndarray]) -> list[str]:
-    """Where a control other than a probability lies on its bounds."""
-    notes = []
-    for (name, pair), rows in zip(limits.items(), values, strict=True):
-        for word, bound in zip(("lower", "upper"), pair, strict=True):
-            met = int(np.sum(np.abs(rows - bound) < 1e-3 * (pair[1] - pair[0])))
-            if met and bound not in (0.0, KNOBS[name].highest):
-                notes.append(
-                    f"{name} lies at its {word} bound {bound:g} at {met} of {rows.size} places; other bounds may gain more"
-                )
+def _bound_notes(search: Search, point: np.ndarray, limits: dict[str, Limits]) -> list[str]:
+    """Where a control lies on a bound that could be another one."""
+    notes, edges = [], np.cumsum([0, *search.rows])
+    for (name, pair), a, b in zip(limits.items(), edges, edges[1:], strict=False):
+        own = point.reshape(sum(search.rows), -1)[a:b]
+        for word, bound, met in zip(("lower", "upper"), pair, (own < AT_BOUND, own > 1 - AT_BOUND), strict=True):
+            if met.any() and bound not in (0.0, KNOBS[name].highest):
+                places = f"{met.sum()} of {own.size} places"
+                notes.append(f"{name} lies at its {word} bound {bound:g} at {places}; other bounds may gain more")
     return notes
-
-
-def _checked_controls(problem: Problem, controls: object) -> dict[str, Limits]:
-    """The bounds of each control, every name and number checked."""
-    if not isinstance(controls, Mapping) or not controls:
-        raise InputError(
-            f"controls is {checks.shown(controls)}; it must be a table of bounds, such as {{'lr': (0.0, 3.0)}}."
-        )
-    found: dict[str, Limits] = {}
-    for name, pair in controls.items():
-        knob = _knob(problem, name)
-        low, high = _pair(f"the bounds of {name}", pair)
-        if not (0 <= low < high <= knob.highest and np.isfinite(high)):
-            most = "finite" if np.isinf(knob.highest) else f"at most {knob.highest:g}"
-            raise InputError(
-                f"the bounds of {name} are {low:g} and {high:g}; the first must be zero or more and below the second, and the "
-                f"second {most}."
-            )
-        if name == "keep" and low == 0:
-            raise InputError("the lower bound of keep is 0; some units must be kept. Use a positive one, such as 0.1.")
-        found[name] = (low, high)
-    if {"tasks", "replay"} <= set(found):
-        raise InputError("controls has tasks and replay; both decide which task is shown. Control one of them.")
-    if "tasks" in found and problem.teacher.count > 2 and found["tasks"] != (0.0, 1.0):
-        raise InputError(
-            f"the bounds of tasks are {found['tasks']} and there are {problem.teacher.count} tasks; use (0, 1) for more than two."
-        )
-    return found
-
-
-def _knob(problem: Problem, name: str) -> Knob:
-    """A knob that the problem has."""
-    if name in FIXED:
-        raise InputError(f"controls has {name!r}, which cannot be controlled: {FIXED[name]}.")
-    knob = KNOBS[checks.known("the name of a control", name, KNOBS)]
-    if (lacks := knob.lacks(problem)) is not None:
-        raise InputError(f"controls has {name!r}, which this problem does not have: {lacks}.")
-    return knob
-
-
-def _pair(name: str, value: object) -> Limits:
-    pair = checks.as_array(name, value)
-    checks.require_shape(name, pair, (2,), fix="The lowest and the highest value.")
-    return float(pair[0]), float(pair[1])
-
-
-def _checked_budgets(budgets: object, bounds: dict[str, Limits], t_max: float) -> dict[str, Limits]:
-    """(smallest, largest) integral of each control that has a budget."""
-    if not isinstance(budgets, Mapping):
-        raise InputError(f"budgets is {checks.shown(budgets)}; it must be a table of limits, such as {{'tasks': 20.0}}.")
-    found: dict[str, Limits] = {}
-    for name, given in budgets.items():
-        low, high = bounds[checks.known("the name of a budget", name, bounds)]
-        pair = (None, given) if np.ndim(np.asarray(given, dtype=object)) == 0 else tuple(given)
-        if len(pair) != 2:
-            raise InputError(f"the budget of {name} is {checks.shown(given)}; it must be a number or (smallest, largest).")
-        least, most = (open_ if x is None else float(x) for x, open_ in zip(pair, (-np.inf, np.inf), strict=True))
-        slack = FEASIBLE * t_max * (high - low)
-        if not (least <= most and most >= t_max * low - slack and least <= t_max * high + slack):
-            raise InputError(
-                f"the budget of {name} is {least:g} to {most:g}; its bounds allow integrals from {t_max * low:g} to "
-                f"{t_max * high:g}. Change the budget or the bounds."
-            )
-        found[name] = (least, most)
-    return found
-
-
-def _edges(segments: ArrayLike, t_max: float) -> np.ndarray:
-    """The times at which segments begin and end."""
-    if np.ndim(segments) == 0:
-        return np.linspace(0.0, t_max, checks.as_count("segments", segments) + 1)
-    edges = checks.as_array("segments", segments)
-    if edges.ndim != 1 or edges.size < 2 or np.any(np.diff(edges) <= 0) or edges[0] != 0 or edges[-1] != t_max:
-        raise InputError(
-            f"segments are {checks.shown(edges)}; times must be two or more that increase from 0 to t_max = {t_max:g}. "
-            "Or give their number."
-        )
-    return edges
-
-
-def _schedule(name: str, shape: str, edges: np.ndarray, rows: np.ndarray) -> Any:
-    """The schedule of a control with these values, (rows, segments); of tasks what `Tasks` takes."""
-    make = (lambda row: Linear(edges, row)) if shape == "smooth" else (lambda row: Piecewise(edges[1:-1], row))
-    if shape == "constant":
-        make = lambda row: Piecewise(np.zeros(0), row)  # noqa: E731
-    each = tuple(make(row) for row in rows)
-    shares = each if len(each) > 1 else each[0]
-    return Interleave(shares) if name == "tasks" else shares
 
 
 def _search(
@@ -766,8 +596,7 @@ def _search(
         name: np.full((rows[name], shares.size), np.mean(pair) if rows[name] == 1 else 1 / rows[name])
         for name, pair in limits.items()
     }
-    changes = {KNOBS[name].path: _schedule(name, shape, edges, values) for name, values in initial.items()}
-    controlled = problem.replace(**changes) if changes else problem
+    controlled = changed(problem, {name: schedule_of(name, shape, edges, rows) for name, rows in initial.items()})
     moments = moments_for(controlled, quadrature)
     times, weights = _grid(edges)
     last = objective in ("final", "worst")
@@ -784,7 +613,6 @@ def _search(
         shares=shares,
         names=tuple(limits),
         rows=tuple(rows.values()),
-        logs=tuple(low > 0 and high >= LOG_FROM * low for low, high in limits.values()),
         objective=objective,
         options=Options(gradient_flow=False, solver="explicit", keep=False),
     )
@@ -815,31 +643,13 @@ def _require_number(search: Search) -> None:
         raise InputError(f"the objective {name!r} returns {found.dtype} of shape {found.shape}; it must return one number.")
 
 
-class _bar:
-    """A progress bar over iterations, or nothing."""
-
-    def __init__(self, shown: bool, total: int):
-        from tqdm import tqdm
-
-        from tutelage.progress import SILENT_SECONDS
-
-        checks.as_flag("progress", shown)
-        self.bar = tqdm(total=total, desc="optimizing", delay=SILENT_SECONDS, leave=False, disable=not shown)
-
-    def __enter__(self) -> Callable[[], object]:
-        return self.bar.update
-
-    def __exit__(self, *_: object) -> None:
-        self.bar.close()
-
-
 def _best_constants(descender: Descender) -> tuple[Descent, list[Descent]]:
     """The best constant protocol, and all that were tried and stay finite, best first."""
     search, size = descender.search, sum(descender.search.rows)
     points = np.vstack([np.full(size, 0.5), qmc.Halton(size, scramble=False).random(SCANNED * size + 1)[1:]])
     tried = [Descent(point, *descender.evaluate(point)) for point in points]
     tried = sorted((one for one in tried if one.value < FAILED), key=lambda one: one.value)
-    found = [one for start in tried[:2] if (one := descender.from_point(start.point, 100)) is not None]
+    found = [one for point in _apart(tried, 2) if (one := descender.from_point(point, 100)) is not None]
     if not found:
         raise InputError(
             f"no constant protocol within the bounds stays finite up to t_max = {float(search.times[-1]):g}; one must. "
@@ -854,10 +664,16 @@ def _best_constants(descender: Descender) -> tuple[Descent, list[Descent]]:
     return best, tried
 
 
+def _apart(tried: list[Descent], count: int, chosen: tuple[np.ndarray, ...] = ()) -> list[np.ndarray]:
+    """The best points that differ from each other and from those chosen already; fewer if there are no more."""
+    found: list[np.ndarray] = []
+    for one in tried:
+        if len(found) < count and all(np.max(np.abs(one.point - other)) >= APART for other in (*chosen, *found)):
+            found.append(one.point)
+    return found
+
+
 def _starts(best: Descent, tried: list[Descent], count: int) -> list[np.ndarray]:
-    """Constant protocols to start from: the best, the middle of the bounds, then those of the better half that differ most."""
-    middle = [one.point for one in tried if np.all(one.point == 0.5)]
-    chosen, pool = [best.point, *middle][:count], [one.point for one in tried[: max(len(tried) // 2, 1)]]
-    while len(chosen) < count:
-        chosen.append(max(pool, key=lambda point: min(np.linalg.norm(point - one) for one in chosen)))
-    return chosen
+    """Constant protocols to start from: the best, the middle of the bounds, then the best ones that differ from these."""
+    chosen = [best.point, *(one.point for one in tried if np.all(one.point == 0.5))][:count]
+    return [*chosen, *_apart(tried, count - len(chosen), tuple(chosen))]

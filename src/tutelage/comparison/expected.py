@@ -125,8 +125,8 @@ def _computed(pair: Pair) -> dict[str, np.ndarray] | None:
     curved, jensen = drifts[:-2].mean(axis=0) - drifts[-2], errors[:-2].mean(axis=0) - errors[-2]
     jacobians = np.asarray(jacobians_along(system, times, states))
     acceleration = np.einsum("tij,tj->ti", jacobians, drifts[-1])
-    schedule = getattr(problem.teacher, "schedule", None)  # of tasks
-    if any(map(callable, (problem.sgd.lr, problem.sgd.readout_lr, problem.sgd.bias_lr, schedule))):  # it changes by itself
+    tasks = getattr(problem.teacher, "schedule", None)
+    if problem.schedules() or callable(tasks) or (hasattr(tasks, "schedules") and tasks.schedules()):  # it changes by itself
         different, first = np.unique(moments, return_index=True)
         acceleration = _between(moments, different, np.gradient(drifts[-1][first], different, axis=0))
     sources = curved + (np.asarray(_beyond(system, times, states)) - acceleration / 2) / dim
