@@ -89,6 +89,7 @@ KNOBS: dict[str, Knob] = {
     ),
 }
 FIXED = {
+    "learning_rate": "its name is 'lr'",
     "batch": "batch counts samples, so it cannot change smoothly; control lr, which the batch divides in the noise",
     "momentum": "momentum only divides every rate; control lr",
 }
@@ -144,7 +145,7 @@ def checked_controls(problem: Problem, controls: object) -> dict[str, Limits]:
 def knob_of(problem: Problem, name: str) -> Knob:
     """A knob that the problem has."""
     if name in FIXED:
-        raise InputError(f"controls has {name!r}, which cannot be controlled: {FIXED[name]}.")
+        raise InputError(f"controls has {name!r}, which is not a control: {FIXED[name]}.")
     knob = KNOBS[checks.known("the name of a control", name, KNOBS)]
     if not knob.has(problem):
         raise InputError(f"controls has {name!r}, which this problem does not have: {knob.fix}.")

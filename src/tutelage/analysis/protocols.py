@@ -150,7 +150,7 @@ def value_and_slope(search: Search, point: Array) -> tuple[Array, Array]:
 
     def value(at: Array) -> Array:
         measured = search.measure(search.problem_at(at))
-        return measured if callable(search.objective) else jnp.log(measured)
+        return measured if callable(search.objective) else jnp.log(jnp.maximum(measured, jnp.finfo(float).tiny))
 
     along = lambda direction: jax.jvp(value, (point,), (direction,))  # noqa: E731
     return jax.vmap(along, out_axes=(None, 0))(jnp.eye(point.size))
@@ -241,12 +241,11 @@ class Descender:
     def slope_left(self, found: Descent) -> float:
         """Largest slope in a direction that bounds and budgets leave free: 0 at an optimum."""
         z, slope = found.point, found.slope
-        free = ~(((z < AT_BOUND) & (slope > 0)) | ((z > 1 - AT_BOUND) & (slope < 0)))
         if self.budgets:
             left, rows = self.excess(z)
-            active = rows[left < 10 * FEASIBLE][:, free]
-            slope = slope.copy()
-            slope[free] -= active.T @ np.linalg.lstsq(active.T, slope[free], rcond=None)[0]
+            active, inside = rows[left < 10 * FEASIBLE], (z > AT_BOUND) & (z < 1 - AT_BOUND)
+            slope = slope - active.T @ np.linalg.lstsq(active[:, inside].T, slope[inside], rcond=None)[0]
+        free = ~(((z <= AT_BOUND) & (slope > 0)) | ((z >= 1 - AT_BOUND) & (slope < 0)))
         return float(np.max(np.abs(slope[free]), initial=0.0))
 
 

@@ -4,11 +4,11 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tutelage.analysis.schedule_search import rate_expansion, steepest_rate
 
 import tutelage as tu
 from tests import naive
 from tests.problems import generic_overlaps
+from tutelage.analysis.greedy_rates import rate_expansion, steepest_rate
 from tutelage.dynamics import OrderParameters, initial_overlaps
 
 R, Q, T = generic_overlaps(2, 2, size=0.8)
