@@ -70,6 +70,7 @@ MODULES = (
     "tasks.replay",
     "tasks.transfer",
     "tasks.drift",
+    "control.protocols",
 )
 
 SOURCES = {
@@ -80,6 +81,7 @@ SOURCES = {
     "beyond": "Beyond the four sources",
     "rules": "Learning rules: any loss, any label, any update",
     "tasks": "Tasks over time: continual learning, replay, transfer, drift",
+    "control": "Optimal protocols: tasks, rates, dropout and noise under control",
 }
 
 
