@@ -44,6 +44,8 @@ def compute_1(
     similarity: float, end: float, highest: float, segments: int, dims: list[int], runs: int, seed: int
 ) -> "Dataset":
     """The best protocol of tasks and learning rate, the best 50/50 and the sequence of both tasks, and runs of the first."""
+    import xarray as xr
+
     from tutelage.papers.bands import against_runs
 
     unit, start = tu.Network(1, "erf"), tu.Start(**START)
@@ -52,8 +54,9 @@ def compute_1(
     others = {"50/50": {"tasks": 0.5}, "one after the other": {"tasks": tu.Switch(end / 2), "lr": 1.0}}
     controls = {"lr": (0.0, highest), "tasks": (0.0, 1.0)}
     found = tu.schedules.optimize(problem, start, end, controls, segments=segments, baselines=others)
-    data = against_runs(found.problem, start, dim=dims, times=tu.linear_times(end, 13), runs=runs, seed=seed)
-    return data.assign(
+    times = tu.linear_times(end, 13)
+    each = [against_runs(found.problem, start, dim=dim, times=times, runs=runs, seed=seed) for dim in dims]
+    return xr.concat(each, dim=xr.DataArray(dims, dims="dim", name="dim")).assign(
         lr=("segment", np.asarray(found.schedules["lr"].values)),
         share=("segment", np.asarray(found.schedules["tasks"].shares.values)),
         fine_time=found.trajectory.times,
@@ -86,7 +89,7 @@ def claims_1(data: "Dataset") -> list[Claim]:
         at_most("relative gap between two starts", float(np.ptp(data["starts"]) / value), 0.05 if full else 0.2),
         between("share of the first task, mean over the middle half", float(middle.mean()), 0.4, 0.6),
         at_most("largest rise of the rate in the last 15%", float(np.max(np.diff(last))), 0.0),
-        *inside_claims(data, "the protocol"),
+        *(claim for dim in data["dim"].values for claim in inside_claims(data.sel(dim=dim), f"N = {dim}")),
     ]
 
 
@@ -107,8 +110,7 @@ def draw_1(data: "Dataset") -> "Figure":
     for i, name in enumerate(data["baseline"].values):
         look: dict[str, Any] = {"color": COLORS[i + 1], "linestyle": DASHES[1 + i % 3], "linewidth": 1.4}
         right.plot(data["fine_time"], data["baseline_error"].sel(baseline=name), label=str(name), **look)
-    marks = data.isel(dim=-1) if "dim" in data.dims else data
-    columns = [marks[name].mean("task") for name in ("error", "error_mean", "error_se")]
+    columns = [data[name].isel(dim=-1).mean("task") for name in ("error", "error_mean", "error_se")]
     draw_band(right, data["time"].values, *columns, look=0, label="runs")
     right.set(xlabel=TIME, ylabel=ERROR, yscale="log")
     for panel, text in zip(axes[0], ("rate", "tasks", "error"), strict=True):
