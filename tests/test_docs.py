@@ -138,7 +138,7 @@ def test_outputs_belong_to_code_and_library():
     assert runner.key("a\n```python\nx\n```\n") != runner.key("a\n```python\ny\n```\n")
 
 
-PRINTED = ("losses-and-labels", "own-rule")
+PRINTED = ("losses-and-labels", "own-rule", "your-data")
 
 
 @pytest.mark.parametrize("name", PRINTED)

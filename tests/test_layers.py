@@ -42,6 +42,7 @@ LAYERS = (
     ("plot",),
     ("analysis",),
     ("schedules",),
+    ("data",),
     ("comparison",),
     ("page",),
     ("sweeps",),

@@ -115,7 +115,7 @@ def test_the_spectrum_of_real_images():
     from sklearn.datasets import load_digits
 
     images = load_digits().data
-    inputs = tu.Spectrum.from_data(images)
+    inputs = tu.from_data(images).inputs
     problem = pair(2, 2, lr=0.5, inputs=inputs)
     assert inputs.dropped == 3
     assert inputs.levels == 61

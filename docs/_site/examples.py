@@ -31,7 +31,7 @@ from _site.runner import library  # noqa: E402
 SCRIPTS, RESULTS = ROOT / "examples", ROOT / "output" / "examples"
 ORDER = (
     *("choose_a_learning_rate", "plateau_and_escape", "overparameterize_with_noise", "design_a_schedule"),
-    *("phase_diagram", "spectrum_of_real_data", "own_activation", "forget_and_replay", "a_million_inputs"),
+    *("phase_diagram", "theory_of_my_data", "own_activation", "forget_and_replay", "a_million_inputs"),
 )
 
 

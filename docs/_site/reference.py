@@ -31,6 +31,7 @@ GROUPS = {
     "results": "What comes back",
     "simulation": "The finite network",
     "comparison": "Theory beside networks",
+    "data": "Your data",
     "analysis.fixed_points": "Fixed points and learning rates",
     "analysis.curves": "What a curve shows",
     "analysis.escapes": "Escape from a plateau",
@@ -52,7 +53,7 @@ SHARED |= dict.fromkeys(("result", "curve_plateaus", "curve_phases", "power_laws
 THEORY = ("averages", "moments", "dynamics", "_solve", "_solve_batch")
 # Besides: classes that functions of the root return, and the Gaussian integrals of the textbooks.
 BESIDES = (
-    *("validity.Validity", "comparison.Comparison", "sweeps.result.Sweep"),
+    *("validity.Validity", "comparison.Comparison", "data.Data", "data.DataComparison", "sweeps.result.Sweep"),
     *("moments.I2", "moments.I3", "moments.I4", "moments.J2"),
 )
 SHARED = {"task_designs": "continual"}  # files of `analysis` that share a page

@@ -4,6 +4,7 @@ from ._solve import solve
 from ._solve_batch import solve_batch
 from ._version import __version__
 from .comparison import compare
+from .data import from_data
 from .dynamics import ClosedSystem, Equations, generalization_error
 from .errors import InputError
 from .moments import Quadrature, Sampled
@@ -11,9 +12,11 @@ from .problem import (
     SGD,
     Activation,
     Drift,
+    HiddenManifold,
     Inputs,
     Interleave,
     Isotropic,
+    Mixture,
     Network,
     PowerLaw,
     Problem,
@@ -40,10 +43,12 @@ __all__ = [
     "ClosedSystem",
     "Drift",
     "Equations",
+    "HiddenManifold",
     "InputError",
     "Inputs",
     "Interleave",
     "Isotropic",
+    "Mixture",
     "Network",
     "PowerLaw",
     "Problem",
@@ -64,6 +69,7 @@ __all__ = [
     "compare",
     "digits",
     "errors",
+    "from_data",
     "generalization_error",
     "labels",
     "linear_times",

@@ -36,7 +36,7 @@ from tutelage.integrate.program import (
 from tutelage.labels import Logistic, Real
 from tutelage.losses import Squared, loss_name
 from tutelage.moments import Moments, Quadrature, Sampled, as_quadrature, as_sampled, moments_for
-from tutelage.problem import Problem, SlowMomentum, Start, Tasks, random_start
+from tutelage.problem import Mixture, Problem, SlowMomentum, Start, Tasks, random_start
 from tutelage.problem.schedules import require_rates_on
 from tutelage.problem.start import require_start
 from tutelage.times import check_times
@@ -47,6 +47,7 @@ Observers: TypeAlias = Mapping[str, Callable[..., ArrayLike]] | None
 Settings: TypeAlias = tuple[tuple[str, Any], ...]
 RECORDED = ("R", "Q", "readout", "bias", "r", "q", "error", "loss", "T", "time")  # names that are taken
 LIMIT = 0.05  # largest eta lam_max / N at which the limit is used without a warning
+STAIRS = 8.0  # times 1/points: relative tolerance where a sampled update jumps; its own error is larger
 LOOKS = 1025  # times at which a custom schedule of tasks is checked
 KEEP_LEVELS = 16  # overlaps per level are kept by default up to this many levels
 
@@ -83,7 +84,7 @@ def solve(
     keep: "blocks" or "fields", whether to keep r and q per level (default: up to 16 levels).
     gradient: "reverse" for jax.grad, "forward" for jax.jvp and jacfwd.
     rtol, atol: tolerances of a step (default: 1e-8 and 1e-12; 1e-4 and 1e-6 where JAX computes in float32; rtol is 1e-6 for
-    sampled averages, 1e-5 if the update jumps: a finite set makes it a staircase, which no smaller step resolves).
+    sampled averages, 8/points if the update jumps: a finite set makes it a staircase, which no smaller step resolves).
 
     >>> import numpy as np
     >>> import tutelage as tu
@@ -172,7 +173,7 @@ def sampled_rtol(averages: Moments | None) -> float | None:
     nodes = by_nodes(averages)
     if nodes is None or not nodes.points:
         return None
-    return 1e-5 if nodes.jumps else 1e-6
+    return max(STAIRS / nodes.points, 1e-5) if nodes.jumps else 1e-6
 
 
 def require_observers(problem: System, observe: Observers) -> None:
@@ -183,7 +184,7 @@ def require_observers(problem: System, observe: Observers) -> None:
         raise InputError(f"observe is {checks.shown(observe)}; it must be a table of functions, as {{'norm': f}}.")
     if isinstance(problem, ClosedSystem):
         raise InputError("observe needs the overlaps of a Problem; custom equations record their own variables.")
-    K, M, readout = problem.student.hidden, problem.teacher.hidden, problem.readout_shape
+    K, M, readout = problem.student.hidden, problem.references.hidden, problem.readout_shape
     like = [jax.ShapeDtypeStruct(shape, jnp.result_type(float)) for shape in ((K, M), (K, K), readout)]
     for name, function in observe.items():
         if not isinstance(name, str) or not name.isidentifier() or name in RECORDED:
@@ -272,7 +273,7 @@ def largest_rate(problem: Problem) -> float:
 
 def require_records(problem: Problem, times: np.ndarray, runs: int, keep: bool) -> None:
     """Refuse more recorded overlaps than this machine can hold."""
-    K, M = problem.student.hidden, problem.teacher.hidden
+    K, M = problem.student.hidden, problem.references.hidden
     each = (K * M + K * K) * (1 + keep * problem.inputs.levels) + 2 * K + 1
     what = f"{times.size} records of {K} student units" + (f" in {runs} runs" if runs > 1 else "")
     checks.require_memory(what, float(runs) * times.size * each, f"Record fewer {'times or runs' if runs > 1 else 'times'}.")
@@ -319,6 +320,9 @@ def _finish(raw: Raw, times: np.ndarray, problem: System, start: PyTree, setting
 
 
 def keeps_blocks(problem: System, keep: str | None) -> bool:
+    """Are r and q kept per level? Always of a mixture, whose error needs them."""
+    if isinstance(problem, Problem) and isinstance(problem.inputs, Mixture):
+        return True
     if keep is not None:
         return checks.known("keep", keep, ("blocks", "fields")) == "blocks"
     return isinstance(problem, Problem) and problem.inputs.levels <= KEEP_LEVELS

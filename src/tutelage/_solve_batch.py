@@ -177,7 +177,7 @@ def _fitting(problem: Problem, times: np.ndarray) -> int:
     """Members that step together on this device."""
     if jax.default_backend() == "cpu":
         return ON_CPU
-    K, M, L = problem.student.hidden, problem.teacher.hidden, problem.inputs.levels
+    K, M, L = problem.student.hidden, problem.references.hidden, problem.inputs.levels
     return max(1, ON_GPU // (K * (K + M) * (times.size + 20 * L + K * (K + M))))
 
 

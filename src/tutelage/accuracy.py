@@ -8,8 +8,17 @@ import numpy as np
 from tutelage._types import Array, ArrayLike
 from tutelage.dynamics.error import field_means
 from tutelage.dynamics.order_parameters import OrderParameters, initial_overlaps
-from tutelage.integrate.program import Options, anonymous, as_arrays, integrate, tolerances
-from tutelage.moments import ClosedMoments, Moments, NodeMoments, Quadrature, Sampled, confidence, moments_for
+from tutelage.integrate.program import Options, anonymous, as_arrays, by_quadrature, integrate, tolerances
+from tutelage.moments import (
+    ClosedMoments,
+    MixtureMoments,
+    Moments,
+    NodeMoments,
+    Quadrature,
+    Sampled,
+    confidence,
+    moments_for,
+)
 from tutelage.moments.averages import Averages
 from tutelage.moments.matrices import joint_covariance, mean_update, update_covariance
 from tutelage.moments.quadrature import QuadratureAverages
@@ -25,6 +34,8 @@ def averages_report(system: OrderParameters, trajectory: Trajectory) -> tuple[st
     """How the rule is averaged, and the relative error of (A, B) and of G, the worst over five moments (None: closed)."""
     sampled = dict(trajectory.settings).get("moments")
     used = system.moments if sampled is None else moments_for(system.problem, None, Sampled(*sampled))
+    if isinstance(used, MixtureMoments):
+        return _averages_of_classes(used), None
     if isinstance(used, ClosedMoments):
         error = quadrature_error(system, trajectory)
         return "closed form" if error is None else QUADRATURE, error
@@ -38,6 +49,15 @@ def averages_report(system: OrderParameters, trajectory: Trajectory) -> tuple[st
     coarse, fine = (_node_matrices(system, one, T, seen) for one in (used, used.finer()))
     both = [_worst_gap(a, b, b) for a, b in zip(coarse, fine, strict=True)]
     return f"grid, {used.grid} nodes per panel", (both[0], both[1])
+
+
+def _averages_of_classes(used: MixtureMoments) -> str:
+    """How the rule is averaged in each class of a mixture; the errors of a sampled set are in `sampling_errors`."""
+    if isinstance(used.one, NodeMoments):
+        how = f"sampled, {used.one.points} points" if used.one.points else f"grid, {used.one.grid} nodes per panel"
+    else:
+        how = QUADRATURE if by_quadrature(used) else "closed form"
+    return f"{how} in each class"
 
 
 def in_words(averages: str, error: tuple[float, float] | None) -> str:
@@ -144,7 +164,12 @@ def _pair_matrices(problem: Problem, rule: Quadrature, T: Array, seen: dict[str,
         p = mean_update(averages, C, mean, at["readout"], v_teacher)
         v = at["readout"]
         slopes = v[:, None] * v * averages.slopes(C, mean)[:, : v.size]
-        return p.A, p.B, slopes, update_covariance(averages, C, mean, v, v_teacher, jnp.asarray(problem.noise))
+        return (
+            p.A,
+            p.B,
+            slopes,
+            update_covariance(averages, C, mean, v, v_teacher, jnp.asarray(problem.labeled_at(0.0).noise)),
+        )
 
     return jax.lax.map(one, seen)
 
@@ -159,10 +184,12 @@ def sampling_errors(trajectory: Trajectory) -> dict[str, np.ndarray]:
     if problem is None or "moments" not in settings:
         return {}
     whole = moments_for(problem, None, Sampled(*settings["moments"]))
-    assert isinstance(whole, NodeMoments)
-    options = Options(bool(settings.get("gradient_flow", False)), str(settings.get("solver", "explicit")), keep=False)
+    assert isinstance(whole, NodeMoments | MixtureMoments)
+    keep = isinstance(whole, MixtureMoments)
+    parts: list[Moments] = whole.scramblings()
+    options = Options(bool(settings.get("gradient_flow", False)), str(settings.get("solver", "explicit")), keep)
     steps = tolerances(float(settings.get("rtol", 1e-6)), None)
     arrays, start, times = as_arrays(problem), as_arrays(anonymous(trajectory.start)), np.asarray(trajectory.times)
-    each = [eager(integrate(arrays, part, start, times, steps, options)) for part in whole.scramblings()]
+    each = [eager(integrate(arrays, part, start, times, steps, options)) for part in parts]
     curves = [raw.variables | {"error": raw.error} for raw in each]
     return {name: confidence([np.asarray(curve[name]) for curve in curves]) for name in curves[0]}

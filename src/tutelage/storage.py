@@ -21,7 +21,7 @@ from tutelage._types import ArrayLike, Table
 from tutelage._version import __version__
 from tutelage.errors import InputError, Status
 from tutelage.labels import METRICS
-from tutelage.problem import Problem, Spectrum, Start, Tasks
+from tutelage.problem import Problem, Start, Tasks
 from tutelage.problem.serialize import is_named, paths_in
 
 if TYPE_CHECKING:
@@ -181,8 +181,7 @@ class _Lead:
         """The first problem of a batch, and as coordinates the numbers in which the others differ from it."""
         if problem is None:
             return None, {}
-        if isinstance(problem.inputs, Spectrum):  # the theory never uses the eigenvectors of a measured spectrum
-            problem = eqx.tree_at(lambda p: p.inputs, problem, problem.inputs.without_basis())
+        problem = eqx.tree_at(lambda p: p.inputs, problem, problem.inputs.without_basis())
         varied: dict[str, Entry] = {}
 
         def first(path: KeyPath, leaf: object) -> object:
@@ -277,7 +276,7 @@ def _fields(dataset: "xarray.Dataset") -> Table:
         "settings": _hashable(list(map(list, json.loads(attrs["settings"]).items()))),
     }
     if fields["problem"] is not None:  # R and Q must be those of its networks
-        K, M = fields["problem"].student.hidden, fields["problem"].teacher.hidden
+        K, M = fields["problem"].student.hidden, fields["problem"].references.hidden
         for name, shape in (("R", (K, M)), ("Q", (K, K)), ("readout", (K,))):
             found = fields["variables"].get(name, np.empty(shape)).shape
             if found[-len(shape) :] != shape:

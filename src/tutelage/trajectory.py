@@ -18,7 +18,7 @@ from jaxtyping import Float, Int
 
 from tutelage import checks, storage
 from tutelage.errors import InputError, Status, status_message
-from tutelage.problem import Problem, Start, Tasks
+from tutelage.problem import Mixture, Problem, Start, Tasks
 from tutelage.problem.schedules import rate_at
 from tutelage.rules import FeedbackAlignment
 from tutelage.storage import task_count
@@ -122,6 +122,22 @@ class Trajectory(eqx.Module):
             problem=None,
             start=None,
         )
+
+    @property
+    def class_errors(self) -> Float[np.ndarray, "*lead time classes"]:
+        """The error in each class of a `Mixture`, (..., time, class); `error` is their average."""
+        if self.problem is None or self.start is None or not isinstance(self.problem.inputs, Mixture):
+            raise InputError(
+                "only a solve or simulation of a Problem with a Mixture, from one start, has errors of classes."
+            )
+        from tutelage.simulation.recorded_error import mixture_errors
+
+        shares, t = self.problem.inputs.fractions, np.asarray(self.start.blocks(self.problem)[2], dtype=float)
+        if self.kind == "simulation" and self.dim is not None:
+            shares = self.problem.inputs.level_dims(self.dim) / self.dim
+        return mixture_errors(self.problem, shares, self.r, self.q, t, self.readout, self.variables.get("bias"), self.times)[
+            0
+        ]
 
     @property
     def alignment(self) -> Float[np.ndarray, "*lead time"]:

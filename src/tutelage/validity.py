@@ -26,7 +26,7 @@ from tutelage.dynamics.linearized import (
 from tutelage.dynamics.order_parameters import OrderParameters, Overlaps, initial_overlaps
 from tutelage.dynamics.perfect_learning import critical_rate
 from tutelage.moments.nodes import Quadrature
-from tutelage.problem import SlowMomentum
+from tutelage.problem import Mixture, SlowMomentum
 from tutelage.problem.traits import missing_traits
 from tutelage.trajectory import Trajectory
 
@@ -111,9 +111,10 @@ def assess(trajectory: Trajectory) -> Validity:
     dim = start.dim or problem.inputs.known_dim
     weights, fractions, lam = problem.inputs.weights, problem.inputs.fractions, problem.inputs.eigenvalues
     notes: list[str] = []
+    mixture = isinstance(problem.inputs, Mixture)
     largest = largest_rate(problem)
     small = flatten(eqx.tree_at(lambda s: s.velocity, state, None, is_leaf=lambda x: x is None)).size <= MAX_SIZE
-    noise_dim = _escape_noise(system, trajectory, state, notes) if small and not gradient_flow else None
+    noise_dim = _escape_noise(system, trajectory, state, notes) if small and not (gradient_flow or mixture) else None
     usual = problem.classic and not (gradient_flow or callable(problem.sgd.lr))
     critical = critical_rate(problem, t) if usual and small else None
     averages, averages_error = averages_report(system, trajectory)

@@ -151,7 +151,7 @@ def test_a_private_use_is_detected(source):
     "source",
     [
         "import numpy\nfrom scipy import linalg",
-        "import tutelage as tu\ntu.analysis.fixed_point(problem).error\ntu.Spectrum.from_data\ntu.schedules.Cosine",
+        "import tutelage as tu\ntu.analysis.fixed_point(problem).error\ntu.Spectrum.from_covariance\ntu.schedules.Cosine",
         "from tutelage import InputError, Problem, checks\nchecks.as_count",
         "from tutelage.analysis import fixed_point",
         "from tutelage.papers.claims import close",

@@ -67,7 +67,7 @@ def data():
 
 
 def test_from_data_centres_drops_rescales_and_records(data):
-    inputs = tu.Spectrum.from_data(data)
+    inputs = tu.from_data(data).inputs
     covariance = (data - data.mean(0)).T @ (data - data.mean(0)) / len(data)
     values = np.sort(np.linalg.eigvalsh(covariance))[::-1][:7]
     assert np.allclose(inputs.center, data.mean(0))
@@ -81,14 +81,14 @@ def test_from_data_centres_drops_rescales_and_records(data):
 
 def test_from_covariance_agrees_with_from_data(data):
     covariance = np.cov(data, rowvar=False, bias=True)
-    ours, theirs = tu.Spectrum.from_covariance(covariance), tu.Spectrum.from_data(data)
+    ours, theirs = tu.Spectrum.from_covariance(covariance), tu.from_data(data).inputs
     assert np.allclose(ours.eigenvalues, theirs.eigenvalues)
     assert (ours.dropped, ours.known_dim, ours.center) == (2, 7, None)
 
 
 @pytest.mark.parametrize("levels", [1, 2, 3, 5, 7])
 def test_levels_group_neighbors_and_keep_the_mean(data, levels):
-    fine, coarse = tu.Spectrum.from_data(data), tu.Spectrum.from_data(data, levels=levels)
+    fine, coarse = tu.from_data(data).inputs, tu.from_data(data, levels=levels).inputs
     dims = coarse.level_dims(7)
     assert dims.tolist() == [len(group) for group in np.array_split(np.arange(7), levels)]
     edges = np.r_[0, np.cumsum(dims)]
@@ -100,13 +100,14 @@ def test_levels_group_neighbors_and_keep_the_mean(data, levels):
 
 
 def test_data_of_one_feature_and_of_few_samples():
-    assert tu.Spectrum.from_data([[1.0], [2.0], [4.0]]).eigenvalues.tolist() == [1.0]
-    few = tu.Spectrum.from_data(np.random.default_rng(0).standard_normal((4, 10)))
+    assert tu.from_data([[1.0], [2.0], [4.0]]).inputs.eigenvalues.tolist() == [1.0]
+    with pytest.warns(tu.errors.TutelageWarning, match="4 samples of 10 features"):
+        few = tu.from_data(np.random.default_rng(0).standard_normal((4, 10))).inputs
     assert (few.levels, few.dropped) == (3, 7)
 
 
 def test_without_basis_keeps_all_that_the_theory_needs(data):
-    inputs = tu.Spectrum.from_data(data, levels=3)
+    inputs = tu.from_data(data, levels=3).inputs
     bare = inputs.without_basis()
     assert bare.basis is None
     assert bare.center is None

@@ -52,7 +52,7 @@ laws = st.one_of(
     st.just(tu.Isotropic()),
     st.builds(tu.PowerLaw, st.floats(0, 3), st.integers(1, 5)),
     st.builds(spectrum, spectra, st.booleans()),
-    st.builds(lambda s: tu.Spectrum.from_data(np.random.default_rng(s).standard_normal((9, 4))).without_basis(), seeds),
+    st.builds(lambda s: tu.from_data(np.random.default_rng(s).standard_normal((9, 4))).inputs.without_basis(), seeds),
 )
 
 
@@ -128,7 +128,7 @@ def test_what_was_read_solves_identically(problem):
 
 
 def test_a_measured_spectrum_keeps_its_theory_but_not_its_eigenvectors():
-    spectrum = tu.Spectrum.from_data(load_digits().data, levels=6)
+    spectrum = tu.from_data(load_digits().data, levels=6).inputs
     problem = tu.Problem(tu.Network(2), tu.Network(2), inputs=spectrum, sgd=tu.SGD(0.1))
     for back in (tu.Problem.from_toml(problem.to_toml()), tu.Problem.from_json(problem.to_json())):
         assert eqx.tree_equal(back, problem.replace(inputs=spectrum.without_basis()))

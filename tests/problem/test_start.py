@@ -137,7 +137,7 @@ def test_weights_on_measured_data_give_the_covariance_of_its_fields(levels):
     rng = np.random.default_rng(2)
     data = rng.standard_normal((80, 6)) @ rng.standard_normal((6, 6))
     data = np.column_stack([data, np.full(80, 3.0)])  # a direction without variance
-    inputs = tu.Spectrum.from_data(data, levels=levels)
+    inputs = tu.from_data(data, levels=levels).inputs
     asked = problem(inputs)
     W, teacher = rng.standard_normal((K, 7)), rng.standard_normal((M, 7))
     start = tu.start_from_weights(asked, W, teacher)

@@ -69,7 +69,7 @@ def test_a_large_eigenvalue_is_named_with_its_number(said):
 
 def test_a_measured_spectrum_is_judged_by_its_own_dimension(said):
     data = np.random.default_rng(0).standard_normal((200, 20)) * np.r_[10.0, np.ones(19)]
-    problem = TWO.replace(inputs=tu.Spectrum.from_data(data))
+    problem = TWO.replace(inputs=tu.from_data(data).inputs)
     [(category, sentence)] = said(problem, None)
     assert category is tu.errors.ValidityWarning
     require_form(sentence, "N = 20")

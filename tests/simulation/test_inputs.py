@@ -87,7 +87,7 @@ def test_measured_rows_are_centered_scaled_and_rotated():
     """The loop on raw rows, with (row - center) / sqrt(scale) for x, gives the same overlaps."""
     rng = np.random.default_rng(2)
     data = rng.standard_normal((300, 6)) @ rng.standard_normal((6, 6)) + 3.0
-    problem = tu.Problem(tu.Network(2), tu.Network(1), inputs=tu.Spectrum.from_data(data), sgd=tu.SGD(0.3))
+    problem = tu.Problem(tu.Network(2), tu.Network(1), inputs=tu.from_data(data).inputs, sgd=tu.SGD(0.3))
     W, W_teacher = rng.standard_normal((2, 6)), rng.standard_normal((1, 6))
     runs = tu.simulate(problem, weights=(W, W_teacher), inputs=data, times=[0.0, 50.0])
     x = (data - problem.inputs.center) / np.sqrt(problem.inputs.scale)

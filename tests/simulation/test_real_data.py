@@ -12,7 +12,7 @@ TIMES = np.array([0.0, 2.5, 10.0, 25.0])
 @pytest.fixture(scope="module")
 def curves():
     images = load_digits().data
-    inputs = tu.Spectrum.from_data(images)
+    inputs = tu.from_data(images).inputs
     problem = tu.Problem(tu.Network(2), tu.Network(2), inputs=inputs, sgd=tu.SGD(0.1))
     rng = np.random.default_rng(3)
     weights = rng.standard_normal((2, 64)), rng.standard_normal((2, 64))

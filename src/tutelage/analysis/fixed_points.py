@@ -44,7 +44,7 @@ from tutelage.moments import as_quadrature
 from tutelage.moments.nodes import Quadrature
 from tutelage.problem import Problem, Start
 from tutelage.problem.problem import with_constant_rates
-from tutelage.problem.traits import CLASSIC, SMOOTH, require_traits
+from tutelage.problem.traits import SMOOTH, VISIBLE, require_traits
 
 FAR_DISTANCE = 0.1  # a change of an overlap that is no longer small
 ROOT_RESIDUAL = 1e-11  # largest drift, per unit learning rate, of what is called a root
@@ -273,7 +273,7 @@ def fixed_point(
     find = _find_plateau
     if checks.known("near", near, ("plateau", "perfect")) == "perfect":
         find = _find_perfect
-        require_traits(problem, "fixed_point near 'perfect'", CLASSIC)
+        require_traits(problem, "fixed_point near 'perfect'", VISIBLE)
     if problem.sgd.trainable is not None:
         raise InputError("some levels are frozen, at overlaps that only a start knows; give a Start instead of a word.")
     K, M = problem.student.hidden, problem.teacher.hidden

@@ -369,5 +369,5 @@ def _require_known_noise(problem: object) -> Problem:
 
 def state_size(problem: Problem) -> int:
     """How many independent numbers the state has."""
-    L, K, M = problem.inputs.levels, problem.student.hidden, problem.teacher.hidden
+    L, K, M = problem.inputs.levels, problem.student.hidden, problem.references.hidden
     return L * (K * M + K * (K + 1) // 2) + K + K * problem.biased

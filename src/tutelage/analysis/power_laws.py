@@ -417,7 +417,7 @@ def spectral_exponent(inputs: Inputs, window: tuple[float, float] | None = None)
     (0.5, True)
     """
     if not isinstance(inputs, Inputs):
-        raise InputError(f"inputs are {kind_of(inputs)}; measure a spectrum with Spectrum.from_data first.")
+        raise InputError(f"inputs are {kind_of(inputs)}; measure one first, `tu.from_data(X).inputs`.")
     order = np.argsort(-np.asarray(inputs.eigenvalues), kind="stable")
     lam, p = np.asarray(inputs.eigenvalues, dtype=float)[order], np.asarray(inputs.fractions, dtype=float)[order]
     dim = inputs.known_dim or round(1 / float(p.min()))

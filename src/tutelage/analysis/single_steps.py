@@ -40,6 +40,7 @@ from tutelage.problem.problem import require_problem
 from tutelage.problem.sample import learn, normals_needed
 from tutelage.problem.schedules import rate_at
 from tutelage.problem.start import require_start
+from tutelage.problem.traits import CLASSIC
 from tutelage.rules import Context, Parameters, Update
 from tutelage.simulation.coordinates import in_random_frames, level_coordinates
 from tutelage.simulation.weights import FILL, LAWS
@@ -97,7 +98,7 @@ def drift_matrices(
     True
     """
     if not checks.is_traced(problem):
-        require_problem(problem, "drift_matrices")
+        require_problem(problem, "drift_matrices", CLASSIC)
     K, M = problem.student.hidden, problem.teacher.hidden
     blocks = {name: checks.as_array(name, x) for name, x in (("R", R), ("Q", Q), ("T", T))}
     for name, shape in (("R", (K, M)), ("Q", (K, K)), ("T", (M, M))):

@@ -44,7 +44,7 @@ from tutelage.errors import TutelageWarning
 from tutelage.integrate.program import SOLVERS
 from tutelage.moments import is_cheap
 from tutelage.moments.matrices import joint_covariance
-from tutelage.problem import Problem, SlowMomentum, Spectrum, Start
+from tutelage.problem import Mixture, Problem, SlowMomentum, Spectrum, Start
 from tutelage.problem.schedules import rate_at
 from tutelage.problem.traits import missing_traits
 from tutelage.simulation.coordinates import drift_rate
@@ -106,7 +106,7 @@ def _computed(pair: Pair) -> dict[str, np.ndarray] | None:
     problem, start, dim = pair.problem, pair.start, pair.dim
     if problem is None or start is None or dim is None or pair.times.size < FEWEST or "r" not in pair.theory:
         return None
-    if missing_traits(problem, ("no momentum", "free norms", "all levels", "differentiable")):
+    if missing_traits(problem, ("one Gaussian", "no momentum", "free norms", "all levels", "differentiable")):
         return None
     if problem.rule.samples > 1 or problem.rule.uses_norm:  # c holds for independent deltas of fields
         return None
@@ -233,8 +233,12 @@ def with_shift(pair: Pair, theory: Trajectory) -> Pair:
     if np.max(np.abs(shares / np.asarray(problem.inputs.fractions) - 1)) < 1e-9:
         return pair
     r, q, t = (np.asarray(x) for x in pair.start.blocks(problem))  # the same weights, level by level
-    given = {"teacher.gram": t} if problem.teacher.gram is not None else {}
-    changed = problem.replace(inputs=Spectrum(problem.inputs.eigenvalues, shares, normalize=False), **given)
+    if isinstance(problem.inputs, Mixture):
+        given, inputs = {}, problem.inputs.with_shares(shares, t[:, problem.label_fields :, problem.label_fields :])
+    else:
+        given = {"teacher.gram": t} if problem.teacher.gram is not None else {}
+        inputs = Spectrum(problem.inputs.eigenvalues, shares, normalize=False)
+    changed = problem.replace(inputs=inputs, **given)
     start = Start(R=r, Q=q, T=None if given else t, readout=pair.start.readout, bias=pair.start.bias)
     shifted = _solved(changed, start, pair, how)
     if shifted is None:

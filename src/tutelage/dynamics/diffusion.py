@@ -154,7 +154,7 @@ def diffusion(
 
 def point_dims(problem: Problem) -> int:
     """Normal numbers of one point of `diffusion`: fields, and what label and rule draw, of each sample of an episode."""
-    return problem.rule.samples * (problem.student.hidden + problem.teacher.hidden + normals_needed(problem))
+    return problem.rule.samples * (problem.student.hidden + problem.references.hidden + normals_needed(problem))
 
 
 def _conditional_part(

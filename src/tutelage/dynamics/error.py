@@ -81,7 +81,7 @@ def generalization_error(
     bias: Numbers | None = None,
     quadrature: Quadrature | None = None,
 ) -> Float[Array, "..."]:
-    """The error at overlaps R (..., K, M), Q (..., K, K), T (M, M) (default: gram or identity).
+    """The error at overlaps R (..., K, M), Q (..., K, K), T (M, M) (default: gram or identity, and the unseen part).
 
     For real labels it is e_g = E[(noiseless y - yhat)^2] / 2, for signs and classes the probability of a wrong class. For
     `Tasks` it has a last axis of tasks; M counts the units of all teachers, and readout is (tasks, K) with separate heads.
@@ -94,7 +94,7 @@ def generalization_error(
     >>> round(float(tu.generalization_error(problem, np.zeros((2, 2)), np.zeros((2, 2)))), 6)     # 2 arcsin(1/2)/pi
     0.333333
     """
-    K, M = problem.student.hidden, problem.teacher.hidden
+    K, M = problem.student.hidden, problem.references.hidden
     R, Q = jnp.asarray(R, float), jnp.asarray(Q, float)
     if R.shape[-2:] != (K, M) or Q.shape != (*R.shape[:-2], K, K):
         raise InputError(f"R has shape {R.shape} and Q {Q.shape}; they must be (..., {K}, {M}) and (..., {K}, {K}).")
@@ -148,13 +148,12 @@ def field_means(problem: Problem, bias: Float[NumpyOrJax, " K"] | None) -> Float
     if not problem.biased:
         return None
     student = jnp.zeros(problem.student.hidden) if bias is None else jnp.asarray(bias, float)
-    teacher = problem.teacher.bias
-    return jnp.concatenate([student, jnp.zeros(problem.teacher.hidden) if teacher is None else jnp.asarray(teacher)])
+    teacher = problem.references.bias
+    return jnp.concatenate([student, jnp.zeros(problem.references.hidden) if teacher is None else jnp.asarray(teacher)])
 
 
 def _teacher_covariance(problem: Problem) -> Float[Array, "M M"]:
-    gram = problem.teacher.gram
-    if gram is None:
-        return jnp.eye(problem.teacher.hidden)
-    gram = jnp.asarray(gram)
-    return gram if gram.ndim == 2 else summed_levels(problem.inputs.weights, gram)
+    gram, unseen = problem.references.gram, problem.unseen
+    T = jnp.eye(problem.references.hidden) if gram is None else jnp.asarray(gram)
+    T = T if T.ndim == 2 else summed_levels(problem.inputs.weights, T)
+    return T if unseen is None else T + unseen

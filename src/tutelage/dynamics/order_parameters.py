@@ -6,6 +6,8 @@ Per level l, with the force on a student vector F = eta (lam_l (A w + B w*) - ka
     dv   = eta_v E[Delta g],    db = eta_b v E[Delta g']
 Frozen components lose their rows of F (and of G); spherical weights are pulled back by mu_k = d ln|w_k| / dalpha;
 slow momentum puts a velocity between force and weights; a fixed momentum beta divides every rate by 1 - beta.
+A mixture (moments/mixture_moments.py) has A, B, G of its own for every level, with lam_l = 1 here.
+A part of the teacher's fields that the inputs do not carry (`Problem.unseen`) adds to T in A, B and G, not to t_l.
 Several tasks (problem/tasks.py) mix their A, B, G; teachers that drift with the rate omega take omega r_l from dr_l.
 """
 
@@ -18,7 +20,15 @@ from tutelage._types import Array, ArrayLike
 from tutelage.dynamics.equations import ClosedSystem
 from tutelage.dynamics.error import field_means, population_error, shared_parity
 from tutelage.errors import InputError
-from tutelage.moments import ClosedMoments, Moments, NodeMoments, TaskMoments, moments_for, single_moments
+from tutelage.moments import (
+    ClosedMoments,
+    MixtureMoments,
+    Moments,
+    NodeMoments,
+    TaskMoments,
+    moments_for,
+    single_moments,
+)
 from tutelage.moments.averages import Averages
 from tutelage.moments.matrices import MeanUpdate, joint_covariance, mean_update, mixed, summed_levels
 from tutelage.moments.nodes import Quadrature
@@ -75,6 +85,8 @@ class OrderParameters(ClosedSystem):
     @property
     def closed(self) -> bool:
         """Are the averages those of squared loss, by closed forms or quadrature of pairs?"""
+        if isinstance(self.moments, MixtureMoments):
+            return False
         return all(isinstance(moments, ClosedMoments) for moments in single_moments(self.moments))
 
     @property
@@ -92,6 +104,8 @@ class OrderParameters(ClosedSystem):
 
     @property
     def _lam(self) -> Float[Array, "L 1 1"]:
+        if isinstance(self.moments, MixtureMoments):
+            return jnp.ones((self.problem.inputs.levels, 1, 1))
         return jnp.asarray(self.problem.inputs.eigenvalues)[:, None, None]
 
     def rates(self, t: ArrayLike) -> tuple[Float[Array, ""], Float[Array, ""], Float[Array, ""]]:
@@ -113,13 +127,23 @@ class OrderParameters(ClosedSystem):
 
     def covariances(self, state: Overlaps) -> tuple[Float[Array, "K M"], Float[Array, "K K"], Float[Array, "M M"]]:
         """R, Q, T of the fields."""
-        return self._summed(state.r), self._summed(state.q), self._summed(self.t)
+        return self._summed(state.r), self._summed(state.q), self.teacher_covariance
+
+    @property
+    def teacher_covariance(self) -> Float[Array, "M M"]:
+        """T of the fields: what the inputs carry, and what they do not."""
+        seen, unseen = self._summed(self.t), self.problem.unseen
+        return seen if unseen is None else seen + unseen
 
     def _summed(self, blocks: Float[Array, "L a b"]) -> Float[Array, "a b"]:
         return summed_levels(self.problem.inputs.weights, blocks)
 
     def matrices(self, state: Overlaps, t: ArrayLike = 0.0) -> tuple[MeanUpdate, Array]:
         """A, B (with what moves readout and bias) and G at a state."""
+        if isinstance(self.moments, MixtureMoments):
+            context, blocks = self.context(t, *self.covariances(state)), (state.r, state.q, self.t)
+            parameters = Parameters(state.readout, state.bias)
+            return self.moments.of_levels(self.problem.labeled_at(t), blocks, parameters, context, self.gradient_flow)
         return self.matrices_at(*self.covariances(state), state.readout, state.bias, t)
 
     def matrices_at(
@@ -286,9 +310,11 @@ class OrderParameters(ClosedSystem):
         problem = self.problem
         if isinstance(problem.teacher, Tasks):
             return jnp.stack([one.error(seen) for one, seen in self._of_tasks(observed)])
+        if isinstance(self.moments, MixtureMoments):
+            return jnp.asarray(problem.inputs.probabilities) @ self.class_errors(observed)[0]
         if isinstance(self.moments, NodeMoments):
             return self.moments.error(*self._seen(observed))
-        T, v, v_teacher = self._summed(self.t), observed["readout"], jnp.asarray(problem.teacher.readout)
+        T, v, v_teacher = self.teacher_covariance, observed["readout"], jnp.asarray(problem.teacher.readout)
         mean = field_means(problem, observed.get("bias"))
         return population_error(self.averages, observed["R"], observed["Q"], T, v, v_teacher, mean, shared_parity(problem))
 
@@ -296,14 +322,26 @@ class OrderParameters(ClosedSystem):
         """The population training loss: what training labels, noise at time t included, cost on average; of each task."""
         if isinstance(self.problem.teacher, Tasks):
             return jnp.stack([one.loss(seen, t) for one, seen in self._of_tasks(observed)])
+        if isinstance(self.moments, MixtureMoments):
+            return jnp.asarray(self.problem.inputs.probabilities) @ self.class_errors(observed, t)[1]
         if isinstance(self.moments, NodeMoments):
             return self.moments.loss(*self._seen(observed, t))
         return self.error(observed) + jnp.asarray(self.problem.labeled_at(t).noise) ** 2 / 2
 
+    def class_errors(
+        self, observed: dict[str, Array], t: ArrayLike = 0.0
+    ) -> tuple[Float[Array, " classes"], Float[Array, " classes"]]:
+        """Error and loss in each class of a mixture, at time t."""
+        assert isinstance(self.moments, MixtureMoments)
+        blocks = observed["r"], observed["q"], self.t
+        parameters = Parameters(observed["readout"], observed.get("bias"))
+        context = self.context(t, *(self._summed(x) for x in blocks))
+        return self.moments.errors(self.problem.labeled_at(t), blocks, parameters, context)
+
     def _seen(
         self, observed: dict[str, Array], t: ArrayLike = 0.0
     ) -> tuple[Problem, Array, Array | None, Parameters, Context]:
-        R, Q, T, bias = observed["R"], observed["Q"], self._summed(self.t), observed.get("bias")
+        R, Q, T, bias = observed["R"], observed["Q"], self.teacher_covariance, observed.get("bias")
         parameters, mean = Parameters(observed["readout"], bias), field_means(self.problem, bias)
         return self.problem.labeled_at(t), joint_covariance(R, Q, T), mean, parameters, self.context(t, R, Q, T)
 
@@ -341,9 +379,10 @@ def unflatten(vector: Float[Array, " size"], like: Overlaps) -> Overlaps:
     return Overlaps(r.reshape(L, K, M), q, readout.reshape(like.readout.shape), None if like.bias is None else bias, None)
 
 
-def _product(a: Float[Array, "K n"], b: Float[Array, "L n n"]) -> Float[Array, "L K n"]:
+def _product(a: Float[Array, "*L K n"], b: Float[Array, "L n n"]) -> Float[Array, "L K n"]:
     """a @ b. Of few numbers as a sum, which XLA joins with what stands around it; a product is a call."""
-    return jnp.sum(a[:, :, None] * b[:, None], axis=2) if a.size * b[:, 0].size <= SMALL_PRODUCT else a @ b
+    small = a.ndim == 2 and a.size * b[:, 0].size <= SMALL_PRODUCT
+    return jnp.sum(a[:, :, None] * b[:, None], axis=2) if small else a @ b
 
 
 def _T(x: Array) -> Array:

@@ -29,6 +29,7 @@ from tutelage.moments.nodes import Quadrature
 from tutelage.moments.quadrature import QuadratureAverages
 from tutelage.moments.relu import ReluAverages
 from tutelage.problem import Problem, SlowMomentum
+from tutelage.problem.traits import require_traits
 
 STEP = 1e-5  # displacement (relative to the norms) at which averages by quadrature are differentiated
 LARGEST = 2500  # overlaps of a state whose modes are found
@@ -206,6 +207,7 @@ def perfect_learning(
     problem: Problem, t: Float[NumpyOrJax, "L M M"], quadrature: Quadrature | None = None
 ) -> PerfectLearning:
     """The linear dynamics around the perfect solution of a problem; InputError, with the reason, if it has none."""
+    require_traits(problem, "perfect learning", ("visible teacher",))
     _require_plain(problem)
     require_small(problem)
     t = jnp.asarray(t)
@@ -252,7 +254,7 @@ def require_small(problem: Problem) -> None:
     if size > LARGEST:
         raise InputError(
             f"this state has {size} overlaps; its modes are found for up to {LARGEST}. Use fewer levels or units "
-            "(Spectrum.from_data groups levels)."
+            "(from_data(X, levels=...) groups them)."
         )
 
 

@@ -25,7 +25,7 @@ from tutelage.errors import Status
 from tutelage.integrate import dormand_prince
 from tutelage.moments import ClosedMoments, Moments, NodeMoments, single_moments
 from tutelage.moments.quadrature import QuadratureAverages
-from tutelage.problem import Problem, SlowMomentum, Spectrum, Start
+from tutelage.problem import Problem, SlowMomentum, Start
 from tutelage.problem.schedules import rate_at, scan_grid
 
 SOLVERS = ("explicit", "stiff", "implicit")
@@ -200,8 +200,8 @@ def tolerances(rtol: float | None = None, atol: float | None = None) -> np.ndarr
 
 def as_arrays(tree: PyTree) -> PyTree:
     """Numbers as arrays (data to the compiled function, which takes them to its device), functions and words as they are."""
-    if isinstance(tree, Problem) and isinstance(tree.inputs, Spectrum):
-        tree = eqx.tree_at(lambda p: p.inputs, tree, tree.inputs.without_basis())
+    if isinstance(tree, Problem):
+        tree = eqx.tree_at(lambda p: p.inputs, tree, tree.inputs.levels_only())
     as_array = lambda x: jnp.asarray(x, float) if isinstance(x, jax.Array) else np.asarray(x, float)  # noqa: E731
     return jax.tree.map(lambda x: as_array(x) if eqx.is_array_like(x) else x, tree)
 

@@ -5,10 +5,12 @@
 `moments_for` chooses between two kinds of `Moments` (matrices.py). `ClosedMoments` serves squared loss: five Gaussian
 averages of the activations (averages.py) in closed form (erf.py, relu.py, polynomial.py) or by quadrature (quadrature.py,
 resolution.py); integrals.py picks the family and has the textbook integrals. `NodeMoments` (node_moments.py) averages any
-rule over nodes. `TaskMoments` (matrices.py) mixes the moments of several tasks. Point sets: nodes.py; safe roots and factors: numerics.py.
+rule over nodes. `TaskMoments` (matrices.py) mixes the moments of several tasks, `MixtureMoments` (mixture_moments.py) those
+of classes. Point sets: nodes.py; safe roots and factors: numerics.py.
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import lru_cache
 
 import jax
@@ -22,9 +24,11 @@ from tutelage.labels import Labels, Logistic, Real, Sign
 from tutelage.moments.averages import Averages
 from tutelage.moments.integrals import I2, I3, I4, J2, averages_for
 from tutelage.moments.matrices import ClosedMoments, MeanUpdate, Moments, TaskMoments, single_moments
+from tutelage.moments.mixture_moments import MixtureMoments
 from tutelage.moments.node_moments import NodeMoments, confidence, has_boundary
 from tutelage.moments.nodes import MANY, REACH, Quadrature, Sampled, as_quadrature, as_sampled, sobol
-from tutelage.problem import Problem, Tasks
+from tutelage.moments.quadrature import QuadratureAverages
+from tutelage.problem import Mixture, Problem, Tasks
 from tutelage.problem.activation import Activation
 from tutelage.problem.schedules import is_schedule
 from tutelage.problem.traits import missing_traits
@@ -39,6 +43,7 @@ __all__ = [
     "Averages",
     "ClosedMoments",
     "MeanUpdate",
+    "MixtureMoments",
     "Moments",
     "NodeMoments",
     "Quadrature",
@@ -68,17 +73,49 @@ def moments_for(
     if isinstance(problem.teacher, Tasks):
         alike = list(zip(problem.tasks, *(other.tasks for other in others), strict=True))
         return TaskMoments(tuple(moments_for(one, quadrature, sampled, same) for one, *same in alike))
-    student, teacher = problem.student, problem.teacher
+    if isinstance(problem.inputs, Mixture):
+        return _mixture_moments(problem, quadrature, sampled, [other.in_class() for other in others])
     if problem.closed_form and sampled is None:
-        K, M = student.hidden, teacher.hidden
-        return ClosedMoments(averages_for(student.activation, teacher.activation, K, M, problem.biased, quadrature))
-    K, M = student.hidden, teacher.hidden
+        return _closed_moments(problem, quadrature)
+    return _node_moments(problem, sampled, others)
+
+
+def _closed_moments(problem: Problem, quadrature: Quadrature | None) -> ClosedMoments:
+    student, teacher = problem.student, problem.teacher
+    activations, units = (student.activation, teacher.activation), (student.hidden, teacher.hidden)
+    return ClosedMoments(averages_for(*activations, *units, problem.biased, quadrature))
+
+
+def _mixture_moments(
+    problem: Problem, quadrature: Quadrature | None, sampled: Sampled | None, others: Iterable[Problem]
+) -> MixtureMoments:
+    """The moments of one class. Fields have means: what no closed form covers is averaged over nodes unless asked otherwise,
+    for pairs of fields with means by quadrature are slow."""
+    inside = problem.in_class()
+    if inside.closed_form and sampled is None:
+        closed = _closed_moments(inside, quadrature)
+        if quadrature is not None or not isinstance(closed.averages, QuadratureAverages):
+            return MixtureMoments(closed)
+    one, K = _node_moments(inside, sampled, others), problem.student.hidden
+    if problem.teacher is not None:
+        return MixtureMoments(one)
+    if K == 3 and sampled is None and not one.jumps and _suits_few_fields(inside):
+        one = NodeMoments(np.zeros((0, 4)), np.zeros(0), GRID_OF_THREE, False, one.noisy)
+    elif one.points:  # the field of the constant teacher needs no axis of the set
+        sampled = Sampled() if sampled is None else sampled
+        one = replace(one, e=np.pad(sobol(sampled.points, K, sampled.seed), ((0, 0), (1, 0))))
+    return MixtureMoments(replace(one, still=True))
+
+
+def _node_moments(problem: Problem, sampled: Sampled | None, others: Iterable[Problem]) -> NodeMoments:
+    """A grid for few fields, else a quasi-random set."""
+    K, M = problem.student.hidden, problem.teacher.hidden
     jumps, noisy = bool(missing_traits(problem, ("smooth",))), any(map(_is_noisy, (problem, *others)))
     if K == 1 and M == 1 and sampled is None and (not jumps or _jumps_are_known(problem, noisy)):
         none = np.zeros(0)
         grid = FINE_GRID if problem.rule.moves_fields or isinstance(problem.rule, Reinforce) else GRID
         return NodeMoments(none.reshape(0, 2), none, grid, jumps, noisy, _label_jumps(problem))
-    if K + M == 3 and sampled is None and not jumps and _suits_three_fields(problem):
+    if K + M == 3 and sampled is None and not jumps and _suits_few_fields(problem):
         jumps_at = _label_jumps(problem) if M == 1 else ()
         return NodeMoments(np.zeros((0, 3)), np.zeros(0), GRID_OF_THREE, jumps, noisy, jumps_at)
     sampled = Sampled() if sampled is None else sampled
@@ -92,11 +129,13 @@ def is_cheap(problem: Problem) -> bool:
     """Are the averages made without many draws of xi at each of many points? Then hundreds of them take seconds."""
     law = problem.rule.law(problem.student.hidden, 0.0)
     return (
-        not isinstance(law, PerUnit) or len(law.patterns()[1]) == 1 or problem.student.hidden * problem.teacher.hidden == 1
+        not isinstance(law, PerUnit)
+        or len(law.patterns()[1]) == 1
+        or problem.student.hidden * problem.references.hidden == 1
     )
 
 
-def _suits_three_fields(problem: Problem) -> bool:
+def _suits_few_fields(problem: Problem) -> bool:
     """Is the update free of bends, and is it known where the labels jump? Then a grid of three fields beats a sample."""
     teacher, labels = problem.teacher, problem.labels
     if problem.rule.moves_fields:

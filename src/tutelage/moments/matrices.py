@@ -125,8 +125,10 @@ def mixed(
 
 
 def single_moments(moments: "Moments | None") -> "tuple[Moments | None, ...]":
-    """The moments of each task; of a problem without `Tasks`, its own."""
-    return moments.each if isinstance(moments, TaskMoments) else (moments,)
+    """The moments of each task, or of a class of a mixture; of any other problem, its own."""
+    if isinstance(moments, TaskMoments):
+        return moments.each
+    return (getattr(moments, "one", moments),)
 
 
 def error_weights(v: Float[Array, " K"], v_teacher: Float[Array, " M"]) -> Float[Array, " n"]:

@@ -12,6 +12,7 @@ be silently wrong (the derivative of a jump is zero at every node), so they are 
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache, partial, reduce
 from typing import Any, ClassVar, NamedTuple
 
@@ -37,6 +38,7 @@ from tutelage.rules.base import Elementwise, Label
 from tutelage.rules.gradient import is_affine_in_label
 
 ENDS = (-REACH, REACH)
+ONE_NODE = np.zeros(1), np.ones(1)
 FAR_AWAY = 1e150  # a boundary that is not met
 SMOOTH_RANGE = 4.0  # fields over which a smooth update varies
 SIDE_BY_SIDE = 4  # labels per sample up to which all are averaged at once
@@ -271,7 +273,8 @@ class NodeMoments(Moments):
     grid: nodes per panel for two or three fields (else 0); they are placed at every call, between the fields at which label
     or update jump. jumps: derivatives are taken from the density. noisy: labels vary at given fields.
     label_jumps: teacher fields at which the label jumps or bends (grid only). numbers: what the rule's xi is made from
-    at each point of a quasi-random set, for laws that cannot be enumerated.
+    at each point of a quasi-random set, for laws that cannot be enumerated. still: the teacher has one unit, whose field does
+    not vary (the label of a class of a mixture): its axis has one node.
     """
 
     e: Nodes
@@ -281,6 +284,7 @@ class NodeMoments(Moments):
     noisy: bool = eqx.field(static=True)
     label_jumps: tuple[float, ...] = eqx.field(static=True, default=())
     numbers: Float[NumpyOrJax, "P numbers"] | None = None
+    still: bool = eqx.field(static=True, default=False)
 
     @property
     def points(self) -> int:
@@ -322,7 +326,7 @@ class NodeMoments(Moments):
         random = bool(getattr(problem.labels, "random", False))
         if metric == "class" and C.shape[0] > 2 and has_boundary(problem.student):
             at = _largest_readout_last(at, C, mean)
-            e, weights = self._three_fields(at, without_last=True) if self.grid else (self.e[:, :-1], self.weights)
+            e, weights = self._few_fields(at, without_last=True) if self.grid else (self.e[:, :-1], self.weights)
             return class_error(at, e, weights, random)
         return self._sums(at, metric == "class" or self.jumps, random).loss
 
@@ -332,11 +336,11 @@ class NodeMoments(Moments):
         share = np.full(count, 1.0 / count)
         parts = [slice(i * count, (i + 1) * count) for i in range(SETS)]
         own = lambda part: None if self.numbers is None else self.numbers[part]  # noqa: E731
-        return [NodeMoments(self.e[part], share, 0, self.jumps, self.noisy, (), own(part)) for part in parts]
+        return [replace(self, e=self.e[part], weights=share, numbers=own(part)) for part in parts]
 
     def finer(self) -> "NodeMoments":
         """The grid that estimates this one's error: 3/2 the nodes."""
-        return NodeMoments(self.e, self.weights, self.grid * 3 // 2, self.jumps, self.noisy, self.label_jumps)
+        return replace(self, grid=self.grid * 3 // 2)
 
     def _rule(self, problem: Problem, C: Covariance, mean: Means, parameters: Parameters, context: Context) -> Rule:
         """The problem's rule; of episodes, the rule of their average sample."""
@@ -358,7 +362,7 @@ class NodeMoments(Moments):
     def _sums(self, at: RuleAtState, jumps: bool, noisy: bool) -> Sums:
         if not self.grid:
             return node_sums(at, self.e, self.weights, jumps=jumps, noisy=noisy)
-        e, weights = self._placed(at, noisy) if at.L.shape[0] == 2 else self._three_fields(at)
+        e, weights = self._placed(at, noisy) if at.L.shape[0] == 2 else self._few_fields(at)
         return node_sums(at, e, weights, jumps=False, noisy=noisy)  # nodes that move with the jumps: plain derivatives hold
 
     def _placed(self, at: RuleAtState, noisy: bool) -> tuple[Nodes, Weights]:
@@ -375,7 +379,7 @@ class NodeMoments(Moments):
             edges = jnp.stack([near, jnp.max(size), far])
         reach = jnp.minimum(edges / jnp.maximum(jnp.abs(H), 1e-6), REACH)
         jumps = (jnp.asarray(self.label_jumps or (0.0,)) - at.mean[0]) / scale
-        teacher, outer = panels(jnp.concatenate([jumps, -reach, reach]), self.grid, ENDS)
+        teacher, outer = panels(jnp.concatenate([jumps, -reach, reach]), self.grid, ENDS) if not self.still else ONE_NODE
         if split:
             breaks = self._breaks(at, noisy, at.mean[0] + at.L[0, 0] * teacher)
             student, inner = panels((breaks - (at.mean[1] + H * teacher)[:, None]) / own, self.grid, ENDS)
@@ -385,11 +389,13 @@ class NodeMoments(Moments):
         e = jnp.stack([jnp.repeat(teacher, student.shape[1]), student.ravel()], axis=1)
         return e, (outer[:, None] * inner).ravel()
 
-    def _three_fields(self, at: RuleAtState, without_last: bool = False) -> tuple[Nodes, Weights]:
+    def _few_fields(self, at: RuleAtState, without_last: bool = False) -> tuple[Nodes, Weights]:
         """The grid of a smooth rule: even nodes; the axis of a single teacher is split where the label jumps."""
         M, even = at.problem.teacher.hidden, trapezoid(2 * self.grid)
         first = even
-        if M == 1:
+        if self.still:
+            first = ONE_NODE
+        elif M == 1:
             own, along = jnp.max(jnp.diagonal(at.L)[1:]), jnp.max(jnp.abs(at.L[1:, 0]))
             reach = jnp.minimum((SMOOTH_RANGE + 6 * own) / jnp.maximum(along, 1e-6), REACH)
             jumps = (jnp.asarray(self.label_jumps or (0.0,)) - at.mean[0]) / jnp.where(at.L[0, 0] > 0, at.L[0, 0], 1.0)

@@ -8,11 +8,11 @@ import tutelage as tu
 from tutelage import InputError, checks
 from tutelage.problem.problem import require_problem, with_constant_rates
 from tutelage.problem.start import require_pair, require_start, weights_by_level
-from tutelage.problem.traits import CLASSIC
+from tutelage.problem.traits import VISIBLE
 from tutelage.times import check_times, steps_at
 
 __all__ = [
-    "CLASSIC",
+    "VISIBLE",
     "check_times",
     "constant_rate",
     "first_layer_problem",
@@ -29,7 +29,7 @@ __all__ = [
 
 def first_layer_problem(problem: object, name: str) -> "tu.Problem":
     """The problem, if only first-layer weights learn, all of them, at a constant rate and without decay."""
-    return with_constant_rates(problem, name, (*CLASSIC, "no biases", "fixed readout", "all levels", "no weight decay"))
+    return with_constant_rates(problem, name, (*VISIBLE, "no biases", "fixed readout", "all levels", "no weight decay"))
 
 
 def require_first_layer_sgd(problem: "tu.Problem", name: str) -> None:

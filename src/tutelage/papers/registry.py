@@ -70,6 +70,10 @@ MODULES = (
     "tasks.replay",
     "tasks.transfer",
     "tasks.drift",
+    "inputs.exclusive_or",
+    "inputs.hidden_manifold",
+    "inputs.random_features",
+    "inputs.real_images",
     "control.protocols",
 )
 
@@ -81,6 +85,7 @@ SOURCES = {
     "beyond": "Beyond the four sources",
     "rules": "Learning rules: any loss, any label, any update",
     "tasks": "Tasks over time: continual learning, replay, transfer, drift",
+    "inputs": "Inputs that are not one Gaussian: mixtures, hidden manifolds, data",
     "control": "Optimal protocols: tasks, rates, dropout and noise under control",
 }
 

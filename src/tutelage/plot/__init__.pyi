@@ -17,6 +17,7 @@ from .axes import (
     write_head,
 )
 from .comparison import plot_comparison, plot_fluctuations, plot_step_moments
+from .data import plot_data, plot_data_comparison
 from .fixed_points import plot_decay_rates, plot_fixed_point, plot_landscape, plot_noise_floor
 from .html import document, write_text
 from .labels import ERROR, ERROR_IN_TWO_LINES, TIME, capital, problem_in_words
@@ -73,6 +74,8 @@ __all__ = [
     "plain_dots",
     "plot_best_replay",
     "plot_comparison",
+    "plot_data",
+    "plot_data_comparison",
     "plot_decay_rates",
     "plot_early_stopping",
     "plot_escape_distribution",

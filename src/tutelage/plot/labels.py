@@ -89,7 +89,8 @@ def problem_in_words(problem: Problem) -> tuple[str, str]:
     trained += " and trained biases" if student.train_bias else ""
     verb = "learns" if student.hidden == 1 else "learn"
     several = isinstance(teacher, Tasks)
-    who = f"{_units(student)}{trained} {verb} {_tasks(teacher) if several else f'from {_units(teacher)}'}"
+    what = _tasks(teacher) if several else "to tell classes apart" if teacher is None else f"from {_units(teacher)}"
+    who = f"{_units(student)}{trained} {verb} {what}"
     tasks = tasks_in_words(teacher) if several else []
     how = [*tasks, _rate(problem.sgd.lr), *_learning(problem), _inputs(problem.inputs)]
     return capital(who), ", ".join([*how, *_algorithm(problem.sgd)])
@@ -185,10 +186,15 @@ def _number(value: Any) -> str:
 
 
 def _inputs(inputs: Inputs) -> str:
-    from tutelage.problem import Isotropic, PowerLaw
+    from tutelage.problem import HiddenManifold, Isotropic, Mixture, PowerLaw
 
+    if isinstance(inputs, Mixture):
+        spectra = _inputs(inputs.laws[0]) if len(inputs.laws) == 1 else "inputs with a spectrum of its own"
+        return f"a mixture of {inputs.classes} classes of {spectra}"
     if isinstance(inputs, Isotropic):
         return "isotropic inputs"
+    if isinstance(inputs, HiddenManifold):
+        return f"inputs on a hidden manifold of {inputs.dim_latent} dimensions ({inputs.activation.name} features)"
     levels = f"{inputs.levels} level{'' if inputs.levels == 1 else 's'}"
     power_law = isinstance(inputs, PowerLaw)
     return f"power-law inputs (beta = {float(inputs.beta):g}, {levels})" if power_law else f"inputs with {levels}"

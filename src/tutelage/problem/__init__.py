@@ -1,13 +1,15 @@
 """The problem: networks, input law, learning rule and initial condition. Checked when built, plain data underneath.
 
-elementwise -> activation -> network -> tasks;  inputs;  schedules -> sgd the parts
+elementwise -> activation -> network -> tasks;  inputs (hidden_manifold) -> mixture;  schedules -> sgd    the parts
 problem (traits: what functions may rely on; serialize: TOML and JSON)    all of them
 start                                                                     the initial condition
 sample                                                                    one sample: its label, and the update it makes
 """
 
 from tutelage.problem.activation import Activation
+from tutelage.problem.hidden_manifold import HiddenManifold
 from tutelage.problem.inputs import Inputs, Isotropic, PowerLaw, Spectrum
+from tutelage.problem.mixture import Mixture
 from tutelage.problem.network import Network
 from tutelage.problem.problem import Problem
 from tutelage.problem.schedules import Constant, Cosine, Interpolated, Linear, Piecewise, PowerDecay
@@ -21,11 +23,13 @@ __all__ = [
     "Constant",
     "Cosine",
     "Drift",
+    "HiddenManifold",
     "Inputs",
     "Interleave",
     "Interpolated",
     "Isotropic",
     "Linear",
+    "Mixture",
     "Network",
     "Piecewise",
     "PowerDecay",

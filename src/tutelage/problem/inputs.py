@@ -1,12 +1,13 @@
-"""Input laws: x ~ N(0, Omega), of which the theory sees only the spectrum. Also data, from which a spectrum is measured.
+"""Input laws: x ~ N(0, Omega), of which the theory sees only the spectrum. Also rows of data, from which one is measured.
 
 A spectrum is a list of levels: eigenvalue lam_l on a fraction p_l of the dimensions, with sum_l p_l lam_l = 1 by
 default, so that a teacher with unit weights has unit fields. The eigenvectors of Omega matter only when weights or data are
-given; `Spectrum.from_data` keeps them for that.
+given; a measured spectrum (`from_data`, `Spectrum.from_covariance`) keeps them for that.
 """
 
 import os
 from pathlib import Path
+from typing import Literal, Self, overload
 
 import equinox as eqx
 import numpy as np
@@ -18,7 +19,6 @@ from tutelage.errors import InputError
 
 MOST_LEVELS = 10**6
 NUMBERS = "iuf"  # kinds of real numbers
-CHUNK = 2**23  # numbers held at a time while a covariance is measured
 
 
 class Inputs(eqx.Module):
@@ -51,6 +51,21 @@ class Inputs(eqx.Module):
     def known_dim(self) -> int | None:
         """The input dimension, where the spectrum was measured on something that has one."""
         return None
+
+    def without_basis(self) -> "Inputs":
+        """The same law without what only weights and data need: all that a file keeps."""
+        return self
+
+    def levels_only(self) -> "Inputs":
+        """The numbers that the theory needs and nothing else, so that laws of one kind share compiled programs."""
+        return self.without_basis()
+
+    def _with(self, **changes: object) -> Self:
+        """A copy with fields that the constructor does not take: what was measured, or read from a file."""
+        copy = object.__new__(type(self))
+        for name, value in (vars(self) | changes).items():
+            object.__setattr__(copy, name, value)
+        return copy
 
     @property
     def usual_dim(self) -> int:
@@ -133,13 +148,11 @@ class Spectrum(Inputs):
 
     With `normalize` (default) the eigenvalues are divided by their mean sum_l p_l lam_l, kept as `scale`.
 
-    >>> import numpy as np
     >>> import tutelage as tu
     >>> tu.Spectrum([4.0, 0.25], [0.2, 0.8]).levels
     2
-    >>> rows = np.random.default_rng(0).standard_normal((100, 3))
-    >>> tu.Spectrum.from_data(rows).levels
-    3
+    >>> tu.Spectrum.from_covariance([[2.0, 1.0], [1.0, 2.0]]).eigenvalues
+    array([1.5, 0.5])
     """
 
     eigenvalues: Float[NumpyOrJax, " L"]
@@ -180,10 +193,15 @@ class Spectrum(Inputs):
         return self._with(center=None, _basis=None)
 
     @classmethod
-    def from_covariance(cls, covariance: Numbers, levels: int | None = None) -> "Spectrum":
-        """The spectrum of a covariance matrix (N, N), directions without variance dropped, unit mean eigenvalue.
+    def from_covariance(
+        cls, covariance: Numbers, levels: int | None = None, center: Float[np.ndarray, " N"] | None = None
+    ) -> "Spectrum":
+        """The spectrum of a covariance matrix (N, N): what `from_data` measures on samples.
 
-        `levels` groups neighboring eigenvalues into that many levels of (nearly) equal size, each with their mean.
+        Directions without variance are dropped (`dropped`) and eigenvalues divided by their mean (`scale`). `levels` groups
+        neighboring eigenvalues into that many levels of (nearly) equal size, each with their mean. `basis` holds the
+        eigenvectors, `center` the mean of the samples, which is subtracted from them. A file (TOML, JSON, NetCDF) keeps all
+        but these two, so weights can be projected only on a spectrum measured in this session.
         """
         matrix = checks.as_array("covariance", covariance)
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
@@ -194,20 +212,14 @@ class Spectrum(Inputs):
         if values.size == 0 or values.max() <= 0:
             raise InputError("covariance has no positive eigenvalue; a spectrum needs at least one direction with variance.")
         keep = order[values[order] > 1e-12 * values.max()]
-        return cls._measured(values[keep], vectors[:, keep].T, matrix.shape[0] - keep.size, levels)
+        spectrum = cls._measured(values[keep], vectors[:, keep].T, matrix.shape[0] - keep.size, levels)
+        return spectrum._with(center=center)
 
-    @classmethod
-    def from_data(cls, data: Numbers | str | os.PathLike, levels: int | None = None) -> "Spectrum":
-        """The spectrum of the rows of an array (samples, N), of images (samples, height, width, ...), or of a .npy file.
-
-        A file is read piece by piece, so it may be larger than memory. The rows are centered (`center`), directions without
-        variance dropped (`dropped`), the eigenvalues divided by their mean (`scale`): all three are recorded, and `basis`
-        holds the eigenvectors that remain. A file (TOML, JSON, NetCDF) keeps all that the theory needs: the levels, `scale`,
-        `dropped` and `known_dim`; `center` and `basis` stay with the data, so weights can be projected only on a spectrum
-        measured in this session.
-        """
-        center, covariance = _mean_and_covariance(as_rows(data))
-        return cls.from_covariance(covariance, levels)._with(center=center)
+    def with_eigenvalues(self, eigenvalues: Float[np.ndarray, " L"]) -> "Spectrum":
+        """The same eigenspaces with other eigenvalues, on the same scale: the spectrum of one class of samples."""
+        checks.require_shape("eigenvalues", eigenvalues, np.shape(self.eigenvalues), fix="One for each level.")
+        checks.require_positive("eigenvalues", eigenvalues)
+        return self._with(eigenvalues=eigenvalues, normalize=False)
 
     @classmethod
     def _measured(
@@ -221,13 +233,6 @@ class Spectrum(Inputs):
         spectrum = cls([g.mean() for g in groups], [g.size / dim for g in groups])
         return spectrum._with(dropped=dropped, _basis=basis, _known_dim=dim)
 
-    def _with(self, **changes: object) -> "Spectrum":
-        """A copy with fields that the constructor does not take: what was measured, or read from a file."""
-        copy = object.__new__(type(self))
-        for name, value in (vars(self) | changes).items():
-            object.__setattr__(copy, name, value)
-        return copy
-
     def __repr__(self) -> str:
         levels = f"{self.levels} level{'s' * (self.levels != 1)}"
         measured = f", measured on {self.known_dim} directions ({self.dropped} dropped)" if self.known_dim else ""
@@ -235,56 +240,49 @@ class Spectrum(Inputs):
         return f"Spectrum({levels}, largest {largest}, scale {checks.shown(self.scale)}{measured})"
 
 
-def digits() -> Float[np.ndarray, "1797 8 8"]:
+@overload
+def digits(labels: Literal[False] = False) -> Float[np.ndarray, "1797 8 8"]: ...
+@overload
+def digits(labels: Literal[True]) -> tuple[Float[np.ndarray, "1797 8 8"], Int[np.ndarray, " 1797"]]: ...
+def digits(labels: bool = False) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
     """1797 handwritten digits, (1797, 8, 8), values 0 to 16: the example of real data (source: problem/data/README.md).
+
+    labels: return the pair (images, digits shown) instead of the images.
 
     >>> import tutelage as tu
     >>> tu.digits().shape
     (1797, 8, 8)
     """
     with np.load(Path(__file__).parent / "data" / "digits.npz") as file:
-        return file["images"].astype(float)
+        images = file["images"].astype(float)
+        return (images, file["labels"].astype(int)) if checks.as_flag("labels", labels) else images
 
 
-def as_rows(data: Numbers | str | os.PathLike) -> Float[np.ndarray, "samples N"]:
-    """Samples as rows (samples, N) of an array of samples, or of a .npy file, which stays on disk; images are flattened."""
+def as_rows(data: Numbers | str | os.PathLike, name: str) -> Float[np.ndarray, "samples N"]:
+    """Samples as rows (samples, N) of an array of samples, or of a .npy file, which stays on disk; images are flattened.
+
+    name: of the argument.
+    """
     if isinstance(data, str | os.PathLike):
-        samples = _on_disk(Path(data))
+        samples = _on_disk(Path(data), name)
     elif isinstance(data, np.ndarray) and data.dtype.kind in NUMBERS:
         samples = data
     else:
-        samples = checks.as_array("data", data)
-    checks.require_untraced("data", "a measured spectrum", samples)
+        samples = checks.as_array(name, data)
+    checks.require_untraced(name, "a measured spectrum", samples)
     if samples.ndim < 2 or samples.shape[0] < 2 or samples.size == 0:
         raise InputError(
-            f"data has shape {samples.shape}; it must be (samples, features), or images (samples, height, width), two samples "
+            f"{name} has shape {samples.shape}; it must be (samples, features), or images (samples, height, width), two samples "
             "or more."
         )
     return samples.reshape(samples.shape[0], -1)
 
 
-def _mean_and_covariance(rows: Float[np.ndarray, "samples N"]) -> tuple[Float[np.ndarray, " N"], Float[np.ndarray, "N N"]]:
-    """Of the rows, piece by piece: a file larger than memory is read once. Shifted by the first row, so nothing cancels."""
-    count, N = rows.shape
-    shift = np.asarray(rows[0], dtype=float)
-    total, square = np.zeros(N), np.zeros((N, N))
-    step = max(1, CHUNK // N)
-    for first in range(0, count, step):
-        piece = np.asarray(rows[first : first + step], dtype=float)
-        checks.require_finite("data", piece)
-        piece = piece - shift
-        total += piece.sum(axis=0)
-        square += piece.T @ piece
-    mean = total / count
-    covariance = square / count - np.outer(mean, mean)
-    return shift + mean, (covariance + covariance.T) / 2
-
-
-def _on_disk(path: Path) -> np.ndarray:
+def _on_disk(path: Path, name: str) -> np.ndarray:
     try:
         data = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:
-        raise InputError(f"there is no file {str(path)!r}; data must be an array or the name of a .npy file.") from None
+        raise InputError(f"there is no file {str(path)!r}; {name} must be an array or the name of a .npy file.") from None
     except (ValueError, OSError, EOFError):
         data = None
     if not isinstance(data, np.ndarray) or data.dtype.kind not in NUMBERS:

@@ -24,6 +24,8 @@ class Network(eqx.Module):
     the identity if outputs equals hidden. train_readout: the student's readout learns too.
     bias: hidden biases b (None: none). train_bias: the student's biases learn (from zero if bias is None).
     gram: the teacher's overlaps T, (M, M) or per level (L, M, M); None: taken from the start, else the identity.
+    unseen: the covariance (M, M) of a part of the teacher's fields that the inputs do not carry. This part is Gaussian and
+    independent of the input: no student can learn it. None: there is none.
 
     >>> import tutelage as tu
     >>> tu.Network(3, "relu", readout=1 / 3)
@@ -42,6 +44,7 @@ class Network(eqx.Module):
     bias: Float[NumpyOrJax, " hidden"] | None
     train_bias: bool = eqx.field(static=True)
     gram: Float[NumpyOrJax, "*L hidden hidden"] | None
+    unseen: Float[NumpyOrJax, "hidden hidden"] | None
 
     def __init__(
         self,
@@ -54,6 +57,7 @@ class Network(eqx.Module):
         bias: Numbers | None = None,
         train_bias: bool = False,
         gram: Numbers | None = None,
+        unseen: Numbers | None = None,
     ):
         self.hidden = checks.as_count("hidden (the number of hidden units)", hidden, most=MOST_UNITS)
         self.activation = _activation(activation, self.hidden)
@@ -72,6 +76,11 @@ class Network(eqx.Module):
                     f"or (levels, {self.hidden}, {self.hidden}) for one matrix per level."
                 )
             checks.require_gram("gram", self.gram)
+        self.unseen = None if unseen is None else checks.as_array("unseen", unseen)
+        if self.unseen is not None:
+            shape = (self.hidden, self.hidden)
+            checks.require_shape("unseen", self.unseen, shape, fix="A covariance of the fields of all units.")
+            checks.require_gram("unseen", self.unseen)
 
     def output(
         self, fields: Float[Array, " hidden"], readout: Float[NumpyOrJax, "*outputs hidden"] | None = None
@@ -89,7 +98,9 @@ class Network(eqx.Module):
         elif checks.is_traced(self.readout) or np.any(np.asarray(self.readout) != 1.0):
             parts.append(f"readout={_short(self.readout)}")
         parts += [f"{name}=True" for name in ("train_readout", "train_bias") if getattr(self, name)]
-        parts += [f"{name}={_short(getattr(self, name))}" for name in ("bias", "gram") if getattr(self, name) is not None]
+        parts += [
+            f"{name}={_short(getattr(self, name))}" for name in ("bias", "gram", "unseen") if getattr(self, name) is not None
+        ]
         return f"Network({', '.join(parts)})"
 
 

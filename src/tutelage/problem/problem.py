@@ -18,13 +18,15 @@ from tutelage.labels import Real as RealLabels
 from tutelage.losses import Function as FunctionLoss
 from tutelage.losses import Loss, Squared, as_loss
 from tutelage.problem import serialize
-from tutelage.problem.inputs import Inputs, Isotropic
+from tutelage.problem.hidden_manifold import HiddenManifold
+from tutelage.problem.inputs import Inputs, Isotropic, Spectrum
+from tutelage.problem.mixture import Mixture, References
 from tutelage.problem.network import Network
 from tutelage.problem.schedules import Constant, is_schedule, rate_at
 from tutelage.problem.serialize import LEARNING, PARTS
 from tutelage.problem.sgd import SGD
 from tutelage.problem.tasks import Tasks
-from tutelage.problem.traits import CLASSIC, CLOSED, CONSTANT_RATES, missing_traits, require_fit, require_traits
+from tutelage.problem.traits import CLASSIC, CLOSED, CONSTANT_RATES, VISIBLE, missing_traits, require_fit, require_traits
 from tutelage.rules import Gradient, Rule, as_rule
 
 Noise: TypeAlias = Float[NumpyOrJax, ""] | Callable[[np.ndarray], np.ndarray]  # standard deviation, or quantile function
@@ -42,7 +44,8 @@ class Problem(eqx.Module):
     "logistic" (Bernoulli), "argmax", labels such as `labels.Sign(flip=0.1)`, or a JAX function label(rho, xi). rule: what a
     sample does to the student: "gradient", "hebbian", "perceptron", "adatron", a rule such as `rules.Dropout(0.8)`, or a
     custom `Rule`. noise: the standard deviation of the noise on real labels, a number or a schedule of `tu.schedules`, or a
-    quantile function such as `scipy.stats.t(3).ppf`. teacher: a `Network`, or `Tasks` for several teachers over time.
+    quantile function such as `scipy.stats.t(3).ppf`. teacher: a `Network`, or `Tasks` for several teachers over time; None
+    where the classes of a `Mixture` have labels.
 
     >>> import tutelage as tu
     >>> tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
@@ -50,7 +53,7 @@ class Problem(eqx.Module):
     """
 
     student: Network
-    teacher: Any  # a Network or Tasks, which has its fields; most callers know which
+    teacher: Any  # a Network, Tasks, or None where the classes of a mixture have labels; most callers know which
     inputs: Inputs
     sgd: SGD
     noise: Any  # a `Noise`; most callers know which kind
@@ -61,13 +64,13 @@ class Problem(eqx.Module):
     def __init__(
         self,
         student: Network,
-        teacher: Network | Tasks,
+        teacher: Network | Tasks | None = None,
         inputs: Inputs | None = None,
         sgd: SGD | None = None,
         noise: Noise | float = 0.0,
         *,
         loss: str | Loss | Callable[[Array, Array], Array] = "squared",
-        labels: str | Labels | Callable[[Array, Array], Array] = "real",
+        labels: str | Labels | Callable[[Array, Array], Array] | None = None,
         rule: str | Rule = "gradient",
     ):
         self.student = student
@@ -75,21 +78,28 @@ class Problem(eqx.Module):
         self.inputs = Isotropic() if inputs is None else inputs
         self.sgd = SGD(0.1) if sgd is None else sgd
         self.noise = noise if callable(noise) else checks.as_array("noise", noise)
-        self.loss, self.labels, self.rule = as_loss(loss), as_labels(labels), as_rule(rule)
+        self.loss, self.rule = as_loss(loss), as_rule(rule)
+        self.labels = as_labels(self._usual_labels() if labels is None else labels)
         self._check()
         if isinstance(self.labels, FunctionLabels) and self.labels.random is None:
-            self.labels = self.labels.for_fields(self.task(0).teacher.hidden)
+            self.labels = self.labels.for_fields(self.task(0).label_fields)
         for each in self.tasks:
-            require_fit(each)
+            require_fit(each.in_class())
+        if isinstance(self.inputs, Mixture):
+            self._require_labels(self.inputs)
         if isinstance(self.loss, FunctionLoss):
             self.loss = self.loss.for_outputs(self.student.outputs)
 
     def _check(self) -> None:
         for name, kind in (("student", Network), ("teacher", Network), ("inputs", Inputs), ("sgd", SGD)):
             value = getattr(self, name)
-            if not isinstance(value, kind) and not (name == "teacher" and isinstance(value, Tasks)):
+            if name == "teacher" and (isinstance(value, Tasks) or (value is None and isinstance(self.inputs, Mixture))):
+                continue
+            if not isinstance(value, kind):
                 raise InputError(f"{name} is {checks.shown(getattr(self, name))}; it must be {EXAMPLES[kind]}.")
-        units, levels = self.student.hidden + self.teacher.hidden, self.inputs.levels
+        if isinstance(self.inputs, Mixture):
+            _require_one_teacher(self.teacher, self.inputs)
+        units, levels = self.student.hidden + self.references.hidden, self.inputs.levels
         checks.require_memory(
             f"the overlaps of {units} vectors on {levels} level{'s' * (levels != 1)}",
             levels * units**2,
@@ -107,13 +117,40 @@ class Problem(eqx.Module):
             raise InputError(
                 "gram is set on the student; only the teacher can have one. Give the student's overlaps to Start."
             )
+        if self.student.unseen is not None:
+            raise InputError("unseen is set on the student; only the teacher's fields can be unseen. Leave it out.")
         for name in ("train_readout", "train_bias"):
-            if getattr(self.teacher, name):
+            if getattr(self.references, name):
                 raise InputError(f"{name} is True on the teacher; only the student can learn. Leave it out.")
-        if self.teacher.gram is not None and np.ndim(self.teacher.gram) == 3:
+        if self.teacher is not None and np.ndim(self.teacher.gram) == 3:
             shape = (self.inputs.levels, self.teacher.hidden, self.teacher.hidden)
+            if isinstance(self.inputs, HiddenManifold):
+                raise InputError(
+                    "the teacher's gram has a matrix for each level; the teacher of a HiddenManifold has latent overlaps (M, M), from "
+                    "which those of the levels follow."
+                )
             checks.require_shape("the teacher's gram", self.teacher.gram, shape, fix="One matrix per level.")
         self.trainable_mask()
+
+    def _require_labels(self, mixture: Mixture) -> None:
+        """Labels of classes must be such as loss and labels want."""
+        targets = self.targets
+        if targets is None:
+            return
+        if isinstance(self.labels, FunctionLabels):
+            raise InputError(
+                "labels is a function of teacher fields, and the classes of the mixture have labels; give a teacher."
+            )
+        if self.labels.kind == "sign" and not checks.is_traced(targets) and np.any(np.abs(np.asarray(targets)) != 1):
+            raise InputError(
+                f"the labels of the classes are {checks.shown(mixture.labels)}; labels='sign' and this loss need -1 and 1."
+            )
+
+    def _usual_labels(self) -> str:
+        """Real labels; where the classes of a mixture have labels, those that the loss needs."""
+        by_class = isinstance(self.inputs, Mixture) and self.inputs.labels is not None
+        needed = self.loss.targets if by_class and self.rule.uses_loss else "real"
+        return {"sign": "sign", "class": "argmax"}.get(needed, "real")
 
     def trainable_mask(self) -> Float[np.ndarray, "L K"] | None:
         """(L, K) of zeros and ones: does this level of this student vector learn? None: everything does."""
@@ -159,6 +196,34 @@ class Problem(eqx.Module):
         return self.sgd.batch * self.rule.samples
 
     @property
+    def references(self) -> Any:
+        """Whose vectors the columns of R belong to: the teacher, the teachers of all `Tasks`, or the `References` of a mixture."""
+        if not isinstance(self.inputs, Mixture):
+            return self.teacher
+        labels = self.inputs.labels if self.teacher is None else None
+        outputs = self.student.outputs if self.teacher is None else self.teacher.outputs
+        return References(self.teacher, self.inputs, np.shape(labels)[1] if np.ndim(labels) == 2 else outputs)
+
+    @property
+    def targets(self) -> Float[NumpyOrJax, "classes ..."] | None:
+        """What stands for the teacher's output in each class of a mixture; None where a teacher speaks."""
+        return self.inputs.targets(self.references.outputs) if isinstance(self.inputs, Mixture) else None
+
+    def in_class(self, label: Float[NumpyOrJax, "*outputs"] | None = None) -> "Problem":
+        """The problem within one class of a mixture, with its label: one Gaussian. Without a mixture, the problem itself."""
+        if not isinstance(self.inputs, Mixture):
+            return self
+        if label is None and self.targets is not None:
+            label = self.targets[0]
+        parts = self.references.in_class(label), self.inputs.laws[0]
+        return eqx.tree_at(lambda p: (p.teacher, p.inputs), self, parts, is_leaf=lambda x: x is None)
+
+    @property
+    def label_fields(self) -> int:
+        """The number of fields that a label is made of: those of the teacher's units."""
+        return 0 if self.teacher is None else self.teacher.hidden
+
+    @property
     def tasks(self) -> "tuple[Problem, ...]":
         """The problems of single tasks, each with its own teacher; the problem itself if it has no `Tasks`."""
         return tuple(self.task(s) for s in range(self.teacher.count)) if isinstance(self.teacher, Tasks) else (self,)
@@ -167,7 +232,42 @@ class Problem(eqx.Module):
         """The problem of one task alone; the problem itself if it has no `Tasks`."""
         if not isinstance(self.teacher, Tasks):
             return self
-        return eqx.tree_at(lambda p: p.teacher, self, self.teacher.teachers[task])
+        teacher = self.teacher.teachers[task]
+        if isinstance(self.inputs, HiddenManifold) and self.teacher.given_gram is not None:
+            units = self.teacher.units(task)
+            teacher = serialize.rebuild(teacher, gram=self.teacher.given_gram[units, units])
+        return eqx.tree_at(lambda p: p.teacher, self, teacher)
+
+    @property
+    def unseen(self) -> Float[NumpyOrJax, "M M"] | None:
+        """The covariance of the part of the teacher's fields that the inputs do not carry; None if they carry all."""
+        if isinstance(self.inputs, Mixture):
+            return None
+        if self.teacher.unseen is not None or not isinstance(self.inputs, HiddenManifold):
+            return self.teacher.unseen
+        return self.inputs.unseen_share * self.latent_overlaps
+
+    @property
+    def latent_overlaps(self) -> Float[NumpyOrJax, "M M"]:
+        """T of the latent teacher vectors of a `HiddenManifold`: the teacher's gram, else the identity."""
+        return np.eye(self.teacher.hidden) if self.teacher.gram is None else self.teacher.gram
+
+    def all_seen(self) -> "Problem":
+        """The same problem with a teacher of which the inputs carry everything; a `HiddenManifold` becomes its spectrum."""
+        if self.unseen is None:
+            return self
+        latent = isinstance(self.inputs, HiddenManifold)
+
+        def beyond(problem: "Problem") -> list[Any]:
+            teacher = problem.teacher
+            teachers = teacher.teachers if isinstance(teacher, Tasks) else (teacher,)
+            return [one.unseen for one in teachers] + [one.gram for one in teachers if latent]
+
+        seen = eqx.tree_at(beyond, self, replace_fn=lambda _: None, is_leaf=lambda x: x is None)
+        if not latent:
+            return seen
+        plain = Spectrum(self.inputs.eigenvalues, self.inputs.fractions, normalize=False)
+        return eqx.tree_at(lambda p: p.inputs, seen, plain)
 
     @property
     def readout_shape(self) -> tuple[int, ...]:
@@ -189,7 +289,7 @@ class Problem(eqx.Module):
     @property
     def biased(self) -> bool:
         """Do any hidden units have biases?"""
-        return self.student.bias is not None or self.teacher.bias is not None
+        return self.student.bias is not None or self.references.bias is not None
 
     def replace(self, **changes: object) -> "Problem":
         """The same problem with some fields changed: whole parts, or their fields by name.
@@ -271,6 +371,18 @@ EXAMPLES = {
 }
 
 
+def _require_one_teacher(teacher: Network | Tasks | None, mixture: Mixture) -> None:
+    """A mixture is labeled by its classes or by a teacher."""
+    if isinstance(teacher, Tasks):
+        raise InputError("a mixture does not support several tasks (Tasks); give one teacher, or Mixture(labels=...).")
+    if teacher is not None and mixture.labels is not None:
+        raise InputError("the mixture has labels and there is a teacher; only one of them can label. Leave one out.")
+    if teacher is not None and teacher.unseen is not None:
+        raise InputError("the teacher has an unseen part, which mixtures do not support; leave out unseen or the mixture.")
+    if teacher is None and mixture.labels is None:
+        raise InputError("nothing labels the samples; give Mixture(labels=...), one label for each class, or a teacher.")
+
+
 def _path(parts: Table, name: str) -> tuple[str, ...]:
     """Where a name lives: ("noise",), ("sgd", "lr"), ..."""
     if name in parts:
@@ -278,7 +390,7 @@ def _path(parts: Table, name: str) -> tuple[str, ...]:
     part, _, field = name.partition(".")
     if part not in PARTS:
         part, field = "", name
-    holders = [p for p in PARTS if part in ("", p) and field in serialize.arguments(parts[p])]
+    holders = [p for p in PARTS if part in ("", p) and parts[p] is not None and field in serialize.arguments(parts[p])]
     if len(holders) == 1:
         return holders[0], field
     if holders:
@@ -286,11 +398,14 @@ def _path(parts: Table, name: str) -> tuple[str, ...]:
             f"{name!r} exists in {' and '.join(holders)}; a change must say which, as {holders[0] + '.' + name!r}."
         )
     within = (part,) if part in PARTS else PARTS
-    names = [*parts, *(f"{p}.{f}" if part else f for p in within for f in serialize.arguments(parts[p]))]
+    names = [
+        *parts,
+        *(f"{p}.{f}" if part else f for p in within if parts[p] is not None for f in serialize.arguments(parts[p])),
+    ]
     return (checks.known("the name of a change", name, dict.fromkeys(names)),)
 
 
-def require_problem(problem: object, verb: str, needs: Iterable[str] = CLASSIC) -> Problem:
+def require_problem(problem: object, verb: str, needs: Iterable[str] = VISIBLE) -> Problem:
     """The problem, if it is one, its numbers are known, and it has the traits that the function `verb` needs."""
     if not isinstance(problem, Problem):
         raise InputError(f"problem is {kind_of(problem)}; {verb} takes a tutelage Problem.")
@@ -299,7 +414,7 @@ def require_problem(problem: object, verb: str, needs: Iterable[str] = CLASSIC) 
     return problem
 
 
-def with_constant_rates(problem: object, verb: str, needs: Iterable[str] = CLASSIC) -> Problem:
+def with_constant_rates(problem: object, verb: str, needs: Iterable[str] = VISIBLE) -> Problem:
     """The problem, if its learning rates are constant and it has the traits in `needs`; `Constant` rates as numbers."""
     problem = require_problem(problem, verb, (*needs, *CONSTANT_RATES))
     rates = {name: getattr(problem.sgd, name) for name in ("lr", "readout_lr", "bias_lr")}

@@ -1,28 +1,57 @@
 """One sample of a problem: its label, and the update it makes. Simulations, error bars and step checks all call this.
 
 Randomness comes as standard normal numbers (`normals_needed` of them per sample), so that every caller may draw them in its
-own way: first those of the label, then those of the rule, then one for the task.
+own way: first those of the label, then those of the rule, those of unseen teacher fields, then one for the task or the class.
 """
+
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.scipy.special import ndtr
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
-from tutelage._types import Array, ArrayLike
+from tutelage import checks
+from tutelage._types import Array, ArrayLike, NumpyOrJax
 from tutelage.labels import Sign
+from tutelage.problem.mixture import Mixture
 from tutelage.problem.problem import Problem
 from tutelage.problem.tasks import Tasks
 from tutelage.rules import Context, Parameters, PerUnit, Sample, Update
 
 
 def normals_needed(problem: Problem) -> int:
-    """Standard normal numbers that the label, the rule and the task of one sample are made from."""
+    """Standard normal numbers that the label, the rule and the task (or class) of one sample are made from."""
     if isinstance(problem.teacher, Tasks):
         return max(map(normals_needed, problem.tasks)) + 1
+    beyond = 0 if problem.unseen is None else problem.teacher.hidden
+    return _of_label_and_rule(problem) + beyond + isinstance(problem.inputs, Mixture)
+
+
+def _of_label_and_rule(problem: Problem) -> int:
     law = problem.rule.law(problem.student.hidden, 0.0)
     own = 0 if law is None else law.units if isinstance(law, PerUnit) else 1
     return _of_label(problem) + own
+
+
+def with_unseen(
+    problem: Problem, reference: Float[Array, "*S M"], normals: Float[Array, "*S draws"]
+) -> Float[Array, "*S M"]:
+    """Fields of one teacher, complete: what the inputs carry of them is given, the part that they do not is added."""
+    if problem.unseen is None:
+        return reference
+    first = _of_label_and_rule(problem)
+    return reference + normals[..., first : first + problem.teacher.hidden] @ jnp.asarray(unseen_root(problem)).T
+
+
+def unseen_root(problem: Problem) -> Float[NumpyOrJax, "M M"]:
+    """A factor F of what the inputs do not carry of the teacher's fields, unseen = F F^T; zeros if they carry all."""
+    if problem.unseen is None:
+        return np.zeros((problem.teacher.hidden, problem.teacher.hidden))
+    xp: Any = jnp if checks.is_traced(problem.unseen) else np
+    values, vectors = xp.linalg.eigh(problem.unseen)
+    return vectors * xp.sqrt(xp.maximum(values, 0.0))
 
 
 def learn(
@@ -36,10 +65,14 @@ def learn(
 ) -> Update:
     """What samples with these fields (biases included) do to the student, (S, ...): their tasks are drawn, labels made.
 
-    norm2: |x|^2 / N; default: its limit. All samples of an episode belong to one task.
+    reference: what the inputs carry of the teacher's fields. norm2: |x|^2 / N; default: its limit. All samples of an
+    episode belong to one task. Of a mixture the fields are those of the class that `class_of` reads from the same numbers.
     """
+    problem = problem.labeled_at(context.time)
+    if isinstance(problem.inputs, Mixture):
+        return _learn_in_classes(problem, student, reference, normals, parameters, context, norm2)
     if not isinstance(problem.teacher, Tasks):
-        problem = problem.labeled_at(context.time)
+        reference = with_unseen(problem, reference, normals)
         labels = jax.vmap(lambda reference, z: label_of(problem, reference, z))(reference, normals)
         return updates_of(problem, student, reference, labels, normals, parameters, context, norm2)
     tasks, updates, every = problem.teacher, [], jnp.arange(student.shape[0])
@@ -60,6 +93,26 @@ def learn(
     if tasks.freeze_heads is not None:
         readout = tasks.head_rates(context.time) * readout
     return Update(chosen.delta, Parameters(readout, chosen.parameters.bias), chosen.loss)
+
+
+def class_of(mixture: Mixture, normals: Float[Array, "S draws"]) -> Int[Array, " S"]:
+    """The classes of samples: the last of their normal numbers decides."""
+    return mixture.class_of(ndtr(normals[:, -1]))
+
+
+def _learn_in_classes(
+    problem: Problem, student: Array, reference: Array, normals: Array, parameters: Parameters, context: Context, norm2: Any
+) -> Update:
+    """`learn` for a mixture: the label is that of the class, or of the teacher."""
+    inside, targets, classes = problem.in_class(), problem.targets, class_of(problem.inputs, normals)
+    if targets is None:
+        seen = reference[:, : problem.label_fields]
+        labels = jax.vmap(lambda rho, z: label_of(inside, rho, z))(seen, normals)
+    else:
+        seen = jnp.ones((student.shape[0], 1))
+        told = jnp.asarray(targets)[classes]
+        labels = jax.vmap(lambda y, rho, z: label_of(problem.in_class(y), rho, z))(told, seen, normals)
+    return updates_of(inside, student, seen, labels, normals, parameters, context, norm2)
 
 
 def label_of(problem: Problem, reference: Float[Array, " M"], normals: Float[Array, " draws"]) -> Float[Array, "*outputs"]:
@@ -114,7 +167,8 @@ def _of_label(problem: Problem) -> int:
     """Numbers of the label. Signs have one even if none is flipped: a traced probability of flips may be zero or not."""
     if problem.labels.law(problem.labeled_at(0.0).noise) is None and not isinstance(problem.labels, Sign):
         return 0
-    return problem.teacher.outputs if problem.teacher.outputs > 1 and not problem.has_noise_law else 1
+    outputs = problem.references.outputs
+    return outputs if outputs > 1 and not problem.has_noise_law else 1
 
 
 def context_of(

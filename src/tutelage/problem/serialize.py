@@ -2,8 +2,9 @@
 
 Only numbers, words and lists are stored. A function of a module is stored as "module:function" and imported only if the
 reader allows that module; any other function cannot be stored, and the message names it. A custom input law is stored as
-its spectrum. Of a spectrum measured on data the eigenvectors and the center are not stored (they are as large as the data's
-covariance, and the theory never uses them); its levels, scale, dropped directions and dimension are, exactly.
+its spectrum, a `HiddenManifold` of a matrix by the squared singular values. Of a spectrum measured on data the eigenvectors
+and the center are not stored (they are as large as the data's covariance, and the theory never uses them); its levels,
+scale, dropped directions and dimension are, exactly.
 """
 
 import inspect
@@ -24,6 +25,8 @@ from tutelage.errors import InputError
 from tutelage.problem import activation as activations
 from tutelage.problem import inputs as input_laws
 from tutelage.problem import schedules
+from tutelage.problem.hidden_manifold import HiddenManifold
+from tutelage.problem.mixture import Mixture
 from tutelage.problem.network import Network
 from tutelage.problem.sgd import SGD, SlowMomentum
 from tutelage.problem.tasks import NAMED as TASK_SCHEDULES
@@ -51,7 +54,13 @@ LEARNING = {
     "labels": LearningPart(labels.Labels, labels.NAMED, labels.Function, labels.as_labels, "real"),
     "rule": LearningPart(rules.Rule, rules.NAMED, None, rules.as_rule, "gradient"),
 }
-INPUTS = {"isotropic": input_laws.Isotropic, "power_law": input_laws.PowerLaw, "spectrum": input_laws.Spectrum}
+INPUTS = {
+    "isotropic": input_laws.Isotropic,
+    "power_law": input_laws.PowerLaw,
+    "spectrum": input_laws.Spectrum,
+    "mixture": Mixture,
+    "hidden_manifold": HiddenManifold,
+}
 NAMES = ("noise", "loss", "labels", "rule", "student", "teacher", "inputs", "sgd")
 PARTS = NAMES[1:]
 RATES = ("lr", "readout_lr", "bias_lr")
@@ -81,8 +90,15 @@ def _values(part: Part) -> Table:
     if isinstance(part, input_laws.Spectrum):
         given = part.eigenvalues * part.scale if part.normalize else part.eigenvalues
         return {"eigenvalues": given, "fractions": part.fractions, "normalize": part.normalize}
+    if isinstance(part, Mixture):
+        laws = part.laws[0] if len(part.laws) == 1 else part.laws
+        same = {name: getattr(part, name) for name in ("coefficients", "gram", "labels")}
+        return same | {"weights": part.probabilities, "inputs": laws}
     if isinstance(part, input_laws.PowerLaw):
         return {"beta": part.beta, "levels": part.count}
+    if isinstance(part, HiddenManifold):
+        own = {name: getattr(part, name) for name in ("features", "activation", "dim_latent", "dim", "seed")}
+        return own | {"levels": part.most_levels}
     found = {name: getattr(part, name) for name in parameters(type(part)) if name != "gram" or not isinstance(part, Tasks)}
     if isinstance(part, Tasks):
         found["gram"] = part.given_gram
@@ -145,7 +161,7 @@ def problem_to_dict(problem: "Problem") -> Table:
     checks.require_untraced("the problem", "a file", problem)
     parts = {name: getattr(problem, name) for name in LEARNING}
     if isinstance(problem.labels, labels.Function):
-        parts["labels"] = problem.labels.unless_found(problem.task(0).teacher.hidden)
+        parts["labels"] = problem.labels.unless_found(problem.task(0).label_fields)
     if isinstance(problem.loss, losses.Function):
         parts["loss"] = problem.loss.unless_found(problem.student.outputs)
     learning = {name: _learning_to_plain(name, part) for name, part in parts.items()}
@@ -153,16 +169,18 @@ def problem_to_dict(problem: "Problem") -> Table:
         "noise": _plain("noise", problem.noise),
         **{name: value for name, value in learning.items() if value != LEARNING[name].default},
         "student": _compact(problem.student),
-        "teacher": _tasks_to_dict(problem.teacher) if isinstance(problem.teacher, Tasks) else _compact(problem.teacher),
+        **({} if problem.teacher is None else {"teacher": _teacher_to_dict(problem.teacher)}),
         "inputs": _inputs_to_dict(problem.inputs),
         "sgd": _compact(problem.sgd),
     }
 
 
-def _tasks_to_dict(tasks: Tasks) -> Table:
-    """Tasks as a table; a teacher of each task, and the schedule, are tables inside it."""
-    out: Table = {"teachers": [_compact(teacher) for teacher in tasks.teachers]}
-    return out | _compact(tasks, ("teachers",))
+def _teacher_to_dict(teacher: Network | Tasks) -> Table:
+    """A teacher as a table; of tasks the teacher of each, and the schedule, are tables inside it."""
+    if isinstance(teacher, Network):
+        return _compact(teacher)
+    out: Table = {"teachers": [_compact(one) for one in teacher.teachers]}
+    return out | _compact(teacher, ("teachers",))
 
 
 def _learning_to_plain(name: str, part: Part) -> str | Table:
@@ -227,7 +245,7 @@ def plain(name: str, value: object) -> Plain:
 def revived(name: str, value: Plain, allow: tuple[str, ...] = ()) -> object:
     """What `Problem.replace` takes under this name ("lr", "sgd.lr", "inputs"), from plain data."""
     if name == "inputs":
-        return _inputs_from_dict(dict(_table("inputs", value)))
+        return _inputs_from_dict(dict(_table("inputs", value)), allow)
     if name in LEARNING:
         return _learning_from_plain(name, value, allow)
     field = name.rpartition(".")[2]
@@ -245,8 +263,11 @@ def _function(where: str, value: object, allow: tuple[str, ...]) -> object:
 def _inputs_to_dict(inputs: input_laws.Inputs) -> Table:
     """A law with a name by its arguments; any other (a spectrum, a custom class) by its levels."""
     kind = next((name for name, cls in INPUTS.items() if type(inputs) is cls), "spectrum")
+    if isinstance(inputs, Mixture):
+        laws = [_inputs_to_dict(law) for law in inputs.laws]
+        return {"kind": kind, **_compact(inputs, ("inputs",)), "inputs": laws[0] if len(laws) == 1 else laws}
     if kind != "spectrum":
-        return {"kind": kind, **_compact(inputs)}
+        return {"kind": kind, **_compact(inputs.without_basis())}
     levels = {name: _plain(name, getattr(inputs, name)) for name in ("eigenvalues", "fractions")}
     scale, dropped = getattr(inputs, "scale", 1.0), getattr(inputs, "dropped", 0)
     measured = {"dropped": dropped, "known_dim": inputs.known_dim} if inputs.known_dim is not None else {}
@@ -260,8 +281,14 @@ def is_named(inputs: input_laws.Inputs) -> bool:
     return type(inputs) in INPUTS.values()
 
 
-def _inputs_from_dict(table: Table) -> Part:
+def _inputs_from_dict(table: Table, allow: tuple[str, ...] = ()) -> Part:
     law = INPUTS[checks.known("inputs.kind", table.pop("kind", "isotropic"), INPUTS)]
+    if law is Mixture and "inputs" in table:
+        laws = table["inputs"] if isinstance(table["inputs"], list) else [table["inputs"]]
+        built = [_inputs_from_dict(dict(_table("inputs.inputs", one)), allow) for one in laws]
+        table["inputs"] = built[0] if len(built) == 1 else built
+    if law is HiddenManifold and "activation" in table:
+        table = table | {"activation": _function("the activation in [inputs]", table["activation"], allow)}
     if law is not input_laws.Spectrum:
         return _build("inputs", law, table)
     known_dim = None if "known_dim" not in table else checks.as_count("inputs.known_dim", table.pop("known_dim"))
@@ -287,7 +314,9 @@ def problem_from_dict(cls: "type[Problem]", data: Table, allow: str | Iterable[s
         )
     for name in data:
         checks.known("a name in the problem", name, NAMES)
-    missing = [name for name in ("student", "teacher") if name not in data]
+    inputs = _inputs_from_dict(dict(_table("inputs", data.get("inputs", {}))), allow)
+    by_class = isinstance(inputs, Mixture) and inputs.labels is not None
+    missing = [name for name in ("student", "teacher") if name not in data and not (name == "teacher" and by_class)]
     if missing:
         raise InputError(
             f"the problem has no [{missing[0]}] table; it must have one, such as hidden = 3, activation = 'erf'."
@@ -295,8 +324,8 @@ def problem_from_dict(cls: "type[Problem]", data: Table, allow: str | Iterable[s
     sgd = {"lr": 0.1} | {name: _sgd(name, value, allow) for name, value in _table("sgd", data.get("sgd", {})).items()}
     parts: Table = {
         "student": _network("student", data["student"], allow),
-        "teacher": _teacher(data["teacher"], allow),
-        "inputs": _inputs_from_dict(dict(_table("inputs", data.get("inputs", {})))),
+        "teacher": _teacher(data["teacher"], allow) if "teacher" in data else None,
+        "inputs": inputs,
         "sgd": _build("sgd", SGD, sgd),
         "noise": _function("noise", _revive("noise", data.get("noise", 0.0), ""), allow),
     }

@@ -11,11 +11,13 @@ from typing import TypeAlias
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from tutelage import checks
 from tutelage._types import Numbers, NumpyOrJax
 from tutelage.errors import InputError, kind_of
+from tutelage.problem.hidden_manifold import HiddenManifold
+from tutelage.problem.mixture import Mixture
 from tutelage.problem.problem import Problem
 
 Blocks: TypeAlias = tuple[Float[NumpyOrJax, "L K M"], Float[NumpyOrJax, "L K K"], Float[NumpyOrJax, "L M M"]]
@@ -104,7 +106,7 @@ class Start(eqx.Module):
 
     def blocks(self, problem: Problem) -> Blocks:
         """The overlaps r, q, t on the levels of this problem, checked against it."""
-        L, K, M = problem.inputs.levels, problem.student.hidden, problem.teacher.hidden
+        L, K, M = problem.inputs.levels, problem.student.hidden, problem.references.hidden
         shape, readout = np.shape(self.R), problem.readout_shape
         if shape[-2:] != (K, M):
             raise InputError(f"the start has R of shape {shape}; the problem has {K} student and {M} teacher units.")
@@ -132,17 +134,39 @@ class Start(eqx.Module):
 
 def _teacher(start: Start, problem: Problem) -> Float[NumpyOrJax, "*L M M"]:
     """T, from the start or the teacher's gram, which must agree. (No method: Equinox wraps those at each call.)"""
-    gram, T = problem.teacher.gram, start.T
+    gram, T = problem.references.gram, start.T
+    if isinstance(problem.inputs, HiddenManifold):
+        return _visible_teacher(problem.inputs, problem.latent_overlaps, T)
     if gram is None:
-        return np.eye(problem.teacher.hidden) if T is None else T
+        return np.eye(problem.references.hidden) if T is None else T
     if T is not None and not checks.is_traced((gram, T, problem.inputs)):
         levels, mean = problem.inputs.levels, problem.inputs.weights.sum()
-        gap = float(np.max(np.abs(_per_level(gram, levels, mean) - _per_level(T, levels, mean))))
+        known = slice(problem.label_fields, None) if isinstance(problem.inputs, Mixture) else slice(None)
+        gaps = np.abs(_per_level(gram, levels, mean) - _per_level(T, levels, mean))
+        gap = float(np.max(gaps[..., known, known]))  # the overlaps of teacher and means are the start's to say
         if gap > 1e-9 * max(1.0, float(np.max(np.abs(gram)))):
             raise InputError(
                 f"the start's T and the teacher's gram differ by {gap:.3g}; they must be equal. Give only one of them."
             )
-    return gram
+    return T if T is not None and isinstance(problem.inputs, Mixture) else gram
+
+
+def _visible_teacher(
+    inputs: HiddenManifold, latent: Float[NumpyOrJax, "M M"], T: Float[NumpyOrJax, "*L M M"] | None
+) -> Float[NumpyOrJax, "L M M"]:
+    """t of each level, for a teacher that looks at the latent vector: as given, else in law."""
+    if T is None or np.ndim(T) == 2:
+        if T is not None and not checks.is_traced(latent, T) and not np.allclose(latent, T, rtol=0, atol=1e-9):
+            raise InputError(
+                "the start's T is not that of the latent teacher; give these overlaps to the teacher, Network(M, gram=T), and no T to "
+                "the start."
+            )
+        return inputs.visible_overlaps(latent)
+    if not checks.is_traced(T, inputs) and np.any(np.abs(T)[inputs.visible == 0] > 1e-9 * np.max(np.abs(T))):
+        raise InputError(
+            "the start's T is not zero on the directions that the features do not reach; a teacher of latent vectors must be."
+        )
+    return T
 
 
 def _require_joint(r: NumpyOrJax, q: NumpyOrJax, t: NumpyOrJax) -> None:
@@ -172,27 +196,28 @@ def random_start(problem: Problem, dim: int | None = None, scale: float = 0.1, s
     array([[-0.0022, -0.0073],
            [-0.004 , -0.0006]])
     """
-    K, M = problem.student.hidden, problem.teacher.hidden
+    K, M = problem.student.hidden, problem.references.hidden
     width = checks.as_array("scale", scale)
     checks.require_shape("scale", width, ())
     checks.require_nonnegative("scale", width)
     rng = np.random.default_rng(checks.as_count("seed", seed, least=0))
-    gram = problem.teacher.gram
+    gram, latent = problem.references.gram, isinstance(problem.inputs, HiddenManifold)
     if dim is None:
         mean = problem.inputs.weights.sum()
-        return Start(R=np.zeros((K, M)), Q=width**2 * mean * np.eye(K), T=mean * np.eye(M) if gram is None else None)
+        T = mean * np.eye(M) if gram is None and not latent else None
+        return Start(R=np.zeros((K, M)), Q=width**2 * mean * np.eye(K), T=T)
     dim = checks.as_count("dim", dim)
     dims = problem.inputs.level_dims(dim)
     if checks.is_traced(gram):
         raise InputError("the teacher's gram is traced; it must be known to draw a start. Draw it outside jax.jit and vmap.")
-    if gram is None:
+    if gram is None and not latent:
         joint = np.stack([_wishart(rng, K + M, n) / n for n in dims])
         q, r, t = joint[:, :K, :K] * width**2, joint[:, :K, K:] * width, joint[:, K:, K:]
     else:
-        t = np.asarray(_per_level(gram, len(dims), problem.inputs.weights.sum()))
-        pairs = [_given_teacher(rng, K, n, teacher) for n, teacher in zip(dims, t, strict=True)]
+        t = _random_latent(problem, rng, dims) if latent else _per_level(gram, len(dims), problem.inputs.weights.sum())
+        pairs = [_given_teacher(rng, K, n, teacher) for n, teacher in zip(dims, np.asarray(t), strict=True)]
         r, q = np.stack([p[0] for p in pairs]) * width, np.stack([p[1] for p in pairs]) * width**2
-    return _measured(problem, r, q, None if gram is not None else t, dim=dim)
+    return _measured(problem, r, q, t if gram is None or latent else None, dim=dim)
 
 
 def asymmetric_start(problem: Problem, dim: int | None = None) -> Start:
@@ -207,11 +232,12 @@ def asymmetric_start(problem: Problem, dim: int | None = None) -> Start:
     array([[0.3  , 0.2  ],
            [0.2  , 0.275]])
     """
-    K, M = problem.student.hidden, problem.teacher.hidden
+    K, M = problem.student.hidden, problem.references.hidden
     units = np.arange(K)
     a = np.full((K, M), SHARED)
     a[units, units % M] += OWN * (1 - units / (2 * K))
-    T = np.eye(M) if problem.teacher.gram is None else np.asarray(problem.teacher.gram, dtype=float)
+    T = np.eye(M) if problem.references.gram is None else np.asarray(problem.references.gram, dtype=float)
+    T = problem.inputs.visible_overlaps(T) if isinstance(problem.inputs, HiddenManifold) else T
     R = a @ T
     Q = R @ a.T + REST * np.eye(K)
     return Start(R=R, Q=(Q + np.swapaxes(Q, -1, -2)) / 2, dim=dim)
@@ -230,6 +256,19 @@ def _measured(
         mean = problem.inputs.weights.sum()
         r, q, t = r[0] * mean, q[0] * mean, None if t is None else t[0] * mean
     return Start(R=r, Q=(q + q.swapaxes(-1, -2)) / 2, T=t, readout=readout, dim=dim)
+
+
+def _random_latent(problem: Problem, rng: np.random.Generator, dims: Int[np.ndarray, " L"]) -> Float[np.ndarray, "L M M"]:
+    """t of each level for random latent teacher vectors whose unseen part is exactly that of the problem."""
+    inputs, M, unseen = problem.inputs, problem.teacher.hidden, np.asarray(problem.unseen)
+    each = np.stack([_wishart(rng, M, n) / n for n in dims])
+    beyond = inputs.dim_latent - inputs.dim  # latent directions that no input shows
+    total = np.einsum("l,lmn->mn", inputs.unseen_by_level, each)
+    if beyond > 0:
+        total = total + beyond / inputs.dim_latent * _wishart(rng, M, beyond) / beyond
+    values, vectors = np.linalg.eigh(unseen)
+    turn = (vectors * np.sqrt(np.maximum(values, 0.0))) @ np.linalg.inv(np.linalg.cholesky(total))
+    return inputs.visible[:, None, None] * (turn @ each @ turn.T)
 
 
 def _wishart(rng: np.random.Generator, count: int, n: int) -> Float[np.ndarray, "count count"]:
@@ -264,8 +303,9 @@ def start_from_weights(
 ) -> Start:
     """The exact overlaps, per eigenspace, of weights W (K, N) and W* (M, N).
 
-    The columns are input coordinates: those of the data if the spectrum was measured (`Spectrum.from_data`), else the
-    eigenvectors themselves, level by level in the order of the spectrum.
+    The columns are input coordinates: those of the data if the spectrum was measured (`from_data`), else the
+    eigenvectors themselves, level by level in the order of the spectrum. For a `HiddenManifold` W* is (M, D), on the latent
+    vector.
 
     >>> import numpy as np
     >>> import tutelage as tu
@@ -275,12 +315,25 @@ def start_from_weights(
     >>> np.allclose(start.R, W @ W.T / 50)
     True
     """
+    if isinstance(problem.inputs, HiddenManifold):
+        _require_unseen(problem, teacher_weights)
     W, W_teacher = weights_by_level(problem, weights, teacher_weights)
     q, r, t = (
         np.stack([a @ b.T / a.shape[1] for a, b in zip(x, y, strict=True)])
         for x, y in ((W, W), (W, W_teacher), (W_teacher, W_teacher))
     )
     return _measured(problem, r, q, t, dim=sum(level.shape[1] for level in W), readout=readout)
+
+
+def _require_unseen(problem: Problem, latent: Numbers) -> None:
+    """What the inputs do not carry of these latent teacher vectors must be what the problem says."""
+    found, said = problem.inputs.unseen_part(latent), np.asarray(problem.unseen)
+    gap = float(np.max(np.abs(found - said))) if found.shape == said.shape else 0.0  # the shape is checked later
+    if gap > 1e-6:
+        raise InputError(
+            f"the unseen part of these latent teacher vectors differs from that of the problem by {gap:.3g}; they must agree. Use "
+            "Network(M, gram=beta @ beta.T / D, unseen=inputs.unseen_part(beta)) as the teacher."
+        )
 
 
 def weights_by_level(
@@ -290,11 +343,13 @@ def weights_by_level(
     if checks.is_traced((weights, teacher_weights, problem.inputs)):
         raise InputError("the weights are traced; they must be known to project them. Call this outside jax.jit and vmap.")
     W, W_teacher = checks.as_array("weights", weights), checks.as_array("teacher_weights", teacher_weights)
-    K, M = problem.student.hidden, problem.teacher.hidden
+    K, M = problem.student.hidden, problem.references.hidden
     for name, value, units in (("weights", W, K), ("teacher_weights", W_teacher, M)):
         if np.ndim(value) != 2 or np.shape(value)[0] != units:
             raise InputError(f"{name} has shape {np.shape(value)}; it must have shape ({units}, N), one row per unit.")
         checks.require_finite(name, value)
+    if isinstance(problem.inputs, HiddenManifold):
+        W_teacher = problem.inputs.visible_teacher(W_teacher)
     if W.shape[1] != W_teacher.shape[1]:
         raise InputError(
             f"weights have {W.shape[1]} columns and teacher_weights {W_teacher.shape[1]}; both must have N, one per input."
@@ -309,7 +364,7 @@ def weights_by_level(
     elif problem.inputs.known_dim is not None:
         raise InputError(
             f"{problem.inputs!r} comes from a file, without its eigenvectors; weights must be projected on them. "
-            "Measure it again with Spectrum.from_data."
+            "Measure it again with from_data."
         )
     edges = np.cumsum(problem.inputs.level_dims(W.shape[1]))[:-1]
     return np.split(W, edges, axis=1), np.split(W_teacher, edges, axis=1)

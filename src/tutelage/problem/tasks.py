@@ -389,6 +389,18 @@ class Tasks(eqx.Module):
         ]  # the diagonal blocks are the teachers' own
         return xp.block(rows)
 
+    @property
+    def unseen(self) -> Float[NumpyOrJax, "M M"] | None:
+        """What the inputs do not carry of the fields of all teachers; None if they carry all. A sample has one task only."""
+        own, sizes = [teacher.unseen for teacher in self.teachers], [teacher.hidden for teacher in self.teachers]
+        if all(each is None for each in own):
+            return None
+        xp: Any = jnp if checks.is_traced(own) else np
+        zeros = [[xp.zeros((n, m)) for m in sizes] for n in sizes]
+        return xp.block(
+            [[own[i] if i == j and own[i] is not None else z for j, z in enumerate(row)] for i, row in enumerate(zeros)]
+        )
+
     def _block(self, i: int, j: int, own: Any, V: Any, xp: Any) -> Any:
         if i == j:
             return np.eye(self.teachers[i].hidden) if own is None else own

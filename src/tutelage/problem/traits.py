@@ -16,6 +16,7 @@ from jaxtyping import Float
 from tutelage import checks, labels, losses, rules
 from tutelage._types import Array
 from tutelage.errors import InputError, cause
+from tutelage.problem.mixture import Mixture
 from tutelage.problem.schedules import Constant
 from tutelage.problem.sgd import SlowMomentum
 from tutelage.problem.tasks import Tasks
@@ -44,12 +45,19 @@ def _schedules(problem: "Problem") -> list[str]:
     return [name for name, rate in problem.schedules().items() if not isinstance(rate, Constant)]
 
 
-TASKS = "tasks"  # not a trait: a function that lists it supports several tasks; all others need "one task"
+# not traits: a function that lists one of them supports several tasks, or mixtures; all others need the trait behind it
+TASKS, MIXTURES = "tasks", "mixtures"
+UNLESS = {TASKS: "one task", MIXTURES: "one Gaussian"}
 TRAITS: dict[str, Trait] = {
     "one task": Trait(
         lambda p: not isinstance(p.teacher, Tasks),
         lambda p: f"it has {p.teacher.count} task{'s' * (p.teacher.count > 1)} (Tasks) in place of a teacher",
         "one teacher (a Network)",
+    ),
+    "one Gaussian": Trait(
+        lambda p: not isinstance(p.inputs, Mixture),
+        lambda p: f"its inputs are a mixture of {p.inputs.classes} classes",
+        "inputs of one Gaussian",
     ),
     "squared": Trait(
         lambda p: type(p.loss) is losses.Squared,
@@ -74,12 +82,12 @@ TRAITS: dict[str, Trait] = {
         "labels='real' with a number as noise",
     ),
     "single output": Trait(
-        lambda p: p.student.outputs == 1 and p.teacher.outputs == 1,
-        lambda p: f"the networks have {max(p.student.outputs, p.teacher.outputs)} outputs",
+        lambda p: p.student.outputs == 1 and p.references.outputs == 1,
+        lambda p: f"the networks have {max(p.student.outputs, p.references.outputs)} outputs",
         "outputs=1",
     ),
     "one activation": Trait(
-        lambda p: ", " not in p.student.activation.name + p.teacher.activation.name,
+        lambda p: ", " not in p.student.activation.name + p.references.activation.name,
         lambda p: "the units of a network have different activations",
         "one activation for all units",
     ),
@@ -117,11 +125,17 @@ TRAITS: dict[str, Trait] = {
         lambda p: "the weights decay (weight_decay)",
         "weight_decay=0",
     ),
+    "visible teacher": Trait(
+        lambda p: p.unseen is None,
+        lambda p: "the inputs do not carry all of the teacher's fields (unseen), so that no student can copy it",
+        "a teacher without unseen",
+    ),
     "no biases": Trait(lambda p: not p.biased, lambda p: "the units have biases", "units without biases"),
     "fixed readout": Trait(lambda p: not p.student.train_readout, lambda p: "the readout learns too", "train_readout=False"),
 }
-CLASSIC = ("one task", "squared", "gradient", "real", "single output", "one activation")
-CLOSED = ("one task", "squared", "closed rule", "real", "single output", "one activation")  # closed drift and noise
+CLASSIC = ("one task", "one Gaussian", "squared", "gradient", "real", "single output", "one activation")
+CLOSED = tuple("closed rule" if name == "gradient" else name for name in CLASSIC)  # closed drift and noise
+VISIBLE = (*CLASSIC, "visible teacher")  # for what assumes that zero error exists
 SMOOTH = ("differentiable", "single output")
 CONSTANT_RATES = ("constant rates", "fixed momentum", "free norms")
 CLASSICAL = (rules.Perceptron, rules.AdaTron, rules.Hebbian, rules.Reinforce)  # they learn from labels -1 and 1
@@ -135,8 +149,8 @@ def missing_traits(problem: "Problem", needed: Iterable[str]) -> list[str]:
 def require_traits(problem: "Problem", function: str, needed: Iterable[str]) -> None:
     """Raise InputError if the problem lacks a trait that the function needs."""
     needed = tuple(needed)
-    several = () if TASKS in needed or "one task" in needed else ("one task",)
-    missing = missing_traits(problem, (*several, *(name for name in needed if name != TASKS)))
+    usual = tuple(trait for word, trait in UNLESS.items() if word not in needed and trait not in needed)
+    missing = missing_traits(problem, (*usual, *(name for name in needed if name not in UNLESS)))
     if missing:
         has = ", and ".join(TRAITS[name].has(problem) for name in missing)
         needs = " and ".join(TRAITS[name].needs for name in missing)

@@ -62,7 +62,7 @@ def _root(gram: Gram, n: int, level: int, levels: int) -> Float[np.ndarray, "vec
 
 def level_layout(problem: Problem, dims: Int[np.ndarray, " L"]) -> LevelLayout:
     """How each level is held: columns in use, dimensions beyond them, and the scales of its fields and steps."""
-    dim, K, M = int(dims.sum()), problem.student.hidden, problem.teacher.hidden
+    dim, K, M = int(dims.sum()), problem.student.hidden, problem.references.hidden
     span = M + rows_of(problem)
     added = max(min(problem.samples_per_step, K), M if drift_rate(problem) else 0)  # columns that a step adds
     outside = dims - span >= added
@@ -102,7 +102,7 @@ def place(
     problem: Problem, levels: list[np.ndarray], layout: LevelLayout
 ) -> tuple[Float[np.ndarray, "L rows W"], Float[np.ndarray, "L M columns"]]:
     """Students and teachers as the loops hold them; velocities begin at rest."""
-    K, M = problem.student.hidden, problem.teacher.hidden
+    K, M = problem.student.hidden, problem.references.hidden
     width = int(layout.width.max())
     columns = max(M if inside else int(w) for inside, w in zip(layout.dof > 0, layout.width, strict=True))
     students = np.zeros((len(levels), rows_of(problem), width))

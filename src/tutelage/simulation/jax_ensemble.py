@@ -20,8 +20,8 @@ from jaxtyping import Bool, Float, Int, UInt32
 from tutelage._types import Array, NumpyOrJax
 from tutelage.errors import InputError, Status
 from tutelage.integrate.program import as_arrays
-from tutelage.problem import Problem, Tasks
-from tutelage.problem.sample import context_of, label_of, normals_needed, updates_of
+from tutelage.problem import Mixture, Problem, Tasks
+from tutelage.problem.sample import context_of, label_of, normals_needed, updates_of, with_unseen
 from tutelage.rules import Parameters, Update
 from tutelage.simulation import coordinates
 from tutelage.simulation.counter_rng import chi, normal, run_keys
@@ -84,7 +84,7 @@ class EnsembleStep(eqx.Module):
         numbers = {name: np.asarray(getattr(constants, name), dtype=float) for name in NUMBERS}
         self.constants, self.layout = constants._replace(**numbers), layout
         self.problem = as_arrays(problem)
-        self.K, self.M = problem.student.hidden, problem.teacher.hidden
+        self.K, self.M = problem.student.hidden, problem.references.hidden
         self.width, self.columns = int(layout.width.max()), min(constants.batch, self.K)
         self.outer = tuple((layout.dof > 0).tolist())
         self.scale = (layout.step[:, None] * layout.mask / constants.batch).T[..., None]
@@ -100,6 +100,9 @@ class EnsembleStep(eqx.Module):
         own = normal(keys, at, B * W * L + np.arange(B * D).reshape(B, D))
         fields = [self._field(teacher, [inputs[:, :, c] for c in range(W)]) for teacher in teachers]
         references = jnp.stack(fields, axis=2) + self.constants.teacher_bias[:, None]
+        if self.problem.unseen is not None:
+            references = jnp.broadcast_to(references, (*references.shape[:3], own.shape[3]))
+            references = jnp.moveaxis(with_unseen(self.problem, *(jnp.moveaxis(x, 2, 3) for x in (references, own))), 3, 2)
 
         def of_step(step: Array, references: Array, own: Array) -> Array:
             problem = self.problem.labeled_at(step / self.constants.dim)
@@ -243,6 +246,8 @@ def require_fit(problem: Problem, dims: Int[np.ndarray, " L"], method: str) -> N
         raise InputError("together=True holds for method='overlaps' only; leave it out to learn on actual weights.")
     if isinstance(problem.teacher, Tasks):
         raise InputError("together=True does not support several tasks (Tasks); use together=False.")
+    if isinstance(problem.inputs, Mixture):
+        raise InputError("together=True does not support mixtures; use together=False.")
     size = _size(problem, coordinates.level_layout(problem, dims))
     if size > LARGEST:
         raise InputError(
@@ -253,7 +258,7 @@ def require_fit(problem: Problem, dims: Int[np.ndarray, " L"], method: str) -> N
 
 def gpu_pays(problem: Problem, dims: Int[np.ndarray, " L"], method: str, runs: int) -> bool:
     """Is there a GPU, and enough work for it?"""
-    if method != "overlaps" or isinstance(problem.teacher, Tasks):
+    if method != "overlaps" or isinstance(problem.teacher, Tasks) or isinstance(problem.inputs, Mixture):
         return False
     fits = _size(problem, coordinates.level_layout(problem, dims)) <= LARGEST
     return fits and runs >= MANY and jax.default_backend() != "cpu"

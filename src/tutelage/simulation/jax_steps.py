@@ -13,8 +13,8 @@ import numpy as np
 from jaxtyping import Float
 
 from tutelage._types import Array, NumpyOrJax
-from tutelage.problem import Problem
-from tutelage.problem.sample import context_of, learn, normals_needed
+from tutelage.problem import Mixture, Problem
+from tutelage.problem.sample import class_of, context_of, learn, normals_needed
 from tutelage.rules import Context, Parameters
 from tutelage.simulation.numba_kernels import LevelLayout, ParameterState, StepConstants
 
@@ -102,7 +102,7 @@ class OverlapsLoop:
         own = rng.standard_normal((steps, B, normals_needed(self.problem)))
         if not self.constants.drift:
             return Draws(normals, own, outside, np.zeros(steps), np.zeros(steps), rates)
-        M = self.problem.teacher.hidden
+        M = self.problem.references.hidden
         moves = rng.standard_normal((steps, self.layout.width.size, M, self.width)) * there[:, None]
         return Draws(normals, own, outside, moves, self._bartlett(rng, steps, M), rates)
 
@@ -147,7 +147,10 @@ class OverlapsLoop:
         self, state: OverlapsState, lengths: Array, normals: Array, xi: Array, outside: Array, rates: Array
     ) -> tuple[Array, ParameterState]:
         (students, teachers, params), layout, constants = state, self.layout, self.constants
-        K, M, B = self.problem.student.hidden, self.problem.teacher.hidden, constants.batch
+        spread = None
+        if isinstance(self.problem.inputs, Mixture):
+            normals, spread = self._in_classes(self.problem.inputs, jnp.asarray(teachers), normals, xi)
+        K, M, B = self.problem.student.hidden, self.problem.references.hidden, constants.batch
         student_fields = jnp.einsum("l,lkc,slc->sk", layout.field, students[:, :K], normals)
         teacher_fields = jnp.einsum("l,lmc,slc->sm", layout.field, teachers, normals[..., : teachers.shape[2]])
         weights, near = layout.share * layout.eigenvalue, students[:, :K, : teachers.shape[2]]
@@ -157,14 +160,15 @@ class OverlapsLoop:
             jnp.einsum("l,lmc,lnc->mn", weights, teachers, teachers),
         )
         context = context_of(self.problem, rates[4], rates[5], overlaps)  # what the rule does not use is not computed
-        norm2 = self._norm2(normals, outside) if self.problem.rule.uses_norm else None
+        norm2 = self._norm2(normals, outside, spread) if self.problem.rule.uses_norm else None
         response = respond(self.problem, constants, params, student_fields, teacher_fields, xi, context, norm2)
         scale = jnp.asarray(layout.step[:, None] * layout.mask)[..., None] / B
         inside = scale * jnp.einsum("sk,slc->lkc", response.delta, normals)
         inside = inside - rates[-2] * layout.mask[..., None] * students[:, :K]
         moved = self._kick(students, inside, rates)
         if self.outer.size:
-            factor = response.delta.T if B <= K else jnp.linalg.qr(response.delta, mode="r").T
+            delta = response.delta if spread is None else response.delta * spread.T[self.outer, :, None]
+            factor = _transpose(delta if B <= K else jnp.linalg.qr(delta, mode="r"))
             new = self._kick(
                 jnp.zeros((self.outer.size, students.shape[1], 1)), scale[self.outer] * (factor @ outside), rates
             )
@@ -176,9 +180,28 @@ class OverlapsLoop:
             moved = moved.at[:, :K].multiply(jnp.sqrt(lengths / present)[:, None])
         return moved, move_parameters(constants, params, response.readout, response.bias, rates)
 
-    def _norm2(self, normals: Float[Array, "1 L W"], outside: Float[Array, "outer 1 1"]) -> Float[Array, "1 K"]:
+    def _in_classes(
+        self,
+        mixture: Mixture,
+        teachers: Float[Array, "L M columns"],
+        normals: Float[Array, "B L W"],
+        xi: Float[Array, "B D"],
+    ) -> tuple[Float[Array, "B L W"], Float[Array, "B L"]]:
+        """The numbers e of samples of drawn classes: their noise is wider by sqrt(lam_cl / lam_l) (also returned, for what lies
+        outside), and the mean of the class, in the coordinates of the level, is added to it."""
+        which, share, lam = class_of(mixture, xi), self.layout.share, self.layout.eigenvalue
+        spread = jnp.sqrt(jnp.asarray(mixture.spectra) / lam)[which]
+        vectors = teachers[:, self.problem.label_fields :]  # b_m
+        means = jnp.einsum("cm,lmi->cli", jnp.asarray(mixture.coefficients), vectors) * np.sqrt(share / lam)[:, None]
+        means = jnp.pad(means, ((0, 0), (0, 0), (0, self.width - vectors.shape[2])))
+        return spread[..., None] * normals + means[which], spread
+
+    def _norm2(
+        self, normals: Float[Array, "1 L W"], outside: Float[Array, "outer 1 1"], spread: Float[Array, "1 L"] | None
+    ) -> Float[Array, "1 K"]:
         """|x|^2 / N = sum_l (lam_l / N) (|e_l|^2 + chi^2_l) of a single sample, over the levels that each unit learns on."""
-        length = jnp.sum(normals**2, axis=2).at[:, self.outer].add(outside[:, 0, 0] ** 2)
+        beyond = outside[:, 0, 0] ** 2 * (1.0 if spread is None else spread[:, self.outer] ** 2)
+        length = jnp.sum(normals**2, axis=2).at[:, self.outer].add(beyond)
         return length @ (self.layout.eigenvalue[:, None] * self.layout.mask) / self.constants.dim
 
     def _kick(self, rows: NumpyOrJax, gradient: Array, rates: Array) -> Array:
@@ -209,20 +232,22 @@ class WeightsLoop:
     ) -> WeightsState:
         """Samples first .. last - 1 of a block, which are whole episodes for a rule of these.
 
-        fixed: (lengths,). block: rows, noise, moves (of teachers that drift) and rates, one each per sample. seen: samples
-        before the block.
+        fixed: (lengths,). block: rows, unseen parts of the teacher's fields, noise, moves (of teachers that drift) and rates,
+        one each per sample. seen: samples before the block.
         """
         T, (lengths,) = self.problem.rule.samples, fixed
-        rows, noise, moves, rates = (jnp.asarray(x).reshape(x.shape[0] // T, T, *x.shape[1:]) for x in block)
+        rows, unseen, noise, moves, rates = (jnp.asarray(x).reshape(x.shape[0] // T, T, *x.shape[1:]) for x in block)
 
         def one(i: Array, state: WeightsState) -> WeightsState:
-            state = self._feel(state, rows[i], noise[i], rates[i, 0])
+            state = self._feel(state, rows[i], unseen[i], noise[i], rates[i, 0])
             ends = (seen + (i + 1) * T) % self.constants.batch == 0
             return jax.lax.cond(ends, lambda s: self._move(s, lengths, moves[i, -1], rates[i, 0]), lambda s: s, state)
 
         return jax.lax.fori_loop(first // T, last // T, one, state)
 
-    def _feel(self, state: WeightsState, x: Float[Array, "T N"], xi: Float[Array, "T D"], rates: Array) -> WeightsState:
+    def _feel(
+        self, state: WeightsState, x: Float[Array, "T N"], unseen: Float[Array, "T M"], xi: Float[Array, "T D"], rates: Array
+    ) -> WeightsState:
         W, velocity, gradient, W_teacher, params = state
         constants, root = self.constants, 1.0 / np.sqrt(self.constants.dim)
         R, Q, T = (
@@ -230,13 +255,19 @@ class WeightsLoop:
             for a, b in ((W, W_teacher), (W, W), (W_teacher, W_teacher))
         )
         context = context_of(self.problem, rates[4], rates[5], (R, Q, T))
-        fields, share = (x @ W.T * root, x @ W_teacher.T * root), x.shape[0] / constants.batch
+        fields, share = (x @ W.T * root, x @ W_teacher.T * root + unseen), x.shape[0] / constants.batch
         norm2 = x**2 @ self.mask.T / constants.dim if self.problem.rule.uses_norm else None
-        response = respond(self.problem, constants, params, *fields, xi, context, norm2)
+        response = self.respond(params, *fields, xi, context, norm2)
         gradient = gradient + (root / constants.batch) * (response.delta.T @ x)
         readout = params.readout_sum + share * response.readout
         bias = params.bias_sum + share * response.bias
         return W, velocity, gradient, W_teacher, params._replace(readout_sum=readout, bias_sum=bias)
+
+    def respond(
+        self, params: ParameterState, student: Array, reference: Array, xi: Array, context: Context, norm2: Array | None
+    ) -> Response:
+        """The response to samples with these fields; a subclass may have labels of its own."""
+        return respond(self.problem, self.constants, params, student, reference, xi, context, norm2)
 
     def _move(self, state: WeightsState, lengths: NumpyOrJax, moves: Array, rates: Array) -> WeightsState:
         (W, velocity, gradient, W_teacher, params), constants = state, self.constants

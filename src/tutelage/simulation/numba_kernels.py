@@ -60,12 +60,14 @@ class StepConstants(NamedTuple):
 
     student: the code of its activation. label, loss, update: codes, each with the number that it needs.
     draws: a label is random, so that it takes a standard normal number. drift: omega / N of the teachers.
+    unseen: a factor of the covariance of what the inputs do not carry of the teachers' fields; empty if they carry all.
     """
 
     student: int
     student_coefficients: Float[np.ndarray, " degrees"]
     drift: float
     teacher_bias: Float[np.ndarray, " M"]
+    unseen: Float[np.ndarray, "M M"]
     label: int
     draws: bool
     loss: int
@@ -544,6 +546,10 @@ def advance_overlaps(
             break
         for s in range(B):
             draw_fields(rng, layout, students, teachers, normals[s], student_fields, teacher_fields)
+            for i in range(constants.unseen.shape[0]):
+                z = rng.standard_normal()
+                for m in range(M):
+                    teacher_fields[m] += constants.unseen[m, i] * z
             z = rng.standard_normal() if constants.draws else 0.0
             now = rates[step - first]
             if now.size > 8:
@@ -585,10 +591,11 @@ def fill_normal(rng, rows):
 
 @compiled
 def advance_weights(
-    constants, table, rows, noise, moves, W, W_teacher, velocity, gradient, mask, params, lengths, rates, first
+    constants, table, rows, unseen, noise, moves, W, W_teacher, velocity, gradient, mask, params, lengths, rates, first
 ):
     """Feed rows (samples, N) to the network; `first` counts the samples seen before them, rates start at their step.
 
+    unseen: (samples, M), what the rows do not carry of the teacher fields, empty if they carry all.
     noise: (samples, 2), a standard normal number for the label and a uniform one for the task. moves: (samples, M, N), zeta
     of teachers that drift, empty if they stay.
     velocity: (K, N), empty without momentum. mask: (K, N), empty if all learns. gradient: the sum over the batch so far.
@@ -606,6 +613,8 @@ def advance_weights(
             student_fields[k] = root * inner(W[k], x)
         for m in range(M):
             teacher_fields[m] = root * inner(W_teacher[m], x)
+            if unseen.size:
+                teacher_fields[m] += unseen[sample, m]
         z = noise[sample, 0]
         error = respond(constants, table, params, student_fields, teacher_fields, task, learns, now[-1], z, delta)
         if not abs(error) < OVERFLOW:

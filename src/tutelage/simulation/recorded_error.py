@@ -15,7 +15,7 @@ from tutelage._types import Array
 from tutelage.dynamics import OrderParameters
 from tutelage.integrate.program import as_arrays, by_nodes, by_quadrature
 from tutelage.moments import Moments, moments_for
-from tutelage.problem import Isotropic, Problem, Tasks
+from tutelage.problem import Isotropic, Mixture, Problem, Tasks
 
 
 def errors_at_records(
@@ -36,6 +36,43 @@ def errors_at_records(
     if known.any():
         both[:, known] = _in_batches(problem, *(x[known] for x in flat))
     return both[0].reshape(*shape, *tasks), both[1].reshape(*shape, *tasks)
+
+
+def mixture_errors(
+    problem: Problem,
+    shares: Float[np.ndarray, " L"],
+    r: Float[np.ndarray, "*lead L K M"],
+    q: Float[np.ndarray, "*lead L K K"],
+    t: Float[np.ndarray, "*lead L M M"],
+    readout: np.ndarray,
+    bias: Float[np.ndarray, "*lead K"] | None,
+    times: Float[np.ndarray, " time"],
+) -> tuple[Float[np.ndarray, "*lead classes"], Float[np.ndarray, "*lead classes"]]:
+    """Error and loss of states at times (the last axis of lead) in each class of a mixture. shares: of the dimensions, on
+    each level."""
+    mixture, shape = problem.inputs, r.shape[:-3]
+    assert isinstance(mixture, Mixture)
+    problem = eqx.tree_at(lambda p: p.inputs, problem, mixture.with_shares(shares))
+    bias = np.zeros((*shape, 1)) if bias is None or not problem.biased else bias
+    flat = [
+        np.reshape(x, (-1, *x.shape[len(shape) :]))
+        for x in (r, q, np.broadcast_to(t, (*shape, *t.shape[-3:])), readout, bias, np.broadcast_to(times, shape))
+    ]
+    known, moments = np.isfinite(flat[0]).all(axis=(1, 2, 3)), moments_for(problem)
+    both = np.full((2, known.size, mixture.classes), np.nan)
+    if known.any():
+        both[:, known] = np.stack(_class_errors(as_arrays(problem), moments, tuple(x[known] for x in flat)))
+    return both[0].reshape(*shape, -1), both[1].reshape(*shape, -1)
+
+
+@eqx.filter_jit
+def _class_errors(problem: Problem, moments: Moments, states: tuple[np.ndarray, ...]) -> tuple[Array, Array]:
+    def one(at: tuple[Array, ...]) -> tuple[Array, Array]:
+        r, q, t, v, b, time = at
+        seen = {"r": r, "q": q, "readout": v} | ({"bias": b} if problem.biased else {})
+        return OrderParameters(problem, t, moments=moments).class_errors(seen, time)
+
+    return jax.lax.map(one, tuple(jnp.asarray(x) for x in states))
 
 
 def _in_batches(problem: Problem, *states: np.ndarray) -> Float[np.ndarray, "2 states *tasks"]:
@@ -59,7 +96,7 @@ def _errors(
 ) -> tuple[Float[Array, "*states_task"], Float[Array, "*states_task"]]:
     def one(at: tuple[Array, ...]) -> tuple[Array, Array]:
         R, Q, T, v, b, t = at
-        system = OrderParameters(_unit_inputs(problem), T[None], moments=moments)
+        system = OrderParameters(_unit_inputs(problem.all_seen()), T[None], moments=moments)  # T: with all of the fields
         seen = {"R": R, "Q": Q, "readout": v} | ({"bias": b} if problem.biased else {})
         return system.error(seen), system.loss(seen, t)
 

@@ -17,29 +17,31 @@ from jaxtyping import Float, Int
 
 from tutelage import checks
 from tutelage._pool import cores
-from tutelage._solve import KEEP_LEVELS, require_records, require_tasks_on
+from tutelage._solve import keeps_blocks, require_records, require_tasks_on
 from tutelage._types import ArrayLike
 from tutelage.errors import InputError
 from tutelage.problem import Problem, Start, random_start, start_from_weights
+from tutelage.problem.hidden_manifold import HiddenManifold
 from tutelage.problem.inputs import as_rows
 from tutelage.problem.problem import require_problem
 from tutelage.problem.schedules import require_rates_on
 from tutelage.problem.start import require_pair, require_start
-from tutelage.problem.traits import TASKS
+from tutelage.problem.traits import MIXTURES, TASKS, require_traits
+from tutelage.simulation.coordinates import drift_rate
 from tutelage.simulation.weights import LAWS, ORDERS
 from tutelage.times import check_times, steps_at
 
 Starts = Start | Sequence[Start] | None
 Given = tuple[np.ndarray, np.ndarray, Start] | None  # W, W* and the start they make
 METHODS = ("overlaps", "weights")
-KEPT = ("blocks", "fields")
 LONG_SECONDS = 3600.0  # `simulate` warns above
 UNITS = {"years": 365.25 * 86400, "months": 30.4 * 86400, "days": 86400, "hours": 3600, "minutes": 60, "seconds": 1}
 
 
 @dataclass(frozen=True)
 class Request:
-    """weights: in eigencoordinates, or None. starts: one for all runs, or one each. inputs: a law's name or rows."""
+    """weights: in eigencoordinates, or None. starts: one for all runs, or one each. inputs: a law's name, "features" (of a
+    `HiddenManifold`) or rows."""
 
     problem: Problem
     method: str
@@ -70,11 +72,11 @@ def checked_request(
     keep: str | None,
 ) -> Request:
     """The arguments of `simulate`, checked against each other."""
-    problem = require_problem(problem, "simulate", needs=(TASKS,))
+    problem = require_problem(problem, "simulate", needs=(TASKS, MIXTURES))
     method = _method(method, weights, inputs)
     order = checks.known("order", order, ORDERS)
     given = _weights(problem, weights) if weights is not None else None
-    rows = _inputs(inputs)
+    rows = "features" if _has_features(problem, method, inputs) else _inputs(inputs)
     start = _start(problem, start, given)
     dim = _dim(problem, dim, start, given, rows)
     if start is None:
@@ -82,12 +84,13 @@ def checked_request(
     times = check_times(times)
     steps = steps_at(times, dim)
     if isinstance(rows, np.ndarray):
+        require_traits(problem, "simulate with rows of data, which have no known classes,", (TASKS,))
         _check_rows(problem, rows, dim, int(steps[-1]), order)
     runs = _runs(runs, start, rows, order)
-    kept = problem.inputs.levels <= KEEP_LEVELS if keep is None else checks.known("keep", keep, KEPT) == "blocks"
+    kept = keeps_blocks(problem, keep)
     require_records(problem, times, runs, kept)
     if method == "overlaps":
-        units = 2 * problem.student.hidden + problem.teacher.hidden
+        units = 2 * problem.student.hidden + problem.references.hidden
         samples = f"a batch of {problem.samples_per_step} samples"
         checks.require_memory(samples, problem.samples_per_step * problem.inputs.levels * units, "Use a smaller batch.")
     starts = list(start) if isinstance(start, Sequence) else [start]
@@ -123,6 +126,8 @@ def _weights(problem: Problem, weights: tuple[ArrayLike, ArrayLike]) -> tuple[np
     """W, W* and the start they make."""
     start = start_from_weights(problem, *require_pair(weights))
     W, W_teacher = (np.array(w, dtype=float, order="C") for w in weights)
+    if isinstance(problem.inputs, HiddenManifold):
+        W_teacher = problem.inputs.visible_teacher(W_teacher)
     return W, W_teacher, start
 
 
@@ -134,13 +139,22 @@ def _rotated(problem: Problem, W: np.ndarray, W_teacher: np.ndarray) -> tuple[np
     return np.ascontiguousarray(W @ basis.T), np.ascontiguousarray(W_teacher @ basis.T)
 
 
+def _has_features(problem: Problem, method: str, inputs: object) -> bool:
+    """Are the samples those of a `HiddenManifold` itself? They are unless other ones are asked for."""
+    if not isinstance(problem.inputs, HiddenManifold) or method != "weights" or inputs is not None:
+        return False
+    if drift_rate(problem):
+        raise InputError("the teachers drift, which samples of a HiddenManifold do not support; use inputs='gaussian'.")
+    return True
+
+
 def _inputs(inputs: Any) -> str | np.ndarray:
     if inputs is None:
         return "gaussian"
     if isinstance(inputs, str) and not inputs.endswith(".npy"):
         return checks.known("inputs", inputs, LAWS)
     if isinstance(inputs, str | PathLike):
-        return as_rows(inputs)
+        return as_rows(inputs, "inputs")
     rows = inputs if isinstance(inputs, np.ndarray) else np.asarray(inputs)
     if rows.ndim < 2 or not (np.issubdtype(rows.dtype, np.number) or rows.dtype == bool):
         raise InputError(
@@ -174,7 +188,7 @@ def _dim(problem: Problem, dim: int | None, start: Starts, given: Given, rows: s
         if one is not None and one.dim is not None:
             known["the weights" if given is not None else "the start"] = one.dim
     if problem.inputs.known_dim is not None:
-        known["the measured spectrum"] = problem.inputs.known_dim
+        known["the inputs of the problem"] = problem.inputs.known_dim
     elif isinstance(rows, np.ndarray):
         known["the inputs"] = rows.shape[1]
     if not known:
@@ -183,7 +197,7 @@ def _dim(problem: Problem, dim: int | None, start: Starts, given: Given, rows: s
     for name, other in others:
         if other != value:
             raise InputError(f"by {first} N is {value}, but by {name} it is {other}; make them agree.")
-    vectors = problem.student.hidden + problem.teacher.hidden
+    vectors = problem.student.hidden + problem.references.hidden
     if value < vectors:
         raise InputError(f"dim is {value}; {vectors} vectors (students and teachers) need at least {vectors} dimensions.")
     return value
@@ -192,7 +206,9 @@ def _dim(problem: Problem, dim: int | None, start: Starts, given: Given, rows: s
 def _check_rows(problem: Problem, rows: np.ndarray, dim: int, steps: int, order: str) -> None:
     basis = problem.inputs.basis
     if basis is None and problem.inputs.known_dim is not None:
-        raise InputError("the spectrum comes without its eigenvectors, which rows of data need; measure it with from_data.")
+        raise InputError(
+            "the spectrum comes without its eigenvectors, which rows of data need; measure it again with from_data."
+        )
     columns = dim if basis is None else basis.shape[1]
     if rows.shape[1] != columns:
         raise InputError(f"inputs have {rows.shape[1]} columns; the spectrum was measured on {columns}.")
@@ -219,7 +235,7 @@ def _runs(runs: int | None, start: Starts, rows: str | np.ndarray, order: str) -
 
 def estimated_seconds(problem: Problem, dim: int, steps: float, runs: int, method: str, workers: int | None = None) -> float:
     """The estimated time of `runs` runs of so many steps, spread over the workers (default: the cores)."""
-    K, M, L, B = problem.student.hidden, problem.teacher.hidden, problem.inputs.levels, problem.samples_per_step
+    K, M, L, B = problem.student.hidden, problem.references.hidden, problem.inputs.levels, problem.samples_per_step
     if method == "overlaps":
         step = 1e-6 * (1 + B) + 1e-8 * B * L * (K + M) ** 2
     else:

@@ -28,7 +28,7 @@ BEAT = 0.2  # seconds between two looks at the runs
 
 def empty_records(problem: Problem, steps: Int[np.ndarray, " time"], keep: bool) -> Records:
     """Records full of NaN, to be written as the run passes its steps."""
-    count, L, K, M = steps.size, problem.inputs.levels, problem.student.hidden, problem.teacher.hidden
+    count, L, K, M = steps.size, problem.inputs.levels, problem.student.hidden, problem.references.hidden
     kept = count if keep else 0
     shapes = ((count, K, M), (count, K, K), (kept, L, K, M), (kept, L, K, K), (count, *problem.readout_shape), (count, K))
     moving = count if drift_rate(problem) else 0

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from tutelage import checks
 from tutelage._types import ArrayLike
 from tutelage.errors import DivergenceWarning, Status, TutelageWarning
-from tutelage.problem import Problem, Start
+from tutelage.problem import Mixture, Problem, Start
 from tutelage.simulation import recorded_error
 from tutelage.simulation.overlaps import OverlapsMethod
 from tutelage.simulation.request import LONG_SECONDS, Request, checked_request, duration_warning, estimated_seconds
@@ -96,9 +96,18 @@ def _as_trajectory(request: Request, done: Runs, vectorized: bool) -> Trajectory
     T, moving = _teachers(request), bool(records.T.size)  # teachers that drift are recorded
     names += ["T"] if moving else []
     each = np.broadcast_to(T if T.ndim == 2 else T[:count, None], (count, request.steps.size, *T.shape[-2:]))
-    each = records.T if moving else each
-    seen = records.R, records.Q, each, records.readout, records.bias
-    error, loss = recorded_error.errors_at_records(problem, *seen, request.times)
+    if moving:
+        each = records.T if problem.unseen is None else records.T + np.asarray(problem.unseen)
+        records = records._replace(T=each)
+    if isinstance(problem.inputs, Mixture):
+        t = np.stack([np.asarray(s.blocks(problem)[2], dtype=float) for s in request.starts])
+        t = t[0] if len(t) == 1 else t[:count, None]
+        state = records.r, records.q, t, records.readout, records.bias
+        both = recorded_error.mixture_errors(problem, request.dims / request.dim, *state, request.times)
+        error, loss = (x @ np.asarray(problem.inputs.probabilities) for x in both)
+    else:
+        seen = records.R, records.Q, each, records.readout, records.bias
+        error, loss = recorded_error.errors_at_records(problem, *seen, request.times)
     law = request.inputs if isinstance(request.inputs, str) else f"rows, {request.order}"
     settings = {"method": request.method, "dim": request.dim, "runs": request.runs, "seed": request.seed, "inputs": law}
     settings |= {"together": True} if vectorized else {}
@@ -122,6 +131,7 @@ def _teachers(request: Request) -> Float[np.ndarray, "*run M M"]:
     """T of the fields: (M, M) from one start, (run, M, M) from one each."""
     weights = request.dims / request.dim * np.asarray(request.problem.inputs.eigenvalues, dtype=float)
     T = np.stack([np.einsum("l,lab->ab", weights, np.asarray(s.blocks(request.problem)[2])) for s in request.starts])
+    T = T if request.problem.unseen is None else T + np.asarray(request.problem.unseen)
     return T[0] if len(request.starts) == 1 else T
 
 

@@ -15,8 +15,9 @@ from scipy.special import ndtri
 
 from tutelage import labels, losses, rules
 from tutelage.errors import InputError
-from tutelage.problem import Problem, SlowMomentum, Tasks
+from tutelage.problem import Mixture, Problem, SlowMomentum, Tasks
 from tutelage.problem.activation import NAMED, Activation
+from tutelage.problem.sample import unseen_root
 from tutelage.simulation import numba_kernels as codes
 from tutelage.simulation.coordinates import drift_rate
 from tutelage.simulation.numba_kernels import ParameterState, Records, StepConstants, TeacherTable
@@ -97,7 +98,7 @@ def _vectorized(schedule: Any) -> Any:
 def has_kernels(problem: Problem) -> bool:
     """Do the numba loops have this label, loss and rule, and all activations (every polynomial, most named ones)?"""
     known = codes.UNKNOWN not in (*_codes_of(problem).values(), *_teacher_codes(problem))
-    return problem.student.outputs == problem.teacher.outputs == 1 and known
+    return problem.student.outputs == problem.references.outputs == 1 and known and not isinstance(problem.inputs, Mixture)
 
 
 def _codes_of(problem: Problem) -> dict[str, int]:
@@ -112,7 +113,7 @@ def _codes_of(problem: Problem) -> dict[str, int]:
 
 def _teacher_codes(problem: Problem) -> list[int]:
     """The code of each task's teacher."""
-    return [_activation(one.teacher.activation) for one in problem.tasks]
+    return [_activation(one.references.activation) for one in problem.tasks]
 
 
 def _activation(activation: Activation) -> int:
@@ -142,16 +143,16 @@ def teacher_table(problem: Problem) -> TeacherTable:
     """The teachers as the numba loops see them."""
     return TeacherTable(
         activation=np.array(_teacher_codes(problem)),
-        coefficients=_stacked([one.teacher.activation.polynomial or (0.0,) for one in problem.tasks]),
-        readout=np.ravel(np.array(problem.teacher.readout, dtype=float)),
-        edges=np.cumsum([0, *(one.teacher.hidden for one in problem.tasks)]),
+        coefficients=_stacked([one.references.activation.polynomial or (0.0,) for one in problem.tasks]),
+        readout=np.ravel(np.array(problem.references.readout, dtype=float)),
+        edges=np.cumsum([0, *(one.references.hidden for one in problem.tasks)]),
         separate=isinstance(problem.teacher, Tasks) and problem.teacher.heads == "separate",
     )
 
 
 def step_constants(problem: Problem, dim: int) -> StepConstants:
     """The constants of the step."""
-    sgd, teacher = problem.sgd, problem.teacher
+    sgd, teacher = problem.sgd, problem.references
     slow = isinstance(sgd.momentum, SlowMomentum)
     beta = 0.0 if slow else float(np.asarray(sgd.momentum))
     keep = 1.0 - float(np.asarray(sgd.momentum.gamma)) / dim if slow else beta
@@ -160,6 +161,7 @@ def step_constants(problem: Problem, dim: int) -> StepConstants:
         student_coefficients=np.array(problem.student.activation.polynomial or [0.0]),
         drift=drift_rate(problem) / dim,
         teacher_bias=np.zeros(teacher.hidden) if teacher.bias is None else np.array(teacher.bias, dtype=float),
+        unseen=np.zeros((0, 0)) if problem.unseen is None else np.ascontiguousarray(unseen_root(problem)),
         draws=_label_number(problem)[1],
         loss_number=float(np.asarray(problem.loss.delta)) if isinstance(problem.loss, losses.Huber) else 0.0,
         update_number=float(np.asarray(problem.rule.margin)) if isinstance(problem.rule, rules.Perceptron) else 0.0,

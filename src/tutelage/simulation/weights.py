@@ -9,20 +9,23 @@ Samples are drawn, x_i = sqrt(lam_i) z_i, level by level, with independent z of 
 uniform, student_t (five degrees of freedom) or student_t3 (three: an infinite fourth moment, and with it an infinite
 variance of one step). Or they are rows of an array, which is then the user's x itself; with a spectrum measured on data,
 rows are centered, scaled and rotated as recorded there. Blocks of rows have a fixed size, so that the samples of a run
-depend on its seed alone.
+depend on its seed alone. The samples of a `HiddenManifold` are sigma(F c / sqrt(D)) itself; what they do not carry of the
+teacher's fields beta . c / sqrt(D) is added to the fields, sample by sample.
 """
 
 import itertools
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 from scipy.special import ndtr
 
 from tutelage.errors import InputError, Status
-from tutelage.problem import Problem, Spectrum, Tasks
-from tutelage.problem.sample import normals_needed
+from tutelage.problem import Mixture, Problem, Spectrum, Tasks
+from tutelage.problem.hidden_manifold import Realized
+from tutelage.problem.sample import class_of, normals_needed, unseen_root
 from tutelage.simulation import coordinates
 from tutelage.simulation.numba_kernels import ParameterState, Records, advance_weights, fill_normal
 from tutelage.simulation.overlaps import divergence_bound
@@ -33,7 +36,7 @@ if TYPE_CHECKING:
     from tutelage.simulation.request import Request
 
 Rows = Float[np.ndarray, "samples N"]
-FRAME, INPUTS, NOISE, DRIFT = range(4)  # the random streams of a run
+FRAME, INPUTS, NOISE, DRIFT, UNSEEN = range(5)  # the random streams of a run
 BLOCK = 2**16  # numbers drawn at a time: small enough for a cache, large enough to hide a function call
 ORDERS = ("given", "shuffled", "sampled")
 
@@ -124,6 +127,23 @@ class RowInputs:
         return np.ascontiguousarray(block @ self.basis.T) * self.scale
 
 
+class FeatureInputs:
+    """Samples of a `HiddenManifold`, in eigencoordinates, and what they do not carry of the fields of one teacher."""
+
+    def __init__(
+        self, problem: Problem, features: Realized, latent: np.ndarray, teacher: np.ndarray, rng: np.random.Generator
+    ):
+        self.inputs, self.features, self.latent, self.teacher, self.rng = problem.inputs, features, latent, teacher, rng
+        self.unseen = np.zeros((0, 0))
+
+    def rows(self, first: int, count: int) -> Rows:
+        N, D = self.features.features.shape
+        c = self.rng.standard_normal((count, D))
+        x = np.asarray(self.inputs.samples(c, self.features.features)) @ self.features.basis.T
+        self.unseen = c @ self.latent.T / np.sqrt(D) - x @ self.teacher.T / np.sqrt(N)
+        return x
+
+
 class WeightsMethod:
     """Everything that the runs of one request share; `run` is one of them."""
 
@@ -138,6 +158,7 @@ class WeightsMethod:
         )
         self.seed, self.keep, self.weights = request.seed, request.keep, request.weights
         self.inputs, self.order = request.inputs, request.order
+        self.features = problem.inputs.realized() if isinstance(self.inputs, str) and self.inputs == "features" else None
         self.constants, self.rates = step_constants(problem, self.dim), RateTable(problem, self.dim)
         self.tasks, self.table = isinstance(problem.teacher, Tasks), teacher_table(problem)
         self.roots = [coordinates.teacher_roots(problem, start) for start in self.starts]
@@ -151,7 +172,7 @@ class WeightsMethod:
         if not has_kernels(problem):
             from tutelage.simulation.jax_steps import WeightsLoop
 
-            self.loop = WeightsLoop(problem, self.constants, self.mask, dims)
+            self.loop = WeightsLoop(problem.all_seen(), self.constants, self.mask, dims)
 
     def run(self, index: int, watch: Watch) -> Run:
         which = index % len(self.starts)
@@ -161,7 +182,8 @@ class WeightsMethod:
         lengths, bound = coordinates.lengths_of(self.problem, own, self.dims), divergence_bound(own) * self.dim
         network = (_NumbaNetwork if self.loop is None else _JaxNetwork)(self, W, W_teacher, params, lengths)
         records = empty_records(self.problem, self.steps, self.keep)
-        source, noise, drift = self._source(index), stream(self.seed, index, NOISE), stream(self.seed, index, DRIFT)
+        source = self._source(index, W_teacher)
+        noise, drift, hidden = (stream(self.seed, index, purpose) for purpose in (NOISE, DRIFT, UNSEEN))
         B, block = self.constants.batch, rows_per_block(self.problem, self.dim)
         total = int(self.steps[-1]) * B
         self._write(records, 0, network)
@@ -172,9 +194,11 @@ class WeightsMethod:
                 noise.standard_normal(out=xi)
             if self.tasks and self.loop is None:
                 xi[:, 1] = ndtr(xi[:, 1])
-            moves = self._moves(which, drift, last - first)
+            if isinstance(self.problem.inputs, Mixture):
+                rows = self._in_classes(self.problem.inputs, rows, xi, W_teacher)
+            moves, unseen = self._moves(which, drift, last - first), self._unseen(source, hidden, last - first)
             for begin, end in self._stretches(first, last):
-                taken = network.take(rows, xi, moves, first, begin, end)
+                taken = network.take(rows, unseen, xi, moves, first, begin, end)
                 if taken < end or not np.all(bound > network.W**2):
                     return Run(records, Status.DIVERGED, taken // B)
                 if end % B == 0:
@@ -183,13 +207,28 @@ class WeightsMethod:
                 return Run(records, Status.INTERRUPTED, last // B)
         return Run(records, Status.FINISHED, int(self.steps[-1]))
 
+    def _in_classes(self, mixture: Mixture, rows: Rows, xi: np.ndarray, W_teacher: Float[np.ndarray, "M N"]) -> Rows:
+        """Samples of drawn classes: noise with the spectrum of its class, and its mean."""
+        means = np.asarray(mixture.coefficients) @ W_teacher[self.problem.label_fields :] / np.sqrt(self.dim)
+        widths = np.sqrt(np.asarray(mixture.spectra) / np.asarray(mixture.eigenvalues))
+        classes = np.asarray(class_of(mixture, jnp.asarray(xi)))
+        return rows * np.repeat(widths, self.dims, axis=1)[classes] + means[classes]
+
     def _draws(self, samples: int) -> tuple[int, ...]:
         """The shape of the normals that labels and rule need for so many samples."""
-        return (samples, 1 + self.tasks) if self.loop is None else (samples, normals_needed(self.problem))
+        return (samples, 1 + self.tasks) if self.loop is None else (samples, normals_needed(self.loop.problem))
+
+    def _unseen(self, source: "Source", rng: np.random.Generator, samples: int) -> Float[np.ndarray, "samples M"]:
+        """What the inputs do not carry of the teacher's fields; empty if they carry all."""
+        if isinstance(source, FeatureInputs):
+            return source.unseen
+        if self.problem.unseen is None:
+            return np.zeros((0, 0))
+        return rng.standard_normal((samples, self.problem.teacher.hidden)) @ unseen_root(self.problem).T
 
     def _moves(self, which: int, rng: np.random.Generator, samples: int) -> Float[np.ndarray, "samples M N"]:
         """zeta of teachers that drift, one for each sample; empty if they stay."""
-        M = self.problem.teacher.hidden
+        M = self.problem.references.hidden
         if not self.constants.drift:
             return np.zeros((0, M, self.dim))
         moves, edges = rng.standard_normal((samples, M, self.dim)), np.cumsum([0, *self.dims])
@@ -211,11 +250,31 @@ class WeightsMethod:
             return self.weights[0].copy(), self.weights[1].copy()
         assert self.coordinates is not None
         vectors = coordinates.in_random_frames(self.coordinates[which], self.dims, stream(self.seed, index, FRAME))
-        M = self.problem.teacher.hidden
-        return np.ascontiguousarray(vectors[M:]), np.ascontiguousarray(vectors[:M])
+        M = self.problem.references.hidden
+        W, W_teacher = np.ascontiguousarray(vectors[M:]), np.ascontiguousarray(vectors[:M])
+        if self.features is not None:  # grouped directions of a level have amplitudes of their own
+            usual = np.repeat(np.sqrt(self.problem.inputs.visible), self.dims)
+            W_teacher = W_teacher * np.where(usual > 0, self.features.amplitudes / np.where(usual > 0, usual, 1.0), 0.0)
+        return W, W_teacher
 
-    def _source(self, index: int) -> DrawnInputs | RowInputs:
+    def _latent_teacher(self, W_teacher: Float[np.ndarray, "M N"], index: int) -> Float[np.ndarray, "M D"]:
+        """beta of a visible teacher. Latent directions that no input shows hold what is missing of the unseen part."""
+        (N, D), found, M = self.features.features.shape, self.features, len(W_teacher)
+        shown = min(N, D)
+        b = W_teacher[:, :shown] / found.amplitudes[:shown]
+        beta = b @ found.latent[:shown]
+        if D > N:
+            _, _, rest = self.problem.inputs.coefficients
+            values, vectors = np.linalg.eigh(D * np.asarray(self.problem.unseen) - (b * rest / found.eigenvalues) @ b.T)
+            frame = np.linalg.qr(stream(self.seed, index, UNSEEN).standard_normal((D - N, min(M, D - N))))[0]
+            root = (vectors * np.sqrt(np.maximum(values, 0.0)))[:, ::-1][:, : frame.shape[1]]
+            beta += root @ frame.T @ found.latent[N:]
+        return beta
+
+    def _source(self, index: int, W_teacher: Float[np.ndarray, "M N"]) -> "Source":
         rng = stream(self.seed, index, INPUTS)
+        if self.features is not None:
+            return FeatureInputs(self.problem, self.features, self._latent_teacher(W_teacher, index), W_teacher, rng)
         if isinstance(self.inputs, str):
             return DrawnInputs(self.problem, self.dims, self.inputs, rng)
         return RowInputs(self.problem, self.inputs, self.order, rng)
@@ -233,6 +292,9 @@ class WeightsMethod:
             write_overlaps(records, taken, r, q, self.field_weights, readout, params.bias, t)
 
 
+Source = DrawnInputs | RowInputs | FeatureInputs
+
+
 class _NumbaNetwork:
     """A network that learns in the numba loop, in place."""
 
@@ -244,12 +306,14 @@ class _NumbaNetwork:
         self.velocity = np.zeros(W.shape if self.constants.momentum else (0, 0))
         self.gradient = np.zeros_like(W)
 
-    def take(self, rows: Rows, xi: np.ndarray, moves: np.ndarray, first: int, begin: int, end: int) -> int:
+    def take(
+        self, rows: Rows, unseen: np.ndarray, xi: np.ndarray, moves: np.ndarray, first: int, begin: int, end: int
+    ) -> int:
         """Learn from samples begin .. end - 1 of a block that begins at `first`; returns the samples seen."""
         B, part = self.constants.batch, slice(begin - first, end - first)
         rates = self.rates.table(begin // B, (end - 1) // B + 1)
         moving = (self.W, self.W_teacher, self.velocity, self.gradient, self.mask, self.params, self.lengths)
-        drawn = rows[part], xi[part], moves[part]
+        drawn = rows[part], unseen[part], xi[part], moves[part]
         return begin + int(advance_weights(self.constants, self.table, *drawn, *moving, rates, begin))
 
 
@@ -276,11 +340,14 @@ class _JaxNetwork:
     def params(self) -> ParameterState:
         return ParameterState(*(np.asarray(x) for x in self.state[4]))
 
-    def take(self, rows: Rows, xi: np.ndarray, moves: np.ndarray, first: int, begin: int, end: int) -> int:
+    def take(
+        self, rows: Rows, unseen: np.ndarray, xi: np.ndarray, moves: np.ndarray, first: int, begin: int, end: int
+    ) -> int:
         missing, B = self.block - rows.shape[0], self.batch
         steps = np.arange(first, first + self.block) // B
         rates = self.rates.table(int(steps[0]), int(steps[-1]) + 1)[steps - steps[0]]
         moves = np.pad(moves, ((0, self.block - len(moves)), (0, 0), (0, 0))) if len(moves) else np.zeros(self.block)
-        block = np.pad(rows, ((0, missing), (0, 0))), np.pad(xi, ((0, missing), (0, 0))), moves, rates
+        unseen = np.pad(unseen, ((0, missing), (0, 0))) if len(unseen) else np.zeros((self.block, 1))
+        block = np.pad(rows, ((0, missing), (0, 0))), unseen, np.pad(xi, ((0, missing), (0, 0))), moves, rates
         self.state = self.loop.advance(self.state, self.fixed, block, first, begin - first, end - first)
         return end

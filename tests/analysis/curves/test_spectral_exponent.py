@@ -29,13 +29,13 @@ def test_sampled_data_give_beta_within_the_error():
     """Two thousand samples of a hundred features, the first thirty ranks: the error is twice the gap or more."""
     rng = np.random.default_rng(5)
     data = rng.standard_normal((2000, 100)) * np.sqrt(tu.PowerLaw(0.5, 100).eigenvalues)
-    found = tu.analysis.spectral_exponent(tu.Spectrum.from_data(data), window=(1, 30))
+    found = tu.analysis.spectral_exponent(tu.from_data(data).inputs, window=(1, 30))
     assert abs(found.beta - 0.5) < 3 * found.error
     assert 0.003 < found.error < 0.1
 
 
 def test_digits_are_no_power_law():
-    found = tu.analysis.spectral_exponent(tu.Spectrum.from_data(tu.digits()), window=(1, 40))
+    found = tu.analysis.spectral_exponent(tu.from_data(tu.digits()).inputs, window=(1, 40))
     assert not found.is_power_law
     assert "NOT a power law there: beta runs" in str(found)
     assert 0.2 < found.beta < 0.6
@@ -45,5 +45,5 @@ def test_digits_are_no_power_law():
     top, bottom = found.plot().axes
     assert top.get_ylabel() == r"eigenvalue $\lambda_k$"
     assert bottom.get_xlabel() == "rank $k$"
-    with pytest.raises(tu.InputError, match=r"inputs are of type ndarray; measure a spectrum with Spectrum\.from_data"):
+    with pytest.raises(tu.InputError, match=r"inputs are of type ndarray; measure one first, `tu\.from_data"):
         tu.analysis.spectral_exponent(tu.digits())

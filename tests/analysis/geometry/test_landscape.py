@@ -189,7 +189,7 @@ def test_symmetries_of_other_networks():
 def test_spectra_measured_on_data():
     """Weights are given in the coordinates of the data; derivatives come back in them, flat where nothing varies."""
     data = vectors(60, 7, 4) @ vectors(4, 8, 5)  # five inputs, one of them redundant
-    inputs = tu.Spectrum.from_data(data)
+    inputs = tu.from_data(data).inputs
     problem, W, T = pair(2, 2, inputs=inputs), vectors(2, 1, 5), vectors(2, 2, 5)
     found = tu.analysis.landscape(problem, W, T)
     by_hand = lambda W: error_by_hand("erf", W @ inputs.basis.T, T @ inputs.basis.T, np.ones(2), inputs.eigenvalues)  # noqa: E731

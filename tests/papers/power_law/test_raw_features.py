@@ -139,7 +139,7 @@ def test_refusals():
         (lambda: tu.papers.power_law.raw_features(problem, 2, scale=-1.0), "zero or more"),
         (lambda: tu.papers.power_law.raw_features(problem, 2).floors([7]), "from 0 to 6"),
         (
-            lambda: tu.papers.power_law.raw_features(problem.replace(inputs=tu.Spectrum.from_data(flat)), 2),
+            lambda: tu.papers.power_law.raw_features(problem.replace(inputs=tu.from_data(flat).inputs), 2),
             "have no variance",
         ),
         (lambda: tu.papers.power_law.raw_features(raw_case()[0], 2, dim=20), "12 inputs"),

@@ -43,7 +43,7 @@ def raw_features(
 ) -> "RawFeatures":
     """One linear unit of which only the first `trained` raw inputs learn; the others keep their initial weights.
 
-    The raw inputs are those of the data, if the spectrum was measured (`Spectrum.from_data`, `from_covariance`); else the
+    The raw inputs are those of the data, if the spectrum was measured (`from_data`, `Spectrum.from_covariance`); else the
     spectrum is turned at random in `dim` dimensions (default: one per level), by the seed. weights: (W, W_teacher), each
     (N,) or (1, N), in raw coordinates; None: the mean over teacher weights N(0, 1) and student weights N(0, scale^2).
 

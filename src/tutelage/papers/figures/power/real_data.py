@@ -26,16 +26,16 @@ def compute_14(images: str, window: list[int], beta: float, levels: int, samples
 
     data = tu.digits() if images == "digits" else images
     low, high = window
-    inputs = tu.Spectrum.from_data(data)
+    inputs = tu.from_data(data).inputs
     found = tu.analysis.spectral_exponent(inputs, window=(low, high))
     rng = np.random.default_rng(seed)
     law = tu.PowerLaw(beta, inputs.levels)
     rows = rng.standard_normal((samples, inputs.levels)) * np.sqrt(np.asarray(law.eigenvalues))
-    sampled = tu.analysis.spectral_exponent(tu.Spectrum.from_data(rows), window=(low, high))
+    sampled = tu.analysis.spectral_exponent(tu.from_data(rows).inputs, window=(low, high))
     pictures = tu.digits() if images == "digits" else np.load(images, mmap_mode="r")
     order = rng.permutation(len(pictures))
     halves = [
-        tu.analysis.spectral_exponent(tu.Spectrum.from_data(pictures[np.sort(half)]), window=(low, high)).beta
+        tu.analysis.spectral_exponent(tu.from_data(pictures[np.sort(half)]).inputs, window=(low, high)).beta
         for half in np.array_split(order, 2)
     ]
     exact = tu.analysis.spectral_exponent(tu.PowerLaw(beta, levels))

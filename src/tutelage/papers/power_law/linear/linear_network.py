@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tutelage import InputError, Network, Problem, Start, Trajectory, random_start
-from tutelage.papers.assumptions import CLASSIC, check_times, require_start, with_constant_rates
+from tutelage.papers.assumptions import VISIBLE, check_times, require_start, with_constant_rates
 from tutelage.papers.power_law.conventions import as_trajectory
 from tutelage.papers.power_law.linear.relaxation import Relaxation, at_times, log_slope
 
@@ -269,7 +269,7 @@ def no_steady_state(problem: Problem, critical_rate: float) -> InputError:
 
 def require_linear(problem: Any, function: str, readout: ArrayLike | None = None) -> Problem:
     """The problem, if it has one linear unit on each side and plain SGD at one rate. readout: where a start replaces it."""
-    problem = with_constant_rates(problem, function, (*CLASSIC, "no momentum", "no biases", "fixed readout"))
+    problem = with_constant_rates(problem, function, (*VISIBLE, "no momentum", "no biases", "fixed readout"))
     student, teacher = problem.student, problem.teacher
     if (student.hidden, teacher.hidden) != (1, 1):
         raise InputError(

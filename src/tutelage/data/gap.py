@@ -1,0 +1,367 @@
+"""`Data.compare`: SGD on the samples themselves next to the theory, and where the gap between them comes from.
+
+The same SGD runs on up to three laws of samples, from the same initial weights:
+    theory's law        Gaussian, with the means and variances that the theory uses
+    full covariances    Gaussian, with the whole covariance of each class (where the theory throws a part of it away)
+    samples             the data themselves, drawn with replacement, with their own labels
+The first differs from the theory by finite N and finite steps alone. Each further one adds what the one before leaves out, so
+that the gap is a sum of causes. Runs share the order of the samples, and the Gaussian laws their random numbers.
+"""
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Int
+
+from tutelage import checks
+from tutelage._solve import solve
+from tutelage._types import Array
+from tutelage.analysis.result import AnalysisResult
+from tutelage.errors import InputError, ValidityWarning
+from tutelage.problem import Problem, Start
+from tutelage.problem.problem import require_problem
+from tutelage.problem.sample import context_of, label_of, normals_needed, updates_of, with_unseen
+from tutelage.problem.traits import MIXTURES
+from tutelage.rules import Context, Parameters
+from tutelage.simulation.coordinates import initial_parameters
+from tutelage.simulation.jax_steps import Response, WeightsLoop
+from tutelage.simulation.numba_kernels import ParameterState
+from tutelage.simulation.step_constants import RateTable, step_constants
+from tutelage.storage import error_name
+from tutelage.times import check_times, linear_times, steps_at
+from tutelage.trajectory import Trajectory
+
+if TYPE_CHECKING:
+    from tutelage.data.measure import Data
+
+BLOCK = 2**22  # numbers drawn at a time, for all runs together
+JUDGED = 1000  # Gaussian samples on which the error of a run is measured; the data are used as a whole
+SCALE = 0.1  # of initial weights
+SHOWN = 6  # times that are printed
+NONE = 1e-9  # a share that counts as nothing
+THEORY, FULL, SAMPLES = "theory's law", "full covariances", "samples"
+CAUSES = {THEORY: "finite N", FULL: "covariances", SAMPLES: "not Gaussian"}  # what each law adds to the gap
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DataComparison(AnalysisResult, figure="plot_data_comparison"):
+    """What `Data.compare` found. Print it for the gap at each time and its causes.
+
+    theory: the solution. times: (time,). error, loss: by law of the samples ("theory's law", "full covariances",
+    "samples"), (run, time). Both are measured on the law itself; for "samples" that is the whole data set.
+    """
+
+    data: "Data"
+    theory: Trajectory
+    times: Float[np.ndarray, " time"]
+    error: dict[str, Float[np.ndarray, "run time"]]
+    loss: dict[str, Float[np.ndarray, "run time"]]
+
+    def gap(self, name: str = "error") -> tuple[Float[np.ndarray, " time"], Float[np.ndarray, " time"]]:
+        """SGD on the samples minus theory, mean over runs, and its standard error. name: "error" or "loss"."""
+        return _mean_and_error(self._of(name)[SAMPLES] - self._theory(name))
+
+    def causes(self, name: str = "error") -> dict[str, tuple[Float[np.ndarray, " time"], Float[np.ndarray, " time"]]]:
+        """The parts of the gap, whose sum it is, with their standard errors.
+
+        "finite N": SGD on the theory's law against the theory. "covariances": what the theory leaves out of them. "not
+        Gaussian": the samples against Gaussian ones of the same means and covariances.
+        """
+        before, parts = self._theory(name), {}
+        for law, values in self._of(name).items():
+            parts[CAUSES[law]] = _mean_and_error(values - before)
+            before = values
+        return parts
+
+    def _of(self, name: str) -> dict[str, Float[np.ndarray, "run time"]]:
+        return getattr(self, checks.known("name", name, ("error", "loss")))
+
+    def _theory(self, name: str) -> Float[np.ndarray, " time"]:
+        return np.asarray(getattr(self.theory, name), dtype=float)
+
+    def __str__(self) -> str:
+        data, runs = self.data, len(self.error[SAMPLES])
+        lines = [
+            f"theory next to SGD on {len(data.held[0])} samples drawn with replacement, {runs} runs, N = {data.dim}",
+            *self._table("error", error_name(self.theory.problem)),
+        ]
+        if np.isfinite(self._theory("loss")).all() and not np.allclose(self._theory("loss"), self._theory("error")):
+            lines += ["", *self._table("loss", "training loss")]
+        return "\n".join([*lines, "", *self._explanation()])
+
+    def _table(self, name: str, words: str) -> list[str]:
+        causes, theory, (gap, error) = self.causes(name), self._theory(name), self.gap(name)
+        chosen = np.unique(np.linspace(0, len(self.times) - 1, SHOWN).round().astype(int))
+        lines = [
+            words,
+            f"{'alpha':>8}{'theory':>9}{'samples':>9}{'gap':>19} = " + " + ".join(f"{law:>17}" for law in causes),
+        ]
+        for i in chosen:
+            parts = " + ".join(f"{mean[i]:>8.4f} ± {se[i]:.4f}" for mean, se in causes.values())
+            lines.append(
+                f"{self.times[i]:8.3g}{theory[i]:9.4f}{theory[i] + gap[i]:9.4f}{gap[i]:10.4f} ± {error[i]:.4f} = {parts}"
+            )
+        return lines
+
+    def _explanation(self) -> list[str]:
+        data, lines = self.data, ["finite N: SGD takes finite steps in finite dimensions; this part vanishes as lr falls"]
+        if data.classes is not None:
+            lines.append(
+                f"    squared class means are up to {data.mean_length**2 / data.dim:.2f} N, and the theory takes N to infinity"
+            )
+        if FULL in self.error:
+            lost = [f"off-diagonal parts, {data.off_diagonal:.0%} of them (norm)"] * (data.off_diagonal > NONE)
+            lost += [f"differences within a level, {data.grouping_error:.0%}"] * (data.grouping_error > NONE)
+            lines.append(f"covariances: the theory leaves out {' and '.join(lost)}")
+        lines.append("not Gaussian: fields have other moments (zero for Gaussian ones)")
+        lines += [f"    {name}: {shape}" for name, shape in data.field_shapes.items()]
+        if data.teacher is not None:
+            lines.append(
+                "    the part of y that the teacher leaves unexplained depends on x; the theory takes it as independent"
+            )
+        return lines
+
+
+def _mean_and_error(values: Float[np.ndarray, "run time"]) -> tuple[np.ndarray, np.ndarray]:
+    return values.mean(axis=0), values.std(axis=0, ddof=1) / np.sqrt(len(values))
+
+
+def compare_data(data: "Data", problem: Problem, times: Any, runs: int, seed: int, weights: Any) -> DataComparison:
+    """`Data.compare`."""
+    problem = _checked(data, problem)
+    times = linear_times(float(times), 21) if np.ndim(times) == 0 else times
+    times, runs, seed = check_times(times), checks.as_count("runs", runs, least=2), checks.as_count("seed", seed, least=0)
+    W, W_teacher = _weights(data, problem, weights, np.random.default_rng(seed))
+    start = _start(data, W, W_teacher)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ValidityWarning)  # what finite N does is measured here
+        theory = solve(problem, start, times)
+    laws: list[_Law] = [_Gaussian(data, problem, THEORY, np.sqrt(data.variances))]
+    if max(data.off_diagonal, data.grouping_error) > NONE:
+        laws.append(_Gaussian(data, problem, FULL, _roots(data.covariances)))
+    laws.append(_Samples(data, problem, SAMPLES))
+    found = {law.name: _train(problem, law, W, W_teacher, start, steps_at(times, data.dim), runs, seed) for law in laws}
+    error, loss = ({name: pair[i] for name, pair in found.items()} for i in range(2))
+    return DataComparison(data, theory, times, error, loss)
+
+
+def _checked(data: "Data", problem: object) -> Problem:
+    problem = require_problem(problem, "compare", needs=(MIXTURES,))
+    if problem.inputs.levels != data.inputs.levels or problem.inputs.known_dim != data.dim:
+        raise InputError(
+            f"the problem has inputs {problem.inputs!r}; they must be those of the data. Make it with data.problem."
+        )
+    if data.labels is not None and (callable(problem.noise) or np.any(np.asarray(problem.noise) > 0)):
+        raise InputError("noise is set, but the samples have labels of their own; leave noise out.")
+    return problem
+
+
+def _weights(data: "Data", problem: Problem, weights: Any, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """W (K, D) and the reference vectors (M, D) along the directions of the theory."""
+    K, D = problem.student.hidden, data.dim
+    fixed = data.grouped_teacher if data.classes is None else np.sqrt(D) * data.means
+    given = weights if isinstance(weights, tuple) else (weights, None)
+    if len(given) != 2 or (fixed is not None and given[1] is not None):
+        allowed = "the student's" if fixed is not None else "the student's, or a pair (W, W_teacher)"
+        raise InputError(f"weights hold {len(given)} arrays; give {allowed}.")
+    names = ("weights", K, SCALE), ("teacher weights", problem.references.hidden, 1.0)
+    W, W_teacher = (
+        scale * rng.standard_normal((units, D)) if value is None else _projected(data, name, value, units)
+        for value, (name, units, scale) in zip(given, names, strict=True)
+    )
+    return W, W_teacher if fixed is None else fixed
+
+
+def _projected(data: "Data", name: str, value: Any, units: int) -> np.ndarray:
+    array = np.asarray(checks.as_array(name, value))
+    checks.require_shape(name, array, (units, data.basis.shape[1]), fix="One row per unit, one column per feature.")
+    return array @ data.basis.T
+
+
+def _start(data: "Data", W: Float[np.ndarray, "K D"], W_teacher: Float[np.ndarray, "M D"]) -> Start:
+    edges = np.cumsum(data.level_sizes)[:-1]
+    r, q, t = (
+        np.stack([x @ y.T / x.shape[1] for x, y in zip(np.split(a, edges, 1), np.split(b, edges, 1), strict=True)])
+        for a, b in ((W, W_teacher), (W, W), (W_teacher, W_teacher))
+    )
+    return Start(
+        R=r, Q=(q + q.swapaxes(1, 2)) / 2, T=(t + t.swapaxes(1, 2)) / 2
+    )  # no dim: compare measures what finite N does
+
+
+def _roots(covariances: Float[np.ndarray, "C D D"]) -> Float[np.ndarray, "C D D"]:
+    values, vectors = np.linalg.eigh(covariances)
+    return vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
+
+
+class _Law:
+    """A law of samples: `draw` makes inputs and labels that stand for given rows of the data."""
+
+    def __init__(self, data: "Data", problem: Problem, name: str):
+        self.data, self.problem, self.name = data, problem, name
+        self.x, self.labels = data.held
+        self.targets = None if data.classes is None else np.asarray(problem.targets, dtype=float)
+
+    @property
+    def labeled(self) -> bool:
+        """Do samples bring their labels? Otherwise a teacher makes them."""
+        return self.data.labels is not None
+
+    def draw(self, which: Int[np.ndarray, "*n"], rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray | None]:
+        raise NotImplementedError
+
+
+class _Samples(_Law):
+    """The data themselves."""
+
+    def draw(self, which: Int[np.ndarray, "*n"], rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray | None]:
+        labels = self.labels[which]
+        return self.x[which], labels if self.targets is None else self.targets[labels]
+
+
+class _Gaussian(_Law):
+    """Gaussian samples with the mean of each class and roots of its covariance: standard deviations (C, D), or (C, D, D)."""
+
+    def __init__(self, data: "Data", problem: Problem, name: str, roots: np.ndarray):
+        super().__init__(data, problem, name)
+        self.roots = roots
+
+    def draw(self, which: Int[np.ndarray, "*n"], rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray | None]:
+        D = self.data.dim
+        x = rng.standard_normal((*which.shape, D))
+        classes = np.zeros(which.shape, dtype=int) if self.data.classes is None else self.labels[which]
+        if self.roots.ndim == 2:
+            x *= self.roots[classes]
+        else:
+            for c, root in enumerate(self.roots):
+                own = classes == c
+                x[own] = x[own] @ root.T
+        x += self.data.means[classes]
+        teacher = self.data.grouped_teacher if self.roots.ndim == 2 else self.data.teacher_weights
+        if teacher is not None:
+            return x, x @ teacher[0] / np.sqrt(D) + np.sqrt(1 - self.data.explained) * rng.standard_normal(which.shape)
+        return x, None if self.targets is None else self.targets[classes]
+
+
+class _LabeledLoop(WeightsLoop):
+    """SGD on weights for samples that bring their labels, as the first of their random numbers."""
+
+    def respond(
+        self, params: ParameterState, student: Array, reference: Array, xi: Array, context: Context, norm2: Array | None
+    ) -> Response:
+        update = _updates(self.problem, params, student, reference, xi, context, norm2)
+        return Response(update.delta, jnp.mean(update.parameters.readout, axis=0), jnp.mean(update.delta, axis=0))
+
+
+def _updates(
+    problem: Problem,
+    params: ParameterState,
+    student: Array,
+    reference: Array,
+    xi: Array,
+    context: Context,
+    norm2: Any = None,
+) -> Any:
+    """The updates by samples whose labels are the first columns of xi. A mixture has no fields of a teacher."""
+    inside, outputs = problem.in_class(), problem.student.outputs
+    seen = reference if inside is problem else jnp.ones((student.shape[0], 1))
+    label = xi[:, 0] if outputs == 1 else xi[:, :outputs]
+    parameters = Parameters(jnp.asarray(params.readout), jnp.asarray(params.bias))
+    return updates_of(inside, student + params.bias, seen, label, xi[:, outputs:], parameters, context, norm2)
+
+
+def _train(
+    problem: Problem,
+    law: _Law,
+    W: Float[np.ndarray, "K D"],
+    W_teacher: Float[np.ndarray, "M D"],
+    start: Start,
+    steps: Int[np.ndarray, " time"],
+    runs: int,
+    seed: int,
+) -> tuple[Float[np.ndarray, "run time"], Float[np.ndarray, "run time"]]:
+    """Error and loss at the recorded steps of SGD on samples of this law, all runs at once."""
+    D, B = W.shape[1], problem.samples_per_step
+    constants, table = step_constants(problem, D), RateTable(problem, D)
+    mask = problem.trainable_mask()
+    mask = np.empty((0, 0)) if mask is None else np.repeat(mask, law.data.level_sizes, axis=0).T
+    loop = (_LabeledLoop if law.labeled else WeightsLoop)(problem, constants, mask, law.data.level_sizes)
+    advance = jax.jit(jax.vmap(loop._advance, in_axes=(0, None, (0, None, 0, None, None), None, None, None)))
+    lengths = np.sum(W**2, axis=1) / D
+    state: Any = W, np.zeros_like(W), np.zeros_like(W), W_teacher, initial_parameters(problem, start)
+    state = jax.tree.map(lambda a: jnp.broadcast_to(a, (runs, *np.shape(a))), state)
+    judge = _Judge(problem, law, seed)
+    curves = [judge.at(state)] if steps[0] == 0 else []
+    orders, normals, noises = (np.random.default_rng([seed, i]) for i in range(1, 4))
+    block = min(max(1, BLOCK // (runs * D * B)), int(steps[-1])) if steps[-1] else 1
+    for first in range(0, int(steps[-1]), block):
+        which = orders.integers(len(law.x), size=(runs, block * B))
+        x, labels = law.draw(which, normals)
+        xi = noises.standard_normal((runs, block * B, normals_needed(problem)))
+        xi = xi if labels is None or not law.labeled else _joined(labels, xi)
+        rates = np.repeat(table.table(first, first + block), B, axis=0)
+        given = x, np.zeros((block * B, len(W_teacher))), xi, np.zeros(block * B), rates
+        for begin, end in _stretches(first, min(first + block, int(steps[-1])), steps):
+            inside = ((begin - first) * B, (end - first) * B)
+            state = advance(state, (lengths,), given, first * B, *inside)
+            curves += [judge.at(state)] * int(np.sum(steps == end))
+    error, loss = np.array(curves).transpose(2, 1, 0)
+    return error, loss
+
+
+def _joined(labels: np.ndarray, xi: np.ndarray) -> np.ndarray:
+    return np.concatenate([labels if labels.ndim == xi.ndim else labels[..., None], xi], axis=-1)
+
+
+def _stretches(first: int, last: int, steps: Int[np.ndarray, " time"]) -> Iterator[tuple[int, int]]:
+    """Steps first .. last - 1 as intervals that end at recorded steps."""
+    inside = np.unique(steps[(steps > first) & (steps < last)])
+    edges = [first, *inside.tolist(), last]
+    yield from pairwise(edges)
+
+
+class _Judge:
+    """Error and loss of the runs on their law: on all samples, or on fresh Gaussian ones at each time."""
+
+    def __init__(self, problem: Problem, law: _Law, seed: int):
+        self.problem, self.law = problem, law
+        self.rng = np.random.default_rng([seed, 4])
+        self.measure = jax.jit(self._measure)
+
+    def at(self, state: Any) -> Float[np.ndarray, "run 2"]:
+        """Of all runs, one by one, which bounds memory."""
+        rows, found = len(self.law.x), []
+        for run in zip(state[0], state[3], *state[4], strict=True):
+            which = np.arange(rows)
+            if not isinstance(self.law, _Samples):
+                which = self.rng.choice(rows, min(rows, JUDGED), replace=False)
+            x, labels = self.law.draw(which, self.rng)
+            xi = self.rng.standard_normal((len(x), normals_needed(self.problem)))
+            xi = xi if labels is None or not self.law.labeled else _joined(labels, xi)
+            found.append(self.measure(run[0], run[1], ParameterState(*run[2:]), x, xi))
+        return np.asarray(found)
+
+    def _measure(self, W: Array, W_teacher: Array, params: ParameterState, x: Array, xi: Array) -> tuple[Array, Array]:
+        problem, root = self.problem, 1 / np.sqrt(W.shape[1])
+        student, reference = x @ W.T * root, x @ W_teacher.T * root
+        if problem.references.bias is not None:
+            reference = reference + problem.references.bias
+        if not self.law.labeled:
+            reference = with_unseen(problem, reference, xi)
+            truth = jax.vmap(lambda rho: problem.labels.truth(problem.teacher.output(rho), rho))(reference)
+            labels = jax.vmap(lambda rho, z: label_of(problem, rho, z))(reference, xi)
+            xi = jnp.concatenate([labels.reshape(len(labels), -1), xi], axis=1)
+        else:
+            truth = xi[:, 0] if problem.student.outputs == 1 else xi[:, : problem.student.outputs]
+        output = jax.vmap(lambda fields: problem.student.output(fields + params.bias, params.readout))(student)
+        loss = jnp.mean(_updates(problem, params, student, reference, xi, context_of(problem)).loss)
+        if problem.labels.metric == "squared":
+            return jnp.sum((truth - output) ** 2) / (2 * len(x)), loss
+        wrong = (output < 0) != (truth < 0) if output.ndim == 1 else output.argmax(axis=1) != truth.argmax(axis=1)
+        return jnp.mean(wrong.astype(float)), loss

@@ -1,0 +1,508 @@
+"""`from_data`: samples become an input law, labeled samples a mixture or a fitted teacher. `Data` says what was thrown away.
+
+The theory uses means and covariances. Features are centered and rotated into the eigenvectors of their covariance (with
+classes: of the mean covariance within the classes), whose mean eigenvalue is scaled to one. Then
+    no labels       a `Spectrum`;
+    class labels    a `Mixture`: the class means, and the variances of each class along these eigenvectors;
+    real labels     a `Spectrum` and a linear teacher by least squares. What is not linear in the features is `unseen`.
+"""
+
+import os
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from tutelage import checks
+from tutelage._types import ArrayLike, Numbers
+from tutelage.analysis.result import AnalysisResult
+from tutelage.errors import InputError, TutelageWarning, ValidityWarning, cause, kind_of
+from tutelage.problem import Inputs, Mixture, Network, Problem, Spectrum, Tasks
+from tutelage.problem.inputs import as_rows
+
+if TYPE_CHECKING:
+    from tutelage.data.gap import DataComparison
+
+FeatureMap = Callable[[np.ndarray], Any]
+CHUNK = 2**23  # numbers held at a time while moments are measured
+HELD = 2**24  # numbers of samples that are held for SGD and for measured errors; of more, random rows are taken
+DIRECTIONS = 64  # random ones, in which fields are compared with Gaussian ones
+LONG_MEANS = 0.1  # share of |x|^2 in the class means above which `from_data` warns
+LEAST_VARIANCE = 1e-12  # of a class that is constant along a direction, in units of the mean eigenvalue
+NAMES = {"features": ("X", "x", "data", "images", "x_train"), "labels": ("y", "Y", "target", "labels", "y_train")}
+
+
+class FieldShape(NamedTuple):
+    """Skewness and excess kurtosis, means over directions, with standard errors."""
+
+    skewness: float
+    kurtosis: float
+    skewness_error: float
+    kurtosis_error: float
+
+    @classmethod
+    def of(cls, fields: Sequence[Float[np.ndarray, "n k"]]) -> "FieldShape":
+        """Of standardized fields (samples, directions) of several groups of samples.
+
+        Directions share their samples: the error is their scatter with that of a single one on Gaussian samples.
+        """
+        third, fourth = (np.concatenate([np.mean(z**power, axis=0) for z in fields]) for power in (3, 4))
+        samples = sum(len(z) for z in fields)
+        scatter = [x.std() / np.sqrt(x.size) for x in (third, fourth)]
+        errors = [float(np.hypot(a, np.sqrt(b / samples))) for a, b in zip(scatter, (6, 24), strict=True)]
+        return cls(float(third.mean()), float(fourth.mean() - 3), *errors)
+
+    def __str__(self) -> str:
+        return (
+            f"skewness {self.skewness:.2f} ± {self.skewness_error:.2f}, excess kurtosis {self.kurtosis:.2f} ± "
+            f"{self.kurtosis_error:.2f}"
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Data(AnalysisResult, figure="plot_data"):
+    """What `from_data` measured. Print it for a report, draw it with `plot`, hold it against SGD with `compare`.
+
+    rows: the samples. labels: their class numbers, or real labels scaled to mean zero and variance one. classes: the labels
+    of the classes in their order. counts: samples of each class. spectrum: of the covariance (within classes), with center,
+    basis and scale. means: (C, D), class means along the D directions with variance. covariances: (C, D, D), within the
+    classes. Both are in the coordinates (x - center) basis^T / sqrt(scale); without classes C is one.
+    teacher: fitted to real labels; teacher_weights: (1, D). explained: share of the variance of the labels that it explains.
+    lost_means: share of the squared class means along directions without variance, which are dropped.
+    """
+
+    rows: np.ndarray
+    labels: np.ndarray | None
+    feature_map: FeatureMap | None
+    classes: np.ndarray | None
+    counts: Int[np.ndarray, " C"]
+    spectrum: Spectrum
+    means: Float[np.ndarray, "C D"]
+    covariances: Float[np.ndarray, "C D D"]
+    lost_means: float = 0.0
+    teacher: Network | None = None
+    teacher_weights: Float[np.ndarray, "1 D"] | None = None
+    explained: float = 1.0
+
+    @cached_property
+    def inputs(self) -> Inputs:
+        """The input law of the theory: a `Spectrum`, or a `Mixture` if there are classes."""
+        return self.spectrum if self.classes is None else self._mixture(np.eye(len(self.counts)))
+
+    @property
+    def basis(self) -> Float[np.ndarray, "D N"]:
+        """The directions with variance, as rows."""
+        assert self.spectrum.basis is not None
+        return self.spectrum.basis
+
+    @property
+    def samples(self) -> int:
+        """The number of samples."""
+        return int(self.counts.sum())
+
+    @property
+    def dim(self) -> int:
+        """D, the number of directions with variance: the N of the theory."""
+        return self.basis.shape[0]
+
+    @property
+    def probabilities(self) -> Float[np.ndarray, " C"]:
+        """The share of the samples in each class."""
+        return self.counts / self.samples
+
+    @property
+    def level_sizes(self) -> Int[np.ndarray, " L"]:
+        """The number of directions in each level."""
+        return self.spectrum.level_dims(self.dim)
+
+    @property
+    def variances(self) -> Float[np.ndarray, "C D"]:
+        """The variances that the theory uses: of each class along each direction, the mean over its level."""
+        own, first = np.einsum("cii->ci", self.covariances), np.cumsum([0, *self.level_sizes[:-1]])
+        means = np.add.reduceat(own, first, axis=1) / self.level_sizes
+        return np.repeat(np.maximum(means, LEAST_VARIANCE), self.level_sizes, axis=1)
+
+    @property
+    def grouped_teacher(self) -> Float[np.ndarray, "1 D"] | None:
+        """The teacher's weights for the variances of the levels: each direction keeps what it explains of the labels."""
+        if self.teacher_weights is None:
+            return None
+        return self.teacher_weights * np.sqrt(np.einsum("cii->ci", self.covariances) / self.variances)
+
+    @cached_property
+    def off_diagonal(self) -> float:
+        """Share of the class covariances, by Frobenius norm, off the diagonal in the common eigenvectors: thrown away."""
+        return self._share(self.covariances * (1 - np.eye(self.dim)))
+
+    @cached_property
+    def grouping_error(self) -> float:
+        """Share of the class covariances, by Frobenius norm, that grouping eigenvalues into levels throws away."""
+        own = np.einsum("cii->ci", self.covariances)
+        return self._share((own - self.variances)[:, None])
+
+    def _share(self, part: Float[np.ndarray, "C a D"]) -> float:
+        whole = np.einsum("c,cij->", self.probabilities, self.covariances**2)
+        return float(np.sqrt(np.einsum("c,cij->", self.probabilities, part**2) / whole))
+
+    @property
+    def mean_length(self) -> float:
+        """The length of the longest class mean, where the noise has variance one per direction; the theory assumes O(1)."""
+        return float(np.sqrt(np.max(np.sum(self.means**2, axis=1))))
+
+    @cached_property
+    def held(self) -> tuple[Float[np.ndarray, "n D"], np.ndarray]:
+        """Samples in the coordinates of the theory, and the class of each (real labels: its scaled label).
+
+        Of more than HELD numbers, random rows are taken.
+        """
+        most = max(2, HELD // self.dim)
+        which = np.arange(self.samples)
+        if self.samples > most:
+            which = np.sort(np.random.default_rng(0).choice(self.samples, most, replace=False))
+        to_coordinates = self.basis.T / np.sqrt(float(self.spectrum.scale))
+        parts = [(x - self.spectrum.center) @ to_coordinates for x in _pieces(self.rows, self.feature_map, which)]
+        return np.concatenate(parts), np.zeros(len(which), dtype=int) if self.labels is None else self.labels[which]
+
+    @cached_property
+    def field_shapes(self) -> dict[str, "FieldShape"]:
+        """Skewness and excess kurtosis of fields w.x within the classes; both are zero for Gaussian ones.
+
+        "in random directions": as of initial weights. "toward other classes": samples of class c along mean_k - mean_c, for all
+        pairs; a positive skewness is a tail toward the other class. "along the teacher": the fitted one.
+        """
+        x, labels = self.held
+        which = labels if self.classes is not None else np.zeros(len(x), dtype=int)
+        noise = x - self.means[which]
+        found = {
+            "in random directions": self._shape(
+                noise, which, np.random.default_rng(0).standard_normal((DIRECTIONS, self.dim))
+            )
+        }
+        if self.teacher_weights is not None:
+            found["along the teacher"] = self._shape(noise, which, self.teacher_weights)
+        if self.classes is not None:
+            own = [
+                self._fields(noise[which == c], c, np.delete(self.means - mean, c, 0)) for c, mean in enumerate(self.means)
+            ]
+            found["toward other classes"] = FieldShape.of(own)
+        return found
+
+    def _shape(self, noise: np.ndarray, which: np.ndarray, w: np.ndarray) -> "FieldShape":
+        own = [self._fields(noise[which == c], c, w) for c in range(len(self.counts))]
+        return FieldShape.of([np.concatenate(own)])
+
+    def _fields(self, noise: Float[np.ndarray, "n D"], c: int, w: Float[np.ndarray, "k D"]) -> Float[np.ndarray, "n k"]:
+        """Fields of samples of class c without its mean, in units of their standard deviation."""
+        spread = np.sqrt(np.einsum("kd,de,ke->k", w, self.covariances[c], w))
+        return noise @ w.T / np.where(spread > 0, spread, 1.0)
+
+    def problem(self, student: Network, teacher: Network | Tasks | None = None, **settings: Any) -> Problem:
+        """The problem that the data pose to a student. settings: sgd, loss, rule, ... of `Problem`.
+
+        Class labels: the loss is "cross_entropy" if the student has one output per class, "logistic" for two classes and one
+        output. Real labels: the teacher is the fitted one. No labels: give a teacher, which labels the samples.
+
+        >>> import numpy as np
+        >>> import tutelage as tu
+        >>> data = tu.from_data(np.random.default_rng(0).standard_normal((300, 20)), np.arange(300) % 3)
+        >>> data.problem(tu.Network(3, "linear", outputs=3), sgd=tu.SGD(lr=0.1)).loss
+        CrossEntropy()
+        """
+        if not isinstance(student, Network):
+            raise InputError(
+                f"student is {kind_of(student)}; it must be a Network, such as Network(10, 'linear', outputs=10)."
+            )
+        if self.classes is None and self.teacher is None:
+            if teacher is None:
+                raise InputError("the data have no labels; give a teacher, such as Network(2, 'erf'), that labels them.")
+            return Problem(student, teacher, inputs=self.inputs, **settings)
+        if teacher is not None:
+            raise InputError("the data have labels; leave teacher out, or measure the data without y.")
+        if self.teacher is not None:
+            return Problem(student, self.teacher, inputs=self.inputs, **settings)
+        count = len(self.counts)
+        if student.outputs != count and not (student.outputs == 1 and count == 2):
+            one = " or one" * (count == 2)
+            raise InputError(
+                f"the student has {student.outputs} output{'s' * (student.outputs > 1)}; {count} classes need {count}{one}. Use "
+                f"Network({count}, 'linear', outputs={count})."
+            )
+        settings = {"loss": "cross_entropy" if student.outputs > 1 else "logistic"} | settings
+        mixture = self.inputs if student.outputs > 1 else self._mixture([-1, 1])
+        return Problem(student, inputs=mixture, **settings)
+
+    def compare(
+        self,
+        problem: Problem,
+        times: ArrayLike | Sequence[float] = 20.0,
+        *,
+        runs: int = 20,
+        seed: int = 0,
+        weights: Numbers | tuple[Numbers, Numbers] | None = None,
+    ) -> "DataComparison":
+        """SGD on the samples themselves next to the theory, and where the gap between them comes from.
+
+        Each step draws a sample with replacement, so the data set is the population and the error is measured on all of it.
+        The same SGD on Gaussian samples, first of the theory's law, then of the full covariances, splits the gap.
+
+        problem: from `problem`. times: as in `solve`. runs: networks per law, all from the same initial weights.
+        weights: initial weights (K, features) of the student, or a pair with the teacher's (M, features); default: entries
+        N(0, 0.1^2), and N(0, 1) for a teacher.
+        """
+        from tutelage.data.gap import compare_data
+
+        return compare_data(self, problem, times, runs, seed, weights)
+
+    def __repr__(self) -> str:
+        return f"<Data: {self._size()}>"
+
+    def _size(self) -> str:
+        return f"{self.samples} samples, {self.basis.shape[1]} features, {self.dim} directions with variance"
+
+    def __str__(self) -> str:
+        lines = [self._size(), *self._used(), "thrown away"]
+        if self.spectrum.dropped:
+            lines.append(
+                f"  {self.spectrum.dropped} directions without variance"
+                + f", with {self.lost_means:.2g} of the squared class means" * (self.lost_means > 1e-6)
+            )
+        if self.spectrum.levels < self.dim:
+            lines.append(f"  differences of eigenvalues within a level: {self.grouping_error:.1%} of the covariance (norm)")
+        if self.classes is not None:
+            lines.append(f"  off-diagonal parts of the class covariances: {self.off_diagonal:.1%} of them (norm)")
+        lines.append("  all moments beyond the second (zero for Gaussian fields)")
+        lines += [f"    {name}: {shape}" for name, shape in self.field_shapes.items()]
+        if self.classes is not None:
+            lines.append(
+                f"scale: the longest class mean is {self.mean_length:.2f}, or {self.mean_length / np.sqrt(self.dim):.2f} "
+                "sqrt(N); the theory assumes O(1)"
+            )
+        return "\n".join(lines)
+
+    def _used(self) -> list[str]:
+        levels = f"{self.spectrum.levels} level{'s' * (self.spectrum.levels > 1)}"
+        if self.classes is not None:
+            sizes = f"{self.counts.min()} to {self.counts.max()} samples each"
+            return [f"used: means and variances of {len(self.counts)} classes ({sizes}), {levels}"]
+        lines = [f"used: the eigenvalues of the covariance, {levels}"]
+        if self.teacher is not None:
+            lines.append(
+                f"      a linear teacher, which explains {self.explained:.1%} of the variance of y; the rest is unseen"
+            )
+        return lines
+
+    def _mixture(self, labels: Numbers) -> Inputs:
+        """Class means as reference vectors b_c = sqrt(N) mean_c; a spectrum for each class in the common eigenvectors."""
+        edges = np.cumsum(self.level_sizes)[:-1]
+        gram = [part @ part.T * (self.dim / part.shape[1]) for part in np.split(self.means, edges, axis=1)]
+        laws = [self.spectrum.with_eigenvalues(lam) for lam in self.variances[:, [0, *edges]]]
+        return Mixture(np.eye(len(self.means)), np.stack(gram), self.probabilities, laws, labels)
+
+
+def from_data(X: Any, y: Any = None, feature_map: FeatureMap | None = None, levels: int | None = None) -> Data:
+    """Measure what the theory needs of your data; the result makes problems and compares the theory with SGD on the data.
+
+    Parameters
+    ----------
+    X : array (samples, features), images (samples, height, width, ...), a .npy or .npz file, or a data set of scikit-learn
+        A .npy file is read piece by piece, so it may be larger than memory. An .npz file holds X (or data, images) and
+        perhaps y (or target, labels). A data set with `data` and `target` brings its labels.
+    y : array (samples,), optional
+        Integers, booleans or words are classes; floating-point numbers are real labels.
+    feature_map : function, optional
+        Maps rows (n, features) to new features (n, F), piece by piece. The theory is then about these.
+    levels : int, optional
+        Merge neighboring eigenvalues into so many levels of equal size. Default: one for each eigenvalue.
+
+    Returns
+    -------
+    Data
+        `.inputs`, `.problem(student)`, `.compare(problem)`, `.plot()`; printed, a report.
+
+    >>> import tutelage as tu
+    >>> data = tu.from_data(tu.digits(), levels=8)
+    >>> data.inputs
+    Spectrum(8 levels, largest 5.13853, scale 19.6964, measured on 61 directions (3 dropped))
+    """
+    X, y = _opened(X, y)
+    rows = as_rows(X, "X")
+    if feature_map is not None and not callable(feature_map):
+        raise InputError(f"feature_map is {kind_of(feature_map)}; it must be a function of rows (n, features).")
+    labels, classes = (None, None) if y is None else _as_labels(y, len(rows))
+    which = np.zeros(len(rows), dtype=int) if labels is None or classes is None else labels
+    real = labels if classes is None else None
+    counts, centers, covariances, cross = _moments(rows, feature_map, which, real)
+    center = counts @ centers / len(rows)
+    if len(rows) <= len(center):
+        warnings.warn(
+            f"there are {len(rows)} samples of {len(center)} features: at most {len(rows) - 1} directions have variance, and "
+            "their eigenvalues are those of this sample, not of the law behind it. Use more samples or fewer features.",
+            TutelageWarning,
+            stacklevel=2,
+        )
+    spectrum = Spectrum.from_covariance(np.einsum("c,cij->ij", counts / len(rows), covariances), levels, center)
+    basis, scale = spectrum.basis, float(spectrum.scale)
+    assert basis is not None
+    differences = centers - center
+    means = differences @ basis.T / np.sqrt(scale)
+    lost = 0.0 if classes is None else 1 - scale * np.sum(means**2) / max(np.sum(differences**2), np.finfo(float).tiny)
+    covariances = basis @ covariances @ basis.T / scale
+    data = Data(rows, labels, feature_map, classes, counts, spectrum, means, covariances, lost_means=max(float(lost), 0.0))
+    if real is not None:
+        return _with_teacher(data, real, cross)
+    share = data.mean_length**2 / data.dim
+    if share > LONG_MEANS:
+        warnings.warn(
+            f"the longest class mean has length {data.mean_length:.3g} where the noise has length sqrt(N) = "
+            f"{np.sqrt(data.dim):.3g}; the theory assumes means of order 1. It misses terms of relative order lr times the "
+            f"squared ratio, {share:.2g}: use a small lr, and measure the gap with `compare`.",
+            ValidityWarning,
+            stacklevel=2,
+        )
+    return data
+
+
+def _with_teacher(data: Data, real: Float[np.ndarray, " n"], cross: Float[np.ndarray, " N"]) -> Data:
+    """A linear teacher w* by least squares: y = w*.x / sqrt(N) + unseen part, for y of mean zero and variance one."""
+    mean, spread = float(real.mean()), float(real.std())
+    if spread == 0:
+        raise InputError(
+            f"all labels y are {mean:g}; a teacher needs labels that differ. Leave y out to measure the inputs."
+        )
+    eigenvalues = np.diagonal(data.covariances[0])
+    slopes = data.basis @ cross / (np.sqrt(float(data.spectrum.scale)) * spread * eigenvalues)
+    explained = float(np.clip(np.sum(slopes**2 * eigenvalues), 0.0, 1.0))
+    labels = (real - mean) / spread
+    data = replace(data, labels=labels, teacher_weights=np.sqrt(data.dim) * slopes[None], explained=explained)
+    assert data.grouped_teacher is not None
+    parts = np.split(data.grouped_teacher, np.cumsum(data.level_sizes)[:-1], axis=1)
+    gram = np.stack([part @ part.T / part.shape[1] for part in parts])
+    return replace(data, teacher=Network(1, "linear", gram=gram, unseen=[[1 - explained]]))
+
+
+def _opened(X: Any, y: Any) -> tuple[Any, Any]:
+    """X and y of a data set of scikit-learn, an .npz file or a data frame; a .npy file stays as it is."""
+    found = None
+    if isinstance(X, str | os.PathLike):
+        found = _archive(Path(X)) if Path(X).suffix == ".npz" else None
+    elif hasattr(X, "data") and hasattr(X, "target"):
+        found = X.data, X.target
+    if found is not None:
+        if y is not None and found[1] is not None:
+            raise InputError("y is given, and X brings its own labels; leave y out, or give the features alone as X.")
+        X, y = found[0], found[1] if y is None else y
+    return _without_frame(X), _without_frame(y)
+
+
+def _without_frame(value: Any) -> Any:
+    """The array of a data frame or series."""
+    return value.to_numpy() if hasattr(value, "to_numpy") else value
+
+
+def _archive(path: Path) -> tuple[np.ndarray, np.ndarray | None]:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = dict(file)
+    except FileNotFoundError:
+        raise InputError(f"there is no file {str(path)!r}; X must be an array or the name of a .npy or .npz file.") from None
+    except (ValueError, OSError, EOFError):
+        raise InputError(
+            f"{str(path)!r} is not an .npz file of numbers; write one with numpy.savez(name, X=X, y=y)."
+        ) from None
+    X, y = (next((arrays[n] for n in NAMES[kind] if n in arrays), None) for kind in ("features", "labels"))
+    if X is None and len(arrays) == 1:
+        X = next(iter(arrays.values()))
+    if X is None:
+        raise InputError(
+            f"{str(path)!r} holds {', '.join(arrays) or 'nothing'}; the features must be named {', '.join(NAMES['features'])}."
+        )
+    return X, y
+
+
+def _as_labels(y: object, samples: int) -> tuple[np.ndarray, np.ndarray | None]:
+    """Class numbers 0, 1, ... and the classes, or real labels and None."""
+    labels = np.asarray(y)
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if labels.shape != (samples,):
+        raise InputError(f"y has shape {labels.shape}; it must be ({samples},), one label for each sample.")
+    if labels.dtype.kind == "f":
+        checks.require_finite("y", labels)
+        return labels.astype(float), None
+    if labels.dtype.kind not in "iubUS" and not all(isinstance(one, str) for one in labels):
+        raise InputError(f"y has type {labels.dtype}; it must hold classes (integers, booleans, words) or real numbers.")
+    classes, which, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    if len(classes) == 1:
+        raise InputError(
+            f"y has one class only, {classes[0]}; a mixture needs two or more. Leave y out to measure the inputs."
+        )
+    if counts.min() < 2:
+        raise InputError(
+            f"class {classes[counts.argmin()]} has one sample; a covariance needs two or more in each of the {len(classes)} "
+            "classes. Leave such classes out; if y is a quantity, give it as floating-point numbers."
+        )
+    return which, classes
+
+
+def _pieces(
+    rows: np.ndarray, feature_map: FeatureMap | None, which: Int[np.ndarray, " n"] | None = None
+) -> Iterator[Float[np.ndarray, "n N"]]:
+    """Features of the rows, or of those in `which`, piece by piece, checked."""
+    count, width = len(rows) if which is None else len(which), None
+    step = max(1, CHUNK // rows.shape[1])
+    for first in range(0, count, step):
+        chosen = slice(first, first + step) if which is None else which[first : first + step]
+        piece = np.asarray(rows[chosen], dtype=float)
+        checks.require_finite("X", piece)
+        if feature_map is not None:
+            piece = _mapped(feature_map, piece, width)
+            width = piece.shape[1]
+        yield piece
+
+
+def _mapped(feature_map: FeatureMap, rows: np.ndarray, width: int | None) -> Float[np.ndarray, "n F"]:
+    try:
+        features = np.asarray(feature_map(rows), dtype=float)
+    except Exception as error:
+        raise InputError(f"feature_map failed on rows of shape {rows.shape}: {cause(error)}.") from error
+    if features.ndim != 2 or len(features) != len(rows) or features.shape[1] != (width or features.shape[1]):
+        raise InputError(
+            f"feature_map made shape {features.shape} of rows {rows.shape}; it must be ({len(rows)}, {width or 'features'})."
+        )
+    checks.require_finite("the output of feature_map", features)
+    return features
+
+
+def _moments(
+    rows: np.ndarray, feature_map: FeatureMap | None, which: Int[np.ndarray, " n"], real: Float[np.ndarray, " n"] | None
+) -> tuple[Int[np.ndarray, " C"], Float[np.ndarray, "C N"], Float[np.ndarray, "C N N"], Float[np.ndarray, " N"]]:
+    """Counts, means and covariances of the classes, and the covariance of features and real labels, piece by piece.
+
+    Shifted by the first row, so that nothing cancels: a file larger than memory is read once.
+    """
+    counts, done = np.bincount(which), 0
+    shift = total = square = cross = np.zeros(0)
+    for piece in _pieces(rows, feature_map):
+        if done == 0:
+            shift, (C, N) = piece[0].copy(), (len(counts), piece.shape[1])
+            checks.require_memory(
+                f"covariances of {C} class{'es' * (C > 1)} in {N} features", C * N**2, "Use fewer features."
+            )
+            total, square, cross = np.zeros((C, N)), np.zeros((C, N, N)), np.zeros(N)
+        here = slice(done, done + len(piece))
+        done += len(piece)
+        piece = piece - shift
+        for c in np.unique(which[here]):
+            own = piece[which[here] == c]
+            total[c] += own.sum(axis=0)
+            square[c] += own.T @ own
+        if real is not None:
+            cross = cross + (real[here] - real.mean()) @ piece
+    means = total / counts[:, None]
+    covariances = square / counts[:, None, None] - means[:, :, None] * means[:, None, :]
+    return counts, shift + means, (covariances + covariances.swapaxes(1, 2)) / 2, np.asarray(cross / len(rows))

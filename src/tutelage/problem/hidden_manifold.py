@@ -1,0 +1,328 @@
+"""`HiddenManifold`: inputs x = sigma(F c / sqrt(D)) with Gaussian c in D dimensions, and a teacher that looks at c.
+
+In high dimensions x acts as a Gaussian vector of the same covariance (Gaussian equivalence; Goldt et al. 2020). With rows
+|F_i|^2 = D, a centered sigma, k1 = E[z sigma(z)], k*^2 = E[sigma^2] - k1^2 and the singular values s_i of F / sqrt(D):
+    Omega = k1^2 F F^T / D + k*^2,    eigenvalues omega_i = k1^2 s_i^2 + k*^2
+    visible teacher  w* = sqrt(N/D) Omega^-1 k1 F beta / sqrt(D),    along direction i:  a_i beta_i,  a_i = sqrt(N/D) k1 s_i / omega_i
+    unseen part      beta beta^T / D - w* Omega w*^T / N,            along direction i:  (k*^2 / omega_i) beta_i beta_i^T / D
+beta_i is the component of the latent teacher vectors beta (M, D) along the i-th right singular vector of F. If D > N, x
+depends on N directions of c only; what beta has in the other ones is unseen.
+For isotropic beta with overlaps T = beta beta^T / D every level has t_l = visible_l T, and the unseen part is unseen_share T.
+"""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from tutelage import checks
+from tutelage._types import Array, Numbers
+from tutelage.errors import InputError
+from tutelage.problem.activation import Activation, ActivationLike, as_activation
+from tutelage.problem.inputs import Inputs
+
+WORDS = ("random", "orthogonal")
+REACH, PANEL_NODES = 12, 40  # averages over a standard normal number: from -REACH to REACH, in panels of one unit
+QUANTILES = 2**14  # points at which the law of Marchenko and Pastur is summed
+EQUAL = 1e-6  # relative difference of singular values that are one level
+SAME_LENGTH = 1e-8  # relative difference of row lengths at which an orthogonal matrix is accepted
+
+
+class Coefficients(NamedTuple):
+    """Of an activation: its mean, k1 = E[z sigma(z)] and k*^2 = E[sigma^2] - mean^2 - k1^2."""
+
+    mean: float
+    linear: float
+    rest: float
+
+
+class Realized(NamedTuple):
+    """A feature matrix with rows of length sqrt(D), and its directions in the order of levels.
+
+    basis: eigenvectors of the inputs as rows. amplitudes: a_i of every input direction. eigenvalues: omega_i. latent: right
+    singular vectors as rows, those of the inputs first.
+    """
+
+    features: Float[np.ndarray, "N D"]
+    basis: Float[np.ndarray, "N N"]
+    amplitudes: Float[np.ndarray, " N"]
+    eigenvalues: Float[np.ndarray, " N"]
+    latent: Float[np.ndarray, "D D"]
+
+
+class HiddenManifold(Inputs):
+    """Inputs x = sigma(F c / sqrt(D)) of a Gaussian latent vector c; the teacher's fields are beta . c / sqrt(D).
+
+    sigma is centered by its mean. The theory replaces x by a Gaussian vector of the same covariance; the visible teacher and
+    the unseen part of its fields follow from F. `simulate(..., method="weights")` uses x itself, so that `compare` tests this
+    equivalence; `inputs="gaussian"` and method="overlaps" use the Gaussian vector.
+
+    Parameters
+    ----------
+    features : array (N, D), "random" or "orthogonal"
+        F. The rows of a matrix are scaled to length sqrt(D). "random": rows of a Gaussian matrix, whose singular values
+        follow the law of Marchenko and Pastur. "orthogonal": orthogonal columns (rows if D > N), two levels. Or a list of the
+        min(N, D) largest eigenvalues of F F^T / D, all that the theory needs of a matrix.
+    activation : name or JAX function
+        sigma, not linear.
+    dim_latent : int, optional
+        D; of a matrix, its number of columns.
+    dim : int, optional
+        N; of a matrix, its number of rows.
+    levels : int
+        At most so many levels: neighboring eigenvalues are grouped (default 32).
+    seed : int
+        Of the matrix that a simulation draws for "random" and "orthogonal".
+
+    Notes
+    -----
+    The teacher's `gram` (default: the identity) holds the latent overlaps T = beta beta^T / D. For given beta use
+    `Network(M, unseen=inputs.unseen_part(beta), gram=beta @ beta.T / D)` and `start_from_weights(problem, W, beta)`.
+
+    Examples
+    --------
+    >>> import tutelage as tu
+    >>> inputs = tu.HiddenManifold("orthogonal", "erf", dim_latent=250, dim=1000)
+    >>> inputs.eigenvalues.round(4), inputs.fractions, inputs.unseen_share.round(4)
+    (array([1.2881, 0.015 ]), array([0.25, 0.75]), array(0.0117))
+    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), inputs, tu.SGD(lr=0.5))
+    >>> tu.solve(problem, tu.asymmetric_start(problem), times=10.0).T.round(3)
+    array([[1., 0.],
+           [0., 1.]])
+    """
+
+    eigenvalues: Float[np.ndarray, " L"]
+    fractions: Float[np.ndarray, " L"]
+    visible: Float[np.ndarray, " L"]
+    unseen_by_level: Float[np.ndarray, " L"]
+    unseen_share: Float[np.ndarray, ""]
+    squares: Float[np.ndarray, " n"]
+    activation: Activation = eqx.field(static=True)
+    coefficients: Coefficients = eqx.field(static=True)
+    kind: str = eqx.field(static=True)
+    dim: int = eqx.field(static=True)
+    dim_latent: int = eqx.field(static=True)
+    most_levels: int = eqx.field(static=True)
+    seed: int = eqx.field(static=True)
+    _matrix: Float[np.ndarray, "N D"] | None
+
+    def __init__(
+        self,
+        features: Numbers | str = "random",
+        activation: ActivationLike = "erf",
+        dim_latent: int | None = None,
+        *,
+        dim: int | None = None,
+        levels: int = 32,
+        seed: int = 0,
+    ):
+        self.activation = as_activation(activation)
+        self.coefficients = _coefficients(self.activation)
+        self.most_levels = checks.as_count("levels", levels)
+        self.seed = checks.as_count("seed", seed, least=0)
+        self._matrix = None
+        if isinstance(features, str):
+            self.kind = checks.known("features", features, WORDS)
+            shape = (None, None)
+        else:
+            array = checks.as_array("features", features)
+            checks.require_untraced("features", "HiddenManifold", array)
+            checks.require_finite("features", array)
+            if array.ndim not in (1, 2) or array.size == 0:
+                raise InputError(
+                    f"features have shape {array.shape}; they must be a matrix (N, D), 'random' or 'orthogonal', or a list of "
+                    "eigenvalues of F F^T / D."
+                )
+            self.kind, shape = ("matrix", array.shape) if array.ndim == 2 else ("eigenvalues", (None, None))
+        self.dim = _agreed("dim", dim, shape[0], "rows")
+        self.dim_latent = _agreed("dim_latent", dim_latent, shape[1], "columns")
+        if self.kind == "matrix":
+            self._matrix = _equal_rows(array)
+            self.squares = np.linalg.svd(self._matrix, compute_uv=False) ** 2 / self.dim_latent
+        else:
+            count = min(self.dim, self.dim_latent)
+            self.squares = _typical_squares(self.kind, self.dim, self.dim_latent)
+            if self.kind == "eigenvalues":
+                checks.require_shape("features (eigenvalues of F F^T / D)", array, (count,), fix="min(N, D) numbers.")
+                checks.require_nonnegative("features (eigenvalues of F F^T / D)", array)
+                self.squares = np.sort(array)[::-1]
+        self._group()
+
+    def _group(self) -> None:
+        """Levels of the directions of x: groups of singular values, and one for the directions that F does not reach."""
+        N, D, (_, linear, rest) = self.dim, self.dim_latent, self.coefficients
+        outside = N - self.squares.size
+        groups = np.split(self.squares, np.flatnonzero(np.diff(self.squares) < -EQUAL * self.squares[0]) + 1)
+        most = self.most_levels - (outside > 0)
+        if most < 1:
+            raise InputError(
+                f"levels is {self.most_levels}; D = {D} < N = {N} needs two levels or more, one for the directions that the "
+                "features do not reach."
+            )
+        if len(groups) > most:
+            groups = np.array_split(self.squares, most)
+        omega = [linear**2 * s + rest for s in groups] + [np.full(outside, rest)] * (outside > 0)
+        reached = [linear**2 * s / (w * D) for s, w in zip(groups, omega, strict=False)]  # beta's share that x shows
+        reached += [np.zeros(outside)] * (outside > 0)
+        sizes = np.array([w.size for w in omega])
+        self.eigenvalues, self.fractions = np.array([w.mean() for w in omega]), sizes / N
+        self.visible = np.array([s.sum() for s in reached]) / (self.fractions * self.eigenvalues)
+        self.unseen_by_level = np.array([s.size / D for s in groups] + [0.0] * (outside > 0)) - [s.sum() for s in reached]
+        self.unseen_share = np.asarray(1.0 - sum(s.sum() for s in reached))
+
+    @property
+    def known_dim(self) -> int:
+        return self.dim
+
+    @property
+    def basis(self) -> Float[np.ndarray, "N N"] | None:
+        return None if self._matrix is None else self.realized().basis
+
+    @property
+    def features(self) -> str | Float[np.ndarray, "..."]:
+        """The matrix, its rows scaled; else the word or the eigenvalues that were given."""
+        if self.kind in WORDS:
+            return self.kind
+        return self.squares if self._matrix is None else self._matrix
+
+    def without_basis(self) -> "HiddenManifold":
+        """The same law without the matrix: all that the theory needs, and all that a file keeps."""
+        if self._matrix is None:
+            return self
+        return self._with(_matrix=None, kind="eigenvalues")
+
+    def levels_only(self) -> "HiddenManifold":
+        nothing = dict.fromkeys(("activation", "coefficients", "dim", "dim_latent", "most_levels", "seed", "_matrix"))
+        return self._with(kind="levels", squares=np.zeros(0), **nothing)
+
+    def visible_overlaps(self, T: Float[Any, "M M"]) -> Float[Any, "L M M"]:
+        """t_l of isotropic teacher vectors with latent overlaps T."""
+        return self.visible[:, None, None] * T
+
+    def visible_teacher(self, beta: Numbers) -> Float[np.ndarray, "M N"]:
+        """w* of latent teacher vectors beta (M, D), in input coordinates: w* . x / sqrt(N) is the best guess of their fields."""
+        b, found = self._components(beta)
+        return found.amplitudes * _padded(b, self.dim) @ found.basis
+
+    def unseen_part(self, beta: Numbers) -> Float[np.ndarray, "M M"]:
+        """The covariance of what x does not carry of the fields of latent teacher vectors beta (M, D)."""
+        b, found = self._components(beta)
+        w = found.amplitudes * _padded(b, self.dim)
+        hidden = b @ b.T / self.dim_latent - (w * found.eigenvalues) @ w.T / self.dim
+        return (hidden + hidden.T) / 2
+
+    def _components(self, beta: Numbers) -> tuple[Float[np.ndarray, "M D"], Realized]:
+        array = checks.as_array("beta", beta)
+        checks.require_finite("beta", array)
+        if array.ndim != 2 or array.shape[1] != self.dim_latent:
+            raise InputError(
+                f"the latent teacher vectors have shape {array.shape}; they must be (M, {self.dim_latent}), one row per teacher "
+                "unit, D columns."
+            )
+        if self._matrix is None:
+            raise InputError(
+                f"the features are {self.kind!r}, so latent teacher vectors have no overlaps yet; give a matrix, such as "
+                "HiddenManifold(inputs.realized().features, ...)."
+            )
+        found = self.realized()
+        return array @ found.latent.T, found
+
+    def realized(self) -> Realized:
+        """The matrix, or one that `seed` draws, and its directions."""
+        N, D, (_, linear, rest) = self.dim, self.dim_latent, self.coefficients
+        if self.kind == "eigenvalues":
+            raise InputError(
+                "the features are known by their eigenvalues only (they come from a file?), and actual inputs need the matrix; "
+                "make the HiddenManifold from it, or use method='overlaps'."
+            )
+        F = _drawn(self.kind, N, D, np.random.default_rng(self.seed)) if self._matrix is None else self._matrix
+        left, s, right = np.linalg.svd(F / np.sqrt(D))
+        s = np.pad(s, (0, N - s.size))
+        omega = linear**2 * s**2 + rest
+        return Realized(F, np.ascontiguousarray(left.T), np.sqrt(N / D) * linear * s / omega, omega, right)
+
+    def samples(self, latent: Float[Array, "samples D"], features: Float[Array, "N D"]) -> Float[Array, "samples N"]:
+        """x of latent vectors."""
+        return self.activation(latent @ features.T / np.sqrt(self.dim_latent)) - self.coefficients.mean
+
+    def __repr__(self) -> str:
+        what = repr(self.kind) if self.kind in WORDS else f"{self.dim} x {self.dim_latent} {self.kind}"
+        return (
+            f"HiddenManifold({what}, {self.activation.name!r}, dim_latent={self.dim_latent}, dim={self.dim}, "
+            f"levels={self.levels})"
+        )
+
+
+def _agreed(name: str, given: int | None, found: int | None, side: str) -> int:
+    if given is None and found is None:
+        raise InputError(f"{name} is missing; without a matrix of features it must be given, such as {name}=500.")
+    if given is None:
+        return int(found or 0)
+    given = checks.as_count(name, given)
+    if found is not None and found != given:
+        raise InputError(f"{name} is {given} and the features have {found} {side}; they must agree. Leave {name} out.")
+    return given
+
+
+def _equal_rows(F: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N D"]:
+    """F with rows of length sqrt(D)."""
+    lengths = np.linalg.norm(F, axis=1, keepdims=True)
+    if np.any(lengths == 0):
+        row = int(np.argmin(lengths[:, 0])) + 1
+        raise InputError(f"row {row} of the features is zero; every input must depend on the latent vector. Leave it out.")
+    return F * (np.sqrt(F.shape[1]) / lengths)
+
+
+def _coefficients(activation: Activation) -> Coefficients:
+    edges = np.unique(np.r_[np.arange(-REACH, REACH + 1.0), [x for x in activation.breaks if abs(x) < REACH]])
+    x, w = np.polynomial.legendre.leggauss(PANEL_NODES)
+    half = np.diff(edges)[:, None] / 2
+    z = ((edges[:-1, None] + half) + half * x).ravel()
+    weights = (half * w).ravel() * np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)
+    with jax.ensure_compile_time_eval():
+        values = np.asarray(activation(jnp.asarray(z)))
+    mean, linear = float(weights @ values), float(weights @ (z * values))
+    rest = float(weights @ (values - mean - linear * z) ** 2)
+    size = linear**2 + rest
+    if not np.isfinite(size) or rest <= 1e-12 * size or linear**2 <= 1e-12 * size:
+        lacks = "nonlinear" if np.isfinite(size) and rest <= 1e-12 * size else "linear"
+        fix = "Use a Spectrum" if lacks == "nonlinear" else "Use an activation that is not even"
+        raise InputError(
+            f"the activation {activation.name!r} of the features has no {lacks} part (k1 = {linear:.3g}, k*^2 = {rest:.3g}); both "
+            f"must be positive. {fix}, or 'erf'."
+        )
+    return Coefficients(mean, linear, rest)
+
+
+def _typical_squares(kind: str, N: int, D: int) -> Float[np.ndarray, " n"]:
+    """The nonzero eigenvalues of F F^T / D of random and orthogonal features, largest first; their sum is N."""
+    count = min(N, D)
+    if kind != "random":
+        return np.full(count, N / count)
+    ratio = N / D  # the law of Marchenko and Pastur has support (1 +- sqrt(ratio))^2; x = 1 + ratio + 2 sqrt(ratio) cos
+    angle = (np.arange(QUANTILES) + 0.5) * np.pi / QUANTILES
+    x = 1 + ratio + 2 * np.sqrt(ratio) * np.cos(angle)
+    below = np.cumsum(np.sin(angle) ** 2 / x)
+    squares = np.interp((np.arange(count) + 0.5) / count, (below - 0.5 * np.sin(angle) ** 2 / x) / below[-1], x)
+    return squares * (N / squares.sum())
+
+
+def _drawn(kind: str, N: int, D: int, rng: np.random.Generator) -> Float[np.ndarray, "N D"]:
+    """Random features; orthogonal ones by turns: equal rows, then orthogonal columns, until both hold."""
+    F = _equal_rows(rng.standard_normal((N, D)))
+    if kind == "random":
+        return F
+    while True:
+        left, _, right = np.linalg.svd(F, full_matrices=False)
+        F = left @ right * np.sqrt(max(N, D))
+        if np.ptp(np.sum(F**2, axis=1)) <= SAME_LENGTH * D:
+            return F
+        F = _equal_rows(F)
+
+
+def _padded(b: Float[np.ndarray, "M D"], N: int) -> Float[np.ndarray, "M N"]:
+    """The components along the directions of x: those that x has, zeros for directions that F does not reach."""
+    return np.pad(b[:, :N], ((0, 0), (0, max(0, N - b.shape[1]))))

@@ -1,0 +1,327 @@
+"""Gaussian mixtures: inputs with classes, each with its own mean and, if wanted, its own spectrum.
+
+    x = mu_c / sqrt(N) + noise of covariance Omega_c,   mu_c = sum_m S_cm b_m,   class c with probability P_c
+The vectors b_m are reference vectors, as those of a teacher are: the overlaps R with them are order parameters. The mean of
+x has a norm of order one and its noise a norm of order sqrt(N); what a unit sees of both is then of the same order.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from tutelage import checks
+from tutelage._types import Array, Numbers, NumpyOrJax
+from tutelage.errors import InputError
+from tutelage.problem.activation import Activation, as_activation
+from tutelage.problem.hidden_manifold import HiddenManifold
+from tutelage.problem.inputs import Inputs, Isotropic, Spectrum
+from tutelage.problem.network import Network
+
+LARGEST_NORM = 30.0  # of the mean of a class: above it somebody forgot to divide by sqrt(N)
+
+
+class Mixture(Inputs):
+    """A Gaussian mixture: x has mean sum_m S_cm b_m / sqrt(N) and the spectrum of its class c.
+
+    coefficients: S, (classes, m). gram: the overlaps b_m . b_n / N, (m, m), or per level of the spectrum (levels, m, m); the
+    mean of x in class c then has the squared norm (S gram S^T)_cc, a number of order one. weights: the probabilities of the
+    classes (default: equal). inputs: the law of the noise, one for all classes, or a list of one for each with the same
+    fractions (common eigenspaces). labels: what a teacher would say in each class, (classes,), or (classes, outputs); for
+    labels='argmax' the number of the class, counted from 0. None: a teacher labels the samples.
+
+    In a `Problem` with such inputs R has one column for each teacher unit, then one for each vector b_m. `error` and `loss`
+    are averages over all classes, `trajectory.class_errors` has the errors of single classes. `Mixture.xor`,
+    `Mixture.two_gaussians`, `Mixture.simplex` and `Mixture.from_means` make common ones.
+
+    >>> import tutelage as tu
+    >>> mixture = tu.Mixture([[1.0], [-1.0]], gram=[[4.0]], labels=[1, -1])
+    >>> problem = tu.Problem(tu.Network(1, "linear"), inputs=mixture, loss="logistic", sgd=tu.SGD(lr=0.5))
+    >>> theory = tu.solve(problem, tu.Start(R=[[0.1]], Q=[[0.5]]), times=[0.0, 1.0, 10.0])
+    >>> theory.error.round(3)
+    array([0.444, 0.051, 0.027])
+    """
+
+    coefficients: Float[NumpyOrJax, "classes m"]
+    gram: Float[NumpyOrJax, "*L m m"]
+    probabilities: Float[NumpyOrJax, " classes"]
+    laws: tuple[Inputs, ...]
+    labels: Float[NumpyOrJax, "classes ..."] | None
+
+    def __init__(
+        self,
+        coefficients: Numbers,
+        gram: Numbers,
+        weights: Numbers | None = None,
+        inputs: Inputs | Sequence[Inputs] | None = None,
+        labels: Numbers | None = None,
+    ):
+        self.coefficients, self.gram = checks.as_array("coefficients", coefficients), checks.as_array("gram", gram)
+        if np.ndim(self.coefficients) != 2 or 0 in np.shape(self.coefficients):
+            raise InputError(
+                f"coefficients have shape {np.shape(self.coefficients)}; they must be (classes, m): for each class what its "
+                "mean has of each reference vector."
+            )
+        checks.require_finite("coefficients", self.coefficients)
+        classes, m = self.coefficients.shape
+        P = np.full(classes, 1.0 / classes) if weights is None else checks.as_array("weights", weights)
+        checks.require_shape("weights", P, (classes,), fix="One probability for each class.")
+        if not checks.is_traced(P) and not (np.all(np.asarray(P) > 0) and abs(np.sum(P) - 1) < 1e-9):
+            raise InputError(f"weights are {checks.shown(P)}; they must be positive with sum 1. Divide them by their sum.")
+        self.probabilities = P
+        laws = (Isotropic(),) if inputs is None else tuple(inputs) if isinstance(inputs, Sequence) else (inputs,)
+        self.laws = _checked_laws(laws, classes)
+        shapes = ((m, m), (self.levels, m, m))
+        checks.require_shape("gram", self.gram, *shapes, fix="The overlaps of the vectors that coefficients combine.")
+        checks.require_gram("gram", self.gram)
+        self.labels = None if labels is None else checks.as_array("labels", labels)
+        if self.labels is not None:
+            if np.ndim(self.labels) not in (1, 2) or np.shape(self.labels)[0] != classes:
+                shape = np.shape(self.labels)
+                raise InputError(f"labels have shape {shape}; they must be ({classes},), one for each class.")
+            checks.require_finite("labels", self.labels)
+        self._require_scale()
+
+    def _require_scale(self) -> None:
+        if checks.is_traced(self.coefficients, self.gram, self.laws):
+            return
+        norms = np.sqrt(np.maximum(np.diagonal(self.mean_overlaps()), 0.0))
+        if norms.max() > LARGEST_NORM:
+            raise InputError(
+                f"the mean of x in class {int(norms.argmax())} has norm {norms.max():.3g}; it must be of order 1, where the "
+                "noise of x has norm sqrt(N). If your means have entries of order 1, divide them by sqrt(N)."
+            )
+
+    @property
+    def eigenvalues(self) -> Float[NumpyOrJax, " L"]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Averages over the classes; `spectra` has those of each."""
+        if len(self.laws) == 1:
+            return self.laws[0].eigenvalues
+        return self.probabilities @ self.spectra
+
+    @property
+    def fractions(self) -> Float[NumpyOrJax, " L"]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.laws[0].fractions
+
+    @property
+    def spectra(self) -> Float[NumpyOrJax, "classes L"]:
+        """Eigenvalues of each class."""
+        each = [law.eigenvalues for law in self.laws] * (self.classes if len(self.laws) == 1 else 1)
+        return jnp.stack([jnp.asarray(x) for x in each]) if checks.is_traced(each) else np.stack(each)
+
+    @property
+    def basis(self) -> Float[np.ndarray, "D N"] | None:
+        return self.laws[0].basis
+
+    @property
+    def known_dim(self) -> int | None:
+        return self.laws[0].known_dim
+
+    @property
+    def classes(self) -> int:
+        """The number of classes."""
+        return np.shape(self.coefficients)[0]
+
+    @property
+    def vectors(self) -> int:
+        """The number of reference vectors b_m."""
+        return np.shape(self.coefficients)[1]
+
+    def mean_overlaps(self) -> Float[NumpyOrJax, "classes classes"]:
+        """Overlaps of the means of x."""
+        t = np.asarray(self.gram)
+        t = t if t.ndim == 2 else np.einsum("l,lmn->mn", np.asarray(self.fractions), t)
+        return np.asarray(self.coefficients) @ t @ np.asarray(self.coefficients).T
+
+    def targets(self, outputs: int) -> Float[NumpyOrJax, "classes ..."] | None:
+        """What stands for the teacher's output in each class; a class number becomes a one-hot vector of `outputs` entries."""
+        if self.labels is None or outputs == 1 or np.ndim(self.labels) == 2:
+            return self.labels
+        known = not checks.is_traced(self.labels)
+        if known and not np.all(np.isin(np.asarray(self.labels), np.arange(outputs))):
+            raise InputError(
+                f"the labels of the classes are {checks.shown(self.labels)} and there are {outputs} outputs; a label must be "
+                f"the number of an output, from 0 to {outputs - 1}, or a vector of {outputs} numbers."
+            )
+        return jnp.asarray(jnp.asarray(self.labels)[:, None] == np.arange(outputs), float)
+
+    def class_of(self, uniform: Float[Array, "..."]) -> Float[Array, "..."]:
+        """The class of a sample, from a number uniform on (0, 1)."""
+        edges = jnp.cumsum(jnp.asarray(self.probabilities))
+        return jnp.sum(uniform[..., None] > edges[:-1], axis=-1)
+
+    def with_shares(self, shares: Float[np.ndarray, " L"], gram: Float[np.ndarray, "L m m"] | None = None) -> "Mixture":
+        """The same eigenvalues on other shares of the dimensions, as a network of N inputs has them."""
+        laws = [Spectrum(law.eigenvalues, shares, normalize=False) for law in self.laws]
+        gram = self.gram if gram is None else gram
+        return Mixture(self.coefficients, gram, self.probabilities, laws[0] if len(laws) == 1 else laws, self.labels)
+
+    @classmethod
+    def xor(cls, norm: float = 2.0, inputs: Inputs | None = None) -> "Mixture":
+        """Four classes with means +-b_1 (label 1) and +-b_2 (label -1), b_1 orthogonal to b_2; norm: of each mean of x.
+
+        No single unit can tell the labels apart: the means of both are zero.
+
+        >>> import tutelage as tu
+        >>> tu.Mixture.xor().labels
+        array([ 1.,  1., -1., -1.])
+        """
+        return cls([[1, 0], [-1, 0], [0, 1], [0, -1]], norm**2 * np.eye(2), None, inputs, [1, 1, -1, -1])
+
+    @classmethod
+    def two_gaussians(cls, norm: float = 1.0, inputs: Inputs | Sequence[Inputs] | None = None) -> "Mixture":
+        """Two classes with means b (label 1) and -b (label -1); norm: of each mean of x.
+
+        >>> import tutelage as tu
+        >>> tu.Mixture.two_gaussians(2.0).gram
+        array([[4.]])
+        """
+        return cls([[1], [-1]], [[norm**2]], None, inputs, [1, -1])
+
+    @classmethod
+    def simplex(cls, classes: int, norm: float = 1.0, inputs: Inputs | Sequence[Inputs] | None = None) -> "Mixture":
+        """Classes whose means are the corners of a simplex around zero; labels are their numbers. norm: of each mean of x.
+
+        >>> import tutelage as tu
+        >>> tu.Mixture.simplex(3).mean_overlaps().round(3)[0]
+        array([ 1. , -0.5, -0.5])
+        """
+        count = checks.as_count("classes", classes, least=2)
+        gram = norm**2 * (count * np.eye(count) - 1) / (count - 1)
+        return cls(np.eye(count), gram, None, inputs, np.arange(count))
+
+    @classmethod
+    def from_means(
+        cls,
+        means: Numbers,
+        weights: Numbers | None = None,
+        inputs: Inputs | Sequence[Inputs] | None = None,
+        labels: Numbers | None = None,
+    ) -> "Mixture":
+        """Classes whose means of x are these vectors, (classes, N), in the coordinates of the inputs.
+
+        For a spectrum of several levels the columns are its eigenvectors, level by level (or the coordinates of the data, if
+        it was measured).
+
+        >>> import numpy as np
+        >>> import tutelage as tu
+        >>> means = np.zeros((2, 100)); means[0, :4], means[1, :4] = 1.0, -1.0
+        >>> tu.Mixture.from_means(means, labels=[1, -1]).gram
+        array([[ 4., -4.],
+               [-4.,  4.]])
+        """
+        vectors = np.asarray(checks.as_array("means", means))
+        if vectors.ndim != 2:
+            raise InputError(f"means have shape {vectors.shape}; they must be (classes, N), the mean of x in each class.")
+        checks.require_finite("means", vectors)
+        law = Isotropic() if inputs is None else inputs[0] if isinstance(inputs, Sequence) else inputs
+        if not isinstance(law, Inputs):
+            raise InputError(f"inputs is {checks.shown(inputs)}; it must be a law of inputs, such as Isotropic().")
+        vectors = vectors if law.basis is None else vectors @ law.basis.T
+        dims = law.level_dims(vectors.shape[1])
+        parts = np.split(vectors, np.cumsum(dims)[:-1], axis=1)
+        gram = np.stack([part @ part.T / (n / vectors.shape[1]) for part, n in zip(parts, dims, strict=True)])
+        return cls(np.eye(len(vectors)), gram[0] if len(gram) == 1 else gram, weights, inputs, labels)
+
+    def __repr__(self) -> str:
+        spectrum = f"{self.laws[0]!r}" if len(self.laws) == 1 else f"{len(self.laws)} spectra"
+        by = "labels by a teacher" if self.labels is None else f"labels={checks.shown(self.labels)}"
+        return f"Mixture({self.classes} classes, {spectrum}, {by})"
+
+
+def _checked_laws(laws: tuple[Inputs, ...], classes: int) -> tuple[Inputs, ...]:
+    for law in laws:
+        if not isinstance(law, Inputs) or isinstance(law, Mixture | HiddenManifold):
+            raise InputError(
+                f"inputs is {checks.shown(law)}; it must be a Gaussian law such as Isotropic(), or a list of such laws."
+            )
+    if len(laws) not in (1, classes):
+        raise InputError(f"{len(laws)} laws of inputs are given for {classes} classes; give one for all, or one for each.")
+    if not checks.is_traced(*(law.fractions for law in laws)):
+        first = np.asarray(laws[0].fractions)
+        for law in laws:
+            if law.levels != first.size or not np.allclose(law.fractions, first, rtol=0, atol=1e-9):
+                raise InputError(
+                    "the spectra of the classes have different fractions; classes share their eigenspaces, so only the "
+                    "eigenvalues may differ."
+                )
+    return laws
+
+
+class References(eqx.Module):
+    """The reference vectors of a problem with a mixture, in place of its teacher: teacher units, then the vectors b_m.
+
+    network: the teacher, None where classes have labels of their own. outputs: of the labels.
+    """
+
+    network: Network | None
+    mixture: Mixture
+    outputs: int = eqx.field(static=True)
+
+    @property
+    def units(self) -> int:
+        """Teacher units, whose fields the labels are made of."""
+        return 0 if self.network is None else self.network.hidden
+
+    @property
+    def hidden(self) -> int:
+        """Columns of R."""
+        return self.units + self.mixture.vectors
+
+    @property
+    def activation(self) -> Activation:
+        """Of the teacher."""
+        return as_activation("linear") if self.network is None else self.network.activation
+
+    @property
+    def readout(self) -> Float[NumpyOrJax, "*outputs M"]:
+        """Of the teacher; the vectors b_m have none."""
+        own: Any = np.zeros(0) if self.network is None else self.network.readout
+        xp: Any = jnp if checks.is_traced(own) else np
+        return xp.concatenate([own, np.zeros((*np.shape(own)[:-1], self.mixture.vectors))], axis=-1)
+
+    @property
+    def bias(self) -> Float[NumpyOrJax, " M"] | None:
+        """Of the teacher's units."""
+        if self.network is None or self.network.bias is None:
+            return None
+        xp: Any = jnp if checks.is_traced(self.network.bias) else np
+        return xp.concatenate([self.network.bias, np.zeros(self.mixture.vectors)])
+
+    @property
+    def gram(self) -> Float[NumpyOrJax, "L M M"]:
+        """Overlaps of all reference vectors per level; teacher vectors are orthogonal to the b_m unless the start says more."""
+        L, M, own = self.mixture.levels, self.units, self.mixture.gram
+        xp: Any = jnp if checks.is_traced(own, self.network, self.mixture.laws) else np
+        t = xp.broadcast_to(xp.asarray(own), (L, self.mixture.vectors, self.mixture.vectors))
+        if self.network is None:
+            return t
+        given = np.eye(M) if self.network.gram is None else self.network.gram
+        teacher = given if np.ndim(given) == 3 else given / self.mixture.weights.sum()
+        teacher = xp.broadcast_to(xp.asarray(teacher), (L, M, M))
+        between = xp.zeros((L, M, self.mixture.vectors))
+        below = xp.concatenate([xp.swapaxes(between, 1, 2), t], axis=2)
+        return xp.concatenate([xp.concatenate([teacher, between], axis=2), below], axis=1)
+
+    @property
+    def train_readout(self) -> bool:
+        """References do not learn."""
+        return False
+
+    train_bias = train_readout
+
+    def in_class(self, label: Float[NumpyOrJax, "*outputs"] | None) -> Network:
+        """The teacher within one class: itself, with biases; or a unit with field 1 that always says the label."""
+        if self.network is not None:
+            bias = np.zeros(self.network.hidden) if self.network.bias is None else self.network.bias
+            return eqx.tree_at(lambda n: (n.bias, n.gram), self.network, (bias, None), is_leaf=lambda x: x is None)
+        blank = Network(
+            1, "linear", outputs=self.outputs, readout=np.ones((self.outputs, 1)) if self.outputs > 1 else 1.0, bias=1.0
+        )
+        return eqx.tree_at(lambda n: n.readout, blank, label[..., None])
+
+    def __repr__(self) -> str:
+        return repr(self.network)
