@@ -54,9 +54,7 @@ def test_exclusive_or_has_the_known_digits():
 
 def test_one_unit_obeys_its_drift_by_quadrature():
     """Logistic regression on two Gaussians of norm 2: the first change of R and Q, by quadrature over one field."""
-    problem = tu.Problem(
-        tu.Network(1, "linear"), inputs=tu.Mixture.two_gaussians(2.0), loss="logistic", sgd=tu.SGD(lr=0.5)
-    )
+    problem = tu.Problem(tu.Network(1, "linear"), inputs=tu.Mixture.two_gaussians(2.0), loss="logistic", sgd=tu.SGD(lr=0.5))
     R, Q, h = 0.3, 0.5, 1e-4
     z, w = np.polynomial.hermite_e.hermegauss(80)
     w = w / w.sum()

@@ -350,12 +350,12 @@ class OptimalProtocol(AnalysisResult, figure="plot_protocol"):
 
 def _in_words(value: Any) -> str:
     value = value.shares if isinstance(value, Interleave) else value
-    if isinstance(value, tuple):
+    if isinstance(value, tuple | list):
         return " / ".join(map(_in_words, value))
     if hasattr(value, "values"):
         numbers = np.asarray(value.values)
         return f"from {numbers[0]:.3g} to {numbers[-1]:.3g}, within [{numbers.min():.3g}, {numbers.max():.3g}]"
-    return type(value).__name__ if callable(value) else checks.shown(value, 4)
+    return checks.shown(value) if hasattr(value, "probabilities") or callable(value) else f"{float(value):.4g}"
 
 
 def optimize(
