@@ -1,4 +1,4 @@
-"""Any learning rule: one solve by a grid, one by a quasi-random set, what the set takes in memory; many pairs of tasks; a protocol."""
+"""Any learning rule: a solve by a grid, one by a quasi-random set, its memory; many pairs of tasks; a search for a protocol."""
 
 import resource
 

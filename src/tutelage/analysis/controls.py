@@ -127,8 +127,8 @@ def checked_controls(problem: Problem, controls: object) -> dict[str, Limits]:
         if not (0 <= low < high <= knob.highest and np.isfinite(high)):
             most = "finite" if np.isinf(knob.highest) else f"at most {knob.highest:g}"
             raise InputError(
-                f"the bounds of {name} are {low:g} and {high:g}; the first must be zero or more and below the second, and the "
-                f"second {most}."
+                f"the bounds of {name} are {low:g} and {high:g}; the first must be zero or more and below the second, and "
+                f"the second {most}."
             )
         if name == "keep" and low == 0:
             raise InputError("the lower bound of keep is 0; some units must be kept. Use a positive one, such as 0.1.")
@@ -137,7 +137,8 @@ def checked_controls(problem: Problem, controls: object) -> dict[str, Limits]:
         raise InputError("controls has tasks and replay; both decide which task is shown. Control one of them.")
     if "tasks" in found and problem.teacher.count > 2 and found["tasks"] != (0.0, 1.0):
         raise InputError(
-            f"the bounds of tasks are {found['tasks']} and there are {problem.teacher.count} tasks; use (0, 1) for more than two."
+            f"the bounds of tasks are {found['tasks']} and there are {problem.teacher.count} tasks; use (0, 1) for more than "
+            "two."
         )
     return found
 

@@ -277,7 +277,8 @@ class OptimalProtocol(AnalysisResult, figure="plot_protocol"):
     starts : ndarray
         The objective that the descent from each start reached.
     slope : float
-        Largest d ln(objective) / d control that bounds and budgets leave free, in units of the control's range; 0 at an optimum.
+        Largest d ln(objective) / d control that bounds and budgets leave free, the control in units of its range; 0 at an
+        optimum.
     sensitivity : dict of ndarray
         By how much the objective grows, as a share of itself, if one segment of a control moves by 5% of its range.
     totals : dict of float
@@ -402,7 +403,8 @@ def optimize(
     budgets : dict, optional
         Limits on the integral of a control over time: the largest, or (smallest, largest); None: no limit.
     baselines : dict of dict, optional
-        Protocols to compare with, as {"half": {"tasks": 0.5}}: numbers or schedules; controls left out are constants, chosen best.
+        Protocols to compare with, as {"half": {"tasks": 0.5}}: numbers or schedules. Controls left out are constants, chosen
+        best.
     starts : int
         Descents: from the best constant protocol, from the middle of the bounds, then from the best constant ones that differ.
     iterations : int
@@ -464,7 +466,8 @@ def optimize(
     ended = [one for one in found if one is not None]
     if not ended:
         raise InputError(
-            "cannot optimize: the derivative of the objective is not finite at the best constant protocol. Narrow the bounds."
+            "cannot optimize: the derivative of the objective is not finite at the best constant protocol. "
+            "Narrow the bounds."
         )
     best = min(ended, key=lambda one: one.value)
     values = [np.asarray(rows) for rows in search.values(jnp.asarray(best.point))]
