@@ -110,7 +110,7 @@ def schedule_of(name: str, shape: str, edges: np.ndarray, rows: np.ndarray) -> A
         each = tuple(Linear(edges, row) for row in rows)
     else:
         each = tuple(Piecewise(edges[1:-1] if shape == "piecewise" else np.zeros(0), row) for row in rows)
-    shares = each if len(each) > 1 else each[0]
+    shares: Any = each if len(each) > 1 else next(iter(each))
     return Interleave(shares) if name == "tasks" else shares
 
 

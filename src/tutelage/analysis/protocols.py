@@ -77,12 +77,12 @@ class Search(eqx.Module):
     problem: Problem
     start: Start
     moments: Moments
-    times: Array
-    weights: Array
-    steps: Array
-    bounds: Array
-    level: Array
-    shares: Array  # of the time that each segment or knot rules
+    times: Any  # arrays here and below
+    weights: Any
+    steps: Any
+    bounds: Any
+    level: Any
+    shares: Any  # of the time that each segment or knot rules
     names: tuple[str, ...] = eqx.field(static=True)
     rows: tuple[int, ...] = eqx.field(static=True)
     objective: Objective = eqx.field(static=True)
@@ -512,7 +512,7 @@ def _judged(
     if not trajectory.finished:
         value = np.inf
     elif callable(objective):
-        value = float(objective(trajectory))
+        value = float(np.asarray(objective(trajectory)))
     else:
         mean = error if error.ndim == 1 else error.mean(axis=1)
         value = {

@@ -359,7 +359,7 @@ def plot_protocol(found: Any, *, title: str | None = None) -> Figure:
         for (other, one), look in zip(found.baselines.items(), looks, strict=False):
             if name in one.controls and values.ndim == 1:
                 axes.plot(times, _over_time(one.controls[name], times), label=other, **look)
-        axes.set_ylabel(CONTROLS.get(name, name))
+        axes.set_ylabel(CONTROLS[name])
         axes.set_ylim(bottom=min(0.0, values.min()))
     below, seen = panels[-1], []
     curves = {"protocol": found.trajectory, **{name: one.trajectory for name, one in found.baselines.items()}}
@@ -395,8 +395,10 @@ def _draw_band(axes: Axes, found: Any, name: str, times: np.ndarray) -> None:
     values, cost = np.asarray(schedule.values), np.maximum(found.sensitivity[name] / 0.01, 1e-6)
     at_bound = np.minimum(values - low, high - values) < 1e-3 * (high - low)
     width = 0.05 * (high - low) * np.where(at_bound, 1 / cost, 1 / np.sqrt(cost))
-    ends = [
-        _over_time(type(schedule)(*[*vars(schedule).values()][:1], np.clip(values + side * width, low, high)), times)
-        for side in (-1, 1)
-    ]
-    axes.fill_between(times, *ends, color=COLORS[0], alpha=0.15, linewidth=0, label="costs 1%")
+
+    def moved(side: float) -> np.ndarray:
+        """The schedule with all values moved at once."""
+        places = next(iter(vars(schedule).values()))
+        return _over_time(type(schedule)(places, np.clip(values + side * width, low, high)), times)
+
+    axes.fill_between(times, moved(-1.0), moved(1.0), color=COLORS[0], alpha=0.15, linewidth=0, label="costs 1%")

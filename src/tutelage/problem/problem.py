@@ -10,11 +10,12 @@ import numpy as np
 from jaxtyping import Float
 
 from tutelage import checks
-from tutelage._types import Array, ArrayLike, NumpyOrJax, Schedule, Table
+from tutelage._types import Array, ArrayLike, NumpyOrJax, Table
 from tutelage.errors import InputError, kind_of
 from tutelage.labels import Function as FunctionLabels
 from tutelage.labels import Labels, as_labels
 from tutelage.labels import Real as RealLabels
+from tutelage.labels import Sign as SignLabels
 from tutelage.losses import Function as FunctionLoss
 from tutelage.losses import Loss, Squared, as_loss
 from tutelage.problem import serialize
@@ -173,7 +174,7 @@ class Problem(eqx.Module):
         """Is the label noise given by a quantile function?"""
         return callable(self.noise) and not is_schedule(self.noise)
 
-    def schedules(self) -> dict[str, Schedule]:
+    def schedules(self) -> dict[str, Any]:
         """All numbers that change in time, by name, except the probabilities of tasks."""
         sgd = self.sgd
         found: Table = {name: getattr(sgd, name) for name in ("lr", "readout_lr", "bias_lr", "weight_decay")}
@@ -186,7 +187,7 @@ class Problem(eqx.Module):
         problem = self
         if is_schedule(self.noise):
             problem = eqx.tree_at(lambda p: p.noise, problem, rate_at(self.noise, t))
-        if callable(getattr(self.labels, "flip", None)):
+        if isinstance(self.labels, SignLabels) and callable(self.labels.flip):
             problem = eqx.tree_at(lambda p: p.labels.flip, problem, rate_at(self.labels.flip, t))
         return problem
 

@@ -281,7 +281,7 @@ def _known_switches(rate: Rate | None) -> ArrayLike | None:
     """Where a schedule of this module jumps or bends; None if nowhere."""
     if not isinstance(rate, Restarted):
         times = getattr(rate, SWITCHING[type(rate)]) if type(rate) in SWITCHING else None
-        return None if np.size(times) == 0 else times
+        return None if times is None or np.size(times) == 0 else times
     inside = _known_switches(rate.rate)
     if inside is None:
         return rate.at

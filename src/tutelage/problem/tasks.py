@@ -121,14 +121,14 @@ class Interleave(eqx.Module):
             )
         _require_probabilities(cast(NumpyOrJax, self.shares if np.ndim(self.shares) else self.probabilities(0.0, 2)), "")
 
-    def schedules(self) -> list[Schedule]:
+    def schedules(self) -> list[Any]:
         """The shares that change in time."""
         return [share for share in (self.shares if isinstance(self.shares, tuple) else [self.shares]) if callable(share)]
 
     def require_tasks(self, count: int) -> None:
         """One probability for each task."""
         first = callable(self.shares) or (not isinstance(self.shares, tuple) and np.ndim(self.shares) == 0)
-        size = 2 if first else len(self.shares)
+        size = 2 if first else len(cast(Sequence[Any], self.shares))
         if size != count:
             raise InputError(f"the schedule has {size} probabilities; there are {count} tasks. Give one each.")
 
@@ -193,7 +193,7 @@ class Replay(eqx.Module):
         fraction = jnp.where(np.arange(phases) > 0, rate_at(self.fraction, t), 0.0)[:, None]
         return ((1 - fraction) * present + fraction * earlier)[_phase(self.after, t)]
 
-    def schedules(self) -> list[Schedule]:
+    def schedules(self) -> list[Any]:
         """The fraction, if it changes in time."""
         return [self.fraction] if callable(self.fraction) else []
 

@@ -144,7 +144,8 @@ def compute_2(R: float, Q: float, end: float, segments: int, iterations: int, ru
     unit, start, cases = tu.Network(1, "linear"), tu.Start([[R]], [[Q]]), []
     edges = end * np.linspace(0.0, 1.0, segments + 1) ** 2
     for name in rules:
-        problem = tu.Problem(unit, unit, sgd=tu.SGD(1.0), labels="sign", **RULES[name])
+        options: dict[str, Any] = {"labels": "sign", **RULES[name]}
+        problem = tu.Problem(unit, unit, sgd=tu.SGD(1.0), **options)
         decayed, _ = best_power_decay(problem, start, end, HIGHEST[name])
         how: dict[str, Any] = {"segments": edges, "shape": "smooth", "starts": 1, "iterations": iterations}
         found = tu.schedules.optimize(problem, start, end, {"lr": (0.0, HIGHEST[name])}, **how)
@@ -161,7 +162,8 @@ def compute_2(R: float, Q: float, end: float, segments: int, iterations: int, ru
                 coords={"knot": edges, "time": found.trajectory.times},
             )
         )
-    return xr.concat(cases, dim=xr.DataArray(rules, dims="rule", name="rule")).assign(end=end)
+    joined: Any = xr.concat(cases, dim=xr.DataArray(rules, dims="rule", name="rule"))
+    return joined.assign(end=end)
 
 
 def claims_2(data: "Dataset") -> list[Claim]:
@@ -212,9 +214,9 @@ def compute_3(end: float, noise: float, segments: int, budget: float, dim: int, 
     """The best dropout, and the best order of noisy labels when their total noise is given; each with runs."""
     import xarray as xr
 
-    student, teacher = tu.Network(4, "erf"), tu.Network(2, "erf")
+    student, teacher = tu.Network(4, "erf", train_readout=True), tu.Network(1, "erf")
     problem = tu.Problem(student, teacher, sgd=tu.SGD(1.0), noise=noise)
-    start = tu.Start([[0.2, 0.05], [0.05, 0.15], [-0.05, 0.1], [0.1, -0.02]], 0.5 * np.eye(4))
+    start = tu.Start(np.linspace(0.1, 0.2, 4)[:, None], 0.3 * np.eye(4))
     dropped = problem.replace(rule=tu.rules.Dropout(0.8))
     least, most = 0.0, 2 * budget
     keep = tu.schedules.optimize(dropped, start, end, {"keep": (0.2, 1.0)}, segments=segments)
@@ -241,7 +243,7 @@ def compute_3(end: float, noise: float, segments: int, budget: float, dim: int, 
                 coords={"time": found.trajectory.times},
             )
         )
-    joined = xr.concat(cases, dim=xr.DataArray(["dropout", "label noise"], dims="case", name="case"))
+    joined: Any = xr.concat(cases, dim=xr.DataArray(["dropout", "label noise"], dims="case", name="case"))
     return joined.assign(end=end, budget=budget, dim=dim, runs=runs)
 
 
@@ -254,9 +256,9 @@ def claims_3(data: "Dataset") -> list[Claim]:
         at_most(
             "dropout: final error over that of the best constant dropout",
             float(keep["value"] / keep["constant_value"]),
-            1.0001,
+            0.9,
         ),
-        at_least("label noise: final error of constant noise over that of the best order", gain, 1.5),
+        at_least("label noise: final error of constant noise over that of the best order", gain, 2.0),
         close("label noise: mean over time, against the budget", float(order["mean"]), budget, absolute=1e-4),
         at_least("label noise: first segment over last", float(noise[0] / max(noise[-1], 1e-9)), 3.0),
     ]
@@ -271,7 +273,8 @@ def claims_3(data: "Dataset") -> list[Claim]:
 
 def draw_3(data: "Dataset") -> "Figure":
     """Both controls and the errors under them."""
-    small = f"Four erf units learn from two. Dashed: best constant; marks: {int(data['runs'])} runs, N = {int(data['dim'])}."
+    marks = f"{int(data['runs'])} runs, N = {int(data['dim'])}"
+    small = f"Four erf units with a trained readout learn from one. Dashed: best constant; marks: {marks}."
     figure, axes = panel_grid(2, 2, "Dropout and noisy labels under control", small, height=2.6, sharex="col")
     edges = np.linspace(0.0, float(data["end"]), data.sizes["segment"] + 1)
     labels = {"dropout": "units kept", "label noise": r"label noise $\sigma$"}
@@ -295,7 +298,7 @@ def draw_3(data: "Dataset") -> "Figure":
 
 TASKS: dict[str, Any] = {"similarity": 0.5, "end": 60.0, "highest": 3.0, "seed": 81}
 RATES: dict[str, Any] = {"R": 0.1, "Q": 0.5, "end": 100.0}
-NOISE: dict[str, Any] = {"end": 40.0, "noise": 0.3, "budget": 0.5, "seed": 83}
+NOISE: dict[str, Any] = {"end": 20.0, "noise": 0.3, "budget": 0.5, "seed": 83}
 
 FIGURES = (
     Replica(
