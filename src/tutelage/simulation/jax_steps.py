@@ -167,7 +167,7 @@ class OverlapsLoop:
         response = respond(self.problem, constants, params, student_fields, teacher_fields, xi, context, norm2)
         scale = jnp.asarray(layout.step[:, None] * layout.mask)[..., None] / B
         inside = scale * jnp.einsum("sk,slc->lkc", response.delta, normals)
-        inside = inside - constants.decay * layout.mask[..., None] * students[:, :K]
+        inside = inside - rates[-2] * layout.mask[..., None] * students[:, :K]
         moved = self._kick(students, inside, rates)
         if self.outer.size:
             delta = response.delta if spread is None else response.delta * spread.T[self.outer, :, None]
@@ -271,7 +271,7 @@ class WeightsLoop:
 
     def _move(self, state: WeightsState, lengths: NumpyOrJax, moves: Array, rates: Array) -> WeightsState:
         (W, velocity, gradient, W_teacher, params), constants = state, self.constants
-        kick = rates[0] * self.mask * (gradient - constants.decay * W)
+        kick = rates[0] * self.mask * (gradient - rates[-2] * W)
         if constants.momentum:
             velocity = kick = constants.keep * velocity + kick
         W = W + rates[1] * kick
