@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from tutelage import checks
-from tutelage._types import Numbers, NumpyOrJax
+from tutelage._types import Numbers, NumpyOrJax, Table
 from tutelage.errors import InputError, kind_of
 from tutelage.problem.hidden_manifold import HiddenManifold
 from tutelage.problem.mixture import Mixture
@@ -219,6 +219,27 @@ def random_start(problem: Problem, dim: int | None = None, scale: float = 0.1, s
         pairs = [_given_teacher(rng, K, n, teacher) for n, teacher in zip(dims, t, strict=True)]
         r, q = np.stack([p[0] for p in pairs]) * width, np.stack([p[1] for p in pairs]) * width**2
     return _measured(problem, r, q, t if gram is None or latent else None, dim=dim)
+
+
+START_NAMES = ("dim", "scale", "seed", "R", "Q", "T", "readout", "bias")
+
+
+def start_from_table(problem: Problem, table: Table) -> Start:
+    """The table [start] of a problem file: random weights (dim, scale, seed) or overlaps (R, Q and more)."""
+    for name in table:
+        checks.known("a name in [start]", name, START_NAMES)
+    overlaps = {name: table[name] for name in ("R", "Q", "T", "readout", "bias") if name in table}
+    if not overlaps:
+        return random_start(problem, **{"dim": problem.inputs.usual_dim} | table)
+    drawn = [name for name in ("scale", "seed") if name in table]
+    if drawn:
+        raise InputError(
+            f"the start gives overlaps ({', '.join(overlaps)}) and {drawn[0]}; only random weights have {drawn[0]}."
+        )
+    missing = [name for name in ("R", "Q") if name not in overlaps]
+    if missing:
+        raise InputError(f"[start] lacks {missing[0]}; give R and Q, or dim, scale and seed for random weights.")
+    return Start(**overlaps, dim=table.get("dim"))
 
 
 def asymmetric_start(problem: Problem, dim: int | None = None) -> Start:
