@@ -121,7 +121,7 @@ def draw_1(data: "Dataset") -> "Figure":
         right.plot(times, data["loss"].sel(width=K), **look)
     which = list(data["width"].values).index(4)
     seen = data.sel(time=np.isfinite(data["runs_mean"]))
-    draw_band(left, seen["time"], np.full(seen["time"].size, np.nan), seen["runs_mean"], seen["runs_se"], look=which)
+    draw_band(left, seen["time"].values, np.full(seen["time"].size, np.nan), seen["runs_mean"], seen["runs_se"], look=which)
     right.plot(times, data["erf_loss"], color=FAINT, label="4 erf units")
     left.axhline(BEST, color=FAINT, linewidth=1.0, label="best possible")
     right.axhline(np.log(2.0), color=FAINT, linewidth=1.0, linestyle=DASHES[1], label="ln 2: guessing")
