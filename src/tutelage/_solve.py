@@ -129,7 +129,7 @@ def solve(
 
 def _require_variance(problem: Problem) -> None:
     """Refuse squared loss under label noise of infinite variance: G does not exist, though a sum over quantiles does."""
-    if not callable(problem.noise) or type(problem.loss) is not Squared or not problem.rule.uses_loss:
+    if not problem.has_noise_law or type(problem.loss) is not Squared or not problem.rule.uses_loss:
         return
     shares = np.array([1e-4, 1e-8, 1e-12])  # share * quantile^2 falls to zero if the variance is finite
     tails = shares * (np.asarray(problem.noise(shares)) ** 2 + np.asarray(problem.noise(1 - shares)) ** 2)

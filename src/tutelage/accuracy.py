@@ -166,7 +166,12 @@ def _pair_matrices(problem: Problem, rule: Quadrature, T: Array, seen: dict[str,
         p = mean_update(averages, C, mean, at["readout"], v_teacher)
         v = at["readout"]
         slopes = v[:, None] * v * averages.slopes(C, mean)[:, : v.size]
-        return p.A, p.B, slopes, update_covariance(averages, C, mean, v, v_teacher, jnp.asarray(problem.noise))
+        return (
+            p.A,
+            p.B,
+            slopes,
+            update_covariance(averages, C, mean, v, v_teacher, jnp.asarray(problem.labeled_at(0.0).noise)),
+        )
 
     return jax.lax.map(one, seen)
 

@@ -32,6 +32,7 @@ from numbers import Real
 from types import FunctionType
 from typing import Any, TypeVar
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -252,6 +253,9 @@ def shown(value: object, digits: int = 6) -> str:
             return f"{array.item():.{digits}g}" if array.dtype.kind == "f" else repr(array.item())
         array = np.round(array, digits) if array.dtype.kind == "f" else array
         return str(array.tolist()) if array.size <= 16 else f"<array {array.shape}>"
+    if isinstance(value, eqx.Module) and type(value).__repr__ is eqx.Module.__repr__:
+        inside = ", ".join(f"{name}={shown(part, digits)}" for name, part in vars(value).items() if part is not None)
+        return f"{type(value).__name__}({inside})"
     return " ".join(_SHORT.repr(value).split())
 
 

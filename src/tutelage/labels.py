@@ -10,7 +10,7 @@ entry.
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import equinox as eqx
 import jax
@@ -100,7 +100,7 @@ class Real(Labels):
 
 
 class Sign(Labels):
-    """The sign of the teacher's output, -1 or 1, flipped with probability `flip`.
+    """The sign of the teacher's output, -1 or 1, flipped with probability `flip`, a number or a schedule.
 
     >>> import tutelage as tu
     >>> tu.labels.Sign(flip=0.1)
@@ -108,14 +108,18 @@ class Sign(Labels):
     """
 
     kind: ClassVar[str] = "sign"
-    flip: ArrayLike = eqx.field(converter=lambda x: checks.as_array("flip", x), default=0.0)
+    flip: Any = eqx.field(converter=lambda x: x if callable(x) else checks.as_array("flip", x), default=0.0)
 
     def __check_init__(self) -> None:
+        if callable(self.flip):
+            return
         checks.require_shape("flip", self.flip, ())
         if not checks.is_traced(self.flip) and not 0 <= float(self.flip) <= 1:
             raise InputError(f"flip is {float(self.flip):g}; it must be a probability between 0 and 1.")
 
     def law(self, noise: Noise) -> Law | None:
+        if callable(self.flip):
+            return Discrete(np.array([1.0, -1.0]), np.array([0.5, 0.5]))  # of any time; `Problem.labeled_at` knows which
         if not checks.is_traced(self.flip) and float(self.flip) == 0:
             return None
         return Discrete(np.array([1.0, -1.0]), jnp.stack([1.0 - self.flip, jnp.asarray(self.flip, float)]))

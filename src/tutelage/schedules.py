@@ -1,11 +1,23 @@
-"""Learning rates that change in time, and `optimize`: the schedule that makes the error smallest.
+"""Numbers that change in time, and `optimize`: the protocol that makes the error smallest.
 
     tu.SGD(lr=tu.schedules.PowerDecay(0.5, exponent=1.0, timescale=10.0))
 
-Any JAX function of the time alpha is a schedule too.
+Any JAX function of the time alpha is a schedule of a learning rate too.
 """
 
-from tutelage.analysis.schedule_search import OptimalSchedule, optimize
-from tutelage.problem.schedules import Constant, Cosine, Interpolated, Piecewise, PowerDecay, Restarted
+from tutelage.analysis.greedy_rates import greedy
+from tutelage.analysis.protocols import OptimalProtocol, optimize
+from tutelage.problem.schedules import Constant, Cosine, Interpolated, Linear, Piecewise, PowerDecay, Restarted
 
-__all__ = ["Constant", "Cosine", "Interpolated", "OptimalSchedule", "Piecewise", "PowerDecay", "Restarted", "optimize"]
+__all__ = [
+    "Constant",
+    "Cosine",
+    "Interpolated",
+    "Linear",
+    "OptimalProtocol",
+    "Piecewise",
+    "PowerDecay",
+    "Restarted",
+    "greedy",
+    "optimize",
+]

@@ -31,7 +31,7 @@ def test_importing_a_module_does_not_hide_a_function():
 
 def test_every_result_that_draws_itself_has_a_figure():
     """`AnalysisResult.plot` finds its function by the name that the class gives: each must exist."""
-    classes = [getattr(analysis, name) for name in analysis.__all__] + [tu.schedules.OptimalSchedule]
+    classes = [getattr(analysis, name) for name in analysis.__all__] + [tu.schedules.OptimalProtocol]
     figures = {value.figure for value in classes if getattr(value, "plot", None) is AnalysisResult.plot}
     assert len(figures) > 12
     assert all(callable(getattr(tu.plot, name)) for name in figures)

@@ -249,7 +249,10 @@ CASES = {
         lambda: tu.analysis.fluctuations(HINGE, START, dim=100, times=1.0),
         ["fluctuations", "'hinge'", "readout"],
     ),
-    "schedule, jumps": (lambda: tu.schedules.optimize(HINGE, START, 1.0), ["optimize", "'hinge'", "readout"]),
+    "schedule, jumps": (
+        lambda: tu.schedules.optimize(HINGE, START, 1.0, {"lr": (0.0, 1.0)}),
+        ["optimize", "'hinge'", "readout"],
+    ),
     "stiff": (lambda: solve(solver="stiff"), ["stiff", "'logistic'", "explicit"]),
 }
 

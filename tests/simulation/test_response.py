@@ -13,7 +13,7 @@ from tutelage.problem.activation import NAMED
 from tutelage.problem.sample import context_of, label_of, normals_needed, updates_of
 from tutelage.rules import Parameters
 from tutelage.simulation.numba_kernels import ParameterState, respond
-from tutelage.simulation.step_constants import has_kernels, step_constants, teacher_table, with_heads
+from tutelage.simulation.step_constants import RateTable, has_kernels, step_constants, teacher_table, with_heads
 
 K, M, SAMPLES = 3, 2, 300
 STUDENT = tu.Network(K, "tanh", readout=[0.8, -1.1, 0.5], bias=[0.1, -0.3, 0.2])
@@ -48,12 +48,24 @@ def draws(seed=0):
 def by_machine_code(problem, students, teachers, z):
     """delta, and the forces on readout and bias, one row per sample; and label - output."""
     rule, rows, gaps = step_constants(problem, 10), [], []
+    of_label = RateTable(problem, 10).table(0, 1)[0, -1]
     for student, teacher, number in zip(students, teachers, z, strict=True):
         bias = np.array(problem.student.bias) if problem.student.bias is not None else np.zeros(K)
         params = with_heads(ParameterState(np.array(problem.student.readout, dtype=float), bias, *np.zeros((4, K))))
         delta = np.empty(K)
         gaps.append(
-            respond(rule, teacher_table(problem), params, student, teacher, 0, 1.0, number if rule.draws else 0.0, delta)
+            respond(
+                rule,
+                teacher_table(problem),
+                params,
+                student,
+                teacher,
+                0,
+                1.0,
+                of_label,
+                number if rule.draws else 0.0,
+                delta,
+            )
         )
         rows.append(np.concatenate([delta, params.readout_sum[0], params.bias_sum]))
     return np.array(rows), np.array(gaps)

@@ -38,6 +38,7 @@ from tutelage.moments.matrices import joint_covariance, mean_update
 from tutelage.problem import Problem, Start
 from tutelage.problem.problem import require_problem
 from tutelage.problem.sample import learn, normals_needed
+from tutelage.problem.schedules import rate_at
 from tutelage.problem.start import require_start
 from tutelage.problem.traits import CLASSIC
 from tutelage.rules import Context, Parameters, Update
@@ -167,7 +168,8 @@ def _increments(
     r, q, system = np.asarray(state.r), np.asarray(state.q), OrderParameters(problem, t)
     eta, eta_v, eta_b = (float(x) for x in system.rates(jnp.zeros(())))
     context = system.context(jnp.zeros(()), *system.covariances(state))
-    K, dim, batch, kappa = problem.student.hidden, int(dims.sum()), problem.samples_per_step, float(problem.sgd.weight_decay)
+    K, dim, batch = problem.student.hidden, int(dims.sum()), problem.samples_per_step
+    kappa = float(rate_at(problem.sgd.weight_decay, 0.0))
     norm2 = np.einsum("l,clss->cs", dims / dim, grams)
     update = _updates(problem, state, jnp.asarray(fields.sum(axis=2)), jnp.asarray(noise), jnp.asarray(norm2), context)
     force, output = np.asarray(update.delta), np.asarray(update.parameters.readout)
@@ -356,6 +358,7 @@ def _limit_steps(system: OrderParameters, state: Overlaps, fields: Array, noise:
     """What the limit makes of each step: the mean share of its batch, and the decay."""
     count, batch = fields.shape[:2]
     each = shares(system, jnp.zeros(()), state, fields.reshape(-1, *fields.shape[2:]), noise.reshape(-1, noise.shape[-1]))
-    rate, still = system.rates(jnp.zeros(()))[0] * system.problem.sgd.weight_decay, jnp.zeros_like(state.readout)
+    kappa, still = rate_at(system.problem.sgd.weight_decay, 0.0), jnp.zeros_like(state.readout)
+    rate = system.rates(jnp.zeros(()))[0] * kappa
     decay = Overlaps(-rate * state.r, -2 * rate * state.q, still, None if state.bias is None else still, None)
     return each.reshape(count, batch, -1).mean(axis=1) + flatten(decay)

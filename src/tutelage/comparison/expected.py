@@ -27,6 +27,7 @@ Two more gaps come from solving the theory again.
 
 import warnings
 from dataclasses import dataclass, replace
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -125,8 +126,8 @@ def _computed(pair: Pair) -> dict[str, np.ndarray] | None:
     curved, jensen = drifts[:-2].mean(axis=0) - drifts[-2], errors[:-2].mean(axis=0) - errors[-2]
     jacobians = np.asarray(jacobians_along(system, times, states))
     acceleration = np.einsum("tij,tj->ti", jacobians, drifts[-1])
-    schedule = getattr(problem.teacher, "schedule", None)  # of tasks
-    if any(map(callable, (problem.sgd.lr, problem.sgd.readout_lr, problem.sgd.bias_lr, schedule))):  # it changes by itself
+    tasks: Any = getattr(problem.teacher, "schedule", None)
+    if problem.schedules() or callable(tasks) or (hasattr(tasks, "schedules") and tasks.schedules()):  # it changes by itself
         different, first = np.unique(moments, return_index=True)
         acceleration = _between(moments, different, np.gradient(drifts[-1][first], different, axis=0))
     sources = curved + (np.asarray(_beyond(system, times, states)) - acceleration / 2) / dim
@@ -179,7 +180,7 @@ def _beyond_at(system: OrderParameters, t: Array, state: Overlaps) -> Array:
     R, Q, T = system.covariances(state)
     p, _ = system.matrices(state, t)
     force = jnp.concatenate([p.A, p.B], axis=1)
-    decay = jnp.eye(K, force.shape[1]) * jnp.asarray(sgd.weight_decay)
+    decay = jnp.eye(K, force.shape[1]) * rate_at(sgd.weight_decay, t)
     full = OrderParameters(problem, system.t, moments=system.moments)  # also where the theory is gradient flow
     G = lambda R, Q, T: full.matrices_at(R, Q, T, state.readout, state.bias, t)[1]  # noqa: E731
 

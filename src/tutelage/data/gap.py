@@ -94,7 +94,8 @@ class DataComparison(AnalysisResult, figure="plot_data_comparison"):
             f"theory next to SGD on {len(data.held[0])} samples drawn with replacement, {runs} runs, N = {data.dim}",
             *self._table("error", error_name(self.theory.problem)),
         ]
-        if np.isfinite(self.theory.loss).all() and not np.allclose(self.theory.loss, self.theory.error):
+        solved, error = (np.asarray(x, dtype=float) for x in (self.theory.loss, self.theory.error))
+        if np.isfinite(solved).all() and not np.allclose(solved, error):
             lines += ["", *self._table("loss", "training loss")]
         diverged = int(np.sum(~np.isfinite(self.error[SAMPLES][:, -1])))
         lines += [f"{diverged} of {runs} runs on the samples diverged; lower the learning rate"] * (diverged > 0)

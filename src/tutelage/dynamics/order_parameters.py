@@ -120,9 +120,7 @@ class OrderParameters(ClosedSystem):
         return lr / gain, readout / gain, bias / gain
 
     def switches(self, end: ArrayLike) -> Float[Array, " S"] | None:
-        sgd = self.problem.sgd
-        k = sgd.momentum.k if isinstance(sgd.momentum, SlowMomentum) else None
-        rates = switch_times(end, sgd.lr, sgd.readout_lr, sgd.bias_lr, k, *self.problem.rule.schedules().values())
+        rates = switch_times(end, *self.problem.schedules().values())
         tasks = self.problem.teacher.switches(end) if isinstance(self.problem.teacher, Tasks) else None
         known = [times for times in (rates, tasks) if times is not None]
         return jnp.concatenate(known) if known else None
@@ -145,7 +143,7 @@ class OrderParameters(ClosedSystem):
         if isinstance(self.moments, MixtureMoments):
             context, blocks = self.context(t, *self.covariances(state)), (state.r, state.q, self.t)
             parameters = Parameters(state.readout, state.bias)
-            return self.moments.of_levels(self.problem, blocks, parameters, context, self.gradient_flow)
+            return self.moments.of_levels(self.problem.labeled_at(t), blocks, parameters, context, self.gradient_flow)
         return self.matrices_at(*self.covariances(state), state.readout, state.bias, t)
 
     def matrices_at(
@@ -154,7 +152,8 @@ class OrderParameters(ClosedSystem):
         """The same as functions of the fields' covariances, the readout and the biases: on nothing else do they depend."""
         C, mean = joint_covariance(R, Q, T), field_means(self.problem, bias)
         context = self.context(t, R, Q, T)
-        return self.moments.matrices(self.problem, C, mean, Parameters(readout, bias), context, self.gradient_flow)
+        problem = self.problem.labeled_at(t)
+        return self.moments.matrices(problem, C, mean, Parameters(readout, bias), context, self.gradient_flow)
 
     def context(self, t: ArrayLike, R: Float[Array, "K M"], Q: Float[Array, "K K"], T: Float[Array, "M M"]) -> Context:
         """What a rule may look at besides the sample."""
@@ -175,7 +174,7 @@ class OrderParameters(ClosedSystem):
 
     def _drift_and_error_rates(self, t: ArrayLike, state: Overlaps, moments: TaskMoments) -> tuple[Overlaps, Array]:
         """The drift, and the change of the error of each task (task,)."""
-        problem, covariances = self.problem, self.covariances(state)
+        problem, covariances = self.problem.labeled_at(t), self.covariances(state)
         C, mean, context = joint_covariance(*covariances), field_means(problem, state.bias), self.context(t, *covariances)
         each = moments.of_tasks(problem, C, mean, Parameters(state.readout, state.bias), context, self.gradient_flow)
         d = self._drift(t, state, *mixed(problem, each, context))
@@ -234,7 +233,7 @@ class OrderParameters(ClosedSystem):
         if isinstance(sgd.momentum, SlowMomentum):
             dr, dq, velocity = self._slow(t, state, p, G, sgd.momentum)
         else:
-            dr, dq = self._plain(state, p, G, eta)
+            dr, dq = self._plain(t, state, p, G, eta)
             velocity = None
         if tasks is not None and tasks.drift is not None:  # the teachers move away from students and velocities
             omega = jnp.asarray(tasks.drift.rate)
@@ -249,13 +248,13 @@ class OrderParameters(ClosedSystem):
         mask = self.problem.trainable_mask()
         return None if mask is None else jnp.asarray(mask)[:, :, None]
 
-    def _plain(self, state: Overlaps, p: MeanUpdate, G: Array, eta: Array) -> tuple[Array, Array]:
-        sgd, lam, mask = self.problem.sgd, self._lam, self._mask()
+    def _plain(self, t: ArrayLike, state: Overlaps, p: MeanUpdate, G: Array, eta: Array) -> tuple[Array, Array]:
+        sgd, lam, mask, kappa = self.problem.sgd, self._lam, self._mask(), rate_at(self.problem.sgd.weight_decay, t)
         r, q = state.r, state.q
         K, overlaps = q.shape[-1], jnp.concatenate([jnp.concatenate([q, r], -1), jnp.concatenate([_T(r), self.t], -1)], -2)
         force = _product(jnp.concatenate([p.A, p.B], -1), overlaps)
-        dr = eta * (lam * force[..., K:] - sgd.weight_decay * r)
-        fq = eta * (lam * force[..., :K] - sgd.weight_decay * q)
+        dr = eta * (lam * force[..., K:] - kappa * r)
+        fq = eta * (lam * force[..., :K] - kappa * q)
         noise = (eta**2 / self.problem.samples_per_step) * lam * G
         if mask is not None:
             dr, fq, noise = mask * dr, mask * fq, mask * noise * _T(mask)
@@ -278,7 +277,7 @@ class OrderParameters(ClosedSystem):
         dW2 = -2 gamma W2 + k (E[delta om] + transpose) + k^2 G, each per level; decay acts as part of the force."""
         sgd, lam, mask, velocity = self.problem.sgd, self._lam, self._mask(), state.velocity
         assert velocity is not None
-        gamma, kappa = jnp.asarray(momentum.gamma), sgd.weight_decay
+        gamma, kappa = jnp.asarray(momentum.gamma), rate_at(sgd.weight_decay, t)
         k = gamma * rate_at(sgd.lr, t) if momentum.k is None else rate_at(momentum.k, t)
         on_teacher = k * (lam * (p.A @ state.r + p.B @ self.t) - kappa * state.r)
         on_student = k * (lam * (p.A @ state.q + p.B @ _T(state.r)) - kappa * state.q)
@@ -319,28 +318,32 @@ class OrderParameters(ClosedSystem):
         mean = field_means(problem, observed.get("bias"))
         return population_error(self.averages, observed["R"], observed["Q"], T, v, v_teacher, mean, shared_parity(problem))
 
-    def loss(self, observed: dict[str, Array]) -> Float[Array, "*tasks"]:
-        """The population training loss: what training labels, noise included, cost on average; of each task."""
+    def loss(self, observed: dict[str, Array], t: ArrayLike = 0.0) -> Float[Array, "*tasks"]:
+        """The population training loss: what training labels, noise at time t included, cost on average; of each task."""
         if isinstance(self.problem.teacher, Tasks):
-            return jnp.stack([one.loss(seen) for one, seen in self._of_tasks(observed)])
+            return jnp.stack([one.loss(seen, t) for one, seen in self._of_tasks(observed)])
         if isinstance(self.moments, MixtureMoments):
-            return jnp.asarray(self.problem.inputs.probabilities) @ self.class_errors(observed)[1]
+            return jnp.asarray(self.problem.inputs.probabilities) @ self.class_errors(observed, t)[1]
         if isinstance(self.moments, NodeMoments):
-            return self.moments.loss(*self._seen(observed))
-        return self.error(observed) + jnp.asarray(self.problem.noise) ** 2 / 2
+            return self.moments.loss(*self._seen(observed, t))
+        return self.error(observed) + jnp.asarray(self.problem.labeled_at(t).noise) ** 2 / 2
 
-    def class_errors(self, observed: dict[str, Array]) -> tuple[Float[Array, " classes"], Float[Array, " classes"]]:
-        """Error and loss in each class of a mixture."""
+    def class_errors(
+        self, observed: dict[str, Array], t: ArrayLike = 0.0
+    ) -> tuple[Float[Array, " classes"], Float[Array, " classes"]]:
+        """Error and loss in each class of a mixture, at time t."""
         assert isinstance(self.moments, MixtureMoments)
         blocks = observed["r"], observed["q"], self.t
         parameters = Parameters(observed["readout"], observed.get("bias"))
-        context = self.context(0.0, *(self._summed(x) for x in blocks))
-        return self.moments.errors(self.problem, blocks, parameters, context)
+        context = self.context(t, *(self._summed(x) for x in blocks))
+        return self.moments.errors(self.problem.labeled_at(t), blocks, parameters, context)
 
-    def _seen(self, observed: dict[str, Array]) -> tuple[Problem, Array, Array | None, Parameters, Context]:
+    def _seen(
+        self, observed: dict[str, Array], t: ArrayLike = 0.0
+    ) -> tuple[Problem, Array, Array | None, Parameters, Context]:
         R, Q, T, bias = observed["R"], observed["Q"], self.teacher_covariance, observed.get("bias")
         parameters, mean = Parameters(observed["readout"], bias), field_means(self.problem, bias)
-        return self.problem, joint_covariance(R, Q, T), mean, parameters, self.context(0.0, R, Q, T)
+        return self.problem.labeled_at(t), joint_covariance(R, Q, T), mean, parameters, self.context(t, R, Q, T)
 
 
 def initial_overlaps(problem: Problem, start: Start) -> tuple[Overlaps, Float[Array, "L M M"]]:

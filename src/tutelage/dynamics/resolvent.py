@@ -37,6 +37,8 @@ def unsuited(problem: Problem) -> str | None:
         return "momentum is a SlowMomentum"
     if problem.sgd.spherical:
         return "spherical is True"
+    if {"noise", "weight_decay"} & set(problem.schedules()):
+        return "the label noise or the weight decay is a schedule"
     mask = problem.trainable_mask()
     if mask is not None and np.any(mask != mask[:, :1]):
         return "trainable differs between students of one level"

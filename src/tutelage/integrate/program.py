@@ -111,7 +111,7 @@ def integrate(
         stops=system.switches(times[-1]),
         meter=_meter() if options.progress else None,
     )
-    errors, losses = _judged(system, done.records)
+    errors, losses = _judged(system, done.records, jnp.asarray(times))
     blown_up = _largest(parts(done.y)[0]) > GROWN * (1.0 + _largest(state))
     code = jnp.where((done.code == int(Status.FAILED)) & blown_up, int(Status.DIVERGED), done.code)
     return Raw(done.records, errors, losses, code, done.t, done.steps, T)
@@ -148,7 +148,7 @@ def _guided(system: ClosedSystem) -> bool:
     return not isinstance(system, OrderParameters) or system.closed
 
 
-def _judged(system: ClosedSystem, observed: dict[str, Array]) -> tuple[Array, Array]:
+def _judged(system: ClosedSystem, observed: dict[str, Array], times: Array) -> tuple[Array, Array]:
     """Error and training loss at every recorded time; averages over nodes for some times at once, as memory allows."""
     if isinstance(system, OrderParameters) and not _guided(system):
         nodes = by_nodes(system.moments)
@@ -160,12 +160,13 @@ def _judged(system: ClosedSystem, observed: dict[str, Array]) -> tuple[Array, Ar
             rows = jnp.pad(rows, [(0, turns * some - count)] + [(0, 0)] * (rows.ndim - 1), mode="edge")
             return rows.reshape(turns, some, *rows.shape[1:])
 
-        both = jax.vmap(lambda seen: (system.error(seen), system.loss(seen)))
-        errors, losses = jax.lax.map(both, jax.tree.map(in_turns, observed))
+        both = jax.vmap(lambda seen, t: (system.error(seen), system.loss(seen, t)))
+        errors, losses = jax.lax.map(lambda some: both(*some), jax.tree.map(in_turns, (observed, times)))
         return errors.reshape(-1, *errors.shape[2:])[:count], losses.reshape(-1, *losses.shape[2:])[:count]
     errors = jax.vmap(system.error)(observed)
     if isinstance(system, OrderParameters):
-        return errors, errors + jnp.asarray(system.problem.noise) ** 2 / 2
+        noise = jax.vmap(lambda t: jnp.asarray(system.problem.labeled_at(t).noise))(times)
+        return errors, errors + noise.reshape(-1, *[1] * (errors.ndim - 1)) ** 2 / 2
     return errors, jnp.full_like(errors, jnp.nan)
 
 

@@ -30,6 +30,7 @@ from tutelage.moments.nodes import MANY, REACH, Quadrature, Sampled, as_quadratu
 from tutelage.moments.quadrature import QuadratureAverages
 from tutelage.problem import Mixture, Problem, Tasks
 from tutelage.problem.activation import Activation
+from tutelage.problem.schedules import is_schedule
 from tutelage.problem.traits import missing_traits
 from tutelage.rules import Context, Parameters, PerUnit, Reinforce
 from tutelage.rules.gradient import is_proportional
@@ -170,6 +171,8 @@ def _rule_breaks(problem: Problem) -> bool:
 
 def _is_noisy(problem: Problem) -> bool:
     """Does the label vary at given fields?"""
+    if is_schedule(problem.noise):
+        return True
     law = problem.labels.law(problem.noise)
     if isinstance(problem.labels, Real) and not callable(problem.noise):
         return checks.is_traced(problem.noise) or bool(np.any(np.asarray(problem.noise) != 0))

@@ -71,7 +71,7 @@ class ClosedMoments(Moments):
     ) -> tuple[MeanUpdate, Float[Array, "K K"]]:
         v, v_teacher = parameters.readout, jnp.asarray(problem.teacher.readout)
         rule = problem.rule
-        feedback = rule.for_readout(v) if isinstance(rule, FeedbackAlignment) else v
+        feedback = rule.for_readout(v, context.time) if isinstance(rule, FeedbackAlignment) else v
         keep = rule.keep_at(context.time) if isinstance(rule, Dropout) else None
         update = mean_update(self.averages, C, mean, v, v_teacher, feedback, keep)
         if flow:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import equinox as eqx
 import numpy as np
 
-from tutelage import Drift, Problem, Replay, SlowMomentum, Start, Switch, Tasks, Trajectory, simulate, solve
+from tutelage import Drift, Interleave, Problem, Replay, SlowMomentum, Start, Switch, Tasks, Trajectory, simulate, solve
 from tutelage.comparison.pairing import match, pair
 from tutelage.comparison.verdict import Gap, measure
 from tutelage.papers.claims import Claim, at_least, below
@@ -95,6 +95,8 @@ def _slowed_tasks(tasks: Tasks, factor: float) -> Tasks:
         schedule = Switch(times(schedule.times), schedule.order)
     elif isinstance(schedule, Replay):
         schedule = Replay(schedule.fraction, times(schedule.after))
+    elif isinstance(schedule, Interleave) and callable(schedule.shares):
+        schedule = Interleave(_slowed(schedule.shares, factor, power=0))
     drift = None if tasks.drift is None else Drift(factor * float(tasks.drift.rate))
     return Tasks(
         tasks.teachers, schedule, tasks.heads, similarity=tasks.similarity, gram=tasks.given_gram, drift=drift,

@@ -74,6 +74,7 @@ MODULES = (
     "inputs.hidden_manifold",
     "inputs.random_features",
     "inputs.real_images",
+    "control.protocols",
 )
 
 SOURCES = {
@@ -85,6 +86,7 @@ SOURCES = {
     "rules": "Learning rules: any loss, any label, any update",
     "tasks": "Tasks over time: continual learning, replay, transfer, drift",
     "inputs": "Inputs that are not one Gaussian: mixtures, hidden manifolds, data",
+    "control": "Optimal protocols: tasks, rates, dropout and noise under control",
 }
 
 

@@ -30,7 +30,7 @@ from .learning_curve import (
     plot_per_run,
     plot_phases,
     plot_plateaus,
-    plot_schedule,
+    plot_protocol,
     plot_specialization,
     plot_spectral_exponent,
 )
@@ -92,8 +92,8 @@ __all__ = [
     "plot_per_run",
     "plot_phases",
     "plot_plateaus",
+    "plot_protocol",
     "plot_savings",
-    "plot_schedule",
     "plot_specialization",
     "plot_spectral_exponent",
     "plot_step_moments",

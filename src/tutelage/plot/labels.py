@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -126,9 +126,11 @@ def tasks_in_words(tasks: Tasks) -> list[str]:
     """Schedule, similarity, heads and drift of tasks."""
     schedule, words = tasks.schedule, []
     if tasks.count > 1 and hasattr(schedule, "shares"):
-        words.append("interleaved " + ":".join(f"{float(share):.3g}" for share in np.ravel(schedule.shares)))
+        fixed = not schedule.schedules()
+        shares = ":".join(f"{share:.3g}" for share in np.asarray(schedule.probabilities(0.0, tasks.count))) if fixed else ""
+        words.append(f"interleaved {shares or 'by a schedule'}")
     elif hasattr(schedule, "after"):
-        words.append(f"switch at {_listed(schedule.after)} with replay {float(schedule.fraction):g}")
+        words.append(f"switch at {_listed(schedule.after)} with replay {_number(schedule.fraction)}")
     elif hasattr(schedule, "times"):
         order = [] if schedule.order is None else [f"order {', '.join(str(task + 1) for task in schedule.order)}"]
         words += [f"switch at {_listed(schedule.times)}", *order]
@@ -172,11 +174,15 @@ def _learning(problem: Problem) -> list[str]:
         words.append(name)
     kind = type(problem.labels).__name__
     if kind == "Real":
-        noise = None if callable(problem.noise) else float(problem.noise)
-        by_function = "label noise by a quantile function"
-        return [*words, by_function if noise is None else f"label noise {noise:g}" if noise else "no label noise"]
-    flip = float(getattr(problem.labels, "flip", 0.0))
-    return [*words, LABELS.get(kind, "custom labels") + (f", flipped with probability {flip:g}" if flip else "")]
+        noise = "by a quantile function" if problem.has_noise_law else _number(problem.noise)
+        return [*words, f"label noise {noise}" if noise != "0" else "no label noise"]
+    flip = _number(getattr(problem.labels, "flip", 0.0))
+    return [*words, LABELS.get(kind, "custom labels") + (f", flipped with probability {flip}" if flip != "0" else "")]
+
+
+def _number(value: Any) -> str:
+    """A number, or that it is a schedule."""
+    return "by a schedule" if callable(value) else f"{float(value):g}"
 
 
 def _inputs(inputs: Inputs) -> str:
@@ -199,8 +205,8 @@ def _algorithm(sgd: SGD) -> list[str]:
     from tutelage.problem import SlowMomentum
 
     words = [f"batches of {int(sgd.batch)}"] if int(sgd.batch) != 1 else []
-    if float(sgd.weight_decay) > 0:
-        words.append(f"weight decay {float(sgd.weight_decay):g}")
+    if (decay := _number(sgd.weight_decay)) != "0":
+        words.append(f"weight decay {decay}")
     if isinstance(sgd.momentum, SlowMomentum):
         words.append("slow momentum")
     elif float(sgd.momentum) > 0:

@@ -1,10 +1,10 @@
-"""Figures of what analyses find on curves: plateaus, phases, specialization, early stopping, escapes, exponents, schedules.
+"""Figures of what analyses find on curves: plateaus, phases, specialization, early stopping, escapes, exponents, protocols.
 
 A curve is anything with times, error, variables, kind and problem; every result of the first four analyses has one.
 """
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -43,23 +43,25 @@ from tutelage.plot.style import (
     Look,
     is_log_spaced,
     stroke,
-    wants_log,
 )
 from tutelage.plot.trajectory import NAMED, SINGLE_RUNS, draw_panel, panels_of
-
-if TYPE_CHECKING:
-    from tutelage.problem import Interpolated
 
 CURVE_HEIGHT, PANEL_HEIGHT = 2.5, 1.8
 ESCAPE_WIDTH = 7.2
 AFTER = 5.0  # e-folding times shown after the escape
 BARS = 24  # permutations drawn one by one
 POINTS = 401  # where a schedule is drawn
-LETTERS = {"lr": r"$\eta$", "readout_lr": r"$\eta_v$"}
-LOOKS: dict[str, Look] = {
-    "optimal": {"color": COLORS[0], "linewidth": 2.0, "zorder": 3},
-    "greedy": {"color": COLORS[1], "linewidth": 1.6, "linestyle": DASHES[1]},
-    "best constant": {"color": FAINT, "linewidth": 1.6, "linestyle": DASHES[2]},
+CONTROLS = {
+    "lr": r"learning rate $\eta$",
+    "readout_lr": r"readout rate $\eta_v$",
+    "bias_lr": r"bias rate $\eta_b$",
+    "weight_decay": r"weight decay $\kappa$",
+    "noise": r"label noise $\sigma$",
+    "flip": "flipped labels",
+    "keep": "units kept",
+    "feedback": "feedback strength",
+    "tasks": "share of task 1",
+    "replay": "replayed share",
 }
 
 
@@ -334,58 +336,69 @@ def plot_escape_distribution(law: Any, *, title: str | None = None) -> Figure:
     return figure
 
 
-# Designed schedules
+# Protocols
 
 
-@figure_of("what optimize returned", "schedules", "best_constant", "trajectory", "gain")
-def plot_schedule(design: Any, *, title: str | None = None) -> Figure:
-    """Draw rates and errors of what `optimize` returned.
+@figure_of("what optimize returned", "schedules", "baselines", "trajectory", "sensitivity", "bounds")
+def plot_protocol(found: Any, *, title: str | None = None) -> Figure:
+    """Draw the controls and the error of what `optimize` returned, compared with its baselines.
 
-    Dots mark the knots of the designed schedule. Where two different rates are shown, that of the readout is dashed.
-    title: "" leaves the head out.
+    A band around a control shows how far one segment may move alone before the objective grows by 1%. The error is the mean
+    over tasks; thin lines are single tasks. title: "" leaves the head out.
     """
-    constant, greedy, end = design.best_constant, design.greedy, float(design.trajectory.times[-1])
-    curves = {design.method: (design.schedules, design.trajectory.times, np.asarray(design.trajectory.error))}
-    if greedy is not None and design.method != "greedy":
-        curves["greedy"] = (greedy.rates, greedy.times, greedy.error)
-    curves["best constant"] = (constant.rates, constant.times, constant.error)
-    figure, (above, below) = column([2.1, 2.6], title)
-    drawn = [_draw_rates(above, name, rates, end) for name, (rates, _, _) in curves.items()]
-    for name, (_, times, error) in curves.items():
-        below.plot(times, error, label=name, **LOOKS[name])
-    if wants_log(np.concatenate(drawn)):
-        above.set_yscale("log")
-    else:
-        above.set_ylim(bottom=0.0)
-    scale_error(below, np.concatenate([error for _, _, error in curves.values()]))
-    above.set_ylabel("learning rate " + ", ".join(LETTERS[name] for name in design.schedules))
+    figure, panels = column([*[1.7] * len(found.schedules), 2.5], title)
+    looks: list[Look] = [{"color": color, "linewidth": 1.3, "linestyle": DASHES[1]} for color in COLORS[1:]]
+    for axes, (name, schedule) in zip(panels, found.schedules.items(), strict=False):
+        times = np.linspace(0.0, float(found.trajectory.times[-1]), POINTS)
+        values = _over_time(schedule, times)
+        if values.ndim == 1:
+            _draw_band(axes, found, name, times)
+        for i, row in enumerate(np.atleast_2d(values.T)):
+            label = "protocol" if values.ndim == 1 else f"protocol, task {i + 1}"
+            axes.plot(times, row, label=label, linewidth=2.0, color=COLORS[0], linestyle=DASHES[i % len(DASHES)], zorder=3)
+        for (other, one), look in zip(found.baselines.items(), looks, strict=False):
+            if name in one.controls and values.ndim == 1:
+                axes.plot(times, _over_time(one.controls[name], times), label=other, **look)
+        axes.set_ylabel(CONTROLS[name])
+        axes.set_ylim(bottom=min(0.0, values.min()))
+    below, seen = panels[-1], []
+    curves = {"protocol": found.trajectory, **{name: one.trajectory for name, one in found.baselines.items()}}
+    for (name, curve), look in zip(curves.items(), [{"color": COLORS[0], "linewidth": 2.0}, *looks], strict=False):
+        error = np.asarray(curve.error)
+        if error.ndim > 1 and name == "protocol":
+            below.plot(curve.times, error, color=COLORS[0], linewidth=0.7)
+        seen.append(error if error.ndim == 1 else error.mean(axis=1))
+        below.plot(curve.times, seen[-1], label=name, **look)
+    scale_error(below, np.concatenate(seen))
     below.set_ylabel(ERROR_IN_TWO_LINES)
-    finish(figure, [above, below], TIME)
-    final, noise = design.objective == "final", float(design.problem.noise)
-    what = f"the error at $\\alpha={end:g}$" if final else f"the error integrated up to $\\alpha={end:g}$"
-    small = f"rates chosen for {what}, " + (f"label noise {noise:g}" if noise else "no label noise")
-    side, factor = ("below", design.gain) if design.gain >= 1 else ("above", 1 / design.gain)
-    outcome = f"{capital(what)} is {factor:.3g} times {side} that of the best constant rate"
-    write_head(above, title, problem_in_words(design.problem)[0], small, outcome)
+    finish(figure, panels, TIME)
+    small = "; ".join(f"{gain:.3g} times below {name}" for name, gain in found.gains.items())
+    write_head(panels[0], title, problem_in_words(found.problem)[0], str(found).splitlines()[0], capital(small))
     return figure
 
 
-def _draw_rates(axes: Axes, name: str, rates: "dict[str, float | Interpolated]", end: float) -> np.ndarray:
-    """All rates of one candidate; returns their values."""
-    from tutelage.problem import Interpolated
+def _over_time(value: Any, times: np.ndarray) -> np.ndarray:
+    """A number or a schedule at times; the first of two tasks, or (time, task) of more."""
+    import jax
+    import jax.numpy as jnp
 
-    times, values = np.linspace(0.0, end, POINTS), []
-    shared = len(rates) > 1 and len({id(rate) for rate in rates.values()}) == 1
-    for i, (which, rate) in enumerate(list(rates.items())[: 1 if shared else None]):
-        label = name if len(rates) == 1 else f"{name}, {'both' if shared else LETTERS[which]}"
-        look: Look = LOOKS[name] | ({} if len(rates) == 1 else {"linestyle": DASHES[i]})
-        if isinstance(rate, Interpolated):
-            knots, heights = np.asarray(rate.times), np.asarray(rate.values)
-            grid = np.union1d(times, knots)
-            values.append(np.exp(np.interp(grid, knots, np.log(heights))))
-            few: Look = {"marker": "o", "markersize": 3.6, "markevery": np.searchsorted(grid, knots).tolist()}
-            axes.plot(grid, values[-1], label=label, **look, **(few if knots.size <= 40 else {}))
-        else:
-            values.append(np.full(times.size, float(rate)))
-            axes.plot(times, values[-1], label=label, **look)
-    return np.concatenate(values)
+    if hasattr(value, "probabilities"):
+        count = len(value.shares) if isinstance(getattr(value, "shares", None), tuple) else 2
+        shares = np.asarray(jax.vmap(lambda t: value.probabilities(t, count))(jnp.asarray(times)))
+        return shares[:, 0] if count == 2 else shares
+    return np.asarray(jax.vmap(value)(jnp.asarray(times))) if callable(value) else np.full(times.size, np.ravel(value)[0])
+
+
+def _draw_band(axes: Axes, found: Any, name: str, times: np.ndarray) -> None:
+    """Around each segment or knot what it may move at a cost of 1%: a parabola inside the bounds, a line at a bound."""
+    schedule, (low, high) = getattr(found.schedules[name], "shares", found.schedules[name]), found.bounds[name]
+    values, cost = np.asarray(schedule.values), np.maximum(found.sensitivity[name] / 0.01, 1e-6)
+    at_bound = np.minimum(values - low, high - values) < 1e-3 * (high - low)
+    width = 0.05 * (high - low) * np.where(at_bound, 1 / cost, 1 / np.sqrt(cost))
+
+    def moved(side: float) -> np.ndarray:
+        """The schedule with all values moved at once."""
+        places = next(iter(vars(schedule).values()))
+        return _over_time(type(schedule)(places, np.clip(values + side * width, low, high)), times)
+
+    axes.fill_between(times, moved(-1.0), moved(1.0), color=COLORS[0], alpha=0.15, linewidth=0, label="costs 1%")

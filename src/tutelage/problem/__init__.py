@@ -12,7 +12,7 @@ from tutelage.problem.inputs import Inputs, Isotropic, PowerLaw, Spectrum
 from tutelage.problem.mixture import Mixture
 from tutelage.problem.network import Network
 from tutelage.problem.problem import Problem
-from tutelage.problem.schedules import Constant, Cosine, Interpolated, Piecewise, PowerDecay
+from tutelage.problem.schedules import Constant, Cosine, Interpolated, Linear, Piecewise, PowerDecay
 from tutelage.problem.sgd import SGD, SlowMomentum
 from tutelage.problem.start import Start, asymmetric_start, random_start, start_from_weights
 from tutelage.problem.tasks import Drift, Interleave, Replay, Switch, Tasks
@@ -28,6 +28,7 @@ __all__ = [
     "Interleave",
     "Interpolated",
     "Isotropic",
+    "Linear",
     "Mixture",
     "Network",
     "Piecewise",

@@ -10,11 +10,12 @@ import numpy as np
 from jaxtyping import Float
 
 from tutelage import checks
-from tutelage._types import Array, NumpyOrJax, Table
+from tutelage._types import Array, ArrayLike, NumpyOrJax, Table
 from tutelage.errors import InputError, kind_of
 from tutelage.labels import Function as FunctionLabels
 from tutelage.labels import Labels, as_labels
 from tutelage.labels import Real as RealLabels
+from tutelage.labels import Sign as SignLabels
 from tutelage.losses import Function as FunctionLoss
 from tutelage.losses import Loss, Squared, as_loss
 from tutelage.problem import serialize
@@ -22,7 +23,7 @@ from tutelage.problem.hidden_manifold import HiddenManifold
 from tutelage.problem.inputs import Inputs, Isotropic, Spectrum
 from tutelage.problem.mixture import Mixture, References
 from tutelage.problem.network import Network
-from tutelage.problem.schedules import Constant
+from tutelage.problem.schedules import Constant, is_schedule, rate_at
 from tutelage.problem.serialize import LEARNING, PARTS
 from tutelage.problem.sgd import SGD
 from tutelage.problem.tasks import Tasks
@@ -43,9 +44,9 @@ class Problem(eqx.Module):
     function loss(output, label). labels: how the teacher's fields become a label: "real" (output plus noise), "sign",
     "logistic" (Bernoulli), "argmax", labels such as `labels.Sign(flip=0.1)`, or a JAX function label(rho, xi). rule: what a
     sample does to the student: "gradient", "hebbian", "perceptron", "adatron", a rule such as `rules.Dropout(0.8)`, or a
-    custom `Rule`. noise: the standard deviation of the noise on real labels, or a quantile function such as
-    `scipy.stats.t(3).ppf`. teacher: a `Network`, or `Tasks` for several teachers over time; None where the classes of a
-    `Mixture` have labels.
+    custom `Rule`. noise: the standard deviation of the noise on real labels, a number or a schedule of `tu.schedules`, or a
+    quantile function such as `scipy.stats.t(3).ppf`. teacher: a `Network`, or `Tasks` for several teachers over time; None
+    where the classes of a `Mixture` have labels.
 
     >>> import tutelage as tu
     >>> tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
@@ -167,6 +168,28 @@ class Problem(eqx.Module):
         checks.require_shape("trainable", chosen, (levels,), (hidden, levels), fix="(levels,) or (hidden, levels).")
         mask = chosen[:, None] if chosen.ndim == 1 else chosen.T
         return np.broadcast_to(mask, (levels, hidden)).astype(float)
+
+    @property
+    def has_noise_law(self) -> bool:
+        """Is the label noise given by a quantile function?"""
+        return callable(self.noise) and not is_schedule(self.noise)
+
+    def schedules(self) -> dict[str, Any]:
+        """All numbers that change in time, by name, except the probabilities of tasks."""
+        sgd = self.sgd
+        found: Table = {name: getattr(sgd, name) for name in ("lr", "readout_lr", "bias_lr", "weight_decay")}
+        found |= {"k": getattr(sgd.momentum, "k", None), "flip": getattr(self.labels, "flip", None)}
+        found |= {"noise": None if self.has_noise_law else self.noise, **self.rule.schedules()}
+        return {name: value for name, value in found.items() if callable(value)}
+
+    def labeled_at(self, t: ArrayLike) -> "Problem":
+        """The same problem with the noise and the flips of its labels as numbers: their values at time t."""
+        problem = self
+        if is_schedule(self.noise):
+            problem = eqx.tree_at(lambda p: p.noise, problem, rate_at(self.noise, t))
+        if isinstance(self.labels, SignLabels) and callable(self.labels.flip):
+            problem = eqx.tree_at(lambda p: p.labels.flip, problem, rate_at(self.labels.flip, t))
+        return problem
 
     @property
     def samples_per_step(self) -> int:

@@ -68,6 +68,7 @@ def learn(
     reference: what the inputs carry of the teacher's fields. norm2: |x|^2 / N; default: its limit. All samples of an
     episode belong to one task. Of a mixture the fields are those of the class that `class_of` reads from the same numbers.
     """
+    problem = problem.labeled_at(context.time)
     if isinstance(problem.inputs, Mixture):
         return _learn_in_classes(problem, student, reference, normals, parameters, context, norm2)
     if not isinstance(problem.teacher, Tasks):
@@ -164,10 +165,10 @@ def mean_norm2(problem: Problem) -> Float[Array, "*K"]:
 
 def _of_label(problem: Problem) -> int:
     """Numbers of the label. Signs have one even if none is flipped: a traced probability of flips may be zero or not."""
-    if problem.labels.law(problem.noise) is None and not isinstance(problem.labels, Sign):
+    if problem.labels.law(problem.labeled_at(0.0).noise) is None and not isinstance(problem.labels, Sign):
         return 0
     outputs = problem.references.outputs
-    return outputs if outputs > 1 and not callable(problem.noise) else 1
+    return outputs if outputs > 1 and not problem.has_noise_law else 1
 
 
 def context_of(

@@ -1,7 +1,8 @@
-"""Learning rates that change with time alpha, and where the solver must not step across their features.
+"""Numbers that change with time alpha, and where the solver must not step across their features.
 
-A rate is a number, one of these schedules, or any function of time that JAX can trace. The numbers inside a schedule are
-leaves: they can be batched and differentiated like any other.
+A learning rate is a number, one of these schedules, or any function of time that JAX can trace; so are weight decay, the
+probabilities of flips and of dropout, and the strength of feedback. Label noise is a number or one of these schedules (a
+function is its quantile function). The numbers inside a schedule are leaves: they can be batched and differentiated.
 
 An adaptive solver sees a custom function only where it evaluates it, and a burst between two evaluations is invisible. So
 the function is scanned on a fine grid first, even in t and even in ln t, and the solver stops at times that divide the
@@ -22,7 +23,7 @@ import numpy as np
 from jaxtyping import Float
 
 from tutelage import checks
-from tutelage._types import Array, ArrayLike, NumpyOrJax, Rate, Schedule, Table
+from tutelage._types import Array, ArrayLike, NumpyOrJax, Rate, Schedule
 from tutelage.errors import InputError, ValidityWarning
 
 if TYPE_CHECKING:
@@ -122,18 +123,31 @@ class Interpolated(eqx.Module):
     values: ArrayLike = _number("values")
 
     def __check_init__(self) -> None:
-        if np.ndim(self.times) != 1 or np.size(self.times) < 2 or np.shape(self.values) != np.shape(self.times):
-            raise InputError(
-                f"Interpolated got times of shape {np.shape(self.times)} and values of shape {np.shape(self.values)}; "
-                "they must be two lists of equal length, two numbers or more each."
-            )
-        checks.require_nonnegative("times", self.times)
+        _require_knots(self)
         checks.require_positive("values (learning rates)", self.values)
-        if not checks.is_traced(self.times) and np.any(np.diff(self.times) <= 0):
-            raise InputError(f"times are {checks.shown(self.times)}; they must increase. Sort them.")
 
     def __call__(self, t: Array) -> Array:
         return jnp.exp(jnp.interp(t, jnp.asarray(self.times), jnp.log(jnp.asarray(self.values))))
+
+
+class Linear(eqx.Module):
+    """Straight lines through `values` at `times`, constant before and after; values may be 0.
+
+    >>> import tutelage as tu
+    >>> rate = tu.schedules.Linear([0.0, 100.0], [1.0, 0.0])
+    >>> float(rate(50.0))
+    0.5
+    """
+
+    times: ArrayLike = _number("times")
+    values: ArrayLike = _number("values")
+
+    def __check_init__(self) -> None:
+        _require_knots(self)
+        checks.require_nonnegative("values", self.values)
+
+    def __call__(self, t: Array) -> Array:
+        return jnp.interp(t, jnp.asarray(self.times), jnp.asarray(self.values))
 
 
 class Cosine(eqx.Module):
@@ -192,6 +206,18 @@ class Restarted(eqx.Module):
         return self.rate(t - self.begins[jnp.searchsorted(jnp.asarray(self.at), t, side="right")])
 
 
+def _require_knots(schedule: Interpolated | Linear) -> None:
+    times, values = schedule.times, schedule.values
+    if np.ndim(times) != 1 or np.size(times) < 2 or np.shape(values) != np.shape(times):
+        raise InputError(
+            f"{type(schedule).__name__} got times of shape {np.shape(times)} and values of shape {np.shape(values)}; "
+            "they must be two lists of equal length, two numbers or more each."
+        )
+    checks.require_nonnegative("times", times)
+    if not checks.is_traced(times) and np.any(np.diff(times) <= 0):
+        raise InputError(f"times are {checks.shown(times)}; they must increase. Sort them.")
+
+
 def _require_numbers(schedule: eqx.Module) -> None:
     for name, value in vars(schedule).items():
         checks.require_shape(name, value, (), fix="Batch over several with jax.vmap.")
@@ -202,10 +228,11 @@ NAMED = {
     "power_decay": PowerDecay,
     "piecewise": Piecewise,
     "interpolated": Interpolated,
+    "linear": Linear,
     "cosine": Cosine,
     "restarted": Restarted,
 }
-SWITCHING = {Piecewise: "switches", Interpolated: "times", Cosine: "horizon"}  # where they jump or bend
+SWITCHING = {Piecewise: "switches", Interpolated: "times", Linear: "times", Cosine: "horizon"}  # where they jump or bend
 RESOLVED = MOST_STOPS // 2  # rises and falls of a function that the solver is sure to see
 
 
@@ -223,6 +250,16 @@ def as_rate(name: str, value: object) -> Rate | None:
     return array
 
 
+def as_number_or_schedule(name: str, value: object) -> Any:
+    """A number as an array; a schedule, or any function of time, as it is."""
+    return value if callable(value) and not isinstance(value, type) else checks.as_array(name, value)
+
+
+def is_schedule(value: object) -> bool:
+    """Is it a schedule of this module?"""
+    return isinstance(value, tuple(NAMED.values()))
+
+
 def rate_at(rate: Rate | Callable[..., object], t: ArrayLike) -> Float[Array, ""]:
     """The rate at time t, whatever kind it is."""
     return jnp.asarray(rate(jnp.asarray(t)) if callable(rate) else rate)
@@ -230,7 +267,7 @@ def rate_at(rate: Rate | Callable[..., object], t: ArrayLike) -> Float[Array, ""
 
 def _is_custom(rate: Rate | None) -> bool:
     """Is it a user's function, of whose shape nothing is known?"""
-    return callable(rate) and not isinstance(rate, tuple(NAMED.values()))
+    return callable(rate) and not is_schedule(rate)
 
 
 def switch_times(end: ArrayLike, *rates: Rate | None) -> Float[Array, " S"] | None:
@@ -243,7 +280,8 @@ def switch_times(end: ArrayLike, *rates: Rate | None) -> Float[Array, " S"] | No
 def _known_switches(rate: Rate | None) -> ArrayLike | None:
     """Where a schedule of this module jumps or bends; None if nowhere."""
     if not isinstance(rate, Restarted):
-        return getattr(rate, SWITCHING[type(rate)]) if type(rate) in SWITCHING else None
+        times = getattr(rate, SWITCHING[type(rate)]) if type(rate) in SWITCHING else None
+        return None if times is None or np.size(times) == 0 else times
     inside = _known_switches(rate.rate)
     if inside is None:
         return rate.at
@@ -259,16 +297,14 @@ def bend_times(rate: Rate | None, end: float) -> Float[np.ndarray, " S"]:
 
 
 def require_rates_on(problem: "Problem", times: Float[np.ndarray, " S"], *, solved: bool = True) -> None:
-    """Every schedule must be one number, finite and not negative, at the given times and between them; `keep` a probability.
+    """Every schedule must be one number, finite and not negative, at the given times and between them; keep and flip are
+    probabilities.
 
     solved: warn where a function has more features than the solver is sure to resolve (single steps see them all).
     """
-    sgd = problem.sgd
-    rates: Table = {name: getattr(sgd, name) for name in ("lr", "readout_lr", "bias_lr")}
-    rates |= {"k": getattr(sgd.momentum, "k", None), **problem.rule.schedules()}
-    for name, rate in rates.items():
-        if callable(rate) and not checks.is_traced(rate):
-            _require_rate_on(name, cast(Schedule, rate), times, solved)
+    for name, rate in problem.schedules().items():
+        if not checks.is_traced(rate):
+            _require_rate_on(name, rate, times, solved)
 
 
 def _require_rate_on(name: str, rate: Schedule, times: Float[np.ndarray, " S"], solved: bool) -> None:
@@ -285,9 +321,11 @@ def _require_rate_on(name: str, rate: Schedule, times: Float[np.ndarray, " S"], 
     if checks.is_traced(values):
         return
     values = np.asarray(values)
-    if name == "keep" and np.any(wrong := ~((values > 0) & (values <= 1))):
-        at = int(np.argmax(wrong))
-        raise InputError(f"keep is {values[at]:g} at time {times[at]:g}; a schedule of it must stay above 0 and at most 1.")
+    if name in ("keep", "flip") and np.any(wrong := ~((values > 0 if name == "keep" else values >= 0) & (values <= 1))):
+        at, least = int(np.argmax(wrong)), "above 0" if name == "keep" else "at least 0"
+        raise InputError(
+            f"{name} is {values[at]:g} at time {times[at]:g}; a schedule of it must stay {least} and at most 1."
+        )
     bad = ~np.isfinite(values) | (values < 0)
     if bad.any():
         at = int(np.argmin(np.where(np.isfinite(values), values, -np.inf)))

@@ -64,7 +64,8 @@ INPUTS = {
 NAMES = ("noise", "loss", "labels", "rule", "student", "teacher", "inputs", "sgd")
 PARTS = NAMES[1:]
 RATES = ("lr", "readout_lr", "bias_lr")
-FUNCTIONS = ("activation", "noise", "function", "keep", "schedule", *RATES)  # fields that may be custom functions
+IN_TIME = (*RATES, "k", "weight_decay", "noise", "flip", "keep", "strength", "fraction", "shares")  # they may be schedules
+FUNCTIONS = ("activation", "function", "schedule", *IN_TIME)  # fields that may be custom functions
 INSIDE = ("schedule", "drift")  # parts of tasks whose fields have names of their own
 VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
@@ -206,8 +207,8 @@ def _learning_from_plain(name: str, value: Plain, allow: tuple[str, ...]) -> Par
     base, named, wrapper, convert, _ = LEARNING[name]
     options = dict(value) if isinstance(value, dict) else {}
     word = options.pop("kind", None) if isinstance(value, dict) else value
-    if "keep" in options:  # the one option that may be a schedule
-        options["keep"] = _function(f"keep in [{name}]", _revive("keep", options["keep"]), allow)
+    for option in set(options) & set(IN_TIME):
+        options[option] = _function(f"{option} in [{name}]", _revive(option, options[option], name), allow)
     if not is_path(word):
         return _build(name, named[checks.known(f"{name}.kind" if options else name, word, named)], options)
     found = imported(name, word, allow)
@@ -326,7 +327,7 @@ def problem_from_dict(cls: "type[Problem]", data: Table, allow: str | Iterable[s
         "teacher": _teacher(data["teacher"], allow) if "teacher" in data else None,
         "inputs": inputs,
         "sgd": _build("sgd", SGD, sgd),
-        "noise": _function("noise", data.get("noise", 0.0), allow),
+        "noise": _function("noise", _revive("noise", data.get("noise", 0.0), ""), allow),
     }
     parts |= {name: _learning_from_plain(name, data[name], allow) for name in LEARNING if name in data}
     return cls(**parts)
@@ -457,26 +458,29 @@ def _activation_word(value: activations.Activation) -> str:
     return path
 
 
-def _revive(name: str, value: Plain) -> object:
-    """A schedule or slow momentum from its table; anything else as it is."""
-    if not isinstance(value, dict) or name not in (*RATES, *INSIDE, "momentum", "k", "keep"):
+def _revive(name: str, value: Plain, part: str = "sgd") -> object:
+    """A schedule or slow momentum from its table, or a list of them; anything else as it is. part: where it stands."""
+    if isinstance(value, list) and name == "shares":
+        return [_revive(name, one, part) for one in value]
+    if not isinstance(value, dict) or name not in (*IN_TIME, *INSIDE, "momentum"):
         return value
     if name == "drift":
         return _build("teacher.drift", Drift, value)
     if name == "schedule":
         kind = checks.known("teacher.schedule.kind", value.get("kind"), TASK_SCHEDULES)
-        return _build("teacher.schedule", TASK_SCHEDULES[kind], {k: v for k, v in value.items() if k != "kind"})
+        inside = {k: _revive(k, v, "teacher.schedule") for k, v in value.items() if k != "kind"}
+        return _build("teacher.schedule", TASK_SCHEDULES[kind], inside)
     if name == "momentum":
         return _build("sgd.momentum", SlowMomentum, {k: _revive(k, v) for k, v in value.items()})
-    where = f"rule.{name}" if name == "keep" else f"sgd.{name}"
+    where = f"{part}.{name}".removeprefix(".")
     kind = checks.known(f"{where}.kind", value.get("kind"), schedules.NAMED)
     inside = {"rate": _revive("lr", value["rate"])} if kind == "restarted" and "rate" in value else {}
     return _build(where, schedules.NAMED[kind], {k: v for k, v in value.items() if k != "kind"} | inside)
 
 
 def _sgd(name: str, value: Plain, allow: tuple[str, ...]) -> object:
-    """An argument of SGD; a learning rate may be "module:function", a function of time."""
-    return imported(f"{name} in [sgd]", value, allow) if name in RATES and is_path(value) else _revive(name, value)
+    """An argument of SGD; a learning rate or weight decay may be "module:function", a function of time."""
+    return imported(f"{name} in [sgd]", value, allow) if name in IN_TIME and is_path(value) else _revive(name, value)
 
 
 def _build(where: str, cls: type[Part], value: object) -> Part:

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from tutelage import checks
 from tutelage._types import ArrayLike, Numbers, NumpyOrJax, Rate
 from tutelage.errors import InputError
-from tutelage.problem.schedules import as_rate
+from tutelage.problem.schedules import as_number_or_schedule, as_rate
 
 
 class SlowMomentum(eqx.Module):
@@ -39,7 +39,8 @@ class SGD(eqx.Module):
     One step, with Delta = y - yhat and fields lambda_k = w_k . x / sqrt(N) + b_k, means over the batch:
         w_k += (eta / sqrt(N)) mean[ Delta v_k g'(lambda_k) x ] - (eta kappa / N) w_k
         v_k += (eta_v / N) mean[ Delta g(lambda_k) ],    b_k += (eta_b / N) mean[ Delta v_k g'(lambda_k) ]
-    lr: eta, a positive number or a schedule. batch: samples averaged per step. weight_decay: kappa, first layer.
+    lr: eta, a positive number or a schedule. batch: samples averaged per step. weight_decay: kappa, first layer, a number or
+    a schedule.
     readout_lr, bias_lr: eta_v and eta_b; None means lr. momentum: a fixed beta in [0, 1) or `SlowMomentum`.
     trainable: levels that learn (list of indices), or a mask of shape (L,) or (K, L); None: all. The rest is frozen.
     spherical: each student vector is rescaled to its initial norm after every step.
@@ -53,7 +54,7 @@ class SGD(eqx.Module):
 
     lr: Any  # a number or a schedule; most callers know which, as for the rates below and momentum
     batch: int
-    weight_decay: Float[NumpyOrJax, ""]
+    weight_decay: Any
     readout_lr: Any
     bias_lr: Any
     momentum: Any
@@ -65,7 +66,7 @@ class SGD(eqx.Module):
         lr: Rate | float,
         *,
         batch: int = 1,
-        weight_decay: ArrayLike = 0.0,
+        weight_decay: Rate | float = 0.0,
         readout_lr: Rate | float | None = None,
         bias_lr: Rate | float | None = None,
         momentum: ArrayLike | SlowMomentum = 0.0,
@@ -76,7 +77,7 @@ class SGD(eqx.Module):
             raise InputError("lr is None; give a positive number or a schedule such as tu.schedules.PowerDecay(0.5).")
         self.lr = as_rate("lr", lr)
         self.batch = batch if checks.is_traced(batch) else checks.as_count("batch", batch)
-        self.weight_decay = checks.as_array("weight_decay", weight_decay)
+        self.weight_decay = as_number_or_schedule("weight_decay", weight_decay)
         self.readout_lr = as_rate("readout_lr", readout_lr)
         self.bias_lr = as_rate("bias_lr", bias_lr)
         self.momentum = momentum if isinstance(momentum, SlowMomentum) else checks.as_array("momentum", momentum)
@@ -85,8 +86,11 @@ class SGD(eqx.Module):
         self._check()
 
     def _check(self) -> None:
-        checks.require_shape("weight_decay", self.weight_decay, (), fix="Batch over several with jax.vmap.")
-        checks.require_nonnegative("weight_decay", self.weight_decay)
+        decays = callable(self.weight_decay)
+        if not decays:
+            checks.require_shape("weight_decay", self.weight_decay, (), fix="Batch over several with jax.vmap.")
+            checks.require_nonnegative("weight_decay", self.weight_decay)
+            decays = not checks.is_traced(self.weight_decay) and float(self.weight_decay) > 0
         momentum = self.momentum
         if not isinstance(momentum, SlowMomentum):
             checks.require_shape("momentum", momentum, ())
@@ -97,9 +101,9 @@ class SGD(eqx.Module):
             raise InputError(
                 "spherical is True and momentum is a SlowMomentum; they contradict each other. Drop one of them."
             )
-        if self.spherical and not checks.is_traced(self.weight_decay) and np.asarray(self.weight_decay) > 0:
+        if self.spherical and decays:
             raise InputError(
-                f"weight_decay is {float(self.weight_decay):g} and spherical is True; a norm that is held cannot decay. "
+                f"weight_decay is {_show(self.weight_decay)} and spherical is True; a norm that is held cannot decay. "
                 "Drop one of them."
             )
 
@@ -139,7 +143,5 @@ def _frozen(trainable: Numbers | None) -> tuple[int, ...] | tuple[tuple[bool, ..
 
 
 def _show(value: object) -> str:
-    if isinstance(value, eqx.Module):
-        inside = ", ".join(f"{k}={_show(v)}" for k, v in vars(value).items() if v is not None)
-        return f"{type(value).__name__}({inside})"
-    return getattr(value, "__name__", "a function") if callable(value) else checks.shown(value)
+    custom = callable(value) and not isinstance(value, eqx.Module)
+    return getattr(value, "__name__", "a function") if custom else checks.shown(value)

@@ -20,7 +20,7 @@ from tutelage._types import Array, ArrayLike, Numbers, NumpyOrJax, Schedule
 from tutelage.errors import InputError
 from tutelage.problem.activation import Activation, ActivationPerUnit, per_unit
 from tutelage.problem.network import Network
-from tutelage.problem.schedules import switch_times
+from tutelage.problem.schedules import rate_at, switch_times
 
 HEADS = ("separate", "shared")
 SUM = 1e-9  # by which the sum of probabilities may differ from one
@@ -98,58 +98,83 @@ class Switch(eqx.Module):
 
 
 class Interleave(eqx.Module):
-    """A random task at every sample, with constant probabilities.
+    """A random task at every sample.
+
+    shares: the probability of each task, numbers or schedules; of two tasks also one number or schedule, the probability of
+    the first.
 
     >>> import tutelage as tu
     >>> tu.Interleave([0.5, 0.5]).probabilities(10.0, 2).tolist()
     [0.5, 0.5]
+    >>> tu.Interleave(tu.schedules.Linear([0.0, 100.0], [1.0, 0.0])).probabilities(25.0, 2).tolist()
+    [0.75, 0.25]
     """
 
-    shares: ArrayLike = eqx.field(converter=_numbers("shares (the probabilities of the tasks)"))
+    shares: Any = eqx.field(converter=lambda shares: _shares(shares))
 
     def __check_init__(self) -> None:
-        if np.ndim(self.shares) != 1:
+        if self.schedules():
+            return
+        if np.ndim(self.shares) > 1:
             raise InputError(
                 f"shares has shape {np.shape(self.shares)}; it must be a list of probabilities, one for each task."
             )
-        _require_probabilities(cast(NumpyOrJax, self.shares), "")
+        _require_probabilities(cast(NumpyOrJax, self.shares if np.ndim(self.shares) else self.probabilities(0.0, 2)), "")
+
+    def schedules(self) -> list[Any]:
+        """The shares that change in time."""
+        return [share for share in (self.shares if isinstance(self.shares, tuple) else [self.shares]) if callable(share)]
 
     def require_tasks(self, count: int) -> None:
         """One probability for each task."""
-        if np.size(self.shares) != count:
-            raise InputError(
-                f"the schedule has {np.size(self.shares)} probabilities; there are {count} tasks. Give one each."
-            )
+        first = callable(self.shares) or (not isinstance(self.shares, tuple) and np.ndim(self.shares) == 0)
+        size = 2 if first else len(cast(Sequence[Any], self.shares))
+        if size != count:
+            raise InputError(f"the schedule has {size} probabilities; there are {count} tasks. Give one each.")
 
     def probabilities(self, t: ArrayLike, count: int) -> Float[Array, " tasks"]:
         """The probability of each task at time t."""
-        return jnp.asarray(self.shares)
+        if isinstance(self.shares, tuple):
+            return jnp.stack([rate_at(share, t) for share in self.shares])
+        first = rate_at(self.shares, t)
+        return first if jnp.ndim(first) else jnp.stack([first, 1 - first])
 
-    def switches(self, end: ArrayLike) -> None:
-        """They never jump."""
-        return None
+    def switches(self, end: ArrayLike) -> Float[Array, " S"] | None:
+        """Times at which a schedule of the probabilities jumps or bends."""
+        return switch_times(end, *self.schedules())
+
+
+def _shares(shares: Any) -> Any:
+    """Numbers as an array; a schedule, or a list with schedules (as a tuple), as it is."""
+    if callable(shares):
+        return shares
+    if isinstance(shares, list | tuple) and any(callable(share) for share in shares):
+        return tuple(share if callable(share) else checks.as_array("a share", share) for share in shares)
+    return checks.as_array("shares (the probabilities of the tasks)", shares)
 
 
 class Replay(eqx.Module):
     """One task after the other; from the first switch on, a fraction of the samples belongs to earlier tasks.
 
-    fraction: the probability of an earlier task, equal for all earlier ones. after: the switch time, or several; at each of
-    them the next task begins. fraction=0 is `Switch(after)`.
+    fraction: the probability of an earlier task, a number or a schedule, equal for all earlier ones. after: the switch time,
+    or several; at each of them the next task begins. fraction=0 is `Switch(after)`.
 
     >>> import tutelage as tu
     >>> tu.Replay(0.2, after=60.0).probabilities(70.0, 2).tolist()
     [0.2, 0.8]
     """
 
-    fraction: ArrayLike = eqx.field(converter=partial(checks.as_array, "fraction"))
+    fraction: Any = eqx.field(converter=lambda x: x if callable(x) else checks.as_array("fraction", x))
     after: ArrayLike = eqx.field(converter=_numbers("after (the switches)"))
 
     def __check_init__(self) -> None:
-        checks.require_shape("fraction", self.fraction, ())
-        if not checks.is_traced(self.fraction) and not 0 <= float(self.fraction) <= 1:
-            raise InputError(
-                f"fraction is {checks.shown(self.fraction)}; it must be between 0 and 1, the probability of an earlier task."
-            )
+        if not callable(self.fraction):
+            checks.require_shape("fraction", self.fraction, ())
+            if not checks.is_traced(self.fraction) and not 0 <= float(self.fraction) <= 1:
+                raise InputError(
+                    f"fraction is {checks.shown(self.fraction)}; it must be between 0 and 1, the probability of an earlier "
+                    "task."
+                )
         _require_switches("after (the switches)", cast(NumpyOrJax, self.after))
 
     def require_tasks(self, count: int) -> None:
@@ -165,12 +190,17 @@ class Replay(eqx.Module):
         phases = np.size(self.after) + 1
         present, earlier = np.eye(phases, count), np.tril(np.ones((phases, count)), -1)
         earlier[1:] /= earlier[1:].sum(axis=1, keepdims=True)
-        fraction = jnp.where(np.arange(phases) > 0, jnp.asarray(self.fraction), 0.0)[:, None]
+        fraction = jnp.where(np.arange(phases) > 0, rate_at(self.fraction, t), 0.0)[:, None]
         return ((1 - fraction) * present + fraction * earlier)[_phase(self.after, t)]
+
+    def schedules(self) -> list[Any]:
+        """The fraction, if it changes in time."""
+        return [self.fraction] if callable(self.fraction) else []
 
     def switches(self, end: ArrayLike) -> Float[Array, " S"]:
         """Times at which the probabilities jump."""
-        return jnp.asarray(self.after)
+        bends = switch_times(end, *self.schedules())
+        return jnp.asarray(self.after) if bends is None else jnp.concatenate([jnp.asarray(self.after), bends])
 
 
 class Drift(eqx.Module):
@@ -423,7 +453,10 @@ class Tasks(eqx.Module):
 
     def require_probabilities_on(self, times: Float[np.ndarray, " S"]) -> None:
         """A function of time must return probabilities at the given times."""
-        if isinstance(self.schedule, tuple(NAMED.values())) or checks.is_traced(self.schedule):
+        numbers = isinstance(self.schedule, Switch) or (
+            isinstance(self.schedule, Interleave | Replay) and not self.schedule.schedules()
+        )
+        if numbers or checks.is_traced(self.schedule):
             return
         try:
             values = jax.vmap(self.probabilities)(jnp.asarray(times))
@@ -473,5 +506,4 @@ def _joined(parts: list[Any]) -> Any:
 def _schedule_text(schedule: Any) -> str:
     if not isinstance(schedule, tuple(NAMED.values())):
         return getattr(schedule, "__name__", "a function")
-    inside = [f"{name}={checks.shown(value)}" for name, value in vars(schedule).items() if value is not None]
-    return f"{type(schedule).__name__}({', '.join(inside)})"
+    return checks.shown(schedule)

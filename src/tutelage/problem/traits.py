@@ -41,10 +41,8 @@ def _jumps(problem: "Problem") -> bool:
 
 
 def _schedules(problem: "Problem") -> list[str]:
-    """The learning rates, and numbers of the rule, that change in time."""
-    rates = {name: getattr(problem.sgd, name) for name in ("lr", "readout_lr", "bias_lr")}
-    rates |= problem.rule.schedules()
-    return [name for name, rate in rates.items() if callable(rate) and not isinstance(rate, Constant)]
+    """The numbers that change in time."""
+    return [name for name, rate in problem.schedules().items() if not isinstance(rate, Constant)]
 
 
 # not traits: a function that lists one of them supports several tasks, or mixtures; all others need the trait behind it
@@ -77,9 +75,9 @@ TRAITS: dict[str, Trait] = {
         "rule='gradient', FeedbackAlignment or Dropout",
     ),
     "real": Trait(
-        lambda p: type(p.labels) is labels.Real and not callable(p.noise),
+        lambda p: type(p.labels) is labels.Real and not p.has_noise_law,
         lambda p: (
-            "the label noise has a quantile function" if callable(p.noise) else f"the labels are {type(p.labels).__name__}"
+            "the label noise has a quantile function" if p.has_noise_law else f"the labels are {type(p.labels).__name__}"
         ),
         "labels='real' with a number as noise",
     ),
@@ -123,7 +121,9 @@ TRAITS: dict[str, Trait] = {
     ),
     "all levels": Trait(lambda p: p.sgd.trainable is None, lambda p: "some levels are frozen (trainable)", "trainable=None"),
     "no weight decay": Trait(
-        lambda p: float(p.sgd.weight_decay) == 0, lambda p: "the weights decay (weight_decay)", "weight_decay=0"
+        lambda p: not callable(p.sgd.weight_decay) and float(p.sgd.weight_decay) == 0,
+        lambda p: "the weights decay (weight_decay)",
+        "weight_decay=0",
     ),
     "visible teacher": Trait(
         lambda p: p.unseen is None,
@@ -162,10 +162,10 @@ def require_fit(problem: "Problem") -> None:
     p, loss_name = problem, losses.loss_name(problem.loss)
     teacher_outputs, student_outputs, kind = p.teacher.outputs, p.student.outputs, p.labels.kind
     own = isinstance(p.labels, labels.Function)
-    if callable(p.noise) and not isinstance(p.labels, labels.Real):
+    if p.has_noise_law and not isinstance(p.labels, labels.Real):
         raise InputError("noise is a function, which belongs to labels='real'; leave it out, or use labels='real'.")
-    if not callable(p.noise):
-        noisy = not checks.is_traced(p.noise) and np.any(np.asarray(p.noise) != 0)
+    if not p.has_noise_law:
+        noisy = callable(p.noise) or (not checks.is_traced(p.noise) and np.any(np.asarray(p.noise) != 0))
         if noisy and not isinstance(p.labels, labels.Real):
             raise InputError(
                 f"noise is {checks.shown(p.noise)} and the labels are {type(p.labels).__name__}; noise belongs to "

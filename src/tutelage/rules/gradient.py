@@ -49,7 +49,8 @@ class FeedbackAlignment(Gradient):
     """delta_k = psi . f_k g'(lambda_k): the error returns through fixed weights f, not through the readout.
 
     The readout learns as in backpropagation, h = psi g(lambda) (direct feedback alignment). feedback: f, one number for all
-    units, or an array with the shape of the readout, (K,) or (outputs, K). `trajectory.alignment` is the cosine between
+    units, or an array with the shape of the readout, (K,) or (outputs, K). strength: a factor of it, a number or a schedule.
+    `trajectory.alignment` is the cosine between
     readout and feedback.
 
     >>> import tutelage as tu
@@ -58,22 +59,32 @@ class FeedbackAlignment(Gradient):
     """
 
     feedback: ArrayLike = eqx.field(converter=lambda x: checks.as_array("feedback", x), default=1.0)
+    strength: Any = eqx.field(converter=lambda x: x if callable(x) else checks.as_array("strength", x), default=1.0)
 
     def __check_init__(self) -> None:
         checks.require_finite("feedback", self.feedback)
+        if not callable(self.strength):
+            checks.require_shape("strength", self.strength, ())
+            checks.require_nonnegative("strength", self.strength)
 
-    def for_readout(self, readout: ArrayLike) -> Readout:
-        """The feedback in the shape of the readout."""
-        return jnp.broadcast_to(jnp.asarray(self.feedback), jnp.shape(readout))
+    def for_readout(self, readout: ArrayLike, time: ArrayLike) -> Readout:
+        """The feedback at this time, in the shape of the readout."""
+        return jnp.broadcast_to(_at(self.strength, time) * jnp.asarray(self.feedback), jnp.shape(readout))
+
+    def schedules(self) -> dict[str, Schedule]:
+        return {"strength": cast(Schedule, self.strength)} if callable(self.strength) else {}
 
     def unit_marks(self, readout: NumpyOrJax) -> Float[np.ndarray, "rows K"]:
         return np.atleast_2d(np.broadcast_to(np.asarray(self.feedback), np.shape(readout)))
 
     def update(self, sample: Sample, parameters: Parameters, context: Context) -> Update:
-        return self.result(*_sent_back(sample, parameters, context, self.for_readout(parameters.readout)))
+        return self.result(*_sent_back(sample, parameters, context, self.for_readout(parameters.readout, context.time)))
 
     def __repr__(self) -> str:
-        return f"FeedbackAlignment(feedback={checks.shown(self.feedback)})"
+        strength = (
+            f", strength={checks.shown(self.strength)}" if callable(self.strength) or np.any(self.strength != 1) else ""
+        )
+        return f"FeedbackAlignment(feedback={checks.shown(self.feedback)}{strength})"
 
 
 class Dropout(Gradient):
@@ -100,7 +111,7 @@ class Dropout(Gradient):
 
     def keep_at(self, time: ArrayLike) -> Float[Array, ""]:
         """The probability that a unit is kept, at this time."""
-        return jnp.asarray(self.keep(jnp.asarray(time)) if callable(self.keep) else self.keep, float)
+        return _at(self.keep, time)
 
     def randomness(self, time: ArrayLike) -> Law:
         keep = self.keep_at(time)
@@ -117,10 +128,7 @@ class Dropout(Gradient):
         return super().breaks(label, kept, context)
 
     def __repr__(self) -> str:
-        if not isinstance(self.keep, eqx.Module):
-            return f"Dropout(keep={checks.shown(self.keep)})"
-        inside = ", ".join(f"{name}={checks.shown(value)}" for name, value in vars(self.keep).items())
-        return f"Dropout(keep={type(self.keep).__name__}({inside}))"
+        return f"Dropout(keep={checks.shown(self.keep)})"
 
 
 class Reuse(Gradient):
@@ -239,6 +247,11 @@ def _sent_back(
     delta = jnp.tensordot(psi, feedback, axes=min(jnp.ndim(psi), 1)) * slope
     readout = psi * g if jnp.ndim(psi) == 0 else jnp.outer(psi, g)
     return delta, parameters, readout, context.loss(v @ whole, sample.label)
+
+
+def _at(value: Any, time: ArrayLike) -> Float[Array, ""]:
+    """A number, or a schedule at this time."""
+    return jnp.asarray(value(jnp.asarray(time)) if callable(value) else value, float)
 
 
 def is_proportional(activation: Elementwise) -> bool:

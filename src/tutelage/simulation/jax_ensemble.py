@@ -39,7 +39,7 @@ STEPS = 1024  # and at most for so many steps
 UNROLLED = 72  # on a GPU, coordinates times steps that become one piece of a program: compilation time against launches
 LARGEST = 600  # coordinates of one run beyond which programs compile for too long
 MANY = 1000  # runs from which a GPU pays
-NUMBERS = ("label_number", "draws", "loss_number", "update_number", "dim", "decay", "keep", "beta")  # of a StepConstants
+NUMBERS = ("draws", "loss_number", "update_number", "dim", "keep", "beta")  # of a StepConstants
 Row = list[Any]  # entries are arrays (levels, runs), or what broadcasts to them
 Matrix = list[Row]
 Overlaps = tuple[Array, Array, Array]  # R, Q, T
@@ -66,13 +66,13 @@ class Draws(NamedTuple):
 class EnsembleStep(eqx.Module):
     """The step of one problem, and its random numbers. Numbers are data to a compiled program, shapes are not.
 
-    scale, decay: what multiplies the gradient of a sample, and what decays.
+    scale: what multiplies the gradient of a sample. decays: 1 for what decays, 0 for what is frozen.
     """
 
     constants: StepConstants
     layout: LevelLayout
     scale: Float[np.ndarray, "K L 1"]
-    decay: Float[np.ndarray, "K L 1"]
+    decays: Float[np.ndarray, "K L 1"]
     problem: Problem
     K: int = eqx.field(static=True)
     M: int = eqx.field(static=True)
@@ -88,7 +88,7 @@ class EnsembleStep(eqx.Module):
         self.width, self.columns = int(layout.width.max()), min(constants.batch, self.K)
         self.outer = tuple((layout.dof > 0).tolist())
         self.scale = (layout.step[:, None] * layout.mask / constants.batch).T[..., None]
-        self.decay = (constants.decay * layout.mask).T[..., None]
+        self.decays = layout.mask.T[..., None].astype(float)
 
     def draw(self, teachers: Matrix, keys: UInt32[Array, "2 runs"], first: NumpyOrJax, steps: int) -> Draws:
         """Numbers for steps first .. first + steps - 1 of every run. No label waits for the students."""
@@ -103,8 +103,12 @@ class EnsembleStep(eqx.Module):
         if self.problem.unseen is not None:
             references = jnp.broadcast_to(references, (*references.shape[:3], own.shape[3]))
             references = jnp.moveaxis(with_unseen(self.problem, *(jnp.moveaxis(x, 2, 3) for x in (references, own))), 3, 2)
-        each = lambda reference, normals: label_of(self.problem, reference, normals)  # noqa: E731
-        labels = jax.vmap(jax.vmap(jax.vmap(each, -1, -1)))(references, own)
+
+        def of_step(step: Array, references: Array, own: Array) -> Array:
+            problem = self.problem.labeled_at(step / self.constants.dim)
+            return jax.vmap(jax.vmap(lambda reference, z: label_of(problem, reference, z), -1, -1))(references, own)
+
+        labels = jax.vmap(of_step)(at, references, own)
         outside = self._bartlett(keys, at, B * W * L + B * D) if any(self.outer) else []
         return Draws(inputs, references, labels, own, outside)
 
@@ -119,7 +123,7 @@ class EnsembleStep(eqx.Module):
 
     def step(self, state: State, teachers: Matrix, lengths: Row, draws: Draws, rates: Float[Array, " 6"]) -> State:
         """One step; lengths: squared norms to hold, per student; draws: of this step."""
-        B, scale, decay = self.constants.batch, self.scale, self.decay
+        B, scale, decay = self.constants.batch, self.scale, rates[-2] * self.decays
         overlaps = self._overlaps(state.rows[: self.K], teachers)  # what the rule does not use is not computed
         normals = [[draws.normals[s, c] for c in range(self.width)] for s in range(B)]
         fields = jnp.stack([jnp.stack([self._field(row, z) for row in state.rows[: self.K]]) for z in normals])

@@ -6,7 +6,8 @@ therefore part of the name of every cached file: machine code runs only with the
 
 Plain arrays are stepped in place. All loops release the GIL and draw only from the generator that they are given.
 
-One step, for both methods (rates: force, push, eta_v, eta_b; plain SGD has keep = 0, force = 1, push = eta):
+One step, for both methods (rates: force, push, eta_v, eta_b and, at the end, kappa / N and the number of the label; plain
+SGD has keep = 0, force = 1, push = eta):
     m_k <- keep m_k + force (mean_s[ delta_ks x_s ] / sqrt(N) - (kappa / N) w_k),    w_k <- w_k + push m_k
     v_k <- v_k + (eta_v / N) mean_s[ h_ks ],   b_k <- b_k + (eta_b / N) mean_s[ delta_ks ]
 with delta_k = psi v_k g'(lambda_k), h_k = psi g(lambda_k) for gradient descent, psi = -d loss / d output.
@@ -55,7 +56,7 @@ def inlined(function: Callable[..., Any]) -> Any:
 
 
 class StepConstants(NamedTuple):
-    """The constants of a step. decay: kappa / N. keep: what a momentum keeps. beta: the same for readout and biases.
+    """The constants of a step. keep: what a momentum keeps. beta: the same for readout and biases.
 
     student: the code of its activation. label, loss, update: codes, each with the number that it needs.
     draws: a label is random, so that it takes a standard normal number. drift: omega / N of the teachers.
@@ -68,7 +69,6 @@ class StepConstants(NamedTuple):
     teacher_bias: Float[np.ndarray, " M"]
     unseen: Float[np.ndarray, "M M"]
     label: int
-    label_number: float
     draws: bool
     loss: int
     loss_number: float
@@ -76,7 +76,6 @@ class StepConstants(NamedTuple):
     update_number: float
     dim: int
     batch: int
-    decay: float
     momentum: bool
     keep: float
     beta: float
@@ -226,10 +225,10 @@ def classical(code, number, field, label):
 
 
 @inlined
-def respond(constants, table, params, student_fields, teacher_fields, task, learns, z, delta):
+def respond(constants, table, params, student_fields, teacher_fields, task, learns, number, z, delta):
     """One sample of a task: fills delta_k, adds to the sums that move the params, and returns label - output.
 
-    learns: 1, or 0 if the head of the task is frozen.
+    learns: 1, or 0 if the head of the task is frozen. number: what the label needs.
 
     What is returned is huge, or no number, in a run that diverges. The classical rules look at fields: their sum stands for
     the output.
@@ -239,7 +238,7 @@ def respond(constants, table, params, student_fields, teacher_fields, task, lear
     for m in range(table.edges[task], table.edges[task + 1]):
         rho = teacher_fields[m] + constants.teacher_bias[m]
         output += table.readout[m] * value(code, coefficients, rho)
-    y = label(constants.label, constants.label_number, output, z)
+    y = label(constants.label, number, output, z)
     output = 0.0
     if constants.update != GRADIENT:
         for k in range(student_fields.size):
@@ -358,7 +357,7 @@ def draw_fields(rng, layout, students, teachers, normals, student_fields, teache
 
 
 @compiled
-def move_inside(constants, rows, normals, deltas, level, width, scale, mask, force, push):
+def move_inside(constants, rows, normals, deltas, level, width, scale, mask, force, push, decay):
     """The step along the coordinates in use; rows: students, then (with momentum) their velocities."""
     K = deltas.shape[0]
     for k in range(K):
@@ -366,7 +365,7 @@ def move_inside(constants, rows, normals, deltas, level, width, scale, mask, for
             gradient = 0.0
             for s in range(constants.batch):
                 gradient += deltas[k, s] * normals[s, level, c]
-            kick = force * mask[k] * (scale * gradient - constants.decay * rows[k, c])
+            kick = force * mask[k] * (scale * gradient - decay * rows[k, c])
             if constants.momentum:
                 kick += constants.keep * rows[K + k, c]
                 rows[K + k, c] = kick
@@ -552,19 +551,20 @@ def advance_overlaps(
                 for m in range(M):
                     teacher_fields[m] += constants.unseen[m, i] * z
             z = rng.standard_normal() if constants.draws else 0.0
-            if rates.shape[1] > 6:
-                task = task_at(rates[step - first], tasks, rng.random())
-                learns = rates[step - first, 6 + tasks + task]
-            error = respond(constants, table, params, student_fields, teacher_fields, task, learns, z, delta)
+            now = rates[step - first]
+            if now.size > 8:
+                task = task_at(now, tasks, rng.random())
+                learns = now[6 + tasks + task]
+            error = respond(constants, table, params, student_fields, teacher_fields, task, learns, now[-1], z, delta)
             for k in range(K):
                 deltas[k, s] = delta[k]
             if not abs(error) < OVERFLOW:
                 return -step - 1
         reduce_batch(deltas, copy, factor)
-        force, push = rates[step - first, 0], rates[step - first, 1]
+        force, push, decay = rates[step - first, 0], rates[step - first, 1], rates[step - first, -2]
         for level in range(L):
             rows, mask, scale = students[level], layout.mask[level], layout.step[level] / B
-            move_inside(constants, rows, normals, deltas, level, layout.width[level], scale, mask, force, push)
+            move_inside(constants, rows, normals, deltas, level, layout.width[level], scale, mask, force, push, decay)
             if layout.dof[level] > 0:
                 move_outside(rng, constants, rows, factor, extra, M, layout.dof[level], scale, mask, force, push)
         move_parameters(constants, params, rates[step - first, 2], rates[step - first, 3])
@@ -606,7 +606,7 @@ def advance_weights(
     root, tasks, task, learns = 1.0 / math.sqrt(constants.dim), table.activation.size, 0, 1.0
     for sample in range(rows.shape[0]):
         x, now = rows[sample], rates[(first + sample) // B - first // B]
-        if rates.shape[1] > 6:
+        if now.size > 8:
             task = task_at(now, tasks, noise[sample, 1])
             learns = now[6 + tasks + task]
         for k in range(K):
@@ -615,7 +615,8 @@ def advance_weights(
             teacher_fields[m] = root * inner(W_teacher[m], x)
             if unseen.size:
                 teacher_fields[m] += unseen[sample, m]
-        error = respond(constants, table, params, student_fields, teacher_fields, task, learns, noise[sample, 0], delta)
+        z = noise[sample, 0]
+        error = respond(constants, table, params, student_fields, teacher_fields, task, learns, now[-1], z, delta)
         if not abs(error) < OVERFLOW:
             return sample
         for k in range(K):
@@ -623,7 +624,7 @@ def advance_weights(
             for i in range(N):
                 gradient[k, i] += scale * x[i]
         if (first + sample) % B == B - 1:
-            move_weights(constants, W, velocity, gradient, mask, now[0], now[1])
+            move_weights(constants, W, velocity, gradient, mask, now[0], now[1], now[-2])
             move_parameters(constants, params, now[2], now[3])
             if constants.spherical:
                 for k in range(K):
@@ -647,11 +648,11 @@ def inner(a, b):
 
 
 @compiled
-def move_weights(constants, W, velocity, gradient, mask, force, push):
+def move_weights(constants, W, velocity, gradient, mask, force, push, decay):
     """w and its momentum take the batch's gradient, which starts again at zero."""
     for k in range(W.shape[0]):
         for i in range(W.shape[1]):
-            kick = force * (gradient[k, i] - constants.decay * W[k, i])
+            kick = force * (gradient[k, i] - decay * W[k, i])
             gradient[k, i] = 0.0
             if mask.size:
                 kick *= mask[k, i]

@@ -16,6 +16,7 @@ from tutelage.dynamics import OrderParameters
 from tutelage.integrate.program import as_arrays, by_nodes, by_quadrature
 from tutelage.moments import Moments, moments_for
 from tutelage.problem import Isotropic, Mixture, Problem, Tasks
+from tutelage.trajectory import Trajectory
 
 
 def errors_at_records(
@@ -25,10 +26,12 @@ def errors_at_records(
     T: Float[np.ndarray, "*lead M M"],
     readout: np.ndarray,
     bias: Float[np.ndarray, "*lead K"],
+    times: Float[np.ndarray, " time"],
 ) -> tuple[Float[np.ndarray, "*lead_task"], Float[np.ndarray, "*lead_task"]]:
-    """Error and loss of states, of several tasks with a last axis of tasks; NaN states give NaN."""
+    """Error and loss of states at times (the last axis of lead), of several tasks with a last axis of tasks; NaN states give
+    NaN."""
     shape, tasks = R.shape[:-2], (problem.teacher.count,) if isinstance(problem.teacher, Tasks) else ()
-    flat = [x.reshape(-1, *x.shape[len(shape) :]) for x in (R, Q, T, readout, bias)]
+    flat = [x.reshape(-1, *x.shape[len(shape) :]) for x in (R, Q, T, readout, bias, np.broadcast_to(times, shape))]
     known = np.isfinite(flat[0]).all(axis=(1, 2))
     both = np.full((2, known.size, *tasks), np.nan)
     if known.any():
@@ -44,15 +47,17 @@ def mixture_errors(
     t: Float[np.ndarray, "*lead L M M"],
     readout: np.ndarray,
     bias: Float[np.ndarray, "*lead K"] | None,
+    times: Float[np.ndarray, " time"],
 ) -> tuple[Float[np.ndarray, "*lead classes"], Float[np.ndarray, "*lead classes"]]:
-    """Error and loss of states in each class of a mixture. shares: of the dimensions, on each level."""
+    """Error and loss of states at times (the last axis of lead) in each class of a mixture. shares: of the dimensions, on
+    each level."""
     mixture, shape = problem.inputs, r.shape[:-3]
     assert isinstance(mixture, Mixture)
     problem = eqx.tree_at(lambda p: p.inputs, problem, mixture.with_shares(shares))
     bias = np.zeros((*shape, 1)) if bias is None or not problem.biased else bias
     flat = [
         np.reshape(x, (-1, *x.shape[len(shape) :]))
-        for x in (r, q, np.broadcast_to(t, (*shape, *t.shape[-3:])), readout, bias)
+        for x in (r, q, np.broadcast_to(t, (*shape, *t.shape[-3:])), readout, bias, np.broadcast_to(times, shape))
     ]
     known, moments = np.isfinite(flat[0]).all(axis=(1, 2, 3)), moments_for(problem)
     both = np.full((2, known.size, mixture.classes), np.nan)
@@ -61,12 +66,24 @@ def mixture_errors(
     return both[0].reshape(*shape, -1), both[1].reshape(*shape, -1)
 
 
+def class_errors(trajectory: Trajectory) -> Float[np.ndarray, "*lead time classes"]:
+    """The error in each class at the recorded states of a trajectory."""
+    problem, start = trajectory.problem, trajectory.start
+    assert problem is not None
+    assert start is not None
+    shares, t = np.asarray(problem.inputs.fractions), np.asarray(start.blocks(problem)[2], dtype=float)
+    if trajectory.kind == "simulation" and trajectory.dim is not None:
+        shares = problem.inputs.level_dims(trajectory.dim) / trajectory.dim
+    state = trajectory.r, trajectory.q, t, trajectory.readout, trajectory.variables.get("bias")
+    return mixture_errors(problem, shares, *state, trajectory.times)[0]
+
+
 @eqx.filter_jit
 def _class_errors(problem: Problem, moments: Moments, states: tuple[np.ndarray, ...]) -> tuple[Array, Array]:
     def one(at: tuple[Array, ...]) -> tuple[Array, Array]:
-        r, q, t, v, b = at
+        r, q, t, v, b, time = at
         seen = {"r": r, "q": q, "readout": v} | ({"bias": b} if problem.biased else {})
-        return OrderParameters(problem, t, moments=moments).class_errors(seen)
+        return OrderParameters(problem, t, moments=moments).class_errors(seen, time)
 
     return jax.lax.map(one, tuple(jnp.asarray(x) for x in states))
 
@@ -91,10 +108,10 @@ def _errors(
     problem: Problem, moments: Moments, one_by_one: bool, states: tuple[np.ndarray, ...]
 ) -> tuple[Float[Array, "*states_task"], Float[Array, "*states_task"]]:
     def one(at: tuple[Array, ...]) -> tuple[Array, Array]:
-        R, Q, T, v, b = at
+        R, Q, T, v, b, t = at
         system = OrderParameters(_unit_inputs(problem.all_seen()), T[None], moments=moments)  # T: with all of the fields
         seen = {"R": R, "Q": Q, "readout": v} | ({"bias": b} if problem.biased else {})
-        return system.error(seen), system.loss(seen)
+        return system.error(seen), system.loss(seen, t)
 
     arrays = tuple(jnp.asarray(x) for x in states)
     return jax.lax.map(one, arrays) if one_by_one else jax.vmap(one)(arrays)

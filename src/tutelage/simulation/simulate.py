@@ -103,10 +103,11 @@ def _as_trajectory(request: Request, done: Runs, vectorized: bool) -> Trajectory
         t = np.stack([np.asarray(s.blocks(problem)[2], dtype=float) for s in request.starts])
         t = t[0] if len(t) == 1 else t[:count, None]
         state = records.r, records.q, t, records.readout, records.bias
-        both = recorded_error.mixture_errors(problem, request.dims / request.dim, *state)
+        both = recorded_error.mixture_errors(problem, request.dims / request.dim, *state, request.times)
         error, loss = (x @ np.asarray(problem.inputs.probabilities) for x in both)
     else:
-        error, loss = recorded_error.errors_at_records(problem, records.R, records.Q, each, records.readout, records.bias)
+        seen = records.R, records.Q, each, records.readout, records.bias
+        error, loss = recorded_error.errors_at_records(problem, *seen, request.times)
     law = request.inputs if isinstance(request.inputs, str) else f"rows, {request.order}"
     settings = {"method": request.method, "dim": request.dim, "runs": request.runs, "seed": request.seed, "inputs": law}
     settings |= {"together": True} if vectorized else {}

@@ -31,7 +31,8 @@ UPDATES = {getattr(rules, name): getattr(codes, name.upper()) for name in ("Grad
 
 
 class RateTable:
-    """force, push, eta_v, eta_b, lr and time of every step; of several tasks also their probabilities and their heads.
+    """force, push, eta_v, eta_b, lr and time of every step; of several tasks also their probabilities and their heads; last
+    kappa / N and the number of the label (standard deviation of its noise, quantile of a flip, slope).
 
     The probabilities are summed up over the first tasks; a head that learns has 1, a frozen one 0.
 
@@ -49,28 +50,31 @@ class RateTable:
         if isinstance(sgd.momentum, SlowMomentum):
             slow, push = sgd.momentum, 1.0 / dim
             force, factor = (lr, float(np.asarray(slow.gamma))) if slow.k is None else (slow.k, 1.0)
-        columns = (force, push, readout, bias, lr)
+        self._label = problem.labels
+        columns = {0: force, 1: push, 2: readout, 3: bias, 4: lr, -2: sgd.weight_decay, -1: _label_number(problem)[0]}
         self._tasks = _vectorized(partial(_task_columns, problem.teacher)) if isinstance(problem.teacher, Tasks) else None
-        self._factor = np.array(
-            [factor, 1.0, 1.0, 1.0, 1.0, 1.0] + [1.0] * 2 * len(problem.tasks) * (self._tasks is not None)
-        )
+        self._factor = np.array([factor, *[1.0] * (5 + 2 * len(problem.tasks) * (self._tasks is not None)), 1.0 / dim, 1.0])
         self.table = lru_cache(maxsize=16)(self._table)  # all runs ask for the same stretches
-        self._columns: list[Any] = [_vectorized(c) if callable(c) else float(np.asarray(c)) for c in columns]
+        self._columns: dict[int, Any] = {
+            i: _vectorized(c) if callable(c) else float(np.asarray(c)) for i, c in columns.items()
+        }
 
-    def _table(self, first: int, last: int) -> Float[np.ndarray, "steps 6"]:
+    def _table(self, first: int, last: int) -> Float[np.ndarray, "steps columns"]:
         """For steps first .. last - 1."""
         times = np.arange(first, last) / self.dim
         table = np.repeat(times[:, None], len(self._factor), axis=1)
-        for i, column in enumerate(self._columns):
+        for i, column in self._columns.items():
             values: Any = column(times) if callable(column) else column
             table[:, i] = values
         if self._tasks is not None:
-            table[:, 6:] = self._tasks(times)
+            table[:, 6:-2] = self._tasks(times)
         if not np.all(np.isfinite(table)) or table.min(initial=0.0) < 0:
             step = first + int(np.argmax(~(np.isfinite(table) & (table >= 0)).all(axis=1)))
             raise InputError(
                 f"a learning rate is negative or not finite at alpha = {step / self.dim:g}; a schedule must be >= 0 there."
             )
+        if isinstance(self._label, labels.Sign):
+            table[:, -1] = -ndtri(table[:, -1])
         return table * self._factor
 
 
@@ -101,7 +105,7 @@ def _codes_of(problem: Problem) -> dict[str, int]:
     """What a sample does, as codes of the kernels. The loss matters to a rule that follows its gradient alone."""
     return {
         "student": _activation(problem.student.activation),
-        "label": codes.UNKNOWN if callable(problem.noise) else LABELS.get(type(problem.labels), codes.UNKNOWN),
+        "label": codes.UNKNOWN if problem.has_noise_law else LABELS.get(type(problem.labels), codes.UNKNOWN),
         "loss": LOSSES.get(type(problem.loss), codes.UNKNOWN) if problem.rule.uses_loss else codes.SQUARED,
         "update": UPDATES.get(type(problem.rule), codes.UNKNOWN),
     }
@@ -118,16 +122,13 @@ def _activation(activation: Activation) -> int:
     return ACTIVATIONS.get(activation.name, codes.UNKNOWN) if NAMED.get(activation.name) == activation else codes.UNKNOWN
 
 
-def _label_number(problem: Problem) -> tuple[float, bool]:
-    """What the label of the kernels needs, and whether it takes a random number."""
+def _label_number(problem: Problem) -> tuple[Any, bool]:
+    """What the label of the kernels needs, a number or a schedule, and whether it takes a random number."""
     kind = problem.labels
-    if isinstance(kind, labels.Sign):
-        flip = float(np.asarray(kind.flip))
-        return -float(ndtri(flip)), flip > 0
     if isinstance(kind, labels.Logistic):
-        return float(np.asarray(kind.slope)), True
-    noise = 0.0 if callable(problem.noise) else float(np.asarray(problem.noise))
-    return noise, noise > 0
+        return kind.slope, True
+    number = kind.flip if isinstance(kind, labels.Sign) else 0.0 if problem.has_noise_law else problem.noise
+    return number, callable(number) or float(np.asarray(number)) > 0
 
 
 def _stacked(coefficients: list[tuple[float, ...]]) -> Float[np.ndarray, "tasks degrees"]:
@@ -155,20 +156,17 @@ def step_constants(problem: Problem, dim: int) -> StepConstants:
     slow = isinstance(sgd.momentum, SlowMomentum)
     beta = 0.0 if slow else float(np.asarray(sgd.momentum))
     keep = 1.0 - float(np.asarray(sgd.momentum.gamma)) / dim if slow else beta
-    label_number, draws = _label_number(problem)
     return StepConstants(
         **_codes_of(problem),
         student_coefficients=np.array(problem.student.activation.polynomial or [0.0]),
         drift=drift_rate(problem) / dim,
         teacher_bias=np.zeros(teacher.hidden) if teacher.bias is None else np.array(teacher.bias, dtype=float),
         unseen=np.zeros((0, 0)) if problem.unseen is None else np.ascontiguousarray(unseen_root(problem)),
-        label_number=label_number,
-        draws=draws,
+        draws=_label_number(problem)[1],
         loss_number=float(np.asarray(problem.loss.delta)) if isinstance(problem.loss, losses.Huber) else 0.0,
         update_number=float(np.asarray(problem.rule.margin)) if isinstance(problem.rule, rules.Perceptron) else 0.0,
         dim=dim,
         batch=problem.samples_per_step,
-        decay=float(np.asarray(sgd.weight_decay)) / dim,
         momentum=slow or beta > 0,
         keep=keep,
         beta=beta,

@@ -57,24 +57,32 @@ def _one_noise(
 ) -> "Dataset":
     import xarray as xr
 
-    design = tu.schedules.optimize(problem, start, end, pieces=pieces, iterations=iterations)
-    times, knots = design.trajectory.times, np.asarray(design.schedule.times)
-    constant, greedy = design.best_constant, design.greedy
-    Interpolated = tu.schedules.Interpolated
-    if greedy is None or not isinstance(greedy.rate, Interpolated) or isinstance(constant.rate, Interpolated):
-        raise RuntimeError("the greedy rate cannot be followed")
-    curves = {rate: _error(problem, start, knots, np.full(knots.size, rate), times) for rate in {*rates, *shown}}
-    at_best = np.full(knots.size, np.log(constant.rate))
+    greedy = tu.schedules.greedy(problem, start, end)
+    edges = end * (1 - np.cos(np.pi * np.arange(pieces + 1) / pieces)) / 2  # dense at both ends
+    design = tu.schedules.optimize(
+        problem,
+        start,
+        end,
+        {"lr": (0.0, 5.0)},
+        segments=edges,
+        shape="smooth",
+        iterations=iterations,
+        baselines={"greedy": {"lr": greedy}},
+    )
+    times, knots, constant = design.trajectory.times, edges, design.best_constant
+    rate = float(constant.controls["lr"])
+    curves = {x: _error(problem, start, knots, np.full(knots.size, x), times) for x in {*rates, *shown}}
+    at_best = np.full(knots.size, np.log(rate))
     return xr.Dataset(
         {
             "designed_rate": ("knot", np.asarray(design.schedule.values)),
-            "greedy_rate": ("time", np.asarray(greedy.rate.values)),
-            "constant_rate": constant.rate,
+            "greedy_rate": ("time", np.exp(np.interp(times, np.asarray(greedy.times), np.log(np.asarray(greedy.values))))),
+            "constant_rate": rate,
             "designed": ("time", np.asarray(design.trajectory.error)),
-            "greedy": ("time", greedy.error),
-            "constant": ("time", constant.error),
-            "shown": (("shown_rate", "time"), [curves[rate] for rate in shown]),
-            "final_constant": ("rate", [curves[rate][-1] for rate in rates]),
+            "greedy": ("time", np.asarray(design.baselines["greedy"].trajectory.error)),
+            "constant": ("time", np.asarray(constant.trajectory.error)),
+            "shown": (("shown_rate", "time"), [curves[x] for x in shown]),
+            "final_constant": ("rate", [curves[x][-1] for x in rates]),
             "slope": ("knot", _slope(problem, start, knots, at_best, end)),
             "slope_differences": ("knot", _differences(problem, start, knots, at_best, times, step)),
         },
@@ -168,7 +176,7 @@ LOOKS: dict[str, dict[str, Any]] = {
 
 def _draw_rates(panel: Any, part: "Dataset") -> None:
     times, knots, values = part["time"].values, part["knot"].values, part["designed_rate"].values
-    panel.plot(times, np.exp(np.interp(times, knots, np.log(values))), label="designed", **LOOKS["designed"])
+    panel.plot(times, np.interp(times, knots, values), label="designed", **LOOKS["designed"])
     panel.plot(knots, values, linestyle="none", marker=MARKERS[0], markersize=3.6, color=COLORS[0], zorder=3)
     panel.plot(times, part["greedy_rate"], label="greedy", **LOOKS["greedy"])
     panel.axhline(float(part["constant_rate"]), label="best constant", **LOOKS["best constant"])

@@ -1,0 +1,144 @@
+"""`greedy`: the learning rate that lowers the error fastest at every moment.
+
+The drift of the overlaps is a quadratic in the rate (A and B enter with eta, the covariance G with eta^2 / batch), and so is
+the change of the error along it. So the greedy rate is known:
+    du / dalpha = F0(u) + eta F1(u) + eta^2 F2(u),     d e_g / dalpha = c(u) - eta a(u) + eta^2 b(u)
+    eta*(u) = a(u) / (2 b(u))
+c holds what moves at a rate of its own (a readout or bias with a given rate). A readout or bias that shares lr adds its
+|gradient|^2 to a and nothing to b: in the limit its noise vanishes. Label noise enters b; weight decay enters a. The rate
+is a feedback, put into the vector field itself, so no iteration is needed.
+Only the next moment counts: on a plateau a -> 0, the rate follows and the escape is delayed. D. Saad and M. Rattray, Phys.
+Rev. Lett. 79, 2578 (1997), optimize over the whole time instead; so does `optimize` (protocols.py).
+"""
+
+from typing import Any, TypeAlias
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tutelage import checks
+from tutelage._types import Array
+from tutelage.dynamics import OrderParameters, Overlaps, initial_overlaps
+from tutelage.errors import InputError
+from tutelage.integrate.program import FINE, tolerances
+from tutelage.moments.nodes import Quadrature
+from tutelage.problem import Interpolated, Problem, Start
+from tutelage.problem.problem import require_problem
+from tutelage.problem.start import require_start
+from tutelage.problem.traits import CLOSED
+
+Expansion: TypeAlias = tuple[Overlaps, Array]  # of the drift, and of d error / d alpha
+
+MAX_STEPS = 100_000
+FIRST_STEP = 1e-5  # first step, in units of the whole time
+RECORDED = 128  # times at which the rate is kept, dense at both ends
+
+
+def greedy(
+    problem: Problem,
+    start: Start,
+    t_max: float,
+    bounds: tuple[float, float] = (1e-3, 1e2),
+    *,
+    quadrature: Quadrature | None = None,
+) -> Interpolated:
+    """The learning rate that lowers the error fastest at every moment up to t_max, as a schedule.
+
+    bounds: lowest and highest rate allowed. quadrature: as in `solve`. Give it to `optimize` as a baseline, or to `SGD`.
+
+    >>> import tutelage as tu
+    >>> problem = tu.Problem(tu.Network(1, "linear"), tu.Network(1, "linear"), sgd=tu.SGD(lr=0.5), noise=1.0)
+    >>> rate = tu.schedules.greedy(problem, tu.Start([[0.0]], [[0.0]]), t_max=10.0)
+    >>> round(float(rate(0.0)), 4)                     # e_g / (e_g + noise^2 / 2), with e_g = 1/2
+    0.5
+    """
+    require_problem(problem, "greedy", needs=(*CLOSED, "fixed momentum"))
+    checks.require_untraced("the start", "greedy", require_start(start))
+    t_max, pair = checks.as_positive("t_max", t_max), checks.as_array("bounds", bounds)
+    checks.require_shape("bounds", pair, (2,), fix="The lowest and the highest rate.")
+    checks.require_positive("bounds", pair)
+    if pair[0] >= pair[1]:
+        raise InputError(f"bounds are {pair[0]:g} and {pair[1]:g}; the first must be below the second.")
+    times = t_max * (1 - np.cos(np.pi * np.arange(RECORDED + 1) / RECORDED)) / 2
+    rates, errors = greedy_rates(problem, start, times, (pair[0], pair[1]), quadrature)
+    if not np.all(np.isfinite(rates) & np.isfinite(errors)):
+        raise InputError(
+            f"the greedy rate cannot be followed up to t_max = {t_max:g}; its solution must stay finite. "
+            "Lower t_max or the upper bound."
+        )
+    return Interpolated(times, rates)
+
+
+def rate_expansion(system: OrderParameters, t: Array, state: Overlaps) -> tuple[Expansion, Expansion, Expansion]:
+    """Coefficients of 1, eta and eta^2 in (drift, d error / d alpha): exact, since both are quadratic in eta."""
+
+    def along(eta: Array) -> Expansion:
+        return eqx.tree_at(lambda s: s.problem.sgd.lr, system, eta).drift_and_error_rate(t, state)
+
+    def slope(eta: Array) -> tuple[Expansion, Expansion]:
+        return jax.jvp(along, (eta,), (jnp.ones(()),))
+
+    (constant, linear), (_, twice) = jax.jvp(slope, (jnp.zeros(()),), (jnp.ones(()),))
+    return constant, linear, jax.tree.map(lambda x: x / 2, twice)
+
+
+def steepest_rate(linear: Array, quadratic: Array, bounds: tuple[ArrayLike, ArrayLike]) -> Array:
+    """The eta within bounds that makes eta * linear + eta^2 * quadratic (a change of the error) smallest."""
+    low, high = map(jnp.asarray, bounds)
+    a, b = -linear, quadratic
+    inside = jnp.where(b > 0, a / jnp.where(b > 0, 2 * b, 1.0), jnp.where(a > b * (low + high), high, low))
+    return jnp.clip(inside, low, high)
+
+
+def greedy_rates(
+    problem: Problem, start: Start, times: np.ndarray, bounds: tuple[float, float], quadrature: Quadrature | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """The greedy rate and the error along its own path, at the times (increasing, from 0); NaN if it does not arrive."""
+    state, t = initial_overlaps(problem, start)
+    data = jax.tree.map(lambda x: jnp.asarray(x, float) if eqx.is_array_like(x) else x, problem)  # one program for all
+    rates, errors = _greedy_path(
+        data, t, state, jnp.asarray(times), (jnp.asarray(bounds[0]), jnp.asarray(bounds[1])), quadrature
+    )
+    return np.asarray(rates), np.asarray(errors)
+
+
+@eqx.filter_jit
+def _greedy_path(
+    problem: Problem, t: Array, state: Overlaps, times: Array, bounds: tuple[Array, Array], quadrature: Quadrature | None
+) -> tuple[Array, Array]:
+    system = OrderParameters(problem, t, quadrature=quadrature)
+
+    def step(time: Array, at: Overlaps) -> tuple[Array, Expansion]:
+        constant, linear, quadratic = rate_expansion(system, time, at)
+        eta = steepest_rate(linear[1], quadratic[1], bounds)
+        return eta, jax.tree.map(lambda x, y, z: x + eta * y + eta**2 * z, constant, linear, quadratic)
+
+    def field(time: ArrayLike, y: Any, _: object) -> Expansion:
+        drift, error_rate = step(jnp.asarray(time), y[0])[1]
+        return drift, error_rate * FINE
+
+    def error(at: Overlaps) -> Array:
+        return system.error(system.observe(at))
+
+    controller = diffrax.PIDController(*tolerances(), pcoeff=0.2, icoeff=0.5)
+    switches = eqx.tree_at(lambda s: s.problem.sgd.lr, system, jnp.zeros(())).switches(times[-1])  # of the other rates
+    clipped = controller if switches is None else diffrax.ClipStepSizeController(controller, jump_ts=switches)
+    solution: Any = diffrax.diffeqsolve(
+        diffrax.ODETerm(field),
+        diffrax.Dopri8(),
+        t0=0.0,
+        t1=times[-1],
+        dt0=FIRST_STEP * times[-1],  # given, for a smaller program than one that chooses it
+        y0=(state, error(state) * FINE),
+        saveat=diffrax.SaveAt(ts=times, fn=lambda time, y, args: y[0]),
+        stepsize_controller=clipped,
+        max_steps=MAX_STEPS,
+        throw=False,
+    )
+    arrived = jnp.isfinite(solution.ts)
+    rates = jax.vmap(lambda time, at: step(time, at)[0])(times, solution.ys)
+    return jnp.where(arrived, rates, jnp.nan), jnp.where(arrived, jax.vmap(error)(solution.ys), jnp.nan)

@@ -1,0 +1,1 @@
+"""Figures of optimal protocols: tasks, learning rates, dropout and noise under control."""
