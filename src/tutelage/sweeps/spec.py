@@ -31,8 +31,8 @@ from tutelage._types import Table
 from tutelage.errors import InputError
 from tutelage.problem import Problem, Start, asymmetric_start, random_start, serialize
 from tutelage.problem.problem import require_problem
-from tutelage.problem.traits import MIXTURES
 from tutelage.problem.serialize import Plain, as_modules, imported, modules_in, paths_in
+from tutelage.problem.traits import MIXTURES
 from tutelage.sweeps.executors import Task
 from tutelage.sweeps.measures import resolve
 from tutelage.times import check_times
