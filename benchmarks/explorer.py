@@ -5,6 +5,8 @@ import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 from benchmarks.measure import record
 
@@ -50,4 +52,25 @@ def slider_moves() -> None:
         server.wait()
 
 
-ALL = (slider_moves,)
+def slider_moves_without_server() -> None:
+    """The same on a page that solves by itself."""
+    from playwright.sync_api import sync_playwright
+
+    import tutelage as tu
+
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    if chromium is None:
+        return
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        path = tu.page.save_standalone(Path(folder) / "explorer.html")
+        page = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"]).new_page(reduced_motion="reduce")
+        for units in (2, 3, 4):
+            page.goto("about:blank")
+            page.goto(f"{path.as_uri()}#students={units}&teachers={units}")
+            page.wait_for_timeout(2000)
+            taken = page.evaluate(MEASURE, MOVES)
+            note = f"median of {MOVES} moves, isotropic, alpha = 300, solved in the browser; slowest {max(taken):.0f} ms"
+            record(f"standalone page: slider to redrawn curve, K = M = {units}", statistics.median(taken) / 1000, note=note)
+
+
+ALL = (slider_moves, slider_moves_without_server)

@@ -1,5 +1,5 @@
 # What a script types. lazy_loader reads this list: a name is loaded when it is first used.
-from . import analysis, checks, errors, labels, losses, moments, page, papers, plot, rules, schedules
+from . import analysis, errors, labels, losses, moments, page, papers, plot, rules, schedules
 from ._solve import solve
 from ._solve_batch import solve_batch
 from ._version import __version__
@@ -65,7 +65,6 @@ __all__ = [
     "__version__",
     "analysis",
     "asymmetric_start",
-    "checks",
     "compare",
     "digits",
     "errors",

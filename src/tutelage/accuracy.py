@@ -1,5 +1,7 @@
 """How accurately a rule is averaged along a solved curve: error estimates, and the warning where they are too large."""
 
+from collections.abc import Sequence
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -186,7 +188,7 @@ def sampling_errors(trajectory: Trajectory) -> dict[str, np.ndarray]:
     whole = moments_for(problem, None, Sampled(*settings["moments"]))
     assert isinstance(whole, NodeMoments | MixtureMoments)
     keep = isinstance(whole, MixtureMoments)
-    parts: list[Moments] = whole.scramblings()
+    parts: Sequence[Moments] = whole.scramblings()
     options = Options(bool(settings.get("gradient_flow", False)), str(settings.get("solver", "explicit")), keep)
     steps = tolerances(float(settings.get("rtol", 1e-6)), None)
     arrays, start, times = as_arrays(problem), as_arrays(anonymous(trajectory.start)), np.asarray(trajectory.times)

@@ -3,6 +3,8 @@
 Also the steps of a finite network: its state at time alpha is the one after ceil(alpha N) steps.
 """
 
+from typing import Any
+
 import numpy as np
 
 from tutelage import checks
@@ -39,6 +41,17 @@ def log_times(first: float, end: float, count: int = 201) -> np.ndarray:
 def times_up_to(end: float, count: int, log: bool) -> np.ndarray:
     """What the command line and the page record: even times, or DECADES of them even in the logarithm."""
     return log_times(end / 10**DECADES, end, count) if log else linear_times(end, count)
+
+
+def times_from_table(table: dict[str, Any]) -> np.ndarray:
+    """The table [times] of a problem file: from 0 to end, evenly spaced or evenly spaced in the logarithm."""
+    for name in table:
+        checks.known("a name in [times]", name, ("end", "points", "log"))
+    end = checks.as_positive("the last time", table.get("end", 300.0))
+    log = checks.as_flag("log in [times]", table.get("log", False))
+    least = 3 if log else 2
+    points = checks.as_count("points (the number of times)", table.get("points", 201), least=least, most=MOST_TIMES)
+    return times_up_to(end, points, log)
 
 
 def check_times(given: object) -> np.ndarray:

@@ -5,6 +5,7 @@ Inside it is a pytree (so `solve` can be jitted, batched and differentiated whol
 axes: none for a solve, `run` for a simulation, `batch` under vmap; then `time`.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     import xarray
 
 Tree = TypeVar("Tree")
+CLASS_ERRORS = "tutelage.simulation.recorded_error:class_errors"
 REPORTS = {"validity": "tutelage.validity:assess", "sampling_errors": "tutelage.accuracy:sampling_errors"}
 
 
@@ -130,14 +132,7 @@ class Trajectory(eqx.Module):
             raise InputError(
                 "only a solve or simulation of a Problem with a Mixture, from one start, has errors of classes."
             )
-        from tutelage.simulation.recorded_error import mixture_errors
-
-        shares, t = self.problem.inputs.fractions, np.asarray(self.start.blocks(self.problem)[2], dtype=float)
-        if self.kind == "simulation" and self.dim is not None:
-            shares = self.problem.inputs.level_dims(self.dim) / self.dim
-        return mixture_errors(self.problem, shares, self.r, self.q, t, self.readout, self.variables.get("bias"), self.times)[
-            0
-        ]
+        return _function_of(CLASS_ERRORS)(self)
 
     @property
     def alignment(self) -> Float[np.ndarray, "*lead time"]:
@@ -216,8 +211,7 @@ class Trajectory(eqx.Module):
         one = self.kind == "theory" and self.problem is not None and self.start is not None
         if not one or np.ndim(self.error) != 1 or checks.is_traced(self):
             raise InputError(f"this trajectory has no {name} report: only a solve outside jit, grad and vmap has one.")
-        module, _, function = REPORTS[name].partition(":")
-        found = getattr(import_module(module), function)(self)
+        found = _function_of(REPORTS[name])(self)
         object.__setattr__(self, "_reports", known | {name: found})  # no field: two solves have equal tree structures
         return found
 
@@ -237,6 +231,12 @@ class Trajectory(eqx.Module):
     def __repr__(self) -> str:
         shape = {name: tuple(np.shape(value)) for name, value in self.variables.items()}
         return f"<Trajectory {self.kind}: {np.shape(self.times)[-1]} times, {shape}, {self.status}>"
+
+
+def _function_of(path: str) -> Callable[[Trajectory], Any]:
+    """A function of a layer to the right."""
+    module, _, function = path.partition(":")
+    return getattr(import_module(module), function)
 
 
 def load(path: str | Path) -> Trajectory:

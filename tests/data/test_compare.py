@@ -191,3 +191,13 @@ def test_times_of_one_number_are_few():
     found = data.compare(data.problem(student, student), 1.0, runs=2)
     np.testing.assert_allclose(found.times, tu.linear_times(1.0, 21))
     assert np.all(np.isfinite(found.error["samples"]))
+
+
+def test_divergence_is_said():
+    data, student = tu.from_data(mixture_samples(300, 40, 7)[0], levels=2), tu.Network(1, "linear")
+    with pytest.warns(tu.errors.DivergenceWarning):
+        found = data.compare(data.problem(student, student, sgd=tu.SGD(lr=20.0)), [0.0, 20.0, 60.0], runs=2)
+    assert "2 of 2 runs on the samples diverged; lower the learning rate" in str(found)
+    assert len(found.plot().axes) == 2
+    with pytest.raises(tu.InputError, match="times is 'long'"):
+        data.compare(data.problem(student, student), "long")

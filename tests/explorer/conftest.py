@@ -57,7 +57,7 @@ class LivePage:
     """One page of the explorer, with what it complained about."""
 
     def __init__(self, chromium, **options):
-        self.page = chromium.new_page(**options)
+        self.page = chromium.new_page(**{"reduced_motion": "reduce"} | options)
         self.complaints = []
         self.page.on("console", lambda m: self.complaints.append(m.text) if m.type in ("error", "warning") else None)
         self.page.on("pageerror", lambda e: self.complaints.append(str(e)))

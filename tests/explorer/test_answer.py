@@ -8,7 +8,7 @@ from tests.explorer.conftest import BASE
 from tests.problems import pair
 from tutelage import InputError
 from tutelage.explorer import answer
-from tutelage.explorer.settings import Settings
+from tutelage.page.settings import Settings
 
 SMALL = Settings.read(BASE | {"runs": 2, "dim": 200, "lr": 0.7})
 
@@ -36,7 +36,7 @@ def test_the_runs_are_those_of_simulate(told):
     start, times = tu.asymmetric_start(problem, dim=200), tu.linear_times(20.0, 201)
     for index, part in enumerate(of(told, "runs")):
         run = tu.simulate(problem, start, times=times, runs=1, seed=index)
-        np.testing.assert_allclose(part["error"], run.error[0], rtol=1e-5)
+        np.testing.assert_allclose(part["errors"], run.error, rtol=1e-5)
 
 
 def test_the_rates_are_those_of_the_verbs(told):

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import tutelage as tu
 from tutelage import InputError
-from tutelage.explorer.answer import python_text, toml_text
-from tutelage.explorer.settings import BY_NAME, CONTROLS, PRESETS, Settings, controls_as_data
+from tutelage.explorer.answer import toml_text
+from tutelage.page.settings import BY_NAME, CONTROLS, PRESETS, Settings, controls_as_data
 
 
 def test_defaults_are_allowed_and_the_table_is_data():
@@ -20,12 +20,13 @@ def test_defaults_are_allowed_and_the_table_is_data():
     assert json.loads(json.dumps(controls_as_data()))[0]["name"] == CONTROLS[0].name
 
 
-@pytest.mark.parametrize("name", PRESETS)
-def test_presets_build_problems(name):
-    chosen = Settings.read(PRESETS[name])
+@pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.name)
+def test_presets_build_problems(preset):
+    chosen = Settings.read(preset.settings)
     problem = chosen.problem()
     assert chosen.first(problem).dim == chosen["dim"]
-    assert name == "three units specialize" or chosen.changed()
+    assert preset is PRESETS[0] or chosen.changed()
+    assert preset.words.count(". ") in (0, 2)  # three sentences, or none
 
 
 @pytest.mark.parametrize("control", CONTROLS, ids=lambda control: control.name)
@@ -81,35 +82,81 @@ def test_an_address_says_the_same_as_the_table():
     [
         {"students": 2, "teachers": 2, "lr": 0.3, "noise": 0.1, "batch": 4, "decay": 0.01, "end": 40.0, "seed": 3},
         {"start": "asymmetric", "train_readout": True, "spectrum": "power law", "levels": 4, "beta": 0.5, "log_time": True},
+        {"tasks": "two", "switch": 7.0, "similarity": 0.3, "train_readout": True, "readout": 0.2},
+        {"rule": "dropout", "keep": 0.7, "teachers": 2},
+        {"loss": "logistic", "labels": "sign", "students": 1, "teachers": 1},
+        {"spectrum": "two clusters", "distance": 1.5, "loss": "hinge", "noise": 0.3, "students": 2, "start": "asymmetric"},
     ],
-    ids=["random", "asymmetric"],
+    ids=["random", "asymmetric", "tasks", "dropout", "classifier", "clusters"],
 )
-def test_python_and_toml_describe_this_problem(given_, tmp_path, monkeypatch):
+def test_toml_describes_this_problem(given_, tmp_path):
     from tutelage.cli.flags import ProblemFlags, StartFlags, TimeFlags
     from tutelage.cli.request import read_request
 
     chosen = Settings.read(given_)
     expected = chosen.problem()
     first = chosen.first(expected)
-    scope = {}
-    lines = python_text(chosen).splitlines()
-    exec("\n".join(line for line in lines if not line.startswith(("theory", "runs", "print"))), scope)
     path = tmp_path / "problem.toml"
     path.write_text(toml_text(chosen))
     assert tomllib.loads(toml_text(chosen))["start"]["dim"] == chosen["dim"]
     request = read_request(path, ProblemFlags(), StartFlags(), TimeFlags())
-    for problem, start, times in (
-        (scope["problem"], scope["start"], scope["times"]),
-        (request.problem, request.start, request.times),
-    ):
-        assert problem.to_dict() == expected.to_dict()
-        assert np.allclose(times, chosen.times())
-        for a, b in zip(start.blocks(problem), first.blocks(expected), strict=True):
-            np.testing.assert_allclose(a, b, rtol=1e-12)
+    assert request.problem.to_dict() == expected.to_dict()
+    assert np.allclose(request.times, chosen.times())
+    for a, b in zip(request.start.blocks(request.problem), first.blocks(expected), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12)
 
 
-def test_the_script_runs(capsys):
-    chosen = Settings.read({"students": 2, "teachers": 2, "end": 5.0, "dim": 50, "start": "asymmetric", "runs": 4})
-    exec(python_text(chosen), {})
-    assert "agree" in capsys.readouterr().out
-    assert isinstance(tu.Problem.from_dict(chosen.problem().to_dict()), tu.Problem)
+FILE = """
+noise = 0.2
+[student]
+hidden = 2
+activation = "tanh"
+[teacher]
+hidden = 1
+activation = "erf"
+[sgd]
+lr = 0.3
+"""
+MORE = """
+[start]
+R = [[0.3], [0.2]]
+Q = [[0.5, 0.1], [0.1, 0.4]]
+dim = 50
+[times]
+end = 7.0
+"""
+
+
+def test_a_problem_file_takes_the_place_of_the_controls():
+    chosen = Settings.read({"toml": FILE, "dim": 200, "end": 30.0, "seed": 3, "scale": 0.5})
+    problem = chosen.problem()
+    assert problem.to_dict() == tu.Problem.from_toml(FILE).to_dict()
+    expected = tu.random_start(problem, dim=200, scale=0.5, seed=3)
+    np.testing.assert_allclose(chosen.first(problem).R, expected.R)
+    assert (chosen.times()[-1], chosen.times().size) == (30.0, 201)
+    assert Settings.read(chosen.as_data()) == chosen
+    whole = Settings.read({"toml": FILE + MORE})
+    np.testing.assert_allclose(whole.first(problem).R, [[0.3], [0.2]])
+    assert (whole.first(problem).dim, whole.times()[-1]) == (50, 7.0)
+    assert toml_text(whole) == FILE + MORE
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("noise = ", "not TOML"),
+        ("start = 3", "must be a table"),
+        (FILE.replace('"tanh"', '"os:system"'), "os"),
+        (FILE.replace("hidden = 2", 'hidden = "many"'), "hidden"),
+        (FILE + "[start]\nRR = 1", "RR"),
+        (FILE + "[times]\nuntil = 1", "until"),
+        (3, "must be text"),
+    ],
+)
+def test_a_bad_problem_file_is_refused_in_one_sentence(text, message):
+    def read():
+        chosen = Settings.read({"toml": text})
+        return chosen.first(chosen.problem()), chosen.times()
+
+    with pytest.raises(InputError, match=message):
+        read()

@@ -15,7 +15,7 @@ from tutelage.page.document import MOST_FRAMES, MOST_NUMBERS, _frames, page_of, 
 
 SCHEMA = {
     *("title", "conditions", "note", "warning", "time_name", "log_time", "log_error", "times", "error", "phases", "maps"),
-    *("bound", "frames", "runs", "band", "escape", "code"),
+    *("frames", "runs", "band", "escape", "code"),
 }
 
 
@@ -31,7 +31,7 @@ def test_schema(theory):
     assert [m["name"] for m in content["maps"]] == ["R", "Q"]
     for m in content["maps"]:
         assert np.shape(m["values"]) == (151, len(m["rows"]["labels"]), len(m["columns"]["labels"]))
-        assert np.max(np.abs(m["values"])) <= content["bound"] * 1.01
+        assert np.max(np.abs(m["values"])) <= m["bound"] * 1.01
     names = [p["name"] for p in content["phases"]]
     assert names == ["search", "symmetric plateau", "specialization", "convergence"]
     assert [p["start"] for p in content["phases"][1:]] == [p["end"] for p in content["phases"][:-1]]

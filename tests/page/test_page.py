@@ -120,7 +120,10 @@ def test_playing_is_off_until_asked_for_and_can_be_stopped(page):
     play.click()
     assert (play.text_content(), play.get_attribute("aria-pressed")) == ("Pause", "true")
     wait_until(page, "document.getElementById('time').value > 2")
+    assert page.locator("#playhead circle").count() == 1
     play.click()
+    assert page.locator("#playhead circle").count() == 0
+    assert len(page.evaluate(STATE)["marker"]) == 2
     stopped = page.evaluate(STATE)["slider"]
     page.wait_for_timeout(200)
     assert page.evaluate(STATE)["slider"] == stopped
@@ -149,9 +152,10 @@ def test_other_data_are_drawn_by_the_same_script(page):
     other = """() => tutelagePage.render({
       title: "Other", conditions: "", note: "", warning: "It <stopped>.", time_name: "t", log_time: false, log_error: false,
       runs: [], band: null, escape: null, code: [], frames: [0, 1, 2],
-      times: [0, 1, 2], error: [3, 2, null], bound: 1, phases: [{name: "search", start: 0, end: 2, color: "#888888"}],
+      times: [0, 1, 2], error: [3, 2, null], phases: [{name: "search", start: 0, end: 2, color: "#888888"}],
       maps: ["R", "v"].map((name) => ({name, title: name, rows: {name: "student", labels: ["1", "2", "3"]},
-        columns: {name: "", labels: ["1"]}, values: [0, 1, 2].map((t) => [[t / 4], [0], [-t / 4]])}))})"""
+        columns: {name: "", labels: ["1"]}, bound: 1,
+        values: [0, 1, 2].map((t) => [[t / 4], [0], [-t / 4]])}))})"""
     page.evaluate(other)
     page.evaluate("tutelagePage.setTime(9)")
     assert page.evaluate("document.getElementById('map-v').data[0].z") == [[0.5], [0], [-0.5]]

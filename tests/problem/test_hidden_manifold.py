@@ -83,7 +83,7 @@ def test_visible_teacher_and_unseen_part_are_regression_on_the_samples(name):
 @pytest.mark.parametrize(("D", "features"), [(150, "random"), (300, "random"), (450, "random"), (150, "orthogonal")])
 def test_laws_are_those_of_drawn_matrices(D, features):
     law = tu.HiddenManifold(features, "relu", D, dim=300, levels=20)
-    drawn = tu.HiddenManifold(law.realized().features, "relu", levels=20)
+    drawn = tu.HiddenManifold(law.realized().matrix, "relu", levels=20)
     assert law.levels == drawn.levels == (2 if features == "orthogonal" else 20)
     np.testing.assert_allclose(law.fractions, drawn.fractions)
     np.testing.assert_allclose(law.eigenvalues, drawn.eigenvalues, rtol=0.05, atol=0.01)

@@ -26,7 +26,7 @@ from tutelage.errors import InputError
 COMMANDS = (compare, explore, replicate, simulate, solve, sweep)
 EXAMPLES = {
     "compare": ("compare --start random", "compare problem.toml --dim 200 --runs 100"),
-    "explore": ("explore --port 8765 --no-browser",),
+    "explore": ("explore --port 8765 --no-browser", "explore --static explorer.html"),
     "replicate": ("replicate", "replicate primer-1 --quick", "replicate --all"),
     "simulate": ("simulate --dim 1000000 --times 10 --out runs.nc", "simulate problem.toml --plot runs.png"),
     "solve": ("solve --lr 1.5 --plot curve.png", "solve problem.toml --out curve.nc"),

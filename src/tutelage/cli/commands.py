@@ -159,6 +159,7 @@ def explore(
     *,
     port: flags.Whole = None,
     browser: Annotated[bool, Parameter(negative="--no-browser", show_default=False)] = True,
+    static: Path | None = None,
     json: flags.Switch = False,
 ) -> int:
     """Open a web page on this machine that solves the theory again at every change of a control.
@@ -166,15 +167,29 @@ def explore(
     The page shows the learning curve with its phases, the overlaps at the time of the slider, simulated networks next to the
     theory, and the critical and best learning rates. Only this machine can reach it. Ctrl-C ends it.
 
+    With --static the page is written to a file and needs no server: the browser solves the theory of erf, linear and
+    quadratic networks with up to 6 units. Put the file on a website or open it from a disk.
+
     Parameters
     ----------
     port: int
         Port of the page (default: a free port).
     browser: bool
         Open the page in a browser (the default).
+    static: Path
+        Write a page without a server to this file, such as explorer.html, and end.
     json: bool
-        Print the address as JSON on standard output, and nothing else.
+        Print the address, or the name of the file, as JSON on standard output, and nothing else.
     """
+    if static is not None:
+        from tutelage.cli import report
+        from tutelage.page import save_standalone
+
+        if port is not None:
+            raise InputError(f"--port {port} and --static {static} are both given; a page without a server has no port.")
+        path = str(save_standalone(static))
+        print(report.dumps({"file": path})) if json else report.print_field("wrote", [path])
+        return 0
     from tutelage.explorer import serve
 
     keep_compiled_programs()  # through the environment, which the processes that solve inherit

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 DEFAULTS = {"student": {"hidden": 3}, "teacher": {"hidden": 3}, "sgd": {"lr": 0.5}, "noise": 0.0}
 PROBLEM = ("noise", "loss", "labels", "rule", "student", "teacher", "inputs", "sgd")
-START_NAMES = ("dim", "scale", "seed", "R", "Q", "T", "readout", "bias")
-TIMES_NAMES = ("end", "points", "log")
 STARTS = ("asymmetric", "random")
 
 
@@ -47,14 +45,16 @@ def read_request(path: Path | None, problem: ProblemFlags, start: StartFlags, ti
     times_table = dict(tables.pop("times", {})) | given(end=times.times, points=times.points, log=times.log_times)
     tables = problem.applied_to(tables, alone=path is None)
     from tutelage import Problem
+    from tutelage.problem.start import start_from_table
+    from tutelage.times import times_from_table
 
     try:
         built = Problem.from_dict(tables, problem.imports or ())
         if isinstance(start, CompareStartFlags):
             first = build_compare_start(built, start_table, from_file, start.start)
         else:
-            first = build_start(built, start_table)
-        return Request(built, first, build_times(times_table), start_table)
+            first = start_from_table(built, start_table)
+        return Request(built, first, times_from_table(times_table), start_table)
     except InputError:
         raise
     except (TypeError, ValueError, OverflowError) as error:  # a value of an unexpected kind is not a crash
@@ -65,15 +65,15 @@ def read_request(path: Path | None, problem: ProblemFlags, start: StartFlags, ti
 def read_problem_file(path: Path) -> "Table":
     """The tables of the file, with every name of ours checked; the library checks those of the problem."""
     from tutelage import checks
+    from tutelage.problem.start import START_NAMES
 
     data = read_toml(path)
     for name in data:
         checks.known(f"a name in {path}", name, (*PROBLEM, "start", "times"))
-    for table, names in (("start", START_NAMES), ("times", TIMES_NAMES)):
-        for name in require_table(path, table, data.get(table, {})):
-            checks.known(f"a name in [{table}]", name, names)
-    for table in ("student", "teacher", "inputs", "sgd"):
+    for table in ("start", "times", "student", "teacher", "inputs", "sgd"):
         require_table(path, table, data.get(table, {}))
+    for name in data.get("start", {}):
+        checks.known("a name in [start]", name, START_NAMES)
     return data
 
 
@@ -106,27 +106,10 @@ def require_table(path: Path, name: str, value: object) -> "Table":
     return value
 
 
-def build_start(problem: "Problem", table: "Table") -> "Start":
-    """The initial condition from random weights (dim, scale, seed) or from given overlaps (R, Q and more)."""
-    from tutelage import Start, random_start
-
-    overlaps = {name: table[name] for name in ("R", "Q", "T", "readout", "bias") if name in table}
-    if not overlaps:
-        return random_start(problem, **{"dim": problem.inputs.usual_dim} | table)
-    drawn = [name for name in ("scale", "seed") if name in table]
-    if drawn:
-        raise InputError(
-            f"the start gives overlaps ({', '.join(overlaps)}) and {drawn[0]}; only random weights have {drawn[0]}."
-        )
-    missing = [name for name in ("R", "Q") if name not in overlaps]
-    if missing:
-        raise InputError(f"[start] lacks {missing[0]}; give R and Q, or dim, scale and seed for random weights.")
-    return Start(**overlaps, dim=table.get("dim"))
-
-
 def build_compare_start(problem: "Problem", table: "Table", from_file: bool, kind: str | None) -> "Start":
     """The initial condition of a comparison: as a file gives it, else of the given kind. N is always known."""
     from tutelage import Start, asymmetric_start, checks
+    from tutelage.problem.start import start_from_table
 
     overlaps = "R" in table or "Q" in table
     if kind is not None:
@@ -136,20 +119,8 @@ def build_compare_start(problem: "Problem", table: "Table", from_file: bool, kin
     dim = table.get("dim") or problem.inputs.usual_dim
     if overlaps or kind == "random" or (kind is None and from_file):
         given = {name: value for name, value in table.items() if name != "seed"}  # a seed next to overlaps: of the runs
-        start = build_start(problem, given if overlaps else table | {"dim": dim})
+        start = start_from_table(problem, given if overlaps else table | {"dim": dim})
         return start if start.dim is not None else Start(start.R, start.Q, start.T, start.readout, start.bias, dim=dim)
     if "scale" in table:
         raise InputError("--scale is the size of random weights; it goes with --start random.")
     return asymmetric_start(problem, dim)
-
-
-def build_times(table: "Table") -> np.ndarray:
-    """Times from 0 to end, evenly spaced or evenly spaced in the logarithm."""
-    from tutelage import checks
-    from tutelage.times import MOST_TIMES, times_up_to
-
-    end = checks.as_positive("the last time", table.get("end", 300.0))
-    log = checks.as_flag("log in [times]", table.get("log", False))
-    least = 3 if log else 2
-    points = checks.as_count("points (the number of times)", table.get("points", 201), least=least, most=MOST_TIMES)
-    return times_up_to(end, points, log)

@@ -178,23 +178,22 @@ def read_sweep_file(path: Path, imports: Sequence[str] = ()) -> "tuple[Problem, 
     imports: modules whose functions the file may name.
     """
     from tutelage import Problem, checks
-    from tutelage.cli.request import PROBLEM, TIMES_NAMES, build_times, read_toml, require_table
+    from tutelage.cli.request import PROBLEM, read_toml, require_table
     from tutelage.problem.serialize import imported, paths_in
+    from tutelage.times import times_from_table
 
     data = read_toml(path, "a sweep file")
     for name in data:
         checks.known(f"a name in {path}", name, (*OPTIONS, *TABLES, *PROBLEM))
     for name in ("over", "start", "times", "cluster"):
         require_table(path, name, data.get(name, {}))
-    for name in data.get("times", {}):
-        checks.known("a name in [times]", name, TIMES_NAMES)
     problem = Problem.from_dict({name: data[name] for name in PROBLEM if name in data}, imports)
     for path_ in paths_in(data.get("measure", [])):
         imported("a measure", path_, imports)
     arguments = {name: data[name] for name in (*OPTIONS, "points", "start") if name in data}
     if "over" in data:
         arguments["over"] = {name: _values(name, values) for name, values in flat(data["over"]).items()}
-    arguments |= {"imports": tuple(imports), "times": build_times(data.get("times", {}))}
+    arguments |= {"imports": tuple(imports), "times": times_from_table(data.get("times", {}))}
     return problem, arguments, data.get("cluster", {})
 
 

@@ -27,6 +27,7 @@ Two more gaps come from solving the theory again.
 
 import warnings
 from dataclasses import dataclass, replace
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -125,7 +126,7 @@ def _computed(pair: Pair) -> dict[str, np.ndarray] | None:
     curved, jensen = drifts[:-2].mean(axis=0) - drifts[-2], errors[:-2].mean(axis=0) - errors[-2]
     jacobians = np.asarray(jacobians_along(system, times, states))
     acceleration = np.einsum("tij,tj->ti", jacobians, drifts[-1])
-    tasks = getattr(problem.teacher, "schedule", None)
+    tasks: Any = getattr(problem.teacher, "schedule", None)
     if problem.schedules() or callable(tasks) or (hasattr(tasks, "schedules") and tasks.schedules()):  # it changes by itself
         different, first = np.unique(moments, return_index=True)
         acceleration = _between(moments, different, np.gradient(drifts[-1][first], different, axis=0))

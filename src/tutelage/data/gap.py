@@ -44,6 +44,7 @@ BLOCK = 2**22  # numbers drawn at a time, for all runs together
 JUDGED = 1000  # Gaussian samples on which the error of a run is measured; the data are used as a whole
 SCALE = 0.1  # of initial weights
 SHOWN = 6  # times that are printed
+DIVERGED = 1e100  # an error above it is NaN
 NONE = 1e-9  # a share that counts as nothing
 THEORY, FULL, SAMPLES = "theory's law", "full covariances", "samples"
 CAUSES = {THEORY: "finite N", FULL: "covariances", SAMPLES: "not Gaussian"}  # what each law adds to the gap
@@ -83,7 +84,9 @@ class DataComparison(AnalysisResult, figure="plot_data_comparison"):
         return getattr(self, checks.known("name", name, ("error", "loss")))
 
     def _theory(self, name: str) -> Float[np.ndarray, " time"]:
-        return np.asarray(getattr(self.theory, name), dtype=float)
+        """NaN after a divergence, where the solution ends."""
+        solved = np.asarray(getattr(self.theory, name), dtype=float)
+        return np.pad(solved, (0, len(self.times) - len(solved)), constant_values=np.nan)
 
     def __str__(self) -> str:
         data, runs = self.data, len(self.error[SAMPLES])
@@ -91,8 +94,11 @@ class DataComparison(AnalysisResult, figure="plot_data_comparison"):
             f"theory next to SGD on {len(data.held[0])} samples drawn with replacement, {runs} runs, N = {data.dim}",
             *self._table("error", error_name(self.theory.problem)),
         ]
-        if np.isfinite(self._theory("loss")).all() and not np.allclose(self._theory("loss"), self._theory("error")):
+        solved, error = (np.asarray(x, dtype=float) for x in (self.theory.loss, self.theory.error))
+        if np.isfinite(solved).all() and not np.allclose(solved, error):
             lines += ["", *self._table("loss", "training loss")]
+        diverged = int(np.sum(~np.isfinite(self.error[SAMPLES][:, -1])))
+        lines += [f"{diverged} of {runs} runs on the samples diverged; lower the learning rate"] * (diverged > 0)
         return "\n".join([*lines, "", *self._explanation()])
 
     def _table(self, name: str, words: str) -> list[str]:
@@ -113,7 +119,7 @@ class DataComparison(AnalysisResult, figure="plot_data_comparison"):
         data, lines = self.data, ["finite N: SGD takes finite steps in finite dimensions; this part vanishes as lr falls"]
         if data.classes is not None:
             lines.append(
-                f"    squared class means are up to {data.mean_length**2 / data.dim:.2f} N, and the theory takes N to infinity"
+                f"    squared class means are up to {data.mean_length**2 / data.dim:.2f} N; the theory takes them as of order one"
             )
         if FULL in self.error:
             lost = [f"off-diagonal parts, {data.off_diagonal:.0%} of them (norm)"] * (data.off_diagonal > NONE)
@@ -135,7 +141,7 @@ def _mean_and_error(values: Float[np.ndarray, "run time"]) -> tuple[np.ndarray, 
 def compare_data(data: "Data", problem: Problem, times: Any, runs: int, seed: int, weights: Any) -> DataComparison:
     """`Data.compare`."""
     problem = _checked(data, problem)
-    times = linear_times(float(times), 21) if np.ndim(times) == 0 else times
+    times = linear_times(checks.as_positive("times", times), 21) if np.ndim(times) == 0 else times
     times, runs, seed = check_times(times), checks.as_count("runs", runs, least=2), checks.as_count("seed", seed, least=0)
     W, W_teacher = _weights(data, problem, weights, np.random.default_rng(seed))
     start = _start(data, W, W_teacher)
@@ -311,7 +317,8 @@ def _train(
             inside = ((begin - first) * B, (end - first) * B)
             state = advance(state, (lengths,), given, first * B, *inside)
             curves += [judge.at(state)] * int(np.sum(steps == end))
-    error, loss = np.array(curves).transpose(2, 1, 0)
+    both = np.array(curves).transpose(2, 1, 0)
+    error, loss = np.where(np.abs(both) < DIVERGED, both, np.nan)
     return error, loss
 
 

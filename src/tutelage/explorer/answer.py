@@ -27,9 +27,9 @@ import tomli_w
 import tutelage as tu
 from tutelage import InputError
 from tutelage.analysis.noise import fluctuations_along
-from tutelage.explorer.settings import POINTS, Settings, Value
 from tutelage.page.document import Content, numbers, page_of, trajectory_content
-from tutelage.times import DECADES
+from tutelage.page.settings import CLUSTERS, POINTS, Settings, Value
+from tutelage.page.standalone import standalone
 from tutelage.trajectory import Trajectory
 
 STRETCHES = 10  # in which a long solve comes
@@ -50,10 +50,7 @@ def curve(settings: Settings) -> Iterator[Part]:
         for theory in _solved(settings, problem, start, times, rtol=DRAWN):
             found = _up_to_divergence(problem, start, theory)
             content = trajectory_content(found)
-            content["code"] = [
-                {"name": "Python", "text": python_text(settings), "file": "problem.py"},
-                {"name": "TOML", "text": toml_text(settings), "file": "problem.toml"},
-            ]
+            content["code"] = [{"name": "TOML", "text": toml_text(settings), "file": "problem.toml"}]
             yield {"part": "curve", "content": content, "share": found.times.size / times.size if found.finished else 1.0}
 
 
@@ -77,9 +74,9 @@ def _tasks(settings: Settings, theory: Trajectory) -> Iterator[tuple[str, str, C
     start, runs = settings.first(problem), settings["runs"]
     for index in range(runs):
         yield "runs", f"simulating network {index + 1} of {runs}", partial(_run, problem, start, theory, index, frames)
-    asked = tuple((name, settings[name]) for name in RATES_DEPEND_ON)
+    asked = (("toml", settings.toml), *((name, settings[name]) for name in RATES_DEPEND_ON))
     yield "rates", "critical and best learning rate", lambda: dict(_rates(asked))
-    if theory.finished:
+    if theory.finished and settings.closed_form:  # else they take minutes
         if settings["band"]:
             yield "band", "band of single networks", lambda: _band(theory, settings["dim"], frames)
         yield "escape", "time of escape", lambda: {"escape": float(tu.analysis.escape_time(problem, start).time)}
@@ -97,8 +94,11 @@ def is_long(settings: Settings) -> bool:
     """Whether a solve may take more than a second or so."""
     K, M, levels = settings["students"], settings["teachers"], settings["levels"]
     structured = settings["spectrum"] == "power law"
+    if settings["tasks"] == "two" or settings.toml:  # a stretch would begin its schedule anew
+        return False
     return (
         K * M > 25
+        or (not settings.closed_form and K * M > 4 and settings["spectrum"] != CLUSTERS)
         or (structured and (levels > 32 or K * M > 9))
         or (settings["activation"] in SLOW and K * M > 4)
         or settings["lr"] * settings["end"] > 5000
@@ -148,7 +148,10 @@ def _joined(whole: Trajectory, part: Trajectory, time: float) -> Trajectory:
     )
 
 
-RATES_DEPEND_ON = ("activation", "students", "teachers", "train_readout", "batch", "decay", "spectrum", "beta", "levels")
+RATES_DEPEND_ON = (
+    *("activation", "students", "teachers", "train_readout", "readout", "tasks", "batch", "decay"),
+    *("labels", "loss", "rule", "keep", "spectrum", "beta", "levels", "distance"),
+)
 
 
 @lru_cache(maxsize=256)
@@ -168,7 +171,8 @@ def _run(problem: tu.Problem, start: tu.Start, theory: Trajectory, index: int, f
             f"{MOST_STEPS:.0e}. Lower N or the last time, or use `tutelage simulate`."
         )
     run = tu.simulate(problem, start, times=theory.times, runs=1, seed=index)
-    return {"index": index, "error": numbers(np.asarray(run.error)[0, frames])}
+    errors = np.asarray(run.error)[0, frames]  # (frame,), or (frame, task)
+    return {"index": index, "errors": numbers(errors[None] if errors.ndim == 1 else errors.T)}
 
 
 def _band(theory: Trajectory, dim: int, frames: list[int]) -> Part:
@@ -193,6 +197,11 @@ def netcdf(settings: Settings) -> Iterator[bytes]:
         yield theory_of(settings).save(Path(folder) / "curve.nc").read_bytes()
 
 
+def explorer_file(settings: Settings) -> Iterator[bytes]:
+    """The explorer itself, at these settings, as a page that needs no server."""
+    yield standalone(**settings.values).encode()
+
+
 def frozen_page(settings: Settings) -> Iterator[bytes]:
     """Curve, band and runs on a page that works without a network. What is yielded before it is empty: a chance to stop."""
     content: Content = {}
@@ -201,50 +210,21 @@ def frozen_page(settings: Settings) -> Iterator[bytes]:
         yield b""
     for part in details(settings):
         name = part["part"]
-        if name == "runs" and "error" in part:
-            content["runs"].append(part["error"])
+        if name == "runs" and "errors" in part:
+            content["runs"] += part["errors"]
         elif name in ("band", "escape") and name in part:
             content[name] = part[name]
         yield b""
     yield page_of(content).encode()
 
 
-def python_text(settings: Settings) -> str:
-    """A script that solves and simulates what the page shows."""
-    s = settings.values
-    inputs = f"tu.PowerLaw({s['beta']!r}, {s['levels']})" if s["spectrum"] == "power law" else "tu.Isotropic()"
-    student = [str(s["students"]), repr(s["activation"]), *(["train_readout=True"] if s["train_readout"] else [])]
-    given = {"batch": (s["batch"], 1), "weight_decay": (s["decay"], 0.0)}
-    rule = [repr(s["lr"]), *(f"{name}={value!r}" for name, (value, usual) in given.items() if value != usual)]
-    start, times = f"asymmetric_start(problem, dim={s['dim']})", f"linear_times({s['end']!r}, {POINTS})"
-    if s["start"] == "random weights":
-        start = f"random_start(problem, dim={s['dim']}, scale={s['scale']!r}, seed={s['seed']})"
-    if s["log_time"]:
-        times = f"log_times({s['end'] / 10**DECADES!r}, {s['end']!r}, {POINTS})"
-    lines = [
-        "import tutelage as tu",
-        "",
-        "problem = tu.Problem(",
-        f"    student=tu.Network({', '.join(student)}),",
-        f"    teacher=tu.Network({s['teachers']}, {s['activation']!r}),",
-        f"    inputs={inputs},",
-        f"    sgd=tu.SGD({', '.join(rule)}),",
-        f"    noise={s['noise']!r},",
-        ")",
-        f"start = tu.{start}",
-        f"times = tu.{times}",
-        "theory = tu.solve(problem, start, times)",
-        f"runs = tu.simulate(problem, start, times=times, runs={max(1, s['runs'])})",
-        "print(tu.compare(theory, runs))",
-    ]
-    return "\n".join(lines) + "\n"
-
-
 def toml_text(settings: Settings) -> str:
     """A problem file: `tutelage solve problem.toml` and `tutelage compare problem.toml` read it."""
+    if settings.toml:
+        return settings.toml
     problem = settings.problem()
     start = {name: settings[name] for name in ("dim", "scale", "seed")}
-    if settings["start"] != "random weights":
+    if not settings.starts_at_random:
         first = settings.first(problem)
         start = {"dim": settings["dim"], "R": first.R.tolist(), "Q": first.Q.tolist()}
     times = {"end": settings["end"], "points": POINTS, "log": settings["log_time"]}
@@ -252,4 +232,8 @@ def toml_text(settings: Settings) -> str:
 
 
 STREAMS: dict[str, Callable[[Settings], Iterator[Part]]] = {"curve": curve, "details": details}
-FILES: dict[str, Callable[[Settings], Iterator[bytes]]] = {"curve.nc": netcdf, "page.html": frozen_page}
+FILES: dict[str, Callable[[Settings], Iterator[bytes]]] = {
+    "curve.nc": netcdf,
+    "page.html": frozen_page,
+    "explorer.html": explorer_file,
+}

@@ -1,4 +1,4 @@
-"""The local server: one page, one websocket for each page, two files to keep. It answers to this machine only.
+"""The local server: one page, one websocket for each page, three files to keep. It answers to this machine only.
 
 Requests that name another host (a rebound domain) or come from another origin or site are refused before anything else is
 read. Work for a page or a download that has been closed is ended.
@@ -8,7 +8,6 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from importlib.resources import files
 
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
@@ -19,11 +18,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from tutelage.errors import InputError
-from tutelage.explorer.settings import PRESETS, Settings, Values, controls_as_data
 from tutelage.explorer.workers import Pool
-from tutelage.page.document import live_page_of
+from tutelage.page.document import explorer_page
+from tutelage.page.settings import Settings, Values, controls_as_data, presets_as_data
 
-MEDIA = {"curve.nc": "application/x-netcdf", "page.html": "text/html; charset=utf-8"}  # the files to keep (answer.FILES)
+HTML = "text/html; charset=utf-8"
+MEDIA = {"curve.nc": "application/x-netcdf", "page.html": HTML, "explorer.html": HTML}  # the files to keep (answer.FILES)
 MOST_PAGES = 16  # open at the same time
 MOST_TEXT = 65_536  # characters of one message
 OUR_SITE = ("same-origin", "none")  # none: an address that was typed
@@ -96,12 +96,10 @@ class Explorer:
 
     async def page(self, request: Request) -> Response:
         """The page; it reads its settings from its own address."""
-        part = files("tutelage.explorer").joinpath
-        names = ("aside.html", "explorer.css", "explorer.js")
-        aside, style, script = (part(name).read_text(encoding="utf-8") for name in names)
-        table = {"controls": controls_as_data(), "presets": PRESETS}
-        text = live_page_of("tutelage explorer", aside, style, script, table)
-        return HTMLResponse(text, headers={"Cache-Control": "no-store", "X-Frame-Options": "DENY"})
+        table = {"controls": controls_as_data(), "presets": presets_as_data(), "initial": {}, "tables": None}
+        return HTMLResponse(
+            explorer_page(table, local=False), headers={"Cache-Control": "no-store", "X-Frame-Options": "DENY"}
+        )
 
     async def file(self, request: Request) -> Response:
         """One of the files to keep, for the settings in the address."""
@@ -123,7 +121,7 @@ class Explorer:
         answer: asyncio.Future[str | bytes] = asyncio.get_running_loop().create_future()
         page = object()
         gone = asyncio.create_task(_until_closed(request))
-        self.details.ask(page, name, dict(settings.values), lambda last, message: answer.set_result(message))
+        self.details.ask(page, name, settings.as_data(), lambda last, message: answer.set_result(message))
         try:
             await asyncio.wait({answer, gone}, return_when=asyncio.FIRST_COMPLETED)
             return answer.result() if answer.done() else b""
@@ -163,7 +161,7 @@ class Page:
         number = None
         try:
             number, given = _understand(text)
-            values = dict(Settings.read(given).values)
+            values = Settings.read(given).as_data()
         except InputError as error:
             return self._put(number, json.dumps({"part": "error", "sentence": str(error)}))
         self.stop()

@@ -19,7 +19,7 @@ from typing import Any
 
 from tutelage import _pool
 from tutelage.errors import InputError
-from tutelage.explorer.settings import Settings, Values
+from tutelage.page.settings import Settings, Values
 
 LIMIT = 180.0  # seconds for one request
 TOO_LONG = f"This took longer than {LIMIT:.0f} seconds and was stopped. Make the problem smaller, or use `tutelage solve`."

@@ -1,12 +1,16 @@
-"""A trajectory as a page with a slider for time: one file that needs no network, no server and no installation.
+"""Pages that are one file and need no network, no server and no installation: a trajectory, or the explorer.
 
-    tu.page.save_page(theory, "theory.html")
+    tu.page.save_page(theory, "theory.html")              a slider for time
+    tu.page.save_standalone("explorer.html", lr=0.3)      sliders for everything; the theory is solved in the browser
 
 `document.py` turns a trajectory into plain data (its schema is written there) and puts them, the vendored Plotly, and
-`template.html`, `page.css` and `page.js`, which show them, into one text. The script knows nothing of where its data come
+`template.html`, `page.css` and `page.js`, which show them, into one text. The script does not depend on where its data come
 from: `tutelagePage.render(data)` draws, `tutelagePage.setTime(index)` moves.
+`settings.py` is the table of the explorer's controls. `explorer.js` (with `aside.html` and `explorer.css`) builds them and
+asks for the curve: the server of `tutelage explore`, or on a page of `standalone.py` `local.js`, which calls `theory.js`.
 """
 
 from tutelage.page.document import save_page, trajectory_page
+from tutelage.page.standalone import save_standalone, standalone
 
-__all__ = ["save_page", "trajectory_page"]
+__all__ = ["save_page", "save_standalone", "standalone", "trajectory_page"]

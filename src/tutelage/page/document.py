@@ -9,8 +9,8 @@ The data are the one schema between Python and the script:
     log_time, log_error  booleans: which axes are logarithmic at first
     times, error         (frame,): numbers
     phases               in the order of time, without gaps: {name, start, end, color}
-    maps                 {name, title, rows, columns, values}: rows, columns {name, labels}; values (frame, row, column)
-    bound                the largest |value| of all maps: colors run from -bound to bound at every time
+    maps                 {name, title, rows, columns, values, bound}: rows, columns {name, labels}; values (frame, row, column);
+                         bound: the largest |value| of the map; its colors run from -bound to bound at every time
     frames               (frame,): which of the recorded times are shown
     runs                 errors of simulated networks next to the curve, (frame,) each
     band                 {dim, low, high}: where single networks of N = dim are expected, (frame,) each; or null
@@ -44,7 +44,7 @@ from tutelage.errors import InputError, kind_of
 from tutelage.plot.html import document, write_text
 from tutelage.plot.labels import capital, problem_in_words, settings_in_words
 from tutelage.plot.style import COLORS, FAINT, PHASE_COLORS, is_log_spaced, wants_log
-from tutelage.problem import Tasks
+from tutelage.problem import Mixture, Tasks
 from tutelage.trajectory import Trajectory
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:"
@@ -56,19 +56,27 @@ Content = dict[str, Any]  # of this schema
 Nested = list["float | Nested | None"]
 
 
+class Page(str):
+    """A page as text. A notebook shows it where it stands, inside a frame."""
+
+    def _repr_html_(self) -> str:
+        return f'<iframe srcdoc="{escape(self)}" width="100%" height="760" style="border: 0"></iframe>'
+
+
 def trajectory_page(
     trajectory: Trajectory | Sequence[Trajectory],
     title: str | None = None,
     run: int | None = None,
     *,
     over: Mapping[str, Numbers] | None = None,
-) -> str:
+) -> Page:
     """A solved trajectory, or one run of a simulation, as an HTML page with a slider for time.
 
     It shows the learning curve with its phases and a marker that moves, and R and Q at the marked time as heat maps. The
-    page is self-contained: it holds its data and its charts, and works without a network. Records of more than a thousand
-    times are thinned evenly. title: instead of the problem in words. Several tasks are one curve each; the phases are then
-    those of their schedule. A list of trajectories that differ in one number gets a second slider, over={"similarity": V}.
+    page is self-contained: it holds its data and its charts, and works without a network. A notebook shows it
+    inline. Records of more than a thousand times are thinned evenly. title: instead of the problem in words. Several tasks
+    are one curve each; the phases are then those of their schedule. A list of trajectories that differ in one number gets a
+    second slider, over={"similarity": V}.
 
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
@@ -109,34 +117,37 @@ def save_page(
     return write_text(path, trajectory_page(trajectory, title, run, over=over))
 
 
-def page_of(content: Content) -> str:
+def page_of(content: Content) -> Page:
     """The page that shows data of the schema above."""
     parts = [f"{p['name']} from {p['start']:.4g} to {p['end']:.4g}" for p in content["phases"]]
     body, script = _template(capital("; ".join(parts)) + "."), _part("page.js") + BEGIN
     return _document(content["title"], body, _part("page.css"), _inside_script(content), script, POLICY)
 
 
-def live_page_of(title: str, aside: str, style: str, script: str, table: Content) -> str:
-    """The same page without data, for a script that fetches them from where the page came from.
+def explorer_page(table: Content, local: bool) -> Page:
+    """The same page with controls. It fetches its data from the server that it came from, or (local) solves by itself.
 
-    aside, style, script: beside, after and after those of the page. table: what the script reads from the element "data".
+    table: controls, presets and initial settings (settings.py), for explorer.js.
     """
-    body = f'<div class="beside">{aside}<div>{_template("")}</div></div>'
-    css, js = _part("page.css") + style, _part("page.js") + script
-    return _document(title, body, css, _inside_script(table), js, f"{POLICY}; connect-src 'self'")
+    body = f'<div class="beside">{_part("aside.html")}<div>{_template("")}</div></div>'
+    scripts = ["page.js", *(["theory.js", "local.js"] if local else []), "explorer.js"]
+    css, js = _part("page.css") + _part("explorer.css"), "\n".join(map(_part, scripts))
+    return _document(
+        "tutelage explorer", body, css, _inside_script(table), js, POLICY if local else f"{POLICY}; connect-src 'self'"
+    )
 
 
 def _template(without_scripts: str) -> str:
     return _part("template.html").replace("{{without-scripts}}", escape(without_scripts)).replace("{{version}}", __version__)
 
 
-def _document(title: str, body: str, style: str, data: str, script: str, policy: str) -> str:
+def _document(title: str, body: str, style: str, data: str, script: str, policy: str) -> Page:
     scripts = [
         f"<script>{_part('vendor/plotly-cartesian.min.js')}</script>",
         f'<script id="data" type="application/json">{data}</script>',
         f"<script>{script}</script>",
     ]
-    return document(title, [body, *scripts], style, head(policy))
+    return Page(document(title, [body, *scripts], style, head(policy)))
 
 
 def head(policy: str) -> str:
@@ -173,7 +184,6 @@ def trajectory_content(trajectory: object, title: str | None = None, run: int | 
     log_time = is_log_spaced(curve.times)
     shown = np.flatnonzero(curve.times > 0) if log_time else np.arange(curve.times.size)
     frames = shown[_frames(shown.size, sum(m["values"][0].size for m in maps))]
-    bound = max(float(np.max(np.abs(m["values"]))) for m in maps)
     which = [] if run is None else [f"run {run}"]
     conditions = [how, *(words.replace("$", "") for words in settings_in_words(trajectory)), *which]
     return {
@@ -190,7 +200,6 @@ def trajectory_content(trajectory: object, title: str | None = None, run: int | 
             {"name": p.name, "start": p.start, "end": p.end, "color": PHASE_COLORS.get(p.name, FAINT)} for p in found
         ],
         "maps": [m | {"values": numbers(m["values"][frames])} for m in maps],
-        "bound": float(f"{bound:.3g}") or 1.0,
         "frames": frames.tolist(),
         "runs": [],
         "band": None,
@@ -230,7 +239,6 @@ def _tasks_content(trajectory: Trajectory, title: str | None, run: int | None) -
     frames = _frames(times.size, sum(m["values"][0].size for m in maps))
     who, how = problem_in_words(problem)
     which = [] if run is None else [f"run {run}"]
-    bound = max(float(np.max(np.abs(m["values"]))) for m in maps)
     curves = [
         {"name": f"task {s + 1}", "error": numbers(error[frames, s]), "color": COLORS[s % len(COLORS)]}
         for s in range(tasks.count)
@@ -248,7 +256,6 @@ def _tasks_content(trajectory: Trajectory, title: str | None, run: int | None) -
         "tasks": curves,
         "phases": _task_phases(tasks, float(times[-1])),
         "maps": [m | {"values": numbers(m["values"][frames])} for m in maps],
-        "bound": float(f"{bound:.3g}") or 1.0,
         "frames": frames.tolist(),
         "runs": [],
         "band": None,
@@ -303,8 +310,11 @@ def family_content(
         raise InputError("the trajectories have different times or overlaps; solve all of them at the same times.")
     parts = ("conditions", "warning", "note", "error", "tasks", "phases", "maps")
     variants = [{part: c[part] for part in parts if part in c} for c in contents]
-    bound = max(c["bound"] for c in contents)
-    return first | {"bound": bound, "variants": {"name": str(name), "labels": labels, "list": variants}}
+    for same in zip(*(c["maps"] for c in contents), strict=True):  # one range of colors for all variants
+        bound = max(m["bound"] for m in same)
+        for m in same:
+            m["bound"] = bound
+    return first | {"variants": {"name": str(name), "labels": labels, "list": variants}}
 
 
 def _order(found: Phases) -> tuple[np.ndarray, str]:
@@ -323,8 +333,10 @@ def _maps(curve: Curve, order: np.ndarray) -> list[Content]:
     """R and Q, and what else of the students is trained."""
     R, Q = curve.variables["R"], curve.variables["Q"]
     students = _axis("student", order + 1)
+    taught = curve.problem is None or not isinstance(curve.problem.inputs, Mixture) or curve.problem.inputs.labels is None
+    name = "teacher" if taught else "mean"  # classes of a mixture that have their own labels need no teacher
     maps = [
-        _map("R", "students and teachers", students, _axis("teacher", np.arange(R.shape[2]) + 1), R[:, order]),
+        _map("R", f"students and {name}s", students, _axis(name, np.arange(R.shape[2]) + 1), R[:, order]),
         _map("Q", "students and students", students, students, Q[:, order][:, :, order]),
     ]
     for name, (letter, words) in COLUMNS.items():
@@ -339,7 +351,8 @@ def _axis(name: str, labels: Iterable[object]) -> Content:
 
 
 def _map(name: str, words: str, rows: Content, columns: Content, values: np.ndarray) -> Content:
-    return {"name": name, "title": f"{name}: {words}", "rows": rows, "columns": columns, "values": values}
+    bound = float(f"{np.max(np.abs(values)):.3g}") or 1.0
+    return {"name": name, "title": f"{name}: {words}", "rows": rows, "columns": columns, "values": values, "bound": bound}
 
 
 def _frames(count: int, entries: int) -> np.ndarray:

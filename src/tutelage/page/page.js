@@ -1,8 +1,10 @@
 /* A trajectory with a slider for time. Draws data of the schema in document.py, wherever they come from:
      tutelagePage.render(data, stay)   everything anew, at the first time or (stay) at the present one
-     tutelagePage.setTime(index)       the marker, the heat maps, the diagram and the words at one recorded time
+     tutelagePage.setTime(place)       the marker, the heat maps, the diagram and the words at one recorded time, or between two
+     tutelagePage.play(last)           moves the time from where it is, or from the beginning, to the end or this place
      tutelagePage.setVariant(index)    another of the trajectories that differ in one number
-     tutelagePage.add(more)            more of the data: runs (appended), band, escape
+     tutelagePage.add(more)            more of the data: runs (appended), band, escape, rates {lr, critical}
+     tutelagePage.pin(curves, draw)    curves to compare with: {name, times, errors, color}, errors one array for each task
      tutelagePage.data()               what is shown
    Needs Plotly and the elements of template.html. */
 const tutelagePage = (() => {
@@ -11,9 +13,12 @@ const tutelagePage = (() => {
   const SETTINGS = { displayModeBar: false, responsive: true, doubleClick: "reset" };
   const LARGEST_WITH_NUMBERS = 6; // rows or columns beyond which numbers in cells are too small to read
   const SECONDS = 12; // that playing takes
+  const ROUNDING = 1e-15; // of the largest error: what lies below is not drawn on a logarithmic axis
   let data = null;
-  let index = 0;
+  let pinned = [];
+  let index = 0; // of the time that is shown; while playing, between two recorded times
   let playing = null; // the frame that was asked for, while playing
+  let turn = 0; // of the heat maps, while playing
 
   // Colors come from the style sheet, so that charts follow light, dark and paper.
   let colors = {};
@@ -41,6 +46,17 @@ const tutelagePage = (() => {
     };
   }
 
+  // What is recorded, at the time that is shown: between two recorded times a mean of both.
+  function at(values) {
+    const [before, share] = [values[Math.floor(index)], index - Math.floor(index)];
+    return share === 0 ? before : between(before, values[Math.ceil(index)], share);
+  }
+
+  const between = (a, b, share) => {
+    if (Array.isArray(a)) return a.map((x, i) => between(x, b[i], share));
+    return a === null || b === null ? null : a + share * (b - a);
+  };
+
   function phaseAt(time) {
     const begun = data.phases.filter((phase) => phase.start <= time);
     return begun.length ? begun[begun.length - 1] : data.phases[0];
@@ -53,8 +69,8 @@ const tutelagePage = (() => {
     const base = { type: "rect", yref: "paper", y0: 0, y1: 1, layer: "below", line: { width: 0 }, opacity: Number(color("shade")) };
     const phases = data.phases.map((phase) => (
       { ...base, x0: Math.max(phase.start, first), x1: Math.max(phase.end, first), fillcolor: phase.color }));
-    const at = (x, dash) => ({ type: "line", yref: "paper", y0: 0, y1: 1, x0: x, x1: x, line: { color: color("soft"), width: 1, dash } });
-    return [...phases, at(data.times[index], "dot"), ...(escapes() ? [at(data.escape, "dash")] : [])];
+    const line = (x, dash) => ({ type: "line", yref: "paper", y0: 0, y1: 1, x0: x, x1: x, line: { color: color("soft"), width: 1, dash } });
+    return [...phases, { ...line(at(data.times), "dot"), visible: playing === null }, ...(escapes() ? [line(data.escape, "dash")] : [])];
   }
 
   function drawCurve() {
@@ -63,23 +79,27 @@ const tutelagePage = (() => {
     const beside = { type: "scatter", mode: "lines", x: data.times, hoverinfo: "skip" };
     const curve = (error, stroke, more) => ({ ...beside, y: error, line: line(stroke, 2.5), hoverinfo: "all", hovertemplate: hover, zorder: 3, ...more });
     const named = (task) => curve(task.error, task.color, { name: task.name, showlegend: true });
+    const kept = ({ name, times, errors, color: stroke }) => errors.map((y, i) => (
+      { ...beside, x: times, y, name, line: { ...line(stroke, 2), dash: "dash" }, zorder: 2, showlegend: i === 0, legendgroup: name }));
     const traces = [
-      tasks().length ? named(tasks()[0]) : curve(data.error, color("curve"), {}),
+      tasks().length ? named(tasks()[0]) : curve(data.error, color("curve"), { name: "these settings", showlegend: pinned.length > 0 }),
       { type: "scatter", mode: "markers", ...marked(), hoverinfo: "skip", cliponaxis: false, zorder: 4, showlegend: false,
         marker: { size: 12, color: color("mark"), line: { color: color("paper"), width: 2 } } },
       ...tasks().slice(1).map(named),
-      ...data.runs.map((run) => ({ ...beside, y: run, line: line(color("run"), 1), opacity: 0.75, zorder: 2 })),
+      ...data.runs.map((run) => ({ ...beside, y: run, line: line(color("run"), 1), opacity: 0.75, zorder: 2, showlegend: false })),
+      ...pinned.flatMap(kept),
     ];
     if (data.band) {
-      const edge = { ...beside, line: { width: 0 }, zorder: 1 };
+      const edge = { ...beside, line: { width: 0 }, zorder: 1, showlegend: false };
       traces.push({ ...edge, y: data.band.low }, { ...edge, y: data.band.high, fill: "tonexty", fillcolor: color("band") });
     }
     const logTime = byId("log-time").checked;
     const xaxis = { title: { text: `time ${data.time_name}` }, type: logTime ? "log" : "linear" };
     const yaxis = { title: { text: "generalization error" }, type: byId("log").checked ? "log" : "linear", exponentformat: "power" };
     if (!byId("log").checked) yaxis.rangemode = "tozero";
-    const legend = { showlegend: tasks().length > 1, legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0 } };
-    draw("curve", traces, { xaxis, yaxis, shapes: shapes(), annotations: escapeLabel(logTime), ...legend });
+    else if (lowest() < ROUNDING * highest()) Object.assign(yaxis, { range: [ROUNDING * highest(), 2 * highest()].map(Math.log10), autorange: false });
+    const legend = { showlegend: tasks().length > 1 || pinned.length > 0, legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0 } };
+    draw("curve", traces, { xaxis, yaxis, shapes: shapes(), annotations: escapeLabel(logTime), hovermode: "x", ...legend });
     describe();
   }
 
@@ -97,19 +117,57 @@ const tutelagePage = (() => {
     if (data.band) parts.push(`Band: ± 2 standard deviations of single networks, N = ${data.band.dim}.`);
     if (data.escape !== null) parts.push(`Predicted escape: ${show(data.escape, 4)}.`);
     byId("legend").textContent = parts.length > 1 ? parts.join(" ") : "";
+    byId("seen").textContent = seen();
+  }
+
+  // One sentence on what is seen.
+  function seen() {
+    const { rates, phases, times, error } = data;
+    const [last, end] = [phases[phases.length - 1], show(times[times.length - 1], 4)];
+    if (data.warning.includes("diverged")) return "The overlaps diverge: this learning rate is too large.";
+    if (rates && rates.lr > rates.critical) return `Beyond the critical rate ${show(rates.critical, 3)}: zero error is unstable.`;
+    if (tasks().length) return forgetting(last);
+    if (last.name === "rise") return `The error is smallest at time ${show(last.start, 3)} and rises from there: to train longer harms.`;
+    if (last.name === "symmetric plateau") return `The student units stay alike up to time ${end}: they do not specialize.`;
+    if (last.name === "noise floor") return `Label noise keeps the error at ${show(error[error.length - 1], 2)} from time ${show(last.start, 3)} on.`;
+    const longest = phases.filter((phase) => phase.name === "symmetric plateau").sort((a, b) => b.end - b.start - a.end + a.start)[0];
+    if (longest) return `The student units stay alike until time ${show(longest.end, 3)}; then they specialize on different teacher units.`;
+    if (error[error.length - 1] > error[0]) return `The error rises from ${show(error[0], 2)} to ${show(error[error.length - 1], 2)}.`;
+    return `The error falls from ${show(error[0], 2)} to ${show(error[error.length - 1], 2)} at time ${end}.`;
+  }
+
+  function forgetting(last) {
+    const { error } = tasks()[0];
+    const [before, after] = [error[firstIn(last)], error[error.length - 1]];
+    if (data.phases.length < 2) return `All ${tasks().length} tasks are learned at once.`;
+    const change = `from ${show(before, 2)} to ${show(after, 2)}`;
+    if (after > 1.2 * before) return `After the switch at time ${show(last.start, 3)} the error of task 1 rises ${change}: the student forgets.`;
+    return `After the switch at time ${show(last.start, 3)} the error of task 1 goes ${change}: nothing is forgotten.`;
   }
 
   const tasks = () => data.tasks ?? []; // several tasks: one curve each
-  const errors = () => (tasks().length ? tasks().map((task) => task.error[index]) : [data.error[index]]);
-  const marked = () => ({ x: errors().map(() => data.times[index]), y: errors() });
+  const drawn = () => (tasks().length ? tasks().flatMap((task) => task.error) : data.error);
+  const highest = () => Math.max(...drawn());
+  const lowest = () => Math.min(...drawn());
+  const errors = () => (tasks().length ? tasks().map((task) => at(task.error)) : [at(data.error)]);
+  const marked = () => (playing === null ? { x: errors().map(() => at(data.times)), y: errors() } : { x: [], y: [] });
 
   function moveMarker() {
-    const time = data.times[index];
+    const time = at(data.times);
     const line = `shapes[${data.phases.length}]`;
-    Plotly.update("curve", { x: [marked().x], y: [marked().y] }, { [`${line}.x0`]: time, [`${line}.x1`]: time }, [1]);
+    const moved = { [`${line}.x0`]: time, [`${line}.x1`]: time, [`${line}.visible`]: playing === null };
+    Plotly.update("curve", { x: [marked().x], y: [marked().y] }, moved, [1]);
   }
 
-  // Heat maps, one element each; colors have one range for all maps and all times.
+  // While playing, marker and line are drawn above the chart: to move them inside it takes longer than a frame.
+  function movePlayhead() {
+    const { xaxis, yaxis } = byId("curve")._fullLayout;
+    const [x, top] = [xaxis._offset + xaxis.d2p(at(data.times)), yaxis._offset];
+    const dots = errors().map((error) => node("circle", { cx: x, cy: top + yaxis.d2p(error), r: 6 }));
+    byId("playhead").replaceChildren(node("line", { x1: x, x2: x, y1: top, y2: top + yaxis._length }), ...dots);
+  }
+
+  // Heat maps, one element each; the colors of a map have one range for all times.
 
   const mapsOf = (content) => JSON.stringify(content.maps.map((map) => [map.title, map.rows, map.columns]));
   let made = ""; // the maps that there are elements for
@@ -146,7 +204,7 @@ const tutelagePage = (() => {
       const room = (byId(`map-${map.name}`).clientWidth - 60) / columns.length; // pixels of a cell; three decimals need 40
       const cell = (row, column) => `${map.rows.name} ${row}, ${map.columns.name} ${column}`;
       const trace = {
-        type: "heatmap", z: map.values[index], zmin: -data.bound, zmax: data.bound, colorscale: scale, xgap: 2, ygap: 2,
+        type: "heatmap", z: at(map.values), zmin: -map.bound, zmax: map.bound, colorscale: scale, xgap: 2, ygap: 2,
         texttemplate: small ? `%{z:.${room > 40 ? 3 : room > 30 ? 2 : 1}f}` : "", textfont: { color: color("ink"), size: 13 },
         customdata: rows.map((row) => columns.map((column) => cell(row, column))),
         hovertemplate: `${map.name} = %{z:.5g}<br>%{customdata}<extra></extra>`,
@@ -158,8 +216,8 @@ const tutelagePage = (() => {
     }
   }
 
-  function moveMaps() {
-    for (const map of data.maps) Plotly.restyle(`map-${map.name}`, { z: [map.values[index]] }, [0]);
+  function moveMaps(maps = data.maps) {
+    for (const map of maps) Plotly.restyle(`map-${map.name}`, { z: [at(map.values)] }, [0]);
   }
 
   // The diagram: students on the left, teachers on the right; edges are the entries of R at this time.
@@ -184,15 +242,16 @@ const tutelagePage = (() => {
       const y = place(i, labels.length, most);
       return [node("circle", { cx: x, cy: y, r: 12, class: name }), node("text", { x, y: y + 4 }, label)];
     });
-    const heads = [node("text", { x: 40, y: 12, class: "head" }, "students"), node("text", { x: 220, y: 12, class: "head" }, "teachers")];
+    const heads = [node("text", { x: 40, y: 12, class: "head" }, "students"), node("text", { x: 220, y: 12, class: "head" }, map.columns.name === "mean" ? "means" : "teachers")];
     byId("diagram").setAttribute("viewBox", `0 0 260 ${ROW * most + 18}`);
     byId("diagram").replaceChildren(...edges, ...circles(students, 40, "student"), ...circles(teachers, 220, "teacher"), ...heads);
   }
 
   function moveDiagram() {
-    const R = data.maps.find((m) => m.name === "R").values[index].flat();
+    const { values, bound } = data.maps.find((m) => m.name === "R");
+    const R = at(values).flat();
     byId("diagram").querySelectorAll(".edge").forEach((edge, i) => {
-      const size = Math.min(1, Math.abs(R[i]) / data.bound);
+      const size = Math.min(1, Math.abs(R[i]) / bound);
       edge.setAttribute("stroke", color(R[i] < 0 ? "cold" : "warm"));
       edge.setAttribute("stroke-width", (0.3 + 7 * size).toFixed(2));
       edge.setAttribute("stroke-dasharray", R[i] < 0 ? "7 7" : "none");
@@ -218,46 +277,58 @@ const tutelagePage = (() => {
   const firstIn = (phase) => Math.max(0, data.times.findIndex((t) => t >= phase.start));
 
   function say() {
-    const time = data.times[index];
+    const time = at(data.times);
     const phase = phaseAt(time);
     byId("now-time").textContent = show(time, 5);
     byId("now-error").textContent = errors().map((error) => show(error, 4)).join(", ");
     byId("now-phase").textContent = phase.name;
-    byId("time").value = index;
+    byId("time").value = Math.round(index);
     byId("time").setAttribute("aria-valuetext", `${show(time, 5)}, ${phase.name}`);
     [...byId("phases").querySelectorAll("button")].forEach((button, i) => {
       button.setAttribute("aria-current", String(data.phases[i] === phase));
     });
   }
 
-  function setTime(i) {
-    index = Math.min(data.times.length - 1, Math.max(0, Math.round(Number(i)) || 0));
+  function setTime(place) {
+    index = Math.min(data.times.length - 1, Math.max(0, Number(place) || 0));
     say();
-    moveMarker();
-    moveMaps();
+    if (playing === null) {
+      moveMarker();
+      moveMaps();
+    } else {
+      movePlayhead();
+      moveMaps([data.maps[(turn += 1) % data.maps.length]]); // one in each frame
+    }
     moveDiagram();
   }
 
   function pause() {
-    if (playing !== null) cancelAnimationFrame(playing);
-    playing = null;
+    if (playing !== null) {
+      cancelAnimationFrame(playing);
+      playing = null;
+      byId("playhead").replaceChildren();
+      setTime(Math.round(index));
+    }
+    byId("now").setAttribute("aria-live", "polite");
     byId("play").textContent = "Play";
     byId("play").setAttribute("aria-pressed", "false");
   }
 
-  function play() {
-    const last = data.times.length - 1;
-    const from = index === last ? 0 : index;
+  function play(last = data.times.length - 1) {
+    const speed = (data.times.length - 1) / SECONDS / 1000; // recorded times in a millisecond
+    const from = index >= last ? 0 : index;
     const began = performance.now();
+    byId("now").setAttribute("aria-live", "off"); // too quick to be read out
     byId("play").textContent = "Pause";
     byId("play").setAttribute("aria-pressed", "true");
     const step = (now) => {
-      const next = Math.min(last, from + Math.round(((now - began) / 1000) * (last / SECONDS)));
-      if (next !== index) setTime(next);
+      const next = Math.min(last, from + Math.max(0, now - began) * speed);
+      setTime(next);
       if (next === last) pause();
       else playing = requestAnimationFrame(step);
     };
     playing = requestAnimationFrame(step);
+    moveMarker(); // the playhead takes its place
   }
 
   function drawOverlaps() {
@@ -360,15 +431,21 @@ const tutelagePage = (() => {
       byId("log").checked = data.log_error;
       byId("log-time").checked = data.log_time;
     } else {
-      index = nearest(before.times[index]);
+      index = nearest(before.times[Math.round(index)]);
     }
     makeAll();
     makeVariants();
     if (before === null) redraw();
     else redrawCurveFirst();
     const curve = byId("curve");
-    curve.removeAllListeners("plotly_click");
-    curve.on("plotly_click", (event) => { pause(); setTime(event.points[0].pointNumber); });
+    for (const event of ["plotly_click", "plotly_hover"]) { // the pointer on the curve moves the time
+      curve.removeAllListeners(event);
+      curve.on(event, ({ points: [point] }) => {
+        if (event === "plotly_hover" && playing !== null) return;
+        pause();
+        setTime(point.pointNumber);
+      });
+    }
   }
 
   const nearest = (time) => {
@@ -381,6 +458,11 @@ const tutelagePage = (() => {
     drawCurve();
   }
 
+  function pin(curves, draw = true) {
+    pinned = curves;
+    if (draw) drawCurve();
+  }
+
   byId("time").addEventListener("input", (event) => { pause(); setTime(event.target.value); });
   byId("variant").addEventListener("input", (event) => setVariant(Number(event.target.value)));
   byId("play").addEventListener("click", () => (playing === null ? play() : pause()));
@@ -388,5 +470,5 @@ const tutelagePage = (() => {
   for (const format of ["png", "svg"]) byId(format).addEventListener("click", () => savePicture(format));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
   matchMedia("print").addEventListener("change", redraw);
-  return { render, setTime, setVariant, add, data: () => data };
+  return { render, setTime, setVariant, add, pin, play, pause, data: () => data };
 })();

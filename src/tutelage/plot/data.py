@@ -54,7 +54,7 @@ def plot_data_comparison(result: Any, *, title: str | None = None) -> Figure:
     """
     figure, (above, below) = column([2.8, 2.2], title)
     times, theory = result.times, np.asarray(result.theory.error)
-    above.plot(times, theory, color=INK, linewidth=2.0, label="theory")
+    above.plot(result.theory.times, theory, color=INK, linewidth=2.0, label="theory")
     for law, values in result.error.items():
         color, runs = COLORS[LAW_LOOKS[law]], len(values)
         mean, spread = values.mean(axis=0), values.std(axis=0, ddof=1) / np.sqrt(runs)

@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Float
 
 from tutelage import checks
-from tutelage._types import Array, Numbers
+from tutelage._types import Array, Numbers, NumpyOrJax
 from tutelage.errors import InputError
 from tutelage.problem.activation import Activation, ActivationLike, as_activation
 from tutelage.problem.inputs import Inputs
@@ -42,15 +42,37 @@ class Coefficients(NamedTuple):
 class Realized(NamedTuple):
     """A feature matrix with rows of length sqrt(D), and its directions in the order of levels.
 
-    basis: eigenvectors of the inputs as rows. amplitudes: a_i of every input direction. eigenvalues: omega_i. latent: right
-    singular vectors as rows, those of the inputs first.
+    inputs: the law. basis: eigenvectors of x as rows. amplitudes: a_i of every direction of x. eigenvalues: omega_i. latent:
+    right singular vectors as rows, those of the directions of x first.
     """
 
-    features: Float[np.ndarray, "N D"]
+    inputs: "HiddenManifold"
+    matrix: Float[np.ndarray, "N D"]
     basis: Float[np.ndarray, "N N"]
     amplitudes: Float[np.ndarray, " N"]
     eigenvalues: Float[np.ndarray, " N"]
     latent: Float[np.ndarray, "D D"]
+
+    def with_amplitudes(self, teacher: Float[np.ndarray, "M N"], usual: Float[np.ndarray, " N"]) -> Float[np.ndarray, "M N"]:
+        """A visible teacher with the usual amplitudes of its levels, as F shows it: the directions of a level differ."""
+        return teacher * np.divide(self.amplitudes, usual, out=np.zeros_like(usual), where=usual > 0)
+
+    def latent_teacher(
+        self, teacher: Float[np.ndarray, "M N"], unseen: Float[np.ndarray, "M M"], rng: np.random.Generator
+    ) -> Float[np.ndarray, "M D"]:
+        """beta of a visible teacher. Latent directions that x does not show hold what is missing of the unseen part."""
+        N, D = self.matrix.shape
+        shown = min(N, D)
+        a = self.amplitudes[:shown]
+        b = np.divide(teacher[:, :shown], a, out=np.zeros((len(teacher), shown)), where=a > 0)
+        beta = b @ self.latent[:shown]
+        if D > N:
+            found = (b * self.inputs.coefficients.rest / self.eigenvalues) @ b.T
+            values, vectors = np.linalg.eigh(D * unseen - found)
+            frame = np.linalg.qr(rng.standard_normal((D - N, min(len(teacher), D - N))))[0]
+            root = (vectors * np.sqrt(np.maximum(values, 0.0)))[:, ::-1][:, : frame.shape[1]]
+            beta += root @ frame.T @ self.latent[N:]
+        return beta
 
 
 class HiddenManifold(Inputs):
@@ -87,15 +109,15 @@ class HiddenManifold(Inputs):
     >>> import tutelage as tu
     >>> inputs = tu.HiddenManifold("orthogonal", "erf", dim_latent=250, dim=1000)
     >>> inputs.eigenvalues.round(4), inputs.fractions, inputs.unseen_share.round(4)
-    (array([1.2881, 0.015 ]), array([0.25, 0.75]), array(0.0117))
+    (array([1.2883, 0.015 ]), array([0.25, 0.75]), np.float64(0.0117))
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), inputs, tu.SGD(lr=0.5))
     >>> tu.solve(problem, tu.asymmetric_start(problem), times=10.0).T.round(3)
     array([[1., 0.],
            [0., 1.]])
     """
 
-    eigenvalues: Float[np.ndarray, " L"]
-    fractions: Float[np.ndarray, " L"]
+    eigenvalues: Float[NumpyOrJax, " L"]
+    fractions: Float[NumpyOrJax, " L"]
     visible: Float[np.ndarray, " L"]
     unseen_by_level: Float[np.ndarray, " L"]
     unseen_share: Float[np.ndarray, ""]
@@ -123,32 +145,32 @@ class HiddenManifold(Inputs):
         self.coefficients = _coefficients(self.activation)
         self.most_levels = checks.as_count("levels", levels)
         self.seed = checks.as_count("seed", seed, least=0)
-        self._matrix = None
+        self._matrix, rows, columns, array = None, None, None, np.zeros(0)
         if isinstance(features, str):
             self.kind = checks.known("features", features, WORDS)
-            shape = (None, None)
         else:
-            array = checks.as_array("features", features)
-            checks.require_untraced("features", "HiddenManifold", array)
+            checks.require_untraced("features", "HiddenManifold", features)
+            array = np.asarray(checks.as_array("features", features))
             checks.require_finite("features", array)
             if array.ndim not in (1, 2) or array.size == 0:
                 raise InputError(
                     f"features have shape {array.shape}; they must be a matrix (N, D), 'random' or 'orthogonal', or a list of "
                     "eigenvalues of F F^T / D."
                 )
-            self.kind, shape = ("matrix", array.shape) if array.ndim == 2 else ("eigenvalues", (None, None))
-        self.dim = _agreed("dim", dim, shape[0], "rows")
-        self.dim_latent = _agreed("dim_latent", dim_latent, shape[1], "columns")
+            self.kind = "matrix" if array.ndim == 2 else "eigenvalues"
+            rows, columns = array.shape if array.ndim == 2 else (None, None)
+        self.dim = _agreed("dim", dim, rows, "rows")
+        self.dim_latent = _agreed("dim_latent", dim_latent, columns, "columns")
         if self.kind == "matrix":
             self._matrix = _equal_rows(array)
             self.squares = np.linalg.svd(self._matrix, compute_uv=False) ** 2 / self.dim_latent
-        else:
+        elif self.kind == "eigenvalues":
             count = min(self.dim, self.dim_latent)
+            checks.require_shape("features (eigenvalues of F F^T / D)", array, (count,), fix="min(N, D) numbers.")
+            checks.require_nonnegative("features (eigenvalues of F F^T / D)", array)
+            self.squares = np.sort(array)[::-1]
+        else:
             self.squares = _typical_squares(self.kind, self.dim, self.dim_latent)
-            if self.kind == "eigenvalues":
-                checks.require_shape("features (eigenvalues of F F^T / D)", array, (count,), fix="min(N, D) numbers.")
-                checks.require_nonnegative("features (eigenvalues of F F^T / D)", array)
-                self.squares = np.sort(array)[::-1]
         self._group()
 
     def _group(self) -> None:
@@ -225,7 +247,7 @@ class HiddenManifold(Inputs):
         if self._matrix is None:
             raise InputError(
                 f"the features are {self.kind!r}, so latent teacher vectors have no overlaps yet; give a matrix, such as "
-                "HiddenManifold(inputs.realized().features, ...)."
+                "HiddenManifold(inputs.realized().matrix, ...)."
             )
         found = self.realized()
         return array @ found.latent.T, found
@@ -242,11 +264,14 @@ class HiddenManifold(Inputs):
         left, s, right = np.linalg.svd(F / np.sqrt(D))
         s = np.pad(s, (0, N - s.size))
         omega = linear**2 * s**2 + rest
-        return Realized(F, np.ascontiguousarray(left.T), np.sqrt(N / D) * linear * s / omega, omega, right)
+        return Realized(self, F, np.ascontiguousarray(left.T), np.sqrt(N / D) * linear * s / omega, omega, right)
 
-    def samples(self, latent: Float[Array, "samples D"], features: Float[Array, "N D"]) -> Float[Array, "samples N"]:
+    def samples(
+        self, latent: Float[NumpyOrJax, "samples D"], features: Float[NumpyOrJax, "N D"]
+    ) -> Float[Array, "samples N"]:
         """x of latent vectors."""
-        return self.activation(latent @ features.T / np.sqrt(self.dim_latent)) - self.coefficients.mean
+        fields = jnp.asarray(latent @ features.T) / np.sqrt(self.dim_latent)
+        return self.activation(fields) - self.coefficients.mean
 
     def __repr__(self) -> str:
         what = repr(self.kind) if self.kind in WORDS else f"{self.dim} x {self.dim_latent} {self.kind}"

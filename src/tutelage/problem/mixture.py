@@ -42,7 +42,7 @@ class Mixture(Inputs):
     >>> problem = tu.Problem(tu.Network(1, "linear"), inputs=mixture, loss="logistic", sgd=tu.SGD(lr=0.5))
     >>> theory = tu.solve(problem, tu.Start(R=[[0.1]], Q=[[0.5]]), times=[0.0, 1.0, 10.0])
     >>> theory.error.round(3)
-    array([0.444, 0.051, 0.027])
+    array([0.444, 0.145, 0.029])
     """
 
     coefficients: Float[NumpyOrJax, "classes m"]
@@ -153,11 +153,16 @@ class Mixture(Inputs):
         edges = jnp.cumsum(jnp.asarray(self.probabilities))
         return jnp.sum(uniform[..., None] > edges[:-1], axis=-1)
 
-    def with_shares(self, shares: Float[np.ndarray, " L"], gram: Float[np.ndarray, "L m m"] | None = None) -> "Mixture":
+    def with_shares(self, shares: Float[NumpyOrJax, " L"], gram: Float[NumpyOrJax, "L m m"] | None = None) -> "Mixture":
         """The same eigenvalues on other shares of the dimensions, as a network of N inputs has them."""
         laws = [Spectrum(law.eigenvalues, shares, normalize=False) for law in self.laws]
-        gram = self.gram if gram is None else gram
-        return Mixture(self.coefficients, gram, self.probabilities, laws[0] if len(laws) == 1 else laws, self.labels)
+        return Mixture(
+            self.coefficients,
+            self.gram if gram is None else gram,
+            self.probabilities,
+            laws[0] if len(laws) == 1 else laws,
+            self.labels,
+        )
 
     @classmethod
     def xor(cls, norm: float = 2.0, inputs: Inputs | None = None) -> "Mixture":
@@ -321,6 +326,7 @@ class References(eqx.Module):
         blank = Network(
             1, "linear", outputs=self.outputs, readout=np.ones((self.outputs, 1)) if self.outputs > 1 else 1.0, bias=1.0
         )
+        assert label is not None
         return eqx.tree_at(lambda n: n.readout, blank, label[..., None])
 
     def __repr__(self) -> str:

@@ -55,7 +55,7 @@ class Problem(eqx.Module):
 
     student: Network
     teacher: Any  # a Network, Tasks, or None where the classes of a mixture have labels; most callers know which
-    inputs: Inputs
+    inputs: Any  # a law of inputs; most callers know which kind
     sgd: SGD
     noise: Any  # a `Noise`; most callers know which kind
     loss: Loss
@@ -201,9 +201,11 @@ class Problem(eqx.Module):
         """Whose vectors the columns of R belong to: the teacher, the teachers of all `Tasks`, or the `References` of a mixture."""
         if not isinstance(self.inputs, Mixture):
             return self.teacher
-        labels = self.inputs.labels if self.teacher is None else None
         outputs = self.student.outputs if self.teacher is None else self.teacher.outputs
-        return References(self.teacher, self.inputs, np.shape(labels)[1] if np.ndim(labels) == 2 else outputs)
+        labels = self.inputs.labels
+        if self.teacher is None and labels is not None and np.ndim(labels) == 2:
+            outputs = np.shape(labels)[1]
+        return References(self.teacher, self.inputs, outputs)
 
     @property
     def targets(self) -> Float[NumpyOrJax, "classes ..."] | None:

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from tutelage import checks
-from tutelage._types import Numbers, NumpyOrJax
+from tutelage._types import Numbers, NumpyOrJax, Table
 from tutelage.errors import InputError, kind_of
 from tutelage.problem.hidden_manifold import HiddenManifold
 from tutelage.problem.mixture import Mixture
@@ -214,10 +214,32 @@ def random_start(problem: Problem, dim: int | None = None, scale: float = 0.1, s
         joint = np.stack([_wishart(rng, K + M, n) / n for n in dims])
         q, r, t = joint[:, :K, :K] * width**2, joint[:, :K, K:] * width, joint[:, K:, K:]
     else:
-        t = _random_latent(problem, rng, dims) if latent else _per_level(gram, len(dims), problem.inputs.weights.sum())
-        pairs = [_given_teacher(rng, K, n, teacher) for n, teacher in zip(dims, np.asarray(t), strict=True)]
+        mean = problem.inputs.weights.sum()
+        t = np.asarray(_random_latent(problem, rng, dims) if latent else _per_level(np.asarray(gram), len(dims), mean))
+        pairs = [_given_teacher(rng, K, n, teacher) for n, teacher in zip(dims, t, strict=True)]
         r, q = np.stack([p[0] for p in pairs]) * width, np.stack([p[1] for p in pairs]) * width**2
     return _measured(problem, r, q, t if gram is None or latent else None, dim=dim)
+
+
+START_NAMES = ("dim", "scale", "seed", "R", "Q", "T", "readout", "bias")
+
+
+def start_from_table(problem: Problem, table: Table) -> Start:
+    """The table [start] of a problem file: random weights (dim, scale, seed) or overlaps (R, Q and more)."""
+    for name in table:
+        checks.known("a name in [start]", name, START_NAMES)
+    overlaps = {name: table[name] for name in ("R", "Q", "T", "readout", "bias") if name in table}
+    if not overlaps:
+        return random_start(problem, **{"dim": problem.inputs.usual_dim} | table)
+    drawn = [name for name in ("scale", "seed") if name in table]
+    if drawn:
+        raise InputError(
+            f"the start gives overlaps ({', '.join(overlaps)}) and {drawn[0]}; only random weights have {drawn[0]}."
+        )
+    missing = [name for name in ("R", "Q") if name not in overlaps]
+    if missing:
+        raise InputError(f"[start] lacks {missing[0]}; give R and Q, or dim, scale and seed for random weights.")
+    return Start(**overlaps, dim=table.get("dim"))
 
 
 def asymmetric_start(problem: Problem, dim: int | None = None) -> Start:
@@ -261,6 +283,7 @@ def _measured(
 def _random_latent(problem: Problem, rng: np.random.Generator, dims: Int[np.ndarray, " L"]) -> Float[np.ndarray, "L M M"]:
     """t of each level for random latent teacher vectors whose unseen part is exactly that of the problem."""
     inputs, M, unseen = problem.inputs, problem.teacher.hidden, np.asarray(problem.unseen)
+    assert isinstance(inputs, HiddenManifold)
     each = np.stack([_wishart(rng, M, n) / n for n in dims])
     beyond = inputs.dim_latent - inputs.dim  # latent directions that no input shows
     total = np.einsum("l,lmn->mn", inputs.unseen_by_level, each)
@@ -327,6 +350,7 @@ def start_from_weights(
 
 def _require_unseen(problem: Problem, latent: Numbers) -> None:
     """What the inputs do not carry of these latent teacher vectors must be what the problem says."""
+    assert isinstance(problem.inputs, HiddenManifold)
     found, said = problem.inputs.unseen_part(latent), np.asarray(problem.unseen)
     gap = float(np.max(np.abs(found - said))) if found.shape == said.shape else 0.0  # the shape is checked later
     if gap > 1e-6:

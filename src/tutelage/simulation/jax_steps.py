@@ -160,7 +160,10 @@ class OverlapsLoop:
             jnp.einsum("l,lmc,lnc->mn", weights, teachers, teachers),
         )
         context = context_of(self.problem, rates[4], rates[5], overlaps)  # what the rule does not use is not computed
-        norm2 = self._norm2(normals, outside, spread) if self.problem.rule.uses_norm else None
+        norm2 = None
+        if self.problem.rule.uses_norm:  # a single sample
+            wider = outside if spread is None else outside * spread[0, self.outer, None, None]
+            norm2 = self._norm2(normals, wider)
         response = respond(self.problem, constants, params, student_fields, teacher_fields, xi, context, norm2)
         scale = jnp.asarray(layout.step[:, None] * layout.mask)[..., None] / B
         inside = scale * jnp.einsum("sk,slc->lkc", response.delta, normals)
@@ -196,12 +199,9 @@ class OverlapsLoop:
         means = jnp.pad(means, ((0, 0), (0, 0), (0, self.width - vectors.shape[2])))
         return spread[..., None] * normals + means[which], spread
 
-    def _norm2(
-        self, normals: Float[Array, "1 L W"], outside: Float[Array, "outer 1 1"], spread: Float[Array, "1 L"] | None
-    ) -> Float[Array, "1 K"]:
+    def _norm2(self, normals: Float[Array, "1 L W"], outside: Float[Array, "outer 1 1"]) -> Float[Array, "1 K"]:
         """|x|^2 / N = sum_l (lam_l / N) (|e_l|^2 + chi^2_l) of a single sample, over the levels that each unit learns on."""
-        beyond = outside[:, 0, 0] ** 2 * (1.0 if spread is None else spread[:, self.outer] ** 2)
-        length = jnp.sum(normals**2, axis=2).at[:, self.outer].add(beyond)
+        length = jnp.sum(normals**2, axis=2).at[:, self.outer].add(outside[:, 0, 0] ** 2)
         return length @ (self.layout.eigenvalue[:, None] * self.layout.mask) / self.constants.dim
 
     def _kick(self, rows: NumpyOrJax, gradient: Array, rates: Array) -> Array:

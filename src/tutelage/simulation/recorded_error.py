@@ -16,6 +16,7 @@ from tutelage.dynamics import OrderParameters
 from tutelage.integrate.program import as_arrays, by_nodes, by_quadrature
 from tutelage.moments import Moments, moments_for
 from tutelage.problem import Isotropic, Mixture, Problem, Tasks
+from tutelage.trajectory import Trajectory
 
 
 def errors_at_records(
@@ -63,6 +64,18 @@ def mixture_errors(
     if known.any():
         both[:, known] = np.stack(_class_errors(as_arrays(problem), moments, tuple(x[known] for x in flat)))
     return both[0].reshape(*shape, -1), both[1].reshape(*shape, -1)
+
+
+def class_errors(trajectory: Trajectory) -> Float[np.ndarray, "*lead time classes"]:
+    """The error in each class at the recorded states of a trajectory."""
+    problem, start = trajectory.problem, trajectory.start
+    assert problem is not None
+    assert start is not None
+    shares, t = np.asarray(problem.inputs.fractions), np.asarray(start.blocks(problem)[2], dtype=float)
+    if trajectory.kind == "simulation" and trajectory.dim is not None:
+        shares = problem.inputs.level_dims(trajectory.dim) / trajectory.dim
+    state = trajectory.r, trajectory.q, t, trajectory.readout, trajectory.variables.get("bias")
+    return mixture_errors(problem, shares, *state, trajectory.times)[0]
 
 
 @eqx.filter_jit

@@ -24,7 +24,7 @@ from scipy.special import ndtr
 
 from tutelage.errors import InputError, Status
 from tutelage.problem import Mixture, Problem, Spectrum, Tasks
-from tutelage.problem.hidden_manifold import Realized
+from tutelage.problem.hidden_manifold import HiddenManifold, Realized
 from tutelage.problem.sample import class_of, normals_needed, unseen_root
 from tutelage.simulation import coordinates
 from tutelage.simulation.numba_kernels import ParameterState, Records, advance_weights, fill_normal
@@ -130,16 +130,14 @@ class RowInputs:
 class FeatureInputs:
     """Samples of a `HiddenManifold`, in eigencoordinates, and what they do not carry of the fields of one teacher."""
 
-    def __init__(
-        self, problem: Problem, features: Realized, latent: np.ndarray, teacher: np.ndarray, rng: np.random.Generator
-    ):
-        self.inputs, self.features, self.latent, self.teacher, self.rng = problem.inputs, features, latent, teacher, rng
+    def __init__(self, features: Realized, latent: np.ndarray, teacher: np.ndarray, rng: np.random.Generator):
+        self.features, self.latent, self.teacher, self.rng = features, latent, teacher, rng
         self.unseen = np.zeros((0, 0))
 
     def rows(self, first: int, count: int) -> Rows:
-        N, D = self.features.features.shape
+        N, D = self.features.matrix.shape
         c = self.rng.standard_normal((count, D))
-        x = np.asarray(self.inputs.samples(c, self.features.features)) @ self.features.basis.T
+        x = np.asarray(self.features.inputs.samples(c, self.features.matrix)) @ self.features.basis.T
         self.unseen = c @ self.latent.T / np.sqrt(D) - x @ self.teacher.T / np.sqrt(N)
         return x
 
@@ -158,7 +156,8 @@ class WeightsMethod:
         )
         self.seed, self.keep, self.weights = request.seed, request.keep, request.weights
         self.inputs, self.order = request.inputs, request.order
-        self.features = problem.inputs.realized() if isinstance(self.inputs, str) and self.inputs == "features" else None
+        inputs, real = problem.inputs, isinstance(self.inputs, str) and self.inputs == "features"
+        self.features = inputs.realized() if real and isinstance(inputs, HiddenManifold) else None
         self.constants, self.rates = step_constants(problem, self.dim), RateTable(problem, self.dim)
         self.tasks, self.table = isinstance(problem.teacher, Tasks), teacher_table(problem)
         self.roots = [coordinates.teacher_roots(problem, start) for start in self.starts]
@@ -252,29 +251,16 @@ class WeightsMethod:
         vectors = coordinates.in_random_frames(self.coordinates[which], self.dims, stream(self.seed, index, FRAME))
         M = self.problem.references.hidden
         W, W_teacher = np.ascontiguousarray(vectors[M:]), np.ascontiguousarray(vectors[:M])
-        if self.features is not None:  # grouped directions of a level have amplitudes of their own
-            usual = np.repeat(np.sqrt(self.problem.inputs.visible), self.dims)
-            W_teacher = W_teacher * np.where(usual > 0, self.features.amplitudes / np.where(usual > 0, usual, 1.0), 0.0)
+        if self.features is not None:
+            W_teacher = self.features.with_amplitudes(W_teacher, np.repeat(np.sqrt(self.features.inputs.visible), self.dims))
         return W, W_teacher
-
-    def _latent_teacher(self, W_teacher: Float[np.ndarray, "M N"], index: int) -> Float[np.ndarray, "M D"]:
-        """beta of a visible teacher. Latent directions that no input shows hold what is missing of the unseen part."""
-        (N, D), found, M = self.features.features.shape, self.features, len(W_teacher)
-        shown = min(N, D)
-        b = W_teacher[:, :shown] / found.amplitudes[:shown]
-        beta = b @ found.latent[:shown]
-        if D > N:
-            _, _, rest = self.problem.inputs.coefficients
-            values, vectors = np.linalg.eigh(D * np.asarray(self.problem.unseen) - (b * rest / found.eigenvalues) @ b.T)
-            frame = np.linalg.qr(stream(self.seed, index, UNSEEN).standard_normal((D - N, min(M, D - N))))[0]
-            root = (vectors * np.sqrt(np.maximum(values, 0.0)))[:, ::-1][:, : frame.shape[1]]
-            beta += root @ frame.T @ found.latent[N:]
-        return beta
 
     def _source(self, index: int, W_teacher: Float[np.ndarray, "M N"]) -> "Source":
         rng = stream(self.seed, index, INPUTS)
         if self.features is not None:
-            return FeatureInputs(self.problem, self.features, self._latent_teacher(W_teacher, index), W_teacher, rng)
+            frame = stream(self.seed, index, UNSEEN)
+            beta = self.features.latent_teacher(W_teacher, np.asarray(self.problem.unseen), frame)
+            return FeatureInputs(self.features, beta, W_teacher, rng)
         if isinstance(self.inputs, str):
             return DrawnInputs(self.problem, self.dims, self.inputs, rng)
         return RowInputs(self.problem, self.inputs, self.order, rng)

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 import tutelage as tu
+from tutelage import checks
 
 
 def committee(
@@ -24,8 +25,8 @@ def committee(
     >>> tu.papers.power_law.committee(4, 2).student, tu.papers.power_law.committee(4, 2).teacher
     (Network(4, 'erf', readout=0.353553), Network(2, 'erf', readout=0.707107))
     """
-    K = tu.checks.as_count("students", students)
-    M = K if teachers is None else tu.checks.as_count("teachers", teachers)
+    K = checks.as_count("students", students)
+    M = K if teachers is None else checks.as_count("teachers", teachers)
     student = tu.Network(K, activation, readout=np.sqrt(M) / K)
     return tu.Problem(student, tu.Network(M, activation, readout=1 / np.sqrt(M)), inputs=inputs, sgd=tu.SGD(lr))
 

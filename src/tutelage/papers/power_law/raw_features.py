@@ -208,7 +208,7 @@ def _raw_covariance(problem: Problem, dim: int | None, seed: int) -> np.ndarray:
     inputs = problem.inputs
     basis = inputs.basis
     if basis is None:
-        dim = inputs.levels if dim is None else checks.as_count("dim", dim)
+        dim = int(inputs.levels) if dim is None else checks.as_count("dim", dim)
         rng = np.random.default_rng(checks.as_count("seed", seed, least=0))
         turned, scales = np.linalg.qr(rng.standard_normal((dim, dim)))
         basis = turned * np.sign(np.diag(scales))

@@ -171,10 +171,10 @@ FIGURES = (
         full=PRINTED
         | {
             "ratios": [0.1, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0],
-            "end": 20.0,
+            "end": 10.0,
             "points": 11,
-            "dim": 1000,
-            "runs": 16,
+            "dim": 800,
+            "runs": 12,
             "tests": 10_000,
             "features": "random",
             "flow_end": 3000.0,

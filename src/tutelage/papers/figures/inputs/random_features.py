@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from xarray import Dataset
 
-TEACHERS = ("linear", "erf")
+TEACHERS = {"linear": 1e-7, "erf": 1e-5}  # accuracy of `solve`: closed averages; quadrature
 
 
 def closed_error(problem: "tu.Problem", start: "tu.Start", times: np.ndarray) -> np.ndarray:
@@ -30,7 +30,7 @@ def closed_error(problem: "tu.Problem", start: "tu.Start", times: np.ndarray) ->
     inputs, eta = problem.inputs, float(problem.sgd.lr)
     lam, weights = np.asarray(inputs.eigenvalues), np.asarray(inputs.weights)
     r, q, t = (np.asarray(x)[:, 0, 0] for x in start.blocks(problem))
-    T = weights @ t + float(problem.unseen[0, 0])
+    T = weights @ t + float(np.asarray(problem.unseen)[0, 0])
     if problem.teacher.activation.name == "erf":
         b, square = np.sqrt(2 / np.pi / (1 + T)), 2 / np.pi * np.arcsin(T / (1 + T))
     else:
@@ -66,7 +66,7 @@ def compute_3(
     from tutelage.papers.bands import band, wrong_theory
 
     inputs, times = tu.HiddenManifold("random", sigma, round(share * dim), dim=dim), tu.linear_times(end, points)
-    parts = []
+    parts: list[xr.Dataset] = []
     for name in TEACHERS:
         problem = readout_problem(name, inputs, lr)
         start = tu.random_start(problem, dim=dim, scale=1.0, seed=seed)
@@ -95,14 +95,14 @@ def claims_3(data: "Dataset") -> list[Claim]:
     from tutelage.papers.bands import inside_claims
 
     claims = []
-    for name in TEACHERS:
+    for name, accuracy in TEACHERS.items():
         one = data.sel(teacher_kind=name)
         gap, final = (
             np.abs(a / b - 1).max() for a, b in ((one["closed"], one["error"]), (one["remaining_closed"], one["remaining"]))
         )
         claims += [
-            below(f"{name} teacher: largest relative gap between closed solution and theory", float(gap), 1e-6),
-            below(f"{name} teacher: the same for the error that remains", float(final), 1e-6),
+            below(f"{name} teacher: largest relative gap between closed solution and theory", float(gap), accuracy),
+            below(f"{name} teacher: the same for the error that remains", float(final), accuracy),
             at_most(
                 f"{name} teacher: largest change of the remaining error with more features",
                 float(one["remaining"].diff("ratio").max()),
@@ -147,7 +147,7 @@ FIGURES = (
         figure="random features",
         title="Random features with a trained readout: a closed solution",
         full=PRINTED
-        | {"end": 20.0, "points": 21, "ratios": [0.5, 0.75, 1.0, 1.5, 2.0, 4.0, 8.0, 16.0], "dim": 1000, "runs": 60},
+        | {"end": 10.0, "points": 11, "ratios": [0.5, 0.75, 1.0, 1.5, 2.0, 4.0, 8.0, 16.0], "dim": 600, "runs": 40},
         quick=PRINTED | {"end": 6.0, "points": 7, "ratios": [0.5, 1.5, 4.0], "dim": 300, "runs": 60},
         compute=compute_3,
         draw=draw_3,

@@ -114,7 +114,7 @@ def _on_images(
     """SGD on the images themselves, in the eigenbasis of their covariance, and the mean that their spectrum predicts."""
     data = tu.digits() if images == "digits" else np.load(images, mmap_mode="r")
     rows = data.reshape(len(data), -1)
-    spectrum = tu.from_data(rows).inputs
+    spectrum: Any = tu.from_data(rows).inputs  # a measured Spectrum
     lam = np.asarray(spectrum.eigenvalues)
     turn = np.asarray(spectrum.basis).T / np.sqrt(float(np.asarray(spectrum.scale)))
     W, W_teacher = random_weights(rng, starts, lam.size, scale)

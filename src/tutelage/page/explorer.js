@@ -1,0 +1,457 @@
+/* The controls of the explorer: built from a table, held in the address, answered by a source.
+   The source is the server, over a websocket, or the solver in the page (local.js). Both take `ask(number, settings)` and
+   give parts of the answer to `receive`. The newest settings win: while a curve is on its way, only the latest change is
+   remembered and asked for next. */
+const tutelageExplorer = (() => {
+  "use strict";
+  const byId = (id) => document.getElementById(id);
+  const { controls, presets, initial, tables } = JSON.parse(byId("data").textContent);
+  const TICKS = 1000; // positions of a slider
+  const MOMENT = 300; // milliseconds after which the reader is told that something takes time
+  const PATIENCE = 400; // milliseconds to wait for a curve before a newer request is sent all the same
+  const FILES = { "file-nc": "curve.nc", "file-html": "page.html", "file-explorer": "explorer.html" }; // links to the server
+  const MOST_PINNED = 6;
+  const MOST_TEXT = 60000; // characters of a problem file
+  const WITH_FILE = ["scale", "seed", "dim", "runs", "band", "end", "log_time"]; // controls next to a problem file
+  const PIN_COLORS = ["#d55e00", "#009e73", "#cc79a7", "#b8860b", "#7b61c9", "#8c8c8c"];
+  const byName = Object.fromEntries(controls.map((control) => [control.name, control]));
+  let values = defaults();
+  let source = null; // who answers: {ask, ready}
+  let pins = []; // curves to compare with: {settings, times, errors, color}
+  let number = 0; // of the last request that was sent
+  let answered = 0; // of the newest request that has a curve
+  let wanted = false; // there are changes that have not been sent
+  let timer = null;
+  let shown = null; // settings of the curve on the page
+  let asked = null;
+  let late = null; // the timer after which a curve of other settings is dimmed
+  let clock = null; // counts the seconds of what is under way
+
+  function defaults() {
+    return Object.fromEntries(controls.map((control) => [control.name, control.default]));
+  }
+
+  // Sliders: even in the number, or in its logarithm.
+
+  function toSlider(control, value) {
+    const [a, b, x] = control.log ? [control.least, control.most, value].map(Math.log) : [control.least, control.most, value];
+    return Math.round((TICKS * (x - a)) / (b - a));
+  }
+
+  function fromSlider(control, tick) {
+    const share = tick / TICKS;
+    const { least, most } = control;
+    const x = control.log ? least * (most / least) ** share : least + (most - least) * share;
+    const value = control.kind === "count" ? Math.round(x) : Number(x.toPrecision(3));
+    return Math.min(most, Math.max(least, value));
+  }
+
+  // An arrow key moves to the next value, however many positions of the slider share the present one.
+  const ARROWS = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1 };
+
+  function nextTick(control, tick, way) {
+    let next = tick + way;
+    while (next > 0 && next < TICKS && fromSlider(control, next) === values[control.name]) next += way;
+    return Math.min(TICKS, Math.max(0, next));
+  }
+
+  // Building the form.
+
+  function make(kind, attributes = {}, ...children) {
+    const element = document.createElement(kind);
+    Object.assign(element, attributes);
+    element.append(...children);
+    return element;
+  }
+
+  function build() {
+    const groups = [...new Set(controls.map((control) => control.group))].filter((group) => group !== "Main");
+    const ofGroup = (group) => controls.filter((control) => control.group === group).map(buildOne);
+    byId("main-control").replaceChildren(...ofGroup("Main"));
+    byId("form").replaceChildren(...groups.map((group) => make("fieldset", {}, make("legend", { textContent: group }), ...ofGroup(group))));
+    const option = ({ name }) => make("option", { value: name, textContent: name });
+    const [guided, figures] = [presets.filter((preset) => preset.words), presets.filter((preset) => !preset.words)];
+    byId("preset").replaceChildren(make("option", { value: "", textContent: "(own settings)" }),
+      make("optgroup", { label: "Guided" }, ...guided.map(option)), make("optgroup", { label: "Figures" }, ...figures.map(option)));
+    byId("form").addEventListener("submit", (event) => event.preventDefault());
+    byId("preset").addEventListener("change", (event) => {
+      const chosen = presets.find(({ name }) => name === event.target.value);
+      if (chosen) change({ ...defaults(), ...chosen.settings });
+    });
+  }
+
+  function buildOne(control) {
+    const id = `control-${control.name}`;
+    const part = make("div", { className: `control ${control.kind}`, id: `part-${control.name}` });
+    const set = (value) => change({ ...values, [control.name]: value });
+    if (control.kind === "flag") {
+      const box = make("input", { type: "checkbox", id });
+      box.addEventListener("change", () => set(box.checked));
+      part.append(make("label", {}, box, control.words));
+    } else if (control.kind === "choice") {
+      const select = make("select", { id }, ...control.options.map((name) => make("option", { value: name, textContent: name })));
+      select.addEventListener("change", () => set(select.value));
+      part.append(make("label", {}, control.words, select));
+    } else {
+      const { least: min, most: max } = control;
+      const field = make("input", { type: "number", id, min, max, step: control.kind === "count" ? 1 : "any" });
+      field.addEventListener("change", () => set(typed(control, field)));
+      const slider = make("input", { type: "range", id: `slider-${control.name}`, min: 0, max: TICKS, step: 1 });
+      slider.setAttribute("aria-label", control.words);
+      const slide = () => set(fromSlider(control, Number(slider.value)));
+      slider.addEventListener("input", slide);
+      slider.addEventListener("keydown", (event) => {
+        if (!(event.key in ARROWS)) return;
+        event.preventDefault();
+        slider.value = nextTick(control, Number(slider.value), ARROWS[event.key]);
+        slide();
+      });
+      part.append(make("label", {}, control.words, field), slider);
+      if (control.name === "lr") part.append(make("div", { className: "marks", id: "marks" }));
+    }
+    return part;
+  }
+
+  function typed(control, field) {
+    const value = field.value.trim() === "" ? control.default : Number(field.value);
+    const inside = Math.min(control.most, Math.max(control.least, Number.isFinite(value) ? value : control.default));
+    return control.kind === "count" ? Math.round(inside) : inside;
+  }
+
+  function showValues(but) {
+    for (const control of controls) {
+      const [field, slider] = [byId(`control-${control.name}`), byId(`slider-${control.name}`)];
+      const value = values[control.name];
+      if (control.kind === "flag") field.checked = value;
+      else field.value = value;
+      if (slider && slider !== but) slider.value = toSlider(control, value);
+      slider?.setAttribute("aria-valuetext", value);
+      byId(`part-${control.name}`).hidden = !applies(control, values) || (values.toml !== undefined && !WITH_FILE.includes(control.name));
+    }
+    byId("given").hidden = values.toml === undefined;
+    byId("given-name").textContent = values.file ?? "";
+    for (const link of [...Object.keys(FILES), "share"]) byId(link).classList.toggle("out", values.toml !== undefined); // not in the address
+    const same = ({ settings }) => controls.every((c) => (settings[c.name] ?? c.default) === values[c.name]);
+    const chosen = values.toml === undefined ? presets.find(same) : undefined;
+    byId("preset").value = chosen?.name ?? "";
+    byId("story").textContent = chosen?.words ?? "";
+  }
+
+  const applies = (control, settings) => Object.entries(control.only).every(([name, wish]) => [wish].flat().includes(settings[name]));
+
+  // The address holds what differs from the defaults: behind "?" for a server, behind "#" on a page without one.
+
+  function query() {
+    const changed = controls.filter((control) => values[control.name] !== control.default);
+    return new URLSearchParams(changed.map((control) => [control.name, String(values[control.name])])).toString();
+  }
+
+  // Only known words, and numbers within their range, are taken from the address.
+  function fromText(control, text) {
+    if (control.kind === "choice") return control.options.includes(text) ? text : undefined;
+    if (control.kind === "flag") return { true: true, false: false }[text];
+    const number = text.trim() === "" ? NaN : Number(text);
+    const allowed = number >= control.least && number <= control.most && (control.kind !== "count" || Number.isInteger(number));
+    return allowed ? number : undefined;
+  }
+
+  function readAddress() {
+    const said = new URLSearchParams(tables ? location.hash.slice(1) : location.search);
+    const found = { ...defaults(), ...(said.size ? {} : initial) };
+    const refused = [];
+    for (const [name, text] of said) {
+      const value = byName[name] && fromText(byName[name], text);
+      if (value === undefined) refused.push(name.slice(0, 40));
+      else found[name] = value;
+    }
+    values = found;
+    return refused;
+  }
+
+  function writeAddress() {
+    const text = query();
+    try {
+      history.replaceState(null, "", tables ? `#${text}` : `?${text}`);
+    } catch { // a page inside another one has no address of its own
+      byId("share").hidden = true;
+    }
+    for (const [id, name] of Object.entries(FILES)) byId(id).href = `/file/${name}?${text}`;
+    byId("share").textContent = "Copy link";
+  }
+
+  function change(next) {
+    values = next;
+    tutelagePage.pause();
+    showValues(document.activeElement);
+    writeAddress();
+    wanted = true;
+    watch();
+    send();
+  }
+
+  // Pinned curves stay while a control moves; their names say in what the settings differ.
+
+  function pin() {
+    if (shown === null) return;
+    const { times, error, tasks } = tutelagePage.data();
+    const errors = tasks ? tasks.map((task) => task.error) : [error];
+    const free = PIN_COLORS.find((color) => pins.every((pinned) => pinned.color !== color));
+    pins = [...pins, { settings: shown, times, errors, color: free }].slice(-MOST_PINNED);
+    showPins();
+  }
+
+  function showPins(draw = true) {
+    const all = [...pins.map(({ settings }) => settings), shown];
+    const differs = controls.filter((c) => all.some((s) => applies(c, s) && s[c.name] !== all[0][c.name]));
+    const said = (settings, { name, words, kind }) => (kind === "flag" ? `${settings[name] ? "" : "not: "}${words}` : `${words} ${settings[name]}`);
+    const nameOf = (settings) => settings.file || differs.filter((c) => applies(c, settings)).map((c) => said(settings, c)).join(", ") || "pinned";
+    const named = pins.map((pinned) => ({ ...pinned, name: nameOf(pinned.settings) }));
+    byId("pins").replaceChildren(...named.map(({ name, color }, i) => {
+      const item = make("button", { type: "button", textContent: `${name} ✕`, title: `Remove: ${name}` });
+      item.style.setProperty("--color", color);
+      item.addEventListener("click", () => {
+        pins = pins.filter((_, j) => j !== i);
+        showPins();
+      });
+      return make("li", {}, item);
+    }));
+    byId("pin").disabled = pins.length >= MOST_PINNED;
+    tutelagePage.pin(named, draw);
+  }
+
+  // A curve of other settings is dimmed, and says so, unless the right one comes in a moment.
+
+  function watch(again = false) {
+    if (again || shown === values) { clearTimeout(late); late = null; }
+    if (shown === values) mark("");
+    else late ??= setTimeout(() => mark(shown === null ? "first" : "previous"), MOMENT);
+  }
+
+  function mark(which) {
+    document.body.dataset.late = which;
+    document.querySelector("main").setAttribute("aria-busy", which !== "");
+    byId("stale").textContent = which === "previous" ? " of the previous settings" : "";
+  }
+
+  // Requests and answers.
+
+  const waiting = () => number > answered;
+
+  function say(sentence, bad = false) {
+    clearInterval(clock);
+    byId("clock").textContent = "";
+    byId("progress").hidden = true;
+    byId("state").textContent = sentence;
+    byId("state").className = bad ? "bad" : "";
+  }
+
+  // What takes time: in words, with a bar (share null: it moves, but no end is known) and the seconds so far.
+
+  function sayBusy(sentence, share = null) {
+    say(sentence);
+    byId("progress").hidden = false;
+    if (share === null) byId("progress").removeAttribute("value");
+    else byId("progress").value = share;
+    const began = performance.now();
+    clock = setInterval(() => { byId("clock").textContent = `${Math.round((performance.now() - began) / 1000)} s`; }, 1000);
+  }
+
+  function send(patient = true) {
+    if (!wanted || !source.ready()) return;
+    clearTimeout(timer);
+    if (patient && waiting()) {
+      timer = setTimeout(() => send(false), PATIENCE);
+      return;
+    }
+    wanted = false;
+    number += 1;
+    asked = values;
+    byId("remarks").textContent = "";
+    document.body.dataset.state = "asked";
+    timer = setTimeout(() => { if (waiting()) sayBusy("Solving; a new shape is compiled first, which takes some seconds."); }, MOMENT);
+    source.ask(number, values);
+  }
+
+  function receive({ id, answer }) {
+    if (id !== number) return; // of settings that are no longer there
+    if (answer.part === "error") {
+      answered = id;
+      say(answer.sentence, true);
+      document.body.dataset.state = "error";
+      send();
+      return;
+    }
+    const take = { curve: takeCurve, doing: takeDoing, rates: takeRates, runs: takeRun, band: takeBand, escape: takeEscape, "details done": takeEnd };
+    take[answer.part]?.(answer, id);
+    if (answer.note) remark(answer.part, answer.note);
+  }
+
+  function takeCurve({ content, share }, id) {
+    const [begun, first] = [shown === asked, shown === null];
+    answered = id;
+    shown = asked;
+    if (!shown.toml) content.code.unshift({ name: "Python", text: pythonText(shown), file: "problem.py" });
+    showPins(false);
+    tutelagePage.render(content, tutelagePage.data() !== null && (begun || sameTimes(content)));
+    if (first && share === 1) begin(content);
+    watch(true);
+    if (share < 1) sayBusy(`Solving: ${Math.round(100 * share)}%`, share);
+    else say("Theory solved; more to come.");
+    document.body.dataset.state = "curve";
+    document.body.dataset.answered = id;
+    send();
+  }
+
+  // The page opens in motion, up to where the plateau is left; not for readers who asked for less of it.
+  function begin({ phases, times }) {
+    const left = phases.find(({ name }, i) => i > 0 && name === "convergence") ?? { start: Infinity };
+    const last = times.findIndex((t) => t >= left.start);
+    if (!matchMedia("(prefers-reduced-motion: reduce)").matches) tutelagePage.play(last < 0 ? undefined : last);
+  }
+
+  const sameTimes = (content) => {
+    const now = tutelagePage.data();
+    return now.log_time === content.log_time && now.log_error === content.log_error;
+  };
+
+  function takeRates({ critical, best }) {
+    const control = byName.lr;
+    const mark = (value, name) => {
+      if (!(value >= control.least && value <= control.most)) return [];
+      const span = make("span", { textContent: name, title: `${name}: ${value.toPrecision(5)}`, className: name });
+      span.style.left = `${(100 * toSlider(control, value)) / TICKS}%`;
+      return [span];
+    };
+    byId("marks").replaceChildren(...mark(best, "best"), ...mark(critical, "critical"));
+    if (critical !== undefined) tutelagePage.add({ rates: { lr: shown.lr, critical } });
+  }
+
+  const takeDoing = ({ words, share }) => sayBusy(`Theory solved. Now: ${words}.`, share);
+  const takeRun = ({ errors }) => { if (errors) tutelagePage.add({ runs: errors }); };
+  const takeBand = ({ band }) => { if (band) tutelagePage.add({ band }); };
+  const takeEscape = ({ escape }) => { if (escape !== undefined) tutelagePage.add({ escape }); };
+
+  function takeEnd() {
+    say("");
+    document.body.dataset.state = "done";
+  }
+
+  const NAMES = { rates: "Rates", runs: "Runs", band: "Band", escape: "Escape" };
+
+  function remark(part, sentence) {
+    const text = `${NAMES[part]}: ${sentence} `;
+    if (!byId("remarks").textContent.includes(text)) byId("remarks").textContent += text;
+    if (part === "rates") byId("marks").replaceChildren();
+  }
+
+  // A script that solves and simulates what the page shows.
+  function pythonText(s) {
+    const [text, number] = [(x) => `"${x}"`, (x) => (Number.isInteger(x) && Math.abs(x) < 1e16 ? `${x}.0` : String(x))];
+    const [lines, random] = [[], s.start === "random weights" && s.tasks === "one"];
+    const set = (name, value, usual) => (value === undefined || value === usual ? [] : [`${name}=${typeof value === "string" ? value : number(value)}`]);
+    const trained = s.train_readout ? [`readout=[${number(s.readout)}] * ${s.students}`, "train_readout=True"] : [];
+    const teacher = `tu.Network(${s.teachers}, ${text(s.activation)})`;
+    const tasks = `tu.Tasks([${teacher}] * 2, tu.Switch(${number(s.switch)}), similarity=${number(s.similarity)})`;
+    const rule = { "feedback alignment": "tu.rules.FeedbackAlignment()", dropout: `tu.rules.Dropout(${number(s.keep ?? 1)})` }[s.rule];
+    const sgd = [number(s.lr), ...(s.batch === 1 ? [] : [`batch=${s.batch}`]), ...set("weight_decay", s.decay, 0)];
+    const starts = { true: `random_start(problem, dim=${s.dim}, scale=${number(s.scale)}, seed=${s.seed})`, false: `asymmetric_start(problem, dim=${s.dim})` };
+    const times = s.log_time ? `log_times(${number(s.end / 1e4)}, ${number(s.end)}, 201)` : `linear_times(${number(s.end)}, 201)`;
+    const inputs = { isotropic: "tu.Isotropic()", "power law": `tu.PowerLaw(${number(s.beta)}, ${s.levels})`, "two clusters": `tu.Mixture.two_gaussians(${number(s.distance ?? 0)})` };
+    const taught = s.spectrum !== "two clusters";
+    lines.push(`    student=tu.Network(${[s.students, text(s.activation), ...trained].join(", ")}),`);
+    if (taught) lines.push(`    teacher=${s.tasks === "two" ? tasks : teacher},`);
+    for (const [name, usual] of [["loss", "squared"], ["labels", taught ? "real" : s.labels]]) if ((s[name] ?? usual) !== usual) lines.push(`    ${name}=${text(s[name])},`);
+    if (rule) lines.push(`    rule=${rule},`);
+    lines.push(`    inputs=${inputs[s.spectrum]},`);
+    lines.push(`    sgd=tu.SGD(${sgd.join(", ")}),`, ...set("    noise", taught && (s.labels ?? "real") === "real" ? s.noise : 0, 0).map((x) => `${x},`));
+    return ["import tutelage as tu", "", "problem = tu.Problem(", ...lines, ")", `start = tu.${starts[random]}`, `times = tu.${times}`,
+      "theory = tu.solve(problem, start, times)", `runs = tu.simulate(problem, start, times=times, runs=${Math.max(1, s.runs ?? 1)})`,
+      "print(tu.compare(theory, runs))", ""].join("\n");
+  }
+
+  // A problem file, dropped onto the page or chosen, replaces the controls of the problem until it is closed.
+
+  async function open(file) {
+    const text = await file.text();
+    if (text.length > MOST_TEXT) say(`${file.name} has ${text.length} characters; a problem file has at most ${MOST_TEXT}.`, true);
+    else change({ ...values, toml: text, file: file.name });
+  }
+
+  function acceptFiles() {
+    document.addEventListener("dragover", (event) => event.preventDefault());
+    document.addEventListener("drop", (event) => {
+      event.preventDefault();
+      if (event.dataTransfer.files.length) open(event.dataTransfer.files[0]);
+    });
+    byId("open").addEventListener("change", ({ target }) => { if (target.files.length) open(target.files[0]); });
+    byId("given-close").addEventListener("click", () => {
+      byId("open").value = "";
+      const { toml, file, ...rest } = values;
+      change(rest);
+    });
+  }
+
+  // The two sources.
+
+  function serverSource() {
+    const socket = new WebSocket(`ws://${location.host}/live`);
+    socket.addEventListener("open", () => { say(""); answered = number; wanted = true; send(); });
+    socket.addEventListener("message", (event) => receive(JSON.parse(event.data)));
+    socket.addEventListener("close", ({ code, reason }) => {
+      clearTimeout(timer);
+      const full = code === 1013; // too many pages; the server says so
+      say(full ? reason : "The server has stopped. Start it again (tutelage explore), then reload this page.", true);
+      document.body.dataset.state = full ? "full" : "stopped";
+    });
+    return {
+      ready: () => socket.readyState === WebSocket.OPEN,
+      ask: (id, { file, ...settings }) => socket.send(JSON.stringify({ id, settings })),
+    };
+  }
+
+  function localSource() {
+    const local = tutelageLocal(tables);
+    const answer = (settings) => {
+      try {
+        return { part: "curve", content: local.content(settings), share: 1 };
+      } catch (error) {
+        return { part: "error", sentence: error.message };
+      }
+    };
+    return {
+      ready: () => true,
+      ask: (id, settings) => setTimeout(() => {
+        const found = answer(settings);
+        receive({ id, answer: found });
+        if (found.part === "curve") receive({ id, answer: { part: "details done" } });
+      }),
+    };
+  }
+
+  build();
+  document.querySelector(".curve h2").append(make("span", { id: "stale" }));
+  const refused = readAddress();
+  showValues();
+  writeAddress();
+  byId("pin").addEventListener("click", pin);
+  byId("share").addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(location.href);
+      byId("share").textContent = "Link copied";
+    } catch {
+      byId("share").textContent = "Copy the address of this page";
+    }
+  });
+  if (matchMedia("(max-width: 60rem)").matches) byId("panel").open = false;
+  for (const part of document.querySelectorAll(".server")) part.hidden = Boolean(tables);
+  if (!tables) acceptFiles();
+  watch();
+  source = tables ? localSource() : serverSource();
+  wanted = true;
+  send();
+  if (refused.length) byId("remarks").textContent = `The address has values that are not allowed here, which were left out: ${refused.join(", ")}.`;
+  // settled: the newest settings have been asked for and their curve is there.
+  return {
+    values: () => values, change: (more) => change({ ...values, ...more }), settled: () => number > 0 && !wanted && !waiting(), pythonText,
+  };
+})();

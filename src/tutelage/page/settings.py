@@ -1,0 +1,351 @@
+"""What the controls of the explorer say: one table of them, and the problem that their values describe.
+
+The table is the single source: the page builds its controls from it, the server checks against it, and the address of a
+page holds the values that differ from the defaults. A page without a server has the part of the table that theory.js covers.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+import tutelage as tu
+from tutelage import checks
+from tutelage.errors import InputError
+from tutelage.problem.serialize import read_toml
+from tutelage.problem.start import start_from_table
+from tutelage.times import times_from_table, times_up_to
+
+POINTS = 201  # recorded times
+Value = str | bool | int | float
+Values = dict[str, Any]  # by control; each has its kind
+
+
+@dataclass(frozen=True)
+class Control:
+    """One control. kind: choice, flag, count (whole number), number; log: a slider that is even in the logarithm."""
+
+    name: str
+    words: str
+    kind: str
+    default: Value
+    least: float = 0
+    most: float = 0
+    log: bool = False
+    options: tuple[str, ...] = ()
+    group: str = ""
+    only: Mapping[str, Value | tuple[str, ...]] = field(
+        default_factory=dict
+    )  # shown when others have this value, or one of these
+
+    def check(self, value: object) -> Value:
+        """The value as this control can hold it; anything else is refused with one sentence."""
+        if self.kind == "choice":
+            return checks.known(self.name, value, self.options)
+        if self.kind == "flag":
+            return checks.as_flag(self.name, value)
+        whole = self.kind == "count"
+        number = value if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
+        if self.least <= number <= self.most and (not whole or number == int(number)):
+            return int(number) if whole else float(number)
+        kind = f"{'whole ' * whole}number from {self.least:g} to {self.most:g}"
+        raise InputError(f"{self.name} is {checks.shown(value)}; it must be a {kind}.")
+
+
+ACTIVATIONS = ("erf", "relu", "linear", "quadratic", "tanh", "gelu")
+LOSSES = ("squared", "huber", "absolute", "logistic", "hinge")
+LABELS = ("real", "sign", "logistic")
+GRADIENT, FEEDBACK, DROPOUT = RULES = ("gradient", "feedback alignment", "dropout")
+INPUTS = ISOTROPIC, DECAYING, CLUSTERS = ("isotropic", "power law", "two clusters")
+POWER_LAW = {"spectrum": DECAYING}
+TAUGHT = {"spectrum": (ISOTROPIC, DECAYING)}  # a teacher labels the samples; clusters have labels of their own
+RANDOM = {"start": "random weights", "tasks": "one"}
+TWO_TASKS = {"tasks": "two"}
+REAL = {"labels": "real"}
+
+CONTROLS = (
+    Control("lr", "learning rate η", "number", 0.5, 1e-3, 20, log=True, group="Main"),
+    Control("activation", "activation", "choice", "erf", options=ACTIVATIONS, group="Networks"),
+    Control("students", "student units K", "count", 3, 1, 12, group="Networks"),
+    Control("teachers", "teacher units M", "count", 3, 1, 12, group="Networks", only=TAUGHT),
+    Control("train_readout", "train the readout, too", "flag", False, group="Networks"),
+    Control("readout", "initial readout v", "number", 1.0, -2, 2, group="Networks", only={"train_readout": True}),
+    Control("tasks", "tasks", "choice", "one", options=("one", "two"), group="Tasks", only=TAUGHT),
+    Control("switch", "switch at α", "number", 100.0, 1, 1e5, log=True, group="Tasks", only=TWO_TASKS | TAUGHT),
+    Control("similarity", "similarity of the teachers", "number", 0.0, -1, 1, group="Tasks", only=TWO_TASKS | TAUGHT),
+    Control("noise", "label noise σ", "number", 0.0, 0, 2, group="Learning", only=REAL | TAUGHT),
+    Control("batch", "batch", "count", 1, 1, 1000, log=True, group="Learning"),
+    Control("decay", "weight decay", "number", 0.0, 0, 1, group="Learning"),
+    Control("labels", "labels", "choice", "real", options=LABELS, group="Learning", only=TAUGHT),
+    Control("loss", "loss", "choice", "squared", options=LOSSES, group="Learning"),
+    Control("rule", "rule", "choice", GRADIENT, options=RULES, group="Learning"),
+    Control("keep", "kept units, share", "number", 0.8, 0.1, 1, group="Learning", only={"rule": DROPOUT}),
+    Control("spectrum", "inputs", "choice", ISOTROPIC, options=INPUTS, group="Inputs and start"),
+    Control("distance", "norm of the means", "number", 2.0, 0.1, 5, group="Inputs and start", only={"spectrum": CLUSTERS}),
+    Control("beta", "exponent β", "number", 1.0, 0.05, 3, group="Inputs and start", only=POWER_LAW),
+    Control("levels", "levels L", "count", 16, 2, 512, log=True, group="Inputs and start", only=POWER_LAW),
+    Control(
+        "start",
+        "start",
+        "choice",
+        "random weights",
+        options=("random weights", "asymmetric"),
+        group="Inputs and start",
+        only={"tasks": "one"},  # two tasks start from the asymmetric one
+    ),
+    Control("scale", "size of the weights", "number", 0.1, 1e-6, 3, log=True, group="Inputs and start", only=RANDOM),
+    Control("seed", "seed", "count", 0, 0, 999, group="Inputs and start", only=RANDOM),
+    Control("dim", "input dimension N", "count", 1000, 10, 1_000_000, log=True, group="Finite networks"),
+    Control("runs", "simulated runs", "count", 3, 0, 20, group="Finite networks"),
+    Control("band", "band of single networks", "flag", True, group="Finite networks"),
+    Control("end", "last time α", "number", 300.0, 1, 1e6, log=True, group="Time"),
+    Control("log_time", "logarithmic times", "flag", False, group="Time"),
+)
+BY_NAME = {control.name: control for control in CONTROLS}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """One value for every control. toml: a problem file in place of the controls of problem, start and times; or ""."""
+
+    values: Values
+    toml: str = ""
+
+    @classmethod
+    def read(cls, given: object) -> "Settings":
+        """Settings from plain data: names and values checked, defaults where nothing is said."""
+        if not isinstance(given, Mapping):
+            raise InputError(f"the settings are {checks.shown(given)}; they must be a table of names and values.")
+        for name in given:
+            if name not in BY_NAME and name != "toml":
+                raise InputError(f"there is no control {checks.shown(name)}; there are {', '.join(BY_NAME)}.")
+        values = {name: control.check(given.get(name, control.default)) for name, control in BY_NAME.items()}
+        settings = cls(values, checks.as_text("the problem file", given.get("toml", "")))
+        if settings["levels"] > settings["dim"] and settings["spectrum"] == DECAYING:
+            raise InputError(
+                f"levels is {settings['levels']} and N is {settings['dim']}; every level needs an input. Raise N."
+            )
+        return settings
+
+    @classmethod
+    def from_query(cls, query: Mapping[str, str]) -> "Settings":
+        """Settings from the words of an address."""
+        values: dict[str, Value] = dict(query)
+        for name in set(query) & set(BY_NAME):
+            kind, text = BY_NAME[name].kind, query[name]
+            if kind == "flag":
+                values[name] = {"true": True, "false": False}.get(text, text)
+            elif kind != "choice":
+                with suppress(ValueError):
+                    values[name] = int(text) if kind == "count" else float(text)
+        return cls.read(values)
+
+    def as_data(self) -> Values:
+        """What `read` takes."""
+        return self.values | ({"toml": self.toml} if self.toml else {})
+
+    def _tables(self) -> tuple[Values, Values, Values]:
+        """The tables of the problem file: problem, start and times. What is not there follows the controls."""
+        data = read_toml(self.toml)
+        first = {"dim": self["dim"], "scale": self["scale"], "seed": self["seed"]}
+        start, times = data.pop("start", first), data.pop("times", {"end": self["end"], "log": self["log_time"]})
+        for name, table in (("start", start), ("times", times)):
+            if not isinstance(table, dict):
+                raise InputError(f"{name} is {checks.shown(table)} in the problem file; it must be a table, [{name}].")
+        return data, start, times
+
+    def __getitem__(self, name: str) -> Any:
+        return self.values[name]
+
+    def changed(self) -> Values:
+        """What differs from the defaults."""
+        return {name: value for name, value in self.values.items() if value != BY_NAME[name].default}
+
+    def problem(self) -> tu.Problem:
+        """The problem that these values, or the file, describe."""
+        if self.toml:
+            try:
+                return tu.Problem.from_dict(self._tables()[0])  # no function of any module is allowed
+            except (TypeError, ValueError, OverflowError) as error:  # a value of an unexpected kind is not a crash
+                if isinstance(error, InputError):
+                    raise
+                raise InputError(f"the problem file holds a value of the wrong kind ({error}).") from None
+        s = self.values
+        readout = np.full(s["students"], s["readout"]) if s["train_readout"] else None
+        teacher = tu.Network(s["teachers"], s["activation"])
+        if s["spectrum"] == CLUSTERS:
+            teacher = None
+        elif s["tasks"] == "two":
+            teacher = tu.Tasks([teacher, teacher], tu.Switch(s["switch"]), similarity=s["similarity"])
+        inputs = {
+            ISOTROPIC: tu.Isotropic,
+            DECAYING: lambda: tu.PowerLaw(s["beta"], s["levels"]),
+            CLUSTERS: lambda: tu.Mixture.two_gaussians(s["distance"]),
+        }
+        rules = {FEEDBACK: tu.rules.FeedbackAlignment(), DROPOUT: tu.rules.Dropout(s["keep"])}
+        return tu.Problem(
+            tu.Network(s["students"], s["activation"], readout=readout, train_readout=s["train_readout"]),
+            teacher,
+            loss=s["loss"],
+            labels=s["labels"] if teacher is not None else None,
+            rule=rules.get(s["rule"], "gradient"),
+            inputs=inputs[s["spectrum"]](),
+            sgd=tu.SGD(s["lr"], batch=s["batch"], weight_decay=s["decay"]),
+            noise=s["noise"] if s["labels"] == "real" and teacher is not None else 0.0,
+        )
+
+    @property
+    def closed_form(self) -> bool:
+        """Are the averages closed forms, or at least quick? Other losses and labels are averaged over many points."""
+        problem = self.problem() if self.toml else None
+        return (
+            problem.closed_form
+            if problem is not None
+            else (self["loss"], self["labels"]) == ("squared", "real") and self["spectrum"] != CLUSTERS
+        )
+
+    @property
+    def starts_at_random(self) -> bool:
+        """Are the weights drawn at random? Two tasks start from the asymmetric overlaps."""
+        return self["start"] == "random weights" and self["tasks"] == "one"
+
+    def first(self, problem: tu.Problem) -> tu.Start:
+        """Where it begins."""
+        if self.toml:
+            start = self._tables()[1]
+            return start_from_table(problem, start if "dim" in start else start | {"dim": problem.inputs.usual_dim})
+        if self.starts_at_random:
+            return tu.random_start(problem, dim=self["dim"], scale=self["scale"], seed=self["seed"])
+        return tu.asymmetric_start(problem, dim=self["dim"])
+
+    def times(self) -> np.ndarray:
+        """The times to record."""
+        if self.toml:
+            return times_from_table({"points": POINTS} | self._tables()[2])
+        return times_up_to(self["end"], POINTS, self["log_time"])
+
+
+def controls_as_data(controls: Iterable[Control] = CONTROLS) -> list[Values]:
+    """The table for the page."""
+    return [{**asdict(control), "options": list(control.options), "only": dict(control.only)} for control in controls]
+
+
+# What theory.js covers: controls that it does without, and smaller ranges.
+NOT_LOCAL = ("labels", "loss", "keep", "distance", "runs", "band")
+LOCAL_RANGE: dict[str, dict[str, Any]] = {
+    "activation": {"options": ("erf", "linear", "quadratic")},
+    "rule": {"options": (GRADIENT, FEEDBACK)},
+    "spectrum": {"options": (ISOTROPIC, DECAYING)},
+    "students": {"most": 6},
+    "teachers": {"most": 6},
+    "levels": {"most": 16},
+    "noise": {"only": {}},
+}
+LOCAL_CONTROLS = tuple(replace(c, **LOCAL_RANGE.get(c.name, {})) for c in CONTROLS if c.name not in NOT_LOCAL)
+
+
+def is_local(settings: Settings) -> bool:
+    """Does the solver in the browser cover these settings?"""
+    known = {control.name: control for control in LOCAL_CONTROLS}
+    for name, value in settings.changed().items():
+        if name in known:
+            try:
+                known[name].check(value)
+            except InputError:
+                return False
+        elif name in ("labels", "loss"):
+            return False
+    return True
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A named place to begin. words: what to look at, for the guided ones."""
+
+    name: str
+    settings: Values
+    words: str = ""
+
+
+TWO = {"students": 2, "teachers": 2}
+APART = {"start": "asymmetric"}
+
+PRESETS = (
+    Preset(
+        "The plateau",
+        {},
+        "Three student units learn from three teacher units. They first become alike, and the error stalls on the symmetric "
+        "plateau. Then each unit follows a teacher unit of its own, and the error falls to zero.",
+    ),
+    Preset(
+        "Who decides the escape?",
+        TWO | {"end": 600.0, "dim": 1_000_000, "runs": 0},
+        "On the plateau only tiny differences between the units grow. Here they come from random weights of a million inputs. "
+        "Lower N or change the seed: larger differences end the plateau earlier.",
+    ),
+    Preset(
+        "Too large a learning rate",
+        APART | {"lr": 2.5, "end": 200.0},
+        "Every step adds noise of order η² to the weights. Beyond the critical rate it adds more error than the gradient removes: "
+        "zero error is unstable. Lower the rate to 1.5 and below: the error falls to zero again.",
+    ),
+    Preset(
+        "Label noise and extra units",
+        APART | {"students": 5, "teachers": 2, "noise": 0.3, "end": 2000.0},
+        "Noisy labels keep the error above zero, at a floor that grows with the learning rate. Units that the task does not need "
+        "fit the noise. Pin the curve, then lower K to 2: the floor falls to a quarter.",
+    ),
+    Preset(
+        "A power law melts the plateau",
+        TWO | {"spectrum": "power law", "lr": 0.2, "scale": 0.01, "end": 2000.0, "log_time": True},
+        "Directions of large variance are learned first, those of small variance later, so the error falls like a power of time. "
+        "Hardly anything is left of the plateau. Pin the curve, then set the inputs to isotropic: the plateau returns.",
+    ),
+    Preset(
+        "Forgetting",
+        TWO_TASKS | {"students": 2, "teachers": 1, "train_readout": True, "lr": 1.0, "end": 200.0, "runs": 1},
+        "The student learns one teacher, then another one; each task has its own readout. After the switch the first layer turns "
+        "to the second teacher, and the error of task 1 rises. Raise the similarity to 0.9: much less is forgotten.",
+    ),
+    Preset(
+        "Feedback alignment",
+        APART | {"rule": FEEDBACK, "train_readout": True, "readout": -1.0, "teachers": 2, "lr": 0.3},
+        "The error returns to the first layer through fixed weights, not through the readout. The readout starts with the wrong "
+        "sign. It turns first, until it is aligned with the feedback; then the error falls.",
+    ),
+    # close to figures that `tutelage replicate` checks
+    Preset("primer-1: theory and experiment", APART | {"dim": 784, "end": 100.0, "runs": 5}),
+    Preset("primer-2: the specialization transition", TWO | {"scale": 0.2, "end": 400.0, "dim": 100_000, "runs": 0}),
+    Preset(
+        "primer-4: both layers trained",
+        APART | {"students": 4, "teachers": 2, "train_readout": True, "lr": 0.2, "noise": 0.1, "end": 2000.0, "dim": 500},
+    ),
+    Preset("notes-3: ReLU", TWO | APART | {"activation": "relu", "lr": 0.3, "end": 60.0, "dim": 500}),
+    Preset("notes-6: stop early with noisy labels", TWO | APART | {"noise": 0.5, "lr": 1.5, "end": 100.0}),
+    Preset("bign-1: a million inputs", APART | {"dim": 1_000_000, "end": 20.0, "runs": 1}),
+    Preset(
+        "power-1: a power-law spectrum",
+        TWO | {"lr": 0.1, "spectrum": "power law", "levels": 64, "scale": 0.01, "dim": 1024, "end": 1000.0},
+    ),
+    Preset(
+        "two clusters: logistic loss",
+        {"students": 2, "spectrum": CLUSTERS, "loss": "logistic", "end": 30.0, "runs": 1},
+    ),
+    Preset(
+        "a classifier: logistic loss, signs as labels",
+        TWO | APART | {"loss": "logistic", "labels": "sign", "lr": 1.0, "end": 50.0, "runs": 1},
+    ),
+)
+
+
+def presets_as_data(controls: Iterable[Control] = CONTROLS) -> list[Values]:
+    """The presets for a page with these controls; on a page without a server, those that its solver covers."""
+    names, every = {control.name for control in controls}, len(tuple(controls)) == len(CONTROLS)
+    return [
+        {"name": preset.name, "words": preset.words, "settings": {n: v for n, v in preset.settings.items() if n in names}}
+        for preset in PRESETS
+        if every or is_local(Settings.read(preset.settings))
+    ]
