@@ -27,7 +27,7 @@ RULES: dict[str, dict[str, str]] = {
     "AdaTron": {"rule": "adatron"},
     "Hebb": {"rule": "hebbian"},
 }
-HIGHEST = {"perceptron": 3.0, "logistic": 30.0, "AdaTron": 4.0, "Hebb": 3.0}  # learning rates
+HIGHEST = {"perceptron": 3.0, "logistic": 60.0, "AdaTron": 4.0, "Hebb": 3.0}  # learning rates
 ANNEALED = 0.15  # of the time, at the end
 
 
