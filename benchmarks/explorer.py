@@ -40,7 +40,9 @@ def slider_moves() -> None:
     address = re.search(r"http://\S+", server.stdout.readline())[0]  # type: ignore[index]
     try:
         with sync_playwright() as playwright:
-            page = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"]).new_page()
+            page = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"]).new_page(
+                reduced_motion="reduce"
+            )
             for units in (2, 3, 4):
                 page.goto(f"{address}?students={units}&teachers={units}&runs=0&band=false")
                 page.wait_for_function("() => document.body.dataset.state === 'done'", timeout=300_000)

@@ -33,7 +33,7 @@ def explorer(target: Path) -> None:
         address = re.search(r"http://\S+", server.stdout.readline())[0]
         with sync_playwright() as playwright:
             page = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"]).new_page(
-                viewport={"width": 1280, "height": 720}
+                viewport={"width": 1280, "height": 720}, reduced_motion="reduce"
             )
             page.goto(address + PAGE)
             page.wait_for_selector("body[data-state=done]", timeout=300_000)

@@ -178,27 +178,46 @@ def trajectory_content(trajectory: object, title: str | None = None, run: int | 
     if isinstance(found, RunResults):
         raise InputError(f"the trajectory has {len(found)} runs; the page shows one curve. Choose one, such as run=0.")
     curve = found.curve
-    who, how = problem_in_words(curve.problem) if curve.problem is not None else ("Order parameters", "")
     order, note = _order(found)
-    maps = _maps(curve, order)
-    log_time = is_log_spaced(curve.times)
-    shown = np.flatnonzero(curve.times > 0) if log_time else np.arange(curve.times.size)
-    frames = shown[_frames(shown.size, sum(m["values"][0].size for m in maps))]
+    colored = [{"name": p.name, "start": p.start, "end": p.end, "color": PHASE_COLORS.get(p.name, FAINT)} for p in found]
+    return _content(trajectory, title, run, curve.times, curve.error, _maps(curve, order), colored, note)
+
+
+def _content(
+    trajectory: Trajectory,
+    title: str | None,
+    run: int | None,
+    times: np.ndarray,
+    error: np.ndarray,
+    maps: list[Content],
+    phases: list[Content],
+    note: str = "",
+) -> Content:
+    """The data of one curve, error (time,), or of one for each task, (time, task)."""
+    who, how = problem_in_words(trajectory.problem) if trajectory.problem is not None else ("Order parameters", "")
     which = [] if run is None else [f"run {run}"]
     conditions = [how, *(words.replace("$", "") for words in settings_in_words(trajectory)), *which]
+    log_time = is_log_spaced(times)
+    shown = np.flatnonzero(times > 0) if log_time else np.arange(times.size)
+    frames = shown[_frames(shown.size, sum(m["values"][0].size for m in maps))]
+    curves = [
+        {"name": f"task {s + 1}", "error": numbers(each), "color": COLORS[s % len(COLORS)]}
+        for s, each in enumerate(np.atleast_2d(error[frames].T))
+    ]
     return {
         "title": title or who,
         "conditions": ", ".join(words for words in conditions if words),
         "note": note,
-        "warning": "" if trajectory.finished else f"The {'run' if curve.noisy else 'solve'} {trajectory.status}",
+        "warning": ""
+        if trajectory.finished
+        else f"The {'run' if trajectory.kind == 'simulation' else 'solve'} {trajectory.status}",
         "time_name": "α = steps / N",
         "log_time": log_time,
-        "log_error": wants_log(curve.error),
-        "times": numbers(curve.times[frames]),
-        "error": numbers(curve.error[frames]),
-        "phases": [
-            {"name": p.name, "start": p.start, "end": p.end, "color": PHASE_COLORS.get(p.name, FAINT)} for p in found
-        ],
+        "log_error": wants_log(error.T.ravel()),
+        "times": numbers(times[frames]),
+        "error": curves[0]["error"],
+        **({"tasks": curves} if error.ndim == 2 else {}),
+        "phases": phases,
         "maps": [m | {"values": numbers(m["values"][frames])} for m in maps],
         "frames": frames.tolist(),
         "runs": [],
@@ -236,32 +255,7 @@ def _tasks_content(trajectory: Trajectory, title: str | None, run: int | None) -
     if readout is not None and readout.ndim == 3 and np.ptp(readout, axis=0).max() > 0:
         heads = _axis("task", range(1, tasks.count + 1)) if readout.shape[1] == tasks.count else _axis("", ["v"])
         maps.append(_map("v", "readouts", students, heads, np.swapaxes(readout, 1, 2)))
-    frames = _frames(times.size, sum(m["values"][0].size for m in maps))
-    who, how = problem_in_words(problem)
-    which = [] if run is None else [f"run {run}"]
-    curves = [
-        {"name": f"task {s + 1}", "error": numbers(error[frames, s]), "color": COLORS[s % len(COLORS)]}
-        for s in range(tasks.count)
-    ]
-    return {
-        "title": title or who,
-        "conditions": ", ".join([how, *(words.replace("$", "") for words in settings_in_words(trajectory)), *which]),
-        "note": "",
-        "warning": "" if trajectory.finished else f"The {'solve' if run is None else 'run'} {trajectory.status}",
-        "time_name": "α = steps / N",
-        "log_time": False,
-        "log_error": wants_log(error.T.ravel()),
-        "times": numbers(times[frames]),
-        "error": curves[0]["error"],
-        "tasks": curves,
-        "phases": _task_phases(tasks, float(times[-1])),
-        "maps": [m | {"values": numbers(m["values"][frames])} for m in maps],
-        "frames": frames.tolist(),
-        "runs": [],
-        "band": None,
-        "escape": None,
-        "code": [],
-    }
+    return _content(trajectory, title, run, times, error, maps, _task_phases(tasks, float(times[-1])))
 
 
 def _task_axis(tasks: Tasks) -> Content:
