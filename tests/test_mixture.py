@@ -270,3 +270,13 @@ def test_bad_input_gets_one_message(make, mentions):
 
 def test_a_norm_of_thirty_is_the_largest_mean():
     assert tu.Mixture([[1.0]], [[mixtures.LARGEST_NORM**2]]).classes == 1
+
+
+def test_batches_and_sweeps_solve_mixtures_as_solve_does():
+    problem = tu.Problem(tu.Network(1, "linear"), inputs=tu.Mixture.two_gaussians(2.0), loss="logistic")
+    start, rates, times = tu.Start(R=[[0.1]], Q=[[0.5]]), [0.2, 0.5], [0.0, 1.0]
+    single = [float(tu.solve(problem.replace(lr=lr), start, times).error[-1]) for lr in rates]
+    batch = tu.solve_batch(problem, {"lr": np.array(rates)}, start, times)
+    np.testing.assert_allclose(batch.error[:, -1], single, rtol=1e-6)
+    swept = tu.sweep(problem, {"lr": rates}, start=start, times=times)
+    np.testing.assert_allclose(swept["final_error"].values, single, rtol=1e-6)
