@@ -27,11 +27,13 @@ LONG = ("quadratic", "batch of two")  # nothing of their own but numbers
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.full if n in LONG else ()) for n in CASES])
 def test_same_law(name):
-    runs = (500, 500) if "biases" in name else (3000, 1500)  # biases: the error of each state is a quadrature
+    runs = (300, 300) if "biases" in name else (2000, 1000)  # biases: the error of each state is a quadrature
     assert probability(*ensembles(name, *runs)) > LEVEL
 
 
-@pytest.mark.parametrize("name", ["erf with noise", "four levels", "batch of five", "momentum"])
+@pytest.mark.parametrize(
+    "name", ["erf with noise", "batch of five", *(pytest.param(n, marks=pytest.mark.full) for n in ("four levels", "momentum"))]
+)
 def test_dropping_the_chi_square_is_noticed(name, monkeypatch):
     right = coordinates.level_layout
 
