@@ -70,7 +70,9 @@ def test_one_task_is_the_problem_of_its_teacher():
     np.testing.assert_allclose(other.error[:, 0], one.error, rtol=1e-9)
     np.testing.assert_allclose(other.loss[:, 0], one.loss, rtol=1e-9)
     np.testing.assert_allclose(other.readout[:, 0], one.readout, rtol=1e-8)
-    shared = tu.solve(plain.replace(teacher=tu.Tasks([teacher, teacher], similarity=1.0, heads="shared")), doubled(start), [0.0, 10.0])
+    shared = tu.solve(
+        plain.replace(teacher=tu.Tasks([teacher, teacher], similarity=1.0, heads="shared")), doubled(start), [0.0, 10.0]
+    )
     np.testing.assert_allclose(shared.error[:, 0], shared.error[:, 1], rtol=1e-7)  # the same task twice
     np.testing.assert_allclose(shared.readout[-1], one.readout[-1], rtol=1e-6)
 

@@ -91,9 +91,7 @@ WAYS = {"chain": {}, "weights": {"method": "weights"}, "together": {"together": 
 LOOPS = [("numba", "chain"), ("numba", "weights"), ("numba", "together"), ("jax", "chain"), ("jax", "weights")]
 
 
-@pytest.mark.parametrize(
-    ("loop", "way"), [*LOOPS, *(pytest.param("custom", way, marks=pytest.mark.full) for way in WAYS)]
-)
+@pytest.mark.parametrize(("loop", "way"), [*LOOPS, *(pytest.param("custom", way, marks=pytest.mark.full) for way in WAYS)])
 def test_runs_follow_the_theory(loop, way, monkeypatch):
     """The error without the unseen part is 0.13 lower; one standard error is about 0.002."""
     if loop == "jax":

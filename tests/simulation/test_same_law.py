@@ -6,7 +6,7 @@ import pytest
 import tutelage as tu
 from tests.simulation.cases import CASES, softened
 from tests.simulation.laws import LEVEL, probability
-from tutelage.simulation import coordinates
+from tutelage.simulation import coordinates, overlaps
 
 TIMES = [0.0, 0.5, 1.5, 3.0]
 
@@ -32,7 +32,8 @@ def test_same_law(name):
 
 
 @pytest.mark.parametrize(
-    "name", ["erf with noise", "batch of five", *(pytest.param(n, marks=pytest.mark.full) for n in ("four levels", "momentum"))]
+    "name",
+    ["erf with noise", "batch of five", *(pytest.param(n, marks=pytest.mark.full) for n in ("four levels", "momentum"))],
 )
 def test_dropping_the_chi_square_is_noticed(name, monkeypatch):
     right = coordinates.level_layout
@@ -62,12 +63,12 @@ def test_traced_loop_has_the_same_law(name):
     assert probability(*ensembles(name, 400, changes={"student.activation": softened})) > LEVEL
 
 
-def test_traced_and_compiled_loops_have_the_same_law():
+def test_traced_and_compiled_loops_have_the_same_law(monkeypatch):
     problem, start, dim = CASES["batch of five"]  # on levels of several sizes
-    erf = problem.student.activation.function
     options = {"dim": dim, "times": TIMES, "runs": 600}
-    traced = tu.simulate(problem.replace(**{"student.activation": lambda x: erf(x)}), start, seed=3, **options)
-    assert probability(traced, tu.simulate(problem, start, seed=4, **options)) > LEVEL
+    compiled = tu.simulate(problem, start, seed=4, **options)
+    monkeypatch.setattr(overlaps, "has_kernels", lambda problem: False)
+    assert probability(tu.simulate(problem, start, seed=3, **options), compiled) > LEVEL
 
 
 @pytest.mark.full
