@@ -119,14 +119,12 @@ def test_overlaps_and_weights_follow_one_law():
     start = tu.asymmetric_start(problem)
     options = {"dim": 36, "times": [0.0, 0.5, 1.0, 1.5]}
     numba = tu.simulate(problem, start, runs=1500, seed=1, **options)
-    assert laws.probability(numba, tu.simulate(problem, start, runs=1500, seed=2, method="weights", **options)) > laws.LEVEL
+    assert laws.probability(numba, tu.simulate(problem, start, runs=800, seed=2, method="weights", **options)) > laws.LEVEL
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(overlaps, "has_kernels", lambda problem: False)
-        assert laws.probability(numba, tu.simulate(problem, start, runs=500, seed=3, **options)) > laws.LEVEL
+        assert laws.probability(numba, tu.simulate(problem, start, runs=400, seed=3, **options)) > laws.LEVEL
     still = problem.replace(drift=None)
-    assert (
-        laws.probability(numba, tu.simulate(still, start, runs=1500, seed=4, **options)) < laws.LEVEL
-    )  # a negative control
+    assert laws.probability(numba, tu.simulate(still, start, runs=800, seed=4, **options)) < laws.LEVEL  # a negative control
     assert numba.T is None
     T, spread = numba["T"].mean(axis=0), numba["T"].std(axis=0) / np.sqrt(1500)
     assert np.max(np.abs(T - T[0]) / (spread + 1e-12)) < 5  # the overlaps of the teachers stay on average
