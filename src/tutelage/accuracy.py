@@ -187,9 +187,8 @@ def sampling_errors(trajectory: Trajectory) -> dict[str, np.ndarray]:
         return {}
     whole = moments_for(problem, None, Sampled(*settings["moments"]))
     assert isinstance(whole, NodeMoments | MixtureMoments)
-    keep = isinstance(whole, MixtureMoments)
     parts: Sequence[Moments] = whole.scramblings()
-    options = Options(bool(settings.get("gradient_flow", False)), str(settings.get("solver", "explicit")), keep)
+    options = Options(bool(settings.get("gradient_flow", False)), str(settings.get("solver", "explicit")), keep=False)
     steps = tolerances(float(settings.get("rtol", 1e-6)), None)
     arrays, start, times = as_arrays(problem), as_arrays(anonymous(trajectory.start)), np.asarray(trajectory.times)
     each = [eager(integrate(arrays, part, start, times, steps, options)) for part in parts]

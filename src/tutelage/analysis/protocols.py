@@ -61,6 +61,8 @@ SHARPNESS = 20.0  # of the smooth maximum over tasks
 PER_SEGMENT = 8  # intervals of the recorded times in each segment, at which integrals are taken (Simpson's rule)
 SCANNED = 16  # constant protocols that are tried for each control
 FAILED = 50.0  # the value, in logarithms, of a protocol that diverges
+REACHES = (1.0, 0.2, 0.05, 1.0)  # of the range: how far from the best point a descent goes, one after the other
+CONVERGED = 1e-3  # a slope that is small enough
 AT_BOUND = 1e-6  # of the range: a control this close to a bound lies on it
 APART = 0.15  # of the range: protocols this far apart are different starts
 NUDGE = 0.05  # of the range of a control: the change whose cost `sensitivity` tells
@@ -226,14 +228,18 @@ class Descender:
             history.append(best[-1].value if best else np.nan)
             self.tick()
 
-        options: Table = {"maxiter": iterations, "ftol": 1e-9}
+        method: Table = {"method": "L-BFGS-B"}
         if self.budgets:
             limit = {"type": "ineq", "fun": lambda x: self.excess(x)[0], "jac": lambda x: self.excess(x)[1]}
-            method: Table = {"method": "SLSQP", "constraints": [limit], "options": options}
-        else:
-            method = {"method": "L-BFGS-B", "options": options | {"gtol": 1e-6}}
+            method = {"method": "SLSQP", "constraints": [limit]}
         try:
-            minimize(evaluate, point, jac=True, bounds=[(0.0, 1.0)] * point.size, callback=record, **method)
+            for reach in REACHES:  # a first step that is too long ends where everything diverges: then look nearby
+                near = best[-1].point if best else point
+                bounds = np.clip(np.stack([near - reach, near + reach], axis=1), 0.0, 1.0)
+                how = {"maxiter": max(iterations - len(history), 1), "ftol": 1e-9}
+                minimize(evaluate, near, jac=True, bounds=bounds, callback=record, options=how, **method)
+                if len(history) >= iterations or (best and self.slope_left(best[-1]) < CONVERGED):
+                    break
         except KeyboardInterrupt:
             self.interrupted = True
         return replace(best[-1], history=(best[0].value, *history)) if best else None

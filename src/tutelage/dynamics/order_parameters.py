@@ -80,7 +80,8 @@ class OrderParameters(ClosedSystem):
     ):
         self.problem, self.t = problem, t
         self.moments = moments_for(problem, quadrature) if moments is None else moments
-        self.gradient_flow, self.keep_blocks = gradient_flow, keep_blocks
+        # the error of a mixture needs the overlaps of every level
+        self.gradient_flow, self.keep_blocks = gradient_flow, keep_blocks or isinstance(self.moments, MixtureMoments)
 
     @property
     def closed(self) -> bool:

@@ -32,6 +32,7 @@ from tutelage.errors import InputError
 from tutelage.problem import Problem, Start, asymmetric_start, random_start, serialize
 from tutelage.problem.problem import require_problem
 from tutelage.problem.serialize import Plain, as_modules, imported, modules_in, paths_in
+from tutelage.problem.traits import MIXTURES
 from tutelage.sweeps.executors import Task
 from tutelage.sweeps.measures import resolve
 from tutelage.times import check_times
@@ -283,7 +284,7 @@ def build_spec(
     """Every argument checked and made plain."""
     from tutelage.integrate.program import SOLVERS, tolerances
 
-    stored = require_problem(problem, "sweep", needs=()).to_dict()
+    stored = require_problem(problem, "sweep", needs=(MIXTURES,)).to_dict()
     allowed = (*as_modules(imports), *given_modules(stored, over, points))
     base = Problem.from_dict(stored, allowed)  # only what a file holds can be changed
     chosen = as_points(base, over, points, allowed)
@@ -369,7 +370,7 @@ def default_points_per_chunk(spec: SweepSpec) -> int:
     solves = LOOPED if any(measure.looped for measure in measures) else BATCH
     curves = 1 + spec.runs * any("runs" in measure.needs for measure in measures)
     alone = [_alone(spec, name, value) for name, values in spec.all_points.choices().items() for value in values]
-    units = [(p.student.hidden, p.teacher.hidden) for p in (spec.base, *alone) if p is not None]
+    units = [(p.student.hidden, p.references.hidden) for p in (spec.base, *alone) if p is not None]
     numbers = max(K * M + K * K + K + 2 for K, M in units)  # recorded at each time
     return max(1, min(solves // starts, MEMORY // (8 * starts * len(spec.times) * numbers * COPIES * curves)))
 

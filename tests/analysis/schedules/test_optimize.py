@@ -275,7 +275,8 @@ def test_gradient_equals_finite_differences(case):
 @pytest.mark.parametrize("shape", ["piecewise", "smooth"])
 def test_gradient_of_every_objective(objective, shape):
     require_derivative(
-        search_of(TWO, TWO_START, {"lr": (0, 2), "tasks": (0, 1)}, objective=objective, shape=shape, level=0.12)
+        search_of(TWO, TWO_START, {"lr": (0, 2), "tasks": (0, 1)}, objective=objective, shape=shape, level=0.12),
+        step=2e-4 if objective == "time" else 2e-3,  # it bends where the level is reached at a recorded time
     )
 
 
@@ -284,8 +285,13 @@ def last_overlap(trajectory):
     return -trajectory.R[-1, 0, 0]
 
 
+def finely_integrated(problem):
+    times = np.linspace(0.0, 5.0, 4001)
+    return np.trapezoid(tu.solve(problem, LINE, times, gradient="forward").error, times)
+
+
 OBJECTIVES = {
-    "integrated": ("integrated", {}, lambda t: np.trapezoid(np.asarray(t.error), t.times), 1e-3),
+    "integrated": ("integrated", {}, lambda t: finely_integrated(t.problem), 1e-4),
     "time": ("time", {"level": 0.3}, lambda t: np.interp(-np.log(0.3), -np.log(np.asarray(t.error)), t.times), 1e-9),
     "function": (last_overlap, {}, lambda t: -float(t.R[-1, 0, 0]), 1e-9),
 }
