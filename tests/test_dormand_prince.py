@@ -181,9 +181,11 @@ PROBLEMS = {
 
 
 LONG = (
+    "erf units",
     "a spectrum",
     "momentum",
     "slow momentum",
+    "trained readouts",
     "logistic loss",
     "a decaying rate",
 )  # rates of the same kind for the integrator

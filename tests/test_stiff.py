@@ -115,6 +115,7 @@ def at_fixed_steps(solver):
     return at
 
 
+@pytest.mark.full  # the two parts, resolvent and order of the method, are tested above
 def test_the_order_holds_for_overlaps_and_needs_the_whole_jacobian():
     """Steps up to 5 time constants of the fastest level. Control: without the fields' part the order is lost."""
     counts = np.array([64, 96, 144])

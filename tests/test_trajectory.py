@@ -46,7 +46,7 @@ def pair():
 
 def batch():
     def member(lr, overlap):
-        return tu.solve(PLAIN.replace(lr=lr), tu.Start(R=overlap, Q=[[1.0]]), times=TIMES)
+        return tu.solve(PLAIN.replace(lr=lr), tu.Start(R=overlap, Q=[[1.0]]), times=TIMES, gradient="forward")
 
     return jax.vmap(member)(jnp.array([0.1, 0.5, 1.9]), jnp.array([[[0.1]], [[0.2]], [[0.3]]]))
 

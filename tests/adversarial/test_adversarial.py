@@ -9,7 +9,7 @@ import pytest
 
 from tests.adversarial import checks, described, functions, packaged
 
-FEW = {"drift": range(4), "law": (1,), "curve": (2,)}
+FEW = {"drift": range(2), "law": (1,), "curve": (2,)}
 MANY, PART = 200, 10  # seeds of the long version, and of one test of it
 READY = (
     "erf_of_x",
@@ -19,14 +19,14 @@ READY = (
     "far_kink",
 )  # of functions.HARD and HARD_JUMPS: those that the package's quadrature resolves
 
-LONG = ("erf_of_x", "small_jump", "far_kink")  # moments/test_jumps.py has their averages
+LONG = ("erf_of_x", "small_jump", "cube_and_sign", "far_kink")  # moments/test_jumps.py has their averages
 
 
 @pytest.mark.parametrize(
     ("kind", "seed"),
     [
         *((kind, seed) for kind, seeds in FEW.items() for seed in seeds),
-        pytest.param("curve", 8, marks=pytest.mark.full),  # not among the many
+        *(pytest.param(*case, marks=pytest.mark.full) for case in (("drift", 2), ("drift", 3), ("curve", 8))),
     ],
 )
 def test_random_problem(kind, seed):

@@ -29,6 +29,21 @@ def returning():
     return tu.solve(two_tasks(tu.Switch([40.0, 80.0], order=[0, 1, 0])), START, TIMES)
 
 
+@pytest.fixture(scope="module")
+def transferred():
+    return transfer(two_tasks(tu.Switch(60.0)), START, TIMES, target=0.01)
+
+
+@pytest.fixture(scope="module")
+def interfering():
+    return interference(two_tasks(tu.Switch(60.0)), START, TIMES, [0.1, 0.3, 0.5])
+
+
+@pytest.fixture(scope="module")
+def replayed():
+    return best_replay(two_tasks(tu.Replay(0.0, after=60.0)), START, tu.linear_times(120, 13))
+
+
 # Forgetting
 
 
@@ -121,8 +136,8 @@ def first_below(times, error, target):
     return times[np.argmax(error <= target)]
 
 
-def test_transfer_against_learning_from_scratch(theory):
-    found = transfer(two_tasks(tu.Switch(60.0)), START, TIMES, target=0.01)
+def test_transfer_against_learning_from_scratch(theory, transferred):
+    found = transferred
     late = TIMES >= 60.0
     assert found.after == pytest.approx(first_below(TIMES[late] - 60.0, theory.error[late, 1], 0.01), abs=0.25)
     assert found.after == pytest.approx(10.75, abs=0.06)
@@ -159,9 +174,8 @@ def test_savings(returning):
 # Interference
 
 
-def test_interference_is_one_solve_for_each_similarity():
-    V = np.array([0.1, 0.3, 0.5])
-    found = interference(two_tasks(tu.Switch(60.0)), START, TIMES, V)
+def test_interference_is_one_solve_for_each_similarity(interfering):
+    V, found = [0.1, 0.3, 0.5], interfering
     for v, amount in zip(V, found.forgetting[:, 0], strict=True):
         single = forgetting(tu.solve(two_tasks(tu.Switch(60.0), similarity=v), START, TIMES))
         assert amount == pytest.approx(single.amount[0], rel=1e-5)
@@ -183,9 +197,8 @@ def test_forgetting_is_worst_at_intermediate_similarity():
 # Replay
 
 
-def test_best_replay_is_a_minimum():
-    problem, times = two_tasks(tu.Replay(0.0, after=60.0)), tu.linear_times(120, 13)
-    found = best_replay(problem, START, times)
+def test_best_replay_is_a_minimum(replayed):
+    problem, times, found = two_tasks(tu.Replay(0.0, after=60.0)), tu.linear_times(120, 13), replayed
 
     def mean_error(fraction):
         return float(tu.solve(problem.replace(**{"schedule.fraction": fraction}), START, times).error[-1].mean())
@@ -230,7 +243,7 @@ def test_unrelated_tasks_take_different_units():
 
 def test_three_tasks_of_different_widths_with_one_head():
     """Second routes again: differences of errors, the first task never shown, and a run against its own overlaps."""
-    teachers = [tu.Network(1, "erf"), tu.Network(2, "erf", readout=[1.0, 0.5]), tu.Network(1, "linear")]
+    teachers = [tu.Network(1, "erf"), tu.Network(2, "erf", readout=[1.0, 0.5]), tu.Network(1, "erf", readout=0.5)]
     tasks = tu.Tasks(teachers, tu.Switch([5.0, 10.0]), heads="shared", similarity=0.4)
     problem = tu.Problem(tu.Network(2, "erf", train_readout=True), tasks, sgd=tu.SGD(lr=0.5))
     start, times = tu.asymmetric_start(problem, dim=100), tu.linear_times(15, 31)
@@ -257,12 +270,9 @@ def test_three_tasks_of_different_widths_with_one_head():
 # Figures and bad input
 
 
-def test_every_result_draws_itself(theory, returning):
+def test_every_result_draws_itself(theory, returning, transferred, interfering, replayed):
     results = [forgetting(theory), node_reuse(theory), savings(returning, target=0.01)]
-    results.append(transfer(two_tasks(tu.Switch(60.0)), START, TIMES, target=0.01))
-    results.append(interference(two_tasks(tu.Switch(60.0)), START, TIMES, [0.1, 0.3, 0.5]))
-    results.append(best_replay(two_tasks(tu.Replay(0.0, after=60.0)), START, tu.linear_times(120, 13)))
-    for result in results:
+    for result in (*results, transferred, interfering, replayed):
         figure = result.plot()
         assert figure.axes
         assert str(result)

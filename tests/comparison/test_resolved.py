@@ -19,7 +19,7 @@ def compared(theory, problem, start, **options):
     return tu.compare(theory, eqx.tree_at(lambda t: t.problem, runs, theory.problem), fluctuations=False)
 
 
-@pytest.mark.parametrize("random", [True, False])
+@pytest.mark.parametrize("random", [True, pytest.param(False, marks=pytest.mark.full)])
 def test_fractions_that_are_not_whole_at_this_N_are_no_disagreement(random):
     start = tu.random_start(THIRDS, dim=1000, scale=0.5, seed=1) if random else tu.asymmetric_start(THIRDS, dim=1000)
     theory = tu.solve(THIRDS, start, TIMES)

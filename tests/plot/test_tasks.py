@@ -46,7 +46,7 @@ def test_a_curve_for_each_task_and_the_switch_in_every_panel(theory):
 
 def test_a_comparison_has_a_curve_for_each_task(theory):
     runs = tu.simulate(two_tasks(), START, dim=200, times=TIMES, runs=4, seed=1)
-    panels = plot_comparison(tu.compare(theory, runs)).axes
+    panels = plot_comparison(tu.compare(theory, runs, fluctuations=False)).axes
     assert legends(panels[0]) == ["task 1, theory", "task 1, runs", "task 2, theory", "task 2, runs"]
     assert legends(panels[1])[1] == "$R_{12}$, task 2"
     assert vertical(panels[0]) == [10.0]

@@ -141,7 +141,7 @@ def test_many_steps_of_a_wide_network():
     assert abs(agree(measured, blind)) > 30
 
 
-@pytest.mark.parametrize("D", [100, 250])
+@pytest.mark.parametrize("D", [pytest.param(100, marks=pytest.mark.full), 250])
 def test_simulated_weights_learn_from_the_samples(D):
     """`simulate` builds the same thing from overlaps: latent teacher, features, unseen part; D > N has hidden directions."""
     problem = problem_on(tu.HiddenManifold("random", "sign", D, dim=200, levels=10))

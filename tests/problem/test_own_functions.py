@@ -52,7 +52,7 @@ LIKE_BUILT_IN = {
 }
 
 
-LONG = ("linear", "quadratic", "tanh")
+LONG = ("linear", "quadratic", "tanh", "sign")
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.full if n in LONG else ()) for n in LIKE_BUILT_IN])
@@ -69,7 +69,7 @@ def test_a_function_is_not_taken_for_the_built_in_of_its_name(name):
                 problem.to_toml()
 
 
-@pytest.mark.parametrize("name", ["erf", "relu", "sign"])
+@pytest.mark.parametrize("name", ["erf", *(pytest.param(n, marks=pytest.mark.full) for n in ("relu", "sign"))])
 def test_nor_is_an_activation_of_that_name(name):
     function, plain = LIKE_BUILT_IN[name]
     assert solved_error(one("erf", tu.Activation(name, function))) == pytest.approx(true_error(built_in, plain), rel=2e-6)

@@ -64,7 +64,9 @@ def test_closed_form(decisions, penalty):
             assert abs(A * R + B - ((0.8 + penalty) * (1 + c) - 2 * penalty * c) / root) > 0.01
 
 
-@pytest.mark.parametrize(("reward", "penalty", "other"), [(0.0, 1.0, "perceptron"), (1.0, 1.0, "hebbian")])
+@pytest.mark.parametrize(
+    ("reward", "penalty", "other"), [(0.0, 1.0, "perceptron"), pytest.param(1.0, 1.0, "hebbian", marks=pytest.mark.full)]
+)
 def test_one_decision_is_a_classical_rule(reward, penalty, other):
     one = episodes(1, reward, penalty, FLIPPED)
     for a, b in zip(matrices(one, START), matrices(one.replace(rule=other), START), strict=True):

@@ -26,9 +26,13 @@ def problem():
     return tu.Problem(UNIT, UNIT, labels="sign", rule=Watchful(), sgd=tu.SGD(tu.schedules.PowerDecay(0.8, timescale=4.0)))
 
 
+@pytest.fixture(scope="module")
+def theory():
+    return tu.solve(problem(), START, TIMES, moments=tu.Sampled(2**15))
+
+
 @pytest.mark.parametrize("options", [{}, {"method": "weights"}, {"together": True}])
-def test_simulations_show_a_rule_what_the_theory_shows_it(options):
-    theory = tu.solve(problem(), START, TIMES, moments=tu.Sampled(2**15))
+def test_simulations_show_a_rule_what_the_theory_shows_it(options, theory):
     runs = tu.simulate(problem(), START, dim=300, times=TIMES, runs=120, seed=3, **options)
     for name in ("R", "Q"):
         mean, error = runs[name].mean(axis=0), runs[name].std(axis=0) / np.sqrt(120)

@@ -67,7 +67,9 @@ def test_same_law(name):
     assert smallest_p(*runs) > LEVEL
 
 
-@pytest.mark.parametrize("name", ["logistic", "hinge", "huber", "perceptron"])
+@pytest.mark.parametrize(
+    "name", ["logistic", "perceptron", *(pytest.param(n, marks=pytest.mark.full) for n in ("hinge", "huber"))]
+)
 def test_a_wrong_learning_rate_is_noticed(name):
     runs = ensembles(name, 1000, faster=1.1)
     assert min(probability(*runs), smallest_p(*runs)) < 1e-2 * LEVEL

@@ -104,11 +104,11 @@ def test_theory_follows_plain_sgd_with_drawn_tasks(heads):
     problem = tu.Problem(STUDENT, tu.Tasks(CLOSED, schedule, heads, similarity=0.3), sgd=tu.SGD(lr=0.8))
     start = tu.asymmetric_start(problem)
     theory = flat(tu.solve(problem, start, times))
-    mean, error = plain_runs(problem, start, 150, times, 150, seed=5)
-    assert np.max(np.abs(mean - theory)[1:] / (error[1:] + 0.2 / 150)) < 4  # and a gap of order 1/N
+    mean, error = plain_runs(problem, start, 100, times, 80, seed=5)
+    assert np.max(np.abs(mean - theory)[1:] / (error[1:] + 0.2 / 100)) < 4  # and a gap of order 1/N
     equal = lambda t: np.full(3, 1 / 3)  # noqa: E731
-    wrong, error = plain_runs(problem, start, 150, times, 30, seed=5, probabilities=equal)
-    assert np.max(np.abs(wrong - theory)[1:] / (error[1:] + 0.2 / 150)) > 10
+    wrong, error = plain_runs(problem, start, 100, times, 30, seed=5, probabilities=equal)
+    assert np.max(np.abs(wrong - theory)[1:] / (error[1:] + 0.2 / 100)) > 8
 
 
 def test_overlaps_and_weights_follow_one_law():
@@ -119,14 +119,12 @@ def test_overlaps_and_weights_follow_one_law():
     start = tu.asymmetric_start(problem)
     options = {"dim": 36, "times": [0.0, 0.5, 1.0, 1.5]}
     numba = tu.simulate(problem, start, runs=1500, seed=1, **options)
-    assert laws.probability(numba, tu.simulate(problem, start, runs=1500, seed=2, method="weights", **options)) > laws.LEVEL
+    assert laws.probability(numba, tu.simulate(problem, start, runs=800, seed=2, method="weights", **options)) > laws.LEVEL
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(overlaps, "has_kernels", lambda problem: False)
-        assert laws.probability(numba, tu.simulate(problem, start, runs=500, seed=3, **options)) > laws.LEVEL
+        assert laws.probability(numba, tu.simulate(problem, start, runs=400, seed=3, **options)) > laws.LEVEL
     still = problem.replace(drift=None)
-    assert (
-        laws.probability(numba, tu.simulate(still, start, runs=1500, seed=4, **options)) < laws.LEVEL
-    )  # a negative control
+    assert laws.probability(numba, tu.simulate(still, start, runs=800, seed=4, **options)) < laws.LEVEL  # a negative control
     assert numba.T is None
     T, spread = numba["T"].mean(axis=0), numba["T"].std(axis=0) / np.sqrt(1500)
     assert np.max(np.abs(T - T[0]) / (spread + 1e-12)) < 5  # the overlaps of the teachers stay on average
@@ -147,7 +145,7 @@ def test_runs_lie_in_the_band_through_the_switch(tmp_path):
     assert result.noticeable < 0.1
     assert "task 2" in str(result)
     other = tu.solve(problem.replace(**{"schedule.times": 7.0}), start, times)
-    assert tu.compare(with_problem(other, problem), runs).agrees is False  # a negative control
+    assert tu.compare(with_problem(other, problem), runs, fluctuations=False).agrees is False  # a negative control
     again = tu.load(runs.save(tmp_path / "runs.nc"))
     np.testing.assert_array_equal(again.error, runs.error)
 
@@ -162,7 +160,7 @@ def with_problem(trajectory, problem):
 def test_rules_that_draw_numbers_or_see_episodes_learn_several_tasks(rule):
     """The number that chooses the task stands after those of the rule; the samples of an episode share their task."""
     classes = isinstance(rule, tu.rules.Reinforce)
-    student = tu.Network(1, "linear") if classes else tu.Network(2, "erf", train_readout=True)
+    student = tu.Network(1, "linear") if classes else tu.Network(1, "erf", train_readout=True)
     tasks = tu.Tasks([tu.Network(1, "linear")] * 2, tu.Replay(0.3, after=1.0), similarity=0.3)
     problem = tu.Problem(student, tasks, rule=rule, labels="sign" if classes else "real", sgd=tu.SGD(lr=0.5))
     start, times = tu.asymmetric_start(problem, dim=200), [0.0, 1.0, 2.0]

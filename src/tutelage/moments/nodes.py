@@ -108,6 +108,12 @@ def trapezoid(count: int) -> Rule1D:
     return x, weights / weights.sum()
 
 
+@lru_cache
+def legendre(count: int) -> Rule1D:
+    """Gauss-Legendre nodes and weights on (-1, 1)."""
+    return np.polynomial.legendre.leggauss(count)
+
+
 def panels(
     breaks: Float[Array | np.ndarray, "... count"],
     nodes: int,
@@ -120,7 +126,7 @@ def panels(
     """
     ends = xp.broadcast_to(np.asarray(fixed), (*breaks.shape[:-1], len(fixed)))
     ends = xp.sort(xp.concatenate([ends, xp.clip(breaks, fixed[0], fixed[-1])], axis=-1), axis=-1)
-    x, weights = np.polynomial.legendre.leggauss(nodes)
+    x, weights = legendre(nodes)
     length = xp.diff(ends)[..., None]
     z = (ends[..., :-1, None] + length * (x + 1) / 2).reshape(*breaks.shape[:-1], -1)
     return z, (length * weights).reshape(z.shape) * xp.exp(-(z**2) / 2) / np.sqrt(8 * np.pi)

@@ -43,7 +43,8 @@ ANSWERS = {
 
 @pytest.mark.parametrize("name", ANSWERS)
 def test_every_figure_is_whole(name, tmp_path):
-    figure = ANSWERS[name]().plot()
+    found = ANSWERS[name]()
+    figure = found.plot()
     FigureCanvasAgg(figure).draw()
     for axes in figure.axes:
         assert axes.get_ylabel()
@@ -53,7 +54,7 @@ def test_every_figure_is_whole(name, tmp_path):
             assert legend.get_window_extent().x1 <= figure.bbox.x1 + 1
     assert figure.axes[-1].get_xlabel()
     assert figure.axes[0].texts
-    assert len(ANSWERS[name]().plot(title="").axes[0].texts) == 0
+    assert len(found.plot(title="").axes[0].texts) == 0
     assert save_figure(figure, tmp_path / "figure.png").stat().st_size > 8_000
 
 

@@ -35,7 +35,7 @@ def closed_form(times, noise, batch):
     return s / lambertw(s / E0 * np.exp(s / E0 + batch * np.asarray(times))).real
 
 
-@pytest.fixture(scope="module", params=[1, 3])
+@pytest.fixture(scope="module", params=[1, pytest.param(3, marks=pytest.mark.full)])
 def isotropic(request):
     batch = request.param
     return batch, tu.schedules.optimize(line([1.0, 1.0], batch=batch), LINE, END, {"lr": (0.0, 5.0)}, **SMOOTH)
@@ -481,7 +481,10 @@ REFUSED = {
     "shape": (lambda: optimize(PLAIN, SMALL, 5.0, LR, shape="round"), ["shape", "smooth"]),
     "infeasible budget": (lambda: optimize(PLAIN, SMALL, 5.0, LR, budgets={"lr": (6.0, 9.0)}), ["budget", "6", "5"]),
     "unknown budget": (lambda: optimize(PLAIN, SMALL, 5.0, LR, budgets={"noise": 1.0}), ["budget", "noise", "lr"]),
-    "baseline": (lambda: optimize(line(), LINE, 5.0, LR, segments=2, baselines={"a": 0.5}), ["baseline", "'a'", "table"]),
+    "baseline": (
+        lambda: optimize(line(), LINE, END, {"lr": (0.0, 5.0)}, baselines={"a": 0.5}, **SMOOTH),
+        ["baseline", "'a'", "table"],
+    ),
     "divergence": (lambda: optimize(line(), LINE, END, {"lr": (9.0, 90.0)}, **SMOOTH), ["finite", "lower"]),
     "nothing to learn": (
         lambda: optimize(line(noise=0.0), tu.Start([[1.0]], [[1.0]]), END, {"lr": (0.0, 5.0)}, **SMOOTH),
