@@ -25,7 +25,7 @@ EXCEPTIONS = {  # modules that are not public, and the files that may import the
     "tutelage.storage": {"cache.py"},
     "tutelage._pool": {"run.py"},
 }
-PUBLIC = {"tutelage": {*tutelage.__all__, "__file__"}} | {
+PUBLIC = {"tutelage": {*tutelage.__all__, *NAMESPACES, "__file__"}} | {
     f"tutelage.{space}": set(getattr(import_module(f"tutelage.{space}"), "__all__", ())) for space in NAMESPACES
 }
 

@@ -115,17 +115,18 @@ def draw_1(data: "Dataset") -> "Figure":
         panel.stairs(data[name].values, edges, color=COLORS[0], linewidth=1.8, baseline=None)
         panel.set(xlabel=TIME, ylabel=label)
         panel.set_ylim(bottom=-0.03)
+    axes[0][0].set_yticks(range(4))  # short words: the label stays within the figure
     right = axes[0][2]
     right.plot(data["fine_time"], data["protocol"], color=COLORS[0], linewidth=1.8, label="best protocol")
     for i, name in enumerate(data["baseline"].values):
         look: dict[str, Any] = {"color": COLORS[i + 1], "linestyle": DASHES[1 + i % 3], "linewidth": 1.4}
         right.plot(data["fine_time"], data["baseline_error"].sel(baseline=name), label=str(name), **look)
-    columns = [data[name].isel(dim=-1).mean("task") for name in ("error", "error_mean", "error_se")]
-    draw_band(right, data["time"].values, *columns, look=0, label="runs")
+    times, columns = data["time"].values, [data[name].isel(dim=-1).mean("task") for name in ("error_mean", "error_se")]
+    draw_band(right, times, np.full(times.size, np.nan), *columns, look=0)
     right.set(xlabel=TIME, ylabel=ERROR, yscale="log")
     for panel, text in zip(axes[0], ("rate", "tasks", "error"), strict=True):
         label_panel(panel, text)
-    right.legend(loc="upper center", bbox_to_anchor=(0.3, -0.2), ncols=3)
+    right.legend(loc="upper right", bbox_to_anchor=(1.0, -0.2), ncols=2)
     return figure
 
 
@@ -333,7 +334,7 @@ FIGURES = (
         figure="learning rates",
         title="the best learning rate of four rules of classification",
         full=RATES | {"segments": 16, "iterations": 100, "rules": list(RULES)},
-        quick=RATES | {"segments": 6, "iterations": 30, "rules": ["perceptron", "Hebb"]},
+        quick=RATES | {"segments": 6, "iterations": 15, "rules": ["perceptron"]},
         compute=compute_2,
         draw=draw_2,
         claims=claims_2,
