@@ -133,7 +133,9 @@ def draw_1(data: "Dataset") -> "Figure":
 # Learning rates of classification rules
 
 
-def best_power_decay(problem: "tu.Problem", start: "tu.Start", end: float, highest: float) -> tuple[float, Any]:
+def best_power_decay(
+    problem: "tu.Problem", start: "tu.Start", end: float, highest: float, evaluations: int
+) -> tuple[float, Any]:
     """The smallest final error among schedules initial / (1 + alpha / timescale)^exponent, and the schedule."""
     from scipy.optimize import minimize
 
@@ -142,13 +144,15 @@ def best_power_decay(problem: "tu.Problem", start: "tu.Start", end: float, highe
         return float(np.log(tu.solve(problem.replace(lr=decay), start, [0.0, end], gradient="forward").error[-1]))
 
     found = minimize(
-        final, [np.log(highest / 2), 1.0, np.log(5.0)], method="Nelder-Mead", options={"maxfev": 120, "xatol": 1e-2}
+        final, [np.log(highest / 2), 1.0, np.log(5.0)], method="Nelder-Mead", options={"maxfev": evaluations, "xatol": 1e-2}
     )
     initial, exponent, timescale = min(np.exp(found.x[0]), highest), abs(found.x[1]), np.exp(found.x[2])
     return float(np.exp(found.fun)), tu.schedules.PowerDecay(initial, exponent, timescale)
 
 
-def compute_2(R: float, Q: float, end: float, segments: int, iterations: int, rules: list[str]) -> "Dataset":
+def compute_2(
+    R: float, Q: float, end: float, segments: int, iterations: int, evaluations: int, rules: list[str]
+) -> "Dataset":
     """For each rule the best schedule of its learning rate, the best constant rate and the best power decay."""
     import xarray as xr
 
@@ -157,7 +161,7 @@ def compute_2(R: float, Q: float, end: float, segments: int, iterations: int, ru
     for name in rules:
         options: dict[str, Any] = {"labels": "sign", **RULES[name]}
         problem = tu.Problem(unit, unit, sgd=tu.SGD(1.0), **options)
-        decayed, _ = best_power_decay(problem, start, end, HIGHEST[name])
+        decayed, _ = best_power_decay(problem, start, end, HIGHEST[name], evaluations)
         how: dict[str, Any] = {"segments": edges, "shape": "smooth", "starts": 1, "iterations": iterations}
         found = tu.schedules.optimize(problem, start, end, {"lr": (0.0, HIGHEST[name])}, **how)
         cases.append(
@@ -333,8 +337,8 @@ FIGURES = (
         source="control",
         figure="learning rates",
         title="the best learning rate of four rules of classification",
-        full=RATES | {"segments": 16, "iterations": 100, "rules": list(RULES)},
-        quick=RATES | {"segments": 6, "iterations": 30, "rules": ["perceptron"]},
+        full=RATES | {"segments": 16, "iterations": 100, "evaluations": 120, "rules": list(RULES)},
+        quick=RATES | {"segments": 6, "iterations": 30, "evaluations": 40, "rules": ["perceptron"]},
         compute=compute_2,
         draw=draw_2,
         claims=claims_2,
