@@ -24,6 +24,10 @@ XOR_START = tu.Start(
 )
 SPECTRA = [tu.Spectrum([2.5, 0.25], [1 / 3, 2 / 3]), tu.Spectrum([0.4, 1.3], [1 / 3, 2 / 3])]
 S, GRAM, P = np.array([[1.0, 0.3], [-0.6, 0.5]]), np.array([[4.0, 0.5], [0.5, 2.0]]), [0.3, 0.7]
+BY_LEVEL = tu.Start(  # levels that differ: class means of fields are not weighted by eigenvalues
+    R=[[[0.9, 0.3], [-0.4, 0.5]], [[0.1, 0.0], [0.0, 0.1]]],
+    Q=[[[0.7, 0.1], [0.1, 0.6]], [[0.4, 0.1], [0.1, 0.3]]],
+)
 TWO = tu.Start(R=[[0.3, 0.1], [-0.1, 0.2]], Q=[[0.5, 0.1], [0.1, 0.4]])
 WITH_TEACHER = tu.Start(
     R=[[0.3, 0.3, 0.1], [0.1, -0.1, 0.2]],
@@ -114,7 +118,7 @@ def worst_gap(values, theory):
     return np.max(np.abs(values.mean(axis=0) - theory) / se)
 
 
-@pytest.mark.parametrize(("make", "start"), [(labeled, TWO), (taught, WITH_TEACHER)])
+@pytest.mark.parametrize(("make", "start"), [(labeled, BY_LEVEL), (taught, WITH_TEACHER)])
 def test_theory_follows_plain_sgd(make, start):
     """Class-dependent spectra, means that a teacher shares: 60 networks of 300 inputs, written in plain NumPy."""
     problem = make()
@@ -288,3 +292,16 @@ def test_batches_and_sweeps_solve_mixtures_as_solve_does():
     np.testing.assert_allclose(batch.error[:, -1], single, rtol=1e-6)
     swept = tu.sweep(problem, {"lr": rates}, start=start, times=times)
     np.testing.assert_allclose(swept["final_error"].values, single, rtol=1e-6)
+
+
+@pytest.mark.parametrize("method", ["overlaps", "weights"])
+def test_noise_of_each_class_has_its_own_spectrum(method):
+    """One class moves the student, the other hardly does: q grows on the levels of the first class only."""
+    spectra = [tu.Spectrum([1.9, 0.1], [0.5, 0.5]), tu.Spectrum([0.1, 1.9], [0.5, 0.5])]
+    inputs = tu.Mixture([[1.0], [-1.0]], [[0.01]], inputs=spectra, labels=[3.0, 0.0])
+    problem = tu.Problem(tu.Network(1, "linear"), inputs=inputs, sgd=tu.SGD(lr=0.3))
+    start = tu.Start(R=[[0.0]], Q=[[1e-6]])
+    runs = tu.simulate(problem, start, dim=200, times=[0.0, 0.2], runs=10, seed=1, method=method)
+    theory = tu.solve(problem, start, [0.0, 0.2])
+    assert theory.q[-1, 0, 0, 0] > 10 * theory.q[-1, 1, 0, 0]
+    np.testing.assert_allclose(runs.q[:, -1].mean(axis=0), theory.q[-1], rtol=0.25)
