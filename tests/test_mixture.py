@@ -269,6 +269,8 @@ def test_means_given_as_vectors_have_their_overlaps_on_every_level():
         ),
         (lambda: tu.Problem(tu.Network(1), tu.Tasks([tu.Network(1)]), tu.Mixture([[1.0]], [[1.0]])), ("Tasks",)),
         (lambda: tu.analysis.fixed_point(labeled(), TWO), ("mixture",)),
+        (lambda: tu.generalization_error(labeled(), TWO.R, TWO.Q), ("mixture",)),
+        (lambda: tu.analysis.drift_matrices(labeled(), TWO.R, TWO.Q, np.eye(2)), ("mixture",)),
         (lambda: tu.simulate(labeled(), TWO, dim=60, times=[0.0, 1.0], together=True), ("mixtures",)),
         (lambda: tu.simulate(labeled(), TWO, inputs=np.ones((50, 60)), times=[0.0, 0.1]), ("mixture",)),
         (lambda: tu.solve(labeled(), tu.Start(R=TWO.R, Q=TWO.Q, T=np.eye(2)), [0.0, 1.0]), ("T", "gram")),

@@ -47,7 +47,7 @@ from tutelage.moments.nodes import Quadrature
 from tutelage.problem import Interleave, Problem, Start
 from tutelage.problem.problem import require_problem
 from tutelage.problem.start import require_start
-from tutelage.problem.traits import TASKS
+from tutelage.problem.traits import MIXTURES, TASKS
 from tutelage.progress import SILENT_SECONDS
 from tutelage.simulation import simulate
 from tutelage.trajectory import Trajectory
@@ -432,7 +432,7 @@ def optimize(
     >>> found.gain > 1.2
     True
     """
-    problem = require_problem(problem, "optimize", needs=("differentiable", TASKS))
+    problem = require_problem(problem, "optimize", needs=("differentiable", TASKS, MIXTURES))
     checks.require_untraced("the start", "optimize", require_start(start))
     t_max, limits = checks.as_positive("t_max", t_max), checked_controls(problem, controls)
     edges = checked_edges(segments, t_max)

@@ -21,7 +21,7 @@ from tutelage.moments.integrals import averages_for
 from tutelage.moments.matrices import error_weights, joint_covariance, mean_update, summed_levels
 from tutelage.moments.nodes import Quadrature
 from tutelage.problem import Problem, Tasks
-from tutelage.problem.traits import CLASSIC, require_traits
+from tutelage.problem.traits import CLASSIC, TASKS, require_traits
 from tutelage.rules import Context, Parameters
 
 NEAR = 0.03  # largest deviation from a copy of the teacher at which the path integral is used
@@ -94,6 +94,7 @@ def generalization_error(
     >>> round(float(tu.generalization_error(problem, np.zeros((2, 2)), np.zeros((2, 2)))), 6)     # 2 arcsin(1/2)/pi
     0.333333
     """
+    require_traits(problem, "generalization_error", (TASKS,))
     K, M = problem.student.hidden, problem.references.hidden
     R, Q = jnp.asarray(R, float), jnp.asarray(Q, float)
     if R.shape[-2:] != (K, M) or Q.shape != (*R.shape[:-2], K, K):
