@@ -268,7 +268,7 @@ class Data(AnalysisResult, figure="plot_data"):
         lines = [self._size(), *self._used(), "thrown away"]
         if self.spectrum.dropped:
             lines.append(
-                f"  {self.spectrum.dropped} directions without variance"
+                f"  {self.spectrum.dropped} direction{'s' * (self.spectrum.dropped > 1)} without variance"
                 + f", with {self.lost_means:.2g} of the squared class means" * (self.lost_means > 1e-6)
             )
         if self.spectrum.levels < self.dim:

@@ -210,7 +210,10 @@ class Spectrum(Inputs):
         values, vectors = np.linalg.eigh(matrix)
         order = np.argsort(values)[::-1]
         if values.size == 0 or values.max() <= 0:
-            raise InputError("covariance has no positive eigenvalue; a spectrum needs at least one direction with variance.")
+            raise InputError(
+                "the covariance has no positive eigenvalue, as for columns that are all constant; a spectrum needs one direction with "
+                "variance or more."
+            )
         keep = order[values[order] > 1e-12 * values.max()]
         spectrum = cls._measured(values[keep], vectors[:, keep].T, matrix.shape[0] - keep.size, levels)
         return spectrum._with(center=center)
