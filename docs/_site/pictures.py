@@ -1,4 +1,5 @@
-"""`make figures`: the pictures of the README, demo.png (`tutelage compare`) and explorer.png (`tutelage explore`)."""
+"""`make figures`: the pictures of the README, demo.png (`tutelage compare`) and explorer.png (`tutelage explore`), and of the
+quickstart (quickstart.png, which its code draws)."""
 
 import re
 import shutil
@@ -19,6 +20,16 @@ def comparison(target: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([*PROGRAM, "compare", "--out-dir", folder], check=True, stdout=subprocess.DEVNULL)
         shutil.copyfile(Path(folder) / "compare.png", target)
+
+
+def quickstart(target: Path) -> None:
+    """What the code of the quickstart draws."""
+    from _site.runner import blocks
+
+    with tempfile.TemporaryDirectory() as folder:
+        code = "\n".join(blocks((DOCS / "getting-started.md").read_text()))
+        subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL, cwd=folder)
+        shutil.copyfile(Path(folder) / target.name, target)
 
 
 def explorer(target: Path) -> None:
@@ -46,5 +57,7 @@ def explorer(target: Path) -> None:
 
 
 if __name__ == "__main__":
+    sys.path.insert(0, str(DOCS))
     comparison(DOCS / "demo.png")
+    quickstart(DOCS / "quickstart.png")
     explorer(DOCS / "explorer.png")
