@@ -126,13 +126,13 @@ class FixedPoint(AnalysisResult, figure="plot_fixed_point"):
         if self.unstable:
             count, first = len(self.unstable), self.unstable[0]
             return (
-                f"Unstable: it is left along {count} mode{'s' * (count > 1)} of {len(self.modes)}, the fastest growing as "
-                f"exp({rate_in_words(first.rate).removeprefix('+')} alpha), which {first.name}."
+                f"Unstable: {count} of {len(self.modes)} modes grow{'s' * (count == 1)}, the fastest as "
+                f"exp({rate_in_words(first.rate).removeprefix('+')} alpha); it {first.name}."
             )
         flat = sum(abs(mode.rate) <= self._margin for mode in self.modes)
         if flat:
-            return f"Not left by any mode to first order, but {flat} of {len(self.modes)} modes neither grow nor fade."
-        return f"Stable: the slowest of {len(self.modes)} modes fades as exp({rate_in_words(self.modes[0].rate)} alpha)."
+            return f"Marginal: no mode grows to first order, but {flat} of {len(self.modes)} modes do not decay."
+        return f"Stable: the slowest of {len(self.modes)} modes decays as exp({rate_in_words(self.modes[0].rate)} alpha)."
 
     def __str__(self) -> str:
         lines = [

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 SHOWN = 6  # rows of the learning curve
 CURVE = ("alpha", "theory", "runs", "gap", "s.e.", "expected", "z")
 WORST = ("quantity", "alpha", "theory", "runs", "gap", "s.e.", "expected", "z", f"|z|<{LIMIT:g}")
-LEGEND = "gap: mean of runs - theory; s.e.: its standard error; expected: the gap of order 1/N that a right theory leaves"
+LEGEND = "gap: mean of runs - theory; s.e.: its standard error; expected: the finite-N bias, of order 1/N"
 
 
 @dataclass(frozen=True)

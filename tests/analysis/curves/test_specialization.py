@@ -61,10 +61,10 @@ def test_extra_students_and_missed_teachers():
     more = at_once([[0.1, 0.9], [0.2, 0.2], [0.95, 0.0]])
     assert more.permutation.tolist() == [1, -1, 0]
     assert more.final == pytest.approx((0.95 - 0.1 + 0.9 - 0.0) / 2)
-    assert "student 2: no assigned teacher unit" in str(more)
+    assert "student unit 2: no assigned teacher unit" in str(more)
     fewer = at_once([[0.1, 0.0, 0.9], [0.0, 0.8, 0.1]])
     assert fewer.permutation.tolist() == [2, 1]
-    assert "teacher 1: no assigned student unit" in str(fewer)
+    assert "teacher unit 1: no assigned student unit" in str(fewer)
 
 
 def test_redundant_copies_are_specialized():

@@ -306,7 +306,7 @@ def test_words_and_figure():
     assert "R = [[0.414394," in text
     assert "e_g = 0.01464485" in text
     assert "breaks the symmetry" in text
-    assert "Unstable: it is left along 1 mode of 7" in text
+    assert "Unstable: 1 of 7 modes grows" in text
     figure = point.plot()
     FigureCanvasAgg(figure).draw()
     _, R, Q, _, modes = figure.axes
