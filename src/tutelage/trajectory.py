@@ -254,11 +254,12 @@ class Trajectory(eqx.Module):
         rows = [("status", self.status)]
         if self.problem is not None:
             K, M = np.shape(self.R)[-2:]
-            rows.append(("network", f"K = {K} student units, M = {M} reference vectors{f', {tasks} tasks' * (tasks > 1)}"))
+            columns = "teacher units and class means" if isinstance(self.problem.inputs, Mixture) else "teacher units"
+            rows.append(("network", f"K = {K} student units, M = {M} {columns}{f', {tasks} tasks' * (tasks > 1)}"))
         rows += [("N", str(self.dim))] if self.dim is not None else []
         rows.append(("times", f"{np.shape(self.times)[-1]} from {np.min(self.times):g} to {np.max(self.times):g}"))
         rows.append(("recorded", ", ".join(f"{name} {shape}" for name, shape in shapes.items())))
-        rows += [("validity", line) for line in _function_of(VALIDITY_LINES)(self)]
+        rows += [("" if i else "validity", line) for i, line in enumerate(_function_of(VALIDITY_LINES)(self))]
         rows += [] if self.problem is None else [("problem", repr(self.problem))]
         count = "" if error.ndim == 1 + (tasks > 1) else f", {self.status_code.size} curves"
         times = np.asarray(self.times).reshape(-1, np.shape(self.times)[-1])[0]

@@ -97,7 +97,7 @@ class Start(eqx.Module):
         size = "" if self.dim is None else f", N = {self.dim}"
         K, M = np.shape(self.R)[-2:]
         return card(
-            f"Start: overlaps of K = {K} student units and M = {M} reference vectors at time zero{size}",
+            f"Start: initial overlaps, K = {K}, M = {M}{size}",
             *(matrix(name, value) for name, value in known.items() if value is not None),
         )
 
