@@ -1,28 +1,34 @@
-"""`make figures`: the pictures demo.png (the README's quickstart, whose printed output is renewed, too) and explorer.png."""
+"""`make figures`: demo.png (from the quickstart of the README), quickstart.png (the page of that name) and explorer.png."""
 
 import re
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import quickstart
 
 import tutelage as tu
 from tutelage.plot import COLORS
 
 DOCS = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(DOCS))
+
+from _site.runner import blocks  # noqa: E402
+
 PROGRAM = [sys.executable, "-m", "tutelage.cli"]
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 TITLE = "Two hidden units learn from two: a plateau, then each unit specializes"
 PAGE = "?dim=10000&runs=3"
 
 
-def learning_curve(names: dict[str, Any], target: Path) -> None:
+def learning_curve(target: Path) -> None:
     """Error and overlaps of the README's quickstart: theory as lines, the mean of the runs as marks on them."""
+    names: dict[str, Any] = {}
+    exec(blocks((DOCS.parent / "README.md").read_text())[0], names)
     theory, runs = names["theory"], names["runs"]
     own = tu.analysis.specialization(theory).permutation
     times, marked = theory.times, slice(4, None, 9)
@@ -43,6 +49,14 @@ def learning_curve(names: dict[str, Any], target: Path) -> None:
         right.set(ylabel="student–teacher overlaps $R_{km}$", xlabel=tu.plot.TIME)
         right.legend(loc="center right", bbox_to_anchor=(1.0, 0.46), frameon=True)
     tu.plot.save_figure(figure, target)
+
+
+def quickstart(target: Path) -> None:
+    """What the code of the quickstart draws."""
+    with tempfile.TemporaryDirectory() as folder:
+        code = "\n".join(blocks((DOCS / "getting-started.md").read_text()))
+        subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL, cwd=folder)
+        shutil.copyfile(Path(folder) / target.name, target)
 
 
 def explorer(target: Path) -> None:
@@ -70,7 +84,6 @@ def explorer(target: Path) -> None:
 
 
 if __name__ == "__main__":
-    printed, names = quickstart.run()
-    quickstart.write_output(printed)
-    learning_curve(names, DOCS / "demo.png")
+    learning_curve(DOCS / "demo.png")
+    quickstart(DOCS / "quickstart.png")
     explorer(DOCS / "explorer.png")

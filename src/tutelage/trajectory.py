@@ -134,7 +134,7 @@ class Trajectory(eqx.Module):
         """The error in each class of a `Mixture`, (..., time, class); `error` is their average."""
         if self.problem is None or self.start is None or not isinstance(self.problem.inputs, Mixture):
             raise InputError(
-                "only a solve or simulation of a Problem with a Mixture, from one start, has errors of classes."
+                "only a solve or simulation of a Problem with a Mixture, from one initial condition, has errors of classes."
             )
         return _function_of(CLASS_ERRORS)(self)
 

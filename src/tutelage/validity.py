@@ -75,10 +75,12 @@ class Validity(ResultCard):
         ]
         if self.start_to_noise is not None:
             out.append(
-                f"escape: start / noise = {self.start_to_noise:.2g} at N = {self.dim}: {who_decides(self.start_to_noise)}"
+                f"escape: asymmetry/noise = {self.start_to_noise:.2g} at N = {self.dim}: {who_decides(self.start_to_noise)}"
             )
         elif self.noise_dim is not None:
-            out.append(f"escape: the start decides it for N far above {self.noise_dim:.3g}; near or below that, noise does")
+            out.append(
+                f"escape: SGD noise matters for N near or below {self.noise_dim:.3g}, the initial condition far above it"
+            )
         if self.rate_to_critical is not None:
             word = "zero error is stable" if self.rate_to_critical < 1 else "zero error is NOT stable"
             out.append(f"learning rate: {self.rate_to_critical:.3g} of the critical {self.critical_rate:.6g}: {word}")
@@ -109,10 +111,11 @@ def known_lines(trajectory: Trajectory) -> list[str]:
 
 
 def who_decides(start_to_noise: float) -> str:
-    """Start or noise, in words, from the ratio of what they put into the unstable direction."""
+    """Whether the initial condition or SGD noise determines the escape, in words, from the ratio of their amplitudes."""
     if start_to_noise > 10:
-        return "the start decides when and where"
-    return "mostly the start, but some runs will differ" if start_to_noise > 3 else "noise decides: single runs will differ"
+        return "the initial condition determines the escape"
+    both = "SGD noise, not only the initial condition, determines the escape of some runs"
+    return both if start_to_noise > 3 else "SGD noise determines the escape of single runs"
 
 
 def assess(trajectory: Trajectory) -> Validity:
@@ -165,7 +168,7 @@ def _escape_noise(system: OrderParameters, trajectory: Trajectory, like: Overlap
     speed = np.linalg.norm(np.asarray(drifts_along(system, times, states)), axis=1)
     slowest = slowest_before_rise(speed)
     if slowest is None:
-        notes.append("escape: no plateau is left within these times")
+        notes.append("escape: no escape from a plateau within these times")
         return None
     chosen = np.linspace(0, slowest, MOMENTS).astype(int)
     times, states = times[chosen], jax.tree.map(lambda x: x[chosen], states)

@@ -108,7 +108,7 @@ class DecayRate(LearningRates):
         if self.rate <= 0:
             end = f"zero error is unstable at lr = {self.learning_rate:g}: e_g leaves it as exp({-self.rate:.6g} alpha)"
         else:
-            end = f"at lr = {self.learning_rate:g} the error falls as exp(-{self.rate:.8g} alpha) in the end"
+            end = f"at lr = {self.learning_rate:g} the error finally falls as exp(-{self.rate:.8g} alpha)"
         return self._with_noise_note(
             end,
             f"  inside the teachers' span: {self.inside:.6g}, which enters the error squared: {2 * self.inside:.6g}",
@@ -137,7 +137,7 @@ class BestRate(LearningRates):
         return self._with_noise_note(
             f"best constant learning rate: {self.learning_rate:.8g}, {self.learning_rate / self.critical:.4g} of the "
             f"critical {self.critical:.6g}",
-            f"the error then falls as exp(-{self.rate:.6g} alpha) in the end",
+            f"the error then finally falls as exp(-{self.rate:.6g} alpha)",
         )
 
 

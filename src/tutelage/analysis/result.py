@@ -213,7 +213,7 @@ def _curve_of(trajectory: Trajectory, index: int, function: str, least_times: in
     if kept < least_times:
         who = f"run {index}" if lead else "the curve"
         raise InputError(
-            f"{who} has {kept} recorded times; {function} needs at least {least_times}. Record more, or ask another run."
+            f"{who} has {kept} recorded times; {function} needs at least {least_times}. Record more times, or choose another run."
         )
     problem, codes = trajectory.problem, np.atleast_1d(np.asarray(trajectory.status_code)).ravel()
     return Curve(

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 SHOWN = 6  # rows of the learning curve
 CURVE = ("alpha", "theory", "runs", "gap", "s.e.", "expected", "z")
 WORST = ("quantity", "alpha", "theory", "runs", "gap", "s.e.", "expected", "z", f"|z|<{LIMIT:g}")
-LEGEND = "gap: mean of runs - theory; s.e.: its standard error; expected: the gap of order 1/N that a right theory leaves"
+LEGEND = "gap: mean of runs - theory; s.e.: its standard error; expected: the finite-N bias, of order 1/N"
 
 
 @dataclass(frozen=True)
@@ -206,7 +206,7 @@ class Comparison:
         how += [f"N = {self.dim}"] if self.dim is not None else []
         how += [f"{name} {settings[name]}" for name in ("method", "seed") if name in settings]
         if self.theory.problem is None:
-            return f"A system of one's own: {', '.join(self.gaps)}", ", ".join(how)
+            return f"Custom equations: {', '.join(self.gaps)}", ", ".join(how)
         who, conditions = problem_in_words(self.theory.problem)
         return who, ", ".join([conditions, *how]).replace("$", "")
 
@@ -235,17 +235,17 @@ class Comparison:
         if self.verdict.counted.all():
             return "where |z| is largest"
         if self.escape is None or not self.verdict.counted.any():
-            return "no time before the first departure from the plateau"
+            return "no recorded time before the first escape from the plateau"
         when = f"alpha < {self.escape.first_departure:.4g}"
-        return f"where |z| is largest before the first departure from the plateau, {when}"
+        return f"where |z| is largest before the first escape from the plateau, {when}"
 
     def _remarks(self) -> dict[str, list[str]]:
         """Named lines below the tables."""
         power, change = [], self.noticeable
         if change is not None and np.isfinite(change):
-            power = [f"would have noticed a change of lr by {100 * change:.2g}% or more (in nine of ten comparisons)"]
+            power = [f"this comparison would detect a change of lr by {100 * change:.2g}% or more (in 9 of 10 cases)"]
         elif change is not None:
-            power = ["even a change of lr by 50% might go unnoticed; add runs, or raise N"]
+            power = ["this comparison might not detect a change of lr by 50%; add runs, or raise N"]
         rows = {
             "escape": [] if self.escape is None else self.escape.lines(),
             "scatter": [] if self.scatter is None else self.scatter.lines(),

@@ -28,7 +28,7 @@ HEAD = 1.1  # inches
 MARKS = 8  # marks of the runs' mean on each curve of the overlaps
 LIMIT, MANY = 4.0, 12.0  # z-scores: the line that is drawn, and where the axis turns logarithmic
 PALE, PALER = 0.22, 0.12  # bands of few curves, and of many that overlap
-KINDS = {"R": "overlaps with teachers", "Q": "overlaps of students", "V": "readouts", "B": "biases"}
+KINDS = {"R": "overlaps with teachers", "Q": "overlaps of student units", "V": "readouts", "B": "biases"}
 
 
 @figure_of("what compare returned", "gaps", "verdict", "times")

@@ -58,7 +58,7 @@ CONTROLS = {
     "weight_decay": r"weight decay $\kappa$",
     "noise": r"label noise $\sigma$",
     "flip": "flipped labels",
-    "keep": "units kept",
+    "keep": "active units",
     "feedback": "feedback strength",
     "tasks": "share of task 1",
     "replay": "replayed share",
@@ -187,7 +187,7 @@ def plot_early_stopping(result: Any, *, ax: Axes | None = None, title: str | Non
     return _finish(figure, [axes], result.curve, title, str(result))
 
 
-@figure_of("the answers of several runs", "answers", "marks")
+@figure_of("the results of several runs", "answers", "marks")
 def plot_per_run(result: Any, *, ax: Axes | None = None, title: str | None = None) -> Figure:
     """Draw the learning curves of the runs with their marks, one color per kind.
 
@@ -302,7 +302,7 @@ def plot_escape_time(escape: Any, *, title: str | None = None) -> Figure:
     for axes in (upper, lower):
         axes.axvline(escape.time, color=COLORS[1], linewidth=0.8, linestyle=DASHES[1])
     finish(figure, [upper, lower], TIME)
-    small = ", ".join([*problem_in_words(escape.plateau.problem), f"asymmetry of the start {escape.asymmetry:.2g}"])
+    small = ", ".join([*problem_in_words(escape.plateau.problem), f"initial asymmetry {escape.asymmetry:.2g}"])
     write_head(upper, title, f"Escape at $\\alpha$ = {escape.time:.4g}", small)
     return figure
 
@@ -323,7 +323,9 @@ def plot_escape_distribution(law: Any, *, title: str | None = None) -> Figure:
     middle.set(ylim=(0.0, 1.02), xlabel=TIME, ylabel="share that\nhas escaped")
     for axes in (upper, middle):
         if law.theory is not None:
-            axes.axvline(law.theory, color=COLORS[1], linewidth=1.4, linestyle=DASHES[1], label="theory of\nthe start")
+            axes.axvline(
+                law.theory, color=COLORS[1], linewidth=1.4, linestyle=DASHES[1], label="theory for this\ninitial condition"
+            )
         axes.axvline(np.median(law.times), color=INK, linewidth=1.0, linestyle=DASHES[2], label="median")
         outside_legend(axes)
     chosen = list(law.permutations.items())[:BARS]
@@ -337,7 +339,7 @@ def plot_escape_distribution(law: Any, *, title: str | None = None) -> Figure:
     rest = f" ({more} rarer ones not shown)" if more > 0 else ""
     lower.set(xlabel=f"teachers, counted from 1, that units 1, 2, ... choose{rest}", ylabel="probability")
     figure.align_ylabels([upper, middle, lower])
-    how = f"$N={law.dim}$, start / noise = {law.start_to_noise:.2g}: {law.words}"
+    how = f"$N={law.dim}$, asymmetry/noise = {law.start_to_noise:.2g}: {law.words}"
     write_head(upper, title, "When networks escape, and where to", ", ".join([*problem_in_words(law.problem), how]))
     return figure
 

@@ -45,7 +45,7 @@ LONG = {
     "failure": "why a point has no numbers",
     "note": "what to read next to the numbers: why an analysis has no result, what solve would warn of",
     "time": "alpha = steps / N",
-    "start": "number of the random start: its seed less that of the sweep",
+    "start": "number of the random initial condition: its seed minus that of the sweep",
 }
 
 Boundary = str | Callable[[Problem], float]

@@ -44,7 +44,7 @@ def test_plateau_of_gradient_flow_and_its_escape(K):
     (escape, *others) = point.unstable
     assert escape.rate == pytest.approx(2 * K * 0.5 / (pi * sqrt(2 * K - 1) * (2 * K + 1) ** 1.5), rel=1e-11)
     assert escape.multiplicity == len(others) + 1 == (K - 1) ** 2
-    assert escape.name.startswith("breaks the symmetry between student units: each turns to teachers of its own")
+    assert escape.name.startswith("breaks the symmetry between student units: each turns to different teacher units")
 
 
 def test_plateau_at_finite_learning_rate():
@@ -101,7 +101,7 @@ def test_quadratic_plateau_its_growth_and_decay():
     assert rates["changes the overlaps of student units with teachers"] == (pytest.approx(8 / (p * p_teacher)), 6)
     inside = rates["decays outside the teachers' span, in norms and overlaps of student units"]
     assert inside == (pytest.approx(-16 / (p * (p + 2))), 5)  # three overlaps, two differences of norms
-    assert "changes the norms of all student units alike" in rates
+    assert "changes the norms of all student units equally" in rates
 
 
 def test_plateau_on_a_power_law_against_a_long_symmetric_solve():
@@ -145,12 +145,12 @@ def test_repeated_rates_have_real_vectors():
 
 
 VECTORS = {  # deviations of r (2 x 2), then of Q11, Q12, Q22, then of two readouts
-    "breaks the symmetry between student units: each turns to teachers of its own": [1, -1, -1, 1, 0, 0, 0, 0, 0],
+    "breaks the symmetry between student units: each turns to different teacher units": [1, -1, -1, 1, 0, 0, 0, 0, 0],
     "breaks the symmetry between student units: some grow, some shrink": [1, 1, -1, -1, 0.3, 0, -0.3, 0, 0],
-    "turns all student units alike towards some teachers": [1, -1, 1, -1, 0, 0, 0, 0, 0],
-    "changes norms and overlaps of all student units alike": [1, 1, 1, 1, 0.3, 0.2, 0.3, 0, 0],
-    "changes the norms of all student units alike": [0, 0, 0, 0, 1, 0.5, 1, 0, 0],
-    "changes norms and overlaps of all student units alike, with readouts": [1, 1, 1, 1, 0.3, 0.2, 0.3, 1, 1],
+    "turns all student units together toward some teacher units": [1, -1, 1, -1, 0, 0, 0, 0, 0],
+    "changes norms and overlaps of all student units equally": [1, 1, 1, 1, 0.3, 0.2, 0.3, 0, 0],
+    "changes the norms of all student units equally": [0, 0, 0, 0, 1, 0.5, 1, 0, 0],
+    "changes norms and overlaps of all student units equally, with readouts": [1, 1, 1, 1, 0.3, 0.2, 0.3, 1, 1],
 }
 
 
@@ -306,7 +306,7 @@ def test_words_and_figure():
     assert "R = [[0.414394," in text
     assert "e_g = 0.01464485" in text
     assert "breaks the symmetry" in text
-    assert "Unstable: it is left along 1 mode of 7" in text
+    assert "Unstable: 1 of 7 modes grows" in text
     figure = point.plot()
     FigureCanvasAgg(figure).draw()
     _, R, Q, _, modes = figure.axes
