@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from tutelage._html import ResultCard
 from tutelage._solve import LIMIT, largest_rate
 from tutelage.accuracy import averages_report, in_words
 from tutelage.dynamics.linearized import (
@@ -35,7 +36,7 @@ MAX_SIZE = 400  # largest state whose Jacobian is decomposed for the report
 
 
 @dataclass(frozen=True)
-class Validity:
+class Validity(ResultCard):
     """Where a solve may be trusted; `print` it.
 
     dim: N, if known. limit_ratio: eta lam_max / N (what the limit drops). dim_needed: N at which that is 0.05.
@@ -68,14 +69,10 @@ class Validity:
 
     def lines(self) -> list[str]:
         """The report in sentences, one per line."""
-        out = [f"spectrum: effective rank {self.effective_rank:.3g} of N"]
-        if self.limit_ratio is None:
-            out.append(
-                f"limit: N unknown; corrections of size eta lam_max / N stay below {LIMIT} for N above {self.dim_needed:.0f}"
-            )
-        else:
-            word = "negligible" if self.limit_ratio < LIMIT else "NOT negligible"
-            out.append(f"limit: eta lam_max / N = {self.limit_ratio:.2g} at N = {self.dim}: finite-N corrections are {word}")
+        out = [
+            f"spectrum: effective rank {self.effective_rank:.3g} of N",
+            limit_line(self.limit_ratio, self.dim, self.dim_needed),
+        ]
         if self.start_to_noise is not None:
             out.append(
                 f"escape: asymmetry/noise = {self.start_to_noise:.2g} at N = {self.dim}: {who_decides(self.start_to_noise)}"
@@ -92,6 +89,25 @@ class Validity:
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
+
+
+def limit_line(ratio: float | None, dim: int | None, dim_needed: float) -> str:
+    """Is what the limit of large N leaves out negligible?"""
+    if ratio is None:
+        return f"limit: N unknown; corrections of size eta lam_max / N stay below {LIMIT} for N above {dim_needed:.0f}"
+    word = "negligible" if ratio < LIMIT else "NOT negligible"
+    return f"limit: eta lam_max / N = {ratio:.2g} at N = {dim}: finite-N corrections are {word}"
+
+
+def known_lines(trajectory: Trajectory) -> list[str]:
+    """The report if it has been computed, else its line that costs nothing; empty where there is no report."""
+    problem, done = trajectory.problem, trajectory.__dict__.get("_reports", {})
+    if "validity" in done:
+        return done["validity"].lines()
+    if trajectory.kind != "theory" or problem is None or trajectory.start is None or np.ndim(trajectory.error) != 1:
+        return []
+    dim, largest = trajectory.start.dim or problem.inputs.known_dim, float(largest_rate(problem))
+    return [limit_line(None if dim is None else largest / dim, dim, largest / LIMIT), "more: .validity"]
 
 
 def who_decides(start_to_noise: float) -> str:

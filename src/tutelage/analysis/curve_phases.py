@@ -28,6 +28,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tutelage import checks
+from tutelage._html import ResultCard
 from tutelage.analysis.curve_plateaus import LEAST_TIMES, Plateaus, find_plateaus, is_symmetric_at, span_around
 from tutelage.analysis.result import Curve, CurveResult, ResultSequence, RunResults, read_curves
 from tutelage.errors import InputError
@@ -284,7 +285,7 @@ def _refined(times: np.ndarray, error: np.ndarray, lowest: int) -> tuple[float, 
 
 
 @dataclass(frozen=True)
-class Phase:
+class Phase(ResultCard):
     """name, and the times between which it lasts."""
 
     name: str

@@ -22,6 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tutelage import checks
+from tutelage._html import ResultCard
 from tutelage.analysis.power_laws import LEAST_POINTS, fit_line
 from tutelage.analysis.result import Curve, CurveResult, ResultSequence, RunResults, read_curves, roughness
 from tutelage.errors import InputError
@@ -103,7 +104,7 @@ def _first(condition: np.ndarray, otherwise: int) -> int:
 
 
 @dataclass(frozen=True)
-class Plateau:
+class Plateau(ResultCard):
     """One plateau of a learning curve.
 
     start, end: the error is within `share` of `height` between them; height: its median over that time.

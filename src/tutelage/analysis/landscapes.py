@@ -36,6 +36,7 @@ from jaxtyping import Bool, Float, Int
 from numpy.typing import ArrayLike
 
 from tutelage import checks
+from tutelage._html import ResultCard
 from tutelage._types import Array, Numbers
 from tutelage.analysis.result import AnalysisResult
 from tutelage.dynamics.error import averages_of, field_means, population_error, shared_parity
@@ -254,7 +255,7 @@ Property = tuple[Callable[[np.ndarray], np.ndarray], str, str]
 
 
 @dataclass(frozen=True, eq=False)
-class Curvature:
+class Curvature(ResultCard):
     """One eigenvalue: value (0 where flat), multiplicity, family (what its directions do).
 
     directions: (count, K, S) in coordinates of the span where level is None; else (count, K, 1), combinations of students

@@ -23,6 +23,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
+from tutelage._html import ResultCard
 from tutelage._types import NumpyOrJax
 from tutelage.dynamics.linearized import flatten
 from tutelage.dynamics.order_parameters import Overlaps
@@ -187,7 +188,7 @@ def _flat(r: ArrayLike, q: ArrayLike, readout: ArrayLike, bias: ArrayLike | None
 
 
 @dataclass(frozen=True)
-class Mode:
+class Mode(ResultCard):
     """One mode of the linear dynamics around a fixed point.
 
     rate: per unit of alpha, a float where it is real. right, left: flat vectors with left @ right = 1.

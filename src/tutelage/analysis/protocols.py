@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 from scipy.stats import qmc
-from tqdm import tqdm
+from tqdm.auto import tqdm
 
 from tutelage import checks
 from tutelage._solve import assemble, prepare, sampled_rtol, solve

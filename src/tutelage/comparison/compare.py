@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from tutelage import checks
+from tutelage._html import bullets, card, sparkline, table
 from tutelage._types import Table
 from tutelage._version import __version__
 from tutelage.comparison.expected import expected_gaps, noticeable_change, with_shift
@@ -37,7 +38,7 @@ from tutelage.comparison.verdict import (
     worst_place,
 )
 from tutelage.errors import InputError
-from tutelage.plot.html import bullets, document, svg_element, table, write_text
+from tutelage.plot.html import document, svg_element, write_text
 from tutelage.plot.labels import capital, problem_in_words
 from tutelage.problem import Problem
 from tutelage.storage import error_name
@@ -45,6 +46,7 @@ from tutelage.trajectory import Trajectory
 from tutelage.validity import Validity
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from rich.console import RenderableType
 
@@ -90,11 +92,14 @@ class Comparison:
         outcome = self.verdict.outcome
         return None if outcome in (NOISE, UNKNOWN) else outcome in (AGREE, BIASED)
 
-    def plot(self, *, title: str | None = None) -> "Figure":
-        """Learning curve, overlaps and z-scores as a Matplotlib figure (see `plot.save_figure`)."""
+    def plot(self, *, ax: "Axes | None" = None, title: str | None = None) -> "Figure":
+        """Learning curve, overlaps and z-scores as a Matplotlib figure (see `plot.save_figure`).
+
+        ax: draw only the learning curve, into these axes, and return them.
+        """
         from tutelage.plot import plot_comparison
 
-        return plot_comparison(self, title=title)
+        return plot_comparison(self, ax=ax, title=title)
 
     def to_dict(self) -> Table:
         """The numbers behind the verdict, for JSON; docs/compare.md lists them."""
@@ -157,6 +162,15 @@ class Comparison:
 
     def __repr__(self) -> str:
         return f"<Comparison of {self.count} runs at {self.times.size} times: {self.verdict.outcome}>"
+
+    def _repr_html_(self) -> str:
+        who, how = self._headline()
+        gap = self["error"]
+        curves = np.stack([gap.entries(gap.theory)[:, 0], gap.entries(gap.mean)[:, 0]])
+        verdict = f"<div><b>{escape(capital(self.verdict.sentence))}</b></div>"
+        remarks = bullets([f"{name}: {line}" for name, lines in self._remarks().items() for line in lines])
+        small = sparkline(self.times, curves, "error, theory and mean of runs")
+        return card(f"Comparison: {who}", verdict, small, table(WORST, self.worst_rows()), remarks, words=how)
 
     def save_html(self, path: str | Path) -> Path:
         """Write the page, all or nothing; returns the path."""

@@ -271,6 +271,9 @@ class Verdict:
     counted: np.ndarray
     before: str | None = None
 
+    def __str__(self) -> str:
+        return self.sentence
+
 
 def decide(gaps: dict[str, Gap], times: np.ndarray, escape: Escape | None, swapped: int, runs: int) -> Verdict:
     """What the gaps and the escape amount to."""

@@ -68,9 +68,9 @@ CONTROLS = {
 # Plateaus, phases, specialization, early stopping
 
 
-def _begin(curve: Recorded, panels: int, title: str | None) -> tuple[Figure, list[Axes]]:
+def _begin(curve: Recorded, panels: int, title: str | None, ax: Axes | None = None) -> tuple[Figure, list[Axes]]:
     """The learning curve, and empty panels below it."""
-    figure, grid = column([CURVE_HEIGHT, *[PANEL_HEIGHT] * panels], title)
+    figure, grid = column([CURVE_HEIGHT, *[PANEL_HEIGHT] * panels], title, ax=ax)
     grid[0].plot(curve.times, curve.error, color=COLORS[0], linewidth=1.0 if curve.kind == "simulation" else 2.0)
     grid[0].set_ylabel(ERROR_IN_TWO_LINES if curve.kind != "equations" else "error")
     scale_error(grid[0], curve.error)
@@ -171,9 +171,12 @@ def plot_specialization(result: Any, *, title: str | None = None) -> Figure:
 
 
 @figure_of("what early_stopping returned", "bracket", "gain", "curve")
-def plot_early_stopping(result: Any, *, title: str | None = None) -> Figure:
-    """Draw the learning curve with the smallest and the last error marked. title: "" leaves the head out."""
-    figure, (axes,) = _begin(result.curve, 0, title)
+def plot_early_stopping(result: Any, *, ax: Axes | None = None, title: str | None = None) -> Figure:
+    """Draw the learning curve with the smallest and the last error marked.
+
+    ax: draw into these axes. title: "" leaves the head out.
+    """
+    figure, (axes,) = _begin(result.curve, 0, title, ax)
     axes.plot([result.time], [result.value], "o", color=COLORS[2], markersize=7, label=f"smallest, {result.value:.4g}")
     if result.inside:
         name = f"at the end, {result.end_value:.4g}"
@@ -185,10 +188,13 @@ def plot_early_stopping(result: Any, *, title: str | None = None) -> Figure:
 
 
 @figure_of("the results of several runs", "answers", "marks")
-def plot_per_run(result: Any, *, title: str | None = None) -> Figure:
-    """Draw the learning curves of the runs with their marks, one color per kind. title: "" leaves the head out."""
+def plot_per_run(result: Any, *, ax: Axes | None = None, title: str | None = None) -> Figure:
+    """Draw the learning curves of the runs with their marks, one color per kind.
+
+    ax: draw into these axes. title: "" leaves the head out.
+    """
     curves = [answer.curve for answer in result.answers[:SINGLE_RUNS]]
-    figure, (axes,) = column([CURVE_HEIGHT], title)
+    figure, (axes,) = column([CURVE_HEIGHT], title, ax=ax)
     for i, curve in enumerate(curves):
         axes.plot(curve.times, curve.error, color=FAINT, linewidth=0.7, label="runs" if i == 0 else None)
     found = []

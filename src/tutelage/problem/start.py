@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from tutelage import checks
+from tutelage._html import card, matrix
 from tutelage._types import Numbers, NumpyOrJax, Table
 from tutelage.errors import InputError, kind_of
 from tutelage.problem.hidden_manifold import HiddenManifold
@@ -88,6 +89,17 @@ class Start(eqx.Module):
                     "readout", self.readout, (K,), fix="One number per student unit (and output, and task)."
                 )
             checks.require_finite("readout", self.readout)
+
+    def _repr_html_(self) -> str:
+        if checks.is_traced(self):
+            return card("Start", words="traced")
+        known = {name: getattr(self, name) for name in ("R", "Q", "T", "readout", "bias")}
+        size = "" if self.dim is None else f", N = {self.dim}"
+        K, M = np.shape(self.R)[-2:]
+        return card(
+            f"Start: initial overlaps, K = {K}, M = {M}{size}",
+            *(matrix(name, value) for name, value in known.items() if value is not None),
+        )
 
     def without_dim(self) -> "Start":
         """The same overlaps, belonging to no N. They have been checked before."""

@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from types import FrameType
 
-from tqdm import tqdm
+from tqdm.auto import tqdm
 
 from tutelage import checks
 from tutelage._version import __version__
