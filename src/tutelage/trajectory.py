@@ -277,8 +277,19 @@ def _function_of(path: str) -> Callable[..., Any]:
 
 
 def load(path: str | Path) -> Trajectory:
-    """Read a trajectory that `Trajectory.save` wrote; any other file is refused with one sentence.
+    """Read a trajectory that `Trajectory.save` wrote.
 
+    Parameters
+    ----------
+    path : str or path
+        The NetCDF file. Any other file raises InputError.
+
+    Returns
+    -------
+    Trajectory
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import tutelage as tu
     >>> import tempfile, pathlib

@@ -432,10 +432,29 @@ def landscape(
 ) -> Landscape:
     """Error, gradient and Hessian of e_g with respect to the first-layer weights W (K, N), at W and W* (M, N).
 
-    Derivatives are taken in W / sqrt(N), so that curvatures do not depend on N, and a direction of curvature h shrinks as
-    exp(-lr h alpha) under gradient flow. Any activation, any spectrum; the cost does not depend on N, for directions outside
-    the span of students and teachers share K curvatures a level. readout: v, if not the problem's.
+    Parameters
+    ----------
+    problem : Problem
+        Any activation and spectrum.
+    weights, teacher_weights : arrays (K, N) and (M, N)
+        W and W*, in the coordinates of `start_from_weights`.
+    readout : array, optional
+        v, if not that of the problem.
+    quadrature : Quadrature, optional
+        As in `solve`.
 
+    Returns
+    -------
+    Landscape
+
+    Notes
+    -----
+    Derivatives are with respect to W / sqrt(N), so curvatures do not depend on N. Under gradient flow a direction of
+    curvature h decays as exp(-lr h alpha). The cost does not depend on N, because directions outside the span of student
+    and teacher vectors share K curvatures per level.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import tutelage as tu
     >>> problem = tu.papers.quadratic.quadratic_network(2, 2).problem
