@@ -55,7 +55,9 @@ def test_checks_of_the_host_are_targets_of_the_makefile():
     assert all(step.startswith("make ") for step in steps)
     chosen = re.search(r"target: \[(.*)\]", workflow)[1].replace(",", " ").split()
     assert {"lint", "test", "test-papers", "docs", "test-package"} == set(chosen)
-    named = set(re.findall(r"make ([a-z][a-z-]*)", "".join((ROOT / f).read_text() for f in FILES)))
+    named = set(
+        re.findall(r"(?:`|^ {4}|entry: )make ([a-z-]+)", "\n".join((ROOT / f).read_text() for f in FILES), re.MULTILINE)
+    )
     assert {*chosen, "package", "test-versions"} <= TARGETS
     assert named <= TARGETS, named - TARGETS
     pairs = re.search(r"versions: \[(.*)\]", workflow)[1]
