@@ -414,11 +414,11 @@ class EscapeTime(AnalysisResult, figure="plot_escape_time"):
             f"escape at alpha = {self.time:.5g}: the error falls below {self.threshold:.4g} "
             f"(plateau {self.plateau.error:.4g})\n"
             f"growth: exp({self.rate:.5g} alpha), {modes} growing mode{'s' * (modes > 1)}\n"
-            f"start: asymmetry {self.asymmetry:.3g}, which acts as {self.amplitude:.3g} on the plateau; "
+            f"initial asymmetry {self.asymmetry:.3g}, which acts as {self.amplitude:.3g} on the plateau; "
             f"alpha = ln({self.constant:.3g} / {self.amplitude:.3g}) / {self.rate:.5g}\n"
             f"a tenth of the asymmetry: {self.slope * np.log(10):.4g} later; random weights in N dimensions: "
             f"{self.per_log_dim:.4g} ln N later\n"
-            f"units 1, 2, ... choose the teachers {', '.join(str(m + 1) for m in self.teachers)}"
+            f"units 1, 2, ... specialize to the teacher units {', '.join(str(m + 1) for m in self.teachers)}"
         )
 
 
@@ -547,15 +547,15 @@ class EscapeDistribution(AnalysisResult, figure="plot_escape_distribution"):
         if self.theory is not None and self.theory_teachers is not None:
             earlier, same = float(self.cdf(self.theory)), self.probability(self.theory_teachers)
             lines.append(
-                f"the theory's own escape at {self.theory:.4g}: {100 * earlier:.0f}% of networks are earlier, and "
-                f"{100 * same:.0f}% choose the same teachers"
+                f"the theory escapes at {self.theory:.4g}: {100 * earlier:.0f}% of networks are earlier, and "
+                f"{100 * same:.0f}% end in the same permutation"
             )
         named = [
             f"{[m + 1 for m in p]} {100 * share:.0f}%"
             for p, share in self.permutations.items()
             if share >= LEAST_PROBABILITY
         ]
-        return "\n".join([*lines, f"teachers that units 1, 2, ... choose: {', '.join(named) or 'none more often than 5%'}"])
+        return "\n".join([*lines, f"teacher units of the units 1, 2, ...: {', '.join(named) or 'none more often than 5%'}"])
 
 
 def escape_distribution(

@@ -337,7 +337,7 @@ def plot_escape_distribution(law: Any, *, title: str | None = None) -> Figure:
     lower.set_ylim(bottom=0.0)
     more = len(law.permutations) - len(chosen)
     rest = f" ({more} rarer ones not shown)" if more > 0 else ""
-    lower.set(xlabel=f"teachers, counted from 1, that units 1, 2, ... choose{rest}", ylabel="probability")
+    lower.set(xlabel=f"teacher units, counted from 1, of the units 1, 2, ...{rest}", ylabel="probability")
     figure.align_ylabels([upper, middle, lower])
     how = f"$N={law.dim}$, asymmetry/noise = {law.start_to_noise:.2g}: {law.words}"
     write_head(upper, title, "When networks escape, and where to", ", ".join([*problem_in_words(law.problem), how]))

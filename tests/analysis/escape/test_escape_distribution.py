@@ -152,7 +152,7 @@ def test_the_report_and_the_figure(fixed):
     law, _ = fixed
     text = str(law)
     assert "at N = 1000, 4000 samples: median" in text
-    assert "the theory's own escape at" in text
+    assert "the theory escapes at" in text
     assert "[1, 2]" in text
     figure = law.plot()
     assert [axes.get_ylabel().split("\n")[0] for axes in figure.axes] == ["density of", "share that", "probability"]

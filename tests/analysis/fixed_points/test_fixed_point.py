@@ -230,7 +230,7 @@ def test_linear_units_move_along_flat_directions():
     point = tu.analysis.fixed_point(pair(K, K, "linear", lr=eta, noise=sigma), "perfect")
     assert point.error == pytest.approx(sigma**2 * eta * K / (4 - 2 * eta * K), rel=1e-9)
     assert sum(m.name == "moves along a flat direction" for m in point.modes) == 3
-    assert "neither grow nor fade" in point.stability
+    assert "do not decay" in point.stability
 
 
 def test_a_start_is_polished_and_a_far_root_is_said_to_be_far():
@@ -264,7 +264,7 @@ REFUSED = {
     "another place": (lambda: pair(2, 2), "plato", "nearest is 'plateau'"),
     "no problem": (lambda: 3, "plateau", "takes a tutelage Problem"),
     "no symmetry": (lambda: pair(1, 1), "plateau", "no two units"),
-    "too few students": (lambda: pair(1, 2), "perfect", "1 student units cannot copy 2 teachers"),
+    "too few students": (lambda: pair(1, 2), "perfect", "1 student units cannot copy 2 teacher units"),
     "two activations": (
         lambda: tu.Problem(tu.Network(2, "erf"), tu.Network(2, "linear")),
         "perfect",
