@@ -26,7 +26,7 @@ from tutelage.problem.mixture import Mixture, References
 from tutelage.problem.network import Network
 from tutelage.problem.schedules import Constant, is_schedule, rate_at
 from tutelage.problem.serialize import LEARNING, PARTS
-from tutelage.problem.sgd import SGD
+from tutelage.problem.sgd import SGD, USUAL_LR
 from tutelage.problem.tasks import Tasks
 from tutelage.problem.traits import CLASSIC, CLOSED, CONSTANT_RATES, VISIBLE, missing_traits, require_fit, require_traits
 from tutelage.rules import Gradient, Rule, as_rule
@@ -37,7 +37,7 @@ Noise: TypeAlias = Float[NumpyOrJax, ""] | Callable[[np.ndarray], np.ndarray]  #
 class Problem(eqx.Module):
     """A student learns a teacher's labels, one fresh batch at a time (Saad and Solla 1995).
 
-    y = sum_m v*_m g*(w*_m . x / sqrt(N)) + noise z,    yhat = sum_k v_k g(w_k . x / sqrt(N)),    loss (y - yhat)^2 / 2
+        y = sum_m v*_m g*(w*_m . x / sqrt(N)) + noise z,    yhat = sum_k v_k g(w_k . x / sqrt(N)),    loss (y - yhat)^2 / 2
 
     x is Gaussian with the spectrum of `inputs`, z is standard Gaussian. N is not part of the problem: `solve` takes the
     limit, `simulate` takes `dim`. `replace` changes any part by name.
@@ -51,7 +51,7 @@ class Problem(eqx.Module):
     inputs : Inputs
         The law of the inputs: `Isotropic()`, `PowerLaw`, `Spectrum`, `Mixture`, `HiddenManifold`.
     sgd : SGD
-        Learning rate, batch, weight decay, momentum.
+        Learning rate, batch, weight decay, momentum. Default: `SGD(lr=0.5)`.
     noise : float, schedule or function
         Standard deviation of the noise on real labels, or a quantile function such as `scipy.stats.t(3).ppf`.
     loss : str, Loss or function
@@ -95,7 +95,7 @@ class Problem(eqx.Module):
         self.student = student
         self.teacher = teacher
         self.inputs = Isotropic() if inputs is None else inputs
-        self.sgd = SGD(0.1) if sgd is None else sgd
+        self.sgd = SGD(USUAL_LR) if sgd is None else sgd
         self.noise = noise if callable(noise) else checks.as_array("noise", noise)
         self.loss, self.rule = as_loss(loss), as_rule(rule)
         self.labels = as_labels(self._usual_labels() if labels is None else labels)

@@ -230,7 +230,7 @@ NAMED = {"switch": Switch, "interleave": Interleave, "replay": Replay}
 class Tasks(eqx.Module):
     """Several tasks in place of a teacher: each sample is labeled by one of the teachers.
 
-    Delta = y_s - sum_k v^s_k g(lambda_k),   s drawn with the probabilities of the schedule at every sample
+        Delta = y_s - sum_k v^s_k g(lambda_k),   s drawn with the probabilities of the schedule at every sample
 
     All tasks train the first layer of the student.
 
