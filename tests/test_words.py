@@ -3,14 +3,17 @@
 import ast
 import re
 import sys
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
 
+import tutelage as tu
+
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "docs"))
 
-from _site.reference import commands, help_of  # noqa: E402
+from _site.reference import commands, groups, help_of  # noqa: E402
 
 PAGES = [
     *(ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")),
@@ -126,3 +129,10 @@ def test_a_banned_word_is_found(text):
 def test_code_and_names_are_not_prose():
     assert wrong_words(prose("`start / noise` and $house$\n\n```python\nrefused = 1\n```\n"), EVERYWHERE) == []
     assert wrong_words("there is no file; it is no longer there", EVERYWHERE) == []
+
+
+def test_docstrings_of_public_functions_use_the_words_of_the_field():
+    """Of the library; those of single papers follow the words of their paper."""
+    names = [name for group in groups().values() for name in group if not name.startswith(("papers", "checks"))]
+    texts = {name: (attrgetter(name)(tu).__doc__ or "").split(">>>")[0] for name in names}
+    assert {name: wrong for name, text in texts.items() if (wrong := wrong_words(text, EVERYWHERE))} == {}

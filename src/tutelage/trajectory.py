@@ -169,7 +169,7 @@ class Trajectory(eqx.Module):
 
     @property
     def status(self) -> str:
-        """One sentence: finished, or what happened, when, at which learning rate, and what to do."""
+        """Finished, or what happened, when, at which learning rate, and what to do."""
         if checks.is_traced(self.status_code):
             return "traced"
         codes, ends = np.atleast_1d(self.status_code), np.atleast_1d(self.end_time)

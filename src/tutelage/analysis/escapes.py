@@ -405,7 +405,7 @@ class EscapeTime(AnalysisResult, figure="plot_escape_time"):
         return 1 / (2 * self.rate)
 
     def scaled(self, factor: float) -> float:
-        """The time of escape if the start's asymmetry were `factor` times as large."""
+        """The escape time if the initial asymmetry were `factor` times as large."""
         return self.time - self.slope * float(np.log(checks.as_positive("factor", factor)))
 
     def __str__(self) -> str:
@@ -483,9 +483,9 @@ class EscapeDistribution(AnalysisResult, figure="plot_escape_distribution"):
     """The law of escape times and permutations over networks.
 
     times: (samples,); inf: not within 60 e-folding times. teachers: (samples, K), as each unit chose.
-    start_to_noise: what the start puts into the growing modes over what the noise puts there, in standard deviations of the
-    noise (root mean square over random starts). theory, theory_teachers: when, and where to, the solved curve of the
-    start escapes; None for random starts, and for symmetric ones, whose solution never does.
+    start_to_noise: the amplitude of the initial condition in the growing
+    modes, in standard deviations of the noise (root mean square over random initial conditions). theory, theory_teachers:
+    escape time and teacher units of the solved curve; None for random and for symmetric initial conditions.
     rate: growth on the plateau. threshold: the error below which a network has escaped. dim: N.
     """
 
@@ -518,7 +518,7 @@ class EscapeDistribution(AnalysisResult, figure="plot_escape_distribution"):
 
     @property
     def width(self) -> float:
-        """Standard deviation of the times; for random starts it tends to a constant (of order 1/rate) as N grows."""
+        """Standard deviation of the times; for random weights it tends to a constant (of order 1/rate) as N grows."""
         return float(np.std(self.times[np.isfinite(self.times)]))
 
     @property
@@ -592,7 +592,7 @@ def escape_distribution(
     start : Start, optional
         The initial condition of all networks. None: each network draws `random_start(problem, dim, scale)`.
     dim : int, optional
-        N. Default: that of the start.
+        N. Default: that of `start`.
     scale : float
         Standard deviation of random weights.
     samples, seed : int

@@ -78,12 +78,12 @@ class FixedPoint(AnalysisResult, figure="plot_fixed_point"):
 
     @property
     def r(self) -> np.ndarray:
-        """Overlaps of students and teachers per level, (L, K, M)."""
+        """Overlaps of student and teacher units per level, (L, K, M)."""
         return np.asarray(self.state.r)
 
     @property
     def q(self) -> np.ndarray:
-        """Overlaps of students per level, (L, K, K)."""
+        """Overlaps of student units per level, (L, K, K)."""
         return np.asarray(self.state.q)
 
     @property

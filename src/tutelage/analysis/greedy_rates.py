@@ -54,7 +54,7 @@ def greedy(
         Its learning rate is ignored.
     start : Start
         The initial condition.
-    t_max : float
+    end : float
         The last time.
     bounds : (float, float)
         The lowest and the highest rate.

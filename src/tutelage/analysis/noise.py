@@ -266,7 +266,7 @@ class Fluctuations(AnalysisResult, figure="plot_fluctuations"):
 
     @property
     def start_to_noise(self) -> float | None:
-        """Amplitude of the start in the unstable direction of a plateau that the curve leaves, over the noise at this N.
+        """Amplitude of the initial condition in the unstable direction of a plateau that the curve leaves, over the noise at this N.
 
         None: it leaves none. From the theory's validity report, which is computed when first asked for.
         """
@@ -275,7 +275,7 @@ class Fluctuations(AnalysisResult, figure="plot_fluctuations"):
 
     @property
     def trusted(self) -> bool:
-        """False where the linear theory fails: noise decides an escape on the way, or sd(e_g) is not small against e_g."""
+        """False where the linear theory fails: SGD noise determines an escape on the way, or sd(e_g) is not small against e_g."""
         ratio = self.start_to_noise
         return (ratio is None or ratio > START_DECIDES) and float(np.max(self._relative())) < WIDE_SCATTER
 
@@ -324,7 +324,7 @@ def fluctuations(
     problem, start, times
         As in `solve`. All networks have the same initial overlaps.
     dim : int, optional
-        N. Default: that of the start.
+        N. Default: that of `start`.
     points : int
         Of the Gaussian average of D at each moment; `accuracy` estimates the remaining error of sd(e_g).
     gradient_flow : bool

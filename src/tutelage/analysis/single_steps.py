@@ -216,7 +216,7 @@ class StepMoments(AnalysisResult, figure="plot_step_moments"):
     """Mean and covariance of one step, measured and predicted.
 
     drift, diffusion: N E[du] (size,) and N^2 Cov(du) (size, size) of one step, measured on `samples` steps.
-    *_error: standard errors (of the difference, where the theory has one of its own); *_theory: f(u) and D(u). names: of the
+    *_error: standard errors (of the difference, where the theory has one, too); *_theory: f(u) and D(u). names: of the
     coordinates, those that move; with several levels, level first. inputs: the law of the inputs. dim: N.
     """
 

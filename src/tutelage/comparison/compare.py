@@ -60,9 +60,9 @@ LEGEND = "gap: mean of runs - theory; s.e.: its standard error; expected: the fi
 class Comparison:
     """What `compare` found. gaps: by name ("error", "R", "Q", ...; `comparison["R"]`), each with gap, standard_error, z.
 
-    verdict: outcome, sentence and shares. matching: which runs were relabeled. escape: times of escape from a plateau, None
-    if there is none. validity: the theory's report, None for one's own equations and several tasks. scatter: of the errors of single runs,
-    predicted and measured; None where it is not predicted. dim: N of the runs. notes: sentences to read beside the verdict.
+    verdict: outcome, message and shares. matching: which runs were relabeled. escape: times of escape from a plateau, None
+    if there is none. validity: the theory's report, None for custom equations and several tasks. scatter: of the errors of single runs,
+    predicted and measured; None where it is not predicted. dim: N of the runs. notes: remarks on the verdict.
     noticeable: the relative change of lr that an agreement would have noticed (inf: more than 0.5); None where not known.
     """
 
@@ -88,7 +88,7 @@ class Comparison:
 
     @property
     def agrees(self) -> bool | None:
-        """True, False, or None where the question cannot be answered (one run) or is the wrong one (noise decides)."""
+        """True, False, or None if the comparison is inconclusive."""
         outcome = self.verdict.outcome
         return None if outcome in (NOISE, UNKNOWN) else outcome in (AGREE, BIASED)
 
