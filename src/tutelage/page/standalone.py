@@ -27,7 +27,7 @@ def standalone(**settings: Value) -> Page:
     Parameters
     ----------
     **settings
-        Values of controls to begin with, such as ``lr=0.3, students=2``; the defaults are those of `tutelage explore`.
+        Values of controls to begin with, such as `lr=0.3, students=2`; the defaults are those of `tutelage explore`.
 
     Returns
     -------
