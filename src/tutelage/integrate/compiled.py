@@ -41,20 +41,25 @@ def covers(problem: object, moments: Moments | None, options: Options) -> bool:
 
 
 def integrate(
-    problem: Problem,
-    moments: ClosedMoments,
+    problem: object,
+    moments: Moments | None,
     start: Start,
-    blocks: Blocks,
+    blocks: Blocks | None,
     times: np.ndarray,
     tolerances: np.ndarray,
     options: Options,
 ) -> Raw:
     """What `program.integrate` returns, as NumPy arrays. blocks: r, q, t per level."""
+    assert isinstance(problem, Problem)
+    assert isinstance(moments, ClosedMoments)
+    assert blocks is not None
+    averages = moments.averages
+    assert isinstance(averages, ErfAverages)
     from tutelage.integrate import committee_kernel as kernel  # numba takes a third of a second to import
 
     r, q, t = (np.asarray(x, float) for x in blocks)
     (L, K, M), v = r.shape, np.asarray(start.readout_of(problem), float)
-    n, inputs, sgd, averages = K + M, problem.inputs, problem.sgd, moments.averages
+    n, inputs, sgd = K + M, problem.inputs, problem.sgd
     weights, gain, unseen = np.array(inputs.weights, float), 1.0 - float(sgd.momentum), problem.unseen
     T = np.tensordot(weights, t, 1)
     T = T if unseen is None else T + np.asarray(unseen, float)
@@ -79,7 +84,7 @@ def integrate(
     )
     parity = shared_parity(problem)
     w = np.concatenate([-v, one.v_teacher])
-    C = _joint(*(np.tensordot(weights, x, 1)[None] for x in (r, q)), T)
+    C = _joint(np.tensordot(weights, r, 1)[None], np.tensordot(weights, q, 1)[None], T)
     error = max(w @ _outputs(one, C)[0] @ w / 2, 0.0)  # guides the steps only; rounding is far below the tolerance
     y = np.concatenate([np.moveaxis(np.concatenate([q, r], 2), 0, -1).ravel(), v, [FINE * error]])
     bound, times = 1.0 + np.max(np.abs(y[:-1])), np.array(times, float)
@@ -107,9 +112,10 @@ def integrate(
     errors = _errors(one, R, Q, v, parity)
     variables = {"R": R, "Q": Q, "readout": v}
     if options.keep:
-        blocks = np.ascontiguousarray(np.moveaxis(overlaps, -1, 1))
-        variables |= {"r": blocks[..., K:].copy(), "q": blocks[..., :K].copy()}
-    return Raw(variables, errors, errors + one.sigma_2 / 2, np.array(code), np.array(end), np.array(steps), T)
+        levels = np.moveaxis(overlaps, -1, 1)
+        variables |= {"r": levels[..., K:].copy(), "q": levels[..., :K].copy()}
+    found: Any = (variables, errors, errors + one.sigma_2 / 2, *map(np.array, (code, end, steps)), T)
+    return Raw(*found)
 
 
 def _errors(
