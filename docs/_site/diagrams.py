@@ -211,7 +211,9 @@ def levels_of_a_spectrum() -> Figure:
     for i, color in enumerate(colors):
         right.loglog(times, parts[:, i], color=color, linewidth=1.2)
         if i in (0, 1, 2, 7):
-            right.text(0.035, parts[0, i] * (0.55 if i in (0, 7) else 1), f"level {i + 1}", color=color, va="bottom", fontsize=8)
+            right.text(
+                0.035, parts[0, i] * (0.55 if i in (0, 7) else 1), f"level {i + 1}", color=color, va="bottom", fontsize=8
+            )
     right.loglog(times, parts.sum(axis=1), color=INK, linewidth=2.4)
     middle = (times > 1) & (times < 60)
     right.loglog(times[middle], 0.75 * times[middle] ** -0.5, color=TEACHER, linestyle="--")
