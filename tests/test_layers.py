@@ -21,6 +21,7 @@ LAYERS = (
         "_namespace",
         "checks",
         "_files",
+        "_html",
         "_pool",
         "progress",
         "times",

@@ -38,7 +38,7 @@ KNOBS: dict[str, Knob] = {
     "lr": Knob(
         "sgd.lr",
         lambda p: not isinstance(p.sgd.momentum, SlowMomentum) or p.sgd.momentum.k is None,
-        "the momentum has a force k of its own, so lr does not move the first layer; use SlowMomentum(gamma)",
+        "the momentum has its own force k, so lr does not move the first layer; use SlowMomentum(gamma)",
     ),
     "readout_lr": Knob(
         "sgd.readout_lr",
@@ -131,7 +131,7 @@ def checked_controls(problem: Problem, controls: object) -> dict[str, Limits]:
                 f"the second {most}."
             )
         if name == "keep" and low == 0:
-            raise InputError("the lower bound of keep is 0; some units must be kept. Use a positive one, such as 0.1.")
+            raise InputError("the lower bound of keep is 0; some units must stay active. Use a positive one, such as 0.1.")
         found[name] = (low, high)
     if {"tasks", "replay"} <= set(found):
         raise InputError("controls has tasks and replay; both decide which task is shown. Control one of them.")

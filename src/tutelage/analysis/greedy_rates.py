@@ -57,7 +57,7 @@ def greedy(
     0.5
     """
     require_problem(problem, "greedy", needs=(*CLOSED, "fixed momentum"))
-    checks.require_untraced("the start", "greedy", require_start(start))
+    checks.require_untraced("start", "greedy", require_start(start))
     t_max, pair = checks.as_positive("t_max", t_max), checks.as_array("bounds", bounds)
     checks.require_shape("bounds", pair, (2,), fix="The lowest and the highest rate.")
     checks.require_positive("bounds", pair)

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 from scipy.stats import qmc
-from tqdm import tqdm
+from tqdm.auto import tqdm
 
 from tutelage import checks
 from tutelage._solve import assemble, prepare, sampled_rtol, solve
@@ -433,7 +433,7 @@ def optimize(
     True
     """
     problem = require_problem(problem, "optimize", needs=("differentiable", TASKS, MIXTURES))
-    checks.require_untraced("the start", "optimize", require_start(start))
+    checks.require_untraced("start", "optimize", require_start(start))
     t_max, limits = checks.as_positive("t_max", t_max), checked_controls(problem, controls)
     edges = checked_edges(segments, t_max)
     if not callable(objective):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -70,12 +70,8 @@ class Panel:
         return np.stack([line.values for line in self.lines])
 
 
-@overload
-def plot_trajectory(trajectory: Trajectory, *, ax: None = None, title: str | None = None) -> Figure: ...
-@overload
-def plot_trajectory(trajectory: Trajectory, *, ax: Axes, title: str | None = None) -> Axes: ...
 @figure_of("a Trajectory", "times", "variables", "error", "status")
-def plot_trajectory(trajectory: Trajectory, *, ax: Axes | None = None, title: str | None = None) -> Figure | Axes:
+def plot_trajectory(trajectory: Trajectory, *, ax: Axes | None = None, title: str | None = None) -> Figure:
     """Draw error, overlaps and trained readouts against time.
 
     The error axis is logarithmic if the error spans more than a decade and a half, the time axis if the recorded times are
@@ -99,12 +95,8 @@ def plot_trajectory(trajectory: Trajectory, *, ax: Axes | None = None, title: st
     if times.size == 0:
         raise InputError("this trajectory has no recorded times; there is nothing to draw.")
     shown = shown_times(times)
-    if ax is not None:
-        _draw_error(ax, times, trajectory, shown)
-        ax.set(xlabel=time_label(trajectory), title=title or "")
-        return ax
-    panels = panels_of(trajectory)
-    figure, grid = column([CURVE_HEIGHT] + [PANEL_HEIGHT] * len(panels), title, width=WIDTH)
+    panels = panels_of(trajectory) if ax is None else []
+    figure, grid = column([CURVE_HEIGHT] + [PANEL_HEIGHT] * len(panels), title, width=WIDTH, ax=ax)
     _draw_error(grid[0], times, trajectory, shown)
     for axes, panel in zip(grid[1:], panels, strict=True):
         mark_switches(axes, trajectory)

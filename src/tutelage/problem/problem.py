@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from tutelage import checks
+from tutelage._html import card, properties
 from tutelage._types import Array, ArrayLike, NumpyOrJax, Table
 from tutelage.errors import InputError, kind_of
 from tutelage.labels import Function as FunctionLabels
@@ -351,6 +352,11 @@ class Problem(eqx.Module):
         """
         return cls.from_dict(serialize.read_toml(text), allow)
 
+    def _repr_html_(self) -> str:
+        return card(
+            "Problem", properties([(name, checks.shown(getattr(self, name)), words) for name, words in MEANINGS.items()])
+        )
+
     def __repr__(self) -> str:
         special = [
             f", {name}={value!r}"
@@ -367,6 +373,16 @@ class Problem(eqx.Module):
         )
 
 
+MEANINGS = {
+    "student": "the network that learns",
+    "teacher": "the network, or the tasks, that it learns from",
+    "inputs": "the law of the samples",
+    "labels": "how the teacher's fields become a label",
+    "noise": "standard deviation of the noise on real labels",
+    "loss": "what is minimized",
+    "rule": "what one sample does to the student",
+    "sgd": "learning rates, batch, momentum, weight decay",
+}
 EXAMPLES = {
     Network: "a Network, such as Network(3, 'erf')",
     Inputs: "a law of inputs, such as Isotropic()",
