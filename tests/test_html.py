@@ -196,6 +196,11 @@ def test_plot_draws_into_given_axes(theory, runs, comparison):
         assert len(axes.lines) >= drawn
         assert axes.get_title() == "mine"
         assert axes.get_xlabel()
+    both = PlainFigure().subplots()
+    theory.plot(ax=both, title="both")
+    runs.plot(ax=both)
+    assert both.lines[0].get_color() != both.lines[-1].get_color()
+    assert both.get_title() == "both"
     assert [len(value.plot().axes) for value in (theory, runs)] == [3, 3]
     with pytest.raises(tu.InputError, match="several panels"):
         tu.analysis.phases(theory).plot(ax=PlainFigure().subplots())

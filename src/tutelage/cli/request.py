@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tutelage._types import Table
     from tutelage.problem import Problem, Start
 
-DEFAULTS = {"student": {"hidden": 3}, "teacher": {"hidden": 3}, "sgd": {"lr": 0.5}, "noise": 0.0}
+DEFAULTS = {"student": {"hidden": 3}, "teacher": {"hidden": 3}, "noise": 0.0}
 PROBLEM = ("noise", "loss", "labels", "rule", "student", "teacher", "inputs", "sgd")
 STARTS = ("asymmetric", "random")
 

@@ -70,7 +70,8 @@ def figure_of(
                     return draw(result, *args, **options)
                 title, options["title"] = options.get("title"), ""
                 draw(result, *args, **options)
-                ax.set_title(title or "")
+                if title is not None:
+                    ax.set_title(title)
                 return ax
 
         return checked

@@ -109,11 +109,12 @@ def plot_trajectory(trajectory: Trajectory, *, ax: Axes | None = None, title: st
 
 def _draw_error(axes: Axes, times: np.ndarray, trajectory: Trajectory, shown: np.ndarray) -> None:
     errors, t = error_by_task(trajectory)[:, :, shown], times[shown]
+    others = 1 if axes.lines else 0  # the user's axes may hold another trajectory, which has the first color
     for runs in errors:
         for run in runs[:SINGLE_RUNS] if len(runs) > 1 else ():
             axes.plot(t, run, color=FAINT, linewidth=0.6, alpha=0.6)
     for task, runs in enumerate(errors):
-        look = {"color": COLORS[task % len(COLORS)], "linewidth": 2.0, "marker": "o" if t.size == 1 else None}
+        look = {"color": COLORS[(task + others) % len(COLORS)], "linewidth": 2.0, "marker": "o" if t.size == 1 else None}
         axes.plot(t, runs.mean(axis=0), label=f"task {task + 1}" if len(errors) > 1 else None, **look)
     axes.set_ylabel(error_label(trajectory))
     mark_switches(axes, trajectory)
