@@ -65,9 +65,9 @@ class OnlyFromHere:
             await PlainTextResponse(sentence, status_code=403)(scope, receive, send)
 
 
-def build_app(port: int) -> Starlette:
-    """The application; `port` is the one that it will be reached at."""
-    explorer = Explorer()
+def build_app(port: int, initial: Settings | None = None) -> Starlette:
+    """The application. port: the one that it will be reached at. initial: settings of a page whose address says nothing."""
+    explorer = Explorer(initial or Settings.read({}))
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -89,14 +89,16 @@ class Explorer:
     Curves have processes of their own, so that a slider never waits for details that are still compiled or computed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, initial: Settings) -> None:
+        self.initial = initial
         self.curves = Pool(2, grace=1.5)
         self.details = Pool(1, grace=20.0)
         self.pages = 0
 
     async def page(self, request: Request) -> Response:
         """The page; it reads its settings from its own address."""
-        table = {"controls": controls_as_data(), "presets": presets_as_data(), "initial": {}, "tables": None}
+        first = self.initial.changed() | ({"toml": self.initial.toml, "file": "problem.toml"} if self.initial.toml else {})
+        table = {"controls": controls_as_data(), "presets": presets_as_data(), "initial": first, "tables": None}
         return HTMLResponse(
             explorer_page(table, local=False), headers={"Cache-Control": "no-store", "X-Frame-Options": "DENY"}
         )
