@@ -162,10 +162,13 @@ class Page:
         """A request, or what claims to be one. Nothing of an older one is sent any more."""
         number = None
         try:
-            number, given = _understand(text)
+            number, given, optimized = _understand(text)
             values = Settings.read(given).as_data()
         except InputError as error:
             return self._put(number, json.dumps({"part": "error", "sentence": str(error)}))
+        if optimized is not None:
+            kind = f"optimize {optimized}"
+            return self.details.ask(self, kind, values, lambda last, part: self._put(number, part))
         self.stop()
 
         def curve(last: bool, part: str) -> None:
@@ -209,8 +212,8 @@ async def _until_closed(request: Request) -> None:
         pass
 
 
-def _understand(text: str) -> tuple[int, object]:
-    """A request: its number and its settings."""
+def _understand(text: str) -> tuple[int, object, str | None]:
+    """A request: its number, its settings, and what is to be optimized, or None for the curve."""
     try:
         if len(text) > MOST_TEXT:
             raise ValueError
@@ -218,6 +221,8 @@ def _understand(text: str) -> tuple[int, object]:
         number = request["id"]
         if isinstance(number, bool) or not isinstance(number, int) or abs(number) >= 2**53:
             raise ValueError
-        return number, request["settings"]
-    except (ValueError, TypeError, KeyError, RecursionError):
+        if request.get("optimize") not in (None, "lr", "tasks"):
+            raise ValueError
+        return number, request["settings"], request.get("optimize")
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise InputError('a request must be JSON such as {"id": 1, "settings": {"lr": 0.5}}.') from None

@@ -30,7 +30,7 @@ GIVEN = "as given"  # the start whose overlaps the page carries
 
 
 def standalone(
-    problem: Problem | None = None, start: Start | None = None, times: ArrayLike | None = None, **settings: Value
+    problem: Problem | None = None, start: Start | str | None = None, times: ArrayLike | None = None, **settings: Value
 ) -> Page:
     """The explorer as one HTML page that solves by itself: it needs no server, no network and no installation.
 
@@ -40,7 +40,8 @@ def standalone(
     Parameters
     ----------
     problem, start, times : Problem, Start, array_like, optional
-        What the page shows first, as `solve` takes them. Without a problem the page begins with the default settings.
+        What the page shows first, as `solve` takes them. Without a problem the page begins with the default settings. A
+        start may also be a word of the control: "random weights" or "asymmetric".
     **settings
         Values of controls to begin with, such as ``lr=0.3, students=2``; the defaults are those of `tutelage explore`.
 
@@ -56,10 +57,13 @@ def standalone(
     >>> len(page) < 2_500_000
     True
     """
+    if isinstance(start, str):
+        start, settings = None, settings | {"start": start}
     if problem is None and (start is not None or times is not None):
         raise InputError("start or times is given without a problem; give the problem first, or settings such as lr=0.3.")
     begun = Settings.read({}) if problem is None else Settings.of(problem, start, times)
-    chosen = replace(Settings.read(begun.values | settings), toml=begun.toml, given=begun.given)
+    given = None if "start" in settings else begun.given
+    chosen = replace(Settings.read(begun.values | settings), toml=begun.toml, given=given)
     if not is_local(chosen):
         raise InputError(
             "a page without a server solves erf, linear and quadratic networks of up to 6 units with squared loss and up to 16 "
@@ -103,7 +107,7 @@ def trajectory_widget(trajectory: Trajectory) -> Page:
 def save_standalone(
     path: str | Path,
     problem: Problem | None = None,
-    start: Start | None = None,
+    start: Start | str | None = None,
     times: ArrayLike | None = None,
     **settings: Value,
 ) -> Path:
