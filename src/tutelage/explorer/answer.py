@@ -217,8 +217,9 @@ def protocol(settings: Settings, what: str) -> Iterator[Part]:
 
 
 def _gain_in_words(gain: float, over_constant: float) -> str:
-    best = f"{over_constant:.3g} times smaller than at the best constant value"
-    return f"The final error is {gain:.3g} times smaller than at these settings, and {best}."
+    best = f"{over_constant:.3g} times smaller than at" if over_constant > 1.01 else "about the same as at"
+    smaller = f"{gain:.0f}" if gain > 100 else f"{gain:.3g}"
+    return f"The final error is {smaller} times smaller than at these settings, and {best} the best constant value."
 
 
 def _highest_rate(problem: tu.Problem, times: np.ndarray) -> float:

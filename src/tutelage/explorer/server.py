@@ -67,7 +67,7 @@ class OnlyFromHere:
 
 def build_app(port: int, initial: Settings | None = None) -> Starlette:
     """The application. port: the one that it will be reached at. initial: settings of a page whose address says nothing."""
-    explorer = Explorer(initial or Settings.read({}))
+    explorer = Explorer(initial)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -89,8 +89,8 @@ class Explorer:
     Curves have processes of their own, so that a slider never waits for details that are still compiled or computed.
     """
 
-    def __init__(self, initial: Settings) -> None:
-        self.initial = initial
+    def __init__(self, initial: Settings | None = None) -> None:
+        self.initial = initial or Settings.read({})
         self.curves = Pool(2, grace=1.5)
         self.details = Pool(1, grace=20.0)
         self.pages = 0

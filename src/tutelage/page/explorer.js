@@ -207,7 +207,8 @@ const tutelageExplorer = (() => {
   }
 
   function keep(settings, times, errors) {
-    const free = PIN_COLORS.find((color) => pins.every((pinned) => pinned.color !== color));
+    const used = [...pins, ...(tutelagePage.data().tasks ?? [])].map(({ color }) => color.toLowerCase());
+    const free = PIN_COLORS.find((color) => !used.includes(color));
     pins = [...pins, { settings, times, errors, color: free ?? PIN_COLORS[0] }].slice(-MOST_PINNED);
     showPins();
   }
