@@ -47,6 +47,8 @@ SHAPES = [
     {"rule": "feedback alignment", "train_readout": True, "readout": 0.5},
     {"rule": "dropout", "keep": 0.7},
     {"loss": "huber", "students": 1, "teachers": 1},
+    {"spectrum": "digits"},
+    {"spectrum": "XOR", "students": 1, "end": 2.0},
 ]
 
 
@@ -239,6 +241,28 @@ def test_a_problem_file_is_dropped_onto_the_page(server, live):
     page.click("#given-close")
     live.wait()
     assert_drawn(live, end=12.0)
+
+
+def test_the_best_schedule_is_drawn_and_its_curve_pinned(server, live):
+    given = {"activation": "linear", "students": 1, "teachers": 1, "noise": 0.5}
+    live.open(address_of(server, **given)).wait_for_all()
+    page = live.page
+    assert page.is_hidden("#protocol")
+    assert page.is_hidden("#optimize-tasks")
+    page.click("#optimize-lr")
+    assert page.locator("#optimize-lr").is_disabled()
+    assert page.inner_text("#state").startswith(("Searching", "Theory solved. Now: searching"))
+    live.wait_for_all()
+    assert "times smaller" in page.inner_text("#protocol figcaption")
+    points = page.get_attribute("#protocol polyline", "points").split()
+    heights = [float(point.split(",")[1]) for point in points]
+    assert heights[-1] > heights[0]  # downwards: the rate falls
+    assert page.locator("#pins li").all_inner_texts() == ["best η over time ✕"]
+    pinned = page.evaluate("document.getElementById('curve').data.find((t) => t.line?.dash === 'dash').y")
+    assert pinned[-1] < 0.5 * live.drawn()[1][-1]
+    live.change(lr=0.4)
+    assert page.is_hidden("#protocol")
+    assert page.locator("#pins li").count() == 1
 
 
 def test_several_tasks_have_a_curve_and_a_run_each(server, live):
