@@ -29,13 +29,14 @@ import tutelage as tu
 from tutelage import InputError
 from tutelage.analysis.noise import fluctuations_along
 from tutelage.page.document import Content, numbers, page_of, trajectory_content
-from tutelage.page.settings import CLUSTERS, POINTS, Settings, Value
+from tutelage.page.settings import CLUSTERS, POINTS, XOR, Settings, Value
 from tutelage.page.standalone import standalone
 from tutelage.problem.schedules import rate_at
 from tutelage.trajectory import Trajectory
 
 STRETCHES = 10  # in which a long solve comes
 SLOW = {"tanh", "gelu"}  # averaged by quadrature
+QUICK = {"linear", "quadratic"}  # polynomials, whose averages over clusters are closed forms
 MOST_STEPS = 40_000_000  # of one simulated network: about twenty seconds
 MAX_SOLVER_STEPS = 100_000
 TOO_FEW = 20  # recorded times that make no curve
@@ -101,7 +102,8 @@ def is_long(settings: Settings) -> bool:
         return False
     return (
         K * M > 25
-        or (not settings.closed_form and K * M > 4 and settings["spectrum"] != CLUSTERS)
+        or (settings["spectrum"] == XOR and settings["activation"] not in QUICK)
+        or (not settings.closed_form and K * M > 4 and settings["spectrum"] not in (CLUSTERS, XOR))
         or (structured and (levels > 32 or K * M > 9))
         or (settings["activation"] in SLOW and K * M > 4)
         or settings["lr"] * settings["end"] > 5000

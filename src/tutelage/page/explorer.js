@@ -410,7 +410,9 @@ const tutelageExplorer = (() => {
     const [text, number] = [(x) => `"${x}"`, (x) => (Number.isInteger(x) && Math.abs(x) < 1e16 ? `${x}.0` : String(x))];
     const [lines, random] = [[], s.start === "random weights" && s.tasks === "one"];
     const set = (name, value, usual) => (value === undefined || value === usual ? [] : [`${name}=${typeof value === "string" ? value : number(value)}`]);
-    const trained = s.train_readout ? [`readout=[${number(s.readout)}] * ${s.students}`, "train_readout=True"] : [];
+    const signs = Array.from({ length: s.students }, (_, k) => (k % 2 ? -1 : 1) * (s.train_readout ? s.readout : 1)); // XOR needs both
+    const readout = s.spectrum === "XOR" ? [`readout=[${signs.map(number).join(", ")}]`] : s.train_readout ? [`readout=[${number(s.readout)}] * ${s.students}`] : [];
+    const trained = [...readout, ...(s.train_readout ? ["train_readout=True"] : [])];
     const teacher = `tu.Network(${s.teachers}, ${text(s.activation)})`;
     const tasks = `tu.Tasks([${teacher}] * 2, tu.Switch(${number(s.switch)}), similarity=${number(s.similarity)})`;
     const rule = { "feedback alignment": "tu.rules.FeedbackAlignment()", dropout: `tu.rules.Dropout(${number(s.keep ?? 1)})` }[s.rule];

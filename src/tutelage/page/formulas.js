@@ -124,8 +124,13 @@ const tutelageFormulas = (() => {
     return { title: CHAPTERS[file], file: `docs/learn/${file}.md` };
   }
 
+  let shown = ""; // the formulas that are there
+
   function show(place, s) {
-    const rows = lines(s).map(({ words, tex }) => {
+    const all = lines(s);
+    if (shown === JSON.stringify(all) && place.hasChildNodes()) return;
+    shown = JSON.stringify(all);
+    const rows = all.map(({ words, tex }) => {
       const part = document.createElement("div");
       const text = document.createElement("p");
       text.textContent = words;

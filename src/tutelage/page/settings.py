@@ -220,7 +220,8 @@ class Settings:
                     raise
                 raise InputError(f"the problem file holds a value of the wrong kind ({error}).") from None
         s = self.values
-        readout = np.full(s["students"], s["readout"]) if s["train_readout"] else None
+        signs = np.resize([1.0, -1.0], s["students"]) if s["spectrum"] == XOR else np.ones(s["students"])  # XOR needs both
+        readout = s["readout"] * signs if s["train_readout"] else signs if s["spectrum"] == XOR else None
         teacher = tu.Network(s["teachers"], s["activation"])
         if s["spectrum"] in (CLUSTERS, XOR):
             teacher = None
@@ -406,6 +407,13 @@ PRESETS = (
         "The error returns to the first layer through fixed weights, not through the readout. The readout starts with the wrong "
         "sign. It turns first, until it is aligned with the feedback; then the error falls.",
     ),
+    Preset(
+        "XOR",
+        {"spectrum": XOR, "activation": "quadratic", "students": 4, "train_readout": True, "readout": 0.5, "lr": 0.1}
+        | {"scale": 0.3, "end": 60.0, "runs": 1},
+        "Four Gaussian clusters: those at ±b₁ have the label 1, those at ±b₂ the label −1. No single direction tells the labels "
+        "apart, so the error stays at 1/2 at first. Then units with a positive readout turn to b₁, the others to b₂.",
+    ),
     # close to figures that `tutelage replicate` checks
     Preset("primer-1: theory and experiment", APART | {"dim": 784, "end": 100.0, "runs": 5}),
     Preset("primer-2: the specialization transition", TWO | {"scale": 0.2, "end": 400.0, "dim": 100_000, "runs": 0}),
@@ -419,6 +427,10 @@ PRESETS = (
     Preset(
         "power-1: a power-law spectrum",
         TWO | {"lr": 0.1, "spectrum": "power law", "levels": 64, "scale": 0.01, "dim": 1024, "end": 1000.0},
+    ),
+    Preset(
+        "real data: the spectrum of digits",
+        TWO | {"spectrum": DIGITS, "lr": 0.2, "end": 2000.0, "log_time": True, "runs": 1},
     ),
     Preset(
         "two clusters: logistic loss",

@@ -329,7 +329,7 @@ const tutelageTheory = (() => {
     return { finished: false, end: t };
   }
 
-  function solve(problem, start, recorded, method, rtol = 1e-9) {
+  function solve(problem, start, recorded, method, rtol = 1e-8) {
     const equations = system(problem, start);
     const found = { R: [], Q: [], v: [], error: [] };
     const ending = integrate(equations, recorded, method, rtol, 1e-12, (y) => {
