@@ -129,6 +129,7 @@ const tutelageExplorer = (() => {
       slider?.setAttribute("aria-valuetext", value);
       byId(`part-${control.name}`).hidden = !applies(control, values) || (values.toml !== undefined && !WITH_FILE.includes(control.name));
     }
+    for (const group of byId("form").children) group.hidden = [...group.querySelectorAll(".control")].every((part) => part.hidden);
     byId("given").hidden = values.toml === undefined;
     byId("given-name").textContent = values.file ?? "";
     for (const link of [...Object.keys(FILES), "share", "notebook"]) byId(link).hidden = values.toml !== undefined || (link in FILES && tables !== null); // a file is not in the address
@@ -541,6 +542,7 @@ const tutelageExplorer = (() => {
   document.querySelector(".curve h2").append(make("span", { id: "stale" }));
   byId("keep").firstElementChild.append(...byId("exports").children);
   byId("exports").remove();
+  byId("note").after(byId("remarks"));
   document.querySelector("main").after(byId("equations"));
   const refused = readAddress();
   showValues();
@@ -557,7 +559,10 @@ const tutelageExplorer = (() => {
   byId("notebook").addEventListener("click", () => saveText("problem.ipynb", "application/x-ipynb+json", notebookText(shown)));
   byId("itself").addEventListener("click", () => saveText("explorer.html", "text/html", itself()));
   for (const what of ["lr", "tasks"]) byId(`optimize-${what}`).addEventListener("click", () => optimize(what));
-  if (matchMedia("(max-width: 60rem)").matches) for (const id of ["panel", "equations"]) byId(id).open = false;
+  if (matchMedia("(max-width: 60rem)").matches) { // a phone: the main slider and the curve are on the first screen
+    for (const id of ["panel", "equations"]) byId(id).open = false;
+    byId("seen").after(byId("story"));
+  }
   for (const part of document.querySelectorAll(".server")) if (tables) part.hidden = true;
   for (const part of document.querySelectorAll(".local")) part.hidden = tables === null;
   if (!tables) acceptFiles();

@@ -215,14 +215,15 @@ const tutelagePage = (() => {
     for (const map of data.maps) {
       const [rows, columns] = [map.rows.labels, map.columns.labels];
       const small = Math.max(rows.length, columns.length) <= LARGEST_WITH_NUMBERS;
-      const room = (byId(`map-${map.name}`).clientWidth - 60) / columns.length; // pixels of a cell; three decimals need 40
+      const wide = byId(`map-${map.name}`).clientWidth;
+      const room = (wide - 45) / columns.length; // pixels of a cell; three decimals need 48
       const cell = (row, column) => `${map.rows.name} ${row}, ${map.columns.name} ${column}`;
       const trace = {
         type: "heatmap", z: at(map.values), zmin: -map.bound, zmax: map.bound, colorscale: scale, xgap: 2, ygap: 2,
-        texttemplate: small ? `%{z:.${room > 40 ? 3 : room > 30 ? 2 : 1}f}` : "", textfont: { color: color("ink"), size: 13 },
+        texttemplate: small ? `%{z:.${room > 48 ? 3 : room > 26 ? 2 : 1}f}` : "", textfont: { color: color("ink"), size: room > 36 ? 13 : 11 },
         customdata: rows.map((row) => columns.map((column) => cell(row, column))),
         hovertemplate: `${map.name} = %{z:.5g}<br>%{customdata}<extra></extra>`,
-        colorbar: { orientation: "h", y: -0.02, yanchor: "top", thickness: 10, outlinewidth: 0, nticks: byId(`map-${map.name}`).clientWidth > 150 ? 5 : 3, tickangle: 0, len: 1, xpad: 0 },
+        colorbar: { orientation: "h", y: -0.02, yanchor: "top", thickness: 10, outlinewidth: 0, nticks: wide > 190 ? 5 : 4, tickangle: 0, len: 1, xpad: 0 },
       };
       const xaxis = { ...cells(map.columns), side: "top" };
       const yaxis = { ...cells(map.rows), autorange: "reversed", scaleanchor: "x" };
