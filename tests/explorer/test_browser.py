@@ -8,6 +8,7 @@ import pytest
 import tutelage as tu
 from tests.explorer.conftest import BASE, LivePage, Server, address_of
 from tests.explorer.test_server import talk
+from tests.page.test_standalone import CONTRAST
 from tutelage.explorer.server import MOST_PAGES
 from tutelage.page.settings import CONTROLS, Settings
 
@@ -260,6 +261,7 @@ def test_the_best_schedule_is_drawn_and_its_curve_pinned(server, live):
     assert page.locator("#pins li").all_inner_texts() == ["best η over time ✕"]
     pinned = page.evaluate("document.getElementById('curve').data.find((t) => t.line?.dash === 'dash').y")
     assert pinned[-1] < 0.5 * live.drawn()[1][-1]
+    assert page.evaluate(CONTRAST) == []
     live.change(lr=0.4)
     assert page.is_hidden("#protocol")
     assert page.locator("#pins li").count() == 1
@@ -348,7 +350,7 @@ def test_a_stopped_server_is_announced(cache, browser):
     page.page.close()
 
 
-@pytest.mark.parametrize(("width", "height"), [(1280, 720), (390, 844)])
+@pytest.mark.parametrize(("width", "height"), [(1280, 720), (1920, 1080), (390, 844)])
 def test_nothing_is_wider_than_the_window(server, browser, width, height):
     page = LivePage(browser, viewport={"width": width, "height": height})
     page.open(address_of(server))

@@ -432,6 +432,46 @@ def test_nothing_is_wider_than_the_window(browser, file, size):
             assert box["y"] + box["height"] / 2 < size[1]
 
 
+CUT = """() => {
+  const cut = [];
+  const shown = (element) => element.checkVisibility() && element.textContent.trim() !== "";
+  for (const element of document.querySelectorAll("button, label, h1, h2, p, summary, #formulas > div")) {
+    const wider = element.scrollWidth > element.clientWidth + 1 && getComputedStyle(element).display !== "inline";
+    if (shown(element) && wider) cut.push(element.textContent);
+  }
+  for (const chart of document.querySelectorAll(".chart")) {
+    const around = chart.getBoundingClientRect();
+    for (const text of chart.querySelectorAll("svg text")) {
+      const { left, right, top, bottom, width } = text.getBoundingClientRect();
+      const inside = left > around.left - 2 && right < around.right + 2 && top > around.top - 2 && bottom < around.bottom + 2;
+      if (width > 0 && !inside) cut.push(`${chart.id}: ${text.textContent}`);
+    }
+  }
+  return cut;
+}"""
+LOOKED_AT = [
+    {},
+    {"students": 4, "teachers": 2, "train_readout": True},
+    {"students": 6, "teachers": 6, "spectrum": "power law", "decay": 0.1, "batch": 4},
+    {"tasks": "two", "students": 2, "teachers": 1, "train_readout": True},
+]
+
+
+@pytest.mark.parametrize("size", [(1280, 720), (390, 844)])
+def test_no_label_is_cut(browser, file, size):
+    with opened(browser, file, size, reduced_motion="reduce") as page:
+        for given in LOOKED_AT:
+            page.evaluate("(more) => tutelageExplorer.change(more)", dict(Settings.read(given).values))
+            page.evaluate("document.getElementById('equations').open = true")
+            wait_until(page, SETTLED)
+            page.wait_for_timeout(300)
+            assert page.evaluate(CUT) == [], given
+        page.evaluate(
+            "document.querySelector('h1').style.cssText = 'width: 5rem; white-space: nowrap'"
+        )  # a negative control
+        assert len(page.evaluate(CUT)) == 1
+
+
 CONTRAST = """() => {
   const light = (c) => { const x = c / 255; return x <= 0.04045 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4; };
   const brightness = ([r, g, b]) => 0.2126 * light(r) + 0.7152 * light(g) + 0.0722 * light(b);
