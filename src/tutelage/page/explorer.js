@@ -72,7 +72,7 @@ const tutelageExplorer = (() => {
     byId("form").replaceChildren(...groups.map((group) => make("fieldset", {}, make("legend", { textContent: group }), ...ofGroup(group))));
     const option = ({ name }) => make("option", { value: name, textContent: name });
     const [guided, figures] = [presets.filter((preset) => preset.words), presets.filter((preset) => !preset.words)];
-    byId("preset").replaceChildren(make("option", { value: "", textContent: "(own settings)" }),
+    byId("preset").replaceChildren(make("option", { value: "", textContent: "(custom settings)" }),
       make("optgroup", { label: "Guided" }, ...guided.map(option)), make("optgroup", { label: "Figures" }, ...figures.map(option)));
     byId("form").addEventListener("submit", (event) => event.preventDefault());
     byId("preset").addEventListener("change", (event) => {

@@ -130,10 +130,10 @@ const tutelagePage = (() => {
     if (rates && rates.lr > rates.critical) return `Beyond the critical rate ${show(rates.critical, 3)}: zero error is unstable.`;
     if (tasks().length) return forgetting(last);
     if (last.name === "rise") return `The error is smallest at time ${show(last.start, 3)} and rises from there: to train longer harms.`;
-    if (last.name === "symmetric plateau") return `The student units stay alike up to time ${end}: they do not specialize.`;
+    if (last.name === "symmetric plateau") return `The student units stay nearly identical up to time ${end}: they do not specialize.`;
     if (last.name === "noise floor") return `Label noise keeps the error at ${show(error[error.length - 1], 2)} from time ${show(last.start, 3)} on.`;
     const longest = phases.filter((phase) => phase.name === "symmetric plateau").sort((a, b) => b.end - b.start - a.end + a.start)[0];
-    if (longest) return `The student units stay alike until time ${show(longest.end, 3)}; then they specialize on different teacher units.`;
+    if (longest) return `The student units stay nearly identical until time ${show(longest.end, 3)}; then they specialize on different teacher units.`;
     if (error[error.length - 1] > error[0]) return `The error rises from ${show(error[0], 2)} to ${show(error[error.length - 1], 2)}.`;
     return `The error falls from ${show(error[0], 2)} to ${show(error[error.length - 1], 2)} at time ${end}.`;
   }

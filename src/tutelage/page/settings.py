@@ -368,8 +368,8 @@ PRESETS = (
     Preset(
         "The plateau",
         {},
-        "Three student units learn from three teacher units. They first become alike, and the error stalls on the symmetric "
-        "plateau. Then each unit follows a teacher unit of its own, and the error falls to zero.",
+        "Three student units learn from three teacher units. They first become nearly identical, and the error stalls on the "
+        "symmetric plateau. Then each unit specializes on a different teacher unit, and the error falls to zero.",
     ),
     Preset(
         "Who decides the escape?",
