@@ -12,6 +12,7 @@ import json
 import socket
 import sys
 import webbrowser
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from tutelage.errors import InputError
@@ -59,7 +60,9 @@ def explore(
     begun = Settings.read({}) if problem is None else Settings.of(problem, start, times)
     if problem is not None and begun.given is not None:
         begun = Settings.of_file(problem, start, begun.times())
-    return serve(initial=begun)
+    with suppress(KeyboardInterrupt):  # Ctrl-C ends the server, and the script goes on
+        serve(initial=begun)
+    return None
 
 
 def _in_notebook() -> bool:
