@@ -50,12 +50,13 @@ Weights = Float[Array | np.ndarray, " P"]
 
 
 class Response(NamedTuple):
-    """What the average sample with given fields does: mean over labels and randomness of the rule."""
+    """What the average sample with given fields does: mean over labels and randomness of the rule. Nodes stand last: loops
+    over them are then loops over neighbors in memory."""
 
-    delta: Float[Array, "*nodes K"]
-    pairs: Float[Array, "*nodes K K"]  # delta delta^T
-    readout: Float[Array, "*nodes_outputs K"]
-    loss: Float[Array, "*nodes"]
+    delta: Float[Array, "K P"]
+    pairs: Float[Array, "K K P"]  # delta delta^T
+    readout: Float[Array, "*outputs K P"]
+    loss: Float[Array, " P"]
 
 
 class Sums(NamedTuple):
@@ -88,9 +89,9 @@ class RuleAtState(eqx.Module):
         Many labels (nodes of continuous noise) are taken one after the other: XLA then updates all nodes in one fast loop.
         """
         M = self.problem.teacher.hidden
-        fields = self.mean + e @ self.L.T
-        rho, student = fields[:, :M], fields[:, M:]
-        labels, weights = jax.vmap(partial(self.labels, noisy))(rho)
+        fields = self.mean[:, None] + self.L @ e.T
+        rho, student = fields[:M], fields[M:]
+        labels, weights = jax.vmap(partial(self.labels, noisy), in_axes=1, out_axes=-1)(rho)
         law, norm2 = self.rule.law(self.problem.student.hidden, self.context.time), mean_norm2(self.problem)
         placed = law if isinstance(law, PerUnit) and self.numbers is not None else None
         draws, shares = (None, None)
@@ -107,18 +108,18 @@ class RuleAtState(eqx.Module):
                 sample = Sample(student, rho, label, xi if own is None else own, norm2)
                 return self.rule.update(sample, self.parameters, self.context)
 
-            update = jax.vmap(one)(student, rho, label, own)
-            pairs = update.delta[:, :, None] * update.delta[:, None, :]
+            update = jax.vmap(one, in_axes=(-1, -1, -1, 0), out_axes=-1)(student, rho, label, own)
+            pairs = update.delta[:, None] * update.delta
             each = Response(update.delta, pairs, update.parameters.readout, jnp.asarray(update.loss, float))
             weight = weight if share is None else weight * share
-            return Response(*(weight.reshape(-1, *[1] * (x.ndim - 1)) * x for x in each))
+            return Response(*(weight * x for x in each))
 
         def over_draws(label: Array, weight: Array) -> Response:
             if draws is None or shares is None:
                 return given(label, weight, None, None)
             return _added(lambda at: given(label, weight, *at), (draws, shares))
 
-        return _added(lambda at: over_draws(*at), (jnp.swapaxes(labels, 0, 1), weights.T))
+        return _added(lambda at: over_draws(*at), (labels, weights))
 
     def labels(self, noisy: bool, rho: Float[Array, " M"]) -> tuple[Float[Array, "X ..."], Float[Array, " X"]]:
         """All labels that a sample with given teacher fields may have, and their weights."""
@@ -151,11 +152,11 @@ def node_sums(at: RuleAtState, e: Nodes, weights: Weights, *, jumps: bool, noisy
 
 def _sums(e: Nodes, weights: Weights, each: Response) -> Sums:
     return Sums(
-        D=jnp.einsum("p,pk,pa->ka", weights, each.delta, e),
-        delta=jnp.tensordot(weights, each.delta, 1),
-        pairs=jnp.tensordot(weights, each.pairs, 1),
-        readout=jnp.tensordot(weights, each.readout, 1),
-        loss=jnp.tensordot(weights, each.loss, 1),
+        D=(weights * each.delta) @ e,
+        delta=each.delta @ weights,
+        pairs=each.pairs @ weights,
+        readout=each.readout @ weights,
+        loss=each.loss @ weights,
     )
 
 
@@ -174,7 +175,7 @@ def _score_derivative(primals: Any, tangents: Any) -> tuple[Sums, Sums]:
     u = divide_left(at.L, (d_mean + e @ dL.T).T).T
     score = jnp.sum(e * u, axis=1) - jnp.trace(divide_left(at.L, dL))
     moved = _sums(e, weights * score, each)
-    moved = moved._replace(D=moved.D - jnp.einsum("p,pk,pa->ka", weights, each.delta, u))
+    moved = moved._replace(D=moved.D - (weights * each.delta) @ u)
     # what readouts, rates and other numbers do at fixed fields
     still = eqx.tree_at(lambda a: (a.L, a.mean), moves, (None, None), is_leaf=lambda x: x is None)
     if all(leaf is None for leaf in jax.tree.leaves(still, is_leaf=lambda x: x is None)):
