@@ -20,7 +20,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import erfinv, ndtr
+from jax.scipy.special import erfinv
 from jaxtyping import Float
 
 from tutelage._jump_search import find_jumps
@@ -32,6 +32,7 @@ from tutelage.moments.nodes import NEAR, REACH, SETS, panels, trapezoid
 from tutelage.moments.numerics import divide_left, divide_right, factor
 from tutelage.problem import Network, Problem
 from tutelage.problem.activation import NAMED
+from tutelage.problem.elementwise import erf
 from tutelage.problem.sample import mean_norm2
 from tutelage.rules import Context, Parameters, PerUnit, Rule, Sample, Update
 from tutelage.rules.base import Elementwise, Label
@@ -250,14 +251,15 @@ def class_error(at: RuleAtState, e: Float[Array | np.ndarray, "P m"], weights: W
     increasing. So the jump of the class is integrated exactly, and the sum over nodes can be differentiated.
     """
     M, v, g = at.problem.teacher.hidden, at.parameters.readout, at.problem.student.activation
-    fields, mean = at.mean[:-1] + e @ at.L[:-1, :-1].T, at.mean[-1] + e @ at.L[-1, :-1]
-    labels, shares = jax.vmap(partial(at.labels, noisy))(fields[:, :M])
-    limit = -(g(fields[:, M:]) @ v[:-1]) / jnp.where(jnp.abs(v[-1]) > 1e-12, v[-1], 1e-12)  # of g(lambda_K)
+    fields, mean = at.mean[:-1, None] + at.L[:-1, :-1] @ e.T, at.mean[-1] + e @ at.L[-1, :-1]
+    labels, shares = jax.vmap(partial(at.labels, noisy), in_axes=1, out_axes=-1)(fields[:M])
+    limit = -(v[:-1] @ g(fields[M:])) / jnp.where(jnp.abs(v[-1]) > 1e-12, v[-1], 1e-12)  # of g(lambda_K)
     inside = jnp.abs(limit) < (1.0 if g.polynomial is None else jnp.inf)  # erf and tanh stay between -1 and 1
     boundary = jnp.where(inside, INVERSES[g](jnp.where(inside, limit, 0.0)), jnp.sign(limit) * FAR_AWAY)
-    positive = ndtr(jnp.sign(v[-1]) * (mean - boundary) / jnp.maximum(at.L[-1, -1], 1e-150))
-    wrong = jnp.sum(shares * (0.5 - (positive[:, None] - 0.5) * jnp.sign(labels)), axis=1)
-    return jnp.tensordot(weights, wrong, 1)
+    sign = erf(
+        jnp.sign(v[-1]) * (mean - boundary) / jnp.maximum(at.L[-1, -1], 1e-150) * 0.5**0.5
+    )  # of the output, on average
+    return jnp.sum(shares * (1 - sign * jnp.sign(labels)) / 2, axis=0) @ weights
 
 
 def confidence(each: Sequence[np.ndarray] | np.ndarray) -> np.ndarray:
