@@ -91,10 +91,8 @@ def _class_errors(problem: Problem, moments: Moments, states: tuple[np.ndarray, 
 def _in_batches(problem: Problem, *states: np.ndarray) -> Float[np.ndarray, "2 states *tasks"]:
     """A fixed number of states at a time: bounded memory, one compilation."""
     moments, count = moments_for(problem), len(states[0])
-    if by_nodes(moments) is not None or by_quadrature(moments):
-        size = 32
-    else:
-        size = 512 if jax.default_backend() == "cpu" else 2**15
+    on_cpu, costly = jax.default_backend() == "cpu", by_nodes(moments) is not None or by_quadrature(moments)
+    size = (32 if costly else 512) if on_cpu else (256 if costly else 2**15)
     parts = []
     for first in range(0, count, size):
         which = np.minimum(np.arange(first, first + size), count - 1)
@@ -107,7 +105,7 @@ def _in_batches(problem: Problem, *states: np.ndarray) -> Float[np.ndarray, "2 s
 def _errors(
     problem: Problem, moments: Moments, count: Array | np.ndarray, states: tuple[np.ndarray, ...]
 ) -> tuple[Float[Array, "*states_task"], Float[Array, "*states_task"]]:
-    """Error and loss; of averages over nodes, one state after the other, of the first `count` states alone."""
+    """Error and loss. A CPU averages over nodes for one state after the other, for the first `count` states alone."""
 
     def one(at: tuple[Array, ...]) -> tuple[Array, Array]:
         R, Q, T, v, b, t = at
@@ -116,7 +114,7 @@ def _errors(
         return system.error(seen), system.loss(seen, t)
 
     arrays = tuple(jnp.asarray(x) for x in states)
-    if by_nodes(moments) is None:
+    if by_nodes(moments) is None or jax.default_backend() != "cpu":
         return jax.vmap(one)(arrays)
 
     def fill(i: Array, both: tuple[Array, Array]) -> tuple[Array, Array]:
