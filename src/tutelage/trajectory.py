@@ -265,6 +265,13 @@ class Trajectory(eqx.Module):
         times = np.asarray(self.times).reshape(-1, np.shape(self.times)[-1])[0]
         return card(f"Trajectory: {self.kind}{count}", sparkline(times, curves), properties(rows))
 
+    def widget(self) -> Any:
+        """The explorer at this solve, as a page that a notebook shows inline: move a control, and the browser solves again.
+
+        Where the browser cannot solve the problem, and for simulations, the page shows the curve with a slider for time.
+        """
+        return _function_of("tutelage.page.standalone:trajectory_widget")(self)
+
     def __repr__(self) -> str:
         shape = {name: tuple(np.shape(value)) for name, value in self.variables.items()}
         return f"<Trajectory {self.kind}: {np.shape(self.times)[-1]} times, {shape}, {self.status}>"

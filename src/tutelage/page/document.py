@@ -130,7 +130,7 @@ def explorer_page(table: Content, local: bool) -> Page:
     table: controls, presets and initial settings (settings.py), for explorer.js.
     """
     body = f'<div class="beside">{_part("aside.html")}<div>{_template("")}</div></div>'
-    scripts = ["page.js", *(["theory.js", "local.js"] if local else []), "explorer.js"]
+    scripts = ["page.js", "formulas.js", *(["theory.js", "local.js"] if local else []), "explorer.js"]
     css, js = _part("page.css") + _part("explorer.css"), "\n".join(map(_part, scripts))
     return _document(
         "tutelage explorer", body, css, _inside_script(table), js, POLICY if local else f"{POLICY}; connect-src 'self'"
