@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
@@ -139,14 +138,15 @@ def _escape_noise(system: OrderParameters, trajectory: Trajectory, like: Overlap
     Along the solved curve the adjoint of the unstable direction is carried back to time zero; the variance that the steps
     feed into it is integrated on the way.
     """
-    sgd, seen = system.problem.sgd, {name: jnp.asarray(value) for name, value in trajectory.variables.items()}
+    sgd, seen = system.problem.sgd, trajectory.variables
     if missing_traits(system.problem, ("differentiable",)):
         return None
     if "r" not in seen or sgd.spherical or sgd.trainable is not None or isinstance(sgd.momentum, SlowMomentum):
         return None  # also where the levels were not kept
     bias = None if like.bias is None else seen["bias"]
-    states, times = Overlaps(seen["r"], seen["q"], seen["readout"], bias, None), jnp.asarray(trajectory.times)
-    speed = np.linalg.norm(np.asarray(drifts_along(system, times, states)), axis=1)
+    states, times = Overlaps(seen["r"], seen["q"], seen["readout"], bias, None), np.asarray(trajectory.times)
+    drifts = np.asarray(drifts_along(system, times, states))
+    speed = np.linalg.norm(drifts, axis=1)
     slowest = slowest_before_rise(speed)
     if slowest is None:
         notes.append("escape: no plateau is left within these times")
@@ -157,9 +157,9 @@ def _escape_noise(system: OrderParameters, trajectory: Trajectory, like: Overlap
     rates, directions = growing_directions(jacobians[-1])
     if rates.size == 0:
         return None
-    amplitudes = np.asarray(drifts_along(system, times, states))[-1] @ directions / rates
+    amplitudes = drifts[slowest] @ directions / rates
     carried = propagate_adjoint(propagators(np.asarray(times), jacobians), directions)
-    fed = np.asarray(noise_covariances(system, times, states, jnp.asarray(carried)))
+    fed = np.asarray(noise_covariances(system, times, states, carried))
     until = np.trapezoid(fed, np.asarray(times), axis=0)
     after = fed[-1] / (rates[:, None] + rates)  # what is fed later counts less and less
     distance = amplitudes @ np.linalg.pinv(until + after) @ amplitudes

@@ -112,8 +112,7 @@ class PlateauPath:
 
         b = b_0 + N^(-1/2) int left(s) . dW(s), Cov(dW) = D ds.
         """
-        states = jax.vmap(lambda x: unflatten(x, self.like))(jnp.asarray(self.path))
-        fed = noise_covariances(self.system, jnp.zeros(self.times.size), states, jnp.asarray(self.left))
+        fed = noise_covariances(self.system, np.zeros(self.times.size), unflatten(self.path, self.like), self.left)
         return np.trapezoid(np.asarray(fed), self.times, axis=0)
 
     def sizes(self, b: np.ndarray) -> np.ndarray:
@@ -178,9 +177,8 @@ def plateau_path(
         atol=1e-11,
     )
     path = np.array([subspace.inside(y) for y in inside])
-    states = jax.tree.map(np.asarray, jax.vmap(lambda x: unflatten(x, state))(jnp.asarray(path)))
-    each = [jax.tree.map(lambda x, i=i: x[i], states) for i in range(PATH_TIMES)]
-    jacobians = [np.asarray(jacobian(system, 0.0, one)) for one in each]  # by the program that served the fixed point
+    # by the program that served the fixed point
+    jacobians = [np.asarray(jacobian(system, 0.0, unflatten(vector, state))) for vector in path]
     steps = propagators(times, np.array(jacobians))
     back = propagate_adjoint(steps, np.linalg.qr(np.stack([mode.left for mode in plateau.unstable], axis=1))[0])
     first, scale = np.linalg.qr(back[0])

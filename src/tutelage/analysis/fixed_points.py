@@ -178,7 +178,7 @@ class SubspaceDrift:
 
     def state(self, y: Float[np.ndarray, " d"]) -> Overlaps:
         """The state with coordinates y."""
-        return unflatten(jnp.asarray(self.subspace.inside(y)), self.like)
+        return unflatten(self.subspace.inside(y), self.like)
 
     def drift(self, y: Float[np.ndarray, " d"]) -> Float[np.ndarray, " d"]:
         """dy / dalpha."""
@@ -304,7 +304,7 @@ def _find_plateau(system: OrderParameters, blank: Overlaps) -> FixedPoint:
     along = APPROACH_LENGTH / np.sqrt(max(float(length), 1e-12)) * v / max(float(np.max(np.abs(v))), 1e-12)
     r = along[:, None] * direction[:, None, :]
     q = along[:, None] * along * (direction @ v_teacher)[:, None, None] + APPROACH_LENGTH**2 * np.eye(v.size)
-    state = Overlaps(jnp.asarray(r), jnp.asarray(q), blank.readout, blank.bias, None)
+    state = Overlaps(r, q, blank.readout, blank.bias, None)
     even = problem.student.activation.parity == 1
     subspace = symmetric_subspace(problem, system.t, state, copies=system.gradient_flow and not even)
     if subspace.size == free_subspace(problem, state).size:

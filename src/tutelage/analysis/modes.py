@@ -18,7 +18,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
@@ -182,8 +181,8 @@ def nearly_equal(a: np.ndarray, b: np.ndarray) -> bool:
 
 
 def _flat(r: ArrayLike, q: ArrayLike, readout: ArrayLike, bias: ArrayLike | None) -> np.ndarray:
-    r, q, readout = (jnp.asarray(x, float) for x in (r, q, readout))
-    return np.asarray(flatten(Overlaps(r, q, readout, None if bias is None else jnp.asarray(bias, float), None)))
+    parts = (None if x is None else np.asarray(x, float) for x in (r, q, readout, bias))
+    return np.asarray(flatten(Overlaps(*parts, None)))
 
 
 @dataclass(frozen=True)

@@ -129,7 +129,7 @@ class NoisyCurve:
         chosen = np.linspace(0, self.batch - 1, MOMENTS).astype(int)
         states = jax.tree.map(lambda x: x[chosen], self.states(moments))
         moments = moments[chosen]
-        jacobians = np.asarray(jacobians_along(self.system, jnp.asarray(moments), states))
+        jacobians = np.asarray(jacobians_along(self.system, moments, states))
         rates = np.maximum(np.max(np.abs(np.linalg.eigvals(jacobians)), axis=1), 1.0 / end)
         total = float(np.sum(np.diff(moments) * np.maximum(rates[1:], rates[:-1])))
         if total > MOST_PANELS * LONGEST_PANEL:
@@ -158,13 +158,13 @@ class NoisyCurve:
     def panels(self, edges: np.ndarray, count: int, sets: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """J (3, n, n) and D (set, 3, n, n) at the nodes of each panel; D from `count` points, those of each set its own."""
         dims = point_dims(self.problem)
-        points = [tuple(map(jnp.asarray, point_sets(MOMENTS, count, dims, seed))) for seed in range(sets)]
+        points = [point_sets(MOMENTS, count, dims, seed) for seed in range(sets)]
         moments = panel_nodes(edges)
         states = self.states(moments.ravel())
         for first in range(0, len(moments), PANELS_PER_BATCH):
             here = moments[first : first + PANELS_PER_BATCH]
             inside = np.minimum(first * GAUSS_NODES.size + np.arange(MOMENTS), moments.size - 1)
-            times, at = jnp.asarray(moments.ravel()[inside]), jax.tree.map(lambda x, i=inside: x[i], states)
+            times, at = moments.ravel()[inside], jax.tree.map(lambda x, i=inside: x[i], states)
             J = np.asarray(jacobians_along(self.system, times, at))
             D = np.stack([np.asarray(_diffusions(self.system, times, at, *part)) for part in points])
             for j in range(len(here)):
@@ -184,8 +184,8 @@ class NoisyCurve:
 
 def states_of(variables: dict[str, np.ndarray], like: Overlaps) -> Overlaps:
     """Recorded variables, with any leading axes, as one batched state."""
-    r, q, readout = (jnp.asarray(variables[name]) for name in ("r", "q", "readout"))
-    return Overlaps(r, q, readout, None if like.bias is None else jnp.asarray(variables["bias"]), None)
+    r, q, readout = (np.asarray(variables[name]) for name in ("r", "q", "readout"))
+    return Overlaps(r, q, readout, None if like.bias is None else np.asarray(variables["bias"]), None)
 
 
 def variables_of(problem: Problem, states: Overlaps) -> dict[str, np.ndarray]:
@@ -260,7 +260,7 @@ class Fluctuations(AnalysisResult, figure="plot_fluctuations"):
         assert problem is not None
         assert start is not None
         like, _ = initial_overlaps(problem, start)  # what one unit of each flat coordinate adds to each quantity:
-        parts = variables_of(problem, jax.vmap(lambda x: unflatten(x, like))(jnp.eye(flatten(like).size)))
+        parts = variables_of(problem, unflatten(np.eye(flatten(like).size), like))
         part = parts[checks.known("the name of a quantity", name, ["error", *parts])]
         return np.moveaxis(part, 0, -1).reshape(1, -1, part.shape[0]), part.shape[1:]
 

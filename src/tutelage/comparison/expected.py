@@ -118,22 +118,22 @@ def _computed(pair: Pair) -> dict[str, np.ndarray] | None:
     like, t = initial_overlaps(problem, start)
     system = OrderParameters(problem, t, pair.gradient_flow, True)
     chosen = _moments(pair)
-    moments, times = pair.times[chosen], jnp.asarray(pair.times[chosen])
+    moments = pair.times[chosen]
     states = states_of({name: value[chosen] for name, value in pair.theory.items()}, like)
     runs = states_of({name: value[:RUNS, chosen] for name, value in pair.runs.items()}, like)
-    along, points = np.asarray(jax.vmap(flatten)(states)), np.asarray(jax.vmap(jax.vmap(flatten))(runs))
+    along, points = np.asarray(flatten(states)), np.asarray(flatten(runs))
     drifts, errors = _evaluate(system, like, moments, np.concatenate([points, points.mean(axis=0)[None], along[None]]))
     curved, jensen = drifts[:-2].mean(axis=0) - drifts[-2], errors[:-2].mean(axis=0) - errors[-2]
-    jacobians = np.asarray(jacobians_along(system, times, states))
+    jacobians = np.asarray(jacobians_along(system, moments, states))
     acceleration = np.einsum("tij,tj->ti", jacobians, drifts[-1])
     tasks: Any = getattr(problem.teacher, "schedule", None)
     if problem.schedules() or callable(tasks) or (hasattr(tasks, "schedules") and tasks.schedules()):  # it changes by itself
         different, first = np.unique(moments, return_index=True)
         acceleration = _between(moments, different, np.gradient(drifts[-1][first], different, axis=0))
-    sources = curved + (np.asarray(_beyond(system, times, states)) - acceleration / 2) / dim
+    sources = curved + (np.asarray(_beyond(system, moments, states)) - acceleration / 2) / dim
     b = _carried(moments, jacobians, sources)
     moved = _evaluate(system, like, moments, (along + b)[None])[1][0] - errors[-1]
-    gaps = variables_of(problem, jax.vmap(lambda x: unflatten(x, like))(jnp.asarray(b)))  # linear in the flat coordinates
+    gaps = variables_of(problem, unflatten(b, like))  # linear in the flat coordinates
     gaps["error"] = np.where(np.isfinite(moved), moved, 0.0) + jensen
     return {name: _between(pair.times, moments, value) for name, value in gaps.items() if name in pair.compared}
 
@@ -154,7 +154,7 @@ def _evaluate(
     """Drift and error at points (run, moment, size); in chunks of one shape, so that one program serves all."""
     flat, when = points.reshape(-1, points.shape[-1]), np.broadcast_to(times, points.shape[:-1]).reshape(-1)
     chunks = [np.minimum(np.arange(i, i + CHUNK), len(flat) - 1) for i in range(0, len(flat), CHUNK)]
-    found = [_chunk(system, like, jnp.asarray(when[inside]), jnp.asarray(flat[inside])) for inside in chunks]
+    found = [_chunk(system, like, when[inside], flat[inside]) for inside in chunks]
     drift, error = (np.concatenate([np.asarray(x) for x in parts])[: len(flat)] for parts in zip(*found, strict=True))
     return drift.reshape(points.shape), error.reshape(*points.shape[:-1], *error.shape[1:])
 

@@ -49,7 +49,8 @@ def teacher_assignment(problem: Problem) -> Float[np.ndarray, "K M"]:
         )
     if K < M:
         raise InputError(f"{K} student units cannot copy {M} teachers, so there is no perfect solution; use hidden={M}.")
-    free = student.train_readout or problem.biased or abs(float(student.activation(jnp.zeros(())))) >= 1e-12
+    odd = student.activation.parity == -1  # then g(0) = 0
+    free = student.train_readout or problem.biased or (not odd and abs(float(student.activation(jnp.zeros(())))) >= 1e-12)
     if K > M and free:
         raise InputError(
             f"{K - M} student units are left over, and their outputs are not held at zero (trained readouts or biases, or "
@@ -91,9 +92,9 @@ def perfect_overlaps(problem: Problem, t: Float[Array, "L M M"], U0: Float[np.nd
         readout = np.where(copied, np.abs(U0) @ np.asarray(teacher.readout), readout)
     bias = None
     if problem.biased:
-        bias = jnp.asarray(U0 @ (np.zeros(teacher.hidden) if teacher.bias is None else np.asarray(teacher.bias)))
-    r = jnp.asarray(U0) @ t
-    return Overlaps(r, r @ U0.T, jnp.asarray(readout), bias, None)
+        bias = U0 @ (np.zeros(teacher.hidden) if teacher.bias is None else np.asarray(teacher.bias))
+    r = U0 @ np.asarray(t)
+    return Overlaps(r, r @ U0.T, readout, bias, None)
 
 
 def is_kinked(system: OrderParameters) -> bool:
@@ -118,8 +119,8 @@ def perfect_jacobian(system: OrderParameters, state: Overlaps) -> Float[np.ndarr
     averages = system.averages
     if not isinstance(averages, QuadratureAverages) or averages.student.smooth:
         return np.asarray(jacobian(system, 0.0, state))
-    step = STEP * max(float(jnp.max(jnp.abs(state.q))), float(jnp.max(jnp.abs(system.t))))
-    away = [eqx.tree_at(lambda s: s.q, state, state.q + n * step * jnp.eye(state.q.shape[-1])) for n in (1, 2)]
+    step = STEP * max(float(np.max(np.abs(state.q))), float(np.max(np.abs(system.t))))
+    away = [eqx.tree_at(lambda s: s.q, state, state.q + n * step * np.eye(state.q.shape[-1])) for n in (1, 2)]
     near, far = (np.asarray(jacobian(system, 0.0, displaced)) for displaced in away)
     return 2 * near - far
 
@@ -210,7 +211,7 @@ def perfect_learning(
     require_traits(problem, "perfect learning", ("visible teacher",))
     _require_plain(problem)
     require_small(problem)
-    t = jnp.asarray(t)
+    t = np.asarray(t)
     U0 = teacher_assignment(problem)
     state = perfect_overlaps(problem, t, U0)
     plain: dict[str, object] = {"readout_lr": None, "bias_lr": None, "batch": 1, "momentum": 0.0, "noise": 0.0}
@@ -230,7 +231,7 @@ def perfect_learning(
     return PerfectLearning(
         problem=problem,
         state=state,
-        t=np.asarray(t),
+        t=t,
         hessian=hessian,
         slow=slow,
         fast=fast,
