@@ -23,8 +23,7 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from tutelage._types import NumpyOrJax
-from tutelage.dynamics.linearized import flatten
-from tutelage.dynamics.order_parameters import Overlaps
+from tutelage.dynamics.order_parameters import Overlaps, flatten
 from tutelage.problem import Problem
 
 Teachers: TypeAlias = Float[NumpyOrJax, "L M M"]

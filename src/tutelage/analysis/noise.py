@@ -33,7 +33,7 @@ from tutelage._types import Array, ArrayLike
 from tutelage.analysis.result import AnalysisResult
 from tutelage.dynamics import OrderParameters, initial_overlaps
 from tutelage.dynamics.diffusion import diffusion, point_dims, point_sets
-from tutelage.dynamics.linearized import LARGEST_STATE, jacobians_along
+from tutelage.dynamics.linearized import LARGEST_STATE, LocalDynamics
 from tutelage.dynamics.order_parameters import Overlaps, flatten, unflatten
 from tutelage.errors import InputError, TutelageWarning
 from tutelage.problem import Problem, Start
@@ -118,7 +118,9 @@ class NoisyCurve:
     def __init__(self, problem: Problem, start: Start, theory: Trajectory):
         self.problem, self.start, self.theory, self.settings = problem, start, theory, dict(theory.settings)
         self.like, t = initial_overlaps(problem, start)
-        self.system = OrderParameters(problem, t, bool(self.settings.get("gradient_flow", False)), True)
+        flow = bool(self.settings.get("gradient_flow", False))
+        self.local = LocalDynamics(OrderParameters(problem, t, flow, True), self.like)
+        self.system = self.local.system
         count = len(theory.times)
         self.batch = count if LEAST_BATCH <= count <= LARGEST_BATCH else USUAL_BATCH
 
@@ -127,9 +129,8 @@ class NoisyCurve:
         end = float(self.theory.times[-1])
         moments = end * np.linspace(0.0, 1.0, self.batch) ** 2  # closer together at the start
         chosen = np.linspace(0, self.batch - 1, MOMENTS).astype(int)
-        states = jax.tree.map(lambda x: x[chosen], self.states(moments))
-        moments = moments[chosen]
-        jacobians = np.asarray(jacobians_along(self.system, moments, states))
+        vectors, moments = np.asarray(flatten(self.states(moments)))[chosen], moments[chosen]
+        jacobians = self.local.jacobians(vectors, moments)
         rates = np.maximum(np.max(np.abs(np.linalg.eigvals(jacobians)), axis=1), 1.0 / end)
         total = float(np.sum(np.diff(moments) * np.maximum(rates[1:], rates[:-1])))
         if total > MOST_PANELS * LONGEST_PANEL:
@@ -165,7 +166,7 @@ class NoisyCurve:
             here = moments[first : first + PANELS_PER_BATCH]
             inside = np.minimum(first * GAUSS_NODES.size + np.arange(MOMENTS), moments.size - 1)
             times, at = moments.ravel()[inside], jax.tree.map(lambda x, i=inside: x[i], states)
-            J = np.asarray(jacobians_along(self.system, times, at))
+            J = self.local.jacobians(np.asarray(flatten(at)), times)
             D = np.stack([np.asarray(_diffusions(self.system, times, at, *part)) for part in points])
             for j in range(len(here)):
                 nodes = slice(j * GAUSS_NODES.size, (j + 1) * GAUSS_NODES.size)

@@ -17,7 +17,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, PyTree
 
 from tutelage._types import Array, ArrayLike, NumpyOrJax
 from tutelage.dynamics.equations import ClosedSystem
@@ -361,6 +361,14 @@ def initial_overlaps(problem: Problem, start: Start) -> tuple[Overlaps, Float[Nu
     slow = isinstance(problem.sgd.momentum, SlowMomentum)
     velocity = Velocity(jnp.zeros_like(r), jnp.zeros_like(q), jnp.zeros_like(q)) if slow else None
     return Overlaps(r, q, readout, None if bias is None else as_array(bias), velocity), t
+
+
+def as_arrays(tree: PyTree) -> PyTree:
+    """Numbers as arrays (data to the compiled function, which takes them to its device), functions and words as they are."""
+    if isinstance(tree, Problem):
+        tree = eqx.tree_at(lambda p: p.inputs, tree, tree.inputs.levels_only())
+    as_array = lambda x: jnp.asarray(x, float) if isinstance(x, jax.Array) else np.asarray(x, float)  # noqa: E731
+    return jax.tree.map(lambda x: as_array(x) if eqx.is_array_like(x) else x, tree)
 
 
 def flatten(state: Overlaps) -> Float[NumpyOrJax, "*lead size"]:
