@@ -18,6 +18,7 @@ LAYERS = (
         "errors",
         "_types",
         "_precision",
+        "_numba",
         "_namespace",
         "checks",
         "_files",

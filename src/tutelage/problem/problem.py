@@ -179,7 +179,10 @@ class Problem(eqx.Module):
         sgd = self.sgd
         found: Table = {name: getattr(sgd, name) for name in ("lr", "readout_lr", "bias_lr", "weight_decay")}
         found |= {"k": getattr(sgd.momentum, "k", None), "flip": getattr(self.labels, "flip", None)}
-        found |= {"noise": None if self.has_noise_law else self.noise, **self.rule.schedules()}
+        found |= {
+            "noise": None if self.has_noise_law else self.noise,
+            **type(self.rule).schedules(self.rule),
+        }  # Equinox wraps bound methods at each call
         return {name: value for name, value in found.items() if callable(value)}
 
     def labeled_at(self, t: ArrayLike) -> "Problem":
