@@ -92,10 +92,11 @@ def test_a_traced_solve_has_no_report():
         _ = out.validity
 
 
-def test_the_report_compiles_few_programs():
-    """Drift, noise and slopes at perfect learning. Single operations on JAX arrays would add dozens, tens of ms each."""
-    problem = pair(3, 2, lr=0.4)
+@pytest.mark.parametrize(("activation", "most"), [("erf", 0), ("quadratic", 3)])
+def test_the_report_compiles_few_programs(activation, most):
+    """None for erf, which has machine code; else drift, noise and slopes. Single operations on JAX arrays would add dozens."""
+    problem = pair(3, 2, activation, lr=0.1)
     theory = tu.solve(problem, tu.random_start(problem, dim=1000), tu.linear_times(150, 31))
     compiled = compilations()
     assert theory.validity.averages == "closed form"
-    assert 0 < len(compiled) <= 3
+    assert len(compiled) <= most

@@ -96,14 +96,14 @@ PROBLEMS = {
 
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_jacobians_are_the_derivatives_that_jax_finds(name):
-    """By differences where the drift is analytic: twelve digits. A wrong learning rate shows what the test can see."""
+    """By differences where the drift is analytic: eleven digits. A wrong learning rate shows what the test can see."""
     problem = PROBLEMS[name]
     R, Q, T = generic_overlaps(problem.student.hidden, problem.teacher.hidden, seed=1)
     state, t = initial_overlaps(problem, tu.Start(R, Q, T))
     local, vector = LocalDynamics(OrderParameters(problem, t), state), flatten(state)
     exact = np.asarray(jacobian(OrderParameters(problem, t), 0.0, state))
-    np.testing.assert_allclose(local.jacobian(vector), exact, rtol=0, atol=1e-12 * np.max(np.abs(exact)))
-    np.testing.assert_allclose(local.jacobians(np.stack([vector] * 3))[2], exact, rtol=0, atol=1e-12 * np.max(np.abs(exact)))
+    np.testing.assert_allclose(local.jacobian(vector), exact, rtol=0, atol=5e-12 * np.max(np.abs(exact)))
+    np.testing.assert_allclose(local.jacobians(np.stack([vector] * 3))[2], exact, rtol=0, atol=5e-12 * np.max(np.abs(exact)))
     other = LocalDynamics(OrderParameters(problem.replace(lr=1.001 * problem.sgd.lr), t), state)
     assert np.max(np.abs(other.jacobian(vector) - exact)) > 1e-5 * np.max(np.abs(exact))
 
@@ -112,7 +112,7 @@ def test_one_program_serves_all_numbers_and_counts():
     """Other learning rates, noises and numbers of vectors compile nothing."""
     count = compilations()
     for lr, rows in ((0.31, 5), (0.62, 70)):
-        problem = pair(2, 1, lr=lr, noise=lr / 10)
+        problem = pair(2, 1, "quadratic", lr=lr, noise=lr / 10)
         state, t = initial_overlaps(problem, tu.Start([[0.3], [0.1]], [[0.5, 0.1], [0.1, 0.4]]))
         local = LocalDynamics(OrderParameters(problem, t), state)
         local.jacobians(np.stack([flatten(state)] * rows))

@@ -21,18 +21,15 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
 from tutelage import checks
 from tutelage._solve import solve
-from tutelage._types import Array, ArrayLike
+from tutelage._types import ArrayLike
 from tutelage.analysis.result import AnalysisResult
 from tutelage.dynamics import OrderParameters, initial_overlaps
-from tutelage.dynamics.diffusion import diffusion, point_dims, point_sets
+from tutelage.dynamics.diffusion import point_dims, point_sets
 from tutelage.dynamics.linearized import LARGEST_STATE, LocalDynamics
 from tutelage.dynamics.order_parameters import Overlaps, flatten, unflatten
 from tutelage.errors import InputError, TutelageWarning
@@ -161,13 +158,12 @@ class NoisyCurve:
         dims = point_dims(self.problem)
         points = [point_sets(MOMENTS, count, dims, seed) for seed in range(sets)]
         moments = panel_nodes(edges)
-        states = self.states(moments.ravel())
+        vectors = np.asarray(flatten(self.states(moments.ravel())))
         for first in range(0, len(moments), PANELS_PER_BATCH):
             here = moments[first : first + PANELS_PER_BATCH]
-            inside = np.minimum(first * GAUSS_NODES.size + np.arange(MOMENTS), moments.size - 1)
-            times, at = moments.ravel()[inside], jax.tree.map(lambda x, i=inside: x[i], states)
-            J = self.local.jacobians(np.asarray(flatten(at)), times)
-            D = np.stack([np.asarray(_diffusions(self.system, times, at, *part)) for part in points])
+            times, at = here.ravel(), vectors[first * GAUSS_NODES.size :][: here.size]
+            J = self.local.jacobians(at, times)
+            D = np.stack([self.local.diffusions(at, times, *part) for part in points])
             for j in range(len(here)):
                 nodes = slice(j * GAUSS_NODES.size, (j + 1) * GAUSS_NODES.size)
                 yield J[nodes], D[:, nodes]
@@ -175,12 +171,7 @@ class NoisyCurve:
     def gradients(self) -> np.ndarray:
         """The derivative of e_g with respect to the flat coordinates at the recorded times, (time, n)."""
         seen = {name: np.asarray(x) for name, x in self.theory.variables.items()}
-        count, out = len(self.theory.times), []
-        for first in range(0, count, MOMENTS):
-            inside = np.minimum(first + np.arange(MOMENTS), count - 1)
-            states = states_of({name: x[inside] for name, x in seen.items()}, self.like)
-            out.append(np.asarray(_gradients(self.system, states)))
-        return np.concatenate(out)[:count]
+        return self.local.gradients(np.asarray(flatten(states_of(seen, self.like))))
 
 
 def states_of(variables: dict[str, np.ndarray], like: Overlaps) -> Overlaps:
@@ -195,27 +186,6 @@ def variables_of(problem: Problem, states: Overlaps) -> dict[str, np.ndarray]:
     out = {name: np.asarray(getattr(states, name)) for name in names}
     weights = np.asarray(problem.inputs.weights)
     return out | {big: np.einsum("l,slab->sab", weights, out[small]) for big, small in (("R", "r"), ("Q", "q"))}
-
-
-@eqx.filter_jit
-def _diffusions(system: OrderParameters, times: Array, states: Overlaps, points: Array, weights: Array) -> Array:
-    return jax.lax.map(lambda moment: diffusion(system, *moment), (times, states, points, weights))
-
-
-@eqx.filter_jit
-def _gradients(system: OrderParameters, states: Overlaps) -> Array:
-    """The derivative of e_g with respect to the flat coordinates; an off-diagonal entry of q stands for two."""
-
-    def gradient(state: Overlaps) -> Array:
-        if not system.closed:  # the matrices hold the slope of the training loss, which is another number
-            return jax.grad(lambda x: system.error(system.observe(unflatten(x, state))))(flatten(state))
-        p = system.error_derivatives(state)
-        weights = jnp.asarray(system.problem.inputs.weights)[:, None, None]
-        twice = 1.0 - jnp.eye(p.A.shape[0]) / 2
-        bias = None if state.bias is None else -p.bias
-        return flatten(Overlaps(-weights * p.B, -weights * twice * p.A, -p.readout, bias, None))
-
-    return jax.lax.map(gradient, states)
 
 
 @dataclass(frozen=True, repr=False)

@@ -38,8 +38,9 @@ from tutelage._solve import solve
 from tutelage._types import Array, ArrayLike, Rate, Schedule, Table
 from tutelage.analysis.noise import states_of, variables_of
 from tutelage.comparison.pairing import Pair
-from tutelage.comparison.verdict import LIMIT, Gap, holds, z_score
-from tutelage.dynamics.linearized import LocalDynamics, exponentials
+from tutelage.comparison.verdict import LIMIT, Gap, holds, ratio_of
+from tutelage.dynamics.committee import CommitteeDynamics, joint, mean_update
+from tutelage.dynamics.linearized import DIFFERENCES, LocalDynamics, exponentials
 from tutelage.dynamics.order_parameters import OrderParameters, Overlaps, flatten, initial_overlaps, unflatten
 from tutelage.errors import TutelageWarning
 from tutelage.integrate.program import SOLVERS
@@ -57,6 +58,7 @@ RUNS = 256  # at most so many runs enter the estimate
 FEWEST = 8  # recorded times below which the equation for b cannot be integrated
 LARGEST = 400  # largest state whose Jacobian is taken
 STEP = 1e-3  # of ln eta, to either side
+LENGTH_STEP = 1e-3  # relative change of a level's overlaps, for the derivative of G
 CHANGES = np.geomspace(1e-4, 0.5, 400)  # relative changes of the rate that are tried
 CHANCE = 1.28  # standard errors by which chance reduces a gap once in ten times
 
@@ -130,7 +132,7 @@ def _computed(pair: Pair) -> dict[str, np.ndarray] | None:
     if problem.schedules() or callable(tasks) or (hasattr(tasks, "schedules") and tasks.schedules()):  # it changes by itself
         different, first = np.unique(moments, return_index=True)
         acceleration = _between(moments, different, np.gradient(drifts[-1][first], different, axis=0))
-    sources = curved + (np.asarray(_beyond(local.system, moments, states)) - acceleration / 2) / dim
+    sources = curved + (_beyond(local, moments, along) - acceleration / 2) / dim
     b = _carried(moments, jacobians, sources)
     moved = local.errors(along + b) - errors[-1]
     gaps = variables_of(problem, unflatten(b, like))  # linear in the flat coordinates
@@ -155,9 +157,34 @@ def _evaluate(local: LocalDynamics, times: np.ndarray, points: np.ndarray) -> tu
     return drifts.reshape(points.shape), errors.reshape(*points.shape[:-1], *errors.shape[1:])
 
 
-@eqx.filter_jit
-def _beyond(system: OrderParameters, times: Array, states: Overlaps) -> Array:
+def _beyond(local: LocalDynamics, times: np.ndarray, vectors: np.ndarray) -> np.ndarray:
     """c at each moment: N^2 times what the mean of one step adds to q beyond the limit, in flat coordinates."""
+    if local.committee is None:
+        return np.asarray(_beyond_by_jax(local.system, times, unflatten(vectors, local.like)))
+    return _beyond_of_committee(local.committee, float(local.system.problem.sgd.batch), vectors)
+
+
+def _beyond_of_committee(committee: CommitteeDynamics, batch: float, vectors: np.ndarray) -> np.ndarray:
+    one, states = committee.one, unflatten(vectors, committee.like)
+    R, Q, v = (np.asarray(x) for x in committee.fields(vectors))
+    C, lam = joint(R, Q, one.T), one.lam[: one.L]
+    force, decay = one.eta * mean_update(one, C, committee.error_weights(v)), one.pull * np.eye(one.K, one.K + one.M)
+    c = np.zeros_like(states.q)
+    for level in range(one.L):
+        own = joint(states.r[:, level], states.q[:, level], committee.t[level])
+        moved = LENGTH_STEP * np.arange(1, DIFFERENCES.size + 1)[:, None, None, None] * lam[level] * own
+        at = C + np.stack([moved, -moved])
+        found = committee.update_covariances(at.reshape(-1, *C.shape[1:]), np.tile(v, (2 * DIFFERENCES.size, 1)))
+        found = found.reshape(*at.shape[:3], one.K, one.K)
+        length = np.tensordot(DIFFERENCES, found[0] - found[1], 1) / LENGTH_STEP
+        X, Y = lam[level] * force - decay, lam[level] * force
+        squares = X @ own @ np.swapaxes(X, 1, 2) - Y @ own @ np.swapaxes(Y, 1, 2) / batch
+        c[:, level] = squares + 2 * (one.eta**2 / batch) * lam[level] * length
+    return np.asarray(flatten(Overlaps(0 * states.r, c, 0 * v, None, None)))
+
+
+@eqx.filter_jit
+def _beyond_by_jax(system: OrderParameters, times: Array, states: Overlaps) -> Array:
     return jax.lax.map(lambda moment: _beyond_at(system, *moment), (times, states))
 
 
@@ -247,10 +274,11 @@ def noticeable_change(pair: Pair, theory: Trajectory, gaps: dict[str, Gap], coun
         return None
     slopes = {name: np.abs(ends[1][name] - ends[0][name]) / (2 * STEP) for name in gaps}
 
+    largest = ratio_of(LIMIT, pair.count)
+
     def noticed(change: float) -> bool:
-        scores = [np.maximum(change * slopes[name] - gap.allowed, 0.0) / gap.unit - CHANCE for name, gap in gaps.items()]
-        inside = [gap.entries(z_score(x, pair.count))[counted] < LIMIT for gap, x in zip(gaps.values(), scores, strict=True)]
-        return not holds(inside)
+        ratios = {name: np.maximum(change * slopes[name] - gap.allowed, 0.0) / gap.unit for name, gap in gaps.items()}
+        return not holds([gap.entries(ratios[name])[counted] < largest + CHANCE for name, gap in gaps.items()])
 
     return next((float(change) for change in CHANGES if noticed(change)), np.inf)
 

@@ -15,7 +15,8 @@ import numpy as np
 from jaxtyping import Float
 
 from tutelage._types import Array, ArrayLike, NumpyOrJax
-from tutelage.dynamics.diffusion import field_roots, increments
+from tutelage.dynamics.committee import CommitteeDynamics, is_committee
+from tutelage.dynamics.diffusion import diffusion, field_roots, increments, point_dims
 from tutelage.dynamics.order_parameters import OrderParameters, Overlaps, as_arrays, flatten, unflatten
 from tutelage.moments import ClosedMoments
 from tutelage.moments.erf import ErfAverages
@@ -29,9 +30,12 @@ Path: TypeAlias = Float[np.ndarray, "moments size count"]
 SAMPLES = 2**13  # steps drawn to measure their covariance, the same at each moment but turned at random
 LARGEST_STATE = 400  # entries of the largest state whose Jacobians are followed
 CHUNK = 64  # vectors that one call of a compiled program takes: their number does not matter to it
-SMALL_STATE = 60  # up to so many entries differences of the drift cost less than compiling its derivative
+SMALL_STATE, SMALL_COMMITTEE = (
+    60,
+    200,
+)  # entries up to which differences of the drift cost less than compiling its derivative
 LARGEST_NORM, SERIES = 0.5, 13  # the series of exp, to rounding
-STEP, DIFFERENCES = 1.5e-3, np.array([45.0, -9.0, 1.0]) / 60.0  # central differences, exact to order 6
+STEP, DIFFERENCES = 3.5e-4, np.array([8.0, -1.0]) / 12.0  # central differences, exact to order 4
 
 
 @eqx.filter_jit
@@ -52,12 +56,36 @@ def _jacobians(system: OrderParameters, like: Overlaps, times: Array, vectors: A
     return jax.lax.map(one, (times, vectors))
 
 
-class LocalDynamics:
-    """Drift, error and Jacobian of a system at any number of flat vectors, as NumPy arrays.
+@eqx.filter_jit
+def _gradients(system: OrderParameters, like: Overlaps, _: Array, vectors: Array) -> Array:
+    def one(vector: Array) -> Array:
+        if not system.closed:  # the matrices hold the slope of the training loss, which is another number
+            return jax.grad(lambda x: system.error(system.observe(unflatten(x, like))))(vector)
+        p = system.error_derivatives(unflatten(vector, like))
+        weights = jnp.asarray(system.problem.inputs.weights)[:, None, None]
+        twice = 1.0 - jnp.eye(p.A.shape[0]) / 2
+        bias = None if like.bias is None else -p.bias
+        return flatten(Overlaps(-weights * p.B, -weights * twice * p.A, -p.readout, bias, None))
 
-    One compiled program of each kind serves all problems of one shape: numbers such as the learning rate are its data. Where
+    return jax.lax.map(one, vectors)
+
+
+@eqx.filter_jit
+def _diffusions(system: OrderParameters, like: Overlaps, moments: tuple[Array, Array, Array, Array]) -> Array:
+    def one(moment: tuple[Array, Array, Array, Array]) -> Array:
+        t, vector, points, weights = moment
+        return diffusion(system, t, unflatten(vector, like), points, weights)
+
+    return jax.lax.map(one, moments)
+
+
+class LocalDynamics:
+    """Drift, error, Jacobian and noise of a system at any number of flat vectors, as NumPy arrays.
+
+    Committees of erf units have machine code for it (committee.py). For all else one compiled program of each kind serves
+    all problems of one shape: numbers such as the learning rate are its data. Where
     the averages are analytic in the overlaps (erf, polynomials), the Jacobian of a small state is made of differences of the
-    drift, to thirteen digits, and needs no program of its own.
+    drift, to twelve digits, and needs no program of its own.
     """
 
     def __init__(self, system: OrderParameters, like: Overlaps):
@@ -67,16 +95,21 @@ class LocalDynamics:
             *(None if x is None else np.asarray(x) for x in (like.r, like.q, like.readout, like.bias)), None
         )
         averages = system.moments.averages if isinstance(system.moments, ClosedMoments) else None
-        small = flatten(self.like).size <= SMALL_STATE
+        self.committee = CommitteeDynamics(system, self.like) if is_committee(system.problem, system.moments) else None
+        small = flatten(self.like).size <= (SMALL_STATE if self.committee is None else SMALL_COMMITTEE)
         self._analytic = small and isinstance(averages, ErfAverages | PolynomialAverages)
 
     def drifts(self, vectors: Vectors, times: Times = 0.0) -> Vectors:
         """d vector / d alpha at each of the vectors."""
-        return self._in_chunks(_drifts, vectors, times)
+        return self._in_chunks(_drifts, vectors, times) if self.committee is None else self.committee.drifts(vectors)
 
     def errors(self, vectors: Vectors) -> Float[np.ndarray, "*moments_tasks"]:
         """The generalization error at each of the vectors."""
-        return self._in_chunks(_errors, vectors, 0.0)
+        return self._in_chunks(_errors, vectors) if self.committee is None else self.committee.errors(vectors)
+
+    def gradients(self, vectors: Vectors) -> Vectors:
+        """The derivative of the generalization error; an off-diagonal entry of q stands for two."""
+        return self._in_chunks(_gradients, vectors) if self.committee is None else self.committee.gradients(vectors)
 
     def jacobians(self, vectors: Vectors, times: Times = 0.0) -> Float[np.ndarray, "moments size size"]:
         """The derivative of the drift at each of the vectors; the last axis is the variable."""
@@ -99,7 +132,21 @@ class LocalDynamics:
         """The Jacobian at one vector and time zero."""
         return self.jacobians(vector[None])[0]
 
-    def _in_chunks(self, program: Callable[..., Array], vectors: Vectors, times: Times) -> np.ndarray:
+    def diffusions(
+        self,
+        vectors: Vectors,
+        times: Times,
+        points: Float[np.ndarray, "moments count dims"],
+        weights: Float[np.ndarray, "moments count"],
+    ) -> Float[np.ndarray, "moments size size"]:
+        """D at each of the vectors, each from its own points (diffusion.py), of which there may be more sets."""
+        if self.committee is not None and self.system.problem.unseen is None:
+            return self.committee.diffusions(vectors, points, weights)
+        inside = np.minimum(np.arange(len(points)), len(vectors) - 1)  # the last one fills up, for the shape of the program
+        times = np.broadcast_to(np.asarray(times, float), len(vectors))[inside]
+        return np.asarray(_diffusions(self.system, self.like, (times, vectors[inside], points, weights)))[: len(vectors)]
+
+    def _in_chunks(self, program: Callable[..., Array], vectors: Vectors, times: Times = 0.0) -> np.ndarray:
         """A program at all vectors, always as many at once; the last one fills up, unless each of them costs much."""
         chunk = CHUNK if self._analytic or len(vectors) > 1 else 1
         times, found = np.broadcast_to(np.asarray(times, float), len(vectors)), []
@@ -119,12 +166,16 @@ def noise_covariances(
     local: LocalDynamics, times: Times, vectors: Vectors, directions: Float[np.ndarray, "moments size count"]
 ) -> Float[np.ndarray, "moments count count"]:
     """N times the covariance per time that the noise of the steps feeds into the directions."""
-    system, states = local.system, unflatten(vectors, local.like)
-    rng, samples = np.random.default_rng(0), SAMPLES * system.problem.rule.samples
+    system, rng = local.system, np.random.default_rng(0)
+    if local.committee is not None and system.problem.unseen is None:
+        points = rng.standard_normal((SAMPLES, point_dims(system.problem)))
+        turned = (points @ np.linalg.qr(rng.standard_normal(2 * points.shape[1:]))[0] for _ in vectors)
+        same = np.broadcast_to(1.0 / SAMPLES, (len(vectors), SAMPLES))
+        return local.committee.diffusions(vectors, turned, same, directions)
+    states, samples = unflatten(vectors, local.like), SAMPLES * system.problem.rule.samples
     normals = rng.standard_normal((samples, *system.t.shape[:1], sum(local.like.r.shape[1:])))
     draws = rng.standard_normal((samples, normals_needed(system.problem)))
-    times = np.broadcast_to(np.asarray(times, float), len(vectors))
-    roots = field_roots(system, states)
+    times, roots = np.broadcast_to(np.asarray(times, float), len(vectors)), field_roots(system, states)
     turned = roots @ np.linalg.qr(rng.standard_normal(roots.shape))[0]
     return np.asarray(_fed(system, (times, states, turned, directions), normals, draws))
 

@@ -245,8 +245,10 @@ def perfect_learning(
 
 def _A_at_zero_error(system: OrderParameters, state: Overlaps) -> Float[np.ndarray, "K K"]:
     """A = -v_k v_j E[g'_k g'_j]: what remains of it without error."""
-    v = np.asarray(state.readout)
-    return -v[:, None] * v * np.asarray(_slopes(LocalDynamics(system, state).system, state))[:, : v.size]
+    v, local = np.asarray(state.readout), LocalDynamics(system, state)
+    committee = local.committee
+    slopes = _slopes(local.system, state) if committee is None else committee.slopes(np.asarray(flatten(state)))
+    return -v[:, None] * v * np.asarray(slopes)[:, : v.size]
 
 
 @eqx.filter_jit
