@@ -118,9 +118,8 @@ def solve(
         raw = compiled.integrate(problem_, averages, start, blocks, times, steps, options)
     else:
         raw = integrate(as_arrays(problem_), averages, as_arrays(anonymous(start)), padded(times, averages), steps, options)
-        raw = first_times(raw, times.size)
     raw = _observed(raw, observe)
-    raw = raw if checks.is_traced(raw) else eager(raw)
+    raw = first_times(raw if checks.is_traced(raw) else eager(raw), times.size)
     settings = (("gradient_flow", gradient_flow), ("rtol", float(steps[0])), ("solver", options.solver))
     if quadrature is not None:
         settings += (("quadrature", (quadrature.nodes, quadrature.points)),)
