@@ -35,7 +35,9 @@ SMALL_STATE, SMALL_COMMITTEE = (
     200,
 )  # entries up to which differences of the drift cost less than compiling its derivative
 LARGEST_NORM, SERIES = 0.5, 13  # the series of exp, to rounding
-STEP, DIFFERENCES = 3.5e-4, np.array([8.0, -1.0]) / 12.0  # central differences, exact to order 4
+# central differences: steps and weights, exact to order 4 for many vectors, to order 8 (thirteen digits) for one
+STEP, DIFFERENCES = 3.5e-4, np.array([8.0, -1.0]) / 12.0
+LONG_STEP, FINE_DIFFERENCES = 6e-3, np.array([672.0, -168.0, 32.0, -3.0]) / 840.0
 
 
 @eqx.filter_jit
@@ -85,7 +87,7 @@ class LocalDynamics:
     Committees of erf units have machine code for it (committee.py). For all else one compiled program of each kind serves
     all problems of one shape: numbers such as the learning rate are its data. Where
     the averages are analytic in the overlaps (erf, polynomials), the Jacobian of a small state is made of differences of the
-    drift, to twelve digits, and needs no program of its own.
+    drift, to eleven digits or more, and needs no program of its own.
     """
 
     def __init__(self, system: OrderParameters, like: Overlaps):
@@ -116,12 +118,13 @@ class LocalDynamics:
         if not self._analytic:
             return self._in_chunks(_jacobians, vectors, times)
         count, size = vectors.shape
-        steps = STEP * np.maximum(1.0, np.abs(vectors))
-        moved = np.arange(1, DIFFERENCES.size + 1)[:, None, None, None] * np.eye(size) * steps[:, None]
+        step, differences = (LONG_STEP, FINE_DIFFERENCES) if count == 1 else (STEP, DIFFERENCES)
+        steps = step * np.maximum(1.0, np.abs(vectors))
+        moved = np.arange(1, differences.size + 1)[:, None, None, None] * np.eye(size) * steps[:, None]
         at = vectors[:, None] + np.stack([moved, -moved])  # (side, distance, moment, moved entry, entry)
         when = np.broadcast_to(np.reshape(times, (-1, 1)), (*at.shape[:2], count, size))
         found = self.drifts(at.reshape(-1, size), when.ravel()).reshape(at.shape)
-        slopes = np.einsum("d,dmij->mij", DIFFERENCES, found[0] - found[1]) / steps[..., None]
+        slopes = np.einsum("d,dmij->mij", differences, found[0] - found[1]) / steps[..., None]
         return np.swapaxes(slopes, 1, 2)
 
     def drift(self, vector: Float[np.ndarray, " size"]) -> Float[np.ndarray, " size"]:
