@@ -56,7 +56,7 @@ docs-draft: $(READY)  ## the site without running anything, in seconds, in outpu
 	$(SPHINX) -D draft=1 -d output/docs-draft-build/doctrees docs output/docs-draft
 
 figures: $(READY) browser  ## the picture and the printed output of the README, and the pictures of the documentation
-	$(BIN)/python docs/_site/runner.py --write README.md
+	$(BIN)/python docs/_site/outputs.py README.md
 	$(BIN)/python docs/_site/pictures.py
 
 notebooks: $(READY)  ## the chapters of the course and the examples as notebooks, in output/notebooks

@@ -48,9 +48,9 @@ def test_a_chapter_has_exercises_with_folded_solutions(page):
 @every_chapter
 def test_outputs_are_committed(page):
     text = page.read_text()
-    for block, output in zip(runner.blocks(text), outputs.committed(text), strict=True):
+    for block, output in zip(runner.blocks(text), outputs.printed(text), strict=True):
         assert bool(output) == bool(re.search(r"^ *print\(", block, flags=re.MULTILINE)), block
-    assert outputs.committed(outputs.without_outputs(text)) == [""] * len(runner.blocks(text))
+    assert outputs.printed(outputs.without_outputs(text)) == [""] * len(runner.blocks(text))
 
 
 @pytest.mark.full
@@ -59,7 +59,7 @@ def test_committed_outputs_are_those_of_the_code(page, tmp_path):
     runner.run_page(page, tmp_path / "out")
     fresh = [entry["text"] for entry in json.loads((tmp_path / "out" / "outputs.json").read_text())]
     different = [
-        (old, new) for old, new in zip(outputs.committed(page.read_text()), fresh, strict=True) if not outputs.same(old, new)
+        (old, new) for old, new in zip(outputs.printed(page.read_text()), fresh, strict=True) if not outputs.same(old, new)
     ]
     assert different == []
 

@@ -16,7 +16,7 @@ import tutelage as tu
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "docs"))
 
-from _site import runner  # noqa: E402
+from _site import outputs, runner  # noqa: E402
 
 README = (ROOT / "README.md").read_text()
 QUICKSTART = runner.blocks(README)[0]
@@ -37,7 +37,7 @@ def test_the_readme_is_short_and_leads_to_pages_that_exist():
 
 def test_the_readme_prints_what_its_code_prints(capsys):
     exec(QUICKSTART, {})
-    assert capsys.readouterr().out == runner.printed(README)[0]
+    assert capsys.readouterr().out == outputs.printed(README)[0]
 
 
 def test_one_version_everywhere():
@@ -100,6 +100,6 @@ def test_a_package_runs_the_quickstart_in_an_empty_environment(kind, packages, t
     assert run.returncode == 0, run.stderr
     place, _, printed = run.stdout.partition("\n")
     assert str(tmp_path) in place
-    assert printed == runner.printed(README)[0]
+    assert printed == outputs.printed(README)[0]
     help_text = subprocess.run([python.with_name("tutelage"), "--help"], capture_output=True, text=True, env=clean)
     assert "compare" in help_text.stdout

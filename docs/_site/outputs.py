@@ -1,9 +1,10 @@
-"""`make outputs`: writes what the code of the course prints and draws into its pages, for readers without a build.
+"""`make outputs`: writes what the code of a page prints and draws into the page itself, for readers without a build.
 
     python docs/_site/outputs.py docs/learn/plateaus.md ...
 
-Below each ```python block stands a ```text block with its output, then its figures (docs/learn/figures/PAGE-1.png, ...). Both are
-replaced by each run. The site removes them and shows the outputs of its own run (blocks.py).
+Below each ```python block stands a ```text block with its output. If the folder of the page has a subfolder `figures`, as the course
+does, the figures follow (figures/PAGE-1.png, ...). Without arguments all pages of the course are run. Each run
+replaces both. The site removes them and shows the outputs of its own run (blocks.py).
 """
 
 import json
@@ -24,7 +25,7 @@ BLOCK = re.compile(rf"^```python\n(?P<code>.*?)^```\n(?:{PRINTED})?(?P<drawn>{DR
 NUMBER = re.compile(r"[-+]?\d+(?:\.\d*)?(?:e[-+]?\d+)?|[-+]?\.\d+", flags=re.IGNORECASE)
 
 
-def committed(page: str) -> list[str]:
+def printed(page: str) -> list[str]:
     """The outputs that stand below the blocks of a page, empty where there are none."""
     return [found["text"] or "" for found in BLOCK.finditer(page)]
 
@@ -67,6 +68,8 @@ def update(page: Path) -> None:
         run(f"{page}={scratch}/outputs")
         folder = Path(scratch) / "outputs"
         outputs = json.loads((folder / "outputs.json").read_text())
+        if not (page.parent / "figures").is_dir():
+            outputs = [entry | {"images": []} for entry in outputs]
         for old in (page.parent / "figures").glob(f"{page.stem}-[0-9]*.png"):
             old.unlink()
         for i, image in enumerate([image for entry in outputs for image in entry["images"]]):
