@@ -22,11 +22,13 @@ from tutelage._types import ArrayLike, Numbers, NumpyOrJax
 from tutelage.dynamics.order_parameters import as_arrays
 from tutelage.errors import DivergenceWarning, InputError, kind_of
 from tutelage.integrate.program import (
+    AT_ONCE,
     MAX_STEPS,
     SOLVERS,
     Options,
     Raw,
     anonymous,
+    by_nodes,
     choose,
     integrate,
     padded,
@@ -44,6 +46,7 @@ SHAPES = (
 FLAGS = ("train_readout", "train_bias", "trainable", "spherical", "normalize", "random", "jumps", "heads", "order")
 MEMBERS = "members"  # the name of the batch axis inside the program
 ON_CPU = 32  # members that step together
+IN_MEMORY = 2**30  # numbers that averages over points may hold on a GPU: 8 GiB
 ON_GPU = 2**24  # numbers of the members that step together: more of them would not stay in a GPU's cache
 FETCHING = 6  # threads: a GPU computes some chunks while others are fetched
 
@@ -115,11 +118,11 @@ def solve_batch(
     )
     problems = _host(eqx.filter_vmap(lambda each: as_arrays(problem.replace(**each)))(values))
     begin = _shared(starts, count)
-    size = min(count, _fitting(problem, times) if chunk is None else checks.as_count("chunk", chunk))
+    averages = moments_for(problem, quadrature, others=[_largest(problem, values)])
+    size = min(count, _fitting(problem, times, averages) if chunk is None else checks.as_count("chunk", chunk))
     size = -(-count // -(-count // size))  # chunks of equal size
     workers = cores() if workers is None else checks.as_count("workers", workers)
     steps = tolerances(rtol, atol)
-    averages = moments_for(problem, quadrature, others=[_largest(problem, values)])
     raw = side_by_side(problems, averages, begin, times, steps, options, size=size, workers=workers)
     settings = (("gradient_flow", gradient_flow), ("rtol", float(steps[0])), ("solver", options.solver))
     trajectory = assemble(raw, times, problems, begin, settings)
@@ -193,12 +196,15 @@ def _solver(problem: Problem, values: dict[str, np.ndarray], times: np.ndarray, 
     return choose(_largest(problem, values), times)
 
 
-def _fitting(problem: Problem, times: np.ndarray) -> int:
+def _fitting(problem: Problem, times: np.ndarray, moments: Moments) -> int:
     """Members that step together on this device."""
     if jax.default_backend() == "cpu":
         return ON_CPU
     K, M, L = problem.student.hidden, problem.references.hidden, problem.inputs.levels
-    return max(1, ON_GPU // (K * (K + M) * (times.size + 20 * L + K * (K + M))))
+    nodes, fitting = by_nodes(moments), ON_GPU // (K * (K + M) * (times.size + 20 * L + K * (K + M)))
+    if nodes is not None and nodes.points:  # fields, updates and their products at all points
+        fitting = min(fitting, IN_MEMORY // (max(nodes.points, AT_ONCE) * (2 * K + M + K**2)))
+    return max(1, fitting)
 
 
 def side_by_side(

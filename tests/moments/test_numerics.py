@@ -1,12 +1,15 @@
-"""The polynomial arcsine against the C library's, over its whole range, and its derivatives against closed forms."""
+"""Numerical building blocks: arcsine and erf as polynomials against the C library, powers, half discs."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy import special
 
 from tutelage.moments import numerics
+from tutelage.moments.nodes import disc
 from tutelage.moments.numerics import safe_arcsin
+from tutelage.problem import elementwise
 
 RNG = np.random.default_rng(0)
 NEAR_ONE = 1 - 10.0 ** RNG.uniform(-16, 0, 20_000)
@@ -48,3 +51,25 @@ def test_derivatives_in_both_modes():
     np.testing.assert_allclose(second, x * square**-1.5, rtol=1e-13)
     forward = jax.jit(lambda x: jax.jvp(safe_arcsin, (x,), (jnp.ones_like(x),))[1])(x)
     np.testing.assert_allclose(forward, first, rtol=1e-15)
+
+
+def test_powers():
+    x = np.array([-1.0, -0.3, 0.0, 0.7, 1.0])
+    np.testing.assert_allclose(numerics.powers(jnp.asarray(x), 38), x[:, None] ** np.arange(38), rtol=1e-14)
+
+
+def test_erf_of_activations():
+    """Two units in the last place of the true one, exact at its ends; its derivative is the Gaussian."""
+    x = np.concatenate([np.linspace(-8.0, 8.0, 4001), [1e-300, -1e-9, np.inf, -np.inf]])
+    np.testing.assert_allclose(elementwise.erf(jnp.asarray(x)), special.erf(x), rtol=4.5e-16)
+    assert np.isnan(elementwise.erf(jnp.nan))
+    slope = elementwise.elementwise_derivative(elementwise.erf)
+    np.testing.assert_allclose(slope(jnp.asarray(x)), 2 / np.sqrt(np.pi) * np.exp(-(x**2)), rtol=1e-14, atol=1e-300)
+
+
+@pytest.mark.parametrize(("nodes", "axes"), [(32, 2), (33, 2), (9, 1)])
+def test_half_a_disc_serves_even_functions(nodes, axes):
+    whole, half = (disc(nodes, 5.5, axes, even) for even in (False, True))
+    assert len(half[0]) == (len(whole[0]) + 1) // 2
+    f = lambda y: np.cos(y @ np.arange(1.0, axes + 1))  # noqa: E731
+    assert half[1] @ f(half[0]) == pytest.approx(whole[1] @ f(whole[0]), rel=1e-13)

@@ -12,7 +12,7 @@ import tutelage as tu
 from tests.moments import reference as ref
 from tutelage.accuracy import quadrature_error
 from tutelage.dynamics import OrderParameters
-from tutelage.moments import Quadrature, averages_for
+from tutelage.moments import Quadrature, averages_for, quadrature
 from tutelage.moments.nodes import nearest_breaks
 from tutelage.moments.quadrature import QuadratureAverages
 from tutelage.problem.activation import as_activation
@@ -185,6 +185,25 @@ def test_spread_of_other_functions(student, teacher, tolerance):
     assert np.max(np.abs(ours - expected)) < tolerance * np.max(np.abs(expected))
     wrong = contrast(family(student, teacher, 2, 1), C, 0.8 * BIASES, WEIGHTS)  # negative control: other biases
     assert np.max(np.abs(wrong - expected)) > 2 * tolerance * np.max(np.abs(expected))
+
+
+@pytest.mark.parametrize("name", ["tanh", "softplus"])
+def test_two_students_are_treated_alike(name, monkeypatch):
+    """Exchanging them exchanges G to rounding: else a symmetric state would leave its plateau by errors of the rule."""
+    C, w = ref.random_covariance(4, 2, 0.6), np.array([-1.0, -0.7, 1.0, 0.8])
+    order = [1, 0, 2, 3]
+
+    def gap():
+        averages = family(name, name, 2, 2, Quadrature(32, 2**11), biased=name == "tanh")
+        G, turned = (
+            averages.slopes_squared_error(C, None, w),
+            averages.slopes_squared_error(C[order][:, order], None, w[order]),
+        )
+        return float(jnp.max(jnp.abs(G - turned[::-1, ::-1])))
+
+    assert gap() < 1e-13
+    monkeypatch.setattr(quadrature, "_turned", lambda loads, held: loads)  # negative control: the axes of one of them
+    assert gap() > 1e-8
 
 
 def test_reported_error_covers_the_true_one():

@@ -219,7 +219,7 @@ class QuadratureAverages(Averages):
 
     def by_held_fields(self, even: bool, C: Array, mean: Array, w: Array) -> Array:
         """`slopes_squared_error` of functions without kinks: every pair of students held in turn (or the only student)."""
-        K, n = self.K, self.K + self.M
+        K, n, C, w = self.K, self.K + self.M, jnp.asarray(C), jnp.asarray(w)
         held = np.stack(np.triu_indices(K, 1), axis=1) if K > 1 else np.zeros((1, 1), int)
         others = np.array([np.delete(np.arange(n), students) for students in held])
         one = lambda held, others: self._held(even, C, mean, w, held, others)  # noqa: E731
