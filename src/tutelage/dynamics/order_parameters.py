@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, PyTree
 
+from tutelage import checks
 from tutelage._types import Array, ArrayLike, NumpyOrJax
 from tutelage.dynamics.equations import ClosedSystem
 from tutelage.dynamics.error import field_means, population_error, shared_parity
@@ -351,8 +352,12 @@ class OrderParameters(ClosedSystem):
 
 
 def initial_overlaps(problem: Problem, start: Start) -> tuple[Overlaps, Float[NumpyOrJax, "L M M"]]:
-    """The state at time zero and the teacher's overlaps t per level: NumPy arrays, for JAX compiles every single operation."""
-    as_array = lambda x: x if isinstance(x, jax.Array) else np.asarray(x, float)  # noqa: E731
+    """The state at time zero and the teacher's overlaps t per level.
+
+    They are NumPy arrays unless something is traced, because JAX compiles every single operation outside of a program.
+    """
+    xp: Any = jnp if checks.is_traced(problem, start) else np
+    as_array = lambda x: xp.asarray(x, float)  # noqa: E731
     r, q, t = (as_array(x) for x in start.blocks(problem))
     readout = as_array(start.readout_of(problem))
     bias = problem.student.bias if start.bias is None else start.bias
