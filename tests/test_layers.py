@@ -22,6 +22,7 @@ LAYERS = (
         "_namespace",
         "checks",
         "_files",
+        "_html",
         "_pool",
         "progress",
         "times",

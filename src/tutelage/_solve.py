@@ -251,8 +251,8 @@ def symmetry_warning(problem: Problem, start: Start, blocks: Blocks) -> str | No
         rows = np.array_equal(v[..., i], v[..., j]) and np.array_equal(r[:, i], r[:, j]) and b[i] == b[j]
         if rows and np.array_equal(q[:, swap][:, :, swap], q):
             return (
-                f"student units {i + 1} and {j + 1} start exactly alike, so they never specialize: the curve stays "
-                "on its plateau for ever. Break the symmetry: random_start(problem, dim=N), or unequal rows of R."
+                f"student units {i + 1} and {j + 1} begin exactly identical, so they never specialize: the curve stays "
+                "on its plateau forever. Break the symmetry: random_start(problem, dim=N), or unequal rows of R."
             )
     return None
 

@@ -5,6 +5,8 @@ has squared loss with one teacher, erf (or sign as teacher), any spectrum, reado
 numbers. Everything else, and everything inside jit, vmap and grad, takes the JAX program.
 """
 
+from typing import Any
+
 import numpy as np
 
 from tutelage.dynamics.committee import committee_of, errors_of, is_committee, joint, outputs
@@ -24,15 +26,18 @@ def covers(problem: object, moments: Moments | None, options: Options) -> bool:
 
 
 def integrate(
-    problem: Problem,
-    moments: ClosedMoments,
+    problem: object,
+    moments: Moments | None,
     start: Start,
-    blocks: Blocks,
+    blocks: Blocks | None,
     times: np.ndarray,
     tolerances: np.ndarray,
     options: Options,
 ) -> Raw:
     """What `program.integrate` returns, as NumPy arrays. blocks: r, q, t per level."""
+    assert isinstance(problem, Problem)
+    assert isinstance(moments, ClosedMoments)
+    assert blocks is not None
     from tutelage.dynamics import committee_kernel as kernel  # numba takes a third of a second to import
 
     r, q, t = (np.asarray(x, float) for x in blocks)
@@ -41,7 +46,7 @@ def integrate(
     weights, T = one.weights, one.T
     parity = shared_parity(problem)
     w = np.concatenate([-v, one.v_teacher])
-    C = joint(*(np.tensordot(weights, x, 1)[None] for x in (r, q)), T)
+    C = joint(np.tensordot(weights, r, 1)[None], np.tensordot(weights, q, 1)[None], T)
     error = max(w @ outputs(one, C)[0] @ w / 2, 0.0)  # guides the steps only; rounding is far below the tolerance
     y = np.concatenate([np.moveaxis(np.concatenate([q, r], 2), 0, -1).ravel(), v, [FINE * error]])
     bound, times = 1.0 + np.max(np.abs(y[:-1])), np.array(times, float)
@@ -69,6 +74,7 @@ def integrate(
     errors = errors_of(one, R, Q, v, parity)
     variables = {"R": R, "Q": Q, "readout": v}
     if options.keep:
-        blocks = np.ascontiguousarray(np.moveaxis(overlaps, -1, 1))
-        variables |= {"r": blocks[..., K:].copy(), "q": blocks[..., :K].copy()}
-    return Raw(variables, errors, errors + one.sigma_2 / 2, np.array(code), np.array(end), np.array(steps), T)
+        levels = np.moveaxis(overlaps, -1, 1)
+        variables |= {"r": levels[..., K:].copy(), "q": levels[..., :K].copy()}
+    found: Any = (variables, errors, errors + one.sigma_2 / 2, *map(np.array, (code, end, steps)), T)
+    return Raw(*found)
