@@ -95,7 +95,7 @@ def test_a_traced_solve_has_no_report():
 @pytest.mark.parametrize(("activation", "most"), [("erf", 0), ("quadratic", 3)])
 def test_the_report_compiles_few_programs(activation, most):
     """None for erf, which has machine code; else drift, noise and slopes. Single operations on JAX arrays would add dozens."""
-    problem = pair(3, 2, activation, lr=0.1)
+    problem = pair(3, 3, activation, lr=0.02)
     theory = tu.solve(problem, tu.random_start(problem, dim=1000), tu.linear_times(150, 31))
     compiled = compilations()
     assert theory.validity.averages == "closed form"

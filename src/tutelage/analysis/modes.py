@@ -181,8 +181,8 @@ def nearly_equal(a: np.ndarray, b: np.ndarray) -> bool:
 
 
 def _flat(r: ArrayLike, q: ArrayLike, readout: ArrayLike, bias: ArrayLike | None) -> np.ndarray:
-    parts = (None if x is None else np.asarray(x, float) for x in (r, q, readout, bias))
-    return np.asarray(flatten(Overlaps(*parts, None)))
+    r, q, readout = (np.asarray(x, float) for x in (r, q, readout))
+    return flatten(Overlaps(r, q, readout, None if bias is None else np.asarray(bias, float), None))
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tutelage._solve import solve
-from tutelage._types import Array, ArrayLike, Rate, Schedule, Table
+from tutelage._types import Array, ArrayLike, NumpyOrJax, Rate, Schedule, Table
 from tutelage.analysis.noise import states_of, variables_of
 from tutelage.comparison.pairing import Pair
 from tutelage.comparison.verdict import LIMIT, Gap, holds, ratio_of
@@ -184,7 +184,7 @@ def _beyond_of_committee(committee: CommitteeDynamics, batch: float, vectors: np
 
 
 @eqx.filter_jit
-def _beyond_by_jax(system: OrderParameters, times: Array, states: Overlaps) -> Array:
+def _beyond_by_jax(system: OrderParameters, times: NumpyOrJax, states: Overlaps) -> Array:
     return jax.lax.map(lambda moment: _beyond_at(system, *moment), (times, states))
 
 

@@ -2,6 +2,7 @@
 
 equations: what `solve` integrates. order_parameters: the built-in system and its state; error: generalization error.
 linearized, perfect_learning: Jacobians and small deviations. diffusion: the noise of single steps. resolvent: for stiff solves.
+committee, committee_kernel: committees of erf units without JAX, in NumPy and as machine code.
 """
 
 from tutelage.dynamics.equations import ClosedSystem, Equations

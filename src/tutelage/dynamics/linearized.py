@@ -73,8 +73,8 @@ def _gradients(system: OrderParameters, like: Overlaps, _: Array, vectors: Array
 
 
 @eqx.filter_jit
-def _diffusions(system: OrderParameters, like: Overlaps, moments: tuple[Array, Array, Array, Array]) -> Array:
-    def one(moment: tuple[Array, Array, Array, Array]) -> Array:
+def _diffusions(system: OrderParameters, like: Overlaps, moments: tuple[NumpyOrJax, ...]) -> Array:
+    def one(moment: tuple[Array, ...]) -> Array:
         t, vector, points, weights = moment
         return diffusion(system, t, unflatten(vector, like), points, weights)
 
@@ -93,9 +93,8 @@ class LocalDynamics:
     def __init__(self, system: OrderParameters, like: Overlaps):
         problem, t = as_arrays(system.problem), np.asarray(system.t)
         self.system = OrderParameters(problem, t, system.gradient_flow, True, moments=system.moments)
-        self.like = Overlaps(
-            *(None if x is None else np.asarray(x) for x in (like.r, like.q, like.readout, like.bias)), None
-        )
+        r, q, readout = (np.asarray(x) for x in (like.r, like.q, like.readout))
+        self.like = Overlaps(r, q, readout, None if like.bias is None else np.asarray(like.bias), None)
         averages = system.moments.averages if isinstance(system.moments, ClosedMoments) else None
         self.committee = CommitteeDynamics(system, self.like) if is_committee(system.problem, system.moments) else None
         small = flatten(self.like).size <= (SMALL_STATE if self.committee is None else SMALL_COMMITTEE)
@@ -184,10 +183,16 @@ def noise_covariances(
 
 
 @eqx.filter_jit
-def _fed(system: OrderParameters, moments: tuple[Array, Overlaps, Array, Array], normals: Array, draws: Array) -> Array:
+def _fed(
+    system: OrderParameters,
+    moments: tuple[NumpyOrJax, Overlaps, NumpyOrJax, NumpyOrJax],
+    normals: NumpyOrJax,
+    draws: NumpyOrJax,
+) -> Array:
     def one(moment: tuple[Array, Overlaps, Array, Array]) -> Array:
         t, state, roots, directions = moment
-        along = increments(system, t, state, jnp.einsum("lab,clb->cla", roots, normals), draws) @ directions
+        parts = jnp.einsum("lab,clb->cla", roots, normals)
+        along = increments(system, t, state, parts, jnp.asarray(draws)) @ directions
         along = along - along.mean(axis=0)
         return along.T @ along / along.shape[0]
 

@@ -19,7 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, PyTree
 
-from tutelage._types import Array, ArrayLike, NumpyOrJax
+from tutelage import checks
+from tutelage._types import Array, ArrayLike
 from tutelage.dynamics.equations import ClosedSystem
 from tutelage.dynamics.error import field_means, population_error, shared_parity
 from tutelage.errors import InputError
@@ -43,12 +44,15 @@ SMALL_PRODUCT = 2**11  # products of numbers in a product of matrices that is sm
 
 
 class Overlaps(eqx.Module):
-    """Overlaps r and q, and what else learns; velocity: None without slow momentum."""
+    """Overlaps r and q, and what else learns; velocity: None without slow momentum.
 
-    r: Float[Array, "L K M"]
-    q: Float[Array, "L K K"]
-    readout: Float[Array, "*outputs K"]
-    bias: Float[Array, " K"] | None
+    JAX arrays inside of compiled programs, NumPy arrays elsewhere; several states may be stacked along leading axes.
+    """
+
+    r: Float[Any, "*lead L K M"]
+    q: Float[Any, "*lead L K K"]
+    readout: Float[Any, "*lead_outputs_K"]
+    bias: Float[Any, "*lead K"] | None
     velocity: "Velocity | None"
 
 
@@ -67,7 +71,7 @@ class OrderParameters(ClosedSystem):
     """The closed system of a problem whose teacher has overlaps t (L, M, M)."""
 
     problem: Problem
-    t: Float[Array, "L M M"]
+    t: Float[Any, "L M M"]
     moments: Moments
     gradient_flow: bool = eqx.field(static=True)
     keep_blocks: bool = eqx.field(static=True)
@@ -75,7 +79,7 @@ class OrderParameters(ClosedSystem):
     def __init__(
         self,
         problem: Problem,
-        t: Float[Array, "L M M"],
+        t: Float[Any, "L M M"],
         gradient_flow: bool = False,
         keep_blocks: bool = False,
         quadrature: Quadrature | None = None,
@@ -350,9 +354,13 @@ class OrderParameters(ClosedSystem):
         return self.problem.labeled_at(t), joint_covariance(R, Q, T), mean, parameters, self.context(t, R, Q, T)
 
 
-def initial_overlaps(problem: Problem, start: Start) -> tuple[Overlaps, Float[NumpyOrJax, "L M M"]]:
-    """The state at time zero and the teacher's overlaps t per level: NumPy arrays, for JAX compiles every single operation."""
-    as_array = lambda x: x if isinstance(x, jax.Array) else np.asarray(x, float)  # noqa: E731
+def initial_overlaps(problem: Problem, start: Start) -> tuple[Overlaps, Float[Any, "L M M"]]:
+    """The state at time zero and the teacher's overlaps t per level.
+
+    They are NumPy arrays unless something is traced, because JAX compiles every single operation outside of a program.
+    """
+    xp: Any = jnp if checks.is_traced(problem, start) else np
+    as_array = lambda x: xp.asarray(x, float)  # noqa: E731
     r, q, t = (as_array(x) for x in start.blocks(problem))
     readout = as_array(start.readout_of(problem))
     bias = problem.student.bias if start.bias is None else start.bias
@@ -371,7 +379,7 @@ def as_arrays(tree: PyTree) -> PyTree:
     return jax.tree.map(lambda x: as_array(x) if eqx.is_array_like(x) else x, tree)
 
 
-def flatten(state: Overlaps) -> Float[NumpyOrJax, "*lead size"]:
+def flatten(state: Overlaps) -> Float[Any, "*lead size"]:
     """(r, upper triangle of q, readout, bias) of a state, or of a drift, in one vector; any leading axes are kept.
 
     Each independent number is there once, so that eigenvalues and eigenvectors of a Jacobian mean what they should.
@@ -382,7 +390,7 @@ def flatten(state: Overlaps) -> Float[NumpyOrJax, "*lead size"]:
     return xp.concatenate([xp.reshape(x, (*state.r.shape[:-3], -1)) for x in parts], axis=-1)
 
 
-def unflatten(vector: Float[NumpyOrJax, "*lead size"], like: Overlaps) -> Overlaps:
+def unflatten(vector: Float[Any, "*lead size"], like: Overlaps) -> Overlaps:
     """The state, or the states, with these coordinates."""
     (L, K, M), lead = like.r.shape, vector.shape[:-1]
     rows, columns = np.triu_indices(K)

@@ -49,9 +49,8 @@ def teacher_assignment(problem: Problem) -> Float[np.ndarray, "K M"]:
         raise InputError(
             f"{K} student units cannot copy {M} teacher units, so there is no perfect solution; use hidden={M}."
         )
-    odd = student.activation.parity == -1  # then g(0) = 0
-    free = student.train_readout or problem.biased or (not odd and abs(float(student.activation(jnp.zeros(())))) >= 1e-12)
-    if K > M and free:
+    free = student.train_readout or problem.biased
+    if K > M and (free or abs(float(student.activation(jnp.zeros(())))) >= 1e-12):
         raise InputError(
             f"{K - M} student units are left over, and their outputs are not held at zero (trained readouts or biases, or "
             f"g(0) != 0); there is no isolated perfect solution. Use hidden={M}."
@@ -88,7 +87,7 @@ def _fits(problem: Problem, sign: float) -> Bool[np.ndarray, "K M"]:
     return fits
 
 
-def perfect_overlaps(problem: Problem, t: Float[Array, "L M M"], U0: Float[np.ndarray, "K M"]) -> Overlaps:
+def perfect_overlaps(problem: Problem, t: Float[NumpyOrJax, "L M M"], U0: Float[np.ndarray, "K M"]) -> Overlaps:
     """The state in which students are U0 times the teachers, with the readouts and biases of those."""
     copied, student, teacher = np.abs(U0).sum(axis=1) > 0, problem.student, problem.teacher
     readout = np.where(copied, U0 @ np.asarray(teacher.readout), np.asarray(student.readout))
@@ -318,7 +317,7 @@ class _Split:
         return inside, outside, float(np.max(np.abs(leak), initial=0.0))
 
 
-def critical_rate(problem: Problem, t: Float[Array, "L M M"]) -> float | None:
+def critical_rate(problem: Problem, t: Float[NumpyOrJax, "L M M"]) -> float | None:
     """The constant learning rate above which zero error is unstable; None where there is no isolated perfect solution."""
     try:
         return perfect_learning(problem, t).critical_rate
