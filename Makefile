@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 SPHINX := $(BIN)/python -m sphinx -q -W --keep-going -b html
 
-.PHONY: demo test test-papers test-full test-versions docs docs-draft figures browser lint bench lock clean
+.PHONY: demo test test-papers test-full test-versions test-package package docs docs-draft figures browser lint bench lock clean
 
 $(READY): requirements.txt pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tutelage needs Python 3.11 or newer; run: make PYTHON=python3.12")'
@@ -36,8 +36,15 @@ test-papers: $(READY) browser  ## published figures in their quick versions, and
 test-full: $(READY) browser  ## both suites with their long statistical tests, compiled as for users (tests/conftest.py)
 	COMPILE=fully $(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not site"
 
-test-versions:  ## the suite on Python 3.12 and 3.13 with jax 0.10 and 0.11 (needs uv)
-	.ci/versions
+test-versions:  ## the suite on other versions of Python and jax, 3.12:0.11 3.13:0.11 3.13:0.10 or VERSIONS (needs uv)
+	VERSIONS="$(VERSIONS)" .ci/versions
+
+package: $(READY)  ## the wheel and the source archive, ready to upload, in output/package
+	rm -rf output/package
+	$(BIN)/python -m hatchling build -d output/package
+
+test-package: $(READY)  ## build both, install each into an empty environment and run the quickstart there (needs a package index)
+	$(BIN)/python -m pytest -q -n 0 -m full tests/test_package.py
 
 docs: $(READY) browser  ## the site, in output/docs: every block of code is run, links and names resolve, then it is looked at in a browser
 	$(BIN)/python -m pytest -q -n 2 -m site tests/test_examples.py
@@ -47,7 +54,8 @@ docs: $(READY) browser  ## the site, in output/docs: every block of code is run,
 docs-draft: $(READY)  ## the site without running anything, in seconds, in output/docs-draft: to read while writing
 	$(SPHINX) -D draft=1 -d output/docs-draft-build/doctrees docs output/docs-draft
 
-figures: $(READY) browser  ## the two pictures of the README
+figures: $(READY) browser  ## the picture and the printed output of the README, and the pictures of the documentation
+	$(BIN)/python docs/_site/runner.py --write README.md
 	$(BIN)/python docs/_site/pictures.py
 
 browser:  ## for the tests of pages: Chromium, installed if it is missing and that is permitted

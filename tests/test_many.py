@@ -54,7 +54,7 @@ REFUSED = {
     "one bad rate": ({"over": {"lr": [0.1, -0.2, 0.3]}}, "lr is -0.2"),
     "not finite": ({"over": {"lr": [0.1, np.nan]}}, "nan"),
     "words": ({"over": {"lr": ["fast"]}}, "lr"),
-    "starts": ({"over": {"lr": [0.1, 0.2]}, "start": [START]}, "1 starts are given for 2 problems"),
+    "starts": ({"over": {"lr": [0.1, 0.2]}, "start": [START]}, "1 initial conditions are given for 2 problems"),
     "start of words": ({"over": {"lr": [0.1]}, "start": 3}, "start is of type int"),
     "no problem": ({"problem": 3, "over": {"lr": [0.1]}}, "problem is of type int"),
     "chunk": ({"over": {"lr": [0.1]}, "chunk": 0}, "chunk is 0"),

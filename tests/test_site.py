@@ -61,7 +61,7 @@ def test_what_is_loaded_is_there():
 def test_blocks_show_what_they_print_and_draw():
     page = (SITE / "how-to" / "escape-times.html").read_text()
     assert 'class="output' in page
-    assert re.search(r'<img class="output" src="\.\./_outputs/\w+/0-0\.png"', page)
+    assert re.search(r'<img class="output" src="\.\./_outputs/\w+/1-0\.png"', page)
     assert '<iframe class="output"' in (SITE / "how-to" / "slider-for-time.html").read_text()
 
 

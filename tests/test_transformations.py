@@ -105,16 +105,18 @@ def compilations():
 
 
 def test_equal_shapes_compile_once(compilations):
-    tu.solve(PROBLEM, START, TIMES)
+    """Of problems that take the JAX program; erf committees take a kernel (tests/test_compiled.py)."""
+    relu = pair(2, 2, "relu", lr=0.1, noise=0.1)
+    tu.solve(relu, START, TIMES)
     compilations.clear()
     for lr, noise in ((0.3, 0.0), (0.7, 0.2), (1.1, 0.5)):
-        problem = PROBLEM.replace(lr=lr, noise=noise, weight_decay=0.01, **{"student.readout": [lr, 1.0]})
+        problem = relu.replace(lr=lr / 10, noise=noise, weight_decay=0.01, **{"student.readout": [lr, 1.0]})
         tu.solve(problem, tu.Start(R * 0.9, Q, T), TIMES + 1.0)
     assert compilations == []
-    tu.solve(PROBLEM, START, TIMES[:-1])  # up to a standard count, the number of times is data, too
-    tu.solve(PROBLEM, START, TIMES, rtol=1e-7)
+    tu.solve(relu, START, TIMES[:-1])  # up to a standard count, the number of times is data, too
+    tu.solve(relu, START, TIMES, rtol=1e-7)
     assert compilations == []
-    tu.solve(PROBLEM, START, np.linspace(0.0, 1.0, 300))  # control: another shape is another program
+    tu.solve(relu, START, np.linspace(0.0, 1.0, 300))  # control: another shape is another program
     assert len(compilations) > 0
 
 

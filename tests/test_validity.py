@@ -28,9 +28,9 @@ def test_the_start_decides_when_its_asymmetry_is_large_and_noise_when_it_is_smal
     """The N at which noise matches the start grows as the inverse square of the asymmetry."""
     large, small = escape(0.02, dim=100_000), escape(0.005, dim=300)
     assert large.start_to_noise > 10
-    assert "the start decides" in str(large)
+    assert "the initial condition determines" in str(large)
     assert small.start_to_noise < 3
-    assert "noise decides" in str(small)
+    assert "SGD noise determines" in str(small)
     assert small.noise_dim / large.noise_dim == pytest.approx(16, rel=0.2)
 
 

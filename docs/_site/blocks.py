@@ -54,6 +54,10 @@ def show_outputs(app: Sphinx, document: nodes.document) -> None:
         entry = outputs.get(block.astext().strip())
         if entry is not None:
             index = block.parent.index(block) + 1
+            after = block.parent[index] if index < len(block.parent) else None
+            if isinstance(after, nodes.literal_block) and after.get("language") == "text":  # the page shows what it prints
+                after["classes"].append("output")
+                entry, index = entry | {"text": ""}, index + 1
             block.parent.insert(index, _output(app, entry, stored.parent))
 
 

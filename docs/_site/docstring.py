@@ -1,7 +1,7 @@
 """Our docstrings are plain text, not reStructuredText: this turns the one into the other for the reference.
 
-Paragraphs; `code`, a link where it is a public name; indented lines: an equation, kept as it is; examples (>>>). Names of
-parameters and fields before a colon are set in bold.
+Paragraphs; `code`, a link where it is a public name; indented lines: an equation, kept as it is; examples (>>>); sections as
+in NumPy's docstrings. Names of parameters and fields before a colon are set in bold.
 """
 
 import inspect
@@ -16,10 +16,35 @@ from tutelage._namespace import public_names
 
 SPECIAL = re.compile(r"([\\*_|])")
 CODE = re.compile(r"`([^`]+)`")
+SECTION = re.compile(r"^([A-Z][A-Za-z ]+)\n-{3,}\n", flags=re.MULTILINE)
+LISTS = ("Parameters", "Attributes", "Raises", "Returns")
 
 
 def to_rst(text: str, names: Iterable[str] = ()) -> str:
     """A docstring as reStructuredText. names: of parameters and fields."""
+    first, *sections = SECTION.split(text)
+    parts = [_paragraphs(first, names)]
+    for title, body in zip(sections[::2], sections[1::2], strict=True):
+        parts.append(f".. rubric:: {title}\n")
+        parts.append(_entries(body) if title in LISTS else _paragraphs(body, names))
+    return "\n".join(parts)
+
+
+def _entries(text: str) -> str:
+    """The entries of a section: a line for the name, indented lines for its meaning; a paragraph where nothing is indented."""
+    lines, found = text.splitlines(), []
+    for i, line in enumerate(lines):
+        is_name = line[:1].strip() and i + 1 < len(lines) and lines[i + 1].startswith(" ")
+        if not line.strip():
+            found.append("")
+        elif is_name:
+            found += ["", "**" + SPECIAL.sub(r"\\\1", line.strip()) + "**"]
+        else:
+            found.append(("    " if line.startswith(" ") else "") + _prose(line.strip(), ()))
+    return "\n".join(found).strip() + "\n"
+
+
+def _paragraphs(text: str, names: Iterable[str]) -> str:
     chunks = []
     for kind, lines in _chunks(text.splitlines()):
         if kind == "equation":

@@ -1,4 +1,4 @@
-"""The page of errata, from errata.toml: each entry beside the numbers of its claim, or the test that shows it.
+"""What the page of errata includes, from errata.toml: each entry with the numbers of its claim, or the test that shows it.
 
 An entry whose claim or test does not exist ends the build. A refuted claim of the registry without an entry gets a line of
 its own.
@@ -66,16 +66,10 @@ def _text(path: Path) -> str:
     return path.read_text() if path.is_file() else ""
 
 
-INTRODUCTION = """# Errata of the sources
-
-Sentences and equations that do not hold as printed, and what does. Each stands beside the check that shows it: a claim of a
-figure, with its numbers, or a test. `tutelage replicate ID` computes a claim again.
-"""
-
-
 def page(results: dict[str, Result]) -> list[str]:
     """All errata, by source."""
-    lines, others = [INTRODUCTION], without_entry(results)
+    lines: list[str] = []
+    others = without_entry(results)
     for source, part in tomllib.loads(FILE.read_text()).items():
         rows = [
             [plain(entry["where"]), plain(entry["printed"]), plain(entry["holds"]), _check(entry, results)]
@@ -101,7 +95,7 @@ def _check(entry: dict[str, Any], results: dict[str, Result]) -> str:
 
 
 def _link(figure: str) -> str:
-    return f"[{figure}](gallery/{replicas()[figure].source}.md#{figure})"
+    return f"[{figure}](generated/gallery/{replicas()[figure].source}.md#{figure})"
 
 
 def _numbers(claim: Claim) -> str:
@@ -114,7 +108,7 @@ def write_page(app: Sphinx) -> None:
     wrong = problems(results)
     if wrong:
         raise ExtensionError("errata.toml: " + "; ".join(wrong))
-    write(Path(app.srcdir) / "generated" / "errata.md", page(results))
+    write(Path(app.srcdir) / "generated" / "errata.inc", page(results))
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

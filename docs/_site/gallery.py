@@ -52,23 +52,47 @@ def _compute(names: list[str]) -> None:
         raise ExtensionError(f"the gallery could not be computed: {done.stderr[-2000:]}")
 
 
-def index_page(results: dict[str, Result]) -> list[str]:
-    """The table of contents."""
+def index_lines(results: dict[str, Result], pictures: set[str]) -> list[str]:
+    """What gallery.md includes: a picture of each figure that leads to it, and a table for each source."""
     figures = replicas()
     counts = count([claim for result in results.values() for claim in result.claims])
     text = f"{len(figures)} figures, {sum(counts.values())} claims: {counts['pass']} pass, {counts['fail']} fail, and "
-    text += f"{counts['does_not_hold']} of the sources do not hold ([errata](../errata.md))."
-    lines = ["# Gallery", "", "Published figures, computed again; a claim passes or fails by its number.", "", text, ""]
-    lines += ["This page and those below it are made by the build from the registry, see [how](../../replicate.md).", ""]
-    lines += ["```{toctree}", ":hidden:", *SOURCES, "```", ""]
+    text += f"{counts['does_not_hold']} of the sources do not hold ([errata](errata.md))."
+    lines = [text, "", "```{toctree}", ":hidden:", *(f"generated/gallery/{source}" for source in SOURCES), "```", ""]
     for source, title in SOURCES.items():
+        names = [name for name, figure in figures.items() if figure.source == source]
         rows = [
-            [f"[{name}]({source}.md#{name})", plain(figure.title), _score(results.get(name)), _time(results.get(name))]
-            for name, figure in figures.items()
-            if figure.source == source
+            [
+                f"[{name}](generated/gallery/{source}.md#{name})",
+                plain(figures[name].title),
+                _score(results.get(name)),
+                _time(results.get(name)),
+            ]
+            for name in names
         ]
-        lines += [f"## {title}", "", *table(["figure", "what it shows", "claims", "time"], rows, "figures"), ""]
+        lines += [f"## {title}", "", *_cards([name for name in names if name in pictures]), ""]
+        lines += [*table(["figure", "what it shows", "claims", "time"], rows, "figures"), ""]
     return lines
+
+
+def _cards(names: list[str]) -> list[str]:
+    """A grid of thumbnails, each a link to its figure."""
+    lines = ["::::{grid} 2 3 4 4", ":gutter: 2", ""] if names else []
+    for name in names:
+        lines += [":::{grid-item-card}", f":img-top: generated/gallery/thumbnails/{name}.png", f":link: {name}"]
+        lines += [":link-type: ref", ":text-align: center", f"{name}", ":::", ""]
+    return [*lines, "::::"] if names else []
+
+
+def _thumbnail(picture: Path, target: Path) -> None:
+    """A small copy of a figure: its upper part, 360 pixels wide."""
+    from PIL import Image
+
+    with Image.open(picture) as image:
+        width, height = image.size
+        part = image.convert("RGB").crop((0, 0, width, min(height, round(0.8 * width))))
+        part.thumbnail((360, 288))
+        part.save(target, optimize=True)
 
 
 def _score(result: Result | None) -> str:
@@ -114,14 +138,18 @@ def _sentence(claim: Claim) -> str:
 def write_pages(app: Sphinx) -> None:
     """Before Sphinx looks for pages. The results stay with the app, for the errata."""
     folder = Path(app.srcdir) / "generated" / "gallery"
-    images = folder / "images"
-    images.mkdir(parents=True, exist_ok=True)
+    images, small = folder / "images", folder / "thumbnails"
+    for target in (images, small):
+        target.mkdir(parents=True, exist_ok=True)
     results = collect(compute=not app.config.draft)
-    for result in results.values():
+    for name, result in results.items():
+        if "png" in result.files:
+            _thumbnail(result.files["png"], small / f"{name}.png")
         for ending in ("png", "html"):
             if ending in result.files:
                 shutil.copyfile(result.files[ending], images / result.files[ending].name)
-    write(folder / "index.md", index_page(results))
+    pictures = {name for name, result in results.items() if "png" in result.files}
+    write(folder / "index.inc", index_lines(results, pictures))
     for source in SOURCES:
         write(folder / f"{source}.md", source_page(source, results))
     app.replica_results = results  # type: ignore[attr-defined]

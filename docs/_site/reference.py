@@ -22,20 +22,21 @@ from tutelage._namespace import public_names
 from tutelage.cli.app import build_app
 
 GROUPS = {
-    "problem": "The problem",
+    "problem": "Problem",
     "losses": "Losses",
     "labels": "Labels",
     "rules": "Learning rules",
     "schedules": "Schedules",
-    "theory": "The theory",
-    "results": "What comes back",
-    "simulation": "The finite network",
-    "comparison": "Theory beside networks",
+    "theory": "Solve",
+    "moments": "Gaussian averages",
+    "results": "Results, times and pages",
+    "simulation": "Simulation",
+    "comparison": "Comparison",
     "data": "Your data",
     "analysis.fixed_points": "Fixed points and learning rates",
-    "analysis.curves": "What a curve shows",
+    "analysis.curves": "Learning curves",
     "analysis.escapes": "Escape from a plateau",
-    "analysis.noise": "Scatter of single networks",
+    "analysis.noise": "Fluctuations",
     "analysis.single_steps": "Single steps",
     "analysis.landscapes": "Landscape",
     "analysis.continual": "Continual learning",
@@ -50,13 +51,13 @@ GROUPS = {
 }
 SHARED = dict.fromkeys(("modes", "learning_rates"), "fixed_points")  # files of `analysis` that share a page
 SHARED |= dict.fromkeys(("result", "curve_plateaus", "curve_phases", "power_laws"), "curves")
-THEORY = ("averages", "moments", "dynamics", "_solve", "_solve_batch")
+SHARED |= {"task_designs": "continual", "protocols": "schedules", "greedy_rates": "schedules"}
+THEORY = ("dynamics", "_solve", "_solve_batch")
 # Besides: classes that functions of the root return, and the Gaussian integrals of the textbooks.
 BESIDES = (
     *("validity.Validity", "comparison.Comparison", "data.Data", "data.DataComparison", "sweeps.result.Sweep"),
-    *("moments.I2", "moments.I3", "moments.I4", "moments.J2"),
+    *("moments.I2", "moments.I3", "moments.I4", "moments.J2", "moments.averages.Averages"),
 )
-SHARED = {"task_designs": "continual"}  # files of `analysis` that share a page
 RESULTS = ("status", "trajectory", "validity", "page", "times")
 
 
@@ -104,7 +105,7 @@ def api_page(group: str, names: list[str]) -> list[str]:
 
 def api_index(found: dict[str, list[str]]) -> list[str]:
     """All names on one page, each with the first line of its docstring."""
-    lines = ["# API", "", "Every public name, in the order of the flow: state a problem, solve, simulate, compare, ask.", ""]
+    lines = ["# API", "", "Every public name, in the order of use: state a problem, solve, simulate, compare, analyze, plot.", ""]
     lines += ["The examples begin with `import tutelage as tu` and `import numpy as np`; the tests run each of them.", ""]
     lines += ["```{toctree}", ":hidden:", *(f"{group}" for group in found), "```", ""]
     for group, names in found.items():
@@ -123,14 +124,14 @@ def _first_line(name: str) -> str:
 
 def cli_page() -> list[str]:
     """The help of every command, as the program prints it."""
-    lines = ["# Command line", "", "`tutelage COMMAND --help` prints what stands here.", EXIT_CODES, ""]
+    lines = ["# Command line", "", "`tutelage COMMAND --help` prints this text.", EXIT_CODES, ""]
     for command in commands():
         title = [f"## tutelage {' '.join(command)}", ""] if command else []
         lines += [*title, "```text", help_of(command), "```", ""]
     return lines
 
 
-EXIT_CODES = "Exit codes: 0: an answer; 1: the solver gave up, or a claim of a figure fails; 2: bad input; 130: Ctrl-C."
+EXIT_CODES = "Exit codes: 0: a result; 1: the solver failed, or a claim of a figure fails; 2: bad input; 130: Ctrl-C."
 
 
 def commands() -> list[tuple[str, ...]]:

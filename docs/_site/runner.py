@@ -1,6 +1,7 @@
 """Runs the ```python blocks of pages, all pages in one process, and stores what each block shows.
 
     python docs/_site/runner.py PAGE=FOLDER ...        FOLDER/outputs.json and the files that it names
+    python docs/_site/runner.py --write PAGE ...       writes what each block prints below it, as a ```text block
 
 One process, not one Jupyter kernel for each page (myst-nb): a kernel costs 6 s of CPU before its first curve (JAX starts, a
 solver is compiled), while here the second page of a shape costs milliseconds: 23 pages took 85 s of CPU, of which kernels
@@ -29,11 +30,28 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
+PRINTED = re.compile(r"^```python\n(.*?)^```$(\n\n```text\n(.*?)^```$)?", flags=re.MULTILINE | re.DOTALL)
 
 
 def blocks(text: str) -> list[str]:
     """The ```python blocks of a page."""
     return BLOCK.findall(text)
+
+
+def printed(text: str) -> list[str]:
+    """The ```text block below each ```python block of a page, "" where there is none."""
+    return [match[3] or "" for match in PRINTED.finditer(text)]
+
+
+def with_outputs(text: str, outputs: list[str]) -> str:
+    """The page with these outputs below its blocks, in place of those that are there."""
+    remaining = iter(outputs)
+
+    def block(match: re.Match[str]) -> str:
+        output = "".join(f"{line.rstrip()}\n" for line in next(remaining).splitlines())
+        return f"```python\n{match[1]}```" + (f"\n\n```text\n{output}```" if output.strip() else "")
+
+    return PRINTED.sub(block, text)
 
 
 def key(text: str) -> str:
@@ -126,6 +144,13 @@ def main(*tasks: str) -> None:
 
     compile_quickly()
     keep_compiled_programs()  # what the other process, or an earlier build, has compiled
+    if tasks[:1] == ("--write",):
+        for page in map(Path, tasks[1:]):
+            with tempfile.TemporaryDirectory() as folder:
+                run_page(page, Path(folder))
+                outputs = json.loads((Path(folder) / "outputs.json").read_text())
+            page.write_text(with_outputs(page.read_text(), [entry["text"] for entry in outputs]))
+        return
     for task in tasks:
         page, _, folder = task.partition("=")
         run_page(Path(page), Path(folder))

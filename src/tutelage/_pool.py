@@ -170,7 +170,7 @@ def results(
                 if task is not None:
                     yield task, WorkerLost(how) if lost else future.exception() or future.result()
                 elif lost and (unborn := unborn + 1) == TRIES:
-                    raise InputError(f"no worker process can be started (the last one {how}); finished work is kept.")
+                    raise InputError(f"no worker process can be started (the last one {how}); finished work is saved.")
                 elif not lost:
                     unborn = 0
             item = next_item() if item is None else item

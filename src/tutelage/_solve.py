@@ -15,9 +15,10 @@ import numpy as np
 from jaxtyping import PyTree
 
 from tutelage import checks
-from tutelage._types import ArrayLike, NumpyOrJax
+from tutelage._types import ArrayLike
 from tutelage.dynamics import ClosedSystem
 from tutelage.errors import DivergenceWarning, InputError, Status, SymmetryWarning, ValidityWarning, cause, kind_of
+from tutelage.integrate import compiled
 from tutelage.integrate.program import (
     MAX_STEPS,
     SOLVERS,
@@ -38,7 +39,7 @@ from tutelage.losses import Squared, loss_name
 from tutelage.moments import Moments, Quadrature, Sampled, as_quadrature, as_sampled, moments_for
 from tutelage.problem import Mixture, Problem, SlowMomentum, Start, Tasks, random_start
 from tutelage.problem.schedules import require_rates_on
-from tutelage.problem.start import require_start
+from tutelage.problem.start import Blocks, require_start
 from tutelage.times import check_times
 from tutelage.trajectory import Trajectory, eager
 
@@ -99,7 +100,7 @@ def solve(
     solver = checks.known("solver", solver, ("auto", *SOLVERS))
     gradient = checks.known("gradient", gradient, ("reverse", "forward"))
     times, quadrature = check_times(times), as_quadrature(quadrature)
-    problem_, start = prepare(problem, start, times)
+    problem_, start, blocks = prepare(problem, start, times)
     averages = None if isinstance(problem, ClosedSystem) else moments_for(problem, quadrature, as_sampled(moments))
     _require_derivatives(problem_, start, averages)
     averages = _with_moving_labels(problem_, start, averages)
@@ -113,7 +114,10 @@ def solve(
         max_steps=checks.as_count("max_steps", max_steps),
         progress=checks.as_flag("progress", progress),
     )
-    raw = integrate(as_arrays(problem_), averages, as_arrays(anonymous(start)), padded(times, averages), steps, options)
+    if compiled.covers(problem_, averages, options) and not checks.is_traced(start):
+        raw = compiled.integrate(problem_, averages, start, blocks, times, steps, options)
+    else:
+        raw = integrate(as_arrays(problem_), averages, as_arrays(anonymous(start)), padded(times, averages), steps, options)
     raw = _observed(raw, observe)
     raw = first_times(raw if checks.is_traced(raw) else eager(raw), times.size)
     settings = (("gradient_flow", gradient_flow), ("rtol", float(steps[0])), ("solver", options.solver))
@@ -204,10 +208,10 @@ def _observed(raw: Raw, observe: Observers) -> Raw:
     return raw._replace(variables=seen | more)
 
 
-def prepare(problem: System, start: PyTree, times: np.ndarray) -> tuple[System, PyTree]:
-    """Check problem and start against each other; warn where the answer will need a sentence beside it."""
+def prepare(problem: System, start: PyTree, times: np.ndarray) -> tuple[System, PyTree, Blocks | None]:
+    """Check problem and start against each other; warn where the result needs a caution. Returns also r, q, t per level."""
     if isinstance(problem, ClosedSystem):
-        return problem, problem.initial_state(start)
+        return problem, problem.initial_state(start), None
     if not isinstance(problem, Problem):
         raise InputError(f"problem is {kind_of(problem)}; solve takes a Problem, Equations or a ClosedSystem.")
     start = random_start(problem, dim=problem.inputs.usual_dim) if start is None else require_start(start)
@@ -223,7 +227,7 @@ def prepare(problem: System, start: PyTree, times: np.ndarray) -> tuple[System, 
         ):
             if sentence:
                 warnings.warn(sentence, category, stacklevel=3)
-    return problem, start
+    return problem, start, blocks
 
 
 def require_tasks_on(problem: Problem, times: np.ndarray) -> None:
@@ -232,9 +236,11 @@ def require_tasks_on(problem: Problem, times: np.ndarray) -> None:
         problem.teacher.require_probabilities_on(np.union1d(times, np.linspace(0.0, times[-1], LOOKS)))
 
 
-def symmetry_warning(problem: Problem, start: Start, blocks: tuple[NumpyOrJax, NumpyOrJax, NumpyOrJax]) -> str | None:
+def symmetry_warning(problem: Problem, start: Start, blocks: Blocks) -> str | None:
     """One sentence if two student units start exactly alike (they stay so), or none sees the teacher at all."""
     r, q, _ = (np.asarray(x) for x in blocks)
+    if len({r[:, k].tobytes() for k in range(r.shape[1])}) == r.shape[1]:
+        return None
     v = np.asarray(start.readout_of(problem))
     bias = problem.student.bias if start.bias is None else start.bias
     b = np.zeros(r.shape[1]) if bias is None else np.asarray(bias)
@@ -245,8 +251,8 @@ def symmetry_warning(problem: Problem, start: Start, blocks: tuple[NumpyOrJax, N
         rows = np.array_equal(v[..., i], v[..., j]) and np.array_equal(r[:, i], r[:, j]) and b[i] == b[j]
         if rows and np.array_equal(q[:, swap][:, :, swap], q):
             return (
-                f"student units {i + 1} and {j + 1} start exactly alike, so they never specialize: the curve stays "
-                "on its plateau for ever. Break the symmetry: random_start(problem, dim=N), or unequal rows of R."
+                f"student units {i + 1} and {j + 1} begin exactly identical, so they never specialize: the curve stays "
+                "on its plateau forever. Break the symmetry: random_start(problem, dim=N), or unequal rows of R."
             )
     return None
 

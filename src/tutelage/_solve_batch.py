@@ -156,7 +156,9 @@ def _starts(problem: Problem, start: Start | Sequence[Start] | None, count: int)
         start = random_start(problem, dim=problem.inputs.usual_dim)
     starts = list(start) if isinstance(start, Sequence) else [start]
     if isinstance(start, Sequence) and len(starts) != count:
-        raise InputError(f"{len(starts)} starts are given for {count} problems; give one for all, or one for each.")
+        raise InputError(
+            f"{len(starts)} initial conditions are given for {count} problems; give one for all, or one for each."
+        )
     return starts
 
 

@@ -1,3 +1,3 @@
 """The version, in one place: stored in every file that the library writes."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -67,5 +67,5 @@ def status_message(code: int, end_time: float, lr: str | None) -> str:
         Status.DIVERGED: f"diverged {when}: the overlaps outgrew every bound. Lower the learning rate.",
         Status.MAX_STEPS: f"stopped {when}: max_steps was used up. Raise max_steps, loosen rtol, or try solver='stiff'.",
         Status.FAILED: f"stopped {when}: the solver found no acceptable step. Try solver='stiff' or a larger rtol.",
-        Status.INTERRUPTED: f"interrupted {when}: what was finished is kept.",
+        Status.INTERRUPTED: f"interrupted {when}: finished results are saved.",
     }[Status(code)]

@@ -13,7 +13,7 @@ class ProgressBar(diffrax.TqdmProgressMeter):
 
     @staticmethod
     def _init_bar() -> Any:
-        from tqdm import tqdm
+        from tqdm.auto import tqdm
 
         layout = "{desc}: {percentage:3.0f}% |{bar}| [{elapsed}<{remaining}]"
         return tqdm(total=100, desc="solving", bar_format=layout, delay=SILENT_SECONDS, leave=False)

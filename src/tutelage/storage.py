@@ -94,7 +94,7 @@ def to_dataset(trajectory: Any) -> "xarray.Dataset":  # a Trajectory, which is d
             batch = lead.dims if lead.carried_by(value) else ()
             own = DIMS[name] if np.ndim(value) == len(batch) + len(DIMS[name]) else ("level", *DIMS[name])
             own = own_dims(name, np.ndim(value) - len(batch), lead.heads) if name == "readout" else own
-            data[f"start_{name}"] = _entry(name, (*batch, *own), value, f"{name} at the start")
+            data[f"start_{name}"] = _entry(name, (*batch, *own), value, f"initial {name}")
     coords = {"time": _entry("time", ("time",), _shared_times(np.asarray(trajectory.times)))}
     if trajectory.kind == "simulation":
         coords["step"] = _entry("step", ("time",), trajectory.step)
@@ -220,15 +220,13 @@ def _problem_text(problem: Problem | None, inputs_vary: bool) -> str:
         return ""
     try:
         if inputs_vary and not is_named(problem.inputs):
-            raise InputError(
-                f"the members of the batch differ in their inputs, a {type(problem.inputs).__name__} of your own."
-            )
+            raise InputError(f"the members of the batch differ in their inputs, a custom {type(problem.inputs).__name__}.")
         table = problem.to_dict()
     except InputError as error:
         return json.dumps({"not_stored": str(error), "repr": repr(problem)})
     own = paths_in(table)
     if own:
-        why = f"the problem has functions of your own ({', '.join(own)}); a file that is read imports none."
+        why = f"the problem has custom functions ({', '.join(own)}); a file that is read imports none."
         return json.dumps({"not_stored": why, "repr": repr(problem), "problem": table})
     return problem.to_json()
 

@@ -18,6 +18,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from tutelage import checks, storage
+from tutelage._html import card, properties, sparkline
 from tutelage.errors import InputError, Status, status_message
 from tutelage.problem import Mixture, Problem, Start, Tasks
 from tutelage.problem.schedules import rate_at
@@ -27,9 +28,12 @@ from tutelage.times import steps_at
 
 if TYPE_CHECKING:
     import xarray
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 Tree = TypeVar("Tree")
 CLASS_ERRORS = "tutelage.simulation.recorded_error:class_errors"
+FIGURE, VALIDITY_LINES = "tutelage.plot:plot_trajectory", "tutelage.validity:known_lines"
 REPORTS = {"validity": "tutelage.validity:assess", "sampling_errors": "tutelage.accuracy:sampling_errors"}
 
 
@@ -130,7 +134,7 @@ class Trajectory(eqx.Module):
         """The error in each class of a `Mixture`, (..., time, class); `error` is their average."""
         if self.problem is None or self.start is None or not isinstance(self.problem.inputs, Mixture):
             raise InputError(
-                "only a solve or simulation of a Problem with a Mixture, from one start, has errors of classes."
+                "only a solve or simulation of a Problem with a Mixture, from one initial condition, has errors of classes."
             )
         return _function_of(CLASS_ERRORS)(self)
 
@@ -235,12 +239,45 @@ class Trajectory(eqx.Module):
         """
         return _function_of("tutelage.page.standalone:trajectory_widget")(self)
 
+    def plot(self, *, ax: "Axes | None" = None, title: str | None = None) -> "Figure":
+        """Error, overlaps and trained readouts against time as a Matplotlib figure (see `plot.plot_trajectory`).
+
+        ax: draw only the learning curve, into these axes, and return them. title: "" leaves the head out.
+
+        >>> import tutelage as tu
+        >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
+        >>> theory = tu.solve(problem, tu.asymmetric_start(problem), times=tu.linear_times(10, 11))
+        >>> len(theory.plot().axes)
+        3
+        """
+        return _function_of(FIGURE)(self, ax=ax, title=title)
+
+    def _repr_html_(self) -> str:
+        shapes = {name: np.shape(value) for name, value in self.variables.items()}
+        if checks.is_traced(self):
+            return card("Trajectory", words=f"traced: {shapes}")
+        tasks, error = self.tasks or 1, np.asarray(self.error)
+        curves = np.moveaxis(error, -1, 0).reshape(-1, error.shape[-2]) if self.tasks else error
+        rows = [("status", self.status)]
+        if self.problem is not None:
+            K, M = np.shape(self.R)[-2:]
+            columns = "teacher units and class means" if isinstance(self.problem.inputs, Mixture) else "teacher units"
+            rows.append(("network", f"K = {K} student units, M = {M} {columns}{f', {tasks} tasks' * (tasks > 1)}"))
+        rows += [("N", str(self.dim))] if self.dim is not None else []
+        rows.append(("times", f"{np.shape(self.times)[-1]} from {np.min(self.times):g} to {np.max(self.times):g}"))
+        rows.append(("recorded", ", ".join(f"{name} {shape}" for name, shape in shapes.items())))
+        rows += [("" if i else "validity", line) for i, line in enumerate(_function_of(VALIDITY_LINES)(self))]
+        rows += [] if self.problem is None else [("problem", repr(self.problem))]
+        count = "" if error.ndim == 1 + (tasks > 1) else f", {self.status_code.size} curves"
+        times = np.asarray(self.times).reshape(-1, np.shape(self.times)[-1])[0]
+        return card(f"Trajectory: {self.kind}{count}", sparkline(times, curves), properties(rows))
+
     def __repr__(self) -> str:
         shape = {name: tuple(np.shape(value)) for name, value in self.variables.items()}
         return f"<Trajectory {self.kind}: {np.shape(self.times)[-1]} times, {shape}, {self.status}>"
 
 
-def _function_of(path: str) -> Callable[[Trajectory], Any]:
+def _function_of(path: str) -> Callable[..., Any]:
     """A function of a layer to the right."""
     module, _, function = path.partition(":")
     return getattr(import_module(module), function)

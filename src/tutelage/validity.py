@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from tutelage._html import ResultCard
 from tutelage._solve import LIMIT, largest_rate
 from tutelage.accuracy import averages_report, in_words
 from tutelage.dynamics.linearized import (
@@ -35,7 +36,7 @@ MAX_SIZE = 400  # largest state whose Jacobian is decomposed for the report
 
 
 @dataclass(frozen=True)
-class Validity:
+class Validity(ResultCard):
     """Where a solve may be trusted; `print` it.
 
     dim: N, if known. limit_ratio: eta lam_max / N (what the limit drops). dim_needed: N at which that is 0.05.
@@ -68,20 +69,18 @@ class Validity:
 
     def lines(self) -> list[str]:
         """The report in sentences, one per line."""
-        out = [f"spectrum: effective rank {self.effective_rank:.3g} of N"]
-        if self.limit_ratio is None:
-            out.append(
-                f"limit: N unknown; corrections of size eta lam_max / N stay below {LIMIT} for N above {self.dim_needed:.0f}"
-            )
-        else:
-            word = "negligible" if self.limit_ratio < LIMIT else "NOT negligible"
-            out.append(f"limit: eta lam_max / N = {self.limit_ratio:.2g} at N = {self.dim}: what it drops is {word}")
+        out = [
+            f"spectrum: effective rank {self.effective_rank:.3g} of N",
+            limit_line(self.limit_ratio, self.dim, self.dim_needed),
+        ]
         if self.start_to_noise is not None:
             out.append(
-                f"escape: start / noise = {self.start_to_noise:.2g} at N = {self.dim}: {who_decides(self.start_to_noise)}"
+                f"escape: asymmetry/noise = {self.start_to_noise:.2g} at N = {self.dim}: {who_decides(self.start_to_noise)}"
             )
         elif self.noise_dim is not None:
-            out.append(f"escape: the start decides it for N far above {self.noise_dim:.3g}; near or below that, noise does")
+            out.append(
+                f"escape: SGD noise matters for N near or below {self.noise_dim:.3g}, the initial condition far above it"
+            )
         if self.rate_to_critical is not None:
             word = "zero error is stable" if self.rate_to_critical < 1 else "zero error is NOT stable"
             out.append(f"learning rate: {self.rate_to_critical:.3g} of the critical {self.critical_rate:.6g}: {word}")
@@ -92,11 +91,31 @@ class Validity:
         return "\n".join(self.lines())
 
 
+def limit_line(ratio: float | None, dim: int | None, dim_needed: float) -> str:
+    """Is what the limit of large N leaves out negligible?"""
+    if ratio is None:
+        return f"limit: N unknown; corrections of size eta lam_max / N stay below {LIMIT} for N above {dim_needed:.0f}"
+    word = "negligible" if ratio < LIMIT else "NOT negligible"
+    return f"limit: eta lam_max / N = {ratio:.2g} at N = {dim}: finite-N corrections are {word}"
+
+
+def known_lines(trajectory: Trajectory) -> list[str]:
+    """The report if it has been computed, else its line that costs nothing; empty where there is no report."""
+    problem, done = trajectory.problem, trajectory.__dict__.get("_reports", {})
+    if "validity" in done:
+        return done["validity"].lines()
+    if trajectory.kind != "theory" or problem is None or trajectory.start is None or np.ndim(trajectory.error) != 1:
+        return []
+    dim, largest = trajectory.start.dim or problem.inputs.known_dim, float(largest_rate(problem))
+    return [limit_line(None if dim is None else largest / dim, dim, largest / LIMIT), "more: .validity"]
+
+
 def who_decides(start_to_noise: float) -> str:
-    """Start or noise, in words, from the ratio of what they put into the unstable direction."""
+    """Whether the initial condition or SGD noise determines the escape, in words, from the ratio of their amplitudes."""
     if start_to_noise > 10:
-        return "the start decides when and where"
-    return "mostly the start, but some runs will differ" if start_to_noise > 3 else "noise decides: single runs will differ"
+        return "the initial condition determines the escape"
+    both = "SGD noise, not only the initial condition, determines the escape of some runs"
+    return both if start_to_noise > 3 else "SGD noise determines the escape of single runs"
 
 
 def assess(trajectory: Trajectory) -> Validity:
@@ -149,7 +168,7 @@ def _escape_noise(system: OrderParameters, trajectory: Trajectory, like: Overlap
     speed = np.linalg.norm(np.asarray(drifts_along(system, times, states)), axis=1)
     slowest = slowest_before_rise(speed)
     if slowest is None:
-        notes.append("escape: no plateau is left within these times")
+        notes.append("escape: no escape from a plateau within these times")
         return None
     chosen = np.linspace(0, slowest, MOMENTS).astype(int)
     times, states = times[chosen], jax.tree.map(lambda x: x[chosen], states)

@@ -15,7 +15,7 @@ activation = "relu"
 hidden = 2
 activation = "relu"
 [sgd]
-lr = { kind = "cosine", initial = 0.5, horizon = 10.0 }
+lr = { kind = "cosine", initial = 0.5, end = 10.0 }
 [start]
 seed = 4
 dim = 200

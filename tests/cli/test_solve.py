@@ -81,7 +81,7 @@ def test_quiet_prints_nothing(tutelage, folder):
 def test_notes_are_single_lines_on_stderr(tutelage):
     ending = tutelage("solve", *FAST, "--scale", "0", "--json")
     assert json.loads(ending.stdout)["finished"]
-    assert ending.stderr.startswith("note: student units 1 and 2 start exactly alike")
+    assert ending.stderr.startswith("note: student units 1 and 2 begin exactly identical")
     assert ending.stderr.count("\n") == 1
     assert ".py" not in ending.stderr
 

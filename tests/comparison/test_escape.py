@@ -81,12 +81,12 @@ def test_noise_decides():
     escapes = np.linspace(110.0, 220.0, 20)
     theory, runs = pair_of(escapes)
     result = tu.compare(report_with(theory, 400.0), runs)
-    assert result.verdict.outcome == "noise decides the escape"
+    assert result.verdict.outcome == "inconclusive after the plateau"
     assert result.agrees is None
     assert result.verdict.before == "agree"
-    assert "rather than the start (start / noise = 1.6" in result.verdict.sentence
+    assert "SGD noise, not the initial condition, determines the escape (asymmetry/noise = 1.6" in result.verdict.sentence
     assert result.times[result.verdict.counted].max() < result.escape.first_departure < 110
-    assert "compare times of escape" in " ".join(str(result).split())
+    assert "compare the escape times" in " ".join(str(result).split())
     assert "not counted" in result.to_html()
 
 

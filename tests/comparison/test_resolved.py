@@ -56,7 +56,7 @@ def test_the_power_of_a_comparison_is_what_simulations_show():
     right = compared(theory, PLAIN, start, runs=20, seed=0)
     change = right.noticeable
     assert 0.02 < change < 0.5
-    assert f"would have noticed a change of lr by {100 * change:.2g}%" in str(right)
+    assert f"would detect a change of lr by {100 * change:.2g}%" in str(right)
     assert right.to_dict()["noticeable_lr_change"] == change
 
     def found(by):

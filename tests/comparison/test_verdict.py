@@ -79,10 +79,10 @@ def test_a_different_start_is_seen_at_time_zero():
 
 def test_one_run_cannot_tell():
     result = tu.compare(theory(), runs(1))
-    assert result.verdict.outcome == "cannot tell"
+    assert result.verdict.outcome == "inconclusive"
     assert result.agrees is None
     assert np.all(np.isnan(result["error"].z))
-    assert "Run more" in str(result)
+    assert "Simulate more runs" in " ".join(str(result).split())
 
 
 @pytest.mark.parametrize("count", [2, 5, 20, 200])

@@ -15,8 +15,7 @@ SOLVE = """
 import tutelage as tu
 system = tu.Equations(("x",), drift=lambda t, s: (-s.x,), error=lambda s: s.x**2)
 theory = tu.solve(system, {"x": 1.0}, times=tu.linear_times(1.0, 11))
-from tutelage.plot import plot_trajectory
-figure = plot_trajectory(theory)
+figure = tu.plot.plot_trajectory(theory)
 """
 PLAIN = "from matplotlib.figure import Figure\nfigure = Figure()"
 
@@ -36,14 +35,20 @@ def shown(*cells):
     return found
 
 
-@pytest.mark.parametrize("setup", ["", "%matplotlib inline"])
-def test_a_new_kernel_shows_the_figure_once(setup, tmp_path):
-    (output,) = shown(setup, SOLVE, "figure")
+@pytest.mark.parametrize(("setup", "last"), [("", "figure"), ("", "theory.plot()"), ("%matplotlib inline", "figure")])
+def test_a_new_kernel_shows_the_figure_once(setup, last, tmp_path):
+    (output,) = shown(setup, SOLVE, last)
     picture = tmp_path / "figure.png"
     picture.write_bytes(base64.b64decode(output["image/png"]))
     height, width, _ = imread(picture).shape
     assert 500 < width < 1200
     assert 300 < height < 1200
+
+
+def test_a_new_kernel_shows_results_as_html():
+    problem, trajectory = shown(SOLVE, "tu.Problem(tu.Network(2), tu.Network(2))", "theory")
+    assert "<table>" in problem["text/html"]
+    assert "<svg" in trajectory["text/html"]
 
 
 def test_a_plain_figure_is_text_only():

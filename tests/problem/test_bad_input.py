@@ -143,7 +143,7 @@ CASES = {
     "constant several": (lambda: tu.schedules.Constant([0.1, 0.2]), ["value", "(2,)", "single number"]),
     "decay exponent": (lambda: tu.schedules.PowerDecay(0.5, exponent=-1.0), ["exponent", "-1"]),
     "decay timescale": (lambda: tu.schedules.PowerDecay(0.5, timescale=0.0), ["timescale", "0"]),
-    "cosine horizon": (lambda: tu.schedules.Cosine(0.5, horizon=-2.0), ["horizon", "-2"]),
+    "cosine end": (lambda: tu.schedules.Cosine(0.5, end=-2.0), ["end", "-2"]),
     "cosine final": (lambda: tu.schedules.Cosine(0.5, 10.0, final=NAN), ["final", "nan"]),
     "piecewise count": (lambda: tu.schedules.Piecewise([1.0], [0.5]), ["1 switch", "1 values", "one value more"]),
     "piecewise unsorted": (
@@ -263,7 +263,7 @@ CASES = {
     "TOML inputs lack": (lambda: toml('[inputs]\nkind = "power_law"\nbeta = 1.0\n'), ["[inputs]", "levels"]),
     "TOML kind list": (lambda: toml("[inputs]\nkind = []\n"), ["inputs.kind", "[]"]),
     "TOML schedule kind": (lambda: toml('[sgd]\nlr = { kind = "cos", initial = 1.0 }\n'), ["sgd.lr.kind", "'cos'"]),
-    "TOML schedule lacks": (lambda: toml('[sgd]\nlr = { kind = "cosine", initial = 1.0 }\n'), ["[sgd.lr]", "horizon"]),
+    "TOML schedule lacks": (lambda: toml('[sgd]\nlr = { kind = "cosine", initial = 1.0 }\n'), ["[sgd.lr]", "end"]),
     "TOML schedule value": (lambda: toml('[sgd]\nlr = { kind = "constant", value = -1.0 }\n'), ["[sgd.lr]", "-1"]),
     "TOML momentum": (lambda: toml("[sgd]\nlr = 1.0\nmomentum = { gama = 1.0 }\n"), ["'gama'", "'gamma'"]),
     "TOML spectrum scale": (lambda: toml('[inputs]\nkind="spectrum"\neigenvalues=[1.0]\nscale=-1.0\n'), ["scale", "-1"]),

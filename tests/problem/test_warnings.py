@@ -45,7 +45,9 @@ def said(monkeypatch):
     def stop(*_):
         raise Stop
 
-    monkeypatch.setattr(importlib.import_module("tutelage._solve"), "integrate", stop)
+    solve = importlib.import_module("tutelage._solve")
+    monkeypatch.setattr(solve, "integrate", stop)
+    monkeypatch.setattr(solve.compiled, "integrate", stop)
 
     def before(problem, start):
         def call():

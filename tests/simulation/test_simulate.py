@@ -186,7 +186,7 @@ REFUSED = {
     "rows not finite": ({"inputs": ROWS * np.nan, "times": [1.0]}, "inputs contain nan"),
     "one weight": ({"weights": W}, "pair"),
     "wrong weights": ({"weights": (W[:1], W_TEACHER)}, r"weights has shape \(1, 10\)"),
-    "start and weights": ({"start": WIDE, "weights": (W, W_TEACHER)}, "both start and weights"),
+    "start and weights": ({"start": WIDE, "weights": (W, W_TEACHER)}, "start and weights are both given"),
     "start of words": ({"start": "random", "dim": 50}, "start is of type str"),
     "no starts": ({"start": [], "dim": 50}, "nothing in it"),
     "starts against runs": ({"start": [WIDE, WIDE], "runs": 3}, "runs is 3, but 2 starts"),

@@ -140,7 +140,7 @@ def test_what_cannot_be_meant_is_refused(tmp_path, name, more, said):
 
 def test_no_scheduler_at_the_address(tmp_path, monkeypatch):
     monkeypatch.setattr(executors, "SECONDS_TO_CONNECT", 0.5)
-    with pytest.raises(InputError, match=r"no Dask scheduler answers at tcp://127.0.0.1:9; start one"):
+    with pytest.raises(InputError, match=r"no Dask scheduler responds at tcp://127.0.0.1:9; start one"):
         run(toys.store(tmp_path / "s", 2), toys.tasks(2), toys.numbers, "tcp://127.0.0.1:9")
 
 

@@ -124,7 +124,7 @@ def test_interrupted_from_the_keyboard(tmp_path):
     kept = len(Store.open(program.folder).done)
     assert said.count("Traceback") == 1, said
     assert said.endswith(
-        f"KeyboardInterrupt: {kept} of 20 chunks are kept in {program.folder}; run the same sweep again to go on.\n"
+        f"KeyboardInterrupt: {kept} of 20 chunks are kept in {program.folder}; run the same sweep again to resume.\n"
     )
     assert kept >= len(program.announcements()) >= 2
     assert not any(map(is_running, toys.workers(program.log)))

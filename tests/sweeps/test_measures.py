@@ -202,7 +202,7 @@ def test_warnings_of_solve_are_notes():
     """Units that start alike never part, and a large eigenvalue at small N leaves the limit: said at every such point."""
     alike = tu.Start(R=np.full((2, 2), 0.1), Q=np.full((2, 2), 0.1) + 0.1 * np.eye(2), dim=20)
     swept = tu.sweep(PROBLEM, {"lr": [0.4, 5.0]}, "error", times=TIMES, start=alike, executor="serial")
-    assert "exactly alike" in swept.notes[0]
+    assert "exactly identical" in swept.notes[0]
     assert "eta lam_max / N" not in swept.notes[0]
     assert "eta lam_max / N is 0.25" in swept.notes[1]
     assert "2 with a note" in str(swept)

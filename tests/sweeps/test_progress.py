@@ -57,7 +57,7 @@ def test_a_report_in_words(tmp_path):
     run(toys.store(tmp_path / "s", 6), toys.tasks(6)[:1], toys.numbers, "serial")
     report = sweep(tmp_path / "s")
     assert str(report).startswith(
-        f"5 chunks computed, 1 kept from before\n{tmp_path / 's'}: 28 of 28 points (100 %), 6 of 6 chunks"
+        f"5 chunks computed, 1 already computed\n{tmp_path / 's'}: 28 of 28 points (100 %), 6 of 6 chunks"
     )
 
 

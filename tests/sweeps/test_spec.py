@@ -63,7 +63,7 @@ def test_starts_are_those_of_the_library():
         ({"start": {"R": [[0.0]]}}, "R alone"),
         ({"start": {"dimm": 3}}, "'dim'"),
         ({"start": {"R": [[0.0]], "Q": [[1.0]], "scale": 1.0}}, "leave one"),
-        ({"start": START, "starts": 2}, "only random starts"),
+        ({"start": START, "starts": 2}, "only random initial conditions"),
         ({"starts": 0}, "starts"),
         ({"runs": 1}, "runs"),
         ({"times": [3.0, 1.0]}, "increase"),

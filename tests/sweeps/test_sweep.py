@@ -180,7 +180,7 @@ def test_the_example_of_the_docs_is_a_sweep():
 
 @pytest.mark.parametrize(
     ("executor", "workers", "said"),
-    [("tcp://127.0.0.1:9", None, "no Dask scheduler answers"), ("slurm", 2, "no sbatch here")],
+    [("tcp://127.0.0.1:9", None, "no Dask scheduler responds"), ("slurm", 2, "no sbatch here")],
 )
 def test_a_cluster_that_is_not_there_leaves_no_folder(tmp_path, monkeypatch, executor, workers, said):
     monkeypatch.setattr(executors, "SECONDS_TO_CONNECT", 0.5)

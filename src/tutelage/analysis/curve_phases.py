@@ -28,6 +28,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tutelage import checks
+from tutelage._html import ResultCard
 from tutelage.analysis.curve_plateaus import LEAST_TIMES, Plateaus, find_plateaus, is_symmetric_at, span_around
 from tutelage.analysis.result import Curve, CurveResult, ResultSequence, RunResults, read_curves
 from tutelage.errors import InputError
@@ -89,12 +90,12 @@ class Specialization(CurveResult, figure="plot_specialization"):
         for k, m in enumerate(self.permutation):  # units are counted from one, as in figures and papers
             if m < 0:
                 nearest = int(np.argmax(np.abs(self.cosines[k])))
-                lines.append(f"student {k + 1}: no teacher of its own (nearest {nearest + 1})")
+                lines.append(f"student unit {k + 1}: no assigned teacher unit (nearest {nearest + 1})")
             else:
                 mirrored = " mirrored" if self.signs[k] < 0 else ""
-                lines.append(f"student {k + 1}: teacher {m + 1}{mirrored}, cosine {self.cosines[k, m]:.4f}")
+                lines.append(f"student unit {k + 1}: teacher unit {m + 1}{mirrored}, cosine {self.cosines[k, m]:.4f}")
         missed = sorted(set(range(self.cosines.shape[1])) - set(self.permutation.tolist()))
-        return "\n".join(lines + [f"teacher {m + 1}: no student of its own" for m in missed])
+        return "\n".join(lines + [f"teacher unit {m + 1}: no assigned student unit" for m in missed])
 
 
 def specialization(trajectory: Trajectory, run: int | None = None) -> Specialization | RunResults:
@@ -120,8 +121,7 @@ def find_specialization(curve: Curve) -> Specialization:
 
     if curve.kind == "equations" or curve.T is None:
         raise InputError(
-            "specialization needs the overlaps R, Q and T of a Problem's students and teachers; this trajectory has "
-            f"{', '.join(curve.variables)}."
+            f"specialization needs the overlaps R, Q and T of a Problem; this trajectory has {', '.join(curve.variables)}."
         )
     R, Q, T = curve.variables["R"], curve.variables["Q"], curve.T
     K, M = R.shape[1:]
@@ -213,7 +213,7 @@ class EarlyStopping(CurveResult, figure="plot_early_stopping"):
             low, high = self.bracket
             return (
                 f"stop at {self.time:.5g} (between {low:.5g} and {high:.5g}): the error is smallest, {self.value:.5g}; "
-                f"going on to {self.end_time:.5g} makes it {self.end_value:.5g}, {self.gain:.5g} times as much"
+                f"at {self.end_time:.5g} it is {self.end_value:.5g}, {self.gain:.5g} times as large"
             )
         if self.time == self.end_time:
             up_to = " up to fluctuations" if self.curve.noisy else ""
@@ -285,7 +285,7 @@ def _refined(times: np.ndarray, error: np.ndarray, lowest: int) -> tuple[float, 
 
 
 @dataclass(frozen=True)
-class Phase:
+class Phase(ResultCard):
     """name, and the times between which it lasts."""
 
     name: str

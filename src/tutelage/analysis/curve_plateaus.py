@@ -22,6 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tutelage import checks
+from tutelage._html import ResultCard
 from tutelage.analysis.power_laws import LEAST_POINTS, fit_line
 from tutelage.analysis.result import Curve, CurveResult, ResultSequence, RunResults, read_curves, roughness
 from tutelage.errors import InputError
@@ -103,7 +104,7 @@ def _first(condition: np.ndarray, otherwise: int) -> int:
 
 
 @dataclass(frozen=True)
-class Plateau:
+class Plateau(ResultCard):
     """One plateau of a learning curve.
 
     start, end: the error is within `share` of `height` between them; height: its median over that time.
@@ -138,7 +139,7 @@ class Plateau:
         text = f"{kind} at {self.height:.5g} from {self.start:.4g} to {self.end:.4g} (length {self.length:.4g})"
         if self.growth_rate is None:
             return f"{text}; {self.note}"
-        return f"{text}, left at the rate {self.growth_rate:.4g} ± {self.growth_error:.1g}"
+        return f"{text}, escape rate {self.growth_rate:.4g} ± {self.growth_error:.1g}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -162,7 +163,7 @@ class Plateaus(ResultSequence[Plateau], CurveResult, figure="plot_plateaus"):
     def marks(self) -> dict[str, float]:
         """When the longest plateau is reached and left."""
         longest = self.longest
-        return {} if longest is None else {"reaches the plateau": longest.start, "leaves the plateau": longest.end}
+        return {} if longest is None else {"reaches the plateau": longest.start, "escapes from the plateau": longest.end}
 
     def __str__(self) -> str:
         return "\n".join([str(p) for p in self.found] or [self.note])

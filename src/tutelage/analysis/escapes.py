@@ -126,7 +126,7 @@ class PlateauPath:
         if smallest > LARGEST_ASYMMETRY:
             raise InputError(
                 f"the asymmetry stays above {smallest:.2g}; it must be below {LARGEST_ASYMMETRY} at some time to pass a plateau. Solve "
-                "or simulate from this start instead: it escapes at once."
+                "or simulate instead: the units escape at once."
             )
 
     def launch(self, b: np.ndarray) -> tuple[float, np.ndarray]:
@@ -163,7 +163,7 @@ def plateau_path(
     asymmetry = float(np.linalg.norm(vector - subspace.inside(subspace.coordinates(vector))))
     if smallest is None and asymmetry <= ASYMMETRY_ROUNDING * max(1.0, float(np.max(np.abs(vector)))):
         raise InputError(
-            "the units of this start are exactly alike, so they never leave the plateau. Break the symmetry: "
+            "the units begin exactly identical, so they never escape from the plateau. Break the symmetry: "
             "random_start(problem, dim=N), or unequal rows of R."
         )
     end = (SETTLING_EFOLDS + np.log(1 / min(asymmetry if smallest is None else smallest, 1.0))) / plateau.unstable[0].growth
@@ -172,7 +172,7 @@ def plateau_path(
         lambda y: subspace.average @ np.asarray(drift_at(system, subspace.inside(y), state)),
         subspace.coordinates(vector),
         times,
-        f"the symmetric part of this start diverges at learning rate {checks.shown(problem.sgd.lr)}; it reaches no plateau. "
+        f"the symmetric part of this initial condition diverges at learning rate {checks.shown(problem.sgd.lr)}; it reaches no plateau. "
         "Lower the rate.",
         rtol=1e-8,
         atol=1e-11,
@@ -211,11 +211,13 @@ def _unstable_plateau(problem: Problem, gradient_flow: bool) -> FixedPoint:
         ) from none
     if plateau.stable:
         raise InputError(
-            f"the symmetric state (e_g = {plateau.error:.4g}) is stable here, so no start near it escapes. Change the "
+            f"the symmetric state (e_g = {plateau.error:.4g}) is stable here, so nothing near it escapes. Change the "
             "learning rate, the noise or the number of units."
         )
     if any(isinstance(mode.rate, complex) for mode in plateau.unstable):
-        raise InputError("the plateau is left in a spiral (complex rates); only escapes along real modes are predicted.")
+        raise InputError(
+            "the escape from the plateau is a spiral (complex rates); only escapes along real modes are predicted."
+        )
     return plateau
 
 
@@ -291,7 +293,7 @@ def follow_exit(path: PlateauPath, b: Float[np.ndarray, " d"]) -> Exit:
     if threshold >= plateau or not np.isfinite(time):
         raise InputError(
             f"the error does not fall once the plateau ({plateau:.4g}) is left: it is {errors[-1]:.4g} at alpha = "
-            f"{launch_time + times[-1]:.4g}. Lower the learning rate, or solve from this start and look."
+            f"{launch_time + times[-1]:.4g}. Lower the learning rate, or solve from this initial condition and look at the curve."
         )
     return Exit(launch_time, launch_time + times, errors, threshold, time, states[-1])
 
@@ -412,11 +414,11 @@ class EscapeTime(AnalysisResult, figure="plot_escape_time"):
             f"escape at alpha = {self.time:.5g}: the error falls below {self.threshold:.4g} "
             f"(plateau {self.plateau.error:.4g})\n"
             f"growth: exp({self.rate:.5g} alpha), {modes} growing mode{'s' * (modes > 1)}\n"
-            f"start: asymmetry {self.asymmetry:.3g}, which acts as {self.amplitude:.3g} on the plateau; "
+            f"initial asymmetry {self.asymmetry:.3g}, which acts as {self.amplitude:.3g} on the plateau; "
             f"alpha = ln({self.constant:.3g} / {self.amplitude:.3g}) / {self.rate:.5g}\n"
             f"a tenth of the asymmetry: {self.slope * np.log(10):.4g} later; random weights in N dimensions: "
             f"{self.per_log_dim:.4g} ln N later\n"
-            f"units 1, 2, ... choose the teachers {', '.join(str(m + 1) for m in self.teachers)}"
+            f"units 1, 2, ... specialize to the teacher units {', '.join(str(m + 1) for m in self.teachers)}"
         )
 
 
@@ -438,8 +440,8 @@ def escape_time(problem: Problem, start: Start, *, gradient_flow: bool = False) 
     b, asymmetry = path.amplitudes(path.start), float(np.linalg.norm(path.start - path.path[0]))
     if np.linalg.norm(b) <= STABLE_SHARE * asymmetry:
         raise InputError(
-            "the differences between the units of this start do not grow on the plateau (they lie on its stable manifold), so "
-            "the start never escapes. Give the rows of R different directions."
+            "the initial differences between the units do not grow on the plateau (they lie on its stable manifold), so there "
+            "is no escape. Give the rows of R different directions."
         )
     path.require_small(b)
     exit_ = follow_exit(path, b)
@@ -540,20 +542,20 @@ class EscapeDistribution(AnalysisResult, figure="plot_escape_distribution"):
             f"escape from the plateau (e_g = {self.plateau.error:.4g}) at N = {self.dim}, {self.times.size} samples: "
             f"median {middle:.4g}, 90% between {low:.4g} and {high:.4g}",
             f"mean {self.mean:.4g}, standard deviation {self.width:.3g} = {self.width * self.rate:.2f} / rate",
-            f"start / noise = {self.start_to_noise:.2g}: {self.words}",
+            f"asymmetry/noise = {self.start_to_noise:.2g}: {self.words}",
         ]
         if self.theory is not None and self.theory_teachers is not None:
             earlier, same = float(self.cdf(self.theory)), self.probability(self.theory_teachers)
             lines.append(
-                f"the theory's own escape at {self.theory:.4g}: {100 * earlier:.0f}% of networks are earlier, and "
-                f"{100 * same:.0f}% choose the same teachers"
+                f"the theory escapes at {self.theory:.4g}: {100 * earlier:.0f}% of networks are earlier, and "
+                f"{100 * same:.0f}% end in the same permutation"
             )
         named = [
             f"{[m + 1 for m in p]} {100 * share:.0f}%"
             for p, share in self.permutations.items()
             if share >= LEAST_PROBABILITY
         ]
-        return "\n".join([*lines, f"teachers that units 1, 2, ... choose: {', '.join(named) or 'none more often than 5%'}"])
+        return "\n".join([*lines, f"teacher units of the units 1, 2, ...: {', '.join(named) or 'none more often than 5%'}"])
 
 
 def escape_distribution(

@@ -126,13 +126,13 @@ class FixedPoint(AnalysisResult, figure="plot_fixed_point"):
         if self.unstable:
             count, first = len(self.unstable), self.unstable[0]
             return (
-                f"Unstable: it is left along {count} mode{'s' * (count > 1)} of {len(self.modes)}, the fastest growing as "
-                f"exp({rate_in_words(first.rate).removeprefix('+')} alpha), which {first.name}."
+                f"Unstable: {count} of {len(self.modes)} modes grow{'s' * (count == 1)}, the fastest as "
+                f"exp({rate_in_words(first.rate).removeprefix('+')} alpha); it {first.name}."
             )
         flat = sum(abs(mode.rate) <= self._margin for mode in self.modes)
         if flat:
-            return f"Not left by any mode to first order, but {flat} of {len(self.modes)} modes neither grow nor fade."
-        return f"Stable: the slowest of {len(self.modes)} modes fades as exp({rate_in_words(self.modes[0].rate)} alpha)."
+            return f"Marginal: no mode grows to first order, but {flat} of {len(self.modes)} modes do not decay."
+        return f"Stable: the slowest of {len(self.modes)} modes decays as exp({rate_in_words(self.modes[0].rate)} alpha)."
 
     def __str__(self) -> str:
         lines = [
@@ -275,7 +275,7 @@ def fixed_point(
         find = _find_perfect
         require_traits(problem, "fixed_point near 'perfect'", VISIBLE)
     if problem.sgd.trainable is not None:
-        raise InputError("some levels are frozen, at overlaps that only a start knows; give a Start instead of a word.")
+        raise InputError("some levels are frozen, and their overlaps are not specified; give a Start instead of a word.")
     K, M = problem.student.hidden, problem.teacher.hidden
     blank, t = initial_overlaps(problem, Start(np.zeros((K, M)), np.zeros((K, K))))
     return find(OrderParameters(problem, t, gradient_flow, quadrature=quadrature), blank)
@@ -287,11 +287,11 @@ def _from_start(problem: Problem, start: Start, gradient_flow: bool, quadrature:
     field = SubspaceDrift(system, state, free_subspace(problem, state))
     found = field.root(field.subspace.coordinates(flatten(state)))
     if found is None:
-        raise InputError("no fixed point was found from this start; give a nearer one, such as the end of a long solve.")
+        raise InputError("no fixed point was found near this Start; give a nearer one, such as the end of a long solve.")
     least = least_eigenvalue(found.state, t)
     if least < -1e-8:
         raise InputError(
-            f"the root nearest to this start has overlaps of no real vectors (eigenvalue {least:.3g}); give a nearer start."
+            f"the root nearest to this Start does not belong to real vectors (eigenvalue {least:.3g}); give a nearer Start."
         )
     return characterize(system, found)
 
@@ -308,7 +308,7 @@ def _find_plateau(system: OrderParameters, blank: Overlaps) -> FixedPoint:
     even = problem.student.activation.parity == 1
     subspace = symmetric_subspace(problem, system.t, state, copies=system.gradient_flow and not even)
     if subspace.size == free_subspace(problem, state).size:
-        raise InputError("no two units of this problem are equal, so no symmetry holds it on a plateau; give a Start.")
+        raise InputError("no two units of this problem are equal, so it has no symmetric plateau; give a Start.")
     found = approach(SubspaceDrift(system, state, subspace), subspace.coordinates(flatten(state)))
     return characterize(system, found)
 

@@ -36,6 +36,7 @@ from jaxtyping import Bool, Float, Int
 from numpy.typing import ArrayLike
 
 from tutelage import checks
+from tutelage._html import ResultCard
 from tutelage._types import Array, Numbers
 from tutelage.analysis.result import AnalysisResult
 from tutelage.dynamics.error import averages_of, field_means, population_error, shared_parity
@@ -62,7 +63,7 @@ LARGEST_MATRIX = 4000  # rows of a matrix that is formed as a whole
 
 @dataclass(frozen=True)
 class Span:
-    """The directions that students and teachers span, level by level, those of the teachers first.
+    """The directions that student and teacher vectors span, level by level, those of the teachers first.
 
     basis: per level (s_l, n_l), orthonormal. students c (K, S), teachers t (M, S): coordinates of J and J* in all of them;
     lam (S,): eigenvalue of each; level (S,): its level; taught (S,): does it lie in the span of the teachers?
@@ -254,7 +255,7 @@ Property = tuple[Callable[[np.ndarray], np.ndarray], str, str]
 
 
 @dataclass(frozen=True, eq=False)
-class Curvature:
+class Curvature(ResultCard):
     """One eigenvalue: value (0 where flat), multiplicity, family (what its directions do).
 
     directions: (count, K, S) in coordinates of the span where level is None; else (count, K, 1), combinations of students
@@ -296,12 +297,12 @@ def _properties(hessian: Hessian, orbit: Orbit, level: int | None, flat: bool) -
         project = lambda x: np.tensordot(np.tensordot(x, moves, ((1, 2), (1, 2))), moves, 1)  # noqa: E731
         properties.append((project, EQUAL_ERROR, MERELY_FLAT))
     if level is None:
-        properties.append((lambda x: x * taught, "in the teachers' span", "beside the teachers' span"))
+        properties.append((lambda x: x * taught, "in the teachers' span", "next to the teachers' span"))
     else:
         where = "outside the span" + (f" (level {level + 1})" if len(hessian.span.outside) > 1 else "")
         properties.append((lambda x: x, where, ""))
     if K > 1:
-        properties.append((lambda x: np.broadcast_to(x.mean(1, keepdims=True), x.shape), "students alike", "students apart"))
+        properties.append((lambda x: np.broadcast_to(x.mean(1, keepdims=True), x.shape), "units equal", "units apart"))
     return properties
 
 
@@ -405,8 +406,8 @@ class Landscape(AnalysisResult, figure="plot_landscape"):
         """Orthonormal directions (count, K, N) of an eigenvalue inside the span of students and teachers."""
         if curvature.level is not None or curvature.directions is None:
             raise InputError(
-                f"{curvature.family!r} means every direction orthogonal to students and teachers; ask for a curvature "
-                "inside their span, or use curvature.directions, the combinations of students."
+                f"{curvature.family!r} means every direction orthogonal to student and teacher vectors; give a curvature "
+                "inside their span, or use curvature.directions, the combinations of student units."
             )
         return _in_inputs(self.problem, self.shape.in_weights(curvature.directions))
 
@@ -452,7 +453,7 @@ def landscape(
     span = span_of(problem, W, W_teacher)
     if span.students.size > LARGEST_MATRIX:
         raise InputError(
-            f"students and teachers span {span.lam.size} directions on {span.outside.size} levels; their Hessian would have "
+            f"student and teacher vectors span {span.lam.size} directions on {span.outside.size} levels; their Hessian would have "
             f"{span.students.size} rows, of at most {LARGEST_MATRIX}. Use fewer levels."
         )
     require_second_derivative(problem, span.students * np.sqrt(span.lam), span.teachers * np.sqrt(span.lam))

@@ -8,6 +8,7 @@ Label noise of variance sigma^2 feeds overlaps outside the span at order eta^2; 
 `fixed_point(problem, "perfect")` gives the exact state at any noise, for comparison.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -25,13 +26,14 @@ from tutelage.problem import Problem, Start
 from tutelage.problem.problem import require_problem, with_constant_rates
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 RATE_TRIALS = 65  # learning rates among which the best is bracketed
 
 
 @dataclass(frozen=True, repr=False)
-class LearningRates(AnalysisResult):
+class LearningRates(AnalysisResult, figure="plot_decay_rates"):
     """What the results below share: a number, decay rates against the learning rate as a figure, a note on label noise."""
 
     problem: Problem
@@ -45,14 +47,12 @@ class LearningRates(AnalysisResult):
         """The point (learning rate, decay rate) that the figure marks, by the name of its style."""
         return {}
 
-    def plot(self, *, title: str | None = None) -> "Figure":
-        """Decay rates against the learning rate, with this one marked, as a Matplotlib figure."""
-        from tutelage.plot import plot_decay_rates
-
+    def _drawn(self, draw: "Callable[..., Figure]", **options: "Axes | str | None") -> "Figure":
+        """Decay rates against the learning rate, with this one marked."""
         critical = self.dynamics.critical_rate
         rates = np.linspace(0.0, 1.15 * critical, 161)
         inside, outside = np.array([slowest_rates(self.dynamics, lr) for lr in rates]).T
-        return plot_decay_rates(self.problem, rates, inside, outside, critical, **self._marked(), title=title)
+        return draw(self.problem, rates, inside, outside, critical, **self._marked(), **options)
 
     def _with_noise_note(self, *lines: str) -> str:
         note = "label noise is left out: with it the error ends at a floor, see noise_floor"
@@ -108,7 +108,7 @@ class DecayRate(LearningRates):
         if self.rate <= 0:
             end = f"zero error is unstable at lr = {self.learning_rate:g}: e_g leaves it as exp({-self.rate:.6g} alpha)"
         else:
-            end = f"at lr = {self.learning_rate:g} the error falls as exp(-{self.rate:.8g} alpha) in the end"
+            end = f"at lr = {self.learning_rate:g} the error finally falls as exp(-{self.rate:.8g} alpha)"
         return self._with_noise_note(
             end,
             f"  inside the teachers' span: {self.inside:.6g}, which enters the error squared: {2 * self.inside:.6g}",
@@ -137,12 +137,12 @@ class BestRate(LearningRates):
         return self._with_noise_note(
             f"best constant learning rate: {self.learning_rate:.8g}, {self.learning_rate / self.critical:.4g} of the "
             f"critical {self.critical:.6g}",
-            f"the error then falls as exp(-{self.rate:.6g} alpha) in the end",
+            f"the error then finally falls as exp(-{self.rate:.6g} alpha)",
         )
 
 
 @dataclass(frozen=True, repr=False)
-class NoiseFloor(AnalysisResult):
+class NoiseFloor(AnalysisResult, figure="plot_noise_floor"):
     """What weak label noise leaves of the error.
 
     per_variance: e_g(infinity) / sigma^2 as sigma -> 0. error: that times the problem's own sigma^2. Converts to float
@@ -168,17 +168,15 @@ class NoiseFloor(AnalysisResult):
             lines.append(f"at this problem's sigma = {float(self.problem.noise):g}: about {self.error:.6g}")
         return "\n".join([*lines, 'exact at any noise: fixed_point(problem, "perfect").error'])
 
-    def plot(self, *, title: str | None = None) -> "Figure":
-        """The floor against the learning rate, with this one marked, as a Matplotlib figure."""
-        from tutelage.plot import plot_noise_floor
-
+    def _drawn(self, draw: "Callable[..., Figure]", **options: "Axes | str | None") -> "Figure":
+        """The floor against the learning rate, with this one marked."""
         dynamics = self.dynamics
         critical = dynamics.critical_rate if dynamics.isolated else None
         highest = 2 * self.learning_rate if critical is None else 0.97 * critical
         rates = np.linspace(0.0, max(highest, self.learning_rate), 121)[1:]
         stable = rates[[dynamics.is_stable(lr) for lr in rates]]
         floors, chosen = np.array([dynamics.noise_floor(lr) for lr in stable]), (self.learning_rate, self.per_variance)
-        return plot_noise_floor(self.problem, stable, floors, critical, chosen, title=title)
+        return draw(self.problem, stable, floors, critical, chosen, **options)
 
 
 def critical_learning_rate(problem: Problem, *, quadrature: Quadrature | None = None) -> CriticalRate:

@@ -23,6 +23,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
+from tutelage._html import ResultCard
 from tutelage._types import NumpyOrJax
 from tutelage.dynamics.linearized import flatten
 from tutelage.dynamics.order_parameters import Overlaps
@@ -187,7 +188,7 @@ def _flat(r: ArrayLike, q: ArrayLike, readout: ArrayLike, bias: ArrayLike | None
 
 
 @dataclass(frozen=True)
-class Mode:
+class Mode(ResultCard):
     """One mode of the linear dynamics around a fixed point.
 
     rate: per unit of alpha, a float where it is real. right, left: flat vectors with left @ right = 1.
@@ -306,12 +307,12 @@ class _Namer:
         if breaks:
             which = " and ".join(", ".join(str(unit + 1) for unit in units) for units in self.equal_students)
             units = "student units" if self.all_students else f"the equal student units {which}"
-            return f"breaks the symmetry between {units}: {'each turns to teachers of its own' if turns else UNEQUAL_GROWTH}"
+            return f"breaks the symmetry between {units}: {'each turns to different teacher units' if turns else UNEQUAL_GROWTH}"
         if (self.all_teachers and shares.teachers < ABSENT_SHARE) or (together and turns):
-            return f"turns {'all student units alike' if together else 'student units'} towards some teachers"
+            return f"turns {'all student units together' if together else 'student units'} toward some teacher units"
         if together and shares.r < ABSENT_SHARE:
-            return "changes the norms of all student units alike"
-        return "changes norms and overlaps of all student units alike" if together else None
+            return "changes the norms of all student units equally"
+        return "changes norms and overlaps of all student units equally" if together else None
 
     def _shares(self, vectors: np.ndarray) -> _Shares:
         (L, K, M), count = self.state.r.shape, vectors.shape[1]

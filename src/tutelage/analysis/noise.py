@@ -287,8 +287,8 @@ class Fluctuations(AnalysisResult, figure="plot_fluctuations"):
         out, ratio, relative = [], self.start_to_noise, self._relative()
         if ratio is not None and ratio <= START_DECIDES:
             out.append(
-                f"NOT valid through the escape from the plateau: start / noise = {ratio:.2g} there, below {START_DECIDES:g}; "
-                "SGD noise, not only the start, determines when and where single networks escape: their scatter is not small"
+                f"NOT valid through the escape from the plateau: asymmetry/noise = {ratio:.2g} there, below {START_DECIDES:g}; "
+                "SGD noise, not only the initial condition, determines the escape of single networks, so their scatter is not small"
             )
         if np.max(relative) >= WIDE_SCATTER:
             first = self.times[int(np.argmax(relative >= WIDE_SCATTER))]

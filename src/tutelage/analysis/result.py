@@ -7,6 +7,7 @@ run outside JAX transformations and cost milliseconds.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
+from inspect import signature
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
@@ -14,11 +15,13 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from tutelage import checks, plot
+from tutelage._html import ResultCard
 from tutelage.errors import InputError, Status, require_fields
 from tutelage.problem import Problem
 from tutelage.trajectory import Trajectory
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 PRINTED_RUNS = 12  # runs whose line is printed
@@ -28,7 +31,7 @@ STRIDES_PER_RECORD = 50
 Item = TypeVar("Item")
 
 
-class AnalysisResult:
+class AnalysisResult(ResultCard):
     """A result that can draw itself. figure: the function of tutelage.plot that draws this class."""
 
     figure = ""
@@ -37,9 +40,21 @@ class AnalysisResult:
         super().__init_subclass__()
         cls.figure = figure or cls.figure
 
-    def plot(self, *, title: str | None = None) -> "Figure":
-        """The result as a Matplotlib figure (see `plot.save_figure`)."""
-        return getattr(plot, self.figure)(self, title=title)  # Matplotlib is imported only now
+    def plot(self, *, ax: "Axes | None" = None, title: str | None = None) -> "Figure":
+        """The result as a Matplotlib figure (see `plot.save_figure`).
+
+        ax: draw into these axes, and return them; only for results that have one panel. title: "" leaves the head out.
+        """
+        draw = getattr(plot, self.figure)  # Matplotlib is imported only now
+        if ax is None:
+            return self._drawn(draw, title=title)
+        if "ax" not in signature(draw).parameters:
+            raise InputError(f"ax is given; the figure of {type(self).__name__} has several panels. Leave ax out.")
+        return self._drawn(draw, ax=ax, title=title)
+
+    def _drawn(self, draw: "Callable[..., Figure]", **options: "Axes | str | None") -> "Figure":
+        """Call the drawing function; results that it does not read by their fields override this."""
+        return draw(self, **options)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {str(self).splitlines()[0]}>"
@@ -198,7 +213,7 @@ def _curve_of(trajectory: Trajectory, index: int, function: str, least_times: in
     if kept < least_times:
         who = f"run {index}" if lead else "the curve"
         raise InputError(
-            f"{who} has {kept} recorded times; {function} needs at least {least_times}. Record more, or ask another run."
+            f"{who} has {kept} recorded times; {function} needs at least {least_times}. Record more times, or choose another run."
         )
     problem, codes = trajectory.problem, np.atleast_1d(np.asarray(trajectory.status_code)).ravel()
     return Curve(

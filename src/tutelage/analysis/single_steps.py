@@ -258,7 +258,7 @@ class StepMoments(AnalysisResult, figure="plot_step_moments"):
         off = np.linalg.norm(self.drift - self.drift_theory) / np.linalg.norm(self.drift_theory)
         traces = np.trace(self.diffusion), np.trace(self.diffusion_theory)
         return (
-            f"one step of {self.samples} networks with N = {self.dim}, {self.inputs} inputs, from the same start\n"
+            f"one step of {self.samples} networks with N = {self.dim}, {self.inputs} inputs, from the same initial condition\n"
             f"drift: {100 * off:.2g}% off as a vector; worst {self.names[i]}: {self.drift[i]:.4g} ± "
             f"{self.drift_error[i]:.2g}, theory {self.drift_theory[i]:.4g} (z = {self.drift_z[i]:+.1f})\n"
             f"diffusion: trace {traces[0]:.4g}, theory {traces[1]:.4g}; worst ({self.names[j]}, {self.names[k]}): "

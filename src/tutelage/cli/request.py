@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tutelage._types import Table
     from tutelage.problem import Problem, Start
 
-DEFAULTS = {"student": {"hidden": 3}, "teacher": {"hidden": 3}, "sgd": {"lr": 0.5}, "noise": 0.0}
+DEFAULTS = {"student": {"hidden": 3}, "teacher": {"hidden": 3}, "noise": 0.0}
 PROBLEM = ("noise", "loss", "labels", "rule", "student", "teacher", "inputs", "sgd")
 STARTS = ("asymmetric", "random")
 
@@ -115,7 +115,9 @@ def build_compare_start(problem: "Problem", table: "Table", from_file: bool, kin
     if kind is not None:
         checks.known("--start", kind, STARTS)
         if overlaps:
-            raise InputError(f"the file gives a start by its overlaps, and --start {kind} another; leave one of them out.")
+            raise InputError(
+                f"the file gives an initial condition by its overlaps, and --start {kind} another; leave one of them out."
+            )
     dim = table.get("dim") or problem.inputs.usual_dim
     if overlaps or kind == "random" or (kind is None and from_file):
         given = {name: value for name, value in table.items() if name != "seed"}  # a seed next to overlaps: of the runs

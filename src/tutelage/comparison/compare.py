@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from tutelage import checks
+from tutelage._html import bullets, card, sparkline, table
 from tutelage._types import Table
 from tutelage._version import __version__
 from tutelage.comparison.expected import expected_gaps, noticeable_change, with_shift
@@ -37,7 +38,7 @@ from tutelage.comparison.verdict import (
     worst_place,
 )
 from tutelage.errors import InputError
-from tutelage.plot.html import bullets, document, svg_element, table, write_text
+from tutelage.plot.html import document, svg_element, write_text
 from tutelage.plot.labels import capital, problem_in_words
 from tutelage.problem import Problem
 from tutelage.storage import error_name
@@ -45,13 +46,14 @@ from tutelage.trajectory import Trajectory
 from tutelage.validity import Validity
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from rich.console import RenderableType
 
 SHOWN = 6  # rows of the learning curve
 CURVE = ("alpha", "theory", "runs", "gap", "s.e.", "expected", "z")
 WORST = ("quantity", "alpha", "theory", "runs", "gap", "s.e.", "expected", "z", f"|z|<{LIMIT:g}")
-LEGEND = "gap: mean of runs - theory; s.e.: its standard error; expected: the gap of order 1/N that a right theory leaves"
+LEGEND = "gap: mean of runs - theory; s.e.: its standard error; expected: the finite-N bias, of order 1/N"
 
 
 @dataclass(frozen=True)
@@ -90,11 +92,14 @@ class Comparison:
         outcome = self.verdict.outcome
         return None if outcome in (NOISE, UNKNOWN) else outcome in (AGREE, BIASED)
 
-    def plot(self, *, title: str | None = None) -> "Figure":
-        """Learning curve, overlaps and z-scores as a Matplotlib figure (see `plot.save_figure`)."""
+    def plot(self, *, ax: "Axes | None" = None, title: str | None = None) -> "Figure":
+        """Learning curve, overlaps and z-scores as a Matplotlib figure (see `plot.save_figure`).
+
+        ax: draw only the learning curve, into these axes, and return them.
+        """
         from tutelage.plot import plot_comparison
 
-        return plot_comparison(self, title=title)
+        return plot_comparison(self, ax=ax, title=title)
 
     def to_dict(self) -> Table:
         """The numbers behind the verdict, for JSON; docs/compare.md lists them."""
@@ -158,6 +163,15 @@ class Comparison:
     def __repr__(self) -> str:
         return f"<Comparison of {self.count} runs at {self.times.size} times: {self.verdict.outcome}>"
 
+    def _repr_html_(self) -> str:
+        who, how = self._headline()
+        gap = self["error"]
+        curves = np.stack([gap.entries(gap.theory)[:, 0], gap.entries(gap.mean)[:, 0]])
+        verdict = f"<div><b>{escape(capital(self.verdict.sentence))}</b></div>"
+        remarks = bullets([f"{name}: {line}" for name, lines in self._remarks().items() for line in lines])
+        small = sparkline(self.times, curves, "error, theory and mean of runs")
+        return card(f"Comparison: {who}", verdict, small, table(WORST, self.worst_rows()), remarks, words=how)
+
     def save_html(self, path: str | Path) -> Path:
         """Write the page, all or nothing; returns the path."""
         return write_text(path, self.to_html())
@@ -192,7 +206,7 @@ class Comparison:
         how += [f"N = {self.dim}"] if self.dim is not None else []
         how += [f"{name} {settings[name]}" for name in ("method", "seed") if name in settings]
         if self.theory.problem is None:
-            return f"A system of one's own: {', '.join(self.gaps)}", ", ".join(how)
+            return f"Custom equations: {', '.join(self.gaps)}", ", ".join(how)
         who, conditions = problem_in_words(self.theory.problem)
         return who, ", ".join([conditions, *how]).replace("$", "")
 
@@ -221,17 +235,17 @@ class Comparison:
         if self.verdict.counted.all():
             return "where |z| is largest"
         if self.escape is None or not self.verdict.counted.any():
-            return "no time before the first departure from the plateau"
+            return "no recorded time before the first escape from the plateau"
         when = f"alpha < {self.escape.first_departure:.4g}"
-        return f"where |z| is largest before the first departure from the plateau, {when}"
+        return f"where |z| is largest before the first escape from the plateau, {when}"
 
     def _remarks(self) -> dict[str, list[str]]:
         """Named lines below the tables."""
         power, change = [], self.noticeable
         if change is not None and np.isfinite(change):
-            power = [f"would have noticed a change of lr by {100 * change:.2g}% or more (in nine of ten comparisons)"]
+            power = [f"this comparison would detect a change of lr by {100 * change:.2g}% or more (in 9 of 10 cases)"]
         elif change is not None:
-            power = ["even a change of lr by 50% might go unnoticed; add runs, or raise N"]
+            power = ["this comparison might not detect a change of lr by 50%; add runs, or raise N"]
         rows = {
             "escape": [] if self.escape is None else self.escape.lines(),
             "scatter": [] if self.scatter is None else self.scatter.lines(),

@@ -112,7 +112,7 @@ def _require_same_problem(theory: Trajectory, runs: Trajectory) -> None:
             where = _difference(theory.problem.to_dict(), runs.problem.to_dict())
         except InputError:  # a function of one's own has no text
             same = eqx.tree_equal(theory.problem, runs.problem) is True
-            where = None if same else "(functions of one's own are compared by identity)"
+            where = None if same else "(custom functions are compared by identity)"
         if where is not None:
             raise InputError(f"the theory and the runs are about different problems: {where}; compare the same problem.")
     for name in ("R", "Q", "T", "readout", "bias"):
@@ -121,7 +121,7 @@ def _require_same_problem(theory: Trajectory, runs: Trajectory) -> None:
             continue
         same = np.shape(a) == np.shape(b)
         if not same or np.max(np.abs(np.asarray(a) - np.asarray(b)), initial=0.0) > SAME:
-            raise InputError(f"the theory and the runs start at different {name}; give solve and simulate the same start.")
+            raise InputError(f"the theory and the runs begin at different {name}; give solve and simulate the same `start`.")
 
 
 def _difference(a: object, b: object, path: str = "") -> str | None:
@@ -140,7 +140,7 @@ def _shared_times(theory: Trajectory, runs: Trajectory) -> tuple[int, tuple[str,
     a, b = (np.asarray(x, dtype=float) for x in (theory.times, runs.times))
     count = min(a.size, b.size)
     if count == 0:
-        raise InputError("the theory has no recorded times; there is nothing to compare.")
+        raise InputError("the theory has no recorded times; solve for times that the theory reaches.")
     cut = not theory.finished and a.size < b.size
     if (a.size != b.size and not cut) or np.max(np.abs(a[:count] - b[:count])) > SAME * max(1.0, float(a[-1])):
         raise InputError(

@@ -39,7 +39,7 @@ LIMIT = 4.0  # standard errors
 NOISE_ALONE = 3.0  # start / noise below which noise decides alone
 OVERALL, EACH = 0.99, 0.95  # shares that must lie within the limit
 AGREE, BIASED, DIFFER = "agree", "agree within the expected finite-N bias", "differ"
-NOISE, UNKNOWN = "noise decides the escape", "cannot tell"
+NOISE, UNKNOWN = "inconclusive after the plateau", "inconclusive"
 
 
 @dataclass(frozen=True)
@@ -271,6 +271,9 @@ class Verdict:
     counted: np.ndarray
     before: str | None = None
 
+    def __str__(self) -> str:
+        return self.sentence
+
 
 def decide(gaps: dict[str, Gap], times: np.ndarray, escape: Escape | None, swapped: int, runs: int) -> Verdict:
     """What the gaps and the escape amount to."""
@@ -278,9 +281,7 @@ def decide(gaps: dict[str, Gap], times: np.ndarray, escape: Escape | None, swapp
     counted = times < escape.first_departure if escape is not None and noisy else np.ones(times.size, bool)
     if runs < 2:
         worst = max(gaps.values(), key=lambda g: float(np.max(np.abs(g.gap))) if g.name == "error" else 0.0)
-        text = (
-            f"one run has no standard error; the largest gap of {worst.name} is {np.max(np.abs(worst.gap)):.3g}. Run more."
-        )
+        text = f"one run has no standard error; the largest gap of {worst.name} is {np.max(np.abs(worst.gap)):.3g}. Simulate more runs."
         return Verdict(UNKNOWN, f"{UNKNOWN}: {text}", np.nan, np.nan, counted)
     inside = {
         AGREE: [np.abs(gap.entries(gap.z)[counted]) < LIMIT for gap in gaps.values()],
@@ -306,7 +307,7 @@ def _why(outcome: str, gaps: dict[str, Gap], times: np.ndarray, counted: np.ndar
     if outcome == AGREE:
         return every
     if outcome == BIASED:
-        return f"{every}, and {percent(biased)} when a gap of up to twice the expected one, of order 1/N, is allowed"
+        return f"{every}, and {percent(biased)} if each gap may be up to twice the expected finite-N bias"
     outside = {name: np.mean(np.abs(gap.entries(gap.beyond)[counted]) >= LIMIT) for name, gap in gaps.items()}
     parts = [_worst(gaps[name], times, counted) for name in sorted(outside, key=lambda name: -outside[name])]
     return "; ".join([part for part in parts if part][:3]) + f". Only {every}"
@@ -334,12 +335,13 @@ def _noise_sentence(escape: Escape, swapped: int, runs: int, before: str) -> str
     found = escape.escaped
     times = f"{found.mean():.4g} ± {found.std(ddof=1):.2g}" if found.size > 1 else "later"
     own = f"{escape.theory:.4g}" if np.isfinite(escape.theory) else "later"
-    who = "rather than the start" if (escape.start_to_noise or 0.0) < NOISE_ALONE else "of some runs"
+    who = "not the initial condition" if (escape.start_to_noise or 0.0) < NOISE_ALONE else "not only the initial condition"
     return (
-        f"{NOISE} {who} (start / noise = {escape.start_to_noise:.2g} at this N): runs leave the plateau at alpha = {times}, "
-        f"the theory at {own} ({escape.earlier} of {runs} runs are earlier), and {swapped} of {runs} end in another "
-        f"permutation of units. Their mean follows no single curve, however large N is: compare times of escape. "
-        f"Up to the first departure, alpha = {escape.first_departure:.4g}, they {before}"
+        f"{NOISE}: SGD noise, {who}, determines the escape (asymmetry/noise = {escape.start_to_noise:.2g}). "
+        f"The runs escape at alpha = {times}, the theory at {own} ({escape.earlier} of {runs} runs are earlier), "
+        f"and {swapped} of {runs} runs end in another permutation of units. The mean over runs does not follow a single "
+        f"curve at any N, so compare the escape times. Before the first escape, alpha = {escape.first_departure:.4g}, "
+        f"theory and runs {before}"
     )
 
 

@@ -164,7 +164,7 @@ def _checked(data: "Data", problem: object) -> Problem:
             f"the problem has inputs {problem.inputs!r}; they must be those of the data. Make it with data.problem."
         )
     if data.labels is not None and (callable(problem.noise) or np.any(np.asarray(problem.noise) > 0)):
-        raise InputError("noise is set, but the samples have labels of their own; leave noise out.")
+        raise InputError("noise is set, but the samples have labels; leave noise out.")
     return problem
 
 

@@ -62,12 +62,14 @@ class ClosedSystem(eqx.Module):
     def initial_state(self, start: PyTree) -> State:
         """The start as a state of float arrays, after a first call of all functions to check them."""
         if start is None:
-            raise InputError(f"{type(self).__name__} has no default start; give the initial values of its state.")
+            raise InputError(
+                f"{type(self).__name__} has no default initial condition; give the initial values of its state."
+            )
         # a list is an array of numbers, not a part of the state's structure
         state = jax.tree.map(
-            lambda value: jnp.asarray(as_array("an entry of the start", value)), start, is_leaf=lambda x: isinstance(x, list)
+            lambda value: jnp.asarray(as_array("an entry of start", value)), start, is_leaf=lambda x: isinstance(x, list)
         )
-        require_finite("the start", ravel_pytree(state)[0])
+        require_finite("start", ravel_pytree(state)[0])
         self._check(state)
         return state
 
@@ -82,7 +84,7 @@ class ClosedSystem(eqx.Module):
             raise
         except Exception as problem:
             first = str(problem).split("\n")[0]
-            raise InputError(f"the equations fail on their start ({type(problem).__name__}: {first}).") from None
+            raise InputError(f"the equations fail on their initial values ({type(problem).__name__}: {first}).") from None
         if jax.tree.structure(drift) != jax.tree.structure(state):
             raise InputError("the drift has another structure than the state; return one derivative for each part of it.")
         for (path, have), want in zip(jax.tree_util.tree_leaves_with_path(drift), jax.tree.leaves(state), strict=True):
@@ -134,12 +136,14 @@ class Equations(ClosedSystem):
     def initial_state(self, start: PyTree) -> tuple[Array, ...]:
         """The start, given by name or in order, as a state; and a first call of both functions to check them."""
         if start is None:
-            raise InputError(f"the equations have no start; give the initial values of {list(self.names)}.")
+            raise InputError(
+                f"the equations have no default initial condition; give the initial values of {list(self.names)}."
+            )
         values = [start.get(n) for n in self.names] if isinstance(start, dict) else list(start)
         unknown = sorted(set(start) - set(self.names)) if isinstance(start, dict) else []
         if unknown or len(values) != len(self.names) or any(v is None for v in values):
             given = sorted(start) if isinstance(start, dict) else f"{len(values)} values"
-            raise InputError(f"the start gives {given}; the equations need {list(self.names)}.")
+            raise InputError(f"start gives {given}; the equations need {list(self.names)}.")
         for name, value in zip(self.names, values, strict=True):
             require_finite(name, as_array(name, value))
         return super().initial_state(tuple(as_array(n, v) for n, v in zip(self.names, values, strict=True)))

@@ -48,7 +48,9 @@ def teacher_assignment(problem: Problem) -> Float[np.ndarray, "K M"]:
             "activations have a perfect solution. Give both the same."
         )
     if K < M:
-        raise InputError(f"{K} student units cannot copy {M} teachers, so there is no perfect solution; use hidden={M}.")
+        raise InputError(
+            f"{K} student units cannot copy {M} teacher units, so there is no perfect solution; use hidden={M}."
+        )
     free = student.train_readout or problem.biased or abs(float(student.activation(jnp.zeros(())))) >= 1e-12
     if K > M and free:
         raise InputError(
@@ -62,7 +64,7 @@ def teacher_assignment(problem: Problem) -> Float[np.ndarray, "K M"]:
     rows, columns = linear_sum_assignment(cost)
     if not np.all(fits[:, rows, columns].any(axis=0)):
         raise InputError(
-            f"no assignment of students to teachers matches readouts {np.asarray(student.readout).tolist()} to "
+            f"no assignment of student units to teacher units matches readouts {np.asarray(student.readout).tolist()} to "
             f"{np.asarray(teacher.readout).tolist()} (and biases); set them equal, or train them."
         )
     U0 = np.zeros((K, M))
@@ -176,7 +178,7 @@ class PerfectLearning:
         if not self.isolated:
             raise InputError(
                 "this perfect solution is not isolated: some changes of the weights alter nothing (linear units, units that "
-                "can cancel each other, ...), so it has no rate of its own. Use fixed_point to see its flat modes."
+                "can cancel each other, ...), so it has no decay rate. Use fixed_point to see its flat modes."
             )
 
     @cached_property

@@ -41,7 +41,7 @@ def unsuited(problem: Problem) -> str | None:
         return "the label noise or the weight decay is a schedule"
     mask = problem.trainable_mask()
     if mask is not None and np.any(mask != mask[:, :1]):
-        return "trainable differs between students of one level"
+        return "trainable differs between student units of one level"
     return None
 
 

@@ -170,7 +170,7 @@ def trajectory_content(trajectory: object, title: str | None = None, run: int | 
         raise InputError(f"trajectory is {kind_of(trajectory)}; give what solve or simulate returned.")
     if trajectory.kind == "equations":
         raise InputError(
-            "the page shows the overlaps R and Q of a Problem; a system of one's own has none. Use plot.plot_trajectory."
+            "the page shows the overlaps R and Q of a Problem, and custom equations have none; use plot.plot_trajectory."
         )
     if trajectory.tasks is not None:
         return _tasks_content(trajectory, title, run)

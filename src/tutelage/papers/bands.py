@@ -110,7 +110,7 @@ def _slowed(rate: Any, factor: float, power: int = 1) -> Any:
     if isinstance(rate, PowerDecay):
         return PowerDecay(rate.initial * size, rate.exponent, rate.timescale / factor)
     if isinstance(rate, Cosine):
-        return Cosine(rate.initial * size, rate.horizon / factor, rate.final * size)
+        return Cosine(rate.initial * size, rate.end / factor, rate.final * size)
     if isinstance(rate, Piecewise):
         return Piecewise(rate.switches / factor, rate.values * size)
     if rate is None:

@@ -18,7 +18,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import SymmetricalLogLocator
 from numpy.typing import ArrayLike
 
-from tutelage.errors import require_fields
+from tutelage.errors import InputError, kind_of, require_fields
 from tutelage.plot.style import ALARM, COLORS, DASHES, FAINT, MARKERS, Look, is_log_spaced, style, wants_log
 
 WIDTH, HEAD, NO_HEAD = 7.4, 0.9, 0.35  # inches: of a figure; above its first panel, with and without a title
@@ -56,15 +56,23 @@ def figure_of(
 ) -> Callable[[Callable[Concatenate[Result, Options], Drawn]], Callable[Concatenate[Result, Options], Drawn]]:
     """Decorate a drawing function: require these fields of its result, and draw in our style.
 
-    source: where a right result comes from, for the message.
+    source: where a right result comes from, for the message. A function that takes `ax` returns it if it is given; the
+    title is then that of the axes.
     """
 
     def decorate(draw: Callable[Concatenate[Result, Options], Drawn]) -> Callable[Concatenate[Result, Options], Drawn]:
         @wraps(draw)
         def checked(result: Result, *args: Options.args, **options: Options.kwargs) -> Drawn:
             require_fields(draw.__name__, result, fields, source)
+            ax: Any = options.get("ax")
             with style():
-                return draw(result, *args, **options)
+                if ax is None:
+                    return draw(result, *args, **options)
+                title, options["title"] = options.get("title"), ""
+                draw(result, *args, **options)
+                if title is not None:
+                    ax.set_title(title)
+                return ax
 
         return checked
 
@@ -72,14 +80,30 @@ def figure_of(
 
 
 def column(
-    heights: Sequence[float], title: str | None = None, *, width: float = WIDTH, head: float = HEAD, sharex: bool = True
+    heights: Sequence[float],
+    title: str | None = None,
+    *,
+    width: float = WIDTH,
+    head: float = HEAD,
+    sharex: bool = True,
+    ax: Axes | None = None,
 ) -> tuple[Figure, list[Axes]]:
     """A figure of panels one below another, and its axes from top to bottom.
 
-    heights: of the panels, head: of the room above them, in inches. title: as for `write_head`; "" leaves no room.
+    heights: of the panels, head: of the room above them, in inches. title: as for `write_head`; "" leaves no room. ax: the
+    user's axes, in place of a new figure of one panel.
     """
-    figure = Figure(figsize=(width, (NO_HEAD if title == "" else head) + sum(heights)), layout="constrained")
-    return figure, list(figure.subplots(len(heights), 1, sharex=sharex, squeeze=False, height_ratios=heights)[:, 0])
+    if ax is not None:
+        return _figure_around(ax), [ax]
+    ours = Figure(figsize=(width, (NO_HEAD if title == "" else head) + sum(heights)), layout="constrained")
+    return ours, list(ours.subplots(len(heights), 1, sharex=sharex, squeeze=False, height_ratios=heights)[:, 0])
+
+
+def _figure_around(ax: Axes) -> Any:
+    found = ax.get_figure(root=True) if isinstance(ax, Axes) else None
+    if found is None:
+        raise InputError(f"ax is {kind_of(ax)}; it must be Matplotlib axes, such as those of plt.subplots().")
+    return found
 
 
 def panel_grid(
@@ -148,11 +172,24 @@ def label_panel(axes: Axes, text: str) -> None:
 
 
 def outside_legend(axes: Axes, title: str | None = None, handles: Sequence[Artist] | None = None) -> None:
-    """The legend to the right of the panel, if anything in it has a name. handles: default all that has one."""
+    """The legend to the right of the panel, if anything in it has a name; inside the user's axes.
+
+    handles: default all that has a name.
+    """
     handles = axes.get_legend_handles_labels()[0] if handles is None else handles
     if handles:
-        place: Look = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.02), "borderaxespad": 0.0}
+        ours = isinstance(axes.get_figure(root=True), Figure)
+        place: Look = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.02), "borderaxespad": 0.0} if ours else {}
         axes.legend(handles=handles, title=title, alignment="left", **place)
+
+
+def legend_below(axes: Axes, handles: Sequence[Artist], columns: int, **look: Any) -> None:
+    """A legend below the only panel of a figure; inside the user's axes."""
+    figure = axes.get_figure(root=True)
+    if isinstance(figure, Figure):
+        figure.legend(handles=handles, loc="outside lower center", ncols=columns, **look)
+    else:
+        axes.legend(handles=handles, ncols=columns, **look)
 
 
 def color_legend(figure: Figure, title: str, names: list[str]) -> None:

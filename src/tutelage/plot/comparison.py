@@ -28,23 +28,23 @@ HEAD = 1.1  # inches
 MARKS = 8  # marks of the runs' mean on each curve of the overlaps
 LIMIT, MANY = 4.0, 12.0  # z-scores: the line that is drawn, and where the axis turns logarithmic
 PALE, PALER = 0.22, 0.12  # bands of few curves, and of many that overlap
-KINDS = {"R": "overlaps with teachers", "Q": "overlaps of students", "V": "readouts", "B": "biases"}
+KINDS = {"R": "overlaps with teachers", "Q": "overlaps of student units", "V": "readouts", "B": "biases"}
 
 
 @figure_of("what compare returned", "gaps", "verdict", "times")
-def plot_comparison(comparison: Any, *, title: str | None = None) -> Figure:
+def plot_comparison(comparison: Any, *, ax: Axes | None = None, title: str | None = None) -> Figure:
     """Draw learning curve, overlaps and z-scores of what `compare` returned.
 
     Lines are the theory; bands are the mean over runs with two standard errors to either side, marks that mean; thin gray
     lines single runs, and the pale band behind them where the theory expects 95 of 100 of them. Below, the largest |z| among
     the entries of each quantity. Where noise decides the escape, short strokes mark when each run escapes, and the times
-    after the first departure are shaded. title: "" leaves the head out.
+    after the first departure are shaded. ax: draw only the learning curve into these axes. title: "" leaves the head out.
     """
     times = comparison.times
     shown = shown_times(times)
-    names: list[str] = [name for name in comparison.gaps if name != "error"]
-    scores = comparison.count > 1
-    figure, grid = column([2.6, *[2.0] * len(names), *([1.5] if scores else [])], title, head=HEAD)
+    names: list[str] = [name for name in comparison.gaps if name != "error" and ax is None]
+    scores = comparison.count > 1 and ax is None
+    figure, grid = column([2.6, *[2.0] * len(names), *([1.5] if scores else [])], title, head=HEAD, ax=ax)
     _draw_gap_of_error(grid[0], times[shown], comparison, shown)
     for axes, name in zip(grid[1:], names, strict=False):
         gap = comparison.gaps[name]

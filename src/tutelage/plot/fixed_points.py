@@ -11,9 +11,9 @@ from matplotlib.image import AxesImage
 from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
 
-from tutelage.plot.axes import Figure, column, figure_of, outside_legend, write_head
+from tutelage.plot.axes import Figure, column, figure_of, legend_below, outside_legend, write_head
 from tutelage.plot.labels import problem_in_words
-from tutelage.plot.style import ALARM, COLORS, DASHES, FAINT, INK, Look, style
+from tutelage.plot.style import ALARM, COLORS, DASHES, FAINT, INK, Look
 
 if TYPE_CHECKING:
     from tutelage.problem import Problem
@@ -109,7 +109,7 @@ def _draw_modes(axes: Axes, modes: list[Any]) -> None:
     axes.set_xlabel(r"rate: a deviation changes as $e^{\mathrm{rate}\,\alpha}$ (left: fades, right: grows)")
 
 
-@style()
+@figure_of("a Problem", "sgd")
 def plot_decay_rates(
     problem: Problem,
     rates: np.ndarray,
@@ -119,15 +119,16 @@ def plot_decay_rates(
     *,
     best: tuple[float, float] | None = None,
     chosen: tuple[float, float] | None = None,
+    ax: Axes | None = None,
     title: str | None = None,
 ) -> Figure:
     """Draw asymptotic decay rates of the error against constant learning rates, the critical one marked.
 
     inside: decay of deviations inside the teachers' span (they enter the error squared); outside: of overlaps outside it.
-    best, chosen: points (learning rate, decay rate) to mark.
+    best, chosen: points (learning rate, decay rate) to mark. ax: draw into these axes.
     """
     total = np.minimum(2 * inside, outside)
-    figure, (axes,) = column([3.3], title)
+    figure, (axes,) = column([3.3], title, ax=ax)
     axes.plot(rates, 2 * inside, color=COLORS[2], linestyle=DASHES[1], linewidth=1.3, label="inside the span, squared")
     axes.plot(rates, outside, color=COLORS[3], linestyle=DASHES[2], linewidth=1.6, label="outside the span")
     axes.plot(rates, total, color=COLORS[0], linewidth=2.4, label="the error: the slower")
@@ -144,7 +145,7 @@ def plot_decay_rates(
     return figure
 
 
-@style()
+@figure_of("a Problem", "sgd")
 def plot_noise_floor(
     problem: Problem,
     rates: np.ndarray,
@@ -152,10 +153,14 @@ def plot_noise_floor(
     critical: float | None,
     chosen: tuple[float, float],
     *,
+    ax: Axes | None = None,
     title: str | None = None,
 ) -> Figure:
-    """Draw e_g(infinity) / sigma^2 to first order in sigma^2 against the learning rate; chosen: the point to mark."""
-    figure, (axes,) = column([3.3], title)
+    """Draw e_g(infinity) / sigma^2 to first order in sigma^2 against the learning rate.
+
+    chosen: the point to mark. ax: draw into these axes.
+    """
+    figure, (axes,) = column([3.3], title, ax=ax)
     axes.plot(rates, floors, color=COLORS[0], linewidth=2.2, label="linear response")
     small = floors[0] / rates[0] * rates
     axes.plot(rates, small, color=FAINT, linestyle=DASHES[1], linewidth=1.2, label="small learning rates")
@@ -188,13 +193,13 @@ def _finish_rates(axes: Axes, problem: Problem, title: str | None, default: str)
 
 
 @figure_of("a landscape or a critical point", "spectrum", "index", "error")
-def plot_landscape(landscape: Any, *, title: str | None = None) -> Figure:
+def plot_landscape(landscape: Any, *, ax: Axes | None = None, title: str | None = None) -> Figure:
     """Draw every curvature of what `landscape` or a critical point holds, lowest first, with multiplicity and family.
 
-    Few families are rows with their names. Many are one staircase of all eigenvalues.
+    Few families are rows with their names. Many are one staircase of all eigenvalues. ax: draw into these axes.
     """
     spectrum, few = landscape.spectrum, len(landscape.spectrum) <= NAMED
-    figure, (axes,) = column([FRAME + (ROW * max(len(spectrum), 6) if few else 3.0)], title)
+    figure, (axes,) = column([FRAME + (ROW * max(len(spectrum), 6) if few else 3.0)], title, ax=ax)
     counts, last = {"down": 0, "flat": 0, "up": 0}, 0
     for place, c in enumerate(spectrum):
         way, color, marker = WAYS[int(np.sign(c.value)) + 1]
@@ -224,7 +229,7 @@ def plot_landscape(landscape: Any, *, title: str | None = None) -> Figure:
         for way, color, marker in WAYS
         if counts[way]
     ]
-    figure.legend(handles=handles, loc="outside lower right", ncols=3, title="directions", title_fontsize=8.0)
+    legend_below(axes, handles, 3, title="directions", title_fontsize=8.0)
     who, _ = problem_in_words(landscape.problem)
     what = landscape.name.capitalize() if hasattr(landscape, "name") else f"Landscape: {landscape.kind}"
     small = rf"{who}; $N = {landscape.dim}$, $\epsilon_g$ = {landscape.error:.4g}"

@@ -33,18 +33,6 @@ def write_text(path: str | Path, text: str) -> Path:
     return write_bytes(path, text.encode())
 
 
-def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
-    """A table of texts; the first column is to the left, numbers to the right."""
-    top = "".join(f"<th>{escape(name)}</th>" for name in head)
-    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-    return f'<div class="scroll"><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
-
-
-def bullets(lines: list[str]) -> str:
-    """A bulleted list of sentences."""
-    return "<ul>" + "".join(f"<li>{escape(line)}</li>" for line in lines) + "</ul>"
-
-
 def svg_element(figure: "Figure", label: str) -> str:
     """The figure as part of a page: without what only a separate file needs (and without the addresses in its metadata)."""
     text = drawn(figure, ".svg").decode()

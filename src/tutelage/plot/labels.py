@@ -189,7 +189,7 @@ def _inputs(inputs: Inputs) -> str:
     from tutelage.problem import HiddenManifold, Isotropic, Mixture, PowerLaw
 
     if isinstance(inputs, Mixture):
-        spectra = _inputs(inputs.laws[0]) if len(inputs.laws) == 1 else "inputs with a spectrum of its own"
+        spectra = _inputs(inputs.laws[0]) if len(inputs.laws) == 1 else "inputs with a custom spectrum"
         return f"a mixture of {inputs.classes} classes of {spectra}"
     if isinstance(inputs, Isotropic):
         return "isotropic inputs"

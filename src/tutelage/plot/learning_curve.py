@@ -58,7 +58,7 @@ CONTROLS = {
     "weight_decay": r"weight decay $\kappa$",
     "noise": r"label noise $\sigma$",
     "flip": "flipped labels",
-    "keep": "units kept",
+    "keep": "active units",
     "feedback": "feedback strength",
     "tasks": "share of task 1",
     "replay": "replayed share",
@@ -68,9 +68,9 @@ CONTROLS = {
 # Plateaus, phases, specialization, early stopping
 
 
-def _begin(curve: Recorded, panels: int, title: str | None) -> tuple[Figure, list[Axes]]:
+def _begin(curve: Recorded, panels: int, title: str | None, ax: Axes | None = None) -> tuple[Figure, list[Axes]]:
     """The learning curve, and empty panels below it."""
-    figure, grid = column([CURVE_HEIGHT, *[PANEL_HEIGHT] * panels], title)
+    figure, grid = column([CURVE_HEIGHT, *[PANEL_HEIGHT] * panels], title, ax=ax)
     grid[0].plot(curve.times, curve.error, color=COLORS[0], linewidth=1.0 if curve.kind == "simulation" else 2.0)
     grid[0].set_ylabel(ERROR_IN_TWO_LINES if curve.kind != "equations" else "error")
     scale_error(grid[0], curve.error)
@@ -171,9 +171,12 @@ def plot_specialization(result: Any, *, title: str | None = None) -> Figure:
 
 
 @figure_of("what early_stopping returned", "bracket", "gain", "curve")
-def plot_early_stopping(result: Any, *, title: str | None = None) -> Figure:
-    """Draw the learning curve with the smallest and the last error marked. title: "" leaves the head out."""
-    figure, (axes,) = _begin(result.curve, 0, title)
+def plot_early_stopping(result: Any, *, ax: Axes | None = None, title: str | None = None) -> Figure:
+    """Draw the learning curve with the smallest and the last error marked.
+
+    ax: draw into these axes. title: "" leaves the head out.
+    """
+    figure, (axes,) = _begin(result.curve, 0, title, ax)
     axes.plot([result.time], [result.value], "o", color=COLORS[2], markersize=7, label=f"smallest, {result.value:.4g}")
     if result.inside:
         name = f"at the end, {result.end_value:.4g}"
@@ -184,11 +187,14 @@ def plot_early_stopping(result: Any, *, title: str | None = None) -> Figure:
     return _finish(figure, [axes], result.curve, title, str(result))
 
 
-@figure_of("the answers of several runs", "answers", "marks")
-def plot_per_run(result: Any, *, title: str | None = None) -> Figure:
-    """Draw the learning curves of the runs with their marks, one color per kind. title: "" leaves the head out."""
+@figure_of("the results of several runs", "answers", "marks")
+def plot_per_run(result: Any, *, ax: Axes | None = None, title: str | None = None) -> Figure:
+    """Draw the learning curves of the runs with their marks, one color per kind.
+
+    ax: draw into these axes. title: "" leaves the head out.
+    """
     curves = [answer.curve for answer in result.answers[:SINGLE_RUNS]]
-    figure, (axes,) = column([CURVE_HEIGHT], title)
+    figure, (axes,) = column([CURVE_HEIGHT], title, ax=ax)
     for i, curve in enumerate(curves):
         axes.plot(curve.times, curve.error, color=FAINT, linewidth=0.7, label="runs" if i == 0 else None)
     found = []
@@ -296,7 +302,7 @@ def plot_escape_time(escape: Any, *, title: str | None = None) -> Figure:
     for axes in (upper, lower):
         axes.axvline(escape.time, color=COLORS[1], linewidth=0.8, linestyle=DASHES[1])
     finish(figure, [upper, lower], TIME)
-    small = ", ".join([*problem_in_words(escape.plateau.problem), f"asymmetry of the start {escape.asymmetry:.2g}"])
+    small = ", ".join([*problem_in_words(escape.plateau.problem), f"initial asymmetry {escape.asymmetry:.2g}"])
     write_head(upper, title, f"Escape at $\\alpha$ = {escape.time:.4g}", small)
     return figure
 
@@ -317,7 +323,9 @@ def plot_escape_distribution(law: Any, *, title: str | None = None) -> Figure:
     middle.set(ylim=(0.0, 1.02), xlabel=TIME, ylabel="share that\nhas escaped")
     for axes in (upper, middle):
         if law.theory is not None:
-            axes.axvline(law.theory, color=COLORS[1], linewidth=1.4, linestyle=DASHES[1], label="theory of\nthe start")
+            axes.axvline(
+                law.theory, color=COLORS[1], linewidth=1.4, linestyle=DASHES[1], label="theory for this\ninitial condition"
+            )
         axes.axvline(np.median(law.times), color=INK, linewidth=1.0, linestyle=DASHES[2], label="median")
         outside_legend(axes)
     chosen = list(law.permutations.items())[:BARS]
@@ -329,9 +337,9 @@ def plot_escape_distribution(law: Any, *, title: str | None = None) -> Figure:
     lower.set_ylim(bottom=0.0)
     more = len(law.permutations) - len(chosen)
     rest = f" ({more} rarer ones not shown)" if more > 0 else ""
-    lower.set(xlabel=f"teachers, counted from 1, that units 1, 2, ... choose{rest}", ylabel="probability")
+    lower.set(xlabel=f"teacher units, counted from 1, of the units 1, 2, ...{rest}", ylabel="probability")
     figure.align_ylabels([upper, middle, lower])
-    how = f"$N={law.dim}$, start / noise = {law.start_to_noise:.2g}: {law.words}"
+    how = f"$N={law.dim}$, asymmetry/noise = {law.start_to_noise:.2g}: {law.words}"
     write_head(upper, title, "When networks escape, and where to", ", ".join([*problem_in_words(law.problem), how]))
     return figure
 

@@ -19,9 +19,9 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from tutelage.errors import InputError, Status
-from tutelage.plot.axes import Figure, column, outside_legend, write_head
+from tutelage.plot.axes import Figure, column, figure_of, legend_below, outside_legend, write_head
 from tutelage.plot.labels import capital, measure_label, parameter_label, problem_in_words
-from tutelage.plot.style import ALARM, COLORS, DASHES, FAINT, INK, MARKERS, Look, is_log_spaced, style, wants_log
+from tutelage.plot.style import ALARM, COLORS, DASHES, FAINT, INK, MARKERS, Look, is_log_spaced, wants_log
 
 if TYPE_CHECKING:
     from xarray import DataArray
@@ -44,7 +44,7 @@ class Boundary(Protocol):
     def y(self) -> np.ndarray: ...
 
 
-@style()
+@figure_of("a variable of a Sweep", "dims", "name")
 def plot_sweep(
     values: DataArray,
     status: DataArray | None,
@@ -52,11 +52,12 @@ def plot_sweep(
     *,
     lines: Sequence[Boundary] = (),
     level: float | None = None,
+    ax: Axes | None = None,
     title: str | None = None,
 ) -> Figure:
     """Draw one variable of a sweep. status: how the solves ended, or None; base: the problem that was changed.
 
-    lines: boundaries with label, x and y, for two axes; level: a contour to be drawn with them.
+    lines: boundaries with label, x and y, for two axes; level: a contour to be drawn with them. ax: draw into these axes.
     """
     axes_of = [str(dim) for dim in values.dims if dim not in ("start", "run")]
     at_time = []
@@ -66,7 +67,7 @@ def plot_sweep(
         axes_of.remove("time")
     if len(axes_of) > 2 or not axes_of:
         raise InputError(f"{values.name} has the axes {', '.join(axes_of)}; a figure has one or two. Hold others with at=.")
-    figure, (panel,) = column([3.7], title, width=7.2)
+    figure, (panel,) = column([3.7], title, width=7.2, ax=ax)
     middle, low, high = values.mean("run") if "run" in values.dims else values, None, None
     if "start" in middle.dims:
         quartiles = middle.quantile([0.25, 0.5, 0.75], "start", skipna=False)
@@ -202,7 +203,7 @@ def _draw_heat_map(
     panel.set(xlim=edges[0][[0, -1]], ylim=edges[1][[0, -1]])
     panel.set(xlabel=parameter_label(x_name), ylabel=parameter_label(y_name))
     if handles:
-        figure.legend(handles=handles, loc="outside lower center", ncols=2)
+        legend_below(panel, handles, 2)
 
 
 def cell_edges(points: np.ndarray, logarithmic: bool) -> np.ndarray:

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from matplotlib.axes import Axes
 
 from tutelage.errors import InputError
 from tutelage.plot.axes import column, figure_of, finish, label_panel, panel_grid, scale_error, write_head
@@ -22,12 +23,12 @@ def _look(task: int) -> dict[str, Any]:
 
 
 @figure_of("what forgetting returned", "left", "amount", "learned", "trajectory")
-def plot_forgetting(result: Any, *, title: str | None = None) -> "Figure":
+def plot_forgetting(result: Any, *, ax: Axes | None = None, title: str | None = None) -> "Figure":
     """Draw the error of each task, a mark where the task was left, and an arrow of the length of its forgetting.
 
-    title: "" leaves the head out.
+    ax: draw into these axes. title: "" leaves the head out.
     """
-    figure, (axes,) = column([3.0], title)
+    figure, (axes,) = column([3.0], title, ax=ax)
     times, end = result.times, result.times[-1]
     for task, curve in enumerate(result.error.T):
         axes.plot(times, curve, label=f"task {task + 1}", **_look(task))
@@ -49,10 +50,10 @@ def plot_forgetting(result: Any, *, title: str | None = None) -> "Figure":
 
 
 @figure_of("what transfer returned", "after", "scratch", "theory", "alone")
-def plot_transfer(result: Any, *, title: str | None = None) -> "Figure":
+def plot_transfer(result: Any, *, ax: Axes | None = None, title: str | None = None) -> "Figure":
     """Draw the error of a task against the time since it began, after other tasks and from scratch.
 
-    title: "" leaves the head out.
+    ax: draw into these axes. title: "" leaves the head out.
     """
     times, curves = np.asarray(result.theory.times), np.asarray(result.theory.error)[:, result.task]
     later = times >= result.begin
@@ -60,14 +61,14 @@ def plot_transfer(result: Any, *, title: str | None = None) -> "Figure":
         ("after the other tasks", times[later] - result.begin, curves[later], result.after),
         ("from scratch", np.asarray(result.alone.times), np.asarray(result.alone.error), result.scratch),
     )
-    return _race(result, pairs, title, str(result), result.theory)
+    return _race(result, pairs, title, str(result), result.theory, ax)
 
 
 @figure_of("what savings returned", "first", "again", "begins", "trajectory")
-def plot_savings(result: Any, *, title: str | None = None) -> "Figure":
+def plot_savings(result: Any, *, ax: Axes | None = None, title: str | None = None) -> "Figure":
     """Draw the error of a task against the time since it began, at first and when it returns.
 
-    title: "" leaves the head out.
+    ax: draw into these axes. title: "" leaves the head out.
     """
     first, last = result.begins
     error = result.error[:, result.task]
@@ -77,12 +78,12 @@ def plot_savings(result: Any, *, title: str | None = None) -> "Figure":
         ("when it returns", result.times[late] - last, error[late], result.again),
         ("at first", result.times[early] - first, error[early], result.first),
     )
-    return _race(result, pairs, title, str(result), result.trajectory)
+    return _race(result, pairs, title, str(result), result.trajectory, ax)
 
 
-def _race(result: Any, pairs: Any, title: str | None, words: str, trajectory: Any) -> "Figure":
+def _race(result: Any, pairs: Any, title: str | None, words: str, trajectory: Any, ax: Axes | None) -> "Figure":
     """Two learning curves of one task from their own beginnings, with the times at which they reach the target."""
-    figure, (axes,) = column([3.0], title)
+    figure, (axes,) = column([3.0], title, ax=ax)
     end = max(x[-1] for _, x, _, reached in pairs if x.size)
     reached = [r for *_, r in pairs if r is not None]
     for i, (name, x, y, time) in enumerate(pairs):
@@ -122,9 +123,12 @@ def plot_interference(result: Any, *, title: str | None = None) -> "Figure":
 
 
 @figure_of("what best_replay returned", "fractions", "final", "values", "fraction")
-def plot_best_replay(result: Any, *, title: str | None = None) -> "Figure":
-    """Draw the final errors against the replay fraction, and their mean with its minimum. title: "" leaves the head out."""
-    figure, (axes,) = column([3.0], title)
+def plot_best_replay(result: Any, *, ax: Axes | None = None, title: str | None = None) -> "Figure":
+    """Draw the final errors against the replay fraction, and their mean with its minimum.
+
+    ax: draw into these axes. title: "" leaves the head out.
+    """
+    figure, (axes,) = column([3.0], title, ax=ax)
     for task in range(result.final.shape[1]):
         axes.plot(result.fractions, result.final[:, task], label=f"task {task + 1}", **_look(task))
     axes.plot(result.fractions, result.values, color=INK, linewidth=1.4, linestyle=DASHES[3], label="mean")

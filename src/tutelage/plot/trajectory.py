@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -70,12 +70,8 @@ class Panel:
         return np.stack([line.values for line in self.lines])
 
 
-@overload
-def plot_trajectory(trajectory: Trajectory, *, ax: None = None, title: str | None = None) -> Figure: ...
-@overload
-def plot_trajectory(trajectory: Trajectory, *, ax: Axes, title: str | None = None) -> Axes: ...
 @figure_of("a Trajectory", "times", "variables", "error", "status")
-def plot_trajectory(trajectory: Trajectory, *, ax: Axes | None = None, title: str | None = None) -> Figure | Axes:
+def plot_trajectory(trajectory: Trajectory, *, ax: Axes | None = None, title: str | None = None) -> Figure:
     """Draw error, overlaps and trained readouts against time.
 
     The error axis is logarithmic if the error spans more than a decade and a half, the time axis if the recorded times are
@@ -99,12 +95,8 @@ def plot_trajectory(trajectory: Trajectory, *, ax: Axes | None = None, title: st
     if times.size == 0:
         raise InputError("this trajectory has no recorded times; there is nothing to draw.")
     shown = shown_times(times)
-    if ax is not None:
-        _draw_error(ax, times, trajectory, shown)
-        ax.set(xlabel=time_label(trajectory), title=title or "")
-        return ax
-    panels = panels_of(trajectory)
-    figure, grid = column([CURVE_HEIGHT] + [PANEL_HEIGHT] * len(panels), title, width=WIDTH)
+    panels = panels_of(trajectory) if ax is None else []
+    figure, grid = column([CURVE_HEIGHT] + [PANEL_HEIGHT] * len(panels), title, width=WIDTH, ax=ax)
     _draw_error(grid[0], times, trajectory, shown)
     for axes, panel in zip(grid[1:], panels, strict=True):
         mark_switches(axes, trajectory)
@@ -117,11 +109,12 @@ def plot_trajectory(trajectory: Trajectory, *, ax: Axes | None = None, title: st
 
 def _draw_error(axes: Axes, times: np.ndarray, trajectory: Trajectory, shown: np.ndarray) -> None:
     errors, t = error_by_task(trajectory)[:, :, shown], times[shown]
+    others = 1 if axes.lines else 0  # the user's axes may hold another trajectory, which has the first color
     for runs in errors:
         for run in runs[:SINGLE_RUNS] if len(runs) > 1 else ():
             axes.plot(t, run, color=FAINT, linewidth=0.6, alpha=0.6)
     for task, runs in enumerate(errors):
-        look = {"color": COLORS[task % len(COLORS)], "linewidth": 2.0, "marker": "o" if t.size == 1 else None}
+        look = {"color": COLORS[(task + others) % len(COLORS)], "linewidth": 2.0, "marker": "o" if t.size == 1 else None}
         axes.plot(t, runs.mean(axis=0), label=f"task {task + 1}" if len(errors) > 1 else None, **look)
     axes.set_ylabel(error_label(trajectory))
     mark_switches(axes, trajectory)

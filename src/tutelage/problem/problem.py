@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from tutelage import checks
+from tutelage._html import card, properties
 from tutelage._types import Array, ArrayLike, NumpyOrJax, Table
 from tutelage.errors import InputError, kind_of
 from tutelage.labels import Function as FunctionLabels
@@ -25,7 +26,7 @@ from tutelage.problem.mixture import Mixture, References
 from tutelage.problem.network import Network
 from tutelage.problem.schedules import Constant, is_schedule, rate_at
 from tutelage.problem.serialize import LEARNING, PARTS
-from tutelage.problem.sgd import SGD
+from tutelage.problem.sgd import SGD, USUAL_LR
 from tutelage.problem.tasks import Tasks
 from tutelage.problem.traits import CLASSIC, CLOSED, CONSTANT_RATES, VISIBLE, missing_traits, require_fit, require_traits
 from tutelage.rules import Gradient, Rule, as_rule
@@ -46,7 +47,7 @@ class Problem(eqx.Module):
     sample does to the student: "gradient", "hebbian", "perceptron", "adatron", a rule such as `rules.Dropout(0.8)`, or a
     custom `Rule`. noise: the standard deviation of the noise on real labels, a number or a schedule of `tu.schedules`, or a
     quantile function such as `scipy.stats.t(3).ppf`. teacher: a `Network`, or `Tasks` for several teachers over time; None
-    where the classes of a `Mixture` have labels.
+    where the classes of a `Mixture` have labels. sgd: default `SGD(lr=0.5)`.
 
     >>> import tutelage as tu
     >>> tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
@@ -77,7 +78,7 @@ class Problem(eqx.Module):
         self.student = student
         self.teacher = teacher
         self.inputs = Isotropic() if inputs is None else inputs
-        self.sgd = SGD(0.1) if sgd is None else sgd
+        self.sgd = SGD(USUAL_LR) if sgd is None else sgd
         self.noise = noise if callable(noise) else checks.as_array("noise", noise)
         self.loss, self.rule = as_loss(loss), as_rule(rule)
         self.labels = as_labels(self._usual_labels() if labels is None else labels)
@@ -179,7 +180,10 @@ class Problem(eqx.Module):
         sgd = self.sgd
         found: Table = {name: getattr(sgd, name) for name in ("lr", "readout_lr", "bias_lr", "weight_decay")}
         found |= {"k": getattr(sgd.momentum, "k", None), "flip": getattr(self.labels, "flip", None)}
-        found |= {"noise": None if self.has_noise_law else self.noise, **self.rule.schedules()}
+        found |= {
+            "noise": None if self.has_noise_law else self.noise,
+            **type(self.rule).schedules(self.rule),
+        }  # Equinox wraps bound methods at each call
         return {name: value for name, value in found.items() if callable(value)}
 
     def labeled_at(self, t: ArrayLike) -> "Problem":
@@ -351,6 +355,11 @@ class Problem(eqx.Module):
         """
         return cls.from_dict(serialize.read_toml(text), allow)
 
+    def _repr_html_(self) -> str:
+        return card(
+            "Problem", properties([(name, checks.shown(getattr(self, name)), words) for name, words in MEANINGS.items()])
+        )
+
     def __repr__(self) -> str:
         special = [
             f", {name}={value!r}"
@@ -367,6 +376,16 @@ class Problem(eqx.Module):
         )
 
 
+MEANINGS = {
+    "student": "the network that learns",
+    "teacher": "the network, or the tasks, that it learns from",
+    "inputs": "the law of the samples",
+    "labels": "how the teacher's fields become a label",
+    "noise": "standard deviation of the noise on real labels",
+    "loss": "what is minimized",
+    "rule": "what one sample does to the student",
+    "sgd": "learning rates, batch, momentum, weight decay",
+}
 EXAMPLES = {
     Network: "a Network, such as Network(3, 'erf')",
     Inputs: "a law of inputs, such as Isotropic()",

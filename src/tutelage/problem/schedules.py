@@ -151,7 +151,7 @@ class Linear(eqx.Module):
 
 
 class Cosine(eqx.Module):
-    """eta(alpha) from `initial` to `final` along half a cosine, constant after `horizon`.
+    """eta(alpha) from `initial` to `final` along half a cosine, constant after `end`.
 
     >>> import tutelage as tu
     >>> rate = tu.schedules.Cosine(1.0, 100.0)
@@ -160,17 +160,17 @@ class Cosine(eqx.Module):
     """
 
     initial: ArrayLike = _number("initial")
-    horizon: ArrayLike = _number("horizon")
+    end: ArrayLike = _number("end")
     final: ArrayLike = _number("final", default=0.0)
 
     def __check_init__(self) -> None:
         _require_numbers(self)
         checks.require_positive("initial (learning rate)", self.initial)
-        checks.require_positive("horizon", self.horizon)
+        checks.require_positive("end", self.end)
         checks.require_nonnegative("final (learning rate)", self.final)
 
     def __call__(self, t: Array) -> Array:
-        phase = jnp.pi * jnp.clip(t / self.horizon, 0.0, 1.0)
+        phase = jnp.pi * jnp.clip(t / self.end, 0.0, 1.0)
         return jnp.asarray(self.final + (self.initial - self.final) * (1.0 + jnp.cos(phase)) / 2.0)
 
 
@@ -232,7 +232,7 @@ NAMED = {
     "cosine": Cosine,
     "restarted": Restarted,
 }
-SWITCHING = {Piecewise: "switches", Interpolated: "times", Linear: "times", Cosine: "horizon"}  # where they jump or bend
+SWITCHING = {Piecewise: "switches", Interpolated: "times", Linear: "times", Cosine: "end"}  # where they jump or bend
 RESOLVED = MOST_STOPS // 2  # rises and falls of a function that the solver is sure to see
 
 

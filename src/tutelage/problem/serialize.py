@@ -28,7 +28,7 @@ from tutelage.problem import schedules
 from tutelage.problem.hidden_manifold import HiddenManifold
 from tutelage.problem.mixture import Mixture
 from tutelage.problem.network import Network
-from tutelage.problem.sgd import SGD, SlowMomentum
+from tutelage.problem.sgd import SGD, USUAL_LR, SlowMomentum
 from tutelage.problem.tasks import NAMED as TASK_SCHEDULES
 from tutelage.problem.tasks import Drift, Tasks
 
@@ -321,7 +321,7 @@ def problem_from_dict(cls: "type[Problem]", data: Table, allow: str | Iterable[s
         raise InputError(
             f"the problem has no [{missing[0]}] table; it must have one, such as hidden = 3, activation = 'erf'."
         )
-    sgd = {"lr": 0.1} | {name: _sgd(name, value, allow) for name, value in _table("sgd", data.get("sgd", {})).items()}
+    sgd = {"lr": USUAL_LR} | {name: _sgd(name, value, allow) for name, value in _table("sgd", data.get("sgd", {})).items()}
     parts: Table = {
         "student": _network("student", data["student"], allow),
         "teacher": _teacher(data["teacher"], allow) if "teacher" in data else None,

@@ -12,6 +12,8 @@ from tutelage._types import ArrayLike, Numbers, NumpyOrJax, Rate
 from tutelage.errors import InputError
 from tutelage.problem.schedules import as_number_or_schedule, as_rate
 
+USUAL_LR = 0.5  # of a problem, a file or a command that names no learning rate
+
 
 class SlowMomentum(eqx.Module):
     """Momentum that forgets on the time scale of learning: 1 - beta = gamma / N.

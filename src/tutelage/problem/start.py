@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from tutelage import checks
+from tutelage._html import card, matrix
 from tutelage._types import Numbers, NumpyOrJax, Table
 from tutelage.errors import InputError, kind_of
 from tutelage.problem.hidden_manifold import HiddenManifold
@@ -89,6 +90,17 @@ class Start(eqx.Module):
                 )
             checks.require_finite("readout", self.readout)
 
+    def _repr_html_(self) -> str:
+        if checks.is_traced(self):
+            return card("Start", words="traced")
+        known = {name: getattr(self, name) for name in ("R", "Q", "T", "readout", "bias")}
+        size = "" if self.dim is None else f", N = {self.dim}"
+        K, M = np.shape(self.R)[-2:]
+        return card(
+            f"Start: initial overlaps, K = {K}, M = {M}{size}",
+            *(matrix(name, value) for name, value in known.items() if value is not None),
+        )
+
     def without_dim(self) -> "Start":
         """The same overlaps, belonging to no N. They have been checked before."""
         bare = copy(self)
@@ -109,15 +121,15 @@ class Start(eqx.Module):
         L, K, M = problem.inputs.levels, problem.student.hidden, problem.references.hidden
         shape, readout = np.shape(self.R), problem.readout_shape
         if shape[-2:] != (K, M):
-            raise InputError(f"the start has R of shape {shape}; the problem has {K} student and {M} teacher units.")
+            raise InputError(f"the Start has R of shape {shape}; the problem has {K} student and {M} teacher units.")
         if self.readout is not None and np.shape(self.readout) != readout:
             raise InputError(
-                f"the start has a readout of shape {np.shape(self.readout)}; the student's readout has shape {readout}"
+                f"the Start has a readout of shape {np.shape(self.readout)}; the student's readout has shape {readout}"
                 f"{', one head for each task' * (len(readout) > np.ndim(problem.student.readout))}. Give one of that shape, or "
                 "none."
             )
         if len(shape) == 3 and shape[0] != L:
-            raise InputError(f"the start has {shape[0]} levels; the problem's spectrum has {L}.")
+            raise InputError(f"the Start has {shape[0]} levels; the problem's spectrum has {L}.")
         mean = problem.inputs.weights.sum()  # one, unless the user kept a spectrum unnormalized
         T = _teacher(self, problem)
         r, q, t = (_per_level(x, L, mean) for x in (self.R, self.Q, T))
@@ -146,7 +158,7 @@ def _teacher(start: Start, problem: Problem) -> Float[NumpyOrJax, "*L M M"]:
         gap = float(np.max(gaps[..., known, known]))  # the overlaps of teacher and means are the start's to say
         if gap > 1e-9 * max(1.0, float(np.max(np.abs(gram)))):
             raise InputError(
-                f"the start's T and the teacher's gram differ by {gap:.3g}; they must be equal. Give only one of them."
+                f"T of the Start and the teacher's gram differ by {gap:.3g}; they must be equal. Give only one of them."
             )
     return T if T is not None and isinstance(problem.inputs, Mixture) else gram
 
@@ -158,13 +170,14 @@ def _visible_teacher(
     if T is None or np.ndim(T) == 2:
         if T is not None and not checks.is_traced(latent, T) and not np.allclose(latent, T, rtol=0, atol=1e-9):
             raise InputError(
-                "the start's T is not that of the latent teacher; give these overlaps to the teacher, Network(M, gram=T), and no T to "
-                "the start."
+                "T of the Start is not that of the latent teacher; give these overlaps to the teacher, Network(M, gram=T), and "
+                "leave T out of the Start."
             )
         return inputs.visible_overlaps(latent)
     if not checks.is_traced(T, inputs) and np.any(np.abs(T)[inputs.visible == 0] > 1e-9 * np.max(np.abs(T))):
         raise InputError(
-            "the start's T is not zero on the directions that the features do not reach; a teacher of latent vectors must be."
+            "T of the Start is not zero on the directions that the features do not reach; for latent teacher vectors it must "
+            "be. Leave T out."
         )
     return T
 
@@ -173,7 +186,7 @@ def _require_joint(r: NumpyOrJax, q: NumpyOrJax, t: NumpyOrJax) -> None:
     if not checks.is_traced((r, q, t)):
         students, teachers = np.concatenate([q, r], -1), np.concatenate([np.swapaxes(r, -1, -2), t], -1)
         joint = np.concatenate([students, teachers], -2)
-        checks.require_gram("the joint Gram matrix [[Q, R], [R^T, T]] of the start", joint)
+        checks.require_gram("the joint Gram matrix [[Q, R], [R^T, T]] of the Start", joint)
 
 
 def _per_level(overlap: NumpyOrJax, levels: int, mean: NumpyOrJax) -> Float[NumpyOrJax, "L a b"]:
@@ -209,7 +222,9 @@ def random_start(problem: Problem, dim: int | None = None, scale: float = 0.1, s
     dim = checks.as_count("dim", dim)
     dims = problem.inputs.level_dims(dim)
     if checks.is_traced(gram):
-        raise InputError("the teacher's gram is traced; it must be known to draw a start. Draw it outside jax.jit and vmap.")
+        raise InputError(
+            "the teacher's gram is traced; it must be known to draw an initial condition. Draw it outside jax.jit and vmap."
+        )
     if gram is None and not latent:
         joint = np.stack([_wishart(rng, K + M, n) / n for n in dims])
         q, r, t = joint[:, :K, :K] * width**2, joint[:, :K, K:] * width, joint[:, K:, K:]
@@ -234,7 +249,7 @@ def start_from_table(problem: Problem, table: Table) -> Start:
     drawn = [name for name in ("scale", "seed") if name in table]
     if drawn:
         raise InputError(
-            f"the start gives overlaps ({', '.join(overlaps)}) and {drawn[0]}; only random weights have {drawn[0]}."
+            f"[start] gives overlaps ({', '.join(overlaps)}) and {drawn[0]}; only random weights have {drawn[0]}."
         )
     missing = [name for name in ("R", "Q") if name not in overlaps]
     if missing:

@@ -106,7 +106,7 @@ class Dropout(Gradient):
         checks.require_shape("keep", self.keep, ())
         if not checks.is_traced(self.keep) and not 0 < float(self.keep) <= 1:
             raise InputError(
-                f"keep is {checks.shown(self.keep)}; it must be above 0 and at most 1, the probability that a unit is kept."
+                f"keep is {checks.shown(self.keep)}; it must be above 0 and at most 1, the probability that a unit stays active."
             )
 
     def keep_at(self, time: ArrayLike) -> Float[Array, ""]:

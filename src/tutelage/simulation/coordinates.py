@@ -51,7 +51,7 @@ def _root(gram: Gram, n: int, level: int, levels: int) -> Float[np.ndarray, "vec
     if rank > n:
         where = f"level {level + 1}" if levels > 1 else "the network"
         raise InputError(
-            f"the start's overlaps in {where} need {rank} dimensions, but it has only {n}; raise dim, or take a start that "
+            f"the overlaps of the Start in {where} need {rank} dimensions, but it has only {n}; raise dim, or take a Start that "
             "fits, such as random_start(problem, dim=dim)."
         )
     root = size[:, None] * vectors * np.sqrt(np.maximum(values, 0.0))
@@ -120,7 +120,7 @@ def initial_parameters(problem: Problem, start: Start) -> ParameterState:
     readout = start.readout_of(problem)
     bias = student.bias if start.bias is None else start.bias
     if start.bias is not None and not problem.biased:
-        raise InputError("the start has biases, but neither network of the problem has; give the student Network(bias=0.0).")
+        raise InputError("the Start has biases, but neither network of the problem has; give the student Network(bias=0.0).")
     readout, bias = np.array(readout, dtype=float), np.zeros(K) if bias is None else np.array(bias, dtype=float)
     rest = [np.zeros_like(x) for _ in range(2) for x in (readout, bias)]
     return ParameterState(readout, bias, *rest)

@@ -1,8 +1,6 @@
 """The numba kernels of SGD at finite N, and the data that they work on.
 
-Everything that becomes machine code is in this file, the order of the fields of its tuples included. numba caches machine
-code per function and looks at the date and size of the function's file only. `DIGEST`, a hash of the text of this file, is
-therefore part of the name of every cached file: machine code runs only with the text that it was compiled from.
+Everything that becomes machine code is in this file, the order of the fields of its tuples included (_numba.py says why).
 
 Plain arrays are stepped in place. All loops release the GIL and draw only from the generator that they are given.
 
@@ -16,15 +14,12 @@ rules and activations are codes, each with its number or coefficients.
 """
 
 import math
-from collections.abc import Callable
-from hashlib import sha256
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
-from numba import njit
 
+from tutelage._numba import compiler
 from tutelage._types import NumpyOrJax
 
 POLYNOMIAL, ERF, RELU, SIGN, TANH, GELU, SIGMOID, SOFTPLUS = range(8)
@@ -35,22 +30,8 @@ UNKNOWN = -1  # what the kernels do not have
 
 LOOK = 64  # steps between two looks at the size of the weights
 OVERFLOW = 1e100  # an error of this size has diverged whatever the weights say
-# Division by zero gives infinity, not an exception. Sums may be reordered (fast dot products); NaN stays NaN.
-MATH = ("reassoc", "contract", "arcp", "nsz")
-OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
-DIGEST = sha256(Path(__file__).read_bytes()).hexdigest()[:12]
-
-
-def compiled(function: Callable[..., Any], **options: Any) -> Any:
-    """The function as machine code, cached for this text of this file only."""
-    function.__qualname__ = f"{function.__qualname__}-{DIGEST}"
-    return njit(**OPTIONS, **options, fastmath=set(MATH))(function)
-
-
-def inlined(function: Callable[..., Any]) -> Any:
-    """The same, always a part of its caller: a call would copy all fields of its layouts, a fifth of the time of a step."""
-    return compiled(function, forceinline=True)
-
+compiled = compiler(__file__)
+inlined = compiler(__file__, forceinline=True)  # a call would copy all fields of its tuples: a fifth of the time of a step
 
 # The data: tuples of arrays and numbers, because numba compiles those as they are.
 

@@ -168,14 +168,16 @@ def _start(problem: Problem, start: Starts, given: Given) -> Starts:
     """One Start, a list of them, or None if none was given."""
     if given is not None:
         if start is not None:
-            raise InputError("both start and weights are given; the weights are the start. Give one of them.")
+            raise InputError(
+                "start and weights are both given; weights already set the initial condition. Give one of them."
+            )
         return given[2]
     starts = list(start) if isinstance(start, Sequence) else [start]
     for one in starts:
         if one is not None:
             require_start(one).blocks(problem)
     if isinstance(start, Sequence) and (not starts or None in starts):
-        raise InputError("start is a list with nothing in it; give one Start for all runs, or one for each.")
+        raise InputError("start is an empty list; give one Start for all runs, or one for each.")
     return start
 
 
@@ -186,7 +188,7 @@ def _dim(problem: Problem, dim: int | None, start: Starts, given: Given, rows: s
         known["dim"] = checks.as_count("dim", dim)
     for one in start if isinstance(start, Sequence) else [start]:
         if one is not None and one.dim is not None:
-            known["the weights" if given is not None else "the start"] = one.dim
+            known["the weights" if given is not None else "start"] = one.dim
     if problem.inputs.known_dim is not None:
         known["the inputs of the problem"] = problem.inputs.known_dim
     elif isinstance(rows, np.ndarray):
@@ -199,7 +201,9 @@ def _dim(problem: Problem, dim: int | None, start: Starts, given: Given, rows: s
             raise InputError(f"by {first} N is {value}, but by {name} it is {other}; make them agree.")
     vectors = problem.student.hidden + problem.references.hidden
     if value < vectors:
-        raise InputError(f"dim is {value}; {vectors} vectors (students and teachers) need at least {vectors} dimensions.")
+        raise InputError(
+            f"dim is {value}; {vectors} vectors (student and teacher units) need at least {vectors} dimensions."
+        )
     return value
 
 
@@ -226,7 +230,7 @@ def _check_rows(problem: Problem, rows: np.ndarray, dim: int, steps: int, order:
 def _runs(runs: int | None, start: Starts, rows: str | np.ndarray, order: str) -> int:
     if isinstance(start, Sequence):
         if runs is not None and runs != len(start):
-            raise InputError(f"runs is {runs}, but {len(start)} starts are given; give one start for each run.")
+            raise InputError(f"runs is {runs}, but {len(start)} initial conditions are given; give one for each run.")
         return len(start)
     if runs is None:
         return 1 if isinstance(rows, np.ndarray) and order == "given" else 20

@@ -149,7 +149,7 @@ def _follow(futures: list[Future], watch: Watch, total: int, progress: bool) -> 
 
 def progress_bar(total: int) -> Any:
     """A progress bar that counts steps."""
-    from tqdm import tqdm
+    from tqdm.auto import tqdm
 
     return tqdm(
         total=total, desc="simulating", unit=" steps", unit_scale=True, delay=SILENT_SECONDS, leave=False, file=sys.stderr

@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from types import FrameType
 
-from tqdm import tqdm
+from tqdm.auto import tqdm
 
 from tutelage import checks
 from tutelage._version import __version__
@@ -95,7 +95,7 @@ class Report:
     status: StoreStatus
 
     def __str__(self) -> str:
-        lines = [f"{counted(self.computed, 'chunk')} computed, {self.kept} kept from before", str(self.status)]
+        lines = [f"{counted(self.computed, 'chunk')} computed, {self.kept} already computed", str(self.status)]
         return "\n".join([*lines, *(f"  note: {notice}" for notice in self.notices)])
 
 
@@ -136,7 +136,7 @@ def run(
                     execute_all(execute, pending, compute, workers, store.put, shown, notice)
             except KeyboardInterrupt:
                 kept = f"{len(store.done)} of {store.chunks} chunks are kept in {store.folder}"
-                raise KeyboardInterrupt(f"{kept}; run the same sweep again to go on.") from None
+                raise KeyboardInterrupt(f"{kept}; run the same sweep again to resume.") from None
     return Report(len(pending), len(tasks) - len(pending), tuple(notices), store.status())
 
 

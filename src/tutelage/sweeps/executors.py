@@ -199,7 +199,9 @@ class Dask:
             try:
                 yield from _with_retries(_dask_results(client, compute, waiting), waiting, tries, lost, notice)
             except (CancelledError, OSError):
-                sentence = "the Dask scheduler has ended; finished work is kept. Start it and run the sweep again to go on."
+                sentence = (
+                    "the Dask scheduler has ended; finished work is saved. Start it and run the sweep again to resume."
+                )
                 raise StoreError(sentence) from None
 
     def require(self, workers: int | None) -> None:
@@ -222,7 +224,7 @@ class Dask:
             try:
                 client = distributed.Client(**where, timeout=SECONDS_TO_CONNECT, set_as_default=False)
             except (OSError, TimeoutError, ValueError):
-                raise InputError(f"no Dask scheduler answers at {self.where}; start one, or fix the address.") from None
+                raise InputError(f"no Dask scheduler responds at {self.where}; start one, or fix the address.") from None
             with client:
                 yield client
 
@@ -250,8 +252,8 @@ class Dask:
                 cluster = slurm(**usual | self.options | {"job_script_prologue": prologue})
             except (TypeError, ValueError) as error:
                 reason = " ".join(str(error).split())
-                refused = f"the cluster options {self.options} are refused ({reason}); fix the [cluster] table."
-                raise InputError(refused) from None
+                invalid = f"the cluster options {self.options} are not valid ({reason}); fix the [cluster] table."
+                raise InputError(invalid) from None
             with cluster:
                 cluster.scale(workers)
                 yield {"address": cluster}

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tutelage import checks, storage
+from tutelage._html import card, in_one_line, properties
 from tutelage._types import Table
 from tutelage._version import __version__
 from tutelage.errors import InputError, Status
@@ -30,6 +31,7 @@ from tutelage.sweeps.measures import label_of, resolve
 from tutelage.sweeps.spec import SweepSpec, known_names, parts_of
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from xarray import DataArray, Dataset
 
@@ -43,7 +45,7 @@ LONG = {
     "failure": "why a point has no numbers",
     "note": "what to read next to the numbers: why an analysis has no result, what solve would warn of",
     "time": "alpha = steps / N",
-    "start": "number of the random start: its seed less that of the sweep",
+    "start": "number of the random initial condition: its seed minus that of the sweep",
 }
 
 Boundary = str | Callable[[Problem], float]
@@ -98,17 +100,23 @@ class Sweep:
         return storage.write(self.dataset, path)
 
     def plot(
-        self, variable: str | None = None, *, at: Mapping[str, Plain] | None = None, title: str | None = None
+        self,
+        variable: str | None = None,
+        *,
+        at: Mapping[str, Plain] | None = None,
+        ax: "Axes | None" = None,
+        title: str | None = None,
     ) -> "Figure":
         """Curves for one axis (or for times), a heat map with contours for two, as a Matplotlib figure.
 
         variable: which measure (default: the first). at: values at which other axes are held, {"noise": 0.1}; the nearest
-        ones there are. The median over random starts is drawn, with the range of their middle half.
+        ones there are. ax: draw into these axes, and return them. The median over random starts is drawn, with the range of
+        their middle half.
         """
         from tutelage.plot.sweep import plot_sweep
 
         chosen = self._chosen(variable, at)
-        return plot_sweep(*chosen, self._held_problem(chosen[0]), title=title)
+        return plot_sweep(*chosen, self._held_problem(chosen[0]), ax=ax, title=title)
 
     def phase_diagram(
         self,
@@ -153,6 +161,12 @@ class Sweep:
     def _held_problem(self, values: "DataArray") -> Problem:
         """The base problem, with the axes that are held at their values."""
         return self.spec.problem_at(_held(self.spec, values) if self.spec.over is not None else {})
+
+    def _repr_html_(self) -> str:
+        meanings = [str(self.dataset[name].attrs.get("long_name", "")) for name in self.variables]
+        rows = [(name, in_one_line(self[name].values), words) for name, words in zip(self.variables, meanings, strict=True)]
+        kept = [] if self.folder is None else [("folder", str(self.folder), "where the sweep is kept")]
+        return card("Sweep", properties([*rows, *kept]), words=str(self))
 
     def __str__(self) -> str:
         points = self.spec.all_points

@@ -292,7 +292,9 @@ def build_spec(
     table = start_table(start)
     count = None if starts is None else checks.as_count("starts", starts)
     if count is not None and (table.get("kind") == "asymmetric" or "R" in table):
-        raise InputError(f"starts is {count} and the start is given; only random starts differ. Leave one of them out.")
+        raise InputError(
+            f"starts is {count} and start is given; only random initial conditions differ. Leave one of them out."
+        )
     spec = SweepSpec(
         problem=stored,
         over=None if chosen.listed is not None else chosen.axes,
@@ -340,9 +342,9 @@ def start_table(start: object) -> Table:
     if "kind" in table:
         checks.known("the kind of start", table["kind"], KINDS)
     if ("R" in table) != ("Q" in table):
-        raise InputError(f"the start gives {'R' if 'R' in table else 'Q'} alone; give R and Q, or dim and scale.")
+        raise InputError(f"start gives {'R' if 'R' in table else 'Q'} alone; give R and Q, or dim and scale.")
     if "R" in table and ("scale" in table or table.get("kind") is not None):
-        raise InputError("the start gives overlaps (R, Q) and also how to draw them; leave one of them out.")
+        raise InputError("start gives overlaps (R, Q) and also how to draw them; leave one of them out.")
     return {name: serialize.plain(name, value) for name, value in table.items()}
 
 
@@ -351,12 +353,12 @@ def start_at(spec: SweepSpec, problem: Problem, own: Table, number: int) -> Star
     table = {name: value for name, value in spec.start.items() if name != "kind"} | dict(own)
     if "R" in table:
         if "scale" in own:
-            raise InputError("the sweep changes scale and the start gives overlaps; only random weights have a scale.")
+            raise InputError("the sweep changes scale and start gives overlaps; only random weights have a scale.")
         return Start(**table)
     dim = table.pop("dim", problem.inputs.usual_dim)
     if spec.start.get("kind") == "asymmetric":
         if "scale" in table:
-            raise InputError("scale is the size of random weights; it goes with the start 'random'.")
+            raise InputError("scale is the size of random weights; it goes with start='random'.")
         return asymmetric_start(problem, dim)
     return random_start(problem, dim=dim, seed=spec.seed + number, **table)
 

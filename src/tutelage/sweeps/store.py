@@ -352,7 +352,7 @@ def _counts(name: str) -> tuple[int, int]:
 
 def _require_empty(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
-        raise StoreError(f"{folder} is a file; a sweep needs a folder of its own.")
+        raise StoreError(f"{folder} is a file; give the name of a folder for this sweep.")
     if folder.is_dir() and any(
         path.name not in (CHUNKS, LOCK, WRITER) and not is_unfinished(path) for path in folder.iterdir()
     ):

@@ -191,7 +191,7 @@ def test_every_run_passes_one_plateau(spacing):
     np.testing.assert_allclose(heights, HEIGHT, rtol=0.05)  # finite N adds about 2%
     assert rates.mean() == pytest.approx(RATE, rel=0.07)  # one run scatters by 6%
     assert np.sum(np.abs(rates - RATE) < 3 * np.array([each[0].growth_error for each in found])) >= 5
-    ends = found.marks["leaves the plateau"]
+    ends = found.marks["escapes from the plateau"]
     for run in range(6):
         above = networks.error[run] > heights[run] / 1.1
         assert ends[run] == pytest.approx(networks.times[np.flatnonzero(above)[-1]], rel=0.12)
@@ -211,7 +211,7 @@ def test_excursions_of_small_networks_do_not_end_a_plateau():
     networks = tu.Trajectory(theory.times, variables, error, code, 1.0, 1, T=theory.T, kind="simulation")
     found = tu.analysis.plateaus(networks)
     assert [len(each) for each in found] == [1] * 40
-    np.testing.assert_allclose(found.marks["leaves the plateau"], one(theory).end, rtol=0.15)
+    np.testing.assert_allclose(found.marks["escapes from the plateau"], one(theory).end, rtol=0.15)
     np.testing.assert_allclose([each[0].height for each in found], HEIGHT, rtol=0.05)
 
 

@@ -61,10 +61,10 @@ def test_extra_students_and_missed_teachers():
     more = at_once([[0.1, 0.9], [0.2, 0.2], [0.95, 0.0]])
     assert more.permutation.tolist() == [1, -1, 0]
     assert more.final == pytest.approx((0.95 - 0.1 + 0.9 - 0.0) / 2)
-    assert "student 2: no teacher of its own" in str(more)
+    assert "student unit 2: no assigned teacher unit" in str(more)
     fewer = at_once([[0.1, 0.0, 0.9], [0.0, 0.8, 0.1]])
     assert fewer.permutation.tolist() == [2, 1]
-    assert "teacher 1: no student of its own" in str(fewer)
+    assert "teacher unit 1: no assigned student unit" in str(fewer)
 
 
 def test_redundant_copies_are_specialized():
@@ -132,7 +132,7 @@ def test_every_run_specializes_in_its_own_time():
     assert times.shape == (6,)
     assert np.all((times > 50) & (times < 400))
     plateaus = tu.analysis.plateaus(networks)
-    assert np.all(times > plateaus.marks["leaves the plateau"] - 15)
+    assert np.all(times > plateaus.marks["escapes from the plateau"] - 15)
     one = tu.analysis.specialization(networks, run=2)
     assert one.transition_time == times[2]
     np.testing.assert_array_equal(found.numbers("transition_time"), times)

@@ -54,7 +54,7 @@ def test_escape_times_from_one_start_follow_the_law(fixed):
     law, runs = fixed
     times, teachers = law.measured(runs)
     assert 0.5 < law.start_to_noise < 2
-    assert "noise decides" in law.words
+    assert "SGD noise determines" in law.words
     assert same_law(times, law) > ALARM
     share = law.probability((0, 1))
     assert stats.binomtest(int(np.sum(teachers[:, 0] == 0)), len(teachers), share).pvalue > ALARM
@@ -112,7 +112,7 @@ def test_from_random_weights_the_width_does_not_shrink_and_the_mean_grows_as_ln_
 def test_from_one_start_the_width_shrinks():
     few, many = (tu.analysis.escape_distribution(FAST, contested(), n) for n in (10**5, 10**7))
     assert few.width / many.width == pytest.approx(10, rel=0.1)
-    assert "the start decides" in many.words
+    assert "the initial condition determines" in many.words
     assert many.mean == pytest.approx(many.theory, rel=1e-3)
     assert many.probability((0, 1)) == 1.0
 
@@ -152,7 +152,7 @@ def test_the_report_and_the_figure(fixed):
     law, _ = fixed
     text = str(law)
     assert "at N = 1000, 4000 samples: median" in text
-    assert "the theory's own escape at" in text
+    assert "the theory escapes at" in text
     assert "[1, 2]" in text
     figure = law.plot()
     assert [axes.get_ylabel().split("\n")[0] for axes in figure.axes] == ["density of", "share that", "probability"]

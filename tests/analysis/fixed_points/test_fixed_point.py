@@ -44,7 +44,7 @@ def test_plateau_of_gradient_flow_and_its_escape(K):
     (escape, *others) = point.unstable
     assert escape.rate == pytest.approx(2 * K * 0.5 / (pi * sqrt(2 * K - 1) * (2 * K + 1) ** 1.5), rel=1e-11)
     assert escape.multiplicity == len(others) + 1 == (K - 1) ** 2
-    assert escape.name.startswith("breaks the symmetry between student units: each turns to teachers of its own")
+    assert escape.name.startswith("breaks the symmetry between student units: each turns to different teacher units")
 
 
 def test_plateau_at_finite_learning_rate():
@@ -101,7 +101,7 @@ def test_quadratic_plateau_its_growth_and_decay():
     assert rates["changes the overlaps of student units with teachers"] == (pytest.approx(8 / (p * p_teacher)), 6)
     inside = rates["decays outside the teachers' span, in norms and overlaps of student units"]
     assert inside == (pytest.approx(-16 / (p * (p + 2))), 5)  # three overlaps, two differences of norms
-    assert "changes the norms of all student units alike" in rates
+    assert "changes the norms of all student units equally" in rates
 
 
 def test_plateau_on_a_power_law_against_a_long_symmetric_solve():
@@ -145,12 +145,12 @@ def test_repeated_rates_have_real_vectors():
 
 
 VECTORS = {  # deviations of r (2 x 2), then of Q11, Q12, Q22, then of two readouts
-    "breaks the symmetry between student units: each turns to teachers of its own": [1, -1, -1, 1, 0, 0, 0, 0, 0],
+    "breaks the symmetry between student units: each turns to different teacher units": [1, -1, -1, 1, 0, 0, 0, 0, 0],
     "breaks the symmetry between student units: some grow, some shrink": [1, 1, -1, -1, 0.3, 0, -0.3, 0, 0],
-    "turns all student units alike towards some teachers": [1, -1, 1, -1, 0, 0, 0, 0, 0],
-    "changes norms and overlaps of all student units alike": [1, 1, 1, 1, 0.3, 0.2, 0.3, 0, 0],
-    "changes the norms of all student units alike": [0, 0, 0, 0, 1, 0.5, 1, 0, 0],
-    "changes norms and overlaps of all student units alike, with readouts": [1, 1, 1, 1, 0.3, 0.2, 0.3, 1, 1],
+    "turns all student units together toward some teacher units": [1, -1, 1, -1, 0, 0, 0, 0, 0],
+    "changes norms and overlaps of all student units equally": [1, 1, 1, 1, 0.3, 0.2, 0.3, 0, 0],
+    "changes the norms of all student units equally": [0, 0, 0, 0, 1, 0.5, 1, 0, 0],
+    "changes norms and overlaps of all student units equally, with readouts": [1, 1, 1, 1, 0.3, 0.2, 0.3, 1, 1],
 }
 
 
@@ -230,7 +230,7 @@ def test_linear_units_move_along_flat_directions():
     point = tu.analysis.fixed_point(pair(K, K, "linear", lr=eta, noise=sigma), "perfect")
     assert point.error == pytest.approx(sigma**2 * eta * K / (4 - 2 * eta * K), rel=1e-9)
     assert sum(m.name == "moves along a flat direction" for m in point.modes) == 3
-    assert "neither grow nor fade" in point.stability
+    assert "do not decay" in point.stability
 
 
 def test_a_start_is_polished_and_a_far_root_is_said_to_be_far():
@@ -264,7 +264,7 @@ REFUSED = {
     "another place": (lambda: pair(2, 2), "plato", "nearest is 'plateau'"),
     "no problem": (lambda: 3, "plateau", "takes a tutelage Problem"),
     "no symmetry": (lambda: pair(1, 1), "plateau", "no two units"),
-    "too few students": (lambda: pair(1, 2), "perfect", "1 student units cannot copy 2 teachers"),
+    "too few students": (lambda: pair(1, 2), "perfect", "1 student units cannot copy 2 teacher units"),
     "two activations": (
         lambda: tu.Problem(tu.Network(2, "erf"), tu.Network(2, "linear")),
         "perfect",
@@ -306,7 +306,7 @@ def test_words_and_figure():
     assert "R = [[0.414394," in text
     assert "e_g = 0.01464485" in text
     assert "breaks the symmetry" in text
-    assert "Unstable: it is left along 1 mode of 7" in text
+    assert "Unstable: 1 of 7 modes grows" in text
     figure = point.plot()
     FigureCanvasAgg(figure).draw()
     _, R, Q, _, modes = figure.axes

@@ -182,7 +182,7 @@ def test_noise_floor_of_a_batch_is_that_of_a_smaller_rate_in_linear_networks():
 
 
 REFUSED = {
-    "too few students": (lambda: pair(1, 2), "1 student units cannot copy 2 teachers"),
+    "too few students": (lambda: pair(1, 2), "1 student units cannot copy 2 teacher units"),
     "two activations": (lambda: tu.Problem(tu.Network(2, "erf"), tu.Network(2, "linear")), "only equal activations"),
     "flat directions": (lambda: pair(2, 2, "linear"), "not isolated"),
     "extra units that cancel": (lambda: pair(3, 1), "not isolated"),

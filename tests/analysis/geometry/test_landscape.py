@@ -119,8 +119,8 @@ def test_perfect_learning_of_a_soft_committee_machine():
     assert [c.multiplicity for c in found.spectrum] == [2, N - 2, 2, N - 2]
     np.testing.assert_allclose([c.value for c in found.spectrum], np.sort([*inside, *outside]), atol=1e-12)
     assert [c.family for c in found.spectrum if c.level is not None] == [
-        "outside the span, students apart",
-        "outside the span, students alike",
+        "outside the span, units apart",
+        "outside the span, units equal",
     ]
     turned = tu.analysis.landscape(pair(2, 2, "tanh"), T, T)  # by quadrature, where students coincide with teachers
     assert turned.kind == "minimum"
@@ -136,7 +136,7 @@ def test_symmetric_plateau_of_a_soft_committee_machine():
     assert found.kind == "saddle"
     assert found.index == 1
     assert lowest.value == pytest.approx(-4 / (np.pi * np.sqrt(3) * 5**1.5), rel=1e-12)
-    assert lowest.family == "in the teachers' span, students apart"
+    assert lowest.family == "in the teachers' span, units apart"
     assert "1 lead down" in str(found)
     moved = tu.analysis.landscape(pair(2, 2), 1.01 * W, T)
     assert moved.kind == "not a critical point"
@@ -248,7 +248,7 @@ def test_what_is_refused():
 def test_figure_names_families_and_draws_many_as_a_staircase():
     T = orthonormal(2, N)
     axes = tu.analysis.landscape(pair(2, 2), T, T).plot().axes[0]
-    assert [t.get_text() for t in axes.get_yticklabels()][1] == "outside the span, students apart"
+    assert [t.get_text() for t in axes.get_yticklabels()][1] == "outside the span, units apart"
     assert "curvature" in axes.get_xlabel()
     stairs = tu.analysis.landscape(pair(3, 3), vectors(3, 0), vectors(3, 1)).plot(title="Somewhere").axes[0]
     assert "curvature" in stairs.get_ylabel()

@@ -79,16 +79,16 @@ def test_best_constant_rate_of_the_linear_unit(isotropic):
 def test_noise_with_a_budget_comes_first():
     """At a fixed rate e(T) adds eta^2/2 sigma^2 exp(-c (T - t)), c = 2 eta - eta^2. With the integral of sigma given, sigma is
     proportional to exp(c (T - t)), and one where that is more: noisy samples first, clean ones last."""
-    eta, t_max, segments, most = 0.2, 10.0, 5, 1.0
+    eta, end, segments, most = 0.2, 10.0, 5, 1.0
     problem = line([1.0, 1.0], noise=0.1, lr=eta)
     found = tu.schedules.optimize(
-        problem, LINE, t_max, {"noise": (0.0, most)}, segments=segments, budgets={"noise": (4.0, None)}, starts=1
+        problem, LINE, end, {"noise": (0.0, most)}, segments=segments, budgets={"noise": (4.0, None)}, starts=1
     )
-    edges = np.linspace(0.0, t_max, segments + 1)
+    edges = np.linspace(0.0, end, segments + 1)
     c = 2 * eta - eta**2
-    weight = (np.exp(-c * (t_max - edges[1:])) - np.exp(-c * (t_max - edges[:-1]))) / c  # of sigma_i^2 in e(T)
+    weight = (np.exp(-c * (end - edges[1:])) - np.exp(-c * (end - edges[:-1]))) / c  # of sigma_i^2 in e(T)
     scale = np.linspace(0.0, 5.0, 2_000_001)
-    totals = np.minimum(scale[:, None] / weight * weight.min(), most).sum(axis=1) * t_max / segments
+    totals = np.minimum(scale[:, None] / weight * weight.min(), most).sum(axis=1) * end / segments
     wanted = np.minimum(scale[np.searchsorted(totals, 4.0)] / weight * weight.min(), most)
     np.testing.assert_allclose(found.schedule.values, wanted, atol=2e-3)
     assert found.totals["noise"] == pytest.approx(4.0, abs=1e-4)
@@ -96,7 +96,7 @@ def test_noise_with_a_budget_comes_first():
     assert found.best_constant.controls["noise"] == pytest.approx(0.4, abs=1e-4)  # it keeps the budget too
     assert found.gain > 1.2
     from_noise = np.sum(weight * wanted**2) * eta**2 / 2
-    assert found.value == pytest.approx(from_noise + E0 * np.exp(-c * t_max), rel=1e-4)
+    assert found.value == pytest.approx(from_noise + E0 * np.exp(-c * end), rel=1e-4)
 
 
 # ---- one linear unit, two levels, by NumPy alone: E_l' = -2 eta lam_l E_l + eta^2 lam_l (sum_k p_k lam_k E_k + sigma^2)
@@ -241,9 +241,9 @@ EVERYTHING = {
 }
 
 
-def search_of(problem, start, controls, t_max=10.0, segments=2, objective="final", shape="piecewise", level=1.0):
+def search_of(problem, start, controls, end=10.0, segments=2, objective="final", shape="piecewise", level=1.0):
     """A search with fine steps: differences divide the error of a solve by their step."""
-    edges = np.linspace(0.0, t_max, segments + 1)
+    edges = np.linspace(0.0, end, segments + 1)
     limits = protocols.checked_controls(problem, controls)
     search = protocols._search(
         problem, limits, start=start, edges=edges, objective=objective, level=level, quadrature=None, shape=shape
@@ -455,7 +455,7 @@ FUNCTIONS = {
 REFUSED = {
     "equations": (lambda: optimize(tu.papers.notes.linear_regression(), LINE, 5.0, LR), ["Equations", "Problem"]),
     "no start": (lambda: optimize(PLAIN, None, 5.0, LR), ["start", "random_start"]),
-    "zero time": (lambda: optimize(PLAIN, SMALL, 0.0, LR), ["t_max", "0", "positive"]),
+    "zero time": (lambda: optimize(PLAIN, SMALL, 0.0, LR), ["end", "0", "positive"]),
     "unknown control": (lambda: optimize(PLAIN, SMALL, 5.0, {"learning_rate": (0, 1)}), ["learning_rate", "'lr'"]),
     "near control": (lambda: optimize(PLAIN, SMALL, 5.0, {"weight_deccay": (0, 1)}), ["'weight_decay'"]),
     "no controls": (lambda: optimize(PLAIN, SMALL, 5.0, {}), ["controls", "'lr'"]),
@@ -477,7 +477,7 @@ REFUSED = {
     "a failing objective": (lambda: optimize(PLAIN, SMALL, 5.0, LR, FUNCTIONS["fails"]), ["objective", "fails", "eror"]),
     "an integer": (lambda: optimize(PLAIN, SMALL, 5.0, LR, FUNCTIONS["integer"]), ["objective", "int", "number"]),
     "segments": (lambda: optimize(PLAIN, SMALL, 5.0, LR, segments=0), ["segments", "0"]),
-    "edges beyond": (lambda: optimize(PLAIN, SMALL, 5.0, LR, segments=[0.0, 6.0]), ["segments", "t_max = 5"]),
+    "edges beyond": (lambda: optimize(PLAIN, SMALL, 5.0, LR, segments=[0.0, 6.0]), ["segments", "end = 5"]),
     "shape": (lambda: optimize(PLAIN, SMALL, 5.0, LR, shape="round"), ["shape", "smooth"]),
     "infeasible budget": (lambda: optimize(PLAIN, SMALL, 5.0, LR, budgets={"lr": (6.0, 9.0)}), ["budget", "6", "5"]),
     "unknown budget": (lambda: optimize(PLAIN, SMALL, 5.0, LR, budgets={"noise": 1.0}), ["budget", "noise", "lr"]),
@@ -488,7 +488,7 @@ REFUSED = {
     "divergence": (lambda: optimize(line(), LINE, END, {"lr": (9.0, 90.0)}, **SMOOTH), ["finite", "lower"]),
     "nothing to learn": (
         lambda: optimize(line(noise=0.0), tu.Start([[1.0]], [[1.0]]), END, {"lr": (0.0, 5.0)}, **SMOOTH),
-        ["rounding", "t_max"],
+        ["rounding", "end"],
     ),
     "greedy bounds": (lambda: tu.schedules.greedy(PLAIN, SMALL, 5.0, (1.0, 0.5)), ["bounds", "below"]),
     "greedy slow": (

@@ -1,0 +1,368 @@
+"""The solve of small committees as machine code: the twin of dormand_prince.py and of the closed forms of squared loss.
+
+The state is one vector y: of every student k its overlaps with all n = K + M units on all L levels, (K, n, L), students
+before teachers; then the readout v (K), and e_g in the unit 1/fine, which guides the steps (program.py). The letters and
+equations are those of order_parameters.py, matrices.py, erf.py and polynomial.py; tests/test_compiled.py compares the two.
+
+Machine code is made when first needed and cached on disk, for all K, M and L at once. Short loops and few functions keep
+that to seconds.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from tutelage._numba import compiler
+from tutelage.errors import Status
+from tutelage.moments.numerics import COEFFICIENTS
+
+STEP, ALL = 12, 17  # these as in dormand_prince.py
+SAFETY, SLOWEST, FASTEST, ALMOST, FIRST = 0.9, 0.2, 10.0, 1.0001, 1e-3
+FINISHED, DIVERGED, MAX_STEPS, FAILED = (
+    int(code) for code in (Status.FINISHED, Status.DIVERGED, Status.MAX_STEPS, Status.FAILED)
+)
+TWO_OVER_PI = 2 / math.pi
+ARCSIN = tuple(COEFFICIENTS)
+compiled = compiler(__file__)
+
+
+class Committee(NamedTuple):
+    """The numbers of the equations. softness: 1 for erf, 0 for sign.
+
+    lam: of all units and levels. t: overlaps of the teachers with the teachers. T: of their fields. eta, eta_v: rates.
+    pull: weight decay. eta_2: eta^2 / batch, zero for gradient flow. fine: the unit of the error next to the state.
+    """
+
+    K: int
+    M: int
+    L: int
+    softness: Float[np.ndarray, " n"]
+    lam: Float[np.ndarray, " n_and_levels"]
+    weights: Float[np.ndarray, " L"]
+    t: Float[np.ndarray, "M M_and_levels"]
+    T: Float[np.ndarray, "M M"]
+    v_teacher: Float[np.ndarray, " M"]
+    eta: float
+    eta_v: float
+    pull: float
+    eta_2: float
+    sigma_2: float
+    train_readout: bool
+    fine: float
+
+
+class Room(NamedTuple):
+    """Arrays to work in. C: covariance. w: Delta = sum_a w_a g_a. both: A beside B. first, second: the students of a pair.
+
+    overlaps: of all units with all units, on all levels.
+    """
+
+    C: Float[np.ndarray, "n n"]
+    w: Float[np.ndarray, " n"]
+    both: Float[np.ndarray, "K n"]
+    slopes: Float[np.ndarray, "K n"]
+    G: Float[np.ndarray, "K K"]
+    c: Float[np.ndarray, "n n"]
+    d: Float[np.ndarray, " n"]
+    root: Float[np.ndarray, " n"]
+    first: Int[np.ndarray, " pairs"]
+    second: Int[np.ndarray, " pairs"]
+    total: Float[np.ndarray, " pairs"]
+    x: Float[np.ndarray, "n pairs"]
+    y: Float[np.ndarray, "n pairs"]
+    s: Float[np.ndarray, "n pairs"]
+    sines: Float[np.ndarray, "pairs_of_fields pairs"]
+    overlaps: Float[np.ndarray, "n n_and_levels"]
+
+
+def room_for(one: Committee) -> Room:
+    """Made outside of the machine code, which is sooner compiled without it."""
+    K, n = one.K, one.K + one.M
+    first, second = np.triu_indices(K)
+    pairs, overlaps = first.size, np.zeros((n, n * one.L))
+    overlaps[K:, K * one.L :] = one.t
+    C = np.zeros((n, n))
+    C[K:, K:] = one.T
+    return Room(
+        C=C,
+        w=np.concatenate([np.zeros(K), one.v_teacher]),
+        both=np.zeros((K, n)),
+        slopes=np.zeros((K, n)),
+        G=np.zeros((K, K)),
+        c=np.zeros((n, n)),
+        d=np.zeros(n),
+        root=np.zeros(n),
+        first=first,
+        second=second,
+        total=np.zeros(pairs),
+        x=np.zeros((n, pairs)),
+        y=np.zeros((n, pairs)),
+        s=np.zeros((n, pairs)),
+        sines=np.zeros((n * (n + 1) // 2, pairs)),
+        overlaps=overlaps,
+    )
+
+
+@compiled
+def arcsin(x):
+    """As `numerics.safe_arcsin`: one polynomial without branches."""
+    size = min(abs(x), 1.0)
+    far = size > 0.5
+    s = (1.0 - size) * 0.5 if far else size * size
+    root = math.sqrt(s)
+    z = root if far else size
+    p = ARCSIN[12]
+    p = p * s + ARCSIN[11]
+    p = p * s + ARCSIN[10]
+    p = p * s + ARCSIN[9]
+    p = p * s + ARCSIN[8]
+    p = p * s + ARCSIN[7]
+    p = p * s + ARCSIN[6]
+    p = p * s + ARCSIN[5]
+    p = p * s + ARCSIN[4]
+    p = p * s + ARCSIN[3]
+    p = p * s + ARCSIN[2]
+    p = p * s + ARCSIN[1]
+    p = p * s + ARCSIN[0]
+    angle = z + z * s * p
+    angle = math.pi / 2 - 2.0 * angle if far else angle
+    return -angle if x < 0 else angle
+
+
+@compiled
+def matrices(one, room):
+    """A beside B (room.both) and G, from the covariance C and w; d = C_aa + s_a. All arcsines are in one vectorized loop."""
+    K, n, C, c, w, d, root = one.K, one.K + one.M, room.C, room.c, room.w, room.d, room.root
+    x, y, s, sines, total, pairs = room.x, room.y, room.s, room.sines, room.total, room.first.size
+    for a in range(n):
+        d[a] = C[a, a] + one.softness[a]
+        root[a] = 1.0 / math.sqrt(d[a])
+    for i in range(K):
+        bend, v_i = 0.0, -w[i]
+        for a in range(n):
+            slope = TWO_OVER_PI / math.sqrt(d[i] * d[a] - C[i, a] * C[i, a])
+            room.slopes[i, a] = slope
+            room.both[i, a] = v_i * w[a] * slope
+            bend -= w[a] * slope * C[i, a]
+        room.both[i, i] += v_i * bend / d[i]
+    if one.eta_2 == 0.0:
+        return
+    for a in range(n):
+        for b in range(n):
+            c[a, b] = C[a, b] * (root[a] * root[b])
+    for p in range(pairs):
+        c_ij = c[room.first[p], room.second[p]]
+        total[p] = 1.0 / math.sqrt(1.0 - c_ij * c_ij)
+    for a in range(n):
+        for p in range(pairs):
+            i, j = room.first[p], room.second[p]
+            along = c[a, i]
+            across = (c[a, j] - c[i, j] * along) * total[p]
+            left = 1.0 / math.sqrt(1.0 - along * along - across * across)
+            x[a, p] = along * left
+            y[a, p] = across * left
+            s[a, p] = left
+    ab = 0
+    for a in range(n):
+        for b in range(a, n):
+            c_ab = c[a, b]
+            for p in range(pairs):
+                sines[ab, p] = c_ab * s[a, p] * s[b, p] - x[a, p] * x[b, p] - y[a, p] * y[b, p]
+            ab += 1
+    flat = sines.reshape(-1)
+    for p in range(flat.size):
+        flat[p] = arcsin(flat[p])
+    total[:] = 0.0
+    ab = 0
+    for a in range(n):
+        for b in range(a, n):
+            if a == b and one.softness[a] == 0.0:  # sign times itself is one
+                sines[ab] = math.pi / 2
+            factor = w[a] * w[b] * (1.0 if a == b else 2.0)
+            for p in range(pairs):
+                total[p] += factor * sines[ab, p]
+            ab += 1
+    for p in range(pairs):
+        i, j = room.first[p], room.second[p]
+        G = w[i] * w[j] * room.slopes[i, j] * (TWO_OVER_PI * total[p] + one.sigma_2)
+        room.G[i, j] = G
+        room.G[j, i] = G
+
+
+@compiled
+def drift(one, room, y, out):
+    """dy / dalpha."""
+    K, L, n = one.K, one.L, one.K + one.M
+    C, both, overlaps, line = room.C, room.both, room.overlaps, (one.K + one.M) * one.L
+    for k in range(K):
+        for a in range(n):
+            total = 0.0
+            for level in range(L):
+                value = y[k * line + a * L + level]
+                total += one.weights[level] * value
+                overlaps[k, a * L + level] = value
+                if a >= K:
+                    overlaps[a, k * L + level] = value
+            C[k, a] = total
+            C[a, k] = total
+        room.w[k] = -y[K * line + k]
+    matrices(one, room)
+    for k in range(K):
+        own = out[k * line : (k + 1) * line]
+        for i in range(line):
+            own[i] = 0.0
+        for a in range(n):
+            factor = one.eta * both[k, a]
+            for i in range(line):
+                own[i] += factor * overlaps[a, i]
+        for i in range(line):
+            own[i] = one.lam[i] * own[i] - one.pull * overlaps[k, i]
+    slope = 0.0
+    for k in range(K):
+        for a in range(k, n):
+            at, mirrored, noise, change = k * line + a * L, a * line + k * L, 0.0, 0.0
+            if a < K:
+                noise = one.eta_2 * room.G[k, a]
+            for level in range(L):
+                if a < K:
+                    total = out[at + level] + out[mirrored + level] + noise * one.lam[level]
+                    out[at + level] = total
+                    out[mirrored + level] = total
+                change += one.weights[level] * out[at + level]
+            if a < K:
+                change *= 0.25 * (both[k, a] + both[a, k]) * (1.0 if a == k else 2.0)
+            else:
+                change *= both[k, a]
+            slope -= change
+    for k in range(K):
+        out[K * line + k] = 0.0
+        if one.train_readout:
+            h = 0.0  # E[Delta g_k]
+            for a in range(n):
+                h += room.w[a] * TWO_OVER_PI * arcsin(C[k, a] * room.root[k] * room.root[a])
+            out[K * line + k] = one.eta_v * h
+            slope -= one.eta_v * h * h
+    out[K * line + K] = one.fine * slope
+
+
+@compiled
+def combine(y, h, factors, k, out):
+    """y + h sum_s factors_s k_s."""
+    for i in range(y.size):
+        out[i] = y[i]
+    for s in range(factors.size):
+        factor = h * factors[s]
+        if factor != 0.0:
+            for i in range(y.size):
+                out[i] += factor * k[s, i]
+
+
+@compiled
+def largest(y):
+    """Of the state without the error; NaN if any number is."""
+    found = 0.0
+    for i in range(y.size - 1):
+        size = abs(y[i])
+        if not size <= found:
+            found = size
+            if size != size:
+                return size
+    return found
+
+
+@compiled
+def step_error(y, y1, k, h, rtol, atol, errors, unit):
+    """The error of a step from y to y1 in units of the tolerance, which `unit` keeps."""
+    fifth, third = 0.0, 0.0
+    for i in range(y.size):
+        unit[i] = 1.0 / (atol + rtol * max(abs(y[i]), abs(y1[i])))
+        own_fifth, own_third = 0.0, 0.0
+        for s in range(STEP):
+            own_fifth += errors[0, s] * k[s, i]
+            own_third += errors[1, s] * k[s, i]
+        fifth += (own_fifth * unit[i]) ** 2
+        third += (own_third * unit[i]) ** 2
+    fifth, third = fifth / y.size, third / y.size
+    return h * fifth / math.sqrt(max(fifth + 0.01 * third, 1e-300))
+
+
+@compiled
+def curve_error(k, h, errors, unit):
+    """The largest error of the curve between the ends of a step."""
+    worst = 0.0
+    for i in range(unit.size):
+        defect = 0.0
+        for s in range(ALL):
+            defect += errors[2, s] * k[s, i]
+        worst = max(worst, abs(defect) * unit[i])
+    return h * worst
+
+
+@compiled
+def record(y, h, x, k, weights, curve, out):
+    """The state at the share x of a step."""
+    for s in range(ALL):
+        total = 0.0
+        for p in range(7, -1, -1):
+            total = total * x + weights[s, p]
+        curve[s] = total
+    combine(y, h, curve, k, out)
+
+
+@compiled
+def integrate(one, room, y, times, rtol, atol, bound, shortest, max_steps, tableau, k, rooms, states):
+    """The loop of dormand_prince.py. tableau: its STAGES, ERRORS and WEIGHTS. k: the stages. rooms: three more states.
+
+    states: recorded, (time, y). Returns code, last time, accepted steps and the size of the last state.
+    """
+    stages, errors, weights = tableau
+    at, y1, unit, curve = rooms[0], rooms[1], rooms[2], np.empty(ALL)
+    count, end = times.size, max(times[-1], 1e-12)
+    t, h, place, accepted, code = 0.0, FIRST * min(end, 1.0), 0, 0, MAX_STEPS
+    drift(one, room, y, k[0])
+    for _ in range(max_steps):
+        clipped = t + h * ALMOST >= end
+        step = end - t if clipped else h
+        t1 = end if clipped else t + h
+        stage, last, error = 1, STEP, 0.0
+        while stage < last:
+            combine(y, step, stages[stage], k, at)
+            drift(one, room, at, k[stage])
+            if stage == STEP - 1:
+                combine(y, step, stages[STEP], k, y1)
+                error = step_error(y, y1, k, step, rtol, atol, errors, unit)
+                if error < 1.0:
+                    last = ALL if place < count and times[place] <= t1 else STEP + 1
+            stage += 1
+        if last == ALL:
+            error = max(error, curve_error(k, step, errors, unit))
+        accept = error < 1.0
+        if accept:
+            while place < count and times[place] <= t1:
+                record(y, step, (times[place] - t) / step, k, weights, curve, states[place])
+                place += 1
+        factor = SLOWEST
+        if math.isfinite(error):
+            factor = min(max(SAFETY * max(error, 1e-300) ** (-0.125), SLOWEST), FASTEST if accept else 1.0)
+        longer = factor * step
+        if accept and clipped:
+            longer = max(longer, h)
+        h = longer
+        if accept:
+            t = t1
+            accepted += 1
+            for i in range(y.size):
+                y[i] = y1[i]
+                k[0, i] = k[STEP, i]
+            if not largest(y) < bound:
+                code = DIVERGED
+                break
+            if t >= end:
+                code = FINISHED
+                break
+        if longer < shortest:
+            code = FAILED
+            break
+    return code, t, accepted, largest(y)
