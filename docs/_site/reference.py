@@ -14,6 +14,7 @@ from sphinx.application import Sphinx
 
 import tutelage
 import tutelage.comparison
+import tutelage.dynamics
 import tutelage.moments
 import tutelage.sweeps.result
 import tutelage.validity
@@ -56,9 +57,9 @@ THEORY = ("dynamics", "_solve", "_solve_batch")
 # Besides: classes that functions of the root return, and the Gaussian integrals of the textbooks.
 BESIDES = (
     *("validity.Validity", "comparison.Comparison", "data.Data", "data.DataComparison", "sweeps.result.Sweep"),
-    *("moments.I2", "moments.I3", "moments.I4", "moments.J2", "moments.averages.Averages"),
+    *("moments.I2", "moments.I3", "moments.I4", "moments.J2", "moments.averages.Averages", "dynamics.ClosedSystem"),
 )
-RESULTS = ("status", "trajectory", "validity", "page", "times")
+RESULTS = ("status", "trajectory", "validity", "page", "explorer", "times")
 
 
 def group_of(space: str, home: str) -> str:
@@ -105,7 +106,12 @@ def api_page(group: str, names: list[str]) -> list[str]:
 
 def api_index(found: dict[str, list[str]]) -> list[str]:
     """All names on one page, each with the first line of its docstring."""
-    lines = ["# API", "", "Every public name, in the order of use: state a problem, solve, simulate, compare, analyze, plot.", ""]
+    lines = [
+        "# API",
+        "",
+        "Every public name, in the order of use: state a problem, solve, simulate, compare, analyze, plot.",
+        "",
+    ]
     lines += ["The examples begin with `import tutelage as tu` and `import numpy as np`; the tests run each of them.", ""]
     lines += ["```{toctree}", ":hidden:", *(f"{group}" for group in found), "```", ""]
     for group, names in found.items():
