@@ -14,6 +14,7 @@ from sphinx.application import Sphinx
 
 import tutelage
 import tutelage.comparison
+import tutelage.dynamics
 import tutelage.moments
 import tutelage.sweeps.result
 import tutelage.validity
@@ -56,9 +57,9 @@ THEORY = ("dynamics", "_solve", "_solve_batch")
 # Besides: classes that functions of the root return, and the Gaussian integrals of the textbooks.
 BESIDES = (
     *("validity.Validity", "comparison.Comparison", "data.Data", "data.DataComparison", "sweeps.result.Sweep"),
-    *("moments.I2", "moments.I3", "moments.I4", "moments.J2", "moments.averages.Averages"),
+    *("moments.I2", "moments.I3", "moments.I4", "moments.J2", "moments.averages.Averages", "dynamics.ClosedSystem"),
 )
-RESULTS = ("status", "trajectory", "validity", "page", "times")
+RESULTS = ("status", "trajectory", "validity", "page", "explorer", "times")
 
 
 def group_of(space: str, home: str) -> str:

@@ -232,6 +232,13 @@ class Trajectory(eqx.Module):
         """Write NetCDF, all or nothing; returns the path."""
         return storage.write(self.to_dataset(), path)
 
+    def widget(self) -> Any:
+        """The explorer at this solve, as a page that a notebook shows inline: move a control, and the browser solves again.
+
+        Where the browser cannot solve the problem, and for simulations, the page shows the curve with a slider for time.
+        """
+        return _function_of("tutelage.page.standalone:trajectory_widget")(self)
+
     def plot(self, *, ax: "Axes | None" = None, title: str | None = None) -> "Figure":
         """Error, overlaps and trained readouts against time as a Matplotlib figure (see `plot.plot_trajectory`).
 
@@ -264,13 +271,6 @@ class Trajectory(eqx.Module):
         count = "" if error.ndim == 1 + (tasks > 1) else f", {self.status_code.size} curves"
         times = np.asarray(self.times).reshape(-1, np.shape(self.times)[-1])[0]
         return card(f"Trajectory: {self.kind}{count}", sparkline(times, curves), properties(rows))
-
-    def widget(self) -> Any:
-        """The explorer at this solve, as a page that a notebook shows inline: move a control, and the browser solves again.
-
-        Where the browser cannot solve the problem, and for simulations, the page shows the curve with a slider for time.
-        """
-        return _function_of("tutelage.page.standalone:trajectory_widget")(self)
 
     def __repr__(self) -> str:
         shape = {name: tuple(np.shape(value)) for name, value in self.variables.items()}

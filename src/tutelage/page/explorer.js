@@ -457,7 +457,7 @@ const tutelageExplorer = (() => {
     const { title, conditions } = tutelagePage.data();
     return JSON.stringify({
       nbformat: 4, nbformat_minor: 5, metadata: { kernelspec: { name: "python3", display_name: "Python 3", language: "python" } },
-      cells: [cell("markdown", `# ${title}\n\n${conditions}`), cell("code", setup), cell("code", `${theory}\ntu.plot.plot_trajectory(theory);`),
+      cells: [cell("markdown", `# ${title}\n\n${conditions}`), cell("code", setup), cell("code", `${theory}\ntheory.plot()`),
         cell("markdown", "Networks of finite size, compared with the theory:"), cell("code", runs.join("\n")), cell("code", "theory.widget()")],
     }, null, 1);
   }

@@ -63,7 +63,6 @@ const tutelageFormulas = (() => {
 
     const whole = element("math", row());
     whole.setAttribute("displaystyle", "true");
-    whole.setAttribute("aria-label", tex.replaceAll(/[\\{}]/g, " "));
     return whole;
   }
 
