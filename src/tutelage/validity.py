@@ -36,9 +36,9 @@ class Validity(ResultCard):
     """Where a solve may be trusted; `print` it.
 
     dim: N, if known. limit_ratio: eta lam_max / N (what the limit drops). dim_needed: N at which that is 0.05.
-    effective_rank: (sum p lam)^2 / sum p lam^2, as a fraction of N. start_to_noise: amplitude of the start in the unstable
-    direction of the plateau it passes, over the noise that SGD adds there at this N (large: the start decides when and where
-    it escapes; small: noise does, and single runs differ from this curve however large N is). rate_to_critical: lr / eta_c.
+    effective_rank: (sum p lam)^2 / sum p lam^2, as a fraction of N. start_to_noise: asymmetry of the initial condition in the unstable
+    direction of the plateau, divided by the SGD noise there at this N (large: the initial condition determines the escape;
+    small: noise does, and single runs differ from this curve at any N). rate_to_critical: lr / eta_c.
     averages: how the rule is averaged; averages_error: estimated relative errors of A and B, and of G. None: does not apply,
     `notes` say why.
 
@@ -64,7 +64,7 @@ class Validity(ResultCard):
     notes: tuple[str, ...]
 
     def lines(self) -> list[str]:
-        """The report in sentences, one per line."""
+        """The report, one statement per line."""
         out = [
             f"spectrum: effective rank {self.effective_rank:.3g} of N",
             limit_line(self.limit_ratio, self.dim, self.dim_needed),

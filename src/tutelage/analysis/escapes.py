@@ -380,7 +380,7 @@ class EscapeTime(AnalysisResult, figure="plot_escape_time"):
         return 1 / (2 * self.rate)
 
     def scaled(self, factor: float) -> float:
-        """The time of escape if the start's asymmetry were `factor` times as large."""
+        """The escape time if the initial asymmetry were `factor` times as large."""
         return self.time - self.slope * float(np.log(checks.as_positive("factor", factor)))
 
     def __str__(self) -> str:
@@ -398,12 +398,28 @@ class EscapeTime(AnalysisResult, figure="plot_escape_time"):
 
 
 def escape_time(problem: Problem, start: Start, *, gradient_flow: bool = False) -> EscapeTime:
-    """When the solved curve from this start leaves its plateau, without solving it through the escape.
+    """The time at which the solved curve escapes from its plateau, without solving through the escape.
 
-    The start must be nearly symmetric: units identical up to an asymmetry (R_1m - R_2m, Q_11 - Q_22, ...) of at most about
-    0.25. Within 0.5% of the solved time for asymmetries up to 0.1, and within 5% up to 0.25 (tests). Constant learning
-    rates, any activation, spectrum, batch, weight decay, label noise, trained readouts.
+    Parameters
+    ----------
+    problem : Problem
+        With constant learning rates.
+    start : Start
+        Nearly symmetric: units identical up to an asymmetry (R_1m - R_2m, Q_11 - Q_22, ...) of at most about 0.25.
+    gradient_flow : bool
+        Include terms of order eta only.
 
+    Returns
+    -------
+    EscapeTime
+
+    Notes
+    -----
+    Within 0.5% of the solved time for asymmetries up to 0.1, and within 5% up to 0.25 (tests), for any activation,
+    spectrum, batch, weight decay, label noise and trained readouts.
+
+    Examples
+    --------
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=1.5))
     >>> start = tu.Start(R=[[0.31, 0.29], [0.29, 0.31]], Q=[[0.45, 0.25], [0.25, 0.45]], dim=1000)
@@ -442,9 +458,9 @@ class EscapeDistribution(AnalysisResult, figure="plot_escape_distribution"):
     """The law of escape times and permutations over networks.
 
     times: (samples,); inf: not within 60 e-folding times. teachers: (samples, K), as each unit chose.
-    start_to_noise: what the start puts into the growing modes over what the noise puts there, in standard deviations of the
-    noise (root mean square over random starts). theory, theory_teachers: when, and where to, the solved curve of the
-    start escapes; None for random starts, and for symmetric ones, whose solution never does.
+    start_to_noise: the amplitude of the initial condition in the growing
+    modes, in standard deviations of the noise (root mean square over random initial conditions). theory, theory_teachers:
+    escape time and teacher units of the solved curve; None for random and for symmetric initial conditions.
     rate: growth on the plateau. threshold: the error below which a network has escaped. dim: N.
     """
 
@@ -477,7 +493,7 @@ class EscapeDistribution(AnalysisResult, figure="plot_escape_distribution"):
 
     @property
     def width(self) -> float:
-        """Standard deviation of the times; for random starts it tends to a constant (of order 1/rate) as N grows."""
+        """Standard deviation of the times; for random weights it tends to a constant (of order 1/rate) as N grows."""
         return float(np.std(self.times[np.isfinite(self.times)]))
 
     @property
@@ -542,12 +558,32 @@ def escape_distribution(
     samples: int = 500,
     seed: int = 0,
 ) -> EscapeDistribution:
-    """When and in which permutation networks of N = dim inputs leave the plateau, run by run.
+    """The distribution of escape times and permutations over networks of input dimension N.
 
-    start: the start that all share; None: each run draws weights of its own, `random_start(problem, dim, scale)`. dim: N
-    (default: that of the start). samples: how many networks are drawn; each is launched into its own nonlinear exit.
-    Leading order in 1/N: what it drops is of relative order N^(-1/2) in the amplitude, so N^(-1/2)/rate in the time.
+    Parameters
+    ----------
+    problem : Problem
+        With constant learning rates.
+    start : Start, optional
+        The initial condition of all networks. None: each network draws `random_start(problem, dim, scale)`.
+    dim : int, optional
+        N. Default: that of `start`.
+    scale : float
+        Standard deviation of random weights.
+    samples, seed : int
+        The number of sampled networks, and their seed.
 
+    Returns
+    -------
+    EscapeDistribution
+
+    Notes
+    -----
+    Leading order in 1/N: the omitted terms are of relative order N^(-1/2) in the amplitude, or N^(-1/2)/rate in the
+    time.
+
+    Examples
+    --------
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=1.5))
     >>> start = tu.Start(R=[[0.31, 0.29], [0.29, 0.31]], Q=[[0.45, 0.25], [0.25, 0.45]], dim=1000)

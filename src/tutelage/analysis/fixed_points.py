@@ -77,12 +77,12 @@ class FixedPoint(AnalysisResult, figure="plot_fixed_point"):
 
     @property
     def r(self) -> np.ndarray:
-        """Overlaps of students and teachers per level, (L, K, M)."""
+        """Overlaps of student and teacher units per level, (L, K, M)."""
         return np.asarray(self.state.r)
 
     @property
     def q(self) -> np.ndarray:
-        """Overlaps of students per level, (L, K, K)."""
+        """Overlaps of student units per level, (L, K, K)."""
         return np.asarray(self.state.q)
 
     @property
@@ -248,15 +248,28 @@ def least_eigenvalue(state: Overlaps, t: Float[Array | np.ndarray, "L M M"]) -> 
 def fixed_point(
     problem: Problem, near: str | Start = "plateau", *, gradient_flow: bool = False, quadrature: Quadrature | None = None
 ) -> FixedPoint:
-    """The fixed point of the dynamics near a place, to machine precision, with its modes.
+    """The fixed point of the dynamics near a given place, to machine precision, with its modes.
 
-    near: "plateau", where equal units still have equal overlaps: the end of a solve from small weights inside the symmetric
-    subspace. "perfect": every teacher has its copy among the students, extra students are zero; label noise and weight
-    decay move this point, and the moved one is returned: the state that learning ends in. Or a `Start`, from which the
-    nearest root is sought (`distance` says how far away it was). Learning rates must be constant.
-    gradient_flow: terms of order eta only. Equal students are then copies of each other on a plateau (q_ij = q_ii), for
-    nothing of that order drives them apart. quadrature: as in `solve`.
+    Parameters
+    ----------
+    problem : Problem
+        With constant learning rates.
+    near : str or Start
+        "plateau": equal units have equal overlaps; the end of a solve from small weights in the symmetric subspace.
+        "perfect": every teacher unit has a copy, extra student units are zero; label noise and weight decay move this
+        point, and the moved one is returned. Or a `Start`: the nearest root (`distance` is its distance).
+    gradient_flow : bool
+        Include terms of order eta only. Equal units of a plateau are then copies of each other (q_ij = q_ii), because
+        only SGD noise separates them.
+    quadrature : Quadrature, optional
+        As in `solve`.
 
+    Returns
+    -------
+    FixedPoint
+
+    Examples
+    --------
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
     >>> plateau = tu.analysis.fixed_point(problem, gradient_flow=True)

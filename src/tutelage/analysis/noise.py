@@ -237,7 +237,7 @@ class Fluctuations(AnalysisResult, figure="plot_fluctuations"):
 
     @property
     def start_to_noise(self) -> float | None:
-        """Amplitude of the start in the unstable direction of a plateau that the curve leaves, over the noise at this N.
+        """Amplitude of the initial condition in the unstable direction of a plateau that the curve leaves, over the noise at this N.
 
         None: it leaves none. From the theory's validity report, which is computed when first asked for.
         """
@@ -246,7 +246,7 @@ class Fluctuations(AnalysisResult, figure="plot_fluctuations"):
 
     @property
     def trusted(self) -> bool:
-        """False where the linear theory fails: noise decides an escape on the way, or sd(e_g) is not small against e_g."""
+        """False where the linear theory fails: SGD noise determines an escape on the way, or sd(e_g) is not small against e_g."""
         ratio = self.start_to_noise
         return (ratio is None or ratio > START_DECIDES) and float(np.max(self._relative())) < WIDE_SCATTER
 
@@ -288,16 +288,31 @@ def fluctuations(
     points: int = 2**12,
     gradient_flow: bool = False,
 ) -> Fluctuations:
-    """Standard deviations and covariances of all order parameters and of e_g over networks of N = `dim` inputs.
+    """Standard deviations and covariances of all order parameters and of e_g over networks of input dimension N.
 
-    problem, start, times: as in `solve`. dim: N; default: that of the start. points: of the Gaussian average of D at each
-    moment (there are two moments or more per relaxation time of the fastest mode, with points of their own); `accuracy`
-    estimates the error that they leave in sd(e_g). gradient_flow: everything to leading order in the learning rate.
+    Parameters
+    ----------
+    problem, start, times
+        As in `solve`. All networks have the same initial overlaps.
+    dim : int, optional
+        N. Default: that of `start`.
+    points : int
+        Of the Gaussian average of D at each moment; `accuracy` estimates the remaining error of sd(e_g).
+    gradient_flow : bool
+        Everything to leading order in the learning rate.
 
-    Any activation, spectrum, batch, schedule, weight decay, trained readouts and biases, frozen parts, spherical weights; a
-    fixed momentum as in the limit (up to corrections of order 1/(N (1 - beta))). Slow momentum and states of more than 400
-    numbers are not supported. All networks start at the same overlaps.
+    Returns
+    -------
+    Fluctuations
 
+    Notes
+    -----
+    Any activation, spectrum, batch, schedule, weight decay, trained readouts and biases, frozen parts and spherical
+    weights are supported. A fixed momentum is treated in its limit, up to corrections of order 1/(N (1 - beta)). Slow
+    momentum and states of more than 400 numbers are not supported.
+
+    Examples
+    --------
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
     >>> bars = tu.analysis.fluctuations(problem, tu.asymmetric_start(problem), times=tu.linear_times(5, 6), dim=500, points=256)

@@ -1,8 +1,8 @@
 """Which solves machine code takes over from the JAX program, and the way into it and back.
 
-The kernel (dynamics/committee_kernel.py) needs no tracing and no compilation for a new shape, and is up to six times as fast. It
-has squared loss with one teacher, erf (or sign as teacher), any spectrum, readouts fixed or trained, and rates that are
-numbers. Everything else, and everything inside jit, vmap and grad, takes the JAX program.
+The kernel (dynamics/committee_kernel.py) needs no tracing and no compilation for a new shape, and is up to six times as
+fast. It has squared loss with one teacher, erf (or sign as teacher), any spectrum, readouts fixed or trained, and rates
+that are numbers. Everything else, and everything inside jit, vmap and grad, takes the JAX program.
 """
 
 from typing import Any
