@@ -92,10 +92,10 @@ def test_a_traced_solve_has_no_report():
         _ = out.validity
 
 
-@pytest.mark.parametrize(("activation", "most"), [("erf", 0), ("quadratic", 3)])
-def test_the_report_compiles_few_programs(activation, most):
+@pytest.mark.parametrize(("activation", "M", "most"), [("erf", 2, 0), ("quadratic", 3, 3)])
+def test_the_report_compiles_few_programs(activation, M, most):
     """None for erf, which has machine code; else drift, noise and slopes. Single operations on JAX arrays would add dozens."""
-    problem = pair(3, 3, activation, lr=0.02)
+    problem = pair(3, M, activation, lr=0.02)
     theory = tu.solve(problem, tu.random_start(problem, dim=1000), tu.linear_times(150, 31))
     compiled = compilations()
     assert theory.validity.averages == "closed form"

@@ -178,7 +178,7 @@ def test_a_function_of_one_s_own_runs_only_when_its_module_is_allowed(tutelage, 
     assert (refused.code, refused.stdout) == (2, "")
     assert "--import my_losses" in refused.stderr
     answer = json.loads(tutelage("solve", "p.toml", "--import", "my_losses", "--no-validity", "--json").stdout)
-    problem = tu.Problem.from_dict({**answer["problem"], "loss": "squared", "sgd": {"lr": 0.2}})
+    problem = tu.Problem.from_dict({**answer["problem"], "loss": "squared", "sgd": {"lr": 1.0}})
     usual = tu.solve(problem, tu.random_start(problem, dim=1000), times=[0.0, 1.0])  # twice the loss at half the rate
     np.testing.assert_allclose(answer["error"], usual.error, rtol=1e-5)
     assert answer["problem"]["loss"] == "my_losses:steep"

@@ -283,7 +283,7 @@ CASES = {
     "equations twice": (lambda: tu.Equations(("m", "m"), lambda t, s: s, lambda s: s[0]), ["['m', 'm']"]),
     "equations drift": (lambda: tu.Equations(("m",), None, lambda s: s[0]), ["drift", "None"]),
     "equations start": (lambda: tu.solve(tu.papers.notes.linear_regression(), {"m": 0.0}, 1.0), ["['m']", "['m', 'q']"]),
-    "equations no start": (lambda: tu.solve(tu.papers.notes.linear_regression(), times=1.0), ["start", "['m', 'q']"]),
+    "equations no start": (lambda: tu.solve(tu.papers.notes.linear_regression(), times=1.0), ["initial", "['m', 'q']"]),
     "equations start NaN": (lambda: tu.solve(tu.papers.notes.linear_regression(), [NAN, 0.0], 1.0), ["m", "nan"]),
     # missing files
     "load None": (lambda: tu.load(None), ["path", "None"]),

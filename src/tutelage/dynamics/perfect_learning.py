@@ -49,8 +49,8 @@ def teacher_assignment(problem: Problem) -> Float[np.ndarray, "K M"]:
         raise InputError(
             f"{K} student units cannot copy {M} teacher units, so there is no perfect solution; use hidden={M}."
         )
-    free = student.train_readout or problem.biased
-    if K > M and (free or abs(float(student.activation(jnp.zeros(())))) >= 1e-12):
+    free, odd = student.train_readout or problem.biased, student.activation.parity == -1  # odd: g(0) = 0
+    if K > M and (free or (not odd and abs(float(student.activation(jnp.zeros(())))) >= 1e-12)):
         raise InputError(
             f"{K - M} student units are left over, and their outputs are not held at zero (trained readouts or biases, or "
             f"g(0) != 0); there is no isolated perfect solution. Use hidden={M}."

@@ -152,7 +152,7 @@ def test_noise_is_mentioned_and_the_figure_drawn():
     assert bias.manifold_dimension == 3
     assert bias.degrees_of_freedom is None
     far, error, kept = bias.plot(tu.solve(quadratic(), start(seed=5), bias.follow().times)).axes
-    assert [line.get_label() for line in far.lines] == ["other starts", "this start"]
+    assert [line.get_label() for line in far.lines] == ["other initial conditions", "this initial condition"]
     assert len(kept.lines) == P * Q
     assert all(axes.get_ylabel() for axes in (far, error, kept))
     assert "alpha" in kept.get_xlabel()
@@ -180,7 +180,7 @@ def test_counts_as_published():
     assert tu.papers.quadratic.solution_manifold(2, 3, 20).dimension is None
     top, bottom = tu.papers.quadratic.solution_manifold(3, 2, 4).plot().axes
     np.testing.assert_array_equal(top.lines[0].get_ydata()[::2], top.lines[1].get_ydata()[::2])
-    assert "students" in bottom.get_xlabel()
+    assert "student units" in bottom.get_xlabel()
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,7 @@ def plot_bias(path: Any, others: Any = (), *, title: str | None = None) -> "Figu
     figure, (far, error, conserved) = column([5.5 / 3] * 3, title, width=WIDTH)
     for i, other in enumerate(others):
         look = {"color": FAINT, "linewidth": 1.0}
-        _draw_path(far, other.times, other.gap, look, "other starts" if i == 0 else None)
+        _draw_path(far, other.times, other.gap, look, "other initial conditions" if i == 0 else None)
         _draw_path(error, other.times, other.error, look)
     look = {"color": INK, "linewidth": 2.0}
     _draw_path(far, path.times, path.gap, look, "this initial condition")

@@ -57,7 +57,7 @@ def compute_2(
             rate_split=_fitted_rate(times, split, split, window),
             rate_loss=_fitted_rate(times, departure, split, window),
             window=("edge", window),
-            slowest=min(-mode.growth for mode in plateau.modes if "all student units alike" in mode.name),
+            slowest=min(-mode.growth for mode in plateau.modes if "all student units equally" in mode.name),
             other_gap=(("length", "time"), [_gap(other, level) for other in others]),
             other_rest=("length", [_time_of_rest(other) for other in others]),
         )
