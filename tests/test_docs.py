@@ -22,7 +22,7 @@ from tutelage.validity import Validity
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "docs"))
 
-from _site import docstring, errata, punctuation, reference, runner  # noqa: E402
+from _site import docstring, errata, outputs, punctuation, reference, runner  # noqa: E402
 
 GENERATED = ROOT / "docs" / "generated"
 PAGES = [
@@ -140,7 +140,7 @@ def test_outputs_belong_to_code_and_library():
 
 HOW_TO = [page for page in PAGES if page.parent.name == "how-to" and page.name != "index.md"]
 DRAWN = ("plots", "notebooks")  # their blocks draw and print nothing
-PRINTED = [page for page in PAGES if any(runner.printed(page.read_text()))]
+PRINTED = [page for page in PAGES if any(outputs.printed(page.read_text()))]
 NUMBER = re.compile(r"[-+]?\d+(?:\.\d*)?(?:e[-+]?\d+)?")
 
 
@@ -148,7 +148,7 @@ NUMBER = re.compile(r"[-+]?\d+(?:\.\d*)?(?:e[-+]?\d+)?")
 def test_a_how_to_page_shows_its_output_and_its_limitations(page):
     text = page.read_text()
     assert "\n## Limitations\n" in text
-    assert any(runner.printed(text)) or page.stem in DRAWN
+    assert any(outputs.printed(text)) or page.stem in DRAWN
 
 
 def same_output(shown, found):
@@ -170,16 +170,10 @@ def test_different_outputs_are_found():
 def test_the_printed_outputs_are_those_of_the_code(page, tmp_path):
     runner.run_page(page, tmp_path / "out")
     found = [entry["text"] for entry in json.loads((tmp_path / "out" / "outputs.json").read_text())]
-    different = [(a, b) for a, b in zip(runner.printed(page.read_text()), found, strict=True) if a and not same_output(a, b)]
+    different = [
+        (a, b) for a, b in zip(outputs.printed(page.read_text()), found, strict=True) if a and not same_output(a, b)
+    ]
     assert different == []
-
-
-def test_outputs_are_written_below_their_blocks():
-    page = "```python\nprint(1)\n```\n\n```text\n0\n```\n\nwords\n\n```python\nx = 1\n```\n"
-    written = runner.with_outputs(page, ["1\n", ""])
-    assert runner.printed(written) == ["1\n", ""]
-    assert written == page.replace("\n0\n", "\n1\n")
-    assert runner.with_outputs(written, ["", "2\n"]).endswith("x = 1\n```\n\n```text\n2\n```\n")
 
 
 def test_the_validity_report_is_explained():

@@ -22,7 +22,6 @@ COURSE = DOCS / "learn"
 PRINTED = r"\n```text\n(?P<text>.*?)^```\n"
 DRAWN = r"(?:\n!\[[^\n]*\]\(figures/[\w-]+-\d+\.png\)\n)*"
 BLOCK = re.compile(rf"^```python\n(?P<code>.*?)^```\n(?:{PRINTED})?(?P<drawn>{DRAWN})", flags=re.MULTILINE | re.DOTALL)
-NUMBER = re.compile(r"[-+]?\d+(?:\.\d*)?(?:e[-+]?\d+)?|[-+]?\.\d+", flags=re.IGNORECASE)
 
 
 def printed(page: str) -> list[str]:
@@ -51,13 +50,6 @@ def with_outputs(page: str, name: str, outputs: list[dict]) -> str:
         return text
 
     return BLOCK.sub(place, page)
-
-
-def same(one: str, other: str, rel: float = 1e-3) -> bool:
-    """Do two outputs differ in rounding only?"""
-    words = [" ".join(NUMBER.sub("#", text).split()) for text in (one, other)]
-    pairs = zip(NUMBER.findall(one), NUMBER.findall(other), strict=False)
-    return words[0] == words[1] and all(abs(float(a) - float(b)) <= rel * abs(float(a)) + 1e-8 for a, b in pairs)
 
 
 def update(page: Path) -> None:
