@@ -153,7 +153,7 @@ def node_sums(at: RuleAtState, e: Nodes, weights: Weights, *, jumps: bool, noisy
 
 def _sums(e: Nodes, weights: Weights, each: Response) -> Sums:
     return Sums(
-        D=(weights * each.delta) @ e,
+        D=(each.delta * weights) @ e,
         delta=each.delta @ weights,
         pairs=each.pairs @ weights,
         readout=each.readout @ weights,
@@ -176,7 +176,7 @@ def _score_derivative(primals: Any, tangents: Any) -> tuple[Sums, Sums]:
     u = divide_left(at.L, (d_mean + e @ dL.T).T).T
     score = jnp.sum(e * u, axis=1) - jnp.trace(divide_left(at.L, dL))
     moved = _sums(e, weights * score, each)
-    moved = moved._replace(D=moved.D - (weights * each.delta) @ u)
+    moved = moved._replace(D=moved.D - (each.delta * weights) @ u)
     # what readouts, rates and other numbers do at fixed fields
     still = eqx.tree_at(lambda a: (a.L, a.mean), moves, (None, None), is_leaf=lambda x: x is None)
     if all(leaf is None for leaf in jax.tree.leaves(still, is_leaf=lambda x: x is None)):

@@ -97,12 +97,12 @@ class _Line:
         return max(_share(a - b, max(abs(b), size)) for a, b in zip(found, means, strict=True))
 
     def _exactly(self, f: np.ndarray, h: np.ndarray) -> float:
-        return self.weights @ (f * h)
+        return float(self.weights @ (f * h))
 
     def _by_rule(self, f: np.ndarray, h: np.ndarray) -> float:
         """E[f h] of a field paired with itself: by panels, or the sum of products of Hermite coefficients."""
         weights = self.plain_weights
-        return weights @ (f * h) if weights.ndim == 1 else (f @ weights) @ (h @ weights)
+        return float(weights @ (f * h) if weights.ndim == 1 else (f @ weights) @ (h @ weights))
 
     def step_noise(self) -> float:
         """The worst of E[g'^2] and E[(g' g)^2] on a held axis, and of `hermite_sum`."""
