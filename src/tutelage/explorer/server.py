@@ -61,7 +61,7 @@ class OnlyFromHere:
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008, "reason": "another origin"})
         else:
-            sentence = "This server answers to its own page on this machine only.\n"
+            sentence = "This server responds only to its page on this machine.\n"
             await PlainTextResponse(sentence, status_code=403)(scope, receive, send)
 
 

@@ -43,7 +43,7 @@ def standalone(
         What the page shows first, as `solve` takes them. Without a problem the page begins with the default settings. A
         start may also be a word of the control: "random weights" or "asymmetric".
     **settings
-        Values of controls to begin with, such as ``lr=0.3, students=2``; the defaults are those of `tutelage explore`.
+        Values of controls to begin with, such as `lr=0.3, students=2`; the defaults are those of `tutelage explore`.
 
     Returns
     -------
