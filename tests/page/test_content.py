@@ -52,7 +52,7 @@ def test_students_stand_beside_their_teachers(theory):
     assert R["rows"] == {"name": "student", "labels": ["2", "1"]}
     assert R["columns"] == {"name": "teacher", "labels": ["1", "2"]}
     assert np.argmax(R["values"][-1], axis=1).tolist() == [0, 1]
-    assert "order of the teachers" in content["note"]
+    assert "order of the teacher units" in content["note"]
 
 
 def test_what_is_trained_is_shown_and_what_is_not_is_not(theory):

@@ -281,6 +281,8 @@ def test_the_equations_follow_the_settings(page):
         {"spectrum": "XOR"},
         {"tasks": "two"},
         {"noise": 0.1},
+        {"train_readout": True},
+        {"students": 2},
     ]
     found = page.evaluate(EQUATIONS, [dict(Settings.read(given).values) for given in shapes + more])
     joined = [" ".join(each["text"]) for each in found]
@@ -293,7 +295,7 @@ def test_the_equations_follow_the_settings(page):
     assert "Akj=fk" in joined[7]
     assert "P(sign" in joined[9]
     files = {each["chapter"]["file"]: each["chapter"]["title"] for each in found}
-    assert len(files) == 5
+    assert len(files) == 9
     assert all(TITLES[Path(file).stem].endswith(title) for file, title in files.items())
     assert page.locator("#formulas math").count() > 5
     page.evaluate("tutelageExplorer.change({tasks: 'two'})")

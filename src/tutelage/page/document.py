@@ -247,7 +247,7 @@ def _tasks_content(trajectory: Trajectory, title: str | None, run: int | None) -
     students, columns = _axis("student", range(1, problem.student.hidden + 1)), _task_axis(tasks)
     maps = [
         _map("R", "student and teacher units", students, columns, variables["R"]),
-        _map("Q", "student and student units", students, students, variables["Q"]),
+        _map("Q", "student units", students, students, variables["Q"]),
     ]
     readout = variables.get("readout")
     if readout is not None and readout.ndim == 2:
@@ -337,7 +337,7 @@ def _maps(curve: Curve, order: np.ndarray) -> list[Content]:
             _axis(name, np.arange(R.shape[2]) + 1),
             R[:, order],
         ),
-        _map("Q", "student and student units", students, students, Q[:, order][:, :, order]),
+        _map("Q", "student units", students, students, Q[:, order][:, :, order]),
     ]
     for name, (letter, words) in COLUMNS.items():
         values = curve.variables.get(name)

@@ -109,6 +109,10 @@ const tutelageFormulas = (() => {
   const CHAPTERS = {
     plateaus: "Plateaus, and how symmetry breaks",
     "rates-and-noise": "Learning rates and noise",
+    "both-layers": "Both layers trained",
+    "mismatched-students": "Students that do not match their teacher",
+    relu: "ReLU units",
+    classification: "Classification",
     "structured-data": "Structured data",
     "quadratic-networks": "Quadratic networks",
     "continual-learning": "Continual learning",
@@ -116,7 +120,10 @@ const tutelageFormulas = (() => {
 
   function chapter(s) {
     const fitting = [
-      [s.tasks === "two", "continual-learning"], [s.spectrum !== "isotropic", "structured-data"], [s.activation === "quadratic", "quadratic-networks"],
+      [s.tasks === "two", "continual-learning"],
+      [["two clusters", "XOR"].includes(s.spectrum) || (s.labels ?? "real") !== "real", "classification"],
+      [s.spectrum !== "isotropic", "structured-data"], [s.activation === "quadratic", "quadratic-networks"], [s.activation === "relu", "relu"],
+      [s.train_readout, "both-layers"], [s.students !== s.teachers, "mismatched-students"],
       [s.noise > 0 || s.decay > 0 || s.lr > 2, "rates-and-noise"], [true, "plateaus"],
     ];
     const [, file] = fitting.find(([fits]) => fits);

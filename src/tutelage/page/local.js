@@ -80,8 +80,8 @@ const tutelageLocal = (tables) => {
     const teachers = several ? { name: s.teachers === 1 ? "task" : "task.unit", labels: range(M).map(unit) } : { name: "teacher", labels: range(M).map((m) => String(m + 1)) };
     const rows = (name, width, columns) => found[name].slice(from).map((x) => order.map((k) => columns.map((m) => x[k * width + m])));
     const maps = [
-      { name: "R", title: "R: students and teachers", rows: students, columns: teachers, values: rows("R", M, range(M)) },
-      { name: "Q", title: "Q: students and students", rows: students, columns: students, values: rows("Q", K, order) },
+      { name: "R", title: "R: student and teacher units", rows: students, columns: teachers, values: rows("R", M, range(M)) },
+      { name: "Q", title: "Q: student units", rows: students, columns: students, values: rows("Q", K, order) },
     ];
     if (s.train_readout) {
       const heads = several ? { name: "task", labels: ["1", "2"] } : { name: "", labels: ["v"] };
@@ -95,7 +95,7 @@ const tutelageLocal = (tables) => {
     const schedule = changes.map((start, task) => ({ name: `task ${task + 1}`, start, end: changes[task + 1] ?? end, color: colors[task] }));
     return {
       title: title(s), conditions: conditions(s, found.problem), time_name: "α = steps / N", runs: [], band: null, escape: null, code: [],
-      note: order.some((k, i) => k !== i) ? "Students are in the order of the teachers that they end with." : "",
+      note: order.some((k, i) => k !== i) ? "Student units are in the order of the teacher units to which they specialize." : "",
       warning: found.finished ? "" : `The solve diverged at alpha = ${Number(found.end.toPrecision(4))}.`,
       log_time: s.log_time, log_error: errors.length > 1 && Math.max(...errors) / Math.min(...errors) > 10 ** 1.5,
       times: found.times.slice(from), error: tasks[0].error, ...(several ? { tasks } : {}), phases: several ? schedule : cut.phases, maps,
