@@ -31,6 +31,26 @@ def overlaps():
         record(f"overlaps, K=M=3, N={dim:.0e}, {steps:.0e} steps", seconds, rate=rate, unit="steps/s", **aim)
 
 
+def kernels():
+    """Logistic loss and several tasks against squared loss: the same loops, K = M = 3, N = 1000, one worker."""
+    student, two = tu.Network(3, "erf"), tu.Tasks([tu.Network(1, "erf"), tu.Network(2, "erf")], tu.Switch(50.0))
+    logistic = tu.Problem(student, student, loss="logistic", labels="logistic", sgd=tu.SGD(0.5))
+    tasks = tu.Problem(student, two, sgd=tu.SGD(0.5))
+    for method, steps in (("overlaps", pick(500_000, 100_000, 100)), ("weights", pick(50_000, 20_000, 20))):
+
+        def run(problem, method=method, steps=steps):
+            return tu.simulate(problem, START, dim=1000, times=[0, steps / 1000], runs=1, workers=1, method=method)
+
+        squared = committee(3, 3)
+        run(squared)
+        for name, problem in (("logistic loss and labels", logistic), ("two tasks", tasks)):
+            run(problem)
+            ours, theirs, _ = in_turns(lambda: run(problem), lambda: run(squared), pick(4, 3, 1))
+            share = ours / theirs
+            aim = {"target": "<= 1.5x squared loss", "met": bool(share <= 1.5), "rate": share, "unit": "x squared loss"}
+            record(f"{method}, {name}, K=M=3, N=1000, {steps:.0e} steps (baseline: squared loss)", ours, theirs, **aim)
+
+
 def weights():
     """SGD on actual weights, N=1000, K=M=3."""
     problem, dim, steps = committee(3, 3), 1000, pick(100_000, 20_000, 100)
@@ -87,4 +107,4 @@ def _torch_loop(dim, steps, lr=0.5):
         optimizer.step()
 
 
-ALL = (overlaps, weights)
+ALL = (overlaps, kernels, weights)

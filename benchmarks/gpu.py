@@ -3,6 +3,7 @@
 import warnings
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 import tutelage as tu
@@ -66,6 +67,48 @@ def many_rates():
         )
 
 
+def many_sampled():
+    """Learning rates at once, committee K = M = 2, logistic loss, 2^14 points, alpha = 40."""
+    networks = tu.Network(2, "erf"), tu.Network(2, "erf", readout=[1.0, 0.5])
+    problem = tu.Problem(*networks, loss="logistic", labels="sign", sgd=tu.SGD(1.0))
+    start = tu.Start([[0.3, 0.05], [0.02, 0.2]], [[0.5, 0.1], [0.1, 0.4]])
+    count, times = pick(1000, 1000, 4), tu.linear_times(pick(40, 40, 1), 5)
+    rates = np.geomspace(0.1, 2.0, count)
+    solve = lambda: tu.solve_batch(problem, {"lr": rates}, start, times)  # noqa: E731
+    first, _ = best_of(solve, 1)
+    seconds, out = best_of(solve, pick(2, 2, 1))
+    exact = tu.solve(problem.replace(lr=rates[count // 2]), start, times).loss
+    note = f"first call {first:.1f} s; error: loss of one member against its own solve; {_peak()}"
+    aim = {"rate": count / seconds, "unit": "problems/s", "target": "< 10 s", "met": bool(seconds < 10)}
+    gap = np.abs(out.loss[count // 2] - exact).max()
+    record(f"{count} committees, logistic loss, 2^14 points, alpha={times[-1]:g}", seconds, None, gap, note, **aim)
+
+
+class Saturating(tu.Rule):
+    """A custom rule: the gradient of squared loss, its error limited by tanh."""
+
+    jumps = False
+
+    def update(self, sample, parameters, context):
+        g = context.student.activation
+        gap = sample.label - parameters.readout @ g(sample.student)
+        return self.result(jnp.tanh(gap) * parameters.readout * g.slope(sample.student), parameters, loss=gap**2 / 2)
+
+
+def custom_rule():
+    """Networks side by side under a custom rule, exact in law, K=M=2, N=1000."""
+    network, runs, steps = tu.Network(2, "erf"), pick(10_000, 10_000, 8), pick(50_000, 20_000, 20)
+    problem = tu.Problem(network, network, rule=Saturating(), sgd=tu.SGD(0.5))
+    start, times = tu.Start(R=0.3 * np.eye(2) + 0.1, Q=0.5 * np.eye(2)), [0.0, steps / 1000]
+    run = lambda: tu.simulate(problem, start, dim=1000, times=times, runs=runs, together=True).R  # noqa: E731
+    first, _ = best_of(run, 1)
+    seconds, R = best_of(run, pick(2, 2, 1))
+    rate, gap = runs * steps / seconds, np.std(R[:, -1, 0, 0]) / np.sqrt(runs)
+    note = f"first call {first:.1f} s; the error of every recorded state included; error: standard error of the mean R_11"
+    aim = {"rate": rate, "unit": "network-steps/s", "target": ">= 1e8 network-steps/s", "met": bool(rate >= 1e8)}
+    record(f"{runs} networks side by side, custom rule, K=M=2, {steps:.0e} steps", seconds, None, gap, note, **aim)
+
+
 def forty_units():
     """K = M = 40 on 512 levels with the full eta^2 term: a given number of adaptive steps."""
     units, levels, steps = pick((40, 512, 1000), (40, 512, 100), (2, 4, 5))
@@ -107,4 +150,4 @@ def flow_of_weights():
     record(f"weight_flow, K=M={units}, L=N={dim}, alpha={end:g}", best_of(work, 1)[0], note=f"first call {first:.1f} s")
 
 
-ALL = (ensemble, many_rates, forty_units, many_levels, flow_of_weights)
+ALL = (ensemble, custom_rule, many_rates, many_sampled, forty_units, many_levels, flow_of_weights)

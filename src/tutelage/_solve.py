@@ -17,6 +17,7 @@ from jaxtyping import PyTree
 from tutelage import checks
 from tutelage._types import ArrayLike
 from tutelage.dynamics import ClosedSystem
+from tutelage.dynamics.order_parameters import as_arrays
 from tutelage.errors import DivergenceWarning, InputError, Status, SymmetryWarning, ValidityWarning, cause, kind_of
 from tutelage.integrate import compiled
 from tutelage.integrate.program import (
@@ -25,7 +26,6 @@ from tutelage.integrate.program import (
     Options,
     Raw,
     anonymous,
-    as_arrays,
     by_nodes,
     by_quadrature,
     choose,

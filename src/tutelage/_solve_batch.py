@@ -19,6 +19,7 @@ from tutelage import checks
 from tutelage._pool import cores
 from tutelage._solve import assemble, keeps_blocks, prepare
 from tutelage._types import ArrayLike, Numbers, NumpyOrJax
+from tutelage.dynamics.order_parameters import as_arrays
 from tutelage.errors import DivergenceWarning, InputError, kind_of
 from tutelage.integrate.program import (
     MAX_STEPS,
@@ -26,7 +27,6 @@ from tutelage.integrate.program import (
     Options,
     Raw,
     anonymous,
-    as_arrays,
     choose,
     integrate,
     padded,

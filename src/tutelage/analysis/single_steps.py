@@ -31,8 +31,7 @@ from tutelage.analysis.result import AnalysisResult
 from tutelage.dynamics import OrderParameters, initial_overlaps
 from tutelage.dynamics.diffusion import diffusion, point_dims, point_sets, shares
 from tutelage.dynamics.error import averages_of, field_means
-from tutelage.dynamics.linearized import flatten
-from tutelage.dynamics.order_parameters import Overlaps
+from tutelage.dynamics.order_parameters import Overlaps, flatten
 from tutelage.errors import InputError
 from tutelage.moments.matrices import joint_covariance, mean_update
 from tutelage.problem import Problem, Start

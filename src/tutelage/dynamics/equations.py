@@ -31,7 +31,8 @@ class ClosedSystem(eqx.Module):
 
     >>> import jax.numpy as jnp
     >>> import tutelage as tu
-    >>> class Decay(tu.ClosedSystem):
+    >>> from tutelage.dynamics import ClosedSystem
+    >>> class Decay(ClosedSystem):
     ...     rate: float
     ...
     ...     def drift(self, t, state):

@@ -20,7 +20,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import erfinv, ndtr
+from jax.scipy.special import erfinv
 from jaxtyping import Float
 
 from tutelage._jump_search import find_jumps
@@ -32,6 +32,7 @@ from tutelage.moments.nodes import NEAR, REACH, SETS, panels, trapezoid
 from tutelage.moments.numerics import divide_left, divide_right, factor
 from tutelage.problem import Network, Problem
 from tutelage.problem.activation import NAMED
+from tutelage.problem.elementwise import erf
 from tutelage.problem.sample import mean_norm2
 from tutelage.rules import Context, Parameters, PerUnit, Rule, Sample, Update
 from tutelage.rules.base import Elementwise, Label
@@ -50,12 +51,13 @@ Weights = Float[Array | np.ndarray, " P"]
 
 
 class Response(NamedTuple):
-    """What the average sample with given fields does: mean over labels and randomness of the rule."""
+    """What the average sample with given fields does: mean over labels and randomness of the rule. Nodes stand last: loops
+    over them are then loops over neighbors in memory."""
 
-    delta: Float[Array, "*nodes K"]
-    pairs: Float[Array, "*nodes K K"]  # delta delta^T
-    readout: Float[Array, "*nodes_outputs K"]
-    loss: Float[Array, "*nodes"]
+    delta: Float[Array, "K P"]
+    pairs: Float[Array, "K K P"]  # delta delta^T
+    readout: Float[Array, "*outputs K P"]
+    loss: Float[Array, " P"]
 
 
 class Sums(NamedTuple):
@@ -88,9 +90,9 @@ class RuleAtState(eqx.Module):
         Many labels (nodes of continuous noise) are taken one after the other: XLA then updates all nodes in one fast loop.
         """
         M = self.problem.teacher.hidden
-        fields = self.mean + e @ self.L.T
-        rho, student = fields[:, :M], fields[:, M:]
-        labels, weights = jax.vmap(partial(self.labels, noisy))(rho)
+        fields = self.mean[:, None] + self.L @ e.T
+        rho, student = fields[:M], fields[M:]
+        labels, weights = jax.vmap(partial(self.labels, noisy), in_axes=1, out_axes=-1)(rho)
         law, norm2 = self.rule.law(self.problem.student.hidden, self.context.time), mean_norm2(self.problem)
         placed = law if isinstance(law, PerUnit) and self.numbers is not None else None
         draws, shares = (None, None)
@@ -107,18 +109,18 @@ class RuleAtState(eqx.Module):
                 sample = Sample(student, rho, label, xi if own is None else own, norm2)
                 return self.rule.update(sample, self.parameters, self.context)
 
-            update = jax.vmap(one)(student, rho, label, own)
-            pairs = update.delta[:, :, None] * update.delta[:, None, :]
+            update = jax.vmap(one, in_axes=(-1, -1, -1, 0), out_axes=-1)(student, rho, label, own)
+            pairs = update.delta[:, None] * update.delta
             each = Response(update.delta, pairs, update.parameters.readout, jnp.asarray(update.loss, float))
             weight = weight if share is None else weight * share
-            return Response(*(weight.reshape(-1, *[1] * (x.ndim - 1)) * x for x in each))
+            return Response(*(weight * x for x in each))
 
         def over_draws(label: Array, weight: Array) -> Response:
             if draws is None or shares is None:
                 return given(label, weight, None, None)
             return _added(lambda at: given(label, weight, *at), (draws, shares))
 
-        return _added(lambda at: over_draws(*at), (jnp.swapaxes(labels, 0, 1), weights.T))
+        return _added(lambda at: over_draws(*at), (labels, weights))
 
     def labels(self, noisy: bool, rho: Float[Array, " M"]) -> tuple[Float[Array, "X ..."], Float[Array, " X"]]:
         """All labels that a sample with given teacher fields may have, and their weights."""
@@ -151,11 +153,11 @@ def node_sums(at: RuleAtState, e: Nodes, weights: Weights, *, jumps: bool, noisy
 
 def _sums(e: Nodes, weights: Weights, each: Response) -> Sums:
     return Sums(
-        D=jnp.einsum("p,pk,pa->ka", weights, each.delta, e),
-        delta=jnp.tensordot(weights, each.delta, 1),
-        pairs=jnp.tensordot(weights, each.pairs, 1),
-        readout=jnp.tensordot(weights, each.readout, 1),
-        loss=jnp.tensordot(weights, each.loss, 1),
+        D=(weights * each.delta) @ e,
+        delta=each.delta @ weights,
+        pairs=each.pairs @ weights,
+        readout=each.readout @ weights,
+        loss=each.loss @ weights,
     )
 
 
@@ -174,7 +176,7 @@ def _score_derivative(primals: Any, tangents: Any) -> tuple[Sums, Sums]:
     u = divide_left(at.L, (d_mean + e @ dL.T).T).T
     score = jnp.sum(e * u, axis=1) - jnp.trace(divide_left(at.L, dL))
     moved = _sums(e, weights * score, each)
-    moved = moved._replace(D=moved.D - jnp.einsum("p,pk,pa->ka", weights, each.delta, u))
+    moved = moved._replace(D=moved.D - (weights * each.delta) @ u)
     # what readouts, rates and other numbers do at fixed fields
     still = eqx.tree_at(lambda a: (a.L, a.mean), moves, (None, None), is_leaf=lambda x: x is None)
     if all(leaf is None for leaf in jax.tree.leaves(still, is_leaf=lambda x: x is None)):
@@ -249,14 +251,15 @@ def class_error(at: RuleAtState, e: Float[Array | np.ndarray, "P m"], weights: W
     increasing. So the jump of the class is integrated exactly, and the sum over nodes can be differentiated.
     """
     M, v, g = at.problem.teacher.hidden, at.parameters.readout, at.problem.student.activation
-    fields, mean = at.mean[:-1] + e @ at.L[:-1, :-1].T, at.mean[-1] + e @ at.L[-1, :-1]
-    labels, shares = jax.vmap(partial(at.labels, noisy))(fields[:, :M])
-    limit = -(g(fields[:, M:]) @ v[:-1]) / jnp.where(jnp.abs(v[-1]) > 1e-12, v[-1], 1e-12)  # of g(lambda_K)
+    fields, mean = at.mean[:-1, None] + at.L[:-1, :-1] @ e.T, at.mean[-1] + e @ at.L[-1, :-1]
+    labels, shares = jax.vmap(partial(at.labels, noisy), in_axes=1, out_axes=-1)(fields[:M])
+    limit = -(v[:-1] @ g(fields[M:])) / jnp.where(jnp.abs(v[-1]) > 1e-12, v[-1], 1e-12)  # of g(lambda_K)
     inside = jnp.abs(limit) < (1.0 if g.polynomial is None else jnp.inf)  # erf and tanh stay between -1 and 1
     boundary = jnp.where(inside, INVERSES[g](jnp.where(inside, limit, 0.0)), jnp.sign(limit) * FAR_AWAY)
-    positive = ndtr(jnp.sign(v[-1]) * (mean - boundary) / jnp.maximum(at.L[-1, -1], 1e-150))
-    wrong = jnp.sum(shares * (0.5 - (positive[:, None] - 0.5) * jnp.sign(labels)), axis=1)
-    return jnp.tensordot(weights, wrong, 1)
+    sign = erf(
+        jnp.sign(v[-1]) * (mean - boundary) / jnp.maximum(at.L[-1, -1], 1e-150) * 0.5**0.5
+    )  # of the output, on average
+    return jnp.sum(shares * (1 - sign * jnp.sign(labels)) / 2, axis=0) @ weights
 
 
 def confidence(each: Sequence[np.ndarray] | np.ndarray) -> np.ndarray:

@@ -19,8 +19,10 @@ from tutelage.errors import InputError
 from tutelage.problem.activation import Activation
 
 REACH = 7.0  # standard deviations that a rule covers
+TAIL = 9.0  # those that `hermite_transform` covers: high degrees reach farther out
 BALL = 5.5  # radius of the held axes at the usual number of points: 3e-7 lies outside
 NEAR, MANY = 12.0, 12  # kinks farther out are left to the smooth rule of G; more kinks than that are not followed one by one
+MOST_HERMITE = 280  # nodes of a Gauss-Hermite rule: NumPy's weights overflow beyond
 SETS = 8  # independent scramblings of a sampled set: their spread estimates its error
 Rule1D = tuple[Float[np.ndarray, " nodes"], Float[np.ndarray, " nodes"]]  # nodes and weights
 
@@ -29,7 +31,7 @@ class Quadrature(eqx.Module):
     """How finely to average functions without a closed form.
 
     nodes: per axis, for pairs of fields (tanh: 1e-8 needs 49 at variance 1, 129 at 10, 401 at 100).
-    points: for the four-field average of the eta^2 term, shared by its three axes (2**15: 32 x 32 x 41).
+    points: for the four-field average of the eta^2 term, shared by its three axes (2**15: 32 x 32 x 28).
 
     >>> import tutelage as tu
     >>> tu.Quadrature(nodes=32, points=4096)
@@ -55,8 +57,8 @@ class Quadrature(eqx.Module):
 
     @property
     def given(self) -> int:
-        """Nodes (Gauss-Hermite) on the axis of a field given those; more, for its nodes reach farther out."""
-        return round(1.28 * self.points ** (1 / 3))
+        """Nodes (Gauss-Hermite) on the axis of a field given those; fewer, for such a field varies less."""
+        return min(round(0.875 * self.points ** (1 / 3)), MOST_HERMITE)
 
     def finer(self) -> "Quadrature":
         """The rule that estimates this one's error: 3/2 the nodes, four times the points."""
@@ -139,6 +141,18 @@ def hermite_rule(nodes: int) -> tuple[Float[np.ndarray, " nodes"], Float[np.ndar
     return z, hermites(z, nodes) * (weights / weights.sum())[:, None]
 
 
+@lru_cache
+def hermite_transform(nodes: int) -> tuple[Float[np.ndarray, " z"], Float[np.ndarray, "z degrees"]]:
+    """Even nodes as dense as those of `trapezoid(nodes)`, and weights times the Hermite polynomials that they resolve.
+
+    h_k oscillates with the frequency sqrt(k): nodes at a distance d resolve it up to sqrt(k) = pi / d.
+    """
+    step = 2 * REACH / (nodes - 1)
+    z = step * np.arange(-np.ceil(TAIL / step), np.ceil(TAIL / step) + 1)
+    weights = np.exp(-(z**2) / 2)
+    return z, hermites(z, int((np.pi / step) ** 2)) * (weights / weights.sum())[:, None]
+
+
 def hermites(z: Float[np.ndarray, " z"], count: int) -> Float[np.ndarray, "z degrees"]:
     """The normalized Hermite polynomials of degrees below `count`."""
     h = [np.ones_like(z), z]
@@ -148,12 +162,18 @@ def hermites(z: Float[np.ndarray, " z"], count: int) -> Float[np.ndarray, "z deg
 
 
 @lru_cache
-def disc(nodes: int, reach: float, axes: int) -> tuple[Float[np.ndarray, "points axes"], Float[np.ndarray, " points"]]:
-    """The trapezoid rule on several normals within a ball."""
+def disc(
+    nodes: int, reach: float, axes: int, even: bool = False
+) -> tuple[Float[np.ndarray, "points axes"], Float[np.ndarray, " points"]]:
+    """The trapezoid rule on several normals within a ball; of even functions, one of each two mirror images."""
     z = np.linspace(-reach, reach, nodes)
     grid = np.stack(np.meshgrid(*[z] * axes), -1).reshape(-1, axes)
     grid = grid[np.sum(grid**2, axis=1) < (1.001 * reach) ** 2]
     density = np.exp(-np.sum(grid**2, axis=1) / 2)
+    if even:  # the mirror image of a point stands as far from the end of the list as the point from its beginning
+        half = len(grid) // 2
+        grid, density = (x[: len(grid) - half] for x in (grid, density))
+        density = np.where(np.arange(len(grid)) < half, 2.0, 1.0) * density
     return grid, density / density.sum()
 
 

@@ -69,6 +69,16 @@ def safe_ratio(x: ArrayLike, y: ArrayLike) -> Array:
     return jnp.where(nonzero, x / jnp.where(nonzero, y, 1.0), 0.0)
 
 
+def powers(x: Float[Array, "..."], count: int) -> Float[Array, "... count"]:
+    """x^0 to x^(count - 1) on a new last axis, from squares of squares: a loop that is vectorized, unlike `pow`."""
+    exponents, square = np.arange(count), x[..., None]
+    found = jnp.ones((*x.shape, count))
+    for bit in range(max(count - 1, 0).bit_length()):
+        found = found * jnp.where(exponents >> bit & 1, square, 1.0)
+        square = square**2
+    return found
+
+
 def in_turn(function: Callable[..., Array], *arguments: ArrayLike, size: int) -> Array:
     """`jax.vmap(function)`, but only as many at once as there is `ROOM` for, where one of them holds `size` numbers.
 

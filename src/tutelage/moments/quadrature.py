@@ -1,23 +1,24 @@
 """Any activation, any biases: averages by quadrature, with an error estimate.
 
-Pairs of fields: a rule on two independent normals over [-7, 7]^2. The first carries the student field, the second what is
-left of the other, so a field paired with itself is exact. The trapezoid rule converges exponentially for smooth functions
-(`pair_averages`). Where g, g' or g'' jumps, Gauss-Legendre panels end at the jump instead
-(problem/breaks.py finds them); of more than `MANY` jumps, fixed random points are averaged. Where g''
-is not a function, it is moved onto the Gaussian by Stein's lemma,
+Pairs of fields with means m, deviations s and correlation c: by Mehler's formula
+    E[f(a) h(b)] = sum_k f_k h_k c^k,    f_k = E[f(m_a + s_a z) h_k(z)],  h_k = He_k / sqrt(k!),
+so functions are evaluated on one axis only, at even nodes, and the sum goes as far as these resolve h_k. Both converge
+exponentially for smooth functions. Where g, g' or g'' jumps, a rule on two independent normals over [-7, 7]^2 is used
+instead (`_Pairs`): Gauss-Legendre panels that end at the jumps (problem/elementwise.py finds them); of more than `MANY`
+jumps, fixed random points are averaged. The first normal carries the student field, the second what is left of the other,
+so a field paired with itself is exact. Where g'' is not a function, it is moved onto the Gaussian by Stein's lemma,
     E[z g'_i g_a] = s_i E[g''_i g_a] + (C_ia/s_i) E[g'_i g'_a].
 
 Four fields, E[g'_i g'_j Delta^2]: hold the student fields i and j; given them the others are Gaussian with shifted means
-m_a, deviations s_a and correlations c_ab, and by Mehler's formula
-    E[g_a g_b | i, j] = sum_k f_ak f_bk c_ab^k,    f_ak = E[g_a(m_a + s_a z) h_k(z)],  h_k = He_k / sqrt(k!).
+m_a, deviations s_a and correlations c_ab, and by Mehler's formula again
+    E[g_a g_b | i, j] = sum_k f_ak f_bk c_ab^k,    f_ak = E[g_a(m_a + s_a z) h_k(z)].
 So the integral over n fields costs three axes however large n is, and stays a sum of squares where Delta is small. The sum
 converges too slowly for functions with kinks: those are averaged over all n fields at once on one fixed scrambled Sobol set
 (the same points at each call, so the right-hand side stays repeatable), antithetic, to about 1e-3. G multiplies eta^2.
 
 Derivatives of pairs of smooth functions are again such averages (Price's theorem),
     d E[f(a) h(b)] = E[f' h'] dC_ab + E[f'' h] dC_aa / 2 + E[f h''] dC_bb / 2 + E[f' h] dm_a + E[f h'] dm_b,
-so nothing is differentiated through a square root: derivatives of any order hold also where the fields coincide (a student
-that is a teacher) or one of them vanishes, where the rule itself, a and what is left of b given a, has none.
+so nothing is differentiated through a square root: derivatives of any order hold also where one of the fields vanishes.
 """
 
 from functools import partial
@@ -31,14 +32,27 @@ from jaxtyping import Float
 
 from tutelage._types import Array
 from tutelage.moments.averages import Averages, Covariance, Means
-from tutelage.moments.nodes import MANY, NEAR, Quadrature, antithetic, disc, hermite_rule, nearest_breaks, panels, trapezoid
-from tutelage.moments.numerics import ROOM, factor, in_turn, safe_ratio, safe_sqrt
+from tutelage.moments.nodes import (
+    MANY,
+    MOST_HERMITE,
+    NEAR,
+    Quadrature,
+    antithetic,
+    disc,
+    hermite_rule,
+    hermite_transform,
+    nearest_breaks,
+    panels,
+)
+from tutelage.moments.numerics import ROOM, factor, in_turn, powers, safe_ratio, safe_sqrt
 from tutelage.moments.resolution import chosen_rule
 from tutelage.problem.activation import Activation, Function, elementwise_derivative
 from tutelage.problem.elementwise import jumps_of, kinks_of
 
 FAR = 1e6  # stands for "no kink": clipped away, with a harmless gradient
 LOST = 1e-13  # relative variance below which a conditional field has none
+BEYOND = 1.01  # correlations that rounding, or a step that is tried, has pushed farther are cut
+FEW_FIELDS = 8  # up to so many a sum over pairs of fields is written out, which XLA joins into one loop
 NUDGE = 1e-6  # relative variance added to every field where the four-field average is differentiated
 
 # Each field's own function: (of the students, of the teachers).
@@ -51,23 +65,32 @@ def apply(functions: Functions, fields: Array, K: int, axis: int) -> Array:
     return jnp.concatenate([functions[0](students), functions[1](teachers)], axis=axis)
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(0, 1, 2, 3, 4))
-def pair_averages(nodes: int, K: int, rows: int, first: Functions, second: Functions, C: Array, mean: Array) -> Array:
-    """E[f_i h_a] for the first `rows` fields i and all fields a, (rows, n): the trapezoid rule on two normals."""
-    z, weights = trapezoid(nodes)
-    variance = jnp.diagonal(C)
-    s = safe_sqrt(variance)[:rows, None]
-    along = safe_ratio(C[:rows], s)
-    rest = variance - along**2
-    across = safe_sqrt(jnp.where(rest > LOST * variance, rest, 0.0))
-    values = apply(first, mean[:rows, None] + s * z, K, axis=0)
+def hermite_coefficients(nodes: int, functions: Functions, K: int, C: Array, mean: Array) -> Float[Array, "n degrees"]:
+    """f_k of each field's own function; `C` may be the block of the first fields alone."""
+    z, weighted = hermite_transform(nodes)
+    return apply(functions, mean[:, None] + safe_sqrt(jnp.diagonal(C))[:, None] * z, K, axis=0) @ weighted
 
-    def row(along: Array, across: Array, values: Array) -> Array:
-        at = mean[:, None, None] + along[:, None, None] * z[:, None]
-        given = apply(second, at + across[:, None, None] * z, K, axis=0) @ weights  # (n, z)
-        return given @ (values * weights)
 
-    return in_turn(row, along, across, values, size=C.shape[0] * nodes**2)
+def mehler_sums(first: Float[Array, "rows k"], second: Float[Array, "n k"], C: Array) -> Float[Array, "rows n"]:
+    """E[f_i h_a] from the coefficients of the first fields and of all fields."""
+    rows, n = first.shape[0], C.shape[0]
+    s = safe_sqrt(jnp.diagonal(C))
+    c = jnp.clip(safe_ratio(C[:rows], s[:rows, None] * s), -BEYOND, BEYOND)
+    c = jnp.where(np.eye(rows, n, dtype=bool), 1.0, c)
+    row = lambda f, c: jnp.sum(f * second * powers(c, second.shape[1]), axis=1)  # noqa: E731
+    return in_turn(row, first, c, size=second.size)
+
+
+def plain_pair_averages(nodes: int, K: int, rows: int, first: Functions, second: Functions, C: Array, mean: Array) -> Array:
+    """E[f_i h_a] for the first `rows` fields i and all fields a, (rows, n)."""
+    of_all = hermite_coefficients(nodes, second, K, C, mean)
+    if first is second:
+        return mehler_sums(of_all[:rows], of_all, C)
+    return mehler_sums(hermite_coefficients(nodes, first, K, C[:rows, :rows], mean[:rows]), of_all, C)
+
+
+# the same, with the derivatives of Price's theorem
+pair_averages = jax.custom_jvp(plain_pair_averages, nondiff_argnums=(0, 1, 2, 3, 4))
 
 
 @partial(pair_averages.defjvp, symbolic_zeros=True)
@@ -125,6 +148,10 @@ class QuadratureAverages(Averages):
         return self.student.smooth and self.teacher.smooth
 
     @property
+    def _unbroken(self) -> bool:
+        return not self.kinks.size
+
+    @property
     def _activations(self) -> Functions:
         return self.student, self.teacher
 
@@ -134,17 +161,20 @@ class QuadratureAverages(Averages):
 
     def _average(self, rows: int, first: Functions, second: Functions, C: Covariance, mean: Means) -> Array:
         mean = jnp.zeros(C.shape[0]) if mean is None else mean
-        return pair_averages(self.rule.nodes, self.K, rows, first, second, C, mean)
+        averages = pair_averages if self._smooth else plain_pair_averages
+        return averages(self.rule.nodes, self.K, rows, first, second, C, mean)
 
     def outputs(self, C: Covariance, mean: Means) -> Float[Array, "n n"]:
-        if self._smooth:
-            return self._average(self.K + self.M, self._activations, self._activations, C, mean)
+        if self._unbroken:
+            g = self._activations
+            return self._average(self.K + self.M, g, g, C, mean)
         pairs = _Pairs(self, C, mean, self.K + self.M)
         return pairs.average(apply(self._activations, pairs.first, self.K, axis=0), self._each(pairs.second))
 
     def slopes(self, C: Covariance, mean: Means) -> Float[Array, "K n"]:
-        if self._smooth:
-            return self._average(self.K, self._slopes, self._slopes, C, mean)
+        if self._unbroken:
+            slopes = self._slopes
+            return self._average(self.K, slopes, slopes, C, mean)
         return self._kinked_slopes(_Pairs(self, C, mean, self.K))
 
     def _kinked_slopes(self, pairs: "_Pairs") -> Array:
@@ -161,6 +191,14 @@ class QuadratureAverages(Averages):
         if self._smooth:
             curvature = self.student.curvature, self.teacher.curvature
             return self._average(self.K, curvature, self._activations, C, mean)
+        if self._unbroken:  # by Stein's lemma the coefficients of g'' are sqrt(k + 1) / s times those of g'
+            K, means = self.K, jnp.zeros(C.shape[0]) if mean is None else mean
+            slopes = hermite_coefficients(self.rule.nodes, self._slopes, K, C[:K, :K], means[:K])
+            raised = jnp.pad(slopes[:, 1:] * np.sqrt(np.arange(1, slopes.shape[1])), ((0, 0), (0, 1)))
+            s = safe_sqrt(jnp.diagonal(C)[:K, None])
+            return mehler_sums(
+                safe_ratio(raised, s), hermite_coefficients(self.rule.nodes, self._activations, K, C, means), C
+            )
         pairs = _Pairs(self, C, mean, self.K)
         if self.student.smooth:
             return pairs.average(self.student.curvature(pairs.first), self._each(pairs.second))
@@ -168,43 +206,53 @@ class QuadratureAverages(Averages):
         return safe_ratio(moment - pairs.along * self._kinked_slopes(pairs), pairs.s)
 
     def slopes_outputs(self, C: Covariance, mean: Means) -> Float[Array, "K n"]:
-        if self._smooth:
+        if self._unbroken:
             return self._average(self.K, self._slopes, self._activations, C, mean)
         pairs = _Pairs(self, C, mean, self.K)
         return pairs.average(self.student.slope(pairs.first), self._each(pairs.second))
 
     def slopes_squared_error(self, C: Covariance, mean: Means, w: Float[Array, " n"]) -> Float[Array, "K K"]:
+        even = mean is None and self.student.parity == self.teacher.parity != 0  # in all fields at once
         mean = jnp.zeros(self.K + self.M) if mean is None else mean
         kinked = np.any(np.abs(self.kinks) < NEAR)
-        return self._sampled(C, mean, w) if kinked else _held_error(self, C, mean, w)
+        return self._sampled(C, mean, w) if kinked else _held_error(self, even, C, mean, w)
 
-    def by_held_fields(self, C: Array, mean: Array, w: Array) -> Array:
-        """`slopes_squared_error` of functions without kinks: every pair of students held in turn."""
-        i, j = np.triu_indices(self.K, 1)
-        size = self.rule.held**2 * self.rule.given * (self.K + self.M)
-        total = jnp.diag(in_turn(lambda i: self._held(C, mean, w, (i,)), np.arange(self.K), size=size))
-        if i.size:
-            pairs = in_turn(lambda i, j: self._held(C, mean, w, (i, j)), i, j, size=size)
-            total = total.at[i, j].set(pairs).at[j, i].set(pairs)
-        return total
+    def by_held_fields(self, even: bool, C: Array, mean: Array, w: Array) -> Array:
+        """`slopes_squared_error` of functions without kinks: every pair of students held in turn (or the only student)."""
+        K, n = self.K, self.K + self.M
+        held = np.stack(np.triu_indices(K, 1), axis=1) if K > 1 else np.zeros((1, 1), int)
+        others = np.array([np.delete(np.arange(n), students) for students in held])
+        one = lambda held, others: self._held(even, C, mean, w, held, others)  # noqa: E731
+        found = in_turn(one, held, others, size=self.rule.held**2 * self.rule.given * others.shape[1])
+        if K == 1:
+            return found[0]
+        i, j = held.T
+        total = jnp.zeros((K, K)).at[i, j].set(found[:, 0, 1])
+        own = jnp.zeros(K).at[i].add(found[:, 0, 0]).at[j].add(found[:, 1, 1]) / (K - 1)  # each pair gives them again
+        return total + total.T + jnp.diag(own)
 
-    def _held(self, C: Array, mean: Array, w: Array, students: tuple[Array, ...]) -> Array:
-        """E[g'_i g'_j Delta^2] (i = j for one student): all other fields averaged given the held ones, these at last."""
-        loads, rest = [], C
-        for i in students:
-            loads.append(safe_ratio(rest[i], safe_sqrt(jnp.where(rest[i, i] > LOST * C[i, i], rest[i, i], 0.0))))
-            rest = rest - jnp.outer(loads[-1], loads[-1])
-        y, weights = disc(self.rule.held, self.rule.reach, len(students))
-        means = mean + y @ jnp.stack(loads)
-        left = jnp.diagonal(rest)
-        s = safe_sqrt(jnp.where(left > LOST * jnp.diagonal(C), left, 0.0))
-        c = jnp.where(np.eye(s.size, dtype=bool), 1.0, jnp.clip(safe_ratio(rest, s[:, None] * s), -1.0, 1.0))
-        z, inner = hermite_rule(self.rule.given)
-        waves = w * jnp.moveaxis(self._each(means[..., None] + s[:, None] * z) @ inner, -1, 0)  # (k, points, n)
-        powers = c ** np.arange(z.size)[:, None, None]
-        total = jnp.sum(waves * (waves @ powers), axis=(0, 2))
-        slopes = [self.student.slope(means[:, i]) for i in students]
-        return jnp.sum(weights * slopes[0] * slopes[-1] * total)
+    def _held(self, even: bool, C: Array, mean: Array, w: Array, held: Array, others: Array) -> Array:
+        """E[g'_i g'_j Delta^2] among the students held: the other fields averaged given them, these at last."""
+        count, nodes, given = held.shape[0], self.rule.held, self.rule.given
+        if count == 1:  # one axis less: more nodes on the other two
+            nodes, given = 2 * nodes, min(2 * given, MOST_HERMITE)
+        loads, left = [], C
+        for i in held:
+            loads.append(safe_ratio(left[i], safe_sqrt(jnp.where(left[i, i] > LOST * C[i, i], left[i, i], 0.0))))
+            left = left - jnp.outer(loads[-1], loads[-1])
+        y, weights = disc(nodes, self.rule.reach, count, even)
+        means = mean[:, None] + sum(load[:, None] * axis for load, axis in zip(_turned(loads, held), y.T, strict=True))
+        left, variance = left[others][:, others], jnp.diagonal(C)[others]
+        s = safe_sqrt(jnp.where(jnp.diagonal(left) > LOST * variance, jnp.diagonal(left), 0.0))
+        c = jnp.where(np.eye(s.size, dtype=bool), 1.0, jnp.clip(safe_ratio(left, s[:, None] * s), -1.0, 1.0))
+        z, inner = hermite_rule(given)
+        fields = means[others][..., None] + s[:, None, None] * z  # (m, points, z)
+        waves = w[others][:, None, None] * apply(self._activations, fields, self.K - count, axis=0) @ inner
+        known = jnp.sum(w[held][:, None] * self.student(means[held]), axis=0)  # of degree zero: added to any one field
+        parts = [waves[0] + known[:, None] * np.eye(1, given), *waves[1:]]
+        slopes = self.student.slope(means[held])
+        squares = (weights * slopes[:, None] * slopes).reshape(count**2, -1) @ _correlated_squares(parts, powers(c, given))
+        return jnp.sum(squares, axis=1).reshape(count, count)
 
     def _sampled(self, C: Array, mean: Array, w: Array) -> Array:
         K = self.K
@@ -237,21 +285,42 @@ class QuadratureAverages(Averages):
         return apply(self._activations, fields, self.K, axis=1)
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _held_error(averages: QuadratureAverages, C: Array, mean: Array, w: Array) -> Array:
-    return averages.by_held_fields(C, mean, w)
+def _turned(loads: list[Array], held: Array) -> list[Array]:
+    """The loads on other axes, so that two held fields are treated alike: the fields are S y with a symmetric S."""
+    if len(loads) == 1:
+        return loads
+    first, second = loads
+    along, across = first[held[0]] + second[held[1]], first[held[1]]
+    size = jnp.where(along > 0, jnp.hypot(along, across), 1.0)
+    cosine, sine = jnp.where(along > 0, along, 1.0) / size, jnp.where(along > 0, across, 0.0) / size
+    return [cosine * first - sine * second, sine * first + cosine * second]
+
+
+def _correlated_squares(parts: list[Array], powers_of_c: Float[Array, "m m k"]) -> Float[Array, "points k"]:
+    """sum_ab f_ak f_bk c_ab^k at every point; small where the f_ak cancel."""
+    if len(parts) > FEW_FIELDS:
+        waves = jnp.stack(parts)
+        return jnp.sum(waves * jnp.einsum("bpk,abk->apk", waves, powers_of_c), axis=0)
+    each = [part * sum(map(jnp.multiply, row, parts)) for part, row in zip(parts, powers_of_c, strict=True)]
+    return jnp.asarray(sum(each))
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0, 1))
+def _held_error(averages: QuadratureAverages, even: bool, C: Array, mean: Array, w: Array) -> Array:
+    return averages.by_held_fields(even, C, mean, w)
 
 
 @_held_error.defjvp
-def _nearby(averages: QuadratureAverages, primals: Any, tangents: Any) -> Any:
+def _nearby(averages: QuadratureAverages, even: bool, primals: Any, tangents: Any) -> Any:
     """Where fields coincide the rule has no derivative, but the average has: it is taken a little apart, at 1e-6."""
     C, mean, w = primals
     apart = C + NUDGE * jnp.max(jnp.diagonal(C)) * jnp.eye(C.shape[0])
-    return averages.by_held_fields(*primals), jax.jvp(averages.by_held_fields, (apart, mean, w), tangents)[1]
+    average = partial(averages.by_held_fields, even)
+    return average(*primals), jax.jvp(average, (apart, mean, w), tangents)[1]
 
 
 class _Pairs:
-    """A rule for every pair (i, a) of a student field (or any, with `rows` = n) and a field.
+    """A rule for every pair (i, a) of a student field (or any, with `rows` = n) and a field, where functions break.
 
     first: values of field i, (rows, 1 or n, z). second: values of field a given it, (rows, n, z, y).
     """
@@ -267,17 +336,13 @@ class _Pairs:
         if kinks.shape[1] > MANY:
             self._sample(averages, C, mean)
             return
-        if kinks.size:
-            own = safe_ratio(kinks[:rows] - mean[:rows, None], self.s)[:, None]
-            # given field i the kink of field a is smooth over a width that shrinks as the two become alike
-            met, width = (safe_ratio(x, self.along[..., None]) for x in (kinks - mean[:, None], 6 * self.across[..., None]))
-            ends = jnp.concatenate([jnp.broadcast_to(own, met.shape), met - width, met + width], axis=-1)
-            self.z, self.weights = panels(ends, nodes // 2)
-            at = (mean[:, None] + self.along[..., None] * self.z)[..., None]
-            self.y, self.inner = panels(safe_ratio(kinks[:, None] - at, self.across[..., None, None]), nodes // 2)
-        else:
-            self.z, self.weights = self.y, self.inner = trapezoid(nodes)
-            at = mean[:, None, None] + self.along[..., None, None] * self.z[:, None]
+        own = safe_ratio(kinks[:rows] - mean[:rows, None], self.s)[:, None]
+        # given field i the kink of field a is smooth over a width that shrinks as the two become alike
+        met, width = (safe_ratio(x, self.along[..., None]) for x in (kinks - mean[:, None], 6 * self.across[..., None]))
+        ends = jnp.concatenate([jnp.broadcast_to(own, met.shape), met - width, met + width], axis=-1)
+        self.z, self.weights = panels(ends, nodes // 2)
+        at = (mean[:, None] + self.along[..., None] * self.z)[..., None]
+        self.y, self.inner = panels(safe_ratio(kinks[:, None] - at, self.across[..., None, None]), nodes // 2)
         self.first = mean[:rows, None, None] + self.s[..., None] * self.z
         self.second = at + self.across[..., None, None] * self.y
 

@@ -13,7 +13,17 @@ import jax.numpy as jnp
 import numpy as np
 
 from tutelage._types import Array, ArrayLike
-from tutelage.moments.nodes import MANY, NEAR, Quadrature, disc, hermite_rule, hermites, nearest_breaks, panels, trapezoid
+from tutelage.moments.nodes import (
+    MANY,
+    NEAR,
+    Quadrature,
+    disc,
+    hermite_rule,
+    hermite_transform,
+    hermites,
+    nearest_breaks,
+    panels,
+)
 from tutelage.problem.activation import Activation
 
 WIDTH = 1.25  # standard deviation of the fields for which a rule is chosen beforehand
@@ -66,7 +76,7 @@ class _Line:
     def __init__(self, activation: Activation, rule: Quadrature, s: float):
         self.rule, self.smooth = rule, activation.smooth
         kinks = np.array(nearest_breaks(activation)[:MANY]) / max(s, 1e-300)
-        plain = trapezoid(rule.nodes) if not kinks.size else _numbers(*panels(kinks, rule.nodes // 2, xp=np))
+        plain = hermite_transform(rule.nodes) if not kinks.size else _numbers(*panels(kinks, rule.nodes // 2, xp=np))
         held, (given, self.inner) = disc(rule.held, rule.reach, 1), hermite_rule(rule.given)
         truth = _numbers(*panels(kinks, TRUTH // (kinks.size + 2), (-FAR, 0.0, FAR), np))
         grids = [truth[0], plain[0], held[0][:, 0], given]
@@ -80,11 +90,19 @@ class _Line:
         """The worst of E[g^2], E[g'^2] and, of a smooth function, E[g'' g]; the first `count`."""
         count = min(count, 3 if self.smooth else 2)
         means, found = (
-            [weights @ f for f in (g**2, slope**2, curvature * g)][:count]
-            for (g, slope, curvature), weights in ((self.truth, self.weights), (self.plain, self.plain_weights))
+            [average(*pair) for pair in ((g, g), (slope, slope), (curvature, g))][:count]
+            for (g, slope, curvature), average in ((self.truth, self._exactly), (self.plain, self._by_rule))
         )
         size = 1e-3 * max(map(abs, means))
         return max(_share(a - b, max(abs(b), size)) for a, b in zip(found, means, strict=True))
+
+    def _exactly(self, f: np.ndarray, h: np.ndarray) -> float:
+        return self.weights @ (f * h)
+
+    def _by_rule(self, f: np.ndarray, h: np.ndarray) -> float:
+        """E[f h] of a field paired with itself: by panels, or the sum of products of Hermite coefficients."""
+        weights = self.plain_weights
+        return weights @ (f * h) if weights.ndim == 1 else (f @ weights) @ (h @ weights)
 
     def step_noise(self) -> float:
         """The worst of E[g'^2] and E[(g' g)^2] on a held axis, and of `hermite_sum`."""

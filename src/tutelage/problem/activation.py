@@ -23,6 +23,7 @@ from tutelage.problem.elementwise import (
     Recorded,
     bends_of,
     elementwise_derivative,
+    erf,
     jumps_of,
     kinks_of,
 )
@@ -102,11 +103,11 @@ def hermite(degree: int) -> tuple[float, ...]:
 
 
 def _erf(x: Array) -> Array:
-    return jax.scipy.special.erf(x / jnp.sqrt(2.0))
+    return erf(x * 0.5**0.5)
 
 
 def _gelu(x: Array) -> Array:
-    return x * (1.0 + jax.scipy.special.erf(x / jnp.sqrt(2.0))) / 2.0
+    return x * (1.0 + erf(x * 0.5**0.5)) / 2.0
 
 
 NAMED: dict[str, Activation] = {

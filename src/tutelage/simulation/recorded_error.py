@@ -13,7 +13,8 @@ from jaxtyping import Float
 
 from tutelage._types import Array
 from tutelage.dynamics import OrderParameters
-from tutelage.integrate.program import as_arrays, by_nodes, by_quadrature
+from tutelage.dynamics.order_parameters import as_arrays
+from tutelage.integrate.program import by_nodes, by_quadrature
 from tutelage.moments import Moments, moments_for
 from tutelage.problem import Isotropic, Mixture, Problem, Tasks
 from tutelage.trajectory import Trajectory
@@ -91,22 +92,22 @@ def _class_errors(problem: Problem, moments: Moments, states: tuple[np.ndarray, 
 def _in_batches(problem: Problem, *states: np.ndarray) -> Float[np.ndarray, "2 states *tasks"]:
     """A fixed number of states at a time: bounded memory, one compilation."""
     moments, count = moments_for(problem), len(states[0])
-    one_by_one = by_nodes(moments) is not None
-    if one_by_one or by_quadrature(moments):
-        size = 32
-    else:
-        size = 512 if jax.default_backend() == "cpu" else 2**15
+    on_cpu, costly = jax.default_backend() == "cpu", by_nodes(moments) is not None or by_quadrature(moments)
+    size = (32 if costly else 512) if on_cpu else (256 if costly else 2**15)
     parts = []
     for first in range(0, count, size):
         which = np.minimum(np.arange(first, first + size), count - 1)
-        parts.append(np.stack(_errors(as_arrays(problem), moments, one_by_one, tuple(x[which] for x in states))))
+        left = np.asarray(min(size, count - first))
+        parts.append(np.stack(_errors(as_arrays(problem), moments, left, tuple(x[which] for x in states))))
     return np.concatenate(parts, axis=1)[:, :count]
 
 
 @eqx.filter_jit
 def _errors(
-    problem: Problem, moments: Moments, one_by_one: bool, states: tuple[np.ndarray, ...]
+    problem: Problem, moments: Moments, count: Array | np.ndarray, states: tuple[np.ndarray, ...]
 ) -> tuple[Float[Array, "*states_task"], Float[Array, "*states_task"]]:
+    """Error and loss. A CPU averages over nodes for one state after the other, for the first `count` states alone."""
+
     def one(at: tuple[Array, ...]) -> tuple[Array, Array]:
         R, Q, T, v, b, t = at
         system = OrderParameters(_unit_inputs(problem.all_seen()), T[None], moments=moments)  # T: with all of the fields
@@ -114,7 +115,15 @@ def _errors(
         return system.error(seen), system.loss(seen, t)
 
     arrays = tuple(jnp.asarray(x) for x in states)
-    return jax.lax.map(one, arrays) if one_by_one else jax.vmap(one)(arrays)
+    if by_nodes(moments) is None or jax.default_backend() != "cpu":
+        return jax.vmap(one)(arrays)
+
+    def fill(i: Array, both: tuple[Array, Array]) -> tuple[Array, Array]:
+        error, loss = one(tuple(x[i] for x in arrays))
+        return both[0].at[i].set(error), both[1].at[i].set(loss)
+
+    tasks = (problem.teacher.count,) if isinstance(problem.teacher, Tasks) else ()
+    return jax.lax.fori_loop(0, jnp.asarray(count), fill, (jnp.zeros((arrays[0].shape[0], *tasks)),) * 2)
 
 
 def _unit_inputs(problem: Problem) -> Problem:

@@ -4,9 +4,10 @@ A schedule is evaluated at alpha = step / N, exactly, for the steps about to be 
 a long run needs no long table).
 """
 
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,6 +15,7 @@ from jaxtyping import Float
 from scipy.special import ndtri
 
 from tutelage import labels, losses, rules
+from tutelage._types import Array
 from tutelage.errors import InputError
 from tutelage.problem import Mixture, Problem, SlowMomentum, Tasks
 from tutelage.problem.activation import NAMED, Activation
@@ -52,7 +54,9 @@ class RateTable:
             force, factor = (lr, float(np.asarray(slow.gamma))) if slow.k is None else (slow.k, 1.0)
         self._label = problem.labels
         columns = {0: force, 1: push, 2: readout, 3: bias, 4: lr, -2: sgd.weight_decay, -1: _label_number(problem)[0]}
-        self._tasks = _vectorized(partial(_task_columns, problem.teacher)) if isinstance(problem.teacher, Tasks) else None
+        self._tasks = (
+            _vectorized(eqx.Partial(_task_columns, problem.teacher)) if isinstance(problem.teacher, Tasks) else None
+        )
         self._factor = np.array([factor, *[1.0] * (5 + 2 * len(problem.tasks) * (self._tasks is not None)), 1.0 / dim, 1.0])
         self.table = lru_cache(maxsize=16)(self._table)  # all runs ask for the same stretches
         self._columns: dict[int, Any] = {
@@ -86,13 +90,17 @@ def _task_columns(tasks: Tasks, t: Any) -> Any:
 
 def _vectorized(schedule: Any) -> Any:
     """The schedule on an array of times, padded to a power of two so that few shapes are compiled."""
-    compiled = jax.jit(jax.vmap(lambda t: jnp.asarray(schedule(t), float)))
 
     def on(times: np.ndarray) -> np.ndarray:
         size = 1 << max(0, int(times.size - 1).bit_length())
-        return np.asarray(compiled(np.pad(times, (0, size - times.size), mode="edge")))[: times.size]
+        return np.asarray(_scheduled(schedule, np.pad(times, (0, size - times.size), mode="edge")))[: times.size]
 
     return on
+
+
+@eqx.filter_jit
+def _scheduled(schedule: Any, times: np.ndarray) -> Array:
+    return jax.vmap(lambda t: jnp.asarray(schedule(t), float))(jnp.asarray(times))
 
 
 def has_kernels(problem: Problem) -> bool:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 Rows = Float[np.ndarray, "samples N"]
 FRAME, INPUTS, NOISE, DRIFT, UNSEEN = range(5)  # the random streams of a run
 BLOCK = 2**16  # numbers drawn at a time: small enough for a cache, large enough to hide a function call
+STRETCH = 4096  # steps whose rates are computed at once
 ORDERS = ("given", "shuffled", "sampled")
 
 Fill = Callable[[np.random.Generator, np.ndarray], None]
@@ -290,14 +291,16 @@ class _NumbaNetwork:
         self.constants, self.table, self.rates, self.mask = method.constants, method.table, method.rates, method.mask
         self.W, self.W_teacher, self.params, self.lengths = W, W_teacher, with_heads(params), lengths
         self.velocity = np.zeros(W.shape if self.constants.momentum else (0, 0))
-        self.gradient = np.zeros_like(W)
+        self.gradient, self.last = np.zeros_like(W), int(method.steps[-1])
 
     def take(
         self, rows: Rows, unseen: np.ndarray, xi: np.ndarray, moves: np.ndarray, first: int, begin: int, end: int
     ) -> int:
         """Learn from samples begin .. end - 1 of a block that begins at `first`; returns the samples seen."""
         B, part = self.constants.batch, slice(begin - first, end - first)
-        rates = self.rates.table(begin // B, (end - 1) // B + 1)
+        step, stop = begin // B, (end - 1) // B + 1
+        origin = step - step % STRETCH
+        rates = self.rates.table(origin, min(max(origin + STRETCH, stop), self.last))[step - origin : stop - origin]
         moving = (self.W, self.W_teacher, self.velocity, self.gradient, self.mask, self.params, self.lengths)
         drawn = rows[part], unseen[part], xi[part], moves[part]
         return begin + int(advance_weights(self.constants, self.table, *drawn, *moving, rates, begin))
