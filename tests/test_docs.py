@@ -268,7 +268,7 @@ def test_the_walk_is_what_solve_does():
             *_, owner, name = f"..{frame.f_code.co_qualname}".split(".")
             called.update({name, f"{owner}.{name}"})
 
-    problem = tu.Problem(tu.Network(3, "erf"), tu.Network(3, "erf"), sgd=tu.SGD(lr=0.5))
+    problem = tu.Problem(tu.Network(3, "relu"), tu.Network(3, "relu"), sgd=tu.SGD(lr=0.1))
     start = tu.asymmetric_start(problem)
     sys.setprofile(note)
     try:
