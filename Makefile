@@ -5,7 +5,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 SPHINX := $(BIN)/python -m sphinx -q -W --keep-going -b html
 
-.PHONY: demo test test-papers test-full test-versions test-package package docs docs-draft figures browser lint bench lock clean
+.PHONY: demo test test-papers test-full test-versions test-package package docs docs-draft figures notebooks diagrams outputs browser lint \
+  bench lock clean
 
 $(READY): requirements.txt pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tutelage needs Python 3.11 or newer; run: make PYTHON=python3.12")'
@@ -57,6 +58,15 @@ docs-draft: $(READY)  ## the site without running anything, in seconds, in outpu
 figures: $(READY) browser  ## the picture and the printed output of the README, and the pictures of the documentation
 	$(BIN)/python docs/_site/runner.py --write README.md
 	$(BIN)/python docs/_site/pictures.py
+
+notebooks: $(READY)  ## the chapters of the course and the examples as notebooks, in output/notebooks
+	$(BIN)/python docs/_site/notebooks.py
+
+diagrams: $(READY)  ## the drawings of the course
+	MPLBACKEND=agg $(BIN)/python docs/_site/diagrams.py
+
+outputs: $(READY)  ## what the code of the course prints and draws, written into its pages
+	$(BIN)/python docs/_site/outputs.py
 
 browser:  ## for the tests of pages: Chromium, installed if it is missing and that is permitted
 	.ci/browser

@@ -1,6 +1,6 @@
 """`make bench`: run all parts, or those named; print the table, keep the numbers as JSON.
 
-python -m benchmarks [core rules cold finite structured growth sweeps sweeps_phase explorer gpu] [--quick] [--clock cpu]
+python -m benchmarks [core hand rules cold finite structured growth sweeps sweeps_phase explorer gpu] [--quick] [--clock cpu]
 """
 
 import argparse
@@ -16,7 +16,7 @@ from rich.table import Table
 from benchmarks.measure import GROWTH, OPTIONS, ROWS, about
 
 WIDE = 140  # columns of a terminal that the table needs; the lines before it say the same
-ON_CPU = ("core", "rules", "cold", "finite", "structured", "growth", "sweeps", "sweeps_phase", "explorer")
+ON_CPU = ("core", "hand", "rules", "cold", "finite", "structured", "growth", "sweeps", "sweeps_phase", "explorer")
 
 
 def main() -> None:

@@ -35,12 +35,12 @@ def data() -> dict[str, dict]:
 def page(found: dict[str, dict]) -> str:
     """The page as Markdown."""
     parts = [
-        "# How fast is it?",
+        "# Benchmarks",
         "",
-        "`make bench` measures this on your machine (`python -m benchmarks core finite --quick` for parts of it) and writes",
-        "`output/benchmarks.json`. Every ratio is to a baseline timed in the same run, taking turns with ours: a vectorized",
-        "NumPy right-hand side with scipy's LSODA at 1e-6, a plain SGD loop, or merely drawing random inputs. The error is",
-        "the largest deviation of e_g from a solution at 1e-12. What is missed stays in the table with its reason.",
+        "`make bench` runs these measurements on your machine (`python -m benchmarks core finite --quick` runs parts of them) and",
+        "writes `output/benchmarks.json`. Each ratio compares with a baseline timed in the same run: a vectorized NumPy",
+        "right-hand side with SciPy's LSODA at 1e-6, a plain SGD loop, or drawing random inputs. The error is the largest",
+        "deviation of e_g from a solution at 1e-12. Missed targets stay in the table with the reason.",
         "",
     ]
     for name, title in SECTIONS.items():
@@ -48,9 +48,9 @@ def page(found: dict[str, dict]) -> str:
     return "\n".join(
         [
             *parts,
-            "## How cost grows",
+            "## Scaling of the cost",
             "",
-            "With units, levels, dimensions, and problems that step together (on the idle cores).",
+            "Time as a function of units, levels, dimensions and problems per batch, on the idle cores.",
             "",
             "![Seconds per solve by units and levels, per step by dimensions, problems per second](benchmarks.png)",
             "",

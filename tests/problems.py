@@ -29,3 +29,31 @@ def symmetric_overlaps(K, R, S, Q, C):
     """R on the diagonal, S off it; Q on the diagonal, C off it."""
     off = 1 - np.eye(K)
     return R * np.eye(K) + S * off, Q * np.eye(K) + C * off
+
+
+def sample_increments(system, t, state, key, count):
+    """The shares of `count` samples in a step, each level drawn by itself."""
+    import jax
+    import jax.numpy as jnp
+
+    from tutelage.dynamics.diffusion import increments
+    from tutelage.moments.matrices import joint_covariance
+    from tutelage.problem.sample import normals_needed
+
+    weights = jnp.asarray(system.problem.inputs.weights)[:, None, None]
+    values, vectors = jnp.linalg.eigh(weights * jax.vmap(joint_covariance)(state.r, state.q, system.t))
+    roots = vectors * jnp.sqrt(jnp.maximum(values, 0.0))[:, None, :]
+    key, other = jax.random.split(key)
+    parts = jnp.einsum("lab,clb->cla", roots, jax.random.normal(key, (count, *roots.shape[:2])))
+    return increments(system, t, state, parts, jax.random.normal(other, (count, normals_needed(system.problem))))
+
+
+def compilations():
+    """A list that grows with every program that XLA compiles in this process from now on."""
+    import jax
+
+    compiled = []
+    jax.monitoring.register_event_duration_secs_listener(
+        lambda event, _, **__: compiled.append(event) if event.endswith("backend_compile_duration") else None
+    )
+    return compiled

@@ -6,8 +6,8 @@ import pytest
 from benchmarks import measure, page
 from benchmarks.__main__ import cells, table
 
-PARTS = ("core", "cold", "finite", "growth", "gpu")
-LONG = ("core", "finite", "growth", "gpu")  # with compilation
+PARTS = ("core", "hand", "cold", "finite", "growth", "gpu")
+LONG = ("core", "hand", "finite", "growth", "gpu")  # with compilation
 
 
 @pytest.fixture

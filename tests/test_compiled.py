@@ -6,9 +6,11 @@ import pytest
 
 import tutelage as tu
 from tutelage._solve import prepare
+from tutelage.dynamics import committee_kernel
+from tutelage.dynamics.order_parameters import as_arrays
 from tutelage.errors import Status
-from tutelage.integrate import committee_kernel, compiled, program
-from tutelage.integrate.program import Options, anonymous, as_arrays, first_times, padded, tolerances
+from tutelage.integrate import compiled, program
+from tutelage.integrate.program import Options, anonymous, first_times, padded, tolerances
 from tutelage.moments import moments_for
 
 TIMES = np.linspace(0.0, 60.0, 31)

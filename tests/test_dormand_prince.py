@@ -8,8 +8,9 @@ from scipy.integrate import DOP853, solve_ivp
 
 import tutelage as tu
 from tests.problems import pair
+from tutelage.dynamics.order_parameters import as_arrays
 from tutelage.integrate import dormand_prince as dp
-from tutelage.integrate.program import Options, anonymous, as_arrays, integrate, padded, tolerances
+from tutelage.integrate.program import Options, anonymous, integrate, padded, tolerances
 from tutelage.moments import moments_for
 
 

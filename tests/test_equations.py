@@ -8,6 +8,7 @@ import pytest
 
 import tutelage as tu
 from tests.problems import generic_overlaps, pair
+from tutelage.dynamics import ClosedSystem
 
 TIMES = np.linspace(0, 10, 21)
 
@@ -133,7 +134,7 @@ def test_bad_equations(sentence):
         BAD[sentence]()
 
 
-class Oscillator(tu.ClosedSystem):
+class Oscillator(ClosedSystem):
     """A third kind of closed system: x' = p, p' = -omega^2 x, kicked by a constant force from t = 1 on."""
 
     omega: float

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tutelage as tu
-from tests.problems import pair
+from tests.problems import compilations, pair, sample_increments
 
 TIMES = tu.linear_times(120, 61)
 
@@ -44,7 +44,6 @@ def test_noise_of_the_escape_against_simulated_amplitudes():
     import jax.numpy as jnp
 
     from tutelage.dynamics import OrderParameters, initial_overlaps
-    from tutelage.dynamics.diffusion import sample_increments
     from tutelage.dynamics.linearized import flatten, unflatten
 
     N, asymmetry, runs, end = 500, 0.02, 80, 30.0  # a spread known to 8%; the start is ten times the noise
@@ -91,3 +90,13 @@ def test_a_traced_solve_has_no_report():
     )
     with pytest.raises(tu.InputError, match="no validity report"):
         _ = out.validity
+
+
+@pytest.mark.parametrize(("activation", "most"), [("erf", 0), ("quadratic", 3)])
+def test_the_report_compiles_few_programs(activation, most):
+    """None for erf, which has machine code; else drift, noise and slopes. Single operations on JAX arrays would add dozens."""
+    problem = pair(3, 2, activation, lr=0.1)
+    theory = tu.solve(problem, tu.random_start(problem, dim=1000), tu.linear_times(150, 31))
+    compiled = compilations()
+    assert theory.validity.averages == "closed form"
+    assert len(compiled) <= most

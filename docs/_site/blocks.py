@@ -1,6 +1,7 @@
 """Shows below every ```python block of a page what it printed and drew (runner.py ran it)."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -54,11 +55,17 @@ def show_outputs(app: Sphinx, document: nodes.document) -> None:
         entry = outputs.get(block.astext().strip())
         if entry is not None:
             index = block.parent.index(block) + 1
-            after = block.parent[index] if index < len(block.parent) else None
-            if isinstance(after, nodes.literal_block) and after.get("language") == "text":  # the page shows what it prints
-                after["classes"].append("output")
-                entry, index = entry | {"text": ""}, index + 1
+            while index < len(block.parent) and _is_committed(block.parent[index]):
+                block.parent.pop(index)
             block.parent.insert(index, _output(app, entry, stored.parent))
+
+
+def _is_committed(node: nodes.Node) -> bool:
+    """An output or a figure that is written in the page itself (outputs.py), for readers without a build."""
+    if isinstance(node, nodes.literal_block):
+        return node.get("language") == "text"
+    images = list(node.findall(nodes.image)) if isinstance(node, nodes.paragraph) else []
+    return bool(images) and all(re.search(r"figures/[\w-]+-\d+\.png$", image["uri"]) for image in images)
 
 
 def _output(app: Sphinx, entry: dict[str, Any], folder: Path) -> list[nodes.Node]:

@@ -105,7 +105,12 @@ def api_page(group: str, names: list[str]) -> list[str]:
 
 def api_index(found: dict[str, list[str]]) -> list[str]:
     """All names on one page, each with the first line of its docstring."""
-    lines = ["# API", "", "Every public name, in the order of use: state a problem, solve, simulate, compare, analyze, plot.", ""]
+    lines = [
+        "# API",
+        "",
+        "Every public name, in the order of use: state a problem, solve, simulate, compare, analyze, plot.",
+        "",
+    ]
     lines += ["The examples begin with `import tutelage as tu` and `import numpy as np`; the tests run each of them.", ""]
     lines += ["```{toctree}", ":hidden:", *(f"{group}" for group in found), "```", ""]
     for group, names in found.items():

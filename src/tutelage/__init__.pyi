@@ -5,8 +5,9 @@ from ._solve_batch import solve_batch
 from ._version import __version__
 from .comparison import compare
 from .data import from_data
-from .dynamics import ClosedSystem, Equations, generalization_error
+from .dynamics import Equations, generalization_error
 from .errors import InputError
+from .explorer import explore
 from .moments import Quadrature, Sampled
 from .problem import (
     SGD,
@@ -40,7 +41,6 @@ from .trajectory import Trajectory, load
 __all__ = [
     "SGD",
     "Activation",
-    "ClosedSystem",
     "Drift",
     "Equations",
     "HiddenManifold",
@@ -68,6 +68,7 @@ __all__ = [
     "compare",
     "digits",
     "errors",
+    "explore",
     "from_data",
     "generalization_error",
     "labels",

@@ -17,6 +17,7 @@ from jaxtyping import PyTree
 from tutelage import checks
 from tutelage._types import ArrayLike
 from tutelage.dynamics import ClosedSystem
+from tutelage.dynamics.order_parameters import as_arrays
 from tutelage.errors import DivergenceWarning, InputError, Status, SymmetryWarning, ValidityWarning, cause, kind_of
 from tutelage.integrate import compiled
 from tutelage.integrate.program import (
@@ -25,7 +26,6 @@ from tutelage.integrate.program import (
     Options,
     Raw,
     anonymous,
-    as_arrays,
     by_nodes,
     by_quadrature,
     choose,
@@ -72,21 +72,45 @@ def solve(
 ) -> Trajectory:
     """The exact order-parameter dynamics of a problem in the limit of large N.
 
-    problem: a `Problem`, or a user's own `Equations` or `ClosedSystem`. start: a `Start` (default: `random_start(problem,
-    dim=1000)`), or the initial values of the equations. times: increasing times alpha >= 0 to record, or the last one (201
-    even times).
-    gradient_flow: terms of order eta only (G dropped). solver: "explicit" (Dormand-Prince 8(5,3); Dopri8 of diffrax where
-    reverse-mode gradients may be taken, and for custom equations), "stiff" (Rodas5P with the structure of the overlaps: its
-    cost does not grow with the largest eigenvalue; compiles for longer), "implicit" (Kvaerno5, dense: for
-    stiff equations of one's own), or "auto": stiff where that saves more than it costs to compile, else explicit (also
-    inside jit, vmap and grad, where numbers are not known). quadrature: how finely what has no closed form is averaged.
-    moments: `Sampled(points, seed)` to average the rule over a quasi-random set although a closed form or a grid exists, or
-    over another set. observe: {name: f} records f(R, Q, readout) under that name.
-    keep: "blocks" or "fields", whether to keep r and q per level (default: up to 16 levels).
-    gradient: "reverse" for jax.grad, "forward" for jax.jvp and jacfwd.
-    rtol, atol: tolerances of a step (default: 1e-8 and 1e-12; 1e-4 and 1e-6 where JAX computes in float32; rtol is 1e-6 for
-    sampled averages, 8/points if the update jumps: a finite set makes it a staircase, which no smaller step resolves).
+    Parameters
+    ----------
+    problem : Problem, Equations or ClosedSystem
+        What to solve.
+    start : Start, optional
+        The initial condition; for custom equations their initial values. Default: `random_start(problem, dim=1000)`.
+    times : array or float
+        Increasing times alpha >= 0 to record, or the last one of 201 even times.
+    gradient_flow : bool
+        Include terms of order eta only; G is omitted.
+    rtol, atol : float, optional
+        Tolerances of a step. Default: 1e-8 and 1e-12; 1e-4 and 1e-6 if JAX computes in float32. For sampled averages
+        rtol is 1e-6, or 8/points if the update jumps, because smaller steps do not resolve a finite set.
+    solver : str
+        "explicit": Dormand-Prince 8(5,3). "stiff": Rodas5P with the structure of the overlaps, whose cost does not grow
+        with the largest eigenvalue. "implicit": Kvaerno5 with dense matrices, for stiff custom equations. "auto": stiff
+        if it saves more time than it takes to compile, else explicit; always explicit inside jit, vmap and grad.
+    quadrature : Quadrature, optional
+        The resolution of averages without a closed form.
+    moments : Sampled, optional
+        Average over a quasi-random set, `Sampled(points, seed)`, although a closed form or a grid exists.
+    keep : str, optional
+        "blocks" records r and q per level, "fields" only R and Q. Default: blocks up to 16 levels.
+    gradient : str
+        "reverse" for jax.grad, "forward" for jax.jvp and jacfwd.
+    max_steps : int
+        The largest number of steps.
+    observe : dict of functions, optional
+        {name: f} records f(R, Q, readout) under that name.
+    progress : bool
+        Show a progress bar.
 
+    Returns
+    -------
+    Trajectory
+        Error, loss, overlaps and readouts at the recorded times, with a `validity` report.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))

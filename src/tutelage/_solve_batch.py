@@ -19,6 +19,7 @@ from tutelage import checks
 from tutelage._pool import cores
 from tutelage._solve import assemble, keeps_blocks, prepare
 from tutelage._types import ArrayLike, Numbers, NumpyOrJax
+from tutelage.dynamics.order_parameters import as_arrays
 from tutelage.errors import DivergenceWarning, InputError, kind_of
 from tutelage.integrate.program import (
     AT_ONCE,
@@ -27,7 +28,6 @@ from tutelage.integrate.program import (
     Options,
     Raw,
     anonymous,
-    as_arrays,
     by_nodes,
     choose,
     integrate,
@@ -67,16 +67,34 @@ def solve_batch(
     chunk: int | None = None,
     workers: int | None = None,
 ) -> Trajectory:
-    """The theory of many problems that differ in numbers: one `Trajectory` with a leading axis `batch`.
+    """Solve many problems that differ in numbers: one `Trajectory` with a leading axis `batch`.
 
-    over: what differs, by the names that `Problem.replace` knows, one entry per member: {"lr": rates, "noise": sigmas}.
-    All lists have one length; every combination is the caller's to make (np.meshgrid). start: one for all, or one each.
-    The other arguments are those of `solve`; keep="blocks" adds r and q per level.
-    chunk: members that step together (default: 32 on a CPU, what fits on a GPU).
-    workers: threads (default: the cores). A member that diverges is NaN from there on; `status_code` says which did.
+    Parameters
+    ----------
+    problem : Problem
+        The problem that all members share.
+    over : dict of lists
+        What differs, by the names of `Problem.replace`, with one entry per member: {"lr": rates, "noise": sigmas}. All
+        lists have one length; make combinations with np.meshgrid.
+    start : Start or list of Start, optional
+        One initial condition for all members, or one each.
+    times, gradient_flow, rtol, atol, solver, quadrature, max_steps
+        As in `solve`.
+    keep : str
+        "blocks" also records r and q per level.
+    chunk : int, optional
+        Members that step together. Default: 32 on a CPU, as many as fit on a GPU.
+    workers : int, optional
+        Threads. Default: the cores.
 
-    Each member is what `solve` gives for it, to the tolerance: members share no step sizes.
+    Returns
+    -------
+    Trajectory
+        Each member equals the result of `solve`, to the tolerance. A member that diverges is NaN from there on;
+        `status_code` marks it.
 
+    Examples
+    --------
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
     >>> rates = [0.1, 0.2, 0.5]

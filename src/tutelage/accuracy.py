@@ -9,8 +9,8 @@ import numpy as np
 
 from tutelage._types import Array, ArrayLike
 from tutelage.dynamics.error import field_means
-from tutelage.dynamics.order_parameters import OrderParameters, initial_overlaps
-from tutelage.integrate.program import Options, anonymous, as_arrays, by_quadrature, integrate, tolerances
+from tutelage.dynamics.order_parameters import OrderParameters, as_arrays, initial_overlaps
+from tutelage.integrate.program import Options, anonymous, by_quadrature, integrate, tolerances
 from tutelage.moments import (
     ClosedMoments,
     MixtureMoments,

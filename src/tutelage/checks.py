@@ -236,7 +236,7 @@ def as_part(
 
 
 def nearest(value: object, words: Iterable[str]) -> str:
-    """A sentence to add to a list of words: which of them was probably meant; empty if none is near."""
+    """An addition to a list of words: which of them was probably meant; empty if none is near."""
     near = get_close_matches(str(value), list(words), n=1)
     return f" The nearest is {near[0]!r}." if near else ""
 

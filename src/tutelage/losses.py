@@ -32,7 +32,7 @@ class Loss(eqx.Module):
     """A loss of one sample, loss(output, label).
 
     `targets` says which labels it is made for: "real" (any number), "sign" (-1 and 1) or "class" (one-hot vectors).
-    `jumps`: its derivative jumps, or may; set it to False in a smooth loss of your own. `breaks(label)` lists the outputs at
+    `jumps`: its derivative jumps, or may; set it to False in a smooth custom loss. `breaks(label)` lists the outputs at
     which the derivative jumps or bends.
 
     >>> import tutelage as tu
@@ -180,7 +180,7 @@ class CrossEntropy(Loss):
 
 
 class Function(Loss):
-    """A JAX function loss(output, label) of your own.
+    """A custom JAX function loss(output, label).
 
     jumps: does its derivative jump? By default a `Problem` finds out, by a search along the output for several labels; say
     True if it jumps only where such a search may not look (beyond outputs of size 8, or for few labels).

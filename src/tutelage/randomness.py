@@ -15,7 +15,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import ndtr
 from jaxtyping import Float
-from scipy import special
 
 from tutelage import checks
 from tutelage._types import Array, ArrayLike
@@ -92,7 +91,9 @@ class Quantile(Law):
         if self.function is _itself:
             return ndtr(z)
         at = np.linspace(-8.0, 8.0, 4097)  # JAX cannot call the user's function: it is interpolated
-        u = special.ndtr(at)
+        from scipy.special import ndtr as normal_cdf  # slow to import, and a solve does not need it
+
+        u = normal_cdf(at)
         return jnp.interp(z, at, np.asarray(self.function(np.clip(u, 1e-300, 1 - 2**-53)), dtype=float))
 
 
@@ -197,7 +198,9 @@ def _turned_pattern(units: int) -> Weighted:
     (4 - n) / (2 n (n + 2)) and the diagonals of two axes with 1 / (n (n + 2)).
     """
     n, halves = units, np.sqrt(0.5)
-    squares, share = special.roots_genlaguerre(LENGTHS, n / 2 - 1)
+    from scipy.special import roots_genlaguerre
+
+    squares, share = roots_genlaguerre(LENGTHS, n / 2 - 1)
     axes = np.concatenate([np.eye(n), -np.eye(n)])
     pairs = [s * np.eye(n)[i] + t * np.eye(n)[j] for i in range(n) for j in range(i) for s in (1, -1) for t in (1, -1)]
     directions = np.concatenate([axes, halves * np.reshape(pairs, (-1, n))])

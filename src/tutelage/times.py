@@ -18,6 +18,19 @@ DECADES = 4  # by which logarithmic times begin before their end, where only the
 def linear_times(end: float, count: int = 201) -> np.ndarray:
     """`count` times from 0 to `end`, evenly spaced.
 
+    Parameters
+    ----------
+    end : float
+        The last time.
+    count : int
+        The number of times.
+
+    Returns
+    -------
+    array (count,)
+
+    Examples
+    --------
     >>> import tutelage as tu
     >>> tu.linear_times(10.0, 5)
     array([ 0. ,  2.5,  5. ,  7.5, 10. ])
@@ -28,6 +41,19 @@ def linear_times(end: float, count: int = 201) -> np.ndarray:
 def log_times(first: float, end: float, count: int = 201) -> np.ndarray:
     """0, and then `count` - 1 times from `first` to `end`, evenly spaced in the logarithm.
 
+    Parameters
+    ----------
+    first, end : float
+        The first positive time and the last time.
+    count : int
+        The number of times, with 0.
+
+    Returns
+    -------
+    array (count,)
+
+    Examples
+    --------
     >>> import tutelage as tu
     >>> tu.log_times(0.1, 10.0, 3).round(6)
     array([ 0. ,  0.1, 10. ])

@@ -169,7 +169,7 @@ class Trajectory(eqx.Module):
 
     @property
     def status(self) -> str:
-        """One sentence: finished, or what happened, when, at which learning rate, and what to do."""
+        """Finished, or what happened, when, at which learning rate, and what to do."""
         if checks.is_traced(self.status_code):
             return "traced"
         codes, ends = np.atleast_1d(self.status_code), np.atleast_1d(self.end_time)
@@ -265,6 +265,13 @@ class Trajectory(eqx.Module):
         times = np.asarray(self.times).reshape(-1, np.shape(self.times)[-1])[0]
         return card(f"Trajectory: {self.kind}{count}", sparkline(times, curves), properties(rows))
 
+    def widget(self) -> Any:
+        """The explorer at this solve, as a page that a notebook shows inline: move a control, and the browser solves again.
+
+        Where the browser cannot solve the problem, and for simulations, the page shows the curve with a slider for time.
+        """
+        return _function_of("tutelage.page.standalone:trajectory_widget")(self)
+
     def __repr__(self) -> str:
         shape = {name: tuple(np.shape(value)) for name, value in self.variables.items()}
         return f"<Trajectory {self.kind}: {np.shape(self.times)[-1]} times, {shape}, {self.status}>"
@@ -277,8 +284,19 @@ def _function_of(path: str) -> Callable[..., Any]:
 
 
 def load(path: str | Path) -> Trajectory:
-    """Read a trajectory that `Trajectory.save` wrote; any other file is refused with one sentence.
+    """Read a trajectory that `Trajectory.save` wrote.
 
+    Parameters
+    ----------
+    path : str or path
+        The NetCDF file. Any other file raises InputError.
+
+    Returns
+    -------
+    Trajectory
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import tutelage as tu
     >>> import tempfile, pathlib

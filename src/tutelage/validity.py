@@ -7,8 +7,6 @@ What each line means is in docs/notation.md, "What the limit drops".
 from dataclasses import dataclass
 
 import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
@@ -16,15 +14,13 @@ from tutelage._html import ResultCard
 from tutelage._solve import LIMIT, largest_rate
 from tutelage.accuracy import averages_report, in_words
 from tutelage.dynamics.linearized import (
-    drifts_along,
-    flatten,
+    LocalDynamics,
     growing_directions,
-    jacobians_along,
     noise_covariances,
     propagate_adjoint,
     propagators,
 )
-from tutelage.dynamics.order_parameters import OrderParameters, Overlaps, initial_overlaps
+from tutelage.dynamics.order_parameters import OrderParameters, Overlaps, flatten, initial_overlaps
 from tutelage.dynamics.perfect_learning import critical_rate
 from tutelage.moments.nodes import Quadrature
 from tutelage.problem import Mixture, SlowMomentum
@@ -40,9 +36,9 @@ class Validity(ResultCard):
     """Where a solve may be trusted; `print` it.
 
     dim: N, if known. limit_ratio: eta lam_max / N (what the limit drops). dim_needed: N at which that is 0.05.
-    effective_rank: (sum p lam)^2 / sum p lam^2, as a fraction of N. start_to_noise: amplitude of the start in the unstable
-    direction of the plateau it passes, over the noise that SGD adds there at this N (large: the start decides when and where
-    it escapes; small: noise does, and single runs differ from this curve however large N is). rate_to_critical: lr / eta_c.
+    effective_rank: (sum p lam)^2 / sum p lam^2, as a fraction of N. start_to_noise: asymmetry of the initial condition in the unstable
+    direction of the plateau, divided by the SGD noise there at this N (large: the initial condition determines the escape;
+    small: noise does, and single runs differ from this curve at any N). rate_to_critical: lr / eta_c.
     averages: how the rule is averaged; averages_error: estimated relative errors of A and B, and of G. None: does not apply,
     `notes` say why.
 
@@ -68,7 +64,7 @@ class Validity(ResultCard):
     notes: tuple[str, ...]
 
     def lines(self) -> list[str]:
-        """The report in sentences, one per line."""
+        """The report, one statement per line."""
         out = [
             f"spectrum: effective rank {self.effective_rank:.3g} of N",
             limit_line(self.limit_ratio, self.dim, self.dim_needed),
@@ -158,28 +154,30 @@ def _escape_noise(system: OrderParameters, trajectory: Trajectory, like: Overlap
     Along the solved curve the adjoint of the unstable direction is carried back to time zero; the variance that the steps
     feed into it is integrated on the way.
     """
-    sgd, seen = system.problem.sgd, {name: jnp.asarray(value) for name, value in trajectory.variables.items()}
+    sgd, seen = system.problem.sgd, trajectory.variables
     if missing_traits(system.problem, ("differentiable",)):
         return None
     if "r" not in seen or sgd.spherical or sgd.trainable is not None or isinstance(sgd.momentum, SlowMomentum):
         return None  # also where the levels were not kept
     bias = None if like.bias is None else seen["bias"]
-    states, times = Overlaps(seen["r"], seen["q"], seen["readout"], bias, None), jnp.asarray(trajectory.times)
-    speed = np.linalg.norm(np.asarray(drifts_along(system, times, states)), axis=1)
+    states, times = Overlaps(seen["r"], seen["q"], seen["readout"], bias, None), np.asarray(trajectory.times)
+    local, vectors = LocalDynamics(system, like), np.asarray(flatten(states))
+    drifts = local.drifts(vectors, times)
+    speed = np.linalg.norm(drifts, axis=1)
     slowest = slowest_before_rise(speed)
     if slowest is None:
         notes.append("escape: no escape from a plateau within these times")
         return None
     chosen = np.linspace(0, slowest, MOMENTS).astype(int)
-    times, states = times[chosen], jax.tree.map(lambda x: x[chosen], states)
-    jacobians = np.asarray(jacobians_along(system, times, states))
+    times, vectors = times[chosen], vectors[chosen]
+    jacobians = local.jacobians(vectors, times)
     rates, directions = growing_directions(jacobians[-1])
     if rates.size == 0:
         return None
-    amplitudes = np.asarray(drifts_along(system, times, states))[-1] @ directions / rates
-    carried = propagate_adjoint(propagators(np.asarray(times), jacobians), directions)
-    fed = np.asarray(noise_covariances(system, times, states, jnp.asarray(carried)))
-    until = np.trapezoid(fed, np.asarray(times), axis=0)
+    amplitudes = drifts[slowest] @ directions / rates
+    carried = propagate_adjoint(propagators(times, jacobians), directions)
+    fed = noise_covariances(local, times, vectors, carried)
+    until = np.trapezoid(fed, times, axis=0)
     after = fed[-1] / (rates[:, None] + rates)  # what is fed later counts less and less
     distance = amplitudes @ np.linalg.pinv(until + after) @ amplitudes
     return float(1 / distance) if distance > 0 else None

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import tutelage as tu
-from tests.problems import pair
+from tests.problems import pair, sample_increments
 from tutelage.dynamics import OrderParameters, initial_overlaps
-from tutelage.dynamics.diffusion import diffusion, point_sets, sample_increments
+from tutelage.dynamics.diffusion import diffusion, point_sets
 
 R = np.array([[0.4, 0.1], [0.05, 0.3]])
 START = tu.Start(R, R @ R.T + 0.2 * np.eye(2))

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from tests.dynamics.test_order_parameters import SPECTRUM, overlaps, problem_of
+from tests.problems import sample_increments
 from tutelage.dynamics import OrderParameters
-from tutelage.dynamics.diffusion import sample_increments
 from tutelage.dynamics.order_parameters import flatten, unflatten
 
 CASES = {

@@ -92,3 +92,24 @@ def test_too_many_steps_are_refused_with_a_way_out():
     theory = answer.theory_of(chosen)
     with pytest.raises(InputError, match=r"tutelage simulate"):
         answer._run(problem, chosen.first(problem), theory, 0, [0, 1])
+
+
+@pytest.mark.full
+def test_the_best_schedule_has_a_smaller_error_than_the_settings_and_its_file_says_so():
+    chosen = Settings.read(BASE | {"activation": "linear", "students": 1, "teachers": 1, "noise": 0.5, "lr": 0.5})
+    found = list(answer.protocol(chosen, "lr"))[-1]
+    problem = chosen.problem()
+    start, times = chosen.first(problem), chosen.times()
+    before = tu.solve(problem, start, times).error[-1]
+    after = tu.solve(tu.Problem.from_toml(found["toml"]), start, times).error
+    np.testing.assert_allclose(found["errors"][0], after, rtol=1e-5)
+    assert after[-1] < 0.5 * before
+    assert f"{before / after[-1]:.3g} times smaller" in found["words"]
+    rates = found["schedule"]["values"]
+    assert min(rates) >= 0.0
+    assert rates[-1] < 0.5 * rates[0]  # a smaller rate at the end averages the noise
+
+
+def test_a_protocol_that_does_not_apply_is_a_note():
+    (note,) = [part for part in answer.protocol(SMALL, "tasks") if part["part"] == "protocol"]
+    assert "it has one teacher" in note["note"]

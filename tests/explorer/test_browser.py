@@ -8,6 +8,7 @@ import pytest
 import tutelage as tu
 from tests.explorer.conftest import BASE, LivePage, Server, address_of
 from tests.explorer.test_server import talk
+from tests.page.test_standalone import CONTRAST
 from tutelage.explorer.server import MOST_PAGES
 from tutelage.page.settings import CONTROLS, Settings
 
@@ -47,6 +48,8 @@ SHAPES = [
     {"rule": "feedback alignment", "train_readout": True, "readout": 0.5},
     {"rule": "dropout", "keep": 0.7},
     {"loss": "huber", "students": 1, "teachers": 1},
+    {"spectrum": "digits"},
+    {"spectrum": "XOR", "students": 1, "end": 2.0},
 ]
 
 
@@ -241,6 +244,29 @@ def test_a_problem_file_is_dropped_onto_the_page(server, live):
     assert_drawn(live, end=12.0)
 
 
+def test_the_best_schedule_is_drawn_and_its_curve_pinned(server, live):
+    given = {"activation": "linear", "students": 1, "teachers": 1, "noise": 0.5}
+    live.open(address_of(server, **given)).wait_for_all()
+    page = live.page
+    assert page.is_hidden("#protocol")
+    assert page.is_hidden("#optimize-tasks")
+    page.click("#optimize-lr")
+    assert page.locator("#optimize-lr").is_disabled()
+    assert page.inner_text("#state").startswith(("Searching", "Theory solved. Now: searching"))
+    live.wait_for_all()
+    assert "times smaller" in page.inner_text("#protocol figcaption")
+    points = page.get_attribute("#protocol polyline", "points").split()
+    heights = [float(point.split(",")[1]) for point in points]
+    assert heights[-1] > heights[0]  # downwards: the rate falls
+    assert page.locator("#pins li").all_inner_texts() == ["best η over time ✕"]
+    pinned = page.evaluate("document.getElementById('curve').data.find((t) => t.line?.dash === 'dash').y")
+    assert pinned[-1] < 0.5 * live.drawn()[1][-1]
+    assert page.evaluate(CONTRAST) == []
+    live.change(lr=0.4)
+    assert page.is_hidden("#protocol")
+    assert page.locator("#pins li").count() == 1
+
+
 def test_several_tasks_have_a_curve_and_a_run_each(server, live):
     given = {"tasks": "two", "teachers": 1, "switch": 10.0, "similarity": 0.5, "train_readout": True, "runs": 1, "dim": 200}
     live.open(address_of(server, **given))
@@ -324,7 +350,7 @@ def test_a_stopped_server_is_announced(cache, browser):
     page.page.close()
 
 
-@pytest.mark.parametrize(("width", "height"), [(1280, 720), (390, 844)])
+@pytest.mark.parametrize(("width", "height"), [(1280, 720), (1920, 1080), (390, 844)])
 def test_nothing_is_wider_than_the_window(server, browser, width, height):
     page = LivePage(browser, viewport={"width": width, "height": height})
     page.open(address_of(server))

@@ -117,6 +117,8 @@ def test_bad_messages_get_a_sentence_and_the_next_one_an_answer(server):
             '{"id": 1}',
             '{"id": "a", "settings": {}}',
             '{"id": 1e400, "settings": {}}',
+            '{"id": 1, "settings": {}, "optimize": "noise"}',
+            '{"id": 1, "settings": {}, "optimize": ["lr"]}',
         ]:
             answer = ask(socket, message)["answer"]
             assert answer["part"] == "error", message

@@ -86,8 +86,10 @@ def test_an_address_says_the_same_as_the_table():
         {"rule": "dropout", "keep": 0.7, "teachers": 2},
         {"loss": "logistic", "labels": "sign", "students": 1, "teachers": 1},
         {"spectrum": "two clusters", "distance": 1.5, "loss": "hinge", "noise": 0.3, "students": 2, "start": "asymmetric"},
+        {"spectrum": "XOR", "distance": 2.5, "students": 2, "start": "asymmetric"},
+        {"spectrum": "digits", "students": 2},
     ],
-    ids=["random", "asymmetric", "tasks", "dropout", "classifier", "clusters"],
+    ids=["random", "asymmetric", "tasks", "dropout", "classifier", "clusters", "xor", "digits"],
 )
 def test_toml_describes_this_problem(given_, tmp_path):
     from tutelage.cli.flags import ProblemFlags, StartFlags, TimeFlags
@@ -125,6 +127,25 @@ dim = 50
 [times]
 end = 7.0
 """
+
+
+@pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.name)
+def test_the_settings_of_a_problem_describe_it(preset):
+    """Through the controls, with the overlaps where no control has them, or through a file."""
+    chosen = Settings.read(preset.settings)
+    problem = chosen.problem()
+    start = chosen.first(problem)
+    found = Settings.of(problem, start, chosen.times())
+    assert found.problem().to_dict() == problem.to_dict()
+    np.testing.assert_allclose(found.times(), chosen.times())
+    r, q, _ = start.blocks(problem)
+    if found.given is not None:
+        np.testing.assert_array_equal(found.given["r"], r.ravel())
+        assert preset.settings["scale"] != 0.1  # the one that a control would have described
+    else:
+        np.testing.assert_allclose(found.first(problem).blocks(problem)[1], q, rtol=1e-12)
+    as_file = Settings.of_file(problem, start, chosen.times())
+    np.testing.assert_allclose(as_file.first(as_file.problem()).blocks(problem)[0], r, rtol=1e-12)
 
 
 def test_a_problem_file_takes_the_place_of_the_controls():

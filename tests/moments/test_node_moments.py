@@ -9,8 +9,8 @@ from scipy.stats import norm
 
 import tutelage as tu
 from tutelage.dynamics import OrderParameters, initial_overlaps
-from tutelage.dynamics.linearized import drift_at, flatten, jacobian
-from tutelage.integrate.program import as_arrays
+from tutelage.dynamics.linearized import LocalDynamics, flatten, jacobian
+from tutelage.dynamics.order_parameters import as_arrays
 from tutelage.moments import NodeMoments, Sampled, confidence, moments_for
 from tutelage.moments.node_moments import RuleAtState, node_sums
 from tutelage.moments.numerics import divide_right, factor
@@ -23,8 +23,7 @@ FEW = Sampled(points=2**13)
 
 def drift(problem, start, moments):
     state, t = initial_overlaps(problem, start)
-    system = OrderParameters(as_arrays(problem), t, moments=moments)
-    return np.asarray(drift_at(system, flatten(state), state))
+    return LocalDynamics(OrderParameters(problem, t, moments=moments), state).drift(flatten(state))
 
 
 def jacobian_of(problem, start, sampled=None):

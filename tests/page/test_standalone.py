@@ -1,6 +1,7 @@
 """The page that solves by itself, in a real browser without a network: its numbers are those of `solve`, and it is usable."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -132,6 +133,7 @@ CHOSEN = [
     {"students": 4, "teachers": 2, "noise": 0.4, "start": "asymmetric", "dim": 77},
     {"activation": "linear", "lr": 5.0, "end": 100.0},
     {"activation": "linear", "teachers": 2, "log_time": True, "decay": 0.02},
+    {"spectrum": "digits", "students": 2, "teachers": 2, "end": 50.0, "seed": 5},
     {"activation": "quadratic", "lr": 0.05, "students": 2, "teachers": 2, "end": 60.0},
     {"students": 1, "teachers": 1, "train_readout": True, "readout": 0.3},
     {"tasks": "two", "students": 3, "teachers": 2, "similarity": -0.4, "switch": 50.0, "train_readout": True},
@@ -139,7 +141,12 @@ CHOSEN = [
 ]
 
 
-FEW_CHOSEN = [CHOSEN[0], CHOSEN[3], {"students": 2, "teachers": 1, "tasks": "two", "train_readout": True, "end": 200.0}]
+FEW_CHOSEN = [
+    CHOSEN[0],
+    CHOSEN[3],
+    CHOSEN[5],
+    {"students": 2, "teachers": 1, "tasks": "two", "train_readout": True, "end": 200.0},
+]
 
 
 @pytest.mark.parametrize("given", [FEW_CHOSEN, pytest.param(CHOSEN, marks=pytest.mark.full)], ids=["some", "all"])
@@ -184,6 +191,7 @@ def test_the_script_describes_the_settings(page):
         {"rule": "dropout", "keep": 0.7, "train_readout": True, "readout": -0.5},
         {"loss": "logistic", "labels": "sign", "activation": "relu", "runs": 0},
         {"spectrum": "two clusters", "distance": 1.5, "loss": "hinge", "noise": 0.3},
+        {"spectrum": "XOR", "distance": 2.5, "activation": "relu"},
     ]
     chosen = [Settings.read(settings) for settings in given]
     texts = page.evaluate("cases => cases.map(tutelageExplorer.pythonText)", [dict(s.values) for s in chosen])
@@ -255,6 +263,116 @@ def test_presets_guide(page):
         assert page.inner_text("#state") == ""
 
 
+TITLES = {path.stem: path.read_text(encoding="utf-8").splitlines()[0] for path in Path("docs/learn").glob("*.md")}
+EQUATIONS = """cases => cases.map((settings) => {
+  const place = document.createElement("div");
+  tutelageFormulas.show(place, settings);
+  return { text: [...place.querySelectorAll("math")].map((math) => math.textContent), chapter: tutelageFormulas.chapter(settings) };
+})"""
+
+
+def test_the_equations_follow_the_settings(page):
+    shapes = [{"activation": name} for name in ("erf", "relu", "linear", "quadratic", "tanh", "gelu")]
+    more = [
+        {"spectrum": "power law", "decay": 0.1, "batch": 4, "train_readout": True},
+        {"rule": "feedback alignment"},
+        {"rule": "dropout"},
+        {"loss": "logistic", "labels": "sign"},
+        {"spectrum": "XOR"},
+        {"tasks": "two"},
+        {"noise": 0.1},
+    ]
+    found = page.evaluate(EQUATIONS, [dict(Settings.read(given).values) for given in shapes + more])
+    joined = [" ".join(each["text"]) for each in found]
+    assert all("undefined" not in text and text.count("dα") >= 2 for text in joined)
+    assert "(1+Ckk)(1+Caa)" in joined[0]
+    assert "arcsin" in joined[1]
+    assert "Jka=4Cka" in joined[3]
+    assert "η2bλlG" in joined[6]  # (eta^2 / b) lam_l G
+    assert "−ηκrl" in joined[6]
+    assert "Akj=fk" in joined[7]
+    assert "P(sign" in joined[9]
+    files = {each["chapter"]["file"]: each["chapter"]["title"] for each in found}
+    assert len(files) == 5
+    assert all(TITLES[Path(file).stem].endswith(title) for file, title in files.items())
+    assert page.locator("#formulas math").count() > 5
+    page.evaluate("tutelageExplorer.change({tasks: 'two'})")
+    wait_until(page, SETTLED)
+    assert "Continual learning" in page.inner_text("#chapter")
+
+
+def saved(page, button, path):
+    with page.expect_download() as download:
+        page.click(button)
+    download.value.save_as(path)
+    return path
+
+
+def test_notebook_and_page_of_these_settings_are_kept(page, browser, tmp_path):
+    page.evaluate("tutelageExplorer.change({lr: 0.8, students: 2, teachers: 2, start: 'asymmetric', end: 40})")
+    wait_until(page, SETTLED)
+    notebook = json.loads(saved(page, "#notebook", tmp_path / "problem.ipynb").read_text(encoding="utf-8"))
+    assert (notebook["nbformat"], len({cell["id"] for cell in notebook["cells"]})) == (4, 6)
+    code = [cell["source"] for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    scope = {}
+    exec(code[0], scope)
+    assert scope["problem"].to_dict() == Settings.read({"lr": 0.8, "students": 2, "teachers": 2}).problem().to_dict()
+    assert "tu.solve(problem, start, times)" in code[1]
+    assert "tu.compare(theory, runs)" in code[2]
+    drawn = page.evaluate("document.getElementById('curve').data[0].y")
+    kept = saved(page, "#itself", tmp_path / "again.html")
+    with opened(browser, kept, reduced_motion="reduce") as again:
+        wait_until(again, SETTLED)
+        assert again.evaluate("tutelageExplorer.values()") == page.evaluate("tutelageExplorer.values()")
+        assert again.evaluate("document.getElementById('curve').data[0].y") == drawn
+        assert again.heard == [kept.as_uri()]
+    assert kept.stat().st_size < 2_500_000
+    page.heard[1:] = [heard for heard in page.heard[1:] if not heard.startswith("blob:")]
+
+
+def test_a_given_start_is_in_the_script(browser, tmp_path):
+    for problem in (
+        tu.Problem(tu.Network(2), tu.Network(3), inputs=tu.PowerLaw(1.0, 2)),
+        tu.Problem(tu.Network(1), tu.Network(1)),
+    ):
+        start = tu.random_start(problem, dim=60, scale=0.5, seed=4)
+        file = tu.page.save_standalone(tmp_path / "given.html", problem, start, 25.0)
+        with opened(browser, file, reduced_motion="reduce") as page:
+            wait_until(page, SETTLED)
+            scope = {}
+            exec(page.evaluate("tutelageExplorer.pythonText(tutelageExplorer.values())").split("theory =")[0], scope)
+            drawn = page.evaluate("document.getElementById('curve').data[0].y")
+        for a, b in zip(scope["start"].blocks(problem), start.blocks(problem), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-12)
+        np.testing.assert_allclose(drawn, tu.solve(problem, start, tu.linear_times(25.0)).error, rtol=1e-4)
+
+
+MARKER = """() => {
+  const center = (element) => {
+    const { x, y, width, height } = element.getBoundingClientRect();
+    return [x + width / 2, y + height / 2];
+  };
+  return center(document.querySelector("#curve .points path"));
+}"""
+PLAYED = """() => new Promise((resolve) => {
+  tutelagePage.setTime(60);
+  tutelagePage.play();
+  requestAnimationFrame(() => requestAnimationFrame(() => {
+    const { x, y, width, height } = document.querySelector("#playhead circle").getBoundingClientRect();
+    tutelagePage.pause();
+    resolve([x + width / 2, y + height / 2]);
+  }));
+})"""
+
+
+@pytest.mark.parametrize("log", [False, True], ids=["linear", "log"])
+def test_the_marker_of_play_is_where_that_of_the_chart_is(page, log):
+    page.evaluate(f"tutelageExplorer.change({{log_time: {str(log).lower()}}})")
+    wait_until(page, SETTLED)
+    played = page.evaluate(PLAYED)
+    np.testing.assert_allclose(played, page.evaluate(MARKER), atol=6)  # pixels: it has moved on by up to a recorded time
+
+
 def test_pointing_at_the_curve_moves_the_heat_maps(page):
     before = page.evaluate("document.getElementById('map-R').data[0].z")
     box = page.locator("#curve .nsewdrag").bounding_box()
@@ -312,6 +430,46 @@ def test_nothing_is_wider_than_the_window(browser, file, size):
         if size[0] < 1000:  # on a phone the curve and the main slider are on the first screen
             box = page.locator("#curve").bounding_box()
             assert box["y"] + box["height"] / 2 < size[1]
+
+
+CUT = """() => {
+  const cut = [];
+  const shown = (element) => element.checkVisibility() && element.textContent.trim() !== "";
+  for (const element of document.querySelectorAll("button, label, h1, h2, p, summary, #formulas > div")) {
+    const wider = element.scrollWidth > element.clientWidth + 1 && getComputedStyle(element).display !== "inline";
+    if (shown(element) && wider) cut.push(element.textContent);
+  }
+  for (const chart of document.querySelectorAll(".chart")) {
+    const around = chart.getBoundingClientRect();
+    for (const text of chart.querySelectorAll("svg text")) {
+      const { left, right, top, bottom, width } = text.getBoundingClientRect();
+      const inside = left > around.left - 2 && right < around.right + 2 && top > around.top - 2 && bottom < around.bottom + 2;
+      if (width > 0 && !inside) cut.push(`${chart.id}: ${text.textContent}`);
+    }
+  }
+  return cut;
+}"""
+LOOKED_AT = [
+    {},
+    {"students": 4, "teachers": 2, "train_readout": True},
+    {"students": 6, "teachers": 6, "spectrum": "power law", "decay": 0.1, "batch": 4},
+    {"tasks": "two", "students": 2, "teachers": 1, "train_readout": True},
+]
+
+
+@pytest.mark.parametrize("size", [(1280, 720), (390, 844)])
+def test_no_label_is_cut(browser, file, size):
+    with opened(browser, file, size, reduced_motion="reduce") as page:
+        for given in LOOKED_AT:
+            page.evaluate("(more) => tutelageExplorer.change(more)", dict(Settings.read(given).values))
+            page.evaluate("document.getElementById('equations').open = true")
+            wait_until(page, SETTLED)
+            page.wait_for_timeout(300)
+            assert page.evaluate(CUT) == [], given
+        page.evaluate(
+            "document.querySelector('h1').style.cssText = 'width: 5rem; white-space: nowrap'"
+        )  # a negative control
+        assert len(page.evaluate(CUT)) == 1
 
 
 CONTRAST = """() => {

@@ -8,8 +8,7 @@ from scipy import special, stats
 
 import tutelage as tu
 from tutelage.dynamics import OrderParameters
-from tutelage.dynamics.order_parameters import initial_overlaps
-from tutelage.integrate.program import as_arrays
+from tutelage.dynamics.order_parameters import as_arrays, initial_overlaps
 from tutelage.moments import confidence, moments_for
 
 TEACHER = tu.Network(2, "erf")

@@ -99,11 +99,26 @@ class Specialization(CurveResult, figure="plot_specialization"):
 
 
 def specialization(trajectory: Trajectory, run: int | None = None) -> Specialization | RunResults:
-    """Who copies whom at the end, how specialized the students are along the way, and when they become so.
+    """Which teacher unit each student unit copies at the end, and how specialized the units are along the way.
 
-    Of a solved trajectory, of one run, or of every run of a simulation (a `RunResults`). Needs at least two students and two
-    teachers, whose overlaps R and Q it reads. Counted from 0, as the rows of R are.
+    Parameters
+    ----------
+    trajectory : Trajectory
+        The result of `solve` or `simulate`.
+    run : int, optional
+        One run of a simulation, counted from 0. Default: all runs, as a `RunResults`.
 
+    Returns
+    -------
+    Specialization or RunResults
+        Units are counted from 0, like the rows of R.
+
+    Notes
+    -----
+    At least two student and two teacher units are needed.
+
+    Examples
+    --------
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
     >>> start = tu.Start(R=[[0.11, 0.1], [0.1, 0.11]], Q=[[0.1, 0.0], [0.0, 0.1]])
@@ -226,9 +241,19 @@ class EarlyStopping(CurveResult, figure="plot_early_stopping"):
 def early_stopping(trajectory: Trajectory, run: int | None = None) -> EarlyStopping | RunResults:
     """The time of the smallest error, and the gain over training to the end of the record.
 
-    Of a solved trajectory, of one run, or of every run of a simulation (a `RunResults`). Says so if the error is smallest at
-    the end.
+    Parameters
+    ----------
+    trajectory : Trajectory
+        The result of `solve` or `simulate`.
+    run : int, optional
+        One run of a simulation, counted from 0. Default: all runs, as a `RunResults`.
 
+    Returns
+    -------
+    EarlyStopping or RunResults
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import tutelage as tu
     >>> inputs = tu.Spectrum([25.0, 0.5102], [0.02, 0.98])
@@ -329,11 +354,26 @@ class Phases(ResultSequence[Phase], CurveResult, figure="plot_phases"):
 
 
 def phases(trajectory: Trajectory, run: int | None = None) -> Phases | RunResults:
-    """Cut a solved trajectory, one run, or every run of a simulation (a `RunResults`) into named phases.
+    """Divide a solved trajectory, one run, or every run of a simulation into named phases.
 
-    `phases(theory).at(alpha)` names the phase at a time. The module docstring defines them; plateau heights are those of the
-    fixed points that the curve passes (docs/how-to/plateaus-and-phases.md).
+    Parameters
+    ----------
+    trajectory : Trajectory
+        The result of `solve` or `simulate`.
+    run : int, optional
+        One run of a simulation, counted from 0. Default: all runs, as a `RunResults`.
 
+    Returns
+    -------
+    Phases or RunResults
+        `phases(theory).at(alpha)` names the phase at a time.
+
+    Notes
+    -----
+    The module docstring defines the phases.
+
+    Examples
+    --------
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
     >>> start = tu.Start(R=[[0.11, 0.1], [0.1, 0.11]], Q=[[0.1, 0.0], [0.0, 0.1]])

@@ -170,12 +170,28 @@ class Plateaus(ResultSequence[Plateau], CurveResult, figure="plot_plateaus"):
 
 
 def plateaus(trajectory: Trajectory, run: int | None = None, *, share: float = 0.1) -> Plateaus | RunResults:
-    """Find the plateaus of a solved trajectory, of one run, or of every run of a simulation (a `RunResults`).
+    """Find the plateaus of a solved trajectory, of one run, or of every run of a simulation.
 
-    share: how far from its height the error may be, relative to it, while it counts as being on a plateau. For runs it is
-    widened to three times their fluctuation where that is more. The module docstring states what counts as a plateau;
-    docs/how-to/plateaus-and-phases.md how far to trust the rate.
+    Parameters
+    ----------
+    trajectory : Trajectory
+        The result of `solve` or `simulate`.
+    run : int, optional
+        One run of a simulation, counted from 0. Default: all runs, as a `RunResults`.
+    share : float
+        The error counts as on a plateau within this relative distance from its height; for runs three times their
+        fluctuation if that is more.
 
+    Returns
+    -------
+    Plateaus or RunResults
+
+    Notes
+    -----
+    The module docstring defines a plateau; docs/how-to/plateaus-and-phases.md discusses the accuracy of the rate.
+
+    Examples
+    --------
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
     >>> start = tu.Start(R=[[0.11, 0.1], [0.1, 0.11]], Q=[[0.1, 0.0], [0.0, 0.1]])

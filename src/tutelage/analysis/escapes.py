@@ -34,31 +34,25 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 
 from tutelage import checks
-from tutelage._types import Array, NumpyOrJax
+from tutelage._types import NumpyOrJax
 from tutelage.analysis.fixed_points import FixedPoint, fixed_point
 from tutelage.analysis.modes import symmetric_subspace
 from tutelage.analysis.result import AnalysisResult
 from tutelage.dynamics import OrderParameters, initial_overlaps
 from tutelage.dynamics.linearized import (
     LARGEST_STATE,
-    drift_at,
-    flat_drift,
-    jacobian,
+    LocalDynamics,
     noise_covariances,
     propagate,
     propagate_adjoint,
     propagators,
-    unflatten,
 )
-from tutelage.dynamics.order_parameters import Overlaps, flatten
+from tutelage.dynamics.order_parameters import flatten
 from tutelage.errors import InputError, kind_of
 from tutelage.problem import Problem, Start, random_start
 from tutelage.problem.problem import with_constant_rates
@@ -86,12 +80,11 @@ LEAST_PROBABILITY = 0.05  # permutations rarer than this are not named in the re
 class PlateauPath:
     """times: (m,). path: (m, n), the symmetric solution. right, left: (m, n, d), left_i^T right_i = 1 at every moment.
 
-    start: (n,), the start itself. All in the flat coordinates of `dynamics.linearized`, to which `like` gives their shape.
+    start: (n,), the start itself. All in the flat coordinates of `local`.
     """
 
     plateau: FixedPoint
-    system: OrderParameters
-    like: Overlaps
+    local: LocalDynamics
     start: Float[np.ndarray, " n"]
     times: Float[np.ndarray, " m"]
     path: Float[np.ndarray, "m n"]
@@ -112,9 +105,8 @@ class PlateauPath:
 
         b = b_0 + N^(-1/2) int left(s) . dW(s), Cov(dW) = D ds.
         """
-        states = jax.vmap(lambda x: unflatten(x, self.like))(jnp.asarray(self.path))
-        fed = noise_covariances(self.system, jnp.zeros(self.times.size), states, jnp.asarray(self.left))
-        return np.trapezoid(np.asarray(fed), self.times, axis=0)
+        fed = noise_covariances(self.local, 0.0, self.path, self.left)
+        return np.trapezoid(fed, self.times, axis=0)
 
     def sizes(self, b: np.ndarray) -> np.ndarray:
         """The size of the asymmetry right(alpha) b at every moment, (m,)."""
@@ -158,7 +150,7 @@ def plateau_path(
             f"the state has {vector.size} entries; modes are followed up to {LARGEST_STATE}. Use fewer levels or units."
         )
     plateau = _unstable_plateau(problem, gradient_flow)
-    system = OrderParameters(problem, t, gradient_flow)
+    local = LocalDynamics(OrderParameters(problem, t, gradient_flow), state)
     subspace = symmetric_subspace(problem, t, plateau.state, copies=False)
     asymmetry = float(np.linalg.norm(vector - subspace.inside(subspace.coordinates(vector))))
     if smallest is None and asymmetry <= ASYMMETRY_ROUNDING * max(1.0, float(np.max(np.abs(vector)))):
@@ -169,7 +161,7 @@ def plateau_path(
     end = (SETTLING_EFOLDS + np.log(1 / min(asymmetry if smallest is None else smallest, 1.0))) / plateau.unstable[0].growth
     times = end * np.linspace(0.0, 1.0, PATH_TIMES) ** 3
     inside = _integrated(
-        lambda y: subspace.average @ np.asarray(drift_at(system, subspace.inside(y), state)),
+        lambda y: subspace.average @ local.drift(subspace.inside(y)),
         subspace.coordinates(vector),
         times,
         f"the symmetric part of this initial condition diverges at learning rate {checks.shown(problem.sgd.lr)}; it reaches no plateau. "
@@ -178,13 +170,10 @@ def plateau_path(
         atol=1e-11,
     )
     path = np.array([subspace.inside(y) for y in inside])
-    states = jax.tree.map(np.asarray, jax.vmap(lambda x: unflatten(x, state))(jnp.asarray(path)))
-    each = [jax.tree.map(lambda x, i=i: x[i], states) for i in range(PATH_TIMES)]
-    jacobians = [np.asarray(jacobian(system, 0.0, one)) for one in each]  # by the program that served the fixed point
-    steps = propagators(times, np.array(jacobians))
+    steps = propagators(times, local.jacobians(path))
     back = propagate_adjoint(steps, np.linalg.qr(np.stack([mode.left for mode in plateau.unstable], axis=1))[0])
     first, scale = np.linalg.qr(back[0])
-    return PlateauPath(plateau, system, state, vector, times, path, propagate(steps, first), back @ np.linalg.inv(scale))
+    return PlateauPath(plateau, local, vector, times, path, propagate(steps, first), back @ np.linalg.inv(scale))
 
 
 def _as_started(problem: Problem, start: Start) -> Problem:
@@ -257,18 +246,6 @@ def last_fall(times: np.ndarray, error: np.ndarray, threshold: float) -> float:
     return float(times[i] + (times[i + 1] - times[i]) * (high - wanted) / (high - low))
 
 
-@eqx.filter_jit
-def drifts_at(system: OrderParameters, like: Overlaps, vectors: Float[np.ndarray, "B n"]) -> Float[Array, "B n"]:
-    """The drift at flat vectors (B, n)."""
-    return jax.vmap(lambda x: flat_drift(system, like)(jnp.zeros(()), x))(vectors)
-
-
-@eqx.filter_jit
-def errors_at(system: OrderParameters, like: Overlaps, vectors: Float[np.ndarray, "B n"]) -> Float[Array, " B"]:
-    """The generalization error at flat vectors (B, n)."""
-    return jax.lax.map(lambda x: system.error(system.observe(unflatten(x, like))), vectors)
-
-
 class Exit(NamedTuple):
     """One exit. launch_time: when its asymmetry has grown to the size from which it is solved. times, errors: (g,), from
     then on. threshold: below it the network has escaped. time: when it does. last: (n,), the final state."""
@@ -285,9 +262,8 @@ def follow_exit(path: PlateauPath, b: Float[np.ndarray, " d"]) -> Exit:
     """The exit that an asymmetry with amplitudes b (d,) takes, followed until long after."""
     launch_time, launch = path.launch(b)
     times = np.linspace(0.0, EXIT_LENGTH / path.rate, EXIT_RECORDS)
-    drift = lambda x: np.asarray(drift_at(path.system, x, path.like))  # noqa: E731
-    states = _integrated(drift, launch, times, EXIT_DIVERGES, rtol=1e-7, atol=1e-10)
-    errors, plateau = np.asarray(errors_at(path.system, path.like, states)), path.plateau.error
+    states = _integrated(path.local.drift, launch, times, EXIT_DIVERGES, rtol=1e-7, atol=1e-10)
+    errors, plateau = path.local.errors(states), path.plateau.error
     threshold = escape_threshold(plateau, float(errors[-1]))
     time = launch_time + last_fall(times, errors, threshold)
     if threshold >= plateau or not np.isfinite(time):
@@ -332,15 +308,14 @@ def _solved_exits(path: PlateauPath, b: np.ndarray, threshold: float) -> tuple[n
 
 def _exit_batch(path: PlateauPath, vectors: np.ndarray, threshold: float) -> tuple[np.ndarray, np.ndarray]:
     """Exits from flat states (exit, n), one e-folding time after the other, until all have escaped, and once more."""
-    drift = lambda x: np.asarray(drifts_at(path.system, path.like, x.reshape(vectors.shape))).ravel()  # noqa: E731
+    drift = lambda x: path.local.drifts(x.reshape(vectors.shape)).ravel()  # noqa: E731
     unit, errors, waiting = 1 / path.rate, [], True
     grid = np.linspace(0.0, unit, RECORDS_PER_EFOLD + 1)[1:]
     for _ in range(LONGEST_EXIT):
         flat = _integrated(drift, vectors.ravel(), grid, EXIT_DIVERGES, method="RK45", rtol=1e-5, atol=1e-8)
         states = flat.reshape(RECORDS_PER_EFOLD, *vectors.shape)
         vectors = states[-1]
-        seen = errors_at(path.system, path.like, states.reshape(-1, vectors.shape[1]))
-        errors.append(np.asarray(seen).reshape(RECORDS_PER_EFOLD, -1))
+        errors.append(path.local.errors(states.reshape(-1, vectors.shape[1])).reshape(RECORDS_PER_EFOLD, -1))
         if not waiting:
             break
         waiting = bool(np.any(errors[-1][-1] >= threshold))
@@ -350,10 +325,10 @@ def _exit_batch(path: PlateauPath, vectors: np.ndarray, threshold: float) -> tup
 
 def chosen_teachers(path: PlateauPath, vectors: Float[np.ndarray, "B n"]) -> Int[np.ndarray, "B K"]:
     """The teacher that each unit has chosen in flat states (B, n), (B, K)."""
-    problem, (L, K, M) = path.system.problem, path.like.r.shape
+    problem, (L, K, M) = path.local.system.problem, path.local.like.r.shape
     weights = np.asarray(problem.inputs.weights)
     R = np.einsum("l,blkm->bkm", weights, vectors[:, : L * K * M].reshape(-1, L, K, M))
-    return assigned_teachers(problem, R, np.einsum("l,lab->ab", weights, np.asarray(path.system.t)))
+    return assigned_teachers(problem, R, np.einsum("l,lab->ab", weights, path.local.system.t))
 
 
 def assigned_teachers(problem: Problem, R: np.ndarray, T: np.ndarray) -> np.ndarray:
@@ -405,7 +380,7 @@ class EscapeTime(AnalysisResult, figure="plot_escape_time"):
         return 1 / (2 * self.rate)
 
     def scaled(self, factor: float) -> float:
-        """The time of escape if the start's asymmetry were `factor` times as large."""
+        """The escape time if the initial asymmetry were `factor` times as large."""
         return self.time - self.slope * float(np.log(checks.as_positive("factor", factor)))
 
     def __str__(self) -> str:
@@ -423,12 +398,28 @@ class EscapeTime(AnalysisResult, figure="plot_escape_time"):
 
 
 def escape_time(problem: Problem, start: Start, *, gradient_flow: bool = False) -> EscapeTime:
-    """When the solved curve from this start leaves its plateau, without solving it through the escape.
+    """The time at which the solved curve escapes from its plateau, without solving through the escape.
 
-    The start must be nearly symmetric: units identical up to an asymmetry (R_1m - R_2m, Q_11 - Q_22, ...) of at most about
-    0.25. Within 0.5% of the solved time for asymmetries up to 0.1, and within 5% up to 0.25 (tests). Constant learning
-    rates, any activation, spectrum, batch, weight decay, label noise, trained readouts.
+    Parameters
+    ----------
+    problem : Problem
+        With constant learning rates.
+    start : Start
+        Nearly symmetric: units identical up to an asymmetry (R_1m - R_2m, Q_11 - Q_22, ...) of at most about 0.25.
+    gradient_flow : bool
+        Include terms of order eta only.
 
+    Returns
+    -------
+    EscapeTime
+
+    Notes
+    -----
+    Within 0.5% of the solved time for asymmetries up to 0.1, and within 5% up to 0.25 (tests), for any activation,
+    spectrum, batch, weight decay, label noise and trained readouts.
+
+    Examples
+    --------
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=1.5))
     >>> start = tu.Start(R=[[0.31, 0.29], [0.29, 0.31]], Q=[[0.45, 0.25], [0.25, 0.45]], dim=1000)
@@ -457,7 +448,7 @@ def escape_time(problem: Problem, start: Start, *, gradient_flow: bool = False) 
         plateau=path.plateau,
         teachers=tuple(int(m) for m in chosen_teachers(path, exit_.last[None])[0]),
         times=np.concatenate([path.times[before], exit_.times]),
-        errors=np.concatenate([np.asarray(errors_at(path.system, path.like, path.path))[before], exit_.errors]),
+        errors=np.concatenate([path.local.errors(path.path)[before], exit_.errors]),
         sizes=np.concatenate([sizes[before], [launch_size], np.full(exit_.times.size - 1, np.nan)]),
     )
 
@@ -467,9 +458,9 @@ class EscapeDistribution(AnalysisResult, figure="plot_escape_distribution"):
     """The law of escape times and permutations over networks.
 
     times: (samples,); inf: not within 60 e-folding times. teachers: (samples, K), as each unit chose.
-    start_to_noise: what the start puts into the growing modes over what the noise puts there, in standard deviations of the
-    noise (root mean square over random starts). theory, theory_teachers: when, and where to, the solved curve of the
-    start escapes; None for random starts, and for symmetric ones, whose solution never does.
+    start_to_noise: the amplitude of the initial condition in the growing
+    modes, in standard deviations of the noise (root mean square over random initial conditions). theory, theory_teachers:
+    escape time and teacher units of the solved curve; None for random and for symmetric initial conditions.
     rate: growth on the plateau. threshold: the error below which a network has escaped. dim: N.
     """
 
@@ -502,7 +493,7 @@ class EscapeDistribution(AnalysisResult, figure="plot_escape_distribution"):
 
     @property
     def width(self) -> float:
-        """Standard deviation of the times; for random starts it tends to a constant (of order 1/rate) as N grows."""
+        """Standard deviation of the times; for random weights it tends to a constant (of order 1/rate) as N grows."""
         return float(np.std(self.times[np.isfinite(self.times)]))
 
     @property
@@ -567,12 +558,32 @@ def escape_distribution(
     samples: int = 500,
     seed: int = 0,
 ) -> EscapeDistribution:
-    """When and in which permutation networks of N = dim inputs leave the plateau, run by run.
+    """The distribution of escape times and permutations over networks of input dimension N.
 
-    start: the start that all share; None: each run draws weights of its own, `random_start(problem, dim, scale)`. dim: N
-    (default: that of the start). samples: how many networks are drawn; each is launched into its own nonlinear exit.
-    Leading order in 1/N: what it drops is of relative order N^(-1/2) in the amplitude, so N^(-1/2)/rate in the time.
+    Parameters
+    ----------
+    problem : Problem
+        With constant learning rates.
+    start : Start, optional
+        The initial condition of all networks. None: each network draws `random_start(problem, dim, scale)`.
+    dim : int, optional
+        N. Default: that of `start`.
+    scale : float
+        Standard deviation of random weights.
+    samples, seed : int
+        The number of sampled networks, and their seed.
 
+    Returns
+    -------
+    EscapeDistribution
+
+    Notes
+    -----
+    Leading order in 1/N: the omitted terms are of relative order N^(-1/2) in the amplitude, or N^(-1/2)/rate in the
+    time.
+
+    Examples
+    --------
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=1.5))
     >>> start = tu.Start(R=[[0.31, 0.29], [0.29, 0.31]], Q=[[0.45, 0.25], [0.25, 0.45]], dim=1000)

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
@@ -27,9 +26,9 @@ from tutelage.analysis.modes import (
     symmetric_subspace,
 )
 from tutelage.analysis.result import AnalysisResult
-from tutelage.dynamics import OrderParameters, generalization_error, initial_overlaps
-from tutelage.dynamics.linearized import drift_at, flatten, jacobian, unflatten
-from tutelage.dynamics.order_parameters import Overlaps
+from tutelage.dynamics import OrderParameters, initial_overlaps
+from tutelage.dynamics.linearized import LocalDynamics
+from tutelage.dynamics.order_parameters import Overlaps, flatten, unflatten
 from tutelage.dynamics.perfect_learning import (
     is_kinked,
     perfect_jacobian,
@@ -42,7 +41,7 @@ from tutelage.dynamics.perfect_learning import (
 from tutelage.errors import InputError
 from tutelage.moments import as_quadrature
 from tutelage.moments.nodes import Quadrature
-from tutelage.problem import Problem, Start
+from tutelage.problem import Problem, SlowMomentum, Start
 from tutelage.problem.problem import with_constant_rates
 from tutelage.problem.traits import SMOOTH, VISIBLE, require_traits
 
@@ -78,12 +77,12 @@ class FixedPoint(AnalysisResult, figure="plot_fixed_point"):
 
     @property
     def r(self) -> np.ndarray:
-        """Overlaps of students and teachers per level, (L, K, M)."""
+        """Overlaps of student and teacher units per level, (L, K, M)."""
         return np.asarray(self.state.r)
 
     @property
     def q(self) -> np.ndarray:
-        """Overlaps of students per level, (L, K, K)."""
+        """Overlaps of student units per level, (L, K, K)."""
         return np.asarray(self.state.q)
 
     @property
@@ -174,19 +173,21 @@ class SubspaceDrift:
 
     def __init__(self, system: OrderParameters, like: Overlaps, subspace: Subspace):
         self.system, self.like, self.subspace = system, like, subspace
-        self.eta = float(np.asarray(system.rates(jnp.zeros(()))[0]))
+        self.local = LocalDynamics(system, like)
+        sgd = system.problem.sgd
+        self.eta = float(sgd.lr) / (1.0 if isinstance(sgd.momentum, SlowMomentum) else 1.0 - float(sgd.momentum))
 
     def state(self, y: Float[np.ndarray, " d"]) -> Overlaps:
         """The state with coordinates y."""
-        return unflatten(jnp.asarray(self.subspace.inside(y)), self.like)
+        return unflatten(self.subspace.inside(y), self.like)
 
     def drift(self, y: Float[np.ndarray, " d"]) -> Float[np.ndarray, " d"]:
         """dy / dalpha."""
-        return self.subspace.average @ np.asarray(drift_at(self.system, self.subspace.inside(y), self.like))
+        return self.subspace.average @ self.local.drift(self.subspace.inside(y))
 
     def jacobian(self, y: Float[np.ndarray, " d"]) -> Float[np.ndarray, "d d"]:
         """Its derivative."""
-        return self.subspace.average @ np.asarray(jacobian(self.system, 0.0, self.state(y))) @ self.subspace.embed
+        return self.subspace.average @ self.local.jacobian(self.subspace.inside(y)) @ self.subspace.embed
 
     def after(self, y: np.ndarray, span: float) -> np.ndarray:
         """The coordinates a time `span` later (three digits do: a root is sought from there); NaN if they diverge."""
@@ -247,15 +248,28 @@ def least_eigenvalue(state: Overlaps, t: Float[Array | np.ndarray, "L M M"]) -> 
 def fixed_point(
     problem: Problem, near: str | Start = "plateau", *, gradient_flow: bool = False, quadrature: Quadrature | None = None
 ) -> FixedPoint:
-    """The fixed point of the dynamics near a place, to machine precision, with its modes.
+    """The fixed point of the dynamics near a given place, to machine precision, with its modes.
 
-    near: "plateau", where equal units still have equal overlaps: the end of a solve from small weights inside the symmetric
-    subspace. "perfect": every teacher has its copy among the students, extra students are zero; label noise and weight
-    decay move this point, and the moved one is returned: the state that learning ends in. Or a `Start`, from which the
-    nearest root is sought (`distance` says how far away it was). Learning rates must be constant.
-    gradient_flow: terms of order eta only. Equal students are then copies of each other on a plateau (q_ij = q_ii), for
-    nothing of that order drives them apart. quadrature: as in `solve`.
+    Parameters
+    ----------
+    problem : Problem
+        With constant learning rates.
+    near : str or Start
+        "plateau": equal units have equal overlaps; the end of a solve from small weights in the symmetric subspace.
+        "perfect": every teacher unit has a copy, extra student units are zero; label noise and weight decay move this
+        point, and the moved one is returned. Or a `Start`: the nearest root (`distance` is its distance).
+    gradient_flow : bool
+        Include terms of order eta only. Equal units of a plateau are then copies of each other (q_ij = q_ii), because
+        only SGD noise separates them.
+    quadrature : Quadrature, optional
+        As in `solve`.
 
+    Returns
+    -------
+    FixedPoint
+
+    Examples
+    --------
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
     >>> plateau = tu.analysis.fixed_point(problem, gradient_flow=True)
@@ -304,7 +318,7 @@ def _find_plateau(system: OrderParameters, blank: Overlaps) -> FixedPoint:
     along = APPROACH_LENGTH / np.sqrt(max(float(length), 1e-12)) * v / max(float(np.max(np.abs(v))), 1e-12)
     r = along[:, None] * direction[:, None, :]
     q = along[:, None] * along * (direction @ v_teacher)[:, None, None] + APPROACH_LENGTH**2 * np.eye(v.size)
-    state = Overlaps(jnp.asarray(r), jnp.asarray(q), blank.readout, blank.bias, None)
+    state = Overlaps(r, q, blank.readout, blank.bias, None)
     even = problem.student.activation.parity == 1
     subspace = symmetric_subspace(problem, system.t, state, copies=system.gradient_flow and not even)
     if subspace.size == free_subspace(problem, state).size:
@@ -362,8 +376,9 @@ def _continued(system: OrderParameters, state: Overlaps, subspace: Subspace) -> 
 def characterize(system: OrderParameters, found: Root, J: np.ndarray | None = None) -> FixedPoint:
     """Error, residual and modes at a root. J: the Jacobian there, if it needed care."""
     state, free = found.state, free_subspace(system.problem, found.state)
-    J = np.asarray(jacobian(system, 0.0, state)) if J is None else J
-    drift = np.asarray(drift_at(system, flatten(state), state)) @ free.embed
+    local, vector = LocalDynamics(system, state), np.asarray(flatten(state))
+    J = local.jacobian(vector) if J is None else J
+    drift = local.drift(vector) @ free.embed
     R, Q, T = system.covariances(state)
     return FixedPoint(
         problem=system.problem,
@@ -373,7 +388,7 @@ def characterize(system: OrderParameters, found: Root, J: np.ndarray | None = No
         R=np.asarray(R),
         Q=np.asarray(Q),
         T=np.asarray(T),
-        error=float(generalization_error(system.problem, R, Q, T, state.readout, state.bias, quadrature_of(system))),
+        error=float(local.errors(vector[None])[0]),
         residual=float(np.max(np.abs(drift), initial=0.0)),
         modes=named_modes(state, np.asarray(system.t), J, free),
         distance=found.distance,

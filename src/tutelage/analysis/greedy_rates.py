@@ -48,8 +48,26 @@ def greedy(
 ) -> Interpolated:
     """The learning rate that lowers the error fastest at every moment up to end, as a schedule.
 
-    bounds: lowest and highest rate allowed. quadrature: as in `solve`. Give it to `optimize` as a baseline, or to `SGD`.
+    Parameters
+    ----------
+    problem : Problem
+        Its learning rate is ignored.
+    start : Start
+        The initial condition.
+    end : float
+        The last time.
+    bounds : (float, float)
+        The lowest and the highest rate.
+    quadrature : Quadrature, optional
+        As in `solve`.
 
+    Returns
+    -------
+    Interpolated
+        For `SGD(lr=...)`, or as a baseline of `optimize`.
+
+    Examples
+    --------
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(1, "linear"), tu.Network(1, "linear"), sgd=tu.SGD(lr=0.5), noise=1.0)
     >>> rate = tu.schedules.greedy(problem, tu.Start([[0.0]], [[0.0]]), end=10.0)

@@ -258,7 +258,7 @@ Property = tuple[Callable[[np.ndarray], np.ndarray], str, str]
 class Curvature(ResultCard):
     """One eigenvalue: value (0 where flat), multiplicity, family (what its directions do).
 
-    directions: (count, K, S) in coordinates of the span where level is None; else (count, K, 1), combinations of students
+    directions: (count, K, S) in coordinates of the span where level is None; else (count, K, 1), combinations of units
     that take any of the dimensions of that level outside the span. None where the value is predicted, not computed.
     """
 
@@ -378,7 +378,7 @@ class Landscape(AnalysisResult, figure="plot_landscape"):
 
     @property
     def kind(self) -> str:
-        """minimum, maximum or saddle in words, or that it is no critical point."""
+        """minimum, maximum or saddle in words, or that it is not a critical point."""
         if not self.is_critical:
             return "not a critical point"
         positive = any(c.value > 0 for c in self.spectrum)
@@ -391,7 +391,7 @@ class Landscape(AnalysisResult, figure="plot_landscape"):
         return np.repeat([c.value for c in self.spectrum], [c.multiplicity for c in self.spectrum])
 
     def hessian(self) -> np.ndarray:
-        """The whole matrix (K N, K N), students first; rows and columns are those of W.ravel()."""
+        """The whole matrix (K N, K N), unit by unit; rows and columns are those of W.ravel()."""
         if self.gradient.size > LARGEST_MATRIX:
             raise InputError(
                 f"the Hessian has {self.gradient.size} rows; at most {LARGEST_MATRIX} are written out. Use .spectrum instead."
@@ -403,7 +403,7 @@ class Landscape(AnalysisResult, figure="plot_landscape"):
         return np.einsum("knjm,na,mb->kajb", dense.reshape(K, n, K, n), basis, basis).reshape(self.gradient.size, -1)
 
     def directions(self, curvature: Curvature) -> np.ndarray:
-        """Orthonormal directions (count, K, N) of an eigenvalue inside the span of students and teachers."""
+        """Orthonormal directions (count, K, N) of an eigenvalue inside the span of student and teacher vectors."""
         if curvature.level is not None or curvature.directions is None:
             raise InputError(
                 f"{curvature.family!r} means every direction orthogonal to student and teacher vectors; give a curvature "
@@ -432,10 +432,29 @@ def landscape(
 ) -> Landscape:
     """Error, gradient and Hessian of e_g with respect to the first-layer weights W (K, N), at W and W* (M, N).
 
-    Derivatives are taken in W / sqrt(N), so that curvatures do not depend on N, and a direction of curvature h shrinks as
-    exp(-lr h alpha) under gradient flow. Any activation, any spectrum; the cost does not depend on N, for directions outside
-    the span of students and teachers share K curvatures a level. readout: v, if not the problem's.
+    Parameters
+    ----------
+    problem : Problem
+        Any activation and spectrum.
+    weights, teacher_weights : arrays (K, N) and (M, N)
+        W and W*, in the coordinates of `start_from_weights`.
+    readout : array, optional
+        v, if not that of the problem.
+    quadrature : Quadrature, optional
+        As in `solve`.
 
+    Returns
+    -------
+    Landscape
+
+    Notes
+    -----
+    Derivatives are with respect to W / sqrt(N), so curvatures do not depend on N. Under gradient flow a direction of
+    curvature h decays as exp(-lr h alpha). The cost does not depend on N, because directions outside the span of student
+    and teacher vectors share K curvatures per level.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import tutelage as tu
     >>> problem = tu.papers.quadratic.quadratic_network(2, 2).problem

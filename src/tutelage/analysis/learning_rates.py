@@ -180,12 +180,27 @@ class NoiseFloor(AnalysisResult, figure="plot_noise_floor"):
 
 
 def critical_learning_rate(problem: Problem, *, quadrature: Quadrature | None = None) -> CriticalRate:
-    """The constant learning rate eta_c above which zero error is unstable, whatever the problem's own rate is.
+    """The constant learning rate eta_c above which zero error is unstable.
 
+    Parameters
+    ----------
+    problem : Problem
+        Its learning rate and label noise are ignored.
+    quadrature : Quadrature, optional
+        As in `solve`.
+
+    Returns
+    -------
+    CriticalRate
+
+    Notes
+    -----
     eta_c = batch (1 - momentum) / (spectral radius of (-slow)^-1 fast), where overlaps outside the teachers' span obey
-    dX = (eta slow + eta^2/batch fast) X (dynamics/perfect_learning.py). For one erf unit this is pi sqrt(5/3) (Saad & Solla 1995).
-    Readouts and biases that learn do not change it. Label noise is left out.
+    dX = (eta slow + eta^2/batch fast) X (dynamics/perfect_learning.py). For one erf unit it is pi sqrt(5/3) (Saad and
+    Solla 1995). Trained readouts and biases do not change it.
 
+    Examples
+    --------
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
     >>> round(tu.analysis.critical_learning_rate(problem).rate, 6)
@@ -206,8 +221,19 @@ def critical_learning_rate(problem: Problem, *, quadrature: Quadrature | None = 
 def decay_rate(problem: Problem, *, quadrature: Quadrature | None = None) -> DecayRate:
     """The rate at which e_g finally falls, near the perfect solution, at the problem's constant learning rate.
 
-    Label noise is left out: with it the error stops at a floor (`noise_floor`).
+    Parameters
+    ----------
+    problem : Problem
+        Label noise is ignored; with it the error stops at a floor (`noise_floor`).
+    quadrature : Quadrature, optional
+        As in `solve`.
 
+    Returns
+    -------
+    DecayRate
+
+    Examples
+    --------
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
     >>> round(tu.analysis.decay_rate(problem).rate, 6)                            # e_g falls as exp(-rate alpha)
@@ -223,8 +249,23 @@ def decay_rate(problem: Problem, *, quadrature: Quadrature | None = None) -> Dec
 def best_constant_rate(problem: Problem, *, quadrature: Quadrature | None = None) -> BestRate:
     """The constant learning rate at which e_g finally falls fastest: the maximum of `decay_rate` below eta_c.
 
-    For one erf unit it is two thirds of eta_c. Rates of readouts and biases follow it unless they are set.
+    Parameters
+    ----------
+    problem : Problem
+        Its learning rate is ignored. Rates of readouts and biases follow it unless they are set.
+    quadrature : Quadrature, optional
+        As in `solve`.
 
+    Returns
+    -------
+    BestRate
+
+    Notes
+    -----
+    For one erf unit it is two thirds of eta_c.
+
+    Examples
+    --------
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
     >>> round(tu.analysis.best_constant_rate(problem).learning_rate, 4)
@@ -252,9 +293,24 @@ def best_constant_rate(problem: Problem, *, quadrature: Quadrature | None = None
 def noise_floor(problem: Problem, *, quadrature: Quadrature | None = None) -> NoiseFloor:
     """e_g(infinity) / sigma^2 as sigma -> 0, by linear response of the perfect solution at the problem's learning rate.
 
-    For erf and small eta it is eta (extra + M/sqrt 3) / 2 pi with K = M + extra (Goldt et al. 2019), for linear units
-    eta K / (4 - 2 eta K). Raises InputError where zero error is unstable or there is no perfect solution.
+    Parameters
+    ----------
+    problem : Problem
+        Zero error must exist and be stable; otherwise InputError is raised.
+    quadrature : Quadrature, optional
+        As in `solve`.
 
+    Returns
+    -------
+    NoiseFloor
+
+    Notes
+    -----
+    For erf and small eta it is eta (extra + M/sqrt 3) / 2 pi with K = M + extra (Goldt et al. 2019), for linear units
+    eta K / (4 - 2 eta K).
+
+    Examples
+    --------
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
     >>> floor = tu.analysis.noise_floor(problem.replace(lr=0.1, noise=0.05))

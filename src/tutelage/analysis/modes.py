@@ -18,15 +18,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from tutelage._html import ResultCard
 from tutelage._types import NumpyOrJax
-from tutelage.dynamics.linearized import flatten
-from tutelage.dynamics.order_parameters import Overlaps
+from tutelage.dynamics.order_parameters import Overlaps, flatten
 from tutelage.problem import Problem
 
 Teachers: TypeAlias = Float[NumpyOrJax, "L M M"]
@@ -183,8 +181,8 @@ def nearly_equal(a: np.ndarray, b: np.ndarray) -> bool:
 
 
 def _flat(r: ArrayLike, q: ArrayLike, readout: ArrayLike, bias: ArrayLike | None) -> np.ndarray:
-    r, q, readout = (jnp.asarray(x, float) for x in (r, q, readout))
-    return np.asarray(flatten(Overlaps(r, q, readout, None if bias is None else jnp.asarray(bias, float), None)))
+    parts = (None if x is None else np.asarray(x, float) for x in (r, q, readout, bias))
+    return np.asarray(flatten(Overlaps(*parts, None)))
 
 
 @dataclass(frozen=True)

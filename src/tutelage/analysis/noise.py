@@ -21,19 +21,16 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
 from tutelage import checks
 from tutelage._solve import solve
-from tutelage._types import Array, ArrayLike
+from tutelage._types import ArrayLike
 from tutelage.analysis.result import AnalysisResult
 from tutelage.dynamics import OrderParameters, initial_overlaps
-from tutelage.dynamics.diffusion import diffusion, point_dims, point_sets
-from tutelage.dynamics.linearized import LARGEST_STATE, jacobians_along
+from tutelage.dynamics.diffusion import point_dims, point_sets
+from tutelage.dynamics.linearized import LARGEST_STATE, LocalDynamics
 from tutelage.dynamics.order_parameters import Overlaps, flatten, unflatten
 from tutelage.errors import InputError, TutelageWarning
 from tutelage.problem import Problem, Start
@@ -118,7 +115,9 @@ class NoisyCurve:
     def __init__(self, problem: Problem, start: Start, theory: Trajectory):
         self.problem, self.start, self.theory, self.settings = problem, start, theory, dict(theory.settings)
         self.like, t = initial_overlaps(problem, start)
-        self.system = OrderParameters(problem, t, bool(self.settings.get("gradient_flow", False)), True)
+        flow = bool(self.settings.get("gradient_flow", False))
+        self.local = LocalDynamics(OrderParameters(problem, t, flow, True), self.like)
+        self.system = self.local.system
         count = len(theory.times)
         self.batch = count if LEAST_BATCH <= count <= LARGEST_BATCH else USUAL_BATCH
 
@@ -127,9 +126,8 @@ class NoisyCurve:
         end = float(self.theory.times[-1])
         moments = end * np.linspace(0.0, 1.0, self.batch) ** 2  # closer together at the start
         chosen = np.linspace(0, self.batch - 1, MOMENTS).astype(int)
-        states = jax.tree.map(lambda x: x[chosen], self.states(moments))
-        moments = moments[chosen]
-        jacobians = np.asarray(jacobians_along(self.system, jnp.asarray(moments), states))
+        vectors, moments = np.asarray(flatten(self.states(moments)))[chosen], moments[chosen]
+        jacobians = self.local.jacobians(vectors, moments)
         rates = np.maximum(np.max(np.abs(np.linalg.eigvals(jacobians)), axis=1), 1.0 / end)
         total = float(np.sum(np.diff(moments) * np.maximum(rates[1:], rates[:-1])))
         if total > MOST_PANELS * LONGEST_PANEL:
@@ -158,15 +156,14 @@ class NoisyCurve:
     def panels(self, edges: np.ndarray, count: int, sets: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """J (3, n, n) and D (set, 3, n, n) at the nodes of each panel; D from `count` points, those of each set its own."""
         dims = point_dims(self.problem)
-        points = [tuple(map(jnp.asarray, point_sets(MOMENTS, count, dims, seed))) for seed in range(sets)]
+        points = [point_sets(MOMENTS, count, dims, seed) for seed in range(sets)]
         moments = panel_nodes(edges)
-        states = self.states(moments.ravel())
+        vectors = np.asarray(flatten(self.states(moments.ravel())))
         for first in range(0, len(moments), PANELS_PER_BATCH):
             here = moments[first : first + PANELS_PER_BATCH]
-            inside = np.minimum(first * GAUSS_NODES.size + np.arange(MOMENTS), moments.size - 1)
-            times, at = jnp.asarray(moments.ravel()[inside]), jax.tree.map(lambda x, i=inside: x[i], states)
-            J = np.asarray(jacobians_along(self.system, times, at))
-            D = np.stack([np.asarray(_diffusions(self.system, times, at, *part)) for part in points])
+            times, at = here.ravel(), vectors[first * GAUSS_NODES.size :][: here.size]
+            J = self.local.jacobians(at, times)
+            D = np.stack([self.local.diffusions(at, times, *part) for part in points])
             for j in range(len(here)):
                 nodes = slice(j * GAUSS_NODES.size, (j + 1) * GAUSS_NODES.size)
                 yield J[nodes], D[:, nodes]
@@ -174,18 +171,13 @@ class NoisyCurve:
     def gradients(self) -> np.ndarray:
         """The derivative of e_g with respect to the flat coordinates at the recorded times, (time, n)."""
         seen = {name: np.asarray(x) for name, x in self.theory.variables.items()}
-        count, out = len(self.theory.times), []
-        for first in range(0, count, MOMENTS):
-            inside = np.minimum(first + np.arange(MOMENTS), count - 1)
-            states = states_of({name: x[inside] for name, x in seen.items()}, self.like)
-            out.append(np.asarray(_gradients(self.system, states)))
-        return np.concatenate(out)[:count]
+        return self.local.gradients(np.asarray(flatten(states_of(seen, self.like))))
 
 
 def states_of(variables: dict[str, np.ndarray], like: Overlaps) -> Overlaps:
     """Recorded variables, with any leading axes, as one batched state."""
-    r, q, readout = (jnp.asarray(variables[name]) for name in ("r", "q", "readout"))
-    return Overlaps(r, q, readout, None if like.bias is None else jnp.asarray(variables["bias"]), None)
+    r, q, readout = (np.asarray(variables[name]) for name in ("r", "q", "readout"))
+    return Overlaps(r, q, readout, None if like.bias is None else np.asarray(variables["bias"]), None)
 
 
 def variables_of(problem: Problem, states: Overlaps) -> dict[str, np.ndarray]:
@@ -194,27 +186,6 @@ def variables_of(problem: Problem, states: Overlaps) -> dict[str, np.ndarray]:
     out = {name: np.asarray(getattr(states, name)) for name in names}
     weights = np.asarray(problem.inputs.weights)
     return out | {big: np.einsum("l,slab->sab", weights, out[small]) for big, small in (("R", "r"), ("Q", "q"))}
-
-
-@eqx.filter_jit
-def _diffusions(system: OrderParameters, times: Array, states: Overlaps, points: Array, weights: Array) -> Array:
-    return jax.lax.map(lambda moment: diffusion(system, *moment), (times, states, points, weights))
-
-
-@eqx.filter_jit
-def _gradients(system: OrderParameters, states: Overlaps) -> Array:
-    """The derivative of e_g with respect to the flat coordinates; an off-diagonal entry of q stands for two."""
-
-    def gradient(state: Overlaps) -> Array:
-        if not system.closed:  # the matrices hold the slope of the training loss, which is another number
-            return jax.grad(lambda x: system.error(system.observe(unflatten(x, state))))(flatten(state))
-        p = system.error_derivatives(state)
-        weights = jnp.asarray(system.problem.inputs.weights)[:, None, None]
-        twice = 1.0 - jnp.eye(p.A.shape[0]) / 2
-        bias = None if state.bias is None else -p.bias
-        return flatten(Overlaps(-weights * p.B, -weights * twice * p.A, -p.readout, bias, None))
-
-    return jax.lax.map(gradient, states)
 
 
 @dataclass(frozen=True, repr=False)
@@ -260,13 +231,13 @@ class Fluctuations(AnalysisResult, figure="plot_fluctuations"):
         assert problem is not None
         assert start is not None
         like, _ = initial_overlaps(problem, start)  # what one unit of each flat coordinate adds to each quantity:
-        parts = variables_of(problem, jax.vmap(lambda x: unflatten(x, like))(jnp.eye(flatten(like).size)))
+        parts = variables_of(problem, unflatten(np.eye(flatten(like).size), like))
         part = parts[checks.known("the name of a quantity", name, ["error", *parts])]
         return np.moveaxis(part, 0, -1).reshape(1, -1, part.shape[0]), part.shape[1:]
 
     @property
     def start_to_noise(self) -> float | None:
-        """Amplitude of the start in the unstable direction of a plateau that the curve leaves, over the noise at this N.
+        """Amplitude of the initial condition in the unstable direction of a plateau that the curve leaves, over the noise at this N.
 
         None: it leaves none. From the theory's validity report, which is computed when first asked for.
         """
@@ -275,7 +246,7 @@ class Fluctuations(AnalysisResult, figure="plot_fluctuations"):
 
     @property
     def trusted(self) -> bool:
-        """False where the linear theory fails: noise decides an escape on the way, or sd(e_g) is not small against e_g."""
+        """False where the linear theory fails: SGD noise determines an escape on the way, or sd(e_g) is not small against e_g."""
         ratio = self.start_to_noise
         return (ratio is None or ratio > START_DECIDES) and float(np.max(self._relative())) < WIDE_SCATTER
 
@@ -317,16 +288,31 @@ def fluctuations(
     points: int = 2**12,
     gradient_flow: bool = False,
 ) -> Fluctuations:
-    """Standard deviations and covariances of all order parameters and of e_g over networks of N = `dim` inputs.
+    """Standard deviations and covariances of all order parameters and of e_g over networks of input dimension N.
 
-    problem, start, times: as in `solve`. dim: N; default: that of the start. points: of the Gaussian average of D at each
-    moment (there are two moments or more per relaxation time of the fastest mode, with points of their own); `accuracy`
-    estimates the error that they leave in sd(e_g). gradient_flow: everything to leading order in the learning rate.
+    Parameters
+    ----------
+    problem, start, times
+        As in `solve`. All networks have the same initial overlaps.
+    dim : int, optional
+        N. Default: that of `start`.
+    points : int
+        Of the Gaussian average of D at each moment; `accuracy` estimates the remaining error of sd(e_g).
+    gradient_flow : bool
+        Everything to leading order in the learning rate.
 
-    Any activation, spectrum, batch, schedule, weight decay, trained readouts and biases, frozen parts, spherical weights; a
-    fixed momentum as in the limit (up to corrections of order 1/(N (1 - beta))). Slow momentum and states of more than 400
-    numbers are not supported. All networks start at the same overlaps.
+    Returns
+    -------
+    Fluctuations
 
+    Notes
+    -----
+    Any activation, spectrum, batch, schedule, weight decay, trained readouts and biases, frozen parts and spherical
+    weights are supported. A fixed momentum is treated in its limit, up to corrections of order 1/(N (1 - beta)). Slow
+    momentum and states of more than 400 numbers are not supported.
+
+    Examples
+    --------
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
     >>> bars = tu.analysis.fluctuations(problem, tu.asymmetric_start(problem), times=tu.linear_times(5, 6), dim=500, points=256)

@@ -255,11 +255,25 @@ def fit_exponent(
 ) -> Exponent:
     """The exponent s of y ~ x^s from the slope of ln y against ln x.
 
-    x, y: positive numbers, x increasing. window: (first, last) x to fit; None: the longest window, of at least half a
-    decade, through which the local slope drifts by less than `tolerance` times itself, or by no more than noise
-    explains. y_error: standard errors of y, which weigh the points. A given window whose slope drifts is fitted and flagged
-    (`constant` is False); if no window has a constant slope, that is said instead of an exponent.
+    Parameters
+    ----------
+    x, y : array
+        Positive numbers, x increasing.
+    window : (first, last), optional
+        The range of x to fit. Default: the longest window of at least half a decade in which the local slope drifts by
+        less than `tolerance` times itself, or by no more than noise explains.
+    y_error : array, optional
+        Standard errors of y, which weigh the points.
+    tolerance : float
+        The relative drift of the slope that counts as constant.
 
+    Returns
+    -------
+    Exponent
+        A given window whose slope drifts has `constant` False. If no window has a constant slope, InputError is raised.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import tutelage as tu
     >>> x = np.geomspace(1, 1000, 61)
@@ -409,8 +423,21 @@ class SpectralExponent(AnalysisResult, figure="plot_spectral_exponent"):
 
 
 def spectral_exponent(inputs: Inputs, window: tuple[float, float] | None = None) -> SpectralExponent:
-    """beta of a spectrum, with its error. window: (first, last) rank; None: the longest with a constant slope.
+    """The exponent beta of a spectrum, eigenvalues ~ rank^-(1 + beta), with its error.
 
+    Parameters
+    ----------
+    inputs : Inputs
+        A spectrum, such as `from_data(X).inputs`.
+    window : (first, last), optional
+        The range of ranks. Default: the longest one with a constant slope.
+
+    Returns
+    -------
+    SpectralExponent
+
+    Examples
+    --------
     >>> import tutelage as tu
     >>> found = tu.analysis.spectral_exponent(tu.PowerLaw(beta=0.5, levels=200))
     >>> round(found.beta, 6), found.is_power_law

@@ -40,8 +40,9 @@ from tutelage.analysis.controls import (
     schedule_of,
 )
 from tutelage.analysis.result import AnalysisResult
+from tutelage.dynamics.order_parameters import as_arrays
 from tutelage.errors import InputError, TutelageWarning, cause
-from tutelage.integrate.program import Options, anonymous, as_arrays, integrate, tolerances
+from tutelage.integrate.program import Options, anonymous, integrate, tolerances
 from tutelage.moments import Moments, moments_for
 from tutelage.moments.nodes import Quadrature
 from tutelage.problem import Interleave, Problem, Start

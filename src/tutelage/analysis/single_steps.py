@@ -31,8 +31,7 @@ from tutelage.analysis.result import AnalysisResult
 from tutelage.dynamics import OrderParameters, initial_overlaps
 from tutelage.dynamics.diffusion import diffusion, point_dims, point_sets, shares
 from tutelage.dynamics.error import averages_of, field_means
-from tutelage.dynamics.linearized import flatten
-from tutelage.dynamics.order_parameters import Overlaps
+from tutelage.dynamics.order_parameters import Overlaps, flatten
 from tutelage.errors import InputError
 from tutelage.moments.matrices import joint_covariance, mean_update
 from tutelage.problem import Problem, Start
@@ -216,7 +215,7 @@ class StepMoments(AnalysisResult, figure="plot_step_moments"):
     """Mean and covariance of one step, measured and predicted.
 
     drift, diffusion: N E[du] (size,) and N^2 Cov(du) (size, size) of one step, measured on `samples` steps.
-    *_error: standard errors (of the difference, where the theory has one of its own); *_theory: f(u) and D(u). names: of the
+    *_error: standard errors (of the difference, where the theory has one, too); *_theory: f(u) and D(u). names: of the
     coordinates, those that move; with several levels, level first. inputs: the law of the inputs. dim: N.
     """
 
@@ -272,11 +271,28 @@ class StepMoments(AnalysisResult, figure="plot_step_moments"):
 def step_moments(
     problem: Problem, start: Start, dim: int, *, samples: int = 20_000, inputs: str = "gaussian", seed: int = 0
 ) -> StepMoments:
-    """Drift and diffusion of one step at a start, measured on real weights of N = `dim` inputs, and predicted.
+    """Drift and diffusion of one step, measured on actual weights of input dimension N and predicted by the theory.
 
-    inputs: "gaussian", "rademacher", "uniform", "student_t" or "student_t3" (five and three degrees of freedom), independent
-    with unit variance in eigencoordinates, as in `simulate`. The rates of schedules are those at time zero.
+    Parameters
+    ----------
+    problem : Problem
+        A schedule counts with its rate at time zero.
+    start : Start
+        The overlaps of the weights.
+    dim : int
+        N.
+    samples, seed : int
+        The number of steps, and their seed.
+    inputs : str
+        "gaussian", "rademacher", "uniform", "student_t" or "student_t3" (five and three degrees of freedom), independent
+        with unit variance in eigencoordinates.
 
+    Returns
+    -------
+    StepMoments
+
+    Examples
+    --------
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
     >>> step = tu.analysis.step_moments(problem, tu.asymmetric_start(problem), dim=200, samples=4000)

@@ -60,9 +60,9 @@ LEGEND = "gap: mean of runs - theory; s.e.: its standard error; expected: the fi
 class Comparison:
     """What `compare` found. gaps: by name ("error", "R", "Q", ...; `comparison["R"]`), each with gap, standard_error, z.
 
-    verdict: outcome, sentence and shares. matching: which runs were relabeled. escape: times of escape from a plateau, None
-    if there is none. validity: the theory's report, None for one's own equations and several tasks. scatter: of the errors of single runs,
-    predicted and measured; None where it is not predicted. dim: N of the runs. notes: sentences to read beside the verdict.
+    verdict: outcome, message and shares. matching: which runs were relabeled. escape: times of escape from a plateau, None
+    if there is none. validity: the theory's report, None for custom equations and several tasks. scatter: of the errors of single runs,
+    predicted and measured; None where it is not predicted. dim: N of the runs. notes: remarks on the verdict.
     noticeable: the relative change of lr that an agreement would have noticed (inf: more than 0.5); None where not known.
     """
 
@@ -88,7 +88,7 @@ class Comparison:
 
     @property
     def agrees(self) -> bool | None:
-        """True, False, or None where the question cannot be answered (one run) or is the wrong one (noise decides)."""
+        """True, False, or None if the comparison is inconclusive."""
         outcome = self.verdict.outcome
         return None if outcome in (NOISE, UNKNOWN) else outcome in (AGREE, BIASED)
 
@@ -316,16 +316,31 @@ def _numbers(gap: Gap, time: int, entry: int) -> tuple[str, ...]:
 
 
 def compare(theory: Trajectory, runs: Trajectory, *, fluctuations: bool = True) -> Comparison:
-    """Compare the mean over runs with the theory, quantity by quantity and time by time: do they agree?
+    """Compare the mean over runs with the theory, for each quantity and time.
 
-    theory: what `solve` returned (or `load`); runs: what `simulate` returned for the same problem, start and times. Of
-    one's own `Equations`, give runs of the same names as a Trajectory with a leading run axis.
+    Parameters
+    ----------
+    theory : Trajectory
+        The result of `solve` (or `load`).
+    runs : Trajectory
+        The result of `simulate` for the same problem, initial condition and times; for custom `Equations` a Trajectory
+        of the same variable names with a leading axis of runs.
+    fluctuations : bool
+        Also predict the scatter of single runs, if this takes no more than a second or two.
 
-    Hidden units are matched first. Each gap gets a standard error, a z-score and the gap of order 1/N that a right theory
-    leaves; the verdict is "agree", "agree within the expected finite-N bias", "differ: ..." or, where noise rather than the
-    start decides the escape from a plateau, says that and compares times of escape. docs/compare.md has the criteria.
-    fluctuations: also predict how far the errors of single runs scatter, where that takes a second or two.
+    Returns
+    -------
+    Comparison
+        `.verdict`, `.agrees`, the gaps by name, `.plot()`, `.save_html(path)`.
 
+    Notes
+    -----
+    Hidden units are matched first. Each gap has a standard error, a z-score and an expected finite-N bias of order 1/N.
+    The verdict is "agree", "agree within the expected finite-N bias", "differ", "inconclusive after the plateau" if SGD
+    noise determines the escape from a plateau, or "inconclusive" for one run. docs/compare.md states the criteria.
+
+    Examples
+    --------
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
     >>> start = tu.asymmetric_start(problem, dim=1000)

@@ -38,9 +38,10 @@ from tutelage._solve import solve
 from tutelage._types import Array, ArrayLike, Rate, Schedule, Table
 from tutelage.analysis.noise import states_of, variables_of
 from tutelage.comparison.pairing import Pair
-from tutelage.comparison.verdict import LIMIT, Gap, holds, z_score
-from tutelage.dynamics.linearized import flatten, jacobians_along, unflatten
-from tutelage.dynamics.order_parameters import OrderParameters, Overlaps, initial_overlaps
+from tutelage.comparison.verdict import LIMIT, Gap, holds, ratio_of
+from tutelage.dynamics.committee import CommitteeDynamics, joint, mean_update
+from tutelage.dynamics.linearized import DIFFERENCES, LocalDynamics, exponentials
+from tutelage.dynamics.order_parameters import OrderParameters, Overlaps, flatten, initial_overlaps, unflatten
 from tutelage.errors import TutelageWarning
 from tutelage.integrate.program import SOLVERS
 from tutelage.moments import is_cheap
@@ -53,10 +54,11 @@ from tutelage.times import steps_at
 from tutelage.trajectory import Trajectory
 from tutelage.validity import MOMENTS
 
-RUNS, CHUNK = 256, 256  # at most so many runs enter the estimate; points evaluated at once
+RUNS = 256  # at most so many runs enter the estimate
 FEWEST = 8  # recorded times below which the equation for b cannot be integrated
 LARGEST = 400  # largest state whose Jacobian is taken
 STEP = 1e-3  # of ln eta, to either side
+LENGTH_STEP = 1e-3  # relative change of a level's overlaps, for the derivative of G
 CHANGES = np.geomspace(1e-4, 0.5, 400)  # relative changes of the rate that are tried
 CHANCE = 1.28  # standard errors by which chance reduces a gap once in ten times
 
@@ -116,24 +118,24 @@ def _computed(pair: Pair) -> dict[str, np.ndarray] | None:
     if pair.theory["r"][0].size + pair.theory["q"][0][:, *np.triu_indices(problem.student.hidden)].size > LARGEST:
         return None
     like, t = initial_overlaps(problem, start)
-    system = OrderParameters(problem, t, pair.gradient_flow, True)
+    local = LocalDynamics(OrderParameters(problem, t, pair.gradient_flow, True), like)
     chosen = _moments(pair)
-    moments, times = pair.times[chosen], jnp.asarray(pair.times[chosen])
+    moments = pair.times[chosen]
     states = states_of({name: value[chosen] for name, value in pair.theory.items()}, like)
     runs = states_of({name: value[:RUNS, chosen] for name, value in pair.runs.items()}, like)
-    along, points = np.asarray(jax.vmap(flatten)(states)), np.asarray(jax.vmap(jax.vmap(flatten))(runs))
-    drifts, errors = _evaluate(system, like, moments, np.concatenate([points, points.mean(axis=0)[None], along[None]]))
+    along, points = np.asarray(flatten(states)), np.asarray(flatten(runs))
+    drifts, errors = _evaluate(local, moments, np.concatenate([points, points.mean(axis=0)[None], along[None]]))
     curved, jensen = drifts[:-2].mean(axis=0) - drifts[-2], errors[:-2].mean(axis=0) - errors[-2]
-    jacobians = np.asarray(jacobians_along(system, times, states))
+    jacobians = local.jacobians(along, moments)
     acceleration = np.einsum("tij,tj->ti", jacobians, drifts[-1])
     tasks: Any = getattr(problem.teacher, "schedule", None)
     if problem.schedules() or callable(tasks) or (hasattr(tasks, "schedules") and tasks.schedules()):  # it changes by itself
         different, first = np.unique(moments, return_index=True)
         acceleration = _between(moments, different, np.gradient(drifts[-1][first], different, axis=0))
-    sources = curved + (np.asarray(_beyond(system, times, states)) - acceleration / 2) / dim
+    sources = curved + (_beyond(local, moments, along) - acceleration / 2) / dim
     b = _carried(moments, jacobians, sources)
-    moved = _evaluate(system, like, moments, (along + b)[None])[1][0] - errors[-1]
-    gaps = variables_of(problem, jax.vmap(lambda x: unflatten(x, like))(jnp.asarray(b)))  # linear in the flat coordinates
+    moved = local.errors(along + b) - errors[-1]
+    gaps = variables_of(problem, unflatten(b, like))  # linear in the flat coordinates
     gaps["error"] = np.where(np.isfinite(moved), moved, 0.0) + jensen
     return {name: _between(pair.times, moments, value) for name, value in gaps.items() if name in pair.compared}
 
@@ -148,29 +150,41 @@ def _moments(pair: Pair) -> np.ndarray:
     return np.searchsorted(length, np.linspace(0.0, length[-1], MOMENTS)).clip(0, pair.times.size - 1)
 
 
-def _evaluate(
-    system: OrderParameters, like: Overlaps, times: np.ndarray, points: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Drift and error at points (run, moment, size); in chunks of one shape, so that one program serves all."""
+def _evaluate(local: LocalDynamics, times: np.ndarray, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Drift and error at points (run, moment, size)."""
     flat, when = points.reshape(-1, points.shape[-1]), np.broadcast_to(times, points.shape[:-1]).reshape(-1)
-    chunks = [np.minimum(np.arange(i, i + CHUNK), len(flat) - 1) for i in range(0, len(flat), CHUNK)]
-    found = [_chunk(system, like, jnp.asarray(when[inside]), jnp.asarray(flat[inside])) for inside in chunks]
-    drift, error = (np.concatenate([np.asarray(x) for x in parts])[: len(flat)] for parts in zip(*found, strict=True))
-    return drift.reshape(points.shape), error.reshape(*points.shape[:-1], *error.shape[1:])
+    drifts, errors = local.drifts(flat, when), local.errors(flat)
+    return drifts.reshape(points.shape), errors.reshape(*points.shape[:-1], *errors.shape[1:])
 
 
-@eqx.filter_jit
-def _chunk(system: OrderParameters, like: Overlaps, times: Array, points: Array) -> tuple[Array, Array]:
-    def one(t: Array, x: Array) -> tuple[Array, Array]:
-        state = unflatten(x, like)
-        return flatten(system.drift(t, state)), system.error(system.observe(state))
-
-    return jax.vmap(one)(times, points) if system.closed else jax.lax.map(lambda x: one(*x), (times, points))
-
-
-@eqx.filter_jit
-def _beyond(system: OrderParameters, times: Array, states: Overlaps) -> Array:
+def _beyond(local: LocalDynamics, times: np.ndarray, vectors: np.ndarray) -> np.ndarray:
     """c at each moment: N^2 times what the mean of one step adds to q beyond the limit, in flat coordinates."""
+    if local.committee is None:
+        return np.asarray(_beyond_by_jax(local.system, times, unflatten(vectors, local.like)))
+    return _beyond_of_committee(local.committee, float(local.system.problem.sgd.batch), vectors)
+
+
+def _beyond_of_committee(committee: CommitteeDynamics, batch: float, vectors: np.ndarray) -> np.ndarray:
+    one, states = committee.one, unflatten(vectors, committee.like)
+    R, Q, v = (np.asarray(x) for x in committee.fields(vectors))
+    C, lam = joint(R, Q, one.T), one.lam[: one.L]
+    force, decay = one.eta * mean_update(one, C, committee.error_weights(v)), one.pull * np.eye(one.K, one.K + one.M)
+    c = np.zeros_like(states.q)
+    for level in range(one.L):
+        own = joint(states.r[:, level], states.q[:, level], committee.t[level])
+        moved = LENGTH_STEP * np.arange(1, DIFFERENCES.size + 1)[:, None, None, None] * lam[level] * own
+        at = C + np.stack([moved, -moved])
+        found = committee.update_covariances(at.reshape(-1, *C.shape[1:]), np.tile(v, (2 * DIFFERENCES.size, 1)))
+        found = found.reshape(*at.shape[:3], one.K, one.K)
+        length = np.tensordot(DIFFERENCES, found[0] - found[1], 1) / LENGTH_STEP
+        X, Y = lam[level] * force - decay, lam[level] * force
+        squares = X @ own @ np.swapaxes(X, 1, 2) - Y @ own @ np.swapaxes(Y, 1, 2) / batch
+        c[:, level] = squares + 2 * (one.eta**2 / batch) * lam[level] * length
+    return np.asarray(flatten(Overlaps(0 * states.r, c, 0 * v, None, None)))
+
+
+@eqx.filter_jit
+def _beyond_by_jax(system: OrderParameters, times: Array, states: Overlaps) -> Array:
     return jax.lax.map(lambda moment: _beyond_at(system, *moment), (times, states))
 
 
@@ -197,14 +211,12 @@ def _beyond_at(system: OrderParameters, t: Array, state: Overlaps) -> Array:
 
 def _carried(times: np.ndarray, jacobians: np.ndarray, sources: np.ndarray) -> np.ndarray:
     """b at each moment: the linear equation with J and source held at their mean between moments."""
-    from scipy.linalg import expm
-
     size = sources.shape[1]
     blocks = np.zeros((times.size - 1, size + 1, size + 1))
     blocks[:, :size, :size] = (jacobians[:-1] + jacobians[1:]) / 2
     blocks[:, :size, size] = (sources[:-1] + sources[1:]) / 2
     b = [np.zeros(size)]
-    for step in expm(blocks * np.diff(times)[:, None, None]):
+    for step in exponentials(blocks * np.diff(times)[:, None, None]):
         b.append(step[:size, :size] @ b[-1] + step[:size, size])
     return np.array(b)
 
@@ -262,10 +274,11 @@ def noticeable_change(pair: Pair, theory: Trajectory, gaps: dict[str, Gap], coun
         return None
     slopes = {name: np.abs(ends[1][name] - ends[0][name]) / (2 * STEP) for name in gaps}
 
+    largest = ratio_of(LIMIT, pair.count)
+
     def noticed(change: float) -> bool:
-        scores = [np.maximum(change * slopes[name] - gap.allowed, 0.0) / gap.unit - CHANCE for name, gap in gaps.items()]
-        inside = [gap.entries(z_score(x, pair.count))[counted] < LIMIT for gap, x in zip(gaps.values(), scores, strict=True)]
-        return not holds(inside)
+        ratios = {name: np.maximum(change * slopes[name] - gap.allowed, 0.0) / gap.unit for name, gap in gaps.items()}
+        return not holds([gap.entries(ratios[name])[counted] < largest + CHANCE for name, gap in gaps.items()])
 
     return next((float(change) for change in CHANGES if noticed(change)), np.inf)
 

@@ -66,7 +66,7 @@ class FieldShape(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Data(AnalysisResult, figure="plot_data"):
-    """What `from_data` measured. Print it for a report, draw it with `plot`, hold it against SGD with `compare`.
+    """What `from_data` measured. Print it for a report, draw it with `plot`, compare it with SGD by `compare`.
 
     rows: the samples. labels: their class numbers, or real labels scaled to mean zero and variance one. classes: the labels
     of the classes in their order. counts: samples of each class. spectrum: of the covariance (within classes), with center,

@@ -36,24 +36,23 @@ LOST = 1e-13  # relative variance below which a combination of fields has none
 WIDER = 3.0  # points have variance 1 + WIDER / dims
 
 
-def sample_increments(
-    system: OrderParameters, t: ArrayLike, state: Overlaps, key: Array, count: int
+def field_roots(system: OrderParameters, states: Overlaps) -> Float[np.ndarray, "*moments L n n"]:
+    """Matrices that make the fields of each level of standard normal numbers, at states with any leading axes."""
+    r, t = np.asarray(states.r), np.broadcast_to(system.t, (*states.r.shape[:-2], *system.t.shape[1:]))
+    joint = np.block([[np.asarray(states.q), r], [np.swapaxes(r, -1, -2), t]])
+    values, vectors = np.linalg.eigh(np.asarray(system.problem.inputs.weights)[:, None, None] * joint)
+    return vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :]
+
+
+def increments(
+    system: OrderParameters,
+    t: ArrayLike,
+    state: Overlaps,
+    parts: Float[Array, "samples L n"],
+    draws: Float[Array, "samples draws"],
 ) -> Float[Array, "count size"]:
-    """The shares of `count` samples (of episodes, for a rule of these) in a step, in flat coordinates."""
-    covariances = _level_covariances(system, state)
-    values, vectors = jnp.linalg.eigh(covariances)
-    roots = vectors * jnp.sqrt(jnp.maximum(values, 0.0))[:, None, :]
-    key, noise_key = jax.random.split(key)
-    samples = count * system.problem.rule.samples
-    normals = jax.random.normal(key, (samples, *covariances.shape[:2]))
-    parts = jnp.einsum("lab,clb->cla", roots, normals)
-    each = shares(system, t, state, parts, jax.random.normal(noise_key, (samples, normals_needed(system.problem))))
-    return _of_episodes(system, each)
-
-
-def _of_episodes(system: OrderParameters, each: Float[Array, "samples size"]) -> Float[Array, "count size"]:
-    """The mean over the samples of every episode."""
-    T = system.problem.rule.samples
+    """The shares of samples (of episodes, for a rule of these) in a step, in flat coordinates; arguments as in `shares`."""
+    each, T = shares(system, t, state, parts, draws), system.problem.rule.samples
     return each if T == 1 else each.reshape(-1, T, each.shape[1]).mean(axis=1)
 
 
@@ -143,7 +142,7 @@ def diffusion(
     n, T = W.shape[1], system.problem.rule.samples
     normals = normals.reshape(normals.shape[0] * T, -1)
     parts, draws = jnp.einsum("lab,cb->cla", gains, normals[:, :n]), normals[:, n:]
-    samples = _of_episodes(system, shares(system, t, state, parts, draws))
+    samples = increments(system, t, state, parts, draws)
     samples = samples - weights @ samples
     D = (samples.T * weights) @ samples
     if W.shape[0] > 1:

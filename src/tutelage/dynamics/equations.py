@@ -31,7 +31,8 @@ class ClosedSystem(eqx.Module):
 
     >>> import jax.numpy as jnp
     >>> import tutelage as tu
-    >>> class Decay(tu.ClosedSystem):
+    >>> from tutelage.dynamics import ClosedSystem
+    >>> class Decay(ClosedSystem):
     ...     rate: float
     ...
     ...     def drift(self, t, state):
@@ -60,7 +61,7 @@ class ClosedSystem(eqx.Module):
         """The error of one observation, a single number."""
 
     def initial_state(self, start: PyTree) -> State:
-        """The start as a state of float arrays, after a first call of all functions to check them."""
+        """The initial values as a state of float arrays, after a first call of all functions to check them."""
         if start is None:
             raise InputError(
                 f"{type(self).__name__} has no default initial condition; give the initial values of its state."
@@ -134,7 +135,7 @@ class Equations(ClosedSystem):
         self.names, self.user_drift, self.user_error = tuple(names), drift, error
 
     def initial_state(self, start: PyTree) -> tuple[Array, ...]:
-        """The start, given by name or in order, as a state; and a first call of both functions to check them."""
+        """The initial values, given by name or in order, as a state; and a first call of both functions to check them."""
         if start is None:
             raise InputError(
                 f"the equations have no default initial condition; give the initial values of {list(self.names)}."

@@ -81,11 +81,29 @@ def generalization_error(
     bias: Numbers | None = None,
     quadrature: Quadrature | None = None,
 ) -> Float[Array, "..."]:
-    """The error at overlaps R (..., K, M), Q (..., K, K), T (M, M) (default: gram or identity, and the unseen part).
+    """The error at given overlaps of student and teacher.
 
-    For real labels it is e_g = E[(noiseless y - yhat)^2] / 2, for signs and classes the probability of a wrong class. For
-    `Tasks` it has a last axis of tasks; M counts the units of all teachers, and readout is (tasks, K) with separate heads.
+    Parameters
+    ----------
+    problem : Problem
+        Activations, labels and readouts are used.
+    R, Q : arrays (..., K, M) and (..., K, K)
+        Covariances of the fields.
+    T : array (M, M), optional
+        Default: the gram of the teacher or the identity, and the unseen part.
+    readout, bias : array, optional
+        Default: those of the problem. For `Tasks` with separate heads readout is (tasks, K).
+    quadrature : Quadrature, optional
+        As in `solve`.
 
+    Returns
+    -------
+    array
+        e_g = E[(noiseless y - yhat)^2] / 2 for real labels, the probability of a wrong class for signs and classes; with
+        a last axis of tasks for `Tasks`.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))

@@ -15,68 +15,201 @@ import numpy as np
 from jaxtyping import Float
 
 from tutelage._types import Array, ArrayLike, NumpyOrJax
-from tutelage.dynamics.diffusion import sample_increments
-from tutelage.dynamics.order_parameters import OrderParameters, Overlaps, flatten, unflatten
+from tutelage.dynamics.committee import CommitteeDynamics, is_committee
+from tutelage.dynamics.diffusion import diffusion, field_roots, increments, point_dims
+from tutelage.dynamics.order_parameters import OrderParameters, Overlaps, as_arrays, flatten, unflatten
+from tutelage.moments import ClosedMoments
+from tutelage.moments.erf import ErfAverages
+from tutelage.moments.polynomial import PolynomialAverages
+from tutelage.problem.sample import normals_needed
 
-Times: TypeAlias = Float[NumpyOrJax, " moments"]
+Vectors: TypeAlias = Float[np.ndarray, "moments size"]
+Times: TypeAlias = Float[NumpyOrJax, " moments"] | float
 Steps: TypeAlias = Float[np.ndarray, "intervals size size"]
 Path: TypeAlias = Float[np.ndarray, "moments size count"]
-SAMPLES = 2048  # steps drawn at each moment to measure their covariance
+SAMPLES = 2**13  # steps drawn to measure their covariance, the same at each moment but turned at random
 LARGEST_STATE = 400  # entries of the largest state whose Jacobians are followed
-
-
-def flat_drift(system: OrderParameters, like: Overlaps) -> Callable[[Array, Array], Array]:
-    """d vector / d alpha as a function of time and vector."""
-    return lambda t, vector: flatten(system.drift(t, unflatten(vector, like)))
+CHUNK = 64  # vectors that one call of a compiled program takes: their number does not matter to it
+SMALL_STATE, SMALL_COMMITTEE = (
+    60,
+    200,
+)  # entries up to which differences of the drift cost less than compiling its derivative
+LARGEST_NORM, SERIES = 0.5, 13  # the series of exp, to rounding
+# central differences: steps and weights, exact to order 4 for many vectors, to order 8 (thirteen digits) for one
+STEP, DIFFERENCES = 3.5e-4, np.array([8.0, -1.0]) / 12.0
+LONG_STEP, FINE_DIFFERENCES = 6e-3, np.array([672.0, -168.0, 32.0, -3.0]) / 840.0
 
 
 @eqx.filter_jit
-def drift_at(system: OrderParameters, vector: Float[NumpyOrJax, " size"], like: Overlaps) -> Float[Array, " size"]:
-    """The drift at flat coordinates and time zero, compiled once for all problems of one shape."""
-    return flat_drift(system, like)(jnp.zeros(()), jnp.asarray(vector))
+def _drifts(system: OrderParameters, like: Overlaps, times: Array, vectors: Array) -> Array:
+    return jax.lax.map(lambda at: flatten(system.drift(at[0], unflatten(at[1], like))), (times, vectors))
+
+
+@eqx.filter_jit
+def _errors(system: OrderParameters, like: Overlaps, times: Array, vectors: Array) -> Array:
+    return jax.lax.map(lambda at: system.error(system.observe(unflatten(at[1], like))), (times, vectors))
+
+
+@eqx.filter_jit
+def _jacobians(system: OrderParameters, like: Overlaps, times: Array, vectors: Array) -> Array:
+    def one(at: tuple[Array, Array]) -> Array:
+        return jax.jacfwd(lambda x: flatten(system.drift(at[0], unflatten(x, like))))(at[1])
+
+    return jax.lax.map(one, (times, vectors))
+
+
+@eqx.filter_jit
+def _gradients(system: OrderParameters, like: Overlaps, _: Array, vectors: Array) -> Array:
+    def one(vector: Array) -> Array:
+        if not system.closed:  # the matrices hold the slope of the training loss, which is another number
+            return jax.grad(lambda x: system.error(system.observe(unflatten(x, like))))(vector)
+        p = system.error_derivatives(unflatten(vector, like))
+        weights = jnp.asarray(system.problem.inputs.weights)[:, None, None]
+        twice = 1.0 - jnp.eye(p.A.shape[0]) / 2
+        bias = None if like.bias is None else -p.bias
+        return flatten(Overlaps(-weights * p.B, -weights * twice * p.A, -p.readout, bias, None))
+
+    return jax.lax.map(one, vectors)
+
+
+@eqx.filter_jit
+def _diffusions(system: OrderParameters, like: Overlaps, moments: tuple[Array, Array, Array, Array]) -> Array:
+    def one(moment: tuple[Array, Array, Array, Array]) -> Array:
+        t, vector, points, weights = moment
+        return diffusion(system, t, unflatten(vector, like), points, weights)
+
+    return jax.lax.map(one, moments)
+
+
+class LocalDynamics:
+    """Drift, error, Jacobian and noise of a system at any number of flat vectors, as NumPy arrays.
+
+    Committees of erf units have machine code for it (committee.py). For all else one compiled program of each kind serves
+    all problems of one shape: numbers such as the learning rate are its data. Where
+    the averages are analytic in the overlaps (erf, polynomials), the Jacobian of a small state is made of differences of the
+    drift, to eleven digits or more, and needs no program of its own.
+    """
+
+    def __init__(self, system: OrderParameters, like: Overlaps):
+        problem, t = as_arrays(system.problem), np.asarray(system.t)
+        self.system = OrderParameters(problem, t, system.gradient_flow, True, moments=system.moments)
+        self.like = Overlaps(
+            *(None if x is None else np.asarray(x) for x in (like.r, like.q, like.readout, like.bias)), None
+        )
+        averages = system.moments.averages if isinstance(system.moments, ClosedMoments) else None
+        self.committee = CommitteeDynamics(system, self.like) if is_committee(system.problem, system.moments) else None
+        small = flatten(self.like).size <= (SMALL_STATE if self.committee is None else SMALL_COMMITTEE)
+        self._analytic = small and isinstance(averages, ErfAverages | PolynomialAverages)
+
+    def drifts(self, vectors: Vectors, times: Times = 0.0) -> Vectors:
+        """d vector / d alpha at each of the vectors."""
+        return self._in_chunks(_drifts, vectors, times) if self.committee is None else self.committee.drifts(vectors)
+
+    def errors(self, vectors: Vectors) -> Float[np.ndarray, "*moments_tasks"]:
+        """The generalization error at each of the vectors."""
+        return self._in_chunks(_errors, vectors) if self.committee is None else self.committee.errors(vectors)
+
+    def gradients(self, vectors: Vectors) -> Vectors:
+        """The derivative of the generalization error; an off-diagonal entry of q stands for two."""
+        return self._in_chunks(_gradients, vectors) if self.committee is None else self.committee.gradients(vectors)
+
+    def jacobians(self, vectors: Vectors, times: Times = 0.0) -> Float[np.ndarray, "moments size size"]:
+        """The derivative of the drift at each of the vectors; the last axis is the variable."""
+        if not self._analytic:
+            return self._in_chunks(_jacobians, vectors, times)
+        count, size = vectors.shape
+        step, differences = (LONG_STEP, FINE_DIFFERENCES) if count == 1 else (STEP, DIFFERENCES)
+        steps = step * np.maximum(1.0, np.abs(vectors))
+        moved = np.arange(1, differences.size + 1)[:, None, None, None] * np.eye(size) * steps[:, None]
+        at = vectors[:, None] + np.stack([moved, -moved])  # (side, distance, moment, moved entry, entry)
+        when = np.broadcast_to(np.reshape(times, (-1, 1)), (*at.shape[:2], count, size))
+        found = self.drifts(at.reshape(-1, size), when.ravel()).reshape(at.shape)
+        slopes = np.einsum("d,dmij->mij", differences, found[0] - found[1]) / steps[..., None]
+        return np.swapaxes(slopes, 1, 2)
+
+    def drift(self, vector: Float[np.ndarray, " size"]) -> Float[np.ndarray, " size"]:
+        """The drift at one vector and time zero."""
+        return self.drifts(vector[None])[0]
+
+    def jacobian(self, vector: Float[np.ndarray, " size"]) -> Float[np.ndarray, "size size"]:
+        """The Jacobian at one vector and time zero."""
+        return self.jacobians(vector[None])[0]
+
+    def diffusions(
+        self,
+        vectors: Vectors,
+        times: Times,
+        points: Float[np.ndarray, "moments count dims"],
+        weights: Float[np.ndarray, "moments count"],
+    ) -> Float[np.ndarray, "moments size size"]:
+        """D at each of the vectors, each from its own points (diffusion.py), of which there may be more sets."""
+        if self.committee is not None and self.system.problem.unseen is None:
+            return self.committee.diffusions(vectors, points, weights)
+        inside = np.minimum(np.arange(len(points)), len(vectors) - 1)  # the last one fills up, for the shape of the program
+        times = np.broadcast_to(np.asarray(times, float), len(vectors))[inside]
+        return np.asarray(_diffusions(self.system, self.like, (times, vectors[inside], points, weights)))[: len(vectors)]
+
+    def _in_chunks(self, program: Callable[..., Array], vectors: Vectors, times: Times = 0.0) -> np.ndarray:
+        """A program at all vectors, always as many at once; the last one fills up, unless each of them costs much."""
+        chunk = CHUNK if self._analytic or len(vectors) > 1 else 1
+        times, found = np.broadcast_to(np.asarray(times, float), len(vectors)), []
+        for first in range(0, len(vectors), chunk):
+            inside = np.minimum(np.arange(first, first + chunk), len(vectors) - 1)
+            found.append(np.asarray(program(self.system, self.like, times[inside], np.asarray(vectors[inside], float))))
+        return np.concatenate(found)[: len(vectors)]
 
 
 @eqx.filter_jit
 def jacobian(system: OrderParameters, t: ArrayLike, state: Overlaps) -> Float[Array, "size size"]:
-    """The derivative of the drift with respect to the flat coordinates."""
-    return jax.jacfwd(lambda x: flat_drift(system, state)(jnp.asarray(t, float), x))(flatten(state))
+    """The derivative of the drift with respect to the flat coordinates, by JAX."""
+    return jax.jacfwd(lambda x: flatten(system.drift(jnp.asarray(t, float), unflatten(x, state))))(flatten(state))
 
 
-@eqx.filter_jit
-def drifts_along(system: OrderParameters, times: Times, states: Overlaps) -> Float[Array, "moments size"]:
-    """The drift at each of the moments, in flat coordinates."""
-    return jax.vmap(lambda t, s: flatten(system.drift(t, s)))(times, states)
-
-
-@eqx.filter_jit
-def jacobians_along(system: OrderParameters, times: Times, states: Overlaps) -> Float[Array, "moments size size"]:
-    """J at each of the moments; compiled once for their number."""
-    return jax.lax.map(lambda ts: jacobian(system, *ts), (times, states))
-
-
-@eqx.filter_jit
 def noise_covariances(
-    system: OrderParameters,
-    times: Times,
-    states: Overlaps,
-    directions: Float[NumpyOrJax, "moments size count"],
-) -> Float[Array, "moments count count"]:
+    local: LocalDynamics, times: Times, vectors: Vectors, directions: Float[np.ndarray, "moments size count"]
+) -> Float[np.ndarray, "moments count count"]:
     """N times the covariance per time that the noise of the steps feeds into the directions."""
+    system, rng = local.system, np.random.default_rng(0)
+    if local.committee is not None and system.problem.unseen is None:
+        points = rng.standard_normal((SAMPLES, point_dims(system.problem)))
+        turned = (points @ np.linalg.qr(rng.standard_normal(2 * points.shape[1:]))[0] for _ in vectors)
+        same = np.broadcast_to(1.0 / SAMPLES, (len(vectors), SAMPLES))
+        return local.committee.diffusions(vectors, turned, same, directions)
+    states, samples = unflatten(vectors, local.like), SAMPLES * system.problem.rule.samples
+    normals = rng.standard_normal((samples, *system.t.shape[:1], sum(local.like.r.shape[1:])))
+    draws = rng.standard_normal((samples, normals_needed(system.problem)))
+    times, roots = np.broadcast_to(np.asarray(times, float), len(vectors)), field_roots(system, states)
+    turned = roots @ np.linalg.qr(rng.standard_normal(roots.shape))[0]
+    return np.asarray(_fed(system, (times, states, turned, directions), normals, draws))
 
-    def one(moment: tuple[Array, Overlaps, Array]) -> Float[Array, "count count"]:
-        t, state, directions = moment
-        samples = sample_increments(system, t, state, jax.random.key(0), SAMPLES) @ directions
-        samples = samples - samples.mean(axis=0)
-        return samples.T @ samples / SAMPLES
 
-    return jax.lax.map(one, (times, states, directions)) / system.problem.sgd.batch
+@eqx.filter_jit
+def _fed(system: OrderParameters, moments: tuple[Array, Overlaps, Array, Array], normals: Array, draws: Array) -> Array:
+    def one(moment: tuple[Array, Overlaps, Array, Array]) -> Array:
+        t, state, roots, directions = moment
+        along = increments(system, t, state, jnp.einsum("lab,clb->cla", roots, normals), draws) @ directions
+        along = along - along.mean(axis=0)
+        return along.T @ along / along.shape[0]
+
+    return jax.lax.map(one, moments) / system.problem.sgd.batch
 
 
 def propagators(times: Float[np.ndarray, " moments"], jacobians: Float[np.ndarray, "moments size size"]) -> Steps:
     """What a deviation at one moment has become at the next: exp of the mean Jacobian times the interval."""
-    from scipy.linalg import expm
+    return exponentials((jacobians[:-1] + jacobians[1:]) / 2 * np.diff(times)[:, None, None])
 
-    return expm((jacobians[:-1] + jacobians[1:]) / 2 * np.diff(times)[:, None, None])
+
+def exponentials(matrices: Float[np.ndarray, "count a a"]) -> Float[np.ndarray, "count a a"]:
+    """exp of each matrix, by its series for a small part of it and repeated squares (scipy's takes long to import)."""
+    largest = float(np.max(np.sum(np.abs(matrices), axis=-1), initial=0.0))
+    halvings = max(0, int(np.ceil(np.log2(max(largest, 1e-300) / LARGEST_NORM))))
+    small, one = matrices / 2.0**halvings, np.eye(matrices.shape[-1])
+    found = np.broadcast_to(one, matrices.shape)
+    for order in range(SERIES, 0, -1):
+        found = one + small @ found / order
+    for _ in range(halvings):
+        found = found @ found
+    return found
 
 
 def propagate_adjoint(steps: Steps, directions: Float[np.ndarray, "size count"]) -> Path:

@@ -11,12 +11,15 @@ A part of the teacher's fields that the inputs do not carry (`Problem.unseen`) a
 Several tasks (problem/tasks.py) mix their A, B, G; teachers that drift with the rate omega take omega r_l from dr_l.
 """
 
+from typing import Any
+
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, PyTree
 
-from tutelage._types import Array, ArrayLike
+from tutelage._types import Array, ArrayLike, NumpyOrJax
 from tutelage.dynamics.equations import ClosedSystem
 from tutelage.dynamics.error import field_means, population_error, shared_parity
 from tutelage.errors import InputError
@@ -347,37 +350,49 @@ class OrderParameters(ClosedSystem):
         return self.problem.labeled_at(t), joint_covariance(R, Q, T), mean, parameters, self.context(t, R, Q, T)
 
 
-def initial_overlaps(problem: Problem, start: Start) -> tuple[Overlaps, Float[Array, "L M M"]]:
-    """The state at time zero and the teacher's overlaps t per level."""
-    r, q, t = (jnp.asarray(x) for x in start.blocks(problem))
-    readout = start.readout_of(problem)
+def initial_overlaps(problem: Problem, start: Start) -> tuple[Overlaps, Float[NumpyOrJax, "L M M"]]:
+    """The state at time zero and the teacher's overlaps t per level: NumPy arrays, for JAX compiles every single operation."""
+    as_array = lambda x: x if isinstance(x, jax.Array) else np.asarray(x, float)  # noqa: E731
+    r, q, t = (as_array(x) for x in start.blocks(problem))
+    readout = as_array(start.readout_of(problem))
     bias = problem.student.bias if start.bias is None else start.bias
     if bias is None and problem.biased:
         bias = np.zeros(problem.student.hidden)
     slow = isinstance(problem.sgd.momentum, SlowMomentum)
     velocity = Velocity(jnp.zeros_like(r), jnp.zeros_like(q), jnp.zeros_like(q)) if slow else None
-    return Overlaps(r, q, jnp.asarray(readout), None if bias is None else jnp.asarray(bias), velocity), t
+    return Overlaps(r, q, readout, None if bias is None else as_array(bias), velocity), t
 
 
-def flatten(state: Overlaps) -> Float[Array, " size"]:
-    """(r, upper triangle of q, readout, bias) of a state, or of a drift, in one vector.
+def as_arrays(tree: PyTree) -> PyTree:
+    """Numbers as arrays (data to the compiled function, which takes them to its device), functions and words as they are."""
+    if isinstance(tree, Problem):
+        tree = eqx.tree_at(lambda p: p.inputs, tree, tree.inputs.levels_only())
+    as_array = lambda x: jnp.asarray(x, float) if isinstance(x, jax.Array) else np.asarray(x, float)  # noqa: E731
+    return jax.tree.map(lambda x: as_array(x) if eqx.is_array_like(x) else x, tree)
+
+
+def flatten(state: Overlaps) -> Float[NumpyOrJax, "*lead size"]:
+    """(r, upper triangle of q, readout, bias) of a state, or of a drift, in one vector; any leading axes are kept.
 
     Each independent number is there once, so that eigenvalues and eigenvectors of a Jacobian mean what they should.
     """
     rows, columns = np.triu_indices(state.q.shape[-1])
-    parts = [state.r, state.q[:, rows, columns], state.readout, state.bias]
-    return jnp.concatenate([jnp.ravel(part) for part in parts if part is not None])
+    parts = [x for x in (state.r, state.q[..., rows, columns], state.readout, state.bias) if x is not None]
+    xp: Any = np if all(isinstance(x, np.ndarray) for x in parts) else jnp
+    return xp.concatenate([xp.reshape(x, (*state.r.shape[:-3], -1)) for x in parts], axis=-1)
 
 
-def unflatten(vector: Float[Array, " size"], like: Overlaps) -> Overlaps:
-    """The state with these coordinates."""
-    L, K, M = like.r.shape
+def unflatten(vector: Float[NumpyOrJax, "*lead size"], like: Overlaps) -> Overlaps:
+    """The state, or the states, with these coordinates."""
+    (L, K, M), lead = like.r.shape, vector.shape[:-1]
     rows, columns = np.triu_indices(K)
-    sizes = np.cumsum([L * K * M, L * len(rows), like.readout.size])
-    r, upper, readout, bias = jnp.split(vector, sizes)
-    upper = upper.reshape(L, len(rows))
-    q = jnp.zeros((L, K, K)).at[:, rows, columns].set(upper).at[:, columns, rows].set(upper)
-    return Overlaps(r.reshape(L, K, M), q, readout.reshape(like.readout.shape), None if like.bias is None else bias, None)
+    place = np.zeros((K, K), int)
+    place[rows, columns] = place[columns, rows] = np.arange(rows.size)
+    sizes = np.cumsum([L * K * M, L * rows.size, like.readout.size])
+    r, upper, readout, bias = (vector[..., a:b] for a, b in zip((0, *sizes), (*sizes, vector.shape[-1]), strict=True))
+    q = upper.reshape(*lead, L, rows.size)[..., place]
+    r, readout = r.reshape(*lead, L, K, M), readout.reshape(*lead, *like.readout.shape)
+    return Overlaps(r, q, readout, None if like.bias is None else bias, None)
 
 
 def _product(a: Float[Array, "*L K n"], b: Float[Array, "L n n"]) -> Float[Array, "L K n"]:

@@ -21,8 +21,8 @@ from jaxtyping import Bool, Float
 
 from tutelage._types import Array, NumpyOrJax
 from tutelage.dynamics.error import field_means
-from tutelage.dynamics.linearized import jacobian
-from tutelage.dynamics.order_parameters import OrderParameters, Overlaps
+from tutelage.dynamics.linearized import LocalDynamics
+from tutelage.dynamics.order_parameters import OrderParameters, Overlaps, flatten
 from tutelage.errors import InputError
 from tutelage.moments.matrices import joint_covariance
 from tutelage.moments.nodes import Quadrature
@@ -38,8 +38,6 @@ FLAT = 1e-7  # what is smaller than this, relative to the largest, is zero
 
 def teacher_assignment(problem: Problem) -> Float[np.ndarray, "K M"]:
     """U0: which student is a copy (1) or a mirror image (-1) of which teacher; extra students have a row of zeros."""
-    from scipy.optimize import linear_sum_assignment
-
     student, teacher = problem.student, problem.teacher
     K, M = student.hidden, teacher.hidden
     if student.activation != teacher.activation:
@@ -51,7 +49,8 @@ def teacher_assignment(problem: Problem) -> Float[np.ndarray, "K M"]:
         raise InputError(
             f"{K} student units cannot copy {M} teacher units, so there is no perfect solution; use hidden={M}."
         )
-    free = student.train_readout or problem.biased or abs(float(student.activation(jnp.zeros(())))) >= 1e-12
+    odd = student.activation.parity == -1  # then g(0) = 0
+    free = student.train_readout or problem.biased or (not odd and abs(float(student.activation(jnp.zeros(())))) >= 1e-12)
     if K > M and free:
         raise InputError(
             f"{K - M} student units are left over, and their outputs are not held at zero (trained readouts or biases, or "
@@ -59,6 +58,10 @@ def teacher_assignment(problem: Problem) -> Float[np.ndarray, "K M"]:
         )
     mirror = -1.0 if student.activation.parity == -1 and not problem.biased else 1.0
     fits = np.stack([_fits(problem, 1.0), _fits(problem, mirror)])
+    if np.all(np.diagonal(fits[0])):
+        return np.eye(K, M)
+    from scipy.optimize import linear_sum_assignment  # takes long to import
+
     out_of_order = np.abs(np.arange(K)[:, None] - np.arange(M)) / (1e3 * K * K)  # of equal choices, take the natural one
     cost = np.where(fits[0], 0.0, np.where(fits[1], 1e-2, 1.0)) + out_of_order
     rows, columns = linear_sum_assignment(cost)
@@ -93,9 +96,9 @@ def perfect_overlaps(problem: Problem, t: Float[Array, "L M M"], U0: Float[np.nd
         readout = np.where(copied, np.abs(U0) @ np.asarray(teacher.readout), readout)
     bias = None
     if problem.biased:
-        bias = jnp.asarray(U0 @ (np.zeros(teacher.hidden) if teacher.bias is None else np.asarray(teacher.bias)))
-    r = jnp.asarray(U0) @ t
-    return Overlaps(r, r @ U0.T, jnp.asarray(readout), bias, None)
+        bias = U0 @ (np.zeros(teacher.hidden) if teacher.bias is None else np.asarray(teacher.bias))
+    r = U0 @ np.asarray(t)
+    return Overlaps(r, r @ U0.T, readout, bias, None)
 
 
 def is_kinked(system: OrderParameters) -> bool:
@@ -117,12 +120,12 @@ def perfect_jacobian(system: OrderParameters, state: Overlaps) -> Float[np.ndarr
     and a rest; where the rest vanishes its square root has no derivative, although the average has one. There J is
     extrapolated from two small displacements of q.
     """
-    averages = system.averages
+    averages, local, vector = system.averages, LocalDynamics(system, state), np.asarray(flatten(state))
     if not isinstance(averages, QuadratureAverages) or averages.student.smooth:
-        return np.asarray(jacobian(system, 0.0, state))
-    step = STEP * max(float(jnp.max(jnp.abs(state.q))), float(jnp.max(jnp.abs(system.t))))
-    away = [eqx.tree_at(lambda s: s.q, state, state.q + n * step * jnp.eye(state.q.shape[-1])) for n in (1, 2)]
-    near, far = (np.asarray(jacobian(system, 0.0, displaced)) for displaced in away)
+        return local.jacobian(vector)
+    step = STEP * max(float(np.max(np.abs(state.q))), float(np.max(np.abs(system.t))))
+    away = [eqx.tree_at(lambda s: s.q, state, state.q + n * step * np.eye(state.q.shape[-1])) for n in (1, 2)]
+    near, far = local.jacobians(np.stack([flatten(displaced) for displaced in away]))
     return 2 * near - far
 
 
@@ -132,7 +135,7 @@ class PerfectLearning:
 
     hessian: of (dr, dv, db), at unit rates (decay: negative). slow, fast: of X at order eta and eta^2 (batch 1).
     gradient: e_g per X. noise: what the variance of the label noise feeds into X at order eta^2. leak: how far the
-    Jacobian is from block triangular (rounding, or the error of quadrature).
+    Jacobian is from block triangular (differences, or the error of quadrature).
     """
 
     problem: Problem
@@ -212,7 +215,7 @@ def perfect_learning(
     require_traits(problem, "perfect learning", ("visible teacher",))
     _require_plain(problem)
     require_small(problem)
-    t = jnp.asarray(t)
+    t = np.asarray(t)
     U0 = teacher_assignment(problem)
     state = perfect_overlaps(problem, t, U0)
     plain: dict[str, object] = {"readout_lr": None, "bias_lr": None, "batch": 1, "momentum": 0.0, "noise": 0.0}
@@ -232,7 +235,7 @@ def perfect_learning(
     return PerfectLearning(
         problem=problem,
         state=state,
-        t=np.asarray(t),
+        t=t,
         hessian=hessian,
         slow=slow,
         fast=fast,
@@ -244,9 +247,16 @@ def perfect_learning(
 
 def _A_at_zero_error(system: OrderParameters, state: Overlaps) -> Float[np.ndarray, "K K"]:
     """A = -v_k v_j E[g'_k g'_j]: what remains of it without error."""
-    C = joint_covariance(*system.covariances(state))
-    v = np.asarray(state.readout)
-    return -v[:, None] * v * np.asarray(system.averages.slopes(C, field_means(system.problem, state.bias)))[:, : v.size]
+    v, local = np.asarray(state.readout), LocalDynamics(system, state)
+    committee = local.committee
+    slopes = _slopes(local.system, state) if committee is None else committee.slopes(np.asarray(flatten(state)))
+    return -v[:, None] * v * np.asarray(slopes)[:, : v.size]
+
+
+@eqx.filter_jit
+def _slopes(system: OrderParameters, state: Overlaps) -> Float[Array, "K n"]:
+    C, mean = joint_covariance(*system.covariances(state)), field_means(system.problem, state.bias)
+    return system.averages.slopes(C, mean)
 
 
 def require_small(problem: Problem) -> None:

@@ -1,4 +1,4 @@
-"""`tutelage explore`: a local page on which every move of a control solves the theory again.
+"""`tutelage explore` and `tu.explore`: a local page on which every move of a control solves the theory again.
 
     page.settings -> answer               -> workers          -> server     -> page/explorer.js
     what the         curve, rates, escape,   processes that      websocket,    controls; the same charts as on
@@ -10,11 +10,62 @@ page cancels the older one, and a process that does not stop in time is replaced
 
 import json
 import socket
+import sys
 import webbrowser
+from typing import TYPE_CHECKING
 
 from tutelage.errors import InputError
 
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from tutelage.page.document import Page
+    from tutelage.page.settings import Settings
+    from tutelage.problem import Problem, Start
+
 HOST = "127.0.0.1"
+
+
+def explore(
+    problem: "Problem | None" = None, start: "Start | None" = None, times: "ArrayLike | None" = None
+) -> "Page | None":
+    """Open the explorer at a problem: move a control, and the theory is solved again.
+
+    Parameters
+    ----------
+    problem, start, times : Problem, Start, array_like, optional
+        What the explorer shows first, as `solve` takes them (times: the last one, or all). Without a problem it begins with
+        its default settings.
+
+    Returns
+    -------
+    Page or None
+        In a notebook, a page that the cell shows inline; the browser solves the theory, no server runs. A problem that the
+        browser cannot solve raises `InputError`, which says how to start the explorer with a server. Elsewhere the server
+        starts and opens the page; Ctrl-C ends it.
+
+    Examples
+    --------
+    >>> import tutelage as tu
+    >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
+    >>> tu.explore(problem, times=200.0)                       # doctest: +SKIP
+    """
+    if _in_notebook():
+        from tutelage.page.standalone import standalone
+
+        return standalone(problem, start, times)
+    from tutelage.page.settings import Settings
+
+    begun = Settings.read({}) if problem is None else Settings.of(problem, start, times)
+    if problem is not None and begun.given is not None:
+        begun = Settings.of_file(problem, start, begun.times())
+    return serve(initial=begun)
+
+
+def _in_notebook() -> bool:
+    """Does a kernel, as that of Jupyter, run this code?"""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return hasattr(shell, "kernel")
 
 
 def listen(port: int | None) -> socket.socket:
@@ -33,8 +84,8 @@ def listen(port: int | None) -> socket.socket:
     return here
 
 
-def serve(port: int | None = None, browser: bool = True, as_json: bool = False) -> None:
-    """Serve the explorer until it is interrupted; as_json: its address for a program, not for a reader."""
+def serve(port: int | None = None, browser: bool = True, as_json: bool = False, initial: "Settings | None" = None) -> None:
+    """Serve the explorer until it is interrupted. as_json: its address for a program, not for a reader. initial: first settings."""
     try:
         import uvicorn
         import websockets  # noqa: F401  (uvicorn imports it when it runs)
@@ -47,7 +98,11 @@ def serve(port: int | None = None, browser: bool = True, as_json: bool = False) 
     free = int(here.getsockname()[1])
     address = f"http://{HOST}:{free}/"
     config = uvicorn.Config(
-        build_app(free), log_level="warning", ws="websockets-sansio", ws_max_size=MOST_TEXT, timeout_graceful_shutdown=1
+        build_app(free, initial),
+        log_level="warning",
+        ws="websockets-sansio",
+        ws_max_size=MOST_TEXT,
+        timeout_graceful_shutdown=1,
     )
     print(json.dumps({"address": address}) if as_json else f"tutelage explorer: {address}  (Ctrl-C ends it)", flush=True)
     if browser:

@@ -6,6 +6,7 @@
     rates    the critical and the best constant learning rate, for the marks on the slider
     band     two standard deviations of single networks around the theory
     escape   when the theory leaves its plateau, predicted from the start alone
+    protocol the best course in time of the learning rate or of the tasks, on request
 
 A part that does not apply to these settings says so in one sentence (`note`), and is not an error. The page also offers files
 to keep: the curve as NetCDF, and the page itself. A file is the last of what its function yields.
@@ -28,15 +29,18 @@ import tutelage as tu
 from tutelage import InputError
 from tutelage.analysis.noise import fluctuations_along
 from tutelage.page.document import Content, numbers, page_of, trajectory_content
-from tutelage.page.settings import CLUSTERS, POINTS, Settings, Value
+from tutelage.page.settings import CLUSTERS, POINTS, XOR, Settings, Value
 from tutelage.page.standalone import standalone
+from tutelage.problem.schedules import rate_at
 from tutelage.trajectory import Trajectory
 
 STRETCHES = 10  # in which a long solve comes
 SLOW = {"tanh", "gelu"}  # averaged by quadrature
+QUICK = {"linear", "quadratic"}  # polynomials, whose averages over clusters are closed forms
 MOST_STEPS = 40_000_000  # of one simulated network: about twenty seconds
 MAX_SOLVER_STEPS = 100_000
 TOO_FEW = 20  # recorded times that make no curve
+SEGMENTS, ITERATIONS = 8, 30  # of the search for a schedule, straight between the ends of segments
 DRAWN, KEPT = 1e-7, 1e-8  # relative tolerances: of a curve that is looked at, and of one that is kept
 
 Part = dict[str, Any]
@@ -98,7 +102,8 @@ def is_long(settings: Settings) -> bool:
         return False
     return (
         K * M > 25
-        or (not settings.closed_form and K * M > 4 and settings["spectrum"] != CLUSTERS)
+        or (settings["spectrum"] == XOR and settings["activation"] not in QUICK)
+        or (not settings.closed_form and K * M > 4 and settings["spectrum"] not in (CLUSTERS, XOR))
         or (structured and (levels > 32 or K * M > 9))
         or (settings["activation"] in SLOW and K * M > 4)
         or settings["lr"] * settings["end"] > 5000
@@ -183,6 +188,51 @@ def _band(theory: Trajectory, dim: int, frames: list[int]) -> Part:
     return {"band": band, "note": " ".join(found.doubts())}
 
 
+def protocol(settings: Settings, what: str) -> Iterator[Part]:
+    """The best schedule of `what`, "lr" or "tasks", for the smallest final error, and its curve."""
+    with _silent():
+        yield {"part": "doing", "words": "searching for the best schedule", "share": None}
+        problem, times = settings.problem(), settings.times()
+        start, end = settings.first(problem), float(times[-1])
+        bounds = (0.0, _highest_rate(problem, times)) if what == "lr" else (0.0, 1.0)
+        try:
+            found = tu.schedules.optimize(
+                problem, start, end, {what: bounds}, segments=SEGMENTS, shape="smooth", starts=1, iterations=ITERATIONS
+            )
+        except InputError as error:
+            yield {"part": "protocol", "note": str(error)}
+            return
+        yield {"part": "doing", "words": "drawing the best schedule", "share": 0.9}
+        before, after = (np.mean(tu.solve(p, start, times, rtol=DRAWN).error[-1]) for p in (problem, found.problem))
+        content = trajectory_content(tu.solve(found.problem, start, times, rtol=DRAWN))
+        course = found.schedule.shares if what == "tasks" else found.schedule
+        at = np.linspace(0.0, end, 10 * SEGMENTS + 1)
+        yield {
+            "part": "protocol",
+            "what": what,
+            "schedule": {"times": numbers(at), "values": numbers(np.asarray([float(rate_at(course, t)) for t in at]))},
+            "times": content["times"],
+            "errors": [task["error"] for task in content["tasks"]] if "tasks" in content else [content["error"]],
+            "words": _gain_in_words(float(before / after), found.gain),
+            "toml": found.problem.to_toml(),
+        }
+
+
+def _gain_in_words(gain: float, over_constant: float) -> str:
+    best = f"{over_constant:.3g} times smaller than at" if over_constant > 1.01 else "about the same as at"
+    smaller = f"{gain:.0f}" if gain > 100 else f"{gain:.3g}"
+    return f"The final error is {smaller} times smaller than at these settings, and {best} the best constant value."
+
+
+def _highest_rate(problem: tu.Problem, times: np.ndarray) -> float:
+    """Up to which learning rate to search: twice the present one, or the critical one."""
+    present = 2.0 * float(np.max([np.max(rate_at(problem.sgd.lr, t)) for t in times]))
+    try:
+        return max(present, float(tu.analysis.critical_learning_rate(problem)))
+    except InputError:
+        return present
+
+
 def theory_of(settings: Settings) -> Trajectory:
     """The trajectory that the page shows."""
     with _silent():
@@ -231,7 +281,12 @@ def toml_text(settings: Settings) -> str:
     return f"{problem.to_toml().rstrip()}\n\n{tomli_w.dumps({'start': start, 'times': times})}"
 
 
-STREAMS: dict[str, Callable[[Settings], Iterator[Part]]] = {"curve": curve, "details": details}
+STREAMS: dict[str, Callable[[Settings], Iterator[Part]]] = {
+    "curve": curve,
+    "details": details,
+    "optimize lr": partial(protocol, what="lr"),
+    "optimize tasks": partial(protocol, what="tasks"),
+}
 FILES: dict[str, Callable[[Settings], Iterator[bytes]]] = {
     "curve.nc": netcdf,
     "page.html": frozen_page,

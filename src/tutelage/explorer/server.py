@@ -61,13 +61,13 @@ class OnlyFromHere:
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008, "reason": "another origin"})
         else:
-            sentence = "This server answers to its own page on this machine only.\n"
+            sentence = "This server responds only to its page on this machine.\n"
             await PlainTextResponse(sentence, status_code=403)(scope, receive, send)
 
 
-def build_app(port: int) -> Starlette:
-    """The application; `port` is the one that it will be reached at."""
-    explorer = Explorer()
+def build_app(port: int, initial: Settings | None = None) -> Starlette:
+    """The application. port: the one that it will be reached at. initial: settings of a page whose address says nothing."""
+    explorer = Explorer(initial)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -89,14 +89,16 @@ class Explorer:
     Curves have processes of their own, so that a slider never waits for details that are still compiled or computed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, initial: Settings | None = None) -> None:
+        self.initial = initial or Settings.read({})
         self.curves = Pool(2, grace=1.5)
         self.details = Pool(1, grace=20.0)
         self.pages = 0
 
     async def page(self, request: Request) -> Response:
         """The page; it reads its settings from its own address."""
-        table = {"controls": controls_as_data(), "presets": presets_as_data(), "initial": {}, "tables": None}
+        first = self.initial.changed() | ({"toml": self.initial.toml, "file": "problem.toml"} if self.initial.toml else {})
+        table = {"controls": controls_as_data(), "presets": presets_as_data(), "initial": first, "tables": None}
         return HTMLResponse(
             explorer_page(table, local=False), headers={"Cache-Control": "no-store", "X-Frame-Options": "DENY"}
         )
@@ -160,10 +162,13 @@ class Page:
         """A request, or what claims to be one. Nothing of an older one is sent any more."""
         number = None
         try:
-            number, given = _understand(text)
+            number, given, optimized = _understand(text)
             values = Settings.read(given).as_data()
         except InputError as error:
             return self._put(number, json.dumps({"part": "error", "sentence": str(error)}))
+        if optimized is not None:
+            kind = f"optimize {optimized}"
+            return self.details.ask(self, kind, values, lambda last, part: self._put(number, part))
         self.stop()
 
         def curve(last: bool, part: str) -> None:
@@ -207,8 +212,8 @@ async def _until_closed(request: Request) -> None:
         pass
 
 
-def _understand(text: str) -> tuple[int, object]:
-    """A request: its number and its settings."""
+def _understand(text: str) -> tuple[int, object, str | None]:
+    """A request: its number, its settings, and what is to be optimized, or None for the curve."""
     try:
         if len(text) > MOST_TEXT:
             raise ValueError
@@ -216,6 +221,8 @@ def _understand(text: str) -> tuple[int, object]:
         number = request["id"]
         if isinstance(number, bool) or not isinstance(number, int) or abs(number) >= 2**53:
             raise ValueError
-        return number, request["settings"]
-    except (ValueError, TypeError, KeyError, RecursionError):
+        if request.get("optimize") not in (None, "lr", "tasks"):
+            raise ValueError
+        return number, request["settings"], request.get("optimize")
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise InputError('a request must be JSON such as {"id": 1, "settings": {"lr": 0.5}}.') from None

@@ -52,7 +52,7 @@ def compute_answer(pipe: Connection, kind: str, values: Values) -> str | bytes:
                     pipe.send(json.dumps(part, allow_nan=False))
                 if pipe.poll():
                     break
-            return json.dumps({"part": f"{kind} done"}) if kind in STREAMS else content
+            return json.dumps({"part": f"{kind.split()[0]} done"}) if kind in STREAMS else content
         except InputError as error:
             return _error(str(error))
         except MemoryError:

@@ -198,14 +198,6 @@ def tolerances(rtol: float | None = None, atol: float | None = None) -> np.ndarr
     return np.array([u if x is None else checks.as_positive(n, x) for (n, x), u in zip(given.items(), usual, strict=True)])
 
 
-def as_arrays(tree: PyTree) -> PyTree:
-    """Numbers as arrays (data to the compiled function, which takes them to its device), functions and words as they are."""
-    if isinstance(tree, Problem):
-        tree = eqx.tree_at(lambda p: p.inputs, tree, tree.inputs.levels_only())
-    as_array = lambda x: jnp.asarray(x, float) if isinstance(x, jax.Array) else np.asarray(x, float)  # noqa: E731
-    return jax.tree.map(lambda x: as_array(x) if eqx.is_array_like(x) else x, tree)
-
-
 def anonymous(start: PyTree) -> PyTree:
     """A start without its N: the limit does not depend on it, so neither must the compiled program."""
     return start.without_dim() if isinstance(start, Start) else start

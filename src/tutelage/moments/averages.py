@@ -21,7 +21,7 @@ Means = Float[Array, " n"] | None  # of the fields
 
 
 class Averages(eqx.Module):
-    """Gaussian averages for K students with one activation and M teachers with another.
+    """Gaussian averages for K student units with one activation and M teacher units with another.
 
     error_rounding: a generalization error this small is moved by rounding alone, for networks of order one.
     """

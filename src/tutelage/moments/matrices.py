@@ -12,6 +12,7 @@ masks m_k in {0, 1/keep} with v_k -> m_k v_k: where unit k learns it was kept, s
 """
 
 from abc import abstractmethod
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -25,9 +26,10 @@ from tutelage.problem import Problem
 from tutelage.rules import Context, Dropout, FeedbackAlignment, Parameters
 
 
-def summed_levels(weights: Float[NumpyOrJax, " L"], blocks: Float[Array, "L a b"]) -> Float[Array, "a b"]:
+def summed_levels(weights: Float[NumpyOrJax, " L"], blocks: Float[NumpyOrJax, "L a b"]) -> Float[Array, "a b"]:
     """A field covariance: the overlaps of all levels, with weights p_l lam_l."""
-    return jnp.einsum("l,lab->ab", jnp.asarray(weights), blocks)
+    xp: Any = np if isinstance(weights, np.ndarray) and isinstance(blocks, np.ndarray) else jnp
+    return xp.einsum("l,lab->ab", weights, blocks)
 
 
 def joint_covariance(R: Float[Array, "K M"], Q: Float[Array, "K K"], T: Float[Array, "M M"]) -> Float[Array, "n n"]:

@@ -8,6 +8,7 @@
 from: `tutelagePage.render(data)` draws, `tutelagePage.setTime(index)` moves.
 `settings.py` is the table of the explorer's controls. `explorer.js` (with `aside.html` and `explorer.css`) builds them and
 asks for the curve: the server of `tutelage explore`, or on a page of `standalone.py` `local.js`, which calls `theory.js`.
+`formulas.js` sets the equations of the settings as mathematics.
 """
 
 from tutelage.page.document import save_page, trajectory_page

@@ -130,7 +130,7 @@ def explorer_page(table: Content, local: bool) -> Page:
     table: controls, presets and initial settings (settings.py), for explorer.js.
     """
     body = f'<div class="beside">{_part("aside.html")}<div>{_template("")}</div></div>'
-    scripts = ["page.js", *(["theory.js", "local.js"] if local else []), "explorer.js"]
+    scripts = ["page.js", "formulas.js", *(["theory.js", "local.js"] if local else []), "explorer.js"]
     css, js = _part("page.css") + _part("explorer.css"), "\n".join(map(_part, scripts))
     return _document(
         "tutelage explorer", body, css, _inside_script(table), js, POLICY if local else f"{POLICY}; connect-src 'self'"
@@ -246,8 +246,8 @@ def _tasks_content(trajectory: Trajectory, title: str | None, run: int | None) -
     variables = {name: value[kept] for name, value in variables.items()}
     students, columns = _axis("student", range(1, problem.student.hidden + 1)), _task_axis(tasks)
     maps = [
-        _map("R", "students and teachers", students, columns, variables["R"]),
-        _map("Q", "students and students", students, students, variables["Q"]),
+        _map("R", "student and teacher units", students, columns, variables["R"]),
+        _map("Q", "student and student units", students, students, variables["Q"]),
     ]
     readout = variables.get("readout")
     if readout is not None and readout.ndim == 2:
@@ -320,7 +320,7 @@ def _order(found: Phases) -> tuple[np.ndarray, str]:
     order = np.argsort(np.where(own < 0, count + own.max(), own), kind="stable")
     if np.array_equal(order, np.arange(count)):
         return order, ""
-    return order, "Students are in the order of the teachers that they end with."
+    return order, "Student units are in the order of the teacher units to which they specialize."
 
 
 def _maps(curve: Curve, order: np.ndarray) -> list[Content]:
@@ -330,8 +330,14 @@ def _maps(curve: Curve, order: np.ndarray) -> list[Content]:
     taught = curve.problem is None or not isinstance(curve.problem.inputs, Mixture) or curve.problem.inputs.labels is None
     name = "teacher" if taught else "mean"  # classes of a mixture that have their own labels need no teacher
     maps = [
-        _map("R", f"students and {name}s", students, _axis(name, np.arange(R.shape[2]) + 1), R[:, order]),
-        _map("Q", "students and students", students, students, Q[:, order][:, :, order]),
+        _map(
+            "R",
+            f"student and {name} units" if taught else "student units and means",
+            students,
+            _axis(name, np.arange(R.shape[2]) + 1),
+            R[:, order],
+        ),
+        _map("Q", "student and student units", students, students, Q[:, order][:, :, order]),
     ]
     for name, (letter, words) in COLUMNS.items():
         values = curve.variables.get(name)

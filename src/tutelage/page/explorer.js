@@ -5,6 +5,7 @@
 const tutelageExplorer = (() => {
   "use strict";
   const byId = (id) => document.getElementById(id);
+  const pageSource = document.documentElement.outerHTML; // of the page itself, before anything is changed
   const { controls, presets, initial, tables } = JSON.parse(byId("data").textContent);
   const TICKS = 1000; // positions of a slider
   const MOMENT = 300; // milliseconds after which the reader is told that something takes time
@@ -71,7 +72,7 @@ const tutelageExplorer = (() => {
     byId("form").replaceChildren(...groups.map((group) => make("fieldset", {}, make("legend", { textContent: group }), ...ofGroup(group))));
     const option = ({ name }) => make("option", { value: name, textContent: name });
     const [guided, figures] = [presets.filter((preset) => preset.words), presets.filter((preset) => !preset.words)];
-    byId("preset").replaceChildren(make("option", { value: "", textContent: "(own settings)" }),
+    byId("preset").replaceChildren(make("option", { value: "", textContent: "(custom settings)" }),
       make("optgroup", { label: "Guided" }, ...guided.map(option)), make("optgroup", { label: "Figures" }, ...figures.map(option)));
     byId("form").addEventListener("submit", (event) => event.preventDefault());
     byId("preset").addEventListener("change", (event) => {
@@ -128,9 +129,12 @@ const tutelageExplorer = (() => {
       slider?.setAttribute("aria-valuetext", value);
       byId(`part-${control.name}`).hidden = !applies(control, values) || (values.toml !== undefined && !WITH_FILE.includes(control.name));
     }
+    for (const group of byId("form").children) group.hidden = [...group.querySelectorAll(".control")].every((part) => part.hidden);
     byId("given").hidden = values.toml === undefined;
     byId("given-name").textContent = values.file ?? "";
-    for (const link of [...Object.keys(FILES), "share"]) byId(link).classList.toggle("out", values.toml !== undefined); // not in the address
+    for (const link of [...Object.keys(FILES), "share", "notebook"]) byId(link).hidden = values.toml !== undefined || (link in FILES && tables !== null); // a file is not in the address
+    byId("optimize-tasks").hidden = tables !== null || values.tasks !== "two" || values.toml !== undefined;
+    byId("equations").hidden = values.toml !== undefined;
     const same = ({ settings }) => controls.every((c) => (settings[c.name] ?? c.default) === values[c.name]);
     const chosen = values.toml === undefined ? presets.find(same) : undefined;
     byId("preset").value = chosen?.name ?? "";
@@ -169,7 +173,7 @@ const tutelageExplorer = (() => {
   }
 
   function writeAddress() {
-    const text = query();
+    const text = values.toml === undefined ? query() : "";
     try {
       history.replaceState(null, "", tables ? `#${text}` : `?${text}`);
     } catch { // a page inside another one has no address of its own
@@ -189,14 +193,24 @@ const tutelageExplorer = (() => {
     send();
   }
 
+  // Where the answer stands, for styles and tests; what searches begins when all else is there.
+  function setState(state) {
+    document.body.dataset.state = state;
+    for (const button of document.querySelectorAll(".optimize")) button.disabled = state !== "done";
+  }
+
   // Pinned curves stay while a control moves; their names say in what the settings differ.
 
   function pin() {
     if (shown === null) return;
     const { times, error, tasks } = tutelagePage.data();
-    const errors = tasks ? tasks.map((task) => task.error) : [error];
-    const free = PIN_COLORS.find((color) => pins.every((pinned) => pinned.color !== color));
-    pins = [...pins, { settings: shown, times, errors, color: free }].slice(-MOST_PINNED);
+    keep(shown, times, tasks ? tasks.map((task) => task.error) : [error]);
+  }
+
+  function keep(settings, times, errors) {
+    const used = [...pins, ...(tutelagePage.data().tasks ?? [])].map(({ color }) => color.toLowerCase());
+    const free = PIN_COLORS.find((color) => !used.includes(color));
+    pins = [...pins, { settings, times, errors, color: free ?? PIN_COLORS[0] }].slice(-MOST_PINNED);
     showPins();
   }
 
@@ -267,7 +281,8 @@ const tutelageExplorer = (() => {
     number += 1;
     asked = values;
     byId("remarks").textContent = "";
-    document.body.dataset.state = "asked";
+    byId("protocol").hidden = true;
+    setState("asked");
     timer = setTimeout(() => { if (waiting()) sayBusy("Solving; a new shape is compiled first, which takes some seconds."); }, MOMENT);
     source.ask(number, values);
   }
@@ -277,11 +292,11 @@ const tutelageExplorer = (() => {
     if (answer.part === "error") {
       answered = id;
       say(answer.sentence, true);
-      document.body.dataset.state = "error";
+      setState("error");
       send();
       return;
     }
-    const take = { curve: takeCurve, doing: takeDoing, rates: takeRates, runs: takeRun, band: takeBand, escape: takeEscape, "details done": takeEnd };
+    const take = { curve: takeCurve, doing: takeDoing, rates: takeRates, runs: takeRun, band: takeBand, escape: takeEscape, protocol: takeProtocol, "details done": takeEnd, "optimize done": takeEnd };
     take[answer.part]?.(answer, id);
     if (answer.note) remark(answer.part, answer.note);
   }
@@ -290,14 +305,17 @@ const tutelageExplorer = (() => {
     const [begun, first] = [shown === asked, shown === null];
     answered = id;
     shown = asked;
-    if (!shown.toml) content.code.unshift({ name: "Python", text: pythonText(shown), file: "problem.py" });
+    if (!shown.toml) {
+      content.code.unshift({ name: "Python", text: pythonText(shown), file: "problem.py" });
+      showEquations();
+    }
     showPins(false);
     tutelagePage.render(content, tutelagePage.data() !== null && (begun || sameTimes(content)));
     if (first && share === 1) begin(content);
     watch(true);
     if (share < 1) sayBusy(`Solving: ${Math.round(100 * share)}%`, share);
     else say("Theory solved; more to come.");
-    document.body.dataset.state = "curve";
+    setState("curve");
     document.body.dataset.answered = id;
     send();
   }
@@ -333,10 +351,54 @@ const tutelageExplorer = (() => {
 
   function takeEnd() {
     say("");
-    document.body.dataset.state = "done";
+    setState("done");
   }
 
-  const NAMES = { rates: "Rates", runs: "Runs", band: "Band", escape: "Escape" };
+  const NAMES = { rates: "Rates", runs: "Runs", band: "Band", escape: "Escape", protocol: "Optimize" };
+
+  // The best course in time of the learning rate or of the tasks: its error is pinned, the schedule is drawn in small.
+
+  function optimize(what) {
+    setState("optimizing");
+    sayBusy("Searching for the best schedule.");
+    source.optimize(number, values, what);
+  }
+
+  function takeProtocol({ what, schedule, times, errors, words, toml }) {
+    if (!schedule) return;
+    const name = what === "lr" ? "best η over time" : "best tasks over time";
+    keep({ ...shown, file: name }, times, errors);
+    showSchedule(what, schedule, words);
+    tutelagePage.add({ code: [{ name: `TOML: ${name}`, text: toml, file: "best.toml" }] });
+  }
+
+  function showSchedule(what, { times, values: rates }, words) {
+    const [left, right, top, bottom, most] = [4, 236, 14, 56, Math.max(...rates, 1e-12)];
+    const place = (t, x) => `${left + ((right - left) * t) / times[times.length - 1]},${bottom - ((bottom - top) * x) / most}`;
+    const part = (kind, attributes, text = "") => {
+      const made = document.createElementNS("http://www.w3.org/2000/svg", kind);
+      for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+      made.textContent = text;
+      return made;
+    };
+    const label = (x, y, text, anchor) => part("text", { x, y, "text-anchor": anchor }, text);
+    const [picture, caption] = byId("protocol").children;
+    const letter = what === "lr" ? "η" : "share of task 1";
+    picture.setAttribute("aria-label", words);
+    picture.replaceChildren(
+      part("line", { x1: left, x2: right, y1: bottom, y2: bottom, class: "axis" }),
+      part("polyline", { points: times.map((t, i) => place(t, rates[i])).join(" ") }),
+      label(left, 10, `${letter}, up to ${Number(most.toPrecision(3))}`, "start"),
+      label(left, 68, "0", "start"), label(right, 68, `α = ${Number(times[times.length - 1].toPrecision(4))}`, "end"));
+    caption.textContent = words;
+    byId("protocol").hidden = false;
+  }
+
+  function showEquations() {
+    tutelageFormulas.show(byId("formulas"), shown);
+    const { title, file } = tutelageFormulas.chapter(shown);
+    byId("chapter").textContent = `The course explains what is seen here in the chapter “${title}” (${file}).`;
+  }
 
   function remark(part, sentence) {
     const text = `${NAMES[part]}: ${sentence} `;
@@ -349,24 +411,71 @@ const tutelageExplorer = (() => {
     const [text, number] = [(x) => `"${x}"`, (x) => (Number.isInteger(x) && Math.abs(x) < 1e16 ? `${x}.0` : String(x))];
     const [lines, random] = [[], s.start === "random weights" && s.tasks === "one"];
     const set = (name, value, usual) => (value === undefined || value === usual ? [] : [`${name}=${typeof value === "string" ? value : number(value)}`]);
-    const trained = s.train_readout ? [`readout=[${number(s.readout)}] * ${s.students}`, "train_readout=True"] : [];
+    const signs = Array.from({ length: s.students }, (_, k) => (k % 2 ? -1 : 1) * (s.train_readout ? s.readout : 1)); // XOR needs both
+    const readout = s.spectrum === "XOR" ? [`readout=[${signs.map(number).join(", ")}]`] : s.train_readout ? [`readout=[${number(s.readout)}] * ${s.students}`] : [];
+    const trained = [...readout, ...(s.train_readout ? ["train_readout=True"] : [])];
     const teacher = `tu.Network(${s.teachers}, ${text(s.activation)})`;
     const tasks = `tu.Tasks([${teacher}] * 2, tu.Switch(${number(s.switch)}), similarity=${number(s.similarity)})`;
     const rule = { "feedback alignment": "tu.rules.FeedbackAlignment()", dropout: `tu.rules.Dropout(${number(s.keep ?? 1)})` }[s.rule];
     const sgd = [number(s.lr), ...(s.batch === 1 ? [] : [`batch=${s.batch}`]), ...set("weight_decay", s.decay, 0)];
     const starts = { true: `random_start(problem, dim=${s.dim}, scale=${number(s.scale)}, seed=${s.seed})`, false: `asymmetric_start(problem, dim=${s.dim})` };
+    const nested = (flat, ...sizes) => (sizes.length === 1 ? `[${flat.join(", ")}]`
+      : `[${Array.from({ length: sizes[0] }, (_, i) => nested(flat.slice((i * flat.length) / sizes[0], ((i + 1) * flat.length) / sizes[0]), ...sizes.slice(1))).join(", ")}]`);
     const times = s.log_time ? `log_times(${number(s.end / 1e4)}, ${number(s.end)}, 201)` : `linear_times(${number(s.end)}, 201)`;
-    const inputs = { isotropic: "tu.Isotropic()", "power law": `tu.PowerLaw(${number(s.beta)}, ${s.levels})`, "two clusters": `tu.Mixture.two_gaussians(${number(s.distance ?? 0)})` };
-    const taught = s.spectrum !== "two clusters";
+    const digits = "tu.Spectrum.from_covariance(np.cov(tu.digits().reshape(-1, 64).T), levels=16)";
+    const inputs = {
+      isotropic: "tu.Isotropic()", "power law": `tu.PowerLaw(${number(s.beta)}, ${s.levels})`, digits,
+      "two clusters": `tu.Mixture.two_gaussians(${number(s.distance ?? 0)})`, XOR: `tu.Mixture.xor(${number(s.distance ?? 0)})`,
+    };
+    const taught = s.spectrum !== "two clusters" && s.spectrum !== "XOR";
+    const given = () => {
+      const [{ r, q, t, v }, K, M, heads] = [tables.given, s.students, s.teachers * (s.tasks === "two" ? 2 : 1), s.tasks === "two" ? [2] : []];
+      const levels = r.length > K * M ? [r.length / (K * M)] : [];
+      return `Start(R=${nested(r, ...levels, K, M)}, Q=${nested(q, ...levels, K, K)}, T=${nested(t, ...levels, M, M)}, readout=${nested(v, ...heads, K)}, dim=${s.dim})`;
+    };
+    const fits = s.start === "as given" && tables.given.q.length % (s.students * s.students) === 0 && tables.given.r.length * s.students === tables.given.q.length * s.teachers * (s.tasks === "two" ? 2 : 1);
     lines.push(`    student=tu.Network(${[s.students, text(s.activation), ...trained].join(", ")}),`);
     if (taught) lines.push(`    teacher=${s.tasks === "two" ? tasks : teacher},`);
     for (const [name, usual] of [["loss", "squared"], ["labels", taught ? "real" : s.labels]]) if ((s[name] ?? usual) !== usual) lines.push(`    ${name}=${text(s[name])},`);
     if (rule) lines.push(`    rule=${rule},`);
     lines.push(`    inputs=${inputs[s.spectrum]},`);
     lines.push(`    sgd=tu.SGD(${sgd.join(", ")}),`, ...set("    noise", taught && (s.labels ?? "real") === "real" ? s.noise : 0, 0).map((x) => `${x},`));
-    return ["import tutelage as tu", "", "problem = tu.Problem(", ...lines, ")", `start = tu.${starts[random]}`, `times = tu.${times}`,
+    const numpy = s.spectrum === "digits" ? ["import numpy as np"] : [];
+    return [...numpy, "import tutelage as tu", "", "problem = tu.Problem(", ...lines, ")", `start = tu.${fits ? given() : starts[random]}`, `times = tu.${times}`,
       "theory = tu.solve(problem, start, times)", `runs = tu.simulate(problem, start, times=times, runs=${Math.max(1, s.runs ?? 1)})`,
       "print(tu.compare(theory, runs))", ""].join("\n");
+  }
+
+  // The same as a notebook: the problem, the theory with its figure, the comparison with simulated networks.
+  function notebookText(s) {
+    const [setup, rest] = pythonText(s).trimEnd().split(/\n(?=theory = )/);
+    const [theory, ...runs] = rest.split("\n");
+    const cell = (kind, text) => ({
+      cell_type: kind, id: `cell-${(cells += 1)}`, metadata: {}, source: text, ...(kind === "code" ? { execution_count: null, outputs: [] } : {}),
+    });
+    let cells = 0;
+    const { title, conditions } = tutelagePage.data();
+    return JSON.stringify({
+      nbformat: 4, nbformat_minor: 5, metadata: { kernelspec: { name: "python3", display_name: "Python 3", language: "python" } },
+      cells: [cell("markdown", `# ${title}\n\n${conditions}`), cell("code", setup), cell("code", `${theory}\ntu.plot.plot_trajectory(theory);`),
+        cell("markdown", "Networks of finite size, compared with the theory:"), cell("code", runs.join("\n")), cell("code", "theory.widget()")],
+    }, null, 1);
+  }
+
+  // This page with these settings at first: its own source, with other data.
+  function itself() {
+    const copy = new DOMParser().parseFromString(pageSource, "text/html");
+    const table = JSON.parse(byId("data").textContent);
+    const changed = controls.filter((control) => values[control.name] !== control.default);
+    table.initial = Object.fromEntries(changed.map(({ name }) => [name, values[name]]));
+    copy.getElementById("data").textContent = JSON.stringify(table).replaceAll("<", "\\u003c");
+    return `<!doctype html>\n${copy.documentElement.outerHTML}`;
+  }
+
+  function saveText(name, kind, text) {
+    const address = URL.createObjectURL(new Blob([text], { type: kind }));
+    tutelagePage.save(name, address);
+    setTimeout(() => URL.revokeObjectURL(address), 10000);
   }
 
   // A problem file, dropped onto the page or chosen, replaces the controls of the problem until it is closed.
@@ -401,11 +510,12 @@ const tutelageExplorer = (() => {
       clearTimeout(timer);
       const full = code === 1013; // too many pages; the server says so
       say(full ? reason : "The server has stopped. Start it again (tutelage explore), then reload this page.", true);
-      document.body.dataset.state = full ? "full" : "stopped";
+      setState(full ? "full" : "stopped");
     });
     return {
       ready: () => socket.readyState === WebSocket.OPEN,
       ask: (id, { file, ...settings }) => socket.send(JSON.stringify({ id, settings })),
+      optimize: (id, { file, ...settings }, what) => socket.send(JSON.stringify({ id, settings, optimize: what })),
     };
   }
 
@@ -430,6 +540,10 @@ const tutelageExplorer = (() => {
 
   build();
   document.querySelector(".curve h2").append(make("span", { id: "stale" }));
+  byId("keep").firstElementChild.append(...byId("exports").children);
+  byId("exports").remove();
+  byId("note").after(byId("remarks"));
+  document.querySelector("main").after(byId("equations"));
   const refused = readAddress();
   showValues();
   writeAddress();
@@ -442,8 +556,15 @@ const tutelageExplorer = (() => {
       byId("share").textContent = "Copy the address of this page";
     }
   });
-  if (matchMedia("(max-width: 60rem)").matches) byId("panel").open = false;
-  for (const part of document.querySelectorAll(".server")) part.hidden = Boolean(tables);
+  byId("notebook").addEventListener("click", () => saveText("problem.ipynb", "application/x-ipynb+json", notebookText(shown)));
+  byId("itself").addEventListener("click", () => saveText("explorer.html", "text/html", itself()));
+  for (const what of ["lr", "tasks"]) byId(`optimize-${what}`).addEventListener("click", () => optimize(what));
+  if (matchMedia("(max-width: 60rem)").matches) { // a phone: the main slider and the curve are on the first screen
+    for (const id of ["panel", "equations"]) byId(id).open = false;
+    byId("seen").after(byId("story"));
+  }
+  for (const part of document.querySelectorAll(".server")) if (tables) part.hidden = true;
+  for (const part of document.querySelectorAll(".local")) part.hidden = tables === null;
   if (!tables) acceptFiles();
   watch();
   source = tables ? localSource() : serverSource();
@@ -452,6 +573,6 @@ const tutelageExplorer = (() => {
   if (refused.length) byId("remarks").textContent = `The address has values that are not allowed here, which were left out: ${refused.join(", ")}.`;
   // settled: the newest settings have been asked for and their curve is there.
   return {
-    values: () => values, change: (more) => change({ ...values, ...more }), settled: () => number > 0 && !wanted && !waiting(), pythonText,
+    values: () => values, change: (more) => change({ ...values, ...more }), settled: () => number > 0 && !wanted && !waiting(), pythonText, notebookText,
   };
 })();

@@ -1,10 +1,11 @@
 /* What page.js draws, computed in the browser: from the settings of the controls to the data of the schema in document.py.
      tutelageLocal(tables).content(settings)    solves, and cuts the curve into its phases
-   tables: {method, phaseColors, colors, faint}: the integrator's numbers and the colors of tutelage.
+   tables: {method, phaseColors, colors, faint, digits, given}: the integrator's numbers, the colors of tutelage, the spectrum of
+     the digits, and overlaps {r, q, t, v} of a start "as given", or null.
    The phases are those of tutelage.analysis.phases, with the same constants; tests/page/test_theory.py compares them. */
 const tutelageLocal = (tables) => {
   "use strict";
-  const { method, phaseColors, colors, faint } = tables;
+  const { method, phaseColors, colors, faint, digits, given } = tables;
   const POINTS = 201; // recorded times
   const TOO_FEW = 20; // recorded times that make no curve
   const range = (count) => Array.from({ length: count }, (_, i) => i);
@@ -14,22 +15,34 @@ const tutelageLocal = (tables) => {
   // The problem and its initial condition.
 
   function problemOf(s) {
-    const [two, lam] = [s.tasks === "two", s.spectrum === "power law" ? tutelageTheory.powerLaw(s.beta, s.levels) : [1]];
+    const equal = (lam) => ({ lam, fractions: lam.map(() => 1 / lam.length) });
+    const spectra = { isotropic: () => equal([1]), "power law": () => equal(tutelageTheory.powerLaw(s.beta, s.levels)), digits: () => digits };
+    const two = s.tasks === "two";
     const M = s.teachers * (two ? 2 : 1);
     return {
-      activation: s.activation, K: s.students, units: two ? [s.teachers, s.teachers] : [s.teachers], lam, fractions: lam.map(() => 1 / lam.length),
+      activation: s.activation, K: s.students, units: two ? [s.teachers, s.teachers] : [s.teachers], ...spectra[s.spectrum](),
       lr: s.lr, noise: s.noise, batch: s.batch, decay: s.decay, trainReadout: s.train_readout, switchAt: s.switch, vTeacher: ones(M),
       feedback: s.rule === "feedback alignment" ? ones(s.students) : null,
     };
   }
 
-  function startOf(s, { K, units: counts, lam }) {
+  // The given overlaps belong to networks and levels of one size; for others the start is the asymmetric one.
+  function fitsGiven(s, { K, units: counts, lam }) {
     const M = counts.reduce((a, b) => a + b);
+    return s.start === "as given" && given.r.length === lam.length * K * M && given.q.length === lam.length * K * K && given.v.length === K * counts.length;
+  }
+
+  function startOf(s, problem) {
+    const { K, units: counts, lam, fractions } = problem;
+    const M = counts.reduce((a, b) => a + b);
+    if (fitsGiven(s, problem)) return given;
     const v = ones(K * counts.length).map((x) => x * (s.train_readout ? s.readout : 1));
     if (counts.length === 1 && s.start === "random weights") {
-      const least = lam.length * (K + M + 2);
-      if (s.dim < least) throw new Error(`N is ${s.dim}; random weights of these networks need at least ${least} inputs here. Raise N.`);
-      return { ...tutelageTheory.randomStart(K, M, lam.length, s.dim, s.scale, s.seed), v };
+      if (Math.min(...tutelageTheory.levelDims(fractions, Math.max(s.dim, lam.length))) < K + M + 2) {
+        const least = Math.ceil((K + M + 3) / Math.min(...fractions));
+        throw new Error(`N is ${s.dim}; random weights of these networks need about ${least} inputs here. Raise N.`);
+      }
+      return { ...tutelageTheory.randomStart(K, M, fractions, s.dim, s.scale, s.seed), v };
     }
     const same = (a, b) => (a === b ? 1 : Math.abs(a - b) === s.teachers ? s.similarity : 0); // two tasks: unit m of both teachers
     const T = range(M * M).map((at) => same((at / M) | 0, at % M));
@@ -54,12 +67,12 @@ const tutelageLocal = (tables) => {
 
   function content(s) {
     const found = solved(s);
-    const { problem: { K, units: counts, lam } } = found;
+    const { problem: { K, units: counts } } = found;
     const M = counts.reduce((a, b) => a + b);
     const several = counts.length > 1;
     const from = s.log_time && found.times[0] === 0 ? 1 : 0;
     const curve = { times: found.times, error: found.error.map((each) => each[0]), R: found.R, Q: found.Q, K, M, noise: s.noise, diverged: !found.finished };
-    curve.T = summedT(found.start.t, lam, M);
+    curve.T = summedT(found.start.t, found.problem, M);
     const cut = several ? null : phases(curve);
     const order = cut?.order ?? range(K);
     const students = { name: "student", labels: order.map((k) => String(k + 1)) };
@@ -81,7 +94,7 @@ const tutelageLocal = (tables) => {
     const changes = [0, s.switch].filter((t) => t < end);
     const schedule = changes.map((start, task) => ({ name: `task ${task + 1}`, start, end: changes[task + 1] ?? end, color: colors[task] }));
     return {
-      title: title(s), conditions: conditions(s), time_name: "α = steps / N", runs: [], band: null, escape: null, code: [],
+      title: title(s), conditions: conditions(s, found.problem), time_name: "α = steps / N", runs: [], band: null, escape: null, code: [],
       note: order.some((k, i) => k !== i) ? "Students are in the order of the teachers that they end with." : "",
       warning: found.finished ? "" : `The solve diverged at alpha = ${Number(found.end.toPrecision(4))}.`,
       log_time: s.log_time, log_error: errors.length > 1 && Math.max(...errors) / Math.min(...errors) > 10 ** 1.5,
@@ -97,17 +110,19 @@ const tutelageLocal = (tables) => {
     return whole[0].toUpperCase() + whole.slice(1);
   }
 
-  function conditions(s) {
+  function conditions(s, problem) {
     const words = s.tasks === "two" ? [`switch at ${s.switch}`, `similarity ${s.similarity}`] : [];
     words.push(`learning rate ${s.lr}`, ...(s.rule === "gradient" ? [] : ["FeedbackAlignment rule"]), s.noise ? `label noise ${s.noise}` : "no label noise");
-    words.push(s.spectrum === "power law" ? `power-law inputs (beta = ${s.beta}, ${s.levels} levels)` : "isotropic inputs");
+    const inputs = { isotropic: "isotropic inputs", "power law": `power-law inputs (beta = ${s.beta}, ${s.levels} levels)` };
+    words.push(inputs[s.spectrum] ?? `inputs with ${digits.lam.length} levels`);
     if (s.batch !== 1) words.push(`batches of ${s.batch}`);
     if (s.decay > 0) words.push(`weight decay ${s.decay}`);
-    return [...words, `start of N=${s.dim}`].join(", ");
+    const other = s.start === "as given" && !fitsGiven(s, problem) ? ["asymmetric start (the given one has another size)"] : [];
+    return [...words, `start of N=${s.dim}`, ...other].join(", ");
   }
 
-  function summedT(t, lam, M) {
-    return range(M * M).map((at) => lam.reduce((sum, x, l) => sum + (x / lam.length) * t[l * M * M + at], 0));
+  function summedT(t, { lam, fractions }, M) {
+    return range(M * M).map((at) => lam.reduce((sum, x, l) => sum + x * fractions[l] * t[l * M * M + at], 0));
   }
 
   // Phases: analysis/curve_plateaus.py and curve_phases.py of a solved curve.

@@ -3,8 +3,9 @@
      tutelagePage.setTime(place)       the marker, the heat maps, the diagram and the words at one recorded time, or between two
      tutelagePage.play(last)           moves the time from where it is, or from the beginning, to the end or this place
      tutelagePage.setVariant(index)    another of the trajectories that differ in one number
-     tutelagePage.add(more)            more of the data: runs (appended), band, escape, rates {lr, critical}
+     tutelagePage.add(more)            more of the data: runs and code (appended), band, escape, rates {lr, critical}
      tutelagePage.pin(curves, draw)    curves to compare with: {name, times, errors, color}, errors one array for each task
+     tutelagePage.save(name, address)  gives a file to the reader: its name, and its content as a data: or blob: address
      tutelagePage.data()               what is shown
    Needs Plotly and the elements of template.html. */
 const tutelagePage = (() => {
@@ -96,6 +97,7 @@ const tutelagePage = (() => {
     const logTime = byId("log-time").checked;
     const xaxis = { title: { text: `time ${data.time_name}` }, type: logTime ? "log" : "linear" };
     const yaxis = { title: { text: "generalization error" }, type: byId("log").checked ? "log" : "linear", exponentformat: "power" };
+    if (byId("log").checked && highest() > 10 * lowest()) yaxis.dtick = highest() > 100 * lowest() ? 1 : "D2"; // few numbers
     if (!byId("log").checked) yaxis.rangemode = "tozero";
     else if (lowest() < ROUNDING * highest()) Object.assign(yaxis, { range: [ROUNDING * highest(), 2 * highest()].map(Math.log10), autorange: false });
     const legend = { showlegend: tasks().length > 1 || pinned.length > 0, legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0 } };
@@ -128,10 +130,10 @@ const tutelagePage = (() => {
     if (rates && rates.lr > rates.critical) return `Beyond the critical rate ${show(rates.critical, 3)}: zero error is unstable.`;
     if (tasks().length) return forgetting(last);
     if (last.name === "rise") return `The error is smallest at time ${show(last.start, 3)} and rises from there: to train longer harms.`;
-    if (last.name === "symmetric plateau") return `The student units stay alike up to time ${end}: they do not specialize.`;
+    if (last.name === "symmetric plateau") return `The student units stay nearly identical up to time ${end}: they do not specialize.`;
     if (last.name === "noise floor") return `Label noise keeps the error at ${show(error[error.length - 1], 2)} from time ${show(last.start, 3)} on.`;
     const longest = phases.filter((phase) => phase.name === "symmetric plateau").sort((a, b) => b.end - b.start - a.end + a.start)[0];
-    if (longest) return `The student units stay alike until time ${show(longest.end, 3)}; then they specialize on different teacher units.`;
+    if (longest) return `The student units stay nearly identical until time ${show(longest.end, 3)}; then they specialize on different teacher units.`;
     if (error[error.length - 1] > error[0]) return `The error rises from ${show(error[0], 2)} to ${show(error[error.length - 1], 2)}.`;
     return `The error falls from ${show(error[0], 2)} to ${show(error[error.length - 1], 2)} at time ${end}.`;
   }
@@ -161,10 +163,22 @@ const tutelagePage = (() => {
 
   // While playing, marker and line are drawn above the chart: to move them inside it takes longer than a frame.
   function movePlayhead() {
-    const { xaxis, yaxis } = byId("curve")._fullLayout;
-    const [x, top] = [xaxis._offset + xaxis.d2p(at(data.times)), yaxis._offset];
-    const dots = errors().map((error) => node("circle", { cx: x, cy: top + yaxis.d2p(error), r: 6 }));
-    byId("playhead").replaceChildren(node("line", { x1: x, x2: x, y1: top, y2: top + yaxis._length }), ...dots);
+    const { x, y, width, height } = plotArea();
+    const { xaxis, yaxis } = byId("curve").layout;
+    const along = x + width * share(xaxis, at(data.times));
+    const dots = errors().map((error) => node("circle", { cx: along, cy: y + height * (1 - share(yaxis, error)), r: 6 }));
+    byId("playhead").replaceChildren(node("line", { x1: along, x2: along, y1: y, y2: y + height }), ...dots);
+  }
+
+  // Where between the ends of an axis a value lies, from 0 to 1; Plotly writes the range that it chose into the layout.
+  function share({ range: [first, last], type }, value) {
+    return ((type === "log" ? Math.log10(value) : value) - first) / (last - first);
+  }
+
+  // The rectangle between the axes, in the coordinates of the chart: that of the element which takes the pointer.
+  function plotArea() {
+    const [inside, chart] = [byId("curve").querySelector(".nsewdrag"), byId("curve")].map((part) => part.getBoundingClientRect());
+    return { x: inside.x - chart.x, y: inside.y - chart.y, width: inside.width, height: inside.height };
   }
 
   // Heat maps, one element each; the colors of a map have one range for all times.
@@ -201,14 +215,15 @@ const tutelagePage = (() => {
     for (const map of data.maps) {
       const [rows, columns] = [map.rows.labels, map.columns.labels];
       const small = Math.max(rows.length, columns.length) <= LARGEST_WITH_NUMBERS;
-      const room = (byId(`map-${map.name}`).clientWidth - 60) / columns.length; // pixels of a cell; three decimals need 40
+      const wide = byId(`map-${map.name}`).clientWidth;
+      const room = (wide - 45) / columns.length; // pixels of a cell; three decimals need 48
       const cell = (row, column) => `${map.rows.name} ${row}, ${map.columns.name} ${column}`;
       const trace = {
         type: "heatmap", z: at(map.values), zmin: -map.bound, zmax: map.bound, colorscale: scale, xgap: 2, ygap: 2,
-        texttemplate: small ? `%{z:.${room > 40 ? 3 : room > 30 ? 2 : 1}f}` : "", textfont: { color: color("ink"), size: 13 },
+        texttemplate: small ? `%{z:.${room > 48 ? 3 : room > 26 ? 2 : 1}f}` : "", textfont: { color: color("ink"), size: room > 36 ? 13 : 11 },
         customdata: rows.map((row) => columns.map((column) => cell(row, column))),
         hovertemplate: `${map.name} = %{z:.5g}<br>%{customdata}<extra></extra>`,
-        colorbar: { orientation: "h", y: -0.02, yanchor: "top", thickness: 10, outlinewidth: 0, nticks: 5, len: 1, xpad: 0 },
+        colorbar: { orientation: "h", y: -0.02, yanchor: "top", thickness: 10, outlinewidth: 0, nticks: wide > 190 ? 5 : 4, tickangle: 0, len: 1, xpad: 0 },
       };
       const xaxis = { ...cells(map.columns), side: "top" };
       const yaxis = { ...cells(map.rows), autorange: "reversed", scaleanchor: "x" };
@@ -454,7 +469,8 @@ const tutelagePage = (() => {
   };
 
   function add(more) {
-    data = { ...data, ...more, runs: [...data.runs, ...(more.runs ?? [])] };
+    data = { ...data, ...more, runs: [...data.runs, ...(more.runs ?? [])], code: [...data.code, ...(more.code ?? [])] };
+    if (more.code) makeCode();
     drawCurve();
   }
 
@@ -470,5 +486,5 @@ const tutelagePage = (() => {
   for (const format of ["png", "svg"]) byId(format).addEventListener("click", () => savePicture(format));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
   matchMedia("print").addEventListener("change", redraw);
-  return { render, setTime, setVariant, add, pin, play, pause, data: () => data };
+  return { render, setTime, setVariant, add, pin, play, pause, save, data: () => data };
 })();

@@ -8,16 +8,21 @@ import math
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import tomli_w
 
 import tutelage as tu
 from tutelage import checks
 from tutelage.errors import InputError
+from tutelage.plot.style import is_log_spaced
+from tutelage.problem.problem import require_problem
 from tutelage.problem.serialize import read_toml
-from tutelage.problem.start import start_from_table
-from tutelage.times import times_from_table, times_up_to
+from tutelage.problem.start import require_start, start_from_table
+from tutelage.problem.traits import MIXTURES, TASKS
+from tutelage.times import check_times, times_from_table, times_up_to
 
 POINTS = 201  # recorded times
 Value = str | bool | int | float
@@ -59,9 +64,10 @@ ACTIVATIONS = ("erf", "relu", "linear", "quadratic", "tanh", "gelu")
 LOSSES = ("squared", "huber", "absolute", "logistic", "hinge")
 LABELS = ("real", "sign", "logistic")
 GRADIENT, FEEDBACK, DROPOUT = RULES = ("gradient", "feedback alignment", "dropout")
-INPUTS = ISOTROPIC, DECAYING, CLUSTERS = ("isotropic", "power law", "two clusters")
+INPUTS = ISOTROPIC, DECAYING, DIGITS, CLUSTERS, XOR = ("isotropic", "power law", "digits", "two clusters", "XOR")
+DIGIT_LEVELS = 16  # of the spectrum of the handwritten digits
 POWER_LAW = {"spectrum": DECAYING}
-TAUGHT = {"spectrum": (ISOTROPIC, DECAYING)}  # a teacher labels the samples; clusters have labels of their own
+TAUGHT = {"spectrum": (ISOTROPIC, DECAYING, DIGITS)}  # a teacher labels the samples; clusters have labels of their own
 RANDOM = {"start": "random weights", "tasks": "one"}
 TWO_TASKS = {"tasks": "two"}
 REAL = {"labels": "real"}
@@ -84,7 +90,9 @@ CONTROLS = (
     Control("rule", "rule", "choice", GRADIENT, options=RULES, group="Learning"),
     Control("keep", "kept units, share", "number", 0.8, 0.1, 1, group="Learning", only={"rule": DROPOUT}),
     Control("spectrum", "inputs", "choice", ISOTROPIC, options=INPUTS, group="Inputs and start"),
-    Control("distance", "norm of the means", "number", 2.0, 0.1, 5, group="Inputs and start", only={"spectrum": CLUSTERS}),
+    Control(
+        "distance", "norm of the means", "number", 2.0, 0.1, 5, group="Inputs and start", only={"spectrum": (CLUSTERS, XOR)}
+    ),
     Control("beta", "exponent β", "number", 1.0, 0.05, 3, group="Inputs and start", only=POWER_LAW),
     Control("levels", "levels L", "count", 16, 2, 512, log=True, group="Inputs and start", only=POWER_LAW),
     Control(
@@ -109,10 +117,14 @@ BY_NAME = {control.name: control for control in CONTROLS}
 
 @dataclass(frozen=True)
 class Settings:
-    """One value for every control. toml: a problem file in place of the controls of problem, start and times; or ""."""
+    """One value for every control. toml: a problem file in place of the controls of problem, start and times; or "".
+
+    given: overlaps that no control describes, for a page without a server: r, q, t of all levels and v, as flat lists; or None.
+    """
 
     values: Values
     toml: str = ""
+    given: Values | None = None
 
     @classmethod
     def read(cls, given: object) -> "Settings":
@@ -129,6 +141,40 @@ class Settings:
                 f"levels is {settings['levels']} and N is {settings['dim']}; every level needs an input. Raise N."
             )
         return settings
+
+    @classmethod
+    def of(cls, problem: tu.Problem, start: tu.Start | None = None, times: object = None) -> "Settings":
+        """The settings that show this problem: the controls where they can, else its file."""
+        start, recorded = _first_of(problem, start), check_times(BY_NAME["end"].default if times is None else times)
+        timing = {"end": float(recorded[-1]), "log_time": is_log_spaced(recorded)}
+        try:
+            found = cls.read(_controls_of(problem.to_dict()) | timing | {"dim": start.dim or problem.inputs.usual_dim})
+            if found.problem().to_dict() == problem.to_dict():
+                return found._begun_at(problem, start)
+        except (InputError, KeyError, TypeError):
+            pass  # no control has this value, or no control is for it
+        return cls.of_file(problem, start, recorded)
+
+    @classmethod
+    def of_file(cls, problem: tu.Problem, start: tu.Start | None, times: np.ndarray) -> "Settings":
+        """The settings that show this problem as a file, with tables of its start and times."""
+        start = _first_of(problem, start)
+        known = {name: getattr(start, name) for name in ("R", "Q", "T", "readout", "bias", "dim")}
+        timing = {"end": float(times[-1]), "points": POINTS, "log": is_log_spaced(times)}
+        tables = {"start": {name: np.asarray(x).tolist() for name, x in known.items() if x is not None}, "times": timing}
+        return cls.read({"toml": f"{problem.to_toml().rstrip()}\n\n{tomli_w.dumps(tables)}"})
+
+    def _begun_at(self, problem: tu.Problem, start: tu.Start) -> "Settings":
+        """The same settings with this start: one of the named ones, or its overlaps."""
+        overlaps = [*start.blocks(problem), start.readout_of(problem)]
+        for name in ("random weights", "asymmetric"):
+            one = replace(self, values=self.values | {"start": name})
+            with suppress(InputError):  # random weights may need a larger N
+                first = one.first(problem)
+                same = [*first.blocks(problem), first.readout_of(problem)]
+                if all(np.array_equal(a, b) for a, b in zip(overlaps, same, strict=True)):
+                    return one
+        return replace(self, given={name: np.ravel(x).tolist() for name, x in zip("rqtv", overlaps, strict=True)})
 
     @classmethod
     def from_query(cls, query: Mapping[str, str]) -> "Settings":
@@ -174,16 +220,19 @@ class Settings:
                     raise
                 raise InputError(f"the problem file holds a value of the wrong kind ({error}).") from None
         s = self.values
-        readout = np.full(s["students"], s["readout"]) if s["train_readout"] else None
+        signs = np.resize([1.0, -1.0], s["students"]) if s["spectrum"] == XOR else np.ones(s["students"])  # XOR needs both
+        readout = s["readout"] * signs if s["train_readout"] else signs if s["spectrum"] == XOR else None
         teacher = tu.Network(s["teachers"], s["activation"])
-        if s["spectrum"] == CLUSTERS:
+        if s["spectrum"] in (CLUSTERS, XOR):
             teacher = None
         elif s["tasks"] == "two":
             teacher = tu.Tasks([teacher, teacher], tu.Switch(s["switch"]), similarity=s["similarity"])
         inputs = {
             ISOTROPIC: tu.Isotropic,
             DECAYING: lambda: tu.PowerLaw(s["beta"], s["levels"]),
+            DIGITS: digit_spectrum,
             CLUSTERS: lambda: tu.Mixture.two_gaussians(s["distance"]),
+            XOR: lambda: tu.Mixture.xor(s["distance"]),
         }
         rules = {FEEDBACK: tu.rules.FeedbackAlignment(), DROPOUT: tu.rules.Dropout(s["keep"])}
         return tu.Problem(
@@ -204,7 +253,7 @@ class Settings:
         return (
             problem.closed_form
             if problem is not None
-            else (self["loss"], self["labels"]) == ("squared", "real") and self["spectrum"] != CLUSTERS
+            else (self["loss"], self["labels"]) == ("squared", "real") and self["spectrum"] not in (CLUSTERS, XOR)
         )
 
     @property
@@ -228,17 +277,57 @@ class Settings:
         return times_up_to(self["end"], POINTS, self["log_time"])
 
 
+def _first_of(problem: tu.Problem, start: tu.Start | None) -> tu.Start:
+    """The start of `solve`, checked."""
+    require_problem(problem, "explore", needs=(TASKS, MIXTURES))
+    return tu.random_start(problem, dim=problem.inputs.usual_dim) if start is None else require_start(start)
+
+
+def _controls_of(data: Values) -> Values:
+    """Controls for a problem as plain data, without what they do not cover; whoever asks compares the problems."""
+    student, sgd, inputs, teacher = data["student"], data["sgd"], data["inputs"], data["teacher"]
+    rule, several = data.get("rule", GRADIENT), teacher.get("teachers")
+    kind = rule["kind"] if isinstance(rule, dict) else rule
+    values = {
+        "activation": student["activation"],
+        "students": student["hidden"],
+        "teachers": (several or [teacher])[0]["hidden"],
+        "train_readout": student.get("train_readout", False),
+        "readout": student.get("readout", 1.0),
+        "noise": data["noise"],
+        "lr": sgd["lr"],
+        "batch": sgd.get("batch", 1),
+        "decay": sgd.get("weight_decay", 0.0),
+        "labels": data.get("labels", "real"),
+        "loss": data.get("loss", "squared"),
+        "rule": {"feedback_alignment": FEEDBACK}.get(kind, kind),
+        "spectrum": {"power_law": DECAYING, "spectrum": DIGITS}.get(inputs["kind"], inputs["kind"]),
+    }
+    if several:
+        switch, similarity = teacher["schedule"]["times"][0], teacher.get("similarity", 0.0)
+        values |= {"tasks": "two", "switch": switch, "similarity": similarity}
+    shared = {"beta": inputs, "levels": inputs, "keep": rule if isinstance(rule, dict) else {}}
+    return values | {name: table[name] for name, table in shared.items() if name in table}
+
+
+@lru_cache(maxsize=1)
+def digit_spectrum() -> tu.Spectrum:
+    """The spectrum of the handwritten digits, in few levels."""
+    pixels = tu.digits().reshape(-1, 64)
+    return tu.Spectrum.from_covariance(np.cov(pixels.T), DIGIT_LEVELS).without_basis()
+
+
 def controls_as_data(controls: Iterable[Control] = CONTROLS) -> list[Values]:
     """The table for the page."""
     return [{**asdict(control), "options": list(control.options), "only": dict(control.only)} for control in controls]
 
 
 # What theory.js covers: controls that it does without, and smaller ranges.
-NOT_LOCAL = ("labels", "loss", "keep", "distance", "runs", "band")
+NOT_LOCAL = ("labels", "loss", "keep", "distance", "runs", "band")  # no simulation, no averages over points
 LOCAL_RANGE: dict[str, dict[str, Any]] = {
     "activation": {"options": ("erf", "linear", "quadratic")},
     "rule": {"options": (GRADIENT, FEEDBACK)},
-    "spectrum": {"options": (ISOTROPIC, DECAYING)},
+    "spectrum": {"options": (ISOTROPIC, DECAYING, DIGITS)},
     "students": {"most": 6},
     "teachers": {"most": 6},
     "levels": {"most": 16},
@@ -249,6 +338,8 @@ LOCAL_CONTROLS = tuple(replace(c, **LOCAL_RANGE.get(c.name, {})) for c in CONTRO
 
 def is_local(settings: Settings) -> bool:
     """Does the solver in the browser cover these settings?"""
+    if settings.toml:
+        return False
     known = {control.name: control for control in LOCAL_CONTROLS}
     for name, value in settings.changed().items():
         if name in known:
@@ -277,8 +368,8 @@ PRESETS = (
     Preset(
         "The plateau",
         {},
-        "Three student units learn from three teacher units. They first become alike, and the error stalls on the symmetric "
-        "plateau. Then each unit follows a teacher unit of its own, and the error falls to zero.",
+        "Three student units learn from three teacher units. They first become nearly identical, and the error stalls on the "
+        "symmetric plateau. Then each unit specializes on a different teacher unit, and the error falls to zero.",
     ),
     Preset(
         "Who decides the escape?",
@@ -316,6 +407,13 @@ PRESETS = (
         "The error returns to the first layer through fixed weights, not through the readout. The readout starts with the wrong "
         "sign. It turns first, until it is aligned with the feedback; then the error falls.",
     ),
+    Preset(
+        "XOR",
+        {"spectrum": XOR, "activation": "quadratic", "students": 4, "train_readout": True, "readout": 0.5, "lr": 0.1}
+        | {"scale": 0.3, "end": 60.0, "runs": 1},
+        "Four Gaussian clusters: those at ±b₁ have the label 1, those at ±b₂ the label −1. No single direction tells the labels "
+        "apart, so the error stays at 1/2 at first. Then units with a positive readout turn to b₁, the others to b₂.",
+    ),
     # close to figures that `tutelage replicate` checks
     Preset("primer-1: theory and experiment", APART | {"dim": 784, "end": 100.0, "runs": 5}),
     Preset("primer-2: the specialization transition", TWO | {"scale": 0.2, "end": 400.0, "dim": 100_000, "runs": 0}),
@@ -329,6 +427,10 @@ PRESETS = (
     Preset(
         "power-1: a power-law spectrum",
         TWO | {"lr": 0.1, "spectrum": "power law", "levels": 64, "scale": 0.01, "dim": 1024, "end": 1000.0},
+    ),
+    Preset(
+        "real data: the spectrum of digits",
+        TWO | {"spectrum": DIGITS, "lr": 0.2, "end": 2000.0, "log_time": True, "runs": 1},
     ),
     Preset(
         "two clusters: logistic loss",

@@ -1,7 +1,7 @@
 /* The theory of a committee, solved in the browser: order parameters R, Q and the readout v, with the letters of the library.
      tutelageTheory.solve(problem, start, times, method, rtol)   {times, R, Q, v, error, finished, end}, one row for each time
      tutelageTheory.randomStart, asymmetricStart                 the initial conditions of tutelage
-     tutelageTheory.levels(settings)                             eigenvalues lam_l on equal fractions of the dimensions
+     tutelageTheory.powerLaw                                     eigenvalues lam_l on equal fractions of the dimensions
    problem: {activation, K, units, lam, fractions, lr, noise, batch, decay, trainReadout, switchAt, vTeacher, feedback}
      units: how many teacher units each task has; from the time switchAt on, samples belong to the second of two tasks.
      feedback: the weights f through which the error returns in place of the readout v (feedback alignment); or null.
@@ -329,7 +329,7 @@ const tutelageTheory = (() => {
     return { finished: false, end: t };
   }
 
-  function solve(problem, start, recorded, method, rtol = 1e-9) {
+  function solve(problem, start, recorded, method, rtol = 1e-8) {
     const equations = system(problem, start);
     const found = { R: [], Q: [], v: [], error: [] };
     const ending = integrate(equations, recorded, method, rtol, 1e-12, (y) => {
@@ -423,11 +423,22 @@ const tutelageTheory = (() => {
 
   // Initial conditions (problem/start.py).
 
-  function randomStart(K, M, levels, dim, scale, seed) {
+  // Whole numbers of dimensions per level that sum to dim: the nearest to p_l N, at least one each.
+  function levelDims(fractions, dim) {
+    const exact = fractions.map((p) => p * dim);
+    const dims = exact.map((x) => Math.max(1, Math.floor(x + 1e-9)));
+    const best = (gaps) => gaps.reduce((at, gap, l) => (gap > gaps[at] ? l : at), 0);
+    for (let left = dim - dims.reduce((a, b) => a + b); left !== 0; left -= Math.sign(left)) {
+      const gaps = exact.map((x, l) => (left > 0 ? x - dims[l] : dims[l] > 1 ? dims[l] - x : -Infinity));
+      dims[best(gaps)] += Math.sign(left);
+    }
+    return dims;
+  }
+
+  function randomStart(K, M, fractions, dim, scale, seed) {
     const [random, n] = [generator(seed), K + M];
     const [r, q, t] = [[], [], []];
-    for (let l = 0; l < levels; l++) {
-      const size = Math.floor(dim / levels) + (l < dim % levels ? 1 : 0); // dimensions of the level
+    for (const size of levelDims(fractions, dim)) {
       const factor = Array.from({ length: n }, () => Array.from({ length: n }, random.normal));
       for (let a = 0; a < n; a++) factor[a][a] = Math.sqrt(random.chisquare(size - a));
       const dot = (a, b) => factor[a].reduce((sum, x, c) => sum + (c <= Math.min(a, b) ? x * factor[b][c] : 0), 0) / size;
@@ -460,5 +471,5 @@ const tutelageTheory = (() => {
     return lam.map((x) => x / mean);
   }
 
-  return { solve, randomStart, asymmetricStart, powerLaw };
+  return { solve, levelDims, randomStart, asymmetricStart, powerLaw };
 })();

@@ -21,7 +21,7 @@ VERDICTS = (PASS, FAIL, DOES_NOT_HOLD)
 
 @dataclass(frozen=True)
 class Claim:
-    """One checked sentence. expected: the number that the tolerance (in words) refers to."""
+    """One checked claim. expected: the number that the tolerance (in words) refers to."""
 
     name: str
     expected: float

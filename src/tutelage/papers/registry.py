@@ -97,8 +97,8 @@ class Replica:
     id: "primer-1". source: a key of `SOURCES`. figure: its number there. title: one line in words.
     full, quick: the parameters as numbers, words and lists: those printed in the source, and a cheaper set for the tests.
     compute: called as compute(**parameters), does all the work and returns a Dataset that holds all that the other two need.
-    draw: Dataset -> Figure, called in the house style. claims: Dataset -> list of `Claim`. Both are quick: they only read.
-    page: Dataset -> HTML, for a figure that is also a page of its own with something to move.
+    draw: Dataset -> Figure, called in the style of the library. claims: Dataset -> list of `Claim`. Both are quick: they only read.
+    page: Dataset -> HTML, for a figure that is also an interactive page.
     """
 
     id: str
@@ -139,7 +139,7 @@ def _number(figure: Replica) -> int:
 
 
 def find(ids: list[str] | tuple[str, ...]) -> list[Replica]:
-    """The figures of these ids; an unknown one is refused with the nearest."""
+    """The figures of these ids; an unknown one raises InputError with the nearest."""
     from difflib import get_close_matches
 
     known = replicas()

@@ -37,7 +37,7 @@ def plot_comparison(comparison: Any, *, ax: Axes | None = None, title: str | Non
 
     Lines are the theory; bands are the mean over runs with two standard errors to either side, marks that mean; thin gray
     lines single runs, and the pale band behind them where the theory expects 95 of 100 of them. Below, the largest |z| among
-    the entries of each quantity. Where noise decides the escape, short strokes mark when each run escapes, and the times
+    the entries of each quantity. Where SGD noise determines the escape, short strokes mark when each run escapes, and the times
     after the first departure are shaded. ax: draw only the learning curve into these axes. title: "" leaves the head out.
     """
     times = comparison.times

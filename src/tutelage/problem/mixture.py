@@ -27,16 +27,30 @@ LARGEST_NORM = 30.0  # of the mean of a class: above it somebody forgot to divid
 class Mixture(Inputs):
     """A Gaussian mixture: x has mean sum_m S_cm b_m / sqrt(N) and the spectrum of its class c.
 
-    coefficients: S, (classes, m). gram: the overlaps b_m . b_n / N, (m, m), or per level of the spectrum (levels, m, m); the
-    mean of x in class c then has the squared norm (S gram S^T)_cc, a number of order one. weights: the probabilities of the
-    classes (default: equal). inputs: the law of the noise, one for all classes, or a list of one for each with the same
-    fractions (common eigenspaces). labels: what a teacher would say in each class, (classes,), or (classes, outputs); for
-    labels='argmax' the number of the class, counted from 0. None: a teacher labels the samples.
+    Parameters
+    ----------
+    coefficients : array (classes, m)
+        S.
+    gram : array (m, m)
+        Overlaps b_m . b_n / N, or per level of the spectrum (levels, m, m). The mean of x in class c has the squared
+        norm (S gram S^T)_cc, a number of order one.
+    weights : array (classes,), optional
+        Probabilities of the classes. Default: equal.
+    inputs : Inputs or list
+        The law of the noise, one for all classes, or a list with one for each with the same fractions (common
+        eigenspaces).
+    labels : array, optional
+        The label of each class, (classes,) or (classes, outputs); for labels='argmax' the number of the class, counted
+        from 0. None: a teacher labels the samples.
 
-    In a `Problem` with such inputs R has one column for each teacher unit, then one for each vector b_m. `error` and `loss`
-    are averages over all classes, `trajectory.class_errors` has the errors of single classes. `Mixture.xor`,
-    `Mixture.two_gaussians`, `Mixture.simplex` and `Mixture.from_means` make common ones.
+    Notes
+    -----
+    R has one column for each teacher unit, then one for each vector b_m. `error` and `loss` are averages over all
+    classes; `trajectory.class_errors` has the errors of single classes. `Mixture.xor`, `Mixture.two_gaussians`,
+    `Mixture.simplex` and `Mixture.from_means` make common mixtures.
 
+    Examples
+    --------
     >>> import tutelage as tu
     >>> mixture = tu.Mixture([[1.0], [-1.0]], gram=[[4.0]], labels=[1, -1])
     >>> problem = tu.Problem(tu.Network(1, "linear"), inputs=mixture, loss="logistic", sgd=tu.SGD(lr=0.5))

@@ -18,15 +18,30 @@ MOST_UNITS = 10_000  # the overlaps are the square of it
 class Network(eqx.Module):
     """A student or a teacher: output = sum_k v_k g(w_k . x / sqrt(N) + b_k).
 
-    hidden: number of hidden units. activation: a name or a JAX function (see `tutelage.problem.activation`), or a tuple of
-    them, one for each unit. outputs: number of outputs.
-    readout: v, one number for all units or one each; with several outputs an array (outputs, hidden), by default
-    the identity if outputs equals hidden. train_readout: the student's readout learns too.
-    bias: hidden biases b (None: none). train_bias: the student's biases learn (from zero if bias is None).
-    gram: the teacher's overlaps T, (M, M) or per level (L, M, M); None: taken from the start, else the identity.
-    unseen: the covariance (M, M) of a part of the teacher's fields that the inputs do not carry. This part is Gaussian and
-    independent of the input: no student can learn it. None: there is none.
+    Parameters
+    ----------
+    hidden : int
+        Number of hidden units.
+    activation : str, function or tuple
+        A name, a JAX function, or a tuple with one for each unit.
+    readout : float or array
+        v: one number for all units, one for each, or an array (outputs, hidden). Default with several outputs: the
+        identity if outputs equals hidden.
+    bias : float or array, optional
+        Hidden biases b. Default: none.
+    train_readout, train_bias : bool
+        Train the readout, or the biases (from zero if bias is None), of the student.
+    gram : array, optional
+        Overlaps T of the teacher vectors, (M, M) or per level (L, M, M). Default: those of the initial condition, else
+        the identity.
+    unseen : array (M, M), optional
+        Covariance of a part of the teacher's fields that is Gaussian and independent of the input; no student can learn
+        it.
+    outputs : int
+        Number of outputs.
 
+    Examples
+    --------
     >>> import tutelage as tu
     >>> tu.Network(3, "relu", readout=1 / 3)
     Network(3, 'relu', readout=0.333333)

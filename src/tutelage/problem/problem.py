@@ -35,20 +35,37 @@ Noise: TypeAlias = Float[NumpyOrJax, ""] | Callable[[np.ndarray], np.ndarray]  #
 
 
 class Problem(eqx.Module):
-    """A student learns a teacher's labels, one fresh batch at a time (Saad & Solla 1995).
+    """A student learns a teacher's labels, one fresh batch at a time (Saad and Solla 1995).
 
         y = sum_m v*_m g*(w*_m . x / sqrt(N)) + noise z,    yhat = sum_k v_k g(w_k . x / sqrt(N)),    loss (y - yhat)^2 / 2
-    x: Gaussian with the spectrum of `inputs`; z: standard Gaussian; `sgd` says how w moves. N itself is not part of the
-    problem: `solve` takes it to infinity, `simulate` asks for it. `replace` changes any part by name.
 
-    loss: "squared", "logistic", "hinge", "huber", "absolute", "cross_entropy", a loss such as `losses.Huber(0.5)`, or a JAX
-    function loss(output, label). labels: how the teacher's fields become a label: "real" (output plus noise), "sign",
-    "logistic" (Bernoulli), "argmax", labels such as `labels.Sign(flip=0.1)`, or a JAX function label(rho, xi). rule: what a
-    sample does to the student: "gradient", "hebbian", "perceptron", "adatron", a rule such as `rules.Dropout(0.8)`, or a
-    custom `Rule`. noise: the standard deviation of the noise on real labels, a number or a schedule of `tu.schedules`, or a
-    quantile function such as `scipy.stats.t(3).ppf`. teacher: a `Network`, or `Tasks` for several teachers over time; None
-    where the classes of a `Mixture` have labels. sgd: default `SGD(lr=0.5)`.
+    x is Gaussian with the spectrum of `inputs`, z is standard Gaussian. N is not part of the problem: `solve` takes the
+    limit, `simulate` takes `dim`. `replace` changes any part by name.
 
+    Parameters
+    ----------
+    student : Network
+        The network that learns.
+    teacher : Network or Tasks, optional
+        The network that labels; `Tasks` for several teachers over time; None if the classes of a `Mixture` have labels.
+    inputs : Inputs
+        The law of the inputs: `Isotropic()`, `PowerLaw`, `Spectrum`, `Mixture`, `HiddenManifold`.
+    sgd : SGD
+        Learning rate, batch, weight decay, momentum. Default: `SGD(lr=0.5)`.
+    noise : float, schedule or function
+        Standard deviation of the noise on real labels, or a quantile function such as `scipy.stats.t(3).ppf`.
+    loss : str, Loss or function
+        "squared", "logistic", "hinge", "huber", "absolute", "cross_entropy", a loss such as `losses.Huber(0.5)`, or a
+        JAX function loss(output, label).
+    labels : str, Labels or function
+        "real" (output plus noise), "sign", "logistic" (Bernoulli), "argmax", labels such as `labels.Sign(flip=0.1)`, or
+        a JAX function label(rho, xi).
+    rule : str or Rule
+        The update of the student by one sample: "gradient", "hebbian", "perceptron", "adatron", a rule such as
+        `rules.Dropout(0.8)`, or a custom `Rule`.
+
+    Examples
+    --------
     >>> import tutelage as tu
     >>> tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
     Problem(student=Network(2, 'erf'), teacher=Network(2, 'erf'), inputs=Isotropic(), sgd=SGD(lr=0.5), noise=0)

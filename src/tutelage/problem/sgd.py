@@ -38,15 +38,31 @@ class SlowMomentum(eqx.Module):
 class SGD(eqx.Module):
     """How the student learns: one-pass SGD on fresh batches.
 
-    One step, with Delta = y - yhat and fields lambda_k = w_k . x / sqrt(N) + b_k, means over the batch:
+    One step, with Delta = y - yhat, fields lambda_k = w_k . x / sqrt(N) + b_k, and means over the batch:
+
         w_k += (eta / sqrt(N)) mean[ Delta v_k g'(lambda_k) x ] - (eta kappa / N) w_k
         v_k += (eta_v / N) mean[ Delta g(lambda_k) ],    b_k += (eta_b / N) mean[ Delta v_k g'(lambda_k) ]
-    lr: eta, a positive number or a schedule. batch: samples averaged per step. weight_decay: kappa, first layer, a number or
-    a schedule.
-    readout_lr, bias_lr: eta_v and eta_b; None means lr. momentum: a fixed beta in [0, 1) or `SlowMomentum`.
-    trainable: levels that learn (list of indices), or a mask of shape (L,) or (K, L); None: all. The rest is frozen.
-    spherical: each student vector is rescaled to its initial norm after every step.
 
+    Parameters
+    ----------
+    lr : float or schedule
+        The learning rate eta.
+    batch : int
+        Samples averaged per step.
+    weight_decay : float or schedule
+        kappa, of the first layer.
+    readout_lr, bias_lr : float or schedule, optional
+        eta_v and eta_b. Default: lr.
+    momentum : float or SlowMomentum
+        A fixed beta in [0, 1), or `SlowMomentum`.
+    trainable : list or mask, optional
+        Indices of the levels that learn, or a mask of shape (L,) or (K, L); other components are frozen. Default: all
+        learn.
+    spherical : bool
+        Rescale each student vector to its initial norm after every step.
+
+    Examples
+    --------
     >>> import tutelage as tu
     >>> tu.SGD(lr=0.5)
     SGD(lr=0.5)

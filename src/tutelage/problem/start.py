@@ -30,14 +30,28 @@ SHARED, OWN, REST = (
 
 
 class Start(eqx.Module):
-    """Overlaps at time zero.
+    """An initial condition: the overlaps at time zero.
 
-    R: (K, M), Q: (K, K), T: (M, M) field covariances, or with a leading level axis (L, ...) the overlaps r, q, t of each
-    eigenspace. Without that axis all levels start alike. T=None: the teacher's gram, else the identity.
-    readout, bias: initial v, (K,) or (outputs, K), and b of the student; None: those of the problem. `Tasks` with separate
-    heads: one readout for each task, (tasks, K); M counts the teacher units of all tasks.
-    dim: N, if the start belongs to one.
+    Parameters
+    ----------
+    R : array (K, M)
+        Covariance of student and teacher fields; or r per level, (L, K, M).
+    Q : array (K, K)
+        Covariance of student fields; or q per level, (L, K, K).
+    T : array (M, M), optional
+        Covariance of teacher fields; or t per level. Default: the gram of the teacher, else the identity.
+    readout, bias : array, optional
+        Initial v, (K,) or (outputs, K), and b of the student; (tasks, K) for `Tasks` with separate heads. Default: those
+        of the problem.
+    dim : int, optional
+        N, if the overlaps belong to one.
 
+    Notes
+    -----
+    Without a level axis all levels have the same overlaps. For `Tasks` M counts the teacher units of all tasks.
+
+    Examples
+    --------
     >>> import tutelage as tu
     >>> start = tu.Start(R=[[0.3, 0.2], [0.2, 0.3]], Q=[[0.4, 0.1], [0.1, 0.4]], dim=1000)
     >>> start.R.shape, start.dim
@@ -198,10 +212,28 @@ def _per_level(overlap: NumpyOrJax, levels: int, mean: NumpyOrJax) -> Float[Nump
 def random_start(problem: Problem, dim: int | None = None, scale: float = 0.1, seed: int = 0) -> Start:
     """The overlaps of random weights: student entries N(0, scale^2), teacher entries N(0, 1) (or its given gram).
 
-    dim: the N of those weights; the fluctuations of order N^(-1/2) in R are what breaks the symmetry later. None: the
-    typical values of N -> infinity, R = 0 and Q = scale^2 I, which can never specialize (`solve` says so).
-    The draw costs the same at any N: it uses the law of the Gram matrix, not the vectors.
+    Parameters
+    ----------
+    problem : Problem
+        Its shapes, spectrum and gram are used.
+    dim : int, optional
+        N of the weights. The fluctuations of order N^(-1/2) in R break the symmetry later. None: the limit N ->
+        infinity, R = 0 and Q = scale^2 I, from which units never specialize (`solve` warns).
+    scale : float
+        Standard deviation of the student weights.
+    seed : int
+        Of the random weights.
 
+    Returns
+    -------
+    Start
+
+    Notes
+    -----
+    The cost does not depend on N: the law of the Gram matrix is sampled, not the vectors.
+
+    Examples
+    --------
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
     >>> start = tu.random_start(problem, dim=1000, scale=0.1, seed=0)
@@ -258,11 +290,27 @@ def start_from_table(problem: Problem, table: Table) -> Start:
 
 
 def asymmetric_start(problem: Problem, dim: int | None = None) -> Start:
-    """Student k is a mixture of all teachers with a little more of teacher k: w_k = sum_m a_km w*_m + what is orthogonal.
+    """Student unit k is a mixture of all teacher vectors, with a little more of teacher unit k.
 
-    a_km = 0.2 + 0.1 (1 - k/2K) [m = k mod M], so R = a T and Q = a T a^T + 0.1. The asymmetry does not shrink with N: SGD
-    noise does not decide when, and into which permutation, the units specialize. The factor keeps any two units different.
+    Parameters
+    ----------
+    problem : Problem
+        Its shapes and the gram of its teacher are used.
+    dim : int, optional
+        N, for `simulate`.
 
+    Returns
+    -------
+    Start
+
+    Notes
+    -----
+    w_k = sum_m a_km w*_m plus an orthogonal part, with a_km = 0.2 + 0.1 (1 - k/2K) [m = k mod M], k counted from 0. So R
+    = a T and Q = a T a^T + 0.1. The asymmetry does not shrink with N, so the initial condition, not SGD noise,
+    determines when and in which permutation the units specialize. The factor (1 - k/2K) makes any two units different.
+
+    Examples
+    --------
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))
     >>> tu.asymmetric_start(problem).R
@@ -341,10 +389,24 @@ def start_from_weights(
 ) -> Start:
     """The exact overlaps, per eigenspace, of weights W (K, N) and W* (M, N).
 
-    The columns are input coordinates: those of the data if the spectrum was measured (`from_data`), else the
-    eigenvectors themselves, level by level in the order of the spectrum. For a `HiddenManifold` W* is (M, D), on the latent
-    vector.
+    Parameters
+    ----------
+    problem : Problem
+        Its spectrum determines the eigenspaces.
+    weights : array (K, N)
+        W. The columns are input coordinates: those of the data if the spectrum was measured (`from_data`), else the
+        eigenvectors, level by level in the order of the spectrum.
+    teacher_weights : array (M, N)
+        W*; for a `HiddenManifold` (M, D), on the latent vector.
+    readout : array, optional
+        Initial readout. Default: that of the problem.
 
+    Returns
+    -------
+    Start
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))

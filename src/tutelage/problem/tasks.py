@@ -231,20 +231,39 @@ class Tasks(eqx.Module):
     """Several tasks in place of a teacher: each sample is labeled by one of the teachers.
 
         Delta = y_s - sum_k v^s_k g(lambda_k),   s drawn with the probabilities of the schedule at every sample
-    All tasks train the student's first layer. With separate heads each task has its own readout v^s, which learns only from
-    samples of its task; with heads="shared" one readout serves all.
 
-    teachers: one `Network` for each task, of any width and activation. schedule: `Switch(60.0)`, `Interleave([0.5, 0.5])`,
-    `Replay(0.2, after=60.0)`, or a JAX function of time that returns one probability for each task (None: equal ones).
-    similarity: the overlap of unit m of one teacher with unit m of another, one number for all pairs of tasks or a matrix
-    (tasks, tasks). gram: instead of it the overlaps of all teacher units, (M, M) or per level (L, M, M), with M the sum of the
-    widths. drift: `Drift(rate)` if the teachers move. freeze_heads: times from which the heads stop to learn, one for all or
-    one for each task (inf: never). To freeze the first layer at a switch, use SGD(lr=Piecewise([60.0], [0.5, 0.0]),
-    readout_lr=0.5); to begin a schedule of the learning rate again at a switch, `schedules.Restarted`.
+    All tasks train the first layer of the student.
 
-    `error` and `loss` of a trajectory have shape (time, task); R has one column for each teacher unit, all tasks in order, and
-    separate heads make `readout` (time, task, K). `Start(R, Q, T, readout)` takes the same shapes.
+    Parameters
+    ----------
+    teachers : list of Network
+        One for each task, of any width and activation.
+    schedule : Switch, Interleave, Replay or function, optional
+        `Switch(60.0)`, `Interleave([0.5, 0.5])`, `Replay(0.2, after=60.0)`, or a JAX function of time that returns one
+        probability for each task. Default: equal probabilities.
+    similarity : float or array
+        Overlap of unit m of one teacher with unit m of another: one number for all pairs of tasks, or a matrix (tasks,
+        tasks).
+    gram : array, optional
+        Instead of similarity the overlaps of all teacher units, (M, M) or per level (L, M, M).
+    heads : str
+        "separate": each task has a readout v^s, which learns from samples of its task only. "shared": one readout for
+        all tasks.
+    drift : Drift, optional
+        `Drift(rate)` if the teachers move.
+    freeze_heads : float or array, optional
+        Times from which the heads no longer learn, one for all tasks or one for each (inf: never).
 
+    Notes
+    -----
+    `error` and `loss` of a trajectory have shape (time, task). R has one column for each teacher unit, all tasks in
+    order. With separate heads `readout` has shape (time, task, K). `Start(R, Q, T, readout)` takes the same shapes.
+
+    To freeze the first layer at a switch use SGD(lr=Piecewise([60.0], [0.5, 0.0]), readout_lr=0.5).
+    `schedules.Restarted` begins a schedule of the learning rate again at a switch.
+
+    Examples
+    --------
     >>> import tutelage as tu
     >>> tasks = tu.Tasks([tu.Network(1, "erf"), tu.Network(1, "erf")], tu.Switch(60.0), similarity=0.5)
     >>> problem = tu.Problem(tu.Network(2, "erf", train_readout=True), tasks, sgd=tu.SGD(lr=1.0))

@@ -148,7 +148,7 @@ class Rule(eqx.Module):
         return self
 
     def mean_rule(self, C: Float[Array, "n n"], units: int) -> "tuple[Rule, Float[Array, 'n n']]":
-        """A rule and a covariance of the fields (students first) with the mean update of this rule: where that is simpler."""
+        """A rule and a covariance of the fields (student units first) with the mean update of this rule: where that is simpler."""
         return self, C
 
     def breaks(self, label: Label, parameters: Parameters, context: Context) -> tuple[Float[Array, ""], ...]:

@@ -209,7 +209,7 @@ class NodePerturbation(Gradient):
         return self.result(-(change / self.scale) * sample.xi, parameters, readout, loss)
 
     def mean_rule(self, C: Float[Array, "n n"], units: int) -> tuple[Rule, Float[Array, "n n"]]:
-        """Stein in xi: E[delta] = -E[d loss(lambda + scale xi) / d lambda], at fields with more variance of their own."""
+        """Stein in xi: E[delta] = -E[d loss(lambda + scale xi) / d lambda], at fields of larger variance."""
         return Gradient(), C + self.scale**2 * jnp.diag(jnp.arange(C.shape[0]) < units)
 
     def breaks(self, label: Label, parameters: Parameters, context: Context) -> tuple[Float[Array, ""], ...]:

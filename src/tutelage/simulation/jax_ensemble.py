@@ -18,8 +18,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, UInt32
 
 from tutelage._types import Array, NumpyOrJax
+from tutelage.dynamics.order_parameters import as_arrays
 from tutelage.errors import InputError, Status
-from tutelage.integrate.program import as_arrays
 from tutelage.problem import Mixture, Problem, Tasks
 from tutelage.problem.sample import context_of, label_of, normals_needed, updates_of, with_unseen
 from tutelage.rules import Parameters, Update

@@ -13,7 +13,8 @@ from jaxtyping import Float
 
 from tutelage._types import Array
 from tutelage.dynamics import OrderParameters
-from tutelage.integrate.program import as_arrays, by_nodes, by_quadrature
+from tutelage.dynamics.order_parameters import as_arrays
+from tutelage.integrate.program import by_nodes, by_quadrature
 from tutelage.moments import Moments, moments_for
 from tutelage.problem import Isotropic, Mixture, Problem, Tasks
 from tutelage.trajectory import Trajectory

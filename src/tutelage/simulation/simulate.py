@@ -36,24 +36,54 @@ def simulate(
     together: bool | None = None,
     progress: bool = False,
 ) -> Trajectory:
-    """One-pass SGD of a network with N inputs, `runs` times (default 20) from the same start.
+    """One-pass SGD on networks of input dimension N, `runs` times from the same initial condition.
 
-    start: a `Start`, or one for each run; default `random_start(problem, dim)`. dim: N, where nothing else says it.
-    times: as in `solve`; the state after ceil(alpha N) steps is recorded (`step` holds these counts).
-    method: "overlaps", the exact law on Gaussian inputs at a cost that does not depend on N (default), or "weights", the
-    actual weights (default when weights or inputs are given).
-    weights: (W, W_teacher) of shapes (K, N), (M, N) in input coordinates; default: built in a random frame with exactly the
-    start's overlaps. inputs: "gaussian", "rademacher", "uniform", "student_t", "student_t3" (unit variance, in
-    eigencoordinates), or samples: rows (samples, N), images, or the name of a .npy file, used in the order "given",
-    "shuffled" (each once) or "sampled" (with replacement).
-    keep: "blocks" or "fields", as in `solve`. workers: threads (default: the cores); they never change the numbers.
-    together: all runs side by side in one JAX program (overlaps only), for thousands of runs on a GPU: the same law from
-    other random numbers. None: where JAX has a GPU, from 1000 runs on.
-    seed: same seed, same runs; run i depends on the seed and i (and together) alone.
+    Parameters
+    ----------
+    problem : Problem
+        What to learn, and how.
+    start : Start or list of Start, optional
+        The initial condition, or one for each run. Default: `random_start(problem, dim)`.
+    dim : int, optional
+        N, if neither start nor inputs give it.
+    times : array or float
+        As in `solve`. The state after ceil(alpha N) steps is recorded; `step` has these numbers.
+    runs : int, optional
+        The number of networks. Default: 20.
+    seed : int
+        Run i depends only on the seed, on i and on `together`.
+    method : str, optional
+        "overlaps": the exact law for Gaussian inputs, at a cost independent of N (the default). "weights": SGD on the
+        weights (the default if weights or inputs are given).
+    weights : pair of arrays, optional
+        (W, W_teacher) of shapes (K, N) and (M, N) in input coordinates. Default: weights in a random frame with exactly
+        the overlaps of `start`.
+    inputs : str or array, optional
+        "gaussian", "rademacher", "uniform", "student_t" or "student_t3" (unit variance, in eigencoordinates), or
+        samples: rows (samples, N), images, or the name of a .npy file.
+    order : str
+        The order of given samples: "given", "shuffled" (each once) or "sampled" (with replacement).
+    keep : str, optional
+        "blocks" or "fields", as in `solve`.
+    workers : int, optional
+        Threads; they do not change the results. Default: the cores.
+    together : bool, optional
+        Run all networks in one JAX program (overlaps only), from other random numbers of the same law. Default: on a GPU
+        for 1000 runs or more.
+    progress : bool
+        Show a progress bar.
 
-    A run that diverges, and after Ctrl-C a run that was under way, keeps what it recorded and is NaN after; `status_code`
-    says which. The error is the exact population error at the recorded overlaps.
+    Returns
+    -------
+    Trajectory
+        With a leading axis of runs. The error is the exact population error at the recorded overlaps.
 
+    Notes
+    -----
+    A run that diverges is NaN from there on, as is a run that Ctrl-C interrupts; `status_code` marks them.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.5))

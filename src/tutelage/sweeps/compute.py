@@ -16,8 +16,9 @@ import numpy as np
 from tutelage._solve import assemble, limit_warning, symmetry_warning
 from tutelage._solve_batch import side_by_side
 from tutelage._types import Table
+from tutelage.dynamics.order_parameters import as_arrays
 from tutelage.errors import InputError, Status, TutelageWarning
-from tutelage.integrate.program import Options, anonymous, as_arrays, choose, first_times, tolerances
+from tutelage.integrate.program import Options, anonymous, choose, first_times, tolerances
 from tutelage.moments import moments_for
 from tutelage.problem import Problem, Start
 from tutelage.problem.schedules import require_rates_on

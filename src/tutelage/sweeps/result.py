@@ -3,7 +3,7 @@
 A phase diagram has lines that theory draws on it:
 
     critical_learning_rate    the learning rate above which zero error is unstable, label noise aside
-    noise_floor               the label noise that leaves an error of `level` in the end, to first order in its variance
+    noise_floor               the label noise that finally leaves an error of `level`, to first order in its variance
 
 Neither solves anything: both come from the linear dynamics around perfect learning (the analyses of these names), so that
 they check independently what a sweep has computed. A custom function works as well.
@@ -110,7 +110,7 @@ class Sweep:
         """Curves for one axis (or for times), a heat map with contours for two, as a Matplotlib figure.
 
         variable: which measure (default: the first). at: values at which other axes are held, {"noise": 0.1}; the nearest
-        ones there are. ax: draw into these axes, and return them. The median over random starts is drawn, with the range of
+        ones there are. ax: draw into these axes, and return them. The median over random initial conditions is drawn, with the range of
         their middle half.
         """
         from tutelage.plot.sweep import plot_sweep
@@ -129,9 +129,9 @@ class Sweep:
     ) -> "Figure":
         """A heat map over two axes with lines that theory draws on it.
 
-        boundary: "critical_learning_rate", where zero error loses its stability; "noise_floor", where label noise leaves an
-        error of `level` in the end; or a function from a problem to a value of the second axis. Several as a list, or with
-        labels of their own as {"label": boundary}. level: this contour of the measured variable is drawn, too.
+        boundary: "critical_learning_rate", where zero error loses its stability; "noise_floor", where label noise finally leaves an
+        error of `level`; or a function from a problem to a value of the second axis. Several as a list, or with
+        labels as {"label": boundary}. level: this contour of the measured variable is drawn, too.
         """
         from tutelage.plot.sweep import plot_sweep
 

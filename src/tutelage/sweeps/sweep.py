@@ -46,21 +46,50 @@ def sweep(
     progress: bool = False,
     imports: Sequence[str] = (),
 ) -> Sweep:
-    """The same question at many problems: every measure at every point of a grid, as one labeled Dataset.
+    """Compute measures at every point of a grid of problems, as one labeled Dataset.
 
-    over: names with values, such as {"lr": rates, "student.hidden": [2, 3]}: all combinations. points: or a list of them.
-    Names are those of `Problem.replace`, and "dim" and "scale" of the start; "student.hidden, teacher.hidden" takes one
-    value for both. measure: names (docs/how-to/sweeps.md lists them), or functions of problem, start, trajectory or runs.
-    times: as in `solve`. start: a `Start`, "asymmetric", or a table (dim, scale); default: random weights. starts: how many
-    random starts, an axis of its own; number i is random_start(..., seed=seed + i) at every point. runs: networks per
-    simulation. gradient_flow, rtol, solver: as in `solve`.
+    Parameters
+    ----------
+    problem : Problem
+        The problem that the points change.
+    over : dict of lists, optional
+        Names of `Problem.replace`, and "dim" and "scale" of random initial weights, with values: all combinations, such
+        as {"lr": rates, "student.hidden": [2, 3]}. "student.hidden, teacher.hidden" sets both to one value.
+    measure : str, function, or list of them
+        Names (docs/how-to/sweeps.md lists them), or functions of problem, start, trajectory or runs.
+    points : list of dict, optional
+        A list of points instead of a grid.
+    times : array or float
+        As in `solve`.
+    start : Start, str or dict, optional
+        A `Start`, "asymmetric", or a table (dim, scale). Default: random weights.
+    starts : int, optional
+        Number of random initial conditions, a further axis; number i is random_start(..., seed=seed + i) at every point.
+    runs, seed : int
+        Networks per simulation; the seed of everything random.
+    gradient_flow, rtol, solver
+        As in `solve`.
+    points_per_chunk : int, optional
+        Points that are computed and saved together.
+    out : str or path, optional
+        A folder that saves each finished chunk; the same call resumes. A different sweep in it raises InputError.
+    new, retry : bool
+        Begin a new folder next to one that has another sweep; compute chunks with failed points again.
+    executor, workers, cluster
+        "serial", "processes", "dask", "slurm" (with options `cluster`) or the address of a Dask scheduler; the number of
+        workers. They do not change the results.
+    progress : bool
+        Show a progress bar.
+    imports : list of str
+        Modules that may be imported for values such as "module:function".
 
-    out: a folder that keeps each finished chunk; the same call goes on where it stopped, another sweep is refused (new:
-    begins a folder of its own next to it). retry: compute again the chunks with failed points. executor: "serial",
-    "processes", "dask", "slurm" (cluster: its options) or the address of a Dask scheduler; default: processes, or here if
-    there is little to do. Numbers depend on none of these. imports: modules that may be imported for values that are text,
-    "module:function".
+    Returns
+    -------
+    Sweep
+        `.dataset` is an xarray Dataset; `.plot()`, `.phase_diagram()` draw it.
 
+    Examples
+    --------
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(1), tu.Network(1))
     >>> found = tu.sweep(problem, {"lr": [0.5, 1.0], "noise": [0.1, 0.2, 0.3]}, "critical_learning_rate")
@@ -118,8 +147,19 @@ def sweep(
 
 
 def open_sweep(folder: str | Path) -> Sweep:
-    """What the folder of a sweep holds so far, whether the sweep has ended, was stopped, or is still running.
+    """The results in the folder of a sweep that has ended, was interrupted, or is still running.
 
+    Parameters
+    ----------
+    folder : str or path
+        The folder `out` of the sweep.
+
+    Returns
+    -------
+    Sweep
+
+    Examples
+    --------
     >>> import tempfile
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(1), tu.Network(1))

@@ -11,9 +11,9 @@ import pytest
 
 import tutelage as tu
 from tests.problems import pair
-from tutelage.analysis import noise as noise_module
 from tutelage.analysis.noise import fluctuations_along
 from tutelage.dynamics import OrderParameters, initial_overlaps
+from tutelage.dynamics.linearized import LocalDynamics
 
 TIMES = np.linspace(0.0, 4.0, 37)  # the count is shared, so that `solve` compiles once per shape
 R3 = np.array([[0.5, 0.1, 0.0], [0.1, 0.4, 0.1], [0.05, 0.0, 0.3]])
@@ -82,8 +82,8 @@ def test_without_the_kicks_the_scatter_is_wrong(monkeypatch):
     """A negative control: the eta^2 part of psi_Q left out of D. It shows in e_g, where R and Q cancel."""
     _, t = initial_overlaps(committee("erf"), START3)
     flow = OrderParameters(committee("erf"), t, True, True)
-    right = noise_module._diffusions
-    monkeypatch.setattr(noise_module, "_diffusions", lambda system, *rest: right(flow, *rest))
+    right = LocalDynamics.diffusions
+    monkeypatch.setattr(LocalDynamics, "diffusions", lambda self, *rest: right(LocalDynamics(flow, self.like), *rest))
     wrong = tu.analysis.fluctuations(committee("erf"), START3, TIMES, 500)
     assert_far(ratios(wrong, networks("erf", 500, 200)), ["error"])
 

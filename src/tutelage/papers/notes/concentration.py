@@ -179,7 +179,7 @@ def _dims(problem: Problem, dims: Sequence[int]) -> np.ndarray:
     least, vectors = int(problem.inputs.level_dims(int(sizes[0])).min()), problem.student.hidden + problem.teacher.hidden
     if least < vectors:
         raise InputError(
-            f"at dim = {sizes[0]} a level has {least} dimensions; {vectors} vectors (students and teachers) need at least "
+            f"at dim = {sizes[0]} a level has {least} dimensions; {vectors} vectors (student and teacher units) need at least "
             f"{vectors}. Start at larger dims."
         )
     return sizes

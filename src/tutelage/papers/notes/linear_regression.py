@@ -8,7 +8,7 @@ import tutelage as tu
 
 
 def linear_regression(rho: float = 1.0, noise_variance: float = 0.1, lr: float = 0.5, ridge: float = 0.01) -> tu.Equations:
-    """Online linear regression with ridge, the worked example of the notes, as a system of one's own.
+    """Online linear regression with ridge, the worked example of the notes, as custom equations.
 
         dm = lr (rho - (1 + ridge) m),   dq = 2 lr (m - (1 + ridge) q) + lr^2 (2 e_g + noise_variance),
         e_g = (rho - 2 m + q) / 2

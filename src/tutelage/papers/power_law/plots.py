@@ -181,7 +181,7 @@ def plot_symmetric_plateau(plateau: Any, *, title: str | None = None) -> "Figure
     heights, rates = axes[0]
     units = np.arange(1, plateau.R.size + 1)
     heights.plot(units, plateau.R, "o", color=COLORS[0], label="$R_n$, each teacher")
-    heights.axhline(plateau.Q, color=COLORS[1], label="$Q$, all students")
+    heights.axhline(plateau.Q, color=COLORS[1], label="$Q$, all student units")
     heights.set(xlabel="teacher $n$", ylabel="overlap on the plateau")
     heights.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
     rates.axhline(0.0, color=FAINT, linewidth=0.8)
@@ -206,7 +206,7 @@ def plot_asymptotic_decay(decay: Any, times: Any = None, *, title: str | None = 
     axes.loglog(times, decay.error(times), color=COLORS[0], label="linear in the weights, exact $\\epsilon_g$")
     label = "linear in the overlaps"
     axes.loglog(times, decay.first_order(times), color=COLORS[1], linestyle=DASHES[1], label=label)
-    axes.set(xlabel=r"time after the start, $\alpha$", ylabel=ERROR)
+    axes.set(xlabel=r"time after the initial condition, $\alpha$", ylabel=ERROR)
     axes.legend(loc="upper left", bbox_to_anchor=(0.0, -0.18), ncols=2)
     who, how = problem_in_words(decay.problem)
     write_head(axes, title, who, f"{how}; near perfect learning, gradient flow")

@@ -141,10 +141,10 @@ class RawFeatures:
         return plot_raw_features(self, counts, title=title)
 
     def __str__(self) -> str:
-        end = f"{self.steady_state:.6g} in the end" if self.stable else "no end: the learning rate is above the critical one"
+        end = f"{self.steady_state:.6g} finally" if self.stable else "no end: the learning rate is above the critical one"
         lr, aligned = float(self.problem.sgd.lr), float(self.eigenbasis_floors(self.trained))
         lines = [f"one linear unit, {self.trained} of {self.dim} raw inputs learn, learning rate {lr:g}"]
-        lines.append(f"error: {float(self.error(0.0)):.6g} at the start, {end}")
+        lines.append(f"error: {float(self.error(0.0)):.6g} initially, {end}")
         lines.append(f"floor: {self.floor:.6g} at a small rate; {aligned:.6g} if as many eigenvectors learned")
         return "\n".join([*lines, f"critical rate: {self.critical_rate:.6g}"])
 

@@ -87,7 +87,7 @@ def reduced_system(problem: Problem, near: str = "plateau") -> ReducedSystem:
     v = np.concatenate([np.asarray(problem.student.readout), np.asarray(problem.teacher.readout)])
     if K != M or M < 2 or not np.allclose(v, v[0]) or problem.student.activation != problem.teacher.activation:
         raise InputError(
-            f"the problem has {K} students and {M} teachers; four overlaps per level need K = M >= 2 units with equal "
+            f"the problem has {K} student and {M} teacher units; four overlaps per level need K = M >= 2 units with equal "
             "readouts and one activation."
         )
     mean = float(np.sum(problem.inputs.weights))

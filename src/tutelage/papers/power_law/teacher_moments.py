@@ -66,7 +66,7 @@ class TeacherMoments:
 
     def __str__(self) -> str:
         rows = zip(self.orders, self.mean, self.diagonal_sd, self.other_sd, strict=True)
-        lines = [f"  T^({j}): {m:.6g} ± {d:.3g} on the diagonal, 0 ± {o:.3g} beside it" for j, m, d, o in rows]
+        lines = [f"  T^({j}): {m:.6g} ± {d:.3g} on the diagonal, 0 ± {o:.3g} off it" for j, m, d, o in rows]
         return "\n".join([f"moments of random teachers, N = {self.dim}", *lines])
 
 

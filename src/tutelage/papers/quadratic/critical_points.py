@@ -136,7 +136,7 @@ class CriticalPoint:
         s, r, a, b = self.aligned, self.orthogonal, self.alpha, self.beta
         unit = 4 * self._readouts[0] ** 2
         k = s + r
-        yield 0.0, k * (k - 1) // 2, f"{EQUAL_ERROR}: students rotate among themselves"
+        yield 0.0, k * (k - 1) // 2, f"{EQUAL_ERROR}: student units rotate among themselves"
         yield unit * 2 * a, s * (s + 1) // 2 - (s > 0), "aligned directions change shape"
         yield unit * 2 * b, r * (r + 1) // 2 - (r > 0), "orthogonal directions change shape"
         yield unit * (a + b), s * r, "aligned and orthogonal directions mix"

@@ -164,7 +164,7 @@ def implicit_bias(problem: tu.Problem, start: tu.Start) -> ImplicitBias:
     v, v_teacher = quadratic_readouts(problem, "implicit_bias")
     require_first_layer_sgd(problem, "implicit_bias")
     p, p_teacher = problem.student.hidden, problem.teacher.hidden
-    checks.require_untraced("the start", "implicit_bias", require_start(start))
+    checks.require_untraced("start", "implicit_bias", require_start(start))
     R, Q, T = (np.asarray(x)[0] for x in start.blocks(problem))
     if p < p_teacher and np.max(np.abs(T - np.eye(p_teacher))) > IN_ORDER:
         raise InputError(
@@ -175,7 +175,7 @@ def implicit_bias(problem: tu.Problem, start: tu.Start) -> ImplicitBias:
     if sizes[-1] <= FAINT * np.sqrt(np.trace(Q) * np.trace(T)):
         rank = int(np.sum(sizes > FAINT * np.sqrt(np.trace(Q) * np.trace(T))))
         raise InputError(
-            f"R has rank {rank} at the start; it must have rank {min(p, p_teacher)}, or several solutions are equally near. "
+            f"the initial R has rank {rank}; it must have rank {min(p, p_teacher)}, or several solutions are equally near. "
             "Start with overlaps, such as random_start(problem, dim=1000) has."
         )
     missing = v_teacher * max(p_teacher - p, 0) / (2 + p)  # tau / 2 of the class (p, 0), critical_points.py

@@ -86,7 +86,7 @@ def plot_fastest_escape(fastest: Any, *, title: str | None = None) -> "Figure":
     axes.set_ylabel(r"$\alpha$ at half the loss")
     finish(figure, [axes], r"learning rate $\eta$ of a loss without 1/2")
     small = rf"best: $\eta = {fastest.paper_lr:.3g}$, $\alpha = {fastest.time:.4g}$"
-    write_head(axes, title, "Samples needed to leave the plateau", small)
+    write_head(axes, title, "Samples needed to escape from the plateau", small)
     return figure
 
 
@@ -99,7 +99,7 @@ def plot_bias(path: Any, others: Any = (), *, title: str | None = None) -> "Figu
         _draw_path(far, other.times, other.gap, look, "other starts" if i == 0 else None)
         _draw_path(error, other.times, other.error, look)
     look = {"color": INK, "linewidth": 2.0}
-    _draw_path(far, path.times, path.gap, look, "this start")
+    _draw_path(far, path.times, path.gap, look, "this initial condition")
     _draw_path(error, path.times, path.error, look)
     S, shown = path.S.reshape(-1, *path.S.shape[-3:])[0], shown_times(path.times)  # of the first run
     for k, m in np.ndindex(S.shape[1:]):
@@ -134,9 +134,9 @@ def plot_solution_manifold(one: Any, family: list[Any], *, title: str | None = N
     for axes in (top, bottom):
         axes.locator_params(axis="y", integer=True)
         axes.axvline(one.dim, color=FAINT, linestyle=DASHES[2], linewidth=1.0, label="$p = N$")
-    finish(figure, [top, bottom], "students $p$")
+    finish(figure, [top, bottom], "student units $p$")
     how = f"$p^* = {one.teachers}$ teachers, $N = {one.dim}$ dimensions"
-    write_head(top, title, "Quadratic students: what they can say, and in how many ways", how)
+    write_head(top, title, "Quadratic networks: degrees of freedom and dimension of the solutions", how)
     return figure
 
 

@@ -197,7 +197,9 @@ def _in_modes(start: Start, problem: Problem) -> tuple[np.ndarray, ...]:
     for name, matrix in (("Q(0) and R0 R0^T", inside_Q), ("T and R0^T R0", inside_T)):
         off = float(np.max(np.abs(matrix - np.diag(np.diag(matrix)))))
         if off > IN_ORDER * float(np.max(np.abs(matrix))):
-            raise InputError(f"{name} do not commute (by {off:.2g}); quadratic_curves needs a start in order. Use solve.")
+            raise InputError(
+                f"{name} do not commute (by {off:.2g}); quadratic_curves needs matrices that commute. Use solve."
+            )
     d, t, lengths = np.zeros(p), np.zeros(p), np.diag(inside_T)
     d[:k], t[:k], rest = sizes, lengths[:k], lengths[k:]
     return d, np.diag(inside_Q) - d**2 / _positive(t), t, left, right, np.array([rest.sum(), np.sum(rest**2)])

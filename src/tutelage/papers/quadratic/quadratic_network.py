@@ -78,7 +78,7 @@ def plateau_at(students: int, teachers: int, paper_lr: float) -> PlateauAtRate:
     largest = largest_rate(students, teachers)
     if paper_lr > largest:
         raise InputError(
-            f"paper_lr is {paper_lr:g}; beyond {largest:.4g} the norms of {students} students diverge and there is no "
+            f"paper_lr is {paper_lr:g}; beyond {largest:.4g} the norms of {students} student units diverge and there is no "
             "plateau. Lower it."
         )
     q = _norm(p, teachers, x)

@@ -231,7 +231,7 @@ def test_words_and_figure():
     network = tu.papers.power_law.linear_network(linear_problem(lr=1.0, noise=0.1))
     text = str(network)
     assert "critical rate: 2; this rate is 0.5 of it" in text
-    assert f"{network.steady_state:.6g} in the end" in text
+    assert f"{network.steady_state:.6g} finally" in text
     assert "5 modes" in str(network.modes)
     labels = [line.get_label() for line in network.plot().axes[0].lines]
     assert labels == ["exact", "small learning rate", "final value"]

@@ -6,7 +6,7 @@ import pytest
 import tutelage as tu
 from tutelage import InputError
 from tutelage.dynamics import OrderParameters, initial_overlaps
-from tutelage.dynamics.linearized import drift_at, jacobian
+from tutelage.dynamics.linearized import LocalDynamics, jacobian
 from tutelage.dynamics.order_parameters import flatten
 
 
@@ -33,7 +33,7 @@ def test_the_plateau_is_a_fixed_point_of_the_overlaps_with_the_same_rates(case, 
     problem = case[0]
     state, t = initial_overlaps(problem, plateau.start)
     system = OrderParameters(problem, t, gradient_flow=True)
-    assert np.max(np.abs(drift_at(system, flatten(state), state))) < 1e-12
+    assert np.max(np.abs(LocalDynamics(system, state).drift(flatten(state)))) < 1e-12
     rates = np.sort(np.linalg.eigvals(np.asarray(jacobian(system, 0.0, state))).real)[::-1]
     growing = plateau.rates[plateau.rates > 1e-6]
     np.testing.assert_allclose(rates[: 2 * growing.size], np.repeat(growing, 2), rtol=1e-6)  # each K - 1 times

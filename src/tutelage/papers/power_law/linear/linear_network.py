@@ -50,7 +50,7 @@ class LinearModes:
         return cls(rates, weights, rates / at.rate, factor * weights, np.sort(at.lam)[::-1])
 
     def __str__(self) -> str:
-        head = f"{self.rates.size} modes; the error of a start that is the same on all levels is shared among them"
+        head = f"{self.rates.size} modes; for equal initial overlaps on all levels they share the error"
         rows = [(k, self.rates[k], self.weights[k]) for k in range(min(5, self.rates.size))]
         lines = [f"  mode {k + 1}: rate {rate:.6g}, share {weight:.4g}" for k, rate, weight in rows]
         return "\n".join([head, *lines, *(["  ..."] if self.rates.size > 5 else [])])
@@ -171,17 +171,17 @@ class LinearNetwork:
         lines = [
             f"one linear unit on {self.problem.inputs.levels} levels, learning rate {lr:g}, {size}",
             f"critical rate: {self.critical_rate:.6g}; this rate is {lr / self.critical_rate:.3g} of it",
-            f"error: {float(self.error(0.0)):.6g} at the start",
+            f"error: {float(self.error(0.0)):.6g} initially",
         ]
         if self.stable:
-            lines[-1] += f", {self.steady_state:.6g} in the end"
+            lines[-1] += f", {self.steady_state:.6g} finally"
             lines.append(f"slowest mode: falls by e every {1 / self.modes.rates[-1]:.4g} in alpha")
         else:
             lines.append(f"the mean error grows for ever, by e every {-1 / self.modes.rates[-1]:.4g} in alpha")
         if self.dim is None and self.start.dim is not None:
             exact = self.finite(self.start.dim)
             lines.append(
-                f"at N = {exact.dim}, where this start comes from, the exact critical rate is {exact.critical_rate:.6g}"
+                f"at N = {exact.dim}, the N of this initial condition, the exact critical rate is {exact.critical_rate:.6g}"
             )
         return "\n".join(lines)
 

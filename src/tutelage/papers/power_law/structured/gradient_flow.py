@@ -360,17 +360,17 @@ def _symmetric_state(problem: Problem, start: Start) -> np.ndarray:
     T = problem.teacher.gram if start.T is None else start.T
     r, q, t = (_by_level(x, mean) for x in (start.R, start.Q, mean * np.eye(K) if T is None else T))
     if r.shape[1:] != (K, K) or len(r) not in (1, L):
-        raise InputError(f"the start has R of shape {np.shape(start.R)}; the problem has {K} units on {L} levels.")
+        raise InputError(f"the Start has R of shape {np.shape(start.R)}; the problem has {K} units on {L} levels.")
     u, squared = _eigenvalues(r), _eigenvalues(q)
     if u is None or squared is None or np.max(np.abs(t - np.eye(K))) > SYMMETRY_TOLERANCE:
         raise InputError(
-            "the start has units that are not symmetric, or teachers that are not orthonormal in each level; give R and Q with "
+            "the Start has units that are not symmetric, or teacher vectors that are not orthonormal in each level; give R and Q with "
             "one number on and one off the diagonal and T = 1, or use weight_flow or solve."
         )
     outside = squared - u**2
     if np.min(outside) < -SYMMETRY_TOLERANCE:
         raise InputError(
-            "Q is smaller than R R^T at the start; squared lengths outside the teachers' span must not be negative."
+            "the initial Q is smaller than R R^T; squared lengths outside the teachers' span must not be negative."
         )
     return np.concatenate([u, np.sqrt(np.maximum(outside, 0.0))]) * np.ones(L)
 

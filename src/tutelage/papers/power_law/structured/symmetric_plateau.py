@@ -101,7 +101,7 @@ def symmetric_plateau(problem: Problem, start: Start) -> SymmetricPlateau:
     K, M, v = problem.student.hidden, problem.teacher.hidden, np.asarray(problem.student.readout)
     if K < 2 or not np.allclose(v, v[0]):
         raise InputError(
-            f"the students' readouts are {checks.shown(v)}; symmetric_plateau needs two or more students with equal readouts."
+            f"the readouts of the student are {checks.shown(v)}; symmetric_plateau needs two or more units with equal readouts."
         )
     t = np.asarray(require_start(start).blocks(problem)[2])
     weights, lam = np.asarray(problem.inputs.weights), np.asarray(problem.inputs.eigenvalues)

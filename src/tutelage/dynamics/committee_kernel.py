@@ -248,6 +248,47 @@ def drift(one, room, y, out):
 
 
 @compiled
+def shares(one, v, fractions, gains, points, deltas, out):
+    """What samples add to the overlaps (diffusion.py): delta_k, and their shares (sample, size) in flat coordinates.
+
+    points: normal numbers (sample, n + 1), the last one for the label noise. gains: of the fields by level, (L, n, n).
+    """
+    K, M, L, n = one.K, one.M, one.L, one.K + one.M
+    parts, fields, g, sigma = np.empty((L, n)), np.empty(n), np.empty(n), math.sqrt(one.sigma_2)
+    for c in range(points.shape[0]):
+        error = sigma * points[c, n]
+        for a in range(n):
+            fields[a] = 0.0
+            for level in range(L):
+                value = 0.0
+                for b in range(n):
+                    value += gains[level, a, b] * points[c, b]
+                parts[level, a] = value
+                fields[a] += value
+            g[a] = math.erf(fields[a] / math.sqrt(2.0)) if one.softness[a] > 0.0 else np.sign(fields[a])
+            error += g[a] * (-v[a] if a < K else one.v_teacher[a - K])
+        for i in range(K):
+            deltas[c, i] = error * v[i] * math.sqrt(TWO_OVER_PI) * math.exp(-0.5 * fields[i] * fields[i])
+        at = 0
+        for level in range(L):
+            rate = one.eta / fractions[level]
+            for i in range(K):
+                for m in range(M):
+                    out[c, at] = rate * deltas[c, i] * parts[level, K + m]
+                    at += 1
+        for level in range(L):
+            rate, kick = one.eta / fractions[level], one.eta_2 * one.lam[level]
+            for i in range(K):
+                for j in range(i, K):
+                    both = deltas[c, i] * parts[level, j] + deltas[c, j] * parts[level, i]
+                    out[c, at] = rate * both + kick * deltas[c, i] * deltas[c, j]
+                    at += 1
+        for i in range(K):
+            out[c, at] = one.eta_v * error * g[i] if one.train_readout else 0.0
+            at += 1
+
+
+@compiled
 def combine(y, h, factors, k, out):
     """y + h sum_s factors_s k_s."""
     for i in range(y.size):

@@ -1,0 +1,153 @@
+"""The course: its order, exercises, committed outputs, drawings, and the notebooks made of its pages and of the examples."""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT / "docs"))
+
+from _site import notebooks, outputs, runner  # noqa: E402
+
+CHAPTERS = notebooks.chapters()
+INDEX = (outputs.COURSE / "index.md").read_text()
+CHEAPEST = "few-numbers"
+
+every_chapter = pytest.mark.parametrize("page", CHAPTERS, ids=lambda page: page.stem)
+
+
+def test_chapters_are_numbered_listed_and_in_order():
+    numbers = [int(re.match(r"# (\d+)\.", page.read_text())[1]) for page in CHAPTERS]
+    assert numbers == list(range(1, len(CHAPTERS) + 1))
+    names = [page.stem for page in CHAPTERS]
+    assert re.findall(r"^\| \d+ \[[^\]]+\]\(([\w-]+)\.md\)", INDEX, flags=re.MULTILINE) == names
+    assert INDEX.split(":hidden:")[1].split("```")[0].split() == names
+    assert {page.stem for page in outputs.COURSE.glob("*.md")} == {"index", *names}
+
+
+def test_chapter_numbers_in_links_are_right():
+    for page in (ROOT / "docs").rglob("*.md"):
+        for number, name in re.findall(r"\[[Cc]hapter (\d+)\]\((?:[\w./]*/)?([\w-]+)\.md", page.read_text()):
+            assert CHAPTERS[int(number) - 1].stem == name, f"{page}: chapter {number}"
+
+
+@every_chapter
+def test_a_chapter_has_exercises_with_folded_solutions(page):
+    text = page.read_text()
+    exercises, _, solutions = text.split("## Exercises\n")[1].partition("<details>\n<summary>Solutions</summary>\n\n")
+    kinds = re.findall(r"^\d\. \((paper|code), ★{1,3}\) ", exercises, flags=re.MULTILINE)
+    assert sorted(kinds) == ["code", "paper", "paper"]
+    assert re.findall(r"^\*\*(\d)\.\*\*", solutions, flags=re.MULTILINE) == ["1", "2", "3"]
+    assert "```python\n" in solutions
+    assert text.count("<details>") == text.count("</details>") == 1
+
+
+@every_chapter
+def test_outputs_are_committed(page):
+    text = page.read_text()
+    for block, output in zip(runner.blocks(text), outputs.committed(text), strict=True):
+        assert bool(output) == bool(re.search(r"^ *print\(", block, flags=re.MULTILINE)), block
+    assert outputs.committed(outputs.without_outputs(text)) == [""] * len(runner.blocks(text))
+
+
+@pytest.mark.full
+@every_chapter
+def test_committed_outputs_are_those_of_the_code(page, tmp_path):
+    runner.run_page(page, tmp_path / "out")
+    fresh = [entry["text"] for entry in json.loads((tmp_path / "out" / "outputs.json").read_text())]
+    different = [
+        (old, new) for old, new in zip(outputs.committed(page.read_text()), fresh, strict=True) if not outputs.same(old, new)
+    ]
+    assert different == []
+
+
+def test_outputs_are_replaced():
+    page = "```python\nprint(1)\n```\n\n```text\nold\n```\n\n![old](figures/x-1.png)\n\nwords ![kept](figures/saddle.svg)\n"
+    shown = [{"text": "1 \n", "images": [{"alt": "R [1]"}]}]
+    text = outputs.with_outputs(page, "x", shown)
+    assert (
+        text
+        == "```python\nprint(1)\n```\n\n```text\n1\n```\n\n![R (1)](figures/x-1.png)\n\nwords ![kept](figures/saddle.svg)\n"
+    )
+    assert outputs.with_outputs(text, "x", shown) == text
+
+
+def test_outputs_may_differ_in_rounding_only():
+    assert outputs.same("a 1.0000 b -2e-5\n", "a 1.0001  b -2.0001e-05")
+    assert not outputs.same("a 1.00 b", "a 1.01 b")
+    assert not outputs.same("agree: 3", "differ: 3")
+
+
+def test_drawings_are_used_and_small():
+    used = {name for page in CHAPTERS for name in re.findall(r"\(figures/([\w-]+\.\w+)\)", page.read_text())}
+    present = {path.name: path.stat().st_size for path in (outputs.COURSE / "figures").iterdir()}
+    assert used == set(present)
+    assert max(present.values()) < 150_000
+
+
+# Notebooks
+
+
+@pytest.fixture(scope="module")
+def books(tmp_path_factory):
+    """Name -> notebook, as written."""
+    return {path.stem: json.loads(path.read_text()) for path in notebooks.write(tmp_path_factory.mktemp("notebooks"))}
+
+
+def test_every_chapter_and_example_is_a_notebook(books):
+    examples = {f"example-{path.stem}" for path in notebooks.EXAMPLES.glob("*.py")}
+    assert set(books) == {page.stem for page in CHAPTERS} | examples
+    for book in books.values():
+        assert (book["nbformat"], book["nbformat_minor"]) == (4, 5)
+        assert len({cell["id"] for cell in book["cells"]}) == len(book["cells"])
+        assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in book["cells"] if "outputs" in cell)
+
+
+@every_chapter
+def test_a_notebook_holds_its_page(page, books):
+    cells = books[page.stem]["cells"]
+    code = [cell["source"] for cell in cells if cell["cell_type"] == "code"]
+    assert code == [block.strip() for block in runner.blocks(page.read_text())]
+    text = "\n".join(cell["source"] for cell in cells if cell["cell_type"] == "markdown")
+    assert not re.search(r"```text|\]\(figures/|\.md[)#]|details>", text)
+    assert {f"{name}.ipynb" for name in books} >= set(re.findall(r"\]\(([\w-]+\.ipynb)\)", text))
+    attached = {name for cell in cells for name in cell.get("attachments", {})}
+    assert attached == set(re.findall(r"attachment:([\w-]+\.svg)", text))
+    assert any(cell["metadata"] for cell in cells if cell["cell_type"] == "code"), "solutions are folded"
+
+
+def execute(book, folder):
+    """Run all code cells in a new kernel, in this folder; a cell that raises fails the test."""
+    from jupyter_client.manager import run_kernel
+
+    with run_kernel(cwd=str(folder)) as client:
+        for cell in book["cells"]:
+            if cell["cell_type"] == "code":
+                reply = client.execute_interactive(cell["source"], timeout=300, output_hook=lambda message: None)
+                assert reply["content"]["status"] == "ok", f"{cell['source']}\n{reply['content']}"
+
+
+def test_the_cheapest_chapter_runs_as_a_notebook(books, tmp_path):
+    execute(books[CHEAPEST], tmp_path)
+
+
+def test_a_cell_that_raises_is_noticed(tmp_path):
+    """A negative control."""
+    with pytest.raises(AssertionError, match="ZeroDivisionError"):
+        execute({"cells": [{"cell_type": "code", "source": "1 / 0"}]}, tmp_path)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", [page.stem for page in CHAPTERS if page.stem != CHEAPEST])
+def test_chapters_run_as_notebooks(name, books, tmp_path):
+    execute(books[name], tmp_path)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", sorted(path.stem for path in notebooks.EXAMPLES.glob("*.py")))
+def test_examples_run_as_notebooks(name, books, tmp_path):
+    execute(books[f"example-{name}"], tmp_path)
+    assert (tmp_path / f"{name}.png").is_file()
