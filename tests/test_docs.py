@@ -245,7 +245,7 @@ def test_the_map_names_what_exists():
     [
         ("`moments_for`", "`moments_of`"),
         ("`ClosedMoments.matrices`", "`ClosedMoments.tensors`"),
-        ("`moments/erf.py`: square", "`moments/err.py`: square"),
+        ("`moments/relu.py`: square", "`moments/err.py`: square"),
         ("`tu.solve`", "`tu.solver`"),
         ("`make test-papers`", "`make test-paper`"),
         ("`explorer/`", "`explore/`"),

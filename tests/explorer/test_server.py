@@ -59,7 +59,7 @@ def test_the_page_is_whole_and_asks_nobody_else(server):
 def test_other_origins_and_hosts_are_refused(server, headers):
     status, body, _ = get(server, "/", **headers)
     assert status == 403
-    assert b"own page" in body
+    assert b"only to its page" in body
     if "Origin" in headers:
         with pytest.raises(InvalidStatus, match="403"), talk(server, origin=headers["Origin"]):
             pass

@@ -200,7 +200,7 @@ def sbatch(tmp_path, monkeypatch):
 @pytest.mark.filterwarnings("ignore:unclosed cluster", "ignore::pytest.PytestUnraisableExceptionWarning")  # dask-jobqueue's
 @pytest.mark.parametrize("options", [{}, {"memory": "1GB", "nonsense": 3}])
 def test_options_that_the_cluster_refuses(tmp_path, sbatch, options):
-    with pytest.raises(InputError, match=r"the cluster options .* are refused .*; fix the .cluster. table") as caught:
+    with pytest.raises(InputError, match=r"the cluster options .* are not valid .*; fix the .cluster. table") as caught:
         run(toys.store(tmp_path / "s", 2), toys.tasks(2), toys.numbers, "slurm", workers=1, cluster=options)
     assert "\n" not in str(caught.value)
     del caught
