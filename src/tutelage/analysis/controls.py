@@ -159,7 +159,7 @@ def _pair(name: str, value: object) -> Limits:
     return float(pair[0]), float(pair[1])
 
 
-def checked_budgets(budgets: object, bounds: dict[str, Limits], end: float) -> dict[str, Limits]:
+def checked_budgets(budgets: object, bounds: dict[str, Limits], t_max: float) -> dict[str, Limits]:
     """(smallest, largest) integral of each control that has a budget."""
     if not isinstance(budgets, Mapping):
         raise InputError(f"budgets is {checks.shown(budgets)}; it must be a table of limits, such as {{'tasks': 20.0}}.")
@@ -170,24 +170,24 @@ def checked_budgets(budgets: object, bounds: dict[str, Limits], end: float) -> d
         if len(pair) != 2:
             raise InputError(f"the budget of {name} is {checks.shown(given)}; it must be a number or (smallest, largest).")
         least, most = (open_ if x is None else float(x) for x, open_ in zip(pair, (-np.inf, np.inf), strict=True))
-        slack = FEASIBLE * end * (high - low)
-        if not (least <= most and most >= end * low - slack and least <= end * high + slack):
+        slack = FEASIBLE * t_max * (high - low)
+        if not (least <= most and most >= t_max * low - slack and least <= t_max * high + slack):
             raise InputError(
-                f"the budget of {name} is {least:g} to {most:g}; its bounds allow integrals from {end * low:g} to "
-                f"{end * high:g}. Change the budget or the bounds."
+                f"the budget of {name} is {least:g} to {most:g}; its bounds allow integrals from {t_max * low:g} to "
+                f"{t_max * high:g}. Change the budget or the bounds."
             )
         found[name] = (least, most)
     return found
 
 
-def checked_edges(segments: ArrayLike, end: float) -> np.ndarray:
+def checked_edges(segments: ArrayLike, t_max: float) -> np.ndarray:
     """The times at which segments begin and end."""
     if np.ndim(segments) == 0:
-        return np.linspace(0.0, end, checks.as_count("segments", segments) + 1)
+        return np.linspace(0.0, t_max, checks.as_count("segments", segments) + 1)
     edges = checks.as_array("segments", segments)
-    if edges.ndim != 1 or edges.size < 2 or np.any(np.diff(edges) <= 0) or edges[0] != 0 or edges[-1] != end:
+    if edges.ndim != 1 or edges.size < 2 or np.any(np.diff(edges) <= 0) or edges[0] != 0 or edges[-1] != t_max:
         raise InputError(
-            f"segments are {checks.shown(edges)}; times must be two or more that increase from 0 to end = {end:g}. "
+            f"segments are {checks.shown(edges)}; times must be two or more that increase from 0 to t_max = {t_max:g}. "
             "Or give their number."
         )
     return edges

@@ -41,12 +41,12 @@ RECORDED = 128  # times at which the rate is kept, dense at both ends
 def greedy(
     problem: Problem,
     start: Start,
-    end: float,
+    t_max: float,
     bounds: tuple[float, float] = (1e-3, 1e2),
     *,
     quadrature: Quadrature | None = None,
 ) -> Interpolated:
-    """The learning rate that lowers the error fastest at every moment up to end, as a schedule.
+    """The learning rate that lowers the error fastest at every moment up to t_max, as a schedule.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def greedy(
         Its learning rate is ignored.
     start : Start
         The initial condition.
-    end : float
+    t_max : float
         The last time.
     bounds : (float, float)
         The lowest and the highest rate.
@@ -70,23 +70,23 @@ def greedy(
     --------
     >>> import tutelage as tu
     >>> problem = tu.Problem(tu.Network(1, "linear"), tu.Network(1, "linear"), sgd=tu.SGD(lr=0.5), noise=1.0)
-    >>> rate = tu.schedules.greedy(problem, tu.Start([[0.0]], [[0.0]]), end=10.0)
+    >>> rate = tu.schedules.greedy(problem, tu.Start([[0.0]], [[0.0]]), t_max=10.0)
     >>> round(float(rate(0.0)), 4)                     # e_g / (e_g + noise^2 / 2), with e_g = 1/2
     0.5
     """
     require_problem(problem, "greedy", needs=(*CLOSED, "fixed momentum"))
     checks.require_untraced("start", "greedy", require_start(start))
-    end, pair = checks.as_positive("end", end), checks.as_array("bounds", bounds)
+    t_max, pair = checks.as_positive("t_max", t_max), checks.as_array("bounds", bounds)
     checks.require_shape("bounds", pair, (2,), fix="The lowest and the highest rate.")
     checks.require_positive("bounds", pair)
     if pair[0] >= pair[1]:
         raise InputError(f"bounds are {pair[0]:g} and {pair[1]:g}; the first must be below the second.")
-    times = end * (1 - np.cos(np.pi * np.arange(RECORDED + 1) / RECORDED)) / 2
+    times = t_max * (1 - np.cos(np.pi * np.arange(RECORDED + 1) / RECORDED)) / 2
     rates, errors = greedy_rates(problem, start, times, (pair[0], pair[1]), quadrature)
     if not np.all(np.isfinite(rates) & np.isfinite(errors)):
         raise InputError(
-            f"the greedy rate cannot be followed up to end = {end:g}; its solution must stay finite. "
-            "Lower end or the upper bound."
+            f"the greedy rate cannot be followed up to t_max = {t_max:g}; its solution must stay finite. "
+            "Lower t_max or the upper bound."
         )
     return Interpolated(times, rates)
 

@@ -369,7 +369,7 @@ def _in_words(value: Any) -> str:
 def optimize(
     problem: Problem,
     start: Start,
-    end: float,
+    t_max: float,
     controls: Mapping[str, tuple[float, float]],
     objective: Objective = "final",
     *,
@@ -383,7 +383,7 @@ def optimize(
     quadrature: Quadrature | None = None,
     progress: bool = False,
 ) -> OptimalProtocol:
-    """The protocol on [0, end] that makes an objective smallest, in the limit of large N.
+    """The protocol on [0, t_max] that makes an objective smallest, in the limit of large N.
 
     Parameters
     ----------
@@ -391,14 +391,14 @@ def optimize(
         A number or schedule of it that is controlled only has to exist; the protocol replaces it.
     start : Start
         The initial condition.
-    end : float
+    t_max : float
         The last time.
     controls : dict of (low, high)
         Bounds of each control by name: "lr", "readout_lr", "bias_lr", "weight_decay", "noise" and "flip" (of labels), "keep"
         (dropout), "feedback" (strength of feedback alignment), "tasks" (probability of the first of two tasks; of more tasks
         the probabilities of all, bounds (0, 1)), "replay". A readout_lr that is None follows lr.
     objective : str or callable
-        "final", the error at end; "integrated", its integral over time; "worst", the final error of the worst task;
+        "final", the error at t_max; "integrated", its integral over time; "worst", the final error of the worst task;
         "time", the time at which the error reaches `level`; or a JAX function of the trajectory that returns one number.
         The error is the mean over tasks.
     level : float, optional
@@ -435,8 +435,8 @@ def optimize(
     """
     problem = require_problem(problem, "optimize", needs=("differentiable", TASKS, MIXTURES))
     checks.require_untraced("start", "optimize", require_start(start))
-    end, limits = checks.as_positive("end", end), checked_controls(problem, controls)
-    edges = checked_edges(segments, end)
+    t_max, limits = checks.as_positive("t_max", t_max), checked_controls(problem, controls)
+    edges = checked_edges(segments, t_max)
     if not callable(objective):
         objective = checks.known("objective", objective, OBJECTIVES)
     if (objective == "time") != (level is not None):
@@ -447,7 +447,7 @@ def optimize(
     target = 1.0 if level is None else checks.as_positive("level", level)
     checks.known("shape", shape, SHAPES)
     starts, iterations = checks.as_count("starts", starts), checks.as_count("iterations", iterations)
-    limited = checked_budgets(budgets or {}, limits, end)
+    limited = checked_budgets(budgets or {}, limits, t_max)
     make = partial(_search, start=start, edges=edges, objective=objective, level=target, quadrature=quadrature)
     search = make(problem, limits, shape=shape)
     _require_number(search)
@@ -661,14 +661,14 @@ def _best_constants(descender: Descender) -> tuple[Descent, list[Descent]]:
     found = [one for point in _apart(tried, 2) if (one := descender.from_point(point, 100)) is not None]
     if not found:
         raise InputError(
-            f"no constant protocol within the bounds stays finite up to end = {float(search.times[-1]):g}; one must. "
+            f"no constant protocol within the bounds stays finite up to t_max = {float(search.times[-1]):g}; one must. "
             "Give lower bounds for the rates."
         )
     best = min(found, key=lambda one: one.value)
     if not callable(search.objective) and np.exp(best.value) < SMALLEST:
         raise InputError(
             f"the best constant protocol already brings the objective to {np.exp(best.value):.1g}, where rounding begins; "
-            "there must be more to gain. Shorten end or add noise."
+            "there must be more to gain. Shorten t_max or add noise."
         )
     return best, tried
 

@@ -455,7 +455,7 @@ FUNCTIONS = {
 REFUSED = {
     "equations": (lambda: optimize(tu.papers.notes.linear_regression(), LINE, 5.0, LR), ["Equations", "Problem"]),
     "no start": (lambda: optimize(PLAIN, None, 5.0, LR), ["start", "random_start"]),
-    "zero time": (lambda: optimize(PLAIN, SMALL, 0.0, LR), ["end", "0", "positive"]),
+    "zero time": (lambda: optimize(PLAIN, SMALL, 0.0, LR), ["t_max", "0", "positive"]),
     "unknown control": (lambda: optimize(PLAIN, SMALL, 5.0, {"learning_rate": (0, 1)}), ["learning_rate", "'lr'"]),
     "near control": (lambda: optimize(PLAIN, SMALL, 5.0, {"weight_deccay": (0, 1)}), ["'weight_decay'"]),
     "no controls": (lambda: optimize(PLAIN, SMALL, 5.0, {}), ["controls", "'lr'"]),
@@ -477,7 +477,7 @@ REFUSED = {
     "a failing objective": (lambda: optimize(PLAIN, SMALL, 5.0, LR, FUNCTIONS["fails"]), ["objective", "fails", "eror"]),
     "an integer": (lambda: optimize(PLAIN, SMALL, 5.0, LR, FUNCTIONS["integer"]), ["objective", "int", "number"]),
     "segments": (lambda: optimize(PLAIN, SMALL, 5.0, LR, segments=0), ["segments", "0"]),
-    "edges beyond": (lambda: optimize(PLAIN, SMALL, 5.0, LR, segments=[0.0, 6.0]), ["segments", "end = 5"]),
+    "edges beyond": (lambda: optimize(PLAIN, SMALL, 5.0, LR, segments=[0.0, 6.0]), ["segments", "t_max = 5"]),
     "shape": (lambda: optimize(PLAIN, SMALL, 5.0, LR, shape="round"), ["shape", "smooth"]),
     "infeasible budget": (lambda: optimize(PLAIN, SMALL, 5.0, LR, budgets={"lr": (6.0, 9.0)}), ["budget", "6", "5"]),
     "unknown budget": (lambda: optimize(PLAIN, SMALL, 5.0, LR, budgets={"noise": 1.0}), ["budget", "noise", "lr"]),
@@ -488,7 +488,7 @@ REFUSED = {
     "divergence": (lambda: optimize(line(), LINE, END, {"lr": (9.0, 90.0)}, **SMOOTH), ["finite", "lower"]),
     "nothing to learn": (
         lambda: optimize(line(noise=0.0), tu.Start([[1.0]], [[1.0]]), END, {"lr": (0.0, 5.0)}, **SMOOTH),
-        ["rounding", "end"],
+        ["rounding", "t_max"],
     ),
     "greedy bounds": (lambda: tu.schedules.greedy(PLAIN, SMALL, 5.0, (1.0, 0.5)), ["bounds", "below"]),
     "greedy slow": (

@@ -150,7 +150,9 @@ def claims_escape(data: "Dataset") -> list[Claim]:
         chance = max(0.1, 4.0 / np.sqrt(part.sizes["sample"]))  # four standard errors of the ratio of two widths
         claims += [
             at_least(f"K = M = {K}: permutations of the runs against their odds, p-value", odds(part), ALARM),
-            close(f"K = M = {K}: width of the law at N = {many} over that at N = {few}", width[1] / width[0], 1.0, rel=chance),
+            close(
+                f"K = M = {K}: width of the law at N = {many} over that at N = {few}", width[1] / width[0], 1.0, rel=chance
+            ),
         ]
     return claims
 
