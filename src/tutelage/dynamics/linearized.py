@@ -30,10 +30,7 @@ Path: TypeAlias = Float[np.ndarray, "moments size count"]
 SAMPLES = 2**13  # steps drawn to measure their covariance, the same at each moment but turned at random
 LARGEST_STATE = 400  # entries of the largest state whose Jacobians are followed
 CHUNK = 64  # vectors that one call of a compiled program takes: their number does not matter to it
-SMALL_STATE, SMALL_COMMITTEE = (
-    60,
-    200,
-)  # entries up to which differences of the drift cost less than compiling its derivative
+SMALL_STATE, SMALL_COMMITTEE = 60, 200  # entries up to which differences of the drift cost less than its derivative
 LARGEST_NORM, SERIES = 0.5, 13  # the series of exp, to rounding
 # central differences: steps and weights, exact to order 4 for many vectors, to order 8 (thirteen digits) for one
 STEP, DIFFERENCES = 3.5e-4, np.array([8.0, -1.0]) / 12.0
@@ -85,9 +82,9 @@ class LocalDynamics:
     """Drift, error, Jacobian and noise of a system at any number of flat vectors, as NumPy arrays.
 
     Committees of erf units have machine code for it (committee.py). For all else one compiled program of each kind serves
-    all problems of one shape: numbers such as the learning rate are its data. Where
-    the averages are analytic in the overlaps (erf, polynomials), the Jacobian of a small state is made of differences of the
-    drift, to eleven digits or more, and needs no program of its own.
+    all problems of one shape: numbers such as the learning rate are its data. Where the averages are analytic in the
+    overlaps (erf, polynomials), the Jacobian of a small state is made of differences of the drift, to eleven digits or more,
+    and needs no program of its own.
     """
 
     def __init__(self, system: OrderParameters, like: Overlaps):
