@@ -186,7 +186,7 @@ def test_accurate_near_perfect_learning():
     assert best[-1] < 1e-9
     for solver in ("stiff", "explicit"):
         error = tu.solve(problem, start, times, rtol=1e-7, solver=solver).error
-        np.testing.assert_allclose(error, best, rtol=2e-7, atol=1e-15)
+        np.testing.assert_allclose(error, best, rtol=2e-7, atol=3e-15)  # a few roundings of overlaps of order one
 
 
 def test_the_number_of_steps_grows_slower_than_the_time():

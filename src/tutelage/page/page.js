@@ -346,7 +346,11 @@ const tutelagePage = (() => {
     moveMarker(); // the playhead takes its place
   }
 
+  const PAUSE = 120; // milliseconds between two drawings of the overlaps: while a slider moves, the curve comes first
+  let drawnAt = -PAUSE;
+
   function drawOverlaps() {
+    drawnAt = performance.now();
     makeCode();
     drawMaps();
     drawDiagram();
@@ -361,7 +365,7 @@ const tutelagePage = (() => {
     clearTimeout(later);
     requestAnimationFrame(() => {
       clearTimeout(later);
-      later = setTimeout(drawOverlaps);
+      later = setTimeout(drawOverlaps, Math.max(0, drawnAt + PAUSE - performance.now()));
     });
   }
 
