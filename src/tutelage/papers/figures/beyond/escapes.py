@@ -147,7 +147,8 @@ def claims_escape(data: "Dataset") -> list[Claim]:
             claims.append(below(f"{text} against that of N = {many}, which must fail", float(at["same_far"]), ALARM))
             claims.append(below(f"{text}, all {SLOWER:g} times as long, which must fail", float(at["same_slow"]), ALARM))
         width = part["width"].sel(dim=[few, many]).values
-        chance = max(0.1, 4.0 / np.sqrt(part.sizes["sample"]))  # four standard errors of the ratio of two widths
+        drawn = int(np.isfinite(part["law_times"].sel(dim=few)).sum())
+        chance = max(0.1, 4.0 / np.sqrt(drawn))  # four standard errors of the ratio of two widths
         claims += [
             at_least(f"K = M = {K}: permutations of the runs against their odds, p-value", odds(part), ALARM),
             close(
