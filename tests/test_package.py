@@ -54,7 +54,7 @@ def test_checks_of_the_host_are_targets_of_the_makefile():
     assert len(steps) == 2
     assert all(step.startswith("make ") for step in steps)
     chosen = re.search(r"target: \[(.*)\]", workflow)[1].replace(",", " ").split()
-    assert {"lint", "test", "test-papers", "docs", "test-package"} == set(chosen)
+    assert {"lint", "test", "test-papers", "test-pages", "docs", "test-package"} == set(chosen)
     named = set(
         re.findall(r"(?:`|^ {4}|entry: )make ([a-z-]+)", "\n".join((ROOT / f).read_text() for f in FILES), re.MULTILINE)
     )
