@@ -19,7 +19,8 @@ import numpy as np
 from jaxtyping import Float
 
 from tutelage import checks
-from tutelage._types import Array, ArrayLike
+from tutelage._part import Part, with_fields
+from tutelage._types import Array, ArrayLike, Table
 from tutelage.errors import InputError, cause
 from tutelage.losses import Loss
 from tutelage.randomness import Discrete, Law, Normal, Quantile, QuantileFunction, uniform
@@ -35,7 +36,7 @@ Outcomes: TypeAlias = tuple[Float[Array, "X ..."], Float[Array, " X"]]  # labels
 METRICS = {"squared": "generalization error e_g", "class": "probability of a wrong class"}  # of an error, and its name
 
 
-class Labels(eqx.Module):
+class Labels(Part):
     """A law of labels given the teacher's fields.
 
     `kind` says which labels it makes: "real" (any number), "sign" (-1 and 1) or "class" (one-hot vectors). `metric` is the
@@ -108,14 +109,7 @@ class Sign(Labels):
     """
 
     kind: ClassVar[str] = "sign"
-    flip: Any = eqx.field(converter=lambda x: x if callable(x) else checks.as_array("flip", x), default=0.0)
-
-    def __check_init__(self) -> None:
-        if callable(self.flip):
-            return
-        checks.require_shape("flip", self.flip, ())
-        if not checks.is_traced(self.flip) and not 0 <= float(self.flip) <= 1:
-            raise InputError(f"flip is {float(self.flip):g}; it must be a probability between 0 and 1.")
+    flip: Any = checks.number_field("flip", checks.require_probability, schedule=True, default=0.0)
 
     def law(self, noise: Noise) -> Law | None:
         if callable(self.flip):
@@ -128,9 +122,6 @@ class Sign(Labels):
         side = jnp.where(output < 0, -1.0, 1.0)
         return side if xi is None else side * xi
 
-    def __repr__(self) -> str:
-        return f"Sign(flip={checks.shown(self.flip)})"
-
 
 class Logistic(Labels):
     """1 with probability 1 / (1 + exp(-slope output)), else -1: a Bernoulli label by a logistic link.
@@ -142,11 +133,7 @@ class Logistic(Labels):
     """
 
     kind: ClassVar[str] = "sign"
-    slope: ArrayLike = eqx.field(converter=lambda x: checks.as_array("slope", x), default=1.0)
-
-    def __check_init__(self) -> None:
-        checks.require_shape("slope", self.slope, ())
-        checks.require_positive("slope", self.slope)
+    slope: ArrayLike = checks.number_field("slope", checks.require_positive, default=1.0)
 
     def law(self, noise: Noise) -> Law | None:
         return uniform()
@@ -158,9 +145,6 @@ class Logistic(Labels):
     def outcomes(self, output: Output, rho: Fields, noise: Noise, affine: bool) -> Outcomes:
         p = jax.nn.sigmoid(self.slope * output)
         return jnp.array([1.0, -1.0]), jnp.stack([p, 1.0 - p])
-
-    def __repr__(self) -> str:
-        return "Logistic()" if np.all(self.slope == 1.0) else f"Logistic(slope={checks.shown(self.slope)})"
 
 
 class Argmax(Labels):
@@ -195,12 +179,16 @@ class Function(Labels):
     function: Callable[[Array, Array], Array]
     judged_by: str = eqx.field(static=True)
     random: bool | None = eqx.field(static=True)
+    given_random: bool | None = eqx.field(static=True)  # None: found out
 
     def __init__(self, function: Callable[[Array, Array], Array], metric: str = "squared", random: bool | None = None):
         if not callable(function):
             raise InputError(f"the label is {checks.shown(function)}; it must be a JAX function label(rho, xi).")
         self.function, self.judged_by = function, checks.known("metric", metric, METRICS)
-        self.random = random if random is None else checks.as_flag("random", random)
+        self.random = self.given_random = random if random is None else checks.as_flag("random", random)
+
+    def arguments(self) -> Table:
+        return {"function": self.function, "metric": self.judged_by, "random": self.given_random}
 
     @property
     def metric(self) -> str:
@@ -209,7 +197,7 @@ class Function(Labels):
     def for_fields(self, M: int) -> "Function":
         """The same labels, tried on M fields: do they depend on the fields, and on xi?"""
         rho, xi = np.random.default_rng(0).standard_normal((64, M)), (np.arange(64) + 0.5) / 64
-        name = getattr(self.function, "__name__", type(self.function).__name__)
+        name = checks.name_of(self.function)
         try:
             shape = jax.eval_shape(self.function, jnp.zeros(M), jnp.zeros(()))
             both, fixed_rho, fixed_xi = (
@@ -232,12 +220,7 @@ class Function(Labels):
                 f"the label function {name!r} returns {checks.shown(fixed_xi[0])} whatever the teacher fields are; a label "
                 "must depend on rho."
             )
-        return Function(self.function, self.judged_by, bool(np.ptp(fixed_rho, axis=0).max() > 0))
-
-    def unless_found(self, M: int) -> "Function":
-        """The same labels; `random` is left to be found out where trying them on M fields finds it."""
-        bare = Function(self.function, self.judged_by)
-        return bare if bare.for_fields(M).random == self.random else self
+        return with_fields(self, random=bool(np.ptp(fixed_rho, axis=0).max() > 0))
 
     def law(self, noise: Noise) -> Law | None:
         return None if self.random is False else uniform()

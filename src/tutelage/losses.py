@@ -17,7 +17,8 @@ from jaxtyping import Float
 
 from tutelage import checks
 from tutelage._jump_search import find_jumps
-from tutelage._types import Array, ArrayLike
+from tutelage._part import Part, with_fields
+from tutelage._types import Array, ArrayLike, Table
 from tutelage.errors import InputError, cause
 
 __all__ = ["Absolute", "CrossEntropy", "Function", "Hinge", "Huber", "Logistic", "Loss", "Squared"]
@@ -28,7 +29,7 @@ Scalar: TypeAlias = Float[Array, ""]
 SEARCHED = 8.0  # outputs between which jumps of a custom function's derivative are searched
 
 
-class Loss(eqx.Module):
+class Loss(Part):
     """A loss of one sample, loss(output, label).
 
     `targets` says which labels it is made for: "real" (any number), "sign" (-1 and 1) or "class" (one-hot vectors).
@@ -101,11 +102,7 @@ class Huber(Loss):
     """
 
     jumps: ClassVar[bool] = False
-    delta: ArrayLike = eqx.field(converter=lambda x: checks.as_array("delta", x), default=1.0)
-
-    def __check_init__(self) -> None:
-        checks.require_shape("delta", self.delta, ())
-        checks.require_positive("delta", self.delta)
+    delta: ArrayLike = checks.number_field("delta", checks.require_positive, default=1.0)
 
     def __call__(self, output: Output, label: Label) -> Scalar:
         size = jnp.abs(label - output)
@@ -117,9 +114,6 @@ class Huber(Loss):
 
     def breaks(self, label: Label) -> tuple[Output, ...]:
         return label - self.delta, label + self.delta
-
-    def __repr__(self) -> str:
-        return f"Huber(delta={checks.shown(self.delta)})"
 
 
 class Logistic(Loss):
@@ -194,24 +188,24 @@ class Function(Loss):
 
     function: Callable[[Array, Array], Array]
     jumps: bool | None = eqx.field(static=True)  # pyright: ignore
+    given_jumps: bool | None = eqx.field(static=True)  # None: found out
 
     def __init__(self, function: Callable[[Array, Array], Array], jumps: bool | None = None):
         if not callable(function):
             raise InputError(f"the loss is {checks.shown(function)}; it must be a JAX function loss(output, label).")
         self.function = function
-        self.jumps = None if jumps is None else checks.as_flag("jumps", jumps)  # pyright: ignore
+        self.given_jumps = None if jumps is None else checks.as_flag("jumps", jumps)
+        self.jumps = self.given_jumps  # pyright: ignore
+
+    def arguments(self) -> Table:
+        return {"function": self.function, "jumps": self.given_jumps}
 
     def __call__(self, output: Output, label: Label) -> Scalar:
         return self.function(output, label)
 
     def for_outputs(self, outputs: int) -> "Function":
         """The same loss, once it is known whether its derivative jumps."""
-        return self if self.jumps is not None else Function(self.function, _derivative_jumps(self.function, outputs))
-
-    def unless_found(self, outputs: int) -> "Function":
-        """The same loss; `jumps` is left to be found out where the search finds it."""
-        bare = Function(self.function)
-        return bare if bare.for_outputs(outputs).jumps == self.jumps else self
+        return self if self.jumps is not None else with_fields(self, jumps=_derivative_jumps(self.function, outputs))
 
 
 @lru_cache(maxsize=64)
@@ -296,5 +290,5 @@ def _shapes(loss: Loss, function: Callable[[Array, Array], Array], output: Outpu
 def loss_name(loss: Loss) -> str:
     """The word for a loss in messages and files."""
     if isinstance(loss, Function):
-        return getattr(loss.function, "__name__", type(loss.function).__name__)
+        return checks.name_of(loss.function)
     return next((name for name, kind in NAMED.items() if type(loss) is kind), type(loss).__name__)

@@ -19,7 +19,8 @@ import numpy as np
 from jaxtyping import Float
 
 from tutelage import checks
-from tutelage._types import Array, Numbers, NumpyOrJax
+from tutelage._part import with_fields
+from tutelage._types import Array, Numbers, NumpyOrJax, Table
 from tutelage.errors import InputError
 from tutelage.problem.activation import Activation, ActivationLike, as_activation
 from tutelage.problem.inputs import Inputs
@@ -214,11 +215,14 @@ class HiddenManifold(Inputs):
         """The same law without the matrix: all that the theory needs, and all that a file keeps."""
         if self._matrix is None:
             return self
-        return self._with(_matrix=None, kind="eigenvalues")
+        return with_fields(self, _matrix=None, kind="eigenvalues")
 
     def levels_only(self) -> "HiddenManifold":
         nothing = dict.fromkeys(("activation", "coefficients", "dim", "dim_latent", "most_levels", "seed", "_matrix"))
-        return self._with(kind="levels", squares=np.zeros(0), **nothing)
+        return with_fields(self, kind="levels", squares=np.zeros(0), **nothing)
+
+    def arguments(self) -> Table:
+        return super().arguments() | {"levels": self.most_levels}
 
     def visible_overlaps(self, T: Float[Any, "M M"]) -> Float[Any, "L M M"]:
         """t_l of isotropic teacher vectors with latent overlaps T."""

@@ -11,6 +11,7 @@ from jaxtyping import Float
 
 from tutelage import checks
 from tutelage._html import card, properties
+from tutelage._part import argument_names
 from tutelage._types import Array, ArrayLike, NumpyOrJax, Table
 from tutelage.errors import InputError, kind_of
 from tutelage.labels import Function as FunctionLabels
@@ -259,7 +260,7 @@ class Problem(eqx.Module):
         teacher = self.teacher.teachers[task]
         if isinstance(self.inputs, HiddenManifold) and self.teacher.given_gram is not None:
             units = self.teacher.units(task)
-            teacher = serialize.rebuild(teacher, gram=self.teacher.given_gram[units, units])
+            teacher = teacher.changed(gram=self.teacher.given_gram[units, units])
         return eqx.tree_at(lambda p: p.teacher, self, teacher)
 
     @property
@@ -336,7 +337,7 @@ class Problem(eqx.Module):
             else:
                 parts[part] = value
         for part, values in inside.items():
-            parts[part] = serialize.rebuild(parts[part], **values)
+            parts[part] = parts[part].changed(**values)
         return Problem(**parts)
 
     def to_dict(self) -> Table:
@@ -429,7 +430,7 @@ def _path(parts: Table, name: str) -> tuple[str, ...]:
     part, _, field = name.partition(".")
     if part not in PARTS:
         part, field = "", name
-    holders = [p for p in PARTS if part in ("", p) and parts[p] is not None and field in serialize.arguments(parts[p])]
+    holders = [p for p in PARTS if part in ("", p) and parts[p] is not None and field in argument_names(parts[p])]
     if len(holders) == 1:
         return holders[0], field
     if holders:
@@ -439,7 +440,7 @@ def _path(parts: Table, name: str) -> tuple[str, ...]:
     within = (part,) if part in PARTS else PARTS
     names = [
         *parts,
-        *(f"{p}.{f}" if part else f for p in within if parts[p] is not None for f in serialize.arguments(parts[p])),
+        *(f"{p}.{f}" if part else f for p in within if parts[p] is not None for f in argument_names(parts[p])),
     ]
     return (checks.known("the name of a change", name, dict.fromkeys(names)),)
 

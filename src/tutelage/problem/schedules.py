@@ -14,7 +14,7 @@ last digit. Features shorter than the grid, 1/65536 of the whole time and 0.2% o
 import warnings
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
@@ -23,6 +23,7 @@ import numpy as np
 from jaxtyping import Float
 
 from tutelage import checks
+from tutelage._part import Part
 from tutelage._types import Array, ArrayLike, NumpyOrJax, Rate, Schedule
 from tutelage.errors import InputError, ValidityWarning
 
@@ -35,12 +36,12 @@ FLOOR = 1e-3  # of the largest rate: changes of ln eta count down to about this 
 HALVINGS = 64
 
 
-def _number(name: str, **default: Any) -> Any:
-    """A field that holds numbers, checked when a schedule is made."""
-    return eqx.field(converter=partial(checks.as_array, name), **default)
+def _list_field(name: str) -> Any:
+    """A field that holds a list of numbers."""
+    return eqx.field(converter=partial(checks.as_array, name))
 
 
-class Constant(eqx.Module):
+class Constant(Part):
     """eta(alpha) = value. A plain number means the same.
 
     >>> import tutelage as tu
@@ -48,17 +49,13 @@ class Constant(eqx.Module):
     0.5
     """
 
-    value: ArrayLike = _number("value")
-
-    def __check_init__(self) -> None:
-        _require_numbers(self)
-        checks.require_positive("value (the learning rate)", self.value)
+    value: ArrayLike = checks.number_field("value (the learning rate)", checks.require_positive)
 
     def __call__(self, t: Array) -> Array:
         return jnp.asarray(self.value)
 
 
-class PowerDecay(eqx.Module):
+class PowerDecay(Part):
     """eta(alpha) = initial / (1 + alpha / timescale)^exponent.
 
     >>> import tutelage as tu
@@ -67,21 +64,15 @@ class PowerDecay(eqx.Module):
     (0.5, 0.25)
     """
 
-    initial: ArrayLike = _number("initial")
-    exponent: ArrayLike = _number("exponent", default=1.0)
-    timescale: ArrayLike = _number("timescale", default=1.0)
-
-    def __check_init__(self) -> None:
-        _require_numbers(self)
-        checks.require_positive("initial (learning rate)", self.initial)
-        checks.require_nonnegative("exponent", self.exponent)
-        checks.require_positive("timescale", self.timescale)
+    initial: ArrayLike = checks.number_field("initial (learning rate)", checks.require_positive)
+    exponent: ArrayLike = checks.number_field("exponent", checks.require_nonnegative, default=1.0)
+    timescale: ArrayLike = checks.number_field("timescale", checks.require_positive, default=1.0)
 
     def __call__(self, t: Array) -> Array:
         return jnp.asarray(self.initial / (1.0 + t / self.timescale) ** self.exponent)
 
 
-class Piecewise(eqx.Module):
+class Piecewise(Part):
     """eta(alpha) = values[i] between the switch times i-1 and i; one value more than switch times.
 
     The solver stops at each switch, so a jump costs no accuracy. A value of 0 freezes what the rate moves.
@@ -92,8 +83,8 @@ class Piecewise(eqx.Module):
     (0.5, 0.05)
     """
 
-    switches: ArrayLike = _number("switches")
-    values: ArrayLike = _number("values")
+    switches: ArrayLike = _list_field("switches")
+    values: ArrayLike = _list_field("values")
 
     def __check_init__(self) -> None:
         if np.ndim(self.switches) != 1 or np.shape(self.values) != (np.shape(self.switches)[0] + 1,):
@@ -103,14 +94,14 @@ class Piecewise(eqx.Module):
             )
         checks.require_positive("switches", self.switches)
         checks.require_nonnegative("values (learning rates)", self.values)
-        if not checks.is_traced(self.switches) and np.any(np.diff(self.switches) <= 0):
-            raise InputError(f"switches are {np.asarray(self.switches).tolist()}; they must increase. Sort them.")
+        if np.size(self.switches):
+            checks.require_increasing("switches", self.switches)
 
     def __call__(self, t: Array) -> Array:
         return jnp.asarray(self.values)[jnp.searchsorted(jnp.asarray(self.switches), t, side="right")]
 
 
-class Interpolated(eqx.Module):
+class Interpolated(Part):
     """eta(alpha) through `values` at `times`: straight lines of ln eta between them, constant before and after.
 
     >>> import tutelage as tu
@@ -119,8 +110,8 @@ class Interpolated(eqx.Module):
     0.1
     """
 
-    times: ArrayLike = _number("times")
-    values: ArrayLike = _number("values")
+    times: ArrayLike = _list_field("times")
+    values: ArrayLike = _list_field("values")
 
     def __check_init__(self) -> None:
         _require_knots(self)
@@ -130,7 +121,7 @@ class Interpolated(eqx.Module):
         return jnp.exp(jnp.interp(t, jnp.asarray(self.times), jnp.log(jnp.asarray(self.values))))
 
 
-class Linear(eqx.Module):
+class Linear(Part):
     """Straight lines through `values` at `times`, constant before and after; values may be 0.
 
     >>> import tutelage as tu
@@ -139,8 +130,8 @@ class Linear(eqx.Module):
     0.5
     """
 
-    times: ArrayLike = _number("times")
-    values: ArrayLike = _number("values")
+    times: ArrayLike = _list_field("times")
+    values: ArrayLike = _list_field("values")
 
     def __check_init__(self) -> None:
         _require_knots(self)
@@ -150,7 +141,7 @@ class Linear(eqx.Module):
         return jnp.interp(t, jnp.asarray(self.times), jnp.asarray(self.values))
 
 
-class Cosine(eqx.Module):
+class Cosine(Part):
     """eta(alpha) from `initial` to `final` along half a cosine, constant after `end`.
 
     >>> import tutelage as tu
@@ -159,22 +150,16 @@ class Cosine(eqx.Module):
     (0.5, 0.0)
     """
 
-    initial: ArrayLike = _number("initial")
-    end: ArrayLike = _number("end")
-    final: ArrayLike = _number("final", default=0.0)
-
-    def __check_init__(self) -> None:
-        _require_numbers(self)
-        checks.require_positive("initial (learning rate)", self.initial)
-        checks.require_positive("end", self.end)
-        checks.require_nonnegative("final (learning rate)", self.final)
+    initial: ArrayLike = checks.number_field("initial (learning rate)", checks.require_positive)
+    end: ArrayLike = checks.number_field("end", checks.require_positive)
+    final: ArrayLike = checks.number_field("final (learning rate)", checks.require_nonnegative, default=0.0)
 
     def __call__(self, t: Array) -> Array:
         phase = jnp.pi * jnp.clip(t / self.end, 0.0, 1.0)
         return jnp.asarray(self.final + (self.initial - self.final) * (1.0 + jnp.cos(phase)) / 2.0)
 
 
-class Restarted(eqx.Module):
+class Restarted(Part):
     """A schedule that begins again at each of the times: eta(alpha) = rate(alpha - the last restart).
 
     rate: another schedule of this module. at: times, increasing; for example the switch times of `Tasks`.
@@ -186,16 +171,13 @@ class Restarted(eqx.Module):
     """
 
     rate: Any
-    at: ArrayLike = _number("at (the restarts)")
+    at: ArrayLike = _list_field("at (the restarts)")
 
     def __check_init__(self) -> None:
         if type(self.rate) not in NAMED.values() or isinstance(self.rate, Restarted):
             raise InputError(f"rate is {checks.shown(self.rate)}; it must be a schedule, such as PowerDecay(0.5).")
-        if np.ndim(self.at) != 1 or np.size(self.at) == 0:
-            raise InputError(f"at has shape {np.shape(self.at)}; it must be a list of times.")
+        checks.require_increasing("at (the restarts)", self.at)
         checks.require_positive("at (the restarts)", self.at)
-        if not checks.is_traced(self.at) and np.any(np.diff(np.asarray(self.at)) <= 0):
-            raise InputError(f"at is {np.asarray(self.at).tolist()}; the times must increase. Sort them.")
 
     @property
     def begins(self) -> Float[Array, " phases"]:
@@ -213,14 +195,7 @@ def _require_knots(schedule: Interpolated | Linear) -> None:
             f"{type(schedule).__name__} got times of shape {np.shape(times)} and values of shape {np.shape(values)}; "
             "they must be two lists of equal length, two numbers or more each."
         )
-    checks.require_nonnegative("times", times)
-    if not checks.is_traced(times) and np.any(np.diff(times) <= 0):
-        raise InputError(f"times are {checks.shown(times)}; they must increase. Sort them.")
-
-
-def _require_numbers(schedule: eqx.Module) -> None:
-    for name, value in vars(schedule).items():
-        checks.require_shape(name, value, (), fix="Batch over several with jax.vmap.")
+    checks.require_increasing("times", times)
 
 
 NAMED = {
@@ -238,21 +213,8 @@ RESOLVED = MOST_STOPS // 2  # rises and falls of a function that the solver is s
 
 def as_rate(name: str, value: object) -> Rate | None:
     """A positive number as an array; a schedule, or None, as it is."""
-    if isinstance(value, type):
-        raise InputError(f"{name} is the class {value.__name__}; it must be a schedule. Make one, such as PowerDecay(0.5).")
-    if value is None:
-        return None
-    if callable(value):
-        return cast(Schedule, value)
-    array = checks.as_array(name, value)
-    checks.require_shape(name, array, (), fix="Batch over several with jax.vmap.")
-    checks.require_positive(name, array, fix="To freeze weights use `trainable`.")
-    return array
-
-
-def as_number_or_schedule(name: str, value: object) -> Any:
-    """A number as an array; a schedule, or any function of time, as it is."""
-    return value if callable(value) and not isinstance(value, type) else checks.as_array(name, value)
+    positive = partial(checks.require_positive, fix="To freeze weights use `trainable`.")
+    return None if value is None else checks.as_number(name, value, positive, schedule=True, fix=checks.BATCH)
 
 
 def is_schedule(value: object) -> bool:

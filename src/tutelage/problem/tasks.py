@@ -6,7 +6,6 @@ batched, differentiated and changed without compiling again.
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, cast
 
 import equinox as eqx
@@ -16,14 +15,14 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from tutelage import checks
-from tutelage._types import Array, ArrayLike, Numbers, NumpyOrJax, Schedule
+from tutelage._part import Part
+from tutelage._types import Array, ArrayLike, Numbers, NumpyOrJax, Schedule, Table
 from tutelage.errors import InputError
 from tutelage.problem.activation import Activation, ActivationPerUnit, per_unit
-from tutelage.problem.network import Network
+from tutelage.problem.network import Network, require_gram_shape
 from tutelage.problem.schedules import rate_at, switch_times
 
 HEADS = ("separate", "shared")
-SUM = 1e-9  # by which the sum of probabilities may differ from one
 
 
 def _numbers(name: str) -> Callable[[object], NumpyOrJax]:
@@ -37,20 +36,12 @@ def _vector(array: NumpyOrJax) -> NumpyOrJax:
     return jnp.reshape(array, (1,)) if checks.is_traced(array) else np.reshape(array, (1,))
 
 
-def _require_switches(name: str, times: NumpyOrJax) -> None:
-    if np.ndim(times) != 1 or np.size(times) == 0:
-        raise InputError(f"{name} has shape {np.shape(times)}; it must be one time, or a list of times.")
-    checks.require_nonnegative(name, times)
-    if not checks.is_traced(times) and np.any(np.diff(np.asarray(times)) <= 0):
-        raise InputError(f"{name} is {np.asarray(times).tolist()}; the times must increase. Sort them.")
-
-
 def _phase(times: ArrayLike, t: ArrayLike) -> Array:
     """How many switches have passed."""
     return jnp.searchsorted(jnp.asarray(times), jnp.asarray(t), side="right")
 
 
-class Switch(eqx.Module):
+class Switch(Part):
     """One task at a time; the next one begins at each of the times.
 
     times: one switch time or several, increasing. order: the task of each phase, counted from 0 (default: 0, 1, 2, ...).
@@ -67,7 +58,7 @@ class Switch(eqx.Module):
     )
 
     def __check_init__(self) -> None:
-        _require_switches("times (the switches)", cast(NumpyOrJax, self.times))
+        checks.require_increasing("times (the switches)", cast(NumpyOrJax, self.times))
         phases = np.size(self.times) + 1
         if self.order is not None:
             for task in self.order:
@@ -97,7 +88,7 @@ class Switch(eqx.Module):
         return jnp.asarray(self.times)
 
 
-class Interleave(eqx.Module):
+class Interleave(Part):
     """A random task at every sample.
 
     shares: the probability of each task, numbers or schedules; of two tasks also one number or schedule, the probability of
@@ -119,7 +110,8 @@ class Interleave(eqx.Module):
             raise InputError(
                 f"shares has shape {np.shape(self.shares)}; it must be a list of probabilities, one for each task."
             )
-        _require_probabilities(cast(NumpyOrJax, self.shares if np.ndim(self.shares) else self.probabilities(0.0, 2)), "")
+        shares = self.shares if np.ndim(self.shares) else self.probabilities(0.0, 2)
+        checks.require_probabilities("shares (the probabilities of the tasks)", cast(NumpyOrJax, shares))
 
     def schedules(self) -> list[Any]:
         """The shares that change in time."""
@@ -153,7 +145,7 @@ def _shares(shares: Any) -> Any:
     return checks.as_array("shares (the probabilities of the tasks)", shares)
 
 
-class Replay(eqx.Module):
+class Replay(Part):
     """One task after the other; from the first switch on, a fraction of the samples belongs to earlier tasks.
 
     fraction: the probability of an earlier task, a number or a schedule, equal for all earlier ones. after: the switch time,
@@ -164,18 +156,11 @@ class Replay(eqx.Module):
     [0.2, 0.8]
     """
 
-    fraction: Any = eqx.field(converter=lambda x: x if callable(x) else checks.as_array("fraction", x))
+    fraction: Any = checks.number_field("fraction", checks.require_probability, schedule=True)
     after: ArrayLike = eqx.field(converter=_numbers("after (the switches)"))
 
     def __check_init__(self) -> None:
-        if not callable(self.fraction):
-            checks.require_shape("fraction", self.fraction, ())
-            if not checks.is_traced(self.fraction) and not 0 <= float(self.fraction) <= 1:
-                raise InputError(
-                    f"fraction is {checks.shown(self.fraction)}; it must be between 0 and 1, the probability of an earlier "
-                    "task."
-                )
-        _require_switches("after (the switches)", cast(NumpyOrJax, self.after))
+        checks.require_increasing("after (the switches)", cast(NumpyOrJax, self.after))
 
     def require_tasks(self, count: int) -> None:
         """One task for each phase."""
@@ -203,7 +188,7 @@ class Replay(eqx.Module):
         return jnp.asarray(self.after) if bends is None else jnp.concatenate([jnp.asarray(self.after), bends])
 
 
-class Drift(eqx.Module):
+class Drift(Part):
     """Teacher vectors that move at random while the student learns, with the rate omega:
 
         w* <- (1 - omega / N) w* + sqrt(2 omega / N) zeta     at every step, zeta Gaussian with the overlaps of the teachers
@@ -214,20 +199,13 @@ class Drift(eqx.Module):
     Drift(rate=0.03)
     """
 
-    rate: ArrayLike = eqx.field(converter=partial(checks.as_array, "rate (of the drift)"))
-
-    def __check_init__(self) -> None:
-        checks.require_shape("rate (of the drift)", self.rate, ())
-        checks.require_nonnegative("rate (of the drift)", self.rate)
-
-    def __repr__(self) -> str:
-        return f"Drift(rate={checks.shown(self.rate)})"
+    rate: ArrayLike = checks.number_field("rate (of the drift)", checks.require_nonnegative)
 
 
 NAMED = {"switch": Switch, "interleave": Interleave, "replay": Replay}
 
 
-class Tasks(eqx.Module):
+class Tasks(Part):
     """Several tasks in place of a teacher: each sample is labeled by one of the teachers.
 
         Delta = y_s - sum_k v^s_k g(lambda_k),   s drawn with the probabilities of the schedule at every sample
@@ -337,18 +315,23 @@ class Tasks(eqx.Module):
         if self.given_gram is not None:
             if self.similarity is not None:
                 raise InputError("similarity and gram are both given; they say the same. Give one of them.")
-            M = self.hidden
-            if np.ndim(self.given_gram) not in (2, 3) or np.shape(self.given_gram)[-2:] != (M, M):
-                raise InputError(
-                    f"gram has shape {np.shape(self.given_gram)}; the teachers have {M} units together, so it must be "
-                    f"({M}, {M}), or (levels, {M}, {M})."
-                )
+            require_gram_shape(self.given_gram, self.hidden)
         elif self.similarity is not None:
             checks.require_shape("similarity", self.similarity, (), (count, count), fix="One number, or one for each pair.")
         if any(np.ndim(t.gram) == 3 for t in self.teachers if t.gram is not None):
             raise InputError("a teacher has a gram for each level; give the overlaps of all tasks: Tasks(gram=...).")
         if self.gram is not None:
             checks.require_gram("the Gram matrix of the teachers", self.gram)
+
+    def arguments(self) -> Table:
+        return super().arguments() | {"gram": self.given_gram}
+
+    def changed(self, **changes: object) -> "Tasks":
+        """A new similarity replaces a gram, and a gram a similarity."""
+        for new, old in (("similarity", "gram"), ("gram", "similarity")):
+            if changes.get(new) is not None:
+                changes.setdefault(old, None)
+        return super().changed(**changes)
 
     # What a problem asks of its teacher.
 
@@ -490,26 +473,7 @@ class Tasks(eqx.Module):
             )
         if not checks.is_traced(values):
             for t, row in zip(times, np.asarray(values), strict=True):
-                _require_probabilities(row, f" at time {t:g}")
-
-    def __repr__(self) -> str:
-        parts = [f"[{', '.join(map(repr, self.teachers))}]", _schedule_text(self.schedule)]
-        parts += [f"heads={self.heads!r}"] if self.heads != "separate" else []
-        for name, value in (("similarity", self.similarity), ("gram", self.given_gram), ("freeze_heads", self.freeze_heads)):
-            parts += [f"{name}={checks.shown(value)}"] if value is not None else []
-        parts += [f"drift={self.drift!r}"] if self.drift is not None else []
-        return f"Tasks({', '.join(parts)})"
-
-
-def _require_probabilities(values: NumpyOrJax, when: str) -> None:
-    if checks.is_traced(values):
-        return
-    p = np.asarray(values)
-    if not (np.all(np.isfinite(p)) and np.all(p >= 0) and abs(p.sum() - 1) < SUM):
-        raise InputError(
-            f"the probabilities of the tasks are {checks.shown(p)}{when}, with sum {p.sum():g}; they must be zero or more with "
-            "sum 1. Divide them by their sum."
-        )
+                checks.require_probabilities("the probabilities of the tasks", row, f" at time {t:g}")
 
 
 def _of_units(teacher: Network) -> Sequence[Activation]:
@@ -520,9 +484,3 @@ def _of_units(teacher: Network) -> Sequence[Activation]:
 def _joined(parts: list[Any]) -> Any:
     xp: Any = jnp if checks.is_traced(parts) else np
     return xp.concatenate(parts, axis=-1)
-
-
-def _schedule_text(schedule: Any) -> str:
-    if not isinstance(schedule, tuple(NAMED.values())):
-        return getattr(schedule, "__name__", "a function")
-    return checks.shown(schedule)
