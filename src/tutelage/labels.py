@@ -21,7 +21,7 @@ from jaxtyping import Float
 from tutelage import checks
 from tutelage._part import Part, with_fields
 from tutelage._types import Array, ArrayLike, Table
-from tutelage.errors import InputError, cause
+from tutelage.errors import InputError, explained
 from tutelage.losses import Loss
 from tutelage.randomness import Discrete, Law, Normal, Quantile, QuantileFunction, uniform
 
@@ -198,17 +198,13 @@ class Function(Labels):
         """The same labels, tried on M fields: do they depend on the fields, and on xi?"""
         rho, xi = np.random.default_rng(0).standard_normal((64, M)), (np.arange(64) + 0.5) / 64
         name = checks.name_of(self.function)
-        try:
+        fails = f"the label function {name!r} fails on {M} teacher field{'s' * (M > 1)}"
+        with explained(fails, "write it with jax.numpy, as label(rho, xi) with rho of shape (M,)."):
             shape = jax.eval_shape(self.function, jnp.zeros(M), jnp.zeros(()))
             both, fixed_rho, fixed_xi = (
                 np.asarray(jax.vmap(self.function)(jnp.asarray(r), jnp.asarray(x)))
                 for r, x in ((rho, xi), (np.broadcast_to(rho[:1], rho.shape), xi), (rho, np.full(64, 0.37)))
             )
-        except Exception as error:
-            raise InputError(
-                f"the label function {name!r} fails on {M} teacher field{'s' * (M > 1)} ({cause(error)}); write it with "
-                "jax.numpy, as label(rho, xi) with rho of shape (M,)."
-            ) from None
         if len(shape.shape) > 1:
             raise InputError(
                 f"the label function {name!r} returns shape {shape.shape}; it must return a number or a vector."

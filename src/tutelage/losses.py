@@ -7,7 +7,7 @@ as one. `output` is a number for a network with one output and an array (outputs
 from abc import abstractmethod
 from collections.abc import Callable
 from functools import lru_cache, partial
-from typing import Any, ClassVar, TypeAlias
+from typing import ClassVar, TypeAlias
 
 import equinox as eqx
 import jax
@@ -19,7 +19,7 @@ from tutelage import checks
 from tutelage._jump_search import find_jumps
 from tutelage._part import Part, with_fields
 from tutelage._types import Array, ArrayLike, Table
-from tutelage.errors import InputError, cause
+from tutelage.errors import InputError, explained
 
 __all__ = ["Absolute", "CrossEntropy", "Function", "Hinge", "Huber", "Logistic", "Loss", "Squared"]
 
@@ -255,13 +255,14 @@ def require_usable(loss: Loss, output: Output, labels: Float[Array, "count ..."]
     labels: some labels of the problem.
     """
     name, label = loss_name(loss), labels[0]
-    value = _shapes(loss, loss, output, label)
+    fails = f"the loss {name!r} fails on an output of shape {jnp.shape(output)} and a label of shape {jnp.shape(label)}"
+    with explained(fails, "write it with jax.numpy, as loss(output, label)."):
+        value, slope = jax.eval_shape(loss, output, label), jax.eval_shape(loss.descent, output, label)
     if not hasattr(value, "shape") or value.shape != ():
         raise InputError(
             f"the loss {name!r} returns shape {getattr(value, 'shape', type(value).__name__)}; it must return one number. "
             "Sum over the outputs."
         )
-    slope = _shapes(loss, loss.descent, output, label)
     if slope.shape != jnp.shape(output):
         raise InputError(f"the derivative of the loss {name!r} has shape {slope.shape}; it must be {jnp.shape(output)}.")
     if checks.is_traced(loss, output, labels):
@@ -274,17 +275,6 @@ def require_usable(loss: Loss, output: Output, labels: Float[Array, "count ..."]
                 f"the loss {name!r} or its derivative is not finite at output {size:g} for some label; it must be finite at "
                 "every output and label."
             )
-
-
-def _shapes(loss: Loss, function: Callable[[Array, Array], Array], output: Output, label: Label) -> Any:
-    """Shapes of what a function of the loss returns, or one message about why it fails."""
-    try:
-        return jax.eval_shape(function, output, label)
-    except Exception as error:
-        raise InputError(
-            f"the loss {loss_name(loss)!r} fails on an output of shape {jnp.shape(output)} and a label of shape "
-            f"{jnp.shape(label)} ({cause(error)}); write it with jax.numpy, as loss(output, label)."
-        ) from None
 
 
 def loss_name(loss: Loss) -> str:

@@ -173,7 +173,7 @@ def as_activation(value: ActivationLike) -> Activation:
         raise InputError(
             f"activation is {checks.shown(value)}; it must be a name ({', '.join(NAMED)}) or a JAX function of an array."
         )
-    name = getattr(value, "__name__", type(value).__name__)
+    name = checks.name_of(value)
     recorded = Recorded(value, name)
     polynomial = _recognized(recorded)
     if polynomial is not None:

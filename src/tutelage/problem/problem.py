@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from tutelage import checks
-from tutelage._html import card, properties
+from tutelage._html import ResultCard
 from tutelage._part import argument_names
 from tutelage._types import Array, ArrayLike, NumpyOrJax, Table
 from tutelage.errors import InputError, kind_of
@@ -35,7 +35,7 @@ from tutelage.rules import Gradient, Rule, as_rule
 Noise: TypeAlias = Float[NumpyOrJax, ""] | Callable[[np.ndarray], np.ndarray]  # standard deviation, or quantile function
 
 
-class Problem(eqx.Module):
+class Problem(eqx.Module, ResultCard):
     """A student learns a teacher's labels, one fresh batch at a time (Saad and Solla 1995).
 
         y = sum_m v*_m g*(w*_m . x / sqrt(N)) + noise z,    yhat = sum_k v_k g(w_k . x / sqrt(N)),    loss (y - yhat)^2 / 2
@@ -56,13 +56,13 @@ class Problem(eqx.Module):
     noise : float, schedule or function
         Standard deviation of the noise on real labels, or a quantile function such as `scipy.stats.t(3).ppf`.
     loss : str, Loss or function
-        "squared", "logistic", "hinge", "huber", "absolute", "cross_entropy", a loss such as `losses.Huber(0.5)`, or a
-        JAX function loss(output, label).
+        What is minimized; "squared", "logistic", "hinge", "huber", "absolute", "cross_entropy", a loss such as
+        `losses.Huber(0.5)`, or a JAX function loss(output, label).
     labels : str, Labels or function
-        "real" (output plus noise), "sign", "logistic" (Bernoulli), "argmax", labels such as `labels.Sign(flip=0.1)`, or
-        a JAX function label(rho, xi).
+        How the teacher's fields become a label; "real" (output plus noise), "sign", "logistic" (Bernoulli), "argmax",
+        labels such as `labels.Sign(flip=0.1)`, or a JAX function label(rho, xi).
     rule : str or Rule
-        The update of the student by one sample: "gradient", "hebbian", "perceptron", "adatron", a rule such as
+        What one sample does to the student; "gradient", "hebbian", "perceptron", "adatron", a rule such as
         `rules.Dropout(0.8)`, or a custom `Rule`.
 
     Examples
@@ -97,7 +97,7 @@ class Problem(eqx.Module):
         self.teacher = teacher
         self.inputs = Isotropic() if inputs is None else inputs
         self.sgd = SGD(USUAL_LR) if sgd is None else sgd
-        self.noise = noise if callable(noise) else checks.as_array("noise", noise)
+        self.noise = checks.as_number("noise", noise, checks.require_nonnegative, schedule=True)
         self.loss, self.rule = as_loss(loss), as_rule(rule)
         self.labels = as_labels(self._usual_labels() if labels is None else labels)
         self._check()
@@ -125,9 +125,6 @@ class Problem(eqx.Module):
             levels * units**2,
             "Use fewer hidden units or levels.",
         )
-        if not callable(self.noise):
-            checks.require_shape("noise", self.noise, ())
-            checks.require_nonnegative("noise", self.noise)
         if not self.student.activation.trainable and self.rule.uses_loss:
             raise InputError(
                 f"the student's activation is {self.student.activation.name!r}; it must have a gradient to learn from. "
@@ -373,37 +370,12 @@ class Problem(eqx.Module):
         """
         return cls.from_dict(serialize.read_toml(text), allow)
 
-    def _repr_html_(self) -> str:
-        return card(
-            "Problem", properties([(name, checks.shown(getattr(self, name)), words) for name, words in MEANINGS.items()])
-        )
-
     def __repr__(self) -> str:
-        special = [
-            f", {name}={value!r}"
-            for name, value, usual in (
-                ("loss", self.loss, Squared),
-                ("labels", self.labels, RealLabels),
-                ("rule", self.rule, Gradient),
-            )
-            if type(value) is not usual
-        ]
-        return (
-            f"Problem(student={self.student}, teacher={self.teacher}, inputs={self.inputs}, sgd={self.sgd}, "
-            f"noise={checks.shown(self.noise)}{''.join(special)})"
-        )
+        usual = {"loss": Squared, "labels": RealLabels, "rule": Gradient}
+        shown = [f"{name}={checks.shown(value)}" for name, value in vars(self).items() if type(value) is not usual.get(name)]
+        return f"Problem({', '.join(shown)})"
 
 
-MEANINGS = {
-    "student": "the network that learns",
-    "teacher": "the network, or the tasks, that it learns from",
-    "inputs": "the law of the samples",
-    "labels": "how the teacher's fields become a label",
-    "noise": "standard deviation of the noise on real labels",
-    "loss": "what is minimized",
-    "rule": "what one sample does to the student",
-    "sgd": "learning rates, batch, momentum, weight decay",
-}
 EXAMPLES = {
     Network: "a Network, such as Network(3, 'erf')",
     Inputs: "a law of inputs, such as Isotropic()",

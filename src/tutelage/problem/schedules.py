@@ -25,7 +25,7 @@ from jaxtyping import Float
 from tutelage import checks
 from tutelage._part import Part
 from tutelage._types import Array, ArrayLike, NumpyOrJax, Rate, Schedule
-from tutelage.errors import InputError, ValidityWarning
+from tutelage.errors import InputError, ValidityWarning, explained
 
 if TYPE_CHECKING:
     from tutelage.problem.problem import Problem
@@ -272,12 +272,8 @@ def require_rates_on(problem: "Problem", times: Float[np.ndarray, " S"], *, solv
 def _require_rate_on(name: str, rate: Schedule, times: Float[np.ndarray, " S"], solved: bool) -> None:
     if _is_custom(rate):
         times = np.union1d(times, scan_grid(float(times[-1])))
-    try:
+    with explained(f"{name} cannot be traced by JAX", "write it with jax.numpy, as a function of time."):
         values = _values(rate, jnp.asarray(times))
-    except Exception as error:
-        raise InputError(
-            f"{name} cannot be traced by JAX ({type(error).__name__}); write it with jax.numpy, as a function of time."
-        ) from None
     if values.shape != np.shape(times):
         raise InputError(f"{name} maps a time to shape {values.shape[1:]}; a schedule must return one number.")
     if checks.is_traced(values):

@@ -17,7 +17,7 @@ from jaxtyping import Float, Int
 from tutelage import checks
 from tutelage._part import Part
 from tutelage._types import Array, ArrayLike, Numbers, NumpyOrJax, Schedule, Table
-from tutelage.errors import InputError
+from tutelage.errors import InputError, explained
 from tutelage.problem.activation import Activation, ActivationPerUnit, per_unit
 from tutelage.problem.network import Network, require_gram_shape
 from tutelage.problem.schedules import rate_at, switch_times
@@ -460,13 +460,9 @@ class Tasks(Part):
         )
         if numbers or checks.is_traced(self.schedule):
             return
-        try:
+        fix = "write it with jax.numpy, as a function of time to probabilities."
+        with explained("the schedule of tasks cannot be traced by JAX", fix):
             values = jax.vmap(self.probabilities)(jnp.asarray(times))
-        except Exception as error:
-            raise InputError(
-                f"the schedule of tasks cannot be traced by JAX ({type(error).__name__}); write it with jax.numpy, as a function "
-                "of time to probabilities."
-            ) from None
         if values.shape != (len(times), self.count):
             raise InputError(
                 f"the schedule of tasks maps a time to shape {values.shape[1:]}; it must return {self.count} probabilities."
