@@ -4,8 +4,10 @@ A part is described by the arguments of its constructor. Files, `Problem.replace
 """
 
 import inspect
+from collections.abc import Callable
 from copy import copy
-from typing import Any, Self, TypeVar
+from dataclasses import dataclass
+from typing import Any, Generic, Self, TypeVar
 
 import equinox as eqx
 import numpy as np
@@ -14,6 +16,7 @@ from tutelage import checks
 from tutelage._types import Table
 from tutelage.errors import InputError
 
+Kind = TypeVar("Kind", bound="Part")
 Module = TypeVar("Module", bound=eqx.Module)
 VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
@@ -46,6 +49,38 @@ class Part(eqx.Module):
         except InputError:
             special = {name: value for name, value in vars(self).items() if value is not None}
         return f"{type(self).__name__}({', '.join(f'{name}={checks.shown(value)}' for name, value in special.items())})"
+
+
+@dataclass(frozen=True)
+class Choice(Generic[Kind]):
+    """Makes a loss, labels or a rule of what the user gives: a name, the part itself, or a function.
+
+    default: a name. others: what else than a name may be given, for messages. wrapper: makes a part of a function.
+    """
+
+    name: str
+    base: type[Kind]
+    named: dict[str, type[Kind]]
+    default: str
+    others: str
+    wrapper: Callable[..., Kind] | None = None
+
+    def __call__(self, value: object) -> Kind:
+        if isinstance(value, self.base):
+            return value
+        if isinstance(value, str):
+            return self.named[checks.known(self.name, value, self.named)]()
+        if isinstance(value, type) and issubclass(value, self.base):
+            raise InputError(f"{self.name} is the class {value.__name__}; make one, such as {value.__name__}().")
+        if self.wrapper is None or not callable(value) or isinstance(value, Part):
+            raise InputError(
+                f"{self.name} is {checks.shown(value)}; it must be a name ({', '.join(self.named)}), {self.others}."
+            )
+        return self.wrapper(value)
+
+    def word(self, part: Part) -> str | None:
+        """The name of a part; None if it is not a built-in one."""
+        return next((word for word, cls in self.named.items() if type(part) is cls), None)
 
 
 def parameters(cls: type) -> dict[str, inspect.Parameter]:

@@ -273,24 +273,6 @@ def known(name: str, value: object, allowed: Iterable[Word]) -> Word:
     raise InputError(f"{name} is {shown(value)}; it must be one of {', '.join(words)}.{nearest(value, words)}")
 
 
-def as_part(
-    name: str, value: Any, kind: type[Part], named: dict[str, type[Part]], allowed: str, wrap: Callable[[Any], Part] | None
-) -> Part:
-    """A loss, labels or a rule: as it is, from its name, or from a function that `wrap` makes one of.
-
-    allowed: what else than a name may be given, for the message.
-    """
-    if isinstance(value, kind):
-        return value
-    if isinstance(value, str):
-        return named[known(name, value, named)]()
-    if isinstance(value, type) and issubclass(value, kind):
-        raise InputError(f"{name} is the class {value.__name__}; make one, such as {value.__name__}().")
-    if wrap is None or not callable(value):
-        raise InputError(f"{name} is {shown(value)}; it must be a name ({', '.join(named)}), {allowed}.")
-    return wrap(value)
-
-
 def name_of(function: object) -> str:
     """The name of a function or a class, else that of the object's class."""
     return getattr(function, "__name__", type(function).__name__)

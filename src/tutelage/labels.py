@@ -19,10 +19,9 @@ import numpy as np
 from jaxtyping import Float
 
 from tutelage import checks
-from tutelage._part import Part, with_fields
+from tutelage._part import Choice, Part, with_fields
 from tutelage._types import Array, ArrayLike, Table
 from tutelage.errors import InputError, explained
-from tutelage.losses import Loss
 from tutelage.randomness import Discrete, Law, Normal, Quantile, QuantileFunction, uniform
 
 __all__ = ["Argmax", "Function", "Labels", "Logistic", "Real", "Sign"]
@@ -226,9 +225,5 @@ class Function(Labels):
 
 
 NAMED: dict[str, type[Labels]] = {"real": Real, "sign": Sign, "logistic": Logistic, "argmax": Argmax}
-
-
-def as_labels(value: object) -> Labels:
-    """Labels from their name, from a JAX function label(rho, xi), or as they are."""
-    allowed = "labels such as labels.Sign(0.1), or a JAX function label(rho, xi)"
-    return checks.as_part("labels", value, Labels, NAMED, allowed, None if isinstance(value, Loss) else Function)
+OTHERS = "labels such as labels.Sign(0.1), or a JAX function label(rho, xi)"
+as_labels = Choice("labels", Labels, NAMED, "real", OTHERS, Function)

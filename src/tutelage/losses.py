@@ -17,7 +17,7 @@ from jaxtyping import Float
 
 from tutelage import checks
 from tutelage._jump_search import find_jumps
-from tutelage._part import Part, with_fields
+from tutelage._part import Choice, Part, with_fields
 from tutelage._types import Array, ArrayLike, Table
 from tutelage.errors import InputError, explained
 
@@ -241,12 +241,8 @@ NAMED: dict[str, type[Loss]] = {
     "absolute": Absolute,
     "cross_entropy": CrossEntropy,
 }
-
-
-def as_loss(value: object) -> Loss:
-    """A loss from its name, from a JAX function, or as it is."""
-    allowed = "a loss such as losses.Huber(0.5), or a JAX function loss(output, label)"
-    return checks.as_part("loss", value, Loss, NAMED, allowed, Function)
+OTHERS = "a loss such as losses.Huber(0.5), or a JAX function loss(output, label)"
+as_loss = Choice("loss", Loss, NAMED, "squared", OTHERS, Function)
 
 
 def require_usable(loss: Loss, output: Output, labels: Float[Array, "count ..."]) -> None:
@@ -281,4 +277,4 @@ def loss_name(loss: Loss) -> str:
     """The word for a loss in messages and files."""
     if isinstance(loss, Function):
         return checks.name_of(loss.function)
-    return next((name for name, kind in NAMED.items() if type(loss) is kind), type(loss).__name__)
+    return as_loss.word(loss) or type(loss).__name__

@@ -326,7 +326,7 @@ class Problem(eqx.Module, ResultCard):
         """
         parts: Table = {field.name: getattr(self, field.name) for field in fields(self)}
         inside: dict[str, Table] = {}
-        given = {k: LEARNING[k].convert(v) if k in LEARNING else v for k, v in changes.items()}
+        given = {k: LEARNING[k](v) if k in LEARNING else v for k, v in changes.items()}
         for name, value in given.items():
             part, *field = _path(parts | {k: v for k, v in given.items() if k in PARTS}, name)
             if field:

@@ -101,7 +101,24 @@ class Piecewise(Part):
         return jnp.asarray(self.values)[jnp.searchsorted(jnp.asarray(self.switches), t, side="right")]
 
 
-class Interpolated(Part):
+class _Knots(Part):
+    """A curve through `values` at `times`."""
+
+    times: ArrayLike = _list_field("times")
+    values: ArrayLike = _list_field("values")
+
+    def __check_init__(self) -> None:
+        times, values = self.times, self.values
+        if np.ndim(times) != 1 or np.size(times) < 2 or np.shape(values) != np.shape(times):
+            raise InputError(
+                f"{type(self).__name__} got times of shape {np.shape(times)} and values of shape {np.shape(values)}; "
+                "they must be two lists of equal length, two numbers or more each."
+            )
+        checks.require_increasing("times", times)
+        checks.require_nonnegative("values", values)
+
+
+class Interpolated(_Knots):
     """eta(alpha) through `values` at `times`: straight lines of ln eta between them, constant before and after.
 
     >>> import tutelage as tu
@@ -110,18 +127,14 @@ class Interpolated(Part):
     0.1
     """
 
-    times: ArrayLike = _list_field("times")
-    values: ArrayLike = _list_field("values")
-
     def __check_init__(self) -> None:
-        _require_knots(self)
         checks.require_positive("values (learning rates)", self.values)
 
     def __call__(self, t: Array) -> Array:
         return jnp.exp(jnp.interp(t, jnp.asarray(self.times), jnp.log(jnp.asarray(self.values))))
 
 
-class Linear(Part):
+class Linear(_Knots):
     """Straight lines through `values` at `times`, constant before and after; values may be 0.
 
     >>> import tutelage as tu
@@ -129,13 +142,6 @@ class Linear(Part):
     >>> float(rate(50.0))
     0.5
     """
-
-    times: ArrayLike = _list_field("times")
-    values: ArrayLike = _list_field("values")
-
-    def __check_init__(self) -> None:
-        _require_knots(self)
-        checks.require_nonnegative("values", self.values)
 
     def __call__(self, t: Array) -> Array:
         return jnp.interp(t, jnp.asarray(self.times), jnp.asarray(self.values))
@@ -186,16 +192,6 @@ class Restarted(Part):
 
     def __call__(self, t: Array) -> Array:
         return self.rate(t - self.begins[jnp.searchsorted(jnp.asarray(self.at), t, side="right")])
-
-
-def _require_knots(schedule: Interpolated | Linear) -> None:
-    times, values = schedule.times, schedule.values
-    if np.ndim(times) != 1 or np.size(times) < 2 or np.shape(values) != np.shape(times):
-        raise InputError(
-            f"{type(schedule).__name__} got times of shape {np.shape(times)} and values of shape {np.shape(values)}; "
-            "they must be two lists of equal length, two numbers or more each."
-        )
-    checks.require_increasing("times", times)
 
 
 NAMED = {

@@ -13,14 +13,14 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 import jax
 import numpy as np
 import tomli_w
 
 from tutelage import checks, labels, losses, rules
-from tutelage._part import Part, parameters, special_arguments
+from tutelage._part import Choice, Part, parameters, special_arguments
 from tutelage._types import Table
 from tutelage.errors import InputError
 from tutelage.problem import activation as activations
@@ -39,21 +39,7 @@ if TYPE_CHECKING:
 Plain: TypeAlias = bool | int | float | str | list[Any] | Table | None
 
 
-class LearningPart(NamedTuple):
-    """A part of the learning rule in a file: a word, or a table with that word as its kind."""
-
-    base: type[Part]
-    named: Mapping[str, type[Part]]
-    wrapper: type[losses.Function] | type[labels.Function] | None  # makes a part of a function
-    convert: Callable[[object], Part]  # makes a part of a word, a function or a part
-    default: str
-
-
-LEARNING = {
-    "loss": LearningPart(losses.Loss, losses.NAMED, losses.Function, losses.as_loss, "squared"),
-    "labels": LearningPart(labels.Labels, labels.NAMED, labels.Function, labels.as_labels, "real"),
-    "rule": LearningPart(rules.Rule, rules.NAMED, None, rules.as_rule, "gradient"),
-}
+LEARNING: dict[str, Choice[Any]] = {choice.name: choice for choice in (losses.as_loss, labels.as_labels, rules.as_rule)}
 INPUTS = {
     "isotropic": Isotropic,
     "power_law": PowerLaw,
@@ -86,7 +72,7 @@ def problem_to_dict(problem: "Problem") -> Table:
     """All of a problem that differs from its defaults, as numbers, words, lists and tables."""
     checks.require_untraced("the problem", "a file", problem)
     table = {name: plain(name, getattr(problem, name)) for name in NAMES}
-    usual = {name: part.default for name, part in LEARNING.items()}
+    usual = {name: choice.default for name, choice in LEARNING.items()}
     return {name: value for name, value in table.items() if value is not None and value != usual.get(name)}
 
 
@@ -96,7 +82,7 @@ def plain(name: str, value: object) -> Plain:
         return {key: plain(key, one) for key, one in value.items()}
     if isinstance(value, list):
         return [plain(name, one) for one in value]
-    return _plain(name, LEARNING[name].convert(value) if name in LEARNING and not isinstance(value, str) else value)
+    return _plain(name, LEARNING[name](value) if name in LEARNING and not isinstance(value, str) else value)
 
 
 def _plain(name: str, value: object) -> Plain:
@@ -224,7 +210,7 @@ def _read(where: str, value: Plain, allow: tuple[str, ...]) -> Any:
 
 
 def _read_learning(name: str, value: Plain, allow: tuple[str, ...]) -> Part:
-    base, named, wrapper, _, _ = LEARNING[name]
+    base, named, wrapper = LEARNING[name].base, LEARNING[name].named, LEARNING[name].wrapper
     options = dict(value) if isinstance(value, dict) else {}
     word = options.pop("kind", None) if isinstance(value, dict) else value
     if not is_path(word):

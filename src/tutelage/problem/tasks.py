@@ -5,6 +5,7 @@ label is that of the task's teacher. Probabilities are numbers, not structure: s
 batched, differentiated and changed without compiling again.
 """
 
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -41,7 +42,27 @@ def _phase(times: ArrayLike, t: ArrayLike) -> Array:
     return jnp.searchsorted(jnp.asarray(times), jnp.asarray(t), side="right")
 
 
-class Switch(Part):
+class TaskSchedule(Part):
+    """Which task a sample belongs to: the probability of each task at any time."""
+
+    @abstractmethod
+    def probabilities(self, t: ArrayLike, count: int) -> Float[Array, " tasks"]:
+        """The probability of each task at time t."""
+
+    @abstractmethod
+    def require_tasks(self, count: int) -> None:
+        """The schedule must fit this number of tasks."""
+
+    def schedules(self) -> list[Any]:
+        """Its numbers that change in time."""
+        return []
+
+    def switches(self, end: ArrayLike) -> Float[Array, " S"] | None:
+        """Times up to `end` at which the probabilities jump or bend."""
+        return switch_times(end, *self.schedules())
+
+
+class Switch(TaskSchedule):
     """One task at a time; the next one begins at each of the times.
 
     times: one switch time or several, increasing. order: the task of each phase, counted from 0 (default: 0, 1, 2, ...).
@@ -70,7 +91,6 @@ class Switch(Part):
                 )
 
     def require_tasks(self, count: int) -> None:
-        """Each named task must exist."""
         order = range(np.size(self.times) + 1) if self.order is None else self.order
         if max(order) >= count:
             raise InputError(
@@ -79,16 +99,14 @@ class Switch(Part):
             )
 
     def probabilities(self, t: ArrayLike, count: int) -> Float[Array, " tasks"]:
-        """The probability of each task at time t."""
         order = np.arange(np.size(self.times) + 1) if self.order is None else np.array(self.order)
         return jnp.asarray(np.eye(count)[order])[_phase(self.times, t)]
 
     def switches(self, end: ArrayLike) -> Float[Array, " S"]:
-        """Times at which the probabilities jump."""
         return jnp.asarray(self.times)
 
 
-class Interleave(Part):
+class Interleave(TaskSchedule):
     """A random task at every sample.
 
     shares: the probability of each task, numbers or schedules; of two tasks also one number or schedule, the probability of
@@ -114,26 +132,19 @@ class Interleave(Part):
         checks.require_probabilities("shares (the probabilities of the tasks)", cast(NumpyOrJax, shares))
 
     def schedules(self) -> list[Any]:
-        """The shares that change in time."""
         return [share for share in (self.shares if isinstance(self.shares, tuple) else [self.shares]) if callable(share)]
 
     def require_tasks(self, count: int) -> None:
-        """One probability for each task."""
         first = callable(self.shares) or (not isinstance(self.shares, tuple) and np.ndim(self.shares) == 0)
         size = 2 if first else len(cast(Sequence[Any], self.shares))
         if size != count:
             raise InputError(f"the schedule has {size} probabilities; there are {count} tasks. Give one each.")
 
     def probabilities(self, t: ArrayLike, count: int) -> Float[Array, " tasks"]:
-        """The probability of each task at time t."""
         if isinstance(self.shares, tuple):
             return jnp.stack([rate_at(share, t) for share in self.shares])
         first = rate_at(self.shares, t)
         return first if jnp.ndim(first) else jnp.stack([first, 1 - first])
-
-    def switches(self, end: ArrayLike) -> Float[Array, " S"] | None:
-        """Times at which a schedule of the probabilities jumps or bends."""
-        return switch_times(end, *self.schedules())
 
 
 def _shares(shares: Any) -> Any:
@@ -145,7 +156,7 @@ def _shares(shares: Any) -> Any:
     return checks.as_array("shares (the probabilities of the tasks)", shares)
 
 
-class Replay(Part):
+class Replay(TaskSchedule):
     """One task after the other; from the first switch on, a fraction of the samples belongs to earlier tasks.
 
     fraction: the probability of an earlier task, a number or a schedule, equal for all earlier ones. after: the switch time,
@@ -163,7 +174,6 @@ class Replay(Part):
         checks.require_increasing("after (the switches)", cast(NumpyOrJax, self.after))
 
     def require_tasks(self, count: int) -> None:
-        """One task for each phase."""
         if np.size(self.after) + 1 > count:
             raise InputError(
                 f"the schedule has {np.size(self.after)} switches and needs {np.size(self.after) + 1} tasks; there are {count}. "
@@ -171,7 +181,6 @@ class Replay(Part):
             )
 
     def probabilities(self, t: ArrayLike, count: int) -> Float[Array, " tasks"]:
-        """The probability of each task at time t."""
         phases = np.size(self.after) + 1
         present, earlier = np.eye(phases, count), np.tril(np.ones((phases, count)), -1)
         earlier[1:] /= earlier[1:].sum(axis=1, keepdims=True)
@@ -179,12 +188,10 @@ class Replay(Part):
         return ((1 - fraction) * present + fraction * earlier)[_phase(self.after, t)]
 
     def schedules(self) -> list[Any]:
-        """The fraction, if it changes in time."""
         return [self.fraction] if callable(self.fraction) else []
 
     def switches(self, end: ArrayLike) -> Float[Array, " S"]:
-        """Times at which the probabilities jump."""
-        bends = switch_times(end, *self.schedules())
+        bends = super().switches(end)
         return jnp.asarray(self.after) if bends is None else jnp.concatenate([jnp.asarray(self.after), bends])
 
 
@@ -294,7 +301,7 @@ class Tasks(Part):
             raise InputError(
                 f"the teachers have {', '.join(str(t.outputs) for t in self.teachers)} outputs; they must have equally many."
             )
-        if isinstance(self.schedule, tuple(NAMED.values())):
+        if isinstance(self.schedule, TaskSchedule):
             self.schedule.require_tasks(count)
         elif not callable(self.schedule) or isinstance(self.schedule, type):
             raise InputError(
@@ -386,9 +393,10 @@ class Tasks(Part):
         xp: Any = jnp if checks.is_traced(self.similarity, own) else np
         V = xp.zeros((self.count, self.count)) if self.similarity is None else self.similarity
         V = xp.broadcast_to(xp.asarray(V), (self.count, self.count))
-        rows = [
-            [self._block(i, j, own[i], V[i, j], xp) for j in range(self.count)] for i in range(self.count)
-        ]  # the diagonal blocks are the teachers' own
+        units = [teacher.hidden for teacher in self.teachers]
+        rows = [[V[i, j] * xp.asarray(np.eye(n, m)) for j, m in enumerate(units)] for i, n in enumerate(units)]
+        for i, n in enumerate(units):
+            rows[i][i] = np.eye(n) if own[i] is None else own[i]
         return xp.block(rows)
 
     @property
@@ -398,15 +406,10 @@ class Tasks(Part):
         if all(each is None for each in own):
             return None
         xp: Any = jnp if checks.is_traced(own) else np
-        zeros = [[xp.zeros((n, m)) for m in sizes] for n in sizes]
-        return xp.block(
-            [[own[i] if i == j and own[i] is not None else z for j, z in enumerate(row)] for i, row in enumerate(zeros)]
-        )
-
-    def _block(self, i: int, j: int, own: Any, V: Any, xp: Any) -> Any:
-        if i == j:
-            return np.eye(self.teachers[i].hidden) if own is None else own
-        return V * xp.asarray(np.eye(self.teachers[i].hidden, self.teachers[j].hidden))
+        rows = [[xp.zeros((n, m)) for m in sizes] for n in sizes]
+        for i, each in enumerate(own):
+            rows[i][i] = rows[i][i] if each is None else each
+        return xp.block(rows)
 
     def units(self, task: int) -> slice:
         """The places of a task's units among those of all tasks."""
@@ -422,32 +425,26 @@ class Tasks(Part):
 
     def probabilities(self, t: ArrayLike) -> Float[Array, " tasks"]:
         """The probability of each task at time t."""
-        if isinstance(self.schedule, tuple(NAMED.values())):
+        if isinstance(self.schedule, TaskSchedule):
             return self.schedule.probabilities(t, self.count)
         return jnp.asarray(self.schedule(jnp.asarray(t)), float)
 
     def switches(self, end: ArrayLike) -> Float[Array, " S"] | None:
         """Times up to `end` across which the solver must not step."""
-        found = [self._schedule_switches(end)]
-        if self.freeze_heads is not None:
-            found.append(jnp.ravel(jnp.asarray(self.freeze_heads)))
-        known = [times for times in found if times is not None]
+        if isinstance(self.schedule, TaskSchedule):
+            found = self.schedule.switches(end)
+        else:
+            one = lambda task: cast(Schedule, lambda t: self.probabilities(t)[task])  # noqa: E731
+            found = switch_times(end, *(one(task) for task in range(max(1, self.count - 1))))
+        frozen = None if self.freeze_heads is None else jnp.ravel(jnp.asarray(self.freeze_heads))
+        known = [times for times in (found, frozen) if times is not None]
         return jnp.concatenate(known) if known else None
-
-    def _schedule_switches(self, end: ArrayLike) -> Float[Array, " S"] | None:
-        if isinstance(self.schedule, tuple(NAMED.values())):
-            return self.schedule.switches(end)
-        one = lambda task: cast(Schedule, lambda t: self.probabilities(t)[task])  # noqa: E731
-        return switch_times(end, *(one(task) for task in range(max(1, self.count - 1))))
 
     def head_rates(self, t: ArrayLike) -> Float[Array, "..."]:
         """1 for a head that learns at time t, 0 for a frozen one; a factor of the readout's force (task, outputs, K)."""
         learns = jnp.where(jnp.asarray(t) < jnp.asarray(self.freeze_heads), 1.0, 0.0)
-        return learns.reshape(*learns.shape, *[1] * self._readout_axes) if learns.ndim else learns
-
-    @property
-    def _readout_axes(self) -> int:
-        return 1 if self.outputs == 1 else 2
+        axes = 1 if self.outputs == 1 else 2
+        return learns.reshape(*learns.shape, *[1] * axes) if learns.ndim else learns
 
     def head(self, readout: NumpyOrJax, task: int) -> Any:
         """The readout that serves a task."""
@@ -455,9 +452,7 @@ class Tasks(Part):
 
     def require_probabilities_on(self, times: Float[np.ndarray, " S"]) -> None:
         """A function of time must return probabilities at the given times."""
-        numbers = isinstance(self.schedule, Switch) or (
-            isinstance(self.schedule, Interleave | Replay) and not self.schedule.schedules()
-        )
+        numbers = isinstance(self.schedule, TaskSchedule) and not self.schedule.schedules()
         if numbers or checks.is_traced(self.schedule):
             return
         fix = "write it with jax.numpy, as a function of time to probabilities."

@@ -206,8 +206,8 @@ def require_fit(problem: "Problem") -> None:
     if isinstance(p.rule, rules.FeedbackAlignment):
         shape = np.shape(p.student.readout)
         checks.require_shape("feedback", p.rule.feedback, (), shape, fix="One number per readout weight, or one for all.")
-    named = (p.loss, losses.NAMED), (p.labels, labels.NAMED), (p.rule, rules.NAMED)
-    if any(type(part) not in table.values() for part, table in named):
+    words = losses.as_loss.word(p.loss), labels.as_labels.word(p.labels), rules.as_rule.word(p.rule)
+    if None in words:
         _require_update(problem)
 
 
