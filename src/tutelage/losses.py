@@ -252,13 +252,16 @@ def require_usable(loss: Loss, output: Output, labels: Float[Array, "count ..."]
     """
     name, label = loss_name(loss), labels[0]
     fails = f"the loss {name!r} fails on an output of shape {jnp.shape(output)} and a label of shape {jnp.shape(label)}"
-    with explained(fails, "write it with jax.numpy, as loss(output, label)."):
-        value, slope = jax.eval_shape(loss, output, label), jax.eval_shape(loss.descent, output, label)
+    fix = "write it with jax.numpy, as loss(output, label)."
+    with explained(fails, fix):
+        value = jax.eval_shape(loss, output, label)
     if not hasattr(value, "shape") or value.shape != ():
         raise InputError(
             f"the loss {name!r} returns shape {getattr(value, 'shape', type(value).__name__)}; it must return one number. "
             "Sum over the outputs."
         )
+    with explained(fails, fix):
+        slope = jax.eval_shape(loss.descent, output, label)
     if slope.shape != jnp.shape(output):
         raise InputError(f"the derivative of the loss {name!r} has shape {slope.shape}; it must be {jnp.shape(output)}.")
     if checks.is_traced(loss, output, labels):

@@ -187,14 +187,15 @@ class HiddenManifold(Inputs):
             )
         if len(groups) > most:
             groups = np.array_split(self.squares, most)
-        omega = [linear**2 * s + rest for s in groups] + [np.full(outside, rest)] * (outside > 0)
-        reached = [linear**2 * s / (w * D) for s, w in zip(groups, omega, strict=False)]  # beta's share that x shows
-        reached += [np.zeros(outside)] * (outside > 0)
-        sizes = np.array([w.size for w in omega])
-        self.eigenvalues, self.fractions = np.array([w.mean() for w in omega]), sizes / N
-        self.visible = np.array([s.sum() for s in reached]) / (self.fractions * self.eigenvalues)
-        self.unseen_by_level = np.array([s.size / D for s in groups] + [0.0] * (outside > 0)) - [s.sum() for s in reached]
-        self.unseen_share = np.asarray(1.0 - sum(s.sum() for s in reached))
+        latent = [s.size / D for s in groups]  # the level's share of beta, and what x shows of it
+        if outside:
+            groups, latent = [*groups, np.zeros(outside)], [*latent, 0.0]
+        omega = [linear**2 * s + rest for s in groups]
+        shown = np.array([np.sum(linear**2 * s / (w * D)) for s, w in zip(groups, omega, strict=True)])
+        self.eigenvalues, self.fractions = np.array([w.mean() for w in omega]), np.array([w.size / N for w in omega])
+        self.visible = shown / (self.fractions * self.eigenvalues)
+        self.unseen_by_level = np.array(latent) - shown
+        self.unseen_share = np.asarray(1.0 - shown.sum())
 
     @property
     def known_dim(self) -> int:

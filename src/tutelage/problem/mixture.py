@@ -328,13 +328,6 @@ class References(eqx.Module):
         below = xp.concatenate([xp.swapaxes(between, 1, 2), t], axis=2)
         return xp.concatenate([xp.concatenate([teacher, between], axis=2), below], axis=1)
 
-    @property
-    def train_readout(self) -> bool:
-        """References do not learn."""
-        return False
-
-    train_bias = train_readout
-
     def in_class(self, label: Float[NumpyOrJax, "*outputs"] | None) -> Network:
         """The teacher within one class: itself, with biases; or a unit with field 1 that always says the label."""
         if self.network is not None:

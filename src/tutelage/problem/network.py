@@ -94,6 +94,12 @@ class Network(Part):
             checks.require_shape("unseen", self.unseen, shape, fix="A covariance of the fields of all units.")
             checks.require_gram("unseen", self.unseen)
 
+    def require_fixed(self) -> None:
+        """A teacher does not learn."""
+        for name in ("train_readout", "train_bias"):
+            if getattr(self, name):
+                raise InputError(f"{name} is True on a teacher; only the student can learn. Leave it out.")
+
     def output(
         self, fields: Float[Array, " hidden"], readout: Float[NumpyOrJax, "*outputs hidden"] | None = None
     ) -> Float[Array, "*outputs"]:

@@ -136,9 +136,8 @@ class Problem(eqx.Module, ResultCard):
             )
         if self.student.unseen is not None:
             raise InputError("unseen is set on the student; only the teacher's fields can be unseen. Leave it out.")
-        for name in ("train_readout", "train_bias"):
-            if getattr(self.references, name):
-                raise InputError(f"{name} is True on the teacher; only the student can learn. Leave it out.")
+        if isinstance(self.teacher, Network):
+            self.teacher.require_fixed()
         if self.teacher is not None and np.ndim(self.teacher.gram) == 3:
             shape = (self.inputs.levels, self.teacher.hidden, self.teacher.hidden)
             if isinstance(self.inputs, HiddenManifold):

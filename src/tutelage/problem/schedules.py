@@ -275,15 +275,13 @@ def _require_rate_on(name: str, rate: Schedule, times: Float[np.ndarray, " S"], 
     if checks.is_traced(values):
         return
     values = np.asarray(values)
-    if name in ("keep", "flip") and np.any(wrong := ~((values > 0 if name == "keep" else values >= 0) & (values <= 1))):
-        at, least = int(np.argmax(wrong)), "above 0" if name == "keep" else "at least 0"
+    least, most = {"keep": (np.finfo(float).tiny, 1.0), "flip": (0.0, 1.0)}.get(name, (0.0, np.inf))
+    beyond = np.where(np.isfinite(values), np.maximum(least - values, values - most), np.inf)
+    if np.any(beyond > 0):
+        at, rule = int(np.argmax(beyond)), {"keep": "above 0 and at most 1", "flip": "between 0 and 1"}
         raise InputError(
-            f"{name} is {values[at]:g} at time {times[at]:g}; a schedule of it must stay {least} and at most 1."
+            f"{name} is {values[at]:g} at time {times[at]:g}; a schedule must be {rule.get(name, 'finite and zero or more')}."
         )
-    bad = ~np.isfinite(values) | (values < 0)
-    if bad.any():
-        at = int(np.argmin(np.where(np.isfinite(values), values, -np.inf)))
-        raise InputError(f"{name} is {values[at]:g} at time {times[at]:g}; a schedule must be finite and zero or more.")
     if solved and _is_custom(rate) and (turns := float(_swings(values))) > RESOLVED:
         warnings.warn(
             f"{name} rises and falls about {turns:.0f} times up to time {times[-1]:g}; the solver surely sees {RESOLVED}, "

@@ -251,30 +251,27 @@ def _table(where: str, value: object) -> Table:
 
 def read_json(text: str) -> Table:
     """The dictionary that JSON text holds."""
-    text = checks.as_text("the JSON of the problem", text, fix="Read the file first.")
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        where = f"line {error.lineno}, column {error.colno}"
-        raise InputError(f"the text is not JSON: {error.msg[:1].lower()}{error.msg[1:]} (at {where}).") from None
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"the JSON of the problem cannot be read: {checks.unreadable(error)}.") from None
+    return _parsed("JSON", json.loads, text)
 
 
 def read_toml(text: str) -> Table:
     """The dictionary that TOML text holds."""
-    text = checks.as_text("the TOML of the problem", text, fix="Read the file first.")
+    return _parsed("TOML", tomllib.loads, text)
+
+
+def _parsed(form: str, loads: Callable[[str], Table], text: str) -> Table:
+    text = checks.as_text(f"the {form} of the problem", text, fix="Read the file first.")
     try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        return loads(text)
+    except (json.JSONDecodeError, tomllib.TOMLDecodeError) as error:
         if text.endswith(".toml") and "\n" not in text:
             raise InputError(
                 f"{text!r} is the name of a file; give its text: Problem.from_toml(pathlib.Path({text!r}).read_text())."
             ) from None
         message = " ".join(str(error).rstrip(".").split())
-        raise InputError(f"the text is not TOML: {message[:1].lower()}{message[1:]}.") from None
+        raise InputError(f"the text is not {form}: {message[:1].lower()}{message[1:]}.") from None
     except (ValueError, RecursionError) as error:
-        raise InputError(f"the TOML of the problem cannot be read: {checks.unreadable(error)}.") from None
+        raise InputError(f"the {form} of the problem cannot be read: {checks.unreadable(error)}.") from None
 
 
 # Functions of modules.

@@ -294,9 +294,7 @@ class Tasks(Part):
                 raise InputError(
                     f"a teacher is {checks.shown(teacher)}; each task needs a Network, such as Network(3, 'erf')."
                 )
-            for name in ("train_readout", "train_bias"):
-                if getattr(teacher, name):
-                    raise InputError(f"{name} is True on a teacher; only the student can learn. Leave it out.")
+            teacher.require_fixed()
         if len({teacher.outputs for teacher in self.teachers}) > 1:
             raise InputError(
                 f"the teachers have {', '.join(str(t.outputs) for t in self.teachers)} outputs; they must have equally many."
@@ -356,13 +354,6 @@ class Tasks(Part):
     def outputs(self) -> int:
         """Outputs of each task."""
         return self.teachers[0].outputs
-
-    @property
-    def train_readout(self) -> bool:
-        """Teachers do not learn."""
-        return False
-
-    train_bias = train_readout
 
     @property
     def activation(self) -> Activation:
