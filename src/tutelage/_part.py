@@ -4,7 +4,6 @@ A part is described by the arguments of its constructor. Files, `Problem.replace
 """
 
 import inspect
-from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
 from typing import Any, Generic, Self, TypeVar
@@ -33,7 +32,7 @@ class Part(eqx.Module):
                 f"{type(self).__name__} does not keep the argument {error.name!r}; keep it as a field."
             ) from None
 
-    def changed(self, **changes: object) -> Self:
+    def changed(self, **changes: Any) -> Self:
         """The same part with other arguments; "schedule.times" is an argument of the part `schedule` inside it."""
         given = self.arguments() | {name: value for name, value in changes.items() if "." not in name}
         inside: dict[str, Table] = {}
@@ -63,7 +62,7 @@ class Choice(Generic[Kind]):
     named: dict[str, type[Kind]]
     default: str
     others: str
-    wrapper: Callable[..., Kind] | None = None
+    wrapper: type[Kind] | None = None
 
     def __call__(self, value: object) -> Kind:
         if isinstance(value, self.base):
@@ -76,7 +75,8 @@ class Choice(Generic[Kind]):
             raise InputError(
                 f"{self.name} is {checks.shown(value)}; it must be a name ({', '.join(self.named)}), {self.others}."
             )
-        return self.wrapper(value)
+        make: Any = self.wrapper
+        return make(value)
 
     def word(self, part: Part) -> str | None:
         """The name of a part; None if it is not a built-in one."""

@@ -286,6 +286,8 @@ def nearest(value: object, words: Iterable[str]) -> str:
 
 def shown(value: object, digits: int = 6) -> str:
     """A value in at most one short line, for messages and reprs."""
+    if isinstance(value, eqx.Module) and type(value).__repr__ is not eqx.Module.__repr__:
+        return repr(value)
     if is_traced(value):
         return "traced"
     if isinstance(value, type | FunctionType):
@@ -296,8 +298,7 @@ def shown(value: object, digits: int = 6) -> str:
             return f"{array.item():.{digits}g}" if array.dtype.kind == "f" else repr(array.item())
         array = np.round(array, digits) if array.dtype.kind == "f" else array
         return str(array.tolist()) if array.size <= 16 else f"<array {array.shape}>"
-    text = repr(value) if isinstance(value, eqx.Module) else _SHORT.repr(value)
-    return " ".join(text.split())
+    return " ".join(_SHORT.repr(value).split())
 
 
 _SHORT = reprlib.Repr()

@@ -6,9 +6,8 @@ given; a measured spectrum (`from_data`, `Spectrum.from_covariance`) keeps them 
 """
 
 import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import Literal, overload
+from typing import Any, Literal, overload
 
 import equinox as eqx
 import numpy as np
@@ -16,7 +15,7 @@ from jaxtyping import Float, Int
 
 from tutelage import checks
 from tutelage._part import Part, common_entry, with_fields
-from tutelage._types import Numbers, NumpyOrJax
+from tutelage._types import Numbers, NumpyOrJax, Table
 from tutelage.errors import InputError
 
 MOST_LEVELS = 10**6
@@ -186,13 +185,13 @@ class Spectrum(Inputs):
         self._known_dim = None if known_dim is None else checks.as_count("known_dim", known_dim)
         self.center, self._basis = None, None
 
-    def changed(self, **changes: object) -> "Spectrum":
+    def changed(self, **changes: Any) -> "Spectrum":
         """The spectrum of other eigenvalues or fractions, which are scaled anew. Equal fractions stay equal."""
         equal = np.ndim(common_entry(self.fractions)) == 0
         eigenvalues = self.eigenvalues * self.scale if self.normalize else self.eigenvalues
-        given = {"eigenvalues": eigenvalues, "fractions": None if equal else self.fractions, "normalize": self.normalize}
-        constructor: Callable[..., Spectrum] = Spectrum
-        return constructor(**given | changes)
+        fractions = None if equal else self.fractions
+        given: Table = {"eigenvalues": eigenvalues, "fractions": fractions, "normalize": self.normalize}
+        return Spectrum(**given | changes)
 
     @property
     def basis(self) -> Float[np.ndarray, "D N"] | None:

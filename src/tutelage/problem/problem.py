@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import equinox as eqx
 import numpy as np
+import tomli_w
 from jaxtyping import Float
 
 from tutelage import checks
@@ -136,8 +137,6 @@ class Problem(eqx.Module, ResultCard):
             )
         if self.student.unseen is not None:
             raise InputError("unseen is set on the student; only the teacher's fields can be unseen. Leave it out.")
-        if isinstance(self.teacher, Network):
-            self.teacher.require_fixed()
         if self.teacher is not None and np.ndim(self.teacher.gram) == 3:
             shape = (self.inputs.levels, self.teacher.hidden, self.teacher.hidden)
             if isinstance(self.inputs, HiddenManifold):
@@ -146,6 +145,8 @@ class Problem(eqx.Module, ResultCard):
                     "which those of the levels follow."
                 )
             checks.require_shape("the teacher's gram", self.teacher.gram, shape, fix="One matrix per level.")
+        if isinstance(self.teacher, Network):
+            self.teacher.require_fixed()
         self.trainable_mask()
 
     def _require_labels(self, mixture: Mixture) -> None:
@@ -356,7 +357,7 @@ class Problem(eqx.Module, ResultCard):
 
     def to_toml(self) -> str:
         """The problem as TOML text, as `tutelage solve problem.toml` reads it."""
-        return serialize.to_toml(self.to_dict())
+        return tomli_w.dumps(self.to_dict())
 
     @classmethod
     def from_toml(cls, text: str, allow: Sequence[str] = ()) -> "Problem":

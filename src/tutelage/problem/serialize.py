@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 import jax
 import numpy as np
-import tomli_w
 
 from tutelage import checks, labels, losses, rules
 from tutelage._part import Choice, Part, parameters, special_arguments
@@ -148,11 +147,6 @@ def _path(name: str, value: object) -> str:
     return path
 
 
-def to_toml(data: Table) -> str:
-    """TOML of a dictionary."""
-    return tomli_w.dumps(data)
-
-
 # Reading.
 
 
@@ -215,11 +209,11 @@ def _read_learning(name: str, value: Plain, allow: tuple[str, ...]) -> Part:
     word = options.pop("kind", None) if isinstance(value, dict) else value
     if not is_path(word):
         return _build(name, named[checks.known(f"{name}.kind" if options else name, word, named)], options, allow)
-    found = imported(name, word, allow)
-    if isinstance(found, type) and issubclass(found, base):
-        return _build(name, found, options, allow)
+    found: Any = imported(name, word, allow)
     if isinstance(found, base):
         return found
+    if isinstance(found, type) and issubclass(found, base):
+        return _build(name, found, options, allow)
     if isinstance(found, type) or wrapper is None:
         raise InputError(
             f"{name} is {word!r}, which is not a {base.__name__}; give a subclass of tutelage's {base.__name__}."

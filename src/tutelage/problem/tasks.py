@@ -6,7 +6,7 @@ batched, differentiated and changed without compiling again.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, cast
 
 import equinox as eqx
@@ -26,15 +26,16 @@ from tutelage.problem.schedules import rate_at, switch_times
 HEADS = ("separate", "shared")
 
 
-def _numbers(name: str) -> Callable[[object], NumpyOrJax]:
-    """Converts to a vector of numbers; one number is a vector of one."""
-    return lambda value: _vector(checks.as_array(name, value))
+def _switches_field(name: str) -> Any:
+    """A field that holds one switch time or several, increasing."""
 
+    def convert(value: object) -> NumpyOrJax:
+        times = checks.as_array(name, value)
+        times = times if np.ndim(times) else times.reshape(1)
+        checks.require_increasing(name, times)
+        return times
 
-def _vector(array: NumpyOrJax) -> NumpyOrJax:
-    if np.ndim(array):
-        return array
-    return jnp.reshape(array, (1,)) if checks.is_traced(array) else np.reshape(array, (1,))
+    return eqx.field(converter=convert)
 
 
 def _phase(times: ArrayLike, t: ArrayLike) -> Array:
@@ -73,13 +74,12 @@ class Switch(TaskSchedule):
     ([1.0, 0.0], [0.0, 1.0])
     """
 
-    times: ArrayLike = eqx.field(converter=_numbers("times (the switches)"))
+    times: ArrayLike = _switches_field("times (the switches)")
     order: tuple[int, ...] | None = eqx.field(
         static=True, default=None, converter=lambda order: None if order is None else tuple(order)
     )
 
     def __check_init__(self) -> None:
-        checks.require_increasing("times (the switches)", cast(NumpyOrJax, self.times))
         phases = np.size(self.times) + 1
         if self.order is not None:
             for task in self.order:
@@ -168,10 +168,7 @@ class Replay(TaskSchedule):
     """
 
     fraction: Any = checks.number_field("fraction", checks.require_probability, schedule=True)
-    after: ArrayLike = eqx.field(converter=_numbers("after (the switches)"))
-
-    def __check_init__(self) -> None:
-        checks.require_increasing("after (the switches)", cast(NumpyOrJax, self.after))
+    after: ArrayLike = _switches_field("after (the switches)")
 
     def require_tasks(self, count: int) -> None:
         if np.size(self.after) + 1 > count:
@@ -331,7 +328,7 @@ class Tasks(Part):
     def arguments(self) -> Table:
         return super().arguments() | {"gram": self.given_gram}
 
-    def changed(self, **changes: object) -> "Tasks":
+    def changed(self, **changes: Any) -> "Tasks":
         """A new similarity replaces a gram, and a gram a similarity."""
         for new, old in (("similarity", "gram"), ("gram", "similarity")):
             if changes.get(new) is not None:
