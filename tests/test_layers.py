@@ -21,6 +21,7 @@ LAYERS = (
         "_numba",
         "_namespace",
         "checks",
+        "_part",
         "_files",
         "_html",
         "_pool",

@@ -137,7 +137,7 @@ REFUSED = {
     "negative decay": (lambda: tu.solve(BASE.replace(weight_decay=lambda t: -t), START, 1.0), ["weight_decay", "-1"]),
     "flips above one": (
         lambda: tu.solve(SIGNS.replace(flip=tu.schedules.Linear([0, 1], [0, 2])), ONE, 1.0),
-        ["flip", "at most 1"],
+        ["flip", "between 0 and 1"],
     ),
     "noise of signs": (
         lambda: SIGNS.replace(noise=tu.schedules.Linear([0, 1], [0, 2])),

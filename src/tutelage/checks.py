@@ -3,7 +3,8 @@
 Every message reads "NAME is GIVEN; it must be RULE. FIX" on one line. A traced value (inside jit, grad or vmap) has no number
 yet, so it passes; `solve` reports what it led to.
 
-    as_array, as_count, as_flag, as_positive, as_text     the value in its standard form, or InputError
+    as_array, as_number, as_count, as_flag, as_text, ...   the value in its standard form, or InputError
+    number_field                                           a field of a module that holds one checked number
     require_finite, require_gram, require_shape, ...       nothing, or InputError
     known                                                  one of several words, or InputError with the nearest one
 
@@ -30,7 +31,7 @@ from contextlib import suppress
 from difflib import get_close_matches
 from numbers import Real
 from types import FunctionType
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import equinox as eqx
 import jax
@@ -45,23 +46,31 @@ __all__ = [
     "as_array",
     "as_count",
     "as_flag",
+    "as_number",
     "as_positive",
     "as_text",
     "is_traced",
     "known",
+    "name_of",
     "nearest",
+    "number_field",
     "require_finite",
     "require_gram",
+    "require_increasing",
     "require_memory",
     "require_nonnegative",
     "require_positive",
+    "require_probabilities",
+    "require_probability",
     "require_shape",
     "require_untraced",
     "shown",
 ]
 
 Part = TypeVar("Part")
+Requirement: TypeAlias = Callable[[str, Any], None]  # raises InputError about a value, by its name
 Word = TypeVar("Word", bound=str | int)
+BATCH = "Batch over several with jax.vmap."  # how to give several numbers for one
 LARGEST = 2**63 - 1  # a whole number that every array library can hold
 
 
@@ -112,12 +121,31 @@ def require_memory(what: str, numbers: float, fix: str) -> None:
         raise InputError(f"{what} would need {needed:.3g} GiB; this machine has {there:.3g} GiB. {fix}")
 
 
+def as_number(name: str, value: object, *requirements: Requirement, schedule: bool = False, fix: str = "") -> Any:
+    """One finite number, as an array of shape (). schedule: a function of time is allowed too, and returned as it is."""
+    if schedule and isinstance(value, type):
+        raise InputError(f"{name} is the class {value.__name__}; it must be a number or a schedule. Make one of that class.")
+    if schedule and callable(value):
+        return value
+    array = as_array(name, value)
+    require_shape(name, array, (), fix=fix)
+    for require in (require_finite, *requirements):
+        require(name, array)
+    return array
+
+
+def number_field(name: str, *requirements: Requirement, schedule: bool = False, **default: Any) -> Any:
+    """A field of a module that holds one finite number, or a schedule of time, checked when the module is made."""
+
+    def convert(value: object) -> Any:
+        return as_number(name, value, *requirements, schedule=schedule, fix=BATCH)
+
+    return eqx.field(converter=convert, **default)
+
+
 def as_positive(name: str, value: object) -> float:
     """A positive number."""
-    array = as_array(name, value)
-    require_shape(name, array, ())
-    require_positive(name, array)
-    return float(array)
+    return float(as_number(name, value, require_positive))
 
 
 def as_flag(name: str, value: object) -> bool:
@@ -170,6 +198,34 @@ def _require_sign(name: str, value: Numbers, rule: str, fix: str, wrong: np.ufun
         raise InputError(f"{name} {given} must be {rule}. {fix}".rstrip())
 
 
+def require_probability(name: str, value: Numbers) -> None:
+    """Between 0 and 1."""
+    if not is_traced(value) and not 0 <= float(np.asarray(value)) <= 1:
+        raise InputError(f"{name} is {shown(value)}; it must be a probability between 0 and 1.")
+
+
+def require_probabilities(name: str, values: Numbers, when: str = "") -> None:
+    """Zero or more, with sum one."""
+    if is_traced(values):
+        return
+    p = np.asarray(values)
+    if not (np.all(p >= 0) and abs(p.sum() - 1) < 1e-9):
+        raise InputError(
+            f"{name} are {shown(p)}{when}, with sum {p.sum():g}; they must be zero or more with sum 1. Divide them by their sum."
+        )
+
+
+def require_increasing(name: str, values: Numbers) -> None:
+    """A list of one number or more, zero or more and increasing, such as times."""
+    if np.ndim(values) != 1 or np.size(values) == 0:
+        raise InputError(f"{name} has shape {np.shape(values)}; it must be a list of one number or more.")
+    require_nonnegative(name, values)
+    if not is_traced(values) and np.any(falls := np.diff(values) <= 0):
+        at = int(np.argmax(falls))
+        given = np.asarray(values)
+        raise InputError(f"{name} goes from {given[at]:g} to {given[at + 1]:g}; the entries must increase. Use np.unique.")
+
+
 def require_shape(name: str, value: Numbers, *allowed: tuple[int, ...], fix: str = "") -> None:
     """One of the allowed shapes; () is a single number."""
     shape = np.shape(value)
@@ -217,22 +273,9 @@ def known(name: str, value: object, allowed: Iterable[Word]) -> Word:
     raise InputError(f"{name} is {shown(value)}; it must be one of {', '.join(words)}.{nearest(value, words)}")
 
 
-def as_part(
-    name: str, value: Any, kind: type[Part], named: dict[str, type[Part]], allowed: str, wrap: Callable[[Any], Part] | None
-) -> Part:
-    """A loss, labels or a rule: as it is, from its name, or from a function that `wrap` makes one of.
-
-    allowed: what else than a name may be given, for the message.
-    """
-    if isinstance(value, kind):
-        return value
-    if isinstance(value, str):
-        return named[known(name, value, named)]()
-    if isinstance(value, type) and issubclass(value, kind):
-        raise InputError(f"{name} is the class {value.__name__}; make one, such as {value.__name__}().")
-    if wrap is None or not callable(value):
-        raise InputError(f"{name} is {shown(value)}; it must be a name ({', '.join(named)}), {allowed}.")
-    return wrap(value)
+def name_of(function: object) -> str:
+    """The name of a function or a class, else that of the object's class."""
+    return getattr(function, "__name__", type(function).__name__)
 
 
 def nearest(value: object, words: Iterable[str]) -> str:
@@ -243,6 +286,8 @@ def nearest(value: object, words: Iterable[str]) -> str:
 
 def shown(value: object, digits: int = 6) -> str:
     """A value in at most one short line, for messages and reprs."""
+    if isinstance(value, eqx.Module) and type(value).__repr__ is not eqx.Module.__repr__:
+        return repr(value)
     if is_traced(value):
         return "traced"
     if isinstance(value, type | FunctionType):
@@ -253,9 +298,6 @@ def shown(value: object, digits: int = 6) -> str:
             return f"{array.item():.{digits}g}" if array.dtype.kind == "f" else repr(array.item())
         array = np.round(array, digits) if array.dtype.kind == "f" else array
         return str(array.tolist()) if array.size <= 16 else f"<array {array.shape}>"
-    if isinstance(value, eqx.Module) and type(value).__repr__ is eqx.Module.__repr__:
-        inside = ", ".join(f"{name}={shown(part, digits)}" for name, part in vars(value).items() if part is not None)
-        return f"{type(value).__name__}({inside})"
     return " ".join(_SHORT.repr(value).split())
 
 

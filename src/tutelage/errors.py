@@ -4,7 +4,8 @@ A message says in one line what was given, what is allowed, how to fix it. `Inpu
 catch it; the command line turns it into exit code 2.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from enum import IntEnum
 
 __all__ = ["DivergenceWarning", "InputError", "Status", "SymmetryWarning", "TutelageWarning", "ValidityWarning"]
@@ -35,6 +36,15 @@ def cause(error: BaseException) -> str:
     first = str(error).strip().split("\n")[0].split(". ")[0].rstrip(".")
     plain = 0 < len(first) <= 120 and not any(mark in first for mark in ("<", "0x", "tracer", "traced", "NoneType"))
     return f"{type(error).__name__}, {first}" if plain else type(error).__name__
+
+
+@contextmanager
+def explained(what: str, fix: str) -> Iterator[None]:
+    """Turns what a user's function raises into one message: "WHAT (CAUSE); FIX"."""
+    try:
+        yield
+    except Exception as error:
+        raise InputError(f"{what} ({cause(error)}); {fix}") from None
 
 
 def kind_of(value: object) -> str:

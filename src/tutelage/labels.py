@@ -19,9 +19,9 @@ import numpy as np
 from jaxtyping import Float
 
 from tutelage import checks
-from tutelage._types import Array, ArrayLike
-from tutelage.errors import InputError, cause
-from tutelage.losses import Loss
+from tutelage._part import Choice, Part, with_fields
+from tutelage._types import Array, ArrayLike, Table
+from tutelage.errors import InputError, explained
 from tutelage.randomness import Discrete, Law, Normal, Quantile, QuantileFunction, uniform
 
 __all__ = ["Argmax", "Function", "Labels", "Logistic", "Real", "Sign"]
@@ -35,7 +35,7 @@ Outcomes: TypeAlias = tuple[Float[Array, "X ..."], Float[Array, " X"]]  # labels
 METRICS = {"squared": "generalization error e_g", "class": "probability of a wrong class"}  # of an error, and its name
 
 
-class Labels(eqx.Module):
+class Labels(Part):
     """A law of labels given the teacher's fields.
 
     `kind` says which labels it makes: "real" (any number), "sign" (-1 and 1) or "class" (one-hot vectors). `metric` is the
@@ -108,14 +108,7 @@ class Sign(Labels):
     """
 
     kind: ClassVar[str] = "sign"
-    flip: Any = eqx.field(converter=lambda x: x if callable(x) else checks.as_array("flip", x), default=0.0)
-
-    def __check_init__(self) -> None:
-        if callable(self.flip):
-            return
-        checks.require_shape("flip", self.flip, ())
-        if not checks.is_traced(self.flip) and not 0 <= float(self.flip) <= 1:
-            raise InputError(f"flip is {float(self.flip):g}; it must be a probability between 0 and 1.")
+    flip: Any = checks.number_field("flip", checks.require_probability, schedule=True, default=0.0)
 
     def law(self, noise: Noise) -> Law | None:
         if callable(self.flip):
@@ -128,9 +121,6 @@ class Sign(Labels):
         side = jnp.where(output < 0, -1.0, 1.0)
         return side if xi is None else side * xi
 
-    def __repr__(self) -> str:
-        return f"Sign(flip={checks.shown(self.flip)})"
-
 
 class Logistic(Labels):
     """1 with probability 1 / (1 + exp(-slope output)), else -1: a Bernoulli label by a logistic link.
@@ -142,11 +132,7 @@ class Logistic(Labels):
     """
 
     kind: ClassVar[str] = "sign"
-    slope: ArrayLike = eqx.field(converter=lambda x: checks.as_array("slope", x), default=1.0)
-
-    def __check_init__(self) -> None:
-        checks.require_shape("slope", self.slope, ())
-        checks.require_positive("slope", self.slope)
+    slope: ArrayLike = checks.number_field("slope", checks.require_positive, default=1.0)
 
     def law(self, noise: Noise) -> Law | None:
         return uniform()
@@ -158,9 +144,6 @@ class Logistic(Labels):
     def outcomes(self, output: Output, rho: Fields, noise: Noise, affine: bool) -> Outcomes:
         p = jax.nn.sigmoid(self.slope * output)
         return jnp.array([1.0, -1.0]), jnp.stack([p, 1.0 - p])
-
-    def __repr__(self) -> str:
-        return "Logistic()" if np.all(self.slope == 1.0) else f"Logistic(slope={checks.shown(self.slope)})"
 
 
 class Argmax(Labels):
@@ -195,12 +178,16 @@ class Function(Labels):
     function: Callable[[Array, Array], Array]
     judged_by: str = eqx.field(static=True)
     random: bool | None = eqx.field(static=True)
+    given_random: bool | None = eqx.field(static=True)  # None: found out
 
     def __init__(self, function: Callable[[Array, Array], Array], metric: str = "squared", random: bool | None = None):
         if not callable(function):
             raise InputError(f"the label is {checks.shown(function)}; it must be a JAX function label(rho, xi).")
         self.function, self.judged_by = function, checks.known("metric", metric, METRICS)
-        self.random = random if random is None else checks.as_flag("random", random)
+        self.random = self.given_random = random if random is None else checks.as_flag("random", random)
+
+    def arguments(self) -> Table:
+        return {"function": self.function, "metric": self.judged_by, "random": self.given_random}
 
     @property
     def metric(self) -> str:
@@ -209,18 +196,14 @@ class Function(Labels):
     def for_fields(self, M: int) -> "Function":
         """The same labels, tried on M fields: do they depend on the fields, and on xi?"""
         rho, xi = np.random.default_rng(0).standard_normal((64, M)), (np.arange(64) + 0.5) / 64
-        name = getattr(self.function, "__name__", type(self.function).__name__)
-        try:
+        name = checks.name_of(self.function)
+        fails = f"the label function {name!r} fails on {M} teacher field{'s' * (M > 1)}"
+        with explained(fails, "write it with jax.numpy, as label(rho, xi) with rho of shape (M,)."):
             shape = jax.eval_shape(self.function, jnp.zeros(M), jnp.zeros(()))
             both, fixed_rho, fixed_xi = (
                 np.asarray(jax.vmap(self.function)(jnp.asarray(r), jnp.asarray(x)))
                 for r, x in ((rho, xi), (np.broadcast_to(rho[:1], rho.shape), xi), (rho, np.full(64, 0.37)))
             )
-        except Exception as error:
-            raise InputError(
-                f"the label function {name!r} fails on {M} teacher field{'s' * (M > 1)} ({cause(error)}); write it with "
-                "jax.numpy, as label(rho, xi) with rho of shape (M,)."
-            ) from None
         if len(shape.shape) > 1:
             raise InputError(
                 f"the label function {name!r} returns shape {shape.shape}; it must return a number or a vector."
@@ -232,12 +215,7 @@ class Function(Labels):
                 f"the label function {name!r} returns {checks.shown(fixed_xi[0])} whatever the teacher fields are; a label "
                 "must depend on rho."
             )
-        return Function(self.function, self.judged_by, bool(np.ptp(fixed_rho, axis=0).max() > 0))
-
-    def unless_found(self, M: int) -> "Function":
-        """The same labels; `random` is left to be found out where trying them on M fields finds it."""
-        bare = Function(self.function, self.judged_by)
-        return bare if bare.for_fields(M).random == self.random else self
+        return with_fields(self, random=bool(np.ptp(fixed_rho, axis=0).max() > 0))
 
     def law(self, noise: Noise) -> Law | None:
         return None if self.random is False else uniform()
@@ -247,9 +225,5 @@ class Function(Labels):
 
 
 NAMED: dict[str, type[Labels]] = {"real": Real, "sign": Sign, "logistic": Logistic, "argmax": Argmax}
-
-
-def as_labels(value: object) -> Labels:
-    """Labels from their name, from a JAX function label(rho, xi), or as they are."""
-    allowed = "labels such as labels.Sign(0.1), or a JAX function label(rho, xi)"
-    return checks.as_part("labels", value, Labels, NAMED, allowed, None if isinstance(value, Loss) else Function)
+OTHERS = "labels such as labels.Sign(0.1), or a JAX function label(rho, xi)"
+as_labels = Choice("labels", Labels, NAMED, "real", OTHERS, Function)

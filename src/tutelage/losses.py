@@ -7,7 +7,7 @@ as one. `output` is a number for a network with one output and an array (outputs
 from abc import abstractmethod
 from collections.abc import Callable
 from functools import lru_cache, partial
-from typing import Any, ClassVar, TypeAlias
+from typing import ClassVar, TypeAlias
 
 import equinox as eqx
 import jax
@@ -17,8 +17,9 @@ from jaxtyping import Float
 
 from tutelage import checks
 from tutelage._jump_search import find_jumps
-from tutelage._types import Array, ArrayLike
-from tutelage.errors import InputError, cause
+from tutelage._part import Choice, Part, with_fields
+from tutelage._types import Array, ArrayLike, Table
+from tutelage.errors import InputError, explained
 
 __all__ = ["Absolute", "CrossEntropy", "Function", "Hinge", "Huber", "Logistic", "Loss", "Squared"]
 
@@ -28,7 +29,7 @@ Scalar: TypeAlias = Float[Array, ""]
 SEARCHED = 8.0  # outputs between which jumps of a custom function's derivative are searched
 
 
-class Loss(eqx.Module):
+class Loss(Part):
     """A loss of one sample, loss(output, label).
 
     `targets` says which labels it is made for: "real" (any number), "sign" (-1 and 1) or "class" (one-hot vectors).
@@ -101,11 +102,7 @@ class Huber(Loss):
     """
 
     jumps: ClassVar[bool] = False
-    delta: ArrayLike = eqx.field(converter=lambda x: checks.as_array("delta", x), default=1.0)
-
-    def __check_init__(self) -> None:
-        checks.require_shape("delta", self.delta, ())
-        checks.require_positive("delta", self.delta)
+    delta: ArrayLike = checks.number_field("delta", checks.require_positive, default=1.0)
 
     def __call__(self, output: Output, label: Label) -> Scalar:
         size = jnp.abs(label - output)
@@ -117,9 +114,6 @@ class Huber(Loss):
 
     def breaks(self, label: Label) -> tuple[Output, ...]:
         return label - self.delta, label + self.delta
-
-    def __repr__(self) -> str:
-        return f"Huber(delta={checks.shown(self.delta)})"
 
 
 class Logistic(Loss):
@@ -194,24 +188,24 @@ class Function(Loss):
 
     function: Callable[[Array, Array], Array]
     jumps: bool | None = eqx.field(static=True)  # pyright: ignore
+    given_jumps: bool | None = eqx.field(static=True)  # None: found out
 
     def __init__(self, function: Callable[[Array, Array], Array], jumps: bool | None = None):
         if not callable(function):
             raise InputError(f"the loss is {checks.shown(function)}; it must be a JAX function loss(output, label).")
         self.function = function
-        self.jumps = None if jumps is None else checks.as_flag("jumps", jumps)  # pyright: ignore
+        self.given_jumps = None if jumps is None else checks.as_flag("jumps", jumps)
+        self.jumps = self.given_jumps  # pyright: ignore
+
+    def arguments(self) -> Table:
+        return {"function": self.function, "jumps": self.given_jumps}
 
     def __call__(self, output: Output, label: Label) -> Scalar:
         return self.function(output, label)
 
     def for_outputs(self, outputs: int) -> "Function":
         """The same loss, once it is known whether its derivative jumps."""
-        return self if self.jumps is not None else Function(self.function, _derivative_jumps(self.function, outputs))
-
-    def unless_found(self, outputs: int) -> "Function":
-        """The same loss; `jumps` is left to be found out where the search finds it."""
-        bare = Function(self.function)
-        return bare if bare.for_outputs(outputs).jumps == self.jumps else self
+        return self if self.jumps is not None else with_fields(self, jumps=_derivative_jumps(self.function, outputs))
 
 
 @lru_cache(maxsize=64)
@@ -247,12 +241,8 @@ NAMED: dict[str, type[Loss]] = {
     "absolute": Absolute,
     "cross_entropy": CrossEntropy,
 }
-
-
-def as_loss(value: object) -> Loss:
-    """A loss from its name, from a JAX function, or as it is."""
-    allowed = "a loss such as losses.Huber(0.5), or a JAX function loss(output, label)"
-    return checks.as_part("loss", value, Loss, NAMED, allowed, Function)
+OTHERS = "a loss such as losses.Huber(0.5), or a JAX function loss(output, label)"
+as_loss = Choice("loss", Loss, NAMED, "squared", OTHERS, Function)
 
 
 def require_usable(loss: Loss, output: Output, labels: Float[Array, "count ..."]) -> None:
@@ -261,13 +251,17 @@ def require_usable(loss: Loss, output: Output, labels: Float[Array, "count ..."]
     labels: some labels of the problem.
     """
     name, label = loss_name(loss), labels[0]
-    value = _shapes(loss, loss, output, label)
+    fails = f"the loss {name!r} fails on an output of shape {jnp.shape(output)} and a label of shape {jnp.shape(label)}"
+    fix = "write it with jax.numpy, as loss(output, label)."
+    with explained(fails, fix):
+        value = jax.eval_shape(loss, output, label)
     if not hasattr(value, "shape") or value.shape != ():
         raise InputError(
             f"the loss {name!r} returns shape {getattr(value, 'shape', type(value).__name__)}; it must return one number. "
             "Sum over the outputs."
         )
-    slope = _shapes(loss, loss.descent, output, label)
+    with explained(fails, fix):
+        slope = jax.eval_shape(loss.descent, output, label)
     if slope.shape != jnp.shape(output):
         raise InputError(f"the derivative of the loss {name!r} has shape {slope.shape}; it must be {jnp.shape(output)}.")
     if checks.is_traced(loss, output, labels):
@@ -282,19 +276,8 @@ def require_usable(loss: Loss, output: Output, labels: Float[Array, "count ..."]
             )
 
 
-def _shapes(loss: Loss, function: Callable[[Array, Array], Array], output: Output, label: Label) -> Any:
-    """Shapes of what a function of the loss returns, or one message about why it fails."""
-    try:
-        return jax.eval_shape(function, output, label)
-    except Exception as error:
-        raise InputError(
-            f"the loss {loss_name(loss)!r} fails on an output of shape {jnp.shape(output)} and a label of shape "
-            f"{jnp.shape(label)} ({cause(error)}); write it with jax.numpy, as loss(output, label)."
-        ) from None
-
-
 def loss_name(loss: Loss) -> str:
     """The word for a loss in messages and files."""
     if isinstance(loss, Function):
-        return getattr(loss.function, "__name__", type(loss.function).__name__)
-    return next((name for name, kind in NAMED.items() if type(loss) is kind), type(loss).__name__)
+        return checks.name_of(loss.function)
+    return as_loss.word(loss) or type(loss).__name__

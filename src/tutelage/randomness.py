@@ -119,13 +119,7 @@ class Discrete(Law):
 
     def __check_init__(self) -> None:
         checks.require_shape("probabilities", self.probabilities, np.shape(self.values)[:1], fix="One for each value.")
-        if checks.is_traced(self.probabilities):
-            return
-        p = np.asarray(self.probabilities)
-        if not (np.all(p >= 0) and abs(p.sum() - 1) < 1e-9):
-            raise InputError(
-                f"probabilities is {checks.shown(p)} with sum {p.sum():g}; they must be zero or more with sum 1."
-            )
+        checks.require_probabilities("probabilities", self.probabilities)
 
     def nodes(self, affine: bool) -> Weighted:
         return jnp.asarray(self.values), jnp.asarray(self.probabilities)

@@ -94,7 +94,7 @@ CASES = {
     "eigenvalues zero": (lambda: tu.Spectrum([1.0, 0.0]), ["eigenvalues", "0", "positive"]),
     "eigenvalues negative": (lambda: tu.Spectrum([1.0, -2.0]), ["eigenvalues", "-2", "positive"]),
     "eigenvalues NaN": (lambda: tu.Spectrum([1.0, NAN]), ["eigenvalues", "nan"]),
-    "fractions sum": (lambda: tu.Spectrum([1.0, 2.0], [0.5, 0.6]), ["fractions", "1.1", "one"]),
+    "fractions sum": (lambda: tu.Spectrum([1.0, 2.0], [0.5, 0.6]), ["fractions", "1.1", "sum 1"]),
     "fractions shape": (lambda: tu.Spectrum([1.0, 2.0], [1.0]), ["fractions", "(1,)", "(2,)"]),
     "fractions negative": (lambda: tu.Spectrum([1.0, 2.0], [1.5, -0.5]), ["fractions", "-0.5"]),
     "normalize word": (lambda: tu.Spectrum([1.0], normalize="no"), ["normalize", "'no'"]),
@@ -148,12 +148,12 @@ CASES = {
     "piecewise count": (lambda: tu.schedules.Piecewise([1.0], [0.5]), ["1 switch", "1 values", "one value more"]),
     "piecewise unsorted": (
         lambda: tu.schedules.Piecewise([2.0, 1.0], [0.5, 0.4, 0.3]),
-        ["switches", "[2.0, 1.0]", "increase"],
+        ["switches", "from 2 to 1", "increase"],
     ),
     "piecewise negative": (lambda: tu.schedules.Piecewise([1.0], [0.5, -0.1]), ["values", "-0.1", "zero or more"]),
     "knots count": (lambda: tu.schedules.Interpolated([0.0, 1.0], [0.5]), ["(2,)", "(1,)", "equal length"]),
     "knots single": (lambda: tu.schedules.Interpolated([1.0], [0.5]), ["(1,)", "two numbers or more"]),
-    "knots unsorted": (lambda: tu.schedules.Interpolated([2.0, 1.0], [0.5, 0.4]), ["times", "[2.0, 1.0]", "increase"]),
+    "knots unsorted": (lambda: tu.schedules.Interpolated([2.0, 1.0], [0.5, 0.4]), ["times", "from 2 to 1", "increase"]),
     "knots negative": (lambda: tu.schedules.Interpolated([-1.0, 1.0], [0.5, 0.4]), ["times", "-1", "zero or more"]),
     "knots zero": (lambda: tu.schedules.Interpolated([0.0, 1.0], [0.5, 0.0]), ["values", "0", "positive"]),
     # problems

@@ -163,7 +163,7 @@ def test_bad_files_are_refused(top, mentions):
         ("outputs = 2", ("[student]", "readout")),
         ("outputs = 2\nreadout = [[1.0, 2.0]]", ("(2, 1)",)),
         ("activation = ['erf', 'relu']", ("2 activations",)),
-        (f"activation = '{HERE}:NUMBER'", ("[student]", "function")),
+        (f"activation = '{HERE}:NUMBER'", ("student.activation", "function")),
         ("activation = 'json:dumps'", ("'json'", "--import json")),
     ],
 )
@@ -180,7 +180,7 @@ def test_bad_networks_are_refused(student, mentions):
         (single(labels=lambda rho, xi: rho[0]), ("labels", "file")),
         (single(noise=stats.t(3).ppf), ("noise", "file")),
         (tu.Problem(tu.Network(1, lambda x: jnp.tanh(2 * x)), ONE), ("activation", "file")),
-        (single(rule=own.Forgetful()), ("rule", "'limit'")),
+        (single(rule=own.Forgetful()), ("Forgetful", "'limit'")),
     ],
     ids=["loss", "labels", "noise", "activation", "rule"],
 )

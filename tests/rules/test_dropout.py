@@ -113,9 +113,9 @@ def test_keep_follows_its_schedule():
 @pytest.mark.parametrize(
     ("keep", "message"),
     [
-        (0.0, "keep is 0; it must be above 0 and at most 1"),
-        (1.5, "keep is 1.5; it must be above 0 and at most 1"),
-        (np.nan, "keep is nan; it must be above 0 and at most 1"),
+        (0.0, "keep is 0; it must be positive"),
+        (1.5, "keep is 1.5; it must be a probability"),
+        (np.nan, "keep is nan; it must be a finite number"),
         ([0.5, 0.5], r"keep has shape \(2,\); it must be a single number"),
         ("half", "keep is 'half'; it must be a number"),
     ],

@@ -6,7 +6,6 @@ name, add a line to `NAMED`.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import comb, factorial
 from typing import TypeAlias
 
 import jax
@@ -93,15 +92,6 @@ def _parity(coefficients: tuple[float, ...]) -> int:
     return 1 - 2 * powers.pop() if len(powers) == 1 else 0
 
 
-def hermite(degree: int) -> tuple[float, ...]:
-    """Coefficients of the probabilists' Hermite polynomial He_n, constant first."""
-    coefficients = [0.0] * (degree + 1)
-    for k in range(degree // 2 + 1):
-        pairings = comb(degree, 2 * k) * factorial(2 * k) // (2**k * factorial(k))
-        coefficients[degree - 2 * k] = float((-1) ** k * pairings)
-    return tuple(coefficients)
-
-
 def _erf(x: Array) -> Array:
     return erf(x * 0.5**0.5)
 
@@ -118,9 +108,9 @@ NAMED: dict[str, Activation] = {
         _polynomial("quadratic", (0.0, 0.0, 1.0)),
         Activation("relu", jax.nn.relu, smooth=False),
         Activation("sign", jnp.sign, trainable=False, smooth=False, parity=-1, increasing=True),
-        _polynomial("he2", hermite(2)),
-        _polynomial("he3", hermite(3)),
-        _polynomial("he4", hermite(4)),
+        _polynomial("he2", (-1.0, 0.0, 1.0)),  # Hermite polynomials He_n
+        _polynomial("he3", (0.0, -3.0, 0.0, 1.0)),
+        _polynomial("he4", (3.0, 0.0, -6.0, 0.0, 1.0)),
         Activation("tanh", jnp.tanh, parity=-1, increasing=True),
         Activation("gelu", _gelu),
         Activation("sigmoid", jax.nn.sigmoid),
@@ -173,7 +163,7 @@ def as_activation(value: ActivationLike) -> Activation:
         raise InputError(
             f"activation is {checks.shown(value)}; it must be a name ({', '.join(NAMED)}) or a JAX function of an array."
         )
-    name = getattr(value, "__name__", type(value).__name__)
+    name = checks.name_of(value)
     recorded = Recorded(value, name)
     polynomial = _recognized(recorded)
     if polynomial is not None:

@@ -12,6 +12,7 @@ towards the half that misses more, and only a jump is still missed when nothing 
 
 import math
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import lru_cache, partial
 
 import jax
@@ -22,7 +23,7 @@ from jaxtyping import Float
 
 from tutelage import checks
 from tutelage._types import Array, ArrayLike
-from tutelage.errors import InputError
+from tutelage.errors import InputError, explained
 
 Function = Callable[[Array], Array]
 NEAR = np.linspace(-6.0, 6.0, 97)
@@ -85,10 +86,8 @@ class Recorded:
     def __init__(self, function: Function, name: str):
         _require_elementwise(function, name)
         self.function, self.name, self.dtype = function, name, jnp.result_type(float)
-        try:
+        with _traced(name):
             expression = jax.make_jaxpr(function)(jax.ShapeDtypeStruct((), self.dtype))
-        except Exception as error:
-            raise InputError(_cannot_be_traced(name, error)) from None
         if checks.is_traced(expression.consts):
             raise InputError(
                 f"the activation {name!r} depends on a number that JAX traces; a parameter of an activation must be known "
@@ -119,11 +118,8 @@ class Recorded:
 
     def _probe(self) -> tuple[np.ndarray, np.ndarray]:
         """g and g' at `PROBES`, which show what the text of the expression does not; each entry must stand alone."""
-        with jax.ensure_compile_time_eval():
-            try:
-                both = jax.jit(lambda x: (self(x), elementwise_derivative(self)(x), self.function(x)))(PROBES)
-            except Exception as error:
-                raise InputError(_cannot_be_traced(self.name, error)) from None
+        with jax.ensure_compile_time_eval(), _traced(self.name):
+            both = jax.jit(lambda x: (self(x), elementwise_derivative(self)(x), self.function(x)))(PROBES)
         g, slope, together = map(np.asarray, both)
         bad = ~np.isfinite(g[: NEAR.size])
         if bad.any():
@@ -139,15 +135,13 @@ class Recorded:
         return g, slope
 
 
-def _cannot_be_traced(name: str, error: Exception) -> str:
-    return f"the activation {name!r} cannot be traced by JAX ({type(error).__name__}); write it with jax.numpy."
+def _traced(name: str) -> AbstractContextManager[None]:
+    return explained(f"the activation {name!r} cannot be traced by JAX", "write it with jax.numpy.")
 
 
 def _require_elementwise(function: Function, name: str) -> None:
-    try:
+    with _traced(name):
         out = jax.eval_shape(lambda x: function(x), jax.ShapeDtypeStruct((2, 3), jnp.result_type(float)))
-    except Exception as error:
-        raise InputError(_cannot_be_traced(name, error)) from None
     if not hasattr(out, "shape") or out.shape != (2, 3):
         shape = getattr(out, "shape", type(out).__name__)
         raise InputError(f"the activation {name!r} maps shape (2, 3) to {shape}; it must act on each entry alone.")

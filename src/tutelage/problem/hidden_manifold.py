@@ -19,7 +19,8 @@ import numpy as np
 from jaxtyping import Float
 
 from tutelage import checks
-from tutelage._types import Array, Numbers, NumpyOrJax
+from tutelage._part import with_fields
+from tutelage._types import Array, Numbers, NumpyOrJax, Table
 from tutelage.errors import InputError
 from tutelage.problem.activation import Activation, ActivationLike, as_activation
 from tutelage.problem.inputs import Inputs
@@ -186,14 +187,15 @@ class HiddenManifold(Inputs):
             )
         if len(groups) > most:
             groups = np.array_split(self.squares, most)
-        omega = [linear**2 * s + rest for s in groups] + [np.full(outside, rest)] * (outside > 0)
-        reached = [linear**2 * s / (w * D) for s, w in zip(groups, omega, strict=False)]  # beta's share that x shows
-        reached += [np.zeros(outside)] * (outside > 0)
-        sizes = np.array([w.size for w in omega])
-        self.eigenvalues, self.fractions = np.array([w.mean() for w in omega]), sizes / N
-        self.visible = np.array([s.sum() for s in reached]) / (self.fractions * self.eigenvalues)
-        self.unseen_by_level = np.array([s.size / D for s in groups] + [0.0] * (outside > 0)) - [s.sum() for s in reached]
-        self.unseen_share = np.asarray(1.0 - sum(s.sum() for s in reached))
+        latent = [s.size / D for s in groups]  # the level's share of beta, and what x shows of it
+        if outside:
+            groups, latent = [*groups, np.zeros(outside)], [*latent, 0.0]
+        omega = [linear**2 * s + rest for s in groups]
+        shown = np.array([np.sum(linear**2 * s / (w * D)) for s, w in zip(groups, omega, strict=True)])
+        self.eigenvalues, self.fractions = np.array([w.mean() for w in omega]), np.array([w.size / N for w in omega])
+        self.visible = shown / (self.fractions * self.eigenvalues)
+        self.unseen_by_level = np.array(latent) - shown
+        self.unseen_share = np.asarray(1.0 - shown.sum())
 
     @property
     def known_dim(self) -> int:
@@ -214,11 +216,14 @@ class HiddenManifold(Inputs):
         """The same law without the matrix: all that the theory needs, and all that a file keeps."""
         if self._matrix is None:
             return self
-        return self._with(_matrix=None, kind="eigenvalues")
+        return with_fields(self, _matrix=None, kind="eigenvalues")
 
     def levels_only(self) -> "HiddenManifold":
         nothing = dict.fromkeys(("activation", "coefficients", "dim", "dim_latent", "most_levels", "seed", "_matrix"))
-        return self._with(kind="levels", squares=np.zeros(0), **nothing)
+        return with_fields(self, kind="levels", squares=np.zeros(0), **nothing)
+
+    def arguments(self) -> Table:
+        return super().arguments() | {"levels": self.most_levels}
 
     def visible_overlaps(self, T: Float[Any, "M M"]) -> Float[Any, "L M M"]:
         """t_l of isotropic teacher vectors with latent overlaps T."""

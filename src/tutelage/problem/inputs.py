@@ -7,21 +7,22 @@ given; a measured spectrum (`from_data`, `Spectrum.from_covariance`) keeps them 
 
 import os
 from pathlib import Path
-from typing import Literal, Self, overload
+from typing import Any, Literal, overload
 
 import equinox as eqx
 import numpy as np
 from jaxtyping import Float, Int
 
 from tutelage import checks
-from tutelage._types import Numbers, NumpyOrJax
+from tutelage._part import Part, common_entry, with_fields
+from tutelage._types import Numbers, NumpyOrJax, Table
 from tutelage.errors import InputError
 
 MOST_LEVELS = 10**6
 NUMBERS = "iuf"  # kinds of real numbers
 
 
-class Inputs(eqx.Module):
+class Inputs(Part):
     """A law of the inputs. `eigenvalues` and `fractions` have shape (levels,): NumPy arrays unless traced.
 
     >>> import tutelage as tu
@@ -59,13 +60,6 @@ class Inputs(eqx.Module):
     def levels_only(self) -> "Inputs":
         """The numbers that the theory needs and nothing else, so that laws of one kind share compiled programs."""
         return self.without_basis()
-
-    def _with(self, **changes: object) -> Self:
-        """A copy with fields that the constructor does not take: what was measured, or read from a file."""
-        copy = object.__new__(type(self))
-        for name, value in (vars(self) | changes).items():
-            object.__setattr__(copy, name, value)
-        return copy
 
     @property
     def usual_dim(self) -> int:
@@ -108,9 +102,6 @@ class Isotropic(Inputs):
     def fractions(self) -> Float[NumpyOrJax, " L"]:  # pyright: ignore[reportIncompatibleVariableOverride]
         return np.ones(1)
 
-    def __repr__(self) -> str:
-        return "Isotropic()"
-
 
 class PowerLaw(Inputs):
     """lam_l proportional to l^-(1 + beta) on `levels` equal shares of the dimensions, scaled to unit mean.
@@ -125,10 +116,12 @@ class PowerLaw(Inputs):
     count: int = eqx.field(static=True)
 
     def __init__(self, beta: float | NumpyOrJax, levels: int):
-        self.beta = checks.as_array("beta", beta)
+        self.beta = checks.as_number("beta", beta, checks.require_nonnegative)
         self.count = checks.as_count("levels", levels, most=MOST_LEVELS)
-        checks.require_shape("beta", self.beta, ())
-        checks.require_nonnegative("beta", self.beta)
+
+    @property
+    def levels(self) -> int:
+        return self.count
 
     @property
     def eigenvalues(self) -> Float[NumpyOrJax, " L"]:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -139,14 +132,13 @@ class PowerLaw(Inputs):
     def fractions(self) -> Float[NumpyOrJax, " L"]:  # pyright: ignore[reportIncompatibleVariableOverride]
         return np.full(self.count, 1.0 / self.count)
 
-    def __repr__(self) -> str:
-        return f"PowerLaw(beta={checks.shown(self.beta)}, levels={self.count})"
-
 
 class Spectrum(Inputs):
     """Any spectrum: eigenvalues and the fraction of dimensions that each holds (default: equal shares).
 
-    With `normalize` (default) the eigenvalues are divided by their mean sum_l p_l lam_l, kept as `scale`.
+    With `normalize` (default) the eigenvalues are divided by their mean sum_l p_l lam_l, kept as `scale`. A stored spectrum
+    gives the scale by which its eigenvalues are already divided; if it was measured, also `known_dim`, the number of
+    directions, and how many without variance were `dropped`.
 
     >>> import tutelage as tu
     >>> tu.Spectrum([4.0, 0.25], [0.2, 0.8]).levels
@@ -164,7 +156,16 @@ class Spectrum(Inputs):
     _basis: Float[np.ndarray, "D N"] | None
     _known_dim: int | None = eqx.field(static=True)
 
-    def __init__(self, eigenvalues: Numbers, fractions: Numbers | None = None, *, normalize: bool = True):
+    def __init__(
+        self,
+        eigenvalues: Numbers,
+        fractions: Numbers | None = None,
+        *,
+        normalize: bool = True,
+        scale: float | NumpyOrJax | None = None,
+        dropped: int = 0,
+        known_dim: int | None = None,
+    ):
         lam = checks.as_array("eigenvalues", eigenvalues)
         if lam.ndim != 1 or lam.size == 0:
             raise InputError(f"eigenvalues have shape {lam.shape}; they must be a list of one number or more.")
@@ -172,13 +173,25 @@ class Spectrum(Inputs):
         p = np.full(lam.size, 1.0 / lam.size) if fractions is None else checks.as_array("fractions", fractions)
         checks.require_shape("fractions", p, lam.shape, fix="One fraction per eigenvalue.")
         checks.require_positive("fractions", p)
-        if not checks.is_traced(p) and abs(np.sum(p) - 1.0) > 1e-9:
-            total = float(np.sum(p))
-            raise InputError(f"fractions sum to {total:g}; they must sum to one. Divide them by {total:g}.")
+        checks.require_probabilities("fractions", p)
         self.normalize = checks.as_flag("normalize", normalize)
-        self.scale = (p * lam).sum() if self.normalize else np.float64(1.0)
-        self.eigenvalues, self.fractions = lam / self.scale, p
-        self.center, self.dropped, self._basis, self._known_dim = None, 0, None, None
+        if scale is None:
+            self.scale = (p * lam).sum() if self.normalize else np.float64(1.0)
+            lam = lam / self.scale
+        else:
+            self.scale = checks.as_number("scale", scale, checks.require_positive)[()]
+        self.eigenvalues, self.fractions = lam, p
+        self.dropped = checks.as_count("dropped", dropped, least=0)
+        self._known_dim = None if known_dim is None else checks.as_count("known_dim", known_dim)
+        self.center, self._basis = None, None
+
+    def changed(self, **changes: Any) -> "Spectrum":
+        """The spectrum of other eigenvalues or fractions, which are scaled anew. Equal fractions stay equal."""
+        equal = np.ndim(common_entry(self.fractions)) == 0
+        eigenvalues = self.eigenvalues * self.scale if self.normalize else self.eigenvalues
+        fractions = None if equal else self.fractions
+        given: Table = {"eigenvalues": eigenvalues, "fractions": fractions, "normalize": self.normalize}
+        return Spectrum(**given | changes)
 
     @property
     def basis(self) -> Float[np.ndarray, "D N"] | None:
@@ -190,7 +203,7 @@ class Spectrum(Inputs):
 
     def without_basis(self) -> "Spectrum":
         """The same spectrum without eigenvectors and center: all that the theory needs, and all that a file keeps."""
-        return self._with(center=None, _basis=None)
+        return with_fields(self, center=None, _basis=None)
 
     @classmethod
     def from_covariance(
@@ -216,13 +229,13 @@ class Spectrum(Inputs):
             )
         keep = order[values[order] > 1e-12 * values.max()]
         spectrum = cls._measured(values[keep], vectors[:, keep].T, matrix.shape[0] - keep.size, levels)
-        return spectrum._with(center=center)
+        return with_fields(spectrum, center=center)
 
     def with_eigenvalues(self, eigenvalues: Float[np.ndarray, " L"]) -> "Spectrum":
         """The same eigenspaces with other eigenvalues, on the same scale: the spectrum of one class of samples."""
         checks.require_shape("eigenvalues", eigenvalues, np.shape(self.eigenvalues), fix="One for each level.")
         checks.require_positive("eigenvalues", eigenvalues)
-        return self._with(eigenvalues=eigenvalues, normalize=False)
+        return with_fields(self, eigenvalues=eigenvalues, normalize=False)
 
     @classmethod
     def _measured(
@@ -233,8 +246,9 @@ class Spectrum(Inputs):
         if count > dim:
             raise InputError(f"levels is {count}; it must be at most {dim}, the number of directions with variance.")
         groups = np.array_split(values, count)
-        spectrum = cls([g.mean() for g in groups], [g.size / dim for g in groups])
-        return spectrum._with(dropped=dropped, _basis=basis, _known_dim=dim)
+        fractions = [g.size / dim for g in groups]
+        spectrum = cls([g.mean() for g in groups], fractions, dropped=dropped, known_dim=dim)
+        return with_fields(spectrum, _basis=basis)
 
     def __repr__(self) -> str:
         levels = f"{self.levels} level{'s' * (self.levels != 1)}"

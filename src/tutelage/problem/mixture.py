@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float
 
 from tutelage import checks
-from tutelage._types import Array, Numbers, NumpyOrJax
+from tutelage._types import Array, Numbers, NumpyOrJax, Table
 from tutelage.errors import InputError
 from tutelage.problem.activation import Activation, as_activation
 from tutelage.problem.hidden_manifold import HiddenManifold
@@ -83,8 +83,8 @@ class Mixture(Inputs):
         classes, m = self.coefficients.shape
         P = np.full(classes, 1.0 / classes) if weights is None else checks.as_array("weights", weights)
         checks.require_shape("weights", P, (classes,), fix="One probability for each class.")
-        if not checks.is_traced(P) and not (np.all(np.asarray(P) > 0) and abs(np.sum(P) - 1) < 1e-9):
-            raise InputError(f"weights are {checks.shown(P)}; they must be positive with sum 1. Divide them by their sum.")
+        checks.require_positive("weights", P)
+        checks.require_probabilities("weights", P)
         self.probabilities = P
         laws = (Isotropic(),) if inputs is None else tuple(inputs) if isinstance(inputs, Sequence) else (inputs,)
         self.laws = _checked_laws(laws, classes)
@@ -170,13 +170,7 @@ class Mixture(Inputs):
     def with_shares(self, shares: Float[NumpyOrJax, " L"], gram: Float[NumpyOrJax, "L m m"] | None = None) -> "Mixture":
         """The same eigenvalues on other shares of the dimensions, as a network of N inputs has them."""
         laws = [Spectrum(law.eigenvalues, shares, normalize=False) for law in self.laws]
-        return Mixture(
-            self.coefficients,
-            self.gram if gram is None else gram,
-            self.probabilities,
-            laws[0] if len(laws) == 1 else laws,
-            self.labels,
-        )
+        return self.changed(inputs=laws, gram=self.gram if gram is None else gram)
 
     @classmethod
     def xor(cls, norm: float = 2.0, inputs: Inputs | None = None) -> "Mixture":
@@ -244,6 +238,15 @@ class Mixture(Inputs):
         parts = np.split(vectors, np.cumsum(dims)[:-1], axis=1)
         gram = np.stack([part @ part.T / (n / vectors.shape[1]) for part, n in zip(parts, dims, strict=True)])
         return cls(np.eye(len(vectors)), gram[0] if len(gram) == 1 else gram, weights, inputs, labels)
+
+    def arguments(self) -> Table:
+        return {
+            "coefficients": self.coefficients,
+            "gram": self.gram,
+            "weights": self.probabilities,
+            "inputs": self.laws[0] if len(self.laws) == 1 else self.laws,
+            "labels": self.labels,
+        }
 
     def __repr__(self) -> str:
         spectrum = f"{self.laws[0]!r}" if len(self.laws) == 1 else f"{len(self.laws)} spectra"
@@ -324,13 +327,6 @@ class References(eqx.Module):
         between = xp.zeros((L, M, self.mixture.vectors))
         below = xp.concatenate([xp.swapaxes(between, 1, 2), t], axis=2)
         return xp.concatenate([xp.concatenate([teacher, between], axis=2), below], axis=1)
-
-    @property
-    def train_readout(self) -> bool:
-        """References do not learn."""
-        return False
-
-    train_bias = train_readout
 
     def in_class(self, label: Float[NumpyOrJax, "*outputs"] | None) -> Network:
         """The teacher within one class: itself, with biases; or a unit with field 1 that always says the label."""

@@ -8,14 +8,15 @@ import numpy as np
 from jaxtyping import Float
 
 from tutelage import checks
-from tutelage._types import Array, Numbers, NumpyOrJax
+from tutelage._part import Part, common_entry, special_arguments
+from tutelage._types import Array, Numbers, NumpyOrJax, Table
 from tutelage.errors import InputError
-from tutelage.problem.activation import Activation, ActivationLike, as_activation, per_unit
+from tutelage.problem.activation import Activation, ActivationLike, ActivationPerUnit, as_activation, per_unit
 
 MOST_UNITS = 10_000  # the overlaps are the square of it
 
 
-class Network(eqx.Module):
+class Network(Part):
     """A student or a teacher: output = sum_k v_k g(w_k . x / sqrt(N) + b_k).
 
     Parameters
@@ -85,11 +86,7 @@ class Network(eqx.Module):
         self.bias = None if bias is None else _per_unit("bias", bias, self.hidden)
         self.gram = None if gram is None else checks.as_array("gram", gram)
         if self.gram is not None:
-            if np.ndim(self.gram) not in (2, 3) or np.shape(self.gram)[-2:] != (self.hidden, self.hidden):
-                raise InputError(
-                    f"gram has shape {np.shape(self.gram)}; it must be ({self.hidden}, {self.hidden}), "
-                    f"or (levels, {self.hidden}, {self.hidden}) for one matrix per level."
-                )
+            require_gram_shape(self.gram, self.hidden)
             checks.require_gram("gram", self.gram)
         self.unseen = None if unseen is None else checks.as_array("unseen", unseen)
         if self.unseen is not None:
@@ -97,26 +94,32 @@ class Network(eqx.Module):
             checks.require_shape("unseen", self.unseen, shape, fix="A covariance of the fields of all units.")
             checks.require_gram("unseen", self.unseen)
 
+    def require_fixed(self) -> None:
+        """A teacher does not learn."""
+        for name in ("train_readout", "train_bias"):
+            if getattr(self, name):
+                raise InputError(f"{name} is True on a teacher; only the student can learn. Leave it out.")
+
     def output(
         self, fields: Float[Array, " hidden"], readout: Float[NumpyOrJax, "*outputs hidden"] | None = None
     ) -> Float[Array, "*outputs"]:
         """The output for fields (hidden,), biases included: a number, or (outputs,) if there are several."""
         return jnp.asarray(self.readout if readout is None else readout) @ self.activation(fields)
 
+    def arguments(self) -> Table:
+        """With a readout or bias that all units share as one number, and None for the usual readout."""
+        g, readout = self.activation.function, common_entry(self.readout)
+        usual = np.eye(self.hidden) if self.outputs > 1 else 1.0
+        return super().arguments() | {
+            "activation": g.units if isinstance(g, ActivationPerUnit) else self.activation,
+            "readout": None if not checks.is_traced(readout) and np.array_equal(readout, usual) else readout,
+            "bias": common_entry(self.bias),
+        }
+
     def __repr__(self) -> str:
-        parts = [str(self.hidden), repr(self.activation.name)]
-        if self.outputs > 1:
-            parts.append(f"outputs={self.outputs}")
-            identity = self.outputs == self.hidden and not checks.is_traced(self.readout)
-            if not (identity and np.array_equal(self.readout, np.eye(self.hidden))):
-                parts.append(f"readout={checks.shown(self.readout)}")
-        elif checks.is_traced(self.readout) or np.any(np.asarray(self.readout) != 1.0):
-            parts.append(f"readout={_short(self.readout)}")
-        parts += [f"{name}=True" for name in ("train_readout", "train_bias") if getattr(self, name)]
-        parts += [
-            f"{name}={_short(getattr(self, name))}" for name in ("bias", "gram", "unseen") if getattr(self, name) is not None
-        ]
-        return f"Network({', '.join(parts)})"
+        options = {n: v for n, v in special_arguments(self).items() if n not in ("hidden", "activation")}
+        words = [str(self.hidden), repr(self.activation.name)]
+        return f"Network({', '.join(words + [f'{name}={checks.shown(value)}' for name, value in options.items()])})"
 
 
 def _activation(value: ActivationLike | Sequence[ActivationLike], hidden: int) -> Activation:
@@ -152,7 +155,10 @@ def _per_unit(name: str, value: Numbers, hidden: int) -> Float[NumpyOrJax, " hid
     return array * np.ones(hidden) if np.ndim(array) == 0 else array
 
 
-def _short(value: NumpyOrJax) -> str:
-    if np.ndim(value) == 1 and not checks.is_traced(value) and np.all(np.asarray(value) == np.asarray(value)[0]):
-        value = np.asarray(value)[0]
-    return checks.shown(value)
+def require_gram_shape(gram: NumpyOrJax, units: int) -> None:
+    """One matrix of overlaps of these teacher units, or one per level."""
+    if np.ndim(gram) not in (2, 3) or np.shape(gram)[-2:] != (units, units):
+        raise InputError(
+            f"gram has shape {np.shape(gram)}; the teacher has {units} units, so it must be ({units}, {units}), or "
+            f"(levels, {units}, {units}) for one matrix per level."
+        )

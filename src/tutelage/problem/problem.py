@@ -7,10 +7,12 @@ from typing import Any, TypeAlias
 
 import equinox as eqx
 import numpy as np
+import tomli_w
 from jaxtyping import Float
 
 from tutelage import checks
-from tutelage._html import card, properties
+from tutelage._html import ResultCard
+from tutelage._part import argument_names
 from tutelage._types import Array, ArrayLike, NumpyOrJax, Table
 from tutelage.errors import InputError, kind_of
 from tutelage.labels import Function as FunctionLabels
@@ -34,7 +36,7 @@ from tutelage.rules import Gradient, Rule, as_rule
 Noise: TypeAlias = Float[NumpyOrJax, ""] | Callable[[np.ndarray], np.ndarray]  # standard deviation, or quantile function
 
 
-class Problem(eqx.Module):
+class Problem(eqx.Module, ResultCard):
     """A student learns a teacher's labels, one fresh batch at a time (Saad and Solla 1995).
 
         y = sum_m v*_m g*(w*_m . x / sqrt(N)) + noise z,    yhat = sum_k v_k g(w_k . x / sqrt(N)),    loss (y - yhat)^2 / 2
@@ -55,13 +57,13 @@ class Problem(eqx.Module):
     noise : float, schedule or function
         Standard deviation of the noise on real labels, or a quantile function such as `scipy.stats.t(3).ppf`.
     loss : str, Loss or function
-        "squared", "logistic", "hinge", "huber", "absolute", "cross_entropy", a loss such as `losses.Huber(0.5)`, or a
-        JAX function loss(output, label).
+        What is minimized; "squared", "logistic", "hinge", "huber", "absolute", "cross_entropy", a loss such as
+        `losses.Huber(0.5)`, or a JAX function loss(output, label).
     labels : str, Labels or function
-        "real" (output plus noise), "sign", "logistic" (Bernoulli), "argmax", labels such as `labels.Sign(flip=0.1)`, or
-        a JAX function label(rho, xi).
+        How the teacher's fields become a label; "real" (output plus noise), "sign", "logistic" (Bernoulli), "argmax",
+        labels such as `labels.Sign(flip=0.1)`, or a JAX function label(rho, xi).
     rule : str or Rule
-        The update of the student by one sample: "gradient", "hebbian", "perceptron", "adatron", a rule such as
+        What one sample does to the student; "gradient", "hebbian", "perceptron", "adatron", a rule such as
         `rules.Dropout(0.8)`, or a custom `Rule`.
 
     Examples
@@ -96,7 +98,7 @@ class Problem(eqx.Module):
         self.teacher = teacher
         self.inputs = Isotropic() if inputs is None else inputs
         self.sgd = SGD(USUAL_LR) if sgd is None else sgd
-        self.noise = noise if callable(noise) else checks.as_array("noise", noise)
+        self.noise = checks.as_number("noise", noise, checks.require_nonnegative, schedule=True)
         self.loss, self.rule = as_loss(loss), as_rule(rule)
         self.labels = as_labels(self._usual_labels() if labels is None else labels)
         self._check()
@@ -124,9 +126,6 @@ class Problem(eqx.Module):
             levels * units**2,
             "Use fewer hidden units or levels.",
         )
-        if not callable(self.noise):
-            checks.require_shape("noise", self.noise, ())
-            checks.require_nonnegative("noise", self.noise)
         if not self.student.activation.trainable and self.rule.uses_loss:
             raise InputError(
                 f"the student's activation is {self.student.activation.name!r}; it must have a gradient to learn from. "
@@ -138,9 +137,6 @@ class Problem(eqx.Module):
             )
         if self.student.unseen is not None:
             raise InputError("unseen is set on the student; only the teacher's fields can be unseen. Leave it out.")
-        for name in ("train_readout", "train_bias"):
-            if getattr(self.references, name):
-                raise InputError(f"{name} is True on the teacher; only the student can learn. Leave it out.")
         if self.teacher is not None and np.ndim(self.teacher.gram) == 3:
             shape = (self.inputs.levels, self.teacher.hidden, self.teacher.hidden)
             if isinstance(self.inputs, HiddenManifold):
@@ -149,6 +145,8 @@ class Problem(eqx.Module):
                     "which those of the levels follow."
                 )
             checks.require_shape("the teacher's gram", self.teacher.gram, shape, fix="One matrix per level.")
+        if isinstance(self.teacher, Network):
+            self.teacher.require_fixed()
         self.trainable_mask()
 
     def _require_labels(self, mixture: Mixture) -> None:
@@ -259,7 +257,7 @@ class Problem(eqx.Module):
         teacher = self.teacher.teachers[task]
         if isinstance(self.inputs, HiddenManifold) and self.teacher.given_gram is not None:
             units = self.teacher.units(task)
-            teacher = serialize.rebuild(teacher, gram=self.teacher.given_gram[units, units])
+            teacher = teacher.changed(gram=self.teacher.given_gram[units, units])
         return eqx.tree_at(lambda p: p.teacher, self, teacher)
 
     @property
@@ -328,7 +326,7 @@ class Problem(eqx.Module):
         """
         parts: Table = {field.name: getattr(self, field.name) for field in fields(self)}
         inside: dict[str, Table] = {}
-        given = {k: LEARNING[k].convert(v) if k in LEARNING else v for k, v in changes.items()}
+        given = {k: LEARNING[k](v) if k in LEARNING else v for k, v in changes.items()}
         for name, value in given.items():
             part, *field = _path(parts | {k: v for k, v in given.items() if k in PARTS}, name)
             if field:
@@ -336,7 +334,7 @@ class Problem(eqx.Module):
             else:
                 parts[part] = value
         for part, values in inside.items():
-            parts[part] = serialize.rebuild(parts[part], **values)
+            parts[part] = parts[part].changed(**values)
         return Problem(**parts)
 
     def to_dict(self) -> Table:
@@ -359,7 +357,7 @@ class Problem(eqx.Module):
 
     def to_toml(self) -> str:
         """The problem as TOML text, as `tutelage solve problem.toml` reads it."""
-        return serialize.to_toml(self.to_dict())
+        return tomli_w.dumps(self.to_dict())
 
     @classmethod
     def from_toml(cls, text: str, allow: Sequence[str] = ()) -> "Problem":
@@ -372,37 +370,12 @@ class Problem(eqx.Module):
         """
         return cls.from_dict(serialize.read_toml(text), allow)
 
-    def _repr_html_(self) -> str:
-        return card(
-            "Problem", properties([(name, checks.shown(getattr(self, name)), words) for name, words in MEANINGS.items()])
-        )
-
     def __repr__(self) -> str:
-        special = [
-            f", {name}={value!r}"
-            for name, value, usual in (
-                ("loss", self.loss, Squared),
-                ("labels", self.labels, RealLabels),
-                ("rule", self.rule, Gradient),
-            )
-            if type(value) is not usual
-        ]
-        return (
-            f"Problem(student={self.student}, teacher={self.teacher}, inputs={self.inputs}, sgd={self.sgd}, "
-            f"noise={checks.shown(self.noise)}{''.join(special)})"
-        )
+        usual = {"loss": Squared, "labels": RealLabels, "rule": Gradient}
+        shown = [f"{name}={checks.shown(value)}" for name, value in vars(self).items() if type(value) is not usual.get(name)]
+        return f"Problem({', '.join(shown)})"
 
 
-MEANINGS = {
-    "student": "the network that learns",
-    "teacher": "the network, or the tasks, that it learns from",
-    "inputs": "the law of the samples",
-    "labels": "how the teacher's fields become a label",
-    "noise": "standard deviation of the noise on real labels",
-    "loss": "what is minimized",
-    "rule": "what one sample does to the student",
-    "sgd": "learning rates, batch, momentum, weight decay",
-}
 EXAMPLES = {
     Network: "a Network, such as Network(3, 'erf')",
     Inputs: "a law of inputs, such as Isotropic()",
@@ -429,7 +402,7 @@ def _path(parts: Table, name: str) -> tuple[str, ...]:
     part, _, field = name.partition(".")
     if part not in PARTS:
         part, field = "", name
-    holders = [p for p in PARTS if part in ("", p) and parts[p] is not None and field in serialize.arguments(parts[p])]
+    holders = [p for p in PARTS if part in ("", p) and parts[p] is not None and field in argument_names(parts[p])]
     if len(holders) == 1:
         return holders[0], field
     if holders:
@@ -439,7 +412,7 @@ def _path(parts: Table, name: str) -> tuple[str, ...]:
     within = (part,) if part in PARTS else PARTS
     names = [
         *parts,
-        *(f"{p}.{f}" if part else f for p in within if parts[p] is not None for f in serialize.arguments(parts[p])),
+        *(f"{p}.{f}" if part else f for p in within if parts[p] is not None for f in argument_names(parts[p])),
     ]
     return (checks.known("the name of a change", name, dict.fromkeys(names)),)
 

@@ -14,7 +14,7 @@ last digit. Features shorter than the grid, 1/65536 of the whole time and 0.2% o
 import warnings
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
@@ -23,8 +23,9 @@ import numpy as np
 from jaxtyping import Float
 
 from tutelage import checks
+from tutelage._part import Part
 from tutelage._types import Array, ArrayLike, NumpyOrJax, Rate, Schedule
-from tutelage.errors import InputError, ValidityWarning
+from tutelage.errors import InputError, ValidityWarning, explained
 
 if TYPE_CHECKING:
     from tutelage.problem.problem import Problem
@@ -35,12 +36,12 @@ FLOOR = 1e-3  # of the largest rate: changes of ln eta count down to about this 
 HALVINGS = 64
 
 
-def _number(name: str, **default: Any) -> Any:
-    """A field that holds numbers, checked when a schedule is made."""
-    return eqx.field(converter=partial(checks.as_array, name), **default)
+def _list_field(name: str) -> Any:
+    """A field that holds a list of numbers."""
+    return eqx.field(converter=partial(checks.as_array, name))
 
 
-class Constant(eqx.Module):
+class Constant(Part):
     """eta(alpha) = value. A plain number means the same.
 
     >>> import tutelage as tu
@@ -48,17 +49,13 @@ class Constant(eqx.Module):
     0.5
     """
 
-    value: ArrayLike = _number("value")
-
-    def __check_init__(self) -> None:
-        _require_numbers(self)
-        checks.require_positive("value (the learning rate)", self.value)
+    value: ArrayLike = checks.number_field("value (the learning rate)", checks.require_positive)
 
     def __call__(self, t: Array) -> Array:
         return jnp.asarray(self.value)
 
 
-class PowerDecay(eqx.Module):
+class PowerDecay(Part):
     """eta(alpha) = initial / (1 + alpha / timescale)^exponent.
 
     >>> import tutelage as tu
@@ -67,21 +64,15 @@ class PowerDecay(eqx.Module):
     (0.5, 0.25)
     """
 
-    initial: ArrayLike = _number("initial")
-    exponent: ArrayLike = _number("exponent", default=1.0)
-    timescale: ArrayLike = _number("timescale", default=1.0)
-
-    def __check_init__(self) -> None:
-        _require_numbers(self)
-        checks.require_positive("initial (learning rate)", self.initial)
-        checks.require_nonnegative("exponent", self.exponent)
-        checks.require_positive("timescale", self.timescale)
+    initial: ArrayLike = checks.number_field("initial (learning rate)", checks.require_positive)
+    exponent: ArrayLike = checks.number_field("exponent", checks.require_nonnegative, default=1.0)
+    timescale: ArrayLike = checks.number_field("timescale", checks.require_positive, default=1.0)
 
     def __call__(self, t: Array) -> Array:
         return jnp.asarray(self.initial / (1.0 + t / self.timescale) ** self.exponent)
 
 
-class Piecewise(eqx.Module):
+class Piecewise(Part):
     """eta(alpha) = values[i] between the switch times i-1 and i; one value more than switch times.
 
     The solver stops at each switch, so a jump costs no accuracy. A value of 0 freezes what the rate moves.
@@ -92,8 +83,8 @@ class Piecewise(eqx.Module):
     (0.5, 0.05)
     """
 
-    switches: ArrayLike = _number("switches")
-    values: ArrayLike = _number("values")
+    switches: ArrayLike = _list_field("switches")
+    values: ArrayLike = _list_field("values")
 
     def __check_init__(self) -> None:
         if np.ndim(self.switches) != 1 or np.shape(self.values) != (np.shape(self.switches)[0] + 1,):
@@ -103,14 +94,31 @@ class Piecewise(eqx.Module):
             )
         checks.require_positive("switches", self.switches)
         checks.require_nonnegative("values (learning rates)", self.values)
-        if not checks.is_traced(self.switches) and np.any(np.diff(self.switches) <= 0):
-            raise InputError(f"switches are {np.asarray(self.switches).tolist()}; they must increase. Sort them.")
+        if np.size(self.switches):
+            checks.require_increasing("switches", self.switches)
 
     def __call__(self, t: Array) -> Array:
         return jnp.asarray(self.values)[jnp.searchsorted(jnp.asarray(self.switches), t, side="right")]
 
 
-class Interpolated(eqx.Module):
+class _Knots(Part):
+    """A curve through `values` at `times`."""
+
+    times: ArrayLike = _list_field("times")
+    values: ArrayLike = _list_field("values")
+
+    def __check_init__(self) -> None:
+        times, values = self.times, self.values
+        if np.ndim(times) != 1 or np.size(times) < 2 or np.shape(values) != np.shape(times):
+            raise InputError(
+                f"{type(self).__name__} got times of shape {np.shape(times)} and values of shape {np.shape(values)}; "
+                "they must be two lists of equal length, two numbers or more each."
+            )
+        checks.require_increasing("times", times)
+        checks.require_nonnegative("values", values)
+
+
+class Interpolated(_Knots):
     """eta(alpha) through `values` at `times`: straight lines of ln eta between them, constant before and after.
 
     >>> import tutelage as tu
@@ -119,18 +127,14 @@ class Interpolated(eqx.Module):
     0.1
     """
 
-    times: ArrayLike = _number("times")
-    values: ArrayLike = _number("values")
-
     def __check_init__(self) -> None:
-        _require_knots(self)
         checks.require_positive("values (learning rates)", self.values)
 
     def __call__(self, t: Array) -> Array:
         return jnp.exp(jnp.interp(t, jnp.asarray(self.times), jnp.log(jnp.asarray(self.values))))
 
 
-class Linear(eqx.Module):
+class Linear(_Knots):
     """Straight lines through `values` at `times`, constant before and after; values may be 0.
 
     >>> import tutelage as tu
@@ -139,18 +143,11 @@ class Linear(eqx.Module):
     0.5
     """
 
-    times: ArrayLike = _number("times")
-    values: ArrayLike = _number("values")
-
-    def __check_init__(self) -> None:
-        _require_knots(self)
-        checks.require_nonnegative("values", self.values)
-
     def __call__(self, t: Array) -> Array:
         return jnp.interp(t, jnp.asarray(self.times), jnp.asarray(self.values))
 
 
-class Cosine(eqx.Module):
+class Cosine(Part):
     """eta(alpha) from `initial` to `final` along half a cosine, constant after `end`.
 
     >>> import tutelage as tu
@@ -159,22 +156,16 @@ class Cosine(eqx.Module):
     (0.5, 0.0)
     """
 
-    initial: ArrayLike = _number("initial")
-    end: ArrayLike = _number("end")
-    final: ArrayLike = _number("final", default=0.0)
-
-    def __check_init__(self) -> None:
-        _require_numbers(self)
-        checks.require_positive("initial (learning rate)", self.initial)
-        checks.require_positive("end", self.end)
-        checks.require_nonnegative("final (learning rate)", self.final)
+    initial: ArrayLike = checks.number_field("initial (learning rate)", checks.require_positive)
+    end: ArrayLike = checks.number_field("end", checks.require_positive)
+    final: ArrayLike = checks.number_field("final (learning rate)", checks.require_nonnegative, default=0.0)
 
     def __call__(self, t: Array) -> Array:
         phase = jnp.pi * jnp.clip(t / self.end, 0.0, 1.0)
         return jnp.asarray(self.final + (self.initial - self.final) * (1.0 + jnp.cos(phase)) / 2.0)
 
 
-class Restarted(eqx.Module):
+class Restarted(Part):
     """A schedule that begins again at each of the times: eta(alpha) = rate(alpha - the last restart).
 
     rate: another schedule of this module. at: times, increasing; for example the switch times of `Tasks`.
@@ -186,16 +177,13 @@ class Restarted(eqx.Module):
     """
 
     rate: Any
-    at: ArrayLike = _number("at (the restarts)")
+    at: ArrayLike = _list_field("at (the restarts)")
 
     def __check_init__(self) -> None:
         if type(self.rate) not in NAMED.values() or isinstance(self.rate, Restarted):
             raise InputError(f"rate is {checks.shown(self.rate)}; it must be a schedule, such as PowerDecay(0.5).")
-        if np.ndim(self.at) != 1 or np.size(self.at) == 0:
-            raise InputError(f"at has shape {np.shape(self.at)}; it must be a list of times.")
+        checks.require_increasing("at (the restarts)", self.at)
         checks.require_positive("at (the restarts)", self.at)
-        if not checks.is_traced(self.at) and np.any(np.diff(np.asarray(self.at)) <= 0):
-            raise InputError(f"at is {np.asarray(self.at).tolist()}; the times must increase. Sort them.")
 
     @property
     def begins(self) -> Float[Array, " phases"]:
@@ -204,23 +192,6 @@ class Restarted(eqx.Module):
 
     def __call__(self, t: Array) -> Array:
         return self.rate(t - self.begins[jnp.searchsorted(jnp.asarray(self.at), t, side="right")])
-
-
-def _require_knots(schedule: Interpolated | Linear) -> None:
-    times, values = schedule.times, schedule.values
-    if np.ndim(times) != 1 or np.size(times) < 2 or np.shape(values) != np.shape(times):
-        raise InputError(
-            f"{type(schedule).__name__} got times of shape {np.shape(times)} and values of shape {np.shape(values)}; "
-            "they must be two lists of equal length, two numbers or more each."
-        )
-    checks.require_nonnegative("times", times)
-    if not checks.is_traced(times) and np.any(np.diff(times) <= 0):
-        raise InputError(f"times are {checks.shown(times)}; they must increase. Sort them.")
-
-
-def _require_numbers(schedule: eqx.Module) -> None:
-    for name, value in vars(schedule).items():
-        checks.require_shape(name, value, (), fix="Batch over several with jax.vmap.")
 
 
 NAMED = {
@@ -238,21 +209,8 @@ RESOLVED = MOST_STOPS // 2  # rises and falls of a function that the solver is s
 
 def as_rate(name: str, value: object) -> Rate | None:
     """A positive number as an array; a schedule, or None, as it is."""
-    if isinstance(value, type):
-        raise InputError(f"{name} is the class {value.__name__}; it must be a schedule. Make one, such as PowerDecay(0.5).")
-    if value is None:
-        return None
-    if callable(value):
-        return cast(Schedule, value)
-    array = checks.as_array(name, value)
-    checks.require_shape(name, array, (), fix="Batch over several with jax.vmap.")
-    checks.require_positive(name, array, fix="To freeze weights use `trainable`.")
-    return array
-
-
-def as_number_or_schedule(name: str, value: object) -> Any:
-    """A number as an array; a schedule, or any function of time, as it is."""
-    return value if callable(value) and not isinstance(value, type) else checks.as_array(name, value)
+    positive = partial(checks.require_positive, fix="To freeze weights use `trainable`.")
+    return None if value is None else checks.as_number(name, value, positive, schedule=True, fix=checks.BATCH)
 
 
 def is_schedule(value: object) -> bool:
@@ -310,26 +268,20 @@ def require_rates_on(problem: "Problem", times: Float[np.ndarray, " S"], *, solv
 def _require_rate_on(name: str, rate: Schedule, times: Float[np.ndarray, " S"], solved: bool) -> None:
     if _is_custom(rate):
         times = np.union1d(times, scan_grid(float(times[-1])))
-    try:
+    with explained(f"{name} cannot be traced by JAX", "write it with jax.numpy, as a function of time."):
         values = _values(rate, jnp.asarray(times))
-    except Exception as error:
-        raise InputError(
-            f"{name} cannot be traced by JAX ({type(error).__name__}); write it with jax.numpy, as a function of time."
-        ) from None
     if values.shape != np.shape(times):
         raise InputError(f"{name} maps a time to shape {values.shape[1:]}; a schedule must return one number.")
     if checks.is_traced(values):
         return
     values = np.asarray(values)
-    if name in ("keep", "flip") and np.any(wrong := ~((values > 0 if name == "keep" else values >= 0) & (values <= 1))):
-        at, least = int(np.argmax(wrong)), "above 0" if name == "keep" else "at least 0"
+    least, most = {"keep": (np.finfo(float).tiny, 1.0), "flip": (0.0, 1.0)}.get(name, (0.0, np.inf))
+    beyond = np.where(np.isfinite(values), np.maximum(least - values, values - most), np.inf)
+    if np.any(beyond > 0):
+        at, rule = int(np.argmax(beyond)), {"keep": "above 0 and at most 1", "flip": "between 0 and 1"}
         raise InputError(
-            f"{name} is {values[at]:g} at time {times[at]:g}; a schedule of it must stay {least} and at most 1."
+            f"{name} is {values[at]:g} at time {times[at]:g}; a schedule must be {rule.get(name, 'finite and zero or more')}."
         )
-    bad = ~np.isfinite(values) | (values < 0)
-    if bad.any():
-        at = int(np.argmin(np.where(np.isfinite(values), values, -np.inf)))
-        raise InputError(f"{name} is {values[at]:g} at time {times[at]:g}; a schedule must be finite and zero or more.")
     if solved and _is_custom(rate) and (turns := float(_swings(values))) > RESOLVED:
         warnings.warn(
             f"{name} rises and falls about {turns:.0f} times up to time {times[-1]:g}; the solver surely sees {RESOLVED}, "

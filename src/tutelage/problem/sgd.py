@@ -8,14 +8,15 @@ import numpy as np
 from jaxtyping import Float
 
 from tutelage import checks
-from tutelage._types import ArrayLike, Numbers, NumpyOrJax, Rate
+from tutelage._part import Part
+from tutelage._types import ArrayLike, Numbers, NumpyOrJax, Rate, Table
 from tutelage.errors import InputError
-from tutelage.problem.schedules import as_number_or_schedule, as_rate
+from tutelage.problem.schedules import as_rate
 
 USUAL_LR = 0.5  # of a problem, a file or a command that names no learning rate
 
 
-class SlowMomentum(eqx.Module):
+class SlowMomentum(Part):
     """Momentum that forgets on the time scale of learning: 1 - beta = gamma / N.
 
         Om <- (1 - gamma/N) Om + (k / sqrt(N)) delta x,    w <- w + Om / N
@@ -27,15 +28,11 @@ class SlowMomentum(eqx.Module):
     SGD(lr=0.5, momentum=SlowMomentum(gamma=2))
     """
 
-    gamma: Float[NumpyOrJax, ""] = eqx.field(converter=partial(checks.as_array, "gamma"))
+    gamma: Float[NumpyOrJax, ""] = checks.number_field("gamma", checks.require_positive)
     k: Rate | None = eqx.field(converter=partial(as_rate, "k"), default=None)
 
-    def __check_init__(self) -> None:
-        checks.require_shape("gamma", self.gamma, ())
-        checks.require_positive("gamma", self.gamma)
 
-
-class SGD(eqx.Module):
+class SGD(Part):
     """How the student learns: one-pass SGD on fresh batches.
 
     One step, with Delta = y - yhat, fields lambda_k = w_k . x / sqrt(N) + b_k, and means over the batch:
@@ -67,7 +64,7 @@ class SGD(eqx.Module):
     >>> tu.SGD(lr=0.5)
     SGD(lr=0.5)
     >>> tu.SGD(lr=tu.schedules.PowerDecay(0.5, exponent=1.0, timescale=50.0), batch=4, weight_decay=1e-3)
-    SGD(lr=PowerDecay(initial=0.5, exponent=1, timescale=50), batch=4, weight_decay=0.001)
+    SGD(lr=PowerDecay(initial=0.5, timescale=50), batch=4, weight_decay=0.001)
     """
 
     lr: Any  # a number or a schedule; most callers know which, as for the rates below and momentum
@@ -95,51 +92,35 @@ class SGD(eqx.Module):
             raise InputError("lr is None; give a positive number or a schedule such as tu.schedules.PowerDecay(0.5).")
         self.lr = as_rate("lr", lr)
         self.batch = batch if checks.is_traced(batch) else checks.as_count("batch", batch)
-        self.weight_decay = as_number_or_schedule("weight_decay", weight_decay)
+        self.weight_decay = checks.as_number(
+            "weight_decay", weight_decay, checks.require_nonnegative, schedule=True, fix=checks.BATCH
+        )
         self.readout_lr = as_rate("readout_lr", readout_lr)
         self.bias_lr = as_rate("bias_lr", bias_lr)
-        self.momentum = momentum if isinstance(momentum, SlowMomentum) else checks.as_array("momentum", momentum)
+        slow = isinstance(momentum, SlowMomentum)
+        self.momentum = momentum if slow else checks.as_number("momentum", momentum, checks.require_nonnegative)
         self.trainable = _frozen(trainable)
         self.spherical = checks.as_flag("spherical", spherical)
         self._check()
 
+    def arguments(self) -> Table:
+        trainable = None if self.trainable is None else np.asarray(self.trainable)
+        return super().arguments() | {"trainable": trainable}
+
     def _check(self) -> None:
-        decays = callable(self.weight_decay)
-        if not decays:
-            checks.require_shape("weight_decay", self.weight_decay, (), fix="Batch over several with jax.vmap.")
-            checks.require_nonnegative("weight_decay", self.weight_decay)
-            decays = not checks.is_traced(self.weight_decay) and float(self.weight_decay) > 0
-        momentum = self.momentum
-        if not isinstance(momentum, SlowMomentum):
-            checks.require_shape("momentum", momentum, ())
-            checks.require_nonnegative("momentum", momentum)
-            if not checks.is_traced(momentum) and momentum >= 1:
-                raise InputError(f"momentum is {float(momentum):g}; it must be below 1. Try 0.9 or SlowMomentum(gamma).")
-        elif self.spherical:
+        momentum, decay = self.momentum, self.weight_decay
+        slow = isinstance(momentum, SlowMomentum)
+        if not slow and not checks.is_traced(momentum) and momentum >= 1:
+            raise InputError(f"momentum is {float(momentum):g}; it must be below 1. Try 0.9 or SlowMomentum(gamma).")
+        if self.spherical and slow:
             raise InputError(
                 "spherical is True and momentum is a SlowMomentum; they contradict each other. Drop one of them."
             )
-        if self.spherical and decays:
+        if self.spherical and (callable(decay) or (not checks.is_traced(decay) and decay > 0)):
             raise InputError(
-                f"weight_decay is {_show(self.weight_decay)} and spherical is True; a norm that is held cannot decay. "
+                f"weight_decay is {checks.shown(decay)} and spherical is True; a norm that is held cannot decay. "
                 "Drop one of them."
             )
-
-    def __repr__(self) -> str:
-        usual = {"batch": 1, "weight_decay": 0.0, "readout_lr": None, "bias_lr": None, "momentum": 0.0}
-        parts = [f"lr={_show(self.lr)}"]
-        parts += [f"{name}={_show(getattr(self, name))}" for name, value in usual.items() if self._differs(name, value)]
-        if self.trainable is not None:
-            parts.append(f"trainable={checks.shown(np.asarray(self.trainable))}")
-        if self.spherical:
-            parts.append("spherical=True")
-        return f"SGD({', '.join(parts)})"
-
-    def _differs(self, name: str, usual: float | None) -> bool:
-        value = getattr(self, name)
-        if value is None or isinstance(value, eqx.Module) or callable(value) or checks.is_traced(value):
-            return value is not None
-        return bool(np.any(np.asarray(value) != usual))
 
 
 def _frozen(trainable: Numbers | None) -> tuple[int, ...] | tuple[tuple[bool, ...], ...] | None:
@@ -158,8 +139,3 @@ def _frozen(trainable: Numbers | None) -> tuple[int, ...] | tuple[tuple[bool, ..
         f"trainable is {checks.shown(trainable)}; it must be a list of level indices, or a boolean mask of shape "
         "(levels,) or (hidden, levels)."
     )
-
-
-def _show(value: object) -> str:
-    custom = callable(value) and not isinstance(value, eqx.Module)
-    return getattr(value, "__name__", "a function") if custom else checks.shown(value)

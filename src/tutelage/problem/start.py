@@ -5,7 +5,6 @@ as units that differ from the beginning (`asymmetric_start`). `Start.blocks` spr
 """
 
 from collections.abc import Sequence
-from copy import copy
 from typing import TypeAlias
 
 import equinox as eqx
@@ -15,6 +14,7 @@ from jaxtyping import Float, Int
 
 from tutelage import checks
 from tutelage._html import card, matrix
+from tutelage._part import with_fields
 from tutelage._types import Numbers, NumpyOrJax, Table
 from tutelage.errors import InputError, kind_of
 from tutelage.problem.hidden_manifold import HiddenManifold
@@ -22,11 +22,7 @@ from tutelage.problem.mixture import Mixture
 from tutelage.problem.problem import Problem
 
 Blocks: TypeAlias = tuple[Float[NumpyOrJax, "L K M"], Float[NumpyOrJax, "L K K"], Float[NumpyOrJax, "L M M"]]
-SHARED, OWN, REST = (
-    0.2,
-    0.1,
-    0.1,
-)  # `asymmetric_start`: share of every teacher, more of its own, squared length orthogonal to all
+SHARED, OWN, REST = 0.2, 0.1, 0.1  # `asymmetric_start`: of every teacher, more of one's own, squared length beyond them
 
 
 class Start(eqx.Module):
@@ -117,9 +113,7 @@ class Start(eqx.Module):
 
     def without_dim(self) -> "Start":
         """The same overlaps, belonging to no N. They have been checked before."""
-        bare = copy(self)
-        object.__setattr__(bare, "dim", None)
-        return bare
+        return with_fields(self, dim=None)
 
     def readout_of(self, problem: Problem) -> Float[NumpyOrJax, "*outputs K"]:
         """The initial readout: as given, else that of the student, the same for all heads."""
@@ -242,9 +236,7 @@ def random_start(problem: Problem, dim: int | None = None, scale: float = 0.1, s
            [-0.004 , -0.0006]])
     """
     K, M = problem.student.hidden, problem.references.hidden
-    width = checks.as_array("scale", scale)
-    checks.require_shape("scale", width, ())
-    checks.require_nonnegative("scale", width)
+    width = checks.as_number("scale", scale, checks.require_nonnegative)
     rng = np.random.default_rng(checks.as_count("seed", seed, least=0))
     gram, latent = problem.references.gram, isinstance(problem.inputs, HiddenManifold)
     if dim is None:
@@ -253,10 +245,7 @@ def random_start(problem: Problem, dim: int | None = None, scale: float = 0.1, s
         return Start(R=np.zeros((K, M)), Q=width**2 * mean * np.eye(K), T=T)
     dim = checks.as_count("dim", dim)
     dims = problem.inputs.level_dims(dim)
-    if checks.is_traced(gram):
-        raise InputError(
-            "the teacher's gram is traced; it must be known to draw an initial condition. Draw it outside jax.jit and vmap."
-        )
+    checks.require_untraced("the teacher's gram", "random_start", gram)
     if gram is None and not latent:
         joint = np.stack([_wishart(rng, K + M, n) / n for n in dims])
         q, r, t = joint[:, :K, :K] * width**2, joint[:, :K, K:] * width, joint[:, K:, K:]
@@ -441,8 +430,7 @@ def weights_by_level(
     problem: Problem, weights: Numbers, teacher_weights: Numbers
 ) -> tuple[list[Float[np.ndarray, "K n"]], list[Float[np.ndarray, "M n"]]]:
     """W and W*, checked, in the eigenbasis of the inputs: one array (units, dimensions of the level) for each level."""
-    if checks.is_traced((weights, teacher_weights, problem.inputs)):
-        raise InputError("the weights are traced; they must be known to project them. Call this outside jax.jit and vmap.")
+    checks.require_untraced("one of the weights", "the projection on eigenspaces", weights, teacher_weights, problem.inputs)
     W, W_teacher = checks.as_array("weights", weights), checks.as_array("teacher_weights", teacher_weights)
     K, M = problem.student.hidden, problem.references.hidden
     for name, value, units in (("weights", W, K), ("teacher_weights", W_teacher, M)):

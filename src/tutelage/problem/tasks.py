@@ -5,8 +5,8 @@ label is that of the task's teacher. Probabilities are numbers, not structure: s
 batched, differentiated and changed without compiling again.
 """
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any, cast
 
 import equinox as eqx
@@ -16,33 +16,26 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from tutelage import checks
-from tutelage._types import Array, ArrayLike, Numbers, NumpyOrJax, Schedule
-from tutelage.errors import InputError
+from tutelage._part import Part
+from tutelage._types import Array, ArrayLike, Numbers, NumpyOrJax, Schedule, Table
+from tutelage.errors import InputError, explained
 from tutelage.problem.activation import Activation, ActivationPerUnit, per_unit
-from tutelage.problem.network import Network
+from tutelage.problem.network import Network, require_gram_shape
 from tutelage.problem.schedules import rate_at, switch_times
 
 HEADS = ("separate", "shared")
-SUM = 1e-9  # by which the sum of probabilities may differ from one
 
 
-def _numbers(name: str) -> Callable[[object], NumpyOrJax]:
-    """Converts to a vector of numbers; one number is a vector of one."""
-    return lambda value: _vector(checks.as_array(name, value))
+def _switches_field(name: str) -> Any:
+    """A field that holds one switch time or several, increasing."""
 
+    def convert(value: object) -> NumpyOrJax:
+        times = checks.as_array(name, value)
+        times = times if np.ndim(times) else times.reshape(1)
+        checks.require_increasing(name, times)
+        return times
 
-def _vector(array: NumpyOrJax) -> NumpyOrJax:
-    if np.ndim(array):
-        return array
-    return jnp.reshape(array, (1,)) if checks.is_traced(array) else np.reshape(array, (1,))
-
-
-def _require_switches(name: str, times: NumpyOrJax) -> None:
-    if np.ndim(times) != 1 or np.size(times) == 0:
-        raise InputError(f"{name} has shape {np.shape(times)}; it must be one time, or a list of times.")
-    checks.require_nonnegative(name, times)
-    if not checks.is_traced(times) and np.any(np.diff(np.asarray(times)) <= 0):
-        raise InputError(f"{name} is {np.asarray(times).tolist()}; the times must increase. Sort them.")
+    return eqx.field(converter=convert)
 
 
 def _phase(times: ArrayLike, t: ArrayLike) -> Array:
@@ -50,7 +43,27 @@ def _phase(times: ArrayLike, t: ArrayLike) -> Array:
     return jnp.searchsorted(jnp.asarray(times), jnp.asarray(t), side="right")
 
 
-class Switch(eqx.Module):
+class TaskSchedule(Part):
+    """Which task a sample belongs to: the probability of each task at any time."""
+
+    @abstractmethod
+    def probabilities(self, t: ArrayLike, count: int) -> Float[Array, " tasks"]:
+        """The probability of each task at time t."""
+
+    @abstractmethod
+    def require_tasks(self, count: int) -> None:
+        """The schedule must fit this number of tasks."""
+
+    def schedules(self) -> list[Any]:
+        """Its numbers that change in time."""
+        return []
+
+    def switches(self, end: ArrayLike) -> Float[Array, " S"] | None:
+        """Times up to `end` at which the probabilities jump or bend."""
+        return switch_times(end, *self.schedules())
+
+
+class Switch(TaskSchedule):
     """One task at a time; the next one begins at each of the times.
 
     times: one switch time or several, increasing. order: the task of each phase, counted from 0 (default: 0, 1, 2, ...).
@@ -61,13 +74,12 @@ class Switch(eqx.Module):
     ([1.0, 0.0], [0.0, 1.0])
     """
 
-    times: ArrayLike = eqx.field(converter=_numbers("times (the switches)"))
+    times: ArrayLike = _switches_field("times (the switches)")
     order: tuple[int, ...] | None = eqx.field(
         static=True, default=None, converter=lambda order: None if order is None else tuple(order)
     )
 
     def __check_init__(self) -> None:
-        _require_switches("times (the switches)", cast(NumpyOrJax, self.times))
         phases = np.size(self.times) + 1
         if self.order is not None:
             for task in self.order:
@@ -79,7 +91,6 @@ class Switch(eqx.Module):
                 )
 
     def require_tasks(self, count: int) -> None:
-        """Each named task must exist."""
         order = range(np.size(self.times) + 1) if self.order is None else self.order
         if max(order) >= count:
             raise InputError(
@@ -88,16 +99,14 @@ class Switch(eqx.Module):
             )
 
     def probabilities(self, t: ArrayLike, count: int) -> Float[Array, " tasks"]:
-        """The probability of each task at time t."""
         order = np.arange(np.size(self.times) + 1) if self.order is None else np.array(self.order)
         return jnp.asarray(np.eye(count)[order])[_phase(self.times, t)]
 
     def switches(self, end: ArrayLike) -> Float[Array, " S"]:
-        """Times at which the probabilities jump."""
         return jnp.asarray(self.times)
 
 
-class Interleave(eqx.Module):
+class Interleave(TaskSchedule):
     """A random task at every sample.
 
     shares: the probability of each task, numbers or schedules; of two tasks also one number or schedule, the probability of
@@ -119,29 +128,23 @@ class Interleave(eqx.Module):
             raise InputError(
                 f"shares has shape {np.shape(self.shares)}; it must be a list of probabilities, one for each task."
             )
-        _require_probabilities(cast(NumpyOrJax, self.shares if np.ndim(self.shares) else self.probabilities(0.0, 2)), "")
+        shares = self.shares if np.ndim(self.shares) else self.probabilities(0.0, 2)
+        checks.require_probabilities("shares (the probabilities of the tasks)", cast(NumpyOrJax, shares))
 
     def schedules(self) -> list[Any]:
-        """The shares that change in time."""
         return [share for share in (self.shares if isinstance(self.shares, tuple) else [self.shares]) if callable(share)]
 
     def require_tasks(self, count: int) -> None:
-        """One probability for each task."""
         first = callable(self.shares) or (not isinstance(self.shares, tuple) and np.ndim(self.shares) == 0)
         size = 2 if first else len(cast(Sequence[Any], self.shares))
         if size != count:
             raise InputError(f"the schedule has {size} probabilities; there are {count} tasks. Give one each.")
 
     def probabilities(self, t: ArrayLike, count: int) -> Float[Array, " tasks"]:
-        """The probability of each task at time t."""
         if isinstance(self.shares, tuple):
             return jnp.stack([rate_at(share, t) for share in self.shares])
         first = rate_at(self.shares, t)
         return first if jnp.ndim(first) else jnp.stack([first, 1 - first])
-
-    def switches(self, end: ArrayLike) -> Float[Array, " S"] | None:
-        """Times at which a schedule of the probabilities jumps or bends."""
-        return switch_times(end, *self.schedules())
 
 
 def _shares(shares: Any) -> Any:
@@ -153,7 +156,7 @@ def _shares(shares: Any) -> Any:
     return checks.as_array("shares (the probabilities of the tasks)", shares)
 
 
-class Replay(eqx.Module):
+class Replay(TaskSchedule):
     """One task after the other; from the first switch on, a fraction of the samples belongs to earlier tasks.
 
     fraction: the probability of an earlier task, a number or a schedule, equal for all earlier ones. after: the switch time,
@@ -164,21 +167,10 @@ class Replay(eqx.Module):
     [0.2, 0.8]
     """
 
-    fraction: Any = eqx.field(converter=lambda x: x if callable(x) else checks.as_array("fraction", x))
-    after: ArrayLike = eqx.field(converter=_numbers("after (the switches)"))
-
-    def __check_init__(self) -> None:
-        if not callable(self.fraction):
-            checks.require_shape("fraction", self.fraction, ())
-            if not checks.is_traced(self.fraction) and not 0 <= float(self.fraction) <= 1:
-                raise InputError(
-                    f"fraction is {checks.shown(self.fraction)}; it must be between 0 and 1, the probability of an earlier "
-                    "task."
-                )
-        _require_switches("after (the switches)", cast(NumpyOrJax, self.after))
+    fraction: Any = checks.number_field("fraction", checks.require_probability, schedule=True)
+    after: ArrayLike = _switches_field("after (the switches)")
 
     def require_tasks(self, count: int) -> None:
-        """One task for each phase."""
         if np.size(self.after) + 1 > count:
             raise InputError(
                 f"the schedule has {np.size(self.after)} switches and needs {np.size(self.after) + 1} tasks; there are {count}. "
@@ -186,7 +178,6 @@ class Replay(eqx.Module):
             )
 
     def probabilities(self, t: ArrayLike, count: int) -> Float[Array, " tasks"]:
-        """The probability of each task at time t."""
         phases = np.size(self.after) + 1
         present, earlier = np.eye(phases, count), np.tril(np.ones((phases, count)), -1)
         earlier[1:] /= earlier[1:].sum(axis=1, keepdims=True)
@@ -194,16 +185,14 @@ class Replay(eqx.Module):
         return ((1 - fraction) * present + fraction * earlier)[_phase(self.after, t)]
 
     def schedules(self) -> list[Any]:
-        """The fraction, if it changes in time."""
         return [self.fraction] if callable(self.fraction) else []
 
     def switches(self, end: ArrayLike) -> Float[Array, " S"]:
-        """Times at which the probabilities jump."""
-        bends = switch_times(end, *self.schedules())
+        bends = super().switches(end)
         return jnp.asarray(self.after) if bends is None else jnp.concatenate([jnp.asarray(self.after), bends])
 
 
-class Drift(eqx.Module):
+class Drift(Part):
     """Teacher vectors that move at random while the student learns, with the rate omega:
 
         w* <- (1 - omega / N) w* + sqrt(2 omega / N) zeta     at every step, zeta Gaussian with the overlaps of the teachers
@@ -214,20 +203,13 @@ class Drift(eqx.Module):
     Drift(rate=0.03)
     """
 
-    rate: ArrayLike = eqx.field(converter=partial(checks.as_array, "rate (of the drift)"))
-
-    def __check_init__(self) -> None:
-        checks.require_shape("rate (of the drift)", self.rate, ())
-        checks.require_nonnegative("rate (of the drift)", self.rate)
-
-    def __repr__(self) -> str:
-        return f"Drift(rate={checks.shown(self.rate)})"
+    rate: ArrayLike = checks.number_field("rate (of the drift)", checks.require_nonnegative)
 
 
 NAMED = {"switch": Switch, "interleave": Interleave, "replay": Replay}
 
 
-class Tasks(eqx.Module):
+class Tasks(Part):
     """Several tasks in place of a teacher: each sample is labeled by one of the teachers.
 
         Delta = y_s - sum_k v^s_k g(lambda_k),   s drawn with the probabilities of the schedule at every sample
@@ -309,14 +291,12 @@ class Tasks(eqx.Module):
                 raise InputError(
                     f"a teacher is {checks.shown(teacher)}; each task needs a Network, such as Network(3, 'erf')."
                 )
-            for name in ("train_readout", "train_bias"):
-                if getattr(teacher, name):
-                    raise InputError(f"{name} is True on a teacher; only the student can learn. Leave it out.")
+            teacher.require_fixed()
         if len({teacher.outputs for teacher in self.teachers}) > 1:
             raise InputError(
                 f"the teachers have {', '.join(str(t.outputs) for t in self.teachers)} outputs; they must have equally many."
             )
-        if isinstance(self.schedule, tuple(NAMED.values())):
+        if isinstance(self.schedule, TaskSchedule):
             self.schedule.require_tasks(count)
         elif not callable(self.schedule) or isinstance(self.schedule, type):
             raise InputError(
@@ -337,18 +317,23 @@ class Tasks(eqx.Module):
         if self.given_gram is not None:
             if self.similarity is not None:
                 raise InputError("similarity and gram are both given; they say the same. Give one of them.")
-            M = self.hidden
-            if np.ndim(self.given_gram) not in (2, 3) or np.shape(self.given_gram)[-2:] != (M, M):
-                raise InputError(
-                    f"gram has shape {np.shape(self.given_gram)}; the teachers have {M} units together, so it must be "
-                    f"({M}, {M}), or (levels, {M}, {M})."
-                )
+            require_gram_shape(self.given_gram, self.hidden)
         elif self.similarity is not None:
             checks.require_shape("similarity", self.similarity, (), (count, count), fix="One number, or one for each pair.")
         if any(np.ndim(t.gram) == 3 for t in self.teachers if t.gram is not None):
             raise InputError("a teacher has a gram for each level; give the overlaps of all tasks: Tasks(gram=...).")
         if self.gram is not None:
             checks.require_gram("the Gram matrix of the teachers", self.gram)
+
+    def arguments(self) -> Table:
+        return super().arguments() | {"gram": self.given_gram}
+
+    def changed(self, **changes: Any) -> "Tasks":
+        """A new similarity replaces a gram, and a gram a similarity."""
+        for new, old in (("similarity", "gram"), ("gram", "similarity")):
+            if changes.get(new) is not None:
+                changes.setdefault(old, None)
+        return super().changed(**changes)
 
     # What a problem asks of its teacher.
 
@@ -366,13 +351,6 @@ class Tasks(eqx.Module):
     def outputs(self) -> int:
         """Outputs of each task."""
         return self.teachers[0].outputs
-
-    @property
-    def train_readout(self) -> bool:
-        """Teachers do not learn."""
-        return False
-
-    train_bias = train_readout
 
     @property
     def activation(self) -> Activation:
@@ -403,9 +381,10 @@ class Tasks(eqx.Module):
         xp: Any = jnp if checks.is_traced(self.similarity, own) else np
         V = xp.zeros((self.count, self.count)) if self.similarity is None else self.similarity
         V = xp.broadcast_to(xp.asarray(V), (self.count, self.count))
-        rows = [
-            [self._block(i, j, own[i], V[i, j], xp) for j in range(self.count)] for i in range(self.count)
-        ]  # the diagonal blocks are the teachers' own
+        units = [teacher.hidden for teacher in self.teachers]
+        rows = [[V[i, j] * xp.asarray(np.eye(n, m)) for j, m in enumerate(units)] for i, n in enumerate(units)]
+        for i, n in enumerate(units):
+            rows[i][i] = np.eye(n) if own[i] is None else own[i]
         return xp.block(rows)
 
     @property
@@ -415,15 +394,10 @@ class Tasks(eqx.Module):
         if all(each is None for each in own):
             return None
         xp: Any = jnp if checks.is_traced(own) else np
-        zeros = [[xp.zeros((n, m)) for m in sizes] for n in sizes]
-        return xp.block(
-            [[own[i] if i == j and own[i] is not None else z for j, z in enumerate(row)] for i, row in enumerate(zeros)]
-        )
-
-    def _block(self, i: int, j: int, own: Any, V: Any, xp: Any) -> Any:
-        if i == j:
-            return np.eye(self.teachers[i].hidden) if own is None else own
-        return V * xp.asarray(np.eye(self.teachers[i].hidden, self.teachers[j].hidden))
+        rows = [[xp.zeros((n, m)) for m in sizes] for n in sizes]
+        for i, each in enumerate(own):
+            rows[i][i] = rows[i][i] if each is None else each
+        return xp.block(rows)
 
     def units(self, task: int) -> slice:
         """The places of a task's units among those of all tasks."""
@@ -439,32 +413,26 @@ class Tasks(eqx.Module):
 
     def probabilities(self, t: ArrayLike) -> Float[Array, " tasks"]:
         """The probability of each task at time t."""
-        if isinstance(self.schedule, tuple(NAMED.values())):
+        if isinstance(self.schedule, TaskSchedule):
             return self.schedule.probabilities(t, self.count)
         return jnp.asarray(self.schedule(jnp.asarray(t)), float)
 
     def switches(self, end: ArrayLike) -> Float[Array, " S"] | None:
         """Times up to `end` across which the solver must not step."""
-        found = [self._schedule_switches(end)]
-        if self.freeze_heads is not None:
-            found.append(jnp.ravel(jnp.asarray(self.freeze_heads)))
-        known = [times for times in found if times is not None]
+        if isinstance(self.schedule, TaskSchedule):
+            found = self.schedule.switches(end)
+        else:
+            one = lambda task: cast(Schedule, lambda t: self.probabilities(t)[task])  # noqa: E731
+            found = switch_times(end, *(one(task) for task in range(max(1, self.count - 1))))
+        frozen = None if self.freeze_heads is None else jnp.ravel(jnp.asarray(self.freeze_heads))
+        known = [times for times in (found, frozen) if times is not None]
         return jnp.concatenate(known) if known else None
-
-    def _schedule_switches(self, end: ArrayLike) -> Float[Array, " S"] | None:
-        if isinstance(self.schedule, tuple(NAMED.values())):
-            return self.schedule.switches(end)
-        one = lambda task: cast(Schedule, lambda t: self.probabilities(t)[task])  # noqa: E731
-        return switch_times(end, *(one(task) for task in range(max(1, self.count - 1))))
 
     def head_rates(self, t: ArrayLike) -> Float[Array, "..."]:
         """1 for a head that learns at time t, 0 for a frozen one; a factor of the readout's force (task, outputs, K)."""
         learns = jnp.where(jnp.asarray(t) < jnp.asarray(self.freeze_heads), 1.0, 0.0)
-        return learns.reshape(*learns.shape, *[1] * self._readout_axes) if learns.ndim else learns
-
-    @property
-    def _readout_axes(self) -> int:
-        return 1 if self.outputs == 1 else 2
+        axes = 1 if self.outputs == 1 else 2
+        return learns.reshape(*learns.shape, *[1] * axes) if learns.ndim else learns
 
     def head(self, readout: NumpyOrJax, task: int) -> Any:
         """The readout that serves a task."""
@@ -472,44 +440,19 @@ class Tasks(eqx.Module):
 
     def require_probabilities_on(self, times: Float[np.ndarray, " S"]) -> None:
         """A function of time must return probabilities at the given times."""
-        numbers = isinstance(self.schedule, Switch) or (
-            isinstance(self.schedule, Interleave | Replay) and not self.schedule.schedules()
-        )
+        numbers = isinstance(self.schedule, TaskSchedule) and not self.schedule.schedules()
         if numbers or checks.is_traced(self.schedule):
             return
-        try:
+        fix = "write it with jax.numpy, as a function of time to probabilities."
+        with explained("the schedule of tasks cannot be traced by JAX", fix):
             values = jax.vmap(self.probabilities)(jnp.asarray(times))
-        except Exception as error:
-            raise InputError(
-                f"the schedule of tasks cannot be traced by JAX ({type(error).__name__}); write it with jax.numpy, as a function "
-                "of time to probabilities."
-            ) from None
         if values.shape != (len(times), self.count):
             raise InputError(
                 f"the schedule of tasks maps a time to shape {values.shape[1:]}; it must return {self.count} probabilities."
             )
         if not checks.is_traced(values):
             for t, row in zip(times, np.asarray(values), strict=True):
-                _require_probabilities(row, f" at time {t:g}")
-
-    def __repr__(self) -> str:
-        parts = [f"[{', '.join(map(repr, self.teachers))}]", _schedule_text(self.schedule)]
-        parts += [f"heads={self.heads!r}"] if self.heads != "separate" else []
-        for name, value in (("similarity", self.similarity), ("gram", self.given_gram), ("freeze_heads", self.freeze_heads)):
-            parts += [f"{name}={checks.shown(value)}"] if value is not None else []
-        parts += [f"drift={self.drift!r}"] if self.drift is not None else []
-        return f"Tasks({', '.join(parts)})"
-
-
-def _require_probabilities(values: NumpyOrJax, when: str) -> None:
-    if checks.is_traced(values):
-        return
-    p = np.asarray(values)
-    if not (np.all(np.isfinite(p)) and np.all(p >= 0) and abs(p.sum() - 1) < SUM):
-        raise InputError(
-            f"the probabilities of the tasks are {checks.shown(p)}{when}, with sum {p.sum():g}; they must be zero or more with "
-            "sum 1. Divide them by their sum."
-        )
+                checks.require_probabilities("the probabilities of the tasks", row, f" at time {t:g}")
 
 
 def _of_units(teacher: Network) -> Sequence[Activation]:
@@ -520,9 +463,3 @@ def _of_units(teacher: Network) -> Sequence[Activation]:
 def _joined(parts: list[Any]) -> Any:
     xp: Any = jnp if checks.is_traced(parts) else np
     return xp.concatenate(parts, axis=-1)
-
-
-def _schedule_text(schedule: Any) -> str:
-    if not isinstance(schedule, tuple(NAMED.values())):
-        return getattr(schedule, "__name__", "a function")
-    return checks.shown(schedule)

@@ -15,7 +15,7 @@ from jaxtyping import Float
 
 from tutelage import checks, labels, losses, rules
 from tutelage._types import Array
-from tutelage.errors import InputError, cause
+from tutelage.errors import InputError, explained
 from tutelage.problem.mixture import Mixture
 from tutelage.problem.schedules import Constant
 from tutelage.problem.sgd import SlowMomentum
@@ -206,8 +206,8 @@ def require_fit(problem: "Problem") -> None:
     if isinstance(p.rule, rules.FeedbackAlignment):
         shape = np.shape(p.student.readout)
         checks.require_shape("feedback", p.rule.feedback, (), shape, fix="One number per readout weight, or one for all.")
-    named = (p.loss, losses.NAMED), (p.labels, labels.NAMED), (p.rule, rules.NAMED)
-    if any(type(part) not in table.values() for part, table in named):
+    words = losses.as_loss.word(p.loss), labels.as_labels.word(p.labels), rules.as_rule.word(p.rule)
+    if None in words:
         _require_update(problem)
 
 
@@ -222,18 +222,11 @@ def _require_single_samples(problem: "Problem") -> None:
 
 
 def _require_quantiles(noise: Callable[..., object]) -> None:
-    try:
+    fix = "it must be a quantile function of an array, such as scipy.stats.t(3).ppf."
+    with explained("noise is a function that fails on [0.1, 0.5, 0.9]", fix):
         values = np.asarray(noise(np.array([0.1, 0.5, 0.9])), dtype=float)
-    except Exception as error:
-        raise InputError(
-            f"noise is a function that fails on [0.1, 0.5, 0.9] ({type(error).__name__}); it must be a quantile function of "
-            "an array, such as scipy.stats.t(3).ppf."
-        ) from None
     if values.shape != (3,) or not np.all(np.isfinite(values)) or np.any(np.diff(values) < 0):
-        raise InputError(
-            "noise is a function that is not increasing and finite on (0, 1); it must be a quantile function, such as "
-            "scipy.stats.t(3).ppf."
-        )
+        raise InputError(f"noise is a function that is not increasing and finite on (0, 1); {fix}")
 
 
 def _require_update(problem: "Problem") -> None:
@@ -257,13 +250,9 @@ def _require_update(problem: "Problem") -> None:
     T = p.rule.samples
     if T > 1:
         sample = jax.tree.map(lambda x: jnp.broadcast_to(x, (T, *jnp.shape(x))), sample)
-    try:
+    fix = "update(sample, parameters, context) must be written with jax.numpy and return self.result(delta, parameters)."
+    with explained(f"the rule {name} fails on one sample", fix):
         update = jax.eval_shape(lambda: p.rule.update(sample, parameters, context))
-    except Exception as error:
-        raise InputError(
-            f"the rule {name} fails on one sample ({cause(error)}); update(sample, parameters, context) must be written "
-            "with jax.numpy and return self.result(delta, parameters)."
-        ) from None
     if not isinstance(update, rules.Update) or not isinstance(update.parameters, rules.Parameters):
         raise InputError(f"the rule {name} returns no Update; it must return self.result(delta, parameters).")
     for what, found, right in (
@@ -278,15 +267,11 @@ def _require_update(problem: "Problem") -> None:
 def _some_labels(problem: "Problem") -> Float[Array, " count *outputs"]:
     """Noiseless labels (count, ...) of some teacher fields, once they are known to be usable."""
     p, named = problem, problem.labels.function if isinstance(problem.labels, labels.Function) else type(problem.labels)
-    name = getattr(named, "__name__", type(named).__name__)
+    name = checks.name_of(named)
     fields = jnp.asarray(np.random.default_rng(0).standard_normal((16, p.teacher.hidden)))
-    try:
+    fix = "label(output, rho, xi, noise) must be written with jax.numpy and return a number or a vector."
+    with explained(f"the labels {name!r} fail on one sample", fix):
         tried = jax.vmap(lambda rho: jnp.asarray(p.labels.truth(p.teacher.output(rho), rho), float))(fields)
-    except Exception as error:
-        raise InputError(
-            f"the labels {name!r} fail on one sample ({cause(error)}); label(output, rho, xi, noise) must be written with "
-            "jax.numpy and return a number or a vector."
-        ) from None
     outputs = p.student.outputs
     right = () if outputs == 1 else (outputs,)
     if tried.shape[1:] != right:

@@ -4,7 +4,7 @@ base (Rule, Sample, Update) -> gradient (backpropagation on any loss, feedback a
 perturbation), classical (Hebbian, Perceptron, AdaTron), reinforce (the RL perceptron)
 """
 
-from tutelage import checks
+from tutelage._part import Choice
 from tutelage.randomness import Discrete, Law, Normal, PerUnit, Quantile
 from tutelage.rules.base import Context, Parameters, Rule, Sample, Update
 from tutelage.rules.classical import AdaTron, Hebbian, Perceptron
@@ -44,9 +44,5 @@ NAMED: dict[str, type[Rule]] = {
     "node_perturbation": NodePerturbation,
     "reuse": Reuse,
 }
-
-
-def as_rule(value: object) -> Rule:
-    """A rule from its name, or as it is."""
-    allowed = "or a Rule: subclass tutelage.Rule and define update(sample, parameters, context)"
-    return checks.as_part("rule", value, Rule, NAMED, allowed, None)
+OTHERS = "or a Rule: subclass tutelage.Rule and define update(sample, parameters, context)"
+as_rule = Choice("rule", Rule, NAMED, "gradient", OTHERS)

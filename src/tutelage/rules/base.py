@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from tutelage._part import Part
 from tutelage._types import Array, ArrayLike, NumpyOrJax, Schedule
 from tutelage.errors import InputError
 from tutelage.losses import Loss
@@ -81,7 +82,7 @@ class Update(eqx.Module):
     loss: ArrayLike = jnp.nan
 
 
-class Rule(eqx.Module):
+class Rule(Part):
     """A learning rule. Subclass it and define `update`; set the class variables where they differ.
 
     jumps: `update` jumps as a function of a student field, or may: averages are then never differentiated through it. Set it

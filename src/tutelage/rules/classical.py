@@ -6,7 +6,6 @@ applies to each unit of a wider student by itself. Readouts do not move.
 
 from typing import ClassVar
 
-import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Float
 
@@ -34,14 +33,10 @@ class Perceptron(Rule):
 
     >>> import tutelage as tu
     >>> tu.rules.Perceptron()
-    Perceptron(margin=0)
+    Perceptron()
     """
 
-    margin: ArrayLike = eqx.field(converter=lambda x: checks.as_array("margin", x), default=0.0)
-
-    def __check_init__(self) -> None:
-        checks.require_shape("margin", self.margin, ())
-        checks.require_finite("margin", self.margin)
+    margin: ArrayLike = checks.number_field("margin", default=0.0)
 
     def update(self, sample: Sample, parameters: Parameters, context: Context) -> Update:
         wrong = sample.label * sample.student < self.margin
@@ -49,9 +44,6 @@ class Perceptron(Rule):
 
     def breaks(self, label: Label, parameters: Parameters, context: Context) -> tuple[Float[Array, ""], ...]:
         return (jnp.asarray(self.margin * label),)
-
-    def __repr__(self) -> str:
-        return f"Perceptron(margin={checks.shown(self.margin)})"
 
 
 class AdaTron(Rule):

@@ -15,7 +15,6 @@ from jaxtyping import Float
 
 from tutelage import checks
 from tutelage._types import Array, ArrayLike, NumpyOrJax, Schedule
-from tutelage.errors import InputError
 from tutelage.randomness import Discrete, Law, Normal, PerUnit
 from tutelage.rules.base import Context, Elementwise, Label, Parameters, Readout, Rule, Sample, Update
 
@@ -59,13 +58,10 @@ class FeedbackAlignment(Gradient):
     """
 
     feedback: ArrayLike = eqx.field(converter=lambda x: checks.as_array("feedback", x), default=1.0)
-    strength: Any = eqx.field(converter=lambda x: x if callable(x) else checks.as_array("strength", x), default=1.0)
+    strength: Any = checks.number_field("strength", checks.require_nonnegative, schedule=True, default=1.0)
 
     def __check_init__(self) -> None:
         checks.require_finite("feedback", self.feedback)
-        if not callable(self.strength):
-            checks.require_shape("strength", self.strength, ())
-            checks.require_nonnegative("strength", self.strength)
 
     def for_readout(self, readout: ArrayLike, time: ArrayLike) -> Readout:
         """The feedback at this time, in the shape of the readout."""
@@ -80,12 +76,6 @@ class FeedbackAlignment(Gradient):
     def update(self, sample: Sample, parameters: Parameters, context: Context) -> Update:
         return self.result(*_sent_back(sample, parameters, context, self.for_readout(parameters.readout, context.time)))
 
-    def __repr__(self) -> str:
-        strength = (
-            f", strength={checks.shown(self.strength)}" if callable(self.strength) or np.any(self.strength != 1) else ""
-        )
-        return f"FeedbackAlignment(feedback={checks.shown(self.feedback)}{strength})"
-
 
 class Dropout(Gradient):
     """Backpropagation through hidden units that are kept with probability `keep`, independently at each sample.
@@ -98,16 +88,7 @@ class Dropout(Gradient):
     Dropout(keep=0.8)
     """
 
-    keep: Any = eqx.field(converter=lambda x: x if callable(x) else checks.as_array("keep", x), default=0.5)
-
-    def __check_init__(self) -> None:
-        if callable(self.keep):
-            return
-        checks.require_shape("keep", self.keep, ())
-        if not checks.is_traced(self.keep) and not 0 < float(self.keep) <= 1:
-            raise InputError(
-                f"keep is {checks.shown(self.keep)}; it must be above 0 and at most 1, the probability that a unit stays active."
-            )
+    keep: Any = checks.number_field("keep", checks.require_positive, checks.require_probability, schedule=True, default=0.5)
 
     def keep_at(self, time: ArrayLike) -> Float[Array, ""]:
         """The probability that a unit is kept, at this time."""
@@ -127,9 +108,6 @@ class Dropout(Gradient):
         kept = Parameters(parameters.readout / self.keep_at(context.time), parameters.bias)
         return super().breaks(label, kept, context)
 
-    def __repr__(self) -> str:
-        return f"Dropout(keep={checks.shown(self.keep)})"
-
 
 class Reuse(Gradient):
     """Backpropagation that uses each sample `times` in a row: so many steps on one sample before the next one.
@@ -141,8 +119,8 @@ class Reuse(Gradient):
     It needs batch=1 and no momentum.
 
     >>> import tutelage as tu
-    >>> tu.rules.Reuse(times=2)
-    Reuse(times=2)
+    >>> tu.rules.Reuse(times=3)
+    Reuse(times=3)
     """
 
     uses_norm: ClassVar[bool] = True
@@ -169,9 +147,6 @@ class Reuse(Gradient):
     def breaks(self, label: Label, parameters: Parameters, context: Context) -> tuple[Float[Array, ""], ...]:
         return () if self.moves_fields else super().breaks(label, parameters, context)
 
-    def __repr__(self) -> str:
-        return f"Reuse(times={self.times})"
-
 
 class NodePerturbation(Gradient):
     """Learning from the change of the loss under noise in the hidden fields, without any backward pass.
@@ -183,15 +158,11 @@ class NodePerturbation(Gradient):
     `loss` of a trajectory are those without noise.
 
     >>> import tutelage as tu
-    >>> tu.rules.NodePerturbation(scale=0.1)
-    NodePerturbation(scale=0.1)
+    >>> tu.rules.NodePerturbation(scale=0.2)
+    NodePerturbation(scale=0.2)
     """
 
-    scale: ArrayLike = eqx.field(converter=lambda x: checks.as_array("scale", x), default=0.1)
-
-    def __check_init__(self) -> None:
-        checks.require_shape("scale", self.scale, ())
-        checks.require_positive("scale", self.scale)
+    scale: ArrayLike = checks.number_field("scale", checks.require_positive, default=0.1)
 
     @property
     def moves_fields(self) -> bool:
@@ -214,9 +185,6 @@ class NodePerturbation(Gradient):
 
     def breaks(self, label: Label, parameters: Parameters, context: Context) -> tuple[Float[Array, ""], ...]:
         return ()
-
-    def __repr__(self) -> str:
-        return f"NodePerturbation(scale={checks.shown(self.scale)})"
 
 
 UNROLLED = 8  # uses of a sample that are written out one after the other

@@ -34,18 +34,15 @@ class Reinforce(Rule):
     `Perceptron()`; with reward and penalty 1 it is `Hebbian()`. For a single unit.
 
     >>> import tutelage as tu
-    >>> tu.rules.Reinforce(decisions=3, reward=1.0, penalty=0.1)
-    Reinforce(decisions=3, reward=1, penalty=0.1)
+    >>> tu.rules.Reinforce(decisions=5, reward=1.0, penalty=0.1)
+    Reinforce(decisions=5, penalty=0.1)
     """
 
     decisions: int = eqx.field(static=True, converter=lambda x: checks.as_count("decisions", x), default=3)
-    reward: ArrayLike = eqx.field(converter=lambda x: checks.as_array("reward", x), default=1.0)
-    penalty: ArrayLike = eqx.field(converter=lambda x: checks.as_array("penalty", x), default=0.0)
+    reward: ArrayLike = checks.number_field("reward", checks.require_nonnegative, default=1.0)
+    penalty: ArrayLike = checks.number_field("penalty", checks.require_nonnegative, default=0.0)
 
     def __check_init__(self) -> None:
-        for name, value in (("reward", self.reward), ("penalty", self.penalty)):
-            checks.require_shape(name, value, ())
-            checks.require_nonnegative(name, value)
         if not checks.is_traced(self.reward, self.penalty) and float(self.reward) == float(self.penalty) == 0:
             raise InputError("reward and penalty are both 0, so nothing is learned; one of them must be positive.")
 
@@ -68,10 +65,6 @@ class Reinforce(Rule):
 
     def breaks(self, label: Label, parameters: Parameters, context: Context) -> tuple[Float[Array, ""], ...]:
         return (jnp.zeros(()),)
-
-    def __repr__(self) -> str:
-        numbers = f"reward={checks.shown(self.reward)}, penalty={checks.shown(self.penalty)}"
-        return f"Reinforce(decisions={self.decisions}, {numbers})"
 
 
 class WrongDecision(Rule):

@@ -27,6 +27,7 @@ import jax
 import numpy as np
 
 from tutelage import checks
+from tutelage._part import argument_names
 from tutelage._types import Table
 from tutelage.errors import InputError
 from tutelage.problem import Problem, Start, asymmetric_start, random_start, serialize
@@ -55,7 +56,7 @@ def parts_of(name: str) -> tuple[str, ...]:
 
 def known_names(problem: Problem) -> dict[str, str]:
     """Every name that a sweep over this problem can change, with its full name; shared ones only with their part."""
-    fields = [(part, field) for part in serialize.PARTS for field in serialize.arguments(getattr(problem, part))]
+    fields = [(part, field) for part in serialize.PARTS for field in argument_names(getattr(problem, part))]
     plain = [field for _, field in fields]
     names = {name: name for name in ("noise", "inputs", *serialize.LEARNING, *OF_START)}
     names |= {field: f"{part}.{field}" for part, field in fields if plain.count(field) == 1}
