@@ -65,13 +65,6 @@ class Quadrature(eqx.Module):
         return Quadrature(self.nodes * 3 // 2, self.points * 4)
 
 
-def as_quadrature(value: object) -> Quadrature | None:
-    """The user's quadrature, or None for the usual one."""
-    if value is not None and not isinstance(value, Quadrature):
-        raise InputError(f"quadrature is {checks.shown(value)}; it must be a Quadrature, such as Quadrature(nodes=96).")
-    return value
-
-
 class Sampled(eqx.Module):
     """Average over a fixed quasi-random set of `points` samples (scrambled Sobol, eight scramblings, whitened).
 
@@ -93,13 +86,6 @@ class Sampled(eqx.Module):
             raise InputError(f"points is {count}; it must be a power of two, such as {1 << count.bit_length()}.")
         if count > 2**22:
             raise InputError(f"points is {count}; it must be at most {2**22}. Memory grows with it.")
-
-
-def as_sampled(value: object) -> Sampled | None:
-    """The user's choice of averages: None (closed forms where they exist) or `Sampled`."""
-    if value is not None and not isinstance(value, Sampled):
-        raise InputError(f"moments is {checks.shown(value)}; it must be None or Sampled(points=2**14).")
-    return value
 
 
 @lru_cache

@@ -129,19 +129,11 @@ def _twice(functions: Functions) -> Functions:
 class QuadratureAverages(Averages):
     """Students and teachers with any activations."""
 
-    student: Activation = eqx.field(static=True)
-    teacher: Activation = eqx.field(static=True)
-    K: int = eqx.field(static=True)
-    M: int = eqx.field(static=True)
     rule: Quadrature = eqx.field(static=True)
 
     def __init__(self, student: Activation, teacher: Activation, K: int, M: int, rule: Quadrature | None = None):
         self.student, self.teacher, self.K, self.M = student, teacher, K, M
         self.rule = chosen_rule(student, teacher) if rule is None else rule
-
-    @classmethod
-    def covers(cls, student: Activation, teacher: Activation, biased: bool) -> bool:
-        return True
 
     @property
     def _smooth(self) -> bool:
