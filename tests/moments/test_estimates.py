@@ -70,7 +70,8 @@ def test_the_estimate_covers_the_true_error(name):
     estimated = averages_error(system, system.moments, trajectory)
     p, G = system.matrices_at(C[:1, 1:], C[:1, :1], C[1:, 1:], jnp.ones(1), None)
     found = np.array([p.A[0, 0], p.B[0, 0], G[0, 0]])
-    errors = np.max(np.abs(found - true)[:2]) / np.max(np.abs(true[:2])), abs(found[2] / true[2] - 1)
+    size = max(np.max(np.abs(true[:2])), 1e-3 * np.sqrt(true[2]))  # A and B of sin 10x vanish; E[delta e] is below sqrt(G)
+    errors = np.max(np.abs(found - true)[:2]) / size, abs(found[2] / true[2] - 1)
     assert errors[0] < estimated[0] + 1e-9, (errors, estimated)
     assert errors[1] < estimated[1] + 1e-9, (errors, estimated)
     rough = {"sin 10x", "steep"}  # beyond what a finer rule may cost: there the estimate must be far above the threshold

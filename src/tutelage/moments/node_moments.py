@@ -95,29 +95,25 @@ class RuleAtState(eqx.Module):
         labels, weights = jax.vmap(partial(self.labels, noisy), in_axes=1, out_axes=-1)(rho)
         law, norm2 = self.rule.law(self.problem.student.hidden, self.context.time), mean_norm2(self.problem)
         placed = law if isinstance(law, PerUnit) and self.numbers is not None else None
-        draws, shares = (None, None)
+        draws, shares = jnp.zeros((1, 0)), jnp.ones(1)  # of xi, which a rule without randomness does not see
         if law is not None:
             draws, shares = map(jnp.asarray, law.nodes(False) if placed is None else placed.patterns())
 
-        def given(label: Array, weight: Array, xi: Array | None, share: Array | None) -> Response:
+        def one(student: Array, rho: Array, label: Array, xi: Array | None) -> Update:
+            return self.rule.update(Sample(student, rho, label, xi, norm2), self.parameters, self.context)
+
+        def given(label: Array, weight: Array, draw: Array, share: Array) -> Response:
             """The part of one label per node and one draw of xi."""
-            own = None
-            if placed is not None and xi is not None:
-                xi, own = None, placed.at_points(xi, jnp.asarray(self.numbers))
-
-            def one(student: Array, rho: Array, label: Array, own: Array | None) -> Update:
-                sample = Sample(student, rho, label, xi if own is None else own, norm2)
-                return self.rule.update(sample, self.parameters, self.context)
-
-            update = jax.vmap(one, in_axes=(-1, -1, -1, 0), out_axes=-1)(student, rho, label, own)
+            xi = draw if law is not None else None
+            if placed is not None:
+                xi = placed.at_points(draw, jnp.asarray(self.numbers))
+            axes = (-1, -1, -1, None if placed is None else 0)
+            update = jax.vmap(one, in_axes=axes, out_axes=-1)(student, rho, label, xi)
             pairs = update.delta[:, None] * update.delta
             each = Response(update.delta, pairs, update.parameters.readout, jnp.asarray(update.loss, float))
-            weight = weight if share is None else weight * share
-            return Response(*(weight * x for x in each))
+            return Response(*(weight * share * x for x in each))
 
         def over_draws(label: Array, weight: Array) -> Response:
-            if draws is None or shares is None:
-                return given(label, weight, None, None)
             return _added(lambda at: given(label, weight, *at), (draws, shares))
 
         return _added(lambda at: over_draws(*at), (labels, weights))

@@ -163,35 +163,19 @@ def disc(
     return grid, density / density.sum()
 
 
-@lru_cache
-def antithetic(points: int, axes: int) -> Float[np.ndarray, "points axes"]:
-    """A quasi-random set z together with -z, whitened so that its covariance is exact.
-
-    It serves activations with kinks. Averages of rules use `sobol`: they are averages of even functions for the usual odd
-    rules, for which mirror images are no new points.
-    """
-    half = _sobol_normals(int(np.ceil(np.log2(points))) - 1, axes, np.random.default_rng(0))
-    half = half @ np.linalg.inv(np.linalg.cholesky(half.T @ half / half.shape[0])).T
-    return np.concatenate([half, -half])
-
-
 @lru_cache(maxsize=8)
-def sobol(points: int, axes: int, seed: int) -> Float[np.ndarray, "points axes"]:
-    """`SETS` scramblings one after the other, each with exact mean zero and unit covariance."""
-    each, sets = points // SETS, []
-    for rng in np.random.default_rng(seed).spawn(SETS):
-        e = _sobol_normals(int(np.log2(each)), axes, rng)
-        e = e - e.mean(axis=0)
-        sets.append(np.linalg.solve(np.linalg.cholesky(e.T @ e / each), e.T).T)
-    return np.concatenate(sets)
-
-
-def _sobol_normals(log2_points: int, axes: int, rng: np.random.Generator) -> Float[np.ndarray, "points axes"]:
+def sobol(points: int, axes: int, seed: int, sets: int = SETS) -> Float[np.ndarray, "points axes"]:
+    """Scrambled Sobol sets one after the other, each with exact mean zero and unit covariance; at least `points` in all."""
     from scipy.special import ndtri
     from scipy.stats import qmc
 
-    uniform = qmc.Sobol(axes, scramble=True, rng=rng).random_base2(log2_points)
-    return ndtri(np.clip(uniform, 1e-15, 1 - 1e-15))
+    log2_points, each = int(np.ceil(np.log2(points / sets))), []
+    for rng in np.random.default_rng(seed).spawn(sets):
+        uniform = qmc.Sobol(axes, scramble=True, rng=rng).random_base2(log2_points)
+        e = ndtri(np.clip(uniform, 1e-15, 1 - 1e-15))
+        e = e - e.mean(axis=0)
+        each.append(np.linalg.solve(np.linalg.cholesky(e.T @ e / len(e)), e.T).T)
+    return np.concatenate(each)
 
 
 @lru_cache(maxsize=512)
