@@ -309,17 +309,11 @@ def _may_be_differentiated(problem: System, start: PyTree) -> bool:
     return isinstance(problem, ClosedSystem) or functions or checks.is_traced(problem, start)
 
 
-def assemble(raw: Any, times: np.ndarray, problem: System, start: PyTree, settings: Settings) -> Trajectory:
+def assemble(raw: Raw, times: np.ndarray, problem: System, start: PyTree, settings: Settings) -> Trajectory:
     known = isinstance(problem, Problem)
     return Trajectory(
         times=times,
-        variables=raw.variables,
-        error=raw.error,
-        loss=raw.loss,
-        status_code=raw.status_code,
-        end_time=raw.end_time,
-        steps=raw.steps,
-        T=raw.T,
+        **raw._asdict(),
         problem=problem if known else None,
         start=start if known else None,
         kind="theory" if known else "equations",

@@ -169,7 +169,7 @@ class _Lead:
         problem = eqx.tree_at(lambda p: p.inputs, problem, problem.inputs.without_basis())
         varied: dict[str, Entry] = {}
 
-        def first(path: KeyPath, leaf: object) -> object:
+        def first(path: KeyPath, leaf: Any) -> Any:
             if not eqx.is_array_like(leaf) or not self.carried_by(leaf):
                 return leaf
             own = np.shape(leaf)[len(self.shape) :]

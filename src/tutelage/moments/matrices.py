@@ -12,6 +12,7 @@ masks m_k in {0, 1/keep} with v_k -> m_k v_k: where unit k learns it was kept, s
 """
 
 from abc import abstractmethod
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -123,11 +124,10 @@ class TaskMoments(Moments):
             fields = np.r_[0:K, K + units.start : K + units.stop]
             own = Parameters(problem.teacher.head(parameters.readout, s), parameters.bias)
             means = None if mean is None else mean[fields]
-            if context.overlaps is None:
-                seen = context
-            else:
+            seen = context
+            if context.overlaps is not None:
                 R, Q, T = context.overlaps
-                seen = Context(context.student, context.loss, context.lr, context.time, (R[:, units], Q, T[units, units]))
+                seen = replace(context, overlaps=(R[:, units], Q, T[units, units]))
             found.append(moments.matrices(one, C[fields][:, fields], means, own, seen, flow))
         return found
 

@@ -396,7 +396,7 @@ class NodeMoments(Moments):
         jumps = (jnp.asarray(self.label_jumps or (0.0,)) - at.mean[0]) / scale
         return panels(jnp.concatenate([jumps, -reach, reach]), self.grid, ENDS)
 
-    def _split_grid(self, at: RuleAtState, noisy: bool, teacher: Array, outer: Array) -> tuple[Nodes, Weights]:
+    def _split_grid(self, at: RuleAtState, noisy: bool, teacher: NumpyOrJax, outer: NumpyOrJax) -> tuple[Nodes, Weights]:
         """Nodes of the teacher's axis times panels of the student's axis between the breaks of the rule."""
         own = jnp.where(at.L[1, 1] > 0, at.L[1, 1], 1.0)
         breaks = self._breaks(at, noisy, at.mean[0] + at.L[0, 0] * teacher)

@@ -30,7 +30,7 @@ class PolynomialAverages(Averages):
         out: list[Array | None] = []
         for derivative in range(order, max(len(student), len(teacher))):
             each = zip((student, teacher), variance, means, strict=True)
-            pieces = [_mean_of_polynomial(polyder(c, derivative), *law) for c, *law in each]
+            pieces = [_mean_of_polynomial(polyder(c, derivative), v, m) for c, v, m in each]
             vanishes = all(piece is None for piece in pieces)
             filled = [jnp.zeros_like(v) if p is None else p for p, v in zip(pieces, variance, strict=True)]
             out.append(None if vanishes else jnp.concatenate(filled))

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tutelage._types import Array
+from tutelage._types import Array, ArrayLike
 from tutelage.moments.nodes import (
     MANY,
     NEAR,
@@ -84,15 +84,16 @@ class Errors(NamedTuple):
 def _errors(activation: Activation, rule: Quadrature, s: float) -> Errors:
     """The errors of a rule at standard deviation s of the field."""
     kinks = np.array(nearest_breaks(activation)[:MANY]) / max(s, 1e-300)
-    z, weights = panels(kinks, TRUTH // (kinks.size + 2), (-FAR, 0.0, FAR), np)
-    plain, plain_weights = panels(kinks, rule.nodes // 2, xp=np) if kinks.size else hermite_transform(rule.nodes)
+    z, weights = map(np.asarray, panels(kinks, TRUTH // (kinks.size + 2), (-FAR, 0.0, FAR), np))
+    pairs_rule = panels(kinks, rule.nodes // 2, xp=np) if kinks.size else hermite_transform(rule.nodes)
+    plain, plain_weights = map(np.asarray, pairs_rule)
     held, held_weights = disc(rule.held, rule.reach, 1)
     given, inner = hermite_rule(rule.given)
     grids = [z, plain, held[:, 0], given]
     values = _values(activation, s * np.concatenate(grids))
     true, by_rule, on_held, on_given = np.split(values, np.cumsum([grid.size for grid in grids])[:-1], axis=1)
 
-    def found(f: np.ndarray, h: np.ndarray) -> float:
+    def found(f: np.ndarray, h: np.ndarray) -> np.ndarray:
         """E[f h] of a field paired with itself: by panels, or the sum of products of Hermite coefficients."""
         return plain_weights @ (f * h) if kinks.size else (f @ plain_weights) @ (h @ plain_weights)
 
@@ -120,8 +121,8 @@ def _errors(activation: Activation, rule: Quadrature, s: float) -> Errors:
     )
 
 
-def _share(part: float, whole: float) -> float:
-    share = abs(part) / max(abs(whole), 1e-300)
+def _share(part: ArrayLike, whole: ArrayLike) -> float:
+    share = np.abs(part) / np.maximum(np.abs(whole), 1e-300)
     return float(share) if np.isfinite(share) else np.inf
 
 
