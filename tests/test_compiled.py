@@ -192,4 +192,4 @@ def test_the_kernel_and_the_program_share_their_constants():
 
     for name in ("STEP", "ALL", "SAFETY", "SLOWEST", "FASTEST", "ALMOST", "FIRST"):
         assert getattr(committee_kernel, name) == getattr(dp, name)
-    assert prepare(problem(), None, TIMES)[2][0].shape == (1, 2, 2)
+    assert prepare(problem(), None, TIMES)[1][0].shape == (1, 2, 2)

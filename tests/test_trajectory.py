@@ -385,7 +385,7 @@ def test_a_newer_schema_is_refused_as_newer(tmp_path):
     for read in (lambda: tu.load(tmp_path / "a.nc"), lambda: tu.Trajectory.from_dataset(dataset)):
         with pytest.raises(tu.InputError) as caught:
             read()
-        require_refusal(caught.value, "'tutelage-trajectory/3'", "up to 'tutelage-trajectory/2'", "Update")
+        require_refusal(caught.value, "'tutelage-trajectory/3'", "reads 'tutelage-trajectory/2'", "Update")
 
 
 def test_an_old_schema_is_refused_and_the_message_says_what_to_do():

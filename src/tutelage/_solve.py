@@ -124,24 +124,24 @@ def solve(
     solver = checks.known("solver", solver, ("auto", *SOLVERS))
     gradient = checks.known("gradient", gradient, ("reverse", "forward"))
     times, quadrature = check_times(times), as_quadrature(quadrature)
-    problem_, start, blocks = prepare(problem, start, times)
-    averages = None if isinstance(problem, ClosedSystem) else moments_for(problem, quadrature, as_sampled(moments))
-    _require_derivatives(problem_, start, averages)
-    averages = _with_moving_labels(problem_, start, averages)
+    start, blocks = prepare(problem, start, times)
+    averages = None
+    if isinstance(problem, Problem):
+        averages = _differentiable(problem, start, moments_for(problem, quadrature, as_sampled(moments)))
     steps = tolerances(sampled_rtol(averages) if rtol is None else rtol, atol)
     require_observers(problem, observe)
     options = Options(
         gradient_flow=checks.as_flag("gradient_flow", gradient_flow),
         solver=choose(problem, times) if solver == "auto" else solver,
         keep=keeps_blocks(problem, keep),
-        gradient=gradient if _may_be_differentiated(problem_, start) else "forward",  # which is sooner compiled
+        gradient=gradient if _may_be_differentiated(problem, start) else "forward",  # which is sooner compiled
         max_steps=checks.as_count("max_steps", max_steps),
         progress=checks.as_flag("progress", progress),
     )
-    if compiled.covers(problem_, averages, options) and not checks.is_traced(start):
-        raw = compiled.integrate(problem_, averages, start, blocks, times, steps, options)
+    if compiled.covers(problem, averages, options) and not checks.is_traced(start):
+        raw = compiled.integrate(problem, averages, start, blocks, times, steps, options)
     else:
-        raw = integrate(as_arrays(problem_), averages, as_arrays(anonymous(start)), padded(times, averages), steps, options)
+        raw = integrate(as_arrays(problem), averages, as_arrays(anonymous(start)), padded(times, averages), steps, options)
     raw = _observed(raw, observe)
     raw = first_times(raw if checks.is_traced(raw) else eager(raw), times.size)
     settings = (("gradient_flow", gradient_flow), ("rtol", float(steps[0])), ("solver", options.solver))
@@ -152,7 +152,7 @@ def solve(
         settings += (("moments", (nodes.points, 0 if moments is None else moments.seed)),)
     if checks.is_traced(raw):
         return assemble(raw, times, problem, start, settings)
-    return _finish(raw, times, problem, start, settings, by_quadrature(averages))
+    return _finish(raw, times, problem, start, settings, averages)
 
 
 def _require_variance(problem: Problem) -> None:
@@ -167,29 +167,23 @@ def _require_variance(problem: Problem) -> None:
         )
 
 
-def _require_derivatives(problem: System, start: PyTree, averages: Moments | None) -> None:
-    """Refuse to be traced where a derivative would be silently wrong: a sampled jump whose place a readout decides."""
-    nodes = by_nodes(averages)
-    if not isinstance(problem, Problem) or nodes is None or nodes.grid or not checks.is_traced(problem, start):
-        return
-    if problem.rule.uses_loss and problem.loss.jumps:
-        readouts = problem.student.readout, start.readout
-        if problem.student.train_readout or checks.is_traced(readouts):
-            raise InputError(
-                f"the derivative of the loss {loss_name(problem.loss)!r} jumps where the readout says, and sampled averages "
-                "cannot be differentiated there. Use a fixed, known readout or a smooth loss inside jax.grad, jit and vmap."
-            )
+def _differentiable(problem: Problem, start: Start, averages: Moments) -> Moments:
+    """The averages as derivatives need them where something is traced and sampled updates jump.
 
-
-def _with_moving_labels(problem: System, start: PyTree, averages: Moments | None) -> Moments | None:
-    """Where the teacher's overlaps are traced, labels that jump at fixed teacher fields jump at other points of a sampled set:
-    then all derivatives are taken from the density."""
+    Labels that jump at fixed teacher fields jump at other points of the set if the teacher's overlaps are traced: then all
+    derivatives are taken from the density. Where a readout decides the place of a jump they would be silently wrong.
+    """
     nodes = by_nodes(averages)
-    if not isinstance(problem, Problem) or nodes is None or nodes.grid or nodes.jumps:
+    if nodes is None or nodes.grid or not checks.is_traced(problem, start):
         return averages
-    if not checks.is_traced(start.T, problem.teacher, problem.inputs):
-        return averages
-    if isinstance(problem.labels, Real | Logistic) and all(one.teacher.activation.smooth for one in problem.tasks):
+    fixed_readout = not problem.student.train_readout and not checks.is_traced(problem.student.readout, start.readout)
+    if problem.rule.uses_loss and problem.loss.jumps and not fixed_readout:
+        raise InputError(
+            f"the derivative of the loss {loss_name(problem.loss)!r} jumps where the readout says, and sampled averages "
+            "cannot be differentiated there. Use a fixed, known readout or a smooth loss inside jax.grad, jit and vmap."
+        )
+    smooth = isinstance(problem.labels, Real | Logistic) and all(one.teacher.activation.smooth for one in problem.tasks)
+    if nodes.jumps or smooth or not checks.is_traced(start.T, problem.teacher, problem.inputs):
         return averages
     if nodes is not averages:
         raise InputError("tasks with labels that jump cannot be differentiated by the teachers' overlaps; fix these.")
@@ -232,10 +226,10 @@ def _observed(raw: Raw, observe: Observers) -> Raw:
     return raw._replace(variables=seen | more)
 
 
-def prepare(problem: System, start: PyTree, times: np.ndarray) -> tuple[System, PyTree, Blocks | None]:
-    """Check problem and start against each other; warn where the result needs a caution. Returns also r, q, t per level."""
+def prepare(problem: System, start: PyTree, times: np.ndarray) -> tuple[PyTree, Blocks | None]:
+    """The start, and r, q, t per level, after problem and start were checked; warns where the result needs a caution."""
     if isinstance(problem, ClosedSystem):
-        return problem, problem.initial_state(start), None
+        return problem.initial_state(start), None
     if not isinstance(problem, Problem):
         raise InputError(f"problem is {kind_of(problem)}; solve takes a Problem, Equations or a ClosedSystem.")
     start = random_start(problem, dim=problem.inputs.usual_dim) if start is None else require_start(start)
@@ -251,7 +245,7 @@ def prepare(problem: System, start: PyTree, times: np.ndarray) -> tuple[System, 
         ):
             if sentence:
                 warnings.warn(sentence, category, stacklevel=3)
-    return problem, start, blocks
+    return start, blocks
 
 
 def require_tasks_on(problem: Problem, times: np.ndarray) -> None:
@@ -315,17 +309,11 @@ def _may_be_differentiated(problem: System, start: PyTree) -> bool:
     return isinstance(problem, ClosedSystem) or functions or checks.is_traced(problem, start)
 
 
-def assemble(raw: Any, times: np.ndarray, problem: System, start: PyTree, settings: Settings) -> Trajectory:
+def assemble(raw: Raw, times: np.ndarray, problem: System, start: PyTree, settings: Settings) -> Trajectory:
     known = isinstance(problem, Problem)
     return Trajectory(
         times=times,
-        variables=raw.variables,
-        error=raw.error,
-        loss=raw.loss,
-        status_code=raw.status_code,
-        end_time=raw.end_time,
-        steps=raw.steps,
-        T=raw.T,
+        **raw._asdict(),
         problem=problem if known else None,
         start=start if known else None,
         kind="theory" if known else "equations",
@@ -333,16 +321,18 @@ def assemble(raw: Any, times: np.ndarray, problem: System, start: PyTree, settin
     )
 
 
-def _finish(raw: Raw, times: np.ndarray, problem: System, start: PyTree, settings: Settings, quadrature: bool) -> Trajectory:
+def _finish(
+    raw: Raw, times: np.ndarray, problem: System, start: PyTree, settings: Settings, averages: Moments | None
+) -> Trajectory:
     """Outside JAX transformations: cut at a divergence, and say so."""
     end = int(np.searchsorted(times, raw.end_time, side="right"))
     if raw.status_code != Status.FINISHED:
         raw, times = first_times(raw, end), times[:end]
     trajectory = assemble(raw, times, problem, start, settings)
-    if quadrature:
+    if averages is not None and by_quadrature(averages):
         from tutelage.accuracy import quadrature_warning
 
-        if sentence := quadrature_warning(trajectory):
+        if sentence := quadrature_warning(trajectory, averages):
             warnings.warn(sentence, ValidityWarning, stacklevel=3)
     if not trajectory.finished:
         warnings.warn(f"the solve {trajectory.status}", DivergenceWarning, stacklevel=3)

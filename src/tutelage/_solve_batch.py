@@ -30,6 +30,7 @@ from tutelage.integrate.program import (
     anonymous,
     by_nodes,
     choose,
+    first_times,
     integrate,
     padded,
     tolerances,
@@ -102,7 +103,9 @@ def solve_batch(
     >>> curves.error.shape, curves.error[:, -1].round(4)
     ((3, 11), array([0.028 , 0.0163, 0.0145]))
     """
+    solver = checks.known("solver", solver, ("auto", *SOLVERS))
     values, count = _values(problem, over)
+    largest = problem.replace(**{n: x[-1] if _are_probabilities(n) else x.max(axis=0) for n, x in values.items()})
     times, starts = check_times(times), _starts(problem, start, count)
     for index in (0, count - 1):
         prepare(
@@ -112,13 +115,16 @@ def solve_batch(
         )
     options = Options(
         gradient_flow=checks.as_flag("gradient_flow", gradient_flow),
-        solver=_solver(problem, values, times, solver),
+        solver=choose(largest, times) if solver == "auto" else solver,
         keep=keeps_blocks(problem, keep),
         max_steps=checks.as_count("max_steps", max_steps),
     )
-    problems = _host(eqx.filter_vmap(lambda each: as_arrays(problem.replace(**each)))(values))
-    begin = _shared(starts, count)
-    averages = moments_for(problem, quadrature, others=[_largest(problem, values)])
+    problems = eqx.filter_vmap(lambda each: as_arrays(problem.replace(**each)))(values)
+    problems = jax.tree.map(lambda x: np.asarray(x) if eqx.is_array(x) else x, problems)
+    # one start is shared, not copied
+    begin = jax.tree.map(lambda *x: np.stack(x).astype(float), *map(anonymous, starts))
+    begin = jax.tree.map(lambda x: np.broadcast_to(x, (count, *x.shape[1:])), begin)
+    averages = moments_for(problem, quadrature, others=[largest])
     size = min(count, _fitting(problem, times, averages) if chunk is None else checks.as_count("chunk", chunk))
     size = -(-count // -(-count // size))  # chunks of equal size
     workers = cores() if workers is None else checks.as_count("workers", workers)
@@ -157,11 +163,6 @@ def _are_probabilities(name: str) -> bool:
     return str(name).endswith("schedule.shares")
 
 
-def _largest(problem: Problem, values: dict[str, np.ndarray]) -> Problem:
-    """The problem with the largest values of what differs."""
-    return problem.replace(**{n: value[-1] if _are_probabilities(n) else value.max(axis=0) for n, value in values.items()})
-
-
 def _entries(name: str, value: Numbers) -> np.ndarray:
     """One list of `over` as an array of floats; sizes of batches as whole numbers."""
     array = np.asarray(checks.as_array(name, value), dtype=float)
@@ -181,19 +182,6 @@ def _starts(problem: Problem, start: Start | Sequence[Start] | None, count: int)
             f"{len(starts)} initial conditions are given for {count} problems; give one for all, or one for each."
         )
     return starts
-
-
-def _shared(starts: list[Start], count: int) -> PyTree:
-    """Their numbers with a leading axis of members; one start is shared, not copied."""
-    together = jax.tree.map(lambda *x: np.stack(x).astype(float), *map(anonymous, starts))
-    return jax.tree.map(lambda x: np.broadcast_to(x, (count, *x.shape[1:])), together)
-
-
-def _solver(problem: Problem, values: dict[str, np.ndarray], times: np.ndarray, solver: str) -> str:
-    """One for all members: "auto" looks at the largest values."""
-    if checks.known("solver", solver, ("auto", *SOLVERS)) != "auto":
-        return solver
-    return choose(_largest(problem, values), times)
 
 
 def _fitting(problem: Problem, times: np.ndarray, moments: Moments) -> int:
@@ -230,7 +218,7 @@ def side_by_side(
     def one(first: int) -> None:
         which = np.minimum(np.arange(first, first + size), count - 1)
         raw = _together(eqx.combine(jax.tree.map(lambda x: x[which], numbers), rest), moments, *shared)
-        part = eager(_until(raw, times.size))  # the padding of the times stays on the device
+        part = eager(jax.vmap(lambda each: first_times(each, times.size))(raw))  # the padding stays on the device
         with claim:
             if not whole:
                 whole.append(jax.tree.map(lambda x: np.empty((count, *x.shape[1:]), x.dtype), part))
@@ -251,13 +239,3 @@ def _together(members: PyTree, moments: Moments, times: NumpyOrJax, tolerances: 
     options = options._replace(axis=MEMBERS)
     one = lambda problem, start: integrate(problem, moments, start, times, tolerances, options)  # noqa: E731
     return eqx.filter_vmap(one, axis_name=MEMBERS)(*members)
-
-
-def _host(tree: PyTree) -> PyTree:
-    return jax.tree.map(lambda x: np.asarray(x) if eqx.is_array(x) else x, tree)
-
-
-def _until(raw: Raw, count: int) -> Raw:
-    """What was recorded at the first times."""
-    first = jax.tree.map(lambda x: x[:, :count], (raw.variables, raw.error, raw.loss))
-    return raw._replace(variables=first[0], error=first[1], loss=first[2])

@@ -1,6 +1,8 @@
 """How accurately a rule is averaged along a solved curve: error estimates, and the warning where they are too large."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 
 import equinox as eqx
 import jax
@@ -8,7 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from tutelage._types import Array, ArrayLike
-from tutelage.dynamics.error import field_means
 from tutelage.dynamics.order_parameters import OrderParameters, as_arrays, initial_overlaps
 from tutelage.integrate.program import Options, anonymous, by_quadrature, integrate, tolerances
 from tutelage.moments import (
@@ -21,8 +22,6 @@ from tutelage.moments import (
     confidence,
     moments_for,
 )
-from tutelage.moments.averages import Averages
-from tutelage.moments.matrices import joint_covariance, mean_update, update_covariance
 from tutelage.moments.quadrature import QuadratureAverages
 from tutelage.moments.resolution import shortfall
 from tutelage.problem import Problem
@@ -33,33 +32,18 @@ QUADRATURE = "quadrature"
 
 
 def averages_report(system: OrderParameters, trajectory: Trajectory) -> tuple[str, tuple[float, float] | None]:
-    """How the rule is averaged, and the relative error of (A, B) and of G, the worst over five moments (None: closed)."""
+    """How the rule is averaged, and `averages_error`; of a mixture only the first (`sampling_errors` has errors)."""
     sampled = dict(trajectory.settings).get("moments")
     used = system.moments if sampled is None else moments_for(system.problem, None, Sampled(*sampled))
     if isinstance(used, MixtureMoments):
-        return _averages_of_classes(used), None
-    if isinstance(used, ClosedMoments):
-        error = quadrature_error(system, trajectory)
-        return "closed form" if error is None else QUADRATURE, error
-    assert isinstance(used, NodeMoments)
-    seen, T = _five_moments(trajectory), jnp.asarray(trajectory.T)
-    if used.points:
-        each = [_node_matrices(system, one, T, seen) for one in used.scramblings()]
-        sets = [np.asarray(part) for part in zip(*each, strict=True)]
-        both = [_worst_gap(confidence(part), 0.0, part.mean(axis=0)) for part in sets]
-        return f"sampled, {used.points} points", (both[0], both[1])
-    coarse, fine = (_node_matrices(system, one, T, seen) for one in (used, used.finer()))
-    both = [_worst_gap(a, b, b) for a, b in zip(coarse, fine, strict=True)]
-    return f"grid, {used.grid} nodes per panel", (both[0], both[1])
+        return f"{_described(used.one)} in each class", None
+    return _described(used), averages_error(system, used, trajectory)
 
 
-def _averages_of_classes(used: MixtureMoments) -> str:
-    """How the rule is averaged in each class of a mixture; the errors of a sampled set are in `sampling_errors`."""
-    if isinstance(used.one, NodeMoments):
-        how = f"sampled, {used.one.points} points" if used.one.points else f"grid, {used.one.grid} nodes per panel"
-    else:
-        how = QUADRATURE if by_quadrature(used) else "closed form"
-    return f"{how} in each class"
+def _described(moments: Moments) -> str:
+    if isinstance(moments, NodeMoments):
+        return f"sampled, {moments.points} points" if moments.points else f"grid, {moments.grid} nodes per panel"
+    return QUADRATURE if by_quadrature(moments) else "closed form"
 
 
 def in_words(averages: str, error: tuple[float, float] | None) -> str:
@@ -70,36 +54,26 @@ def in_words(averages: str, error: tuple[float, float] | None) -> str:
     return f"{averages}, relative error {error[0]:.1e} (A, B), {error[1]:.1e} (G){word}"
 
 
-def quadrature_warning(trajectory: Trajectory) -> str | None:
+def quadrature_warning(trajectory: Trajectory, moments: Moments) -> str | None:
     """One sentence if the averages are not accurate along a curve. The full estimate is made only where there is doubt."""
-    problem, start, settings = trajectory.problem, trajectory.start, dict(trajectory.settings)
-    if problem is None or start is None or not problem.closed_form or "moments" in settings or not len(trajectory.times):
+    problem, start = trajectory.problem, trajectory.start
+    if problem is None or start is None or not len(trajectory.times):
         return None
-    given, gradient_flow = settings.get("quadrature"), bool(settings.get("gradient_flow", False))
-    quadrature = None if given is None else Quadrature(*given)
-    averages = _averages(problem, quadrature)
-    if not isinstance(averages, QuadratureAverages):
+    if not isinstance(moments, ClosedMoments) or not isinstance(moments.averages, QuadratureAverages):
         return None
-    used = 1 if gradient_flow else 2
-    if _is_accurate(_doubt(problem, averages, averages.rule, trajectory)[:used]):
+    used, rule = 1 if dict(trajectory.settings).get("gradient_flow") else 2, moments.averages.rule
+    if _is_accurate(_doubt(problem, moments.averages, rule, trajectory)[:used]):
         return None
     _, t = initial_overlaps(problem, start)
-    error = quadrature_error(OrderParameters(problem, t, gradient_flow, True, quadrature), trajectory)
+    error = averages_error(OrderParameters(problem, t, moments=moments), moments, trajectory)
     if error is None or _is_accurate(error[:used]):
         return None
-    rule = averages.rule
     return (
         f"averages of these activations are accurate to {error[0]:.1e} (pairs of fields) and {error[1]:.1e} (G) only, "
         f"relative to the largest entry; they should stay below {ACCURATE_PAIRS:g} and {ACCURATE_SPREAD:g}. "
         f"Use a finer rule, quadrature=Quadrature(nodes={2 * rule.nodes}, points={8 * rule.points}), "
         "smoother functions, or simulate."
     )
-
-
-def _averages(problem: Problem, quadrature: Quadrature | None) -> Averages:
-    moments = moments_for(problem, quadrature)
-    assert isinstance(moments, ClosedMoments)
-    return moments.averages
 
 
 def _is_accurate(error: tuple[float, ...]) -> bool:
@@ -116,62 +90,45 @@ def _doubt(problem: Problem, averages: QuadratureAverages, rule: Quadrature, tra
     return shortfall(averages.student, averages.teacher, rule, *widths)
 
 
-def quadrature_error(system: OrderParameters, trajectory: Trajectory) -> tuple[float, float] | None:
-    """Estimated relative errors of (A, B) and of G; None for closed forms.
+def averages_error(system: OrderParameters, used: Moments, trajectory: Trajectory) -> tuple[float, float] | None:
+    """Estimated relative errors of (A, B) and of G, the worst over five moments; None for closed forms.
 
-    Twice the change under a finer rule, the worst over five moments, and what the finer rule still loses in one dimension.
+    A sampled set: the spread of its scramblings. A grid: the change under a finer one. Quadrature: twice that change, and
+    what the finer rule still loses in one dimension.
     """
-    averages = system.averages
-    if not isinstance(averages, QuadratureAverages):
-        return None
-    rule, finer = averages.rule, averages.rule.finer()
-    seen, T = _five_moments(trajectory), jnp.asarray(trajectory.T)
-    coarse, fine = (_pair_matrices(system.problem, r, T, seen) for r in (rule, finer))
-    parts = [[np.concatenate(m[part], -1) for m in (coarse, fine)] for part in (slice(3), slice(3, 4))]
-    gaps = [_worst_gap(a, b, b) for a, b in parts]
-    left = _doubt(system.problem, averages, finer, trajectory)
-    return 2 * gaps[0] + left[0], 2 * gaps[1] + left[1]
-
-
-def _five_moments(trajectory: Trajectory) -> dict[str, Array]:
     which, names = np.linspace(0, len(trajectory.times) - 1, 5).astype(int), ("R", "Q", "readout", "bias")
-    return {name: jnp.asarray(value[which]) for name, value in trajectory.variables.items() if name in names}
+    seen = {name: jnp.asarray(value[which]) for name, value in trajectory.variables.items() if name in names}
+    at_five = partial(_matrices, system, T=jnp.asarray(trajectory.T), seen=seen)
+    if isinstance(used, NodeMoments) and used.points:
+        sets = [np.asarray(part) for part in zip(*map(at_five, used.scramblings()), strict=True)]
+        pairs, spread = (_worst_gap(confidence(part), 0.0, part.mean(axis=0)) for part in sets)
+        return pairs, spread
+    if isinstance(used, NodeMoments):
+        finer, safety, left = used.finer(), 1, (0.0, 0.0)
+    elif isinstance(used, ClosedMoments) and isinstance(used.averages, QuadratureAverages):
+        rule = used.averages.rule.finer()
+        finer, safety = ClosedMoments(replace(used.averages, rule=rule)), 2
+        left = _doubt(system.problem, used.averages, rule, trajectory)
+    else:
+        return None
+    pairs, spread = (_worst_gap(a, b, b) for a, b in zip(at_five(used), at_five(finer), strict=True))
+    return safety * pairs + left[0], safety * spread + left[1]
 
 
 def _worst_gap(a: ArrayLike, b: ArrayLike, size: ArrayLike) -> float:
-    """Largest difference relative to the largest entry of `size`, moment by moment."""
+    """The largest difference, relative to the largest entry of `size`, moment by moment."""
     size = np.maximum(np.max(np.abs(np.asarray(size)), axis=(1, 2)), 1e-300)
     return float(np.max(np.max(np.abs(np.asarray(a) - np.asarray(b)), axis=(1, 2)) / size))
 
 
 @eqx.filter_jit
-def _node_matrices(system: OrderParameters, moments: Moments, T: Array, seen: dict[str, Array]) -> tuple[Array, Array]:
+def _matrices(system: OrderParameters, moments: Moments, T: Array, seen: dict[str, Array]) -> tuple[Array, Array]:
     """(A | B) and G with these averages at recorded field covariances."""
     full = OrderParameters(system.problem, system.t, moments=moments)
 
     def one(at: dict[str, Array]) -> tuple[Array, Array]:
         p, G = full.matrices_at(at["R"], at["Q"], T, at["readout"], at.get("bias"))
         return jnp.concatenate([p.A, p.B], axis=1), G
-
-    return jax.lax.map(one, seen)
-
-
-@eqx.filter_jit
-def _pair_matrices(problem: Problem, rule: Quadrature, T: Array, seen: dict[str, Array]) -> tuple[Array, ...]:
-    """A, B, v_i v_j E[g'_i g'_j] (a part of A that others may cancel) and G at recorded field covariances."""
-    averages, v_teacher = _averages(problem, rule), jnp.asarray(problem.teacher.readout)
-
-    def one(at: dict[str, Array]) -> tuple[Array, ...]:
-        C, mean = joint_covariance(at["R"], at["Q"], T), field_means(problem, at.get("bias"))
-        p = mean_update(averages, C, mean, at["readout"], v_teacher)
-        v = at["readout"]
-        slopes = v[:, None] * v * averages.slopes(C, mean)[:, : v.size]
-        return (
-            p.A,
-            p.B,
-            slopes,
-            update_covariance(averages, C, mean, v, v_teacher, jnp.asarray(problem.labeled_at(0.0).noise)),
-        )
 
     return jax.lax.map(one, seen)
 

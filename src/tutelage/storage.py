@@ -75,26 +75,28 @@ def to_dataset(trajectory: Any) -> "xarray.Dataset":  # a Trajectory, which is d
     start, custom = trajectory.start, trajectory.kind == "equations"
     lead = _Lead(trajectory)
     names = list(trajectory.variables)
-    curve = (*lead.dims, "time", *(("task",) if task_count(trajectory) else ()))
+    curve = (*lead.dims, "time", *(("task",) if trajectory.tasks else ()))
     data = {"error": _entry("error", curve, trajectory.error, error_name(trajectory.problem))}
     if not custom:
         loss = np.full(np.shape(trajectory.error), np.nan) if trajectory.loss is None else trajectory.loss
         data["loss"] = _entry("loss", curve, loss)
     for name, value in trajectory.variables.items():
+        usual = () if custom else lead.own_dims(name)
         count = np.ndim(value) - len(lead.dims) - 1
-        own = tuple(f"{name}_{i}" for i in range(count)) if custom else own_dims(name, count, lead.heads)
+        own = usual if len(usual) == count else tuple(f"{name}_{i}" for i in range(count))
         data[name] = _entry(name, (*lead.dims, "time", *own), value)
     for name in OUTCOME:
         value = getattr(trajectory, name)
         data[name] = _entry(name, lead.dims if np.ndim(value) else (), value)
     if trajectory.T is not None:
         data["T"] = _entry("T", (*lead.dims, *DIMS["T"])[-np.ndim(trajectory.T) :], trajectory.T)
-    for name, value in ((name, getattr(start, name, None)) for name in START):
+    given = {name: getattr(start, name, None) for name in START}
+    for name, value in given.items():
         if value is not None:
             batch = lead.dims if lead.carried_by(value) else ()
-            own = DIMS[name] if np.ndim(value) == len(batch) + len(DIMS[name]) else ("level", *DIMS[name])
-            own = own_dims(name, np.ndim(value) - len(batch), lead.heads) if name == "readout" else own
-            data[f"start_{name}"] = _entry(name, (*batch, *own), value, f"initial {name}")
+            own = lead.own_dims(name)[len(batch) - np.ndim(value) :]
+            per_level = ("level",) if np.ndim(value) > len(batch) + len(own) else ()
+            data[f"start_{name}"] = _entry(name, (*batch, *per_level, *own), value, f"initial {name}")
     coords = {"time": _entry("time", ("time",), _shared_times(np.asarray(trajectory.times)))}
     if trajectory.kind == "simulation":
         coords["step"] = _entry("step", ("time",), trajectory.step)
@@ -129,34 +131,6 @@ def error_name(problem: Problem | None) -> str:
     return METRICS["squared" if problem is None else problem.labels.metric]
 
 
-def own_dims(name: str, count: int, heads: bool = False) -> tuple[str, ...]:
-    """The dimensions of a variable beside lead and time; a readout of several outputs, or heads, has one more each."""
-    usual = DIMS.get(name, ())
-    if name == "readout" and count > 1:
-        return (*(("task",) if heads else ()), *(("output",) if count - heads == 2 else ()), *usual)
-    return usual if len(usual) == count else tuple(f"{name}_{i}" for i in range(count))
-
-
-def task_count(trajectory: Any) -> int | None:
-    """The number of tasks, the last axis of the error; None if it has no such axis."""
-    if trajectory.problem is not None:
-        return trajectory.problem.teacher.count if isinstance(trajectory.problem.teacher, Tasks) else None
-    R, shape = trajectory.variables.get("R"), np.shape(trajectory.error)  # of a problem that no file holds
-    if trajectory.kind == "equations" or R is None or np.ndim(R) != len(shape) + 1:
-        return None
-    return shape[-1] if shape[:-1] == np.shape(R)[:-2] else None
-
-
-def _heads(trajectory: Any) -> bool:
-    """Does the readout have an axis of tasks?"""
-    teacher = getattr(trajectory.problem, "teacher", None)
-    if isinstance(teacher, Tasks):
-        return teacher.heads == "separate"
-    count, readout = task_count(trajectory), trajectory.variables.get("readout")  # of a problem that no file holds
-    lead = np.ndim(trajectory.error) - 1
-    return count is not None and np.ndim(readout) > lead + 1 and np.shape(readout)[lead] == count
-
-
 def _entry(name: str, dims: tuple[str, ...], value: ArrayLike, words: str | None = None) -> Entry:
     return dims, np.asarray(value), {"long_name": words or LONG.get(name, name)}
 
@@ -165,13 +139,24 @@ class _Lead:
     """The axes before time: none for a solve, `run` for a simulation, `batch` under vmap; and which leaves carry them."""
 
     def __init__(self, trajectory: Any):
-        self.shape = tuple(np.shape(trajectory.error)[: -2 if task_count(trajectory) else -1])
-        self.heads = _heads(trajectory)
+        self.tasks, readout = trajectory.tasks, trajectory.variables.get("readout")
+        self.shape = tuple(np.shape(trajectory.error)[: -2 if self.tasks else -1])
+        self.readout_shape = np.shape(readout)[len(self.shape) + 1 :]
+        teacher, problem = getattr(trajectory.problem, "teacher", None), trajectory.problem
+        of_tasks = self.tasks is not None and len(self.readout_shape) > 1 and self.readout_shape[0] == self.tasks
+        self.heads = teacher.heads == "separate" if isinstance(teacher, Tasks) else of_tasks
         runs = ("run",) if trajectory.kind == "simulation" and self.shape else ()
         count = len(self.shape) - len(runs)
         self.dims = (("batch",) if count == 1 else tuple(f"batch_{i}" for i in range(count))) + runs
-        noise = getattr(trajectory.problem, "noise", None)
-        self.all_batched = noise is not None and np.ndim(noise) > 0  # jax.vmap repeats every number, filter_vmap some
+        # jax.vmap repeats every number, filter_vmap some
+        self.all_batched = problem is not None and np.ndim(problem.noise) > 0
+
+    def own_dims(self, name: str) -> tuple[str, ...]:
+        """The dimensions of a variable beside lead and time; a readout of several outputs, or heads, has one more each."""
+        if name != "readout":
+            return DIMS.get(name, ())
+        outputs = len(self.readout_shape) - self.heads == 2
+        return (*(("task",) if self.heads else ()), *(("output",) if outputs else ()), "student")
 
     def carried_by(self, leaf: ArrayLike | np.generic) -> bool:
         n = len(self.shape)
@@ -184,8 +169,8 @@ class _Lead:
         problem = eqx.tree_at(lambda p: p.inputs, problem, problem.inputs.without_basis())
         varied: dict[str, Entry] = {}
 
-        def first(path: KeyPath, leaf: object) -> object:
-            if not isinstance(leaf, np.ndarray | np.generic | jax.Array | int | float) or not self.carried_by(leaf):
+        def first(path: KeyPath, leaf: Any) -> Any:
+            if not eqx.is_array_like(leaf) or not self.carried_by(leaf):
                 return leaf
             own = np.shape(leaf)[len(self.shape) :]
             flat = np.asarray(leaf).reshape(-1, *own)
@@ -241,7 +226,7 @@ def from_dataset(dataset: "xarray.Dataset") -> Table:
         return _fields(dataset)
     except InputError:
         raise
-    except Exception as error:  # an attribute of another kind, a variable of another shape or type
+    except Exception as error:  # a part that is missing, or of another kind, shape or type
         raise _changed(f"cannot be read: {' '.join(str(error).split())[:150].rstrip('.')}") from None
 
 
@@ -250,54 +235,42 @@ def _changed(what: str) -> InputError:
 
 
 def _fields(dataset: "xarray.Dataset") -> Table:
-    attrs, names = dataset.attrs, str(dataset.attrs.get("variables", "")).split()
-    curves = ("time", "error") if attrs.get("kind") == "equations" else ("time", "error", "loss")
-    needed = [("the variable", name, dataset.variables) for name in (*curves, *OUTCOME, *names)]
-    needed += [("the attribute", name, attrs) for name in ("kind", "settings", "problem", "dim")]
-    for what, name, present in needed:
-        if name not in present:
-            raise _changed(f"lacks {what} {name!r}")
-    if attrs["kind"] not in KINDS:
-        raise _changed(f"has the kind {checks.shown(attrs['kind'])}, not one of {', '.join(KINDS)}")
-    lead = tuple(str(dim) for dim in dataset["error"].dims if dim not in ("time", "task"))
-    _require_dims(dataset, lead, names)
-    fields = {
-        "times": dataset["time"].values,
-        "variables": {name: dataset[name].values for name in names},
-        "error": dataset["error"].values,
-        "loss": np.full(dataset["error"].shape, np.nan) if "loss" not in curves else dataset["loss"].values,
-        **{name: dataset[name].values for name in OUTCOME},
-        "T": dataset["T"].values if "T" in dataset and "T" not in names else None,
-        "problem": _read_problem(dataset),
+    attrs, variables = dataset.attrs, dataset.variables
+    names, kind = attrs["variables"].split(), attrs["kind"]
+    if kind not in KINDS:
+        raise _changed(f"has the kind {checks.shown(kind)}, not one of {', '.join(KINDS)}")
+    curves = ("error",) if kind == "equations" else ("error", "loss")
+    lead = tuple(str(dim) for dim in variables["error"].dims if dim not in ("time", "task"))
+    axes = {"time": ("time",)} | dict.fromkeys((*curves, *names), (*lead, "time")) | dict.fromkeys(OUTCOME, ())
+    for name, first in axes.items():
+        dims, dtype = variables[name].dims, variables[name].dtype
+        if dims[: len(first)] != first or (name in OUTCOME and dims not in ((), lead)):
+            raise _changed(f"has {name} along {', '.join(map(str, dims)) or 'no axis'}")
+        if dtype.kind not in "iufb":
+            raise _changed(f"has {name} of type {dtype}, not numbers")
+    found = {name: variables[name].values for name in axes}
+    if not np.all(np.isin(found["status_code"], [*Status])):
+        raise _changed(f"has a status code that is not one of {', '.join(str(int(code)) for code in Status)}")
+    if not np.all(np.isfinite(found["time"])) or np.any(np.diff(found["time"]) <= 0):
+        raise _changed("has times that do not increase")
+    problem = _read_problem(dataset)
+    if problem is not None:  # R and Q must be those of its networks
+        K, M = problem.student.hidden, problem.references.hidden
+        for name, shape in (("R", (K, M)), ("Q", (K, K)), ("readout", (K,))):
+            if name in names and found[name].shape[-len(shape) :] != shape:
+                raise _changed(f"has {name} of shape {found[name].shape} for {K} student and {M} teacher units")
+    return {
+        "times": found["time"],
+        "variables": {name: found[name] for name in names},
+        "error": found["error"],
+        "loss": found.get("loss", np.full(found["error"].shape, np.nan)),
+        **{name: found[name] for name in OUTCOME},
+        "T": variables["T"].values if "T" in dataset and "T" not in names else None,
+        "problem": problem,
         "start": _read_start(dataset, lead),
-        "kind": attrs["kind"],
+        "kind": kind,
         "settings": _hashable(list(map(list, json.loads(attrs["settings"]).items()))),
     }
-    if fields["problem"] is not None:  # R and Q must be those of its networks
-        K, M = fields["problem"].student.hidden, fields["problem"].references.hidden
-        for name, shape in (("R", (K, M)), ("Q", (K, K)), ("readout", (K,))):
-            found = fields["variables"].get(name, np.empty(shape)).shape
-            if found[-len(shape) :] != shape:
-                raise _changed(f"has {name} of shape {found} for {K} student and {M} teacher units")
-    return fields
-
-
-def _require_dims(dataset: "xarray.Dataset", lead: tuple[str, ...], names: list[str]) -> None:
-    """Numbers, along the axes of the error: the members of a batch, then time."""
-    axes = {"time": ("time",)} | dict.fromkeys(("error", *(["loss"] if "loss" in dataset else [])), (*lead, "time"))
-    axes |= dict.fromkeys(names, (*lead, "time")) | dict.fromkeys(OUTCOME, ())
-    for name, first in axes.items():
-        variable = dataset[name]
-        if variable.dims[: len(first)] != first or (name in OUTCOME and variable.dims not in ((), lead)):
-            raise _changed(f"has {name} along {', '.join(map(str, variable.dims)) or 'no axis'}")
-        if variable.dtype.kind not in "iufb":
-            raise _changed(f"has {name} of type {variable.dtype}, not numbers")
-    codes = {int(code) for code in np.ravel(dataset["status_code"].values)}
-    if not codes <= set(Status):
-        raise _changed(f"has the status code {min(codes - set(Status))}, which means nothing")
-    times = dataset["time"].values
-    if not np.all(np.isfinite(times)) or np.any(np.diff(times) <= 0):
-        raise _changed("has times that do not increase")
 
 
 def _hashable(value: object) -> object:
@@ -336,16 +309,13 @@ def _require_schema(attrs: Mapping[str, object], what: str) -> None:
     if found == SCHEMA:
         return
     if family != FAMILY:
-        given = f"has the schema {found!r}" if found else "has no schema"
-        raise InputError(f"{what} {given}; it must be {SCHEMA!r}. Write one with Trajectory.save.")
-    if version.isdigit() and int(version) > VERSION:
-        raise InputError(
-            f"{what} has the schema {found!r}; this tutelage ({__version__}) reads up to {SCHEMA!r}. Update tutelage."
-        )
-    raise InputError(
-        f"{what} has the old schema {found!r}; this tutelage ({__version__}) reads {SCHEMA!r}. Compute it again from "
-        "the problem in its attributes and save it."
-    )
+        fix = "Write one with Trajectory.save."
+    elif version.isdigit() and int(version) > VERSION:
+        fix = "Update tutelage."
+    else:
+        fix = "Compute it again from the problem in its attributes and save it."
+    given = f"the schema {found!r}" if found else "no schema"
+    raise InputError(f"{what} has {given}; this tutelage ({__version__}) reads {SCHEMA!r}. {fix}")
 
 
 # Files.

@@ -23,7 +23,6 @@ from tutelage.errors import InputError, Status, status_message
 from tutelage.problem import Mixture, Problem, Start, Tasks
 from tutelage.problem.schedules import rate_at
 from tutelage.rules import FeedbackAlignment
-from tutelage.storage import task_count
 from tutelage.times import steps_at
 
 if TYPE_CHECKING:
@@ -101,7 +100,12 @@ class Trajectory(eqx.Module):
     @property
     def tasks(self) -> int | None:
         """The number of tasks, the last axis of `error`; None without `Tasks`."""
-        return task_count(self)
+        if self.problem is not None:
+            return self.problem.teacher.count if isinstance(self.problem.teacher, Tasks) else None
+        R, shape = self.variables.get("R"), np.shape(self.error)  # of a problem that no file holds
+        if self.kind == "equations" or R is None or np.ndim(R) != len(shape) + 1:
+            return None
+        return shape[-1] if shape[:-1] == np.shape(R)[:-2] else None
 
     def task(self, task: int) -> "Trajectory":
         """One task alone, counted from 0: its error and loss, its head, its columns of R and r. Analyses of curves take it.

@@ -17,7 +17,7 @@ def line(s, breaks, panels=48, nodes=16, reach=9.0):
 
 
 def matrices(g, slope, teacher, C, student_breaks=(), teacher_breaks=(), panels=48):
-    """A, B, E[g'^2] and G of one student and one teacher with readouts one and covariance C."""
+    """A, B and G of one student and one teacher with readouts one and covariance C."""
     C = np.asarray(C)
     (x, wx), (y, wy) = line(np.sqrt(C[0, 0]), student_breaks, panels), line(np.sqrt(C[1, 1]), teacher_breaks, panels)
     P = np.linalg.inv(C)
@@ -26,4 +26,4 @@ def matrices(g, slope, teacher, C, student_breaks=(), teacher_breaks=(), panels=
     force = weight * slope(x)[:, None] * (teacher(y) - g(x)[:, None])
     A, B = np.linalg.solve(C, [np.sum(force * x[:, None]), np.sum(force * y)])
     G = np.sum(weight * (slope(x)[:, None] * (teacher(y) - g(x)[:, None])) ** 2)
-    return A, B, np.sum(weight * slope(x)[:, None] ** 2), G
+    return A, B, G

@@ -34,7 +34,7 @@ def slope(x):
 def test_the_pull_of_a_teacher_that_jumps(name):
     function, plain, breaks, tolerance = TEACHERS[name]
     C = np.array([[0.7, 0.5], [0.5, 1.0]]) * (6.0 if name == "far" else 1.0)
-    A, B, _, _ = plane.matrices(built_in, slope, plain, C, (), breaks)
+    A, B, _ = plane.matrices(built_in, slope, plain, C, (), breaks)
     teacher = as_activation(function)
     assert not teacher.trainable
     averages = averages_for(as_activation("erf"), teacher, 1, 1)

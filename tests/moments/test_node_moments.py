@@ -190,7 +190,7 @@ def test_another_seed_does_not_recompile():
 def _without_scores(problem, start):
     moments = moments_for(problem, None, FEW)
     state, t = initial_overlaps(problem, start)
-    naive = NodeMoments(moments.e, moments.weights, 0, False, moments.noisy)
+    naive = NodeMoments(moments.e, 0, False, moments.noisy)
     assert eqx.tree_equal(moments.e, naive.e)
     return np.asarray(jacobian(OrderParameters(problem, t, moments=naive), 0.0, state))
 
@@ -371,7 +371,8 @@ def test_scores_and_plain_derivatives_agree_for_a_smooth_rule():
 
     def sums(C, jumps):
         at = RuleAtState(problem, problem.rule, factor(C), jnp.zeros(4), parameters, context)
-        return node_sums(at, jnp.asarray(moments.e), jnp.asarray(moments.weights), jumps=jumps, noisy=False).pairs
+        weights = jnp.full(moments.points, 1 / moments.points)
+        return node_sums(at, jnp.asarray(moments.e), weights, jumps=jumps, noisy=False).pairs
 
     dC = np.zeros((4, 4))
     dC[2, 3] = dC[3, 2] = 1.0

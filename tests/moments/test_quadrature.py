@@ -10,7 +10,7 @@ from scipy.special import ndtr, owens_t
 
 import tutelage as tu
 from tests.moments import reference as ref
-from tutelage.accuracy import quadrature_error
+from tutelage.accuracy import averages_error
 from tutelage.dynamics import OrderParameters
 from tutelage.moments import Quadrature, averages_for, quadrature
 from tutelage.moments.nodes import nearest_breaks
@@ -216,7 +216,7 @@ def test_reported_error_covers_the_true_one():
     trajectory = SimpleNamespace(variables=seen, times=np.zeros(1), T=np.eye(M))
     rule = Quadrature(12, 2**11)
     system = OrderParameters(problem, jnp.eye(M)[None], quadrature=rule)
-    pairs, spread = quadrature_error(system, trajectory)
+    pairs, spread = averages_error(system, system.moments, trajectory)
     g, w = ref.units("tanh", "tanh", K, M), np.array([-1.0, -1, 1, 1])
     slopes, curvatures = (ref.rows(g, K, C, orders=o, nodes=129, reach=8) for o in ((1, 1), (2, 0)))
     A = -slopes[:, :K] + np.diag(curvatures @ w)

@@ -17,8 +17,7 @@ from tutelage._types import Array, Numbers, NumpyOrJax
 from tutelage.errors import InputError
 from tutelage.moments import ClosedMoments, Moments, NodeMoments, moments_for
 from tutelage.moments.averages import Averages
-from tutelage.moments.integrals import averages_for
-from tutelage.moments.matrices import error_weights, joint_covariance, mean_update, summed_levels
+from tutelage.moments.matrices import averages_for, error_weights, joint_covariance, mean_update, summed_levels
 from tutelage.moments.nodes import Quadrature
 from tutelage.problem import Problem, Tasks
 from tutelage.problem.traits import CLASSIC, TASKS, require_traits

@@ -10,7 +10,6 @@ of classes. Point sets: nodes.py; safe roots and factors: numerics.py.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from functools import lru_cache
 
 import jax
@@ -20,13 +19,14 @@ import numpy as np
 from tutelage import checks
 from tutelage._jump_search import find_breaks
 from tutelage._types import Array
+from tutelage.errors import InputError
 from tutelage.labels import Labels, Logistic, Real, Sign
 from tutelage.moments.averages import Averages
-from tutelage.moments.integrals import I2, I3, I4, J2, averages_for
-from tutelage.moments.matrices import ClosedMoments, MeanUpdate, Moments, TaskMoments, single_moments
+from tutelage.moments.integrals import I2, I3, I4, J2
+from tutelage.moments.matrices import ClosedMoments, MeanUpdate, Moments, TaskMoments, averages_for, single_moments
 from tutelage.moments.mixture_moments import MixtureMoments
 from tutelage.moments.node_moments import NodeMoments, confidence, has_boundary
-from tutelage.moments.nodes import MANY, REACH, Quadrature, Sampled, as_quadrature, as_sampled, sobol
+from tutelage.moments.nodes import MANY, REACH, Quadrature, Sampled, sobol
 from tutelage.moments.quadrature import QuadratureAverages
 from tutelage.problem import Mixture, Problem, Tasks
 from tutelage.problem.activation import Activation
@@ -63,6 +63,20 @@ GRID, GRID_OF_THREE = 16, 12  # nodes of each panel of the grid for two fields, 
 FINE_GRID = 32  # for rules that look at moved fields, or that learn from all samples on both sides of a jump
 
 
+def as_quadrature(value: object) -> Quadrature | None:
+    """The user's quadrature, or None for the usual one."""
+    if value is not None and not isinstance(value, Quadrature):
+        raise InputError(f"quadrature is {checks.shown(value)}; it must be a Quadrature, such as Quadrature(nodes=96).")
+    return value
+
+
+def as_sampled(value: object) -> Sampled | None:
+    """The user's choice of averages: None (closed forms where they exist) or `Sampled`."""
+    if value is not None and not isinstance(value, Sampled):
+        raise InputError(f"moments is {checks.shown(value)}; it must be None or Sampled(points=2**14).")
+    return value
+
+
 def moments_for(
     problem: Problem, quadrature: Quadrature | None = None, sampled: Sampled | None = None, others: Iterable[Problem] = ()
 ) -> Moments:
@@ -96,33 +110,26 @@ def _mixture_moments(
         closed = _closed_moments(inside, quadrature)
         if quadrature is not None or not isinstance(closed.averages, QuadratureAverages):
             return MixtureMoments(closed)
-    one, K = _node_moments(inside, sampled, others), problem.student.hidden
-    if problem.teacher is not None:
-        return MixtureMoments(one)
-    if K == 3 and sampled is None and not one.jumps and _suits_few_fields(inside):
-        one = NodeMoments(np.zeros((0, 4)), np.zeros(0), GRID_OF_THREE, False, one.noisy)
-    elif one.points:  # the field of the constant teacher needs no axis of the set
-        sampled = Sampled() if sampled is None else sampled
-        one = replace(one, e=np.pad(sobol(sampled.points, K, sampled.seed), ((0, 0), (1, 0))))
-    return MixtureMoments(replace(one, still=True))
+    return MixtureMoments(_node_moments(inside, sampled, others, still=problem.teacher is None))
 
 
-def _node_moments(problem: Problem, sampled: Sampled | None, others: Iterable[Problem]) -> NodeMoments:
-    """A grid for few fields, else a quasi-random set."""
+def _node_moments(problem: Problem, sampled: Sampled | None, others: Iterable[Problem], still: bool = False) -> NodeMoments:
+    """A grid for few fields, else a quasi-random set. still: the field of the only teacher does not vary."""
     K, M = problem.student.hidden, problem.teacher.hidden
     jumps, noisy = bool(missing_traits(problem, ("smooth",))), any(map(_is_noisy, (problem, *others)))
-    if K == 1 and M == 1 and sampled is None and (not jumps or _jumps_are_known(problem, noisy)):
-        none = np.zeros(0)
-        grid = FINE_GRID if problem.rule.moves_fields or isinstance(problem.rule, Reinforce) else GRID
-        return NodeMoments(none.reshape(0, 2), none, grid, jumps, noisy, _label_jumps(problem))
-    if K + M == 3 and sampled is None and not jumps and _suits_few_fields(problem):
-        jumps_at = _label_jumps(problem) if M == 1 else ()
-        return NodeMoments(np.zeros((0, 3)), np.zeros(0), GRID_OF_THREE, jumps, noisy, jumps_at)
-    sampled = Sampled() if sampled is None else sampled
+    if sampled is None:
+        grid = 0
+        if K == M == 1 and (not jumps or _jumps_are_known(problem, noisy)):
+            grid = FINE_GRID if problem.rule.moves_fields or isinstance(problem.rule, Reinforce) else GRID
+        elif K + M in (3, 3 + still) and not jumps and _suits_few_fields(problem):
+            grid = GRID_OF_THREE
+        if grid:
+            return NodeMoments(None, grid, jumps, noisy, _label_jumps(problem) if M == 1 else (), still=still)
+        sampled = Sampled()
     law = problem.rule.law(K, 0.0)
     own = law.numbers(sampled.points, sampled.seed) if isinstance(law, PerUnit) and not law.enumerable else None
-    e, weights = sobol(sampled.points, K + M, sampled.seed), np.full(sampled.points, 1.0 / sampled.points)
-    return NodeMoments(e, weights, 0, jumps, noisy, (), own)
+    e = sobol(sampled.points, K + M - still, sampled.seed)
+    return NodeMoments(np.pad(e, ((0, 0), (int(still), 0))), 0, jumps, noisy, (), own, still)
 
 
 def is_cheap(problem: Problem) -> bool:

@@ -3,8 +3,8 @@
 The fields z_a, a = 1..n, are the K student fields and then the M teacher fields, jointly Gaussian with covariance C and
 means m (the hidden biases; None where there are none). g_a is the activation of field a. Indices i, j run over students.
 
-To add a closed form: subclass `Averages`, say in `covers` which pairs it serves, and add it to `FAMILIES` in
-moments/integrals.py. Tests compare each family with quadrature and with Monte Carlo.
+To add a closed form: subclass `Averages` and add to `FAMILIES` in moments/matrices.py for which pairs it
+holds. Tests compare each family with quadrature and with Monte Carlo.
 """
 
 from abc import abstractmethod
@@ -26,12 +26,11 @@ class Averages(eqx.Module):
     error_rounding: a generalization error this small is moved by rounding alone, for networks of order one.
     """
 
+    student: Activation = eqx.field(static=True)
+    teacher: Activation = eqx.field(static=True)
+    K: int = eqx.field(static=True)
+    M: int = eqx.field(static=True)
     error_rounding: ClassVar[float] = 0.0
-
-    @classmethod
-    @abstractmethod
-    def covers(cls, student: Activation, teacher: Activation, biased: bool) -> bool:
-        """Does this family hold for these activations (with hidden biases)?"""
 
     @abstractmethod
     def outputs(self, C: Covariance, mean: Means) -> Float[Array, "n n"]:

@@ -12,7 +12,6 @@ the parts along field i and along what is left of field j, and
 which is the textbook's (4/pi^2) asin(L0 / sqrt(L1 L2)) / sqrt(L4) with L4 = d_i d_j - C_ij^2, L0 = L4 C_ab|ij.
 """
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -21,7 +20,7 @@ from jaxtyping import Float, Int
 from tutelage._types import Array, ArrayLike
 from tutelage.moments.averages import Averages, Covariance, Means
 from tutelage.moments.numerics import safe_arcsin
-from tutelage.problem.activation import NAMED, Activation
+from tutelage.problem.activation import NAMED
 
 Index = Int[np.ndarray, "turns pairs"]
 SOFTNESS = {NAMED["erf"]: 1.0, NAMED["sign"]: 0.0}
@@ -32,16 +31,10 @@ SMALL_TURN, LARGE_TURN, ON_GPU = 2**9, 2**17, 2**24  # a GPU waits for launches
 class ErfAverages(Averages):
     """Students erf; teachers erf or sign."""
 
-    softness: tuple[float, ...] = eqx.field(static=True)
-    K: int = eqx.field(static=True)
-
-    def __init__(self, student: Activation, teacher: Activation, K: int, M: int):
-        self.softness = (SOFTNESS[student],) * K + (SOFTNESS[teacher],) * M
-        self.K = K
-
-    @classmethod
-    def covers(cls, student: Activation, teacher: Activation, biased: bool) -> bool:
-        return student in SOFTNESS and teacher in SOFTNESS and not biased
+    @property
+    def softness(self) -> tuple[float, ...]:
+        """s of each field."""
+        return (SOFTNESS[self.student],) * self.K + (SOFTNESS[self.teacher],) * self.M
 
     def _d(self, C: Covariance) -> Float[Array, " n"]:
         own = np.eye(len(self.softness), dtype=bool)  # a sum over a mask joins the loops around it; a gather would not

@@ -1,7 +1,4 @@
-"""The family of averages for a pair of activations, and the textbook integrals `I2`, `I3`, `I4`, `J2`.
-
-The integrals check a derivation, or help to write custom equations.
-"""
+"""The textbook integrals `I2`, `I3`, `I4`, `J2`: they check a derivation, or help to write custom equations."""
 
 import equinox as eqx
 import jax
@@ -11,24 +8,9 @@ from tutelage import checks
 from tutelage._types import Array, ArrayLike
 from tutelage.errors import InputError
 from tutelage.moments.averages import Averages
-from tutelage.moments.erf import ErfAverages
+from tutelage.moments.matrices import averages_for
 from tutelage.moments.nodes import Quadrature
-from tutelage.moments.polynomial import PolynomialAverages
-from tutelage.moments.quadrature import QuadratureAverages
-from tutelage.moments.relu import ReluAverages
 from tutelage.problem.activation import Activation, as_activation
-
-FAMILIES = (ErfAverages, PolynomialAverages, ReluAverages)
-
-
-def averages_for(
-    student: Activation, teacher: Activation, K: int, M: int, biased: bool = False, quadrature: Quadrature | None = None
-) -> Averages:
-    """The averages of K students and M teachers: the first closed form that covers the pair, else quadrature."""
-    for family in FAMILIES:
-        if family.covers(student, teacher, biased):
-            return family(student, teacher, K, M)
-    return QuadratureAverages(student, teacher, K, M, quadrature)
 
 
 def I2(activation: str | Activation, C: ArrayLike, quadrature: Quadrature | None = None) -> Array:

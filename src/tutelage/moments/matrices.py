@@ -12,6 +12,7 @@ masks m_k in {0, 1/keep} with v_k -> m_k v_k: where unit k learns it was kept, s
 """
 
 from abc import abstractmethod
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -22,8 +23,31 @@ from jaxtyping import Float
 
 from tutelage._types import Array, NumpyOrJax
 from tutelage.moments.averages import Averages, Covariance, Means
+from tutelage.moments.erf import SOFTNESS, ErfAverages
+from tutelage.moments.nodes import Quadrature
+from tutelage.moments.polynomial import PolynomialAverages
+from tutelage.moments.quadrature import QuadratureAverages
+from tutelage.moments.relu import ReluAverages
 from tutelage.problem import Problem
+from tutelage.problem.activation import NAMED, Activation
 from tutelage.rules import Context, Dropout, FeedbackAlignment, Parameters
+
+# The closed forms, and whether each holds for two activations (of student and teacher, with hidden biases).
+FAMILIES = {
+    ErfAverages: lambda student, teacher, biased: student in SOFTNESS and teacher in SOFTNESS and not biased,
+    PolynomialAverages: lambda student, teacher, biased: None not in (student.polynomial, teacher.polynomial),
+    ReluAverages: lambda student, teacher, biased: student == teacher == NAMED["relu"] and not biased,
+}
+
+
+def averages_for(
+    student: Activation, teacher: Activation, K: int, M: int, biased: bool = False, quadrature: Quadrature | None = None
+) -> Averages:
+    """The averages of K students and M teachers: the first closed form that holds for the pair, else quadrature."""
+    for family, holds in FAMILIES.items():
+        if holds(student, teacher, biased):
+            return family(student, teacher, K, M)
+    return QuadratureAverages(student, teacher, K, M, quadrature)
 
 
 def summed_levels(weights: Float[NumpyOrJax, " L"], blocks: Float[NumpyOrJax, "L a b"]) -> Float[Array, "a b"]:
@@ -100,11 +124,10 @@ class TaskMoments(Moments):
             fields = np.r_[0:K, K + units.start : K + units.stop]
             own = Parameters(problem.teacher.head(parameters.readout, s), parameters.bias)
             means = None if mean is None else mean[fields]
-            if context.overlaps is None:
-                seen = context
-            else:
+            seen = context
+            if context.overlaps is not None:
                 R, Q, T = context.overlaps
-                seen = Context(context.student, context.loss, context.lr, context.time, (R[:, units], Q, T[units, units]))
+                seen = replace(context, overlaps=(R[:, units], Q, T[units, units]))
             found.append(moments.matrices(one, C[fields][:, fields], means, own, seen, flow))
         return found
 

@@ -9,15 +9,20 @@ so that level l moves as with one Gaussian of eigenvalue 1 and the matrices
     A_l = sum_c P_c lam_cl A^c,   B_l = (sum_c P_c lam_cl B^c | sum_c P_c d_c S_c),   G_l = sum_c P_c lam_cl G^c.
 """
 
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Float
 
 from tutelage._types import Array
 from tutelage.moments.averages import Covariance, Means
-from tutelage.moments.matrices import ClosedMoments, MeanUpdate, Moments, error_weights
+from tutelage.moments.matrices import ClosedMoments, MeanUpdate, Moments, error_weights, joint_covariance
 from tutelage.moments.node_moments import NodeMoments
 from tutelage.problem import Problem
+from tutelage.problem.start import Blocks
 from tutelage.rules import Context, Parameters
 
 
@@ -32,17 +37,11 @@ class MixtureMoments(Moments):
         raise NotImplementedError("a mixture has no single covariance; use of_levels")
 
     def of_levels(
-        self,
-        problem: Problem,
-        blocks: tuple[Float[Array, "L K M"], Float[Array, "L K K"], Float[Array, "L M M"]],
-        parameters: Parameters,
-        context: Context,
-        flow: bool,
+        self, problem: Problem, blocks: Blocks, parameters: Parameters, context: Context, flow: bool
     ) -> tuple[MeanUpdate, Float[Array, "L K K"]]:
         """A_l, B_l and what moves readout and bias, and G_l, for overlaps r, q, t per level; eigenvalues included."""
 
-        def one(at: tuple[Problem, Array, Array]) -> tuple[MeanUpdate, Array]:
-            inside, C, mean = at
+        def one(inside: Problem, C: Array, mean: Array) -> tuple[MeanUpdate, Array]:
             return self.one.matrices(inside, C, mean, parameters, context, flow)
 
         mixture, M = problem.inputs, problem.label_fields
@@ -55,16 +54,11 @@ class MixtureMoments(Moments):
         return MeanUpdate(A, B, jnp.tensordot(P, each.readout, 1), P @ each.bias), G
 
     def errors(
-        self,
-        problem: Problem,
-        blocks: tuple[Float[Array, "L K M"], Float[Array, "L K K"], Float[Array, "L M M"]],
-        parameters: Parameters,
-        context: Context,
+        self, problem: Problem, blocks: Blocks, parameters: Parameters, context: Context
     ) -> tuple[Float[Array, " classes"], Float[Array, " classes"]]:
         """Error and loss in each class."""
 
-        def one(at: tuple[Problem, Array, Array]) -> tuple[Array, Array]:
-            inside, C, mean = at
+        def one(inside: Problem, C: Array, mean: Array) -> tuple[Array, Array]:
             if isinstance(self.one, NodeMoments):
                 seen = inside, C, mean, parameters, context
                 return self.one.error(*seen), self.one.loss(*seen)
@@ -80,37 +74,30 @@ class MixtureMoments(Moments):
         assert isinstance(self.one, NodeMoments)
         return [MixtureMoments(part) for part in self.one.scramblings()]
 
-    def _over_classes(self, problem: Problem, blocks: tuple[Array, Array, Array], bias: Array | None, function):
-        """A function of (the problem in a class, covariance and mean of its fields), over all classes.
+    def _over_classes(self, problem: Problem, blocks: Blocks, bias: Array | None, function: Callable[..., Any]) -> Any:
+        """A function of the problem in a class and of covariance and mean of its fields, over all classes.
 
         Averages over nodes are taken class by class, which bounds memory; closed forms for all classes at once.
         """
-        covariances, means = class_fields(problem, blocks, bias)
         targets = jnp.zeros(problem.inputs.classes) if problem.targets is None else jnp.asarray(problem.targets)
-
-        def one(at: tuple[Array, Array, Array]):
-            label, C, mean = at
-            return function((problem.in_class(label), C, mean))
-
-        over = targets, covariances, means
-        return jax.lax.map(one, over) if isinstance(self.one, NodeMoments) else jax.vmap(lambda *x: one(x))(*over)
+        over = targets, *class_fields(problem, blocks, bias)
+        one = lambda label, C, mean: function(problem.in_class(label), C, mean)  # noqa: E731
+        return jax.lax.map(lambda at: one(*at), over) if isinstance(self.one, NodeMoments) else jax.vmap(one)(*over)
 
 
 def class_fields(
-    problem: Problem, blocks: tuple[Array, Array, Array], bias: Array | None
+    problem: Problem, blocks: Blocks, bias: Array | None
 ) -> tuple[Float[Array, "classes n n"], Float[Array, "classes n"]]:
     """Covariance and mean of the fields in each class: students, then teacher units; or a unit whose field is always 1."""
     (r, q, t), mixture, M = blocks, problem.inputs, problem.label_fields
     p, lam, S = (jnp.asarray(x) for x in (mixture.fractions, mixture.spectra, mixture.coefficients))
-    K, weights = q.shape[-1], p * lam
-    means = jnp.einsum("l,lkm,cm->ck", p, r[..., M:], S)
-    means = means if bias is None else means + bias
-    Q = jnp.einsum("cl,lij->cij", weights, q)
-    Q = (Q + jnp.swapaxes(Q, 1, 2)) / 2
+    summed = partial(jnp.einsum, "cl,lij->cij", p * lam)
+    students = jnp.einsum("l,lkm,cm->ck", p, r[..., M:], S)
+    students = students if bias is None else students + bias
     if problem.teacher is None:
-        return jnp.pad(Q, ((0, 0), (0, 1), (0, 1))), jnp.pad(means, ((0, 0), (0, 1)), constant_values=1.0)
-    R, T = jnp.einsum("cl,lkm->ckm", weights, r[..., :M]), jnp.einsum("cl,lmn->cmn", weights, t[:, :M, :M])
-    above, below = jnp.concatenate([Q, R], 2), jnp.concatenate([jnp.swapaxes(R, 1, 2), T], 2)
-    own = jnp.einsum("l,lmn,cn->cm", p, t[:, :M, M:], S)
-    own = own if problem.teacher.bias is None else own + jnp.asarray(problem.teacher.bias)
-    return jnp.concatenate([above, below], 1).reshape(-1, K + M, K + M), jnp.concatenate([means, own], 1)
+        classes, K = students.shape
+        R, T, teachers = jnp.zeros((classes, K, 1)), jnp.zeros((classes, 1, 1)), jnp.ones((classes, 1))
+    else:
+        R, T, teachers = summed(r[..., :M]), summed(t[:, :M, :M]), jnp.einsum("l,lmn,cn->cm", p, t[:, :M, M:], S)
+        teachers = teachers if problem.teacher.bias is None else teachers + jnp.asarray(problem.teacher.bias)
+    return jax.vmap(joint_covariance)(R, summed(q), T), jnp.concatenate([students, teachers], 1)

@@ -95,29 +95,25 @@ class RuleAtState(eqx.Module):
         labels, weights = jax.vmap(partial(self.labels, noisy), in_axes=1, out_axes=-1)(rho)
         law, norm2 = self.rule.law(self.problem.student.hidden, self.context.time), mean_norm2(self.problem)
         placed = law if isinstance(law, PerUnit) and self.numbers is not None else None
-        draws, shares = (None, None)
+        draws, shares = jnp.zeros((1, 0)), jnp.ones(1)  # of xi, which a rule without randomness does not see
         if law is not None:
             draws, shares = map(jnp.asarray, law.nodes(False) if placed is None else placed.patterns())
 
-        def given(label: Array, weight: Array, xi: Array | None, share: Array | None) -> Response:
+        def one(student: Array, rho: Array, label: Array, xi: Array | None) -> Update:
+            return self.rule.update(Sample(student, rho, label, xi, norm2), self.parameters, self.context)
+
+        def given(label: Array, weight: Array, draw: Array, share: Array) -> Response:
             """The part of one label per node and one draw of xi."""
-            own = None
-            if placed is not None and xi is not None:
-                xi, own = None, placed.at_points(xi, jnp.asarray(self.numbers))
-
-            def one(student: Array, rho: Array, label: Array, own: Array | None) -> Update:
-                sample = Sample(student, rho, label, xi if own is None else own, norm2)
-                return self.rule.update(sample, self.parameters, self.context)
-
-            update = jax.vmap(one, in_axes=(-1, -1, -1, 0), out_axes=-1)(student, rho, label, own)
+            xi = draw if law is not None else None
+            if placed is not None:
+                xi = placed.at_points(draw, jnp.asarray(self.numbers))
+            axes = (-1, -1, -1, None if placed is None else 0)
+            update = jax.vmap(one, in_axes=axes, out_axes=-1)(student, rho, label, xi)
             pairs = update.delta[:, None] * update.delta
             each = Response(update.delta, pairs, update.parameters.readout, jnp.asarray(update.loss, float))
-            weight = weight if share is None else weight * share
-            return Response(*(weight * x for x in each))
+            return Response(*(weight * share * x for x in each))
 
         def over_draws(label: Array, weight: Array) -> Response:
-            if draws is None or shares is None:
-                return given(label, weight, None, None)
             return _added(lambda at: given(label, weight, *at), (draws, shares))
 
         return _added(lambda at: over_draws(*at), (labels, weights))
@@ -271,7 +267,7 @@ def confidence(each: Sequence[np.ndarray] | np.ndarray) -> np.ndarray:
 
 
 class NodeMoments(Moments):
-    """Any rule, averaged over nodes e with weights, teacher axes first.
+    """Any rule, averaged over a quasi-random set e (teacher axes first) or, where that is None, over a grid.
 
     grid: nodes per panel for two or three fields (else 0); they are placed at every call, between the fields at which label
     or update jump. jumps: derivatives are taken from the density. noisy: labels vary at given fields.
@@ -280,8 +276,7 @@ class NodeMoments(Moments):
     not vary (the label of a class of a mixture): its axis has one node.
     """
 
-    e: Nodes
-    weights: Weights
+    e: Nodes | None
     grid: int = eqx.field(static=True)
     jumps: bool = eqx.field(static=True)
     noisy: bool = eqx.field(static=True)
@@ -292,7 +287,7 @@ class NodeMoments(Moments):
     @property
     def points(self) -> int:
         """Points of a quasi-random set; 0 for a grid."""
-        return 0 if self.grid else self.e.shape[0]
+        return 0 if self.e is None else self.e.shape[0]
 
     def matrices(
         self, problem: Problem, C: Covariance, mean: Means, parameters: Parameters, context: Context, flow: bool
@@ -329,17 +324,14 @@ class NodeMoments(Moments):
         random = bool(getattr(problem.labels, "random", False))
         if metric == "class" and C.shape[0] > 2 and has_boundary(problem.student):
             at = _largest_readout_last(at, C, mean)
-            e, weights = self._few_fields(at, without_last=True) if self.grid else (self.e[:, :-1], self.weights)
-            return class_error(at, e, weights, random)
+            return class_error(at, *self._nodes(at, random, without_last=True), random)
         return self._sums(at, metric == "class" or self.jumps, random).loss
 
     def scramblings(self) -> list["NodeMoments"]:
         """The independent parts of a sampled set, each a set of its own."""
-        count = self.e.shape[0] // SETS
-        share = np.full(count, 1.0 / count)
-        parts = [slice(i * count, (i + 1) * count) for i in range(SETS)]
-        own = lambda part: None if self.numbers is None else self.numbers[part]  # noqa: E731
-        return [replace(self, e=self.e[part], weights=share, numbers=own(part)) for part in parts]
+        assert self.e is not None
+        numbers = [None] * SETS if self.numbers is None else np.split(np.asarray(self.numbers), SETS)
+        return [replace(self, e=e, numbers=own) for e, own in zip(np.split(np.asarray(self.e), SETS), numbers, strict=True)]
 
     def finer(self) -> "NodeMoments":
         """The grid that estimates this one's error: 3/2 the nodes."""
@@ -363,52 +355,55 @@ class NodeMoments(Moments):
         return RuleAtState(problem, rule, L, mean, parameters, context, self.numbers)
 
     def _sums(self, at: RuleAtState, jumps: bool, noisy: bool) -> Sums:
-        if not self.grid:
-            return node_sums(at, self.e, self.weights, jumps=jumps, noisy=noisy)
-        e, weights = self._placed(at, noisy) if at.L.shape[0] == 2 else self._few_fields(at)
-        return node_sums(at, e, weights, jumps=False, noisy=noisy)  # nodes that move with the jumps: plain derivatives hold
+        # the nodes of a grid move with the jumps: plain derivatives hold
+        return node_sums(at, *self._nodes(at, noisy), jumps=jumps and not self.grid, noisy=noisy)
 
-    def _placed(self, at: RuleAtState, noisy: bool) -> tuple[Nodes, Weights]:
-        """The grid: panels of the teacher's axis between the jumps of the label, times nodes of the student's axis, split
-        where the rule has breaks. Late in learning only samples whose field is near a break move the student, so the
-        teacher's axis is also split before, at and behind them; or where a smooth update hardly varies any more."""
-        H, own = at.L[1, 0], jnp.where(at.L[1, 1] > 0, at.L[1, 1], 1.0)
-        scale = jnp.where(at.L[0, 0] > 0, at.L[0, 0], 1.0)
-        split = bool(at.rule.breaks(_some_label(at.problem), at.parameters, at.context))
-        edges = jnp.stack([SMOOTH_RANGE + 6 * at.L[1, 1]])
-        if split:
-            size = jnp.abs(self._breaks(at, noisy, jnp.stack([scale, -scale])) - at.mean[1])
-            near, far = jnp.maximum(jnp.min(size) - 6 * at.L[1, 1], 0.0), jnp.max(size) + 6 * at.L[1, 1]
-            edges = jnp.stack([near, jnp.max(size), far])
-        reach = jnp.minimum(edges / jnp.maximum(jnp.abs(H), 1e-6), REACH)
-        jumps = (jnp.asarray(self.label_jumps or (0.0,)) - at.mean[0]) / scale
-        teacher, outer = panels(jnp.concatenate([jumps, -reach, reach]), self.grid, ENDS) if not self.still else ONE_NODE
-        if split:
-            breaks = self._breaks(at, noisy, at.mean[0] + at.L[0, 0] * teacher)
-            student, inner = panels((breaks - (at.mean[1] + H * teacher)[:, None]) / own, self.grid, ENDS)
-            inner = inner / jnp.sum(inner, axis=1, keepdims=True)  # one panel alone is wide for its nodes
-        else:
-            student, inner = (jnp.broadcast_to(x, (teacher.size, x.size)) for x in trapezoid(2 * self.grid))
-        e = jnp.stack([jnp.repeat(teacher, student.shape[1]), student.ravel()], axis=1)
-        return e, (outer[:, None] * inner).ravel()
+    def _nodes(self, at: RuleAtState, noisy: bool, without_last: bool = False) -> tuple[Nodes, Weights]:
+        """The points and their weights, on all axes or on all but the last.
 
-    def _few_fields(self, at: RuleAtState, without_last: bool = False) -> tuple[Nodes, Weights]:
-        """The grid of a smooth rule: even nodes; the axis of a single teacher is split where the label jumps."""
-        M, even = at.problem.teacher.hidden, trapezoid(2 * self.grid)
-        first = even
+        Axes of a grid have even nodes, but that of a single teacher has panels. For two fields the student's axis is split
+        where the rule has breaks.
+        """
+        if self.e is not None:
+            return self.e[:, : self.e.shape[1] - without_last], np.full(self.points, 1 / self.points)
+        M, n = at.problem.teacher.hidden, at.L.shape[0]
+        split = n == 2 and bool(at.rule.breaks(_some_label(at.problem), at.parameters, at.context))
+        teacher, even = trapezoid(2 * self.grid), trapezoid(2 * self.grid)
         if self.still:
-            first = ONE_NODE
+            teacher = ONE_NODE
         elif M == 1:
-            own, along = jnp.max(jnp.diagonal(at.L)[1:]), jnp.max(jnp.abs(at.L[1:, 0]))
-            reach = jnp.minimum((SMOOTH_RANGE + 6 * own) / jnp.maximum(along, 1e-6), REACH)
-            jumps = (jnp.asarray(self.label_jumps or (0.0,)) - at.mean[0]) / jnp.where(at.L[0, 0] > 0, at.L[0, 0], 1.0)
-            first = panels(jnp.concatenate([jumps, jnp.stack([-reach, reach])]), self.grid, ENDS)
-            even = trapezoid(5 * self.grid // 3)
+            teacher = self._teacher_axis(at, noisy, split)
+            even = even if n == 2 else trapezoid(5 * self.grid // 3)
+        if split:
+            return self._split_grid(at, noisy, *teacher)
         if without_last:
             even = trapezoid(5 * self.grid)
-        nodes, weights = zip(first, *[even] * (at.L.shape[0] - 1 - without_last), strict=True)
+        nodes, weights = zip(teacher, *[even] * (n - 1 - without_last), strict=True)
         e = jnp.stack(jnp.meshgrid(*nodes, indexing="ij"), axis=-1).reshape(-1, len(nodes))
         return e, reduce(lambda x, y: jnp.outer(x, y).ravel(), weights)
+
+    def _teacher_axis(self, at: RuleAtState, noisy: bool, split: bool) -> tuple[Array, Array]:
+        """Panels between the jumps of the label. Late in learning only samples whose field is near a break move the student,
+        so the axis is also split before, at and behind them; or where a smooth update hardly varies any more."""
+        own, along = jnp.max(jnp.diagonal(at.L)[1:]), jnp.max(jnp.abs(at.L[1:, 0]))
+        scale = jnp.where(at.L[0, 0] > 0, at.L[0, 0], 1.0)
+        edges = jnp.stack([SMOOTH_RANGE + 6 * own])
+        if split:
+            size = jnp.abs(self._breaks(at, noisy, jnp.stack([scale, -scale])) - at.mean[1])
+            near, middle, far = jnp.maximum(jnp.min(size) - 6 * own, 0.0), jnp.max(size), jnp.max(size) + 6 * own
+            edges = jnp.stack([near, middle, far])
+        reach = jnp.minimum(edges / jnp.maximum(along, 1e-6), REACH)
+        jumps = (jnp.asarray(self.label_jumps or (0.0,)) - at.mean[0]) / scale
+        return panels(jnp.concatenate([jumps, -reach, reach]), self.grid, ENDS)
+
+    def _split_grid(self, at: RuleAtState, noisy: bool, teacher: NumpyOrJax, outer: NumpyOrJax) -> tuple[Nodes, Weights]:
+        """Nodes of the teacher's axis times panels of the student's axis between the breaks of the rule."""
+        own = jnp.where(at.L[1, 1] > 0, at.L[1, 1], 1.0)
+        breaks = self._breaks(at, noisy, at.mean[0] + at.L[0, 0] * teacher)
+        student, inner = panels((breaks - (at.mean[1] + at.L[1, 0] * teacher)[:, None]) / own, self.grid, ENDS)
+        inner = inner / jnp.sum(inner, axis=1, keepdims=True)  # one panel alone is wide for its nodes
+        e = jnp.stack([jnp.repeat(teacher, student.shape[1]), student.ravel()], axis=1)
+        return e, (outer[:, None] * inner).ravel()
 
     def _breaks(self, at: RuleAtState, noisy: bool, rho: Float[Array, " count"]) -> Float[Array, "count breaks"]:
         """Fields of the student at which the update jumps or bends, for each of some teacher fields."""

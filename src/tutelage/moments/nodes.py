@@ -65,13 +65,6 @@ class Quadrature(eqx.Module):
         return Quadrature(self.nodes * 3 // 2, self.points * 4)
 
 
-def as_quadrature(value: object) -> Quadrature | None:
-    """The user's quadrature, or None for the usual one."""
-    if value is not None and not isinstance(value, Quadrature):
-        raise InputError(f"quadrature is {checks.shown(value)}; it must be a Quadrature, such as Quadrature(nodes=96).")
-    return value
-
-
 class Sampled(eqx.Module):
     """Average over a fixed quasi-random set of `points` samples (scrambled Sobol, eight scramblings, whitened).
 
@@ -93,13 +86,6 @@ class Sampled(eqx.Module):
             raise InputError(f"points is {count}; it must be a power of two, such as {1 << count.bit_length()}.")
         if count > 2**22:
             raise InputError(f"points is {count}; it must be at most {2**22}. Memory grows with it.")
-
-
-def as_sampled(value: object) -> Sampled | None:
-    """The user's choice of averages: None (closed forms where they exist) or `Sampled`."""
-    if value is not None and not isinstance(value, Sampled):
-        raise InputError(f"moments is {checks.shown(value)}; it must be None or Sampled(points=2**14).")
-    return value
 
 
 @lru_cache
@@ -177,35 +163,19 @@ def disc(
     return grid, density / density.sum()
 
 
-@lru_cache
-def antithetic(points: int, axes: int) -> Float[np.ndarray, "points axes"]:
-    """A quasi-random set z together with -z, whitened so that its covariance is exact.
-
-    It serves activations with kinks. Averages of rules use `sobol`: they are averages of even functions for the usual odd
-    rules, for which mirror images are no new points.
-    """
-    half = _sobol_normals(int(np.ceil(np.log2(points))) - 1, axes, np.random.default_rng(0))
-    half = half @ np.linalg.inv(np.linalg.cholesky(half.T @ half / half.shape[0])).T
-    return np.concatenate([half, -half])
-
-
 @lru_cache(maxsize=8)
-def sobol(points: int, axes: int, seed: int) -> Float[np.ndarray, "points axes"]:
-    """`SETS` scramblings one after the other, each with exact mean zero and unit covariance."""
-    each, sets = points // SETS, []
-    for rng in np.random.default_rng(seed).spawn(SETS):
-        e = _sobol_normals(int(np.log2(each)), axes, rng)
-        e = e - e.mean(axis=0)
-        sets.append(np.linalg.solve(np.linalg.cholesky(e.T @ e / each), e.T).T)
-    return np.concatenate(sets)
-
-
-def _sobol_normals(log2_points: int, axes: int, rng: np.random.Generator) -> Float[np.ndarray, "points axes"]:
+def sobol(points: int, axes: int, seed: int, sets: int = SETS) -> Float[np.ndarray, "points axes"]:
+    """Scrambled Sobol sets one after the other, each with exact mean zero and unit covariance; at least `points` in all."""
     from scipy.special import ndtri
     from scipy.stats import qmc
 
-    uniform = qmc.Sobol(axes, scramble=True, rng=rng).random_base2(log2_points)
-    return ndtri(np.clip(uniform, 1e-15, 1 - 1e-15))
+    log2_points, each = int(np.ceil(np.log2(points / sets))), []
+    for rng in np.random.default_rng(seed).spawn(sets):
+        uniform = qmc.Sobol(axes, scramble=True, rng=rng).random_base2(log2_points)
+        e = ndtri(np.clip(uniform, 1e-15, 1 - 1e-15))
+        e = e - e.mean(axis=0)
+        each.append(np.linalg.solve(np.linalg.cholesky(e.T @ e / len(e)), e.T).T)
+    return np.concatenate(each)
 
 
 @lru_cache(maxsize=512)

@@ -14,6 +14,7 @@ from math import comb
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.scipy.linalg import solve_triangular
 from jaxtyping import Float
 
 from tutelage._types import Array, ArrayLike
@@ -103,22 +104,13 @@ def factor(C: Float[Array, "n n"]) -> Float[Array, "n n"]:
 
 
 def divide_right(D: Float[Array, "K n"], L: Float[Array, "n n"]) -> Float[Array, "K n"]:
-    """c with c L = D, zero where L has an empty column. (Few fields: a loop over columns, last first.)"""
-    columns: list[tuple[int, Array]] = []
-    for column in reversed(range(L.shape[0])):
-        rest = D[:, column]
-        for known, c in columns:
-            rest = rest - c * L[known, column]
-        columns.append((column, safe_ratio(rest, L[column, column])))
-    return jnp.stack([c for _, c in reversed(columns)], axis=1)
+    """c with c L = D, zero where L has an empty column."""
+    empty = jnp.diagonal(L) == 0
+    full = jnp.where(empty, jnp.eye(L.shape[0]), L)
+    return solve_triangular(full, jnp.where(empty, 0.0, D).T, lower=True, trans=1).T
 
 
 def divide_left(L: Float[Array, "n n"], right: Float[Array, "n P"]) -> Float[Array, "n P"]:
     """L^-1 right; rows of fields without variance of their own are zero."""
-    rows: list[Array] = []
-    for row in range(L.shape[0]):
-        rest = right[row]
-        for column, known in enumerate(rows):
-            rest = rest - L[row, column] * known
-        rows.append(safe_ratio(rest, L[row, row]))
-    return jnp.stack(rows)
+    empty = (jnp.diagonal(L) == 0)[:, None]
+    return solve_triangular(jnp.where(empty, jnp.eye(L.shape[0]), L), jnp.where(empty, 0.0, right), lower=True)

@@ -7,53 +7,33 @@ degree k brings k! f_k, and no edge starts and ends at the same vertex. Two vert
 With four vertices the sum over teachers and students inside Delta^2 is a matrix product, so memory stays at K^2 n.
 """
 
+from collections.abc import Iterable
 from itertools import product
-from math import comb, factorial
+from math import comb, factorial, prod
 
-import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Float
+from numpy.polynomial.polynomial import polyder
 
 from tutelage._types import Array
 from tutelage.moments.averages import Averages, Covariance, Means
-from tutelage.problem.activation import Activation
-
-Coefficients = tuple[float, ...]
 
 
 class PolynomialAverages(Averages):
-    """Students and teachers with polynomial activations, coefficients constant first."""
-
-    student: Coefficients = eqx.field(static=True)
-    teacher: Coefficients = eqx.field(static=True)
-    K: int = eqx.field(static=True)
-    M: int = eqx.field(static=True)
-
-    def __init__(self, student: Activation, teacher: Activation, K: int, M: int):
-        assert student.polynomial is not None
-        assert teacher.polynomial is not None
-        self.student, self.teacher, self.K, self.M = student.polynomial, teacher.polynomial, K, M
-
-    @classmethod
-    def covers(cls, student: Activation, teacher: Activation, biased: bool) -> bool:
-        return student.polynomial is not None and teacher.polynomial is not None
+    """Students and teachers with polynomial activations."""
 
     def _wick(self, C: Covariance, mean: Means, order: int) -> list[Array | None]:
         """k! f_k of the derivative of given order for every field, (n,) per degree k; None where it vanishes."""
-        variance = jnp.diagonal(C)
-        parts = [(self.student, slice(0, self.K)), (self.teacher, slice(self.K, self.K + self.M))]
-        degree = max(len(self.student), len(self.teacher)) - 1 - order
+        student, teacher = self.student.polynomial or (), self.teacher.polynomial or ()
+        variance = jnp.split(jnp.diagonal(C), [self.K])
+        means = (None, None) if mean is None else jnp.split(mean, [self.K])
         out: list[Array | None] = []
-        for k in range(degree + 1):
-            pieces = [
-                _mean_of_polynomial(_derivative(c, order + k), variance[s], None if mean is None else mean[s])
-                for c, s in parts
-            ]
-            if all(piece is None for piece in pieces):
-                out.append(None)
-            else:
-                zeros = [jnp.zeros_like(variance[s]) for _, s in parts]
-                out.append(jnp.concatenate([z if p is None else p for p, z in zip(pieces, zeros, strict=True)]))
+        for derivative in range(order, max(len(student), len(teacher))):
+            each = zip((student, teacher), variance, means, strict=True)
+            pieces = [_mean_of_polynomial(polyder(c, derivative), v, m) for c, v, m in each]
+            vanishes = all(piece is None for piece in pieces)
+            filled = [jnp.zeros_like(v) if p is None else p for p, v in zip(pieces, variance, strict=True)]
+            out.append(None if vanishes else jnp.concatenate(filled))
         return out
 
     def _pairs(self, C: Array, left: list[Array | None], right: list[Array | None], rows: int) -> Array:
@@ -91,7 +71,7 @@ class PolynomialAverages(Averages):
             towards4 = C[:K, None] ** m14 * C[None, :K] ** m24 * (w * f4)
             joined = jnp.einsum("ija,ab,ijb->ij", towards3, C**m34, towards4)
             twins = 1 if (m13, m23) == (m14, m24) else 2  # the graph with 3 and 4 exchanged adds the same
-            total = total + (twins / _symmetry(graph)) * f1[:K, None] * f2[:K] * C[:K, :K] ** m12 * joined
+            total = total + (twins / prod(map(factorial, graph))) * f1[:K, None] * f2[:K] * C[:K, :K] ** m12 * joined
         return total
 
 
@@ -109,37 +89,12 @@ def _graphs(slope_degree: int, degree: int) -> list[tuple[int, ...]]:
     ]
 
 
-def _symmetry(graph: tuple[int, ...]) -> int:
-    out = 1
-    for m in graph:
-        out *= factorial(m)
-    return out
-
-
-def _derivative(coefficients: Coefficients, order: int) -> Coefficients:
-    return tuple(c * factorial(p) / factorial(p - order) for p, c in enumerate(coefficients) if p >= order)
-
-
-def _mean_of_polynomial(coefficients: Coefficients, variance: Array, mean: Array | None) -> Array | None:
-    """E[sum_p c_p (mean + s z)^p], or None where it is zero whatever the variance."""
-    total = None
-    for p, c in enumerate(coefficients):
-        if c == 0.0 or (mean is None and p % 2 == 1):
-            continue
-        term = c * _moment(p, variance, mean)
-        total = term if total is None else total + term
-    return total
-
-
-def _moment(p: int, variance: Array, mean: Array | None) -> Array:
-    if mean is None:
-        return _pairings(p) * variance ** (p // 2)
-    return sum(
-        (comb(p, 2 * j) * _pairings(2 * j) * mean ** (p - 2 * j) * variance**j for j in range(p // 2 + 1)),
-        start=jnp.zeros_like(variance),
-    )
-
-
-def _pairings(p: int) -> int:
-    """(p - 1)!!: the p-th moment of a standard normal, p even."""
-    return factorial(p) // (2 ** (p // 2) * factorial(p // 2))
+def _mean_of_polynomial(coefficients: Iterable[float], variance: Array, mean: Array | None) -> Array | None:
+    """E[sum_p c_p (mean + s z)^p] over a standard normal z, or None where it is zero whatever the variance."""
+    terms = [
+        c * comb(p, 2 * j) * prod(range(1, 2 * j, 2)) * variance**j * (1.0 if mean is None else mean ** (p - 2 * j))
+        for p, c in enumerate(coefficients)
+        for j in range(p // 2 + 1)
+        if c != 0 and (mean is not None or p == 2 * j)
+    ]
+    return sum(terms, start=jnp.zeros_like(variance)) if terms else None

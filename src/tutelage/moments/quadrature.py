@@ -14,7 +14,7 @@ m_a, deviations s_a and correlations c_ab, and by Mehler's formula again
     E[g_a g_b | i, j] = sum_k f_ak f_bk c_ab^k,    f_ak = E[g_a(m_a + s_a z) h_k(z)].
 So the integral over n fields costs three axes however large n is, and stays a sum of squares where Delta is small. The sum
 converges too slowly for functions with kinks: those are averaged over all n fields at once on one fixed scrambled Sobol set
-(the same points at each call, so the right-hand side stays repeatable), antithetic, to about 1e-3. G multiplies eta^2.
+(the same points at each call, so the right-hand side stays repeatable), to about 1e-3. G multiplies eta^2.
 
 Derivatives of pairs of smooth functions are again such averages (Price's theorem),
     d E[f(a) h(b)] = E[f' h'] dC_ab + E[f'' h] dC_aa / 2 + E[f h''] dC_bb / 2 + E[f' h] dm_a + E[f h'] dm_b,
@@ -37,12 +37,12 @@ from tutelage.moments.nodes import (
     MOST_HERMITE,
     NEAR,
     Quadrature,
-    antithetic,
     disc,
     hermite_rule,
     hermite_transform,
     nearest_breaks,
     panels,
+    sobol,
 )
 from tutelage.moments.numerics import ROOM, factor, in_turn, powers, safe_ratio, safe_sqrt
 from tutelage.moments.resolution import chosen_rule
@@ -129,19 +129,11 @@ def _twice(functions: Functions) -> Functions:
 class QuadratureAverages(Averages):
     """Students and teachers with any activations."""
 
-    student: Activation = eqx.field(static=True)
-    teacher: Activation = eqx.field(static=True)
-    K: int = eqx.field(static=True)
-    M: int = eqx.field(static=True)
     rule: Quadrature = eqx.field(static=True)
 
     def __init__(self, student: Activation, teacher: Activation, K: int, M: int, rule: Quadrature | None = None):
         self.student, self.teacher, self.K, self.M = student, teacher, K, M
         self.rule = chosen_rule(student, teacher) if rule is None else rule
-
-    @classmethod
-    def covers(cls, student: Activation, teacher: Activation, biased: bool) -> bool:
-        return True
 
     @property
     def _smooth(self) -> bool:
@@ -265,7 +257,7 @@ class QuadratureAverages(Averages):
         """A fixed set of points with the law of all fields, (points, n)."""
         M = self.M
         L = factor(jnp.roll(jnp.roll(C, M, 0), M, 1))  # teachers first: their block never degenerates
-        return mean + antithetic(points, self.K + M) @ jnp.roll(L, -M, 0).T
+        return mean + sobol(points, self.K + M, seed=0, sets=1) @ jnp.roll(L, -M, 0).T
 
     @property
     def kinked(self) -> bool:

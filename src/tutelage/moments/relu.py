@@ -13,7 +13,6 @@ gets its formula beforehand; of many, all of them are computed for one pair of s
 
 from typing import ClassVar
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -22,7 +21,6 @@ from jaxtyping import Float
 from tutelage._types import Array, ArrayLike
 from tutelage.moments.averages import Averages, Covariance, Means
 from tutelage.moments.numerics import ROOM, safe_arcsin, safe_ratio, safe_sqrt
-from tutelage.problem.activation import NAMED, Activation
 
 NODES = 48
 ROUNDING = 4 * float(np.finfo(float).eps)  # a difference no larger than this share is none; its root would be 1e-8
@@ -32,16 +30,7 @@ SAME = 4e-15  # fields whose correlation differs from one by no more than roundi
 class ReluAverages(Averages):
     """Students and teachers both ReLU."""
 
-    K: int = eqx.field(static=True)
-    M: int = eqx.field(static=True)
     error_rounding: ClassVar[float] = 1e-14  # slopes have roots of what separates two fields, so roots of its rounding
-
-    def __init__(self, student: Activation, teacher: Activation, K: int, M: int):
-        self.K, self.M = K, M
-
-    @classmethod
-    def covers(cls, student: Activation, teacher: Activation, biased: bool) -> bool:
-        return student == teacher == NAMED["relu"] and not biased
 
     def outputs(self, C: Covariance, mean: Means) -> Float[Array, "n n"]:
         same = jnp.eye(C.shape[0], dtype=bool)

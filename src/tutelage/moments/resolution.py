@@ -7,6 +7,7 @@ Fast functions (sin 5x) and those that grow fast fail here as they fail there.
 
 from collections.abc import Callable
 from functools import lru_cache
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -54,13 +55,12 @@ def shortfall(
     student: Activation, teacher: Activation, rule: Quadrature, s_student: float, s_teacher: float
 ) -> tuple[float, float]:
     """Relative errors of a rule for (pairs, G) in one dimension, at these standard deviations of the fields."""
-    pairs_too, sampled = _sampled(student, teacher)
-    own = _Line(student, rule, s_student), _Line(teacher, rule, s_teacher)
-    if pairs_too:
-        return max(line.sampling_error(1) for line in own), own[0].sampling_error(2)
-    return max(own[0].pairs(3), own[1].pairs(1)), own[0].sampling_error(2) if sampled else max(
-        own[0].step_noise(), own[1].hermite_sum()
-    )
+    pairs_sampled, spread_sampled = _sampled(student, teacher)
+    own, other = _errors(student, rule, s_student), _errors(teacher, rule, s_teacher)
+    if pairs_sampled:
+        return max(own.sampled_outputs, other.sampled_outputs), own.sampled_spread
+    spread = own.sampled_spread if spread_sampled else max(own.spread, own.hermite, other.hermite)
+    return max(own.pairs, other.outputs), spread
 
 
 def _sampled(student: Activation, teacher: Activation) -> tuple[bool, bool]:
@@ -69,70 +69,61 @@ def _sampled(student: Activation, teacher: Activation) -> tuple[bool, bool]:
     return max(map(len, places)) > MANY, any(abs(x) < NEAR for each in places for x in each)
 
 
+class Errors(NamedTuple):
+    """Relative errors of the averages of one function on one normal."""
+
+    outputs: float  # E[g^2]
+    pairs: float  # the worst of E[g^2], E[g'^2] and, of a smooth function, E[g'' g]
+    spread: float  # the worst of E[g'^2] and E[(g' g)^2] on a held axis
+    hermite: float  # what is wrong with, and missing from, sum_k f_k^2 = E[g^2]
+    sampled_outputs: float  # E[g^2] over random points: the standard error
+    sampled_spread: float  # E[(g' g)^2] over random points
+
+
 @lru_cache(maxsize=512)
-class _Line:
-    """A function on one normal of standard deviation s, by a rule and in truth."""
+def _errors(activation: Activation, rule: Quadrature, s: float) -> Errors:
+    """The errors of a rule at standard deviation s of the field."""
+    kinks = np.array(nearest_breaks(activation)[:MANY]) / max(s, 1e-300)
+    z, weights = map(np.asarray, panels(kinks, TRUTH // (kinks.size + 2), (-FAR, 0.0, FAR), np))
+    pairs_rule = panels(kinks, rule.nodes // 2, xp=np) if kinks.size else hermite_transform(rule.nodes)
+    plain, plain_weights = map(np.asarray, pairs_rule)
+    held, held_weights = disc(rule.held, rule.reach, 1)
+    given, inner = hermite_rule(rule.given)
+    grids = [z, plain, held[:, 0], given]
+    values = _values(activation, s * np.concatenate(grids))
+    true, by_rule, on_held, on_given = np.split(values, np.cumsum([grid.size for grid in grids])[:-1], axis=1)
 
-    def __init__(self, activation: Activation, rule: Quadrature, s: float):
-        self.rule, self.smooth = rule, activation.smooth
-        kinks = np.array(nearest_breaks(activation)[:MANY]) / max(s, 1e-300)
-        plain = hermite_transform(rule.nodes) if not kinks.size else _numbers(*panels(kinks, rule.nodes // 2, xp=np))
-        held, (given, self.inner) = disc(rule.held, rule.reach, 1), hermite_rule(rule.given)
-        truth = _numbers(*panels(kinks, TRUTH // (kinks.size + 2), (-FAR, 0.0, FAR), np))
-        grids = [truth[0], plain[0], held[0][:, 0], given]
-        values = _values(activation, s * np.concatenate(grids))
-        ends = np.cumsum([grid.size for grid in grids])[:-1]
-        self.truth, self.plain, self.held, self.given = zip(*(np.split(each, ends) for each in values), strict=True)
-        self.z, self.weights = truth
-        self.plain_weights, self.held_weights = plain[1], held[1]
-
-    def pairs(self, count: int) -> float:
-        """The worst of E[g^2], E[g'^2] and, of a smooth function, E[g'' g]; the first `count`."""
-        count = min(count, 3 if self.smooth else 2)
-        means, found = (
-            [average(*pair) for pair in ((g, g), (slope, slope), (curvature, g))][:count]
-            for (g, slope, curvature), average in ((self.truth, self._exactly), (self.plain, self._by_rule))
-        )
-        size = 1e-3 * max(map(abs, means))
-        return max(_share(a - b, max(abs(b), size)) for a, b in zip(found, means, strict=True))
-
-    def _exactly(self, f: np.ndarray, h: np.ndarray) -> float:
-        return float(self.weights @ (f * h))
-
-    def _by_rule(self, f: np.ndarray, h: np.ndarray) -> float:
+    def found(f: np.ndarray, h: np.ndarray) -> np.ndarray:
         """E[f h] of a field paired with itself: by panels, or the sum of products of Hermite coefficients."""
-        weights = self.plain_weights
-        return float(weights @ (f * h) if weights.ndim == 1 else (f @ weights) @ (h @ weights))
+        return plain_weights @ (f * h) if kinks.size else (f @ plain_weights) @ (h @ plain_weights)
 
-    def step_noise(self) -> float:
-        """The worst of E[g'^2] and E[(g' g)^2] on a held axis, and of `hermite_sum`."""
-        errors = [self.hermite_sum()]
-        for power in (0, 2):
-            true = self.weights @ (self.truth[1] ** 2 * self.truth[0] ** power)
-            errors.append(_share(self.held_weights @ (self.held[1] ** 2 * self.held[0] ** power) - true, true))
-        return max(errors)
+    g, slope, _ = true
+    products = [(0, 0), (1, 1), (2, 0)][: 3 if activation.smooth else 2]  # E[g^2], E[g'^2], E[g'' g]
+    means = [weights @ (true[i] * true[j]) for i, j in products]
+    gaps = [found(by_rule[i], by_rule[j]) - mean for (i, j), mean in zip(products, means, strict=True)]
+    size = 1e-3 * np.max(np.abs(means))
+    squares = [weights @ slope**2, weights @ (slope * g) ** 2]
+    held_squares = [held_weights @ on_held[1] ** 2, held_weights @ (on_held[1] * on_held[0]) ** 2]
+    coefficients = (weights * g) @ hermites(z, rule.given)
+    wrong = np.sum(np.abs((on_given[0] @ inner) ** 2 - coefficients**2)) + means[0] - coefficients @ coefficients
 
-    def hermite_sum(self) -> float:
-        """What is wrong with, and missing from, the sum over k of f_k^2 = E[g^2]."""
-        total = self.weights @ self.truth[0] ** 2
-        true = (self.weights * self.truth[0]) @ hermites(self.z, self.rule.given)
-        found = self.given[0] @ self.inner
-        return _share(np.sum(np.abs(found**2 - true**2)) + total - true @ true, total)
+    def of_sampling(f: np.ndarray) -> float:
+        mean = weights @ f
+        return _share(np.sqrt(max(weights @ f**2 - mean**2, 0.0) / (4 * rule.points)), mean)
 
-    def sampling_error(self, power: int) -> float:
-        """Relative standard error of E[(g' g)^2] (of E[g^2] for power 1) over random points."""
-        f = self.truth[0] ** 2 if power == 1 else (self.truth[0] * self.truth[1]) ** 2
-        mean = self.weights @ f
-        return _share(np.sqrt(max(self.weights @ f**2 - mean**2, 0.0) / (4 * self.rule.points)), mean)
+    return Errors(
+        outputs=_share(gaps[0], means[0]),
+        pairs=max(_share(gap, max(abs(mean), size)) for gap, mean in zip(gaps, means, strict=True)),
+        spread=max(_share(a - b, b) for a, b in zip(held_squares, squares, strict=True)),
+        hermite=_share(wrong, means[0]),
+        sampled_outputs=of_sampling(g**2),
+        sampled_spread=of_sampling((g * slope) ** 2),
+    )
 
 
-def _share(part: float, whole: float) -> float:
-    share = abs(part) / max(abs(whole), 1e-300)
+def _share(part: ArrayLike, whole: ArrayLike) -> float:
+    share = np.abs(part) / np.maximum(np.abs(whole), 1e-300)
     return float(share) if np.isfinite(share) else np.inf
-
-
-def _numbers(nodes: ArrayLike, weights: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    return np.asarray(nodes), np.asarray(weights)
 
 
 def _values(activation: Activation, x: np.ndarray) -> np.ndarray:
