@@ -36,6 +36,7 @@ from tutelage.moments import (
 from tutelage.moments.averages import Averages
 from tutelage.moments.matrices import MeanUpdate, joint_covariance, mean_update, mixed, summed_levels
 from tutelage.moments.nodes import Quadrature
+from tutelage.moments.numerics import array_module
 from tutelage.problem import Problem, SlowMomentum, Start, Tasks
 from tutelage.problem.schedules import rate_at, switch_times
 from tutelage.rules import Context, Parameters
@@ -219,7 +220,7 @@ class OrderParameters(ClosedSystem):
     def error_derivatives(self, state: Overlaps) -> MeanUpdate:
         """Minus the derivatives of e_g by Q (twice), R, readout and bias: the mean update of backpropagation."""
         C, mean = joint_covariance(*self.covariances(state)), field_means(self.problem, state.bias)
-        return mean_update(self.averages, C, mean, state.readout, jnp.asarray(self.problem.teacher.readout))
+        return mean_update(self.averages, C, mean, state.readout, self.problem.teacher.readout)
 
     def error_slope(self, p: MeanUpdate, d: Overlaps) -> Array:
         """The change of e_g along a change of the state, where its derivatives are -p."""
@@ -386,7 +387,7 @@ def flatten(state: Overlaps) -> Float[Any, "*lead size"]:
     """
     rows, columns = np.triu_indices(state.q.shape[-1])
     parts = [x for x in (state.r, state.q[..., rows, columns], state.readout, state.bias) if x is not None]
-    xp: Any = np if all(isinstance(x, np.ndarray) for x in parts) else jnp
+    xp = array_module(*parts)
     return xp.concatenate([xp.reshape(x, (*state.r.shape[:-3], -1)) for x in parts], axis=-1)
 
 
