@@ -47,9 +47,7 @@ def population_error(
     if parity is None:
         return direct
     copy = _nearest_copy(R, T, parity)
-    return jnp.where(
-        _deviation(R, Q, T, copy) < NEAR, _along_path(averages, R, Q, T, v, v_teacher, copy, parity), direct
-    )
+    return jnp.where(_deviation(R, Q, T, copy) < NEAR, _along_path(averages, R, Q, T, v, v_teacher, copy, parity), direct)
 
 
 def population_errors(
@@ -91,7 +89,8 @@ def _direct(
 def _nearest_copy(R: NumpyOrJax, T: NumpyOrJax, parity: int) -> Any:
     """U (K, M): 1 where a teacher is the one that a student is nearest to, -1 if the student is its mirror image."""
     xp = array_module(R, T)
-    nearest = xp.argmax(xp.abs(R) / xp.sqrt(xp.diagonal(T)), axis=-1)
+    lengths = xp.sqrt(xp.maximum(xp.diagonal(T), 1e-300))  # a teacher may be silent
+    nearest = xp.argmax(xp.abs(R) / lengths, axis=-1)
     return (nearest[..., None] == np.arange(R.shape[-1])) * (xp.where(R < 0, -1.0, 1.0) if parity else 1.0)
 
 
@@ -130,7 +129,7 @@ def _along_path(
         return -(both[..., :K] * dQ).sum((-2, -1)) / 2 - (both[..., K:] * dR).sum((-2, -1))
 
     nodes, weights = (PATH[0] + 1) / 2, PATH[1] / 2
-    slopes = np.array([slope(s) for s in nodes]) if xp is np else jax.vmap(slope)(jnp.asarray(nodes))
+    slopes = slope(nodes.reshape(-1, *[1] * R.ndim)) if xp is np else jax.vmap(slope)(jnp.asarray(nodes))
     rest = xp.einsum("...m,mo,...o->...", left, teachers, left) / 2
     return xp.maximum(rest + xp.tensordot(weights, slopes, 1), 0.0)
 

@@ -43,9 +43,8 @@ def integrate(
     r, q, t = (np.asarray(x, float) for x in blocks)
     (L, K, M), v = r.shape, np.asarray(start.readout_of(problem), float)
     n, one = K + M, committee_of(problem, moments, t, options.gradient_flow, FINE)
-    judge = lambda R, Q, v: population_errors(moments.averages, R, Q, one.T, v, one.v_teacher, shared_parity(problem))  # noqa: E731
     R, Q = (np.tensordot(one.weights, x, 1) for x in (r, q))
-    error = judge(R[None], Q[None], v[None])[0]
+    error = population_errors(moments.averages, R, Q, one.T, v, one.v_teacher, None)  # only guides the steps
     y = np.concatenate([np.moveaxis(np.concatenate([q, r], 2), 0, -1).ravel(), v, [FINE * error]])
     bound, times = 1.0 + np.max(np.abs(y[:-1])), np.array(times, float)
     states = np.full((times.size, y.size), np.nan)
@@ -69,7 +68,7 @@ def integrate(
     overlaps, v = states[:, : K * n * L].reshape(-1, K, n, L), states[:, K * n * L : -1].copy()
     fields = overlaps @ one.weights
     R, Q = fields[..., K:].copy(), fields[..., :K].copy()
-    errors = judge(R, Q, v)
+    errors = population_errors(moments.averages, R, Q, one.T, v, one.v_teacher, shared_parity(problem))
     variables = {"R": R, "Q": Q, "readout": v}
     if options.keep:
         levels = np.moveaxis(overlaps, -1, 1)
