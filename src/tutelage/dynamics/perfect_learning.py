@@ -26,9 +26,10 @@ from tutelage.errors import InputError
 from tutelage.moments.nodes import Quadrature
 from tutelage.moments.quadrature import QuadratureAverages
 from tutelage.moments.relu import ReluAverages
-from tutelage.problem import Problem, SlowMomentum
+from tutelage.problem import Problem
 from tutelage.problem.traits import require_traits
 
+PLAIN = ("visible teacher", "fixed momentum", "free norms", "all levels", "no weight decay")
 STEP = 1e-5  # displacement (relative to the norms) at which averages by quadrature are differentiated
 LARGEST = 2500  # overlaps of a state whose modes are found
 FLAT = 1e-7  # what is smaller than this, relative to the largest, is zero
@@ -209,8 +210,7 @@ def perfect_learning(
     problem: Problem, t: Float[NumpyOrJax, "L M M"], quadrature: Quadrature | None = None
 ) -> PerfectLearning:
     """The linear dynamics around the perfect solution of a problem; InputError, with the reason, if it has none."""
-    require_traits(problem, "perfect learning", ("visible teacher",))
-    _require_plain(problem)
+    require_traits(problem, "the linear dynamics around zero error", PLAIN)
     require_small(problem)
     t = np.asarray(t)
     U0 = teacher_assignment(problem)
@@ -251,19 +251,6 @@ def require_small(problem: Problem) -> None:
             f"this state has {size} overlaps; its modes are found for up to {LARGEST}. Use fewer levels or units "
             "(from_data(X, levels=...) groups them)."
         )
-
-
-def _require_plain(problem: Problem) -> None:
-    sgd = problem.sgd
-    reasons = (
-        (isinstance(sgd.momentum, SlowMomentum), "momentum is a SlowMomentum", "use a fixed momentum"),
-        (sgd.spherical, "spherical is True", "use spherical=False"),
-        (sgd.trainable is not None, "some levels are frozen", "use trainable=None"),
-        (float(sgd.weight_decay) > 0, f"weight_decay is {float(sgd.weight_decay):g}", "set it to 0, or see fixed_point"),
-    )
-    for applies, given, fix in reasons:
-        if applies:
-            raise InputError(f"{given}; the linear dynamics around zero error is known for plain SGD only: {fix}.")
 
 
 def _is_regular(matrix: Float[np.ndarray, "a a"]) -> bool:
