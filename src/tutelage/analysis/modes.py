@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 
 from tutelage._html import ResultCard
 from tutelage._types import NumpyOrJax
-from tutelage.dynamics.order_parameters import Overlaps, flatten
+from tutelage.dynamics.order_parameters import Overlaps, flatten, unflatten
 from tutelage.problem import Problem
 
 Teachers: TypeAlias = Float[NumpyOrJax, "L M M"]
@@ -308,22 +308,21 @@ class _Namer:
         return "changes norms and overlaps of all student units equally" if together else None
 
     def _shares(self, vectors: np.ndarray) -> _Shares:
-        (L, K, M), count = self.state.r.shape, vectors.shape[1]
-        rows, columns = np.triu_indices(K)
-        total, sizes = _square(vectors), np.cumsum([L * K * M, L * rows.size, K])
-        parts = np.split(vectors, sizes)
-        r, q, readout, bias = (_square(part) / total for part in parts)
-        students, teachers = (_unchanged(vectors, labels) / total for labels in (self._by_students, self._by_teachers))
-        dr, upper = parts[0].T.reshape(count, L, K, M), parts[1].T.reshape(count, L, rows.size)
-        dq = np.zeros((count, L, K, K), upper.dtype)
-        dq[..., rows, columns] = dq[..., columns, rows] = upper
-        at = np.asarray(self.state.r)
-        turn = dr @ np.linalg.pinv(self.t, rcond=1e-9, hermitian=True) @ np.swapaxes(at, -1, -2)
-        moved, left = _square(dr), _square(dq - turn - np.swapaxes(turn, -1, -2))
+        total, d, at = _square(vectors), unflatten(vectors.T, self.state), np.asarray(self.state.r)
+        turn = d.r @ np.linalg.pinv(self.t, rcond=1e-9, hermitian=True) @ np.swapaxes(at, -1, -2)
+        moved, left = _square(d.r), _square(d.q - turn - np.swapaxes(turn, -1, -2))
         length = np.sum(at**2, axis=-1, keepdims=True)
-        along = np.sum(dr * at, axis=-1, keepdims=True) * at / np.where(length > 0, length, 1.0)
-        own = _square(along) / moved if moved > 0 else 0.0
-        return _Shares(students, teachers, r, q, readout, bias, left / max(left + moved, 1e-300), own)
+        along = np.sum(d.r * at, axis=-1, keepdims=True) * at / np.where(length > 0, length, 1.0)
+        return _Shares(
+            students=_unchanged(vectors, self._by_students) / total,
+            teachers=_unchanged(vectors, self._by_teachers) / total,
+            r=moved / total,
+            q=_square(d.q[..., *np.triu_indices(at.shape[1])]) / total,
+            readout=_square(d.readout) / total,
+            bias=0.0 if d.bias is None else _square(d.bias) / total,
+            outside=left / max(left + moved, 1e-300),
+            own=_square(along) / moved if moved > 0 else 0.0,
+        )
 
 
 def _square(vectors: np.ndarray) -> float:
