@@ -48,6 +48,18 @@ def sample_increments(system, t, state, key, count):
     return increments(system, t, state, parts, jax.random.normal(other, (count, normals_needed(system.problem))))
 
 
+def jacobian(system, t, state):
+    """The derivative of the drift with respect to the flat coordinates, by JAX."""
+    import equinox as eqx
+    import jax
+    import jax.numpy as jnp
+
+    from tutelage.dynamics.order_parameters import flatten, unflatten
+
+    drift = lambda x, system: flatten(system.drift(jnp.asarray(t, float), unflatten(x, state)))  # noqa: E731
+    return eqx.filter_jit(jax.jacfwd(drift))(flatten(state), system)
+
+
 def compilations():
     """A list that grows with every program that XLA compiles in this process from now on."""
     import jax

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 import tutelage as tu
-from tests.problems import pair, symmetric_overlaps
+from tests.problems import jacobian, pair, symmetric_overlaps
 from tutelage.dynamics import OrderParameters, initial_overlaps
-from tutelage.dynamics.linearized import jacobian
 from tutelage.dynamics.perfect_learning import critical_rate
 
 LONG = [0.0, 1e4]

@@ -9,10 +9,10 @@ import pytest
 from scipy.integrate import solve_ivp
 
 import tutelage as tu
-from tests.problems import generic_overlaps, pair
+from tests.problems import generic_overlaps, jacobian, pair
 from tests.test_spectra import matrices
 from tutelage.dynamics import OrderParameters, initial_overlaps
-from tutelage.dynamics.linearized import flatten, jacobian, unflatten
+from tutelage.dynamics.order_parameters import flatten, unflatten
 from tutelage.dynamics.resolvent import Levels, resolvent
 from tutelage.integrate.program import choose
 from tutelage.integrate.stiff import Rodas5P

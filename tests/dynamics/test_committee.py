@@ -1,6 +1,5 @@
 """Committees without JAX (dynamics/committee.py): what the linear theory needs is what the JAX code gives."""
 
-import equinox as eqx
 import numpy as np
 import pytest
 
@@ -8,9 +7,9 @@ import tutelage as tu
 from tests.problems import generic_overlaps, pair
 from tutelage.comparison.expected import _beyond_by_jax, _beyond_of_committee
 from tutelage.dynamics import OrderParameters, initial_overlaps
-from tutelage.dynamics.committee import CommitteeDynamics, is_committee
-from tutelage.dynamics.diffusion import diffusion, point_sets
-from tutelage.dynamics.linearized import LocalDynamics, _gradients
+from tutelage.dynamics.committee import is_committee
+from tutelage.dynamics.diffusion import point_sets
+from tutelage.dynamics.linearized import LocalDynamics
 from tutelage.dynamics.order_parameters import flatten, unflatten
 from tutelage.moments import moments_for
 
@@ -34,7 +33,7 @@ def both(problem, gradient_flow=False):
     system = OrderParameters(problem, t, gradient_flow, True)
     by_jax = LocalDynamics(system, like)
     by_jax.committee = None
-    return CommitteeDynamics(system, by_jax.like), by_jax, np.stack(vectors)
+    return LocalDynamics(system, like), by_jax, np.stack(vectors)
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
@@ -42,7 +41,7 @@ def test_drift_error_and_gradient(name):
     committee, by_jax, vectors = both(PROBLEMS[name])
     np.testing.assert_allclose(committee.drifts(vectors), by_jax.drifts(vectors), rtol=0, atol=1e-14)
     np.testing.assert_allclose(committee.errors(vectors), by_jax.errors(vectors), rtol=1e-12)
-    exact = np.asarray(_gradients(by_jax.system, by_jax.like, np.zeros(3), vectors))
+    exact = by_jax.gradients(vectors)
     np.testing.assert_allclose(committee.gradients(vectors), exact, rtol=0, atol=1e-14)
     moved = np.eye(vectors.shape[1]) * 1e-5  # a second route: differences of the error
     slopes = (committee.errors(vectors[0] + moved) - committee.errors(vectors[0] - moved)) / 2e-5
@@ -55,15 +54,13 @@ def test_noise_of_steps(name, gradient_flow):
     """The same points give the same D, in all coordinates and in one direction; those of another batch do not."""
     committee, by_jax, vectors = both(PROBLEMS[name], gradient_flow)
     points, weights = point_sets(3, 2**8, sum(by_jax.like.r.shape[1:]) + 1)
-    one = eqx.filter_jit(diffusion)
-    each = zip(vectors, points, weights, strict=True)
-    exact = [np.asarray(one(by_jax.system, 0.0, unflatten(v, by_jax.like), *own)) for v, *own in each]
-    found = committee.diffusions(vectors, points, weights)
+    exact = by_jax.diffusions(vectors, 0.0, points, weights)
+    found = committee.diffusions(vectors, 0.0, points, weights)
     np.testing.assert_allclose(found, exact, rtol=0, atol=1e-12 * np.max(np.abs(exact)))
     direction = np.random.default_rng(0).standard_normal((3, vectors.shape[1], 1))
-    along = committee.diffusions(vectors, points, weights, direction)
+    along = committee.diffusions(vectors, 0.0, points, weights, direction)
     np.testing.assert_allclose(along, np.swapaxes(direction, 1, 2) @ exact @ direction, rtol=1e-10)
-    other = both(PROBLEMS[name].replace(batch=7), gradient_flow)[0].diffusions(vectors, points, weights)
+    other = both(PROBLEMS[name].replace(batch=7), gradient_flow)[0].diffusions(vectors, 0.0, points, weights)
     assert np.max(np.abs(other - exact)) > 0.1 * np.max(np.abs(exact))
 
 

@@ -9,7 +9,9 @@ import pytest
 import tutelage as tu
 from tests.problems import pair, sample_increments
 from tutelage.dynamics import OrderParameters, initial_overlaps
-from tutelage.dynamics.diffusion import diffusion, point_sets
+from tutelage.dynamics.diffusion import point_sets
+from tutelage.dynamics.linearized import LocalDynamics
+from tutelage.dynamics.order_parameters import flatten
 
 R = np.array([[0.4, 0.1], [0.05, 0.3]])
 START = tu.Start(R, R @ R.T + 0.2 * np.eye(2))
@@ -22,15 +24,10 @@ def system_of(problem, start=START, gradient_flow=False):
     return OrderParameters(problem, t, gradient_flow), state
 
 
-@eqx.filter_jit
-def at_zero(system, state, points, weights):
-    return diffusion(system, jnp.zeros(()), state, points, weights)
-
-
 def found(problem, start=START, gradient_flow=False, count=2**15):
     system, state = system_of(problem, start, gradient_flow)
     points, weights = point_sets(1, count, problem.student.hidden + problem.teacher.hidden + 1)
-    return np.asarray(at_zero(system, state, jnp.asarray(points[0]), jnp.asarray(weights[0])))
+    return LocalDynamics(system, state).diffusions(flatten(state)[None], 0.0, points, weights)[0]
 
 
 def test_against_sampled_steps_of_several_levels():

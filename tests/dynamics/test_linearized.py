@@ -6,12 +6,11 @@ from scipy.integrate import solve_ivp
 from scipy.linalg import expm
 
 import tutelage as tu
-from tests.problems import compilations, generic_overlaps, pair
+from tests.problems import compilations, generic_overlaps, jacobian, pair
 from tutelage.dynamics import OrderParameters, initial_overlaps
 from tutelage.dynamics.linearized import (
     LocalDynamics,
     growing_directions,
-    jacobian,
     noise_covariances,
     propagate,
     propagate_adjoint,

@@ -8,8 +8,9 @@ import pytest
 from scipy.stats import norm
 
 import tutelage as tu
+from tests.problems import jacobian
 from tutelage.dynamics import OrderParameters, initial_overlaps
-from tutelage.dynamics.linearized import LocalDynamics, flatten, jacobian
+from tutelage.dynamics.linearized import LocalDynamics, flatten
 from tutelage.dynamics.order_parameters import as_arrays
 from tutelage.moments import NodeMoments, Sampled, confidence, moments_for
 from tutelage.moments.node_moments import RuleAtState, node_sums

@@ -52,7 +52,7 @@ from tutelage.dynamics.linearized import (
     propagate_adjoint,
     propagators,
 )
-from tutelage.dynamics.order_parameters import flatten
+from tutelage.dynamics.order_parameters import flatten, unflatten
 from tutelage.errors import InputError, kind_of
 from tutelage.problem import Problem, Start, random_start
 from tutelage.problem.problem import with_constant_rates
@@ -298,11 +298,9 @@ def _solved_exits(path: PlateauPath, b: np.ndarray, threshold: float) -> tuple[n
     times, launches = (np.array(part) for part in zip(*(path.launch(one) for one in b), strict=True))
     ends = np.empty_like(launches)
     for at in range(0, len(b), EXITS_PER_BATCH):
-        some = launches[at : at + EXITS_PER_BATCH]
-        padded = np.concatenate([some, np.repeat(some[:1], EXITS_PER_BATCH - len(some), axis=0)])
-        found, last = _exit_batch(path, padded, threshold)
-        times[at : at + EXITS_PER_BATCH] += found[: len(some)]
-        ends[at : at + EXITS_PER_BATCH] = last[: len(some)]
+        some = slice(at, at + EXITS_PER_BATCH)
+        found, ends[some] = _exit_batch(path, launches[some], threshold)
+        times[some] += found
     return times, ends
 
 
@@ -325,10 +323,9 @@ def _exit_batch(path: PlateauPath, vectors: np.ndarray, threshold: float) -> tup
 
 def chosen_teachers(path: PlateauPath, vectors: Float[np.ndarray, "B n"]) -> Int[np.ndarray, "B K"]:
     """The teacher that each unit has chosen in flat states (B, n), (B, K)."""
-    problem, (L, K, M) = path.local.system.problem, path.local.like.r.shape
-    weights = np.asarray(problem.inputs.weights)
-    R = np.einsum("l,blkm->bkm", weights, vectors[:, : L * K * M].reshape(-1, L, K, M))
-    return assigned_teachers(problem, R, np.einsum("l,lab->ab", weights, path.local.system.t))
+    system = path.local.system
+    R, _, T = system.covariances(unflatten(vectors, path.local.like))
+    return assigned_teachers(system.problem, np.asarray(R), np.asarray(T))
 
 
 def assigned_teachers(problem: Problem, R: np.ndarray, T: np.ndarray) -> np.ndarray:
@@ -600,12 +597,8 @@ def escape_distribution(
     path = plateau_path(problem, random_start(problem, None, scale) if start is None else start, smallest=dim**-0.5)
     rng, noise = np.random.default_rng(seed), path.noise() / dim
     if start is None:
-        drawn = [random_start(problem, dim, scale, seed=int(s)).blocks(problem) for s in rng.integers(2**63, size=samples)]
-        r, q = (np.stack([blocks[i] for blocks in drawn]) for i in (0, 1))
-        upper = q[:, :, *np.triu_indices(problem.student.hidden)]
-        overlaps = np.concatenate([r.reshape(samples, -1), upper.reshape(samples, -1)], axis=1)
-        others = np.tile(path.start[overlaps.shape[1] :], (samples, 1))  # readouts and biases
-        starts = path.amplitudes(np.concatenate([overlaps, others], axis=1))
+        drawn = (random_start(problem, dim, scale, seed=int(s)) for s in rng.integers(2**63, size=samples))
+        starts = path.amplitudes(np.stack([flatten(initial_overlaps(problem, one)[0]) for one in drawn]))
     else:
         starts = path.amplitudes(path.start)[None]
     b = starts + rng.multivariate_normal(np.zeros(len(noise)), noise, size=samples, method="eigh")

@@ -18,10 +18,9 @@ from tutelage.analysis.modes import (
     Mode,
     Subspace,
     copied_subspace,
-    equivalence_classes,
     free_subspace,
+    interchangeable,
     named_modes,
-    nearly_equal,
     rate_in_words,
     symmetric_subspace,
 )
@@ -340,7 +339,7 @@ def _find_perfect(system: OrderParameters, blank: Overlaps) -> FixedPoint:
             )
         return characterize(system, Root(state, 0.0, True), perfect_jacobian(system, state))
     extra, v = np.abs(U0).sum(axis=1) == 0, np.asarray(state.readout)
-    copies = equivalence_classes(v.size, lambda i, j: bool(extra[i] and extra[j]) and nearly_equal(v[i], v[j]))
+    copies = interchangeable(v.size, (np.where(extra, 0, 1 + np.arange(v.size)), (0,)), (v, (0,)))
     return characterize(system, _continued(system, state, copied_subspace(problem, state, copies)))
 
 

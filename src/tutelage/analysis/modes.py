@@ -14,22 +14,22 @@ any unchanged part (the mode breaks the symmetry)? And what does it move: overla
     dX_l = dq_l - dr_l t_l^-1 r_l^T - r_l t_l^-1 dr_l^T  != 0 ?
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 
 from tutelage._html import ResultCard
 from tutelage._types import NumpyOrJax
-from tutelage.dynamics.order_parameters import Overlaps, flatten
+from tutelage.dynamics.order_parameters import Overlaps, flatten, unflatten
 from tutelage.problem import Problem
 
 Teachers: TypeAlias = Float[NumpyOrJax, "L M M"]
 
 EQUAL_NUMBERS = 1e-9  # relative difference up to which two numbers are the same
+EQUAL_OVERLAPS = 1e-7  # the same for overlaps of a state that was solved for
 EQUAL_RATES = 1e-7  # rates closer than this, relative to the largest, are one rate
 ABSENT_SHARE, MINOR_SHARE = 1e-6, 0.1  # shares of a mode below which something is absent, or only comes along
 UNEQUAL_GROWTH = "some grow, some shrink"
@@ -128,56 +128,51 @@ def _vanishing(problem: Problem, t: Teachers, like: Overlaps) -> np.ndarray:
 
 def equal_students(problem: Problem, state: Overlaps) -> np.ndarray:
     """Labels of student units that nothing but their weights tells apart."""
-    v = np.asarray(state.readout)
-    b = np.zeros_like(v) if state.bias is None else np.asarray(state.bias)
-    marks = np.concatenate([v[None], b[None], problem.rule.unit_marks(v)]).T
-    return equivalence_classes(v.size, lambda i, j: nearly_equal(marks[i], marks[j]))
+    v, b = np.asarray(state.readout), _biases(state.bias, state.readout)
+    return interchangeable(v.size, (np.concatenate([v[None], b[None], problem.rule.unit_marks(v)]), (1,)))
 
 
 def equal_teachers(problem: Problem, t: Teachers) -> np.ndarray:
     """Labels of teachers that may be exchanged: overlaps t (L, M, M), readouts and biases stay the same."""
-    t, v = np.asarray(t), np.asarray(problem.teacher.readout)
-    b = np.zeros_like(v) if problem.teacher.bias is None else np.asarray(problem.teacher.bias)
+    teacher = problem.teacher
+    v, b = np.asarray(teacher.readout), _biases(teacher.bias, teacher.readout)
+    return interchangeable(v.size, (np.asarray(t), (1, 2)), (v, (0,)), (b, (0,)))
+
+
+def exchangeable(state: Overlaps, t: Teachers) -> tuple[np.ndarray, np.ndarray]:
+    """Labels of student units, and of teachers, whose exchange leaves this state as it is."""
+    r, q, v, t = (np.asarray(x) for x in (state.r, state.q, state.readout, t))
+    own = (q, (1, 2)), (v, (0,)), (_biases(state.bias, v), (0,))
+    students = interchangeable(v.size, (r, (1,)), *own, tolerance=EQUAL_OVERLAPS)
+    return students, interchangeable(t.shape[-1], (r, (2,)), (t, (1, 2)), tolerance=EQUAL_OVERLAPS)
+
+
+def interchangeable(
+    count: int, *arrays: tuple[np.ndarray, tuple[int, ...]], tolerance: float = EQUAL_NUMBERS
+) -> Int[np.ndarray, " count"]:
+    """A label per unit: the first one whose exchange with it, along the given axes, leaves every array as it is."""
 
     def equivalent(i: int, j: int) -> bool:
-        swap = exchanged(v.size, i, j)
-        return nearly_equal(v[i], v[j]) and nearly_equal(b[i], b[j]) and nearly_equal(t, t[:, swap][:, :, swap])
+        swap = np.arange(count)
+        swap[[i, j]] = j, i
+        for array, axes in arrays:
+            other = array
+            for axis in axes:
+                other = np.take(other, swap, axis)
+            if not np.allclose(other, array, rtol=0, atol=tolerance * max(1.0, np.max(np.abs(array)))):
+                return False
+        return True
 
-    return equivalence_classes(v.size, equivalent)
-
-
-def exchangeable(state: Overlaps, t: Teachers, tolerance: float = 1e-7) -> tuple[np.ndarray, np.ndarray]:
-    """Labels of student units, and of teachers, whose exchange leaves this state as it is."""
-    r, q, t, flat = (np.asarray(x) for x in (state.r, state.q, t, flatten(state)))
-    v, b = np.asarray(state.readout), np.zeros(1) if state.bias is None else np.asarray(state.bias)
-
-    def students(i: int, j: int) -> bool:
-        swap = exchanged(v.size, i, j)
-        pairs = ((r, r[:, swap]), (q, q[:, swap][:, :, swap]), (v, v[swap]), (b, b[swap] if b.size > 1 else b))
-        return all(np.allclose(x, y, rtol=0, atol=tolerance * max(1.0, np.max(np.abs(flat)))) for x, y in pairs)
-
-    def teachers(i: int, j: int) -> bool:
-        swap = exchanged(t.shape[-1], i, j)
-        return np.allclose(r, r[:, :, swap], rtol=0, atol=tolerance) and nearly_equal(t, t[:, swap][:, :, swap])
-
-    return equivalence_classes(v.size, students), equivalence_classes(t.shape[-1], teachers)
-
-
-def equivalence_classes(count: int, equivalent: Callable[[int, int], bool]) -> np.ndarray:
-    """A label per unit: the first unit that is like it."""
     return np.array([next(i for i in range(j + 1) if i == j or equivalent(i, j)) for j in range(count)])
-
-
-def exchanged(count: int, i: int, j: int) -> np.ndarray:
-    """The permutation that exchanges i and j."""
-    swap = np.arange(count)
-    swap[[i, j]] = j, i
-    return swap
 
 
 def nearly_equal(a: np.ndarray, b: np.ndarray) -> bool:
     """Equal up to rounding."""
-    return bool(np.all(np.abs(a - b) <= EQUAL_NUMBERS * max(1.0, float(np.max(np.abs(a))))))
+    return np.allclose(a, b, rtol=0, atol=EQUAL_NUMBERS * max(1.0, float(np.max(np.abs(a)))))
+
+
+def _biases(bias: NumpyOrJax | None, like: NumpyOrJax) -> np.ndarray:
+    return np.zeros_like(like, float) if bias is None else np.asarray(bias)
 
 
 def _flat(r: ArrayLike, q: ArrayLike, readout: ArrayLike, bias: ArrayLike | None) -> np.ndarray:
@@ -313,22 +308,21 @@ class _Namer:
         return "changes norms and overlaps of all student units equally" if together else None
 
     def _shares(self, vectors: np.ndarray) -> _Shares:
-        (L, K, M), count = self.state.r.shape, vectors.shape[1]
-        rows, columns = np.triu_indices(K)
-        total, sizes = _square(vectors), np.cumsum([L * K * M, L * rows.size, K])
-        parts = np.split(vectors, sizes)
-        r, q, readout, bias = (_square(part) / total for part in parts)
-        students, teachers = (_unchanged(vectors, labels) / total for labels in (self._by_students, self._by_teachers))
-        dr, upper = parts[0].T.reshape(count, L, K, M), parts[1].T.reshape(count, L, rows.size)
-        dq = np.zeros((count, L, K, K), upper.dtype)
-        dq[..., rows, columns] = dq[..., columns, rows] = upper
-        at = np.asarray(self.state.r)
-        turn = dr @ np.linalg.pinv(self.t, rcond=1e-9, hermitian=True) @ np.swapaxes(at, -1, -2)
-        moved, left = _square(dr), _square(dq - turn - np.swapaxes(turn, -1, -2))
+        total, d, at = _square(vectors), unflatten(vectors.T, self.state), np.asarray(self.state.r)
+        turn = d.r @ np.linalg.pinv(self.t, rcond=1e-9, hermitian=True) @ np.swapaxes(at, -1, -2)
+        moved, left = _square(d.r), _square(d.q - turn - np.swapaxes(turn, -1, -2))
         length = np.sum(at**2, axis=-1, keepdims=True)
-        along = np.sum(dr * at, axis=-1, keepdims=True) * at / np.where(length > 0, length, 1.0)
-        own = _square(along) / moved if moved > 0 else 0.0
-        return _Shares(students, teachers, r, q, readout, bias, left / max(left + moved, 1e-300), own)
+        along = np.sum(d.r * at, axis=-1, keepdims=True) * at / np.where(length > 0, length, 1.0)
+        return _Shares(
+            students=_unchanged(vectors, self._by_students) / total,
+            teachers=_unchanged(vectors, self._by_teachers) / total,
+            r=moved / total,
+            q=_square(d.q[..., *np.triu_indices(at.shape[1])]) / total,
+            readout=_square(d.readout) / total,
+            bias=0.0 if d.bias is None else _square(d.bias) / total,
+            outside=left / max(left + moved, 1e-300),
+            own=_square(along) / moved if moved > 0 else 0.0,
+        )
 
 
 def _square(vectors: np.ndarray) -> float:

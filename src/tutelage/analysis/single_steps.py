@@ -29,8 +29,9 @@ from tutelage import checks
 from tutelage._types import Array
 from tutelage.analysis.result import AnalysisResult
 from tutelage.dynamics import OrderParameters, initial_overlaps
-from tutelage.dynamics.diffusion import diffusion, point_dims, point_sets, shares
+from tutelage.dynamics.diffusion import point_dims, point_sets, shares
 from tutelage.dynamics.error import averages_of, field_means
+from tutelage.dynamics.linearized import LocalDynamics
 from tutelage.dynamics.order_parameters import Overlaps, flatten
 from tutelage.errors import InputError
 from tutelage.moments.matrices import joint_covariance, mean_update
@@ -327,17 +328,10 @@ def step_moments(
 def theory_moments(problem: Problem, start: Start) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """f and D at a start, at time zero, in flat coordinates; and the error of D from its finite sets of points."""
     state, t = initial_overlaps(problem, start)
-    system = OrderParameters(problem, t)
+    local, vector = LocalDynamics(OrderParameters(problem, t), state), np.asarray(flatten(state))
     points = point_sets(THEORY_SETS, THEORY_POINTS, point_dims(problem))
-    drift, each = (np.asarray(x) for x in _drift_and_diffusions(system, state, *map(jnp.asarray, points)))
-    return drift, each.mean(axis=0), each.std(axis=0, ddof=1) / np.sqrt(THEORY_SETS)
-
-
-@eqx.filter_jit
-def _drift_and_diffusions(system: OrderParameters, state: Overlaps, points: Array, weights: Array) -> tuple[Array, Array]:
-    now = jnp.zeros(())
-    each = jax.lax.map(lambda part: diffusion(system, now, state, *part), (points, weights))
-    return flatten(system.drift(now, state)), each
+    each = local.diffusions(np.tile(vector, (THEORY_SETS, 1)), 0.0, *points)
+    return local.drift(vector), each.mean(axis=0), each.std(axis=0, ddof=1) / np.sqrt(THEORY_SETS)
 
 
 def coordinate_names(problem: Problem) -> list[str]:

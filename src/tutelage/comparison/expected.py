@@ -39,7 +39,6 @@ from tutelage._types import Array, ArrayLike, NumpyOrJax, Rate, Schedule, Table
 from tutelage.analysis.noise import states_of, variables_of
 from tutelage.comparison.pairing import Pair
 from tutelage.comparison.verdict import LIMIT, Gap, holds, ratio_of
-from tutelage.dynamics.committee import CommitteeDynamics, joint, mean_update
 from tutelage.dynamics.linearized import DIFFERENCES, LocalDynamics, exponentials
 from tutelage.dynamics.order_parameters import OrderParameters, Overlaps, flatten, initial_overlaps, unflatten
 from tutelage.errors import TutelageWarning
@@ -161,20 +160,21 @@ def _beyond(local: LocalDynamics, times: np.ndarray, vectors: np.ndarray) -> np.
     """c at each moment: N^2 times what the mean of one step adds to q beyond the limit, in flat coordinates."""
     if local.committee is None:
         return np.asarray(_beyond_by_jax(local.system, times, unflatten(vectors, local.like)))
-    return _beyond_of_committee(local.committee, float(local.system.problem.sgd.batch), vectors)
+    return _beyond_of_committee(local, float(local.system.problem.sgd.batch), vectors)
 
 
-def _beyond_of_committee(committee: CommitteeDynamics, batch: float, vectors: np.ndarray) -> np.ndarray:
-    one, states = committee.one, unflatten(vectors, committee.like)
-    R, Q, v = (np.asarray(x) for x in committee.fields(vectors))
-    C, lam = joint(R, Q, one.T), one.lam[: one.L]
-    force, decay = one.eta * mean_update(one, C, committee.error_weights(v)), one.pull * np.eye(one.K, one.K + one.M)
+def _beyond_of_committee(local: LocalDynamics, batch: float, vectors: np.ndarray) -> np.ndarray:
+    assert local.committee is not None
+    system, one, states = local.system, local.committee.one, unflatten(vectors, local.like)
+    C, v, lam = joint_covariance(*system.covariances(states)), states.readout, one.lam[: one.L]
+    p = system.error_derivatives(states)
+    force, decay = one.eta * np.concatenate([p.A, p.B], axis=-1), one.pull * np.eye(one.K, one.K + one.M)
     c = np.zeros_like(states.q)
     for level in range(one.L):
-        own = joint(states.r[:, level], states.q[:, level], committee.t[level])
+        own = joint_covariance(states.r[:, level], states.q[:, level], system.t[level])
         moved = LENGTH_STEP * np.arange(1, DIFFERENCES.size + 1)[:, None, None, None] * lam[level] * own
         at = C + np.stack([moved, -moved])
-        found = committee.update_covariances(at.reshape(-1, *C.shape[1:]), np.tile(v, (2 * DIFFERENCES.size, 1)))
+        found = local.committee.update_covariances(at.reshape(-1, *C.shape[1:]), np.tile(v, (2 * DIFFERENCES.size, 1)))
         found = found.reshape(*at.shape[:3], one.K, one.K)
         length = np.tensordot(DIFFERENCES, found[0] - found[1], 1) / LENGTH_STEP
         X, Y = lam[level] * force - decay, lam[level] * force

@@ -1,11 +1,9 @@
-"""Committees of erf units without JAX: which problems these are, their numbers, and what the linear theory needs of them.
+"""Committees of erf units without JAX: which problems these are, their numbers, and the drift and single steps of states.
 
-committee_kernel.py has the drift and single steps as machine code. The rest is vectorized over states in NumPy. Nothing is
-traced or compiled for a new problem. Everything is the twin of order_parameters.py, matrices.py, erf.py, error.py and
-diffusion.py, with the same letters; tests compare the two.
+committee_kernel.py has the formulas as machine code, so that nothing is traced or compiled for a new problem; they are the
+twin of order_parameters.py, matrices.py, erf.py and diffusion.py, with the same letters. Tests compare the two.
 """
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, TypeGuard
 
 import jax.numpy as jnp
@@ -13,8 +11,7 @@ import numpy as np
 from jaxtyping import Float
 
 from tutelage import checks
-from tutelage.dynamics.diffusion import LOST
-from tutelage.dynamics.error import NEAR, PATH, shared_parity
+from tutelage._types import ArrayLike
 from tutelage.dynamics.order_parameters import OrderParameters, Overlaps, flatten, unflatten
 from tutelage.moments import ClosedMoments, Moments
 from tutelage.moments.erf import ErfAverages
@@ -69,7 +66,7 @@ def committee_of(
 
 
 class CommitteeDynamics:
-    """Drift, error and noise of a committee at flat vectors."""
+    """Drift and single steps of a committee at flat vectors."""
 
     def __init__(self, system: OrderParameters, like: Overlaps):
         from tutelage.dynamics import committee_kernel
@@ -78,8 +75,7 @@ class CommitteeDynamics:
         assert isinstance(moments, ClosedMoments)
         self.one = committee_of(problem, moments, np.asarray(system.t, float), system.gradient_flow)
         self.room = committee_kernel.room_for(self.one)
-        self.like, self.parity, self.batch = like, shared_parity(problem), float(problem.sgd.batch)
-        self.t, self.fractions = np.asarray(system.t, float), np.array(problem.inputs.fractions, float)
+        self.like, self.fractions = like, np.array(problem.inputs.fractions, float)
         numbered = unflatten(np.arange(np.asarray(flatten(like)).size), like)  # where each entry of a state is from
         overlaps = np.moveaxis(np.concatenate([numbered.q, numbered.r], 2), 0, -1)
         self.source = np.concatenate([overlaps.ravel(), numbered.readout])
@@ -94,24 +90,6 @@ class CommitteeDynamics:
             self.kernel.drift(self.one, self.room, state, out)
         return found[:, self.place]
 
-    def errors(self, vectors: Vectors) -> Float[np.ndarray, " moments"]:
-        """e_g at each of the vectors."""
-        R, Q, v = self.fields(vectors)
-        return errors_of(self.one, R, Q, v, self.parity)
-
-    def gradients(self, vectors: Vectors) -> Vectors:
-        """The derivative of e_g at each of the vectors; an off-diagonal entry of q stands for two."""
-        (R, Q, v), K = self.fields(vectors), self.one.K
-        C, w = joint(R, Q, self.one.T), self.error_weights(v)
-        both, weights = mean_update(self.one, C, w)[:, None], self.one.weights[:, None, None]
-        twice, h = 1.0 - np.eye(K) / 2, np.einsum("tka,ta->tk", outputs(self.one, C)[:, :K], w)
-        return np.asarray(flatten(Overlaps(-weights * both[..., K:], -weights * twice * both[..., :K], -h, None, None)))
-
-    def slopes(self, vector: Float[np.ndarray, " size"]) -> Float[np.ndarray, "K n"]:
-        """E[g'_i g'_a] at a vector."""
-        R, Q, _ = self.fields(vector[None])
-        return _slopes(self.one, joint(R, Q, self.one.T))[0]
-
     def update_covariances(
         self, C: Float[np.ndarray, "count n n"], v: Float[np.ndarray, "count K"]
     ) -> Float[np.ndarray, "count K K"]:
@@ -124,131 +102,23 @@ class CommitteeDynamics:
             found[i] = room.G
         return found
 
-    def diffusions(
+    def shares(
         self,
-        vectors: Vectors,
-        points: Iterable[Float[np.ndarray, "count dims"]],
-        weights: Iterable[Float[np.ndarray, " count"]],
-        directions: Float[np.ndarray, "moments size d"] | None = None,
-    ) -> Float[np.ndarray, "moments d d"]:
-        """`diffusion.diffusion` at each of the vectors, in all flat coordinates or in some directions."""
-        one, states, found = self.one, unflatten(vectors, self.like), []
-        upper = np.concatenate([states.q, states.r], 3)
-        lower = np.concatenate([np.swapaxes(states.r, 2, 3), np.broadcast_to(self.t, (len(vectors), *self.t.shape))], 3)
-        W = one.weights[:, None, None] * np.concatenate([upper, lower], 2)
-        values, bases = np.linalg.eigh(W.sum(axis=1))
-        known = values > LOST * values[:, -1:]
-        whiten = bases * np.where(known, 1 / np.sqrt(np.where(known, values, 1.0)), 0.0)[:, None]
-        gains = np.ascontiguousarray((W @ whiten[:, None])[..., ::-1])
-        for i, (own, weight) in enumerate(zip(points, weights, strict=False)):
-            if i == len(vectors):
-                break
-            deltas, samples = np.empty((len(own), one.K)), np.empty((len(own), vectors.shape[1]))
-            self.kernel.shares(one, states.readout[i], self.fractions, gains[i], own, deltas, samples)
-            samples = samples if directions is None else samples @ directions[i]
-            samples = samples - weight @ samples
-            D = samples.T @ (weight[:, None] * samples)
-            if one.L > 1:
-                columns = self._left_open(W[i], gains[i], (deltas.T * weight) @ deltas)
-                columns = columns if directions is None else columns @ directions[i]
-                D = D + columns.T @ columns
-            found.append(D)
-        return np.array(found) / self.batch
+        _t: ArrayLike,
+        vector: Float[np.ndarray, " size"],
+        gains: Float[np.ndarray, "L n n"],
+        normals: Float[np.ndarray, "count dims"],
+    ) -> tuple[Float[np.ndarray, "count K"], Float[np.ndarray, "count size"]]:
+        """As `diffusion.SampledSteps.shares`."""
+        deltas, samples = np.empty((len(normals), self.one.K)), np.empty((len(normals), vector.size))
+        readout = unflatten(vector, self.like).readout
+        self.kernel.shares(self.one, readout, self.fractions, gains, normals, deltas, samples)
+        return deltas, samples
 
-    def _left_open(self, W: np.ndarray, gains: np.ndarray, G: np.ndarray) -> Float[np.ndarray, "columns size"]:
-        """What the sum of the fields leaves open about each level: G = E[delta delta^T] times the covariance that is left."""
-        (L, n), K = W.shape[:2], self.one.K
-        flat, whole = gains.reshape(L * n, n), np.zeros((L, n, L, n))
-        whole[np.arange(L), :, np.arange(L)] = W
-        left, right = _root(G), _root(whole.reshape(L * n, L * n) - flat @ flat.T)
-        moved = np.einsum("ki,laj->ijlka", left, right.reshape(L, n, -1)).reshape(-1, L, K, n)
-        moved = self.one.eta * moved / self.fractions[:, None, None]
-        dr, half = moved[..., K:], moved[..., :K]
-        return np.asarray(flatten(Overlaps(dr, half + np.swapaxes(half, -1, -2), np.zeros((len(moved), K)), None, None)))
-
-    def fields(self, vectors: Vectors) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """R, Q and the readouts at each of the vectors."""
-        states, weights = unflatten(vectors, self.like), self.one.weights
-        R, Q = (np.einsum("l,tlab->tab", weights, x) for x in (states.r, states.q))
-        return R, Q, np.asarray(states.readout)
-
-    def error_weights(self, v: Float[np.ndarray, "time K"]) -> Float[np.ndarray, "time n"]:
-        """w with Delta = sum_a w_a g_a."""
-        return np.concatenate([-v, np.tile(self.one.v_teacher, (len(v), 1))], 1)
-
-
-def _root(matrix: Float[np.ndarray, "a a"]) -> Float[np.ndarray, "a a"]:
-    values, vectors = np.linalg.eigh(matrix)
-    return vectors * np.sqrt(np.maximum(values, 0.0))
-
-
-def errors_of(
-    one: "Committee",
-    R: Float[np.ndarray, "time K M"],
-    Q: Float[np.ndarray, "time K K"],
-    v: Float[np.ndarray, "time K"],
-    parity: int | None,
-) -> Float[np.ndarray, " time"]:
-    """e_g at all times, as `dynamics.error.population_error`."""
-    K, T, reached = one.K, one.T, np.isfinite(v[:, 0])
-    R, Q, w = R[reached], Q[reached], np.concatenate([-v[reached], np.tile(one.v_teacher, (reached.sum(), 1))], 1)
-    found = (w[:, None] @ outputs(one, joint(R, Q, T)) @ w[..., None])[:, 0, 0] / 2
-    if parity is not None:
-        lengths = np.sqrt(np.diagonal(T))
-        nearest = np.argmax(np.abs(R) / np.where(lengths > 0, lengths, np.inf), axis=2)  # a silent teacher unit is no target
-        sign = (
-            np.where(np.take_along_axis(R, nearest[..., None], 2) < 0, -1.0, 1.0) if parity else np.ones((*nearest.shape, 1))
-        )
-        copy = sign * np.eye(one.M)[nearest]
-        R0 = copy @ T
-        Q0 = R0 @ np.swapaxes(copy, 1, 2)
-        dR, dQ = R - R0, Q - Q0
-        near = np.maximum(np.abs(dR).max((1, 2)), np.abs(dQ).max((1, 2))) < NEAR
-        if near.any():
-            R0, Q0, dR, dQ, w, copy = (x[near] for x in (R0, Q0, dR, dQ, w, copy))
-            acts = copy if parity < 0 else np.abs(copy)
-            left = one.v_teacher + np.einsum("tk,tkm->tm", w[:, :K], acts)
-            path = np.einsum("tm,mo,to->t", left, outputs(one, joint(R0, Q0, T)[:1])[0, K:, K:], left) / 2
-            for node, weight in zip((PATH[0] + 1) / 2, PATH[1] / 2, strict=True):
-                both = mean_update(one, joint(R0 + node * dR, Q0 + node * dQ, T), w)
-                slope = np.sum(both[..., :K] * dQ, (1, 2)) / 2 + np.sum(both[..., K:] * dR, (1, 2))
-                path -= weight * slope
-            found[near] = path
-    errors = np.full(reached.size, np.nan)
-    errors[reached] = np.maximum(found, 0.0)
-    return errors
-
-
-def joint(R: np.ndarray, Q: np.ndarray, T: np.ndarray) -> Float[np.ndarray, "time n n"]:
-    """The covariance of all fields, as `joint_covariance`."""
-    across = np.swapaxes(R, 1, 2)
-    upper = np.concatenate([(Q + np.swapaxes(Q, 1, 2)) / 2, R], 2)
-    return np.concatenate([upper, np.concatenate([across, np.broadcast_to(T, (len(R), *T.shape))], 2)], 1)
-
-
-def outputs(one: "Committee", C: Float[np.ndarray, "time n n"]) -> Float[np.ndarray, "time n n"]:
-    """E[g_a g_b]."""
-    variance = np.diagonal(C, axis1=1, axis2=2)
-    root = np.sqrt(variance + one.softness)
-    sines = np.clip(C / (root[:, :, None] * root[:, None]), -1.0, 1.0)
-    hard = one.softness == 0
-    sines[:, hard, hard] = 1.0  # sign times itself, whatever rounding says
-    return (2 / np.pi) * np.arcsin(sines)
-
-
-def mean_update(
-    one: "Committee", C: Float[np.ndarray, "time n n"], w: Float[np.ndarray, "time n"]
-) -> Float[np.ndarray, "time K n"]:
-    """A beside B."""
-    K, rows, slopes = one.K, C[:, : one.K], _slopes(one, C)
-    d = np.diagonal(C, axis1=1, axis2=2)[:, :K] + one.softness[:K]
-    bend = -np.sum(slopes * rows * w[:, None], axis=2) / d
-    both = slopes * w[:, None]
-    both[:, np.arange(K), np.arange(K)] += bend
-    return -w[:, :K, None] * both
-
-
-def _slopes(one: "Committee", C: Float[np.ndarray, "time n n"]) -> Float[np.ndarray, "time K n"]:
-    """E[g'_i g'_a]."""
-    K, d = one.K, np.diagonal(C, axis1=1, axis2=2) + one.softness
-    return (2 / np.pi) / np.sqrt(d[:, :K, None] * d[:, None] - C[:, :K] ** 2)
+    def linear_shares(
+        self, _t: ArrayLike, _vector: Float[np.ndarray, " size"], moved: Float[np.ndarray, "count L K n"]
+    ) -> Float[np.ndarray, "count size"]:
+        """As `diffusion.SampledSteps.linear_shares`."""
+        K, moved = self.one.K, self.one.eta * moved / self.fractions[:, None, None]
+        half, still = moved[..., :K], np.zeros((len(moved), K))
+        return flatten(Overlaps(moved[..., K:], half + np.swapaxes(half, -1, -2), still, None, None))

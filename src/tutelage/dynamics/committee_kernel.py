@@ -24,7 +24,7 @@ FINISHED, DIVERGED, MAX_STEPS, FAILED = (
     int(code) for code in (Status.FINISHED, Status.DIVERGED, Status.MAX_STEPS, Status.FAILED)
 )
 TWO_OVER_PI = 2 / math.pi
-ARCSIN = tuple(COEFFICIENTS)
+ARCSIN = np.array(COEFFICIENTS)
 compiled = compiler(__file__)
 
 
@@ -111,21 +111,10 @@ def arcsin(x):
     size = min(abs(x), 1.0)
     far = size > 0.5
     s = (1.0 - size) * 0.5 if far else size * size
-    root = math.sqrt(s)
-    z = root if far else size
-    p = ARCSIN[12]
-    p = p * s + ARCSIN[11]
-    p = p * s + ARCSIN[10]
-    p = p * s + ARCSIN[9]
-    p = p * s + ARCSIN[8]
-    p = p * s + ARCSIN[7]
-    p = p * s + ARCSIN[6]
-    p = p * s + ARCSIN[5]
-    p = p * s + ARCSIN[4]
-    p = p * s + ARCSIN[3]
-    p = p * s + ARCSIN[2]
-    p = p * s + ARCSIN[1]
-    p = p * s + ARCSIN[0]
+    z = math.sqrt(s) if far else size
+    p = ARCSIN[-1]
+    for power in range(ARCSIN.size - 2, -1, -1):
+        p = p * s + ARCSIN[power]
     angle = z + z * s * p
     angle = math.pi / 2 - 2.0 * angle if far else angle
     return -angle if x < 0 else angle

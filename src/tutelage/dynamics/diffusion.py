@@ -17,31 +17,29 @@ slightly wider normal law and weighted back, which halves the error. Measured fo
 Var(e_g) from 2^12 points is good to 2%, from 2^14 to 0.6%.
 """
 
+from collections.abc import Iterable
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from tutelage._types import Array, ArrayLike
+from tutelage._types import Array, ArrayLike, NumpyOrJax
 from tutelage.dynamics.error import field_means
-from tutelage.dynamics.order_parameters import OrderParameters, Overlaps, flatten
+from tutelage.dynamics.order_parameters import OrderParameters, Overlaps, flatten, unflatten
 from tutelage.moments.matrices import joint_covariance
 from tutelage.problem import Problem
 from tutelage.problem.sample import learn, normals_needed
 from tutelage.rules import Parameters
 
+if TYPE_CHECKING:
+    from tutelage.dynamics.committee import CommitteeDynamics
+
 LOST = 1e-13  # relative variance below which a combination of fields has none
 WIDER = 3.0  # points have variance 1 + WIDER / dims
-
-
-def field_roots(system: OrderParameters, states: Overlaps) -> Float[np.ndarray, "*moments L n n"]:
-    """Matrices that make the fields of each level of standard normal numbers, at states with any leading axes."""
-    r, t = np.asarray(states.r), np.broadcast_to(system.t, (*states.r.shape[:-2], *system.t.shape[1:]))
-    joint = np.block([[np.asarray(states.q), r], [np.swapaxes(r, -1, -2), t]])
-    values, vectors = np.linalg.eigh(np.asarray(system.problem.inputs.weights)[:, None, None] * joint)
-    return vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :]
 
 
 def increments(
@@ -54,12 +52,6 @@ def increments(
     """The shares of samples (of episodes, for a rule of these) in a step, in flat coordinates; arguments as in `shares`."""
     each, T = shares(system, t, state, parts, draws), system.problem.rule.samples
     return each if T == 1 else each.reshape(-1, T, each.shape[1]).mean(axis=1)
-
-
-def _level_covariances(system: OrderParameters, state: Overlaps) -> Float[Array, "L n n"]:
-    """Covariance of the fields of each level."""
-    joint = jax.vmap(joint_covariance)(state.r, state.q, system.t)
-    return jnp.asarray(system.problem.inputs.weights)[:, None, None] * joint
 
 
 def shares(
@@ -121,62 +113,94 @@ def _flat_share(
     return flatten(Overlaps(dr, dq, dv, db, None))
 
 
-def diffusion(
-    system: OrderParameters,
-    t: ArrayLike,
-    state: Overlaps,
-    normals: Float[Array, "count dims"],
-    weights: Float[Array, " count"],
-) -> Float[Array, "size size"]:
-    """D in flat coordinates, from points (of `point_dims` numbers) and weights that make them standard normal.
+class SampledSteps(eqx.Module):
+    """Single steps of any problem at flat vectors, by JAX; `CommitteeDynamics` has the same functions in machine code."""
 
+    system: OrderParameters
+    like: Overlaps
+
+    @eqx.filter_jit
+    def shares(
+        self,
+        t: ArrayLike,
+        vector: Float[NumpyOrJax, " size"],
+        gains: Float[NumpyOrJax, "L n n"],
+        normals: Float[NumpyOrJax, "samples dims"],
+    ) -> tuple[Float[Array, "samples K"], Float[Array, "count size"]]:
+        """delta_k of samples, whose fields by level are gains times normal numbers, and their shares."""
+        state, n = unflatten(vector, self.like), gains.shape[1]
+        parts, draws = jnp.einsum("lab,cb->cla", gains, normals[:, :n]), normals[:, n:]
+        return _updates(self.system, t, state, parts, draws)[0], increments(self.system, t, state, parts, draws)
+
+    @eqx.filter_jit
+    def linear_shares(
+        self, t: ArrayLike, vector: Float[NumpyOrJax, " size"], moved: Float[NumpyOrJax, "count L K n"]
+    ) -> Float[Array, "count size"]:
+        """The part of shares that is linear in delta_k x_la (`moved`)."""
+        state, none = unflatten(vector, self.like), jnp.zeros(self.like.q.shape[-1])
+        pairs, readout = jnp.outer(none, none), jnp.zeros_like(self.like.readout)
+        return jax.vmap(lambda x: _flat_share(self.system, t, state, x, pairs, readout, none))(moved)
+
+
+def diffusions(
+    steps: "SampledSteps | CommitteeDynamics",
+    system: OrderParameters,
+    states: Overlaps,
+    times: Float[np.ndarray, " moments"],
+    points: Iterable[Float[np.ndarray, "count dims"]],
+    weights: Iterable[Float[np.ndarray, " count"]],
+    directions: Float[np.ndarray, "moments size d"] | None = None,
+) -> Float[np.ndarray, "moments d d"]:
+    """D at each of the states, in all flat coordinates or in some directions.
+
+    Each has its own points (of `point_dims` numbers) with weights that make them standard normal; there may be more of them.
     Only the summed fields (and normal numbers for what label and rule draw) are sampled: given their sum the fields of a
     level are Gaussian, the increments linear in them, and that part of D is added in closed form. D is a sum of squares:
     where the gradient of e_g nearly cancels in it, it is as accurate as elsewhere.
     """
-    W = _level_covariances(system, state)
-    values, vectors = jnp.linalg.eigh(W.sum(axis=0))
-    known = values > LOST * values[-1]
-    whiten = vectors * jnp.where(known, 1 / jnp.sqrt(jnp.where(known, values, 1.0)), 0.0)
-    gains = (W @ whiten)[..., ::-1]  # E[x_l | normals], largest variance first: the first axes of a point set are its best
-    n, T = W.shape[1], system.problem.rule.samples
-    normals = normals.reshape(normals.shape[0] * T, -1)
-    parts, draws = jnp.einsum("lab,cb->cla", gains, normals[:, :n]), normals[:, n:]
-    samples = increments(system, t, state, parts, draws)
-    samples = samples - weights @ samples
-    D = (samples.T * weights) @ samples
-    if W.shape[0] > 1:
-        deltas, each = _updates(system, t, state, parts, draws)[0], jnp.repeat(weights, T) / T**2
-        D = D + _conditional_part(system, t, state, W, gains, (deltas.T * each) @ deltas)
-    return D / system.problem.sgd.batch
+    problem, T = system.problem, system.problem.rule.samples
+    level_covariances = joint_covariance(np.asarray(states.r), np.asarray(states.q), np.asarray(system.t))
+    W = np.asarray(problem.inputs.weights)[:, None, None] * level_covariances
+    values, bases = np.linalg.eigh(W.sum(axis=1))
+    known = values > LOST * values[:, -1:]
+    whiten = bases * np.where(known, 1 / np.sqrt(np.where(known, values, 1.0)), 0.0)[:, None]
+    # E[x_l | normals], largest variance first: the first axes of a point set are its best
+    gains = np.ascontiguousarray((W @ whiten[:, None])[..., ::-1])
+    found = []
+    for i, (vector, normals, weight) in enumerate(zip(flatten(states), points, weights, strict=False)):
+        of_samples = steps.shares(times[i], vector, gains[i], normals.reshape(len(weight) * T, -1))
+        deltas, samples = (np.asarray(x) for x in of_samples)
+        samples = samples if directions is None else samples @ directions[i]
+        samples = samples - weight @ samples
+        D = samples.T @ (weight[:, None] * samples)
+        if W.shape[1] > 1:
+            G = (deltas.T * np.repeat(weight, T) / T**2) @ deltas
+            columns = np.asarray(steps.linear_shares(times[i], vector, _left_open(W[i], gains[i], G)))
+            columns = columns if directions is None else columns @ directions[i]
+            D = D + columns.T @ columns
+        found.append(D)
+    return np.array(found) / float(problem.sgd.batch)
+
+
+def _left_open(
+    W: Float[np.ndarray, "L n n"], gains: Float[np.ndarray, "L n n"], G: Float[np.ndarray, "K K"]
+) -> Float[np.ndarray, "columns L K n"]:
+    """What the sum of the fields leaves open about each level: a root of G = E[delta delta^T] times the covariance left."""
+    L, n, _ = W.shape
+    flat, whole = gains.reshape(L * n, n), np.zeros((L, n, L, n))
+    whole[np.arange(L), :, np.arange(L)] = W
+    left, right = _root(G), _root(whole.reshape(L * n, L * n) - flat @ flat.T)
+    return np.einsum("ki,laj->ijlka", left, right.reshape(L, n, -1)).reshape(-1, L, len(G), n)
+
+
+def _root(matrix: Float[np.ndarray, "a a"]) -> Float[np.ndarray, "a a"]:
+    values, vectors = np.linalg.eigh(matrix)
+    return vectors * np.sqrt(np.maximum(values, 0.0))
 
 
 def point_dims(problem: Problem) -> int:
     """Normal numbers of one point of `diffusion`: fields, and what label and rule draw, of each sample of an episode."""
     return problem.rule.samples * (problem.student.hidden + problem.references.hidden + normals_needed(problem))
-
-
-def _conditional_part(
-    system: OrderParameters,
-    t: ArrayLike,
-    state: Overlaps,
-    W: Float[Array, "L n n"],
-    gains: Float[Array, "L n n"],
-    G: Float[Array, "K K"],
-) -> Float[Array, "size size"]:
-    """What the sum of the fields leaves open about each level: G = E[delta delta^T] times the covariance that is left."""
-    (L, n), K = W.shape[:2], G.shape[0]
-    flat = gains.reshape(L * n, n)
-    left, right = _root(G), _root(jax.scipy.linalg.block_diag(*W) - flat @ flat.T)
-    moved = jnp.einsum("ki,laj->ijlka", left, right.reshape(L, n, -1)).reshape(-1, L, K, n)
-    none = jnp.zeros(K)
-    columns = jax.vmap(lambda x: _flat_share(system, t, state, x, jnp.zeros((K, K)), none, none))(moved)
-    return columns.T @ columns
-
-
-def _root(matrix: Float[Array, "a a"]) -> Float[Array, "a a"]:
-    values, vectors = jnp.linalg.eigh(matrix)
-    return vectors * jnp.sqrt(jnp.maximum(values, 0.0))
 
 
 @lru_cache(maxsize=4)

@@ -7,6 +7,8 @@ which each student *is* its nearest teacher (where e_g is exact: only the mismat
 whose terms are small from the start. Given exact overlaps this keeps nine digits down to 1e-14 and below.
 """
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -17,8 +19,10 @@ from tutelage._types import Array, Numbers, NumpyOrJax
 from tutelage.errors import InputError
 from tutelage.moments import ClosedMoments, Moments, NodeMoments, moments_for
 from tutelage.moments.averages import Averages
-from tutelage.moments.matrices import averages_for, error_weights, joint_covariance, mean_update, summed_levels
+from tutelage.moments.erf import ErfAverages
+from tutelage.moments.matrices import averages_for, error_weights, joint_covariance, summed_levels, vector_update
 from tutelage.moments.nodes import Quadrature
+from tutelage.moments.numerics import array_module
 from tutelage.problem import Problem, Tasks
 from tutelage.problem.traits import CLASSIC, TASKS, require_traits
 from tutelage.rules import Context, Parameters
@@ -38,37 +42,95 @@ def population_error(
     parity: int | None,
 ) -> Float[Array, ""]:
     """e_g from field covariances. `parity`: that of the activation which student and teacher share, None if they do not."""
-    w = error_weights(v, v_teacher)
-    direct = jnp.maximum(w @ averages.outputs(joint_covariance(R, Q, T), mean) @ w / 2, 0.0)
+    direct = _direct(averages, R, Q, T, v, v_teacher, mean)
     if parity is None:
         return direct
-    near, path = _near_perfect(averages, R, Q, T, v, v_teacher, parity)
-    return jnp.where(near, jnp.maximum(path, 0.0), direct)
+    copy = _nearest_copy(R, T, parity)
+    return jnp.where(_deviation(R, Q, T, copy) < NEAR, _along_path(averages, R, Q, T, v, v_teacher, copy, parity), direct)
 
 
-def _near_perfect(
-    averages: Averages, R: Array, Q: Array, T: Array, v: Array, v_teacher: Array, parity: int
-) -> tuple[Array, Array]:
-    K, M = R.shape
-    nearest = jnp.argmax(jnp.abs(R) / jnp.sqrt(jnp.diagonal(T)), axis=1)
-    copy = jax.nn.one_hot(nearest, M, dtype=T.dtype)  # (K, M)
-    acts_as = v  # the readout with which the copy imitates its teacher
-    if parity:  # a mirrored student (w = -w*) imitates too: with the same readout if g is even, the opposite if odd
-        sign = jnp.where(jnp.take_along_axis(R, nearest[:, None], axis=1) < 0, -1.0, 1.0)
-        copy, acts_as = sign * copy, v if parity > 0 else sign[:, 0] * v
-    R0, Q0 = copy @ T, copy @ T @ copy.T
-    left = v_teacher - jnp.abs(copy).T @ acts_as
-    teachers = averages.outputs(joint_covariance(R, Q, T), None)[K:, K:]
+def population_errors(
+    averages: ErfAverages,
+    R: Float[np.ndarray, "time K M"],
+    Q: Float[np.ndarray, "time K K"],
+    T: Float[np.ndarray, "M M"],
+    v: Float[np.ndarray, "time K"],
+    v_teacher: Float[np.ndarray, " M"],
+    parity: int | None,
+) -> Float[np.ndarray, " time"]:
+    """`population_error` of erf units at many times, in NumPy; NaN where the overlaps are."""
+    errors = _direct(averages, R, Q, T, v, v_teacher, None)
+    if parity is not None:
+        copy = _nearest_copy(R, T, parity)
+        near = _deviation(R, Q, T, copy) < NEAR
+        if near.any():
+            errors[near] = _along_path(averages, R[near], Q[near], T, v[near], v_teacher, copy[near], parity)
+    return errors
+
+
+# The parts of both. NumPy arrays may have leading axes.
+
+
+def _direct(
+    averages: Averages,
+    R: NumpyOrJax,
+    Q: NumpyOrJax,
+    T: NumpyOrJax,
+    v: NumpyOrJax,
+    v_teacher: NumpyOrJax,
+    mean: Array | None,
+) -> Any:
+    w, xp = error_weights(v, v_teacher), array_module(R, Q, T, v)
+    outputs = averages.outputs(joint_covariance(R, Q, T), mean)
+    return xp.maximum(xp.einsum("...a,...ab,...b->...", w, outputs, w) / 2, 0.0)
+
+
+def _nearest_copy(R: NumpyOrJax, T: NumpyOrJax, parity: int) -> Any:
+    """U (K, M): 1 where a teacher is the one that a student is nearest to, -1 if the student is its mirror image."""
+    xp = array_module(R, T)
+    lengths = xp.sqrt(xp.maximum(xp.diagonal(T), 1e-300))  # a teacher may be silent
+    nearest = xp.argmax(xp.abs(R) / lengths, axis=-1)
+    return (nearest[..., None] == np.arange(R.shape[-1])) * (xp.where(R < 0, -1.0, 1.0) if parity else 1.0)
+
+
+def _copied_overlaps(T: NumpyOrJax, copy: NumpyOrJax) -> tuple[Any, Any]:
+    """R and Q of students that are these copies."""
+    R = copy @ T
+    return R, R @ array_module(copy).swapaxes(copy, -1, -2)
+
+
+def _deviation(R: NumpyOrJax, Q: NumpyOrJax, T: NumpyOrJax, copy: NumpyOrJax) -> Any:
+    """The largest deviation of an overlap from those of the copies."""
+    (R0, Q0), xp = _copied_overlaps(T, copy), array_module(R, Q, T)
+    return xp.maximum(xp.abs(R - R0).max((-2, -1)), xp.abs(Q - Q0).max((-2, -1)))
+
+
+def _along_path(
+    averages: Averages,
+    R: NumpyOrJax,
+    Q: NumpyOrJax,
+    T: NumpyOrJax,
+    v: NumpyOrJax,
+    v_teacher: NumpyOrJax,
+    copy: NumpyOrJax,
+    parity: int,
+) -> Any:
+    """The path integral. A mirrored student imitates too: with the same readout if g is even, the opposite if odd."""
+    xp, K, w, (R0, Q0) = array_module(R, Q, T, v), v.shape[-1], error_weights(v, v_teacher), _copied_overlaps(T, copy)
     dR, dQ = R - R0, Q - Q0
+    left = v_teacher - xp.einsum("...k,...km->...m", v, copy if parity < 0 else xp.abs(copy))
+    first = (0,) * (R.ndim - 2)  # the teachers are the same at all times
+    teachers = averages.outputs(joint_covariance(R[first], Q[first], T), None)[K:, K:]
 
-    def slope(s: Array) -> Array:
-        p = mean_update(averages, joint_covariance(R0 + s * dR, Q0 + s * dQ, T), None, v, v_teacher)
-        return -jnp.sum(p.A * dQ) / 2 - jnp.sum(p.B * dR)
+    def slope(s: Any) -> Any:
+        C = joint_covariance(R0 + s * dR, Q0 + s * dQ, T)
+        both = vector_update(averages, C, None, w[..., None, :], v)
+        return -(both[..., :K] * dQ).sum((-2, -1)) / 2 - (both[..., K:] * dR).sum((-2, -1))
 
     nodes, weights = (PATH[0] + 1) / 2, PATH[1] / 2
-    along = jnp.asarray(weights) @ jax.vmap(slope)(jnp.asarray(nodes))
-    near = jnp.maximum(jnp.max(jnp.abs(dR)), jnp.max(jnp.abs(dQ))) < NEAR
-    return near, left @ teachers @ left / 2 + along
+    slopes = slope(nodes.reshape(-1, *[1] * R.ndim)) if xp is np else jax.vmap(slope)(jnp.asarray(nodes))
+    rest = xp.einsum("...m,mo,...o->...", left, teachers, left) / 2
+    return xp.maximum(rest + xp.tensordot(weights, slopes, 1), 0.0)
 
 
 def generalization_error(

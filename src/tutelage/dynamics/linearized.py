@@ -5,23 +5,22 @@ w . x at the last moment is fixed by the adjoint, dw = -J^T w dalpha: w(alpha) .
 All is in the flat coordinates of order_parameters.py; perfect_learning.py treats the neighborhood of perfect learning.
 """
 
-from collections.abc import Callable
-from typing import TypeAlias
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
 from tutelage._types import Array, ArrayLike, NumpyOrJax
 from tutelage.dynamics.committee import CommitteeDynamics, is_committee
-from tutelage.dynamics.diffusion import diffusion, field_roots, increments, point_dims
+from tutelage.dynamics.diffusion import SampledSteps, diffusions, point_dims
+from tutelage.dynamics.error import population_errors, shared_parity
 from tutelage.dynamics.order_parameters import OrderParameters, Overlaps, as_arrays, flatten, unflatten
 from tutelage.moments import ClosedMoments
 from tutelage.moments.erf import ErfAverages
 from tutelage.moments.polynomial import PolynomialAverages
-from tutelage.problem.sample import normals_needed
 
 Vectors: TypeAlias = Float[np.ndarray, "moments size"]
 Times: TypeAlias = Float[NumpyOrJax, " moments"] | float
@@ -37,45 +36,31 @@ STEP, DIFFERENCES = 3.5e-4, np.array([8.0, -1.0]) / 12.0
 LONG_STEP, FINE_DIFFERENCES = 6e-3, np.array([672.0, -168.0, 32.0, -3.0]) / 840.0
 
 
-@eqx.filter_jit
-def _drifts(system: OrderParameters, like: Overlaps, times: Array, vectors: Array) -> Array:
-    return jax.lax.map(lambda at: flatten(system.drift(at[0], unflatten(at[1], like))), (times, vectors))
+def _drift(system: OrderParameters, t: ArrayLike, state: Overlaps) -> Array:
+    return flatten(system.drift(t, state))
+
+
+def _error(system: OrderParameters, t: ArrayLike, state: Overlaps) -> Array:
+    return system.error(system.observe(state))
+
+
+def _jacobian(system: OrderParameters, t: ArrayLike, state: Overlaps) -> Array:
+    return jax.jacfwd(lambda x: _drift(system, t, unflatten(x, state)))(flatten(state))
+
+
+def _gradient(system: OrderParameters, t: ArrayLike, state: Overlaps) -> Float[Any, "*moments size"]:
+    """Of committees also in NumPy, at many states."""
+    if not system.closed:  # the matrices hold the slope of the training loss, which is another number
+        return jax.grad(lambda x: _error(system, t, unflatten(x, state)))(flatten(state))
+    p, weights = system.error_derivatives(state), system.problem.inputs.weights[:, None, None]
+    twice = 1.0 - np.eye(p.A.shape[-1]) / 2
+    A, B = p.A[..., None, :, :], p.B[..., None, :, :]
+    return flatten(Overlaps(-weights * B, -weights * twice * A, -p.readout, None if state.bias is None else -p.bias, None))
 
 
 @eqx.filter_jit
-def _errors(system: OrderParameters, like: Overlaps, times: Array, vectors: Array) -> Array:
-    return jax.lax.map(lambda at: system.error(system.observe(unflatten(at[1], like))), (times, vectors))
-
-
-@eqx.filter_jit
-def _jacobians(system: OrderParameters, like: Overlaps, times: Array, vectors: Array) -> Array:
-    def one(at: tuple[Array, Array]) -> Array:
-        return jax.jacfwd(lambda x: flatten(system.drift(at[0], unflatten(x, like))))(at[1])
-
-    return jax.lax.map(one, (times, vectors))
-
-
-@eqx.filter_jit
-def _gradients(system: OrderParameters, like: Overlaps, _: Array, vectors: Array) -> Array:
-    def one(vector: Array) -> Array:
-        if not system.closed:  # the matrices hold the slope of the training loss, which is another number
-            return jax.grad(lambda x: system.error(system.observe(unflatten(x, like))))(vector)
-        p = system.error_derivatives(unflatten(vector, like))
-        weights = jnp.asarray(system.problem.inputs.weights)[:, None, None]
-        twice = 1.0 - jnp.eye(p.A.shape[0]) / 2
-        bias = None if like.bias is None else -p.bias
-        return flatten(Overlaps(-weights * p.B, -weights * twice * p.A, -p.readout, bias, None))
-
-    return jax.lax.map(one, vectors)
-
-
-@eqx.filter_jit
-def _diffusions(system: OrderParameters, like: Overlaps, moments: tuple[NumpyOrJax, ...]) -> Array:
-    def one(moment: tuple[Array, ...]) -> Array:
-        t, vector, points, weights = moment
-        return diffusion(system, t, unflatten(vector, like), points, weights)
-
-    return jax.lax.map(one, moments)
+def _at_each(function: Callable[..., Array], system: OrderParameters, like: Overlaps, times: Array, vectors: Array) -> Array:
+    return jax.lax.map(lambda at: function(system, at[0], unflatten(at[1], like)), (times, vectors))
 
 
 class LocalDynamics:
@@ -99,20 +84,26 @@ class LocalDynamics:
 
     def drifts(self, vectors: Vectors, times: Times = 0.0) -> Vectors:
         """d vector / d alpha at each of the vectors."""
-        return self._in_chunks(_drifts, vectors, times) if self.committee is None else self.committee.drifts(vectors)
+        return self._in_chunks(_drift, vectors, times) if self.committee is None else self.committee.drifts(vectors)
 
     def errors(self, vectors: Vectors) -> Float[np.ndarray, "*moments_tasks"]:
         """The generalization error at each of the vectors."""
-        return self._in_chunks(_errors, vectors) if self.committee is None else self.committee.errors(vectors)
+        if self.committee is None:
+            return self._in_chunks(_error, vectors)
+        states, problem = unflatten(vectors, self.like), self.system.problem
+        covariances, v, v_teacher = self.system.covariances(states), states.readout, problem.teacher.readout
+        return population_errors(self.system.averages, *covariances, v, v_teacher, shared_parity(problem))
 
     def gradients(self, vectors: Vectors) -> Vectors:
         """The derivative of the generalization error; an off-diagonal entry of q stands for two."""
-        return self._in_chunks(_gradients, vectors) if self.committee is None else self.committee.gradients(vectors)
+        if self.committee is None:
+            return self._in_chunks(_gradient, vectors)
+        return _gradient(self.system, 0.0, unflatten(vectors, self.like))
 
     def jacobians(self, vectors: Vectors, times: Times = 0.0) -> Float[np.ndarray, "moments size size"]:
         """The derivative of the drift at each of the vectors; the last axis is the variable."""
         if not self._analytic:
-            return self._in_chunks(_jacobians, vectors, times)
+            return self._in_chunks(_jacobian, vectors, times)
         count, size = vectors.shape
         step, differences = (LONG_STEP, FINE_DIFFERENCES) if count == 1 else (STEP, DIFFERENCES)
         steps = step * np.maximum(1.0, np.abs(vectors))
@@ -135,65 +126,36 @@ class LocalDynamics:
         self,
         vectors: Vectors,
         times: Times,
-        points: Float[np.ndarray, "moments count dims"],
-        weights: Float[np.ndarray, "moments count"],
-    ) -> Float[np.ndarray, "moments size size"]:
-        """D at each of the vectors, each from its own points (diffusion.py), of which there may be more sets."""
-        if self.committee is not None and self.system.problem.unseen is None:
-            return self.committee.diffusions(vectors, points, weights)
-        inside = np.minimum(np.arange(len(points)), len(vectors) - 1)  # the last one fills up, for the shape of the program
-        times = np.broadcast_to(np.asarray(times, float), len(vectors))[inside]
-        return np.asarray(_diffusions(self.system, self.like, (times, vectors[inside], points, weights)))[: len(vectors)]
+        points: Iterable[Float[np.ndarray, "count dims"]],
+        weights: Iterable[Float[np.ndarray, " count"]],
+        directions: Float[np.ndarray, "moments size d"] | None = None,
+    ) -> Float[np.ndarray, "moments d d"]:
+        """`diffusion.diffusions` at each of the vectors."""
+        coded = self.committee is not None and self.system.problem.unseen is None
+        steps = self.committee if coded else SampledSteps(self.system, self.like)
+        times = np.broadcast_to(np.asarray(times, float), len(vectors))
+        return diffusions(steps, self.system, unflatten(vectors, self.like), times, points, weights, directions)
 
-    def _in_chunks(self, program: Callable[..., Array], vectors: Vectors, times: Times = 0.0) -> np.ndarray:
-        """A program at all vectors, always as many at once; the last one fills up, unless each of them costs much."""
+    def _in_chunks(self, function: Callable[..., Array], vectors: Vectors, times: Times = 0.0) -> np.ndarray:
+        """A function at all vectors, always as many at once; the last one fills up, unless each of them costs much."""
         chunk = CHUNK if self._analytic or len(vectors) > 1 else 1
         times, found = np.broadcast_to(np.asarray(times, float), len(vectors)), []
         for first in range(0, len(vectors), chunk):
             inside = np.minimum(np.arange(first, first + chunk), len(vectors) - 1)
-            found.append(np.asarray(program(self.system, self.like, times[inside], np.asarray(vectors[inside], float))))
+            at = times[inside], np.asarray(vectors[inside], float)
+            found.append(np.asarray(_at_each(function, self.system, self.like, *at)))
         return np.concatenate(found)[: len(vectors)]
-
-
-@eqx.filter_jit
-def jacobian(system: OrderParameters, t: ArrayLike, state: Overlaps) -> Float[Array, "size size"]:
-    """The derivative of the drift with respect to the flat coordinates, by JAX."""
-    return jax.jacfwd(lambda x: flatten(system.drift(jnp.asarray(t, float), unflatten(x, state))))(flatten(state))
 
 
 def noise_covariances(
     local: LocalDynamics, times: Times, vectors: Vectors, directions: Float[np.ndarray, "moments size count"]
 ) -> Float[np.ndarray, "moments count count"]:
     """N times the covariance per time that the noise of the steps feeds into the directions."""
-    system, rng = local.system, np.random.default_rng(0)
-    if local.committee is not None and system.problem.unseen is None:
-        points = rng.standard_normal((SAMPLES, point_dims(system.problem)))
-        turned = (points @ np.linalg.qr(rng.standard_normal(2 * points.shape[1:]))[0] for _ in vectors)
-        same = np.broadcast_to(1.0 / SAMPLES, (len(vectors), SAMPLES))
-        return local.committee.diffusions(vectors, turned, same, directions)
-    states, samples = unflatten(vectors, local.like), SAMPLES * system.problem.rule.samples
-    normals = rng.standard_normal((samples, *system.t.shape[:1], sum(local.like.r.shape[1:])))
-    draws = rng.standard_normal((samples, normals_needed(system.problem)))
-    times, roots = np.broadcast_to(np.asarray(times, float), len(vectors)), field_roots(system, states)
-    turned = roots @ np.linalg.qr(rng.standard_normal(roots.shape))[0]
-    return np.asarray(_fed(system, (times, states, turned, directions), normals, draws))
-
-
-@eqx.filter_jit
-def _fed(
-    system: OrderParameters,
-    moments: tuple[NumpyOrJax, Overlaps, NumpyOrJax, NumpyOrJax],
-    normals: NumpyOrJax,
-    draws: NumpyOrJax,
-) -> Array:
-    def one(moment: tuple[Array, Overlaps, Array, Array]) -> Array:
-        t, state, roots, directions = moment
-        parts = jnp.einsum("lab,clb->cla", roots, normals)
-        along = increments(system, t, state, parts, jnp.asarray(draws)) @ directions
-        along = along - along.mean(axis=0)
-        return along.T @ along / along.shape[0]
-
-    return jax.lax.map(one, moments) / system.problem.sgd.batch
+    rng = np.random.default_rng(0)
+    points = rng.standard_normal((SAMPLES, point_dims(local.system.problem)))
+    turned = (points @ np.linalg.qr(rng.standard_normal(2 * points.shape[1:]))[0] for _ in vectors)
+    same = np.broadcast_to(1.0 / SAMPLES, (len(vectors), SAMPLES))
+    return local.diffusions(vectors, times, turned, same, directions)
 
 
 def propagators(times: Float[np.ndarray, " moments"], jacobians: Float[np.ndarray, "moments size size"]) -> Steps:

@@ -36,6 +36,7 @@ from tutelage.moments import (
 from tutelage.moments.averages import Averages
 from tutelage.moments.matrices import MeanUpdate, joint_covariance, mean_update, mixed, summed_levels
 from tutelage.moments.nodes import Quadrature
+from tutelage.moments.numerics import array_module
 from tutelage.problem import Problem, SlowMomentum, Start, Tasks
 from tutelage.problem.schedules import rate_at, switch_times
 from tutelage.rules import Context, Parameters
@@ -219,7 +220,7 @@ class OrderParameters(ClosedSystem):
     def error_derivatives(self, state: Overlaps) -> MeanUpdate:
         """Minus the derivatives of e_g by Q (twice), R, readout and bias: the mean update of backpropagation."""
         C, mean = joint_covariance(*self.covariances(state)), field_means(self.problem, state.bias)
-        return mean_update(self.averages, C, mean, state.readout, jnp.asarray(self.problem.teacher.readout))
+        return mean_update(self.averages, C, mean, state.readout, self.problem.teacher.readout)
 
     def error_slope(self, p: MeanUpdate, d: Overlaps) -> Array:
         """The change of e_g along a change of the state, where its derivatives are -p."""
@@ -241,7 +242,9 @@ class OrderParameters(ClosedSystem):
         if isinstance(sgd.momentum, SlowMomentum):
             dr, dq, velocity = self._slow(t, state, p, G, sgd.momentum)
         else:
-            dr, dq = self._plain(t, state, p, G, eta)
+            dr, change, noise = self._forces(t, state, p, G, eta)
+            dq = change + _T(change) + noise
+            dr, dq = self.onto_sphere(state, dr, dq) if sgd.spherical else (dr, dq)
             velocity = None
         if tasks is not None and tasks.drift is not None:  # the teachers move away from students and velocities
             omega = jnp.asarray(tasks.drift.rate)
@@ -256,8 +259,11 @@ class OrderParameters(ClosedSystem):
         mask = self.problem.trainable_mask()
         return None if mask is None else jnp.asarray(mask)[:, :, None]
 
-    def _plain(self, t: ArrayLike, state: Overlaps, p: MeanUpdate, G: Array, eta: Array) -> tuple[Array, Array]:
-        sgd, lam, mask, kappa = self.problem.sgd, self._lam, self._mask(), rate_at(self.problem.sgd.weight_decay, t)
+    def _forces(
+        self, t: ArrayLike, state: Overlaps, p: MeanUpdate, G: Array, eta: Array
+    ) -> tuple[Float[Array, "L K M"], Float[Array, "L K K"], Float[Array, "L K K"]]:
+        """F . w*, F . w and the noise of a step, at the rate eta."""
+        lam, mask, kappa = self._lam, self._mask(), rate_at(self.problem.sgd.weight_decay, t)
         r, q = state.r, state.q
         K, overlaps = q.shape[-1], jnp.concatenate([jnp.concatenate([q, r], -1), jnp.concatenate([_T(r), self.t], -1)], -2)
         force = _product(jnp.concatenate([p.A, p.B], -1), overlaps)
@@ -266,8 +272,7 @@ class OrderParameters(ClosedSystem):
         noise = (eta**2 / self.problem.samples_per_step) * lam * G
         if mask is not None:
             dr, fq, noise = mask * dr, mask * fq, mask * noise * _T(mask)
-        dq = fq + _T(fq) + noise
-        return self.onto_sphere(state, dr, dq) if sgd.spherical else (dr, dq)
+        return dr, fq, noise
 
     def onto_sphere(
         self, state: Overlaps, dr: Float[Array, "L K M"], dq: Float[Array, "L K K"]
@@ -283,17 +288,13 @@ class OrderParameters(ClosedSystem):
     ) -> tuple[Array, Array, Velocity]:
         """dR = U, dU = -gamma U + k E[delta rho], dQ = V + V^T, dV = W2 - gamma V + k E[lambda delta],
         dW2 = -2 gamma W2 + k (E[delta om] + transpose) + k^2 G, each per level; decay acts as part of the force."""
-        sgd, lam, mask, velocity = self.problem.sgd, self._lam, self._mask(), state.velocity
+        sgd, mask, velocity = self.problem.sgd, self._mask(), state.velocity
         assert velocity is not None
         gamma, kappa = jnp.asarray(momentum.gamma), rate_at(sgd.weight_decay, t)
         k = gamma * rate_at(sgd.lr, t) if momentum.k is None else rate_at(momentum.k, t)
-        on_teacher = k * (lam * (p.A @ state.r + p.B @ self.t) - kappa * state.r)
-        on_student = k * (lam * (p.A @ state.q + p.B @ _T(state.r)) - kappa * state.q)
-        on_own = k * (lam * (p.A @ velocity.student + p.B @ _T(velocity.teacher)) - kappa * velocity.student)
-        noise = (k**2 / self.problem.samples_per_step) * lam * G
-        if mask is not None:
-            on_teacher, on_student, on_own = mask * on_teacher, mask * on_student, mask * on_own
-            noise = mask * noise * _T(mask)
+        on_teacher, on_student, noise = self._forces(t, state, p, G, k)
+        on_own = k * (self._lam * (p.A @ velocity.student + p.B @ _T(velocity.teacher)) - kappa * velocity.student)
+        on_own = on_own if mask is None else mask * on_own
         return (
             velocity.teacher,
             velocity.student + _T(velocity.student),
@@ -386,7 +387,7 @@ def flatten(state: Overlaps) -> Float[Any, "*lead size"]:
     """
     rows, columns = np.triu_indices(state.q.shape[-1])
     parts = [x for x in (state.r, state.q[..., rows, columns], state.readout, state.bias) if x is not None]
-    xp: Any = np if all(isinstance(x, np.ndarray) for x in parts) else jnp
+    xp = array_module(*parts)
     return xp.concatenate([xp.reshape(x, (*state.r.shape[:-3], -1)) for x in parts], axis=-1)
 
 

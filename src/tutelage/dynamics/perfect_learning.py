@@ -19,18 +19,17 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
-from tutelage._types import Array, NumpyOrJax
-from tutelage.dynamics.error import field_means
+from tutelage._types import NumpyOrJax
 from tutelage.dynamics.linearized import LocalDynamics
 from tutelage.dynamics.order_parameters import OrderParameters, Overlaps, flatten
 from tutelage.errors import InputError
-from tutelage.moments.matrices import joint_covariance
 from tutelage.moments.nodes import Quadrature
 from tutelage.moments.quadrature import QuadratureAverages
 from tutelage.moments.relu import ReluAverages
-from tutelage.problem import Problem, SlowMomentum
+from tutelage.problem import Problem
 from tutelage.problem.traits import require_traits
 
+PLAIN = ("visible teacher", "fixed momentum", "free norms", "all levels", "no weight decay")
 STEP = 1e-5  # displacement (relative to the norms) at which averages by quadrature are differentiated
 LARGEST = 2500  # overlaps of a state whose modes are found
 FLAT = 1e-7  # what is smaller than this, relative to the largest, is zero
@@ -211,8 +210,7 @@ def perfect_learning(
     problem: Problem, t: Float[NumpyOrJax, "L M M"], quadrature: Quadrature | None = None
 ) -> PerfectLearning:
     """The linear dynamics around the perfect solution of a problem; InputError, with the reason, if it has none."""
-    require_traits(problem, "perfect learning", ("visible teacher",))
-    _require_plain(problem)
+    require_traits(problem, "the linear dynamics around zero error", PLAIN)
     require_small(problem)
     t = np.asarray(t)
     U0 = teacher_assignment(problem)
@@ -228,9 +226,9 @@ def perfect_learning(
     split = _Split(problem, state, U0)
     hessian, slow, leak = split.blocks(2 * first - second / 2)
     _, fast, leak_of_noise = split.blocks(second / 2 - first)
-    lam, weights = np.asarray(problem.inputs.eigenvalues), np.asarray(problem.inputs.weights)
-    A = _A_at_zero_error(once, state)
-    pairs = 2 - np.eye(A.shape[0])  # an entry off the diagonal stands for two
+    gradient = LocalDynamics(once, state).gradients(flatten(state)[None])[0, split.q]
+    # -lam A_ij: without error the gradient is -p lam A_ij / 2 on the diagonal, and twice as much off it
+    share = np.asarray(problem.inputs.fractions)[:, None, None] * (1.0 - np.eye(len(U0)) / 2)
     return PerfectLearning(
         problem=problem,
         state=state,
@@ -238,24 +236,10 @@ def perfect_learning(
         hessian=hessian,
         slow=slow,
         fast=fast,
-        gradient=split.upper(-weights[:, None, None] * A * pairs / 2),
-        noise=split.upper(-lam[:, None, None] * A),
+        gradient=gradient,
+        noise=gradient / split.upper(share),
         leak=max(leak, leak_of_noise),
     )
-
-
-def _A_at_zero_error(system: OrderParameters, state: Overlaps) -> Float[np.ndarray, "K K"]:
-    """A = -v_k v_j E[g'_k g'_j]: what remains of it without error."""
-    v, local = np.asarray(state.readout), LocalDynamics(system, state)
-    committee = local.committee
-    slopes = _slopes(local.system, state) if committee is None else committee.slopes(np.asarray(flatten(state)))
-    return -v[:, None] * v * np.asarray(slopes)[:, : v.size]
-
-
-@eqx.filter_jit
-def _slopes(system: OrderParameters, state: Overlaps) -> Float[Array, "K n"]:
-    C, mean = joint_covariance(*system.covariances(state)), field_means(system.problem, state.bias)
-    return system.averages.slopes(C, mean)
 
 
 def require_small(problem: Problem) -> None:
@@ -267,19 +251,6 @@ def require_small(problem: Problem) -> None:
             f"this state has {size} overlaps; its modes are found for up to {LARGEST}. Use fewer levels or units "
             "(from_data(X, levels=...) groups them)."
         )
-
-
-def _require_plain(problem: Problem) -> None:
-    sgd = problem.sgd
-    reasons = (
-        (isinstance(sgd.momentum, SlowMomentum), "momentum is a SlowMomentum", "use a fixed momentum"),
-        (sgd.spherical, "spherical is True", "use spherical=False"),
-        (sgd.trainable is not None, "some levels are frozen", "use trainable=None"),
-        (float(sgd.weight_decay) > 0, f"weight_decay is {float(sgd.weight_decay):g}", "set it to 0, or see fixed_point"),
-    )
-    for applies, given, fix in reasons:
-        if applies:
-            raise InputError(f"{given}; the linear dynamics around zero error is known for plain SGD only: {fix}.")
 
 
 def _is_regular(matrix: Float[np.ndarray, "a a"]) -> bool:

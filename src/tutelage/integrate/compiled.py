@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from tutelage.dynamics.committee import committee_of, errors_of, is_committee, joint, outputs
-from tutelage.dynamics.error import shared_parity
+from tutelage.dynamics.committee import committee_of, is_committee
+from tutelage.dynamics.error import population_errors, shared_parity
 from tutelage.errors import Status
 from tutelage.integrate.dormand_prince import ALL, ERRORS, STAGES, WEIGHTS
 from tutelage.integrate.program import BOUND, FINE, GROWN, SHORTEST, Options, Raw
@@ -43,11 +43,8 @@ def integrate(
     r, q, t = (np.asarray(x, float) for x in blocks)
     (L, K, M), v = r.shape, np.asarray(start.readout_of(problem), float)
     n, one = K + M, committee_of(problem, moments, t, options.gradient_flow, FINE)
-    weights, T = one.weights, one.T
-    parity = shared_parity(problem)
-    w = np.concatenate([-v, one.v_teacher])
-    C = joint(np.tensordot(weights, r, 1)[None], np.tensordot(weights, q, 1)[None], T)
-    error = max(w @ outputs(one, C)[0] @ w / 2, 0.0)  # guides the steps only; rounding is far below the tolerance
+    R, Q = (np.tensordot(one.weights, x, 1) for x in (r, q))
+    error = population_errors(moments.averages, R, Q, one.T, v, one.v_teacher, None)  # only guides the steps
     y = np.concatenate([np.moveaxis(np.concatenate([q, r], 2), 0, -1).ravel(), v, [FINE * error]])
     bound, times = 1.0 + np.max(np.abs(y[:-1])), np.array(times, float)
     states = np.full((times.size, y.size), np.nan)
@@ -69,12 +66,12 @@ def integrate(
     if code == Status.FAILED and size > GROWN * bound:
         code = int(Status.DIVERGED)
     overlaps, v = states[:, : K * n * L].reshape(-1, K, n, L), states[:, K * n * L : -1].copy()
-    fields = overlaps @ weights
+    fields = overlaps @ one.weights
     R, Q = fields[..., K:].copy(), fields[..., :K].copy()
-    errors = errors_of(one, R, Q, v, parity)
+    errors = population_errors(moments.averages, R, Q, one.T, v, one.v_teacher, shared_parity(problem))
     variables = {"R": R, "Q": Q, "readout": v}
     if options.keep:
         levels = np.moveaxis(overlaps, -1, 1)
         variables |= {"r": levels[..., K:].copy(), "q": levels[..., :K].copy()}
-    found: Any = (variables, errors, errors + one.sigma_2 / 2, *map(np.array, (code, end, steps)), T)
+    found: Any = (variables, errors, errors + one.sigma_2 / 2, *map(np.array, (code, end, steps)), one.T)
     return Raw(*found)

@@ -235,11 +235,9 @@ def choose(problem: object, times: np.ndarray) -> str:
 
     Returns "explicit" if the cost cannot be estimated (traced values, custom Equations).
     """
-    if not isinstance(problem, Problem) or checks.is_traced(problem):
+    if not isinstance(problem, Problem) or isinstance(problem.sgd.momentum, SlowMomentum) or checks.is_traced(problem):
         return "explicit"
-    if not problem.classic or isinstance(problem.sgd.momentum, SlowMomentum):
-        return "explicit"
-    K, M, student = problem.student.hidden, problem.teacher.hidden, problem.student
+    K, M, student = problem.student.hidden, problem.references.hidden, problem.student
     fields = K * M + K * (K + 1) // 2 + K * student.train_readout + K * student.train_bias
     explicit = EVALUATIONS * natural_time(problem, float(times[-1])) / STABLE
     stiff = STIFF_STEPS * (STIFF_EVALUATIONS + fields)

@@ -130,7 +130,7 @@ class Rodas5P(diffrax.AbstractAdaptiveSolver):
         return y1, doubt, {"y0": y0, "y1": y1, "k": k}, None, diffrax.RESULTS.successful
 
 
-class Guided(diffrax.AbstractAdaptiveSolver):
+class Guided(Rodas5P):
     """Rodas5P for pairs (state, error), where `guide(state, doubt)` returns the error and its change along doubt.
 
     Near perfect learning a tolerance on overlaps of order one says nothing about an error of 1e-9, so the error is next to
@@ -138,27 +138,14 @@ class Guided(diffrax.AbstractAdaptiveSolver):
     its uncertainty is the change of the error along the uncertainty of the state: nothing accumulates.
     """
 
-    solver: Rodas5P
     guide: Callable[[PyTree, PyTree], tuple[Array, Array]]
-
-    term_structure: ClassVar[type[Terms]] = diffrax.AbstractTerm
-    interpolation_cls: ClassVar[Callable[..., Between]] = Between
-
-    def order(self, terms: Terms) -> int:
-        return self.solver.order(terms)
-
-    def init(self, terms: Terms, t0: ArrayLike, t1: ArrayLike, y0: PyTree, args: PyTree) -> None:
-        return None
-
-    def func(self, terms: Terms, t0: ArrayLike, y0: PyTree, args: PyTree) -> PyTree:
-        return terms.vf(t0, y0, args)
 
     def step(
         self, terms: Terms, t0: ArrayLike, t1: ArrayLike, y0: PyTree, args: PyTree, solver_state: None, made_jump: ArrayLike
     ) -> tuple[PyTree, PyTree, dict[str, PyTree], None, diffrax.RESULTS]:
         state, error = y0
         alone = diffrax.ODETerm(lambda t, y, args: terms.vf(t, (y, error), args)[0])
-        new, doubt, dense, _, result = self.solver.step(alone, t0, t1, state, args, None, made_jump)
+        new, doubt, dense, _, result = super().step(alone, t0, t1, state, args, None, made_jump)
         new_error, error_doubt = self.guide(*jax.lax.stop_gradient((new, doubt)))
         y1 = new, new_error
         dense = {"y0": y0, "y1": y1, "k": (dense["k"], jnp.zeros(3))}
@@ -174,7 +161,7 @@ def stiff_solver(system: OrderParameters, fine: float) -> Guided:
         rounding = ROUNDING * (jnp.sum(jnp.abs(p.A)) + jnp.sum(jnp.abs(p.B)))
         return fine * error, fine * jnp.where(jnp.abs(slope) < rounding, 0.0, slope)
 
-    return Guided(Rodas5P(lambda t, state, shift: resolvent(system, t, state, shift)), guide)
+    return Guided(lambda t, state, shift: resolvent(system, t, state, shift), guide)
 
 
 def guided_norm(scaled: tuple[PyTree, Array]) -> Array:

@@ -10,16 +10,19 @@ known to be zero. What is left of the others then is C_ab|ij = C_ab - x_a x_b - 
 the parts along field i and along what is left of field j, and
     E[g'_i g'_j g_a g_b] = E[g'_i g'_j] (2/pi) asin(C_ab|ij / sqrt(d_a|ij d_b|ij)),
 which is the textbook's (4/pi^2) asin(L0 / sqrt(L1 L2)) / sqrt(L4) with L4 = d_i d_j - C_ij^2, L0 = L4 C_ab|ij.
+Averages of two fields also take NumPy arrays, with any leading axes: dynamics/committee.py needs no program for them.
 """
+
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
-from tutelage._types import Array, ArrayLike
+from tutelage._types import Array, ArrayLike, NumpyOrJax
 from tutelage.moments.averages import Averages, Covariance, Means
-from tutelage.moments.numerics import safe_arcsin
+from tutelage.moments.numerics import array_module, safe_arcsin
 from tutelage.problem.activation import NAMED
 
 Index = Int[np.ndarray, "turns pairs"]
@@ -36,33 +39,20 @@ class ErfAverages(Averages):
         """s of each field."""
         return (SOFTNESS[self.student],) * self.K + (SOFTNESS[self.teacher],) * self.M
 
-    def _d(self, C: Covariance) -> Float[Array, " n"]:
-        own = np.eye(len(self.softness), dtype=bool)  # a sum over a mask joins the loops around it; a gather would not
-        return jnp.sum(jnp.where(own, C, 0.0), axis=1) + np.array(self.softness)
-
-    def _angles(self, sines: Array, a: ArrayLike, b: ArrayLike) -> Array:
-        """arcsin for fields a and b; sign times itself is one, which the arcsine of a rounded one would miss by 1e-8."""
-        hard = np.array(self.softness) == 0
-        angles = safe_arcsin(sines)
-        return jnp.where((a == b) & jnp.asarray(hard)[a], jnp.pi / 2, angles) if hard.any() else angles
-
     def outputs(self, C: Covariance, mean: Means) -> Float[Array, "n n"]:
-        d = self._d(C)
-        return (2 / jnp.pi) * self._angles(C / jnp.sqrt(d[:, None] * d), *np.indices(C.shape))
-
-    def _root(self, C: Covariance) -> Float[Array, "K n"]:
-        """sqrt(d_i d_a - C_ia^2)."""
-        d = self._d(C)
-        return jnp.sqrt(d[: self.K, None] * d - C[: self.K] ** 2)
+        d = _d(C, self.softness)
+        sines = C / array_module(C).sqrt(d[..., :, None] * d[..., None, :])
+        return (2 / np.pi) * _angles(sines, self.softness, *np.indices(C.shape[-2:]))
 
     def slopes(self, C: Covariance, mean: Means) -> Float[Array, "K n"]:
-        return (2 / jnp.pi) / self._root(C)
+        return (2 / np.pi) / _root(C, _d(C, self.softness), self.K)
 
     def curvatures(self, C: Covariance, mean: Means) -> Float[Array, "K n"]:
-        return -(2 / jnp.pi) * C[: self.K] / (self._d(C)[: self.K, None] * self._root(C))
+        K, d = self.K, _d(C, self.softness)
+        return -(2 / np.pi) * C[..., :K, :] / (d[..., :K, None] * _root(C, d, K))
 
     def slopes_outputs(self, C: Covariance, mean: Means) -> Float[Array, "K n"]:
-        return jnp.zeros((self.K, C.shape[0]))  # g' is even and g odd: without biases nothing pulls on them
+        return np.zeros((self.K, C.shape[-1]))  # g' is even and g odd: without biases nothing pulls on them
 
     def slopes_squared_error(self, C: Covariance, mean: Means, w: Float[Array, " n"]) -> Float[Array, "K K"]:
         """Each pair of students, i and i + k (cyclic), and each pair a <= b of fields once; some pairs of fields at a time.
@@ -71,7 +61,7 @@ class ErfAverages(Averages):
         turns: what a loop reads has been computed before it, while XLA would else compute the roots again for each pair of
         pairs. On a GPU each turn is a few launches more.
         """
-        K, d = self.K, self._d(C)
+        K, d = self.K, _d(C, self.softness)
         i = np.tile(np.arange(K), K // 2 + 1)
         j = (i + np.repeat(np.arange(K // 2 + 1), K)) % K
         root = jax.lax.rsqrt(d)
@@ -87,10 +77,29 @@ class ErfAverages(Averages):
             """sum_ab w_a w_b arcsin over some pairs of fields, for all pairs of students."""
             a, b, count = turn
             sines = c[a, b][:, None] * s[a] * s[b] - x[a] * x[b] - y[a] * y[b]
-            return (count * w[a] * w[b]) @ self._angles(sines, a[:, None], b[:, None])
+            return (count * w[a] * w[b]) @ _angles(sines, self.softness, a[:, None], b[:, None])
 
         angles = jnp.sum(jax.lax.map(some, (a, b, counts)), axis=0).reshape(-1, K)
         return (2 / jnp.pi) * self.slopes(C, mean)[:, :K] * angles[_cyclic(K)]
+
+
+def _d(C: Covariance, softness: tuple[float, ...]) -> Float[Any, " n"]:
+    if isinstance(C, np.ndarray):
+        return np.diagonal(C, axis1=-2, axis2=-1) + softness
+    own = np.eye(len(softness), dtype=bool)  # a sum over a mask joins the loops around it; a gather would not
+    return jnp.sum(jnp.where(own, C, 0.0), axis=-1) + np.array(softness)
+
+
+def _root(C: Covariance, d: Float[Any, " n"], K: int) -> Float[Any, "K n"]:
+    """sqrt(d_i d_a - C_ia^2)."""
+    return array_module(C).sqrt(d[..., :K, None] * d[..., None, :] - C[..., :K, :] ** 2)
+
+
+def _angles(sines: NumpyOrJax, softness: tuple[float, ...], a: ArrayLike, b: ArrayLike) -> Any:
+    """arcsin for fields a and b; sign times itself is one, which the arcsine of a rounded one would miss by 1e-8."""
+    hard, xp = np.array(softness) == 0, array_module(sines)
+    angles = np.arcsin(np.clip(sines, -1.0, 1.0)) if xp is np else safe_arcsin(sines)
+    return xp.where((a == b) & xp.asarray(hard)[a], np.pi / 2, angles) if hard.any() else angles
 
 
 def _in_turns(n: int, width: int) -> tuple[Index, Index, Float[np.ndarray, "turns pairs"]]:

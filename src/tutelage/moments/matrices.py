@@ -13,7 +13,6 @@ masks m_k in {0, 1/keep} with v_k -> m_k v_k: where unit k learns it was kept, s
 
 from abc import abstractmethod
 from dataclasses import replace
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -25,6 +24,7 @@ from tutelage._types import Array, NumpyOrJax
 from tutelage.moments.averages import Averages, Covariance, Means
 from tutelage.moments.erf import SOFTNESS, ErfAverages
 from tutelage.moments.nodes import Quadrature
+from tutelage.moments.numerics import array_module
 from tutelage.moments.polynomial import PolynomialAverages
 from tutelage.moments.quadrature import QuadratureAverages
 from tutelage.moments.relu import ReluAverages
@@ -52,8 +52,7 @@ def averages_for(
 
 def summed_levels(weights: Float[NumpyOrJax, " L"], blocks: Float[NumpyOrJax, "L a b"]) -> Float[Array, "a b"]:
     """A field covariance: the overlaps of all levels, with weights p_l lam_l."""
-    xp: Any = np if isinstance(weights, np.ndarray) and isinstance(blocks, np.ndarray) else jnp
-    return xp.einsum("l,lab->ab", weights, blocks)
+    return array_module(weights, blocks).einsum("l,...lab->...ab", weights, blocks)
 
 
 def joint_covariance(R: Float[Array, "K M"], Q: Float[Array, "K K"], T: Float[Array, "M M"]) -> Float[Array, "n n"]:
@@ -62,7 +61,10 @@ def joint_covariance(R: Float[Array, "K M"], Q: Float[Array, "K K"], T: Float[Ar
     Rounding leaves Q - Q^T of order 1e-17. At order eta nothing moves it, but G depends on it: at large learning rates it
     would grow exponentially and leave the fixed points of real vectors.
     """
-    return jnp.block([[(Q + Q.T) / 2, R], [R.T, T]])
+    xp = array_module(R, Q, T)
+    T = xp.broadcast_to(T, (*R.shape[:-2], *T.shape[-2:]))
+    upper = xp.concatenate([(Q + xp.swapaxes(Q, -1, -2)) / 2, R], axis=-1)
+    return xp.concatenate([upper, xp.concatenate([xp.swapaxes(R, -1, -2), T], axis=-1)], axis=-2)
 
 
 class MeanUpdate(eqx.Module):
@@ -158,7 +160,8 @@ def single_moments(moments: "Moments | None") -> "tuple[Moments | None, ...]":
 
 def error_weights(v: Float[Array, " K"], v_teacher: Float[Array, " M"]) -> Float[Array, " n"]:
     """w with Delta0 = sum_a w_a g_a."""
-    return jnp.concatenate([-v, v_teacher])
+    xp = array_module(v, v_teacher)
+    return xp.concatenate([-v, xp.broadcast_to(v_teacher, (*v.shape[:-1], v_teacher.size))], axis=-1)
 
 
 def mean_update(
@@ -171,15 +174,21 @@ def mean_update(
     keep: Float[Array, ""] | None = None,
 ) -> MeanUpdate:
     """The order-eta part of the dynamics of squared loss. feedback: the prefactor of delta (default: v). keep: of dropout."""
-    K, w, f = v.shape[0], error_weights(v, v_teacher), v if feedback is None else feedback
-    own = np.eye(K, w.size, dtype=bool)
+    K, w, f = v.shape[-1], error_weights(v, v_teacher)[..., None, :], v if feedback is None else feedback
     if keep is not None:
-        w = jnp.where(own, w / keep, w)
-    slopes = averages.slopes(C, mean)
-    bend = jnp.sum(averages.curvatures(C, mean) * w, axis=1)
-    both = f[:, None] * (w * slopes + jnp.where(own, bend[:, None], 0.0))  # A beside B
-    bias = f * jnp.sum(averages.slopes_outputs(C, mean) * w, axis=1)
-    return MeanUpdate(both[:, :K], both[:, K:], jnp.sum(averages.outputs(C, mean)[:K] * w, axis=1), bias)
+        w = jnp.where(np.eye(K, w.shape[-1], dtype=bool), w / keep, w)
+    both = vector_update(averages, C, mean, w, f)
+    readout = (averages.outputs(C, mean)[..., :K, :] * w).sum(axis=-1)
+    return MeanUpdate(both[..., :K], both[..., K:], readout, f * (averages.slopes_outputs(C, mean) * w).sum(axis=-1))
+
+
+def vector_update(
+    averages: Averages, C: Covariance, mean: Means, w: Float[Array, "*K n"], f: Float[Array, " K"]
+) -> Float[Array, "K n"]:
+    """A beside B. w: weights of the error, one row for all students or one for each. f: the prefactor of delta."""
+    slopes, curvatures = averages.slopes(C, mean), averages.curvatures(C, mean)
+    own, bend = np.eye(*slopes.shape[-2:], dtype=bool), (curvatures * w).sum(axis=-1, keepdims=True)
+    return f[..., None] * (w * slopes + array_module(bend).where(own, bend, 0.0))
 
 
 def update_covariance(

@@ -10,6 +10,7 @@ units in the last place of the true one everywhere (tests/moments/test_numerics.
 
 from collections.abc import Callable
 from math import comb
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -32,6 +33,11 @@ def _coefficients() -> list[float]:
 
 
 COEFFICIENTS = _coefficients()
+
+
+def array_module(*arrays: ArrayLike) -> Any:
+    """numpy if all of these are NumPy arrays, so that nothing is traced or compiled; else jax.numpy."""
+    return np if all(isinstance(x, np.ndarray) for x in arrays) else jnp
 
 
 @jax.custom_jvp

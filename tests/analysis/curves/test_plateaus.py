@@ -17,9 +17,8 @@ from tests.analysis.curves.cases import (
     specialized_start,
     thinned,
 )
-from tests.problems import pair, symmetric_overlaps
+from tests.problems import jacobian, pair, symmetric_overlaps
 from tutelage.dynamics import OrderParameters, initial_overlaps
-from tutelage.dynamics.linearized import jacobian
 
 GRIDS = ("linear", "log", "coarse")
 

@@ -186,7 +186,7 @@ REFUSED = {
     "two activations": (lambda: tu.Problem(tu.Network(2, "erf"), tu.Network(2, "linear")), "only equal activations"),
     "flat directions": (lambda: pair(2, 2, "linear"), "not isolated"),
     "extra units that cancel": (lambda: pair(3, 1), "not isolated"),
-    "weight decay": (lambda: pair(2, 2, weight_decay=0.1), "weight_decay is 0.1"),
+    "weight decay": (lambda: pair(2, 2, weight_decay=0.1), "the weights decay"),
     "slow momentum": (lambda: pair(2, 2, momentum=tu.SlowMomentum(1.0)), "SlowMomentum"),
     "a kink": (lambda: pair(2, 2, "relu"), "has a kink"),
     "no problem": (lambda: None, "takes a tutelage Problem"),

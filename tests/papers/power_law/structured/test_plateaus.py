@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 import tutelage as tu
+from tests.problems import jacobian
 from tutelage import InputError
 from tutelage.dynamics import OrderParameters, initial_overlaps
-from tutelage.dynamics.linearized import LocalDynamics, jacobian
+from tutelage.dynamics.linearized import LocalDynamics
 from tutelage.dynamics.order_parameters import flatten
 
 
