@@ -15,20 +15,12 @@ from jaxtyping import Float
 from tutelage._types import Array, NumpyOrJax
 from tutelage.problem import Mixture, Problem
 from tutelage.problem.sample import class_of, context_of, learn, normals_needed
-from tutelage.rules import Context, Parameters
+from tutelage.rules import Context, Parameters, Update
 from tutelage.simulation.numba_kernels import LevelLayout, ParameterState, StepConstants
 
 Arrays = tuple[NumpyOrJax, ...]
 OverlapsState = tuple[NumpyOrJax, NumpyOrJax, ParameterState]  # students (L, rows, W), teachers (L, M, columns)
 WeightsState = tuple[NumpyOrJax, NumpyOrJax, NumpyOrJax, NumpyOrJax, ParameterState]  # W, velocity, gradient, (K, N); W*
-
-
-class Response(NamedTuple):
-    """What one batch does: delta, and the mean forces on readout and bias."""
-
-    delta: Float[Array, "B K"]
-    readout: Array
-    bias: Float[Array, " K"]
 
 
 def respond(
@@ -40,12 +32,11 @@ def respond(
     normals: Float[Array, "B D"],
     context: Context,
     norm2: Float[Array, "B K"] | None,
-) -> Response:
-    """The response of the problem's rule to a batch. norm2: |x|^2 / N, for rules that look at it."""
+) -> Update:
+    """The updates of the problem's rule by a batch. norm2: |x|^2 / N, for rules that look at it."""
     student, reference = student_fields + params.bias, teacher_fields + constants.teacher_bias
     parameters = Parameters(jnp.asarray(params.readout), jnp.asarray(params.bias))
-    update = learn(problem, student, reference, normals, parameters, context, norm2)
-    return Response(update.delta, jnp.mean(update.parameters.readout, axis=0), jnp.mean(update.delta, axis=0))
+    return learn(problem, student, reference, normals, parameters, context, norm2)
 
 
 def move_parameters(
@@ -86,12 +77,6 @@ class OverlapsLoop:
         self.outer = np.flatnonzero(layout.dof > 0)
         self.width = int(layout.width.max())
         self.advance = jax.jit(self._advance)
-
-    def begin(self, students: np.ndarray, teachers: np.ndarray, params: ParameterState) -> OverlapsState:
-        return jnp.asarray(students), jnp.asarray(teachers), jax.tree.map(jnp.asarray, params)
-
-    def look(self, state: OverlapsState) -> tuple[np.ndarray, np.ndarray, ParameterState]:
-        return np.asarray(state[0]), np.asarray(state[1]), jax.tree.map(np.asarray, state[2])
 
     def draw(self, rng: np.random.Generator, rates: np.ndarray) -> Draws:
         steps, B, J = rates.shape[0], self.constants.batch, self.columns
@@ -164,13 +149,13 @@ class OverlapsLoop:
         if self.problem.rule.uses_norm:  # a single sample
             wider = outside if spread is None else outside * spread[0, self.outer, None, None]
             norm2 = self._norm2(normals, wider)
-        response = respond(self.problem, constants, params, student_fields, teacher_fields, xi, context, norm2)
+        update = respond(self.problem, constants, params, student_fields, teacher_fields, xi, context, norm2)
         scale = jnp.asarray(layout.step[:, None] * layout.mask)[..., None] / B
-        inside = scale * jnp.einsum("sk,slc->lkc", response.delta, normals)
+        inside = scale * jnp.einsum("sk,slc->lkc", update.delta, normals)
         inside = inside - rates[-2] * layout.mask[..., None] * students[:, :K]
         moved = self._kick(students, inside, rates)
         if self.outer.size:
-            delta = response.delta if spread is None else response.delta * spread.T[self.outer, :, None]
+            delta = update.delta if spread is None else update.delta * spread.T[self.outer, :, None]
             factor = _transpose(delta if B <= K else jnp.linalg.qr(delta, mode="r"))
             new = self._kick(
                 jnp.zeros((self.outer.size, students.shape[1], 1)), scale[self.outer] * (factor @ outside), rates
@@ -181,7 +166,8 @@ class OverlapsLoop:
         if constants.spherical:
             present = jnp.einsum("l,lkc->k", layout.share, moved[:, :K] ** 2)
             moved = moved.at[:, :K].multiply(jnp.sqrt(lengths / present)[:, None])
-        return moved, move_parameters(constants, params, response.readout, response.bias, rates)
+        forces = jnp.mean(update.parameters.readout, axis=0), jnp.mean(update.delta, axis=0)
+        return moved, move_parameters(constants, params, *forces, rates)
 
     def _in_classes(
         self,
@@ -228,14 +214,14 @@ class WeightsLoop:
         self.advance = jax.jit(self._advance)
 
     def _advance(
-        self, state: WeightsState, fixed: Arrays, block: Arrays, seen: Array, first: Array, last: Array
+        self, state: WeightsState, lengths: NumpyOrJax, block: Arrays, seen: Array, first: Array, last: Array
     ) -> WeightsState:
         """Samples first .. last - 1 of a block, which are whole episodes for a rule of these.
 
-        fixed: (lengths,). block: rows, unseen parts of the teacher's fields, noise, moves (of teachers that drift) and rates,
-        one each per sample. seen: samples before the block.
+        block: rows, unseen parts of the teacher's fields, noise, moves (of teachers that drift) and rates, one each per
+        sample. seen: samples before the block.
         """
-        T, (lengths,) = self.problem.rule.samples, fixed
+        T = self.problem.rule.samples
         rows, unseen, noise, moves, rates = (jnp.asarray(x).reshape(x.shape[0] // T, T, *x.shape[1:]) for x in block)
 
         def one(i: Array, state: WeightsState) -> WeightsState:
@@ -255,18 +241,18 @@ class WeightsLoop:
             for a, b in ((W, W_teacher), (W, W), (W_teacher, W_teacher))
         )
         context = context_of(self.problem, rates[4], rates[5], (R, Q, T))
-        fields, share = (x @ W.T * root, x @ W_teacher.T * root + unseen), x.shape[0] / constants.batch
+        fields = x @ W.T * root, x @ W_teacher.T * root + unseen
         norm2 = x**2 @ self.mask.T / constants.dim if self.problem.rule.uses_norm else None
-        response = self.respond(params, *fields, xi, context, norm2)
-        gradient = gradient + (root / constants.batch) * (response.delta.T @ x)
-        readout = params.readout_sum + share * response.readout
-        bias = params.bias_sum + share * response.bias
+        update = self.respond(params, *fields, xi, context, norm2)
+        gradient = gradient + (root / constants.batch) * (update.delta.T @ x)
+        readout = params.readout_sum + jnp.sum(update.parameters.readout, axis=0) / constants.batch
+        bias = params.bias_sum + jnp.sum(update.delta, axis=0) / constants.batch
         return W, velocity, gradient, W_teacher, params._replace(readout_sum=readout, bias_sum=bias)
 
     def respond(
         self, params: ParameterState, student: Array, reference: Array, xi: Array, context: Context, norm2: Array | None
-    ) -> Response:
-        """The response to samples with these fields; a subclass may have labels of its own."""
+    ) -> Update:
+        """The updates by samples with these fields; a subclass may have labels of its own."""
         return respond(self.problem, self.constants, params, student, reference, xi, context, norm2)
 
     def _move(self, state: WeightsState, lengths: NumpyOrJax, moves: Array, rates: Array) -> WeightsState:
