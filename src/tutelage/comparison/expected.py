@@ -26,7 +26,7 @@ Two more gaps come from solving the theory again.
 """
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -63,22 +63,14 @@ CHANGES = np.geomspace(1e-4, 0.5, 400)  # relative changes of the rate that are 
 CHANCE = 1.28  # standard errors by which chance reduces a gap once in ten times
 
 
-@dataclass(frozen=True)
-class Expected:
-    """gaps: arrays (time, ...) by name. rough: only their sizes are known, not their signs."""
-
-    gaps: dict[str, np.ndarray]
-    rough: bool
-
-
-def expected_gaps(pair: Pair) -> Expected:
-    """The finite-N gap of each compared quantity: computed for plain SGD, else its rough size."""
+def expected_gaps(pair: Pair) -> tuple[dict[str, np.ndarray], bool]:
+    """The finite-N gap of each compared quantity, (time, ...) by name: computed for plain SGD, else its rough size (True)."""
     found = _computed(pair)
     if found is None or not all(np.all(np.isfinite(found[name])) for name in pair.compared):
-        return Expected(rough_sizes(pair), rough=True)
+        return rough_sizes(pair), True
     late = 0 * pair.times if pair.dim is None else steps_at(pair.times, pair.dim) / pair.dim - pair.times
     lag = {name: (_speed(pair, name).T * late).T for name in pair.compared}  # after ceil(alpha N) steps instead of alpha N
-    return Expected({name: found[name] + lag[name] for name in pair.compared}, rough=False)
+    return {name: found[name] + lag[name] for name in pair.compared}, False
 
 
 def rough_sizes(pair: Pair) -> dict[str, np.ndarray]:
