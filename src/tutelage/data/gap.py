@@ -147,12 +147,7 @@ def compare_data(data: "Data", problem: Problem, times: Any, runs: int, seed: in
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ValidityWarning)  # what finite N does is measured here
         theory = solve(problem, start, times)
-    laws = {THEORY: _Law(data, problem, np.sqrt(data.variances))}
-    if max(data.off_diagonal, data.grouping_error) > NONE:
-        values, vectors = np.linalg.eigh(data.covariances)
-        laws[FULL] = _Law(data, problem, vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :])
-    laws[SAMPLES] = _Law(data, problem, None)
-    steps = steps_at(times, data.dim)
+    steps, laws = steps_at(times, data.dim), _laws(data, problem)
     found = {name: _train(problem, law, W, W_teacher, start, steps, runs, seed) for name, law in laws.items()}
     error, loss = ({name: pair[i] for name, pair in found.items()} for i in range(2))
     return DataComparison(data, theory, times, error, loss)
@@ -234,6 +229,15 @@ class _Law:
             unseen = np.sqrt(1 - data.explained) * rng.standard_normal(which.shape)
             return x, x @ teacher[0] / np.sqrt(data.dim) + unseen
         return x, None if self.targets is None else self.targets[classes]
+
+
+def _laws(data: "Data", problem: Problem) -> dict[str, _Law]:
+    """The laws to compare, from that of the theory to that of the samples."""
+    laws = {THEORY: _Law(data, problem, np.sqrt(data.variances))}
+    if max(data.off_diagonal, data.grouping_error) > NONE:
+        values, vectors = np.linalg.eigh(data.covariances)
+        laws[FULL] = _Law(data, problem, vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :])
+    return laws | {SAMPLES: _Law(data, problem, None)}
 
 
 class _LabeledLoop(WeightsLoop):

@@ -28,7 +28,6 @@ from tutelage.simulation import coordinates
 from tutelage.simulation.counter_rng import chi, normal, run_keys
 from tutelage.simulation.jax_steps import move_parameters
 from tutelage.simulation.numba_kernels import LevelLayout, ParameterState, Records, StepConstants
-from tutelage.simulation.overlaps import place_start
 from tutelage.simulation.runs import Runs, empty_records, next_stop, progress_bar, write_overlaps
 from tutelage.simulation.step_constants import RateTable, step_constants
 
@@ -90,6 +89,7 @@ class EnsembleStep(eqx.Module):
         self.scale = (layout.step[:, None] * layout.mask / constants.batch).T[..., None]
         self.decays = layout.mask.T[..., None].astype(float)
 
+    @eqx.filter_jit
     def draw(self, teachers: Matrix, keys: UInt32[Array, "2 runs"], first: NumpyOrJax, steps: int) -> Draws:
         """Numbers for steps first .. first + steps - 1 of every run. No label waits for the students."""
         B, W, L, at = self.constants.batch, self.width, len(self.outer), jnp.asarray(first) + jnp.arange(steps)
@@ -148,12 +148,8 @@ class EnsembleStep(eqx.Module):
     def _overlaps(self, students: Matrix, teachers: Matrix) -> Overlaps:
         """R, Q, T of every run, runs last."""
         weights = (self.layout.share * self.layout.eigenvalue)[:, None]
-
-        def product(a: Row, b: Row) -> Array:
-            return jnp.sum(weights * sum(x * y for x, y in zip(a, b, strict=False)), axis=0)
-
-        pairs = ((students, teachers), (students, students), (teachers, teachers))
-        R, Q, T = (jnp.stack([jnp.stack([product(a, b) for b in B]) for a in A]) for A, B in pairs)
+        pairs = (students, teachers), (students, students), (teachers, teachers)
+        R, Q, T = (jnp.sum(weights * products(a, b), axis=2) for a, b in pairs)
         return R, Q, jnp.broadcast_to(T, (*T.shape[:2], R.shape[2]))  # one teacher may serve all runs
 
     def _respond(
@@ -218,6 +214,11 @@ class EnsembleStep(eqx.Module):
         share = self.layout.share[:, None]
         scales = [jnp.sqrt(lengths[k] / jnp.sum(share * sum(w**2 for w in rows[k]), axis=0)) for k in range(self.K)]
         return [[w * s for w in row] for row, s in zip(rows, scales, strict=False)] + rows[self.K :]
+
+
+def products(a: Matrix, b: Matrix) -> Float[Array, "A B L runs"]:
+    """Inner products of all rows, level by level; teachers have fewer columns."""
+    return jnp.stack([jnp.stack([sum(x * y for x, y in zip(p, q, strict=False)) for q in b]) for p in a])
 
 
 def fold(Z: Matrix, extra: Matrix) -> Matrix:
@@ -293,7 +294,7 @@ class Ensemble:
             with progress_bar(last * runs, progress) as bar:
                 self._write(records, 0, state, teachers)
                 for first in range(0, last, self.block):
-                    draws = _draw(self.step, teachers, keys, np.asarray(first), self.block)
+                    draws = self.step.draw(teachers, keys, np.asarray(first), self.block)
                     rates, end = self.rates.table(first, first + self.block), min(first + self.block, last)
                     while taken < end:
                         stop = next_stop(request.steps, taken, end)
@@ -319,7 +320,7 @@ class Ensemble:
     def _begin(self) -> tuple[State, Matrix, Row, Array]:
         """State, teachers, held lengths and bounds of all runs, from one start or one each."""
         problem, dims, runs = self.request.problem, self.request.dims, self.request.runs
-        placed = [place_start(problem, start, dims, self.layout) for start in self.request.starts]
+        placed = [coordinates.place_start(problem, start, dims, self.layout) for start in self.request.starts]
         students, teachers, params, lengths, bound = jax.tree.map(lambda *x: jnp.stack(x, axis=-1), *placed)
         every_run = lambda x: jnp.broadcast_to(x, (*x.shape[:-1], runs))  # noqa: E731
         state = jax.tree.map(every_run, State(_matrix(students), params))
@@ -327,7 +328,7 @@ class Ensemble:
 
     def _write(self, records: Records, taken: int, state: State, teachers: Matrix) -> None:
         if np.any(records.steps == taken):
-            r, q, readout, bias = jax.tree.map(np.asarray, _overlaps(self.step, state, teachers))
+            r, q, readout, bias = jax.tree.map(np.asarray, _level_overlaps(self.step, state, teachers))
             write_overlaps(records, taken, self.request.field_weights, r, q, None, readout, bias)
 
 
@@ -339,11 +340,6 @@ def _note(ended: Int[np.ndarray, " runs"], taken: int, within: Bool[Array, " run
 def _matrix(array: Float[Array, "L rows columns runs"]) -> Matrix:
     """The array as a list of lists of arrays (levels, runs)."""
     return [[array[:, i, j] for j in range(array.shape[2])] for i in range(array.shape[1])]
-
-
-@eqx.filter_jit
-def _draw(ensemble: EnsembleStep, teachers: Matrix, keys: Array, first: NumpyOrJax, steps: int) -> Draws:
-    return ensemble.draw(teachers, keys, first, steps)
 
 
 @eqx.filter_jit
@@ -388,10 +384,8 @@ def _within(state: State, bound: Array) -> Bool[Array, " runs"]:
 
 
 @eqx.filter_jit
-def _overlaps(ensemble: EnsembleStep, state: State, teachers: Matrix) -> tuple[Array, ...]:
+def _level_overlaps(ensemble: EnsembleStep, state: State, teachers: Matrix) -> tuple[Array, ...]:
     """r (runs, L, K, M), q (runs, L, K, K), readout and bias (runs, K)."""
     students = state.rows[: ensemble.K]
-    dot = lambda a, b: sum(x * y for x, y in zip(a, b, strict=False))  # noqa: E731
-    r, q = (jnp.array([[dot(a, b) for b in others] for a in students]) for others in (teachers, students))
-    params = (jnp.moveaxis(x, -1, 0) for x in state.params[:2])
-    return jnp.transpose(r, (3, 2, 0, 1)), jnp.transpose(q, (3, 2, 0, 1)), *params
+    r, q = (jnp.transpose(products(students, others), (3, 2, 0, 1)) for others in (teachers, students))
+    return r, q, *(jnp.moveaxis(x, -1, 0) for x in state.params[:2])

@@ -5,7 +5,7 @@ numbers are drawn outside, by the run's own generator, in blocks of fixed size; 
 block, so that stopping to record compiles nothing anew.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -102,13 +102,12 @@ class OverlapsLoop:
         self, state: OverlapsState, roots: Array, lengths: Array, draws: Draws, first: Array, last: Array
     ) -> OverlapsState:
         """Steps first .. last - 1 of a block of draws. roots: of the teachers' overlaps, for teachers that drift."""
-        normals, own, outside, moves, far_moves, rates = (jnp.asarray(x) for x in draws)
 
         def step(i: Array, state: OverlapsState) -> OverlapsState:
-            students, params = self._step(state, lengths, normals[i], own[i], outside[i], rates[i])
-            teachers = jnp.asarray(state[1])
+            now = jax.tree.map(lambda x: jnp.asarray(x)[i], draws)
+            students, teachers, params = self._step(state, lengths, now)
             if self.constants.drift:
-                students, teachers = self._move_teachers(students, teachers, roots, moves[i], far_moves[i])
+                students, teachers = self._move_teachers(students, teachers, roots, now.moves, now.far_moves)
             return students, teachers, params
 
         return jax.lax.fori_loop(first, last, step, state)
@@ -128,13 +127,13 @@ class OverlapsLoop:
             vectors = vectors.at[self.outer, :, span].set(_transpose(jnp.linalg.qr(_transpose(grown), mode="r")))
         return vectors[:, M:], vectors[:, :M, :columns]
 
-    def _step(
-        self, state: OverlapsState, lengths: Array, normals: Array, xi: Array, outside: Array, rates: Array
-    ) -> tuple[Array, ParameterState]:
-        (students, teachers, params), layout, constants = state, self.layout, self.constants
-        spread = None
+    def _step(self, state: OverlapsState, lengths: Array, draws: Any) -> tuple[Array, Array, ParameterState]:
+        """One step of the student; draws: of this step."""
+        layout, constants, params = self.layout, self.constants, state[2]
+        students, teachers = (jnp.asarray(x) for x in state[:2])
+        normals, xi, outside, rates, spread = draws.normals, draws.noise, draws.outside, draws.rates, None
         if isinstance(self.problem.inputs, Mixture):
-            normals, spread = self._in_classes(self.problem.inputs, jnp.asarray(teachers), normals, xi)
+            normals, spread = self._in_classes(self.problem.inputs, teachers, normals, xi)
         K, M, B = self.problem.student.hidden, self.problem.references.hidden, constants.batch
         student_fields = jnp.einsum("l,lkc,slc->sk", layout.field, students[:, :K], normals)
         teacher_fields = jnp.einsum("l,lmc,slc->sm", layout.field, teachers, normals[..., : teachers.shape[2]])
@@ -167,7 +166,7 @@ class OverlapsLoop:
             present = jnp.einsum("l,lkc->k", layout.share, moved[:, :K] ** 2)
             moved = moved.at[:, :K].multiply(jnp.sqrt(lengths / present)[:, None])
         forces = jnp.mean(update.parameters.readout, axis=0), jnp.mean(update.delta, axis=0)
-        return moved, move_parameters(constants, params, *forces, rates)
+        return moved, teachers, move_parameters(constants, params, *forces, rates)
 
     def _in_classes(
         self,

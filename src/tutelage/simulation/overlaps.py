@@ -11,17 +11,15 @@ approximation to it: N = 10^6 costs what N = 100 does.
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
-from jaxtyping import Float, Int
 
 from tutelage.errors import Status
-from tutelage.integrate.program import BOUND
-from tutelage.problem import Problem, Start
 from tutelage.simulation import coordinates
-from tutelage.simulation.numba_kernels import LevelLayout, ParameterState, Records, advance_overlaps
+from tutelage.simulation.coordinates import PlacedStart
+from tutelage.simulation.numba_kernels import ParameterState, Records, advance_overlaps
 from tutelage.simulation.runs import Ended, Watch, next_stop, stream, write_overlaps
 from tutelage.simulation.step_constants import RateTable, has_kernels, step_constants, teacher_table, with_heads
 
@@ -38,7 +36,7 @@ class OverlapsMethod:
         problem, dims, self.request = request.problem, request.dims, request
         self.layout = coordinates.level_layout(problem, dims)
         self.constants, self.rates = step_constants(problem, request.dim), RateTable(problem, request.dim)
-        self.placed = [place_start(problem, start, dims, self.layout) for start in request.starts]
+        self.placed = [coordinates.place_start(problem, start, dims, self.layout) for start in request.starts]
         self.table = teacher_table(problem)
         self.roots = [coordinates.teacher_roots(problem, start) for start in request.starts]
         self.stretch = max(64, STRETCH // (dims.size * problem.samples_per_step))
@@ -62,7 +60,7 @@ class OverlapsMethod:
         return Status.FINISHED, taken
 
     def _in_numba(
-        self, rng: np.random.Generator, placed: "PlacedStart", roots: np.ndarray, records: Records
+        self, rng: np.random.Generator, placed: PlacedStart, roots: np.ndarray, records: Records
     ) -> Iterator[tuple[int, bool]]:
         """Advance by stretches of steps: steps taken, and whether all is within bounds."""
         students, teachers, params = jax.tree.map(np.copy, placed[:3])  # they move in place
@@ -75,7 +73,7 @@ class OverlapsMethod:
             yield (end, True) if reached >= 0 else (-int(reached) - 1, False)
 
     def _in_jax(
-        self, rng: np.random.Generator, placed: "PlacedStart", roots: np.ndarray, records: Records
+        self, rng: np.random.Generator, placed: PlacedStart, roots: np.ndarray, records: Records
     ) -> Iterator[tuple[int, bool]]:
         """The same in JAX, up to each recorded step and the end of each block of random numbers."""
         loop, last, state = self.loop, int(records.steps[-1]), placed[:3]
@@ -102,26 +100,3 @@ class OverlapsMethod:
         r = rows[:, :, : teachers.shape[2]] @ teachers.transpose(0, 2, 1)
         q, t = rows @ rows.transpose(0, 2, 1), teachers @ teachers.transpose(0, 2, 1)
         write_overlaps(records, taken, self.request.field_weights, r, q, t, params.readout, params.bias)
-
-
-class PlacedStart(NamedTuple):
-    """A start as the loops hold it. lengths: |w_k|^2 / N. bound: squared coordinates beyond it have diverged."""
-
-    students: Float[np.ndarray, "L rows W"]
-    teachers: Float[np.ndarray, "L M columns"]
-    params: ParameterState
-    lengths: Float[np.ndarray, " K"]
-    bound: float
-
-
-def place_start(problem: Problem, start: Start, dims: Int[np.ndarray, " L"], layout: LevelLayout) -> PlacedStart:
-    """A start in the coordinates of its levels."""
-    students, teachers = coordinates.place(problem, coordinates.level_coordinates(problem, start, dims), layout)
-    K, params = problem.student.hidden, coordinates.initial_parameters(problem, start)
-    lengths = coordinates.lengths_of(problem, students[:, :K] @ students[:, :K].transpose(0, 2, 1), dims)
-    return PlacedStart(students, teachers, params, lengths, divergence_bound(students))
-
-
-def divergence_bound(students: np.ndarray) -> float:
-    """Squared coordinates beyond this have diverged (the same factor as in `solve`)."""
-    return BOUND * (1.0 + float(np.max(students**2)))

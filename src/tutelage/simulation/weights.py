@@ -28,7 +28,6 @@ from tutelage.problem.hidden_manifold import HiddenManifold, Realized
 from tutelage.problem.sample import class_of, normals_needed, unseen_root
 from tutelage.simulation import coordinates
 from tutelage.simulation.numba_kernels import ParameterState, Records, advance_weights, fill_normal
-from tutelage.simulation.overlaps import divergence_bound
 from tutelage.simulation.runs import Ended, Watch, next_stop, stream, write_overlaps
 from tutelage.simulation.step_constants import RateTable, has_kernels, step_constants, teacher_table, with_heads
 
@@ -184,7 +183,7 @@ class WeightsMethod:
         W, W_teacher = self._build(index, which)
         own = self._overlaps(W, W)
         params = coordinates.initial_parameters(problem, request.starts[which])
-        lengths, bound = coordinates.lengths_of(problem, own, request.dims), divergence_bound(own) * request.dim
+        lengths, bound = coordinates.lengths_of(problem, own, request.dims), coordinates.divergence_bound(own) * request.dim
         network = (_NumbaNetwork if self.loop is None else _JaxNetwork)(self, W, W_teacher, params, lengths)
         total = int(request.steps[-1]) * B
         self._write(records, 0, network)
