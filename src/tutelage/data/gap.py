@@ -28,7 +28,7 @@ from tutelage.problem.sample import context_of, label_of, normals_needed, update
 from tutelage.problem.traits import MIXTURES
 from tutelage.rules import Context, Parameters, Update
 from tutelage.simulation.coordinates import initial_parameters
-from tutelage.simulation.jax_steps import WeightsLoop
+from tutelage.simulation.jax_steps import WeightsLoop, respond
 from tutelage.simulation.numba_kernels import ParameterState
 from tutelage.simulation.runs import next_stop
 from tutelage.simulation.step_constants import RateTable, step_constants
@@ -240,14 +240,7 @@ def _laws(data: "Data", problem: Problem) -> dict[str, _Law]:
     return laws | {SAMPLES: _Law(data, problem, None)}
 
 
-class _LabeledLoop(WeightsLoop):
-    """SGD on weights for samples that bring their labels, as the first of their random numbers."""
-
-    def respond(self, *about: Any) -> Update:
-        return _updates(self.problem, *about)
-
-
-def _updates(
+def _respond_to_labels(
     problem: Problem,
     params: ParameterState,
     student: Array,
@@ -279,7 +272,8 @@ def _train(
     constants, table = step_constants(problem, D), RateTable(problem, D)
     mask = problem.trainable_mask()
     mask = np.empty((0, 0)) if mask is None else np.repeat(mask, law.data.level_sizes, axis=0).T
-    loop = (_LabeledLoop if law.labeled else WeightsLoop)(problem, constants, mask, law.data.level_sizes)
+    response = _respond_to_labels if law.labeled else respond
+    loop = WeightsLoop(problem, constants, mask, law.data.level_sizes, response)
     advance = jax.jit(jax.vmap(loop._advance, in_axes=(0, None, (0, None, 0, None, None), None, None, None)))
     last = int(steps[-1])
     lengths = np.sum(W**2, axis=1) / D
@@ -344,7 +338,7 @@ class _Judge:
         else:
             truth = xi[:, 0] if problem.student.outputs == 1 else xi[:, : problem.student.outputs]
         output = jax.vmap(lambda fields: problem.student.output(fields + params.bias, params.readout))(student)
-        loss = jnp.mean(_updates(problem, params, student, reference, xi, context_of(problem)).loss)
+        loss = jnp.mean(_respond_to_labels(problem, params, student, reference, xi, context_of(problem)).loss)
         if problem.labels.metric == "squared":
             return jnp.sum((truth - output) ** 2) / (2 * len(x)), loss
         wrong = (output < 0) != (truth < 0) if output.ndim == 1 else output.argmax(axis=1) != truth.argmax(axis=1)

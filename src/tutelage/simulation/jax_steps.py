@@ -5,6 +5,7 @@ numbers are drawn outside, by the run's own generator, in blocks of fixed size; 
 block, so that stopping to record compiles nothing anew.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -25,7 +26,6 @@ WeightsState = tuple[NumpyOrJax, NumpyOrJax, NumpyOrJax, NumpyOrJax, ParameterSt
 
 def respond(
     problem: Problem,
-    constants: StepConstants,
     params: ParameterState,
     student_fields: Float[Array, "B K"],
     teacher_fields: Float[Array, "B M"],
@@ -34,9 +34,9 @@ def respond(
     norm2: Float[Array, "B K"] | None,
 ) -> Update:
     """The updates of the problem's rule by a batch. norm2: |x|^2 / N, for rules that look at it."""
-    student, reference = student_fields + params.bias, teacher_fields + constants.teacher_bias
+    bias = 0.0 if problem.references.bias is None else problem.references.bias
     parameters = Parameters(jnp.asarray(params.readout), jnp.asarray(params.bias))
-    return learn(problem, student, reference, normals, parameters, context, norm2)
+    return learn(problem, student_fields + params.bias, teacher_fields + bias, normals, parameters, context, norm2)
 
 
 def move_parameters(
@@ -148,7 +148,7 @@ class OverlapsLoop:
         if self.problem.rule.uses_norm:  # a single sample
             wider = outside if spread is None else outside * spread[0, self.outer, None, None]
             norm2 = self._norm2(normals, wider)
-        update = respond(self.problem, constants, params, student_fields, teacher_fields, xi, context, norm2)
+        update = respond(self.problem, params, student_fields, teacher_fields, xi, context, norm2)
         scale = jnp.asarray(layout.step[:, None] * layout.mask)[..., None] / B
         inside = scale * jnp.einsum("sk,slc->lkc", update.delta, normals)
         inside = inside - rates[-2] * layout.mask[..., None] * students[:, :K]
@@ -204,10 +204,17 @@ def _transpose(x: Array) -> Array:
 
 
 class WeightsLoop:
-    """The weights method. Compiled once for all runs of a problem."""
+    """The weights method. Compiled once for all runs of a problem. respond: what samples with given fields do."""
 
-    def __init__(self, problem: Problem, constants: StepConstants, mask: np.ndarray, dims: np.ndarray):
-        self.problem, self.constants = problem, constants
+    def __init__(
+        self,
+        problem: Problem,
+        constants: StepConstants,
+        mask: np.ndarray,
+        dims: np.ndarray,
+        respond: Callable[..., Update] = respond,
+    ):
+        self.problem, self.constants, self.respond = problem, constants, respond
         self.eigenvalues = np.repeat(np.asarray(problem.inputs.eigenvalues, dtype=float), dims)
         self.mask = mask if mask.size else np.ones((1, self.eigenvalues.size))
         self.advance = jax.jit(self._advance)
@@ -242,17 +249,11 @@ class WeightsLoop:
         context = context_of(self.problem, rates[4], rates[5], (R, Q, T))
         fields = x @ W.T * root, x @ W_teacher.T * root + unseen
         norm2 = x**2 @ self.mask.T / constants.dim if self.problem.rule.uses_norm else None
-        update = self.respond(params, *fields, xi, context, norm2)
+        update = self.respond(self.problem, params, *fields, xi, context, norm2)
         gradient = gradient + (root / constants.batch) * (update.delta.T @ x)
         readout = params.readout_sum + jnp.sum(update.parameters.readout, axis=0) / constants.batch
         bias = params.bias_sum + jnp.sum(update.delta, axis=0) / constants.batch
         return W, velocity, gradient, W_teacher, params._replace(readout_sum=readout, bias_sum=bias)
-
-    def respond(
-        self, params: ParameterState, student: Array, reference: Array, xi: Array, context: Context, norm2: Array | None
-    ) -> Update:
-        """The updates by samples with these fields; a subclass may have labels of its own."""
-        return respond(self.problem, self.constants, params, student, reference, xi, context, norm2)
 
     def _move(self, state: WeightsState, lengths: NumpyOrJax, moves: Array, rates: Array) -> WeightsState:
         (W, velocity, gradient, W_teacher, params), constants = state, self.constants

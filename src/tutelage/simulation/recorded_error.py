@@ -61,11 +61,11 @@ def class_errors(trajectory: Trajectory) -> Float[np.ndarray, "*lead time classe
     problem, start = trajectory.problem, trajectory.start
     assert problem is not None
     assert start is not None
-    bias = trajectory.variables.get("bias", np.zeros((*np.shape(trajectory.error), 1)))
-    state = [np.asarray(x) for x in (trajectory.r, trajectory.q, start.blocks(problem)[2], trajectory.readout, bias)]
+    v, b = trajectory.readout, trajectory.variables.get("bias", np.zeros((*np.shape(trajectory.error), 1)))
+    r, q, t, v, b = (np.asarray(x) for x in (trajectory.r, trajectory.q, start.blocks(problem)[2], v, b))
     if trajectory.kind == "simulation" and trajectory.dim is not None:
         problem = with_shares(problem, problem.inputs.level_dims(trajectory.dim) / trajectory.dim)
-    return errors_at_records(problem, *state, trajectory.times)[0]
+    return errors_at_records(problem, r, q, t, v, b, trajectory.times)[0]
 
 
 def _values(problem: Problem) -> tuple[int, ...]:

@@ -81,7 +81,7 @@ def write_overlaps(
         records.readout[here], records.bias[here] = readout, bias
         if records.r.size:
             records.r[here], records.q[here] = r, q
-        if records.T.size:
+        if t is not None and records.T.size:
             records.T[here] = np.einsum("l,lmn->mn", weights, t)
 
 
