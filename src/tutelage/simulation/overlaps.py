@@ -11,7 +11,7 @@ approximation to it: N = 10^6 costs what N = 100 does.
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import jax
 import numpy as np
@@ -19,6 +19,7 @@ import numpy as np
 from tutelage.errors import Status
 from tutelage.simulation import coordinates
 from tutelage.simulation.coordinates import PlacedStart
+from tutelage.simulation.jax_steps import OverlapsLoop
 from tutelage.simulation.numba_kernels import ParameterState, Records, advance_overlaps
 from tutelage.simulation.runs import Ended, Watch, next_stop, stream, write_overlaps
 from tutelage.simulation.step_constants import RateTable, has_kernels, step_constants, teacher_table, with_heads
@@ -40,12 +41,8 @@ class OverlapsMethod:
         self.table = teacher_table(problem)
         self.roots = [coordinates.teacher_roots(problem, start) for start in request.starts]
         self.stretch = max(64, STRETCH // (dims.size * problem.samples_per_step))
-        self.loop: Any = None
-        if not has_kernels(problem):
-            from tutelage.simulation.jax_steps import OverlapsLoop
-
-            steps = max(1, min(self.stretch, 1024, int(request.steps[-1])))
-            self.loop = OverlapsLoop(problem, self.constants, self.layout, steps)
+        steps = max(1, min(self.stretch, 1024, int(request.steps[-1])))
+        self.loop = None if has_kernels(problem) else OverlapsLoop(problem, self.constants, self.layout, steps)
 
     def run(self, index: int, records: Records, watch: Watch) -> Ended:
         """Run `index`, written into its records."""
@@ -77,6 +74,7 @@ class OverlapsMethod:
     ) -> Iterator[tuple[int, bool]]:
         """The same in JAX, up to each recorded step and the end of each block of random numbers."""
         loop, last, state = self.loop, int(records.steps[-1]), placed[:3]
+        assert loop is not None
         self._write(records, 0, *state)
         for first in range(0, last, loop.steps):
             draws = loop.draw(rng, self.rates.table(first, first + loop.steps))

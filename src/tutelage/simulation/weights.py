@@ -27,6 +27,7 @@ from tutelage.problem import Mixture, Problem, Spectrum, Tasks
 from tutelage.problem.hidden_manifold import HiddenManifold, Realized
 from tutelage.problem.sample import class_of, normals_needed, unseen_root
 from tutelage.simulation import coordinates
+from tutelage.simulation.jax_steps import WeightsLoop
 from tutelage.simulation.numba_kernels import ParameterState, Records, advance_weights, fill_normal
 from tutelage.simulation.runs import Ended, Watch, next_stop, stream, write_overlaps
 from tutelage.simulation.step_constants import RateTable, has_kernels, step_constants, teacher_table, with_heads
@@ -170,10 +171,8 @@ class WeightsMethod:
             self.coordinates = [coordinates.level_coordinates(problem, start, dims) for start in request.starts]
         mask = problem.trainable_mask()
         self.mask = np.empty((0, 0)) if mask is None else np.ascontiguousarray(np.repeat(mask, dims, axis=0).T)
-        self.loop: Any = None
+        self.loop = None
         if not has_kernels(problem):
-            from tutelage.simulation.jax_steps import WeightsLoop
-
             self.loop = WeightsLoop(problem.all_seen(), self.constants, self.mask, dims)
 
     def run(self, index: int, records: Records, watch: Watch) -> Ended:
@@ -303,7 +302,13 @@ class _JaxNetwork:
     def __init__(
         self, method: WeightsMethod, W: np.ndarray, W_teacher: np.ndarray, params: ParameterState, lengths: np.ndarray
     ):
-        self.loop, self.rates, self.batch, self.lengths = method.loop, method.rates, method.constants.batch, lengths
+        assert method.loop is not None
+        self.advance, self.rates, self.batch, self.lengths = (
+            method.loop.advance,
+            method.rates,
+            method.constants.batch,
+            lengths,
+        )
         total = max(1, int(method.request.steps[-1]) * self.batch)
         self.size = min(rows_per_block(method.request.problem, W.shape[1]), total)
         self.state = (W, np.zeros_like(W), np.zeros_like(W), W_teacher, params)
@@ -330,5 +335,5 @@ class _JaxNetwork:
         first, steps = block.first, np.arange(block.first, block.first + self.size) // self.batch
         rates = self.rates.table(int(steps[0]), int(steps[-1]) + 1)[steps - steps[0]]
         samples = (*(padded(x) for x in block[1:]), rates)
-        self.state = self.loop.advance(self.state, self.lengths, samples, first, begin - first, end - first)
+        self.state = self.advance(self.state, self.lengths, samples, first, begin - first, end - first)
         return end
