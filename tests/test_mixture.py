@@ -140,8 +140,8 @@ def long(*case):
 @pytest.mark.parametrize(("make", "batch"), [(labeled, 3), (taught, 1), long(labeled, 1), long(taught, 3)])
 def test_overlap_chain_and_weights_follow_one_law(make, batch, monkeypatch):
     if make is taught:  # the law of the states is tested; the error at each of them takes most of the time
-        skipped = lambda problem, shares, r, *rest: 2 * (np.zeros((*r.shape[:-3], 2)),)  # noqa: E731
-        monkeypatch.setattr(recorded_error, "mixture_errors", skipped)
+        skipped = lambda problem, r, *rest: 2 * (np.zeros((*r.shape[:-3], 2)),)  # noqa: E731
+        monkeypatch.setattr(recorded_error, "errors_at_records", skipped)
     problem, start = make().replace(batch=batch), TWO if make is labeled else WITH_TEACHER
     asked = {"dim": 24, "times": [0.0, 0.5, 2.0], "runs": 150}
     chain = tu.simulate(problem, start, method="overlaps", seed=1, **asked)

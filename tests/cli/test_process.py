@@ -111,9 +111,9 @@ def test_no_program_is_loaded_that_another_user_could_have_written(tmp_path, mon
 INTERRUPTED = """
 import os, signal, sys
 from tutelage.cli import main
-from tutelage.simulation.runs import Run
+from tutelage.simulation.overlaps import OverlapsMethod
 
-finished, runs = Run, int(sys.argv[1])
+finished, runs = OverlapsMethod.run, int(sys.argv[1])
 
 def press(*about):
     run = finished(*about)
@@ -123,8 +123,7 @@ def press(*about):
     return run
 
 press.count = 0
-from tutelage.simulation import overlaps
-overlaps.Run = press
+OverlapsMethod.run = press
 sys.exit(main(sys.argv[2:]))
 """
 SLOW = ["simulate", "-K", "1", "-M", "1", "--dim", "1000", "--runs", "200", "--times", "200", "--points", "5"]

@@ -21,18 +21,18 @@ def compared(theory, problem, start, **options):
 
 @pytest.mark.parametrize("random", [True, pytest.param(False, marks=pytest.mark.full)])
 def test_fractions_that_are_not_whole_at_this_N_are_no_disagreement(random):
-    start = tu.random_start(THIRDS, dim=1000, scale=0.5, seed=1) if random else tu.asymmetric_start(THIRDS, dim=1000)
+    start = tu.random_start(THIRDS, dim=100, scale=0.5, seed=1) if random else tu.asymmetric_start(THIRDS, dim=100)
     theory = tu.solve(THIRDS, start, TIMES)
     result = compared(theory, THIRDS, start, runs=40, seed=1)
     assert result.agrees
     assert result.verdict.within_bias == 1.0
-    assert any("level 1: 0.334 of them instead of 0.33333" in note for note in result.notes)
+    assert any("level 1: 0.34 of them instead of 0.33333" in note for note in result.notes)
     # the shift is known exactly at time zero: sum_l (n_l/N) lam_l r_l, in plain NumPy
     lam, r = THIRDS.inputs.eigenvalues, start.blocks(THIRDS)[0]
-    first = np.einsum("l,lkm->km", np.array([334, 333, 333]) / 1000 * lam, r)
+    first = np.einsum("l,lkm->km", np.array([34, 33, 33]) / 100 * lam, r)
     np.testing.assert_allclose(result["R"].expected[0], first - theory.R[0], atol=1e-12)
     np.testing.assert_allclose(result["R"].gap[0], first - theory.R[0], atol=1e-12)
-    assert not compared(theory, THIRDS.replace(lr=0.6), start, runs=40, seed=1).agrees  # the control
+    assert not compared(theory, THIRDS.replace(lr=0.8), start, runs=40, seed=1).agrees  # the control
 
 
 def test_a_given_gram_of_the_teacher_keeps_its_levels():

@@ -79,9 +79,10 @@ def test_gaussian_samples_have_the_moments_of_their_class():
     x[y == 1] = 2.0 * x[y == 1][:, ::-1] + [0.5, 0.0, 0.0, 0.3]
     data = tu.from_data(x, y, levels=2)
     problem, which = data.problem(tu.Network(1, "linear")), np.repeat(np.arange(2), 40_000)
+    laws = gap._laws(data, problem)
     for law, expected in (
-        (gap._Gaussian(data, problem, gap.FULL, gap._roots(data.covariances)), data.covariances),
-        (gap._Gaussian(data, problem, gap.THEORY, np.sqrt(data.variances)), [np.diag(v) for v in data.variances]),
+        (laws[gap.FULL], data.covariances),
+        (laws[gap.THEORY], [np.diag(v) for v in data.variances]),
     ):
         drawn, labels = law.draw(which, rng)
         for c in range(2):

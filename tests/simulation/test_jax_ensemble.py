@@ -155,5 +155,5 @@ def test_what_cannot_run_together_is_refused():
     with pytest.raises(tu.InputError, match="together is"):
         tu.simulate(problem, start, dim=dim, times=[1.0], together="yes")
     wide = tu.Problem(tu.Network(30, "erf"), tu.Network(2, "erf"))
-    with pytest.raises(tu.InputError, match="960 coordinates per run"):
+    with pytest.raises(tu.InputError, match="960 coordinates per run in each level"):
         tu.simulate(wide, dim=100, times=[1.0], together=True)

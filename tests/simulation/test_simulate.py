@@ -10,7 +10,7 @@ import pytest
 import tutelage as tu
 from tests.simulation.cases import CASES, FOUR, start
 from tutelage.simulation import runs as runs_module
-from tutelage.simulation.runs import empty_records
+from tutelage.simulation.overlaps import OverlapsMethod
 from tutelage.times import steps_at
 
 ERF = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(0.5), noise=0.1)
@@ -131,15 +131,13 @@ def test_ctrl_c_keeps_what_was_recorded():
 
 
 def test_ctrl_c_before_anything_is_an_interrupt(monkeypatch):
-    def one(index, watch):
-        return runs_module.Run(empty_records(ERF, np.array([0, 5]), False), tu.errors.Status.INTERRUPTED, 0)
-
     def follow(*_):
         raise KeyboardInterrupt
 
+    monkeypatch.setattr(OverlapsMethod, "run", lambda *_: (tu.errors.Status.INTERRUPTED, 0))
     monkeypatch.setattr(runs_module, "_follow", follow)
     with pytest.raises(KeyboardInterrupt):
-        runs_module.run_in_threads(one, 1, 1, 1, False)
+        tu.simulate(ERF, ORDER_ONE, dim=100, times=[1.0], runs=1)
 
 
 def test_progress_shows_after_two_seconds(capsys, monkeypatch):

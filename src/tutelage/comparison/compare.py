@@ -16,6 +16,7 @@ from tutelage import checks
 from tutelage._html import bullets, card, sparkline, table
 from tutelage._types import Table
 from tutelage._version import __version__
+from tutelage.analysis.result import AnalysisResult
 from tutelage.comparison.expected import expected_gaps, noticeable_change, with_shift
 from tutelage.comparison.pairing import Matching, match, pair
 from tutelage.comparison.verdict import (
@@ -46,8 +47,6 @@ from tutelage.trajectory import Trajectory
 from tutelage.validity import Validity
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
     from rich.console import RenderableType
 
 SHOWN = 6  # rows of the learning curve
@@ -57,7 +56,7 @@ LEGEND = "gap: mean of runs - theory; s.e.: its standard error; expected: the fi
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(AnalysisResult, figure="plot_comparison"):
     """What `compare` found. gaps: by name ("error", "R", "Q", ...; `comparison["R"]`), each with gap, standard_error, z.
 
     verdict: outcome, message and shares. matching: which runs were relabeled. escape: times of escape from a plateau, None
@@ -91,15 +90,6 @@ class Comparison:
         """True, False, or None if the comparison is inconclusive."""
         outcome = self.verdict.outcome
         return None if outcome in (NOISE, UNKNOWN) else outcome in (AGREE, BIASED)
-
-    def plot(self, *, ax: "Axes | None" = None, title: str | None = None) -> "Figure":
-        """Learning curve, overlaps and z-scores as a Matplotlib figure (see `plot.save_figure`).
-
-        ax: draw only the learning curve, into these axes, and return them.
-        """
-        from tutelage.plot import plot_comparison
-
-        return plot_comparison(self, ax=ax, title=title)
 
     def to_dict(self) -> Table:
         """The numbers behind the verdict, for JSON; docs/compare.md lists them."""
@@ -260,50 +250,21 @@ class Comparison:
         if problem is None:
             return []
         try:
-            toml, python = self.problem_file(problem), self.snippet(problem)
+            text = self.problem_file(problem)
         except InputError as error:  # a function of one's own has no text
             return [f"<h2>The problem</h2><pre>{escape(repr(problem))}</pre><p>{escape(str(error))}</p>"]
-        return [
-            f"<h2>The problem, as a file for tutelage compare</h2><pre>{escape(toml)}</pre>",
-            f"<details><summary>The same in Python</summary><pre>{escape(python)}</pre></details>",
-        ]
-
-    def _start_arrays(self) -> dict[str, list[float]]:
-        names, start = ("R", "Q", "T", "readout", "bias"), self.theory.start
-        return {name: np.asarray(x).tolist() for name in names if (x := getattr(start, name, None)) is not None}
-
-    def _even(self) -> bool:
-        return self.times.size > 1 and np.array_equal(self.times, np.linspace(0.0, self.times[-1], self.times.size))
+        return [f"<h2>The problem, as a file for tutelage compare</h2><pre>{escape(text)}</pre>"]
 
     def problem_file(self, problem: Problem) -> str:
         """The problem with its start and times, as `tutelage compare` reads it."""
-        text = problem.to_toml().strip()
-        if self.theory.start is not None:
-            rows = [f"{name} = {values}" for name, values in self._start_arrays().items()]
-            rows += [f"dim = {self.dim}"] if self.dim is not None else []
+        text, start, times = problem.to_toml().strip(), self.theory.start, self.times
+        if start is not None:
+            given = {name: getattr(start, name) for name in ("R", "Q", "T", "readout", "bias")} | {"dim": self.dim}
+            rows = [f"{name} = {np.asarray(x).tolist()}" for name, x in given.items() if x is not None]
             text += "\n\n[start]\n" + "\n".join(rows)
-        return text + (f"\n\n[times]\nend = {float(self.times[-1])}\npoints = {self.times.size}" if self._even() else "")
-
-    def snippet(self, problem: Problem) -> str:
-        """Python that computes all of this again."""
-        lines = ["import tutelage as tu", "", f'problem = tu.Problem.from_toml("""\n{problem.to_toml().strip()}\n""")']
-        if self.theory.start is not None:
-            parts = "".join(f"    {name}={values},\n" for name, values in self._start_arrays().items())
-            lines.append(f"start = tu.Start(\n{parts}    dim={self.dim},\n)")
-        even = f"tu.linear_times({self.times[-1]:g}, {self.times.size})"
-        flow = ", gradient_flow=True" if dict(self.theory.settings).get("gradient_flow") else ""
-        settings, start = dict(self.runs.settings), "start" if self.theory.start is not None else None
-        options = {"dim": self.dim, "runs": self.count} | {n: settings[n] for n in ("seed", "method") if n in settings}
-        given = ", ".join(f"{name}={value!r}" for name, value in options.items() if value is not None)
-        return "\n".join(
-            [
-                *lines,
-                f"times = {even if self._even() else self.times.tolist()}",
-                f"theory = tu.solve(problem, {start}, times=times{flow})",
-                f"runs = tu.simulate(problem, {start}, times=times, {given})",
-                "print(tu.compare(theory, runs))",
-            ]
-        )
+        if times.size > 1 and np.array_equal(times, np.linspace(0.0, times[-1], times.size)):
+            text += f"\n\n[times]\nend = {float(times[-1])}\npoints = {times.size}"
+        return text
 
 
 def _numbers(gap: Gap, time: int, entry: int) -> tuple[str, ...]:
@@ -352,15 +313,15 @@ def compare(theory: Trajectory, runs: Trajectory, *, fluctuations: bool = True) 
     """
     predict = checks.as_flag("fluctuations", fluctuations)
     both, matching = match(with_shift(pair(theory, runs), theory))
-    expected, rtol, gaps = expected_gaps(both), float(dict(theory.settings).get("rtol", FINEST)), {}
+    (expected, rough), settings, gaps = expected_gaps(both), dict(theory.settings), {}
     known = theory.problem is not None and theory.start is not None and theory.tasks is None
-    sampled = theory.sampling_errors if known and "moments" in dict(theory.settings) else {}
+    sampled = theory.sampling_errors if known and "moments" in settings else {}
     for name in both.compared:
         sides = both.theory[name], both.runs[name]
         missed = sampled[name][: both.times.size] if name in sampled else None
-        gaps[name] = measure(name, *sides, expected.gaps[name], expected.rough, both.shift.get(name), rtol, missed)
-    reported = theory.problem is not None and theory.start is not None and theory.tasks is None
-    validity = theory.validity if reported else None
+        shift, rtol = both.shift.get(name), float(settings.get("rtol", FINEST))
+        gaps[name] = measure(name, *sides, expected[name], rough, shift, rtol, missed)
+    validity = theory.validity if known else None
     escape = find_escape(both, validity)
     swapped = 0 if matching is None else matching.count
     verdict = decide(gaps, both.times, escape, swapped, both.count)

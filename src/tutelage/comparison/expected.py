@@ -15,18 +15,10 @@ to first order in 1/N, obeys a linear equation along the solved curve (J: Jacobi
 
 Exact to order 1/N for plain SGD; tests hold it against an exact recursion. Elsewhere (momentum, spherical, frozen parts,
 episodes, reuse, one's own equations, large spectra) only its size is known, `rough_sizes`.
-
-Two more gaps come from solving the theory again.
-- The theory spreads the dimensions over the levels of a spectrum by their fractions p_l; a network of N inputs has n_l / N.
-  Where p_l N is not whole, the difference is known exactly: the theory is solved with n_l / N, and the gap between both
-  theories is expected of a right one (`with_shift`).
-- How small a change of the learning rate would the comparison have noticed? d theory / d ln eta, from two more solves, gives
-  the gap that a wrong rate leaves. It is noticed if the criteria of the verdict then say "differ" although chance takes
-  away 1.3 standard errors: in about nine of ten comparisons (`noticeable_change`).
 """
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -62,22 +54,14 @@ CHANGES = np.geomspace(1e-4, 0.5, 400)  # relative changes of the rate that are 
 CHANCE = 1.28  # standard errors by which chance reduces a gap once in ten times
 
 
-@dataclass(frozen=True)
-class Expected:
-    """gaps: arrays (time, ...) by name. rough: only their sizes are known, not their signs."""
-
-    gaps: dict[str, np.ndarray]
-    rough: bool
-
-
-def expected_gaps(pair: Pair) -> Expected:
-    """The finite-N gap of each compared quantity: computed for plain SGD, else its rough size."""
+def expected_gaps(pair: Pair) -> tuple[dict[str, np.ndarray], bool]:
+    """The finite-N gap of each compared quantity, (time, ...) by name: computed for plain SGD, else its rough size (True)."""
     found = _computed(pair)
     if found is None or not all(np.all(np.isfinite(found[name])) for name in pair.compared):
-        return Expected(rough_sizes(pair), rough=True)
+        return rough_sizes(pair), True
     late = 0 * pair.times if pair.dim is None else steps_at(pair.times, pair.dim) / pair.dim - pair.times
     lag = {name: (_speed(pair, name).T * late).T for name in pair.compared}  # after ceil(alpha N) steps instead of alpha N
-    return Expected({name: found[name] + lag[name] for name in pair.compared}, rough=False)
+    return {name: found[name] + lag[name] for name in pair.compared}, False
 
 
 def rough_sizes(pair: Pair) -> dict[str, np.ndarray]:
@@ -238,7 +222,11 @@ def solved_as(theory: Trajectory) -> Table | None:
 
 
 def with_shift(pair: Pair, theory: Trajectory) -> Pair:
-    """The pair with what the shares n_l / N of its dimensions change; unchanged where p_l N is whole."""
+    """The pair with what the shares n_l / N of its dimensions change; unchanged where p_l N is whole.
+
+    The theory has fractions p_l of the dimensions in the levels. It is solved again with n_l / N; the gap between both theories
+    is expected of a right one.
+    """
     how, problem = solved_as(theory), pair.problem
     if how is None or problem is None or pair.start is None or pair.dim is None or pair.dim < problem.inputs.levels:
         return pair
@@ -265,7 +253,11 @@ def with_shift(pair: Pair, theory: Trajectory) -> Pair:
 
 
 def noticeable_change(pair: Pair, theory: Trajectory, gaps: dict[str, Gap], counted: np.ndarray) -> float | None:
-    """The smallest relative change of lr that this comparison would have noticed; inf: more than half, None: not known."""
+    """The smallest relative change of lr that this comparison would have noticed; inf: more than half, None: not known.
+
+    d theory / d ln eta, from two more solves, gives the gap that a wrong rate leaves. It is noticed if the verdict then is
+    "differ" although chance takes away CHANCE standard errors: in about nine of ten comparisons.
+    """
     how = solved_as(theory)
     if how is None or pair.problem is None or pair.start is None or pair.count < 2 or not counted.any():
         return None

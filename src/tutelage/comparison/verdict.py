@@ -7,13 +7,7 @@ normal variable that is exceeded equally often: |z| < 4 then means the same for 
 All independent numbers at all times count (only those before the first departure where noise decides the escape). They agree
 if 99% of them, and 95% of each entry's times, have |z| < 4; within the expected finite-N bias if that holds for what the
 expected gap leaves over (`Gap.beyond`). Neighboring times are far from independent: one chance excursion lasts several of
-them, which is why a few percent may lie outside.
-
-Near a plateau the unstable amplitude obeys da = rate a dalpha + sqrt(D/N) dW. If the start's amplitude is not far above
-the noise that reaches it (start / noise below 10), runs leave at times and in permutations of their own however large N is,
-and their mean follows no single curve. Then the times of escape are the right thing to compare, and the curves only before
-the first departure. The scatter of the runs is predicted by `fluctuations`: for SGD without slow momentum, and not through
-an escape that noise decides.
+them, which is why a few percent may lie outside. docs/compare.md has the reasons, and what noise does to an escape.
 """
 
 from dataclasses import dataclass

@@ -9,9 +9,7 @@ that the gap is a sum of causes. Runs share the order of the samples, and the Ga
 """
 
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -28,10 +26,11 @@ from tutelage.problem import Problem, Start
 from tutelage.problem.problem import require_problem
 from tutelage.problem.sample import context_of, label_of, normals_needed, updates_of, with_unseen
 from tutelage.problem.traits import MIXTURES
-from tutelage.rules import Context, Parameters
+from tutelage.rules import Context, Parameters, Update
 from tutelage.simulation.coordinates import initial_parameters
-from tutelage.simulation.jax_steps import Response, WeightsLoop
+from tutelage.simulation.jax_steps import WeightsLoop, respond
 from tutelage.simulation.numba_kernels import ParameterState
+from tutelage.simulation.runs import next_stop
 from tutelage.simulation.step_constants import RateTable, step_constants
 from tutelage.storage import error_name
 from tutelage.times import check_times, linear_times, steps_at
@@ -148,11 +147,8 @@ def compare_data(data: "Data", problem: Problem, times: Any, runs: int, seed: in
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ValidityWarning)  # what finite N does is measured here
         theory = solve(problem, start, times)
-    laws: list[_Law] = [_Gaussian(data, problem, THEORY, np.sqrt(data.variances))]
-    if max(data.off_diagonal, data.grouping_error) > NONE:
-        laws.append(_Gaussian(data, problem, FULL, _roots(data.covariances)))
-    laws.append(_Samples(data, problem, SAMPLES))
-    found = {law.name: _train(problem, law, W, W_teacher, start, steps_at(times, data.dim), runs, seed) for law in laws}
+    steps, laws = steps_at(times, data.dim), _laws(data, problem)
+    found = {name: _train(problem, law, W, W_teacher, start, steps, runs, seed) for name, law in laws.items()}
     error, loss = ({name: pair[i] for name, pair in found.items()} for i in range(2))
     return DataComparison(data, theory, times, error, loss)
 
@@ -196,21 +192,18 @@ def _start(data: "Data", W: Float[np.ndarray, "K D"], W_teacher: Float[np.ndarra
         np.stack([x @ y.T / x.shape[1] for x, y in zip(np.split(a, edges, 1), np.split(b, edges, 1), strict=True)])
         for a, b in ((W, W_teacher), (W, W), (W_teacher, W_teacher))
     )
-    return Start(
-        R=r, Q=(q + q.swapaxes(1, 2)) / 2, T=(t + t.swapaxes(1, 2)) / 2
-    )  # no dim: compare measures what finite N does
-
-
-def _roots(covariances: Float[np.ndarray, "C D D"]) -> Float[np.ndarray, "C D D"]:
-    values, vectors = np.linalg.eigh(covariances)
-    return vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
+    # Without dim: what finite N does is measured.
+    return Start(R=r, Q=(q + q.swapaxes(1, 2)) / 2, T=(t + t.swapaxes(1, 2)) / 2)
 
 
 class _Law:
-    """A law of samples: `draw` makes inputs and labels that stand for given rows of the data."""
+    """A law of samples: `draw` makes inputs and labels that stand for given rows of the data.
 
-    def __init__(self, data: "Data", problem: Problem, name: str):
-        self.data, self.problem, self.name = data, problem, name
+    roots: of the Gaussian covariance of each class, standard deviations (C, D) or matrices (C, D, D); None: the data themselves.
+    """
+
+    def __init__(self, data: "Data", problem: Problem, roots: np.ndarray | None):
+        self.data, self.roots = data, roots
         self.x, self.labels = data.held
         self.targets = None if data.classes is None else np.asarray(problem.targets, dtype=float)
 
@@ -220,60 +213,42 @@ class _Law:
         return self.data.labels is not None
 
     def draw(self, which: Int[np.ndarray, "*n"], rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray | None]:
-        raise NotImplementedError
-
-
-class _Samples(_Law):
-    """The data themselves."""
-
-    def draw(self, which: Int[np.ndarray, "*n"], rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray | None]:
-        labels = self.labels[which]
-        return self.x[which], labels if self.targets is None else self.targets[labels]
-
-
-class _Gaussian(_Law):
-    """Gaussian samples with the mean of each class and roots of its covariance: standard deviations (C, D), or (C, D, D)."""
-
-    def __init__(self, data: "Data", problem: Problem, name: str, roots: np.ndarray):
-        super().__init__(data, problem, name)
-        self.roots = roots
-
-    def draw(self, which: Int[np.ndarray, "*n"], rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray | None]:
-        D = self.data.dim
-        x = rng.standard_normal((*which.shape, D))
-        classes = np.zeros(which.shape, dtype=int) if self.data.classes is None else self.labels[which]
+        data, labels = self.data, self.labels[which]
+        if self.roots is None:
+            return self.x[which], labels if self.targets is None else self.targets[labels]
+        classes = labels if data.classes is not None else np.zeros(which.shape, dtype=int)
+        x = rng.standard_normal((*which.shape, data.dim))
         if self.roots.ndim == 2:
             x *= self.roots[classes]
         else:
             for c, root in enumerate(self.roots):
-                own = classes == c
-                x[own] = x[own] @ root.T
-        x += self.data.means[classes]
-        teacher = self.data.grouped_teacher if self.roots.ndim == 2 else self.data.teacher_weights
+                x[classes == c] = x[classes == c] @ root.T
+        x += data.means[classes]
+        teacher = data.grouped_teacher if self.roots.ndim == 2 else data.teacher_weights
         if teacher is not None:
-            return x, x @ teacher[0] / np.sqrt(D) + np.sqrt(1 - self.data.explained) * rng.standard_normal(which.shape)
+            unseen = np.sqrt(1 - data.explained) * rng.standard_normal(which.shape)
+            return x, x @ teacher[0] / np.sqrt(data.dim) + unseen
         return x, None if self.targets is None else self.targets[classes]
 
 
-class _LabeledLoop(WeightsLoop):
-    """SGD on weights for samples that bring their labels, as the first of their random numbers."""
+def _laws(data: "Data", problem: Problem) -> dict[str, _Law]:
+    """The laws to compare, from that of the theory to that of the samples."""
+    laws = {THEORY: _Law(data, problem, np.sqrt(data.variances))}
+    if max(data.off_diagonal, data.grouping_error) > NONE:
+        values, vectors = np.linalg.eigh(data.covariances)
+        laws[FULL] = _Law(data, problem, vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :])
+    return laws | {SAMPLES: _Law(data, problem, None)}
 
-    def respond(
-        self, params: ParameterState, student: Array, reference: Array, xi: Array, context: Context, norm2: Array | None
-    ) -> Response:
-        update = _updates(self.problem, params, student, reference, xi, context, norm2)
-        return Response(update.delta, jnp.mean(update.parameters.readout, axis=0), jnp.mean(update.delta, axis=0))
 
-
-def _updates(
+def _respond_to_labels(
     problem: Problem,
     params: ParameterState,
     student: Array,
     reference: Array,
     xi: Array,
     context: Context,
-    norm2: Any = None,
-) -> Any:
+    norm2: Array | None = None,
+) -> Update:
     """The updates by samples whose labels are the first columns of xi. A mixture has no fields of a teacher."""
     inside, outputs = problem.in_class(), problem.student.outputs
     seen = reference if inside is problem else jnp.ones((student.shape[0], 1))
@@ -297,26 +272,30 @@ def _train(
     constants, table = step_constants(problem, D), RateTable(problem, D)
     mask = problem.trainable_mask()
     mask = np.empty((0, 0)) if mask is None else np.repeat(mask, law.data.level_sizes, axis=0).T
-    loop = (_LabeledLoop if law.labeled else WeightsLoop)(problem, constants, mask, law.data.level_sizes)
+    response = _respond_to_labels if law.labeled else respond
+    loop = WeightsLoop(problem, constants, mask, law.data.level_sizes, response)
     advance = jax.jit(jax.vmap(loop._advance, in_axes=(0, None, (0, None, 0, None, None), None, None, None)))
+    last = int(steps[-1])
     lengths = np.sum(W**2, axis=1) / D
     state: Any = W, np.zeros_like(W), np.zeros_like(W), W_teacher, initial_parameters(problem, start)
     state = jax.tree.map(lambda a: jnp.broadcast_to(a, (runs, *np.shape(a))), state)
     judge = _Judge(problem, law, seed)
     curves = [judge.at(state)] if steps[0] == 0 else []
     orders, normals, noises = (np.random.default_rng([seed, i]) for i in range(1, 4))
-    block = min(max(1, BLOCK // (runs * D * B)), int(steps[-1])) if steps[-1] else 1
-    for first in range(0, int(steps[-1]), block):
+    block = min(max(1, BLOCK // (runs * D * B)), max(last, 1))
+    for first in range(0, last, block):
         which = orders.integers(len(law.x), size=(runs, block * B))
         x, labels = law.draw(which, normals)
         xi = noises.standard_normal((runs, block * B, normals_needed(problem)))
         xi = xi if labels is None or not law.labeled else _joined(labels, xi)
         rates = np.repeat(table.table(first, first + block), B, axis=0)
         given = x, np.zeros((block * B, len(W_teacher))), xi, np.zeros(block * B), rates
-        for begin, end in _stretches(first, min(first + block, int(steps[-1])), steps):
-            inside = ((begin - first) * B, (end - first) * B)
-            state = advance(state, (lengths,), given, first * B, *inside)
+        begin, stop = first, min(first + block, last)
+        while begin < stop:
+            end = next_stop(steps, begin, stop)
+            state = advance(state, lengths, given, first * B, (begin - first) * B, (end - first) * B)
             curves += [judge.at(state)] * int(np.sum(steps == end))
+            begin = end
     both = np.array(curves).transpose(2, 1, 0)
     error, loss = np.where(np.abs(both) < DIVERGED, both, np.nan)
     return error, loss
@@ -324,13 +303,6 @@ def _train(
 
 def _joined(labels: np.ndarray, xi: np.ndarray) -> np.ndarray:
     return np.concatenate([labels if labels.ndim == xi.ndim else labels[..., None], xi], axis=-1)
-
-
-def _stretches(first: int, last: int, steps: Int[np.ndarray, " time"]) -> Iterator[tuple[int, int]]:
-    """Steps first .. last - 1 as intervals that end at recorded steps."""
-    inside = np.unique(steps[(steps > first) & (steps < last)])
-    edges = [first, *inside.tolist(), last]
-    yield from pairwise(edges)
 
 
 class _Judge:
@@ -345,9 +317,8 @@ class _Judge:
         """Of all runs, one by one, which bounds memory."""
         rows, found = len(self.law.x), []
         for run in zip(state[0], state[3], *state[4], strict=True):
-            which = np.arange(rows)
-            if not isinstance(self.law, _Samples):
-                which = self.rng.choice(rows, min(rows, JUDGED), replace=False)
+            drawn = self.law.roots is not None
+            which = self.rng.choice(rows, min(rows, JUDGED), replace=False) if drawn else np.arange(rows)
             x, labels = self.law.draw(which, self.rng)
             xi = self.rng.standard_normal((len(x), normals_needed(self.problem)))
             xi = xi if labels is None or not self.law.labeled else _joined(labels, xi)
@@ -367,7 +338,7 @@ class _Judge:
         else:
             truth = xi[:, 0] if problem.student.outputs == 1 else xi[:, : problem.student.outputs]
         output = jax.vmap(lambda fields: problem.student.output(fields + params.bias, params.readout))(student)
-        loss = jnp.mean(_updates(problem, params, student, reference, xi, context_of(problem)).loss)
+        loss = jnp.mean(_respond_to_labels(problem, params, student, reference, xi, context_of(problem)).loss)
         if problem.labels.metric == "squared":
             return jnp.sum((truth - output) ** 2) / (2 * len(x)), loss
         wrong = (output < 0) != (truth < 0) if output.ndim == 1 else output.argmax(axis=1) != truth.argmax(axis=1)

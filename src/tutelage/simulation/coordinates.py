@@ -8,10 +8,13 @@ beyond, a lower triangular Z. All that lies outside is isotropic to them. A leve
 span plus the columns that one batch adds) is held in its actual n_l coordinates.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from jaxtyping import Float, Int
 
 from tutelage.errors import InputError
+from tutelage.integrate.program import BOUND
 from tutelage.problem import Problem, SlowMomentum, Start, Tasks
 from tutelage.simulation.numba_kernels import LevelLayout, ParameterState
 
@@ -22,7 +25,8 @@ RANK = 1e-12  # eigenvalues of a Gram matrix below this share of the largest are
 def level_coordinates(problem: Problem, start: Start, dims: Int[np.ndarray, " L"]) -> list[np.ndarray]:
     """Per level, (M + K, d) with d = min(n_l, M + K): teachers first, then students; lower triangular if there is room."""
     r, q, t = (np.asarray(x, dtype=float) for x in start.blocks(problem))
-    return [_root(_gram(r[i], q[i], t[i]), int(n), i, len(dims)) for i, n in enumerate(dims)]
+    grams = np.block([[t, np.swapaxes(r, 1, 2)], [r, q]])
+    return [_root((gram + gram.T) / 2, int(dims[i]), i, len(dims)) for i, gram in enumerate(grams)]
 
 
 def in_random_frames(
@@ -34,12 +38,6 @@ def in_random_frames(
         frame = np.linalg.qr(rng.standard_normal((n, coordinate.shape[1])))[0]
         parts.append(np.sqrt(n) * coordinate @ frame.T)
     return np.concatenate(parts, axis=1)
-
-
-def _gram(r: Float[np.ndarray, "K M"], q: Float[np.ndarray, "K K"], t: Float[np.ndarray, "M M"]) -> Gram:
-    """Overlaps of all vectors of a level, teachers first."""
-    gram = np.block([[t, r.T], [r, q]])
-    return (gram + gram.T) / 2
 
 
 def _root(gram: Gram, n: int, level: int, levels: int) -> Float[np.ndarray, "vectors d"]:
@@ -98,20 +96,33 @@ def rows_of(problem: Problem) -> int:
     return problem.student.hidden * (2 if moving else 1)
 
 
-def place(
-    problem: Problem, levels: list[np.ndarray], layout: LevelLayout
-) -> tuple[Float[np.ndarray, "L rows W"], Float[np.ndarray, "L M columns"]]:
-    """Students and teachers as the loops hold them; velocities begin at rest."""
+class PlacedStart(NamedTuple):
+    """A start as the loops hold it. lengths: |w_k|^2 / N. bound: squared coordinates beyond it have diverged."""
+
+    students: Float[np.ndarray, "L rows W"]
+    teachers: Float[np.ndarray, "L M columns"]
+    params: ParameterState
+    lengths: Float[np.ndarray, " K"]
+    bound: float
+
+
+def place_start(problem: Problem, start: Start, dims: Int[np.ndarray, " L"], layout: LevelLayout) -> PlacedStart:
+    """A start in the coordinates of its levels; velocities begin at rest."""
     K, M = problem.student.hidden, problem.references.hidden
-    width = int(layout.width.max())
-    columns = max(M if inside else int(w) for inside, w in zip(layout.dof > 0, layout.width, strict=True))
-    students = np.zeros((len(levels), rows_of(problem), width))
-    teachers = np.zeros((len(levels), M, columns))
-    for level, coordinates in enumerate(levels):
+    columns = int(np.max(np.where(layout.dof > 0, M, layout.width)))
+    students = np.zeros((dims.size, rows_of(problem), int(layout.width.max())))
+    teachers = np.zeros((dims.size, M, columns))
+    for level, coordinates in enumerate(level_coordinates(problem, start, dims)):
         used = min(coordinates.shape[1], columns)
         teachers[level, :, :used] = coordinates[:M, :used]
         students[level, :K, : coordinates.shape[1]] = coordinates[M:]
-    return students, teachers
+    lengths = lengths_of(problem, students[:, :K] @ students[:, :K].transpose(0, 2, 1), dims)
+    return PlacedStart(students, teachers, initial_parameters(problem, start), lengths, divergence_bound(students))
+
+
+def divergence_bound(students: np.ndarray) -> float:
+    """Squared coordinates beyond this have diverged (the same factor as in `solve`)."""
+    return BOUND * (1.0 + float(np.max(students**2)))
 
 
 def initial_parameters(problem: Problem, start: Start) -> ParameterState:

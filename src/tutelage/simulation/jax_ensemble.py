@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int, UInt32
 
+from tutelage import checks
 from tutelage._types import Array, NumpyOrJax
 from tutelage.dynamics.order_parameters import as_arrays
 from tutelage.errors import InputError, Status
@@ -27,8 +28,7 @@ from tutelage.simulation import coordinates
 from tutelage.simulation.counter_rng import chi, normal, run_keys
 from tutelage.simulation.jax_steps import move_parameters
 from tutelage.simulation.numba_kernels import LevelLayout, ParameterState, Records, StepConstants
-from tutelage.simulation.overlaps import field_weights, place_start
-from tutelage.simulation.runs import Runs, empty_records, next_stop, progress_bar
+from tutelage.simulation.runs import Runs, empty_records, next_stop, progress_bar, write_overlaps
 from tutelage.simulation.step_constants import RateTable, step_constants
 
 if TYPE_CHECKING:
@@ -43,7 +43,6 @@ NUMBERS = ("draws", "loss_number", "update_number", "dim", "keep", "beta")  # of
 Row = list[Any]  # entries are arrays (levels, runs), or what broadcasts to them
 Matrix = list[Row]
 Overlaps = tuple[Array, Array, Array]  # R, Q, T
-Seen = tuple[int, tuple[np.ndarray, ...]]  # steps taken, and r, q, readout and bias then
 
 
 class State(NamedTuple):
@@ -90,6 +89,7 @@ class EnsembleStep(eqx.Module):
         self.scale = (layout.step[:, None] * layout.mask / constants.batch).T[..., None]
         self.decays = layout.mask.T[..., None].astype(float)
 
+    @eqx.filter_jit
     def draw(self, teachers: Matrix, keys: UInt32[Array, "2 runs"], first: NumpyOrJax, steps: int) -> Draws:
         """Numbers for steps first .. first + steps - 1 of every run. No label waits for the students."""
         B, W, L, at = self.constants.batch, self.width, len(self.outer), jnp.asarray(first) + jnp.arange(steps)
@@ -148,12 +148,8 @@ class EnsembleStep(eqx.Module):
     def _overlaps(self, students: Matrix, teachers: Matrix) -> Overlaps:
         """R, Q, T of every run, runs last."""
         weights = (self.layout.share * self.layout.eigenvalue)[:, None]
-
-        def product(a: Row, b: Row) -> Array:
-            return jnp.sum(weights * sum(x * y for x, y in zip(a, b, strict=False)), axis=0)
-
-        pairs = ((students, teachers), (students, students), (teachers, teachers))
-        R, Q, T = (jnp.stack([jnp.stack([product(a, b) for b in B]) for a in A]) for A, B in pairs)
+        pairs = (students, teachers), (students, students), (teachers, teachers)
+        R, Q, T = (jnp.sum(weights * products(a, b), axis=2) for a, b in pairs)
         return R, Q, jnp.broadcast_to(T, (*T.shape[:2], R.shape[2]))  # one teacher may serve all runs
 
     def _respond(
@@ -220,6 +216,11 @@ class EnsembleStep(eqx.Module):
         return [[w * s for w in row] for row, s in zip(rows, scales, strict=False)] + rows[self.K :]
 
 
+def products(a: Matrix, b: Matrix) -> Float[Array, "A B L runs"]:
+    """Inner products of all rows, level by level; teachers have fewer columns."""
+    return jnp.stack([jnp.stack([sum(x * y for x, y in zip(p, q, strict=False)) for q in b]) for p in a])
+
+
 def fold(Z: Matrix, extra: Matrix) -> Matrix:
     """Lower triangular Z' with Z' Z'^T = Z Z^T + extra extra^T (Householder, as `fold` in numba_kernels.py)."""
     count = len(Z)
@@ -240,111 +241,95 @@ def fold(Z: Matrix, extra: Matrix) -> Matrix:
     return [row[:count] for row in rows]
 
 
-def require_fit(problem: Problem, dims: Int[np.ndarray, " L"], method: str) -> None:
-    """One sentence for what cannot run together."""
-    if method != "overlaps":
-        raise InputError("together=True holds for method='overlaps' only; leave it out to learn on actual weights.")
-    if isinstance(problem.teacher, Tasks):
-        raise InputError("together=True does not support several tasks (Tasks); use together=False.")
-    if isinstance(problem.inputs, Mixture):
-        raise InputError("together=True does not support mixtures; use together=False.")
-    size = _size(problem, coordinates.level_layout(problem, dims))
-    if size > LARGEST:
-        raise InputError(
-            f"each level has {size} coordinates per run, and programs for more than {LARGEST} compile for too long; use "
-            "together=False."
+def run_together(request: "Request", together: bool | None) -> bool:
+    """All runs in one program? As asked, or if there are a GPU and enough runs for it."""
+    obstacle = None
+    size = _size(request.problem, coordinates.level_layout(request.problem, request.dims))
+    if request.method != "overlaps":
+        obstacle = "holds for method='overlaps' only; leave it out to learn on actual weights"
+    elif isinstance(request.problem.teacher, Tasks):
+        obstacle = "does not support several tasks (Tasks); use together=False"
+    elif isinstance(request.problem.inputs, Mixture):
+        obstacle = "does not support mixtures; use together=False"
+    elif size > LARGEST:
+        obstacle = (
+            f"does not support {size} coordinates per run in each level; programs for more than {LARGEST} compile for too "
+            "long. Use together=False"
         )
-
-
-def gpu_pays(problem: Problem, dims: Int[np.ndarray, " L"], method: str, runs: int) -> bool:
-    """Is there a GPU, and enough work for it?"""
-    if method != "overlaps" or isinstance(problem.teacher, Tasks) or isinstance(problem.inputs, Mixture):
-        return False
-    fits = _size(problem, coordinates.level_layout(problem, dims)) <= LARGEST
-    return fits and runs >= MANY and jax.default_backend() != "cpu"
+    if together is None:
+        return obstacle is None and request.runs >= MANY and jax.default_backend() != "cpu"
+    if checks.as_flag("together", together) and obstacle is not None:
+        raise InputError(f"together=True {obstacle}.")
+    return together
 
 
 def _size(problem: Problem, layout: LevelLayout) -> int:
+    """Coordinates of one run in each level."""
     return coordinates.rows_of(problem) * int(layout.width.max())
 
 
 class Ensemble:
-    """The runs of one problem on one device."""
+    """The runs of one request on one device."""
 
     def __init__(self, request: "Request"):
-        problem, dims, steps, runs = request.problem, request.dims, request.steps, request.runs
-        self.problem, self.starts, self.dims, self.steps = problem, request.starts, dims, steps
-        self.seed, self.keep, self.runs = request.seed, request.keep, runs
-        self.layout = coordinates.level_layout(problem, dims)
+        problem, last, self.request = request.problem, int(request.steps[-1]), request
+        self.layout = coordinates.level_layout(problem, request.dims)
         self.step = EnsembleStep(problem, step_constants(problem, request.dim), self.layout)
         self.rates = RateTable(problem, request.dim)
         on_cpu = jax.default_backend() == "cpu"
         self.unrolled = 1 if on_cpu else max(1, UNROLLED // _size(problem, self.layout))
-        numbers = runs * problem.samples_per_step * dims.size * (self.step.width + 2)
+        numbers = request.runs * problem.samples_per_step * request.dims.size * (self.step.width + 2)
         fitting = (ON_CPU if on_cpu else ON_GPU) // numbers
-        turns = int(np.clip(fitting, self.unrolled, min(STEPS, max(self.unrolled, int(steps[-1]))))) // self.unrolled
+        turns = int(np.clip(fitting, self.unrolled, min(STEPS, max(self.unrolled, last)))) // self.unrolled
         self.turns, self.block = None if on_cpu else turns, turns * self.unrolled
 
     def run(self, progress: bool) -> Runs:
         """All runs to the last step; after Ctrl-C, what was recorded so far."""
-        (state, teachers, lengths, bound), last = self._begin(), int(self.steps[-1])
-        keys = run_keys(self.seed, self.runs)
-        seen: list[Seen] = []
-        ended, taken = np.full(self.runs, -1), 0  # where a run has diverged
+        request, runs = self.request, self.request.runs
+        (state, teachers, lengths, bound), last = self._begin(), int(request.steps[-1])
+        keys, records = run_keys(request.seed, runs), empty_records(request)
+        ended, taken = np.full(runs, -1), 0  # where a run has diverged
         checked = (0, _within(state, bound))
-        bar = progress_bar(last * self.runs) if progress else None
         try:
-            self._look(seen, 0, state, teachers)
-            for first in range(0, last, self.block):
-                draws = _draw(self.step, teachers, keys, np.asarray(first), self.block)
-                rates, end = self.rates.table(first, first + self.block), min(first + self.block, last)
-                while taken < end:
-                    stop = next_stop(self.steps, taken, end)
-                    turns = self.turns if stop - taken == self.block else None
-                    span = np.asarray(taken - first), np.asarray(stop - first)
-                    state = _advance(self.step, self.unrolled, turns, state, teachers, lengths, draws, rates, *span)
-                    _note(ended, *checked)  # the device is busy with the next stretch meanwhile
-                    checked, taken = (stop, _within(state, bound)), stop
-                    self._look(seen, taken, state, teachers)
-                    if bar is not None:
-                        bar.update(taken * self.runs - bar.n)
+            with progress_bar(last * runs, progress) as bar:
+                self._write(records, 0, state, teachers)
+                for first in range(0, last, self.block):
+                    draws = self.step.draw(teachers, keys, np.asarray(first), self.block)
+                    rates, end = self.rates.table(first, first + self.block), min(first + self.block, last)
+                    while taken < end:
+                        stop = next_stop(request.steps, taken, end)
+                        turns = self.turns if stop - taken == self.block else None
+                        span = np.asarray(taken - first), np.asarray(stop - first)
+                        state = _advance(self.step, self.unrolled, turns, state, teachers, lengths, draws, rates, *span)
+                        _note(ended, *checked)  # the device is busy with the next stretch meanwhile
+                        checked, taken = (stop, _within(state, bound)), stop
+                        self._write(records, taken, state, teachers)
+                        if bar is not None:
+                            bar.update(taken * runs - bar.n)
         except KeyboardInterrupt:
-            if not seen:
+            if not np.isfinite(records.R[:, 0]).any():
                 raise
-        finally:
-            if bar is not None:
-                bar.close()
         _note(ended, *checked)
-        return self._runs(seen, ended, taken)
+        diverged = ended >= 0
+        beyond = diverged[:, None] & (request.steps >= ended[:, None])
+        for record in (x for x in records[1:] if x.size):
+            record[beyond] = np.nan
+        status = Status.FINISHED if taken == last else Status.INTERRUPTED
+        return Runs(records, np.where(diverged, Status.DIVERGED, status), np.where(diverged, ended, taken))
 
     def _begin(self) -> tuple[State, Matrix, Row, Array]:
         """State, teachers, held lengths and bounds of all runs, from one start or one each."""
-        placed = [place_start(self.problem, start, self.dims, self.layout) for start in self.starts]
+        problem, dims, runs = self.request.problem, self.request.dims, self.request.runs
+        placed = [coordinates.place_start(problem, start, dims, self.layout) for start in self.request.starts]
         students, teachers, params, lengths, bound = jax.tree.map(lambda *x: jnp.stack(x, axis=-1), *placed)
-        every_run = lambda x: jnp.broadcast_to(x, (*x.shape[:-1], self.runs))  # noqa: E731
+        every_run = lambda x: jnp.broadcast_to(x, (*x.shape[:-1], runs))  # noqa: E731
         state = jax.tree.map(every_run, State(_matrix(students), params))
         return state, _matrix(teachers), list(lengths), bound
 
-    def _look(self, seen: list[Seen], taken: int, state: State, teachers: Matrix) -> None:
-        if np.any(self.steps == taken):
-            seen.append((taken, jax.tree.map(np.asarray, _overlaps(self.step, state, teachers))))
-
-    def _runs(self, seen: list[Seen], ended: np.ndarray, reached: int) -> Runs:
-        """What was seen, sorted into runs; NaN from where a run had diverged."""
-        weights, alive = field_weights(self.layout), ended < 0
-        blank = empty_records(self.problem, self.steps, self.keep)
-        records = Records(self.steps, *(np.broadcast_to(x, (self.runs, *x.shape)).copy() for x in blank[1:]))
-        for taken, state in seen:
-            well = alive | (taken < ended)
-            r, q, readout, bias = (np.where(well.reshape(-1, *[1] * (x.ndim - 1)), x, np.nan) for x in state)
-            fields = np.einsum("l,nlkm->nkm", weights, r), np.einsum("l,nlkj->nkj", weights, q)
-            for at in np.flatnonzero(self.steps == taken):
-                parts = (*fields, *((r, q) if self.keep else (None, None)), readout, bias, None)
-                for record, part in zip(records[1:], parts, strict=True):
-                    if part is not None:
-                        record[:, at] = part
-        status = Status.FINISHED if reached == self.steps[-1] else Status.INTERRUPTED
-        return Runs(records, np.where(alive, int(status), int(Status.DIVERGED)), np.where(alive, reached, ended))
+    def _write(self, records: Records, taken: int, state: State, teachers: Matrix) -> None:
+        if np.any(records.steps == taken):
+            r, q, readout, bias = jax.tree.map(np.asarray, _level_overlaps(self.step, state, teachers))
+            write_overlaps(records, taken, self.request.field_weights, r, q, None, readout, bias)
 
 
 def _note(ended: Int[np.ndarray, " runs"], taken: int, within: Bool[Array, " runs"]) -> None:
@@ -355,11 +340,6 @@ def _note(ended: Int[np.ndarray, " runs"], taken: int, within: Bool[Array, " run
 def _matrix(array: Float[Array, "L rows columns runs"]) -> Matrix:
     """The array as a list of lists of arrays (levels, runs)."""
     return [[array[:, i, j] for j in range(array.shape[2])] for i in range(array.shape[1])]
-
-
-@eqx.filter_jit
-def _draw(ensemble: EnsembleStep, teachers: Matrix, keys: Array, first: NumpyOrJax, steps: int) -> Draws:
-    return ensemble.draw(teachers, keys, first, steps)
 
 
 @eqx.filter_jit
@@ -404,10 +384,8 @@ def _within(state: State, bound: Array) -> Bool[Array, " runs"]:
 
 
 @eqx.filter_jit
-def _overlaps(ensemble: EnsembleStep, state: State, teachers: Matrix) -> tuple[Array, ...]:
+def _level_overlaps(ensemble: EnsembleStep, state: State, teachers: Matrix) -> tuple[Array, ...]:
     """r (runs, L, K, M), q (runs, L, K, K), readout and bias (runs, K)."""
     students = state.rows[: ensemble.K]
-    dot = lambda a, b: sum(x * y for x, y in zip(a, b, strict=False))  # noqa: E731
-    r, q = (jnp.array([[dot(a, b) for b in others] for a in students]) for others in (teachers, students))
-    params = (jnp.moveaxis(x, -1, 0) for x in state.params[:2])
-    return jnp.transpose(r, (3, 2, 0, 1)), jnp.transpose(q, (3, 2, 0, 1)), *params
+    r, q = (jnp.transpose(products(students, others), (3, 2, 0, 1)) for others in (teachers, students))
+    return r, q, *(jnp.moveaxis(x, -1, 0) for x in state.params[:2])

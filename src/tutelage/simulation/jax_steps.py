@@ -5,7 +5,8 @@ numbers are drawn outside, by the run's own generator, in blocks of fixed size; 
 block, so that stopping to record compiles nothing anew.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +16,7 @@ from jaxtyping import Float
 from tutelage._types import Array, NumpyOrJax
 from tutelage.problem import Mixture, Problem
 from tutelage.problem.sample import class_of, context_of, learn, normals_needed
-from tutelage.rules import Context, Parameters
+from tutelage.rules import Context, Parameters, Update
 from tutelage.simulation.numba_kernels import LevelLayout, ParameterState, StepConstants
 
 Arrays = tuple[NumpyOrJax, ...]
@@ -23,29 +24,19 @@ OverlapsState = tuple[NumpyOrJax, NumpyOrJax, ParameterState]  # students (L, ro
 WeightsState = tuple[NumpyOrJax, NumpyOrJax, NumpyOrJax, NumpyOrJax, ParameterState]  # W, velocity, gradient, (K, N); W*
 
 
-class Response(NamedTuple):
-    """What one batch does: delta, and the mean forces on readout and bias."""
-
-    delta: Float[Array, "B K"]
-    readout: Array
-    bias: Float[Array, " K"]
-
-
 def respond(
     problem: Problem,
-    constants: StepConstants,
     params: ParameterState,
     student_fields: Float[Array, "B K"],
     teacher_fields: Float[Array, "B M"],
     normals: Float[Array, "B D"],
     context: Context,
     norm2: Float[Array, "B K"] | None,
-) -> Response:
-    """The response of the problem's rule to a batch. norm2: |x|^2 / N, for rules that look at it."""
-    student, reference = student_fields + params.bias, teacher_fields + constants.teacher_bias
+) -> Update:
+    """The updates of the problem's rule by a batch. norm2: |x|^2 / N, for rules that look at it."""
+    bias = 0.0 if problem.references.bias is None else problem.references.bias
     parameters = Parameters(jnp.asarray(params.readout), jnp.asarray(params.bias))
-    update = learn(problem, student, reference, normals, parameters, context, norm2)
-    return Response(update.delta, jnp.mean(update.parameters.readout, axis=0), jnp.mean(update.delta, axis=0))
+    return learn(problem, student_fields + params.bias, teacher_fields + bias, normals, parameters, context, norm2)
 
 
 def move_parameters(
@@ -87,12 +78,6 @@ class OverlapsLoop:
         self.width = int(layout.width.max())
         self.advance = jax.jit(self._advance)
 
-    def begin(self, students: np.ndarray, teachers: np.ndarray, params: ParameterState) -> OverlapsState:
-        return jnp.asarray(students), jnp.asarray(teachers), jax.tree.map(jnp.asarray, params)
-
-    def look(self, state: OverlapsState) -> tuple[np.ndarray, np.ndarray, ParameterState]:
-        return np.asarray(state[0]), np.asarray(state[1]), jax.tree.map(np.asarray, state[2])
-
     def draw(self, rng: np.random.Generator, rates: np.ndarray) -> Draws:
         steps, B, J = rates.shape[0], self.constants.batch, self.columns
         normals = rng.standard_normal((steps, B, self.layout.width.size, self.width))
@@ -117,13 +102,12 @@ class OverlapsLoop:
         self, state: OverlapsState, roots: Array, lengths: Array, draws: Draws, first: Array, last: Array
     ) -> OverlapsState:
         """Steps first .. last - 1 of a block of draws. roots: of the teachers' overlaps, for teachers that drift."""
-        normals, own, outside, moves, far_moves, rates = (jnp.asarray(x) for x in draws)
 
         def step(i: Array, state: OverlapsState) -> OverlapsState:
-            students, params = self._step(state, lengths, normals[i], own[i], outside[i], rates[i])
-            teachers = jnp.asarray(state[1])
+            now = jax.tree.map(lambda x: jnp.asarray(x)[i], draws)
+            students, teachers, params = self._step(state, lengths, now)
             if self.constants.drift:
-                students, teachers = self._move_teachers(students, teachers, roots, moves[i], far_moves[i])
+                students, teachers = self._move_teachers(students, teachers, roots, now.moves, now.far_moves)
             return students, teachers, params
 
         return jax.lax.fori_loop(first, last, step, state)
@@ -143,13 +127,13 @@ class OverlapsLoop:
             vectors = vectors.at[self.outer, :, span].set(_transpose(jnp.linalg.qr(_transpose(grown), mode="r")))
         return vectors[:, M:], vectors[:, :M, :columns]
 
-    def _step(
-        self, state: OverlapsState, lengths: Array, normals: Array, xi: Array, outside: Array, rates: Array
-    ) -> tuple[Array, ParameterState]:
-        (students, teachers, params), layout, constants = state, self.layout, self.constants
-        spread = None
+    def _step(self, state: OverlapsState, lengths: Array, draws: Any) -> tuple[Array, Array, ParameterState]:
+        """One step of the student; draws: of this step."""
+        layout, constants, params = self.layout, self.constants, state[2]
+        students, teachers = (jnp.asarray(x) for x in state[:2])
+        normals, xi, outside, rates, spread = draws.normals, draws.noise, draws.outside, draws.rates, None
         if isinstance(self.problem.inputs, Mixture):
-            normals, spread = self._in_classes(self.problem.inputs, jnp.asarray(teachers), normals, xi)
+            normals, spread = self._in_classes(self.problem.inputs, teachers, normals, xi)
         K, M, B = self.problem.student.hidden, self.problem.references.hidden, constants.batch
         student_fields = jnp.einsum("l,lkc,slc->sk", layout.field, students[:, :K], normals)
         teacher_fields = jnp.einsum("l,lmc,slc->sm", layout.field, teachers, normals[..., : teachers.shape[2]])
@@ -164,13 +148,13 @@ class OverlapsLoop:
         if self.problem.rule.uses_norm:  # a single sample
             wider = outside if spread is None else outside * spread[0, self.outer, None, None]
             norm2 = self._norm2(normals, wider)
-        response = respond(self.problem, constants, params, student_fields, teacher_fields, xi, context, norm2)
+        update = respond(self.problem, params, student_fields, teacher_fields, xi, context, norm2)
         scale = jnp.asarray(layout.step[:, None] * layout.mask)[..., None] / B
-        inside = scale * jnp.einsum("sk,slc->lkc", response.delta, normals)
+        inside = scale * jnp.einsum("sk,slc->lkc", update.delta, normals)
         inside = inside - rates[-2] * layout.mask[..., None] * students[:, :K]
         moved = self._kick(students, inside, rates)
         if self.outer.size:
-            delta = response.delta if spread is None else response.delta * spread.T[self.outer, :, None]
+            delta = update.delta if spread is None else update.delta * spread.T[self.outer, :, None]
             factor = _transpose(delta if B <= K else jnp.linalg.qr(delta, mode="r"))
             new = self._kick(
                 jnp.zeros((self.outer.size, students.shape[1], 1)), scale[self.outer] * (factor @ outside), rates
@@ -181,7 +165,8 @@ class OverlapsLoop:
         if constants.spherical:
             present = jnp.einsum("l,lkc->k", layout.share, moved[:, :K] ** 2)
             moved = moved.at[:, :K].multiply(jnp.sqrt(lengths / present)[:, None])
-        return moved, move_parameters(constants, params, response.readout, response.bias, rates)
+        forces = jnp.mean(update.parameters.readout, axis=0), jnp.mean(update.delta, axis=0)
+        return moved, teachers, move_parameters(constants, params, *forces, rates)
 
     def _in_classes(
         self,
@@ -219,23 +204,30 @@ def _transpose(x: Array) -> Array:
 
 
 class WeightsLoop:
-    """The weights method. Compiled once for all runs of a problem."""
+    """The weights method. Compiled once for all runs of a problem. respond: what samples with given fields do."""
 
-    def __init__(self, problem: Problem, constants: StepConstants, mask: np.ndarray, dims: np.ndarray):
-        self.problem, self.constants = problem, constants
+    def __init__(
+        self,
+        problem: Problem,
+        constants: StepConstants,
+        mask: np.ndarray,
+        dims: np.ndarray,
+        respond: Callable[..., Update] = respond,
+    ):
+        self.problem, self.constants, self.respond = problem, constants, respond
         self.eigenvalues = np.repeat(np.asarray(problem.inputs.eigenvalues, dtype=float), dims)
         self.mask = mask if mask.size else np.ones((1, self.eigenvalues.size))
         self.advance = jax.jit(self._advance)
 
     def _advance(
-        self, state: WeightsState, fixed: Arrays, block: Arrays, seen: Array, first: Array, last: Array
+        self, state: WeightsState, lengths: NumpyOrJax, block: Arrays, seen: Array, first: Array, last: Array
     ) -> WeightsState:
         """Samples first .. last - 1 of a block, which are whole episodes for a rule of these.
 
-        fixed: (lengths,). block: rows, unseen parts of the teacher's fields, noise, moves (of teachers that drift) and rates,
-        one each per sample. seen: samples before the block.
+        block: rows, unseen parts of the teacher's fields, noise, moves (of teachers that drift) and rates, one each per
+        sample. seen: samples before the block.
         """
-        T, (lengths,) = self.problem.rule.samples, fixed
+        T = self.problem.rule.samples
         rows, unseen, noise, moves, rates = (jnp.asarray(x).reshape(x.shape[0] // T, T, *x.shape[1:]) for x in block)
 
         def one(i: Array, state: WeightsState) -> WeightsState:
@@ -255,19 +247,13 @@ class WeightsLoop:
             for a, b in ((W, W_teacher), (W, W), (W_teacher, W_teacher))
         )
         context = context_of(self.problem, rates[4], rates[5], (R, Q, T))
-        fields, share = (x @ W.T * root, x @ W_teacher.T * root + unseen), x.shape[0] / constants.batch
+        fields = x @ W.T * root, x @ W_teacher.T * root + unseen
         norm2 = x**2 @ self.mask.T / constants.dim if self.problem.rule.uses_norm else None
-        response = self.respond(params, *fields, xi, context, norm2)
-        gradient = gradient + (root / constants.batch) * (response.delta.T @ x)
-        readout = params.readout_sum + share * response.readout
-        bias = params.bias_sum + share * response.bias
+        update = self.respond(self.problem, params, *fields, xi, context, norm2)
+        gradient = gradient + (root / constants.batch) * (update.delta.T @ x)
+        readout = params.readout_sum + jnp.sum(update.parameters.readout, axis=0) / constants.batch
+        bias = params.bias_sum + jnp.sum(update.delta, axis=0) / constants.batch
         return W, velocity, gradient, W_teacher, params._replace(readout_sum=readout, bias_sum=bias)
-
-    def respond(
-        self, params: ParameterState, student: Array, reference: Array, xi: Array, context: Context, norm2: Array | None
-    ) -> Response:
-        """The response to samples with these fields; a subclass may have labels of its own."""
-        return respond(self.problem, self.constants, params, student, reference, xi, context, norm2)
 
     def _move(self, state: WeightsState, lengths: NumpyOrJax, moves: Array, rates: Array) -> WeightsState:
         (W, velocity, gradient, W_teacher, params), constants = state, self.constants

@@ -317,10 +317,8 @@ def fold(rows, extra, first, count, columns):
 def draw_fields(rng, layout, students, teachers, normals, student_fields, teacher_fields):
     """Normals (L, W) for the coordinates in use, and the fields sum_l sqrt(p_l lam_l) (coordinates . normals)."""
     K, M = student_fields.size, teacher_fields.size
-    for k in range(K):
-        student_fields[k] = 0.0
-    for m in range(M):
-        teacher_fields[m] = 0.0
+    student_fields[:] = 0.0
+    teacher_fields[:] = 0.0
     for level in range(layout.width.size):
         width, scale = layout.width[level], layout.field[level]
         for c in range(width):
@@ -358,9 +356,7 @@ def move_outside(rng, constants, rows, factor, extra, first, dof, scale, mask, f
     """The step along all other dimensions: new columns factor . F, F Bartlett's factor, folded back into Z."""
     K, columns = factor.shape
     count = rows.shape[0]
-    for k in range(K):
-        for j in range(columns):
-            extra[k, j] = 0.0
+    extra[:] = 0.0
     for i in range(columns):
         for j in range(i + 1):
             f = chi(rng, dof - j) if i == j else rng.standard_normal()
@@ -393,9 +389,7 @@ def move_teachers(rng, drift, root, rows, teachers, width, dof, vectors, extra):
         for k in range(count):
             vectors[M + k, c] = rows[k, c]
     if dof > 0:
-        for i in range(M + count):
-            for j in range(M):
-                extra[i, j] = 0.0
+        extra[:] = 0.0
         for i in range(M):
             for j in range(i + 1):
                 f = scale * (chi(rng, dof - j) if i == j else rng.standard_normal())
@@ -427,41 +421,30 @@ def onto_sphere(layout, students, lengths):
 @compiled
 def record_overlaps(at, layout, students, teachers, params, records):
     """Field covariances (and overlaps per level, where kept) of the present state."""
-    K, M, keep = params.bias.size, teachers.shape[1], records.r.shape[0] > 0
-    for k in range(K):
-        for h in range(params.readout.shape[0]):
-            records.readout[at, h, k] = params.readout[h, k]
-        records.bias[at, k] = params.bias[k]
-        for m in range(M):
-            records.R[at, k, m] = 0.0
-        for j in range(K):
-            records.Q[at, k, j] = 0.0
+    K, M, keep, moving = params.bias.size, teachers.shape[1], records.r.size > 0, records.T.size > 0
+    records.readout[at] = params.readout
+    records.bias[at] = params.bias
+    records.R[at] = 0.0
+    records.Q[at] = 0.0
+    if moving:
+        records.T[at] = 0.0
     for level in range(layout.width.size):
-        weight = layout.share[level] * layout.eigenvalue[level]
+        weight, columns = layout.share[level] * layout.eigenvalue[level], teachers.shape[2]
         for k in range(K):
             for m in range(M):
-                dot = 0.0
-                for c in range(min(layout.width[level], teachers.shape[2])):
-                    dot += students[level, k, c] * teachers[level, m, c]
+                dot = inner(students[level, k, :columns], teachers[level, m])
                 records.R[at, k, m] += weight * dot
                 if keep:
                     records.r[at, level, k, m] = dot
             for j in range(K):
-                dot = 0.0
-                for c in range(layout.width[level]):
-                    dot += students[level, k, c] * students[level, j, c]
+                dot = inner(students[level, k], students[level, j])
                 records.Q[at, k, j] += weight * dot
                 if keep:
                     records.q[at, level, k, j] = dot
-    if records.T.shape[0] > 0:
-        records.T[at] = 0.0
-        for level in range(layout.width.size):
-            columns = min(layout.width[level], teachers.shape[2])
+        if moving:
             for m in range(M):
                 for n in range(M):
-                    for c in range(columns):
-                        weight = layout.share[level] * layout.eigenvalue[level]
-                        records.T[at, m, n] += weight * teachers[level, m, c] * teachers[level, n, c]
+                    records.T[at, m, n] += weight * inner(teachers[level, m], teachers[level, n])
 
 
 @compiled
@@ -484,13 +467,12 @@ def too_large(students, params, bound):
 def reduce_batch(deltas, copy, factor):
     """factor with factor factor^T = deltas deltas^T: all that the other dimensions see of a batch. (K, min(B, K))."""
     K, B = deltas.shape
-    for k in range(K):
-        for s in range(B):
-            copy[k, s] = deltas[k, s]
-        for j in range(factor.shape[1]):
-            factor[k, j] = deltas[k, j] if B <= K else 0.0
-    if B > K:
-        fold(factor, copy, 0, K, B)
+    if B <= K:
+        factor[:] = deltas
+        return
+    copy[:] = deltas
+    factor[:] = 0.0
+    fold(factor, copy, 0, K, B)
 
 
 @compiled
@@ -525,6 +507,7 @@ def advance_overlaps(
             at += 1
         if step == last:
             break
+        now = rates[step - first]
         for s in range(B):
             draw_fields(rng, layout, students, teachers, normals[s], student_fields, teacher_fields)
             for i in range(constants.unseen.shape[0]):
@@ -532,23 +515,21 @@ def advance_overlaps(
                 for m in range(M):
                     teacher_fields[m] += constants.unseen[m, i] * z
             z = rng.standard_normal() if constants.draws else 0.0
-            now = rates[step - first]
             if now.size > 8:
                 task = task_at(now, tasks, rng.random())
                 learns = now[6 + tasks + task]
             error = respond(constants, table, params, student_fields, teacher_fields, task, learns, now[-1], z, delta)
-            for k in range(K):
-                deltas[k, s] = delta[k]
+            deltas[:, s] = delta
             if not abs(error) < OVERFLOW:
                 return -step - 1
         reduce_batch(deltas, copy, factor)
-        force, push, decay = rates[step - first, 0], rates[step - first, 1], rates[step - first, -2]
+        force, push, decay = now[0], now[1], now[-2]
         for level in range(L):
             rows, mask, scale = students[level], layout.mask[level], layout.step[level] / B
             move_inside(constants, rows, normals, deltas, level, layout.width[level], scale, mask, force, push, decay)
             if layout.dof[level] > 0:
                 move_outside(rng, constants, rows, factor, extra, M, layout.dof[level], scale, mask, force, push)
-        move_parameters(constants, params, rates[step - first, 2], rates[step - first, 3])
+        move_parameters(constants, params, now[2], now[3])
         if constants.spherical:
             onto_sphere(layout, students, lengths)
         if constants.drift > 0.0:

@@ -10,17 +10,18 @@ through the K x K matrix delta delta^T, K columns are enough. This is the law of
 approximation to it: N = 10^6 costs what N = 100 does.
 """
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
+import jax
 import numpy as np
-from jaxtyping import Float, Int
 
 from tutelage.errors import Status
-from tutelage.integrate.program import BOUND
-from tutelage.problem import Problem, Start
 from tutelage.simulation import coordinates
-from tutelage.simulation.numba_kernels import LevelLayout, ParameterState, Records, advance_overlaps
-from tutelage.simulation.runs import Run, Watch, empty_records, next_stop, stream, write_overlaps
+from tutelage.simulation.coordinates import PlacedStart
+from tutelage.simulation.jax_steps import OverlapsLoop
+from tutelage.simulation.numba_kernels import ParameterState, Records, advance_overlaps
+from tutelage.simulation.runs import Ended, Watch, next_stop, stream, write_overlaps
 from tutelage.simulation.step_constants import RateTable, has_kernels, step_constants, teacher_table, with_heads
 
 if TYPE_CHECKING:
@@ -33,111 +34,67 @@ class OverlapsMethod:
     """Everything that the runs of one request share; `run` is one of them."""
 
     def __init__(self, request: "Request"):
-        problem, dims = request.problem, request.dims
-        self.problem, self.starts, self.dims, self.steps = problem, request.starts, dims, request.steps
-        self.seed, self.keep = request.seed, request.keep
+        problem, dims, self.request = request.problem, request.dims, request
         self.layout = coordinates.level_layout(problem, dims)
         self.constants, self.rates = step_constants(problem, request.dim), RateTable(problem, request.dim)
-        self.placed = [place_start(problem, start, dims, self.layout) for start in self.starts]
+        self.placed = [coordinates.place_start(problem, start, dims, self.layout) for start in request.starts]
         self.table = teacher_table(problem)
-        self.roots = [coordinates.teacher_roots(problem, start) for start in self.starts]
+        self.roots = [coordinates.teacher_roots(problem, start) for start in request.starts]
         self.stretch = max(64, STRETCH // (dims.size * problem.samples_per_step))
-        self.loop: Any = None
-        if not has_kernels(problem):
-            from tutelage.simulation.jax_steps import OverlapsLoop
+        steps = max(1, min(self.stretch, 1024, int(request.steps[-1])))
+        self.loop = None if has_kernels(problem) else OverlapsLoop(problem, self.constants, self.layout, steps)
 
-            steps = max(1, min(self.stretch, 1024, int(self.steps[-1])))
-            self.loop = OverlapsLoop(problem, self.constants, self.layout, steps)
-
-    def run(self, index: int, watch: Watch) -> Run:
-        students, teachers, params, lengths, bound = self.placed[index % len(self.starts)]
-        students, teachers, params = (
-            students.copy(),
-            teachers.copy(),
-            ParameterState(*(x.copy() for x in params)),
-        )  # in place
-        records = empty_records(self.problem, self.steps, self.keep)
-        advance, rng = self._numba_loop if self.loop is None else self._jax_loop, stream(self.seed, index)
-        return Run(records, *advance(rng, students, teachers, params, lengths, bound, records, index, watch))
-
-    def _numba_loop(
-        self, rng, students, teachers, params, lengths, bound, records: Records, index: int, watch: Watch
-    ) -> tuple[Status, int]:
-        taken, last = 0, int(self.steps[-1])
-        roots, params, records = self.roots[index % len(self.roots)], with_heads(params), with_heads(records)
-        while True:
-            end = min(taken + self.stretch, last)
-            rates = self.rates.table(taken, end)
-            moving = (students, teachers, roots, params, lengths, bound, rates, taken, end, records)
-            reached = advance_overlaps(rng, self.constants, self.table, self.layout, *moving)
-            if reached < 0:
-                return Status.DIVERGED, -int(reached) - 1
-            taken = end
-            if not watch.goes_on(index, taken) and taken < last:
+    def run(self, index: int, records: Records, watch: Watch) -> Ended:
+        """Run `index`, written into its records."""
+        which = index % len(self.placed)
+        advance, rng = self._in_numba if self.loop is None else self._in_jax, stream(self.request.seed, index)
+        taken = 0
+        for taken, fine in advance(rng, self.placed[which], self.roots[which], records):
+            if not fine:
+                return Status.DIVERGED, taken
+            if not watch.goes_on(index, taken) and taken < records.steps[-1]:
                 return Status.INTERRUPTED, taken
-            if taken == last:
-                return Status.FINISHED, taken
+        return Status.FINISHED, taken
 
-    def _jax_loop(
-        self, rng, students, teachers, params, lengths, bound, records: Records, index: int, watch: Watch
-    ) -> tuple[Status, int]:
-        loop, last, roots = self.loop, int(self.steps[-1]), self.roots[index % len(self.roots)]
-        state, size = loop.begin(students, teachers, params), loop.steps
-        self._write(records, 0, students, teachers, params)
-        for first in range(0, last, size):
-            chunk = loop.draw(rng, self.rates.table(first, first + size))
-            taken, end = first, min(first + size, last)
+    def _in_numba(
+        self, rng: np.random.Generator, placed: PlacedStart, roots: np.ndarray, records: Records
+    ) -> Iterator[tuple[int, bool]]:
+        """Advance by stretches of steps: steps taken, and whether all is within bounds."""
+        students, teachers, params = jax.tree.map(np.copy, placed[:3])  # they move in place
+        params, records, last = with_heads(params), with_heads(records), int(records.steps[-1])
+        for first in range(0, max(last, 1), self.stretch):
+            end = min(first + self.stretch, last)
+            moving = students, teachers, roots, params, placed.lengths, placed.bound
+            steps = self.rates.table(first, end), first, end, records
+            reached = advance_overlaps(rng, self.constants, self.table, self.layout, *moving, *steps)
+            yield (end, True) if reached >= 0 else (-int(reached) - 1, False)
+
+    def _in_jax(
+        self, rng: np.random.Generator, placed: PlacedStart, roots: np.ndarray, records: Records
+    ) -> Iterator[tuple[int, bool]]:
+        """The same in JAX, up to each recorded step and the end of each block of random numbers."""
+        loop, last, state = self.loop, int(records.steps[-1]), placed[:3]
+        assert loop is not None
+        self._write(records, 0, *state)
+        for first in range(0, last, loop.steps):
+            draws = loop.draw(rng, self.rates.table(first, first + loop.steps))
+            taken, end = first, min(first + loop.steps, last)
             while taken < end:
-                stop = next_stop(self.steps, taken, end)
-                state = loop.advance(state, roots, lengths, chunk, taken - first, stop - first)
+                stop = next_stop(records.steps, taken, end)
+                state = loop.advance(state, roots, placed.lengths, draws, taken - first, stop - first)
                 taken = stop
-                students, teachers, params = loop.look(state)
-                if not np.all(students**2 < bound):
-                    return Status.DIVERGED, taken
-                self._write(records, taken, students, teachers, params)
-            if not watch.goes_on(index, taken) and taken < last:
-                return Status.INTERRUPTED, taken
-        return Status.FINISHED, last
+                students, teachers, params = jax.tree.map(np.asarray, state)
+                fine = bool(np.all(students**2 < placed.bound))
+                if fine:
+                    self._write(records, taken, students, teachers, params)
+                yield taken, fine
 
     def _write(
-        self,
-        records: Records,
-        taken: int,
-        students: Float[np.ndarray, "L rows W"],
-        teachers: Float[np.ndarray, "L M columns"],
-        params: ParameterState,
+        self, records: Records, taken: int, students: np.ndarray, teachers: np.ndarray, params: ParameterState
     ) -> None:
         if not np.any(records.steps == taken):
             return
-        rows = students[:, : self.problem.student.hidden]
+        rows = students[:, : self.request.problem.student.hidden]
         r = rows[:, :, : teachers.shape[2]] @ teachers.transpose(0, 2, 1)
         q, t = rows @ rows.transpose(0, 2, 1), teachers @ teachers.transpose(0, 2, 1)
-        write_overlaps(records, taken, r, q, field_weights(self.layout), params.readout, params.bias, t)
-
-
-class PlacedStart(NamedTuple):
-    """A start as the loops hold it. lengths: |w_k|^2 / N. bound: squared coordinates beyond it have diverged."""
-
-    students: Float[np.ndarray, "L rows W"]
-    teachers: Float[np.ndarray, "L M columns"]
-    params: ParameterState
-    lengths: Float[np.ndarray, " K"]
-    bound: float
-
-
-def place_start(problem: Problem, start: Start, dims: Int[np.ndarray, " L"], layout: LevelLayout) -> PlacedStart:
-    """A start in the coordinates of its levels."""
-    students, teachers = coordinates.place(problem, coordinates.level_coordinates(problem, start, dims), layout)
-    K, params = problem.student.hidden, coordinates.initial_parameters(problem, start)
-    lengths = coordinates.lengths_of(problem, students[:, :K] @ students[:, :K].transpose(0, 2, 1), dims)
-    return PlacedStart(students, teachers, params, lengths, divergence_bound(students))
-
-
-def field_weights(layout: LevelLayout) -> Float[np.ndarray, " L"]:
-    """p_l lam_l with the actual share n_l / N of each level."""
-    return layout.share * layout.eigenvalue
-
-
-def divergence_bound(students: np.ndarray) -> float:
-    """Squared coordinates beyond this have diverged (the same factor as in `solve`)."""
-    return BOUND * (1.0 + float(np.max(students**2)))
+        write_overlaps(records, taken, self.request.field_weights, r, q, t, params.readout, params.bias)

@@ -24,47 +24,36 @@ def errors_at_records(
     problem: Problem,
     R: Float[np.ndarray, "*lead K M"],
     Q: Float[np.ndarray, "*lead K K"],
-    T: Float[np.ndarray, "*lead M M"],
+    T: Float[np.ndarray, "... M M"],
     readout: np.ndarray,
     bias: Float[np.ndarray, "*lead K"],
     times: Float[np.ndarray, " time"],
-) -> tuple[Float[np.ndarray, "*lead_task"], Float[np.ndarray, "*lead_task"]]:
-    """Error and loss of states at times (the last axis of lead), of several tasks with a last axis of tasks; NaN states give
-    NaN."""
-    shape, tasks = R.shape[:-2], (problem.teacher.count,) if isinstance(problem.teacher, Tasks) else ()
-    flat = [x.reshape(-1, *x.shape[len(shape) :]) for x in (R, Q, T, readout, bias, np.broadcast_to(times, shape))]
-    known = np.isfinite(flat[0]).all(axis=(1, 2))
-    both = np.full((2, known.size, *tasks), np.nan)
-    if known.any():
-        both[:, known] = _in_batches(problem, *(x[known] for x in flat))
-    return both[0].reshape(*shape, *tasks), both[1].reshape(*shape, *tasks)
+) -> tuple[Float[np.ndarray, "*lead_each"], Float[np.ndarray, "*lead_each"]]:
+    """Error and loss of states at times (the last axis of lead); NaN states give NaN.
+
+    Several tasks have a last axis of tasks, a mixture one of classes. R, Q and T of a mixture are r, q and t per level.
+    """
+    axes = 3 if isinstance(problem.inputs, Mixture) else 2
+    lead = R.shape[:-axes]
+    T = np.broadcast_to(T, (*lead, *T.shape[-axes:]))
+    states = [x.reshape(-1, *x.shape[len(lead) :]) for x in (R, Q, T, readout, bias, np.broadcast_to(times, lead))]
+    known = np.flatnonzero(np.isfinite(states[0]).reshape(len(states[0]), -1).all(axis=1))
+    found = np.full((2, len(states[0]), *_values(problem)), np.nan)
+    moments = moments_for(problem)
+    on_cpu, costly = jax.default_backend() == "cpu", by_nodes(moments) is not None or by_quadrature(moments)
+    size = (32 if costly else 512) if on_cpu else (256 if costly else 2**15)  # bounded memory, one compilation
+    for first in range(0, known.size, size):
+        which = known[first : first + size]
+        padded = np.pad(which, (0, size - which.size), mode="edge")
+        both = _errors(as_arrays(problem), moments, np.asarray(which.size), tuple(x[padded] for x in states))
+        found[:, which] = np.stack(both)[:, : which.size]
+    error, loss = found.reshape(2, *lead, *found.shape[2:])
+    return error, loss
 
 
-def mixture_errors(
-    problem: Problem,
-    shares: Float[np.ndarray, " L"],
-    r: Float[np.ndarray, "*lead L K M"],
-    q: Float[np.ndarray, "*lead L K K"],
-    t: Float[np.ndarray, "*lead L M M"],
-    readout: np.ndarray,
-    bias: Float[np.ndarray, "*lead K"] | None,
-    times: Float[np.ndarray, " time"],
-) -> tuple[Float[np.ndarray, "*lead classes"], Float[np.ndarray, "*lead classes"]]:
-    """Error and loss of states at times (the last axis of lead) in each class of a mixture. shares: of the dimensions, on
-    each level."""
-    mixture, shape = problem.inputs, r.shape[:-3]
-    assert isinstance(mixture, Mixture)
-    problem = eqx.tree_at(lambda p: p.inputs, problem, mixture.with_shares(shares))
-    bias = np.zeros((*shape, 1)) if bias is None or not problem.biased else bias
-    flat = [
-        np.reshape(x, (-1, *x.shape[len(shape) :]))
-        for x in (r, q, np.broadcast_to(t, (*shape, *t.shape[-3:])), readout, bias, np.broadcast_to(times, shape))
-    ]
-    known, moments = np.isfinite(flat[0]).all(axis=(1, 2, 3)), moments_for(problem)
-    both = np.full((2, known.size, mixture.classes), np.nan)
-    if known.any():
-        both[:, known] = np.stack(_class_errors(as_arrays(problem), moments, tuple(x[known] for x in flat)))
-    return both[0].reshape(*shape, -1), both[1].reshape(*shape, -1)
+def with_shares(problem: Problem, shares: Float[np.ndarray, " L"]) -> Problem:
+    """A problem with a mixture whose levels have these shares of the dimensions."""
+    return eqx.tree_at(lambda p: p.inputs, problem, problem.inputs.with_shares(shares))
 
 
 def class_errors(trajectory: Trajectory) -> Float[np.ndarray, "*lead time classes"]:
@@ -72,47 +61,35 @@ def class_errors(trajectory: Trajectory) -> Float[np.ndarray, "*lead time classe
     problem, start = trajectory.problem, trajectory.start
     assert problem is not None
     assert start is not None
-    shares, t = np.asarray(problem.inputs.fractions), np.asarray(start.blocks(problem)[2], dtype=float)
+    v, b = trajectory.readout, trajectory.variables.get("bias", np.zeros((*np.shape(trajectory.error), 1)))
+    r, q, t, v, b = (np.asarray(x) for x in (trajectory.r, trajectory.q, start.blocks(problem)[2], v, b))
     if trajectory.kind == "simulation" and trajectory.dim is not None:
-        shares = problem.inputs.level_dims(trajectory.dim) / trajectory.dim
-    state = trajectory.r, trajectory.q, t, trajectory.readout, trajectory.variables.get("bias")
-    return mixture_errors(problem, shares, *state, trajectory.times)[0]
+        problem = with_shares(problem, problem.inputs.level_dims(trajectory.dim) / trajectory.dim)
+    return errors_at_records(problem, r, q, t, v, b, trajectory.times)[0]
 
 
-@eqx.filter_jit
-def _class_errors(problem: Problem, moments: Moments, states: tuple[np.ndarray, ...]) -> tuple[Array, Array]:
-    def one(at: tuple[Array, ...]) -> tuple[Array, Array]:
-        r, q, t, v, b, time = at
-        seen = {"r": r, "q": q, "readout": v} | ({"bias": b} if problem.biased else {})
-        return OrderParameters(problem, t, moments=moments).class_errors(seen, time)
-
-    return jax.lax.map(one, tuple(jnp.asarray(x) for x in states))
-
-
-def _in_batches(problem: Problem, *states: np.ndarray) -> Float[np.ndarray, "2 states *tasks"]:
-    """A fixed number of states at a time: bounded memory, one compilation."""
-    moments, count = moments_for(problem), len(states[0])
-    on_cpu, costly = jax.default_backend() == "cpu", by_nodes(moments) is not None or by_quadrature(moments)
-    size = (32 if costly else 512) if on_cpu else (256 if costly else 2**15)
-    parts = []
-    for first in range(0, count, size):
-        which = np.minimum(np.arange(first, first + size), count - 1)
-        left = np.asarray(min(size, count - first))
-        parts.append(np.stack(_errors(as_arrays(problem), moments, left, tuple(x[which] for x in states))))
-    return np.concatenate(parts, axis=1)[:, :count]
+def _values(problem: Problem) -> tuple[int, ...]:
+    """The axis of tasks or of classes that errors have, if any."""
+    if isinstance(problem.inputs, Mixture):
+        return (problem.inputs.classes,)
+    return (problem.teacher.count,) if isinstance(problem.teacher, Tasks) else ()
 
 
 @eqx.filter_jit
 def _errors(
     problem: Problem, moments: Moments, count: Array | np.ndarray, states: tuple[np.ndarray, ...]
-) -> tuple[Float[Array, "*states_task"], Float[Array, "*states_task"]]:
+) -> tuple[Float[Array, "*states_each"], Float[Array, "*states_each"]]:
     """Error and loss. A CPU averages over nodes for one state after the other, for the first `count` states alone."""
 
     def one(at: tuple[Array, ...]) -> tuple[Array, Array]:
         R, Q, T, v, b, t = at
-        system = OrderParameters(_unit_inputs(problem.all_seen()), T[None], moments=moments)  # T: with all of the fields
-        seen = {"R": R, "Q": Q, "readout": v} | ({"bias": b} if problem.biased else {})
-        return system.error(seen), system.loss(seen, t)
+        seen = {"readout": v} | ({"bias": b} if problem.biased else {})
+        if isinstance(problem.inputs, Mixture):
+            return OrderParameters(problem, T, moments=moments).class_errors(seen | {"r": R, "q": Q}, t)
+        # The error depends on the covariance of the fields alone, of which T has all: one level is enough.
+        unit_inputs = eqx.tree_at(lambda p: p.inputs, problem.all_seen(), Isotropic())
+        system = OrderParameters(unit_inputs, T[None], moments=moments)
+        return system.error(seen | {"R": R, "Q": Q}), system.loss(seen | {"R": R, "Q": Q}, t)
 
     arrays = tuple(jnp.asarray(x) for x in states)
     if by_nodes(moments) is None or jax.default_backend() != "cpu":
@@ -122,10 +99,4 @@ def _errors(
         error, loss = one(tuple(x[i] for x in arrays))
         return both[0].at[i].set(error), both[1].at[i].set(loss)
 
-    tasks = (problem.teacher.count,) if isinstance(problem.teacher, Tasks) else ()
-    return jax.lax.fori_loop(0, jnp.asarray(count), fill, (jnp.zeros((arrays[0].shape[0], *tasks)),) * 2)
-
-
-def _unit_inputs(problem: Problem) -> Problem:
-    """The same problem with one level: the error depends on the covariance of the fields alone."""
-    return eqx.tree_at(lambda p: p.inputs, problem, Isotropic())
+    return jax.lax.fori_loop(0, jnp.asarray(count), fill, (jnp.zeros((arrays[0].shape[0], *_values(problem))),) * 2)

@@ -32,7 +32,6 @@ from tutelage.simulation.weights import LAWS, ORDERS
 from tutelage.times import check_times, steps_at
 
 Starts = Start | Sequence[Start] | None
-Given = tuple[np.ndarray, np.ndarray, Start] | None  # W, W* and the start they make
 METHODS = ("overlaps", "weights")
 LONG_SECONDS = 3600.0  # `simulate` warns above
 UNITS = {"years": 365.25 * 86400, "months": 30.4 * 86400, "days": 86400, "hours": 3600, "minutes": 60, "seconds": 1}
@@ -57,6 +56,11 @@ class Request:
     order: str
     keep: bool
 
+    @property
+    def field_weights(self) -> Float[np.ndarray, " L"]:
+        """p_l lam_l with the actual share n_l / N of each level."""
+        return self.dims / self.dim * np.asarray(self.problem.inputs.eigenvalues, dtype=float)
+
 
 def checked_request(
     problem: Problem,
@@ -75,25 +79,27 @@ def checked_request(
     problem = require_problem(problem, "simulate", needs=(TASKS, MIXTURES))
     method = _method(method, weights, inputs)
     order = checks.known("order", order, ORDERS)
-    given = _weights(problem, weights) if weights is not None else None
     rows = "features" if _has_features(problem, method, inputs) else _inputs(inputs)
-    start = _start(problem, start, given)
-    dim = _dim(problem, dim, start, given, rows)
-    if start is None:
-        start = random_start(problem, dim)
+    if weights is not None and start is not None:
+        raise InputError("start and weights are both given; weights already set the initial condition. Give one of them.")
+    starts = _starts(problem, start) if weights is None else [start_from_weights(problem, *require_pair(weights))]
+    dim = _dim(problem, dim, starts, "start" if weights is None else "the weights", rows)
     times = check_times(times)
     steps = steps_at(times, dim)
     if isinstance(rows, np.ndarray):
         require_traits(problem, "simulate with rows of data, which have no known classes,", (TASKS,))
         _check_rows(problem, rows, dim, int(steps[-1]), order)
-    runs = _runs(runs, start, rows, order)
-    kept = keeps_blocks(problem, keep)
+    if isinstance(start, Sequence) and runs not in (None, len(start)):
+        raise InputError(f"runs is {runs}, but {len(start)} initial conditions are given; give one for each run.")
+    if runs is None:
+        given_rows = isinstance(rows, np.ndarray) and order == "given"
+        runs = len(start) if isinstance(start, Sequence) else 1 if given_rows else 20
+    runs, kept = checks.as_count("runs", runs), keeps_blocks(problem, keep)
     require_records(problem, times, runs, kept)
     if method == "overlaps":
         units = 2 * problem.student.hidden + problem.references.hidden
         samples = f"a batch of {problem.samples_per_step} samples"
         checks.require_memory(samples, problem.samples_per_step * problem.inputs.levels * units, "Use a smaller batch.")
-    starts = list(start) if isinstance(start, Sequence) else [start]
     require_rates_on(problem, times, solved=False)
     require_tasks_on(problem, times)
     return Request(
@@ -105,8 +111,8 @@ def checked_request(
         steps=steps,
         runs=runs,
         seed=checks.as_count("seed", seed, least=0),
-        starts=starts,
-        weights=None if given is None or method == "overlaps" else _rotated(problem, *given[:2]),
+        starts=starts or [random_start(problem, dim)],
+        weights=None if weights is None or method == "overlaps" else _eigencoordinates(problem, weights),
         inputs=rows,
         order=order,
         keep=kept,
@@ -122,17 +128,11 @@ def _method(method: str | None, weights: object, inputs: object) -> str:
     return known
 
 
-def _weights(problem: Problem, weights: tuple[ArrayLike, ArrayLike]) -> tuple[np.ndarray, np.ndarray, Start]:
-    """W, W* and the start they make."""
-    start = start_from_weights(problem, *require_pair(weights))
+def _eigencoordinates(problem: Problem, weights: tuple[ArrayLike, ArrayLike]) -> tuple[np.ndarray, np.ndarray]:
+    """W and W*, rotated into the eigenvectors of the inputs."""
     W, W_teacher = (np.array(w, dtype=float, order="C") for w in weights)
     if isinstance(problem.inputs, HiddenManifold):
         W_teacher = problem.inputs.visible_teacher(W_teacher)
-    return W, W_teacher, start
-
-
-def _rotated(problem: Problem, W: np.ndarray, W_teacher: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The weights in eigencoordinates."""
     basis = problem.inputs.basis
     if basis is None:
         return W, W_teacher
@@ -164,31 +164,26 @@ def _inputs(inputs: Any) -> str | np.ndarray:
     return rows.reshape(rows.shape[0], prod(rows.shape[1:]))
 
 
-def _start(problem: Problem, start: Starts, given: Given) -> Starts:
-    """One Start, a list of them, or None if none was given."""
-    if given is not None:
-        if start is not None:
-            raise InputError(
-                "start and weights are both given; weights already set the initial condition. Give one of them."
-            )
-        return given[2]
+def _starts(problem: Problem, start: Starts) -> list[Start]:
+    """One Start, one for each run, or none if none was given."""
+    if start is None:
+        return []
     starts = list(start) if isinstance(start, Sequence) else [start]
-    for one in starts:
-        if one is not None:
-            require_start(one).blocks(problem)
-    if isinstance(start, Sequence) and (not starts or None in starts):
+    if not starts:
         raise InputError("start is an empty list; give one Start for all runs, or one for each.")
-    return start
+    for one in starts:
+        require_start(one).blocks(problem)
+    return starts
 
 
-def _dim(problem: Problem, dim: int | None, start: Starts, given: Given, rows: str | np.ndarray) -> int:
-    """N, from whatever knows it; all that know it must agree."""
+def _dim(problem: Problem, dim: int | None, starts: list[Start], origin: str, rows: str | np.ndarray) -> int:
+    """N, from whatever knows it; all that know it must agree. origin: where the starts come from."""
     known: dict[str, int] = {}
     if dim is not None:
         known["dim"] = checks.as_count("dim", dim)
-    for one in start if isinstance(start, Sequence) else [start]:
-        if one is not None and one.dim is not None:
-            known["the weights" if given is not None else "start"] = one.dim
+    for one in starts:
+        if one.dim is not None:
+            known[origin] = one.dim
     if problem.inputs.known_dim is not None:
         known["the inputs of the problem"] = problem.inputs.known_dim
     elif isinstance(rows, np.ndarray):
@@ -225,16 +220,6 @@ def _check_rows(problem: Problem, rows: np.ndarray, dim: int, steps: int, order:
         )
     if rows.shape[0] == 0:
         raise InputError("inputs have no rows; give at least one sample.")
-
-
-def _runs(runs: int | None, start: Starts, rows: str | np.ndarray, order: str) -> int:
-    if isinstance(start, Sequence):
-        if runs is not None and runs != len(start):
-            raise InputError(f"runs is {runs}, but {len(start)} initial conditions are given; give one for each run.")
-        return len(start)
-    if runs is None:
-        return 1 if isinstance(rows, np.ndarray) and order == "given" else 20
-    return checks.as_count("runs", runs)
 
 
 def estimated_seconds(problem: Problem, dim: int, steps: float, runs: int, method: str, workers: int | None = None) -> float:

@@ -1,4 +1,4 @@
-"""The runs of a simulation: what each records, and threads that carry them out.
+"""The runs of a simulation: what they record, and threads that carry them out.
 
 The loops release the GIL, so threads are enough. Every run has its own random streams, derived from the seed and its own
 number alone: neither the number of workers nor the number of runs changes a digit of it. Ctrl-C loses nothing recorded.
@@ -8,8 +8,9 @@ import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -18,21 +19,41 @@ from tutelage import checks
 from tutelage._pool import cores
 from tutelage._types import NumpyOrJax
 from tutelage.errors import Status
-from tutelage.problem import Problem
 from tutelage.progress import SILENT_SECONDS
 from tutelage.simulation.coordinates import drift_rate
 from tutelage.simulation.numba_kernels import Records
 
+if TYPE_CHECKING:
+    from tutelage.simulation.request import Request
+
 BEAT = 0.2  # seconds between two looks at the runs
+Ended = tuple[Status, int]  # how a run ended, and the steps that it took
 
 
-def empty_records(problem: Problem, steps: Int[np.ndarray, " time"], keep: bool) -> Records:
-    """Records full of NaN, to be written as the run passes its steps."""
-    count, L, K, M = steps.size, problem.inputs.levels, problem.student.hidden, problem.references.hidden
-    kept = count if keep else 0
-    shapes = ((count, K, M), (count, K, K), (kept, L, K, M), (kept, L, K, K), (count, *problem.readout_shape), (count, K))
-    moving = count if drift_rate(problem) else 0
-    return Records(steps, *(np.full(shape, np.nan) for shape in (*shapes, (moving, M, M))))
+@dataclass(frozen=True)
+class Runs:
+    """All runs: records with a leading axis of runs, NaN beyond the steps taken; status codes and steps taken."""
+
+    records: Records
+    status: Int[np.ndarray, " run"]
+    taken: Int[np.ndarray, " run"]
+
+
+def empty_records(request: "Request") -> Records:
+    """Records full of NaN, to be written as the runs pass their steps."""
+    problem, count = request.problem, request.steps.size
+    L, K, M = problem.inputs.levels, problem.student.hidden, problem.references.hidden
+    kept, moving = count if request.keep else 0, count if drift_rate(problem) else 0
+    shapes = {
+        "R": (count, K, M),
+        "Q": (count, K, K),
+        "r": (kept, L, K, M),
+        "q": (kept, L, K, K),
+        "readout": (count, *problem.readout_shape),
+        "bias": (count, K),
+        "T": (moving, M, M),
+    }
+    return Records(request.steps, **{name: np.full((request.runs, *shape), np.nan) for name, shape in shapes.items()})
 
 
 def next_stop(steps: Int[np.ndarray, " time"], taken: int, last: int) -> int:
@@ -44,47 +65,24 @@ def next_stop(steps: Int[np.ndarray, " time"], taken: int, last: int) -> int:
 def write_overlaps(
     records: Records,
     taken: int,
-    r: Float[np.ndarray, "L K M"],
-    q: Float[np.ndarray, "L K K"],
     weights: Float[np.ndarray, " L"],
+    r: Float[np.ndarray, "*run L K M"],
+    q: Float[np.ndarray, "*run L K K"],
+    t: Float[np.ndarray, "L M M"] | None,
     readout: NumpyOrJax,
-    bias: Float[NumpyOrJax, " K"],
-    t: Float[np.ndarray, "L M M"],
+    bias: Float[NumpyOrJax, "*run K"],
 ) -> None:
-    """Record a state given by its overlaps per level wherever `taken` steps were asked for; weights: p_l lam_l."""
+    """Record states given by their overlaps per level wherever `taken` steps were asked for; weights: p_l lam_l."""
+    every_run = (slice(None),) * (r.ndim - 3)
     for at in np.flatnonzero(records.steps == taken):
-        records.R[at] = np.einsum("l,lkm->km", weights, r)
-        records.Q[at] = np.einsum("l,lkj->kj", weights, q)
-        records.readout[at], records.bias[at] = readout, bias
-        if records.r.shape[0]:
-            records.r[at], records.q[at] = r, q
-        if records.T.shape[0]:
-            records.T[at] = np.einsum("l,lmn->mn", weights, t)
-
-
-@dataclass(frozen=True)
-class Run:
-    """One finished, diverged or interrupted run. taken: steps done; records hold NaN beyond them."""
-
-    records: Records
-    status: Status
-    taken: int
-
-
-@dataclass(frozen=True)
-class Runs:
-    """All runs: records with a leading axis of runs, status codes and steps taken."""
-
-    records: Records
-    status: Int[np.ndarray, " run"]
-    taken: Int[np.ndarray, " run"]
-
-    @staticmethod
-    def stacked(runs: list[Run]) -> "Runs":
-        """Single runs as one."""
-        parts = [np.stack(part) for part in list(zip(*(run.records for run in runs), strict=True))[1:]]
-        status, taken = (np.array([int(getattr(run, name)) for run in runs]) for name in ("status", "taken"))
-        return Runs(Records(runs[0].records.steps, *parts), status, taken)
+        here = (*every_run, at)
+        records.R[here] = np.einsum("l,...lkm->...km", weights, r)
+        records.Q[here] = np.einsum("l,...lkj->...kj", weights, q)
+        records.readout[here], records.bias[here] = readout, bias
+        if records.r.size:
+            records.r[here], records.q[here] = r, q
+        if t is not None and records.T.size:
+            records.T[here] = np.einsum("l,lmn->mn", weights, t)
 
 
 class Watch:
@@ -109,46 +107,47 @@ def stream(seed: int, *key: int) -> np.random.Generator:
 
 
 def run_in_threads(
-    one: Callable[[int, Watch], Run], runs: int, steps: int, workers: int | None, progress: bool
-) -> list[Run]:
-    """one(0, watch) .. one(runs - 1, watch) on `workers` threads. After Ctrl-C: the runs that had begun."""
+    run: Callable[[int, Records, Watch], Ended], request: "Request", workers: int | None, progress: bool
+) -> Runs:
+    """run(index, its records, watch) for all runs, on `workers` threads. After Ctrl-C: the runs that had begun."""
     workers = cores() if workers is None else checks.as_count("workers", workers)
-    watch, futures = Watch(runs), []
-    with ThreadPoolExecutor(min(workers, runs)) as pool:
+    records, watch, futures = empty_records(request), Watch(request.runs), []
+    with ThreadPoolExecutor(min(workers, request.runs)) as pool:
         try:
-            for index in range(runs):
-                futures.append(pool.submit(one, index, watch))
-            _follow(futures, watch, steps * runs, progress)
+            for index in range(request.runs):
+                own = Records(request.steps, *(x[index] for x in records[1:]))
+                futures.append(pool.submit(run, index, own, watch))
+            _follow(futures, watch, int(request.steps[-1]) * request.runs, progress)
         except BaseException as error:
             watch.stop()
             for future in reversed(futures):
                 future.cancel()
             if not isinstance(error, KeyboardInterrupt):
                 raise
-    begun = [future.result() for future in futures if not future.cancelled()]
-    if not any(run.records.steps.size and np.isfinite(run.records.R[0]).all() for run in begun):
+    begun = [future.result() for future in futures if not future.cancelled()]  # runs begin in their order
+    records = Records(request.steps, *(x[: len(begun)] for x in records[1:]))
+    if not np.isfinite(records.R[:, 0]).any():
         raise KeyboardInterrupt
-    return begun
+    status, taken = np.array(begun, dtype=int).T
+    return Runs(records, status, taken)
 
 
 def _follow(futures: list[Future], watch: Watch, total: int, progress: bool) -> None:
     """Wait for all runs; an error in one ends all."""
-    bar = progress_bar(total) if progress else None
-    try:
-        pending: Any = futures
+    pending: Any = futures
+    with progress_bar(total, progress) as bar:
         while pending:
             done, pending = wait(pending, timeout=BEAT, return_when=FIRST_EXCEPTION)
             for future in done:
                 future.result()
             if bar is not None:
                 bar.update(int(watch.taken.sum()) - bar.n)
-    finally:
-        if bar is not None:
-            bar.close()
 
 
-def progress_bar(total: int) -> Any:
-    """A progress bar that counts steps."""
+def progress_bar(total: int, progress: bool) -> Any:
+    """A progress bar that counts steps, or None, as a context."""
+    if not progress:
+        return nullcontext()
     from tqdm.auto import tqdm
 
     return tqdm(

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from os import PathLike
 
 import numpy as np
-from jaxtyping import Float
 
 from tutelage import checks
 from tutelage._types import ArrayLike
 from tutelage.errors import DivergenceWarning, Status, TutelageWarning
 from tutelage.problem import Mixture, Problem, Start
 from tutelage.simulation import recorded_error
+from tutelage.simulation.jax_ensemble import Ensemble, run_together
 from tutelage.simulation.overlaps import OverlapsMethod
 from tutelage.simulation.request import LONG_SECONDS, Request, checked_request, duration_warning, estimated_seconds
 from tutelage.simulation.runs import Runs, run_in_threads
@@ -95,74 +95,52 @@ def simulate(
     """
     request = checked_request(problem, start, dim, times, runs, seed, method, weights, inputs, order, keep)
     progress = checks.as_flag("progress", progress)
-    vectorized = _in_one_program(request, together)
+    vectorized = run_together(request, together)
     if vectorized:
-        from tutelage.simulation.jax_ensemble import Ensemble
-
         done = Ensemble(request).run(progress)
     else:
         _warn_if_long(request, workers)
         one = (OverlapsMethod if request.method == "overlaps" else WeightsMethod)(request).run
-        done = Runs.stacked(run_in_threads(one, request.runs, int(request.steps[-1]), workers, progress))
+        done = run_in_threads(one, request, workers, progress)
     trajectory = _as_trajectory(request, done, vectorized)
     _warn_if_unfinished(trajectory, request)
     return trajectory
 
 
-def _in_one_program(request: Request, together: bool | None) -> bool:
-    """All runs in one program: as asked, or if that pays here."""
-    from tutelage.simulation.jax_ensemble import gpu_pays, require_fit
-
-    if together is None:
-        return gpu_pays(request.problem, request.dims, request.method, request.runs)
-    if checks.as_flag("together", together):
-        require_fit(request.problem, request.dims, request.method)
-    return together
-
-
 def _as_trajectory(request: Request, done: Runs, vectorized: bool) -> Trajectory:
-    problem, records, count = request.problem, done.records, done.status.size
+    problem, records = request.problem, done.records
     names = ["R", "Q", "readout", *(["bias"] if problem.biased else []), *(["r", "q"] if request.keep else [])]
-    T, moving = _teachers(request), bool(records.T.size)  # teachers that drift are recorded
-    names += ["T"] if moving else []
-    each = np.broadcast_to(T if T.ndim == 2 else T[:count, None], (count, request.steps.size, *T.shape[-2:]))
-    if moving:
-        each = records.T if problem.unseen is None else records.T + np.asarray(problem.unseen)
-        records = records._replace(T=each)
+    t = np.stack([np.asarray(start.blocks(problem)[2], dtype=float) for start in request.starts])
+    T = np.einsum("l,slab->sab", request.field_weights, t)
+    t, T = (x[0] if len(t) == 1 else x[: done.status.size, None] for x in (t, T))  # of all runs, or one each
+    moving = bool(records.T.size)  # teachers that drift are recorded
+    T = records.T if moving else T
+    T = T if problem.unseen is None else T + np.asarray(problem.unseen)
+    variables = {name: getattr(records, name) for name in names} | ({"T": T} if moving else {})
+    parameters = records.readout, records.bias, request.times
     if isinstance(problem.inputs, Mixture):
-        t = np.stack([np.asarray(s.blocks(problem)[2], dtype=float) for s in request.starts])
-        t = t[0] if len(t) == 1 else t[:count, None]
-        state = records.r, records.q, t, records.readout, records.bias
-        both = recorded_error.mixture_errors(problem, request.dims / request.dim, *state, request.times)
+        shared = recorded_error.with_shares(problem, request.dims / request.dim)
+        both = recorded_error.errors_at_records(shared, records.r, records.q, t, *parameters)
         error, loss = (x @ np.asarray(problem.inputs.probabilities) for x in both)
     else:
-        seen = records.R, records.Q, each, records.readout, records.bias
-        error, loss = recorded_error.errors_at_records(problem, *seen, request.times)
+        error, loss = recorded_error.errors_at_records(problem, records.R, records.Q, T, *parameters)
     law = request.inputs if isinstance(request.inputs, str) else f"rows, {request.order}"
     settings = {"method": request.method, "dim": request.dim, "runs": request.runs, "seed": request.seed, "inputs": law}
     settings |= {"together": True} if vectorized else {}
     return Trajectory(
         times=request.times,
-        variables={name: getattr(records, name) for name in names},
+        variables=variables,
         error=error,
         loss=loss,
         status_code=done.status,
         end_time=np.where(done.status == Status.FINISHED, float(request.times[-1]), done.taken / request.dim),
         steps=done.taken,
-        T=None if moving else T,
+        T=None if moving else T if T.ndim == 2 else T[:, 0],
         problem=problem,
         start=request.starts[0] if len(request.starts) == 1 else None,
         kind="simulation",
         settings=tuple(settings.items()),
     )
-
-
-def _teachers(request: Request) -> Float[np.ndarray, "*run M M"]:
-    """T of the fields: (M, M) from one start, (run, M, M) from one each."""
-    weights = request.dims / request.dim * np.asarray(request.problem.inputs.eigenvalues, dtype=float)
-    T = np.stack([np.einsum("l,lab->ab", weights, np.asarray(s.blocks(request.problem)[2])) for s in request.starts])
-    T = T if request.problem.unseen is None else T + np.asarray(request.problem.unseen)
-    return T[0] if len(request.starts) == 1 else T
 
 
 def _warn_if_long(request: Request, workers: int | None) -> None:

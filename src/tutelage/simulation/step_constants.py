@@ -5,6 +5,7 @@ a long run needs no long table).
 """
 
 from functools import lru_cache
+from itertools import zip_longest
 from typing import Any
 
 import equinox as eqx
@@ -139,19 +140,12 @@ def _label_number(problem: Problem) -> tuple[Any, bool]:
     return number, callable(number) or float(np.asarray(number)) > 0
 
 
-def _stacked(coefficients: list[tuple[float, ...]]) -> Float[np.ndarray, "tasks degrees"]:
-    """Polynomials as rows, padded with zeros."""
-    table = np.zeros((len(coefficients), max(map(len, coefficients))))
-    for row, values in zip(table, coefficients, strict=True):
-        row[: len(values)] = values
-    return table
-
-
 def teacher_table(problem: Problem) -> TeacherTable:
     """The teachers as the numba loops see them."""
+    polynomials = [one.references.activation.polynomial or (0.0,) for one in problem.tasks]
     return TeacherTable(
         activation=np.array(_teacher_codes(problem)),
-        coefficients=_stacked([one.references.activation.polynomial or (0.0,) for one in problem.tasks]),
+        coefficients=np.array(list(zip_longest(*polynomials, fillvalue=0.0)), dtype=float).T.copy(),
         readout=np.ravel(np.array(problem.references.readout, dtype=float)),
         edges=np.cumsum([0, *(one.references.hidden for one in problem.tasks)]),
         separate=isinstance(problem.teacher, Tasks) and problem.teacher.heads == "separate",
@@ -186,7 +180,6 @@ def step_constants(problem: Problem, dim: int) -> StepConstants:
 
 def with_heads(parts: ParameterState | Records) -> Any:
     """Parameters or records as the numba loops see them: the readout with an axis of heads, the same memory."""
-    names = ("readout", "readout_momentum", "readout_sum") if isinstance(parts, ParameterState) else ("readout",)
     lead = 1 if isinstance(parts, Records) else 0
-    values = {name: getattr(parts, name) for name in names}
-    return parts._replace(**{n: v.reshape(*v.shape[:lead], -1, v.shape[-1]) for n, v in values.items()})
+    readouts = {name: x for name, x in parts._asdict().items() if name.startswith("readout")}
+    return parts._replace(**{name: x.reshape(*x.shape[:lead], -1, x.shape[-1]) for name, x in readouts.items()})

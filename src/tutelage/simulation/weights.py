@@ -15,7 +15,7 @@ teacher's fields beta . c / sqrt(D) is added to the fields, sample by sample.
 
 import itertools
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -27,9 +27,9 @@ from tutelage.problem import Mixture, Problem, Spectrum, Tasks
 from tutelage.problem.hidden_manifold import HiddenManifold, Realized
 from tutelage.problem.sample import class_of, normals_needed, unseen_root
 from tutelage.simulation import coordinates
+from tutelage.simulation.jax_steps import WeightsLoop
 from tutelage.simulation.numba_kernels import ParameterState, Records, advance_weights, fill_normal
-from tutelage.simulation.overlaps import divergence_bound
-from tutelage.simulation.runs import Run, Watch, empty_records, next_stop, stream, write_overlaps
+from tutelage.simulation.runs import Ended, Watch, next_stop, stream, write_overlaps
 from tutelage.simulation.step_constants import RateTable, has_kernels, step_constants, teacher_table, with_heads
 
 if TYPE_CHECKING:
@@ -47,10 +47,6 @@ Fill = Callable[[np.random.Generator, np.ndarray], None]
 def rows_per_block(problem: Problem, dim: int) -> int:
     """Samples drawn at a time: whole episodes."""
     return max(1, BLOCK // dim // problem.rule.samples) * problem.rule.samples
-
-
-def _gaussian(rng: np.random.Generator, rows: np.ndarray) -> None:
-    fill_normal(rng, rows)
 
 
 def _rademacher(rng: np.random.Generator, rows: np.ndarray) -> None:
@@ -74,7 +70,7 @@ def _student_t(degrees: float) -> Fill:
 
 
 FILL: dict[str, Fill] = {
-    "gaussian": _gaussian,
+    "gaussian": fill_normal,
     "rademacher": _rademacher,
     "uniform": _uniform,
     "student_t": _student_t(5.0),
@@ -143,132 +139,131 @@ class FeatureInputs:
         return x
 
 
+Source = DrawnInputs | RowInputs | FeatureInputs
+
+
+class Block(NamedTuple):
+    """Samples first, first + 1, ... of a run, with all their random numbers.
+
+    unseen: what the inputs do not carry of the teacher's fields, empty if they carry all. noise: the numbers of labels, rules
+    and tasks. moves: zeta of teachers that drift, empty if they stay.
+    """
+
+    first: int
+    rows: Rows
+    unseen: Float[np.ndarray, "samples M"]
+    noise: Float[np.ndarray, "samples D"]
+    moves: Float[np.ndarray, "samples M N"]
+
+
 class WeightsMethod:
     """Everything that the runs of one request share; `run` is one of them."""
 
     def __init__(self, request: "Request"):
-        problem, dims = request.problem, request.dims
-        self.problem, self.starts, self.dims, self.steps, self.dim = (
-            problem,
-            request.starts,
-            dims,
-            request.steps,
-            request.dim,
-        )
-        self.seed, self.keep, self.weights = request.seed, request.keep, request.weights
-        self.inputs, self.order = request.inputs, request.order
-        inputs, real = problem.inputs, isinstance(self.inputs, str) and self.inputs == "features"
-        self.features = inputs.realized() if real and isinstance(inputs, HiddenManifold) else None
-        self.constants, self.rates = step_constants(problem, self.dim), RateTable(problem, self.dim)
+        problem, dims, self.request = request.problem, request.dims, request
+        features = isinstance(request.inputs, str) and request.inputs == "features"
+        self.features = problem.inputs.realized() if features and isinstance(problem.inputs, HiddenManifold) else None
+        self.constants, self.rates = step_constants(problem, request.dim), RateTable(problem, request.dim)
         self.tasks, self.table = isinstance(problem.teacher, Tasks), teacher_table(problem)
-        self.roots = [coordinates.teacher_roots(problem, start) for start in self.starts]
-        self.coordinates = None
-        if self.weights is None:
-            self.coordinates = [coordinates.level_coordinates(problem, start, dims) for start in self.starts]
-        self.field_weights = dims / self.dim * np.asarray(problem.inputs.eigenvalues, dtype=float)
+        self.roots = [coordinates.teacher_roots(problem, start) for start in request.starts]
+        self.coordinates = []
+        if request.weights is None:
+            self.coordinates = [coordinates.level_coordinates(problem, start, dims) for start in request.starts]
         mask = problem.trainable_mask()
         self.mask = np.empty((0, 0)) if mask is None else np.ascontiguousarray(np.repeat(mask, dims, axis=0).T)
-        self.loop: Any = None
+        self.loop = None
         if not has_kernels(problem):
-            from tutelage.simulation.jax_steps import WeightsLoop
-
             self.loop = WeightsLoop(problem.all_seen(), self.constants, self.mask, dims)
 
-    def run(self, index: int, watch: Watch) -> Run:
-        which = index % len(self.starts)
+    def run(self, index: int, records: Records, watch: Watch) -> Ended:
+        """Run `index`, written into its records."""
+        request, problem, B = self.request, self.request.problem, self.constants.batch
+        which = index % len(request.starts)
         W, W_teacher = self._build(index, which)
         own = self._overlaps(W, W)
-        params = coordinates.initial_parameters(self.problem, self.starts[which])
-        lengths, bound = coordinates.lengths_of(self.problem, own, self.dims), divergence_bound(own) * self.dim
+        params = coordinates.initial_parameters(problem, request.starts[which])
+        lengths, bound = coordinates.lengths_of(problem, own, request.dims), coordinates.divergence_bound(own) * request.dim
         network = (_NumbaNetwork if self.loop is None else _JaxNetwork)(self, W, W_teacher, params, lengths)
-        records = empty_records(self.problem, self.steps, self.keep)
-        source = self._source(index, W_teacher)
-        noise, drift, hidden = (stream(self.seed, index, purpose) for purpose in (NOISE, DRIFT, UNSEEN))
-        B, block = self.constants.batch, rows_per_block(self.problem, self.dim)
-        total = int(self.steps[-1]) * B
+        total = int(request.steps[-1]) * B
         self._write(records, 0, network)
-        for first in range(0, total, block):
-            last = min(first + block, total)
-            rows, xi = source.rows(first, last - first), np.zeros(self._draws(last - first))
-            if self.constants.draws or self.tasks or self.loop is not None:
-                noise.standard_normal(out=xi)
-            if self.tasks and self.loop is None:
-                xi[:, 1] = ndtr(xi[:, 1])
-            if isinstance(self.problem.inputs, Mixture):
-                rows = self._in_classes(self.problem.inputs, rows, xi, W_teacher)
-            moves, unseen = self._moves(which, drift, last - first), self._unseen(source, hidden, last - first)
-            for begin, end in self._stretches(first, last):
-                taken = network.take(rows, unseen, xi, moves, first, begin, end)
+        for block in self._blocks(index, which, W_teacher, total):
+            begin, last = block.first, block.first + len(block.rows)
+            while begin < last:
+                end = min(next_stop(request.steps, begin // B, last) * B, last)
+                taken = network.take(block, begin, end)
                 if taken < end or not np.all(bound > network.W**2):
-                    return Run(records, Status.DIVERGED, taken // B)
+                    return Status.DIVERGED, taken // B
                 if end % B == 0:
                     self._write(records, end // B, network)
+                begin = end
             if not watch.goes_on(index, last // B) and last < total:
-                return Run(records, Status.INTERRUPTED, last // B)
-        return Run(records, Status.FINISHED, int(self.steps[-1]))
+                return Status.INTERRUPTED, last // B
+        return Status.FINISHED, int(request.steps[-1])
 
-    def _in_classes(self, mixture: Mixture, rows: Rows, xi: np.ndarray, W_teacher: Float[np.ndarray, "M N"]) -> Rows:
+    def _blocks(self, index: int, which: int, W_teacher: Float[np.ndarray, "M N"], total: int) -> Iterator[Block]:
+        """The samples of a run, and their random numbers."""
+        problem, source = self.request.problem, self._source(index, W_teacher)
+        labels, drift, hidden = (stream(self.request.seed, index, purpose) for purpose in (NOISE, DRIFT, UNSEEN))
+        width = 1 + self.tasks if self.loop is None else normals_needed(self.loop.problem)
+        size = rows_per_block(problem, self.request.dim)
+        for first in range(0, total, size):
+            samples = min(size, total - first)
+            rows, noise = source.rows(first, samples), np.zeros((samples, width))
+            if self.constants.draws or self.tasks or self.loop is not None:
+                labels.standard_normal(out=noise)
+            if self.tasks and self.loop is None:
+                noise[:, 1] = ndtr(noise[:, 1])
+            if isinstance(problem.inputs, Mixture):
+                rows = self._in_classes(problem.inputs, rows, noise, W_teacher)
+            unseen = source.unseen if isinstance(source, FeatureInputs) else np.zeros((0, 0))
+            if self.features is None and problem.unseen is not None:
+                unseen = hidden.standard_normal((samples, problem.teacher.hidden)) @ unseen_root(problem).T
+            yield Block(first, rows, unseen, noise, self._moves(which, drift, samples))
+
+    def _in_classes(self, mixture: Mixture, rows: Rows, noise: np.ndarray, W_teacher: Float[np.ndarray, "M N"]) -> Rows:
         """Samples of drawn classes: noise with the spectrum of its class, and its mean."""
-        means = np.asarray(mixture.coefficients) @ W_teacher[self.problem.label_fields :] / np.sqrt(self.dim)
+        vectors = W_teacher[self.request.problem.label_fields :]
+        means = np.asarray(mixture.coefficients) @ vectors / np.sqrt(self.request.dim)
         widths = np.sqrt(np.asarray(mixture.spectra) / np.asarray(mixture.eigenvalues))
-        classes = np.asarray(class_of(mixture, jnp.asarray(xi)))
-        return rows * np.repeat(widths, self.dims, axis=1)[classes] + means[classes]
-
-    def _draws(self, samples: int) -> tuple[int, ...]:
-        """The shape of the normals that labels and rule need for so many samples."""
-        return (samples, 1 + self.tasks) if self.loop is None else (samples, normals_needed(self.loop.problem))
-
-    def _unseen(self, source: "Source", rng: np.random.Generator, samples: int) -> Float[np.ndarray, "samples M"]:
-        """What the inputs do not carry of the teacher's fields; empty if they carry all."""
-        if isinstance(source, FeatureInputs):
-            return source.unseen
-        if self.problem.unseen is None:
-            return np.zeros((0, 0))
-        return rng.standard_normal((samples, self.problem.teacher.hidden)) @ unseen_root(self.problem).T
+        classes = np.asarray(class_of(mixture, jnp.asarray(noise)))
+        return rows * np.repeat(widths, self.request.dims, axis=1)[classes] + means[classes]
 
     def _moves(self, which: int, rng: np.random.Generator, samples: int) -> Float[np.ndarray, "samples M N"]:
         """zeta of teachers that drift, one for each sample; empty if they stay."""
-        M = self.problem.references.hidden
+        M, dim = self.request.problem.references.hidden, self.request.dim
         if not self.constants.drift:
-            return np.zeros((0, M, self.dim))
-        moves, edges = rng.standard_normal((samples, M, self.dim)), np.cumsum([0, *self.dims])
+            return np.zeros((0, M, dim))
+        moves, edges = rng.standard_normal((samples, M, dim)), np.cumsum([0, *self.request.dims])
         for root, (i, j) in zip(self.roots[which], itertools.pairwise(edges), strict=True):
             moves[:, :, i:j] = np.einsum("mn,sni->smi", root, moves[:, :, i:j])
         return moves
 
-    def _stretches(self, first: int, last: int) -> Iterator[tuple[int, int]]:
-        """Samples first .. last - 1 as intervals that end at recorded steps."""
-        B = self.constants.batch
-        while first < last:
-            end = min(next_stop(self.steps, first // B, last) * B, last)
-            yield first, end
-            first = end
-
     def _build(self, index: int, which: int) -> tuple[Float[np.ndarray, "K N"], Float[np.ndarray, "M N"]]:
         """W and W*: as given, or the start's coordinates in a random frame of each eigenspace."""
-        if self.weights is not None:
-            return self.weights[0].copy(), self.weights[1].copy()
-        assert self.coordinates is not None
-        vectors = coordinates.in_random_frames(self.coordinates[which], self.dims, stream(self.seed, index, FRAME))
-        M = self.problem.references.hidden
+        request, M = self.request, self.request.problem.references.hidden
+        if request.weights is not None:
+            return request.weights[0].copy(), request.weights[1].copy()
+        frame = stream(request.seed, index, FRAME)
+        vectors = coordinates.in_random_frames(self.coordinates[which], request.dims, frame)
         W, W_teacher = np.ascontiguousarray(vectors[M:]), np.ascontiguousarray(vectors[:M])
         if self.features is not None:
-            W_teacher = self.features.with_amplitudes(W_teacher, np.repeat(np.sqrt(self.features.inputs.visible), self.dims))
+            amplitudes = np.repeat(np.sqrt(self.features.inputs.visible), request.dims)
+            W_teacher = self.features.with_amplitudes(W_teacher, amplitudes)
         return W, W_teacher
 
-    def _source(self, index: int, W_teacher: Float[np.ndarray, "M N"]) -> "Source":
-        rng = stream(self.seed, index, INPUTS)
+    def _source(self, index: int, W_teacher: Float[np.ndarray, "M N"]) -> Source:
+        request, rng = self.request, stream(self.request.seed, index, INPUTS)
         if self.features is not None:
-            frame = stream(self.seed, index, UNSEEN)
-            beta = self.features.latent_teacher(W_teacher, np.asarray(self.problem.unseen), frame)
+            frame = stream(request.seed, index, UNSEEN)
+            beta = self.features.latent_teacher(W_teacher, np.asarray(request.problem.unseen), frame)
             return FeatureInputs(self.features, beta, W_teacher, rng)
-        if isinstance(self.inputs, str):
-            return DrawnInputs(self.problem, self.dims, self.inputs, rng)
-        return RowInputs(self.problem, self.inputs, self.order, rng)
+        if isinstance(request.inputs, str):
+            return DrawnInputs(request.problem, request.dims, request.inputs, rng)
+        return RowInputs(request.problem, request.inputs, request.order, rng)
 
     def _overlaps(self, a: Float[np.ndarray, "A N"], b: Float[np.ndarray, "B N"]) -> Float[np.ndarray, "L A B"]:
         """a P_l b^T / n_l for every level."""
-        spans = itertools.pairwise([0, *np.cumsum(self.dims)])
+        spans = itertools.pairwise([0, *np.cumsum(self.request.dims)])
         return np.stack([a[:, i:j] @ b[:, i:j].T / (j - i) for i, j in spans])
 
     def _write(self, records: Records, taken: int, network: "_NumbaNetwork | _JaxNetwork") -> None:
@@ -276,10 +271,7 @@ class WeightsMethod:
             W, W_teacher, params = network.W, network.W_teacher, network.params
             r, q, t = self._overlaps(W, W_teacher), self._overlaps(W, W), self._overlaps(W_teacher, W_teacher)
             readout = np.reshape(params.readout, records.readout.shape[1:])
-            write_overlaps(records, taken, r, q, self.field_weights, readout, params.bias, t)
-
-
-Source = DrawnInputs | RowInputs | FeatureInputs
+            write_overlaps(records, taken, self.request.field_weights, r, q, t, readout, params.bias)
 
 
 class _NumbaNetwork:
@@ -291,18 +283,16 @@ class _NumbaNetwork:
         self.constants, self.table, self.rates, self.mask = method.constants, method.table, method.rates, method.mask
         self.W, self.W_teacher, self.params, self.lengths = W, W_teacher, with_heads(params), lengths
         self.velocity = np.zeros(W.shape if self.constants.momentum else (0, 0))
-        self.gradient, self.last = np.zeros_like(W), int(method.steps[-1])
+        self.gradient, self.last = np.zeros_like(W), int(method.request.steps[-1])
 
-    def take(
-        self, rows: Rows, unseen: np.ndarray, xi: np.ndarray, moves: np.ndarray, first: int, begin: int, end: int
-    ) -> int:
-        """Learn from samples begin .. end - 1 of a block that begins at `first`; returns the samples seen."""
-        B, part = self.constants.batch, slice(begin - first, end - first)
+    def take(self, block: Block, begin: int, end: int) -> int:
+        """Learn from samples begin .. end - 1 of a block; returns the samples seen."""
+        B, part = self.constants.batch, slice(begin - block.first, end - block.first)
         step, stop = begin // B, (end - 1) // B + 1
         origin = step - step % STRETCH
         rates = self.rates.table(origin, min(max(origin + STRETCH, stop), self.last))[step - origin : stop - origin]
         moving = (self.W, self.W_teacher, self.velocity, self.gradient, self.mask, self.params, self.lengths)
-        drawn = rows[part], unseen[part], xi[part], moves[part]
+        drawn = (x[part] for x in block[1:])
         return begin + int(advance_weights(self.constants, self.table, *drawn, *moving, rates, begin))
 
 
@@ -312,9 +302,15 @@ class _JaxNetwork:
     def __init__(
         self, method: WeightsMethod, W: np.ndarray, W_teacher: np.ndarray, params: ParameterState, lengths: np.ndarray
     ):
-        self.loop, self.rates, self.batch = method.loop, method.rates, method.constants.batch
-        self.block = min(rows_per_block(method.problem, W.shape[1]), max(1, int(method.steps[-1]) * self.batch))
-        self.fixed = (lengths,)
+        assert method.loop is not None
+        self.advance, self.rates, self.batch, self.lengths = (
+            method.loop.advance,
+            method.rates,
+            method.constants.batch,
+            lengths,
+        )
+        total = max(1, int(method.request.steps[-1]) * self.batch)
+        self.size = min(rows_per_block(method.request.problem, W.shape[1]), total)
         self.state = (W, np.zeros_like(W), np.zeros_like(W), W_teacher, params)
 
     @property
@@ -329,14 +325,15 @@ class _JaxNetwork:
     def params(self) -> ParameterState:
         return ParameterState(*(np.asarray(x) for x in self.state[4]))
 
-    def take(
-        self, rows: Rows, unseen: np.ndarray, xi: np.ndarray, moves: np.ndarray, first: int, begin: int, end: int
-    ) -> int:
-        missing, B = self.block - rows.shape[0], self.batch
-        steps = np.arange(first, first + self.block) // B
+    def take(self, block: Block, begin: int, end: int) -> int:
+        """Blocks are padded to one size, for one compilation; what is empty has one number per sample."""
+
+        def padded(x: np.ndarray) -> np.ndarray:
+            x = x if len(x) else np.zeros((len(block.rows), 1))
+            return np.pad(x, [(0, self.size - len(x)), *[(0, 0)] * (x.ndim - 1)])
+
+        first, steps = block.first, np.arange(block.first, block.first + self.size) // self.batch
         rates = self.rates.table(int(steps[0]), int(steps[-1]) + 1)[steps - steps[0]]
-        moves = np.pad(moves, ((0, self.block - len(moves)), (0, 0), (0, 0))) if len(moves) else np.zeros(self.block)
-        unseen = np.pad(unseen, ((0, missing), (0, 0))) if len(unseen) else np.zeros((self.block, 1))
-        block = np.pad(rows, ((0, missing), (0, 0))), unseen, np.pad(xi, ((0, missing), (0, 0))), moves, rates
-        self.state = self.loop.advance(self.state, self.fixed, block, first, begin - first, end - first)
+        samples = (*(padded(x) for x in block[1:]), rates)
+        self.state = self.advance(self.state, self.lengths, samples, first, begin - first, end - first)
         return end
