@@ -21,7 +21,6 @@ OPTIONS = {
     "rtol": 1e-8,
     "solver": "auto",
     "points_per_chunk": None,
-    "sources": {},
 }
 
 

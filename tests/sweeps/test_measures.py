@@ -193,8 +193,8 @@ def test_the_solver_is_chosen_point_by_point(monkeypatch):
     monkeypatch.setattr(
         compute_module, "_solve_group", lambda spec, times, solver, members: asked.append((solver, list(members))) or {}
     )
-    compute(next(tasks(spec_of(over={"lr": [0.5, 1.0, 0.6]}))).payload)
-    compute(next(tasks(spec_of(over={"lr": [0.5, 1.0]}, solver="implicit"))).payload)
+    compute(next(tasks(spec_of(over={"lr": [0.5, 1.0, 0.6]}))))
+    compute(next(tasks(spec_of(over={"lr": [0.5, 1.0]}, solver="implicit"))))
     assert asked == [("explicit", [(0, 0), (2, 0)]), ("stiff", [(1, 0)]), ("implicit", [(0, 0), (1, 0)])]
 
 

@@ -1,6 +1,7 @@
 """A spec is plain data, complete, and different for different questions."""
 
 import json
+from dataclasses import replace
 
 import jax.numpy as jnp
 import numpy as np
@@ -23,7 +24,6 @@ CHANGES = {
     "rtol": 1e-6,
     "solver": "implicit",
     "points_per_chunk": 2,
-    "sources": {"a:b": "0"},
 }
 
 
@@ -39,6 +39,7 @@ def test_whatever_changes_the_numbers_changes_the_key(name):
     assert spec_key(spec_of().to_dict()) == spec_key(spec_of().to_dict())
     assert spec_key(spec_of().to_dict()) != spec_key(spec_of(**{name: CHANGES[name]}).to_dict())
     assert spec_key(spec_of().to_dict()) != spec_key(spec_of(PROBLEM.replace(batch=2)).to_dict())
+    assert spec_key(spec_of().to_dict()) != spec_key(replace(spec_of(), sources={"a:b": "0"}).to_dict())
 
 
 def test_starts_are_those_of_the_library():
@@ -60,7 +61,8 @@ def test_starts_are_those_of_the_library():
     [
         ({"start": 3}, "start is 3"),
         ({"start": "symmetric"}, "'symmetric'"),
-        ({"start": {"R": [[0.0]]}}, "R alone"),
+        ({"start": {"R": [[0.0]]}}, "lacks Q"),
+        ({"start": {"seed": 3}}, "Give seed="),
         ({"start": {"dimm": 3}}, "'dim'"),
         ({"start": {"R": [[0.0]], "Q": [[1.0]], "scale": 1.0}}, "leave one"),
         ({"start": START, "starts": 2}, "only random initial conditions"),

@@ -140,7 +140,7 @@ def _summary(result: "Sweep") -> "Table":
     return {
         "folder": str(result.folder),
         "points": result.report.status.points,
-        "axes": {name: list(values) for name, values in (result.spec.over or {}).items()},
+        "axes": {name: list(values) for name, values in result.spec.over.items()},
         "measures": measured,
         "computed": result.report.computed,
         "kept": result.report.kept,

@@ -1,17 +1,17 @@
 """Who computes: this process, processes next to it, or a Dask cluster. One signature, the same numbers.
 
-    execute(compute, tasks, workers, notice) -> (task, Outcome or WorkerError), as they are finished
+    execute(compute, tasks, workers, notice) -> (task, chunk), as they are finished
 
-compute: a function of a module (not of a script), from a task's payload to its Outcome. workers: how many, None for all
-there are. notice: called with one sentence when something happened that the user should know. A worker that is lost takes
-nothing with it: its task is given out again, TRIES times in all. An error of the computation itself is not tried again.
+compute: a function of a module (not of a script), from a task to its chunk. workers: how many, None for all there are.
+notice: called with one sentence when something happened that the user should know. A worker that is lost takes nothing with
+it: its task is given out again, TRIES times in all. An error of the computation itself is not tried again. Either way, a task
+that fails gives a chunk without numbers, whose `failure` says why.
 
 On a cluster that we start, Dask reports every lost worker. A scheduler that is there already tries a number of times itself
 (distributed.scheduler.allowed-failures); when it gives up we try once more, for it blames all tasks that waited for a lost
 worker.
 """
 
-import pickle
 import shlex
 import shutil
 import signal
@@ -20,6 +20,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import CancelledError
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -46,56 +47,27 @@ Payload = dict[str, Any]  # plain JSON-able data
 class Task:
     """One chunk to compute.
 
-    index: its number, 0 .. tasks - 1, which names its file. payload: all that `compute` needs, the same on every executor.
-    points: the numbers, in the sweep, of the points of this chunk; each point of a sweep is in exactly one chunk.
+    index: its number, which names its file. points: the numbers of its points in the sweep; each point is in exactly one
+    chunk. payload: what else `compute` needs, the same on every executor.
     """
 
     index: int
-    payload: Payload
     points: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Failure:
-    """A point without numbers. point: its place in the chunk, from 0; error: one sentence."""
-
-    point: int
-    error: str
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What `compute(payload)` returns: arrays with the chunk's points as leading axis, and the points that failed.
-
-    Every point is there, also a failed one (NaN where numbers would be). dims: names of the axes after the first, for those
-    arrays whose axes have a meaning; others are called after the array, name_1, name_2, ...
-    """
-
-    arrays: Mapping[str, np.ndarray]
-    failures: tuple[Failure, ...] = ()
-    dims: Mapping[str, tuple[str, ...]] | None = None
-
-    def dims_of(self, name: str) -> tuple[str, ...]:
-        """The axes of an array after the points."""
-        return (self.dims or {}).get(name, tuple(f"{name}_{i}" for i in range(1, np.ndim(self.arrays[name]))))
-
-
-@dataclass(frozen=True)
-class WorkerError:
-    """Instead of an outcome: the whole chunk was lost, with the workers that tried it or by an error of its own."""
-
-    error: str
+    payload: Payload
 
 
 class StoreError(InputError):
     """The sweep cannot go on, for want of a place to write or of workers; its folder is whole and can be resumed."""
 
 
-Compute = Callable[[Payload], Outcome]
+# Variables by name: dims after the first, which is `point`, and values. "failure" is always there: the error of each point,
+# "" where it has numbers.
+Chunk = dict[str, tuple[tuple[str, ...], np.ndarray]]
+Compute = Callable[[Task], Chunk]
 Notice = Callable[[str], None]
-Results = Generator[tuple[Task, Outcome | WorkerError], None, None]  # closed when nobody waits for the rest
+Results = Generator[tuple[Task, Chunk], None, None]  # closed when nobody waits for the rest
 Execute = Callable[[Compute, Iterable[Task], int | None, Notice], Results]
-Found = Generator[tuple[Task, Outcome | WorkerError | BaseException], None, None]  # also with lost workers
+Found = Generator[tuple[Task, Chunk | BaseException], None, None]  # also with lost workers
 
 
 def executor(name: str, cluster: Mapping[str, object] | None = None) -> Execute:
@@ -118,16 +90,16 @@ def executor(name: str, cluster: Mapping[str, object] | None = None) -> Execute:
 def serial(compute: Compute, tasks: Iterable[Task], workers: int | None, notice: Notice) -> Results:
     """Everything in this process, one chunk after the other: for small sweeps and for a debugger."""
     for task in tasks:
-        yield task, attempt(compute, task.payload)
+        yield task, attempt(compute, task)
 
 
 def processes(compute: Compute, tasks: Iterable[Task], workers: int | None, notice: Notice) -> Results:
     """Processes of this machine with one core each: as many as there are cores, or `workers`."""
     waiting = deque(tasks)
     found = results(
-        _attempt_pickled,
+        partial(attempt, compute),
         lambda: waiting.popleft() if waiting else None,
-        lambda task: pickle.dumps((compute, task.payload)),
+        lambda task: task,
         min(cores() if workers is None else workers, len(waiting)),
         one_core(),
     )
@@ -147,34 +119,29 @@ def _with_retries(found: Found, waiting: deque[Task], tries: int, lost: str, not
                 raise result
             losses[task.index] += 1
             if losses[task.index] == tries:
-                yield task, WorkerError(lost.format(how=result))
+                yield task, without_numbers(task, lost.format(how=result))
             else:
                 notice(f"a worker {result} during chunk {task.index}, which is given to another.")
                 waiting.append(task)
 
 
-def attempt(compute: Compute, payload: Payload) -> Outcome | WorkerError:
-    """The outcome of one task, or its error in one line."""
+def attempt(compute: Compute, task: Task) -> Chunk:
+    """The chunk of one task; an error of the computation is that of all of its points."""
     try:
-        return compute(payload)
+        return compute(task)
     except Exception as error:
-        return WorkerError(in_one_line(error))
+        return without_numbers(task, in_one_line(error))
+
+
+def without_numbers(task: Task, error: str) -> Chunk:
+    """A chunk that could not be computed."""
+    return {"failure": ((), np.full(len(task.points), error, dtype=object))}
 
 
 def in_one_line(error: BaseException) -> str:
     """The message; with the kind of error, unless it is one of ours."""
     message = " ".join(str(error).split())
     return message if isinstance(error, InputError) else f"{type(error).__name__}: {message}".rstrip(": ")
-
-
-def _attempt_pickled(pickled: bytes) -> Outcome | WorkerError:
-    """In a worker. A function that cannot be imported fails here, where the reason can be told."""
-    try:
-        compute, payload = pickle.loads(pickled)
-    except Exception as error:
-        reason = in_one_line(error)
-        raise InputError(f"the workers do not find what to compute ({reason}); it must be a function of a module.") from None
-    return attempt(compute, payload)
 
 
 @dataclass(frozen=True)
@@ -297,7 +264,7 @@ def _dask_results(client: "Client", compute: Compute, waiting: deque[Task]) -> F
         cores_now: dict[str, int] = client.ncores()  # type: ignore[assignment]  (its types are those of asynchronous use)
         room = max(1, sum(cores_now.values())) - len(under_way)
         for task in [waiting.popleft() for _ in range(min(room, len(waiting)))]:
-            future = client.submit(attempt_there, __version__, compute, task.payload, pure=False, retries=0)
+            future = client.submit(attempt_there, __version__, compute, task, pure=False, retries=0)
             under_way[future] = task
             finished.add(future)
         if not under_way:
@@ -306,7 +273,7 @@ def _dask_results(client: "Client", compute: Compute, waiting: deque[Task]) -> F
         yield under_way.pop(future), _dask_result(future)
 
 
-def _dask_result(future: "Future") -> Outcome | WorkerError | WorkerLost:
+def _dask_result(future: "Future") -> Chunk | WorkerLost:
     """The result of a finished task. If only the result was lost, Dask computes it again."""
     from distributed import KilledWorker
 
@@ -321,8 +288,8 @@ def _dask_result(future: "Future") -> Outcome | WorkerError | WorkerLost:
         raise StoreError(f"the Dask workers cannot compute ({reason}); fix them and run the sweep again.") from None
 
 
-def attempt_there(version: str, compute: Compute, payload: Payload) -> Outcome | WorkerError:
+def attempt_there(version: str, compute: Compute, task: Task) -> Chunk:
     """Run on the workers, which may have come long after the sweep began: other versions would mix numbers."""
     if version != __version__:
         raise ImportError(f"a worker has tutelage {__version__}, and the sweep {version}")
-    return attempt(compute, payload)
+    return attempt(compute, task)

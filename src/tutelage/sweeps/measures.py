@@ -25,6 +25,8 @@ from tutelage.problem.serialize import imported, modules_in
 from tutelage.storage import DIMS, LONG
 from tutelage.trajectory import Trajectory
 
+NOT_SOLVED = -1  # `status` of a point that has no solve
+
 
 @dataclass
 class Case:
@@ -252,11 +254,15 @@ def _arguments(function: Callable, case: Case) -> dict[str, object]:
 
 # Custom functions.
 
+RESERVED = ("point", "start", "time", "run", "status", "end_time", "failure", "note")
+
 
 def _custom_measure(name: str, functions: Mapping[str, Callable]) -> Measure:
     """The measure of a function "module:function", or of one that was given; it returns a number, or several by name."""
     function = functions[name] if name in functions else imported("a measure", name, modules_in(name))
     short = name.rpartition(":")[2]
+    if short in RESERVED:
+        raise InputError(f"the function {name} has a name that a sweep keeps for itself; call it something else.")
     asked = inspect.signature(function).parameters
     unknown = [n for n, p in asked.items() if n not in ARGUMENTS and p.default is inspect.Parameter.empty]
     if unknown or not set(asked) & set(ARGUMENTS):
