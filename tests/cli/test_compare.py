@@ -67,8 +67,8 @@ def test_a_start_in_the_file(tutelage, folder):
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (("--start", "rondom"), "--start is 'rondom'; it must be one of asymmetric, random"),
-        (("--scale", "0.2"), "it goes with --start random"),
+        (("--start", "rondom"), "the kind of start is 'rondom'; it must be one of random, asymmetric"),
+        (("--scale", "0.2"), "Use --start random"),
         (("--runs", "0"), "runs is 0"),
         (("--runs", "2.5"), "not a whole number"),
         (("--method", "guess"), "method is 'guess'"),

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from tutelage.sweeps.result import Sweep
 
 OPTIONS = ("measure", "starts", "runs", "seed", "gradient_flow", "rtol", "solver", "points_per_chunk")
-TABLES = ("over", "points", "start", "times", "cluster")
 MOST_VALUES = 10**6
 RANGE = ("from", "to", "count", "log")
 HELP = """Compute measures over a grid of problems and keep them in a folder that can be resumed.
@@ -177,16 +176,12 @@ def read_sweep_file(path: Path, imports: Sequence[str] = ()) -> "tuple[Problem, 
 
     imports: modules whose functions the file may name.
     """
-    from tutelage import Problem, checks
-    from tutelage.cli.request import PROBLEM, read_toml, require_table
+    from tutelage import Problem
+    from tutelage.cli.request import PROBLEM, read_file
     from tutelage.problem.serialize import imported, paths_in
     from tutelage.times import times_from_table
 
-    data = read_toml(path, "a sweep file")
-    for name in data:
-        checks.known(f"a name in {path}", name, (*OPTIONS, *TABLES, *PROBLEM))
-    for name in ("over", "start", "times", "cluster"):
-        require_table(path, name, data.get(name, {}))
+    data = read_file(path, (*OPTIONS, "over", "points", "start", "times", "cluster", *PROBLEM), "a sweep file")
     problem = Problem.from_dict({name: data[name] for name in PROBLEM if name in data}, imports)
     for path_ in paths_in(data.get("measure", [])):
         imported("a measure", path_, imports)
