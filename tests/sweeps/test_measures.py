@@ -10,7 +10,7 @@ from tests.problems import pair
 from tests.sweeps.questions import PROBLEM, START, moody, ratio, spec_of, three
 from tutelage.sweeps import compute as compute_module
 from tutelage.sweeps.compute import compute
-from tutelage.sweeps.measures import AS_NUMBER, TABLE, analyses, resolve, simulation_seed
+from tutelage.sweeps.measures import AS_NUMBER, LABELS, TABLE, analyses, resolve, simulation_seed
 from tutelage.sweeps.spec import tasks
 
 TIMES = tu.linear_times(60, 41)
@@ -160,8 +160,8 @@ def test_what_can_be_asked():
     assert set(AS_NUMBER) <= set(analyses())
     assert {"plateaus", "phases", "fluctuations", "fixed_point"} <= set(analyses())
     assert not {"solve", "simulate", "sweep", "load"} & set(analyses())
-    for name in (*TABLE, *AS_NUMBER):
-        assert resolve(name).words
+    for name in TABLE:
+        assert set(resolve(name).dims) <= set(LABELS)
     assert resolve("escape_time.rate").needs == {"problem", "start"}
     assert resolve("final_error").needs == {"end"}
     assert "start" in inspect.signature(three).parameters

@@ -105,7 +105,7 @@ def test_a_custom_law_of_inputs_is_swept_as_its_spectrum():
     rates = tu.sweep(problem, {"lr": [0.1, 0.2]}, "final_error", times=1.0)
     alone = [tu.solve(problem.replace(lr=lr), times=1.0).error[-1] for lr in (0.1, 0.2)]
     np.testing.assert_allclose(rates.dataset["final_error"], alone, rtol=1e-6)
-    with pytest.raises(tu.InputError, match="'rate', which a sweep cannot change"):
+    with pytest.raises(tu.InputError, match="'rate'; it must be one of"):
         tu.sweep(problem, {"rate": [0.1, 0.2]}, "final_error", times=1.0)
 
 

@@ -80,9 +80,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code or 0
     except UnusedCliTokensError as error:
-        return _report(_unexpected(app, error))
+        command = " ".join(["tutelage", *(error.command_chain or ())])
+        return _report(f"unexpected argument {' '.join(error.unused_tokens or ())!r}; see '{command} --help'.")
     except UnknownOptionError as error:
-        return _report(_unknown_option(app, error))
+        return _report(_unknown_option(error))
     except (CycloptsError, InputError) as error:
         return _report(str(error))
     except KeyboardInterrupt:
@@ -105,34 +106,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         raise
 
 
-def _unexpected(app: App, error: UnusedCliTokensError) -> str:
-    """An argument too many; perhaps the name of a subcommand is misspelled before it."""
-    words = " ".join(error.unused_tokens or ())
-    chain = list(error.command_chain or ())
-    below = [name for name in app[chain[0]] if not name.startswith("-")] if chain else []
-    tokens = [token for token in error.root_input_tokens or () if token not in chain]
-    near = get_close_matches(tokens[0], below, n=1) if tokens else []
-    meant = f"did you mean 'tutelage {chain[0]} {near[0]}'?" if near else f"see 'tutelage {' '.join([*chain, '--help'])}'."
-    return f"unexpected argument {words!r}; {meant}"
-
-
-def _unknown_option(app: App, error: UnknownOptionError) -> str:
-    """Name the right option: a synonym, the nearest of this command, or the commands that have it."""
+def _unknown_option(error: UnknownOptionError) -> str:
+    """Name the right option: a synonym, or the nearest of this command."""
     option = (error.token.keyword or error.token.value).partition("=")[0]
-    chain = list(error.command_chain or ())
     here = [name for argument in error.argument_collection for name in argument.names]
     meant = SYNONYMS.get(option)
-    if meant not in here:
-        meant = next(iter(get_close_matches(option, here, n=1)), None)
-    others = []
-    for name in (name for name in app if not name.startswith("-") and [name] != chain[:1]):
-        arguments = app[name].assemble_argument_collection() if app[name].default_command is not None else ()
-        if any(option in argument.names for argument in arguments):
-            others.append(name)
-    hint = f" Did you mean {meant}?" if meant and not others else ""
-    hint = f" It belongs to {' and '.join(others)}." if others else hint
-    command = " ".join(["tutelage", *chain])
-    return f"{command} has no option {option}.{hint or f' See {command} --help.'}"
+    near = [meant] if meant in here else get_close_matches(option, here, n=1)
+    command = " ".join(["tutelage", *(error.command_chain or ())])
+    hint = f"Did you mean {near[0]}?" if near else f"See {command} --help."
+    return f"{command} has no option {option}. {hint}"
 
 
 def _report(message: str) -> int:

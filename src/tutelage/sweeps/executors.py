@@ -96,13 +96,8 @@ def serial(compute: Compute, tasks: Iterable[Task], workers: int | None, notice:
 def processes(compute: Compute, tasks: Iterable[Task], workers: int | None, notice: Notice) -> Results:
     """Processes of this machine with one core each: as many as there are cores, or `workers`."""
     waiting = deque(tasks)
-    found = results(
-        partial(attempt, compute),
-        lambda: waiting.popleft() if waiting else None,
-        lambda task: task,
-        min(cores() if workers is None else workers, len(waiting)),
-        one_core(),
-    )
+    count = min(cores() if workers is None else workers, len(waiting))
+    found = results(partial(attempt, compute), waiting, count, one_core())
     lost = f"lost with {TRIES} workers, one after the other (the last one {{how}}; out of memory?)"
     yield from _with_retries(found, waiting, TRIES, lost, notice)
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tutelage import checks, storage
+from tutelage import analysis, checks, storage
 from tutelage._html import card, in_one_line, properties
 from tutelage._types import Table
 from tutelage._version import __version__
@@ -27,8 +27,8 @@ from tutelage.problem import Problem
 from tutelage.problem.serialize import Plain
 from tutelage.sweeps.engine import Report
 from tutelage.sweeps.executors import Chunk
-from tutelage.sweeps.measures import NOT_SOLVED, label_of, resolve
-from tutelage.sweeps.spec import SweepSpec, known_names, parts_of
+from tutelage.sweeps.measures import NOT_SOLVED, label_of
+from tutelage.sweeps.spec import SweepSpec, parts_of
 from tutelage.sweeps.store import SCHEMA
 
 if TYPE_CHECKING:
@@ -183,7 +183,6 @@ class Sweep:
 def combine_chunks(
     spec: SweepSpec,
     kept: Iterable[tuple[Sequence[int] | np.ndarray, Chunk]],
-    functions: Mapping[str, Callable] | None = None,
 ) -> "Dataset":
     """The Dataset of what has been computed. kept: the numbers of the points of each chunk, and the chunk."""
     import xarray as xr
@@ -192,10 +191,10 @@ def combine_chunks(
     nothing: Chunk = {"failure": ((), np.full(count, NOT_YET, dtype=object))}
     chunks = [(np.arange(count), nothing), *((np.asarray(points), chunk) for points, chunk in kept)]
     axes, coords = _axes(spec)
-    words, data = LONG | _words(spec, functions), {}
+    data = {}
     for name in dict.fromkeys(name for _, chunk in [*chunks[1:], chunks[0]] for name in chunk):
         dims, values = _combined(name, chunks, count)
-        data[name] = ((*axes, *dims), values.reshape(*shape, *values.shape[1:]), {"long_name": words.get(name, name)})
+        data[name] = ((*axes, *dims), values.reshape(*shape, *values.shape[1:]), {"long_name": _label(spec, name)})
     if "status" in data:
         data["status"][2]["flag_values"] = np.array(list(STATUS_WORDS), dtype=np.int8)
         data["status"][2]["flag_meanings"] = " ".join(word.replace(" ", "_") for word in STATUS_WORDS.values())
@@ -245,16 +244,12 @@ def _combined(name: str, chunks: list[tuple[np.ndarray, Chunk]], count: int) -> 
     return dims, whole
 
 
-def _words(spec: SweepSpec, functions: Mapping[str, Callable] | None) -> dict[str, str]:
-    """What each variable is. Reading a sweep imports nothing: a function of one's own is called by its name."""
-    words: dict[str, str] = {}
-    for name in spec.measure:
-        short = name.rpartition(":")[2]
-        words |= {short: label_of(short)} if ":" in name else resolve(name, functions).words
+def _label(spec: SweepSpec, variable: str) -> str:
+    """What a variable is. Reading a sweep imports nothing: a custom function is called by its name."""
+    label = LONG.get(variable) or label_of(variable)
     with suppress(InputError):  # a function that is not allowed here does not keep the numbers from being read
-        error = storage.error_name(spec.base)
-        words = {name: text.replace(storage.LONG["error"], error) for name, text in words.items()}
-    return words
+        return label.replace(storage.LONG["error"], storage.error_name(spec.base))
+    return label
 
 
 # Lines that theory draws.
@@ -270,18 +265,14 @@ class Line:
 
 
 def _critical_rate(problem: Problem, level: float | None) -> float:
-    from tutelage.analysis.learning_rates import critical_learning_rate
-
-    return critical_learning_rate(problem).rate
+    return analysis.critical_learning_rate(problem).rate
 
 
 def _noise_for_floor(problem: Problem, level: float | None) -> float:
     """sigma with per_variance sigma^2 = level."""
-    from tutelage.analysis.learning_rates import noise_floor
-
     if level is None:
         raise InputError("the boundary 'noise_floor' is that of an error; give level=, such as level=0.01.")
-    return float(np.sqrt(level / noise_floor(problem).per_variance))
+    return float(np.sqrt(level / analysis.noise_floor(problem).per_variance))
 
 
 BOUNDARIES = {  # the axis that it is a value of, the value at a problem for a level of the measure, and what it is
@@ -290,14 +281,9 @@ BOUNDARIES = {  # the axis that it is a value of, the value at a problem for a l
 }
 
 
-def boundary_lines(
-    spec: SweepSpec,
-    values: "DataArray",
-    boundary: Boundaries,
-    level: float | None,
-) -> list[Line]:
+def boundary_lines(spec: SweepSpec, values: "DataArray", boundary: Boundaries, level: float | None) -> list[Line]:
     """The boundaries on the figure of these values. A name, a function, several, or several with labels."""
-    dims, known, lines = _figure_dims(values), known_names(spec.base), []
+    dims, lines = _figure_dims(values), []
     several = boundary if isinstance(boundary, Mapping | list | tuple) else [boundary]
     for key, one in several.items() if isinstance(several, Mapping) else enumerate(several):
         label = key if isinstance(key, str) else None
@@ -305,7 +291,7 @@ def boundary_lines(
             axis, value, words = BOUNDARIES[checks.known("boundary", one, BOUNDARIES)]
             if one == "noise_floor" and level is not None:
                 words = f"{words}: $\\epsilon_g={level:g}$"
-            across = next((dim for dim in dims if axis in {known.get(part) for part in parts_of(dim)}), None)
+            across = next((dim for dim in dims if {axis, axis.rpartition(".")[2]} & set(parts_of(dim))), None)
             if across is None:
                 where = f"this figure has the axes {' and '.join(dims)}"
                 raise InputError(f"the boundary {one!r} is a value of {axis}; {where}.")

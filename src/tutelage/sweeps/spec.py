@@ -19,7 +19,7 @@ import hashlib
 import inspect
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from itertools import product
@@ -48,35 +48,19 @@ COPIES = 4  # of a curve while it is computed: padded times, the program's and o
 # The points.
 
 
-def parts_of(name: str) -> tuple[str, ...]:
+def parts_of(name: object) -> tuple[str, ...]:
     """The names that take one value: "a, b" are two."""
-    return tuple(part.strip() for part in name.split(","))
+    return tuple(part.strip() for part in str(name).split(","))
 
 
-def known_names(problem: Problem) -> dict[str, str]:
-    """Every name that a sweep over this problem can change, with its full name; shared ones only with their part."""
-    fields = [(part, field) for part in serialize.PARTS for field in serialize.arguments(getattr(problem, part))]
-    plain = [field for _, field in fields]
-    names = {name: name for name in ("noise", "inputs", *serialize.LEARNING, *OF_START)}
-    names |= {field: f"{part}.{field}" for part, field in fields if plain.count(field) == 1}
-    return names | {f"{part}.{field}": f"{part}.{field}" for part, field in fields}
-
-
-def require_known(problem: Problem, names: Sequence[str]) -> None:
-    """Refuse a name that nothing has, that two parts share, or that is there twice."""
-    known, seen = known_names(problem), {}
+def require_different(names: Iterable[str]) -> None:
+    """No name twice, such as "lr" and "sgd.lr"; `Problem.replace` refuses those that a problem does not have."""
+    seen: list[str] = []
     for part in (part for name in names for part in parts_of(name)):
-        if part not in known:
-            owners = [name for name in known if name.endswith(f".{part}")]
-            if owners:
-                which = f"which {len(owners)} parts have; say {owners[0]!r}, or {', '.join(owners)!r} for all"
-                raise InputError(f"over names {part!r}, {which}.")
-            short = dict.fromkeys(next(name for name, full in known.items() if full == of) for of in known.values())
-            here = f"which a sweep cannot change here; it can change {', '.join(short)}"
-            raise InputError(f"over names {part!r}, {here}.{checks.nearest(part, short)}")
-        if known[part] in seen:
-            raise InputError(f"over names {seen[known[part]]} and {part}, which are the same; leave one out.")
-        seen[known[part]] = part
+        for other in seen:
+            if f".{part}".endswith(f".{other}") or f".{other}".endswith(f".{part}"):
+                raise InputError(f"the points change {other} and {part}, which are the same; leave one out.")
+        seen.append(part)
 
 
 def plain_values(name: str, values: object) -> list[Plain]:
@@ -116,7 +100,7 @@ def given_modules(problem: Table, over: object, listed: object) -> tuple[str, ..
     axes = [over] if isinstance(over, Mapping) else listed if isinstance(listed, list | tuple) else []
     pairs = [(name, value) for axis in axes if isinstance(axis, Mapping) for name, value in axis.items()]
     each = [(name, one) for name, value in pairs for one in (value if isinstance(value, list | tuple) else [value])]
-    given = [serialize.plain(parts_of(str(name))[0], one) for name, one in each if callable(one)]
+    given = [serialize.plain(parts_of(name)[0], one) for name, one in each if callable(one)]
     return modules_in([problem, given])
 
 
@@ -134,13 +118,15 @@ def plain_points(
         for i, point in enumerate(listed):
             if not isinstance(point, Mapping) or set(point) != set(listed[0]):
                 raise InputError(f"point {i} is {checks.shown(point)}; every point must name the same as point 0.")
-        require_known(problem, tuple(listed[0]))
-        return {}, [{name: serialize.plain(name, point[name]) for name in listed[0]} for point in listed]
+        require_different(listed[0])
+        plain = [{name: serialize.plain(name, point[name]) for name in listed[0]} for point in listed]
+        problem_at(problem, plain[0], allow)
+        return {}, plain
     if not isinstance(over, Mapping) or not over:
         raise InputError(
             f"over is {checks.shown(over)}; it must be names with lists of values, such as {{'lr': [0.1, 0.2]}}."
         )
-    require_known(problem, tuple(over))
+    require_different(over)
     sizes = (v.size if isinstance(v, np.ndarray) else len(v) for v in over.values() if isinstance(v, Sized))
     checks.as_count("the number of points", math.prod(sizes), least=0, most=MOST_POINTS)  # before the values are looked at
     axes = {", ".join(parts_of(name)): plain_values(name, values) for name, values in over.items()}

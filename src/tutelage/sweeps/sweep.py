@@ -129,7 +129,7 @@ def sweep(
         kept: list[tuple[tuple[int, ...], Chunk]] = []
         with shown.over(spec.count, 0):
             execute_all(execute, tasks, compute, workers, lambda task, chunk: kept.append((task.points, chunk)), shown)
-        return Sweep(spec, combine_chunks(spec, sorted(kept, key=lambda entry: entry[0]), functions))
+        return Sweep(spec, combine_chunks(spec, sorted(kept, key=lambda entry: entry[0])))
     if isinstance(execute, Dask):
         execute.require(workers)  # before a folder is made
     table, folder = spec.to_dict(), Path(out)
