@@ -98,7 +98,7 @@ def threads_of(task):
 
 
 def test_a_worker_uses_one_core():
-    ((_, chunk),) = executor("processes")(threads_of, [Task(0, (0,), {})], 1, print)
+    ((_, chunk),) = executor("processes", 1)(threads_of, [Task(0, (0,), {})], print)
     assert chunk["one"][1].all()
 
 

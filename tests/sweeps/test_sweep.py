@@ -11,7 +11,6 @@ import tutelage as tu
 from tests.problem import own_learning as own
 from tests.problems import pair
 from tests.sweeps.questions import PROBLEM, moody, ratio
-from tutelage.sweeps import executors
 from tutelage.sweeps import spec as spec_module
 from tutelage.sweeps.executors import StoreError
 
@@ -181,10 +180,9 @@ def test_the_example_of_the_docs_is_a_sweep():
 
 @pytest.mark.parametrize(
     ("executor", "workers", "said"),
-    [("tcp://127.0.0.1:9", None, "no Dask scheduler responds"), ("slurm", 2, "no sbatch here")],
+    [("tcp://127.0.0.1:9", 2, "has its own number"), ("slurm", 2, "no sbatch here")],
 )
-def test_a_cluster_that_is_not_there_leaves_no_folder(tmp_path, monkeypatch, executor, workers, said):
-    monkeypatch.setattr(executors, "SECONDS_TO_CONNECT", 0.5)
+def test_a_cluster_that_cannot_be_asked_leaves_no_folder(tmp_path, executor, workers, said):
     with pytest.raises(tu.InputError, match=said):
         tu.sweep(ONE, {"lr": [0.3]}, "critical_learning_rate", out=tmp_path / "new", executor=executor, workers=workers)
     assert not (tmp_path / "new").exists()

@@ -73,9 +73,9 @@ def store(folder: Path, count: int) -> Store:
     return Store.create(folder, {"toy": count}, chunks=count, points=count * CHUNK - 2)
 
 
-def run(store: Store, tasks: list[Task], compute, name: str, *, cluster=None, **options) -> engine.Report:
+def run(store: Store, tasks: list[Task], compute, name: str, *, workers=None, cluster=None, **options) -> engine.Report:
     """On the executor of this name."""
-    return engine.run(store, tasks, compute, executor(name, cluster), **options)
+    return engine.run(store, tasks, compute, executor(name, workers, cluster), **options)
 
 
 def begun(log: Path) -> list[int]:
@@ -112,14 +112,9 @@ def main(request: str) -> None:
     chosen = tasks(asked["count"], log=asked["log"], **asked.get("payload", {}))
     progress = Announcing(Path(asked["announced"]))
     try:
-        run(
-            store(folder, asked["count"]),
-            chosen,
-            import_module("tests.sweeps.toys").numbers,  # not of the script that this is
-            asked["executor"],
-            workers=asked.get("workers"),
-            progress=progress,
-        )
+        compute = import_module("tests.sweeps.toys").numbers  # not of the script that this is
+        asked_for = {"workers": asked.get("workers"), "progress": progress}
+        run(store(folder, asked["count"]), chosen, compute, asked["executor"], **asked_for)
     except ValueError as error:
         sys.exit(str(error))
 

@@ -46,8 +46,6 @@ SYNONYMS = {  # other names of options, as in other programs and in papers
     "--output": "--out",
     "--folder": "--out-dir",
 }
-EXTRAS = {"starlette": "explore", "uvicorn": "explore", "websockets": "explore", "distributed": "cluster"}
-EXTRAS |= {"dask": "cluster", "dask_jobqueue": "cluster"}
 SELDOM = (100_000, 20, 50)  # objects that are made before Python looks for garbage
 
 
@@ -86,8 +84,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _report(_unknown_option(error))
     except (CycloptsError, InputError) as error:
         return _report(str(error))
-    except KeyboardInterrupt:
-        print(INTERRUPTED, file=sys.stderr)
+    except KeyboardInterrupt as stopped:  # a sweep says what is kept
+        print(f"interrupted: {stopped}" if str(stopped) else INTERRUPTED, file=sys.stderr)
         return INTERRUPT_CODE
     except BrokenPipeError:  # the reader of our output, such as `head`, has had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -95,11 +93,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:  # a full disk, no permission; no part of the file is left
         name = error.filename or "the output"
         return _report(f"{name} cannot be written: {error.strerror or error}. Fix that, or give another place.")
-    except ModuleNotFoundError as error:
-        extra = EXTRAS.get((error.name or "").partition(".")[0])
-        if extra is None:
-            raise
-        return _report(f"{error.name} is not installed; this needs the extra {extra!r}: pip install 'tutelage[{extra}]'.")
     except Exception as error:
         if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):  # of NumPy, of XLA
             return _report("this needs more memory than there is; use fewer hidden units, levels, points or runs.")

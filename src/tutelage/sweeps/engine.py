@@ -107,7 +107,6 @@ def run(
     compute: Compute,
     execute: Execute,
     *,
-    workers: int | None = None,
     retry: bool = False,
     progress: Progress | None = None,
 ) -> Report:
@@ -126,7 +125,7 @@ def run(
         pending = [task for task in tasks if task.index not in done]
         with progress.over(store.points, store.points - sum(len(task.points) for task in pending)):
             try:
-                execute_all(execute, pending, compute, workers, store.put, progress)
+                execute_all(execute, pending, compute, store.put, progress)
             except KeyboardInterrupt:
                 kept = f"{len(store.done)} of {store.chunks} chunks are kept in {store.folder}"
                 raise KeyboardInterrupt(f"{kept}; run the same sweep again to resume.") from None
@@ -137,14 +136,13 @@ def execute_all(
     execute: Execute,
     tasks: Sequence[Task],
     compute: Compute,
-    workers: int | None,
     keep: Callable[[Task, Chunk], None],
     progress: Progress,
 ) -> None:
     """Compute these tasks, keep each chunk as it comes, and announce it when it is kept."""
     if not tasks:
         return
-    with closing(execute(compute, tasks, workers, progress.notice)) as results:
+    with closing(execute(compute, tasks, progress.notice)) as results:
         for task, chunk in results:
             with _interrupts_deferred():
                 keep(task, chunk)

@@ -1,11 +1,11 @@
 """Who computes: this process, processes next to it, or a Dask cluster. One signature, the same numbers.
 
-    execute(compute, tasks, workers, notice) -> (task, chunk), as they are finished
+    execute(compute, tasks, notice) -> (task, chunk), as they are finished
 
-compute: a function of a module (not of a script), from a task to its chunk. workers: how many, None for all there are.
-notice: called with one sentence when something happened that the user should know. A worker that is lost takes nothing with
-it: its task is given out again, TRIES times in all. An error of the computation itself is not tried again. Either way, a task
-that fails gives a chunk without numbers, whose `failure` says why.
+compute: a function of a module (not of a script), from a task to its chunk. notice: called with one sentence when something
+happened that the user should know. A worker that is lost takes nothing with it: its task is given out again, TRIES times in
+all. An error of the computation itself is not tried again. Either way, a task that fails gives a chunk without numbers, whose
+`failure` says why.
 
 On a cluster that we start, Dask reports every lost worker. A scheduler that is there already tries a number of times itself
 (distributed.scheduler.allowed-failures); when it gives up we try once more, for it blames all tasks that waited for a lost
@@ -22,17 +22,16 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tutelage import checks
 from tutelage._pool import Child, WorkerLost, cores, one_core, results
 from tutelage._version import __version__
 from tutelage.errors import InputError
 
 if TYPE_CHECKING:
-    from dask_jobqueue import SLURMCluster
     from distributed import Client, Future
     from distributed.deploy import Cluster
 
@@ -66,34 +65,36 @@ Chunk = dict[str, tuple[tuple[str, ...], np.ndarray]]
 Compute = Callable[[Task], Chunk]
 Notice = Callable[[str], None]
 Results = Generator[tuple[Task, Chunk], None, None]  # closed when nobody waits for the rest
-Execute = Callable[[Compute, Iterable[Task], int | None, Notice], Results]
+Execute = Callable[[Compute, Iterable[Task], Notice], Results]
 Found = Generator[tuple[Task, Chunk | BaseException], None, None]  # also with lost workers
 
 
-def executor(name: str, cluster: Mapping[str, object] | None = None) -> Execute:
+def executor(name: str, workers: int | None = None, cluster: Mapping[str, object] | None = None) -> Execute:
     """The executor of this name, or of the Dask scheduler at this address (tcp://host:port, or its scheduler file .json).
 
-    cluster: for "slurm", what dask_jobqueue.SLURMCluster is to be told (queue, account, walltime, memory, ...).
+    workers: how many, None for all there are. cluster: for "slurm", what dask_jobqueue.SLURMCluster is to be told (queue,
+    account, walltime, memory, ...).
     """
+    workers = None if workers is None else checks.as_count("workers", workers)
     if cluster and name != "slurm":
         raise InputError(f"cluster options are given for the executor {name!r}; only 'slurm' takes them.")
     if name in ("serial", "processes"):
-        return serial if name == "serial" else processes
+        return serial if name == "serial" else partial(processes, workers)
     if name in NAMES or "://" in name or name.endswith(".json"):
-        return Dask(name, dict(cluster or {}))
+        return Dask(name, workers, dict(cluster or {}))
     raise InputError(
         f"executor is {name!r}; it must be one of {', '.join(map(repr, NAMES))}, "
         "or the address of a Dask scheduler such as 'tcp://10.0.0.1:8786'."
     )
 
 
-def serial(compute: Compute, tasks: Iterable[Task], workers: int | None, notice: Notice) -> Results:
+def serial(compute: Compute, tasks: Iterable[Task], notice: Notice) -> Results:
     """Everything in this process, one chunk after the other: for small sweeps and for a debugger."""
     for task in tasks:
         yield task, attempt(compute, task)
 
 
-def processes(compute: Compute, tasks: Iterable[Task], workers: int | None, notice: Notice) -> Results:
+def processes(workers: int | None, compute: Compute, tasks: Iterable[Task], notice: Notice) -> Results:
     """Processes of this machine with one core each: as many as there are cores, or `workers`."""
     waiting = deque(tasks)
     count = min(cores() if workers is None else workers, len(waiting))
@@ -144,10 +145,20 @@ class Dask:
     """An executor. where: "dask", "slurm", an address, or a scheduler file; options: of the SLURM cluster."""
 
     where: str
+    workers: int | None
     options: Payload
 
-    def __call__(self, compute: Compute, tasks: Iterable[Task], workers: int | None, notice: Notice) -> Results:
-        with self._client(workers) as client:
+    def __post_init__(self):
+        _dask("dask_jobqueue" if self.where == "slurm" else "distributed", self.where)
+        if self.where == "slurm" and self.workers is None:
+            raise InputError("executor is 'slurm' and workers is not given; say how many workers SLURM is to start.")
+        if self.where == "slurm" and shutil.which("sbatch") is None:
+            raise InputError("executor is 'slurm' and there is no sbatch here; run this on a login node of the cluster.")
+        if self.where not in NAMES and self.workers is not None:
+            raise InputError(f"workers is {self.workers}; the cluster at {self.where} has its own number. Leave it out.")
+
+    def __call__(self, compute: Compute, tasks: Iterable[Task], notice: Notice) -> Results:
+        with self._client() as client:
             if self.where == "dask":
                 try:
                     client.wait_for_workers(1, timeout=SECONDS_TO_START)
@@ -161,41 +172,31 @@ class Dask:
             try:
                 yield from _with_retries(_dask_results(client, compute, waiting), waiting, tries, lost, notice)
             except (CancelledError, OSError):
-                sentence = (
-                    "the Dask scheduler has ended; finished work is saved. Start it and run the sweep again to resume."
-                )
-                raise StoreError(sentence) from None
-
-    def require(self, workers: int | None) -> None:
-        """Refuse what cannot begin, before a sweep is: no Dask, nobody at the address, no SLURM here."""
-        if self.where == "slurm":
-            self._slurm_class(workers)
-        elif self.where == "dask":
-            _dask("distributed", self.where)
-        else:
-            with self._client(workers):
-                pass
+                ended = "the Dask scheduler has ended; finished work is saved. Start it and run the sweep again to resume."
+                raise StoreError(ended) from None
 
     @contextmanager
-    def _client(self, workers: int | None) -> "Iterator[Client]":
+    def _client(self) -> "Iterator[Client]":
         """Connected to the cluster, which is ended afterwards if it is ours."""
-        distributed, dask = _dask("distributed", self.where), _dask("dask", self.where)
-        if self.where not in NAMES and workers is not None:
-            raise InputError(f"workers is {workers}; the cluster at {self.where} has its own number. Leave it out.")
-        with dask.config.set(OUR_SCHEDULER), self._cluster(workers) as where:
+        import dask.config
+        from distributed import Client
+
+        with dask.config.set(OUR_SCHEDULER), self._cluster() as where:
             try:
-                client = distributed.Client(**where, timeout=SECONDS_TO_CONNECT, set_as_default=False)
+                client = Client(**where, timeout=SECONDS_TO_CONNECT, set_as_default=False)
             except (OSError, TimeoutError, ValueError):
                 raise InputError(f"no Dask scheduler responds at {self.where}; start one, or fix the address.") from None
             with client:
                 yield client
 
     @contextmanager
-    def _cluster(self, workers: int | None) -> "Iterator[dict[str, str | Cluster]]":
+    def _cluster(self) -> "Iterator[dict[str, str | Cluster]]":
         """What `Client` is to be told. For a cluster of ours the scheduler is in this process."""
         if self.where == "dask":
-            with _dask("distributed", self.where).LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0") as cluster:
-                count = str(cores() if workers is None else workers)
+            from distributed import LocalCluster
+
+            with LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0") as cluster:
+                count = str(cores() if self.workers is None else self.workers)
                 arguments = [cluster.scheduler_address, "--nworkers", count, "--nthreads", "1", "--no-dashboard"]
                 environment = one_core() | {"DASK_LOGGING__DISTRIBUTED": "critical"}
                 keeper = Child(target=_keep_workers, args=(arguments,), environment=environment)
@@ -206,37 +207,29 @@ class Dask:
                     keeper.terminate()
                     keeper.join()
         elif self.where == "slurm":
-            slurm = self._slurm_class(workers)
+            from dask_jobqueue import SLURMCluster
+
             exports = [f"export {name}={shlex.quote(value)}" for name, value in one_core().items()]
             usual: Payload = {"cores": 1, "processes": 1, "scheduler_options": {"dashboard_address": ":0"}}
             prologue = [*exports, *self.options.get("job_script_prologue", ())]
             try:
-                cluster = slurm(**usual | self.options | {"job_script_prologue": prologue})
+                cluster = SLURMCluster(**usual | self.options | {"job_script_prologue": prologue})
             except (TypeError, ValueError) as error:
                 reason = " ".join(str(error).split())
                 invalid = f"the cluster options {self.options} are not valid ({reason}); fix the [cluster] table."
                 raise InputError(invalid) from None
             with cluster:
-                cluster.scale(workers)
+                cluster.scale(self.workers)
                 yield {"address": cluster}
         else:
             yield {"scheduler_file" if self.where.endswith(".json") else "address": self.where}
 
-    def _slurm_class(self, workers: int | None) -> "Callable[..., SLURMCluster]":
-        """The class of the cluster, if this is a place to start one."""
-        found = _dask("dask_jobqueue", self.where).SLURMCluster
-        if workers is None:
-            raise InputError("executor is 'slurm' and workers is not given; say how many workers SLURM is to start.")
-        if shutil.which("sbatch") is None:
-            raise InputError("executor is 'slurm' and there is no sbatch here; run this on a login node of the cluster.")
-        return found
 
-
-def _dask(module: str, where: str) -> ModuleType:
-    """A module of Dask. dask_jobqueue makes Ctrl-C end the whole process; we put it back, to tell of finished work."""
+def _dask(module: str, where: str) -> None:
+    """Import a module of Dask. dask_jobqueue makes Ctrl-C end the whole process; we put it back, to tell of finished work."""
     usual = signal.getsignal(signal.SIGINT)
     try:
-        return import_module(module)
+        import_module(module)
     except ImportError:
         raise InputError(f'executor {where!r} needs Dask; install it by: pip install "tutelage[cluster]".') from None
     finally:

@@ -10,7 +10,7 @@ from tutelage.problem import Problem, Start
 from tutelage.problem.serialize import path_of
 from tutelage.sweeps.compute import compute
 from tutelage.sweeps.engine import Progress, Report, execute_all, run
-from tutelage.sweeps.executors import Chunk, Dask, StoreError
+from tutelage.sweeps.executors import Chunk, StoreError
 from tutelage.sweeps.executors import executor as named_executor
 from tutelage.sweeps.measures import resolve
 from tutelage.sweeps.result import Sweep, combine_chunks
@@ -123,20 +123,17 @@ def sweep(
         )
     chosen = executor or ("serial" if functions or (len(tasks) <= IN_THIS_PROCESS and out is None) else "processes")
     shown = Progress(shown=progress)
-    execute = named_executor(chosen, cluster)
-    workers = None if workers is None else checks.as_count("workers", workers)
+    execute = named_executor(chosen, workers, cluster)
     if out is None:
         kept: list[tuple[tuple[int, ...], Chunk]] = []
         with shown.over(spec.count, 0):
-            execute_all(execute, tasks, compute, workers, lambda task, chunk: kept.append((task.points, chunk)), shown)
+            execute_all(execute, tasks, compute, lambda task, chunk: kept.append((task.points, chunk)), shown)
         return Sweep(spec, combine_chunks(spec, sorted(kept, key=lambda entry: entry[0])))
-    if isinstance(execute, Dask):
-        execute.require(workers)  # before a folder is made
     table, folder = spec.to_dict(), Path(out)
     if new and (folder / "spec.json").exists() and Store.open(folder).key != spec_key(table):
         folder = folder.with_name(f"{folder.name}-{spec_key(table)[:8]}")
     store = Store.create(folder, table, chunks=len(tasks), points=spec.count)
-    report = run(store, tasks, compute, execute, workers=workers, retry=retry, progress=shown)
+    report = run(store, tasks, compute, execute, retry=retry, progress=shown)
     result = _collected(spec, store, report)
     try:
         result.save(store.folder / WHOLE)
