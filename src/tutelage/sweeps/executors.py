@@ -22,6 +22,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -178,12 +179,9 @@ class Dask:
     @contextmanager
     def _client(self) -> "Iterator[Client]":
         """Connected to the cluster, which is ended afterwards if it is ours."""
-        import dask.config
-        from distributed import Client
-
-        with dask.config.set(OUR_SCHEDULER), self._cluster() as where:
+        with _dask("dask", self.where).config.set(OUR_SCHEDULER), self._cluster() as where:
             try:
-                client = Client(**where, timeout=SECONDS_TO_CONNECT, set_as_default=False)
+                client = _dask("distributed", self.where).Client(**where, timeout=SECONDS_TO_CONNECT, set_as_default=False)
             except (OSError, TimeoutError, ValueError):
                 raise InputError(f"no Dask scheduler responds at {self.where}; start one, or fix the address.") from None
             with client:
@@ -193,9 +191,7 @@ class Dask:
     def _cluster(self) -> "Iterator[dict[str, str | Cluster]]":
         """What `Client` is to be told. For a cluster of ours the scheduler is in this process."""
         if self.where == "dask":
-            from distributed import LocalCluster
-
-            with LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0") as cluster:
+            with _dask("distributed", self.where).LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0") as cluster:
                 count = str(cores() if self.workers is None else self.workers)
                 arguments = [cluster.scheduler_address, "--nworkers", count, "--nthreads", "1", "--no-dashboard"]
                 environment = one_core() | {"DASK_LOGGING__DISTRIBUTED": "critical"}
@@ -207,13 +203,12 @@ class Dask:
                     keeper.terminate()
                     keeper.join()
         elif self.where == "slurm":
-            from dask_jobqueue import SLURMCluster
-
             exports = [f"export {name}={shlex.quote(value)}" for name, value in one_core().items()]
             usual: Payload = {"cores": 1, "processes": 1, "scheduler_options": {"dashboard_address": ":0"}}
             prologue = [*exports, *self.options.get("job_script_prologue", ())]
             try:
-                cluster = SLURMCluster(**usual | self.options | {"job_script_prologue": prologue})
+                options = usual | self.options | {"job_script_prologue": prologue}
+                cluster = _dask("dask_jobqueue", self.where).SLURMCluster(**options)
             except (TypeError, ValueError) as error:
                 reason = " ".join(str(error).split())
                 invalid = f"the cluster options {self.options} are not valid ({reason}); fix the [cluster] table."
@@ -225,11 +220,11 @@ class Dask:
             yield {"scheduler_file" if self.where.endswith(".json") else "address": self.where}
 
 
-def _dask(module: str, where: str) -> None:
-    """Import a module of Dask. dask_jobqueue makes Ctrl-C end the whole process; we put it back, to tell of finished work."""
+def _dask(module: str, where: str) -> ModuleType:
+    """A module of Dask. dask_jobqueue makes Ctrl-C end the whole process; we put it back, to tell of finished work."""
     usual = signal.getsignal(signal.SIGINT)
     try:
-        import_module(module)
+        return import_module(module)
     except ImportError:
         raise InputError(f'executor {where!r} needs Dask; install it by: pip install "tutelage[cluster]".') from None
     finally:
