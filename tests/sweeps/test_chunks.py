@@ -39,8 +39,7 @@ def test_a_list_is_grouped_like_a_grid():
     assert chunks(grid) == chunks(flat)
     for one, other in zip(tasks(grid), tasks(flat), strict=True):
         assert one.points == other.points
-        assert [grid.point(i) for i in one.points] == other.payload["values"]
-        assert other.payload["spec"]["points"] is None
+        assert [grid.point(i) for i in one.points] == other.payload["spec"].points
 
 
 def test_sizes():

@@ -177,6 +177,7 @@ def test_what_can_be_asked():
         ("no.such.module:f", "cannot be imported"),
         ("tests.sweeps.questions:OPTIONS", "must be a function"),
         ("tests.sweeps.questions:spec_of", "it names of problem, start, trajectory, runs"),
+        ("tests.sweeps.questions:status", "a name that a sweep keeps for itself"),
     ],
 )
 def test_what_cannot(name, words):

@@ -29,7 +29,7 @@ CHANGES = {
 
 def test_a_spec_survives_json():
     spec = spec_of(start=START, measure=["error", "noise_floor"])
-    again = SweepSpec.from_dict(json.loads(json.dumps(spec.to_dict())))
+    again = SweepSpec(**json.loads(json.dumps(spec.to_dict())))
     assert again == spec
     assert again.base.to_dict() == PROBLEM.to_dict()
 

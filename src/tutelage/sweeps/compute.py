@@ -23,7 +23,7 @@ from tutelage.moments import moments_for
 from tutelage.problem import Problem, Start
 from tutelage.problem.schedules import require_rates_on
 from tutelage.simulation import simulate
-from tutelage.sweeps.executors import Chunk, Task, in_one_line
+from tutelage.sweeps.executors import Chunk, Task, message_of
 from tutelage.sweeps.measures import NOT_SOLVED, Case, Measure, resolve, simulation_seed
 from tutelage.sweeps.spec import SweepSpec, shape_of, start_at, start_values
 from tutelage.trajectory import Trajectory
@@ -34,8 +34,8 @@ Member = tuple[int, int]  # place of the point in the chunk, start
 
 def compute(task: Task) -> Chunk:
     """The numbers of one chunk (see spec.tasks for what the payload holds)."""
-    spec = SweepSpec.from_dict(task.payload["spec"], task.payload["imports"])
-    points = task.payload["values"] or [spec.point(number) for number in task.points]
+    spec: SweepSpec = task.payload["spec"]
+    points = spec.points or [spec.point(number) for number in task.points]
     measures = [resolve(name, task.payload["functions"]) for name in spec.measure]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TutelageWarning)  # what they say is in the notes and the status of a point
@@ -67,9 +67,9 @@ class _Measured:
             try:
                 values = {name: np.asarray(value, dtype=float) for name, value in measure.values(case).items()}
             except InputError as refusal:
-                self.say("note", place, f"{measure.name}: {in_one_line(refusal)}")
+                self.say("note", place, f"{measure.name}: {message_of(refusal)}")
             except Exception as error:  # such as one of a user's function: it is this point's failure, not the sweep's
-                self.say("failure", place, f"{measure.name}: {in_one_line(error)}")
+                self.say("failure", place, f"{measure.name}: {message_of(error)}")
             else:
                 for name, value in values.items():
                     found.setdefault(name, {})[place, i] = value
@@ -109,7 +109,7 @@ def _cases(measured: _Measured, points: list[Table], numbers: tuple[int, ...], n
     spec, solves = measured.spec, bool(needs & {"end", "curve"})
 
     def failed(place: int, error: Exception) -> None:
-        measured.say("failure", place, in_one_line(error))
+        measured.say("failure", place, message_of(error))
 
     members: dict[Member, tuple[Problem, Start | None]] = {}
     for place, point in enumerate(points):

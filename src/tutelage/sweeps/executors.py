@@ -23,12 +23,13 @@ from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tutelage import checks
 from tutelage._pool import Child, WorkerLost, cores, one_core, results
+from tutelage._types import Table
 from tutelage._version import __version__
 from tutelage.errors import InputError
 
@@ -40,7 +41,6 @@ NAMES = ("serial", "processes", "dask", "slurm")
 TRIES, TRIES_ELSEWHERE = 3, 2  # workers that a task may lose before it counts as failed; on a scheduler that retries
 OUR_SCHEDULER = {"distributed.scheduler.allowed-failures": 0, "distributed.scheduler.worker-saturation": 1.0}
 SECONDS_TO_CONNECT, SECONDS_TO_START = 20, 120
-Payload = dict[str, Any]  # plain JSON-able data
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Task:
 
     index: int
     points: tuple[int, ...]
-    payload: Payload
+    payload: Table
 
 
 class StoreError(InputError):
@@ -127,7 +127,7 @@ def attempt(compute: Compute, task: Task) -> Chunk:
     try:
         return compute(task)
     except Exception as error:
-        return without_numbers(task, in_one_line(error))
+        return without_numbers(task, message_of(error))
 
 
 def without_numbers(task: Task, error: str) -> Chunk:
@@ -135,7 +135,7 @@ def without_numbers(task: Task, error: str) -> Chunk:
     return {"failure": ((), np.full(len(task.points), error, dtype=object))}
 
 
-def in_one_line(error: BaseException) -> str:
+def message_of(error: BaseException) -> str:
     """The message; with the kind of error, unless it is one of ours."""
     message = " ".join(str(error).split())
     return message if isinstance(error, InputError) else f"{type(error).__name__}: {message}".rstrip(": ")
@@ -147,7 +147,7 @@ class Dask:
 
     where: str
     workers: int | None
-    options: Payload
+    options: Table
 
     def __post_init__(self):
         _dask("dask_jobqueue" if self.where == "slurm" else "distributed", self.where)
@@ -204,7 +204,7 @@ class Dask:
                     keeper.join()
         elif self.where == "slurm":
             exports = [f"export {name}={shlex.quote(value)}" for name, value in one_core().items()]
-            usual: Payload = {"cores": 1, "processes": 1, "scheduler_options": {"dashboard_address": ":0"}}
+            usual: Table = {"cores": 1, "processes": 1, "scheduler_options": {"dashboard_address": ":0"}}
             prologue = [*exports, *self.options.get("job_script_prologue", ())]
             try:
                 options = usual | self.options | {"job_script_prologue": prologue}
@@ -267,7 +267,7 @@ def _dask_result(future: "Future") -> Chunk | WorkerLost:
     except (CancelledError, OSError):  # of the scheduler
         raise
     except Exception as error:  # not of the computation: `attempt` catches those
-        reason = in_one_line(error.__cause__ or error)
+        reason = message_of(error.__cause__ or error)
         raise StoreError(f"the Dask workers cannot compute ({reason}); fix them and run the sweep again.") from None
 
 

@@ -20,7 +20,7 @@ import inspect
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import product
 
@@ -161,8 +161,8 @@ class SweepSpec:
     problem: Table
     over: dict[str, list[Plain]]
     points: list[Table] | None
-    measure: tuple[str, ...]
-    times: tuple[float, ...]
+    measure: list[str]
+    times: list[float]
     start: Table
     starts: int | None
     runs: int
@@ -207,18 +207,10 @@ class SweepSpec:
         return {name: list({_label(p[name]): p[name] for p in self.points}.values()) for name in self.points[0]}
 
     def to_dict(self) -> Table:
-        """Numbers, words, lists and tables."""
+        """Numbers, words, lists and tables: all but `imports`, so that SweepSpec(**table) is the same spec."""
         table = asdict(self)
-        table.pop("imports")
-        return table | {"measure": list(self.measure), "times": list(self.times)}
-
-    @classmethod
-    def from_dict(cls, table: Table, imports: tuple[str, ...] = ()) -> "SweepSpec":
-        """The spec that `to_dict` wrote. imports: modules that may be imported for it."""
-        values: Table = {field.name: table[field.name] for field in fields(cls) if field.name != "imports"}
-        values["imports"] = tuple(imports)
-        values["measure"], values["times"] = tuple(values["measure"]), tuple(values["times"])
-        return cls(**values)
+        del table["imports"]
+        return table
 
 
 def build_spec(
@@ -256,8 +248,8 @@ def build_spec(
         problem=stored,
         over=grid,
         points=listed,
-        measure=tuple(measure),
-        times=tuple(check_times(times).tolist()),
+        measure=list(measure),
+        times=check_times(times).tolist(),
         start=table,
         starts=count,
         runs=checks.as_count("runs", runs, least=2),
@@ -361,10 +353,8 @@ def chunks(spec: SweepSpec) -> list[list[int]]:
 def tasks(spec: SweepSpec, functions: Mapping[str, Callable] | None = None) -> Iterator[Task]:
     """Every chunk as a task. functions: the user's own that have no place of their own to be imported from.
 
-    Of a list, a task has only its own points ("values"); those of a grid follow from its axes.
+    Of a list, the spec of a task has only its own points; those of a grid follow from its axes.
     """
-    table = spec.to_dict() | {"points": None}
     for index, numbers in enumerate(chunks(spec)):
-        values = None if spec.points is None else [spec.points[number] for number in numbers]
-        payload = {"spec": table, "values": values, "functions": functions, "imports": spec.imports}
-        yield Task(index, tuple(numbers), payload)
+        own = None if spec.points is None else [spec.points[number] for number in numbers]
+        yield Task(index, tuple(numbers), {"spec": replace(spec, points=own), "functions": functions})

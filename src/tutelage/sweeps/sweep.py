@@ -165,7 +165,7 @@ def open_sweep(folder: str | Path) -> Sweep:
     1
     """
     store = Store.open(folder)
-    return _collected(SweepSpec.from_dict(store.spec), store)
+    return _collected(SweepSpec(**store.spec), store)
 
 
 def _collected(spec: SweepSpec, store: Store, report: Report | None = None) -> Sweep:
