@@ -9,21 +9,22 @@ import xarray as xr
 
 from benchmarks.measure import best_of, record
 from tutelage.sweeps.engine import run
-from tutelage.sweeps.executors import Outcome, Task
+from tutelage.sweeps.executors import Chunk, Task, serial
 from tutelage.sweeps.store import Store, encode, name_of
 
 CHUNKS, POINTS = 2_000, 500  # a million points
 OPENED = 50  # by the baseline, which is extrapolated
 
 
-def compute(payload: dict) -> Outcome:
+def compute(task: Task) -> Chunk:
     """Five numbers per point, which cost nothing."""
-    numbers = np.random.default_rng(payload["seed"]).normal(size=(5, POINTS))
-    return Outcome({f"measure_{i}": values for i, values in enumerate(numbers)})
+    numbers = np.random.default_rng(task.index).normal(size=(5, POINTS))
+    failure = {"failure": ((), np.full(POINTS, "", dtype=object))}
+    return {f"measure_{i}": ((), values) for i, values in enumerate(numbers)} | failure
 
 
 def tasks(chunks: int) -> list[Task]:
-    return [Task(i, {"seed": i}, tuple(range(i * POINTS, (i + 1) * POINTS))) for i in range(chunks)]
+    return [Task(i, tuple(range(i * POINTS, (i + 1) * POINTS)), {}) for i in range(chunks)]
 
 
 def store_of(folder: str, chunks: int) -> Store:
@@ -35,18 +36,18 @@ def million_points() -> None:
     with tempfile.TemporaryDirectory() as folder:
         work, store = tasks(CHUNKS), store_of(folder, CHUNKS)
         for task in work[1:]:
-            outcome = compute(task.payload)
-            data = encode(task, outcome, store.key)
-            (store.folder / "chunks" / name_of(task, outcome, data, store.key)).write_bytes(data)
+            chunk = compute(task)
+            data = encode(task, chunk, store.key)
+            (store.folder / "chunks" / name_of(task, chunk, data, store.key)).write_bytes(data)
         some = sorted((store.folder / "chunks").iterdir())[:OPENED]
         opening, _ = best_of(lambda: [xr.open_dataset(path).close() for path in some], 1)
         opening *= CHUNKS / OPENED
         name = f"{CHUNKS * POINTS:.0e} points in {CHUNKS} chunks"
-        resumed, report = best_of(lambda: run(store_of(folder, CHUNKS), work, compute, "serial"), 1)
+        resumed, report = best_of(lambda: run(store_of(folder, CHUNKS), work, compute, serial), 1)
         record(f"{name}: resumed, all hashes checked", resumed, opening, note=f"{report.computed} chunk computed")
         listed, status = best_of(lambda: Store.open(store.folder).status(), 3)
         record(f"{name}: listed", listed, opening, note=f"{status.points_done} points")
-        again, report = best_of(lambda: run(store_of(folder, CHUNKS), work, compute, "serial"), 1)
+        again, report = best_of(lambda: run(store_of(folder, CHUNKS), work, compute, serial), 1)
         record(f"{name}: nothing left to do, all hashes checked", again, opening, note=f"{report.computed} chunks computed")
 
 
@@ -56,7 +57,7 @@ def keeping() -> None:
     with tempfile.TemporaryDirectory() as folder:
         store, work = store_of(folder, chunks), tasks(chunks)
         begin = time.perf_counter()
-        run(store, work, compute, "serial")
+        run(store, work, compute, serial)
         record(f"a chunk of {POINTS} points kept", (time.perf_counter() - begin) / chunks)
 
 

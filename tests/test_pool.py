@@ -29,8 +29,7 @@ def act(how):
 
 
 def all_results(items, workers=2):
-    items = deque(items)
-    return list(results(act, lambda: items.popleft() if items else None, lambda item: item, workers))
+    return list(results(act, deque(items), workers))
 
 
 def test_losses_and_errors_are_given_with_their_items():
@@ -53,8 +52,7 @@ def test_no_more_processes_than_items_and_workers():
 
 
 def test_results_that_nobody_waits_for_are_ended():
-    items = deque(["pid", "pid"])
-    found = results(act, lambda: items.popleft() if items else None, lambda item: item, 1)
+    found = results(act, deque(["pid", "pid"]), 1)
     _, pid = next(found)
     assert is_running(pid)
     found.close()

@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from contextlib import contextmanager
@@ -135,45 +136,41 @@ def is_lost(future: Future) -> bool:
 
 
 def results(
-    function: Callable[..., Result],
-    next_item: Callable[[], Item | None],
-    argument: Callable[[Item], object],
+    function: Callable[[Item], Result],
+    waiting: deque[Item],
     workers: int,
     environment: Mapping[str, str] | None = None,
 ) -> Generator[tuple[Item, Result | BaseException], None, None]:
     """Each item with what `function` gives for it, as they are finished; an exception is given, not raised.
 
-    function: of a module. next_item: the next one to compute, or None: none at present. argument: what `function` is given
-    for an item. An item that was lost with its process comes with a `WorkerLost`, and `next_item` may give it again. Close
-    the generator to end all processes.
+    function: of a module. waiting: the items, which are taken from its left. An item that was lost with its process comes
+    with a `WorkerLost`, and can be put back into `waiting`. Close the generator to end all processes.
     """
     under_way: dict[Future, tuple[Worker, Item | None]] = {}  # None: the process starts
     idle: list[Worker] = []
-    unborn, item = 0, next_item()
+    unborn = 0
     try:
         while True:
-            while idle and item is not None:
-                worker = idle.pop()
-                under_way[worker.submit(function, argument(item))] = (worker, item)
-                item = next_item()
-            while item is not None and len(under_way) < workers:
+            while idle and waiting:
+                worker, item = idle.pop(), waiting.popleft()
+                under_way[worker.submit(function, item)] = (worker, item)
+            while waiting and len(under_way) < workers:
                 worker = Worker(environment)
                 under_way[worker.ready] = (worker, None)
-            if item is None and all(task is None for _, task in under_way.values()):
+            if not waiting and all(item is None for _, item in under_way.values()):
                 return
             for future in _finished(under_way):
-                worker, task = under_way.pop(future)
+                worker, item = under_way.pop(future)
                 lost = not future.done() or is_lost(future)
                 how = worker.end() if lost else ""
                 if not lost:
                     idle.append(worker)
-                if task is not None:
-                    yield task, WorkerLost(how) if lost else future.exception() or future.result()
+                if item is not None:
+                    yield item, WorkerLost(how) if lost else future.exception() or future.result()
                 elif lost and (unborn := unborn + 1) == TRIES:
                     raise InputError(f"no worker process can be started (the last one {how}); finished work is saved.")
                 elif not lost:
                     unborn = 0
-            item = next_item() if item is None else item
     finally:
         end_all([*idle, *(worker for worker, _ in under_way.values())])
 

@@ -92,7 +92,7 @@ BAD = {
     FILE.replace("[0.3, 9.0]", "0.3"): "list of values",
     FILE.replace("[0.3, 9.0]", "[]"): "no values",
     FILE.replace('"final_error"', '"finalerror"'): "The nearest is 'final_error'",
-    FILE.replace("R = [[0.2]]\n", ""): "Q alone",
+    FILE.replace("R = [[0.2]]\n", ""): "lacks R",
     FILE.replace("R = [[0.2]]", "R = [['a']]"): "R",
     FILE.replace("R = [[0.2]]\nQ = [[0.3]]", "scale = -1"): "scale",
     FILE.replace("end = 10", "endd = 10"): "'end'",

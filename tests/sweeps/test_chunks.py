@@ -18,7 +18,7 @@ def test_every_point_is_in_one_chunk():
 def test_a_chunk_has_one_shape_and_a_shape_has_as_few_chunks_as_it_can():
     spec = spec_of(over=OVER, points_per_chunk=2)
     for chunk in chunks(spec):
-        assert len({shape_of(problem_at(PROBLEM, spec.all_points[i])) for i in chunk}) == 1
+        assert len({shape_of(problem_at(PROBLEM, spec.point(i))) for i in chunk}) == 1
     assert [len(group) for group in groups(spec)] == [3, 3, 3, 3]
     assert len(chunks(spec)) == 8
 
@@ -34,13 +34,12 @@ def test_a_schedule_does():
 
 
 def test_a_list_is_grouped_like_a_grid():
-    listed = [spec_of(over=OVER).all_points[i] for i in range(12)]
+    listed = [spec_of(over=OVER).point(i) for i in range(12)]
     grid, flat = spec_of(over=OVER, points_per_chunk=4), spec_of(over=None, points=listed, points_per_chunk=4)
-    assert [c.tolist() for c in chunks(grid)] == [c.tolist() for c in chunks(flat)]
+    assert chunks(grid) == chunks(flat)
     for one, other in zip(tasks(grid), tasks(flat), strict=True):
         assert one.points == other.points
-        assert [grid.all_points[i] for i in one.payload["points"]] == other.payload["values"]
-        assert other.payload["spec"]["points"] is None
+        assert [grid.point(i) for i in one.points] == other.payload["spec"].points
 
 
 def test_sizes():

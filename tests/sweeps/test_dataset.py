@@ -8,25 +8,24 @@ import xarray as xr
 
 import tutelage as tu
 from tests.sweeps.questions import PROBLEM, spec_of
-from tutelage.sweeps.executors import Failure, Outcome
-from tutelage.sweeps.result import NOT_YET, SCHEMA, Sweep, combine_chunks
+from tutelage.sweeps.result import NOT_YET, Sweep, combine_chunks
+from tutelage.sweeps.store import SCHEMA
 
 SPEC = spec_of(measure=["final_error", "error", "noise_floor"], points_per_chunk=4)
 
 
 def kept(spec=SPEC):
     """Numbers that say where they are from; the second chunk has no noise_floor."""
-    first = Outcome(
-        {
-            "final_error": np.arange(4) + 0.5,
-            "error": np.arange(12.0).reshape(4, 3),
-            "noise_floor": np.array([1.0, np.nan, 3.0, 4.0]),
-            "status": np.array([0, 1, 0, 0], dtype=np.int8),
-            "note": np.array(["", "noise_floor: unstable", "", ""], dtype=object),
-        },
-        dims={"error": ("time",), "final_error": (), "noise_floor": (), "status": (), "note": ()},
-    )
-    second = Outcome({"final_error": np.array([4.5, np.nan])}, (Failure(1, "it broke"),), {"final_error": ()})
+    first = {
+        "final_error": ((), np.arange(4) + 0.5),
+        "error": (("time",), np.arange(12.0).reshape(4, 3)),
+        "noise_floor": ((), np.array([1.0, np.nan, 3.0, 4.0])),
+        "status": ((), np.array([0, 1, 0, 0], dtype=np.int8)),
+        "note": ((), np.array(["", "noise_floor: unstable", "", ""], dtype=object)),
+        "failure": ((), np.full(4, "", dtype=object)),
+    }
+    failure = np.array(["", "it broke"], dtype=object)
+    second = {"final_error": ((), np.array([4.5, np.nan])), "failure": ((), failure)}
     return [((0, 1, 2, 3), first), ((4, 5), second)]
 
 
@@ -67,11 +66,7 @@ def test_attributes_say_what_was_asked():
 
 def test_units_that_are_not_there_are_nan():
     spec = spec_of(over={"student.hidden": [2, 3]}, measure=["final_overlaps"])
-    own = {"final_R": ("student", "teacher")}
-    chunks = [
-        ((0,), Outcome({"final_R": np.ones((1, 2, 2))}, dims=own)),
-        ((1,), Outcome({"final_R": np.ones((1, 3, 2))}, dims=own)),
-    ]
+    chunks = [((i,), {"final_R": (("student", "teacher"), np.ones((1, 2 + i, 2)))}) for i in range(2)]
     data = combine_chunks(spec, chunks)["final_R"]
     assert data.shape == (2, 3, 2)
     assert np.isnan(data.sel({"student.hidden": 2}).values[2]).all()
@@ -80,7 +75,7 @@ def test_units_that_are_not_there_are_nan():
 
 def test_a_list_has_the_dim_point_with_its_names_as_coordinates():
     spec = spec_of(over=None, points=[{"lr": 0.1, "student.activation": "erf"}, {"lr": 0.2, "student.activation": "relu"}])
-    data = combine_chunks(spec, [((0, 1), Outcome({"final_error": np.array([1.0, 2.0])}, dims={"final_error": ()}))])
+    data = combine_chunks(spec, [((0, 1), {"final_error": ((), np.array([1.0, 2.0]))})])
     assert data["final_error"].dims == ("point",)
     assert data["lr"].values.tolist() == [0.1, 0.2]
     assert data["student.activation"].values.tolist() == ["erf", "relu"]
@@ -89,7 +84,7 @@ def test_a_list_has_the_dim_point_with_its_names_as_coordinates():
 def test_tables_are_labelled_by_their_json():
     schedule = {"kind": "constant", "value": 0.1}
     spec = spec_of(over={"lr": [schedule, 0.3], "student.hidden, teacher.hidden": [2, 3]})
-    data = combine_chunks(spec, [((0, 1, 2, 3), Outcome({"final_error": np.arange(4.0)}, dims={"final_error": ()}))])
+    data = combine_chunks(spec, [((0, 1, 2, 3), {"final_error": ((), np.arange(4.0))})])
     assert json.loads(str(data["lr"].values[0])) == schedule
 
 

@@ -11,9 +11,9 @@ import pytest
 
 from tests.sweeps import toys
 from tests.sweeps.clusters import PATHS, dask_cluster, is_running, wait_until
+from tests.sweeps.toys import run
 from tutelage import InputError
 from tutelage.sweeps import executors
-from tutelage.sweeps.engine import run
 from tutelage.sweeps.executors import Task, executor
 
 COUNT = 8
@@ -83,8 +83,7 @@ def test_a_script_without_a_guard_can_sweep(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
         "from tests.sweeps import toys\n"
-        "from tutelage.sweeps.engine import run\n"
-        f"print(run(toys.store({str(tmp_path / 's')!r}, 2), toys.tasks(2), toys.numbers, 'processes').computed)\n"
+        f"print(toys.run(toys.store({str(tmp_path / 's')!r}, 2), toys.tasks(2), toys.numbers, 'processes').computed)\n"
     )
     done = subprocess.run(
         [sys.executable, "-W", "error", script], capture_output=True, text=True, env=os.environ | {"PYTHONPATH": PATHS}
@@ -92,40 +91,21 @@ def test_a_script_without_a_guard_can_sweep(tmp_path):
     assert (done.stdout, done.stderr, done.returncode) == ("2\n", "", 0)
 
 
-def threads_of(payload):
+def threads_of(task):
     """What a worker may use (a compute function is a function of a module, so this one is)."""
-    import os
-
-    from tutelage.sweeps.executors import Outcome
-
-    flags = np.array(["multi_thread_eigen=false" in os.environ["XLA_FLAGS"] and os.environ["OMP_NUM_THREADS"] == "1"])
-    return Outcome({"one": flags})
+    one = "multi_thread_eigen=false" in os.environ["XLA_FLAGS"] and os.environ["OMP_NUM_THREADS"] == "1"
+    return {"one": ((), np.array([one]))}
 
 
-@pytest.mark.parametrize("name", ["processes"])
-def test_a_worker_uses_one_core(name):
-    ((_, outcome),) = executor(name)(threads_of, [Task(0, {}, (0,))], 1, print)
-    assert outcome.arrays["one"].all()
-
-
-def test_what_a_worker_cannot_find_stops_the_sweep():
-    def local(payload):
-        return toys.numbers(payload)
-
-    local.__module__, local.__qualname__ = "tests.sweeps.toys", "nowhere"
-    toys.nowhere = local  # here, but not in the worker
-    try:
-        with pytest.raises(InputError, match=r"the workers do not find what to compute .*'nowhere'.*function of a module"):
-            list(executor("processes")(local, toys.tasks(1), 1, print))
-    finally:
-        del toys.nowhere
+def test_a_worker_uses_one_core():
+    ((_, chunk),) = executor("processes", 1)(threads_of, [Task(0, (0,), {})], print)
+    assert chunk["one"][1].all()
 
 
 @pytest.mark.parametrize(
     ("name", "more", "said"),
     [
         ("threads", {}, "executor is 'threads'; it must be one of 'serial', 'processes', 'dask', 'slurm', or the address"),
-        ("processes", {"workers": 0}, "workers is 0; it must be a whole number, 1 or more"),
         ("processes", {"cluster": {"queue": "long"}}, "only 'slurm' takes them"),
         ("tcp://127.0.0.1:9", {"workers": 2}, "has its own number. Leave it out"),
         ("slurm", {}, "say how many workers SLURM is to start"),
@@ -158,7 +138,7 @@ def test_workers_of_another_version_are_refused(tmp_path, two_workers, monkeypat
 
 
 def test_workers_that_lack_a_module_stop_the_sweep(tmp_path, two_workers, monkeypatch):
-    (tmp_path / "only_here.py").write_text("def compute(payload): pass\n")
+    (tmp_path / "only_here.py").write_text("def compute(task): pass\n")
     monkeypatch.syspath_prepend(tmp_path)
     compute = importlib.import_module("only_here").compute
     with pytest.raises(

@@ -6,7 +6,6 @@ import pytest
 import tutelage as tu
 from tests.sweeps.questions import PROBLEM, spec_of
 from tutelage.plot import save_figure
-from tutelage.sweeps.executors import Outcome
 from tutelage.sweeps.result import Sweep, combine_chunks
 
 RATES, NOISES = np.linspace(0.1, 2.5, 12), np.geomspace(0.05, 1.0, 9)
@@ -16,7 +15,7 @@ TIMES = [0.0, 10.0, 20.0]
 def made_up(over, value, starts=None, dims=(), diverged=None, measure="final_error"):
     """A sweep whose numbers are a function of its axes."""
     spec = spec_of(over=over, starts=starts, times=TIMES, measure=[measure])
-    lead = len(spec.all_points)
+    lead = spec.count
     grid = np.meshgrid(*[np.arange(len(v)) if isinstance(v[0], str) else v for v in spec.over.values()], indexing="ij")
     values = np.asarray(value(*grid), dtype=float).reshape(
         lead, *([starts] if starts else []), *([3] if "time" in dims else [])
@@ -26,11 +25,8 @@ def made_up(over, value, starts=None, dims=(), diverged=None, measure="final_err
         gone = diverged(*grid).ravel()
         values[gone], status[gone] = np.nan, 1
     own = (("start",) if starts else ()) + dims
-    arrays = {measure: values, "status": status}
-    return Sweep(
-        spec,
-        combine_chunks(spec, [(np.arange(lead), Outcome(arrays, dims={measure: own, "status": own[: status.ndim - 1]}))]),
-    )
+    chunk = {measure: (own, values), "status": (own[: status.ndim - 1], status)}
+    return Sweep(spec, combine_chunks(spec, [(np.arange(lead), chunk)]))
 
 
 def labels(figure):

@@ -10,7 +10,7 @@ from tests.problems import pair
 from tests.sweeps.questions import PROBLEM, START, moody, ratio, spec_of, three
 from tutelage.sweeps import compute as compute_module
 from tutelage.sweeps.compute import compute
-from tutelage.sweeps.measures import AS_NUMBER, TABLE, analyses, resolve, simulation_seed
+from tutelage.sweeps.measures import AS_NUMBER, LABELS, TABLE, analyses, resolve, simulation_seed
 from tutelage.sweeps.spec import tasks
 
 TIMES = tu.linear_times(60, 41)
@@ -160,8 +160,8 @@ def test_what_can_be_asked():
     assert set(AS_NUMBER) <= set(analyses())
     assert {"plateaus", "phases", "fluctuations", "fixed_point"} <= set(analyses())
     assert not {"solve", "simulate", "sweep", "load"} & set(analyses())
-    for name in (*TABLE, *AS_NUMBER):
-        assert resolve(name).words
+    for name in TABLE:
+        assert set(resolve(name).dims) <= set(LABELS)
     assert resolve("escape_time.rate").needs == {"problem", "start"}
     assert resolve("final_error").needs == {"end"}
     assert "start" in inspect.signature(three).parameters
@@ -177,6 +177,7 @@ def test_what_can_be_asked():
         ("no.such.module:f", "cannot be imported"),
         ("tests.sweeps.questions:OPTIONS", "must be a function"),
         ("tests.sweeps.questions:spec_of", "it names of problem, start, trajectory, runs"),
+        ("tests.sweeps.questions:status", "a name that a sweep keeps for itself"),
     ],
 )
 def test_what_cannot(name, words):
@@ -193,8 +194,8 @@ def test_the_solver_is_chosen_point_by_point(monkeypatch):
     monkeypatch.setattr(
         compute_module, "_solve_group", lambda spec, times, solver, members: asked.append((solver, list(members))) or {}
     )
-    compute(next(tasks(spec_of(over={"lr": [0.5, 1.0, 0.6]}))).payload)
-    compute(next(tasks(spec_of(over={"lr": [0.5, 1.0]}, solver="implicit"))).payload)
+    compute(next(tasks(spec_of(over={"lr": [0.5, 1.0, 0.6]}))))
+    compute(next(tasks(spec_of(over={"lr": [0.5, 1.0]}, solver="implicit"))))
     assert asked == [("explicit", [(0, 0), (2, 0)]), ("stiff", [(1, 0)]), ("implicit", [(0, 0), (1, 0)])]
 
 

@@ -5,8 +5,9 @@ import sys
 import time
 
 from tests.sweeps import toys
+from tests.sweeps.toys import run
 from tutelage.sweeps import engine
-from tutelage.sweeps.engine import Bar, run
+from tutelage.sweeps.engine import Progress
 
 
 def sweep(folder, progress=None, **payload):
@@ -25,7 +26,7 @@ class Terminal(io.StringIO):
 
 def test_a_bar_with_rate_time_left_and_failures(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
-    sweep(tmp_path / "s", Bar(), bad=[0.2, 0.5, 1.0], seconds=0.15)
+    sweep(tmp_path / "s", Progress(shown=True), bad=[0.2, 0.5, 1.0], seconds=0.15)
     shown = terminal.getvalue()
     assert "/28 points" in shown
     assert " points/s" in shown
@@ -38,7 +39,7 @@ def test_what_is_kept_counts_as_done_but_not_for_the_rate(tmp_path, monkeypatch)
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
     store = toys.store(tmp_path / "s", 6)
     run(store, toys.tasks(6)[:4], toys.numbers, "serial")
-    sweep(tmp_path / "s", Bar(), seconds=0.3)
+    sweep(tmp_path / "s", Progress(shown=True), seconds=0.3)
     assert "| 20/28 points" in terminal.getvalue()
     assert "71%" in terminal.getvalue()
 
@@ -46,7 +47,7 @@ def test_what_is_kept_counts_as_done_but_not_for_the_rate(tmp_path, monkeypatch)
 def test_without_a_terminal_there_are_notices_and_no_bar(tmp_path, capfd):
     sweep(tmp_path / "s")
     next((tmp_path / "s" / "chunks").iterdir()).write_bytes(b"")
-    sweep(tmp_path / "s", Bar())
+    sweep(tmp_path / "s", Progress(shown=True))
     out, err = capfd.readouterr()
     assert out == ""
     assert err.startswith("note: chunk-")
@@ -64,7 +65,7 @@ def test_a_report_in_words(tmp_path):
 def test_the_clock_goes_on_while_nothing_comes(tmp_path, monkeypatch):
     monkeypatch.setattr(engine, "SECONDS_BETWEEN_TICKS", 0.05)
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
-    with Bar().over(10, 0):
+    with Progress(shown=True).over(10, 0):
         time.sleep(1.5)
     assert "[00:01<" in terminal.getvalue()
     settled = terminal.getvalue()
@@ -73,5 +74,5 @@ def test_the_clock_goes_on_while_nothing_comes(tmp_path, monkeypatch):
 
 
 def test_few_of_many_different_errors_are_shown(tmp_path, capfd):
-    sweep(tmp_path / "s", Bar(), bad=[0.0, 0.1, 0.2, 0.4, 0.5, 0.8, 1.0, 1.1])
+    sweep(tmp_path / "s", Progress(shown=True), bad=[0.0, 0.1, 0.2, 0.4, 0.5, 0.8, 1.0, 1.1])
     assert capfd.readouterr().err.count("note: points fail:") == engine.MOST_SHOWN

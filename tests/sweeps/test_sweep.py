@@ -11,8 +11,7 @@ import tutelage as tu
 from tests.problem import own_learning as own
 from tests.problems import pair
 from tests.sweeps.questions import PROBLEM, moody, ratio
-from tutelage.sweeps import executors
-from tutelage.sweeps import sweep as sweep_module
+from tutelage.sweeps import spec as spec_module
 from tutelage.sweeps.executors import StoreError
 
 ONE = pair(1, 1, noise=0.1)
@@ -119,7 +118,7 @@ def into_own(folder):
 def test_an_edited_function_makes_another_sweep(tmp_path, monkeypatch):
     into_own(tmp_path / "a")
     assert into_own(tmp_path / "a").report.computed == 0
-    monkeypatch.setattr(sweep_module, "source_hash", lambda *_: "edited")
+    monkeypatch.setattr(spec_module, "source_hash", lambda *_: "edited")
     with pytest.raises(StoreError, match="sources"):
         into_own(tmp_path / "a")
 
@@ -158,6 +157,7 @@ def test_a_start_that_does_not_fit_some_points():
         ({"over": {"lr": [1.0]}, "measure": ["error", "error"]}, "twice"),
         ({"over": {"lr": [1.0]}, "measure": "errr"}, "not a measure"),
         ({"over": {"lr": [1.0]}, "executor": "threads"}, "'serial', 'processes'"),
+        ({"over": {"lr": [1.0]}, "workers": 0}, "workers is 0; it must be a whole number, 1 or more"),
     ],
 )
 def test_bad_input(arguments, words):
@@ -180,10 +180,9 @@ def test_the_example_of_the_docs_is_a_sweep():
 
 @pytest.mark.parametrize(
     ("executor", "workers", "said"),
-    [("tcp://127.0.0.1:9", None, "no Dask scheduler responds"), ("slurm", 2, "no sbatch here")],
+    [("tcp://127.0.0.1:9", 2, "has its own number"), ("slurm", 2, "no sbatch here")],
 )
-def test_a_cluster_that_is_not_there_leaves_no_folder(tmp_path, monkeypatch, executor, workers, said):
-    monkeypatch.setattr(executors, "SECONDS_TO_CONNECT", 0.5)
+def test_a_cluster_that_cannot_be_asked_leaves_no_folder(tmp_path, executor, workers, said):
     with pytest.raises(tu.InputError, match=said):
         tu.sweep(ONE, {"lr": [0.3]}, "critical_learning_rate", out=tmp_path / "new", executor=executor, workers=workers)
     assert not (tmp_path / "new").exists()
@@ -209,7 +208,7 @@ def test_a_sweep_over_losses_some_of_them_one_s_own(tmp_path):
     kept = tu.open_sweep(tmp_path / "a")
     xr.testing.assert_identical(kept.dataset, swept.dataset)
     with pytest.raises(tu.InputError, match="not allowed"):
-        kept.spec.problem_at(kept.spec.all_points[1])
+        kept.spec.problem_at(kept.spec.point(1))
 
 
 @pytest.mark.full

@@ -14,61 +14,54 @@ from pathlib import Path
 
 import numpy as np
 
-from tutelage.sweeps.engine import Progress, run
-from tutelage.sweeps.executors import Failure, Outcome, Task
+from tutelage.sweeps import engine
+from tutelage.sweeps.executors import Task, executor
 from tutelage.sweeps.store import Store
 
 CHUNK = 5
 
 
-def numbers(payload: dict) -> Outcome:
+def numbers(task):
     """Sines and cosines: a float, a vector and a whole number per point."""
-    _log(payload)
+    _log(task)
+    payload = task.payload
     time.sleep(payload.get("seconds", 0.0))
-    x = np.asarray(payload["x"])
-    failed = tuple(
-        Failure(i, f"x is {value:g}; it must not be") for i, value in enumerate(x) if value in payload.get("bad", ())
-    )
-    arrays = {"sine": np.sin(x), "waves": np.cos(np.outer(x, np.arange(1, 4))), "count": np.arange(len(x))}
-    arrays["ballast"] = np.sin(np.outer(x, np.arange(20_000 if payload["index"] in payload.get("heavy", ()) else 500)))
-    arrays["sine"][[failure.point for failure in failed]] = np.nan
-    return Outcome(arrays, failed, {"waves": ("harmonic",)})
+    x = 0.1 * np.array(task.points)
+    failure = [f"x is {value:g}; it must not be" if value in payload.get("bad", ()) else "" for value in x]
+    size = 20_000 if task.index in payload.get("heavy", ()) else 500
+    return {
+        "sine": ((), np.where(np.array(failure) == "", np.sin(x), np.nan)),
+        "waves": (("harmonic",), np.cos(np.outer(x, np.arange(1, 4)))),
+        "count": ((), np.arange(len(x))),
+        "ballast": (("weight",), np.sin(np.outer(x, np.arange(size)))),
+        "failure": ((), np.array(failure, dtype=object)),
+    }
 
 
-def raises(payload: dict) -> Outcome:
+def raises(task):
     """An error of the computation itself."""
-    _log(payload)
+    _log(task)
     raise ZeroDivisionError("of no use\nat all")
 
 
-def deadly(payload: dict) -> Outcome:
+def deadly(task):
     """Chunks named `deadly` kill the process that computes them, as the system does when memory runs out."""
-    if payload["index"] in payload["deadly"]:
-        _log(payload)
+    if task.index in task.payload["deadly"]:
+        _log(task)
         os.kill(os.getpid(), signal.SIGKILL)
-    return numbers(payload)
+    return numbers(task)
 
 
-def deadly_once(payload: dict) -> Outcome:
-    """As `deadly`, but only the first time."""
-    if payload["index"] in payload["deadly"] and payload["index"] not in begun(Path(payload["log"])):
-        return deadly(payload)
-    return numbers(payload)
-
-
-def _log(payload: dict) -> None:
-    if "log" in payload:
-        with open(payload["log"], "a") as file:  # one short line: appended whole
-            file.write(f"{payload['index']} {os.getpid()}\n")
+def _log(task) -> None:
+    if "log" in task.payload:
+        with open(task.payload["log"], "a") as file:  # one short line: appended whole
+            file.write(f"{task.index} {os.getpid()}\n")
 
 
 def tasks(count: int, **payload) -> list[Task]:
     """Chunks of five points, the last one shorter."""
     points = count * CHUNK - 2
-    return [
-        Task(index, {"index": index, "x": [0.1 * p for p in of(index, points)], **payload}, tuple(of(index, points)))
-        for index in range(count)
-    ]
+    return [Task(i, tuple(range(i * CHUNK, min((i + 1) * CHUNK, points))), payload) for i in range(count)]
 
 
 def workers(log: Path) -> set[int]:
@@ -76,12 +69,13 @@ def workers(log: Path) -> set[int]:
     return {int(line.split()[1]) for line in log.read_text().splitlines()} if log.exists() else set()
 
 
-def of(index: int, points: int) -> range:
-    return range(index * CHUNK, min((index + 1) * CHUNK, points))
-
-
 def store(folder: Path, count: int) -> Store:
     return Store.create(folder, {"toy": count}, chunks=count, points=count * CHUNK - 2)
+
+
+def run(store: Store, tasks: list[Task], compute, name: str, *, workers=None, cluster=None, **options) -> engine.Report:
+    """On the executor of this name."""
+    return engine.run(store, tasks, compute, executor(name, workers, cluster), **options)
 
 
 def begun(log: Path) -> list[int]:
@@ -94,13 +88,14 @@ def files(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted((folder / "chunks").iterdir())}
 
 
-class Announcing(Progress):
+class Announcing(engine.Progress):
     """Appends the number of every chunk that is announced to a file."""
 
     def __init__(self, path: Path):
+        super().__init__()
         self.path = path
 
-    def done(self, task, outcome):
+    def done(self, task, chunk):
         with open(self.path, "a") as file:
             file.write(f"{task.index}\n")
 
@@ -117,14 +112,9 @@ def main(request: str) -> None:
     chosen = tasks(asked["count"], log=asked["log"], **asked.get("payload", {}))
     progress = Announcing(Path(asked["announced"]))
     try:
-        run(
-            store(folder, asked["count"]),
-            chosen,
-            import_module("tests.sweeps.toys").numbers,  # not of the script that this is
-            asked["executor"],
-            workers=asked.get("workers"),
-            progress=progress,
-        )
+        compute = import_module("tests.sweeps.toys").numbers  # not of the script that this is
+        asked_for = {"workers": asked.get("workers"), "progress": progress}
+        run(store(folder, asked["count"]), chosen, compute, asked["executor"], **asked_for)
     except ValueError as error:
         sys.exit(str(error))
 

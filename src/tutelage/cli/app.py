@@ -46,8 +46,6 @@ SYNONYMS = {  # other names of options, as in other programs and in papers
     "--output": "--out",
     "--folder": "--out-dir",
 }
-EXTRAS = {"starlette": "explore", "uvicorn": "explore", "websockets": "explore", "distributed": "cluster"}
-EXTRAS |= {"dask": "cluster", "dask_jobqueue": "cluster"}
 SELDOM = (100_000, 20, 50)  # objects that are made before Python looks for garbage
 
 
@@ -80,13 +78,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code or 0
     except UnusedCliTokensError as error:
-        return _report(_unexpected(app, error))
+        command = " ".join(["tutelage", *(error.command_chain or ())])
+        return _report(f"unexpected argument {' '.join(error.unused_tokens or ())!r}; see '{command} --help'.")
     except UnknownOptionError as error:
-        return _report(_unknown_option(app, error))
+        return _report(_unknown_option(error))
     except (CycloptsError, InputError) as error:
         return _report(str(error))
-    except KeyboardInterrupt:
-        print(INTERRUPTED, file=sys.stderr)
+    except KeyboardInterrupt as stopped:  # a sweep says what is kept
+        print(f"interrupted: {stopped}" if str(stopped) else INTERRUPTED, file=sys.stderr)
         return INTERRUPT_CODE
     except BrokenPipeError:  # the reader of our output, such as `head`, has had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -94,45 +93,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:  # a full disk, no permission; no part of the file is left
         name = error.filename or "the output"
         return _report(f"{name} cannot be written: {error.strerror or error}. Fix that, or give another place.")
-    except ModuleNotFoundError as error:
-        extra = EXTRAS.get((error.name or "").partition(".")[0])
-        if extra is None:
-            raise
-        return _report(f"{error.name} is not installed; this needs the extra {extra!r}: pip install 'tutelage[{extra}]'.")
     except Exception as error:
         if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):  # of NumPy, of XLA
             return _report("this needs more memory than there is; use fewer hidden units, levels, points or runs.")
         raise
 
 
-def _unexpected(app: App, error: UnusedCliTokensError) -> str:
-    """An argument too many; perhaps the name of a subcommand is misspelled before it."""
-    words = " ".join(error.unused_tokens or ())
-    chain = list(error.command_chain or ())
-    below = [name for name in app[chain[0]] if not name.startswith("-")] if chain else []
-    tokens = [token for token in error.root_input_tokens or () if token not in chain]
-    near = get_close_matches(tokens[0], below, n=1) if tokens else []
-    meant = f"did you mean 'tutelage {chain[0]} {near[0]}'?" if near else f"see 'tutelage {' '.join([*chain, '--help'])}'."
-    return f"unexpected argument {words!r}; {meant}"
-
-
-def _unknown_option(app: App, error: UnknownOptionError) -> str:
-    """Name the right option: a synonym, the nearest of this command, or the commands that have it."""
+def _unknown_option(error: UnknownOptionError) -> str:
+    """Name the right option: a synonym, or the nearest of this command."""
     option = (error.token.keyword or error.token.value).partition("=")[0]
-    chain = list(error.command_chain or ())
     here = [name for argument in error.argument_collection for name in argument.names]
     meant = SYNONYMS.get(option)
-    if meant not in here:
-        meant = next(iter(get_close_matches(option, here, n=1)), None)
-    others = []
-    for name in (name for name in app if not name.startswith("-") and [name] != chain[:1]):
-        arguments = app[name].assemble_argument_collection() if app[name].default_command is not None else ()
-        if any(option in argument.names for argument in arguments):
-            others.append(name)
-    hint = f" Did you mean {meant}?" if meant and not others else ""
-    hint = f" It belongs to {' and '.join(others)}." if others else hint
-    command = " ".join(["tutelage", *chain])
-    return f"{command} has no option {option}.{hint or f' See {command} --help.'}"
+    near = [meant] if meant in here else get_close_matches(option, here, n=1)
+    command = " ".join(["tutelage", *(error.command_chain or ())])
+    hint = f"Did you mean {near[0]}?" if near else f"See {command} --help."
+    return f"{command} has no option {option}. {hint}"
 
 
 def _report(message: str) -> int:

@@ -5,7 +5,7 @@ Their modules are imported when a command runs: first the cache of compiled prog
 
 import sys
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -29,27 +29,29 @@ def solve(
     what: flags.ProblemFlags = flags.ProblemFlags(),  # noqa: B008
     start: flags.StartFlags = flags.StartFlags(),  # noqa: B008
     times: flags.TimeFlags = flags.TimeFlags(),  # noqa: B008
-    how: flags.SolveFlags = flags.SolveFlags(),  # noqa: B008
+    how: flags.TheoryFlags = flags.TheoryFlags(),  # noqa: B008
+    validity: Annotated[bool, Parameter(group=flags.METHOD, show_default=False)] = True,
     output: flags.OutputFlags = flags.OutputFlags(),  # noqa: B008
 ) -> int:
     """Compute the learning curve of a problem in the limit of large N.
 
     Without a file, a student of three erf units learns from a teacher of three erf units. A file is what Problem.to_toml
-    writes, with optional tables [start] (dim, scale, seed; or R, Q, T, readout) and [times] (end, points, log). Flags
-    override the file.
+    writes, with optional tables [start] (dim, scale, seed; or R, Q, T, readout; or kind) and [times] (end, points, log).
+    Flags override the file.
 
     Parameters
     ----------
     problem: Path
         A problem file (TOML).
+    validity: bool
+        Report where the limit of large N is accurate.
     """
     keep_compiled_programs()
     from tutelage.cli import report
-
-    report.check_outputs(output)
     from tutelage.cli.request import read_request
     from tutelage.errors import DivergenceWarning, Status
 
+    report.check_outputs(output)
     request = read_request(problem, what, start, times)
     table = not (output.json or output.quiet)
     silent = () if output.quiet and not output.json else (DivergenceWarning,)  # the table and the JSON say it themselves
@@ -60,14 +62,14 @@ def solve(
         files = report.write_outputs(trajectory, output)
         if table and files:
             report.print_field("wrote", files)
-        validity = None
-        if how.validity and trajectory.tasks is None and (table or output.json):
+        checked = None
+        if validity and trajectory.tasks is None and (table or output.json):
             with leave_on_interrupt(), working("checking validity"):
-                validity = trajectory.validity
+                checked = trajectory.validity
     if output.json:
-        print(report.to_json(trajectory, request.start_table, validity, files))
-    elif table and validity is not None:
-        report.print_field("validity", validity.lines())
+        print(report.to_json(trajectory, request.start_table, checked, files))
+    elif checked is not None:
+        report.print_field("validity", checked.lines())
     # a divergence is a result; a solver that gave up is not
     return 0 if int(trajectory.status_code) in (Status.FINISHED, Status.DIVERGED) else 1
 
@@ -77,7 +79,7 @@ def simulate(
     /,
     *,
     what: flags.ProblemFlags = flags.ProblemFlags(),  # noqa: B008
-    start: flags.CompareStartFlags = flags.CompareStartFlags(),  # noqa: B008
+    start: flags.StartFlags = flags.StartFlags(),  # noqa: B008
     times: flags.TimeFlags = flags.TimeFlags(),  # noqa: B008
     runs: flags.RunFlags = flags.RunFlags(),  # noqa: B008
     output: flags.OutputFlags = flags.OutputFlags(),  # noqa: B008
@@ -96,7 +98,7 @@ def simulate(
     from tutelage.cli.request import read_request
 
     report.check_outputs(output)
-    request = read_request(problem, what, start, times)
+    request = read_request(problem, what, start, times, finite=True)
     talks = not (output.json or output.quiet)
     with notes():
         trajectory, interrupted = complete_runs(_simulated(request, runs, talks=talks or output.progress))
@@ -117,11 +119,12 @@ def compare(
     /,
     *,
     what: flags.ProblemFlags = flags.ProblemFlags(),  # noqa: B008
-    start: flags.CompareStartFlags = flags.CompareStartFlags(),  # noqa: B008
+    start: flags.StartFlags = flags.StartFlags(),  # noqa: B008
     times: flags.TimeFlags = flags.TimeFlags(),  # noqa: B008
     how: flags.TheoryFlags = flags.TheoryFlags(),  # noqa: B008
     runs: flags.RunFlags = flags.RunFlags(),  # noqa: B008
-    output: flags.FolderFlags = flags.FolderFlags(),  # noqa: B008
+    out_dir: Annotated[Path, Parameter(group=flags.OUTPUT)] = Path("output/compare"),
+    output: flags.TalkFlags = flags.TalkFlags(),  # noqa: B008
 ) -> int:
     """Compare the theory with simulated networks and save a figure and an HTML report.
 
@@ -133,20 +136,22 @@ def compare(
     ----------
     problem: Path
         A problem file (TOML), as for tutelage solve.
+    out_dir: Path
+        Folder for the figure, the HTML report and both trajectories; created if it does not exist.
     """
     keep_compiled_programs()
     import tutelage as tu
     from tutelage.cli import report
     from tutelage.cli.request import read_request
 
-    request = read_request(problem, what, start, times)
-    report.check_folder(output.out_dir)
+    request = read_request(problem, what, start, times, finite=True)
+    report.check_folder(out_dir)
     with notes(), leave_on_interrupt():
         network = _simulated(request, runs, talks=not (output.json or output.quiet))
         theory = _solved(request, how)
         with working("comparing"):
             comparison = tu.compare(theory, network)
-    files = report.write_report(comparison, output.out_dir)
+    files = report.write_report(comparison, out_dir)
     if output.json:
         print(report.dumps({"problem": request.problem.to_dict()} | comparison.to_dict() | {"files": files}))
     elif not output.quiet:
@@ -202,8 +207,7 @@ def _solved(request: "Request", how: flags.TheoryFlags, progress: bool = False) 
     import tutelage as tu
 
     with leave_on_interrupt(), nullcontext() if progress else working("solving"):
-        options = {name: getattr(how, name) for name in ("gradient_flow", "rtol", "solver")}
-        return tu.solve(request.problem, request.start, request.times, progress=progress, **options)
+        return tu.solve(request.problem, request.start, request.times, progress=progress, **asdict(how))
 
 
 def _simulated(request: "Request", runs: flags.RunFlags, talks: bool) -> "Trajectory":
@@ -211,16 +215,14 @@ def _simulated(request: "Request", runs: flags.RunFlags, talks: bool) -> "Trajec
     import tutelage as tu
     from tutelage.simulation.request import duration_warning, estimated_seconds
 
-    count = 20 if runs.runs is None else runs.runs
-    method = "overlaps" if runs.method is None else runs.method
     problem, start, seed = request.problem, request.start, request.start_table.get("seed", 0)
     if start.dim is not None and not runs.long:
         steps = start.dim * float(request.times[-1])
-        estimate = estimated_seconds(problem, start.dim, steps, count, method)
+        estimate = estimated_seconds(problem, start.dim, steps, runs.runs, runs.method)
         if estimate > DAY:
-            raise InputError(f"{duration_warning(estimate, steps, count)}, or add --long to do it anyway.")
-    progress = talks and sys.stderr.isatty()
-    return tu.simulate(problem, start, times=request.times, runs=count, seed=seed, method=method, progress=progress)
+            raise InputError(f"{duration_warning(estimate, steps, runs.runs)}, or add --long to do it anyway.")
+    options = {"runs": runs.runs, "method": runs.method, "progress": talks and sys.stderr.isatty()}
+    return tu.simulate(problem, start, times=request.times, seed=seed, **options)
 
 
 def complete_runs(runs: "Trajectory") -> "tuple[Trajectory, str]":

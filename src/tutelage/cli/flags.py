@@ -28,7 +28,8 @@ def _whole(_: type, tokens: Sequence[Token]) -> int:
         raise ValueError(f"{tokens[0].value} is not a whole number.") from None
 
 
-Whole = Annotated[int | None, Parameter(converter=_whole, n_tokens=1)]
+WHOLE = Parameter(converter=_whole, n_tokens=1)
+Whole = Annotated[int | None, WHOLE]
 Switch = Annotated[bool, Parameter(negative="", show_default=False)]
 
 
@@ -95,8 +96,6 @@ class ProblemFlags:
             missing = [f"--{name}" for name in ("beta", "levels") if name not in merged["inputs"]]
             if missing:
                 raise InputError(f"power-law inputs need --beta and --levels; {missing[0]} is missing.")
-        if self.outputs is not None and self.outputs > 1:
-            _require_readouts(self.outputs, merged)
         return merged | given(noise=self.noise, loss=self.loss, labels=self._labels(tables), rule=self.rule)
 
     def _labels(self, tables: "Table") -> "str | Table | None":
@@ -112,21 +111,14 @@ class ProblemFlags:
         return {"kind": "sign", "flip": self.flip}
 
 
-def _require_readouts(outputs: int, tables: "Table") -> None:
-    for name, flag in (("student", "-K"), ("teacher", "-M")):
-        hidden = tables[name].get("hidden")
-        if hidden not in (None, outputs) and "readout" not in tables[name]:
-            raise InputError(
-                f"--outputs is {outputs} and the {name} has {hidden} hidden units; give {flag} {outputs}, or a readout of "
-                f"shape ({outputs}, {hidden}) in the table [{name}] of a problem file."
-            )
-
-
 @Parameter(name="*", group=START)
 @dataclass(frozen=True, kw_only=True)
 class StartFlags:
-    """Learning begins at the overlaps of random weights."""
+    """Where learning begins."""
 
+    start: str | None = None
+    """random (random weights) or asymmetric (each unit is nearer to one teacher, so that the initial condition determines the
+    escape). Default: as in the file; without one, random in solve, asymmetric in simulate and compare."""
     dim: Whole = None
     """Input dimension N (default 1000)."""
     scale: float | None = None
@@ -163,34 +155,15 @@ class TheoryFlags:
 
 @Parameter(name="*", group=METHOD)
 @dataclass(frozen=True, kw_only=True)
-class SolveFlags(TheoryFlags):
-    """How the equations are solved, and whether their limit is checked."""
-
-    validity: Annotated[bool, Parameter(show_default=False)] = True
-    """Report where the limit of large N is accurate."""
-
-
-@Parameter(name="*", group=METHOD)
-@dataclass(frozen=True, kw_only=True)
 class RunFlags:
     """How the finite network is simulated."""
 
-    runs: Whole = None
-    """Number of simulated networks (default 20)."""
-    method: str | None = None
-    """overlaps (the cost of a step does not depend on N) or weights (default overlaps)."""
+    runs: Annotated[int, WHOLE] = 20
+    """Number of simulated networks."""
+    method: str = "overlaps"
+    """overlaps (the cost of a step does not depend on N) or weights."""
     long: Switch = False
     """Simulate even if it is estimated to take more than a day."""
-
-
-@Parameter(name="*", group=START)
-@dataclass(frozen=True, kw_only=True)
-class CompareStartFlags(StartFlags):
-    """Initial condition of theory and runs."""
-
-    start: str | None = None
-    """asymmetric (each unit is nearer to one teacher, so that the initial condition determines the escape) or random
-    (random weights). Default: asymmetric; with a file, as in the file."""
 
 
 @Parameter(name="*", group=OUTPUT)
@@ -202,15 +175,6 @@ class TalkFlags:
     """Print JSON on standard output, and nothing else."""
     quiet: Switch = False
     """Print no table, only notes and errors."""
-
-
-@Parameter(name="*", group=OUTPUT)
-@dataclass(frozen=True, kw_only=True)
-class FolderFlags(TalkFlags):
-    """Where a report goes."""
-
-    out_dir: Path = Path("output/compare")
-    """Folder for the figure, the HTML report and both trajectories; created if it does not exist."""
 
 
 @Parameter(name="*", group=OUTPUT)

@@ -41,27 +41,33 @@ def print_curve(trajectory: Trajectory) -> None:
     console.print(who, style="bold")
     console.print(", ".join([how, *settings_in_words(trajectory)]).replace("$", "").replace("N=", "N = "))
     console.print()
-    times, mean, chosen = np.asarray(trajectory.times), "", None
+    words, chosen = "", None
     if np.ndim(trajectory.status_code):
-        chosen = _finished(trajectory)
-        mean = f", mean of {chosen.size} runs" + (" that finished" if chosen.size < len(trajectory.error) else "")
+        finished = np.flatnonzero(np.asarray(trajectory.status_code) == Status.FINISHED)
+        chosen = finished if finished.size else np.arange(len(trajectory.error))
+        words = f", mean of {chosen.size} runs" + (" that finished" if chosen.size < len(trajectory.error) else "")
+
+    def mean(name: str) -> np.ndarray:
+        values = np.asarray(getattr(trajectory, name))
+        return values if chosen is None else values[chosen].mean(axis=0)
+
+    times = np.asarray(trajectory.times)
     picked = sorted({0, len(times) // 2, len(times) - 1})
     curve = Table.grid(padding=(0, 3))
     curve.add_row("alpha", *(f"{times[i]:g}" for i in picked))
-    error, loss = np.asarray(trajectory.error), np.asarray(trajectory.loss)
+    error, loss = mean("error"), mean("loss")
     curves = {"e_g" if problem.labels.metric == "squared" else error_name(problem): error}
     if np.any(np.isfinite(loss)) and not np.array_equal(loss, error, equal_nan=True):
         curves["training loss"] = loss
     for name, values in curves.items():
-        shown = values if chosen is None else values[chosen].mean(axis=0)
-        for task, column in enumerate(shown.T if shown.ndim > 1 else [shown]):
-            of = f" of task {task + 1}" if shown.ndim > 1 else ""
-            curve.add_row(f"{name}{of}{mean}", *(f"{column[i]:.4g}" for i in picked))
+        for task, column in enumerate(values.T if values.ndim > 1 else [values]):
+            of = f" of task {task + 1}" if values.ndim > 1 else ""
+            curve.add_row(f"{name}{of}{words}", *(f"{column[i]:.4g}" for i in picked))
     console.print(curve)
     console.print()
-    matrices = {name: _at_end(trajectory, name, mean=True) for name in ("R", "Q")}
+    matrices = {name: mean(name)[-1] for name in ("R", "Q")}
     if problem.student.train_readout:
-        readout = _at_end(trajectory, "readout", mean=True)
+        readout = mean("readout")[-1]
         matrices["readout"] = readout[:, None] if readout.ndim == 1 else readout.reshape(-1, readout.shape[-1])
     table = Table.grid(padding=(0, 5))
     table.add_row(*(f"{name} at alpha = {times[-1]:g}" for name in matrices))
@@ -89,20 +95,6 @@ def plain_console() -> "Console":
     return Console(highlight=False, markup=False, emoji=False)
 
 
-def _at_end(trajectory: Trajectory, name: str, mean: bool = False) -> np.ndarray:
-    """A variable at the last time: of each run, or the mean of those that finished."""
-    values = np.asarray(trajectory[name])
-    if not np.ndim(trajectory.status_code):
-        return values[-1]
-    return values[_finished(trajectory), -1].mean(axis=0) if mean else values[:, -1]
-
-
-def _finished(trajectory: Trajectory) -> np.ndarray:
-    """The numbers of the runs that reached the last time; all if none did."""
-    finished = np.flatnonzero(np.asarray(trajectory.status_code) == Status.FINISHED)
-    return finished if finished.size else np.arange(len(trajectory.error))
-
-
 def _matrix(values: np.ndarray) -> str:
     if max(values.shape) > SHOWN:
         size = " x ".join(map(str, values.shape))
@@ -116,7 +108,8 @@ def to_json(
     trajectory: Trajectory, start: "Table", validity: "Validity | None", files: list[str], interrupted: str = ""
 ) -> str:
     """One JSON object. interrupted: what Ctrl-C did, in words."""
-    last = {name: _at_end(trajectory, name) for name in ("R", "Q", "readout", "bias") if name in trajectory.variables}
+    axis = np.ndim(trajectory.status_code)  # of time: the first, or that after the runs
+    names = [name for name in ("R", "Q", "readout", "bias") if name in trajectory.variables]
     return dumps(
         {
             "problem": None if trajectory.problem is None else trajectory.problem.to_dict(),
@@ -128,7 +121,7 @@ def to_json(
             "error": trajectory.error,
             "error_name": error_name(trajectory.problem),
             "loss": trajectory.loss,
-            "final": last,
+            "final": {name: np.take(trajectory[name], -1, axis) for name in names},
             "validity": None if validity is None else asdict(validity),
             "files": files,
         }

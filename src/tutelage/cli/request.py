@@ -3,19 +3,19 @@
 The file is TOML: what `Problem.to_toml` writes, and two optional tables.
 
     [start]   dim, scale, seed (random weights)    or R, Q, T, readout, bias (overlaps; dim if they belong to one)
+              kind = "asymmetric", dim
     [times]   end, points, log
 
 Whatever is wrong with a file ends in one message.
 """
 
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tutelage.cli.flags import CompareStartFlags, ProblemFlags, StartFlags, TimeFlags, given
+from tutelage.cli.flags import ProblemFlags, StartFlags, TimeFlags, given
 from tutelage.errors import InputError
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 DEFAULTS = {"student": {"hidden": 3}, "teacher": {"hidden": 3}, "noise": 0.0}
 PROBLEM = ("noise", "loss", "labels", "rule", "student", "teacher", "inputs", "sgd")
-STARTS = ("asymmetric", "random")
+TABLES = ("student", "teacher", "inputs", "sgd", "start", "times", "over", "cluster")
 
 
 @dataclass(frozen=True)
@@ -37,24 +37,29 @@ class Request:
     start_table: "Table"
 
 
-def read_request(path: Path | None, problem: ProblemFlags, start: StartFlags, times: TimeFlags) -> Request:
-    """Read, merge and check the problem file and the flags."""
-    tables = dict(DEFAULTS) if path is None else read_problem_file(path)
-    from_file = "start" in tables
-    start_table = dict(tables.pop("start", {})) | given(dim=start.dim, scale=start.scale, seed=start.seed)
-    times_table = dict(tables.pop("times", {})) | given(end=times.times, points=times.points, log=times.log_times)
-    tables = problem.applied_to(tables, alone=path is None)
+def read_request(
+    path: Path | None, problem: ProblemFlags, start: StartFlags, times: TimeFlags, *, finite: bool = False
+) -> Request:
+    """Read, merge and check the problem file and the flags.
+
+    finite: for simulations. They begin asymmetric unless something else is asked for, N is always known, and a seed next to
+    overlaps is that of the runs.
+    """
     from tutelage import Problem
-    from tutelage.problem.start import start_from_table
+    from tutelage.problem.start import OVERLAPS, start_from_table
     from tutelage.times import times_from_table
 
+    tables = dict(DEFAULTS) if path is None else read_file(path, (*PROBLEM, "start", "times"))
+    kind = "asymmetric" if finite and start.start is None and "start" not in tables else start.start
+    start_table = tables.pop("start", {}) | given(kind=kind, dim=start.dim, scale=start.scale, seed=start.seed)
+    times_table = tables.pop("times", {}) | given(end=times.times, points=times.points, log=times.log_times)
+    tables = problem.applied_to(tables, alone=path is None)
     try:
         built = Problem.from_dict(tables, problem.imports or ())
-        if isinstance(start, CompareStartFlags):
-            first = build_compare_start(built, start_table, from_file, start.start)
-        else:
-            first = start_from_table(built, start_table)
-        return Request(built, first, times_from_table(times_table), start_table)
+        table = {"dim": built.inputs.usual_dim} | start_table if finite else dict(start_table)
+        if finite and set(OVERLAPS) & set(table):
+            table.pop("seed", None)
+        return Request(built, start_from_table(built, table), times_from_table(times_table), start_table)
     except InputError:
         raise
     except (TypeError, ValueError, OverflowError) as error:  # a value of an unexpected kind is not a crash
@@ -62,67 +67,25 @@ def read_request(path: Path | None, problem: ProblemFlags, start: StartFlags, ti
         raise InputError(f"{where} holds a value of the wrong kind ({error}).") from None
 
 
-def read_problem_file(path: Path) -> "Table":
-    """The tables of the file, with every name of ours checked; the library checks those of the problem."""
+def read_file(path: Path, names: tuple[str, ...], what: str = "a problem file") -> "Table":
+    """The tables of a TOML file, which may have these names; the library checks what is inside."""
     from tutelage import checks
-    from tutelage.problem.start import START_NAMES
-
-    data = read_toml(path)
-    for name in data:
-        checks.known(f"a name in {path}", name, (*PROBLEM, "start", "times"))
-    for table in ("start", "times", "student", "teacher", "inputs", "sgd"):
-        require_table(path, table, data.get(table, {}))
-    for name in data.get("start", {}):
-        checks.known("a name in [start]", name, START_NAMES)
-    return data
-
-
-def read_toml(path: Path, what: str = "a problem file") -> "Table":
-    """What a TOML file holds."""
-    from tutelage import checks
+    from tutelage.problem.serialize import read_toml
 
     if path.is_dir():
         raise InputError(f"{path} is a folder; give the name of {what}.")
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        data = read_toml(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InputError(f"there is no file {path}; give the name of {what} (TOML).") from None
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{path} is not TOML: {str(error).rstrip('.')}.") from None
     except UnicodeDecodeError:
         raise InputError(f"{path} is not a text file; {what} is TOML.") from None
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} cannot be read: {checks.unreadable(error)}.") from None
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}.") from None
-
-
-def require_table(path: Path, name: str, value: object) -> "Table":
-    """The value, if it is a table."""
-    from tutelage import checks
-
-    if not isinstance(value, dict):
-        raise InputError(f"{name} is {checks.shown(value)} in {path}; it must be a table, [{name}].")
-    return value
-
-
-def build_compare_start(problem: "Problem", table: "Table", from_file: bool, kind: str | None) -> "Start":
-    """The initial condition of a comparison: as a file gives it, else of the given kind. N is always known."""
-    from tutelage import Start, asymmetric_start, checks
-    from tutelage.problem.start import start_from_table
-
-    overlaps = "R" in table or "Q" in table
-    if kind is not None:
-        checks.known("--start", kind, STARTS)
-        if overlaps:
-            raise InputError(
-                f"the file gives an initial condition by its overlaps, and --start {kind} another; leave one of them out."
-            )
-    dim = table.get("dim") or problem.inputs.usual_dim
-    if overlaps or kind == "random" or (kind is None and from_file):
-        given = {name: value for name, value in table.items() if name != "seed"}  # a seed next to overlaps: of the runs
-        start = start_from_table(problem, given if overlaps else table | {"dim": dim})
-        return start if start.dim is not None else Start(start.R, start.Q, start.T, start.readout, start.bias, dim=dim)
-    if "scale" in table:
-        raise InputError("--scale is the size of random weights; it goes with --start random.")
-    return asymmetric_start(problem, dim)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    for name, value in data.items():
+        checks.known(f"a name in {path}", name, names)
+        if name in TABLES and not isinstance(value, dict):
+            raise InputError(f"{name} is {checks.shown(value)} in {path}; it must be a table, [{name}].")
+    return data

@@ -11,7 +11,6 @@ A sweep is a TOML file: a problem file, and in addition what changes and what is
     [cluster] for --executor slurm: queue, account, walltime, memory, ...
 """
 
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, Parameter
 
 from tutelage.cli.flags import METHOD, OUTPUT, Switch, TalkFlags, Whole
-from tutelage.cli.process import INTERRUPT_CODE, INTERRUPTED, keep_compiled_programs
+from tutelage.cli.process import keep_compiled_programs
 from tutelage.errors import InputError
 
 if TYPE_CHECKING:
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from tutelage.sweeps.result import Sweep
 
 OPTIONS = ("measure", "starts", "runs", "seed", "gradient_flow", "rtol", "solver", "points_per_chunk")
-TABLES = ("over", "points", "start", "times", "cluster")
 MOST_VALUES = 10**6
 RANGE = ("from", "to", "count", "log")
 HELP = """Compute measures over a grid of problems and keep them in a folder that can be resumed.
@@ -103,11 +101,7 @@ def sweep_file(
     from tutelage import sweep as compute_sweep
 
     options = cluster if work.executor == "slurm" else None
-    try:
-        result = compute_sweep(problem, **asdict(work) | arguments, out=folder, cluster=options, progress=True)
-    except KeyboardInterrupt as stopped:
-        print(f"interrupted: {stopped}" if str(stopped) else INTERRUPTED, file=sys.stderr)
-        return INTERRUPT_CODE
+    result = compute_sweep(problem, **asdict(work) | arguments, out=folder, cluster=options, progress=True)
     from tutelage.cli import report
 
     files = [str(Path(str(result.folder)) / "sweep.nc")]
@@ -140,14 +134,14 @@ def _summary(result: "Sweep") -> "Table":
     return {
         "folder": str(result.folder),
         "points": result.report.status.points,
-        "axes": {name: list(values) for name, values in (result.spec.over or {}).items()},
+        "axes": result.spec.over,
         "measures": measured,
         "computed": result.report.computed,
         "kept": result.report.kept,
         "diverged": result.diverged,
-        "notes": {str(point): words for point, words in result.notes.items()},
-        "failures": {str(point): words for point, words in result.failures.items()},
-        "notices": list(result.report.notices),
+        "notes": result.notes,
+        "failures": result.failures,
+        "notices": result.report.notices,
     }
 
 
@@ -165,8 +159,6 @@ def status(folder: Path, /, *, json: Switch = False) -> int:
     from tutelage.cli import report
     from tutelage.sweeps.store import Store
 
-    if not folder.is_dir():
-        raise InputError(f"there is no folder {folder}; give that of a sweep.")
     found = Store.open(folder).status()
     print(report.dumps(asdict(found) | {"complete": found.complete}) if json else found)
     return 0
@@ -177,16 +169,12 @@ def read_sweep_file(path: Path, imports: Sequence[str] = ()) -> "tuple[Problem, 
 
     imports: modules whose functions the file may name.
     """
-    from tutelage import Problem, checks
-    from tutelage.cli.request import PROBLEM, read_toml, require_table
+    from tutelage import Problem
+    from tutelage.cli.request import PROBLEM, read_file
     from tutelage.problem.serialize import imported, paths_in
     from tutelage.times import times_from_table
 
-    data = read_toml(path, "a sweep file")
-    for name in data:
-        checks.known(f"a name in {path}", name, (*OPTIONS, *TABLES, *PROBLEM))
-    for name in ("over", "start", "times", "cluster"):
-        require_table(path, name, data.get(name, {}))
+    data = read_file(path, (*OPTIONS, "over", "points", "start", "times", "cluster", *PROBLEM), "a sweep file")
     problem = Problem.from_dict({name: data[name] for name in PROBLEM if name in data}, imports)
     for path_ in paths_in(data.get("measure", [])):
         imported("a measure", path_, imports)

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -102,12 +103,7 @@ def run_all(
             yield replicate(figure, folder, quick=quick, formats=formats, around=around)
         return
     ids, ended = {figure.id for figure in missing}, {}
-    found = results(
-        _run_in_worker,
-        lambda: missing.popleft() if missing else None,
-        lambda figure: (figure, folder, quick, formats, inside),
-        count,
-    )
+    found = results(partial(replicate, folder=folder, quick=quick, formats=formats, around=inside), missing, count)
     with closing(found):
         for figure in figures:
             if figure.id in ids:
@@ -120,16 +116,11 @@ def run_all(
             yield replace(result, computed=figure.id in ids)
 
 
-def _run_in_worker(what: tuple[Replica, Path, bool, tuple[str, ...], Around]) -> None:
-    figure, folder, quick, formats, inside = what
-    replicate(figure, folder, quick=quick, formats=formats, around=inside)
-
-
-def _require_computed(figure: Replica, error: BaseException | None) -> None:
-    if isinstance(error, WorkerLost):
-        raise InputError(f"the process of the figure {figure.id} {error} (out of memory?); compute it with one worker.")
-    if error is not None:
-        raise error
+def _require_computed(figure: Replica, result: Result | BaseException) -> None:
+    if isinstance(result, WorkerLost):
+        raise InputError(f"the process of the figure {figure.id} {result} (out of memory?); compute it with one worker.")
+    if isinstance(result, BaseException):
+        raise result
 
 
 def _draw(replica: Replica, data: "Dataset", drawings: dict[str, Path]) -> None:

@@ -257,25 +257,30 @@ def random_start(problem: Problem, dim: int | None = None, scale: float = 0.1, s
     return _measured(problem, r, q, t if gram is None or latent else None, dim=dim)
 
 
-START_NAMES = ("dim", "scale", "seed", "R", "Q", "T", "readout", "bias")
+OVERLAPS = ("R", "Q", "T", "readout", "bias")
+START_NAMES = ("kind", "dim", "scale", "seed", *OVERLAPS)
+KINDS = ("random", "asymmetric")
 
 
 def start_from_table(problem: Problem, table: Table) -> Start:
-    """The table [start] of a problem file: random weights (dim, scale, seed) or overlaps (R, Q and more)."""
+    """The table [start] of a file: random weights (dim, scale, seed), overlaps (R, Q and more), or kind = "asymmetric"."""
     for name in table:
         checks.known("a name in [start]", name, START_NAMES)
-    overlaps = {name: table[name] for name in ("R", "Q", "T", "readout", "bias") if name in table}
-    if not overlaps:
-        return random_start(problem, **{"dim": problem.inputs.usual_dim} | table)
-    drawn = [name for name in ("scale", "seed") if name in table]
-    if drawn:
-        raise InputError(
-            f"[start] gives overlaps ({', '.join(overlaps)}) and {drawn[0]}; only random weights have {drawn[0]}."
-        )
-    missing = [name for name in ("R", "Q") if name not in overlaps]
-    if missing:
-        raise InputError(f"[start] lacks {missing[0]}; give R and Q, or dim, scale and seed for random weights.")
-    return Start(**overlaps, dim=table.get("dim"))
+    overlaps = {name: table[name] for name in OVERLAPS if name in table}
+    if overlaps:
+        others = [name for name in ("kind", "scale", "seed") if name in table]
+        if others:
+            raise InputError(f"[start] gives overlaps ({', '.join(overlaps)}) and {others[0]}; leave one of them out.")
+        missing = [name for name in ("R", "Q") if name not in overlaps]
+        if missing:
+            raise InputError(f"[start] lacks {missing[0]}; give R and Q, or dim, scale and seed for random weights.")
+        return Start(**overlaps, dim=table.get("dim"))
+    dim = table.get("dim", problem.inputs.usual_dim)
+    if checks.known("the kind of start", table.get("kind", "random"), KINDS) == "random":
+        return random_start(problem, dim=dim, **{name: table[name] for name in ("scale", "seed") if name in table})
+    if "scale" in table:
+        raise InputError("scale is given and the start is asymmetric; only random weights have a scale. Use --start random.")
+    return asymmetric_start(problem, dim)
 
 
 def asymmetric_start(problem: Problem, dim: int | None = None) -> Start:

@@ -1,7 +1,7 @@
 """One chunk: from plain data to numbers, the same wherever it is computed.
 
 The theory of all points is one batched solve for each shape, its numbers as data. The measures then read each point. Where
-an analysis has no result its message is kept in `note`. A point that cannot be computed at all is a `Failure`, and the
+an analysis has no result its message is kept in `note`. A point that cannot be computed at all has a `failure`, and the
 others go on. On a CPU, LANES members are solved side by side in one vectorized loop that lasts as long as its slowest
 member; neighbors of a sweep take about equally many steps. On a GPU the whole chunk goes together.
 """
@@ -15,7 +15,7 @@ import numpy as np
 
 from tutelage._solve import assemble, limit_warning, symmetry_warning
 from tutelage._solve_batch import side_by_side
-from tutelage._types import Table
+from tutelage._types import ArrayLike, Table
 from tutelage.dynamics.order_parameters import as_arrays
 from tutelage.errors import InputError, Status, TutelageWarning
 from tutelage.integrate.program import Options, anonymous, choose, first_times, tolerances
@@ -23,122 +23,121 @@ from tutelage.moments import moments_for
 from tutelage.problem import Problem, Start
 from tutelage.problem.schedules import require_rates_on
 from tutelage.simulation import simulate
-from tutelage.sweeps.executors import Failure, Outcome, Payload, in_one_line
-from tutelage.sweeps.measures import Case, Measure, resolve, simulation_seed
+from tutelage.sweeps.executors import Chunk, Task, message_of
+from tutelage.sweeps.measures import NOT_SOLVED, Case, Measure, resolve, simulation_seed
 from tutelage.sweeps.spec import SweepSpec, shape_of, start_at, start_values
 from tutelage.trajectory import Trajectory
 
 LANES = 8
-NOT_SOLVED = -1  # status of a point that has no solve
-Member = tuple[int, int]  # point of the chunk, start
+Member = tuple[int, int]  # place of the point in the chunk, start
 
 
-def compute(payload: Payload) -> Outcome:
+def compute(task: Task) -> Chunk:
     """The numbers of one chunk (see spec.tasks for what the payload holds)."""
-    spec = SweepSpec.from_dict(payload["spec"], payload.get("imports", ()))
-    points: list[Table] = payload.get("values") or [spec.all_points[number] for number in payload["points"]]
-    measures = [resolve(name, payload.get("functions")) for name in spec.measure]
+    spec: SweepSpec = task.payload["spec"]
+    points = spec.points or [spec.point(number) for number in task.points]
+    measures = [resolve(name, task.payload["functions"]) for name in spec.measure]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TutelageWarning)  # what they say is in the notes and the status of a point
-        chunk = _Chunk(spec, payload["points"], points, frozenset().union(*(m.needs for m in measures)))
+        measured = _Measured(spec, len(points))
+        cases = _cases(measured, points, task.points, frozenset().union(*(measure.needs for measure in measures)))
         for measure in measures:
-            chunk.measure(measure)
-        return chunk.outcome()
+            measured.ask(measure, cases)
+        return measured.chunk()
 
 
-class _Chunk:
-    """The points of a chunk, their cases, and what has been measured so far."""
+class _Measured:
+    """What has been found at the points of a chunk: variables, and for each point its failures and notes."""
 
-    def __init__(self, spec: SweepSpec, numbers: list[int], points: list[Table], needs: frozenset[str]):
-        self.spec, self.numbers = spec, numbers
-        self.count, self.starts = len(points), spec.starts or 1
-        self.values: dict[str, dict[tuple[int, ...], np.ndarray]] = {}
-        self.dims: dict[str, tuple[str, ...]] = {}
-        self.errors: list[dict[str, None]] = [{} for _ in points]  # sentences, each once, in order
-        self.notes: list[dict[str, None]] = [{} for _ in points]
-        self.status = np.full((self.count, self.starts), NOT_SOLVED, dtype=np.int8)
-        self.end_time = np.full((self.count, self.starts), np.nan)
-        self.solves = bool(needs & {"end", "curve", "overlaps"})
-        self.cases = self._cases(points, needs)
+    def __init__(self, spec: SweepSpec, count: int):
+        self.spec, self.count, self.starts = spec, count, spec.starts or 1
+        self.variables: Chunk = {}
+        self.sentences = {name: [dict[str, None]() for _ in range(count)] for name in ("failure", "note")}  # each once
 
-    def _cases(self, points: list[Table], needs: frozenset[str]) -> dict[Member, Case]:
-        """Every point with each of its starts, solved where that is needed."""
-        members: dict[Member, tuple[Problem, Start | None]] = {}
-        for place, point in enumerate(points):
-            try:
-                problem, starts = self.spec.problem_at(point), {}
-                for i in range(self.starts if needs != {"problem"} else 0):
-                    starts[i] = start_at(self.spec, problem, start_values(point), i)
-                    starts[i].blocks(problem)  # refuses a start that does not fit
-                members |= {(place, i): (problem, starts.get(i)) for i in range(self.starts)}
-            except Exception as error:
-                self._failed(place, error)
-        begun = {key: (problem, start) for key, (problem, start) in members.items() if start is not None}
-        curves = solve_members(self.spec, begun, self._failed, "curve" in needs) if self.solves else {}
-        cases, times = {}, np.array(self.spec.times)
-        for (place, i), (problem, start) in members.items():
-            curve = curves.get((place, i))
-            if self.solves and curve is None:
-                continue
-            seed = simulation_seed(self.spec.seed, self.numbers[place], i)
-            run = partial(simulate, problem, start, times=times, runs=self.spec.runs, seed=seed, keep="fields", workers=1)
-            cases[place, i] = Case(problem, start, curve, run, self.spec.gradient_flow)
-            if curve is not None and start is not None:
-                self.status[place, i], self.end_time[place, i] = curve.status_code, curve.end_time
-                would_warn = symmetry_warning(problem, start, start.blocks(problem)), limit_warning(problem, start.dim)
-                self.notes[place] |= {sentence.rstrip("."): None for sentence in would_warn if sentence}
-        return cases
+    def say(self, name: str, place: int, sentence: str) -> None:
+        """A failure or a note of a point."""
+        self.sentences[name][place][sentence.rstrip(".")] = None
 
-    def measure(self, measure: Measure) -> None:
-        """Ask one measure at every point."""
-        lead = ("start",) if self.spec.starts is not None and measure.per_start else ()
-        for name, dims in measure.dims.items():
-            self.values.setdefault(name, {})
-            self.dims[name] = (*lead, *dims)
-        for (place, i), case in self.cases.items():
+    def ask(self, measure: Measure, cases: Mapping[Member, Case]) -> None:
+        """One measure at every point."""
+        found: dict[str, dict[Member, np.ndarray]] = {name: {} for name in measure.dims}
+        for (place, i), case in cases.items():
             if i and not measure.per_start:
                 continue
             try:
                 values = {name: np.asarray(value, dtype=float) for name, value in measure.values(case).items()}
             except InputError as refusal:
-                self.notes[place][f"{measure.name}: {in_one_line(refusal).rstrip('.')}"] = None
-                continue
+                self.say("note", place, f"{measure.name}: {message_of(refusal)}")
             except Exception as error:  # such as one of a user's function: it is this point's failure, not the sweep's
-                self._failed(place, error, f"{measure.name}: ")
-                continue
-            for name, value in values.items():
-                self.dims.setdefault(name, lead)
-                self.values.setdefault(name, {})[(place, i) if lead else (place,)] = value
+                self.say("failure", place, f"{measure.name}: {message_of(error)}")
+            else:
+                for name, value in values.items():
+                    found.setdefault(name, {})[place, i] = value
+        for name, values in found.items():
+            self.put(name, values, measure.dims.get(name, ()), measure.per_start)
 
-    def _failed(self, place: int, error: Exception, what: str = "") -> None:
-        self.errors[place][f"{what}{in_one_line(error).rstrip('.')}"] = None
+    def put(
+        self,
+        name: str,
+        values: Mapping[Member, ArrayLike],
+        dims: tuple[str, ...] = (),
+        per_start: bool = True,
+        blank: float | np.int8 = np.nan,
+    ) -> None:
+        """A variable with the value of each member; `blank` where there is none, or a curve ends early."""
+        sizes = {"time": len(self.spec.times), "run": self.spec.runs}
+        shape = np.array([sizes.get(dim, 0) for dim in dims], dtype=int)
+        for value in values.values():
+            shape = np.maximum(shape, np.shape(value))
+        array = np.full((self.count, self.starts, *shape), blank)
+        for member, value in values.items():
+            array[(*member, *map(slice, np.shape(value)))] = value
+        if per_start and self.spec.starts is not None:
+            self.variables[name] = ("start", *dims), array
+        else:
+            self.variables[name] = dims, array[:, 0]
 
-    def outcome(self) -> Outcome:
-        """Arrays over all points of the chunk, NaN where there is no number, and the sentences that say why."""
-        arrays, dims = {}, dict(self.dims)
-        for name, found in self.values.items():
-            arrays[name] = self._array(found, self.dims[name])
-            dims[name] = dims[name][: arrays[name].ndim - 1]
-        if self.solves:
-            one = self.spec.starts is None
-            arrays["status"] = self.status[:, 0] if one else self.status
-            arrays["end_time"] = self.end_time[:, 0] if one else self.end_time
-            dims["status"] = dims["end_time"] = () if one else ("start",)
-        if any(self.notes):
-            arrays["note"] = np.array(["; ".join(notes) for notes in self.notes], dtype=object)
-        failures = (Failure(place, "; ".join(errors)) for place, errors in enumerate(self.errors) if errors)
-        return Outcome(arrays, tuple(failures), dims)
+    def chunk(self) -> Chunk:
+        """The variables, with the sentences that say why numbers are missing."""
+        texts = {name: np.array(["; ".join(each) for each in told], object) for name, told in self.sentences.items()}
+        shown = {name: ((), text) for name, text in texts.items() if name == "failure" or text.any()}
+        return self.variables | shown
 
-    def _array(self, found: Mapping[tuple[int, ...], np.ndarray], dims: tuple[str, ...]) -> np.ndarray:
-        sizes = {"time": len(self.spec.times), "run": self.spec.runs, "start": self.starts}
-        lead = (self.count, self.starts) if dims[:1] == ("start",) else (self.count,)
-        own = dims[len(lead) - 1 :]
-        shapes = [value.shape for value in found.values()] or [tuple(sizes.get(dim, 0) for dim in own)]
-        shape = tuple(max(sizes.get(dim, 0), *(s[i] for s in shapes)) for i, dim in enumerate(own))
-        array = np.full((*lead, *shape), np.nan)
-        for key, value in found.items():
-            array[(*key, *(slice(size) for size in value.shape))] = value
-        return array
+
+def _cases(measured: _Measured, points: list[Table], numbers: tuple[int, ...], needs: frozenset[str]) -> dict[Member, Case]:
+    """Every point with each of its starts, solved where that is needed; those that fail are left out."""
+    spec, solves = measured.spec, bool(needs & {"end", "curve"})
+
+    def failed(place: int, error: Exception) -> None:
+        measured.say("failure", place, message_of(error))
+
+    members: dict[Member, tuple[Problem, Start | None]] = {}
+    for place, point in enumerate(points):
+        try:
+            problem, count = spec.problem_at(point), 0 if needs == {"problem"} else measured.starts
+            starts = [start_at(spec, problem, start_values(point), i) for i in range(count)]
+            for start in starts:
+                start.blocks(problem)  # refuses a start that does not fit
+            members |= {(place, i): (problem, starts[i] if starts else None) for i in range(measured.starts)}
+        except Exception as error:
+            failed(place, error)
+    begun = {member: (problem, start) for member, (problem, start) in members.items() if start is not None}
+    curves = solve_members(spec, begun, failed, "curve" in needs) if solves else {}
+    if solves:
+        measured.put("status", {member: curve.status_code for member, curve in curves.items()}, blank=np.int8(NOT_SOLVED))
+        measured.put("end_time", {member: curve.end_time for member, curve in curves.items()})
+    for place, i in curves:
+        problem, start = begun[place, i]
+        for warning in (symmetry_warning(problem, start, start.blocks(problem)), limit_warning(problem, start.dim)):
+            if warning:
+                measured.say("note", place, warning)
+    cases, options = {}, {"times": np.array(spec.times), "runs": spec.runs, "keep": "fields", "workers": 1}
+    for (place, i), (problem, start) in members.items():
+        if (place, i) in curves or not solves:
+            seed = simulation_seed(spec.seed, numbers[place], i)
+            run = partial(simulate, problem, start, seed=seed, **options)
+            cases[place, i] = Case(problem, start, curves.get((place, i)), run, spec.gradient_flow)
+    return cases
 
 
 def solve_members(

@@ -1,23 +1,20 @@
 """Runs what is missing of a sweep: looks into the store, gives the rest to an executor, keeps each chunk as it comes.
 
-A chunk is announced when it is on the disk, not before; however the run ends, what was announced is kept. A run is silent
-unless it is given a `Bar`, which shows the rate, the time left and the failures so far.
+A chunk is announced when it is on the disk, not before; however the run ends, what was announced is kept.
 """
 
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from types import FrameType
 
 from tqdm.auto import tqdm
 
-from tutelage import checks
 from tutelage._version import __version__
-from tutelage.sweeps.executors import Compute, Execute, Failure, Outcome, Task, WorkerError
-from tutelage.sweeps.executors import executor as named_executor
+from tutelage.sweeps.executors import Chunk, Compute, Execute, Task
 from tutelage.sweeps.store import Store, StoreStatus, counted
 
 SECONDS_BETWEEN_TICKS = 1.0
@@ -25,27 +22,23 @@ MOST_SHOWN = 5  # different errors; all are kept with their points
 
 
 class Progress:
-    """Shows nothing; a run calls `done` and `notice` inside `over`."""
+    """What is seen of a run. `notices` are sentences about what happened on the way and did not stop the sweep.
+
+    shown: a bar on standard error where that is a terminal, with the rate, the time left and the failures so far; notices,
+    and the first few errors, in lines of their own. Otherwise nothing is printed.
+    """
+
+    def __init__(self, shown: bool = False):
+        self.shown = shown
+        self.notices: list[str] = []
+        self._failed, self._errors = 0, set()
 
     @contextmanager
     def over(self, points: int, kept: int) -> Iterator[None]:
-        """Inside, the run goes on. points: of the sweep; kept: those of earlier runs."""
-        yield
+        """Inside, the run goes on. points: of the sweep; kept: those of earlier runs.
 
-    def done(self, task: Task, outcome: Outcome) -> None:
-        """This chunk is on the disk."""
-
-    def notice(self, message: str) -> None:
-        """Something happened that does not stop the sweep."""
-
-
-class Bar(Progress):
-    """A bar on standard error where that is a terminal; notices, and the first few errors, in lines of their own."""
-
-    @contextmanager
-    def over(self, points: int, kept: int) -> Iterator[None]:
-        """The clock goes on while nothing comes: the first chunk of a shape waits for its compilation."""
-        self._failed, self._errors, ended = 0, set(), threading.Event()
+        The clock goes on while nothing comes: the first chunk of a shape waits for its compilation.
+        """
         clock = "[{elapsed}<{remaining}, {rate_noinv_fmt}{postfix}]"
         self._bar = tqdm(
             total=points,
@@ -55,8 +48,9 @@ class Bar(Progress):
             unit=" points",
             smoothing=0.1,
             leave=False,
-            disable=None,
+            disable=None if self.shown else True,
         )
+        ended = threading.Event()
 
         def tick() -> None:
             while not ended.wait(SECONDS_BETWEEN_TICKS):
@@ -71,18 +65,26 @@ class Bar(Progress):
             ticking.join()
             self._bar.close()
 
-    def done(self, task: Task, outcome: Outcome) -> None:
-        for failure in outcome.failures:
-            if failure.error not in self._errors and len(self._errors) < MOST_SHOWN:
-                self._errors.add(failure.error)
-                self.notice(f"points fail: {failure.error}")
-        self._failed += len(outcome.failures)
+    def done(self, task: Task, chunk: Chunk) -> None:
+        """This chunk is on the disk."""
+        errors = [error for error in chunk["failure"][1] if error]
+        for error in dict.fromkeys(errors):
+            if error not in self._errors and len(self._errors) < MOST_SHOWN:
+                self._errors.add(error)
+                self._write(f"points fail: {error}")
+        self._failed += len(errors)
         if self._failed:
             self._bar.set_postfix_str(f"{self._failed} failed", refresh=False)
         self._bar.update(len(task.points))
 
     def notice(self, message: str) -> None:
-        tqdm.write(f"note: {message}", file=sys.stderr)
+        """Something happened that does not stop the sweep."""
+        self.notices.append(message)
+        self._write(message)
+
+    def _write(self, message: str) -> None:
+        if self.shown:
+            tqdm.write(f"note: {message}", file=sys.stderr)
 
 
 @dataclass(frozen=True)
@@ -103,10 +105,8 @@ def run(
     store: Store,
     tasks: Sequence[Task],
     compute: Compute,
-    executor: str = "processes",
+    execute: Execute,
     *,
-    workers: int | None = None,
-    cluster: Mapping[str, object] | None = None,
     retry: bool = False,
     progress: Progress | None = None,
 ) -> Report:
@@ -115,48 +115,38 @@ def run(
     retry: also those in which points have failed. Ctrl-C passes through, with the finished work kept; a disk that is full
     is a StoreError, with the store intact.
     """
-    execute = named_executor(executor, cluster)
-    workers = None if workers is None else checks.as_count("workers", workers)
-    shown, notices = progress or Progress(), []
-
-    def notice(message: str) -> None:
-        notices.append(message)
-        shown.notice(message)
-
+    progress = progress or Progress()
     with store.writing():
         if store.version != __version__:
-            notice(f"the sweep was begun with tutelage {store.version} and goes on with {__version__}.")
+            progress.notice(f"the sweep was begun with tutelage {store.version} and goes on with {__version__}.")
         for name in store.set_aside_damaged():
-            notice(f"{name} does not match its hash; it is set aside and its chunk computed again.")
+            progress.notice(f"{name} does not match its hash; it is set aside and its chunk computed again.")
         done = store.done - store.failed if retry else store.done
         pending = [task for task in tasks if task.index not in done]
-        with shown.over(store.points, store.points - sum(len(task.points) for task in pending)):
+        with progress.over(store.points, store.points - sum(len(task.points) for task in pending)):
             try:
-                if pending:
-                    execute_all(execute, pending, compute, workers, store.put, shown, notice)
+                execute_all(execute, pending, compute, store.put, progress)
             except KeyboardInterrupt:
                 kept = f"{len(store.done)} of {store.chunks} chunks are kept in {store.folder}"
                 raise KeyboardInterrupt(f"{kept}; run the same sweep again to resume.") from None
-    return Report(len(pending), len(tasks) - len(pending), tuple(notices), store.status())
+    return Report(len(pending), len(tasks) - len(pending), tuple(progress.notices), store.status())
 
 
 def execute_all(
     execute: Execute,
     tasks: Sequence[Task],
     compute: Compute,
-    workers: int | None,
-    keep: Callable[[Task, Outcome], None],
+    keep: Callable[[Task, Chunk], None],
     progress: Progress,
-    notice: Callable[[str], None] | None = None,
 ) -> None:
-    """Compute these tasks, keep each outcome as it comes, and announce it when it is kept."""
-    with closing(execute(compute, tasks, workers, notice or progress.notice)) as results:
-        for task, outcome in results:
-            if isinstance(outcome, WorkerError):  # no numbers, every point failed for this reason
-                outcome = Outcome({}, tuple(Failure(point, outcome.error) for point in range(len(task.points))))
+    """Compute these tasks, keep each chunk as it comes, and announce it when it is kept."""
+    if not tasks:
+        return
+    with closing(execute(compute, tasks, progress.notice)) as results:
+        for task, chunk in results:
             with _interrupts_deferred():
-                keep(task, outcome)
-                progress.done(task, outcome)
+                keep(task, chunk)
+                progress.done(task, chunk)
 
 
 @contextmanager

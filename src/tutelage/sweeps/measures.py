@@ -17,13 +17,15 @@ from functools import cache, cached_property
 
 import numpy as np
 
-from tutelage import checks
+from tutelage import analysis, checks
 from tutelage._types import ArrayLike
 from tutelage.errors import InputError, kind_of
 from tutelage.problem import Problem, Start
 from tutelage.problem.serialize import imported, modules_in
 from tutelage.storage import DIMS, LONG
 from tutelage.trajectory import Trajectory
+
+NOT_SOLVED = -1  # `status` of a point that has no solve
 
 
 @dataclass
@@ -64,15 +66,13 @@ class Measure:
     """values: from a `Case` to its numbers, by the names of the variables. dims: of each variable, after point and start.
 
     needs: of problem, start, end, curve, runs; what no measure needs is not computed. A measure that needs the
-    problem alone is computed once for all starts. looped: does it take seconds rather than share a batched solve? words:
-    what it is, for labels.
+    problem alone is computed once for all starts. looped: does it take seconds rather than share a batched solve?
     """
 
     name: str
     values: Callable[[Case], Mapping[str, ArrayLike]]
     dims: Mapping[str, tuple[str, ...]]
     needs: frozenset[str]
-    words: Mapping[str, str]
     looped: bool = False
 
     @property
@@ -95,19 +95,16 @@ def simulation_seed(seed: int, point: int, start: int) -> int:
 def _theory(name: str, letters: tuple[str, ...], at_end: bool) -> Measure:
     """Variables of the trajectory: curves, or their last entries."""
     names = {f"final_{letter}" if at_end else letter: letter for letter in letters}
-    long = {key: f"{LONG[letter]}{',' * (',' in LONG[letter])} at the end" for key, letter in names.items()}
     return Measure(
         name,
         lambda case: {key: case.theory(letter, at_end) for key, letter in names.items()},
         {key: (*([] if at_end else ["time"]), *DIMS.get(letter, ())) for key, letter in names.items()},
         frozenset({"end" if at_end else "curve"}),
-        long if at_end else {key: LONG[letter] for key, letter in names.items()},
     )
 
 
 def _simulated(name: str, at_end: bool, averaged: bool) -> Measure:
     """Each run, or the mean over the runs with its standard error."""
-    words = f"error of finite networks{' at the end' if at_end else ''}"
     dims = () if at_end else ("time",)
     needs = frozenset({"start", "runs"})
 
@@ -118,10 +115,9 @@ def _simulated(name: str, at_end: bool, averaged: bool) -> Measure:
         errors = each(case)
         return {name: errors.mean(axis=0), f"{name}_se": errors.std(axis=0, ddof=1) / np.sqrt(len(errors))}
 
-    if not averaged:
-        return Measure(name, lambda c: {name: each(c)}, {name: ("run", *dims)}, needs, {name: f"{words}, each"}, looped=True)
-    labels = {name: f"mean {words}", f"{name}_se": f"standard error of the mean {words}"}
-    return Measure(name, mean, dict.fromkeys(labels, dims), needs, labels, looped=True)
+    if averaged:
+        return Measure(name, mean, {name: dims, f"{name}_se": dims}, needs, looped=True)
+    return Measure(name, lambda case: {name: each(case)}, {name: ("run", *dims)}, needs, looped=True)
 
 
 TABLE = {
@@ -139,6 +135,19 @@ TABLE = {
         _simulated("run_final_error", at_end=True, averaged=False),
     )
 }
+
+
+LABELS = {letter: LONG[letter] for letter in ("error", "loss", "R", "Q")}
+LABELS |= {f"final_{letter}": f"{words}{',' * (',' in words)} at the end" for letter, words in LABELS.items()}
+FINITE = {"error": "error of finite networks", "final_error": "error of finite networks at the end"}
+LABELS |= {f"run_{name}": f"{words}, each" for name, words in FINITE.items()}
+LABELS |= {f"simulated_{name}": f"mean {words}" for name, words in FINITE.items()}
+LABELS |= {f"simulated_{name}_se": f"standard error of the mean {words}" for name, words in FINITE.items()}
+
+
+def label_of(variable: str) -> str:
+    """What a variable is, for labels."""
+    return LABELS.get(variable, variable.replace("_", " ").replace(".", ", "))
 
 
 def resolve(name: str, functions: Mapping[str, Callable] | None = None) -> Measure:
@@ -180,16 +189,12 @@ QUICK = (  # read a curve, or the linear dynamics of perfect learning, within mi
 @cache
 def analyses() -> tuple[str, ...]:
     """The functions of `tutelage.analysis` that need a problem, a start or a trajectory and nothing else."""
-    import tutelage.analysis
-
-    return tuple(name for name in tutelage.analysis.__all__ if is_analysis(name))
+    return tuple(name for name in analysis.__all__ if is_analysis(name))
 
 
 def is_analysis(name: str) -> bool:
     """Is this one of them?"""
-    import tutelage.analysis
-
-    value = getattr(tutelage.analysis, name) if name in tutelage.analysis.__all__ else None
+    value = getattr(analysis, name) if name in analysis.__all__ else None
     if not inspect.isfunction(value):
         return False
     needed = {p.name for p in inspect.signature(value).parameters.values() if p.default is inspect.Parameter.empty}
@@ -198,25 +203,16 @@ def is_analysis(name: str) -> bool:
 
 def _analysis_measure(name: str) -> Measure:
     """The measure "analysis.field": one number of its result; "analysis.one.two" is a field of a field."""
-    import tutelage.analysis
-
-    analysis, _, path = name.partition(".")
-    path = path or AS_NUMBER.get(analysis, "")
+    short, _, path = name.partition(".")
+    path = path or AS_NUMBER.get(short, "")
     if not path:
-        raise InputError(
-            f"the measure {name!r} does not say which number of the result it takes; give {analysis + '.<name>'!r}."
-        )
-    function = getattr(tutelage.analysis, analysis)
+        raise InputError(f"the measure {name!r} does not say which number of the result it takes; give '{short}.<name>'.")
+    function = getattr(analysis, short)
 
     def values(case: Case) -> dict[str, float]:
         return {name: _number(name, _field(function(**_arguments(function, case)), path.split(".")))}
 
-    return Measure(name, values, {name: ()}, _needs(function), {name: label_of(name)}, looped=analysis not in QUICK)
-
-
-def label_of(name: str) -> str:
-    """The name of a measure for labels."""
-    return name.replace("_", " ").replace(".", ", ")
+    return Measure(name, values, {name: ()}, _needs(function), looped=short not in QUICK)
 
 
 def _field(result: object, path: list[str]) -> object:
@@ -252,11 +248,15 @@ def _arguments(function: Callable, case: Case) -> dict[str, object]:
 
 # Custom functions.
 
+RESERVED = ("point", "start", "time", "run", "status", "end_time", "failure", "note")
+
 
 def _custom_measure(name: str, functions: Mapping[str, Callable]) -> Measure:
     """The measure of a function "module:function", or of one that was given; it returns a number, or several by name."""
     function = functions[name] if name in functions else imported("a measure", name, modules_in(name))
     short = name.rpartition(":")[2]
+    if short in RESERVED:
+        raise InputError(f"the function {name} has a name that a sweep keeps for itself; call it something else.")
     asked = inspect.signature(function).parameters
     unknown = [n for n, p in asked.items() if n not in ARGUMENTS and p.default is inspect.Parameter.empty]
     if unknown or not set(asked) & set(ARGUMENTS):
@@ -270,4 +270,4 @@ def _custom_measure(name: str, functions: Mapping[str, Callable]) -> Measure:
             return {f"{short}.{key}": _number(key, value) for key, value in result.items()}
         return {short: _number(short, result)}
 
-    return Measure(name, values, {short: ()}, _needs(function), {short: label_of(short)}, looped=True)
+    return Measure(name, values, {short: ()}, _needs(function), looped=True)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tutelage import checks, storage
+from tutelage import analysis, checks, storage
 from tutelage._html import card, in_one_line, properties
 from tutelage._types import Table
 from tutelage._version import __version__
@@ -26,19 +26,19 @@ from tutelage.errors import InputError, Status
 from tutelage.problem import Problem
 from tutelage.problem.serialize import Plain
 from tutelage.sweeps.engine import Report
-from tutelage.sweeps.executors import Outcome
-from tutelage.sweeps.measures import label_of, resolve
-from tutelage.sweeps.spec import SweepSpec, known_names, parts_of
+from tutelage.sweeps.executors import Chunk
+from tutelage.sweeps.measures import NOT_SOLVED, label_of
+from tutelage.sweeps.spec import SweepSpec, parts_of
+from tutelage.sweeps.store import SCHEMA
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from xarray import DataArray, Dataset
 
-SCHEMA = "tutelage-sweep/1"
 NOT_YET = "not computed yet"
 MOST_PLACES = 41  # along an axis, at which a boundary is computed
-STATUS_WORDS = {-1: "not solved"} | {int(code): code.name.lower() for code in Status}
+STATUS_WORDS = {NOT_SOLVED: "not solved"} | {int(code): code.name.lower() for code in Status}
 LONG = {
     "status": "how the solve ended",
     "end_time": "time reached by the solve",
@@ -50,7 +50,6 @@ LONG = {
 
 Boundary = str | Callable[[Problem], float]
 Boundaries = Boundary | Sequence[Boundary] | Mapping[str, Boundary]
-Entry = tuple[tuple[str, ...], np.ndarray, dict[str, object]]  # dims, values and attributes of a variable
 
 
 @dataclass(frozen=True)
@@ -160,7 +159,7 @@ class Sweep:
 
     def _held_problem(self, values: "DataArray") -> Problem:
         """The base problem, with the axes that are held at their values."""
-        return self.spec.problem_at(_held(self.spec, values) if self.spec.over is not None else {})
+        return self.spec.problem_at(_held(self.spec, values))
 
     def _repr_html_(self) -> str:
         meanings = [str(self.dataset[name].attrs.get("long_name", "")) for name in self.variables]
@@ -169,9 +168,8 @@ class Sweep:
         return card("Sweep", properties([*rows, *kept]), words=str(self))
 
     def __str__(self) -> str:
-        points = self.spec.all_points
-        axes = zip(points.names if points.listed is None else ("point",), points.shape, strict=True)
-        lines = [f"{len(points)} points: {', '.join(f'{name} ({size})' for name, size in axes)}"]
+        axes = zip(_axes(self.spec)[0], self.spec.shape, strict=True)
+        lines = [f"{self.spec.count} points: {', '.join(f'{name} ({size})' for name, size in axes)}"]
         for name in self.variables:
             values = self.dataset[name].values
             found = values[np.isfinite(values)]
@@ -184,29 +182,22 @@ class Sweep:
 
 def combine_chunks(
     spec: SweepSpec,
-    kept: Iterable[tuple[Sequence[int] | np.ndarray, Outcome]],
-    functions: Mapping[str, Callable] | None = None,
+    kept: Iterable[tuple[Sequence[int] | np.ndarray, Chunk]],
 ) -> "Dataset":
-    """The Dataset of what has been computed. kept: the numbers of the points of each chunk, and its outcome."""
+    """The Dataset of what has been computed. kept: the numbers of the points of each chunk, and the chunk."""
     import xarray as xr
 
-    kept = [(np.asarray(points), outcome) for points, outcome in kept]
-    dims, coords = _axes(spec)
-    shape = spec.all_points.shape
-    failure = np.full(len(spec.all_points), NOT_YET, dtype=object)
-    for points, outcome in kept:
-        failure[points] = ""
-        for lost in outcome.failures:
-            failure[points[lost.point]] = lost.error
-    words = LONG | _words(spec, functions)
-    data: dict[str, Entry] = {}
-    for name in dict.fromkeys(name for _, outcome in kept for name in outcome.arrays):
-        own, values = _combined(name, kept, len(failure))
-        data[name] = ((*dims, *own), values.reshape(*shape, *values.shape[1:]), {"long_name": words.get(name, name)})
+    count, shape = spec.count, spec.shape
+    nothing: Chunk = {"failure": ((), np.full(count, NOT_YET, dtype=object))}
+    chunks = [(np.arange(count), nothing), *((np.asarray(points), chunk) for points, chunk in kept)]
+    axes, coords = _axes(spec)
+    data = {}
+    for name in dict.fromkeys(name for _, chunk in [*chunks[1:], chunks[0]] for name in chunk):
+        dims, values = _combined(name, chunks, count)
+        data[name] = ((*axes, *dims), values.reshape(*shape, *values.shape[1:]), {"long_name": _label(spec, name)})
     if "status" in data:
         data["status"][2]["flag_values"] = np.array(list(STATUS_WORDS), dtype=np.int8)
         data["status"][2]["flag_meanings"] = " ".join(word.replace(" ", "_") for word in STATUS_WORDS.values())
-    data["failure"] = (dims, failure.reshape(shape), {"long_name": LONG["failure"]})
     table = spec.to_dict()
     del table["points"]
     attributes = {
@@ -216,19 +207,20 @@ def combine_chunks(
         "spec": json.dumps(table, sort_keys=True),
         "measures": " ".join(spec.measure),
     }
-    dataset = xr.Dataset(data, coords=coords, attrs=attributes)
     inside = {"time": np.array(spec.times), "start": np.arange(spec.starts or 1), "run": np.arange(spec.runs)}
-    present = [name for name in inside if name in dataset.dims and name not in dataset.coords]
-    return dataset.assign_coords({name: (name, inside[name], {"long_name": LONG.get(name, name)}) for name in present})
+    present = {dim for dims, _, _ in data.values() for dim in dims}
+    coords |= {
+        name: (name, values, {"long_name": LONG.get(name, name)}) for name, values in inside.items() if name in present
+    }
+    return xr.Dataset(data, coords=coords, attrs=attributes)
 
 
 def _axes(spec: SweepSpec) -> tuple[tuple[str, ...], Table]:
     """Dims and coordinates of the points themselves."""
-    points = spec.all_points
-    if points.listed is not None:
-        coords = {name: ("point", _coordinate([point[name] for point in points.listed])) for name in points.names}
-        return ("point",), {"point": np.arange(len(points))} | coords
-    return points.names, {name: (name, _coordinate(values)) for name, values in points.axes.items()}
+    if spec.points is None:
+        return tuple(spec.over), {name: (name, _coordinate(values)) for name, values in spec.over.items()}
+    coords = {name: ("point", _coordinate([point[name] for point in spec.points])) for name in spec.points[0]}
+    return ("point",), {"point": np.arange(spec.count)} | coords
 
 
 def _coordinate(values: list[Plain]) -> np.ndarray:
@@ -238,31 +230,26 @@ def _coordinate(values: list[Plain]) -> np.ndarray:
     return np.array([value if isinstance(value, str) else json.dumps(value) for value in values], dtype=object)
 
 
-def _combined(name: str, kept: list[tuple[np.ndarray, Outcome]], count: int) -> tuple[tuple[str, ...], np.ndarray]:
-    """One variable over all points: NaN where a point has no number, or fewer units than the largest."""
-    found = [(points, outcome.arrays[name], outcome) for points, outcome in kept if name in outcome.arrays]
-    _, first, outcome = max(found, key=lambda entry: entry[1].ndim)
-    shape = tuple(max(array.shape[i] for _, array, _ in found) for i in range(1, first.ndim))
-    text = first.dtype.kind in "OU"
-    blank = "" if text else np.nan if first.dtype.kind == "f" else -1
-    values = np.full((count, *shape), blank, dtype=object if text else first.dtype)
-    for points, array, _ in found:
-        block = np.full((array.shape[0], *shape), blank, dtype=values.dtype)
-        block[tuple(slice(size) for size in array.shape)] = array
-        values[points] = block
-    return outcome.dims_of(name), values
+def _combined(name: str, chunks: list[tuple[np.ndarray, Chunk]], count: int) -> tuple[tuple[str, ...], np.ndarray]:
+    """One variable over all points: blank where a point has no value, or fewer units than the largest."""
+    found = [(points, *chunk[name]) for points, chunk in chunks if name in chunk]
+    _, dims, first = found[0]
+    shape = np.max([values.shape[1:] for _, _, values in found], axis=0).astype(int)
+    blank = {"O": "", "f": np.nan}.get(first.dtype.kind, NOT_SOLVED)
+    whole = np.full((count, *shape), blank, dtype=first.dtype)
+    for points, _, values in found:
+        block = np.full((points.size, *shape), blank, dtype=first.dtype)
+        block[tuple(map(slice, values.shape))] = values
+        whole[points] = block
+    return dims, whole
 
 
-def _words(spec: SweepSpec, functions: Mapping[str, Callable] | None) -> dict[str, str]:
-    """What each variable is. Reading a sweep imports nothing: a function of one's own is called by its name."""
-    words: dict[str, str] = {}
-    for name in spec.measure:
-        short = name.rpartition(":")[2]
-        words |= {short: label_of(short)} if ":" in name else resolve(name, functions).words
+def _label(spec: SweepSpec, variable: str) -> str:
+    """What a variable is. Reading a sweep imports nothing: a custom function is called by its name."""
+    label = LONG.get(variable) or label_of(variable)
     with suppress(InputError):  # a function that is not allowed here does not keep the numbers from being read
-        error = storage.error_name(spec.base)
-        words = {name: text.replace(storage.LONG["error"], error) for name, text in words.items()}
-    return words
+        return label.replace(storage.LONG["error"], storage.error_name(spec.base))
+    return label
 
 
 # Lines that theory draws.
@@ -278,18 +265,14 @@ class Line:
 
 
 def _critical_rate(problem: Problem, level: float | None) -> float:
-    from tutelage.analysis.learning_rates import critical_learning_rate
-
-    return critical_learning_rate(problem).rate
+    return analysis.critical_learning_rate(problem).rate
 
 
 def _noise_for_floor(problem: Problem, level: float | None) -> float:
     """sigma with per_variance sigma^2 = level."""
-    from tutelage.analysis.learning_rates import noise_floor
-
     if level is None:
         raise InputError("the boundary 'noise_floor' is that of an error; give level=, such as level=0.01.")
-    return float(np.sqrt(level / noise_floor(problem).per_variance))
+    return float(np.sqrt(level / analysis.noise_floor(problem).per_variance))
 
 
 BOUNDARIES = {  # the axis that it is a value of, the value at a problem for a level of the measure, and what it is
@@ -298,14 +281,9 @@ BOUNDARIES = {  # the axis that it is a value of, the value at a problem for a l
 }
 
 
-def boundary_lines(
-    spec: SweepSpec,
-    values: "DataArray",
-    boundary: Boundaries,
-    level: float | None,
-) -> list[Line]:
+def boundary_lines(spec: SweepSpec, values: "DataArray", boundary: Boundaries, level: float | None) -> list[Line]:
     """The boundaries on the figure of these values. A name, a function, several, or several with labels."""
-    dims, known, lines = _figure_dims(values), known_names(spec.base), []
+    dims, lines = _figure_dims(values), []
     several = boundary if isinstance(boundary, Mapping | list | tuple) else [boundary]
     for key, one in several.items() if isinstance(several, Mapping) else enumerate(several):
         label = key if isinstance(key, str) else None
@@ -313,7 +291,7 @@ def boundary_lines(
             axis, value, words = BOUNDARIES[checks.known("boundary", one, BOUNDARIES)]
             if one == "noise_floor" and level is not None:
                 words = f"{words}: $\\epsilon_g={level:g}$"
-            across = next((dim for dim in dims if axis in {known.get(part) for part in parts_of(dim)}), None)
+            across = next((dim for dim in dims if {axis, axis.rpartition(".")[2]} & set(parts_of(dim))), None)
             if across is None:
                 where = f"this figure has the axes {' and '.join(dims)}"
                 raise InputError(f"the boundary {one!r} is a value of {axis}; {where}.")
@@ -331,8 +309,7 @@ def _figure_dims(values: "DataArray") -> list[str]:
 
 def _held(spec: SweepSpec, values: "DataArray") -> Table:
     """The axes of the sweep at which these values are held."""
-    names = spec.all_points.names
-    return {str(name): c.item() for name, c in values.coords.items() if c.ndim == 0 and str(name) in names}
+    return {str(name): c.item() for name, c in values.coords.items() if c.ndim == 0 and str(name) in spec.over}
 
 
 def _line(spec: SweepSpec, values: "DataArray", across: str, value: Callable, label: str) -> Line:

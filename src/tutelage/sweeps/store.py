@@ -3,9 +3,7 @@
 A file appears whole or not at all, and nothing but these files is trusted: interrupt a sweep at any time, and the folder is
 a shorter sweep. docs/how-to/sweeps.md tells how to read it with xarray. The name of a file carries the number of the chunk,
 how many points it has and how many of them failed, so that the state of a sweep is seen without opening it, and a hash of its
-bytes and of the sweep, so that a damaged file and one of another sweep are noticed.
-A chunk has the dimension `point` (numbers of the points in the sweep), one variable per measure, and `failure`, the error
-of each point ("" where it has numbers). The same outcome gives the same bytes.
+bytes and of the sweep, so that a damaged file and one of another sweep are noticed. The same chunk gives the same bytes.
 
 One process at a time writes. The system holds its lock (filelock) and frees it when the process ends, however it ends: a
 lock left by a dead process is free. The lock file is never removed, for two processes could then hold two files of that
@@ -19,7 +17,6 @@ import json
 import os
 import re
 import socket
-import stat
 import warnings
 from collections import Counter
 from collections.abc import Iterator
@@ -34,20 +31,16 @@ from filelock import FileLock, Timeout
 
 from tutelage._files import is_unfinished, write_bytes
 from tutelage._version import __version__
-from tutelage.errors import InputError, TutelageWarning
-from tutelage.sweeps.executors import Failure, Outcome, StoreError, Task
+from tutelage.errors import TutelageWarning
+from tutelage.sweeps.executors import Chunk, StoreError, Task
 
 if TYPE_CHECKING:
-    import h5py
-
     from tutelage._types import Table
 
-FAMILY, VERSION = "tutelage-sweep", 1
-CHUNK_SCHEMA = "tutelage-sweep-chunk/1"
+SCHEMA, CHUNK_SCHEMA = "tutelage-sweep/1", "tutelage-sweep-chunk/1"
 SPEC, CHUNKS, LOCK, WRITER = "spec.json", "chunks", "lock", "writer.json"
-POINT, FAILURE = "point", "failure"
 NAME = re.compile(r"chunk-(\d{6,})-(\d+)-(\d+)-[0-9a-f]{16}\.nc")  # number, points, failed points
-DAMAGED = "damaged"  # files that do not match their names are kept next to the others under this ending
+DAMAGED = ".damaged"  # files that do not match their names are kept next to the others under this ending
 BARE_DIMENSION = b"This is a netCDF dimension but not a netCDF variable"  # what HDF5 keeps without a coordinate
 MOST_ERRORS = 5  # different errors shown; all are in the files
 NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -57,71 +50,45 @@ PATIENCE = 0.5  # seconds: `writer_of` has the lock for an instant, a killed pro
 # The file of a chunk.
 
 
-def name_of(task: Task, outcome: Outcome, data: bytes, key: str) -> str:
+def name_of(task: Task, chunk: Chunk, data: bytes, key: str) -> str:
     """The name of the file of a chunk. key: that of the sweep."""
-    failed = len({failure.point for failure in outcome.failures})
+    failed = np.count_nonzero(chunk["failure"][1] != "")
     return f"chunk-{task.index:06d}-{len(task.points)}-{failed}-{_digest(data, key)}.nc"
 
 
 def is_whole(name: str, data: bytes, key: str) -> bool:
     """Whether these are the bytes that this sweep wrote under this name."""
-    return NAME.fullmatch(name) is not None and name.endswith(f"-{_digest(data, key)}.nc")
+    return name.endswith(f"-{_digest(data, key)}.nc")
 
 
 def _digest(data: bytes, key: str) -> str:
     return hashlib.sha256(key.encode() + data).hexdigest()[:16]
 
 
-def encode(task: Task, outcome: Outcome, key: str) -> bytes:
+def encode(task: Task, chunk: Chunk, key: str) -> bytes:
     """The bytes of the file; key: that of the sweep, so that a file is known to belong to it."""
     import xarray as xr
 
-    points, errors = np.asarray(task.points, dtype=np.int64), np.full(len(task.points), "", dtype=object)
-    for failure in outcome.failures:
-        if not 0 <= failure.point < points.size:
-            raise InputError(f"a failure names point {failure.point} of the chunk; it has points 0 to {points.size - 1}.")
-        errors[failure.point] = failure.error
-    variables: dict[str, tuple[tuple[str, ...], np.ndarray]] = {FAILURE: ((POINT,), errors)}
-    sizes = {POINT: points.size}
-    for name, values in outcome.arrays.items():
-        dims, shape = (POINT, *outcome.dims_of(name)), np.shape(values)
-        if name in (FAILURE, *sizes):
-            raise InputError(f"an array is called {name!r}; the file keeps that name for itself. Rename the measure.")
-        if shape[:1] != points.shape:
-            raise InputError(
-                f"the array {name!r} has the shape {shape}; its first axis must be the chunk's {points.size} points."
-            )
-        if len(dims) != len(shape):
-            counts = f"{len(shape) - 1} axes after the points; its dims name {len(dims) - 1}: {dims[1:]}"
-            raise InputError(f"the array {name!r} has {counts}.")
-        for dim, size in zip(dims, shape, strict=True):
-            if sizes.setdefault(dim, size) != size:
-                raise InputError(f"the dim {dim!r} has {size} entries in {name!r} and {sizes[dim]} elsewhere.")
-        variables[name] = (dims, np.asarray(values))
-    attributes = {"schema": CHUNK_SCHEMA, "tutelage_version": __version__, "sweep": key, "chunk": task.index}
-    return bytes(xr.Dataset(variables, coords={POINT: points}, attrs=attributes).to_netcdf(engine="h5netcdf"))
+    dataset = xr.Dataset(
+        {name: (("point", *dims), values) for name, (dims, values) in chunk.items()},
+        coords={"point": np.array(task.points, dtype=np.int64)},
+        attrs={"schema": CHUNK_SCHEMA, "tutelage_version": __version__, "sweep": key, "chunk": task.index},
+    )
+    return bytes(dataset.to_netcdf(engine="h5netcdf"))
 
 
-def decode(data: bytes) -> tuple[np.ndarray, Outcome]:
-    """Points and outcome of a chunk; by h5py, in a sixth of the time that xarray takes for many small files."""
+def decode(data: bytes) -> tuple[np.ndarray, Chunk]:
+    """The points of a chunk, and the chunk; by h5py, in a sixth of the time that xarray takes for many small files."""
     import h5py
 
+    chunk: Chunk = {}
     file: Any  # the library has no types for what is inside
     with h5py.File(io.BytesIO(data), "r") as file:
-        bare = {name for name in file if BARE_DIMENSION in bytes(file[name].attrs.get("NAME", b""))}
-        names = [name for name in file if name not in (POINT, FAILURE, *bare)]
-        arrays = {name: _values(file[name]) for name in names}
-        dims = {name: tuple(dim[0].name.rsplit("/", 1)[-1] for dim in file[name].dims)[1:] for name in names}
-        errors = file[FAILURE].asstr()[()]
-        failures = tuple(Failure(int(place), errors[place]) for place in np.flatnonzero(errors != ""))
-        return file[POINT][()], Outcome(arrays, failures, dims)
-
-
-def _values(variable: "h5py.Dataset") -> np.ndarray:
-    import h5py
-
-    values = np.asarray(variable.asstr()[()] if h5py.check_string_dtype(variable.dtype) else variable[()])
-    return values.astype(bool) if variable.attrs.get("dtype") == "bool" else values
+        for name, variable in file.items():
+            if name != "point" and BARE_DIMENSION not in bytes(variable.attrs.get("NAME", b"")):
+                dims = tuple(dim[0].name.rpartition("/")[2] for dim in variable.dims)
+                chunk[name] = dims[1:], np.asarray((variable.asstr() if variable.dtype.kind == "O" else variable)[()])
+        return file["point"][()], chunk
 
 
 def spec_key(spec: "Table") -> str:
@@ -177,34 +144,39 @@ def counted(count: int, what: str) -> str:
 
 
 class Store:
-    """Read at any time; write inside `with store.writing()`, which one process at a time can enter."""
+    """Made by `create` or `open`. Read at any time; write inside `with store.writing()`, which one process can enter."""
 
     def __init__(self, folder: Path, head: "Table"):
-        """Use `create` or `open`."""
         self.folder = folder
         self.spec: Table = head["spec"]
         self.key: str = head["key"]
         self.version: str = head["tutelage_version"]
         self.chunks: int = head["chunks"]
         self.points: int = head["points"]
-        self._writing = False
         self.refresh()
 
     @classmethod
     def create(cls, folder: str | Path, spec: "Table", *, chunks: int, points: int) -> "Store":
         """The store of this sweep: begun, or opened if the folder holds the same sweep already; any other is refused."""
         folder = Path(folder)
-        if (folder / SPEC).exists():
-            return cls.open(folder)._require_same(spec)
-        _require_empty(folder)
-        head = {"schema": f"{FAMILY}/{VERSION}", "tutelage_version": __version__, "key": spec_key(spec)}
-        head |= {"chunks": chunks, "points": points, "spec": dict(spec)}
-        with _disk_errors(folder, "nothing has been computed yet"):
-            (folder / CHUNKS).mkdir(parents=True, exist_ok=True)
-            with only_writer(folder):
-                if not (folder / SPEC).exists():
-                    write_bytes(folder / SPEC, json.dumps(head, indent=1, allow_nan=False).encode(), durable=True)
-        return cls.open(folder)._require_same(spec)
+        if not (folder / SPEC).exists():
+            _require_empty(folder)
+            head = {"schema": SCHEMA, "tutelage_version": __version__, "key": spec_key(spec)}
+            head |= {"chunks": chunks, "points": points, "spec": dict(spec)}
+            with _disk_errors(folder, "nothing has been computed yet"):
+                (folder / CHUNKS).mkdir(parents=True, exist_ok=True)
+                with only_writer(folder):
+                    if not (folder / SPEC).exists():
+                        write_bytes(folder / SPEC, json.dumps(head, indent=1, allow_nan=False).encode(), durable=True)
+        store = cls.open(folder)
+        if spec_key(spec) != store.key:
+            theirs, ours = store.spec, json.loads(json.dumps(spec))
+            differing = [name for name in sorted({*theirs, *ours}) if theirs.get(name) != ours.get(name)]
+            raise StoreError(
+                f"{folder} holds another sweep, which differs in {', '.join(differing)}; "
+                "give another folder, or remove this one."
+            )
+        return store
 
     @classmethod
     def open(cls, folder: str | Path) -> "Store":
@@ -212,30 +184,16 @@ class Store:
         folder = Path(folder)
         try:
             head = json.loads((folder / SPEC).read_bytes())
-            family, _, version = str(head["schema"]).partition("/")
-            known = family == FAMILY and int(version) <= VERSION
-            whole = known and spec_key(head["spec"]) == head["key"] and {"chunks", "points", "tutelage_version"} <= set(head)
+            schema, unchanged = head["schema"], spec_key(head["spec"]) == head["key"]
         except OSError:
             raise StoreError(f"{folder} is not the folder of a sweep (it has no {SPEC}); give one that is.") from None
         except (ValueError, KeyError, TypeError, RecursionError):
             raise StoreError(f"{folder / SPEC} is damaged; restore it, or sweep into another folder.") from None
-        if not known:
-            raise StoreError(
-                f"{folder} has the schema {head['schema']!r}; this tutelage reads {FAMILY}/{VERSION}. Update it."
-            )
-        if not whole:
+        if schema != SCHEMA:
+            raise StoreError(f"{folder} has the schema {schema!r}; this tutelage reads {SCHEMA}. Update it.")
+        if not unchanged or not {"chunks", "points", "tutelage_version"} <= set(head):
             raise StoreError(f"{folder / SPEC} was changed after the sweep began; restore it, or sweep into another folder.")
         return cls(folder, head)
-
-    def _require_same(self, spec: "Table") -> "Store":
-        if spec_key(spec) != self.key:
-            theirs, ours = self.spec, json.loads(json.dumps(spec))
-            differing = [name for name in sorted({*theirs, *ours}) if theirs.get(name) != ours.get(name)]
-            raise StoreError(
-                f"{self.folder} holds another sweep, which differs in {', '.join(differing)}; "
-                "give another folder, or remove this one."
-            )
-        return self
 
     # Writing.
 
@@ -247,17 +205,12 @@ class Store:
                 for leftover in filter(is_unfinished, place.iterdir()):
                     leftover.unlink(missing_ok=True)
             self.refresh()
-            self._writing = True
-            try:
-                yield
-            finally:
-                self._writing = False
+            yield
 
-    def put(self, task: Task, outcome: Outcome) -> None:
+    def put(self, task: Task, chunk: Chunk) -> None:
         """Keep a chunk. When this returns it is on the disk, under its name, and stays there."""
-        self._require_writing()
-        data = encode(task, outcome, self.key)
-        name, before = name_of(task, outcome, data, self.key), self._names.get(task.index)
+        data = encode(task, chunk, self.key)
+        name, before = name_of(task, chunk, data, self.key), self._names.get(task.index)
         with _disk_errors(self.folder, f"{len(self._names)} of {self.chunks} chunks are kept"):
             write_bytes(self.folder / CHUNKS / name, data, durable=True)
             if before not in (None, name):
@@ -266,17 +219,12 @@ class Store:
 
     def set_aside_damaged(self) -> tuple[str, ...]:
         """Rename the files that do not match their hash, so that their chunks count as missing; the names they had."""
-        self._require_writing()
-        damaged = self.verify()
+        damaged = tuple(name for name in self._names.values() if self._bytes(name) is None)
         for name in damaged:
             path = self.folder / CHUNKS / name
-            path.rename(path.with_suffix(f".{DAMAGED}"))
+            path.rename(path.with_suffix(DAMAGED))
         self.refresh()
         return damaged
-
-    def _require_writing(self) -> None:
-        if not self._writing:
-            raise RuntimeError("the store is written to outside `with store.writing()`")
 
     # Reading.
 
@@ -297,10 +245,8 @@ class Store:
             for match in filter(None, map(NAME.fullmatch, sorted(os.listdir(self.folder / CHUNKS)))):
                 self._names.setdefault(int(match[1]), match[0])
 
-    def read(self, index: int) -> tuple[np.ndarray, Outcome]:
-        """The numbers of the points of a chunk, and what was computed there; checked by its hash."""
-        if index not in self._names:
-            raise StoreError(f"chunk {index} is not in {self.folder} yet; run the sweep again to go on with it.")
+    def read(self, index: int) -> tuple[np.ndarray, Chunk]:
+        """The numbers of the points of a chunk that is there, and the chunk; checked by its hash."""
         data = self._bytes(self._names[index])
         if data is None:
             raise StoreError(
@@ -308,10 +254,6 @@ class Store:
                 "run the sweep again and it will be computed anew."
             )
         return decode(data)
-
-    def verify(self) -> tuple[str, ...]:
-        """Read every file; the names of those whose bytes do not match their hash, or that are of another sweep."""
-        return tuple(name for name in self._names.values() if self._bytes(name) is None)
 
     def _bytes(self, name: str) -> bytes | None:
         """What a file holds; None if it is damaged, of another sweep, or replaced by another process since we looked."""
@@ -329,7 +271,7 @@ class Store:
             if data is None:
                 del counts[name]
             else:
-                errors.update(failure.error for failure in decode(data)[1].failures)
+                errors.update(error for error in decode(data)[1]["failure"][1] if error)
         return StoreStatus(
             folder=str(self.folder),
             chunks=self.chunks,
@@ -377,8 +319,6 @@ def _disk_errors(folder: Path, kept: str) -> Iterator[None]:
 @contextmanager
 def only_writer(folder: Path) -> Iterator[None]:
     """Inside, no other process writes to the folder; if one does, a message says which."""
-    if not _is_plain(folder / LOCK):
-        raise StoreError(f"{folder / LOCK} is a link or not a plain file; it must be a file of the sweep alone. Remove it.")
     lock = _lock(folder)
     try:
         lock.acquire(timeout=PATIENCE)
@@ -387,7 +327,7 @@ def only_writer(folder: Path) -> Iterator[None]:
         raise StoreError(busy) from None
     except OSError as error:
         if error.errno not in NO_LOCKS:
-            refused = f"{folder} cannot be written to ({error.strerror}); fix that, or give another folder."
+            refused = f"{folder / LOCK} cannot be opened ({error.strerror}); fix that, or give another folder."
             raise StoreError(refused) from error
         message = f"the file system of {folder} keeps no locks; see to it yourself that only one process writes there."
         warnings.warn(message, TutelageWarning, stacklevel=4)
@@ -405,7 +345,7 @@ def only_writer(folder: Path) -> Iterator[None]:
 
 def writer_of(folder: Path) -> str | None:
     """Who writes to the folder at this moment, in words."""
-    if not (folder / LOCK).exists() or not _is_plain(folder / LOCK):
+    if not (folder / LOCK).exists():
         return None
     try:
         with _lock(folder).acquire(blocking=False):
@@ -417,18 +357,8 @@ def writer_of(folder: Path) -> str | None:
 
 
 def _lock(folder: Path) -> FileLock:
-    return FileLock(folder / LOCK, fallback_to_soft=False)  # a lock that outlives its process would block the next run
-
-
-def _is_plain(path: Path) -> bool:
-    """Whether this is, or can become, a file with no other name: a lock must not touch anybody's file."""
-    try:
-        about = path.lstat()
-    except FileNotFoundError:
-        return True
-    except OSError:
-        return False
-    return stat.S_ISREG(about.st_mode) and about.st_nlink == 1
+    """It follows no link and leaves the content alone, so that it harms no file that somebody has put there."""
+    return FileLock(folder / LOCK, fallback_to_soft=False)  # a soft one outlives its process and blocks the next run
 
 
 def _writer(folder: Path) -> str:

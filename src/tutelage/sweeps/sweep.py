@@ -7,14 +7,14 @@ from tutelage import checks
 from tutelage._types import Numbers
 from tutelage.errors import InputError
 from tutelage.problem import Problem, Start
-from tutelage.problem.serialize import modules_in, path_of
+from tutelage.problem.serialize import path_of
 from tutelage.sweeps.compute import compute
-from tutelage.sweeps.engine import Bar, Progress, Report, execute_all, run
-from tutelage.sweeps.executors import Dask, Outcome, StoreError
+from tutelage.sweeps.engine import Progress, Report, execute_all, run
+from tutelage.sweeps.executors import Chunk, StoreError
 from tutelage.sweeps.executors import executor as named_executor
 from tutelage.sweeps.measures import resolve
 from tutelage.sweeps.result import Sweep, combine_chunks
-from tutelage.sweeps.spec import SweepSpec, build_spec, source_hash
+from tutelage.sweeps.spec import SweepSpec, build_spec
 from tutelage.sweeps.spec import tasks as tasks_of
 from tutelage.sweeps.store import Store, spec_key
 
@@ -113,7 +113,6 @@ def sweep(
         rtol=rtol,
         solver=solver,
         points_per_chunk=IN_THIS_PROCESS if functions and points_per_chunk is None else points_per_chunk,
-        sources={name: source_hash(name, modules_in(name)) for name in names if ":" in name and name not in functions},
         imports=imports,
     )
     tasks = list(tasks_of(spec, functions))
@@ -123,21 +122,18 @@ def sweep(
             "executor='serial'."
         )
     chosen = executor or ("serial" if functions or (len(tasks) <= IN_THIS_PROCESS and out is None) else "processes")
-    shown = Bar() if progress else Progress()
-    execute = named_executor(chosen, cluster)  # refuses an unknown one before anything is written
-    workers = None if workers is None else checks.as_count("workers", workers)
+    shown = Progress(shown=progress)
+    execute = named_executor(chosen, workers, cluster)
     if out is None:
-        kept: list[tuple[tuple[int, ...], Outcome]] = []
-        with shown.over(len(spec.all_points), 0):
-            execute_all(execute, tasks, compute, workers, lambda task, found: kept.append((task.points, found)), shown)
-        return Sweep(spec, combine_chunks(spec, sorted(kept, key=lambda entry: entry[0]), functions))
-    if isinstance(execute, Dask):
-        execute.require(workers)  # before a folder is made
+        kept: list[tuple[tuple[int, ...], Chunk]] = []
+        with shown.over(spec.count, 0):
+            execute_all(execute, tasks, compute, lambda task, chunk: kept.append((task.points, chunk)), shown)
+        return Sweep(spec, combine_chunks(spec, sorted(kept, key=lambda entry: entry[0])))
     table, folder = spec.to_dict(), Path(out)
     if new and (folder / "spec.json").exists() and Store.open(folder).key != spec_key(table):
         folder = folder.with_name(f"{folder.name}-{spec_key(table)[:8]}")
-    store = Store.create(folder, table, chunks=len(tasks), points=len(spec.all_points))
-    report = run(store, tasks, compute, chosen, workers=workers, cluster=cluster, retry=retry, progress=shown)
+    store = Store.create(folder, table, chunks=len(tasks), points=spec.count)
+    report = run(store, tasks, compute, execute, retry=retry, progress=shown)
     result = _collected(spec, store, report)
     try:
         result.save(store.folder / WHOLE)
@@ -169,7 +165,7 @@ def open_sweep(folder: str | Path) -> Sweep:
     1
     """
     store = Store.open(folder)
-    return _collected(SweepSpec.from_dict(store.spec), store)
+    return _collected(SweepSpec(**store.spec), store)
 
 
 def _collected(spec: SweepSpec, store: Store, report: Report | None = None) -> Sweep:
