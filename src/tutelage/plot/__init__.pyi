@@ -34,6 +34,7 @@ from .learning_curve import (
     plot_specialization,
     plot_spectral_exponent,
 )
+from .overlaps import plot_overlaps
 from .style import ALARM, COLORS, DASHES, FAINT, INK, MARKERS, check_figure_path, save_figure, style
 from .sweep import cell_edges, plot_sweep
 from .tasks import (
@@ -41,7 +42,6 @@ from .tasks import (
     plot_forgetting,
     plot_interference,
     plot_node_reuse,
-    plot_overlaps,
     plot_savings,
     plot_transfer,
 )

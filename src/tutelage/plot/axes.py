@@ -1,7 +1,7 @@
 """Panels and what surrounds their curves: layout, title, legends, scales, ticks, and marks that several figures share.
 
 A drawing function is decorated with `figure_of`, makes its panels with `column` (one below another) or `panel_grid`, draws,
-and ends with `finish` and `write_head`.
+and returns `finish`, which adds names, legends and title.
 """
 
 import textwrap
@@ -87,23 +87,23 @@ def column(
     head: float = HEAD,
     sharex: bool = True,
     ax: Axes | None = None,
-) -> tuple[Figure, list[Axes]]:
-    """A figure of panels one below another, and its axes from top to bottom.
+) -> list[Axes]:
+    """The axes of a new figure of panels one below another, from top to bottom.
 
-    heights: of the panels, head: of the room above them, in inches. title: as for `write_head`; "" leaves no room. ax: the
+    heights: of the panels, head: of the room above them, in inches. title: as for `finish`; "" leaves no room. ax: the
     user's axes, in place of a new figure of one panel.
     """
     if ax is not None:
-        return _figure_around(ax), [ax]
+        if not isinstance(ax, Axes):
+            raise InputError(f"ax is {kind_of(ax)}; it must be Matplotlib axes, such as those of plt.subplots().")
+        return [ax]
     ours = Figure(figsize=(width, (NO_HEAD if title == "" else head) + sum(heights)), layout="constrained")
-    return ours, list(ours.subplots(len(heights), 1, sharex=sharex, squeeze=False, height_ratios=heights)[:, 0])
+    return list(ours.subplots(len(heights), 1, sharex=sharex, squeeze=False, height_ratios=heights)[:, 0])
 
 
-def _figure_around(ax: Axes) -> Any:
-    found = ax.get_figure(root=True) if isinstance(ax, Axes) else None
-    if found is None:
-        raise InputError(f"ax is {kind_of(ax)}; it must be Matplotlib axes, such as those of plt.subplots().")
-    return found
+def figure_around(axes: Axes) -> Any:
+    """The figure that holds the axes: ours, or the user's."""
+    return axes.get_figure(root=True)
 
 
 def panel_grid(
@@ -128,12 +128,28 @@ def panel_grid(
     return figure, figure.subplots(rows, columns, squeeze=False, **grid)
 
 
-def finish(figure: Figure, panels: Sequence[Axes], xlabel: str) -> None:
-    """Name the common x axis, put the legends outside the panels and align the y labels."""
+def finish(
+    panels: Sequence[Axes],
+    xlabel: str,
+    title: str | None,
+    default: str,
+    small: str = "",
+    outcome: str | Sequence[str] = "",
+    *,
+    alarm: bool = False,
+    line: int = LINE,
+) -> Figure:
+    """Name the common x axis, put the legends outside, align the y labels and write the head. Returns the figure.
+
+    title, default, small, outcome, alarm, line: as for `write_head`.
+    """
     panels[-1].set_xlabel(xlabel)
     for axes in panels:
         outside_legend(axes)
+    figure = figure_around(panels[0])
     figure.align_ylabels(list(panels))
+    write_head(panels[0], title, default, small, outcome, alarm=alarm, line=line)
+    return figure
 
 
 def write_head(
@@ -178,14 +194,14 @@ def outside_legend(axes: Axes, title: str | None = None, handles: Sequence[Artis
     """
     handles = axes.get_legend_handles_labels()[0] if handles is None else handles
     if handles:
-        ours = isinstance(axes.get_figure(root=True), Figure)
+        ours = isinstance(figure_around(axes), Figure)
         place: Look = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.02), "borderaxespad": 0.0} if ours else {}
         axes.legend(handles=handles, title=title, alignment="left", **place)
 
 
 def legend_below(axes: Axes, handles: Sequence[Artist], columns: int, **look: Any) -> None:
     """A legend below the only panel of a figure; inside the user's axes."""
-    figure = axes.get_figure(root=True)
+    figure = figure_around(axes)
     if isinstance(figure, Figure):
         figure.legend(handles=handles, loc="outside lower center", ncols=columns, **look)
     else:
@@ -256,6 +272,22 @@ def spread_marks(times: np.ndarray, place: int, count: int, marks: int = 6) -> l
     return sorted({int(round(last * w)) for w in wanted}) if last > 12 else None
 
 
+def fill_band(
+    axes: Axes,
+    x: np.ndarray,
+    middle: np.ndarray,
+    half: np.ndarray,
+    color: str,
+    *,
+    alpha: float = 0.25,
+    label: str | None = None,
+    positive: bool = False,
+) -> None:
+    """Color what is within `half` of the middle. positive: stay above zero, so that a logarithmic axis shows all of it."""
+    low = np.maximum(middle - half, 1e-3 * middle) if positive else middle - half
+    axes.fill_between(x, low, middle + half, color=color, alpha=alpha, linewidth=0, label=label)
+
+
 def draw_band(
     axes: Axes,
     times: np.ndarray,
@@ -275,7 +307,7 @@ def draw_band(
     """
     theory, mean, error = (np.asarray(x, dtype=float) for x in (theory, mean, error))
     color, line = COLORS[look % len(COLORS)], DASHES[(look if dashes is None else dashes) % len(DASHES)]
-    axes.fill_between(times, mean - 2 * error, mean + 2 * error, color=color, alpha=0.3, linewidth=0)
+    fill_band(axes, times, mean, 2 * error, color, alpha=0.3)
     axes.plot(times, theory, color=color, linestyle=line, linewidth=1.5, label=label)
     every = spread_marks(times, (look if place is None else place) % 5, 5, MARKS)
     axes.plot(times, mean, **plain_dots(look, 3.8, MARKERS[look % len(MARKERS)]), markevery=every, zorder=3)
@@ -297,4 +329,4 @@ def shade(axes: Axes, start: float, end: float, color: str, label: str | None = 
 
 def mark_time(axes: Axes, time: float, label: str | None = None) -> None:
     """A dashed vertical line at this time."""
-    axes.axvline(time, color=FAINT, linewidth=1.0, linestyle=(0, (4, 2)), label=label)
+    axes.axvline(time, color=FAINT, linewidth=1.0, linestyle=(0, (4, 2)), label=label, zorder=0.5)
