@@ -23,13 +23,12 @@ from typing import Any
 
 import equinox as eqx
 import numpy as np
-import tomli_w
 
 import tutelage as tu
 from tutelage import InputError
 from tutelage.analysis.noise import fluctuations_along
 from tutelage.page.document import Content, numbers, page_of, trajectory_content
-from tutelage.page.settings import CLUSTERS, POINTS, XOR, Settings, Value
+from tutelage.page.settings import CLUSTERS, XOR, Settings, Value
 from tutelage.page.standalone import standalone
 from tutelage.problem.schedules import rate_at
 from tutelage.trajectory import Trajectory
@@ -54,7 +53,7 @@ def curve(settings: Settings) -> Iterator[Part]:
         for theory in _solved(settings, problem, start, times, rtol=DRAWN):
             found = _up_to_divergence(problem, start, theory)
             content = trajectory_content(found)
-            content["code"] = [{"name": "TOML", "text": toml_text(settings), "file": "problem.toml"}]
+            content["code"] = [{"name": "TOML", "text": settings.as_toml(), "file": "problem.toml"}]
             yield {"part": "curve", "content": content, "share": found.times.size / times.size if found.finished else 1.0}
 
 
@@ -266,19 +265,6 @@ def frozen_page(settings: Settings) -> Iterator[bytes]:
             content[name] = part[name]
         yield b""
     yield page_of(content).encode()
-
-
-def toml_text(settings: Settings) -> str:
-    """A problem file: `tutelage solve problem.toml` and `tutelage compare problem.toml` read it."""
-    if settings.toml:
-        return settings.toml
-    problem = settings.problem()
-    start = {name: settings[name] for name in ("dim", "scale", "seed")}
-    if not settings.starts_at_random:
-        first = settings.first(problem)
-        start = {"dim": settings["dim"], "R": first.R.tolist(), "Q": first.Q.tolist()}
-    times = {"end": settings["end"], "points": POINTS, "log": settings["log_time"]}
-    return f"{problem.to_toml().rstrip()}\n\n{tomli_w.dumps({'start': start, 'times': times})}"
 
 
 STREAMS: dict[str, Callable[[Settings], Iterator[Part]]] = {
