@@ -45,7 +45,7 @@ def plot_comparison(comparison: Any, *, ax: Axes | None = None, title: str | Non
     Lines are the theory; bands are the mean over runs with two standard errors to either side, marks that mean; thin gray
     lines single runs, and the pale band behind them where the theory expects 95 of 100 of them. Below, the largest |z| among
     the entries of each quantity. Where SGD noise determines the escape, short strokes mark when each run escapes, and the times
-    after the first departure are shaded. ax: draw only the learning curve into these axes. title: "" leaves the head out.
+    after the first departure are shaded. ax: draw only the learning curve into these axes.
     """
     theory, times = comparison.theory, comparison.times
     shown = shown_times(times)
@@ -137,7 +137,7 @@ def _draw_scores(axes: Axes, t: np.ndarray, comparison: Any, shown: np.ndarray) 
 def plot_fluctuations(result: Any, *, title: str | None = None) -> Figure:
     """Draw error and order parameters with bands of two standard deviations, and below them sd(e_g) / e_g.
 
-    Takes what `fluctuations` returned. title: "" leaves the head out.
+    Takes what `fluctuations` returned.
     """
     times, theory = np.asarray(result.times), result.theory
     shown = shown_times(times)

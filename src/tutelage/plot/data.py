@@ -14,10 +14,7 @@ LAW_LOOKS = {"theory's law": 1, "full covariances": 2, "samples": 0}
 
 @figure_of("what from_data returned", "spectrum", "means", "variances")
 def plot_data(result: Any, *, title: str | None = None) -> Figure:
-    """Draw the variances that the theory uses along each direction, and where the class means or the teacher lie.
-
-    title: "" leaves the head out.
-    """
+    """Draw the variances that the theory uses along each direction, and where the class means or the teacher lie."""
     along = result.teacher_weights if result.classes is None else result.means
     panels = column([2.6] if along is None else [2.6, 1.8], title)
     ranks = np.arange(1, result.dim + 1)
@@ -48,7 +45,7 @@ def _variances(result: Any) -> list[tuple[str, np.ndarray, str]]:
 def plot_data_comparison(result: Any, *, title: str | None = None) -> Figure:
     """Draw the error of SGD on each law of samples next to the theory; below, the gap and its causes.
 
-    Bands are two standard errors of the mean over runs to either side. title: "" leaves the head out.
+    Bands are two standard errors of the mean over runs to either side.
     """
     above, below = column([2.8, 2.2], title)
     times, theory = result.times, np.asarray(result.theory.error)

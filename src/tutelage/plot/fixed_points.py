@@ -89,67 +89,42 @@ def _draw_modes(axes: Axes, modes: list[Any]) -> None:
     axes.set_xlabel(r"rate: a deviation changes as $e^{\mathrm{rate}\,\alpha}$ (left: fades, right: grows)")
 
 
-@figure_of("a Problem", "sgd")
-def plot_decay_rates(
-    problem: Problem,
-    rates: np.ndarray,
-    inside: np.ndarray,
-    outside: np.ndarray,
-    critical: float,
-    *,
-    best: tuple[float, float] | None = None,
-    chosen: tuple[float, float] | None = None,
-    ax: Axes | None = None,
-    title: str | None = None,
-) -> Figure:
-    """Draw asymptotic decay rates of the error against constant learning rates, the critical one marked.
-
-    inside: decay of deviations inside the teachers' span (they enter the error squared); outside: of overlaps outside it.
-    best, chosen: points (learning rate, decay rate) to mark. ax: draw into these axes.
-    """
+@figure_of("what critical_learning_rate or decay_rate returned", "problem", "rate", "decay_curves")
+def plot_decay_rates(result: Any, *, ax: Axes | None = None, title: str | None = None) -> Figure:
+    """Draw asymptotic decay rates of the error against constant learning rates, the critical one marked."""
+    rates, inside, outside = result.decay_curves()
     total = np.minimum(2 * inside, outside)
     (axes,) = column([3.3], title, ax=ax)
     axes.plot(rates, 2 * inside, color=COLORS[2], linestyle=DASHES[1], linewidth=1.3, label="inside the span, squared")
     axes.plot(rates, outside, color=COLORS[3], linestyle=DASHES[2], linewidth=1.6, label="outside the span")
     axes.plot(rates, total, color=COLORS[0], linewidth=2.4, label="the error: the slower")
     axes.axhline(0.0, color=INK, linewidth=0.8)
-    _mark_critical(axes, critical)
-    for point, marker, label in ((best, "D", "best constant rate"), (chosen, "o", "this problem")):
-        if point is not None:
-            _mark_point(axes, point, marker, label)
-    top = float(np.max(total))
-    axes.set_ylim(min(-0.25 * top, 1.1 * min(0.0, chosen[1]) if chosen else 0.0), max(1.6 * top, 1e-12))
-    axes.set_xlim(0.0, max(float(rates[-1]), 1.05 * chosen[0] if chosen else 0.0))
+    right, top = float(rates[-1]), float(np.max(total))
+    bottom = -0.25 * top
+    _mark_critical(axes, result.dynamics.critical_rate)
+    if result.point:
+        _mark_point(axes, result.learning_rate, result.rate, result.point)
+        right, bottom = max(right, 1.05 * result.learning_rate), min(bottom, 1.1 * result.rate)
+    axes.set(xlim=(0.0, right), ylim=(bottom, max(1.6 * top, 1e-12)))
     axes.set_ylabel("decay rate of the error\n" + r"$-\mathrm{d}\,\ln\epsilon_g / \mathrm{d}\alpha$")
-    return _finish_rates(axes, problem, title, "Asymptotic decay rate of the error")
+    return _finish_rates(axes, result.problem, title, "Asymptotic decay rate of the error")
 
 
-@figure_of("a Problem", "sgd")
-def plot_noise_floor(
-    problem: Problem,
-    rates: np.ndarray,
-    floors: np.ndarray,
-    critical: float | None,
-    chosen: tuple[float, float],
-    *,
-    ax: Axes | None = None,
-    title: str | None = None,
-) -> Figure:
-    """Draw e_g(infinity) / sigma^2 to first order in sigma^2 against the learning rate.
-
-    chosen: the point to mark. ax: draw into these axes.
-    """
+@figure_of("what noise_floor returned", "problem", "per_variance", "floors")
+def plot_noise_floor(result: Any, *, ax: Axes | None = None, title: str | None = None) -> Figure:
+    """Draw e_g(infinity) / sigma^2 to first order in sigma^2 against the learning rate."""
+    rates, floors = result.floors()
     (axes,) = column([3.3], title, ax=ax)
     axes.plot(rates, floors, color=COLORS[0], linewidth=2.2, label="linear response")
     small = floors[0] / rates[0] * rates
     axes.plot(rates, small, color=FAINT, linestyle=DASHES[1], linewidth=1.2, label="small learning rates")
-    if critical is not None:
-        _mark_critical(axes, critical)
-        axes.set_xlim(0.0, 1.05 * critical)
-    _mark_point(axes, chosen, "o", "this problem")
-    axes.set_ylim(0.0, max(6 * float(np.median(floors)), 1.2 * chosen[1]))
+    if result.critical is not None:
+        _mark_critical(axes, result.critical)
+        axes.set_xlim(0.0, 1.05 * result.critical)
+    _mark_point(axes, result.learning_rate, result.per_variance, "this problem")
+    axes.set_ylim(0.0, max(6 * float(np.median(floors)), 1.2 * result.per_variance))
     axes.set_ylabel("error that label noise leaves\n" + r"$\epsilon_g(\infty) / \sigma^2$, as $\sigma \to 0$")
-    return _finish_rates(axes, problem, title, "What label noise leaves of the error")
+    return _finish_rates(axes, result.problem, title, "What label noise leaves of the error")
 
 
 def _mark_critical(axes: Axes, critical: float) -> None:
@@ -157,9 +132,9 @@ def _mark_critical(axes: Axes, critical: float) -> None:
     axes.axvline(critical, color=ALARM, linewidth=1.2, linestyle=(0, (2, 2)), label=label)
 
 
-def _mark_point(axes: Axes, point: tuple[float, float], marker: str, label: str) -> None:
-    look: Look = {"marker": marker, "linestyle": "none", "color": INK, "markersize": 6.5, "zorder": 4}
-    axes.plot(*point, **look, label=f"{label}: {point[0]:.4g}")
+def _mark_point(axes: Axes, x: float, y: float, label: str) -> None:
+    marker = "o" if label == "this problem" else "D"
+    axes.plot([x], [y], marker, color=INK, markersize=6.5, zorder=4, label=f"{label}: {x:.4g}")
 
 
 def _finish_rates(axes: Axes, problem: Problem, title: str | None, default: str) -> Figure:
@@ -172,7 +147,7 @@ def _finish_rates(axes: Axes, problem: Problem, title: str | None, default: str)
 def plot_landscape(landscape: Any, *, ax: Axes | None = None, title: str | None = None) -> Figure:
     """Draw every curvature of what `landscape` or a critical point holds, lowest first, with multiplicity and family.
 
-    Few families are rows with their names. Many are one staircase of all eigenvalues. ax: draw into these axes.
+    Few families are rows with their names. Many are one staircase of all eigenvalues.
     """
     spectrum, few = landscape.spectrum, len(landscape.spectrum) <= NAMED
     (axes,) = column([FRAME + (ROW * max(len(spectrum), 6) if few else 3.0)], title, ax=ax)

@@ -89,7 +89,7 @@ def plot_plateaus(result: Any, *, title: str | None = None) -> Figure:
     """Draw the learning curve with its plateaus, the growth of the departure from each, and the overlaps.
 
     Shaded: where the error is within its share of the height. In the middle panel, what grows during the escape from a
-    plateau, on a logarithmic axis, with the fitted exponential over the times of the fit. title: "" leaves the head out.
+    plateau, on a logarithmic axis, with the fitted exponential over the times of the fit.
     """
     curve, panels = result.curve, list(panels_of(result.curve).items())[:1]
     growing = [p for p in result.found if p.departure is not None]
@@ -116,7 +116,7 @@ def plot_plateaus(result: Any, *, title: str | None = None) -> Figure:
 
 @figure_of("what phases returned", "intervals", "curve")
 def plot_phases(result: Any, *, title: str | None = None) -> Figure:
-    """Draw learning curve and overlaps, shaded by phase, with the names in the legend. title: "" leaves the head out."""
+    """Draw learning curve and overlaps, shaded by phase, with the names in the legend."""
     curve, panels = result.curve, list(panels_of(result.curve).items())[:1]
     grid = _begin(curve, len(panels), title)
     draw_phases(grid, result.intervals)
@@ -149,7 +149,7 @@ def draw_phases(grid: Iterable[Axes], intervals: Iterable[Interval]) -> None:
 
 @figure_of("what specialization returned", "index", "own", "permutation")
 def plot_specialization(result: Any, *, title: str | None = None) -> Figure:
-    """Draw learning curve, specialization index and the cosines of assigned pairs. title: "" leaves the head out."""
+    """Draw learning curve, specialization index and the cosines of assigned pairs."""
     times, when = result.times, result.transition_time
     grid = _begin(result.curve, 2, title)
     grid[1].plot(times, result.index, color=COLORS[2], linewidth=2.0, label="index")
@@ -170,10 +170,7 @@ def plot_specialization(result: Any, *, title: str | None = None) -> Figure:
 
 @figure_of("what early_stopping returned", "bracket", "gain", "curve")
 def plot_early_stopping(result: Any, *, ax: Axes | None = None, title: str | None = None) -> Figure:
-    """Draw the learning curve with the smallest and the last error marked.
-
-    ax: draw into these axes. title: "" leaves the head out.
-    """
+    """Draw the learning curve with the smallest and the last error marked."""
     (axes,) = _begin(result.curve, 0, title, ax)
     axes.plot([result.time], [result.value], "o", color=COLORS[2], markersize=7, label=f"smallest, {result.value:.4g}")
     if result.inside:
@@ -187,10 +184,7 @@ def plot_early_stopping(result: Any, *, ax: Axes | None = None, title: str | Non
 
 @figure_of("the results of several runs", "answers", "marks")
 def plot_per_run(result: Any, *, ax: Axes | None = None, title: str | None = None) -> Figure:
-    """Draw the learning curves of the runs with their marks, one color per kind.
-
-    ax: draw into these axes. title: "" leaves the head out.
-    """
+    """Draw the learning curves of the runs with their marks, one color per kind."""
     curves = [answer.curve for answer in result.answers[:SINGLE_RUNS]]
     (axes,) = column([CURVE_HEIGHT], title, ax=ax)
     for i, curve in enumerate(curves):
@@ -213,10 +207,7 @@ def plot_per_run(result: Any, *, ax: Axes | None = None, title: str | None = Non
 
 @figure_of("what fit_exponent returned", "slope", "local_slope", "window")
 def plot_exponent(result: Any, *, title: str | None = None) -> Figure:
-    """Draw data and fit on logarithmic axes, and d ln y / d ln x with the slope and its error; the window is shaded.
-
-    title: "" leaves the head out.
-    """
+    """Draw data and fit on logarithmic axes, and d ln y / d ln x with the slope and its error; the window is shaded."""
     seen = (result.x > 0) & (result.y > 0)
     x, y, slope, error = result.x[seen], result.y[seen], result.slope, result.error
     level = slope, error if result.constant else 0.0, f"{slope:.4g} ± {error:.1g}"
@@ -236,7 +227,7 @@ def plot_exponent(result: Any, *, title: str | None = None) -> Figure:
 
 @figure_of("what spectral_exponent returned", "beta", "fit", "ranks")
 def plot_spectral_exponent(result: Any, *, title: str | None = None) -> Figure:
-    """Draw eigenvalues and fit on logarithmic axes, local beta with its mean and error. title: "" leaves the head out."""
+    """Draw eigenvalues and fit on logarithmic axes, local beta with its mean and error."""
     fit, beta, error = result.fit, result.beta, result.error
     names, local = ("spectrum", rf"$k^{{{fit.slope:.2f}}}$"), (-1 - fit.local_slope, r"local $\beta$")
     level = beta, error, f"{beta:.3g} ± {error:.2g}"
@@ -343,7 +334,7 @@ def plot_protocol(found: Any, *, title: str | None = None) -> Figure:
     """Draw the controls and the error of what `optimize` returned, compared with its baselines.
 
     A band around a control shows how far one segment may move alone before the objective grows by 1%. The error is the mean
-    over tasks; thin lines are single tasks. title: "" leaves the head out.
+    over tasks; thin lines are single tasks.
     """
     panels = column([*[1.7] * len(found.schedules), 2.5], title)
     looks: list[Look] = [{"color": color, "linewidth": 1.3, "linestyle": DASHES[1]} for color in COLORS[1:]]

@@ -18,10 +18,7 @@ def _look(task: int) -> Look:
 
 @figure_of("what forgetting returned", "left", "amount", "learned", "trajectory")
 def plot_forgetting(result: Any, *, ax: Axes | None = None, title: str | None = None) -> Figure:
-    """Draw the error of each task, a mark where the task was left, and an arrow of the length of its forgetting.
-
-    ax: draw into these axes. title: "" leaves the head out.
-    """
+    """Draw the error of each task, a mark where the task was left, and an arrow of the length of its forgetting."""
     (axes,) = column([3.0], title, ax=ax)
     times, end = result.times, result.times[-1]
     for task, curve in enumerate(result.error.T):
@@ -42,10 +39,7 @@ def plot_forgetting(result: Any, *, ax: Axes | None = None, title: str | None = 
 
 @figure_of("what transfer returned", "after", "scratch", "theory", "alone")
 def plot_transfer(result: Any, *, ax: Axes | None = None, title: str | None = None) -> Figure:
-    """Draw the error of a task against the time since it began, after other tasks and from scratch.
-
-    ax: draw into these axes. title: "" leaves the head out.
-    """
+    """Draw the error of a task against the time since it began, after other tasks and from scratch."""
     times, curves = np.asarray(result.theory.times), np.asarray(result.theory.error)[:, result.task]
     later = times >= result.begin
     pairs = (
@@ -57,10 +51,7 @@ def plot_transfer(result: Any, *, ax: Axes | None = None, title: str | None = No
 
 @figure_of("what savings returned", "first", "again", "begins", "trajectory")
 def plot_savings(result: Any, *, ax: Axes | None = None, title: str | None = None) -> Figure:
-    """Draw the error of a task against the time since it began, at first and when it returns.
-
-    ax: draw into these axes. title: "" leaves the head out.
-    """
+    """Draw the error of a task against the time since it began, at first and when it returns."""
     first, last = result.begins
     error = result.error[:, result.task]
     left = result.times[-1] - last
@@ -91,7 +82,7 @@ def _draw_race(result: Any, pairs: Any, title: str | None, trajectory: Any, ax: 
 
 @figure_of("what interference returned", "similarity", "forgetting", "left")
 def plot_interference(result: Any, *, title: str | None = None) -> Figure:
-    """Draw forgetting, and the final errors, against the similarity of the tasks. title: "" leaves the head out."""
+    """Draw forgetting, and the final errors, against the similarity of the tasks."""
     above, below = column([2.6, 2.0], title)
     for task in np.flatnonzero(result.left < result.times[-1]):
         above.plot(result.similarity, result.forgetting[:, task], label=f"task {task + 1}", **_look(int(task)))
@@ -111,10 +102,7 @@ def plot_interference(result: Any, *, title: str | None = None) -> Figure:
 
 @figure_of("what best_replay returned", "fractions", "final", "values", "fraction")
 def plot_best_replay(result: Any, *, ax: Axes | None = None, title: str | None = None) -> Figure:
-    """Draw the final errors against the replay fraction, and their mean with its minimum.
-
-    ax: draw into these axes. title: "" leaves the head out.
-    """
+    """Draw the final errors against the replay fraction, and their mean with its minimum."""
     (axes,) = column([3.0], title, ax=ax)
     for task in range(result.final.shape[1]):
         axes.plot(result.fractions, result.final[:, task], label=f"task {task + 1}", **_look(task))
