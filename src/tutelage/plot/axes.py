@@ -14,18 +14,15 @@ import numpy as np
 from matplotlib import figure
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
 from matplotlib.ticker import SymmetricalLogLocator
-from numpy.typing import ArrayLike
 
 from tutelage.errors import InputError, kind_of, require_fields
-from tutelage.plot.style import ALARM, COLORS, DASHES, FAINT, MARKERS, Look, is_log_spaced, style, wants_log
+from tutelage.plot.style import ALARM, COLORS, FAINT, Look, is_log_spaced, style, wants_log
 
 WIDTH, HEAD, NO_HEAD = 7.4, 0.9, 0.35  # inches: of a figure; above its first panel, with and without a title
 GRID_WIDTH, GRID_HEIGHT, GRID_HEAD = 9.0, 2.6, 0.6
 TITLE_SIZE, SMALL_SIZE = 11, 8.5
 LINE = 94  # characters of small print per line
-MARKS = 10  # marks on the mean of the runs
 LARGE = 30.0  # overlaps beyond this are drawn linearly up to one and logarithmically beyond
 
 Options = ParamSpec("Options")
@@ -208,12 +205,6 @@ def legend_below(axes: Axes, handles: Sequence[Artist], columns: int, **look: An
         axes.legend(handles=handles, ncols=columns, **look)
 
 
-def color_legend(figure: Figure, title: str, names: list[str]) -> None:
-    """A legend below all panels: what the first colors of the palette stand for."""
-    lines = [Line2D([], [], color=COLORS[i % len(COLORS)], label=name) for i, name in enumerate(names)]
-    figure.legend(handles=lines, title=title, loc="outside lower center", ncols=len(names))
-
-
 # Scales and ticks
 
 
@@ -246,16 +237,6 @@ def scale_overlaps(axes: Axes, values: np.ndarray) -> None:
         axes.yaxis.set_major_locator(locator)
 
 
-def tick_each(axes: Axes, values: Sequence[float] | np.ndarray, room: float = 0.06) -> None:
-    """A number at each of these x and nowhere else on that axis: for the few sizes that were computed.
-
-    room: beyond the first and the last, as a share of the axis.
-    """
-    axes.set_xticks(values, [str(value) for value in values])
-    axes.set_xticks([], minor=True)
-    axes.margins(x=room)
-
-
 # Curves and marks
 
 
@@ -286,40 +267,6 @@ def fill_band(
     """Color what is within `half` of the middle. positive: stay above zero, so that a logarithmic axis shows all of it."""
     low = np.maximum(middle - half, 1e-3 * middle) if positive else middle - half
     axes.fill_between(x, low, middle + half, color=color, alpha=alpha, linewidth=0, label=label)
-
-
-def draw_band(
-    axes: Axes,
-    times: np.ndarray,
-    theory: ArrayLike,
-    mean: ArrayLike,
-    error: ArrayLike,
-    *,
-    look: int = 0,
-    dashes: int | None = None,
-    label: str | None = None,
-    place: int | None = None,
-) -> None:
-    """Theory as a line, the mean over runs as marks on a band of two standard errors to either side.
-
-    look: index of color and marker, and of the dashes unless they are given. place: shifts the marks (default: look), so
-    that those of several curves lie side by side.
-    """
-    theory, mean, error = (np.asarray(x, dtype=float) for x in (theory, mean, error))
-    color, line = COLORS[look % len(COLORS)], DASHES[(look if dashes is None else dashes) % len(DASHES)]
-    fill_band(axes, times, mean, 2 * error, color, alpha=0.3)
-    axes.plot(times, theory, color=color, linestyle=line, linewidth=1.5, label=label)
-    every = spread_marks(times, (look if place is None else place) % 5, 5, MARKS)
-    axes.plot(times, mean, **plain_dots(look, 3.8, MARKERS[look % len(MARKERS)]), markevery=every, zorder=3)
-
-
-def draw_power(axes: Axes, x: ArrayLike, first: float, exponent: float, label: str, dashes: int = 2) -> None:
-    """A faint straight line of a given exponent through (x[0], first), on logarithmic axes: a guide to the eye.
-
-    dashes: index of the dashes, to tell two such lines apart.
-    """
-    x = np.asarray(x, dtype=float)
-    axes.plot(x, first * (x / x[0]) ** exponent, color=FAINT, linestyle=DASHES[dashes], linewidth=1.2, label=label)
 
 
 def shade(axes: Axes, start: float, end: float, color: str, label: str | None = None, alpha: float = 0.16) -> None:
