@@ -229,7 +229,7 @@ def _scheduled(trajectory: Trajectory, run: int | None) -> Shown:
     error = np.asarray(trajectory.error, dtype=float)
     variables = trajectory.variables | {"errors": error}
     together = replace(trajectory, error=error.mean(axis=-1), variables=variables, problem=None)
-    curve = _one_of(read_curves(together, run, "the page", lambda curve: curve))
+    curve = _one_of(read_curves(together, run, "the page", lambda curve: curve))  # pyright: ignore[reportArgumentType]
     order = np.arange(problem.student.hidden)
     return curve, curve.variables["errors"], order, _task_phases(problem.teacher, float(curve.times[-1]))
 
