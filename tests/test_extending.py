@@ -255,13 +255,13 @@ def test_an_analysis_and_its_figure(folder, monkeypatch):
 def test_a_published_figure(monkeypatch, capsys):
     """As printed, with smaller numbers: computed, judged, drawn; and listed by `tutelage replicate`."""
     from tutelage import papers, plot
-    from tutelage.papers import bands, registry
+    from tutelage.papers import bands, drawing, registry
 
     code = skeleton("Add a published figure")
     module = ModuleType("tutelage.papers.figures.primer.seventh")
     used = vars(module)
     used |= {"tu": tu, "START": tu.Start(R=[[0.5, 0.1], [0.1, 0.5]], Q=0.6 * np.eye(2))}
-    for source in (papers, bands, plot):
+    for source in (papers, bands, drawing, plot):
         used |= {name: getattr(source, name) for name in dir(source) if re.search(rf"\b{name}\b", code)}
     exec("from __future__ import annotations\n" + code, used)
     (figure,) = used["FIGURES"]

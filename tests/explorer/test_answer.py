@@ -10,6 +10,7 @@ from tutelage import InputError
 from tutelage.explorer import answer
 from tutelage.page.settings import Settings
 
+pytestmark = pytest.mark.filterwarnings("ignore")  # as in the processes of the server
 SMALL = Settings.read(BASE | {"runs": 2, "dim": 200, "lr": 0.7})
 
 

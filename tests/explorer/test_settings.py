@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 import tutelage as tu
 from tutelage import InputError
-from tutelage.explorer.answer import toml_text
 from tutelage.page.settings import BY_NAME, CONTROLS, PRESETS, Settings, controls_as_data
 
 
@@ -99,8 +98,8 @@ def test_toml_describes_this_problem(given_, tmp_path):
     expected = chosen.problem()
     first = chosen.first(expected)
     path = tmp_path / "problem.toml"
-    path.write_text(toml_text(chosen))
-    assert tomllib.loads(toml_text(chosen))["start"]["dim"] == chosen["dim"]
+    path.write_text(chosen.as_toml())
+    assert tomllib.loads(chosen.as_toml())["start"]["dim"] == chosen["dim"]
     request = read_request(path, ProblemFlags(), StartFlags(), TimeFlags())
     assert request.problem.to_dict() == expected.to_dict()
     assert np.allclose(request.times, chosen.times())
@@ -144,8 +143,9 @@ def test_the_settings_of_a_problem_describe_it(preset):
         assert preset.settings["scale"] != 0.1  # the one that a control would have described
     else:
         np.testing.assert_allclose(found.first(problem).blocks(problem)[1], q, rtol=1e-12)
-    as_file = Settings.of_file(problem, start, chosen.times())
-    np.testing.assert_allclose(as_file.first(as_file.problem()).blocks(problem)[0], r, rtol=1e-12)
+    known = Settings.of(problem, start, chosen.times(), overlaps=False)
+    assert known.given is None
+    np.testing.assert_allclose(known.first(known.problem()).blocks(problem)[0], r, rtol=1e-12)
 
 
 def test_a_problem_file_takes_the_place_of_the_controls():
@@ -159,7 +159,7 @@ def test_a_problem_file_takes_the_place_of_the_controls():
     whole = Settings.read({"toml": FILE + MORE})
     np.testing.assert_allclose(whole.first(problem).R, [[0.3], [0.2]])
     assert (whole.first(problem).dim, whole.times()[-1]) == (50, 7.0)
-    assert toml_text(whole) == FILE + MORE
+    assert whole.as_toml() == FILE + MORE
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from tests.papers.legible import complaints
-from tutelage.plot import color_legend, draw_power, label_panel, panel_grid, style, tick_each
+from tutelage.papers.drawing import color_legend, draw_power, tick_each
+from tutelage.plot import label_panel, panel_grid, style
 
 X = np.array([20.0, 40.0, 80.0])
 

@@ -9,7 +9,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 import tutelage as tu
-from tutelage.plot import plot_trajectory
+from tutelage.plot import plot_overlaps, plot_trajectory
 
 TIMES = np.linspace(0.0, 30.0, 61)
 LOG_TIMES = tu.log_times(0.01, 100.0, 61)
@@ -150,6 +150,26 @@ def test_readouts_of_several_outputs_have_a_panel():
     several = replace(solution, variables=solution.variables | {"readout": readout})
     panel = plot_trajectory(several).axes[-1]
     assert legend_words(panel) == ["$v_{11}$", "$v_{12}$", "$v_{21}$", "$v_{22}$"]
+
+
+@pytest.mark.parametrize(
+    ("teacher", "panel", "names", "columns"),
+    [
+        (None, "student–mean", ["$R_{11}$"], ("mean", ["1"])),
+        (tu.Network(1), "teacher and means", ["$R_{11}$, teacher 1", "$R_{12}$, mean 1"], ("", ["teacher 1", "mean 1"])),
+    ],
+)
+def test_overlaps_of_a_mixture_are_those_with_its_means(teacher, panel, names, columns):
+    inputs = tu.Mixture([[1.0], [-1.0]], [[1.0]], labels=None if teacher else [1.0, -1.0])
+    problem = tu.Problem(tu.Network(1), teacher, inputs=inputs, sgd=tu.SGD(lr=0.5))
+    moving = TIMES[:, None, None] * np.linspace(0.1, 0.2, len(names))
+    solution = replace(trajectory(1, len(names)), problem=problem, variables={"R": moving, "Q": moving[..., :1]})
+    overlaps = plot_trajectory(solution).axes[1]
+    assert panel in overlaps.get_ylabel()
+    assert legend_words(overlaps) == names
+    heat = plot_overlaps(solution).axes[0]
+    assert (heat.get_xlabel(), [tick.get_text() for tick in heat.get_xticklabels()]) == columns
+    assert "student–teacher" in plot_trajectory(trajectory()).axes[1].get_ylabel()
 
 
 def test_the_learning_curve_alone_in_axes_of_the_caller():

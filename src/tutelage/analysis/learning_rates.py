@@ -8,9 +8,8 @@ Label noise of variance sigma^2 feeds overlaps outside the span at order eta^2; 
 `fixed_point(problem, "perfect")` gives the exact state at any noise, for comparison.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import ClassVar
 
 import jax.numpy as jnp
 import numpy as np
@@ -25,10 +24,6 @@ from tutelage.moments.nodes import Quadrature
 from tutelage.problem import Problem, Start
 from tutelage.problem.problem import require_problem, with_constant_rates
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
 RATE_TRIALS = 65  # learning rates among which the best is bracketed
 
 
@@ -39,20 +34,16 @@ class LearningRates(AnalysisResult, figure="plot_decay_rates"):
     problem: Problem
     dynamics: PerfectLearning
     rate: float
+    point: ClassVar[str] = ""  # what the figure calls the point (learning_rate, rate)
 
     def __float__(self) -> float:
         return self.rate
 
-    def _marked(self) -> dict[str, tuple[float, float]]:
-        """The point (learning rate, decay rate) that the figure marks, by the name of its style."""
-        return {}
-
-    def _drawn(self, draw: "Callable[..., Figure]", **options: "Axes | str | None") -> "Figure":
-        """Decay rates against the learning rate, with this one marked."""
-        critical = self.dynamics.critical_rate
-        rates = np.linspace(0.0, 1.15 * critical, 161)
+    def decay_curves(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Learning rates beyond the critical one, and at each the slowest decay rates inside and outside the teachers' span."""
+        rates = np.linspace(0.0, 1.15 * self.dynamics.critical_rate, 161)
         inside, outside = np.array([slowest_rates(self.dynamics, lr) for lr in rates]).T
-        return draw(self.problem, rates, inside, outside, critical, **self._marked(), **options)
+        return rates, inside, outside
 
     def _with_noise_note(self, *lines: str) -> str:
         note = "label noise is left out: with it the error ends at a floor, see noise_floor"
@@ -92,6 +83,7 @@ class DecayRate(LearningRates):
     outside it (linearly). Converts to float.
     """
 
+    point = "this problem"
     learning_rate: float
     inside: float
     outside: float
@@ -100,9 +92,6 @@ class DecayRate(LearningRates):
     def limited_by(self) -> str:
         """Which of the two is slower: "inside" or "outside" the teachers' span."""
         return "inside" if 2 * self.inside < self.outside else "outside"
-
-    def _marked(self) -> dict[str, tuple[float, float]]:
-        return {"chosen": (self.learning_rate, self.rate)}
 
     def __str__(self) -> str:
         if self.rate <= 0:
@@ -124,11 +113,9 @@ class BestRate(LearningRates):
     rate: e_g ~ exp(-rate alpha) at this learning_rate. critical: eta_c. Converts to float (the learning rate).
     """
 
+    point = "best constant rate"
     learning_rate: float
     critical: float
-
-    def _marked(self) -> dict[str, tuple[float, float]]:
-        return {"best": (self.learning_rate, self.rate)}
 
     def __float__(self) -> float:
         return self.learning_rate
@@ -168,15 +155,17 @@ class NoiseFloor(AnalysisResult, figure="plot_noise_floor"):
             lines.append(f"at this problem's sigma = {float(self.problem.noise):g}: about {self.error:.6g}")
         return "\n".join([*lines, 'exact at any noise: fixed_point(problem, "perfect").error'])
 
-    def _drawn(self, draw: "Callable[..., Figure]", **options: "Axes | str | None") -> "Figure":
-        """The floor against the learning rate, with this one marked."""
-        dynamics = self.dynamics
-        critical = dynamics.critical_rate if dynamics.isolated else None
-        highest = 2 * self.learning_rate if critical is None else 0.97 * critical
+    @property
+    def critical(self) -> float | None:
+        """eta_c; None where solutions without error form a continuum."""
+        return self.dynamics.critical_rate if self.dynamics.isolated else None
+
+    def floors(self) -> tuple[np.ndarray, np.ndarray]:
+        """Stable learning rates, and the floor per variance at each."""
+        dynamics, highest = self.dynamics, 2 * self.learning_rate if self.critical is None else 0.97 * self.critical
         rates = np.linspace(0.0, max(highest, self.learning_rate), 121)[1:]
         stable = rates[[dynamics.is_stable(lr) for lr in rates]]
-        floors, chosen = np.array([dynamics.noise_floor(lr) for lr in stable]), (self.learning_rate, self.per_variance)
-        return draw(self.problem, stable, floors, critical, chosen, **options)
+        return stable, np.array([dynamics.noise_floor(lr) for lr in stable])
 
 
 def critical_learning_rate(problem: Problem, *, quadrature: Quadrature | None = None) -> CriticalRate:

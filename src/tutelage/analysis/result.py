@@ -47,14 +47,10 @@ class AnalysisResult(ResultCard):
         """
         draw = getattr(plot, self.figure)  # Matplotlib is imported only now
         if ax is None:
-            return self._drawn(draw, title=title)
+            return draw(self, title=title)
         if "ax" not in signature(draw).parameters:
             raise InputError(f"ax is given; the figure of {type(self).__name__} has several panels. Leave ax out.")
-        return self._drawn(draw, ax=ax, title=title)
-
-    def _drawn(self, draw: "Callable[..., Figure]", **options: "Axes | str | None") -> "Figure":
-        """Call the drawing function; results that it does not read by their fields override this."""
-        return draw(self, **options)
+        return draw(self, ax=ax, title=title)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {str(self).splitlines()[0]}>"

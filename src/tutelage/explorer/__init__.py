@@ -57,9 +57,7 @@ def explore(
         return standalone(problem, start, times)
     from tutelage.page.settings import Settings
 
-    begun = Settings.read({}) if problem is None else Settings.of(problem, start, times)
-    if problem is not None and begun.given is not None:
-        begun = Settings.of_file(problem, start, begun.times())
+    begun = Settings.read({}) if problem is None else Settings.of(problem, start, times, overlaps=False)
     with suppress(KeyboardInterrupt):  # Ctrl-C ends the server, and the script goes on
         serve(initial=begun)
     return None

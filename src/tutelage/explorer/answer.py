@@ -13,9 +13,7 @@ to keep: the curve as NetCDF, and the page itself. A file is the last of what it
 """
 
 import tempfile
-import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -23,13 +21,12 @@ from typing import Any
 
 import equinox as eqx
 import numpy as np
-import tomli_w
 
 import tutelage as tu
 from tutelage import InputError
 from tutelage.analysis.noise import fluctuations_along
 from tutelage.page.document import Content, numbers, page_of, trajectory_content
-from tutelage.page.settings import CLUSTERS, POINTS, XOR, Settings, Value
+from tutelage.page.settings import CLUSTERS, XOR, Settings
 from tutelage.page.standalone import standalone
 from tutelage.problem.schedules import rate_at
 from tutelage.trajectory import Trajectory
@@ -48,28 +45,26 @@ Part = dict[str, Any]
 
 def curve(settings: Settings) -> Iterator[Part]:
     """The learning curve; a long solve comes in stretches, each with more of it."""
-    with _silent():
-        problem = settings.problem()
-        start, times = settings.first(problem), settings.times()
-        for theory in _solved(settings, problem, start, times, rtol=DRAWN):
-            found = _up_to_divergence(problem, start, theory)
-            content = trajectory_content(found)
-            content["code"] = [{"name": "TOML", "text": toml_text(settings), "file": "problem.toml"}]
-            yield {"part": "curve", "content": content, "share": found.times.size / times.size if found.finished else 1.0}
+    problem = settings.problem()
+    start, times = settings.first(problem), settings.times()
+    for theory in _solved(settings, problem, start, times, rtol=DRAWN):
+        found = _up_to_divergence(problem, start, theory)
+        content = trajectory_content(found)
+        content["code"] = [{"name": "TOML", "text": settings.as_toml(), "file": "problem.toml"}]
+        yield {"part": "curve", "content": content, "share": found.times.size / times.size if found.finished else 1.0}
 
 
 def details(settings: Settings) -> Iterator[Part]:
     """What is worth knowing once the curve is there; what does not apply does not spoil the rest."""
-    with _silent():
-        total = settings["runs"] + settings["band"] + 3
-        yield {"part": "doing", "words": "solving to full accuracy", "share": 0.0}
-        theory = theory_of(settings)
-        for done, (name, words, work) in enumerate(_tasks(settings, theory), 1):
-            yield {"part": "doing", "words": words, "share": done / total}
-            try:
-                yield {"part": name, **work()}
-            except InputError as error:
-                yield {"part": name, "note": str(error)}
+    total = settings["runs"] + settings["band"] + 3
+    yield {"part": "doing", "words": "solving to full accuracy", "share": 0.0}
+    theory = theory_of(settings)
+    for done, (name, words, work) in enumerate(_tasks(settings, theory), 1):
+        yield {"part": "doing", "words": words, "share": done / total}
+        try:
+            yield {"part": name, **work()}
+        except InputError as error:
+            yield {"part": name, "note": str(error)}
 
 
 def _tasks(settings: Settings, theory: Trajectory) -> Iterator[tuple[str, str, Callable[[], Part]]]:
@@ -78,20 +73,12 @@ def _tasks(settings: Settings, theory: Trajectory) -> Iterator[tuple[str, str, C
     start, runs = settings.first(problem), settings["runs"]
     for index in range(runs):
         yield "runs", f"simulating network {index + 1} of {runs}", partial(_run, problem, start, theory, index, frames)
-    asked = (("toml", settings.toml), *((name, settings[name]) for name in RATES_DEPEND_ON))
-    yield "rates", "critical and best learning rate", lambda: dict(_rates(asked))
+    plain = problem.replace(lr=1.0, noise=0.0)  # neither has to do with the rates
+    yield "rates", "critical and best learning rate", lambda: _rates(plain.to_toml())
     if theory.finished and settings.closed_form:  # else they take minutes
         if settings["band"]:
             yield "band", "band of single networks", lambda: _band(theory, settings["dim"], frames)
         yield "escape", "time of escape", lambda: {"escape": float(tu.analysis.escape_time(problem, start).time)}
-
-
-@contextmanager
-def _silent() -> Iterator[None]:
-    """Without warnings: what they say is in the status of the trajectory and in notes."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
 
 
 def is_long(settings: Settings) -> bool:
@@ -153,19 +140,12 @@ def _joined(whole: Trajectory, part: Trajectory, time: float) -> Trajectory:
     )
 
 
-RATES_DEPEND_ON = (
-    *("activation", "students", "teachers", "train_readout", "readout", "tasks", "batch", "decay"),
-    *("labels", "loss", "rule", "keep", "spectrum", "beta", "levels", "distance"),
-)
-
-
 @lru_cache(maxsize=256)
-def _rates(values: tuple[tuple[str, Value], ...]) -> tuple[tuple[str, float], ...]:
-    """Both rates belong to the problem alone, so moving a slider of the learning rate does not ask again."""
-    problem = Settings.read(dict(values)).problem()
-    critical = tu.analysis.critical_learning_rate(problem)
-    best = tu.analysis.best_constant_rate(problem)
-    return ("critical", float(critical)), ("best", float(best))
+def _rates(toml: str) -> Part:
+    """The rates of a problem file. They take seconds, and moving a slider of the learning rate does not ask again."""
+    problem = tu.Problem.from_toml(toml)
+    critical, best = tu.analysis.critical_learning_rate(problem), tu.analysis.best_constant_rate(problem)
+    return {"critical": float(critical), "best": float(best)}
 
 
 def _run(problem: tu.Problem, start: tu.Start, theory: Trajectory, index: int, frames: list[int]) -> Part:
@@ -190,32 +170,31 @@ def _band(theory: Trajectory, dim: int, frames: list[int]) -> Part:
 
 def protocol(settings: Settings, what: str) -> Iterator[Part]:
     """The best schedule of `what`, "lr" or "tasks", for the smallest final error, and its curve."""
-    with _silent():
-        yield {"part": "doing", "words": "searching for the best schedule", "share": None}
-        problem, times = settings.problem(), settings.times()
-        start, end = settings.first(problem), float(times[-1])
-        bounds = (0.0, _highest_rate(problem, times)) if what == "lr" else (0.0, 1.0)
-        try:
-            found = tu.schedules.optimize(
-                problem, start, end, {what: bounds}, segments=SEGMENTS, shape="smooth", starts=1, iterations=ITERATIONS
-            )
-        except InputError as error:
-            yield {"part": "protocol", "note": str(error)}
-            return
-        yield {"part": "doing", "words": "drawing the best schedule", "share": 0.9}
-        before, after = (np.mean(tu.solve(p, start, times, rtol=DRAWN).error[-1]) for p in (problem, found.problem))
-        content = trajectory_content(tu.solve(found.problem, start, times, rtol=DRAWN))
-        course = found.schedule.shares if what == "tasks" else found.schedule
-        at = np.linspace(0.0, end, 10 * SEGMENTS + 1)
-        yield {
-            "part": "protocol",
-            "what": what,
-            "schedule": {"times": numbers(at), "values": numbers(np.asarray([float(rate_at(course, t)) for t in at]))},
-            "times": content["times"],
-            "errors": [task["error"] for task in content["tasks"]] if "tasks" in content else [content["error"]],
-            "words": _gain_in_words(float(before / after), found.gain),
-            "toml": found.problem.to_toml(),
-        }
+    yield {"part": "doing", "words": "searching for the best schedule", "share": None}
+    problem, times = settings.problem(), settings.times()
+    start, end = settings.first(problem), float(times[-1])
+    bounds = (0.0, _highest_rate(problem, times)) if what == "lr" else (0.0, 1.0)
+    try:
+        found = tu.schedules.optimize(
+            problem, start, end, {what: bounds}, segments=SEGMENTS, shape="smooth", starts=1, iterations=ITERATIONS
+        )
+    except InputError as error:
+        yield {"part": "protocol", "note": str(error)}
+        return
+    yield {"part": "doing", "words": "drawing the best schedule", "share": 0.9}
+    before, after = (np.mean(tu.solve(p, start, times, rtol=DRAWN).error[-1]) for p in (problem, found.problem))
+    content = trajectory_content(tu.solve(found.problem, start, times, rtol=DRAWN))
+    course = found.schedule.shares if what == "tasks" else found.schedule
+    at = np.linspace(0.0, end, 10 * SEGMENTS + 1)
+    yield {
+        "part": "protocol",
+        "what": what,
+        "schedule": {"times": numbers(at), "values": numbers(np.asarray([float(rate_at(course, t)) for t in at]))},
+        "times": content["times"],
+        "errors": [task["error"] for task in content["tasks"]] if "tasks" in content else [content["error"]],
+        "words": _gain_in_words(float(before / after), found.gain),
+        "toml": found.problem.to_toml(),
+    }
 
 
 def _gain_in_words(gain: float, over_constant: float) -> str:
@@ -235,10 +214,9 @@ def _highest_rate(problem: tu.Problem, times: np.ndarray) -> float:
 
 def theory_of(settings: Settings) -> Trajectory:
     """The trajectory that the page shows."""
-    with _silent():
-        problem = settings.problem()
-        start = settings.first(problem)
-        return _up_to_divergence(problem, start, list(_solved(settings, problem, start, settings.times()))[-1])
+    problem = settings.problem()
+    start = settings.first(problem)
+    return _up_to_divergence(problem, start, list(_solved(settings, problem, start, settings.times()))[-1])
 
 
 def netcdf(settings: Settings) -> Iterator[bytes]:
@@ -266,19 +244,6 @@ def frozen_page(settings: Settings) -> Iterator[bytes]:
             content[name] = part[name]
         yield b""
     yield page_of(content).encode()
-
-
-def toml_text(settings: Settings) -> str:
-    """A problem file: `tutelage solve problem.toml` and `tutelage compare problem.toml` read it."""
-    if settings.toml:
-        return settings.toml
-    problem = settings.problem()
-    start = {name: settings[name] for name in ("dim", "scale", "seed")}
-    if not settings.starts_at_random:
-        first = settings.first(problem)
-        start = {"dim": settings["dim"], "R": first.R.tolist(), "Q": first.Q.tolist()}
-    times = {"end": settings["end"], "points": POINTS, "log": settings["log_time"]}
-    return f"{problem.to_toml().rstrip()}\n\n{tomli_w.dumps({'start': start, 'times': times})}"
 
 
 STREAMS: dict[str, Callable[[Settings], Iterator[Part]]] = {

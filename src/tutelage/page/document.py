@@ -27,6 +27,7 @@ computing.
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from html import escape
 from importlib.resources import files
 from itertools import pairwise
@@ -38,13 +39,13 @@ import numpy as np
 from tutelage import checks
 from tutelage._types import Numbers
 from tutelage._version import __version__
-from tutelage.analysis.curve_phases import Phases, phases
-from tutelage.analysis.result import Curve, RunResults
+from tutelage.analysis.curve_phases import phases
+from tutelage.analysis.result import Curve, RunResults, read_curves
 from tutelage.errors import InputError, kind_of
 from tutelage.plot.html import document, write_text
-from tutelage.plot.labels import capital, problem_in_words, settings_in_words
+from tutelage.plot.labels import capital, columns_of_R, settings_in_words, title_and_conditions
 from tutelage.plot.style import COLORS, FAINT, PHASE_COLORS, is_log_spaced, wants_log
-from tutelage.problem import Mixture, Tasks
+from tutelage.problem import Problem, Tasks
 from tutelage.trajectory import Trajectory
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:"
@@ -172,52 +173,31 @@ def trajectory_content(trajectory: object, title: str | None = None, run: int | 
         raise InputError(
             "the page shows the overlaps R and Q of a Problem, and custom equations have none; use plot.plot_trajectory."
         )
-    if trajectory.tasks is not None:
-        return _tasks_content(trajectory, title, run)
-    found = phases(trajectory, run)
-    if isinstance(found, RunResults):
-        raise InputError(f"the trajectory has {len(found)} runs; the page shows one curve. Choose one, such as run=0.")
-    curve = found.curve
-    order, note = _order(found)
-    colored = [{"name": p.name, "start": p.start, "end": p.end, "color": PHASE_COLORS.get(p.name, FAINT)} for p in found]
-    return _content(trajectory, title, run, curve.times, curve.error, _maps(curve, order), colored, note)
-
-
-def _content(
-    trajectory: Trajectory,
-    title: str | None,
-    run: int | None,
-    times: np.ndarray,
-    error: np.ndarray,
-    maps: list[Content],
-    phases: list[Content],
-    note: str = "",
-) -> Content:
-    """The data of one curve, error (time,), or of one for each task, (time, task)."""
-    who, how = problem_in_words(trajectory.problem) if trajectory.problem is not None else ("Order parameters", "")
+    curve, error, order, colored = (_phased if trajectory.tasks is None else _scheduled)(trajectory, run)
+    who, how = title_and_conditions(trajectory)
     which = [] if run is None else [f"run {run}"]
     conditions = [how, *(words.replace("$", "") for words in settings_in_words(trajectory)), *which]
-    log_time = is_log_spaced(times)
-    shown = np.flatnonzero(times > 0) if log_time else np.arange(times.size)
+    reordered = not np.array_equal(order, np.arange(order.size))
+    maps, log_time = _maps(curve.variables, order, trajectory.problem), is_log_spaced(curve.times)
+    shown = np.flatnonzero(curve.times > 0) if log_time else np.arange(curve.times.size)
     frames = shown[_frames(shown.size, sum(m["values"][0].size for m in maps))]
-    curves = [
+    tasks = [
         {"name": f"task {s + 1}", "error": numbers(each), "color": COLORS[s % len(COLORS)]}
-        for s, each in enumerate(np.atleast_2d(error[frames].T))
+        for s, each in enumerate(error[frames].T)
     ]
+    ended = f"The {'run' if trajectory.kind == 'simulation' else 'solve'} {trajectory.status}"
     return {
         "title": title or who,
         "conditions": ", ".join(words for words in conditions if words),
-        "note": note,
-        "warning": ""
-        if trajectory.finished
-        else f"The {'run' if trajectory.kind == 'simulation' else 'solve'} {trajectory.status}",
+        "note": "Student units are in the order of the teacher units to which they specialize." if reordered else "",
+        "warning": "" if trajectory.finished else ended,
         "time_name": "α = steps / N",
         "log_time": log_time,
-        "log_error": wants_log(error.T.ravel()),
-        "times": numbers(times[frames]),
-        "error": curves[0]["error"],
-        **({"tasks": curves} if error.ndim == 2 else {}),
-        "phases": phases,
+        "log_error": wants_log(error),
+        "times": numbers(curve.times[frames]),
+        "error": tasks[0]["error"],
+        **({} if trajectory.tasks is None else {"tasks": tasks}),
+        "phases": colored,
         "maps": [m | {"values": numbers(m["values"][frames])} for m in maps],
         "frames": frames.tolist(),
         "runs": [],
@@ -227,43 +207,38 @@ def _content(
     }
 
 
-def _tasks_content(trajectory: Trajectory, title: str | None, run: int | None) -> Content:
-    """The data of several tasks: a curve for each, the phases of the schedule, overlaps by task."""
+Shown = tuple[Curve, np.ndarray, np.ndarray, list[Content]]  # a curve; errors (time, task); the order of units; phases
+
+
+def _phased(trajectory: Trajectory, run: int | None) -> Shown:
+    """A curve with its phases; student units in the order of the teacher units that they end with, those without one last."""
+    found = _one_of(phases(trajectory, run))
+    order = np.arange(found.curve.variables["R"].shape[1])
+    if found.specialization is not None:
+        own = found.specialization.permutation
+        order = np.argsort(np.where(own < 0, order.size + own.max(), own), kind="stable")
+    colored = [{"name": p.name, "start": p.start, "end": p.end, "color": PHASE_COLORS.get(p.name, FAINT)} for p in found]
+    return found.curve, found.curve.error[:, None], order, colored
+
+
+def _scheduled(trajectory: Trajectory, run: int | None) -> Shown:
+    """The curves of several tasks, with the phases of their schedule."""
     problem = trajectory.problem
     if problem is None or not isinstance(problem.teacher, Tasks):
         raise InputError("the trajectory has no problem; the page of several tasks needs it.")
-    tasks = problem.teacher
-    times, error = np.asarray(trajectory.times, dtype=float), np.asarray(trajectory.error, dtype=float)
-    variables = {name: np.asarray(value, dtype=float) for name, value in trajectory.variables.items()}
-    if error.ndim == 3:
-        if run is None:
-            raise InputError(f"the trajectory has {len(error)} runs; the page shows one. Choose one, such as run=0.")
-        if not 0 <= run < len(error):
-            raise InputError(f"run is {run}; this trajectory has runs 0 to {len(error) - 1}.")
-        error, variables = error[run], {name: value[run] for name, value in variables.items()}
-    kept = np.all(np.isfinite(error), axis=1)
-    times, error = times[kept], error[kept]
-    variables = {name: value[kept] for name, value in variables.items()}
-    students, columns = _axis("student", range(1, problem.student.hidden + 1)), _task_axis(tasks)
-    maps = [
-        _map("R", "student and teacher units", students, columns, variables["R"]),
-        _map("Q", "student units", students, students, variables["Q"]),
-    ]
-    readout = variables.get("readout")
-    if readout is not None and readout.ndim == 2:
-        readout = readout[:, None]
-    if readout is not None and readout.ndim == 3 and np.ptp(readout, axis=0).max() > 0:
-        heads = _axis("task", range(1, tasks.count + 1)) if readout.shape[1] == tasks.count else _axis("", ["v"])
-        maps.append(_map("v", "readouts", students, heads, np.swapaxes(readout, 1, 2)))
-    return _content(trajectory, title, run, times, error, maps, _task_phases(tasks, float(times[-1])))
+    error = np.asarray(trajectory.error, dtype=float)
+    variables = trajectory.variables | {"errors": error}
+    together = replace(trajectory, error=error.mean(axis=-1), variables=variables, problem=None)
+    curve = _one_of(read_curves(together, run, "the page", lambda curve: curve))  # pyright: ignore[reportArgumentType]
+    order = np.arange(problem.student.hidden)
+    return curve, curve.variables["errors"], order, _task_phases(problem.teacher, float(curve.times[-1]))
 
 
-def _task_axis(tasks: Tasks) -> Content:
-    """Teacher units by their task: "1", "2", or "1.1", "1.2", "2.1" where a task has several."""
-    own = tasks.task_of_units
-    if own.size == tasks.count:
-        return _axis("task", own + 1)
-    return _axis("task.unit", [f"{s + 1}.{np.sum(own[:m] == s) + 1}" for m, s in enumerate(own)])
+def _one_of(found: Any) -> Any:
+    """What was found on one curve; a trajectory of several runs has several."""
+    if isinstance(found, RunResults):
+        raise InputError(f"the trajectory has {len(found)} runs; the page shows one curve. Choose one, such as run=0.")
+    return found
 
 
 def _task_phases(tasks: Tasks, end: float) -> list[Content]:
@@ -311,38 +286,24 @@ def family_content(
     return first | {"variants": {"name": str(name), "labels": labels, "list": variants}}
 
 
-def _order(found: Phases) -> tuple[np.ndarray, str]:
-    """Students in the order of the teachers that they end with, those without one last; and a sentence that says so."""
-    count = found.curve.variables["R"].shape[1]
-    if found.specialization is None:
-        return np.arange(count), ""
-    own = found.specialization.permutation
-    order = np.argsort(np.where(own < 0, count + own.max(), own), kind="stable")
-    if np.array_equal(order, np.arange(count)):
-        return order, ""
-    return order, "Student units are in the order of the teacher units to which they specialize."
-
-
-def _maps(curve: Curve, order: np.ndarray) -> list[Content]:
-    """R and Q, and what else of the students is trained."""
-    R, Q = curve.variables["R"], curve.variables["Q"]
-    students = _axis("student", order + 1)
-    taught = curve.problem is None or not isinstance(curve.problem.inputs, Mixture) or curve.problem.inputs.labels is None
-    name = "teacher" if taught else "mean"  # classes of a mixture that have their own labels need no teacher
+def _maps(variables: dict[str, np.ndarray], order: np.ndarray, problem: Problem | None) -> list[Content]:
+    """R and Q, and what else of the student units is trained."""
+    R, Q, students = variables["R"], variables["Q"], _axis("student", order + 1)
+    kind, columns = columns_of_R(problem, R.shape[2])
+    words = {"mean": "student units and means", "": "student units with teacher units and means"}
     maps = [
-        _map(
-            "R",
-            f"student and {name} units" if taught else "student units and means",
-            students,
-            _axis(name, np.arange(R.shape[2]) + 1),
-            R[:, order],
-        ),
+        _map("R", words.get(kind, "student and teacher units"), students, _axis(kind, columns), R[:, order]),
         _map("Q", "student units", students, students, Q[:, order][:, :, order]),
     ]
-    for name, (letter, words) in COLUMNS.items():
-        values = curve.variables.get(name)
-        if values is not None and np.ptp(values, axis=0).max() > 0:
-            maps.append(_map(letter, words, students, _axis("", [letter]), values[:, order, None]))
+    for name, (letter, title) in COLUMNS.items():
+        values = variables.get(name)
+        if values is None or np.ptp(values, axis=0).max() == 0:
+            continue
+        heads = _axis("", [letter])
+        if values.ndim == 3:  # heads of tasks, or several outputs
+            heads = _axis("task" if kind.startswith("task") else "output", range(1, values.shape[1] + 1))
+        by_unit = values[:, :, None] if values.ndim == 2 else np.swapaxes(values, 1, 2)
+        maps.append(_map(letter, title, students, heads, by_unit[:, order]))
     return maps
 
 

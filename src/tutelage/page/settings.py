@@ -22,7 +22,7 @@ from tutelage.problem.problem import require_problem
 from tutelage.problem.serialize import read_toml
 from tutelage.problem.start import require_start, start_from_table
 from tutelage.problem.traits import MIXTURES, TASKS
-from tutelage.times import check_times, times_from_table, times_up_to
+from tutelage.times import check_times, times_from_table
 
 POINTS = 201  # recorded times
 Value = str | bool | int | float
@@ -31,7 +31,10 @@ Values = dict[str, Any]  # by control; each has its kind
 
 @dataclass(frozen=True)
 class Control:
-    """One control. kind: choice, flag, count (whole number), number; log: a slider that is even in the logarithm."""
+    """One control. kind: choice, flag, count (whole number), number; log: a slider that is even in the logarithm.
+
+    only: it is shown when other controls have this value, or one of these.
+    """
 
     name: str
     words: str
@@ -42,9 +45,7 @@ class Control:
     log: bool = False
     options: tuple[str, ...] = ()
     group: str = ""
-    only: Mapping[str, Value | tuple[str, ...]] = field(
-        default_factory=dict
-    )  # shown when others have this value, or one of these
+    only: Mapping[str, Value | tuple[str, ...]] = field(default_factory=dict)
 
     def check(self, value: object) -> Value:
         """The value as this control can hold it; anything else is refused with one sentence."""
@@ -143,31 +144,34 @@ class Settings:
         return settings
 
     @classmethod
-    def of(cls, problem: tu.Problem, start: tu.Start | None = None, times: object = None) -> "Settings":
-        """The settings that show this problem: the controls where they can, else its file."""
-        start, recorded = _first_of(problem, start), check_times(BY_NAME["end"].default if times is None else times)
-        timing = {"end": float(recorded[-1]), "log_time": is_log_spaced(recorded)}
+    def of(
+        cls, problem: tu.Problem, start: tu.Start | None = None, times: object = None, overlaps: bool = True
+    ) -> "Settings":
+        """The settings that show this problem: the controls where they can, else its file.
+
+        overlaps: a start that no control describes is `given`; else it needs the file, too.
+        """
+        require_problem(problem, "explore", needs=(TASKS, MIXTURES))
+        start = tu.random_start(problem, dim=problem.inputs.usual_dim) if start is None else require_start(start)
+        recorded = check_times(BY_NAME["end"].default if times is None else times)
+        end, log = float(recorded[-1]), is_log_spaced(recorded)
         try:
-            found = cls.read(_controls_of(problem.to_dict()) | timing | {"dim": start.dim or problem.inputs.usual_dim})
+            values = _controls_of(problem.to_dict()) | {"dim": start.dim or problem.inputs.usual_dim}
+            found = cls.read(values | {"end": end, "log_time": log})
             if found.problem().to_dict() == problem.to_dict():
-                return found._begun_at(problem, start)
+                begun = found._begun_at(problem, start)
+                if begun.given is None or overlaps:
+                    return begun
         except (InputError, KeyError, TypeError):
             pass  # no control has this value, or no control is for it
-        return cls.of_file(problem, start, recorded)
-
-    @classmethod
-    def of_file(cls, problem: tu.Problem, start: tu.Start | None, times: np.ndarray) -> "Settings":
-        """The settings that show this problem as a file, with tables of its start and times."""
-        start = _first_of(problem, start)
         known = {name: getattr(start, name) for name in ("R", "Q", "T", "readout", "bias", "dim")}
-        timing = {"end": float(times[-1]), "points": POINTS, "log": is_log_spaced(times)}
-        tables = {"start": {name: np.asarray(x).tolist() for name, x in known.items() if x is not None}, "times": timing}
-        return cls.read({"toml": f"{problem.to_toml().rstrip()}\n\n{tomli_w.dumps(tables)}"})
+        table = {name: np.asarray(x).tolist() for name, x in known.items() if x is not None}
+        return cls.read({"toml": _problem_file(problem, table, {"end": end, "points": POINTS, "log": log})})
 
     def _begun_at(self, problem: tu.Problem, start: tu.Start) -> "Settings":
         """The same settings with this start: one of the named ones, or its overlaps."""
         overlaps = [*start.blocks(problem), start.readout_of(problem)]
-        for name in ("random weights", "asymmetric"):
+        for name in BY_NAME["start"].options:
             one = replace(self, values=self.values | {"start": name})
             with suppress(InputError):  # random weights may need a larger N
                 first = one.first(problem)
@@ -193,11 +197,21 @@ class Settings:
         """What `read` takes."""
         return self.values | ({"toml": self.toml} if self.toml else {})
 
+    def as_toml(self) -> str:
+        """A problem file: `tutelage solve problem.toml` and `tutelage compare problem.toml` read it."""
+        if self.toml:
+            return self.toml
+        problem, (_, start, times) = self.problem(), self._tables()
+        if not self.starts_at_random:
+            first = self.first(problem)
+            start = {"dim": self["dim"], "R": first.R.tolist(), "Q": first.Q.tolist()}
+        return _problem_file(problem, start, times)
+
     def _tables(self) -> tuple[Values, Values, Values]:
-        """The tables of the problem file: problem, start and times. What is not there follows the controls."""
-        data = read_toml(self.toml)
-        first = {"dim": self["dim"], "scale": self["scale"], "seed": self["seed"]}
-        start, times = data.pop("start", first), data.pop("times", {"end": self["end"], "log": self["log_time"]})
+        """Problem, start and times as tables of the problem file. What is not there follows the controls."""
+        data = read_toml(self.toml) if self.toml else {}
+        start = data.pop("start", {"dim": self["dim"], "scale": self["scale"], "seed": self["seed"]})
+        times = data.pop("times", {"end": self["end"], "points": POINTS, "log": self["log_time"]})
         for name, table in (("start", start), ("times", times)):
             if not isinstance(table, dict):
                 raise InputError(f"{name} is {checks.shown(table)} in the problem file; it must be a table, [{name}].")
@@ -249,12 +263,9 @@ class Settings:
     @property
     def closed_form(self) -> bool:
         """Are the averages closed forms, or at least quick? Other losses and labels are averaged over many points."""
-        problem = self.problem() if self.toml else None
-        return (
-            problem.closed_form
-            if problem is not None
-            else (self["loss"], self["labels"]) == ("squared", "real") and self["spectrum"] not in (CLUSTERS, XOR)
-        )
+        if self.toml:
+            return self.problem().closed_form
+        return (self["loss"], self["labels"]) == ("squared", "real") and self["spectrum"] not in (CLUSTERS, XOR)
 
     @property
     def starts_at_random(self) -> bool:
@@ -263,24 +274,17 @@ class Settings:
 
     def first(self, problem: tu.Problem) -> tu.Start:
         """Where it begins."""
-        if self.toml:
-            start = self._tables()[1]
-            return start_from_table(problem, start if "dim" in start else start | {"dim": problem.inputs.usual_dim})
-        if self.starts_at_random:
-            return tu.random_start(problem, dim=self["dim"], scale=self["scale"], seed=self["seed"])
-        return tu.asymmetric_start(problem, dim=self["dim"])
+        if not self.toml and not self.starts_at_random:
+            return tu.asymmetric_start(problem, dim=self["dim"])
+        return start_from_table(problem, {"dim": problem.inputs.usual_dim} | self._tables()[1])
 
     def times(self) -> np.ndarray:
         """The times to record."""
-        if self.toml:
-            return times_from_table({"points": POINTS} | self._tables()[2])
-        return times_up_to(self["end"], POINTS, self["log_time"])
+        return times_from_table({"points": POINTS} | self._tables()[2])
 
 
-def _first_of(problem: tu.Problem, start: tu.Start | None) -> tu.Start:
-    """The start of `solve`, checked."""
-    require_problem(problem, "explore", needs=(TASKS, MIXTURES))
-    return tu.random_start(problem, dim=problem.inputs.usual_dim) if start is None else require_start(start)
+def _problem_file(problem: tu.Problem, start: Values, times: Values) -> str:
+    return f"{problem.to_toml().rstrip()}\n\n{tomli_w.dumps({'start': start, 'times': times})}"
 
 
 def _controls_of(data: Values) -> Values:
@@ -317,11 +321,6 @@ def digit_spectrum() -> tu.Spectrum:
     return tu.Spectrum.from_covariance(np.cov(pixels.T), DIGIT_LEVELS).without_basis()
 
 
-def controls_as_data(controls: Iterable[Control] = CONTROLS) -> list[Values]:
-    """The table for the page."""
-    return [{**asdict(control), "options": list(control.options), "only": dict(control.only)} for control in controls]
-
-
 # What theory.js covers: controls that it does without, and smaller ranges.
 NOT_LOCAL = ("labels", "loss", "keep", "distance", "runs", "band")  # no simulation, no averages over points
 LOCAL_RANGE: dict[str, dict[str, Any]] = {
@@ -338,17 +337,14 @@ LOCAL_CONTROLS = tuple(replace(c, **LOCAL_RANGE.get(c.name, {})) for c in CONTRO
 
 def is_local(settings: Settings) -> bool:
     """Does the solver in the browser cover these settings?"""
-    if settings.toml:
+    changed = settings.changed()
+    if settings.toml or "labels" in changed or "loss" in changed:
         return False
-    known = {control.name: control for control in LOCAL_CONTROLS}
-    for name, value in settings.changed().items():
-        if name in known:
-            try:
-                known[name].check(value)
-            except InputError:
-                return False
-        elif name in ("labels", "loss"):
-            return False
+    try:
+        for control in LOCAL_CONTROLS:
+            control.check(settings[control.name])
+    except InputError:
+        return False
     return True
 
 
@@ -443,11 +439,16 @@ PRESETS = (
 )
 
 
-def presets_as_data(controls: Iterable[Control] = CONTROLS) -> list[Values]:
-    """The presets for a page with these controls; on a page without a server, those that its solver covers."""
-    names, every = {control.name for control in controls}, len(tuple(controls)) == len(CONTROLS)
+def controls_as_data(controls: Iterable[Control] = CONTROLS) -> list[Values]:
+    """The table for the page."""
+    return [{**asdict(control), "options": list(control.options), "only": dict(control.only)} for control in controls]
+
+
+def presets_as_data(local: bool = False) -> list[Values]:
+    """The presets for the page; local: those that the solver in the browser covers, for its controls."""
+    chosen = [preset for preset in PRESETS if not local or is_local(Settings.read(preset.settings))]
+    left_out = NOT_LOCAL if local else ()
     return [
-        {"name": preset.name, "words": preset.words, "settings": {n: v for n, v in preset.settings.items() if n in names}}
-        for preset in PRESETS
-        if every or is_local(Settings.read(preset.settings))
+        {"name": p.name, "words": p.words, "settings": {n: v for n, v in p.settings.items() if n not in left_out}}
+        for p in chosen
     ]

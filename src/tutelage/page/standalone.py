@@ -70,18 +70,14 @@ def standalone(
             f"levels; {'these settings need' if problem is None else 'this problem needs'} more. Use `tutelage explore`"
             f"{'' if problem is None else ' and drop a file with problem.to_toml() onto its page'}."
         )
-    method = {
-        "nodes": dormand_prince.NODES.tolist(),
-        "stages": dormand_prince.STAGES.tolist(),
-        "errors": dormand_prince.ERRORS.tolist(),
-        "weights": dormand_prince.WEIGHTS.tolist(),
-    }
+    names = ("nodes", "stages", "errors", "weights")
+    method = {name: getattr(dormand_prince, name.upper()).tolist() for name in names}
     spectrum = digit_spectrum()
     digits = {"lam": spectrum.eigenvalues.tolist(), "fractions": spectrum.fractions.tolist()}
     controls = LOCAL_CONTROLS if chosen.given is None else tuple(map(_with_given_start, LOCAL_CONTROLS))
     table = {
         "controls": controls_as_data(controls),
-        "presets": presets_as_data(LOCAL_CONTROLS),
+        "presets": presets_as_data(local=True),
         "initial": {name: value for name, value in chosen.changed().items() if name not in NOT_LOCAL}
         | ({} if chosen.given is None else {"start": GIVEN}),
         "tables": {"method": method, "phaseColors": PHASE_COLORS, "colors": COLORS, "faint": FAINT, "digits": digits}

@@ -7,6 +7,9 @@ Figures are `matplotlib.figure.Figure` objects outside pyplot: nothing is left o
 shows them without any setup. Matplotlib is imported when the first figure is drawn. Nothing here imports the analyses that it
 draws: a result is read by its fields, and a result's own `.plot()` imports its function when called.
 
+Every function takes `title`, which replaces its own ("" leaves the whole head out). One with a single panel also takes `ax`,
+the user's axes: it draws into them and returns them.
+
 Shared by all figures: style (palette, scales, files), labels (texts), axes (panels, legends) and html (pages). The other
 modules draw the results they are named after. The names exported here are those that a new figure needs, too.
 """

@@ -1,9 +1,7 @@
 from .axes import (
-    color_legend,
     column,
-    draw_band,
-    draw_power,
     figure_of,
+    fill_band,
     finish,
     label_panel,
     outside_legend,
@@ -13,7 +11,6 @@ from .axes import (
     scale_time,
     shown_times,
     spread_marks,
-    tick_each,
     write_head,
 )
 from .comparison import plot_comparison, plot_fluctuations, plot_step_moments
@@ -34,6 +31,7 @@ from .learning_curve import (
     plot_specialization,
     plot_spectral_exponent,
 )
+from .overlaps import plot_overlaps
 from .style import ALARM, COLORS, DASHES, FAINT, INK, MARKERS, check_figure_path, save_figure, style
 from .sweep import cell_edges, plot_sweep
 from .tasks import (
@@ -41,7 +39,6 @@ from .tasks import (
     plot_forgetting,
     plot_interference,
     plot_node_reuse,
-    plot_overlaps,
     plot_savings,
     plot_transfer,
 )
@@ -60,13 +57,11 @@ __all__ = [
     "capital",
     "cell_edges",
     "check_figure_path",
-    "color_legend",
     "column",
     "document",
-    "draw_band",
     "draw_phases",
-    "draw_power",
     "figure_of",
+    "fill_band",
     "finish",
     "label_panel",
     "outside_legend",
@@ -107,7 +102,6 @@ __all__ = [
     "shown_times",
     "spread_marks",
     "style",
-    "tick_each",
     "write_head",
     "write_text",
 ]

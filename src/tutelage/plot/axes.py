@@ -1,7 +1,7 @@
 """Panels and what surrounds their curves: layout, title, legends, scales, ticks, and marks that several figures share.
 
 A drawing function is decorated with `figure_of`, makes its panels with `column` (one below another) or `panel_grid`, draws,
-and ends with `finish` and `write_head`.
+and returns `finish`, which adds names, legends and title.
 """
 
 import textwrap
@@ -14,18 +14,15 @@ import numpy as np
 from matplotlib import figure
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
 from matplotlib.ticker import SymmetricalLogLocator
-from numpy.typing import ArrayLike
 
 from tutelage.errors import InputError, kind_of, require_fields
-from tutelage.plot.style import ALARM, COLORS, DASHES, FAINT, MARKERS, Look, is_log_spaced, style, wants_log
+from tutelage.plot.style import ALARM, COLORS, FAINT, Look, is_log_spaced, style, wants_log
 
 WIDTH, HEAD, NO_HEAD = 7.4, 0.9, 0.35  # inches: of a figure; above its first panel, with and without a title
 GRID_WIDTH, GRID_HEIGHT, GRID_HEAD = 9.0, 2.6, 0.6
 TITLE_SIZE, SMALL_SIZE = 11, 8.5
 LINE = 94  # characters of small print per line
-MARKS = 10  # marks on the mean of the runs
 LARGE = 30.0  # overlaps beyond this are drawn linearly up to one and logarithmically beyond
 
 Options = ParamSpec("Options")
@@ -87,23 +84,23 @@ def column(
     head: float = HEAD,
     sharex: bool = True,
     ax: Axes | None = None,
-) -> tuple[Figure, list[Axes]]:
-    """A figure of panels one below another, and its axes from top to bottom.
+) -> list[Axes]:
+    """The axes of a new figure of panels one below another, from top to bottom.
 
-    heights: of the panels, head: of the room above them, in inches. title: as for `write_head`; "" leaves no room. ax: the
+    heights: of the panels, head: of the room above them, in inches. title: as for `finish`; "" leaves no room. ax: the
     user's axes, in place of a new figure of one panel.
     """
     if ax is not None:
-        return _figure_around(ax), [ax]
+        if not isinstance(ax, Axes):
+            raise InputError(f"ax is {kind_of(ax)}; it must be Matplotlib axes, such as those of plt.subplots().")
+        return [ax]
     ours = Figure(figsize=(width, (NO_HEAD if title == "" else head) + sum(heights)), layout="constrained")
-    return ours, list(ours.subplots(len(heights), 1, sharex=sharex, squeeze=False, height_ratios=heights)[:, 0])
+    return list(ours.subplots(len(heights), 1, sharex=sharex, squeeze=False, height_ratios=heights)[:, 0])
 
 
-def _figure_around(ax: Axes) -> Any:
-    found = ax.get_figure(root=True) if isinstance(ax, Axes) else None
-    if found is None:
-        raise InputError(f"ax is {kind_of(ax)}; it must be Matplotlib axes, such as those of plt.subplots().")
-    return found
+def figure_around(axes: Axes) -> Any:
+    """The figure that holds the axes: ours, or the user's."""
+    return axes.get_figure(root=True)
 
 
 def panel_grid(
@@ -128,12 +125,28 @@ def panel_grid(
     return figure, figure.subplots(rows, columns, squeeze=False, **grid)
 
 
-def finish(figure: Figure, panels: Sequence[Axes], xlabel: str) -> None:
-    """Name the common x axis, put the legends outside the panels and align the y labels."""
+def finish(
+    panels: Sequence[Axes],
+    xlabel: str,
+    title: str | None,
+    default: str,
+    small: str = "",
+    outcome: str | Sequence[str] = "",
+    *,
+    alarm: bool = False,
+    line: int = LINE,
+) -> Figure:
+    """Name the common x axis, put the legends outside, align the y labels and write the head. Returns the figure.
+
+    title, default, small, outcome, alarm, line: as for `write_head`.
+    """
     panels[-1].set_xlabel(xlabel)
     for axes in panels:
         outside_legend(axes)
+    figure = figure_around(panels[0])
     figure.align_ylabels(list(panels))
+    write_head(panels[0], title, default, small, outcome, alarm=alarm, line=line)
+    return figure
 
 
 def write_head(
@@ -178,24 +191,18 @@ def outside_legend(axes: Axes, title: str | None = None, handles: Sequence[Artis
     """
     handles = axes.get_legend_handles_labels()[0] if handles is None else handles
     if handles:
-        ours = isinstance(axes.get_figure(root=True), Figure)
+        ours = isinstance(figure_around(axes), Figure)
         place: Look = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.02), "borderaxespad": 0.0} if ours else {}
         axes.legend(handles=handles, title=title, alignment="left", **place)
 
 
 def legend_below(axes: Axes, handles: Sequence[Artist], columns: int, **look: Any) -> None:
     """A legend below the only panel of a figure; inside the user's axes."""
-    figure = axes.get_figure(root=True)
+    figure = figure_around(axes)
     if isinstance(figure, Figure):
         figure.legend(handles=handles, loc="outside lower center", ncols=columns, **look)
     else:
         axes.legend(handles=handles, ncols=columns, **look)
-
-
-def color_legend(figure: Figure, title: str, names: list[str]) -> None:
-    """A legend below all panels: what the first colors of the palette stand for."""
-    lines = [Line2D([], [], color=COLORS[i % len(COLORS)], label=name) for i, name in enumerate(names)]
-    figure.legend(handles=lines, title=title, loc="outside lower center", ncols=len(names))
 
 
 # Scales and ticks
@@ -230,16 +237,6 @@ def scale_overlaps(axes: Axes, values: np.ndarray) -> None:
         axes.yaxis.set_major_locator(locator)
 
 
-def tick_each(axes: Axes, values: Sequence[float] | np.ndarray, room: float = 0.06) -> None:
-    """A number at each of these x and nowhere else on that axis: for the few sizes that were computed.
-
-    room: beyond the first and the last, as a share of the axis.
-    """
-    axes.set_xticks(values, [str(value) for value in values])
-    axes.set_xticks([], minor=True)
-    axes.margins(x=room)
-
-
 # Curves and marks
 
 
@@ -256,38 +253,20 @@ def spread_marks(times: np.ndarray, place: int, count: int, marks: int = 6) -> l
     return sorted({int(round(last * w)) for w in wanted}) if last > 12 else None
 
 
-def draw_band(
+def fill_band(
     axes: Axes,
-    times: np.ndarray,
-    theory: ArrayLike,
-    mean: ArrayLike,
-    error: ArrayLike,
+    x: np.ndarray,
+    middle: np.ndarray,
+    half: np.ndarray,
+    color: str,
     *,
-    look: int = 0,
-    dashes: int | None = None,
+    alpha: float = 0.25,
     label: str | None = None,
-    place: int | None = None,
+    positive: bool = False,
 ) -> None:
-    """Theory as a line, the mean over runs as marks on a band of two standard errors to either side.
-
-    look: index of color and marker, and of the dashes unless they are given. place: shifts the marks (default: look), so
-    that those of several curves lie side by side.
-    """
-    theory, mean, error = (np.asarray(x, dtype=float) for x in (theory, mean, error))
-    color, line = COLORS[look % len(COLORS)], DASHES[(look if dashes is None else dashes) % len(DASHES)]
-    axes.fill_between(times, mean - 2 * error, mean + 2 * error, color=color, alpha=0.3, linewidth=0)
-    axes.plot(times, theory, color=color, linestyle=line, linewidth=1.5, label=label)
-    every = spread_marks(times, (look if place is None else place) % 5, 5, MARKS)
-    axes.plot(times, mean, **plain_dots(look, 3.8, MARKERS[look % len(MARKERS)]), markevery=every, zorder=3)
-
-
-def draw_power(axes: Axes, x: ArrayLike, first: float, exponent: float, label: str, dashes: int = 2) -> None:
-    """A faint straight line of a given exponent through (x[0], first), on logarithmic axes: a guide to the eye.
-
-    dashes: index of the dashes, to tell two such lines apart.
-    """
-    x = np.asarray(x, dtype=float)
-    axes.plot(x, first * (x / x[0]) ** exponent, color=FAINT, linestyle=DASHES[dashes], linewidth=1.2, label=label)
+    """Color what is within `half` of the middle. positive: stay above zero, so that a logarithmic axis shows all of it."""
+    low = np.maximum(middle - half, 1e-3 * middle) if positive else middle - half
+    axes.fill_between(x, low, middle + half, color=color, alpha=alpha, linewidth=0, label=label)
 
 
 def shade(axes: Axes, start: float, end: float, color: str, label: str | None = None, alpha: float = 0.16) -> None:
@@ -297,4 +276,4 @@ def shade(axes: Axes, start: float, end: float, color: str, label: str | None = 
 
 def mark_time(axes: Axes, time: float, label: str | None = None) -> None:
     """A dashed vertical line at this time."""
-    axes.axvline(time, color=FAINT, linewidth=1.0, linestyle=(0, (4, 2)), label=label)
+    axes.axvline(time, color=FAINT, linewidth=1.0, linestyle=(0, (4, 2)), label=label, zorder=0.5)

@@ -9,6 +9,7 @@ from tutelage.plot.axes import (
     Figure,
     column,
     figure_of,
+    fill_band,
     finish,
     panel_grid,
     plain_dots,
@@ -18,11 +19,17 @@ from tutelage.plot.axes import (
     shade,
     shown_times,
     spread_marks,
-    write_head,
 )
-from tutelage.plot.labels import capital, error_label, problem_in_words, time_label, title_and_conditions
+from tutelage.plot.labels import (
+    capital,
+    error_label,
+    problem_in_words,
+    quantity_label,
+    time_label,
+    title_and_conditions,
+)
 from tutelage.plot.style import ALARM, COLORS, DASHES, FAINT, INK, Look, stroke
-from tutelage.plot.trajectory import NAMED, QUANTITIES, SINGLE_RUNS, lines_of, mark_switches, task_lines, with_looks
+from tutelage.plot.trajectory import NAMED, SINGLE_RUNS, lines_of, mark_switches, with_looks
 
 HEAD = 1.1  # inches
 MARKS = 8  # marks of the runs' mean on each curve of the overlaps
@@ -38,75 +45,51 @@ def plot_comparison(comparison: Any, *, ax: Axes | None = None, title: str | Non
     Lines are the theory; bands are the mean over runs with two standard errors to either side, marks that mean; thin gray
     lines single runs, and the pale band behind them where the theory expects 95 of 100 of them. Below, the largest |z| among
     the entries of each quantity. Where SGD noise determines the escape, short strokes mark when each run escapes, and the times
-    after the first departure are shaded. ax: draw only the learning curve into these axes. title: "" leaves the head out.
+    after the first departure are shaded. ax: draw only the learning curve into these axes.
     """
-    times = comparison.times
+    theory, times = comparison.theory, comparison.times
     shown = shown_times(times)
+    t = times[shown]
     names: list[str] = [name for name in comparison.gaps if name != "error" and ax is None]
     scores = comparison.count > 1 and ax is None
-    figure, grid = column([2.6, *[2.0] * len(names), *([1.5] if scores else [])], title, head=HEAD, ax=ax)
-    _draw_gap_of_error(grid[0], times[shown], comparison, shown)
+    grid = column([2.6, *[2.0] * len(names), *([1.5] if scores else [])], title, head=HEAD, ax=ax)
+    _draw_errors(grid[0], t, comparison, shown)
     for axes, name in zip(grid[1:], names, strict=False):
-        gap = comparison.gaps[name]
-        both = gap.theory[None, shown], gap.runs[:, shown]
-        theory, runs = (task_lines(comparison.theory, name, x) or lines_of(name, x) for x in both)
-        mark_switches(axes, comparison.theory)
-        few = len(theory) <= NAMED
-        for i, ((line, look, label), cloud) in enumerate(zip(with_looks(theory, marks=False), runs, strict=True)):
-            mean = cloud.values.mean(axis=0)
-            if few and len(cloud.values) > 1:
-                error = cloud.values.std(axis=0, ddof=1) / np.sqrt(len(cloud.values))
-                band = {"color": look["color"], "alpha": 0.25, "linewidth": 0}
-                axes.fill_between(times[shown], mean - 2 * error, mean + 2 * error, **band)
-            marks: Look = {"marker": stroke(line.unit)["marker"], "markerfacecolor": "white"} if few else {"marker": "."}
-            marks |= {"markersize": 3.8, "markevery": spread_marks(times[shown], i, len(theory), MARKS), "zorder": 3}
-            axes.plot(times[shown], mean, color=look["color"], linestyle="none", **marks)
-            axes.plot(times[shown], line.values[0], label=label, **look)
-        axes.set_ylabel(QUANTITIES.get(name, name))
-        scale_overlaps(axes, gap.theory)
+        _draw_overlaps(axes, t, name, comparison, shown)
     if scores:
-        largest, axes = 0.0, grid[-1]
-        for i, (name, gap) in enumerate(comparison.gaps.items()):
-            worst = np.max(np.abs(gap.entries(gap.z)), axis=1)[shown]
-            largest = max(largest, float(np.max(worst, initial=0.0)))
-            label = f"{name}, worst of {len(gap.labels())}" if len(gap.labels()) > 1 else name
-            axes.plot(times[shown], worst, color=COLORS[i], linestyle=DASHES[i % len(DASHES)], linewidth=1.2, label=label)
-        axes.axhline(LIMIT, color=ALARM, linewidth=1.0, linestyle=(0, (2, 2)), label=f"|z| = {LIMIT:g}")
-        left_out = times[~comparison.verdict.counted]
-        if left_out.size:
-            shade(axes, float(left_out[0]), float(left_out[-1]), FAINT, "not counted", 0.18)
-        axes.set(ylabel="z-score\nof the gap, |z|", yscale="log" if largest > MANY else "linear")
-        axes.set_ylim((0.1, 60.0) if largest > MANY else (0.0, max(5.0, 1.15 * largest)))
+        _draw_scores(grid[-1], t, comparison, shown)
+    for axes in grid[: 1 + len(names)]:
+        mark_switches(axes, theory)
     scale_time(grid[0], times)
-    finish(figure, grid, time_label(comparison.theory))
-    who, how = title_and_conditions(comparison.theory)
+    who, how = title_and_conditions(theory)
     runs = f"{comparison.count} run{'s' if comparison.count > 1 else ''}"
     size = f"{runs} of N = {comparison.dim}" if comparison.dim is not None else runs
     outcome = comparison.verdict.outcome
     small = ", ".join(part for part in (how, size) if part)
-    write_head(grid[0], title, who, small, f"Theory and {runs}: {outcome}", alarm=outcome.startswith("differ"))
-    return figure
+    alarm = outcome.startswith("differ")
+    return finish(grid, time_label(theory), title, who, small, f"Theory and {runs}: {outcome}", alarm=alarm)
 
 
-def _draw_gap_of_error(axes: Axes, times: np.ndarray, comparison: Any, shown: np.ndarray) -> None:
+def _draw_errors(axes: Axes, t: np.ndarray, comparison: Any, shown: np.ndarray) -> None:
+    """Theory as a line, the mean over runs as band and marks: one curve, or one for each task in its color."""
     gap, many = comparison.gaps["error"], comparison.count > 1
-    if gap.theory.ndim > 1:
-        _draw_gaps_of_tasks(axes, times, comparison, shown)
-        return
-    theory, mean, error = gap.theory[shown], gap.mean[shown], gap.standard_error[shown]
-    if comparison.scatter is not None:
-        sd, label = comparison.scatter.predicted[shown], "± 2 std. dev. of\nsingle runs, theory"
-        low = np.maximum(theory - 2 * sd, 1e-3 * theory)  # a band that reaches zero has no end on a logarithmic axis
-        axes.fill_between(times, low, theory + 2 * sd, color=COLORS[0], alpha=0.2, linewidth=0, zorder=0.5, label=label)
-    for i, run in enumerate(gap.runs[:SINGLE_RUNS, shown] if many else ()):
-        axes.plot(times, run, color=FAINT, linewidth=0.5, alpha=0.5, label="single runs" if i == 0 else None)
-    axes.plot(times, mean, color=COLORS[1], linewidth=0.9, alpha=0.9)
-    low = np.maximum(mean - 2 * error, np.minimum(mean, 0.0) + 0.01 * np.abs(mean))  # a logarithmic axis has no zero
-    label = "± 2 std. errors" if many else None
-    axes.fill_between(times, low, mean + 2 * error, color=COLORS[1], alpha=0.35, linewidth=0, label=label)
-    axes.plot(times, theory, color=COLORS[0], linewidth=1.8, label="theory")
-    every = spread_marks(times, 0, 1, 2 * MARKS)
-    axes.plot(times, mean, **plain_dots(1, 4.2), markevery=every, zorder=3, label="mean of runs" if many else "run")
+    several = gap.theory.ndim > 1
+    curves = [np.atleast_2d(x[shown].T) for x in (gap.theory, gap.mean, gap.standard_error)]  # (task, time)
+    if not several and comparison.scatter is not None:
+        half, label = 2 * comparison.scatter.predicted[shown], "± 2 std. dev. of\nsingle runs, theory"
+        fill_band(axes, t, curves[0][0], half, COLORS[0], alpha=0.2, label=label, positive=True)
+    for i, run in enumerate(gap.runs[:SINGLE_RUNS, shown] if many and not several else ()):
+        axes.plot(t, run, color=FAINT, linewidth=0.5, alpha=0.5, label="single runs" if i == 0 else None)
+    for task, (theory, mean, error) in enumerate(zip(*curves, strict=True)):
+        look = task if several else 1
+        named = f"task {task + 1}, theory", f"task {task + 1}, runs"
+        line, marks = named if several else ("theory", "mean of runs" if many else "run")
+        color, label = COLORS[look % len(COLORS)], "± 2 std. errors" if many and not several else None
+        axes.plot(t, mean, color=color, linewidth=0.9, alpha=0.9)
+        fill_band(axes, t, mean, 2 * error, color, alpha=0.35, label=label, positive=True)
+        axes.plot(t, theory, color=COLORS[task % len(COLORS)], linewidth=1.8, label=line)
+        every = spread_marks(t, task, len(curves[0]), 2 * MARKS)
+        axes.plot(t, mean, **plain_dots(look, 4.2), markevery=every, zorder=3, label=marks)
     axes.set_ylabel(error_label(comparison.theory))
     scale_error(axes, np.concatenate([gap.theory[None], gap.runs])[:, shown])
     escape = comparison.escape
@@ -117,36 +100,51 @@ def _draw_gap_of_error(axes: Axes, times: np.ndarray, comparison: Any, shown: np
             axes.plot([escape.theory], [escape.threshold], "D", color=COLORS[0], markersize=5.5, label="theory escapes")
 
 
-def _draw_gaps_of_tasks(axes: Axes, times: np.ndarray, comparison: Any, shown: np.ndarray) -> None:
-    """The error of each task in its color: theory as a line, the mean over runs as band and marks."""
-    gap, tasks = comparison.gaps["error"], comparison.gaps["error"].theory.shape[1]
-    for task in range(tasks):
-        color = COLORS[task % len(COLORS)]
-        theory, mean, error = (x[shown, task] for x in (gap.theory, gap.mean, gap.standard_error))
-        low = np.maximum(mean - 2 * error, np.minimum(mean, 0.0) + 0.01 * np.abs(mean))  # a logarithmic axis has no zero
-        axes.fill_between(times, low, mean + 2 * error, color=color, alpha=0.3, linewidth=0)
-        axes.plot(times, theory, color=color, linewidth=1.8, label=f"task {task + 1}, theory")
-        marks: Look = plain_dots(task, 4.2) | {"markevery": spread_marks(times, task, tasks, 2 * MARKS)}
-        axes.plot(times, mean, **marks, zorder=3, label=f"task {task + 1}, runs")
-    mark_switches(axes, comparison.theory)
-    axes.set_ylabel(error_label(comparison.theory))
-    scale_error(axes, np.moveaxis(np.concatenate([gap.theory[None], gap.runs])[:, shown], -1, 0).reshape(-1, times.size))
+def _draw_overlaps(axes: Axes, t: np.ndarray, name: str, comparison: Any, shown: np.ndarray) -> None:
+    """The entries of one variable: theory as lines, the mean over runs as marks, and as bands where entries are few."""
+    gap, problem = comparison.gaps[name], comparison.theory.problem
+    theory, runs = (lines_of(name, x, problem) for x in (gap.theory[None, shown], gap.runs[:, shown]))
+    few = len(theory) <= NAMED
+    for i, ((line, look, label), cloud) in enumerate(zip(with_looks(theory, marks=False), runs, strict=True)):
+        mean, count = cloud.values.mean(axis=0), len(cloud.values)
+        if few and count > 1:
+            fill_band(axes, t, mean, 2 * cloud.values.std(axis=0, ddof=1) / np.sqrt(count), look["color"])
+        marks: Look = {"marker": stroke(line.unit)["marker"], "markerfacecolor": "white"} if few else {"marker": "."}
+        marks |= {"markersize": 3.8, "markevery": spread_marks(t, i, len(theory), MARKS), "zorder": 3}
+        axes.plot(t, mean, color=look["color"], linestyle="none", **marks)
+        axes.plot(t, line.values[0], label=label, **look)
+    axes.set_ylabel(quantity_label(name, problem))
+    scale_overlaps(axes, gap.theory)
+
+
+def _draw_scores(axes: Axes, t: np.ndarray, comparison: Any, shown: np.ndarray) -> None:
+    """The largest |z| among the entries of each quantity, and which times are not counted."""
+    largest = 0.0
+    for i, (name, gap) in enumerate(comparison.gaps.items()):
+        worst = np.max(np.abs(gap.entries(gap.z)), axis=1)[shown]
+        largest = max(largest, float(np.max(worst, initial=0.0)))
+        label = f"{name}, worst of {len(gap.labels())}" if len(gap.labels()) > 1 else name
+        axes.plot(t, worst, color=COLORS[i], linestyle=DASHES[i % len(DASHES)], linewidth=1.2, label=label)
+    axes.axhline(LIMIT, color=ALARM, linewidth=1.0, linestyle=(0, (2, 2)), label=f"|z| = {LIMIT:g}")
+    left_out = comparison.times[~comparison.verdict.counted]
+    if left_out.size:
+        shade(axes, float(left_out[0]), float(left_out[-1]), FAINT, "not counted", 0.18)
+    axes.set(ylabel="z-score\nof the gap, |z|", yscale="log" if largest > MANY else "linear")
+    axes.set_ylim((0.1, 60.0) if largest > MANY else (0.0, max(5.0, 1.15 * largest)))
 
 
 @figure_of("what fluctuations returned", "theory", "sd", "dim", "scaled")
 def plot_fluctuations(result: Any, *, title: str | None = None) -> Figure:
     """Draw error and order parameters with bands of two standard deviations, and below them sd(e_g) / e_g.
 
-    Takes what `fluctuations` returned. title: "" leaves the head out.
+    Takes what `fluctuations` returned.
     """
     times, theory = np.asarray(result.times), result.theory
     shown = shown_times(times)
     t, error, sd = times[shown], np.asarray(theory.error)[shown], result.sd("error")[shown]
     names = ["R", "Q", *(n for n in ("readout", "bias") if n in theory.variables and np.max(result.sd(n)) > 0)]
-    figure, grid = column([2.4, *[1.9] * len(names), 1.4], title, head=HEAD)
-    low = np.maximum(error - 2 * sd, 1e-3 * error)  # a band that reaches zero has no end on a logarithmic axis
-    band = "± 2 std. deviations"
-    grid[0].fill_between(t, low, error + 2 * sd, color=COLORS[0], alpha=PALE, linewidth=0, label=band)
+    grid = column([2.4, *[1.9] * len(names), 1.4], title, head=HEAD)
+    fill_band(grid[0], t, error, 2 * sd, COLORS[0], alpha=PALE, label="± 2 std. deviations", positive=True)
     grid[0].plot(t, error, color=COLORS[0], linewidth=1.8, label=r"theory, $N \to \infty$")
     grid[0].set_ylabel(error_label(theory))
     scale_error(grid[0], error)
@@ -155,20 +153,18 @@ def plot_fluctuations(result: Any, *, title: str | None = None) -> Figure:
         lines, widths = lines_of(name, values[None]), lines_of(name, result.sd(name)[None, shown])
         pale = PALE if len(lines) <= len(COLORS) // 2 else PALER
         for (line, look, label), width in zip(with_looks(lines, marks=False), widths, strict=True):
-            middle, half = line.values[0], 2 * width.values[0]
-            axes.fill_between(t, middle - half, middle + half, color=look["color"], alpha=pale, linewidth=0)
-            axes.plot(t, middle, label=label, **look)
-        axes.set_ylabel(QUANTITIES[name])
+            fill_band(axes, t, line.values[0], 2 * width.values[0], look["color"], alpha=pale)
+            axes.plot(t, line.values[0], label=label, **look)
+        axes.set_ylabel(quantity_label(name))
         scale_overlaps(axes, values)
     grid[-1].plot(t, sd / np.maximum(error, 1e-300), color=COLORS[0], linewidth=1.4)
     grid[-1].set_ylabel("relative scatter\n" + r"sd$(\epsilon_g)\,/\,\epsilon_g$")
     grid[-1].set_ylim(bottom=0.0)
     scale_time(grid[0], times)
-    finish(figure, grid, time_label(theory))
     who, how = problem_in_words(theory.problem)
     small = f"{how}; scatter of single networks with $N={result.dim}$"
-    write_head(grid[0], title, who, small, [capital(doubt) for doubt in result.doubts()], alarm=True)
-    return figure
+    doubts = [capital(doubt) for doubt in result.doubts()]
+    return finish(grid, time_label(theory), title, who, small, doubts, alarm=True)
 
 
 @figure_of("what step_moments returned", "drift", "diffusion", "names")

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from tutelage.plot.axes import Figure, column, figure_of, finish, plain_dots, scale_error, scale_time, write_head
+from tutelage.plot.axes import Figure, column, figure_of, fill_band, finish, plain_dots, scale_error, scale_time
 from tutelage.plot.labels import TIME, capital, error_label, problem_in_words
 from tutelage.plot.style import COLORS, DASHES, FAINT, INK
 
@@ -14,12 +14,9 @@ LAW_LOOKS = {"theory's law": 1, "full covariances": 2, "samples": 0}
 
 @figure_of("what from_data returned", "spectrum", "means", "variances")
 def plot_data(result: Any, *, title: str | None = None) -> Figure:
-    """Draw the variances that the theory uses along each direction, and where the class means or the teacher lie.
-
-    title: "" leaves the head out.
-    """
+    """Draw the variances that the theory uses along each direction, and where the class means or the teacher lie."""
     along = result.teacher_weights if result.classes is None else result.means
-    figure, panels = column([2.6] if along is None else [2.6, 1.8], title)
+    panels = column([2.6] if along is None else [2.6, 1.8], title)
     ranks = np.arange(1, result.dim + 1)
     for name, values, color in _variances(result):
         panels[0].plot(ranks, values, color=color, linewidth=1.2, drawstyle="steps-mid", label=name)
@@ -30,10 +27,8 @@ def plot_data(result: Any, *, title: str | None = None) -> Figure:
         trace = np.cumsum(result.probabilities @ result.variances) / result.dim
         panels[1].plot(ranks, trace, color=COLORS[0], linestyle=DASHES[1], label="variance")
         panels[1].set(xscale="log", ylabel="share up to this direction", ylim=(0.0, 1.05))
-    finish(figure, panels, "direction, by variance")
-    lines = str(result).splitlines()
-    write_head(panels[0], title, "What the theory uses of these data", lines[0], [capital(lines[1])])
-    return figure
+    size, outcome = str(result).splitlines()[:2]
+    return finish(panels, "direction, by variance", title, "What the theory uses of these data", size, capital(outcome))
 
 
 def _variances(result: Any) -> list[tuple[str, np.ndarray, str]]:
@@ -50,15 +45,15 @@ def _variances(result: Any) -> list[tuple[str, np.ndarray, str]]:
 def plot_data_comparison(result: Any, *, title: str | None = None) -> Figure:
     """Draw the error of SGD on each law of samples next to the theory; below, the gap and its causes.
 
-    Bands are two standard errors of the mean over runs to either side. title: "" leaves the head out.
+    Bands are two standard errors of the mean over runs to either side.
     """
-    figure, (above, below) = column([2.8, 2.2], title)
+    above, below = column([2.8, 2.2], title)
     times, theory = result.times, np.asarray(result.theory.error)
     above.plot(result.theory.times, theory, color=INK, linewidth=2.0, label="theory")
     for law, values in result.error.items():
         color, runs = COLORS[LAW_LOOKS[law]], len(values)
         mean, spread = values.mean(axis=0), values.std(axis=0, ddof=1) / np.sqrt(runs)
-        above.fill_between(times, mean - 2 * spread, mean + 2 * spread, color=color, alpha=0.25, linewidth=0)
+        fill_band(above, times, mean, 2 * spread, color)
         above.plot(times, mean, label=f"SGD: {law}", **plain_dots(LAW_LOOKS[law], 3.8))
     for law, (cause, (part, spread)) in zip(result.error, result.causes().items(), strict=True):
         below.errorbar(times, part, 2 * spread, color=COLORS[LAW_LOOKS[law]], linewidth=1.2, label=cause)
@@ -68,9 +63,6 @@ def plot_data_comparison(result: Any, *, title: str | None = None) -> Figure:
     below.set_ylabel("part of the gap")
     scale_error(above, np.concatenate([theory, result.error["samples"].mean(axis=0)]))
     scale_time(below, times)
-    finish(figure, [above, below], TIME)
     gap, error = (x[-1] for x in result.gap())
-    who, how = problem_in_words(result.theory.problem)
     outcome = f"Gap at the end: {gap:.3g} ± {error:.1g}, or {gap / theory[-1]:.0%} of the theory"
-    write_head(above, title, who, how, outcome)
-    return figure
+    return finish([above, below], TIME, title, *problem_in_words(result.theory.problem), outcome)

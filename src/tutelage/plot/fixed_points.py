@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.image import AxesImage
 from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
 
-from tutelage.plot.axes import Figure, column, figure_of, legend_below, outside_legend, write_head
+from tutelage.plot.axes import Figure, column, figure_of, finish, legend_below, write_head
 from tutelage.plot.labels import problem_in_words
+from tutelage.plot.overlaps import draw_overlaps
 from tutelage.plot.style import ALARM, COLORS, DASHES, FAINT, INK, Look
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 WIDTH, HEAD_HEIGHT, MAPS_HEIGHT, ROW_HEIGHT = 8.2, 1.15, 2.5, 0.36
 RATES = 14  # rates shown; the rest is counted
-NUMBERED = 6  # largest number of units whose overlaps are written into the map
 NAME = 58  # characters of a mode's name per line
 ROW, FRAME = 0.23, 0.85  # inches: of a family, of what is around the rows
 NAMED = 16  # families named one by one; more are drawn as one staircase
@@ -43,36 +42,17 @@ def plot_fixed_point(point: Any, *, title: str | None = None) -> Figure:
     axes.set_axis_off()
     alarm = bool(point.unstable)
     write_head(axes, title, f"A fixed point: {who[0].lower()}{who[1:]}", small, point.stability, alarm=alarm, line=112)
-    maps = upper.subplots(1, 2)
-    largest = max(float(np.max(np.abs(point.R))), float(np.max(np.abs(point.Q))), 1e-12)
-    _draw_map(maps[0], point.R, largest, "student–teacher overlaps $R_{km}$", "teacher $m$")
-    image = _draw_map(maps[1], point.Q, largest, "student–student overlaps $Q_{kl}$", "student $l$")
-    upper.colorbar(image, ax=list(maps), shrink=0.9, pad=0.02).outline.set_visible(False)
+    maps = list(upper.subplots(1, 2))
+    image = draw_overlaps(maps, point.R, point.Q, point.problem)
+    for axes in maps:
+        axes.set_aspect("equal")
+    upper.colorbar(image, ax=maps, shrink=0.9, pad=0.02).outline.set_visible(False)
     axes = lower.subplots()
     _draw_modes(axes, shown)
     if more > 0:
         faster = f"{more} rate{'s' if more > 1 else ''} that fade{'' if more > 1 else 's'} faster"
         axes.set_xlabel(f"{axes.get_xlabel()}\n(and {faster})")
     return figure
-
-
-def _draw_map(axes: Axes, values: np.ndarray, largest: float, label: str, across: str) -> AxesImage:
-    image = axes.imshow(values, cmap="RdBu_r", vmin=-largest, vmax=largest, aspect="equal")
-    rows, columns = values.shape
-    axes.grid(False)
-    for spine in axes.spines.values():
-        spine.set_visible(False)
-    axes.set_title(label, fontsize=9)
-    axes.set(xlabel=across, ylabel="student $k$")
-    few = max(rows, columns) <= 2 * NUMBERED
-    axes.set_xticks(np.arange(columns) if few else [], np.arange(1, columns + 1) if few else [])
-    axes.set_yticks(np.arange(rows) if few else [], np.arange(1, rows + 1) if few else [])
-    axes.tick_params(length=0)
-    for k, m in np.ndindex(rows, columns) if max(rows, columns) <= NUMBERED else ():
-        color = "white" if abs(values[k, m]) > 0.6 * largest else INK
-        text = f"{np.round(values[k, m], 3) + 0.0:.3f}"
-        axes.text(m, k, text, ha="center", va="center", fontsize=7.5, color=color)
-    return image
 
 
 def _draw_modes(axes: Axes, modes: list[Any]) -> None:
@@ -109,69 +89,42 @@ def _draw_modes(axes: Axes, modes: list[Any]) -> None:
     axes.set_xlabel(r"rate: a deviation changes as $e^{\mathrm{rate}\,\alpha}$ (left: fades, right: grows)")
 
 
-@figure_of("a Problem", "sgd")
-def plot_decay_rates(
-    problem: Problem,
-    rates: np.ndarray,
-    inside: np.ndarray,
-    outside: np.ndarray,
-    critical: float,
-    *,
-    best: tuple[float, float] | None = None,
-    chosen: tuple[float, float] | None = None,
-    ax: Axes | None = None,
-    title: str | None = None,
-) -> Figure:
-    """Draw asymptotic decay rates of the error against constant learning rates, the critical one marked.
-
-    inside: decay of deviations inside the teachers' span (they enter the error squared); outside: of overlaps outside it.
-    best, chosen: points (learning rate, decay rate) to mark. ax: draw into these axes.
-    """
+@figure_of("what critical_learning_rate or decay_rate returned", "problem", "rate", "decay_curves")
+def plot_decay_rates(result: Any, *, ax: Axes | None = None, title: str | None = None) -> Figure:
+    """Draw asymptotic decay rates of the error against constant learning rates, the critical one marked."""
+    rates, inside, outside = result.decay_curves()
     total = np.minimum(2 * inside, outside)
-    figure, (axes,) = column([3.3], title, ax=ax)
+    (axes,) = column([3.3], title, ax=ax)
     axes.plot(rates, 2 * inside, color=COLORS[2], linestyle=DASHES[1], linewidth=1.3, label="inside the span, squared")
     axes.plot(rates, outside, color=COLORS[3], linestyle=DASHES[2], linewidth=1.6, label="outside the span")
     axes.plot(rates, total, color=COLORS[0], linewidth=2.4, label="the error: the slower")
     axes.axhline(0.0, color=INK, linewidth=0.8)
-    _mark_critical(axes, critical)
-    for point, marker, label in ((best, "D", "best constant rate"), (chosen, "o", "this problem")):
-        if point is not None:
-            _mark_point(axes, point, marker, label)
-    top = float(np.max(total))
-    axes.set_ylim(min(-0.25 * top, 1.1 * min(0.0, chosen[1]) if chosen else 0.0), max(1.6 * top, 1e-12))
-    axes.set_xlim(0.0, max(float(rates[-1]), 1.05 * chosen[0] if chosen else 0.0))
+    right, top = float(rates[-1]), float(np.max(total))
+    bottom = -0.25 * top
+    _mark_critical(axes, result.dynamics.critical_rate)
+    if result.point:
+        _mark_point(axes, result.learning_rate, result.rate, result.point)
+        right, bottom = max(right, 1.05 * result.learning_rate), min(bottom, 1.1 * result.rate)
+    axes.set(xlim=(0.0, right), ylim=(bottom, max(1.6 * top, 1e-12)))
     axes.set_ylabel("decay rate of the error\n" + r"$-\mathrm{d}\,\ln\epsilon_g / \mathrm{d}\alpha$")
-    _finish_rates(axes, problem, title, "Asymptotic decay rate of the error")
-    return figure
+    return _finish_rates(axes, result.problem, title, "Asymptotic decay rate of the error")
 
 
-@figure_of("a Problem", "sgd")
-def plot_noise_floor(
-    problem: Problem,
-    rates: np.ndarray,
-    floors: np.ndarray,
-    critical: float | None,
-    chosen: tuple[float, float],
-    *,
-    ax: Axes | None = None,
-    title: str | None = None,
-) -> Figure:
-    """Draw e_g(infinity) / sigma^2 to first order in sigma^2 against the learning rate.
-
-    chosen: the point to mark. ax: draw into these axes.
-    """
-    figure, (axes,) = column([3.3], title, ax=ax)
+@figure_of("what noise_floor returned", "problem", "per_variance", "floors")
+def plot_noise_floor(result: Any, *, ax: Axes | None = None, title: str | None = None) -> Figure:
+    """Draw e_g(infinity) / sigma^2 to first order in sigma^2 against the learning rate."""
+    rates, floors = result.floors()
+    (axes,) = column([3.3], title, ax=ax)
     axes.plot(rates, floors, color=COLORS[0], linewidth=2.2, label="linear response")
     small = floors[0] / rates[0] * rates
     axes.plot(rates, small, color=FAINT, linestyle=DASHES[1], linewidth=1.2, label="small learning rates")
-    if critical is not None:
-        _mark_critical(axes, critical)
-        axes.set_xlim(0.0, 1.05 * critical)
-    _mark_point(axes, chosen, "o", "this problem")
-    axes.set_ylim(0.0, max(6 * float(np.median(floors)), 1.2 * chosen[1]))
+    if result.critical is not None:
+        _mark_critical(axes, result.critical)
+        axes.set_xlim(0.0, 1.05 * result.critical)
+    _mark_point(axes, result.learning_rate, result.per_variance, "this problem")
+    axes.set_ylim(0.0, max(6 * float(np.median(floors)), 1.2 * result.per_variance))
     axes.set_ylabel("error that label noise leaves\n" + r"$\epsilon_g(\infty) / \sigma^2$, as $\sigma \to 0$")
-    _finish_rates(axes, problem, title, "What label noise leaves of the error")
-    return figure
+    return _finish_rates(axes, result.problem, title, "What label noise leaves of the error")
 
 
 def _mark_critical(axes: Axes, critical: float) -> None:
@@ -179,27 +132,25 @@ def _mark_critical(axes: Axes, critical: float) -> None:
     axes.axvline(critical, color=ALARM, linewidth=1.2, linestyle=(0, (2, 2)), label=label)
 
 
-def _mark_point(axes: Axes, point: tuple[float, float], marker: str, label: str) -> None:
-    look: Look = {"marker": marker, "linestyle": "none", "color": INK, "markersize": 6.5, "zorder": 4}
-    axes.plot(*point, **look, label=f"{label}: {point[0]:.4g}")
+def _mark_point(axes: Axes, x: float, y: float, label: str) -> None:
+    marker = "o" if label == "this problem" else "D"
+    axes.plot([x], [y], marker, color=INK, markersize=6.5, zorder=4, label=f"{label}: {x:.4g}")
 
 
-def _finish_rates(axes: Axes, problem: Problem, title: str | None, default: str) -> None:
-    axes.set_xlabel(r"constant learning rate $\eta$")
-    outside_legend(axes)
+def _finish_rates(axes: Axes, problem: Problem, title: str | None, default: str) -> Figure:
     who, how = problem_in_words(problem)
     rest = [part for part in how.split(", ") if not part.startswith("learning rate")]
-    write_head(axes, title, default, ", ".join([who, *rest]))
+    return finish([axes], r"constant learning rate $\eta$", title, default, ", ".join([who, *rest]))
 
 
 @figure_of("a landscape or a critical point", "spectrum", "index", "error")
 def plot_landscape(landscape: Any, *, ax: Axes | None = None, title: str | None = None) -> Figure:
     """Draw every curvature of what `landscape` or a critical point holds, lowest first, with multiplicity and family.
 
-    Few families are rows with their names. Many are one staircase of all eigenvalues. ax: draw into these axes.
+    Few families are rows with their names. Many are one staircase of all eigenvalues.
     """
     spectrum, few = landscape.spectrum, len(landscape.spectrum) <= NAMED
-    figure, (axes,) = column([FRAME + (ROW * max(len(spectrum), 6) if few else 3.0)], title, ax=ax)
+    (axes,) = column([FRAME + (ROW * max(len(spectrum), 6) if few else 3.0)], title, ax=ax)
     counts, last = {"down": 0, "flat": 0, "up": 0}, 0
     for place, c in enumerate(spectrum):
         way, color, marker = WAYS[int(np.sign(c.value)) + 1]
@@ -219,10 +170,10 @@ def plot_landscape(landscape: Any, *, ax: Axes | None = None, title: str | None 
         axes.set_ylim(len(spectrum) - 0.4, -0.6)
         axes.margins(x=0.16)
         axes.grid(False, axis="y")
-        axes.set_xlabel(r"curvature $h$ of $\epsilon_g$ in $W/\sqrt{N}$")
+        xlabel = r"curvature $h$ of $\epsilon_g$ in $W/\sqrt{N}$"
     else:
         axes.axhline(0.0, color=INK, linewidth=0.8)
-        axes.set_xlabel("directions, lowest curvature first")
+        xlabel = "directions, lowest curvature first"
         axes.set_ylabel("curvature $h$ of\n" + r"$\epsilon_g$ in $W/\sqrt{N}$")
     handles = [
         Line2D([], [], color=color, marker=marker, linestyle="none", label=f"{way}: {counts[way]}")
@@ -233,5 +184,4 @@ def plot_landscape(landscape: Any, *, ax: Axes | None = None, title: str | None 
     who, _ = problem_in_words(landscape.problem)
     what = landscape.name.capitalize() if hasattr(landscape, "name") else f"Landscape: {landscape.kind}"
     small = rf"{who}; $N = {landscape.dim}$, $\epsilon_g$ = {landscape.error:.4g}"
-    write_head(axes, title, what, small, line=80)
-    return figure
+    return finish([axes], xlabel, title, what, small, line=80)

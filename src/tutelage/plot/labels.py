@@ -43,6 +43,14 @@ PARAMETERS = {
 }
 
 
+QUANTITIES = {
+    "R": "student–teacher\noverlaps $R_{km}$",
+    "Q": "student–student\noverlaps $Q_{kl}$",
+    "readout": "readouts $v_k$",
+    "bias": "biases $b_k$",
+}
+
+
 class Recorded(Protocol):
     """What is read of a curve: a `Trajectory`, or the single curve of an analysis."""
 
@@ -63,6 +71,34 @@ def error_label(result: Recorded) -> str:
     if result.kind == "equations" or result.problem is None:
         return "error"
     return ERROR_IN_TWO_LINES if result.problem.labels.metric == "squared" else "probability of\na wrong class"
+
+
+def columns_of_R(problem: Problem | None, count: int) -> tuple[str, list[str]]:
+    """What the columns of R belong to, and their labels: teacher units, units of tasks, or the means of a mixture.
+
+    Where a teacher labels a mixture, there are columns of both kinds, and the labels hold the kind.
+    """
+    from tutelage.problem import Mixture, Tasks
+
+    teacher, numbers = getattr(problem, "teacher", None), [str(m + 1) for m in range(count)]
+    if isinstance(teacher, Tasks) and teacher.count > 1:
+        own = teacher.task_of_units
+        if own.size == teacher.count:
+            return "task", numbers
+        return "task.unit", [f"{s + 1}.{np.sum(own[:m] == s) + 1}" for m, s in enumerate(own)]
+    if problem is None or not isinstance(problem.inputs, Mixture):
+        return "teacher", numbers
+    units = 0 if teacher is None else teacher.hidden
+    if units == 0:
+        return "mean", numbers
+    return "", [f"teacher {m + 1}" if m < units else f"mean {m - units + 1}" for m in range(count)]
+
+
+def quantity_label(name: str, problem: Problem | None = None) -> str:
+    """What a variable is, in two lines; the overlaps R of a mixture are those with its means, too."""
+    if name == "R" and (kind := columns_of_R(problem, 1)[0]) in ("mean", ""):
+        return "student–mean\noverlaps $R_{km}$" if kind else "overlaps $R_{km}$ with\nteacher and means"
+    return QUANTITIES.get(name, name)
 
 
 def parameter_label(name: str) -> str:
@@ -97,8 +133,10 @@ def problem_in_words(problem: Problem) -> tuple[str, str]:
 
 
 def title_and_conditions(result: Recorded) -> tuple[str, str]:
-    """As `problem_in_words`, for any result that may have no problem: custom equations."""
-    return ("Custom equations", "") if result.problem is None else problem_in_words(result.problem)
+    """As `problem_in_words`, for a result that may have no problem."""
+    if result.problem is None:
+        return ("Custom equations" if result.kind == "equations" else "Order parameters"), ""
+    return problem_in_words(result.problem)
 
 
 def settings_in_words(trajectory: Trajectory) -> list[str]:

@@ -13,21 +13,21 @@ from tutelage.plot.axes import (
     Figure,
     column,
     figure_of,
+    fill_band,
     finish,
     mark_time,
-    outside_legend,
     plain_dots,
     scale_error,
     scale_time,
     shade,
     spread_marks,
-    write_head,
 )
 from tutelage.plot.labels import (
     ERROR_IN_TWO_LINES,
     TIME,
     Recorded,
     capital,
+    error_label,
     problem_in_words,
     time_label,
     title_and_conditions,
@@ -44,7 +44,7 @@ from tutelage.plot.style import (
     is_log_spaced,
     stroke,
 )
-from tutelage.plot.trajectory import NAMED, SINGLE_RUNS, draw_panel, panels_of
+from tutelage.plot.trajectory import NAMED, SINGLE_RUNS, draw_lines, panels_of
 
 CURVE_HEIGHT, PANEL_HEIGHT = 2.5, 1.8
 ESCAPE_WIDTH = 7.2
@@ -68,22 +68,20 @@ CONTROLS = {
 # Plateaus, phases, specialization, early stopping
 
 
-def _begin(curve: Recorded, panels: int, title: str | None, ax: Axes | None = None) -> tuple[Figure, list[Axes]]:
+def _begin(curve: Recorded, panels: int, title: str | None, ax: Axes | None = None) -> list[Axes]:
     """The learning curve, and empty panels below it."""
-    figure, grid = column([CURVE_HEIGHT, *[PANEL_HEIGHT] * panels], title, ax=ax)
+    grid = column([CURVE_HEIGHT, *[PANEL_HEIGHT] * panels], title, ax=ax)
     grid[0].plot(curve.times, curve.error, color=COLORS[0], linewidth=1.0 if curve.kind == "simulation" else 2.0)
-    grid[0].set_ylabel(ERROR_IN_TWO_LINES if curve.kind != "equations" else "error")
+    grid[0].set_ylabel(error_label(curve))
     scale_error(grid[0], curve.error)
-    return figure, grid
+    return grid
 
 
-def _finish(figure: Figure, grid: list[Axes], curve: Recorded, title: str | None, outcome: str) -> Figure:
+def _finish(grid: list[Axes], curve: Recorded, title: str | None, outcome: str) -> Figure:
     scale_time(grid[0], curve.times)
     if is_log_spaced(curve.times):
         grid[0].set_xlim(left=curve.times[curve.times > 0][0])
-    finish(figure, grid, time_label(curve))
-    write_head(grid[0], title, *title_and_conditions(curve), capital(outcome))
-    return figure
+    return finish(grid, time_label(curve), title, *title_and_conditions(curve), capital(outcome))
 
 
 @figure_of("what plateaus returned", "found", "curve", "share")
@@ -91,11 +89,11 @@ def plot_plateaus(result: Any, *, title: str | None = None) -> Figure:
     """Draw the learning curve with its plateaus, the growth of the departure from each, and the overlaps.
 
     Shaded: where the error is within its share of the height. In the middle panel, what grows during the escape from a
-    plateau, on a logarithmic axis, with the fitted exponential over the times of the fit. title: "" leaves the head out.
+    plateau, on a logarithmic axis, with the fitted exponential over the times of the fit.
     """
-    curve, panels = result.curve, panels_of(result.curve)[:1]
+    curve, panels = result.curve, list(panels_of(result.curve).items())[:1]
     growing = [p for p in result.found if p.departure is not None]
-    figure, grid = _begin(curve, bool(growing) + len(panels), title)
+    grid = _begin(curve, bool(growing) + len(panels), title)
     for i, plateau in enumerate(result.found):
         label = f"within {100 * plateau.share:.3g}%\nof its height" if i == 0 else None
         for axes in grid:
@@ -111,20 +109,20 @@ def plot_plateaus(result: Any, *, title: str | None = None) -> Figure:
         name = rf"rate {plateau.growth_rate:.4g}"
         grid[1].plot([first, last], fitted, color=COLORS[1], linewidth=2.2, linestyle=(0, (3, 1.5)), label=name)
         grid[1].set(yscale="log", ylabel="departure from\nthe plateau, $u$")
-    for panel in panels:
-        draw_panel(grid[-1], curve.times, panel)
-    return _finish(figure, grid, curve, title, "; ".join(str(result).split("\n")[:2]))
+    for label, lines in panels:
+        draw_lines(grid[-1], curve.times, lines, label)
+    return _finish(grid, curve, title, "; ".join(str(result).split("\n")[:2]))
 
 
 @figure_of("what phases returned", "intervals", "curve")
 def plot_phases(result: Any, *, title: str | None = None) -> Figure:
-    """Draw learning curve and overlaps, shaded by phase, with the names in the legend. title: "" leaves the head out."""
-    curve, panels = result.curve, panels_of(result.curve)[:1]
-    figure, grid = _begin(curve, len(panels), title)
+    """Draw learning curve and overlaps, shaded by phase, with the names in the legend."""
+    curve, panels = result.curve, list(panels_of(result.curve).items())[:1]
+    grid = _begin(curve, len(panels), title)
     draw_phases(grid, result.intervals)
-    for panel in panels:
-        draw_panel(grid[-1], curve.times, panel)
-    return _finish(figure, grid, curve, title, ", ".join(phase.name for phase in result.intervals))
+    for label, lines in panels:
+        draw_lines(grid[-1], curve.times, lines, label)
+    return _finish(grid, curve, title, ", ".join(phase.name for phase in result.intervals))
 
 
 class Interval(Protocol):
@@ -151,9 +149,9 @@ def draw_phases(grid: Iterable[Axes], intervals: Iterable[Interval]) -> None:
 
 @figure_of("what specialization returned", "index", "own", "permutation")
 def plot_specialization(result: Any, *, title: str | None = None) -> Figure:
-    """Draw learning curve, specialization index and the cosines of assigned pairs. title: "" leaves the head out."""
+    """Draw learning curve, specialization index and the cosines of assigned pairs."""
     times, when = result.times, result.transition_time
-    figure, grid = _begin(result.curve, 2, title)
+    grid = _begin(result.curve, 2, title)
     grid[1].plot(times, result.index, color=COLORS[2], linewidth=2.0, label="index")
     grid[1].axhline(0.5, color=FAINT, linewidth=0.8, linestyle=(0, (2, 2)), label="one half")
     grid[1].set(ylim=(-0.03, 1.03), ylabel="specialization\nindex")
@@ -167,16 +165,13 @@ def plot_specialization(result: Any, *, title: str | None = None) -> Figure:
     if when is not None:
         for axes in grid:
             mark_time(axes, when, f"transition, {when:.4g}" if axes is grid[0] else None)
-    return _finish(figure, grid, result.curve, title, str(result).split("\n")[0])
+    return _finish(grid, result.curve, title, str(result).split("\n")[0])
 
 
 @figure_of("what early_stopping returned", "bracket", "gain", "curve")
 def plot_early_stopping(result: Any, *, ax: Axes | None = None, title: str | None = None) -> Figure:
-    """Draw the learning curve with the smallest and the last error marked.
-
-    ax: draw into these axes. title: "" leaves the head out.
-    """
-    figure, (axes,) = _begin(result.curve, 0, title, ax)
+    """Draw the learning curve with the smallest and the last error marked."""
+    (axes,) = _begin(result.curve, 0, title, ax)
     axes.plot([result.time], [result.value], "o", color=COLORS[2], markersize=7, label=f"smallest, {result.value:.4g}")
     if result.inside:
         name = f"at the end, {result.end_value:.4g}"
@@ -184,17 +179,14 @@ def plot_early_stopping(result: Any, *, ax: Axes | None = None, title: str | Non
         axes.axhline(result.value, color=INK, linewidth=0.8, linestyle=(0, (2, 2)))
         mark_time(axes, result.time, f"stop at {result.time:.4g}")
         shade(axes, result.time, result.end_time, ALARM, "error grows again", 0.08)
-    return _finish(figure, [axes], result.curve, title, str(result))
+    return _finish([axes], result.curve, title, str(result))
 
 
 @figure_of("the results of several runs", "answers", "marks")
 def plot_per_run(result: Any, *, ax: Axes | None = None, title: str | None = None) -> Figure:
-    """Draw the learning curves of the runs with their marks, one color per kind.
-
-    ax: draw into these axes. title: "" leaves the head out.
-    """
+    """Draw the learning curves of the runs with their marks, one color per kind."""
     curves = [answer.curve for answer in result.answers[:SINGLE_RUNS]]
-    figure, (axes,) = column([CURVE_HEIGHT], title, ax=ax)
+    (axes,) = column([CURVE_HEIGHT], title, ax=ax)
     for i, curve in enumerate(curves):
         axes.plot(curve.times, curve.error, color=FAINT, linewidth=0.7, label="runs" if i == 0 else None)
     found = []
@@ -205,9 +197,9 @@ def plot_per_run(result: Any, *, ax: Axes | None = None, title: str | None = Non
         if marks:
             look = plain_dots(place, 4.5, MARKERS[place % len(MARKERS)])
             axes.plot(*zip(*marks, strict=True), **look, zorder=3, label=name)
-    axes.set_ylabel(ERROR_IN_TWO_LINES)
+    axes.set_ylabel(error_label(curves[0]))
     scale_error(axes, np.concatenate([curve.error for curve in curves]))
-    return _finish(figure, [axes], curves[0], title, f"{len(result)} runs: " + ", ".join(found[:3]))
+    return _finish([axes], curves[0], title, f"{len(result)} runs: " + ", ".join(found[:3]))
 
 
 # Exponents of a curve and of a spectrum
@@ -215,46 +207,40 @@ def plot_per_run(result: Any, *, ax: Axes | None = None, title: str | None = Non
 
 @figure_of("what fit_exponent returned", "slope", "local_slope", "window")
 def plot_exponent(result: Any, *, title: str | None = None) -> Figure:
-    """Draw data and fit on logarithmic axes, and d ln y / d ln x with the slope and its error; the window is shaded.
-
-    title: "" leaves the head out.
-    """
+    """Draw data and fit on logarithmic axes, and d ln y / d ln x with the slope and its error; the window is shaded."""
     seen = (result.x > 0) & (result.y > 0)
     x, y, slope, error = result.x[seen], result.y[seen], result.slope, result.error
     level = slope, error if result.constant else 0.0, f"{slope:.4g} ± {error:.1g}"
     local = result.local_slope, "local slope"
-    figure, (top, bottom) = _power_law(result, x, y, ("data", rf"$x^{{{slope:.3f}}}$"), local, level, title)
+    top, bottom = _draw_power_law(result, x, y, ("data", rf"$x^{{{slope:.3f}}}$"), local, level, title)
     if result.y_error is not None:
         top.errorbar(x, y, yerr=result.y_error[seen], fmt="none", elinewidth=0.8, ecolor=COLORS[0])
     top.set_ylabel("$y$")
     low, high = min(slope, np.min(result.local_slope)), max(slope, np.max(result.local_slope))
     room = max(0.08 * (high - low), 0.02 * abs(slope))
     bottom.set(ylabel="local slope\n" + r"d ln $y$ / d ln $x$", ylim=(low - room, high + room))
-    finish(figure, [top, bottom], "$x$")
     lines = str(result).split("\n")
     default = "A power law" if result.constant else "No power law in this window"
-    write_head(top, title, default, lines[0], "" if result.constant else lines[-1], alarm=True)
-    return figure
+    doubt = "" if result.constant else lines[-1]
+    return finish([top, bottom], "$x$", title, default, lines[0], doubt, alarm=True)
 
 
 @figure_of("what spectral_exponent returned", "beta", "fit", "ranks")
 def plot_spectral_exponent(result: Any, *, title: str | None = None) -> Figure:
-    """Draw eigenvalues and fit on logarithmic axes, local beta with its mean and error. title: "" leaves the head out."""
+    """Draw eigenvalues and fit on logarithmic axes, local beta with its mean and error."""
     fit, beta, error = result.fit, result.beta, result.error
     names, local = ("spectrum", rf"$k^{{{fit.slope:.2f}}}$"), (-1 - fit.local_slope, r"local $\beta$")
     level = beta, error, f"{beta:.3g} ± {error:.2g}"
-    figure, (top, bottom) = _power_law(fit, result.ranks, result.eigenvalues, names, local, level, title)
+    top, bottom = _draw_power_law(fit, result.ranks, result.eigenvalues, names, local, level, title)
     top.set_ylabel(r"eigenvalue $\lambda_k$")
     room = 3 * error + 0.1
     bottom.set(ylabel=r"$\beta = -1 - d\ln\lambda/d\ln k$", ylim=(beta - room, beta + room))
-    finish(figure, [top, bottom], r"rank $k$")
-    first, *alarm = str(result).split("\n")
+    first, *doubts = str(result).split("\n")
     default = "A power-law spectrum" if fit.constant else "A spectrum that is not a power law in this window"
-    write_head(top, title, default, first, alarm, alarm=True)
-    return figure
+    return finish([top, bottom], r"rank $k$", title, default, first, doubts, alarm=True)
 
 
-def _power_law(
+def _draw_power_law(
     fit: Any,
     x: np.ndarray,
     y: np.ndarray,
@@ -262,9 +248,9 @@ def _power_law(
     local: tuple[np.ndarray, str],
     level: tuple[float, float, str],
     title: str | None,
-) -> tuple[Figure, list[Axes]]:
+) -> list[Axes]:
     """Data and fitted line (their names) above, local slopes and the level that they should have below, the window shaded."""
-    figure, (top, bottom) = column([2.7, 1.8], title)
+    top, bottom = column([2.7, 1.8], title)
     edges, (value, error, label) = np.array(fit.window), level
     shade(top, edges[0], edges[1], COLORS[2], "window", 0.12)
     shade(bottom, edges[0], edges[1], COLORS[2], alpha=0.12)
@@ -274,8 +260,8 @@ def _power_law(
     bottom.plot(fit.local_x, local[0], color=COLORS[0], linewidth=1.4, label=local[1])
     bottom.plot(edges, [value] * 2, color=COLORS[1], linewidth=2.0, label=label)
     if error > 0:
-        bottom.fill_between(edges, value - error, value + error, color=COLORS[1], alpha=0.25, linewidth=0)
-    return figure, [top, bottom]
+        fill_band(bottom, edges, np.full(2, value), np.full(2, error), COLORS[1])
+    return [top, bottom]
 
 
 # Escapes
@@ -286,7 +272,7 @@ def plot_escape_time(escape: Any, *, title: str | None = None) -> Figure:
     """Draw the predicted learning curve above, the growth of the asymmetry below."""
     shown = escape.times <= escape.time + AFTER / escape.rate
     times, errors, sizes = escape.times[shown], escape.errors[shown], escape.sizes[shown]
-    figure, (upper, lower) = column([2.25, 2.25], title, width=ESCAPE_WIDTH)
+    upper, lower = column([2.25, 2.25], title, width=ESCAPE_WIDTH)
     upper.plot(times, errors, color=COLORS[0], linewidth=2.0, label="predicted")
     upper.axhline(escape.plateau.error, color=FAINT, linewidth=1.0, linestyle=DASHES[2], label="plateau")
     upper.plot([escape.time], [escape.threshold], "D", color=COLORS[1], markersize=6, label="escape")
@@ -301,10 +287,8 @@ def plot_escape_time(escape: Any, *, title: str | None = None) -> Figure:
     lower.set(yscale="log", ylabel="asymmetry of\nthe overlaps")
     for axes in (upper, lower):
         axes.axvline(escape.time, color=COLORS[1], linewidth=0.8, linestyle=DASHES[1])
-    finish(figure, [upper, lower], TIME)
     small = ", ".join([*problem_in_words(escape.plateau.problem), f"initial asymmetry {escape.asymmetry:.2g}"])
-    write_head(upper, title, f"Escape at $\\alpha$ = {escape.time:.4g}", small)
-    return figure
+    return finish([upper, lower], TIME, title, f"Escape at $\\alpha$ = {escape.time:.4g}", small)
 
 
 @figure_of("what escape_distribution returned", "times", "cdf", "permutations")
@@ -315,7 +299,7 @@ def plot_escape_distribution(law: Any, *, title: str | None = None) -> Figure:
     """
     times = np.sort(law.times[np.isfinite(law.times)])
     room = 5.5 / 3.2  # inches per unit of height
-    figure, (upper, middle, lower) = column([1.2 * room, room, room], title, width=ESCAPE_WIDTH, sharex=False)
+    upper, middle, lower = column([1.2 * room, room, room], title, width=ESCAPE_WIDTH, sharex=False)
     middle.sharex(upper)
     upper.hist(times, bins="fd", density=True, color=COLORS[5], alpha=0.7, label="networks")
     upper.set_ylabel("density of\nescape times")
@@ -323,11 +307,9 @@ def plot_escape_distribution(law: Any, *, title: str | None = None) -> Figure:
     middle.set(ylim=(0.0, 1.02), xlabel=TIME, ylabel="share that\nhas escaped")
     for axes in (upper, middle):
         if law.theory is not None:
-            axes.axvline(
-                law.theory, color=COLORS[1], linewidth=1.4, linestyle=DASHES[1], label="theory for this\ninitial condition"
-            )
+            label = "theory for this\ninitial condition"
+            axes.axvline(law.theory, color=COLORS[1], linewidth=1.4, linestyle=DASHES[1], label=label)
         axes.axvline(np.median(law.times), color=INK, linewidth=1.0, linestyle=DASHES[2], label="median")
-        outside_legend(axes)
     chosen = list(law.permutations.items())[:BARS]
     names = [("" if len(p) < 10 else ",").join(str(m + 1) for m in p) for p, _ in chosen]
     lower.bar(np.arange(len(chosen)), [share for _, share in chosen], color=COLORS[2], width=0.6)
@@ -337,11 +319,11 @@ def plot_escape_distribution(law: Any, *, title: str | None = None) -> Figure:
     lower.set_ylim(bottom=0.0)
     more = len(law.permutations) - len(chosen)
     rest = f" ({more} rarer ones not shown)" if more > 0 else ""
-    lower.set(xlabel=f"teacher units, counted from 1, of the units 1, 2, ...{rest}", ylabel="probability")
-    figure.align_ylabels([upper, middle, lower])
+    lower.set_ylabel("probability")
+    xlabel = f"teacher units, counted from 1, of the units 1, 2, ...{rest}"
     how = f"$N={law.dim}$, asymmetry/noise = {law.start_to_noise:.2g}: {law.words}"
-    write_head(upper, title, "When networks escape, and where to", ", ".join([*problem_in_words(law.problem), how]))
-    return figure
+    small = ", ".join([*problem_in_words(law.problem), how])
+    return finish([upper, middle, lower], xlabel, title, "When networks escape, and where to", small)
 
 
 # Protocols
@@ -352,9 +334,9 @@ def plot_protocol(found: Any, *, title: str | None = None) -> Figure:
     """Draw the controls and the error of what `optimize` returned, compared with its baselines.
 
     A band around a control shows how far one segment may move alone before the objective grows by 1%. The error is the mean
-    over tasks; thin lines are single tasks. title: "" leaves the head out.
+    over tasks; thin lines are single tasks.
     """
-    figure, panels = column([*[1.7] * len(found.schedules), 2.5], title)
+    panels = column([*[1.7] * len(found.schedules), 2.5], title)
     looks: list[Look] = [{"color": color, "linewidth": 1.3, "linestyle": DASHES[1]} for color in COLORS[1:]]
     for axes, (name, schedule) in zip(panels, found.schedules.items(), strict=False):
         times = np.linspace(0.0, float(found.trajectory.times[-1]), POINTS)
@@ -379,10 +361,9 @@ def plot_protocol(found: Any, *, title: str | None = None) -> Figure:
         below.plot(curve.times, seen[-1], label=name, **look)
     scale_error(below, np.concatenate(seen))
     below.set_ylabel(ERROR_IN_TWO_LINES)
-    finish(figure, panels, TIME)
-    small = "; ".join(f"{gain:.3g} times below {name}" for name, gain in found.gains.items())
-    write_head(panels[0], title, problem_in_words(found.problem)[0], str(found).splitlines()[0], capital(small))
-    return figure
+    outcome = "; ".join(f"{gain:.3g} times below {name}" for name, gain in found.gains.items())
+    who, small = problem_in_words(found.problem)[0], str(found).splitlines()[0]
+    return finish(panels, TIME, title, who, small, capital(outcome))
 
 
 def _over_time(value: Any, times: np.ndarray) -> np.ndarray:

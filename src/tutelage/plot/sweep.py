@@ -19,7 +19,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from tutelage.errors import InputError, Status
-from tutelage.plot.axes import Figure, column, figure_of, legend_below, outside_legend, write_head
+from tutelage.plot.axes import Figure, column, figure_around, figure_of, legend_below, outside_legend, write_head
 from tutelage.plot.labels import capital, measure_label, parameter_label, problem_in_words
 from tutelage.plot.style import ALARM, COLORS, DASHES, FAINT, INK, MARKERS, Look, is_log_spaced, wants_log
 
@@ -67,14 +67,14 @@ def plot_sweep(
         axes_of.remove("time")
     if len(axes_of) > 2 or not axes_of:
         raise InputError(f"{values.name} has the axes {', '.join(axes_of)}; a figure has one or two. Hold others with at=.")
-    figure, (panel,) = column([3.7], title, width=7.2, ax=ax)
+    (panel,) = column([3.7], title, width=7.2, ax=ax)
     middle, low, high = values.mean("run") if "run" in values.dims else values, None, None
     if "start" in middle.dims:
         quartiles = middle.quantile([0.25, 0.5, 0.75], "start", skipna=False)
         low, middle, high = (quartiles.isel(quantile=i, drop=True) for i in range(3))
     split = None if lines else _axis_of_curves(middle)
     if len(axes_of) == 2 and split is None:
-        _draw_heat_map(figure, panel, middle, status, lines, level)
+        _draw_heat_map(panel, middle, status, lines, level)
     else:
         _draw_curves(panel, middle, low, high, split)
     who, how = problem_in_words(base)
@@ -84,7 +84,7 @@ def plot_sweep(
     small += [f"median of {values.sizes['start']} starts"] if "start" in values.dims else []
     what = f"{measure_label(values)} over {' and '.join(parameter_label(a).split(' $')[0] for a in axes_of)}"
     write_head(panel, title, capital(what), f"{who}; {', '.join([*small, *at_time])}")
-    return figure
+    return figure_around(panel)
 
 
 def _axis_of_curves(values: DataArray) -> str | None:
@@ -158,7 +158,6 @@ def _draw_curves(panel: Axes, middle: DataArray, low: DataArray | None, high: Da
 
 
 def _draw_heat_map(
-    figure: Figure,
     panel: Axes,
     middle: DataArray,
     status: DataArray | None,
@@ -182,7 +181,7 @@ def _draw_heat_map(
     edges = [cell_edges(points, _is_evenly_logarithmic(points)) for points in (x, y)]
     mesh = panel.pcolormesh(*edges, z, norm=norm, cmap="viridis", rasterized=True)
     cut = logarithmic and float(np.nanmin(middle.values)) < lowest
-    bar = figure.colorbar(mesh, ax=panel, pad=0.02, extend="min" if cut else "neither")
+    bar = figure_around(panel).colorbar(mesh, ax=panel, pad=0.02, extend="min" if cut else "neither")
     bar.set_label(measure_label(middle))
     bar.outline.set_linewidth(0.5)
     contours = [tick for tick in bar.get_ticks() if norm.vmin < tick < norm.vmax]

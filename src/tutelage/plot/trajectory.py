@@ -7,7 +7,7 @@ unit; many share one color.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,30 +19,32 @@ from tutelage.plot.axes import (
     column,
     figure_of,
     finish,
-    outside_legend,
+    mark_time,
     scale_error,
     scale_overlaps,
     scale_time,
     shown_times,
     spread_marks,
-    write_head,
 )
-from tutelage.plot.labels import Recorded, error_label, settings_in_words, time_label, title_and_conditions
+from tutelage.plot.labels import (
+    Recorded,
+    columns_of_R,
+    error_label,
+    quantity_label,
+    settings_in_words,
+    time_label,
+    title_and_conditions,
+)
 from tutelage.plot.style import ALARM, COLORS, DASHES, FAINT, Look, stroke
 
 if TYPE_CHECKING:
+    from tutelage.problem import Problem
     from tutelage.trajectory import Trajectory
 
 WIDTH, CURVE_HEIGHT, PANEL_HEIGHT = 7.0, 2.3, 1.75
 SINGLE_RUNS = 40  # drawn thin behind their mean
 NAMED = 9  # lines of a panel that are named one by one
 VARIABLES = {"R": (2,), "Q": (2,), "readout": (1, 2), "bias": (1,)}  # known variables: numbers of axes beside time
-QUANTITIES = {
-    "R": "student–teacher\noverlaps $R_{km}$",
-    "Q": "student–student\noverlaps $Q_{kl}$",
-    "readout": "readouts $v_k$",
-    "bias": "biases $b_k$",
-}
 LETTERS = {"readout": "v", "bias": "b"}
 
 
@@ -55,19 +57,6 @@ class Line:
     unit: int
     partner: int = 0
     group: str = ""
-
-
-@dataclass(frozen=True)
-class Panel:
-    """The lines of one kind of quantity, and its name."""
-
-    label: str
-    lines: list[Line]
-
-    @property
-    def values(self) -> np.ndarray:
-        """All values: (line, run, time)."""
-        return np.stack([line.values for line in self.lines])
 
 
 @figure_of("a Trajectory", "times", "variables", "error", "status")
@@ -95,20 +84,29 @@ def plot_trajectory(trajectory: Trajectory, *, ax: Axes | None = None, title: st
     if times.size == 0:
         raise InputError("this trajectory has no recorded times; there is nothing to draw.")
     shown = shown_times(times)
-    panels = panels_of(trajectory) if ax is None else []
-    figure, grid = column([CURVE_HEIGHT] + [PANEL_HEIGHT] * len(panels), title, width=WIDTH, ax=ax)
+    panels = panels_of(trajectory) if ax is None else {}
+    grid = column([CURVE_HEIGHT] + [PANEL_HEIGHT] * len(panels), title, width=WIDTH, ax=ax)
     _draw_error(grid[0], times, trajectory, shown)
-    for axes, panel in zip(grid[1:], panels, strict=True):
+    for axes, (label, lines) in zip(grid[1:], panels.items(), strict=True):
         mark_switches(axes, trajectory)
-        lines = [replace(line, values=line.values[:, shown]) for line in panel.lines]
-        draw_panel(axes, times[shown], Panel(panel.label, lines))
-    finish(figure, grid, time_label(trajectory))
-    _head(grid, trajectory, title)
-    return figure
+        draw_lines(axes, times, lines, label, shown)
+    outcome = ""
+    if not trajectory.finished:
+        outcome = f"The {'solve' if trajectory.kind != 'simulation' else 'run'} {trajectory.status}"
+        for axes in grid:
+            for end in np.unique(np.atleast_1d(trajectory.end_time)):
+                axes.axvline(float(end), color=ALARM, linewidth=1.0, linestyle=(0, (2, 2)))
+    who, how = title_and_conditions(trajectory)
+    if trajectory.problem is None:
+        how = f"variables {', '.join(trajectory.variables)}"
+    small = ", ".join([how, *settings_in_words(trajectory)])
+    return finish(grid, time_label(trajectory), title, who, small, outcome, alarm=True)
 
 
 def _draw_error(axes: Axes, times: np.ndarray, trajectory: Trajectory, shown: np.ndarray) -> None:
-    errors, t = error_by_task(trajectory)[:, :, shown], times[shown]
+    errors, t = np.asarray(trajectory.error, dtype=float), times[shown]
+    errors = errors[..., None] if getattr(trajectory, "tasks", None) is None else errors
+    errors = np.moveaxis(errors.reshape(-1, *errors.shape[-2:]), -1, 0)[:, :, shown]  # (task, run, time)
     others = 1 if axes.lines else 0  # the user's axes may hold another trajectory, which has the first color
     for runs in errors:
         for run in runs[:SINGLE_RUNS] if len(runs) > 1 else ():
@@ -118,17 +116,8 @@ def _draw_error(axes: Axes, times: np.ndarray, trajectory: Trajectory, shown: np
         axes.plot(t, runs.mean(axis=0), label=f"task {task + 1}" if len(errors) > 1 else None, **look)
     axes.set_ylabel(error_label(trajectory))
     mark_switches(axes, trajectory)
-    if len(errors) > 1:
-        outside_legend(axes)
     scale_error(axes, errors.reshape(-1, t.size))
     scale_time(axes, times)
-
-
-def error_by_task(trajectory: Trajectory) -> np.ndarray:
-    """The errors as (task, run, time); without tasks there is one."""
-    errors = np.asarray(trajectory.error, dtype=float)
-    errors = errors[..., None] if getattr(trajectory, "tasks", None) is None else errors
-    return np.moveaxis(errors.reshape(-1, *errors.shape[-2:]), -1, 0)
 
 
 def mark_switches(axes: Axes, trajectory: Trajectory) -> None:
@@ -139,87 +128,47 @@ def mark_switches(axes: Axes, trajectory: Trajectory) -> None:
     times = teacher.switches(end) if isinstance(teacher, Tasks) and not callable(teacher.schedule) else None
     for time in [] if times is None else np.unique(np.asarray(times)):
         if time < end:
-            axes.axvline(float(time), color=FAINT, linewidth=1.0, linestyle=(0, (4, 2)), zorder=0.5)
+            mark_time(axes, float(time))
 
 
-def _head(grid: list[Axes], trajectory: Trajectory, title: str | None) -> None:
-    """The problem and its conditions, and what happened to a run that did not finish, marked in every panel."""
-    outcome = ""
-    if not trajectory.finished:
-        outcome = f"The {'solve' if trajectory.kind != 'simulation' else 'run'} {trajectory.status}"
-        for axes in grid:
-            for end in np.unique(np.atleast_1d(trajectory.end_time)):
-                axes.axvline(float(end), color=ALARM, linewidth=1.0, linestyle=(0, (2, 2)))
-    who, how = title_and_conditions(trajectory)
-    if trajectory.problem is None:
-        who = who if trajectory.kind == "equations" else "Order parameters"
-        how = f"variables {', '.join(trajectory.variables)}"
-    else:
-        how = ", ".join([how, *settings_in_words(trajectory)])
-    write_head(grid[0], title, who, how, outcome, alarm=True)
-
-
-def panels_of(curve: Recorded) -> list[Panel]:
-    """R and Q, readouts and biases that learn; the variables of custom equations."""
+def panels_of(curve: Recorded) -> dict[str, list[Line]]:
+    """The lines of each panel by its name: R and Q, readouts and biases that learn; the variables of custom equations."""
     lead = np.ndim(curve.error) - (1 if getattr(curve, "tasks", None) is None else 2)
     arrays = {name: np.asarray(value, dtype=float) for name, value in curve.variables.items()}
     runs = {name: array.reshape(-1, *array.shape[lead:]) for name, array in arrays.items()}  # (run, time, ...)
     known = [n for n, axes in VARIABLES.items() if n in runs and runs[n].ndim - 2 in axes]
     if known and curve.kind != "equations":
-        shown = [n for n in known if n in ("R", "Q") or _moves(runs[n])]
-        return [Panel(QUANTITIES[n], task_lines(curve, n, runs[n]) or lines_of(n, runs[n])) for n in shown]
+        shown = [n for n in known if n in ("R", "Q") or np.ptp(runs[n], axis=1).max() > 1e-12]
+        return {quantity_label(n, curve.problem): lines_of(n, runs[n], curve.problem) for n in shown}
     scalars = [Line(v, n, i, i) for i, (n, v) in enumerate((n, v) for n, v in runs.items() if v.ndim == 2)]
-    others = [Panel(n, _entries(n, v)) for n, v in runs.items() if v.ndim > 2]
-    return ([Panel(", ".join(line.label for line in scalars), scalars)] if scalars else []) + others
+    others = {n: lines_of(n, v) for n, v in runs.items() if v.ndim > 2}
+    return ({", ".join(line.label for line in scalars): scalars} if scalars else {}) | others
 
 
-def task_lines(trajectory: Recorded, name: str, values: np.ndarray) -> list[Line] | None:
-    """R and separate heads named by unit and task: color from the unit, dashes from the task; None for anything else."""
-    from tutelage.problem import Tasks
+def lines_of(name: str, values: np.ndarray, problem: Problem | None = None) -> list[Line]:
+    """The lines of one variable, (run, time, ...): color from its first index (the unit), dashes from its last.
 
-    teacher = getattr(trajectory.problem, "teacher", None)
-    if not isinstance(teacher, Tasks) or teacher.count == 1:
-        return None
-    if name == "R":
-        own, K = teacher.task_of_units, values.shape[2]
-        return [
-            Line(values[..., k, m], f"$R_{{{_subscript((k, m), values.shape[2:])}}}$, task {s + 1}", k, m, f"unit {k + 1}")
-            for k in range(K)
-            for m, s in enumerate(own)
-        ]
-    if name == "readout" and teacher.heads == "separate" and values.ndim == 4:
-        return [
-            Line(values[..., s, k], f"$v_{{{k + 1}}}$, task {s + 1}", k, s, f"unit {k + 1}")
-            for k in range(values.shape[3])
-            for s in range(values.shape[2])
-        ]
-    return None
-
-
-def _moves(values: np.ndarray) -> bool:
-    return bool(np.any(np.abs(values - values[:, :1]) > 1e-12))
-
-
-def lines_of(name: str, values: np.ndarray) -> list[Line]:
-    """The lines of one variable, (run, time, ...)."""
+    Lines of R name the task of their column, or whether it is a teacher unit or a mean; those of separate heads their task.
+    """
     if values.ndim == 2:
         return [Line(values, name, 0)]
-    if values.ndim - 2 not in VARIABLES.get(name, ()) or name == "R":
-        return _entries(name, values)
-    if name == "Q":
+    if name == "Q" and values.ndim == 4:
         return _gram(values)
-    if values.ndim > 3:  # readouts of several outputs
-        return _entries(LETTERS[name], values)
-    return [Line(values[..., k], f"${LETTERS[name]}_{{{k + 1}}}$", k, k, f"unit {k + 1}") for k in range(values.shape[-1])]
-
-
-def _entries(name: str, values: np.ndarray) -> list[Line]:
-    """One line per entry: color from its first index, dashes from its last."""
+    letter, columns = LETTERS.get(name, name), [""] * values.shape[-1]
+    heads = name == "readout" and values.ndim == 4 and getattr(getattr(problem, "teacher", None), "heads", "") == "separate"
+    if heads:
+        values = np.swapaxes(values, 2, 3)  # (run, time, unit, task)
+        columns = [f", task {task + 1}" for task in range(values.shape[3])]
+    elif name == "R":
+        kind, labels = columns_of_R(problem, len(columns))
+        if kind not in ("teacher", "mean"):
+            columns = [f", {'task ' if kind else ''}{label}" for label in labels]
     lines = []
     for index in np.ndindex(values.shape[2:]):
-        below = _subscript(index, values.shape[2:])
-        label = f"${name}_{{{below}}}$" if len(name) == 1 else f"{name} {below}"
-        lines.append(Line(values[(..., *index)], label, index[0], index[-1], f"unit {index[0] + 1}"))
+        below = _subscript(index[:1] if heads else index, values.shape[2:])
+        label = f"${letter}_{{{below}}}$" if len(letter) == 1 else f"{letter} {below}"
+        unit, column = index[0], index[-1]
+        lines.append(Line(values[(..., *index)], label + columns[column], unit, column, f"unit {unit + 1}"))
     return lines
 
 
@@ -238,14 +187,15 @@ def _gram(values: np.ndarray) -> list[Line]:
     ]
 
 
-def draw_panel(axes: Axes, times: np.ndarray, panel: Panel) -> None:
-    """All lines (the mean over runs, where there are several), their scale, and a legend outside."""
-    for i, (line, look, label) in enumerate(with_looks(panel.lines)):
-        marks: Look = {"markevery": spread_marks(times, i, len(panel.lines))} if "marker" in look else {}
-        axes.plot(times, np.mean(line.values, axis=0), label=label, **look, **marks)
-    axes.set_ylabel(panel.label)
-    scale_overlaps(axes, panel.values)
-    outside_legend(axes)
+def draw_lines(
+    axes: Axes, times: np.ndarray, lines: list[Line], label: str, shown: np.ndarray | slice = slice(None)
+) -> None:
+    """All lines (the mean over runs, where there are several) at the shown times, their name and scale."""
+    for i, (line, look, name) in enumerate(with_looks(lines)):
+        marks: Look = {"markevery": spread_marks(times[shown], i, len(lines))} if "marker" in look else {}
+        axes.plot(times[shown], np.mean(line.values, axis=0)[shown], label=name, **look, **marks)
+    axes.set_ylabel(label)
+    scale_overlaps(axes, np.stack([line.values for line in lines]))
 
 
 def with_looks(lines: list[Line], marks: bool = True) -> Iterator[tuple[Line, Look, str]]:

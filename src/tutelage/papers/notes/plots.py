@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tutelage.plot import ALARM, COLORS, FAINT, figure_of, panel_grid, problem_in_words, tick_each
+from tutelage.papers.drawing import tick_each
+from tutelage.plot import ALARM, COLORS, FAINT, figure_of, panel_grid, problem_in_words
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

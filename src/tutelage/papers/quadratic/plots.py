@@ -17,13 +17,11 @@ from tutelage.plot import (
     column,
     figure_of,
     finish,
-    outside_legend,
     plain_dots,
     problem_in_words,
     scale_time,
     shown_times,
     style,
-    write_head,
 )
 
 if TYPE_CHECKING:
@@ -38,7 +36,7 @@ MEASURED = 150  # weights up to which degrees of freedom are also measured as ra
 @figure_of("a result of quadratic_network", "plateau_risk", "norm_at", "overlap_rate")
 def plot_quadratic_network(network: Any, curves: Any, *, title: str | None = None) -> "Figure":
     """Draw risk, and eigenvalues of R and Q, against t; closed forms of norm learning, plateau and escape."""
-    figure, (above, below) = column([HEIGHT, HEIGHT], title, width=WIDTH)
+    above, below = column([HEIGHT, HEIGHT], title, width=WIDTH)
     t = network.t(curves.times)
     above.plot(t, 2 * curves.error, color=INK, label="exact")
     above.axhline(network.plateau_risk, color=FAINT, linestyle=DASHES[2], label="plateau, small rate")
@@ -47,24 +45,22 @@ def plot_quadratic_network(network: Any, curves: Any, *, title: str | None = Non
     above.set(ylabel=r"risk $2\epsilon_g$", ylim=(0, 1.1 * float(np.max(2 * curves.error))))
     _draw_modes(below, t, curves)
     below.plot(t, network.norm_at(t), color=COLORS[1], linestyle=DASHES[1], label="norm learning")
-    finish(figure, [above, below], PAPER_TIME)
     small = rf"$p = {network.students}$, $p^* = {network.teachers}$, $\eta = {network.paper_lr:g}$"
-    write_head(above, title, "Norm learning, plateau and escape of a quadratic network", small)
-    return figure
+    return finish([above, below], PAPER_TIME, title, "Norm learning, plateau and escape of a quadratic network", small)
 
 
 @figure_of("a result of quadratic_network", "d", "z", "error")
 def plot_quadratic_curves(curves: Any, *, title: str | None = None) -> "Figure":
     """Draw the error, and the modes of the first initial condition, against alpha."""
-    figure, (above, below) = column([HEIGHT, HEIGHT], title, width=WIDTH)
+    above, below = column([HEIGHT, HEIGHT], title, width=WIDTH)
     for i, error in enumerate(np.reshape(curves.error, (-1, curves.times.size))):
         look = {"color": INK, "zorder": 3, "linewidth": 1.6} if i == 0 else {"color": FAINT, "zorder": 2, "linewidth": 1.0}
         above.plot(curves.times, error, **look)
     above.set(ylabel=ERROR, yscale="log")
     _draw_modes(below, curves.times, curves)
-    finish(figure, [above, below], TIME)
-    write_head(above, title, "A quadratic network, mode by mode", ", ".join(problem_in_words(curves.problem)))
-    return figure
+    return finish(
+        [above, below], TIME, title, "A quadratic network, mode by mode", ", ".join(problem_in_words(curves.problem))
+    )
 
 
 def _draw_modes(axes: Any, times: np.ndarray, curves: Any) -> None:
@@ -79,21 +75,21 @@ def _draw_modes(axes: Any, times: np.ndarray, curves: Any) -> None:
 @figure_of("a result of quadratic_network", "lrs", "times", "on_plateau")
 def plot_fastest_escape(fastest: Any, *, title: str | None = None) -> "Figure":
     """Draw the mean time to half the loss against the learning rate."""
-    figure, (axes,) = column([2.5], title, width=WIDTH)
+    (axes,) = column([2.5], title, width=WIDTH)
     axes.plot(fastest.lrs, fastest.times, "o-", color=COLORS[0], markerfacecolor="white", label="solved")
     axes.axvline(fastest.paper_lr, color=COLORS[0], linestyle=DASHES[1], label="best")
     axes.axvline(fastest.on_plateau, color=COLORS[1], linestyle=DASHES[2], label="fastest growth\non the plateau")
     axes.set_ylabel(r"$\alpha$ at half the loss")
-    finish(figure, [axes], r"learning rate $\eta$ of a loss without 1/2")
     small = rf"best: $\eta = {fastest.paper_lr:.3g}$, $\alpha = {fastest.time:.4g}$"
-    write_head(axes, title, "Samples needed to escape from the plateau", small)
-    return figure
+    return finish(
+        [axes], r"learning rate $\eta$ of a loss without 1/2", title, "Samples needed to escape from the plateau", small
+    )
 
 
 @figure_of("what ImplicitBias.along or follow returned", "S", "gap", "bias")
 def plot_bias(path: Any, others: Any = (), *, title: str | None = None) -> "Figure":
     """Draw the distance of R(t) from the predicted final R, e_g, and the entries of S(t); other paths in gray."""
-    figure, (far, error, conserved) = column([5.5 / 3] * 3, title, width=WIDTH)
+    far, error, conserved = column([5.5 / 3] * 3, title, width=WIDTH)
     for i, other in enumerate(others):
         look = {"color": FAINT, "linewidth": 1.0}
         _draw_path(far, other.times, other.gap, look, "other initial conditions" if i == 0 else None)
@@ -109,11 +105,9 @@ def plot_bias(path: Any, others: Any = (), *, title: str | None = None) -> "Figu
     error.set(yscale="log", ylabel=ERROR_IN_TWO_LINES)
     conserved.set_ylabel("entries of\n" + r"$S = R\,(R^\top R)^{-1/2}$")
     scale_time(far, path.times)
-    finish(figure, [far, error, conserved], TIME)
     outcome = "ends at the closest solution" if path.confirmed else "does not end at the closest solution"
     small = f"{', '.join(problem_in_words(path.bias.problem))}; $S$ moves by {float(np.max(path.moved)):.1g}"
-    write_head(far, title, f"Learning {outcome}", small)
-    return figure
+    return finish([far, error, conserved], TIME, title, f"Learning {outcome}", small)
 
 
 def _draw_path(axes: Any, times: np.ndarray, values: np.ndarray, look: dict[str, Any], label: str | None = None) -> None:
@@ -125,7 +119,7 @@ def _draw_path(axes: Any, times: np.ndarray, values: np.ndarray, look: dict[str,
 @style()
 def plot_solution_manifold(one: Any, family: list[Any], *, title: str | None = None) -> "Figure":
     """Draw degrees of freedom and dimension of the solutions against the student units; marks are measured ranks."""
-    figure, (top, bottom) = column([1.85, 1.85], title, width=6.4)
+    top, bottom = column([1.85, 1.85], title, width=6.4)
     _draw_counts(top, [(m, m.degrees_of_freedom, m.measured_degrees_of_freedom) for m in family])
     _draw_counts(bottom, [(m, m.dimension, m.measured_dimension) for m in family if m.dimension is not None])
     top.set_ylabel("degrees of\nfreedom")
@@ -134,10 +128,14 @@ def plot_solution_manifold(one: Any, family: list[Any], *, title: str | None = N
     for axes in (top, bottom):
         axes.locator_params(axis="y", integer=True)
         axes.axvline(one.dim, color=FAINT, linestyle=DASHES[2], linewidth=1.0, label="$p = N$")
-    finish(figure, [top, bottom], "student units $p$")
     how = f"$p^* = {one.teachers}$ teachers, $N = {one.dim}$ dimensions"
-    write_head(top, title, "Quadratic networks: degrees of freedom and dimension of the solutions", how)
-    return figure
+    return finish(
+        [top, bottom],
+        "student units $p$",
+        title,
+        "Quadratic networks: degrees of freedom and dimension of the solutions",
+        how,
+    )
 
 
 def _draw_counts(axes: Any, rows: list[tuple[Any, int, Callable[[], int]]]) -> None:
@@ -150,7 +148,7 @@ def _draw_counts(axes: Any, rows: list[tuple[Any, int, Callable[[], int]]]) -> N
 @figure_of("what critical_points returned", "points", "dim")
 def plot_critical_points(points: Any, *, title: str | None = None) -> "Figure":
     """Draw e_g against the share of descent directions; one line for each number s of aligned directions, r along it."""
-    figure, (axes,) = column([3.3], title, width=WIDTH)
+    (axes,) = column([3.3], title, width=WIDTH)
     for s in sorted({c.aligned for c in points}):
         row = sorted((c for c in points if c.aligned == s), key=lambda c: c.orthogonal)
         x, y = [c.index / c.parameters for c in row], [c.error for c in row]
@@ -158,9 +156,7 @@ def plot_critical_points(points: Any, *, title: str | None = None) -> "Figure":
         axes.plot(x, y, **look, markersize=5, linewidth=1.0, label=f"$s = {s}$ aligned")
         for c, *place in zip(row, x, y, strict=True) if len(row) > 1 else ():
             axes.annotate(f"{c.orthogonal}", tuple(place), (0, 6), textcoords="offset points", ha="center", fontsize=7.5)
-    axes.set(xlabel="share of directions that lead down", ylabel=ERROR_IN_TWO_LINES)
+    axes.set_ylabel(ERROR_IN_TWO_LINES)
     axes.margins(0.06)
-    outside_legend(axes)
     small = f"{problem_in_words(points.problem)[0]}, $N = {points.dim}$; at the marks: $r$ orthogonal"
-    write_head(axes, title, "All critical points", small, line=86)
-    return figure
+    return finish([axes], "share of directions that lead down", title, "All critical points", small, line=86)

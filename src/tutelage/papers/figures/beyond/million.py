@@ -7,8 +7,9 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, at_least, below
+from tutelage.papers.drawing import draw_band
 from tutelage.papers.registry import Replica
-from tutelage.plot import DASHES, ERROR, FAINT, TIME, draw_band, outside_legend, panel_grid
+from tutelage.plot import DASHES, ERROR, FAINT, TIME, outside_legend, panel_grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -13,8 +13,9 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, at_most, below
+from tutelage.papers.drawing import draw_band, tick_each
 from tutelage.papers.registry import Replica
-from tutelage.plot import COLORS, DASHES, ERROR, TIME, draw_band, label_panel, panel_grid, tick_each
+from tutelage.plot import COLORS, DASHES, ERROR, TIME, label_panel, panel_grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,8 +7,9 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, above, at_least, at_most, close
+from tutelage.papers.drawing import draw_band
 from tutelage.papers.registry import Replica
-from tutelage.plot import COLORS, DASHES, FAINT, TIME, draw_band, label_panel, panel_grid
+from tutelage.plot import COLORS, DASHES, FAINT, TIME, label_panel, panel_grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

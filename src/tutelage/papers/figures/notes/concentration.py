@@ -13,8 +13,9 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, above, at_most, close
+from tutelage.papers.drawing import draw_power, tick_each
 from tutelage.papers.registry import Replica
-from tutelage.plot import COLORS, FAINT, MARKERS, draw_power, label_panel, panel_grid, tick_each
+from tutelage.plot import COLORS, FAINT, MARKERS, label_panel, panel_grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

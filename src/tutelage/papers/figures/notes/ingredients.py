@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import tutelage as tu
 from tutelage.papers.claims import Claim
+from tutelage.papers.drawing import draw_band
 from tutelage.papers.registry import Replica
-from tutelage.plot import DASHES, FAINT, TIME, draw_band, label_panel, outside_legend, panel_grid
+from tutelage.plot import DASHES, FAINT, TIME, label_panel, outside_legend, panel_grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

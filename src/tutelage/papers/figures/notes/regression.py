@@ -10,8 +10,9 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, at_most, close
+from tutelage.papers.drawing import draw_band
 from tutelage.papers.registry import Replica
-from tutelage.plot import COLORS, DASHES, ERROR, FAINT, MARKERS, TIME, draw_band, panel_grid
+from tutelage.plot import COLORS, DASHES, ERROR, FAINT, MARKERS, TIME, panel_grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tutelage as tu
-from tutelage.plot import COLORS, DASHES, ERROR, FAINT, MARKERS, TIME, draw_band, label_panel
+from tutelage.papers.drawing import draw_band
+from tutelage.plot import COLORS, DASHES, ERROR, FAINT, MARKERS, TIME, label_panel
 
 if TYPE_CHECKING:
     from xarray import Dataset

@@ -11,9 +11,10 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, above, at_most, below
+from tutelage.papers.drawing import tick_each
 from tutelage.papers.figures.power.committees import own_rates, solved_committee, split_power_law
 from tutelage.papers.registry import Replica
-from tutelage.plot import COLORS, DASHES, FAINT, INK, cell_edges, label_panel, outside_legend, panel_grid, tick_each
+from tutelage.plot import COLORS, DASHES, FAINT, INK, cell_edges, label_panel, outside_legend, panel_grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,6 +11,7 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, at_most, below, close, refuted
+from tutelage.papers.drawing import draw_power
 from tutelage.papers.figures.power.committees import (
     SETTING,
     largest_gap,
@@ -21,7 +22,7 @@ from tutelage.papers.figures.power.committees import (
     unit_spread,
 )
 from tutelage.papers.registry import Replica
-from tutelage.plot import COLORS, DASHES, ERROR, INK, TIME, draw_power, label_panel, outside_legend, panel_grid
+from tutelage.plot import COLORS, DASHES, ERROR, INK, TIME, label_panel, outside_legend, panel_grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -15,20 +15,10 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, above, at_most, below, close, refuted
+from tutelage.papers.drawing import draw_power
 from tutelage.papers.figures.power.committees import groups, level_sum, middle, network_slopes, slope, split_power_law
 from tutelage.papers.registry import Replica
-from tutelage.plot import (
-    COLORS,
-    DASHES,
-    ERROR,
-    FAINT,
-    INK,
-    MARKERS,
-    draw_power,
-    label_panel,
-    outside_legend,
-    panel_grid,
-)
+from tutelage.plot import COLORS, DASHES, ERROR, FAINT, INK, MARKERS, label_panel, outside_legend, panel_grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,8 +7,9 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, above, at_most, close, refuted
+from tutelage.papers.drawing import tick_each
 from tutelage.papers.registry import Replica
-from tutelage.plot import COLORS, DASHES, FAINT, MARKERS, label_panel, panel_grid, tick_each
+from tutelage.plot import COLORS, DASHES, FAINT, MARKERS, label_panel, panel_grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

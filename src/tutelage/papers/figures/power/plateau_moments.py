@@ -10,6 +10,7 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, at_most, refuted
+from tutelage.papers.drawing import color_legend
 from tutelage.papers.figures.power.committees import (
     ESCAPED,
     SETTING,
@@ -22,7 +23,7 @@ from tutelage.papers.figures.power.committees import (
     unit_spread,
 )
 from tutelage.papers.registry import Replica
-from tutelage.plot import COLORS, DASHES, FAINT, INK, TIME, color_legend, panel_grid
+from tutelage.plot import COLORS, DASHES, FAINT, INK, TIME, panel_grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -6,8 +6,9 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, above, at_most, close, refuted
+from tutelage.papers.drawing import draw_power
 from tutelage.papers.registry import Replica
-from tutelage.plot import COLORS, DASHES, FAINT, MARKERS, draw_power, panel_grid
+from tutelage.plot import COLORS, DASHES, FAINT, MARKERS, panel_grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

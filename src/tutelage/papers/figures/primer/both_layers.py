@@ -7,8 +7,9 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, below, between, close, refuted
+from tutelage.papers.drawing import draw_band
 from tutelage.papers.registry import Replica
-from tutelage.plot import COLORS, DASHES, ERROR, FAINT, INK, TIME, draw_band, label_panel, outside_legend, panel_grid
+from tutelage.plot import COLORS, DASHES, ERROR, FAINT, INK, TIME, label_panel, outside_legend, panel_grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

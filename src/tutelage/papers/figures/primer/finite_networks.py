@@ -6,8 +6,9 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, close
+from tutelage.papers.drawing import draw_band, draw_power, tick_each
 from tutelage.papers.registry import Replica
-from tutelage.plot import COLORS, ERROR, TIME, draw_band, draw_power, outside_legend, panel_grid, tick_each
+from tutelage.plot import COLORS, ERROR, TIME, outside_legend, panel_grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

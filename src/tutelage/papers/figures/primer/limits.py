@@ -6,19 +6,9 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, above, at_least, at_most, below, close
+from tutelage.papers.drawing import draw_power, tick_each
 from tutelage.papers.registry import Replica
-from tutelage.plot import (
-    COLORS,
-    DASHES,
-    FAINT,
-    INK,
-    MARKERS,
-    draw_power,
-    label_panel,
-    outside_legend,
-    panel_grid,
-    tick_each,
-)
+from tutelage.plot import COLORS, DASHES, FAINT, INK, MARKERS, label_panel, outside_legend, panel_grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

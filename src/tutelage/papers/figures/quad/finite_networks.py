@@ -6,8 +6,9 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, above, at_least, at_most, below, close, refuted
+from tutelage.papers.drawing import color_legend
 from tutelage.papers.registry import Replica
-from tutelage.plot import COLORS, DASHES, FAINT, INK, MARKERS, TIME, color_legend, label_panel, panel_grid
+from tutelage.plot import COLORS, DASHES, FAINT, INK, MARKERS, TIME, label_panel, panel_grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

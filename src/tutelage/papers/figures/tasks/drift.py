@@ -6,8 +6,9 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, at_most, close
+from tutelage.papers.drawing import draw_band, draw_power
 from tutelage.papers.registry import Replica
-from tutelage.plot import COLORS, DASHES, ERROR, TIME, draw_band, draw_power, label_panel, panel_grid
+from tutelage.plot import COLORS, DASHES, ERROR, TIME, label_panel, panel_grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

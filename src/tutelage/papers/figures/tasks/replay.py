@@ -6,8 +6,9 @@ import numpy as np
 
 import tutelage as tu
 from tutelage.papers.claims import Claim, at_most, below, between, close
+from tutelage.papers.drawing import draw_band
 from tutelage.papers.registry import Replica
-from tutelage.plot import COLORS, DASHES, ERROR, INK, TIME, draw_band, label_panel, panel_grid
+from tutelage.plot import COLORS, DASHES, ERROR, INK, TIME, label_panel, panel_grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
