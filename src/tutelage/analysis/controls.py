@@ -17,6 +17,7 @@ from tutelage.problem import Interleave, Linear, Piecewise, Problem, Replay, Slo
 
 Limits: TypeAlias = tuple[float, float]
 
+NO_BUDGET = (-np.inf, np.inf)
 FEASIBLE = 1e-6  # by which a budget may be exceeded, as a share of what the control can have
 
 
@@ -109,7 +110,7 @@ def schedule_of(name: str, shape: str, edges: np.ndarray, rows: np.ndarray) -> A
     if shape == "smooth":
         each = tuple(Linear(edges, row) for row in rows)
     else:
-        each = tuple(Piecewise(edges[1:-1] if shape == "piecewise" else np.zeros(0), row) for row in rows)
+        each = tuple(Piecewise(edges[1:-1], row) for row in rows)
     shares: Any = each if len(each) > 1 else next(iter(each))
     return Interleave(shares) if name == "tasks" else shares
 
@@ -169,7 +170,7 @@ def checked_budgets(budgets: object, bounds: dict[str, Limits], t_max: float) ->
         pair = (None, given) if np.ndim(np.asarray(given, dtype=object)) == 0 else tuple(given)
         if len(pair) != 2:
             raise InputError(f"the budget of {name} is {checks.shown(given)}; it must be a number or (smallest, largest).")
-        least, most = (open_ if x is None else float(x) for x, open_ in zip(pair, (-np.inf, np.inf), strict=True))
+        least, most = (open_ if x is None else float(x) for x, open_ in zip(pair, NO_BUDGET, strict=True))
         slack = FEASIBLE * t_max * (high - low)
         if not (least <= most and most >= t_max * low - slack and least <= t_max * high + slack):
             raise InputError(
