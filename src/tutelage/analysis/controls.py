@@ -123,17 +123,9 @@ def checked_controls(problem: Problem, controls: object) -> dict[str, Limits]:
         )
     found: dict[str, Limits] = {}
     for name, pair in controls.items():
-        knob = knob_of(problem, name)
-        low, high = _pair(f"the bounds of {name}", pair)
-        if not (0 <= low < high <= knob.highest and np.isfinite(high)):
-            most = "finite" if np.isinf(knob.highest) else f"at most {knob.highest:g}"
-            raise InputError(
-                f"the bounds of {name} are {low:g} and {high:g}; the first must be zero or more and below the second, and "
-                f"the second {most}."
-            )
-        if name == "keep" and low == 0:
+        found[name] = checked_bounds(name, pair, knob_of(problem, name).highest)
+        if name == "keep" and found[name][0] == 0:
             raise InputError("the lower bound of keep is 0; some units must stay active. Use a positive one, such as 0.1.")
-        found[name] = (low, high)
     if {"tasks", "replay"} <= set(found):
         raise InputError("controls has tasks and replay; both decide which task is shown. Control one of them.")
     if "tasks" in found and problem.teacher.count > 2 and found["tasks"] != (0.0, 1.0):
@@ -154,10 +146,18 @@ def knob_of(problem: Problem, name: str) -> Knob:
     return knob
 
 
-def _pair(name: str, value: object) -> Limits:
-    pair = checks.as_array(name, value)
-    checks.require_shape(name, pair, (2,), fix="The lowest and the highest value.")
-    return float(pair[0]), float(pair[1])
+def checked_bounds(name: str, given: object, highest: float = np.inf) -> Limits:
+    """The lowest and the highest value of a control."""
+    pair = checks.as_array(f"the bounds of {name}", given)
+    checks.require_shape(f"the bounds of {name}", pair, (2,), fix="The lowest and the highest value.")
+    low, high = float(pair[0]), float(pair[1])
+    if not (0 <= low < high <= highest and np.isfinite(high)):
+        most = "finite" if np.isinf(highest) else f"at most {highest:g}"
+        raise InputError(
+            f"the bounds of {name} are {low:g} and {high:g}; the first must be zero or more and below the second, and "
+            f"the second {most}."
+        )
+    return low, high
 
 
 def checked_budgets(budgets: object, bounds: dict[str, Limits], t_max: float) -> dict[str, Limits]:

@@ -129,13 +129,8 @@ class Plateau(ResultCard):
         """end - start."""
         return self.end - self.start
 
-    @property
-    def middle(self) -> float:
-        """The time halfway, where a curve that only falls has its height."""
-        return (self.start + self.end) / 2
-
     def __str__(self) -> str:
-        kind = {True: "symmetric plateau", False: "plateau", None: "plateau"}[self.symmetric]
+        kind = "symmetric plateau" if self.symmetric else "plateau"
         text = f"{kind} at {self.height:.5g} from {self.start:.4g} to {self.end:.4g} (length {self.length:.4g})"
         if self.growth_rate is None:
             return f"{text}; {self.note}"

@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike
 
 from tutelage import checks
 from tutelage._types import Array
+from tutelage.analysis.controls import checked_bounds
 from tutelage.analysis.noise import states_of
 from tutelage.dynamics import ClosedSystem, OrderParameters, Overlaps, initial_overlaps
 from tutelage.dynamics.order_parameters import as_arrays
@@ -75,13 +76,9 @@ def greedy(
     """
     require_problem(problem, "greedy", needs=(*CLOSED, "fixed momentum"))
     checks.require_untraced("start", "greedy", require_start(start))
-    t_max, pair = checks.as_positive("t_max", t_max), checks.as_array("bounds", bounds)
-    checks.require_shape("bounds", pair, (2,), fix="The lowest and the highest rate.")
-    checks.require_positive("bounds", pair)
-    if pair[0] >= pair[1]:
-        raise InputError(f"bounds are {pair[0]:g} and {pair[1]:g}; the first must be below the second.")
+    t_max = checks.as_positive("t_max", t_max)
     times = t_max * (1 - np.cos(np.pi * np.arange(RECORDED + 1) / RECORDED)) / 2
-    rates, errors = greedy_rates(problem, start, times, (pair[0], pair[1]), quadrature)
+    rates, errors = greedy_rates(problem, start, times, checked_bounds("lr", bounds), quadrature)
     if not np.all(np.isfinite(rates) & np.isfinite(errors)):
         raise InputError(
             f"the greedy rate cannot be followed up to t_max = {t_max:g}; its solution must stay finite. "
