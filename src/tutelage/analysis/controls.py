@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tutelage import checks, rules
+from tutelage._types import Table
 from tutelage.errors import InputError
 from tutelage.labels import Real, Sign
 from tutelage.problem import Interleave, Linear, Piecewise, Problem, Replay, SlowMomentum, Tasks
@@ -179,6 +180,22 @@ def checked_budgets(budgets: object, bounds: dict[str, Limits], t_max: float) ->
             )
         found[name] = (least, most)
     return found
+
+
+def checked_baselines(problem: Problem, baselines: object) -> dict[str, Table]:
+    """Protocols to compare with: numbers or schedules by the names of controls."""
+    if not isinstance(baselines, Mapping):
+        raise InputError(
+            f"baselines is {checks.shown(baselines)}; it must be a table, such as {{'half': {{'tasks': 0.5}}}}."
+        )
+    for name, given in baselines.items():
+        if not isinstance(given, Mapping):
+            raise InputError(
+                f"the baseline {name!r} is {checks.shown(given)}; it must be a table, such as {{'tasks': 0.5}}."
+            )
+        for control in given:
+            knob_of(problem, control)
+    return {name: dict(given) for name, given in baselines.items()}
 
 
 def checked_edges(segments: ArrayLike, t_max: float) -> np.ndarray:

@@ -21,10 +21,10 @@ from tutelage.analysis.controls import (
     KNOBS,
     Limits,
     changed,
+    checked_baselines,
     checked_budgets,
     checked_controls,
     checked_edges,
-    knob_of,
     schedule_of,
 )
 from tutelage.analysis.protocol_search import (
@@ -228,6 +228,7 @@ def optimize(
     problem = require_problem(problem, "optimize", needs=("differentiable", TASKS, MIXTURES))
     checks.require_untraced("start", "optimize", require_start(start))
     t_max, limits = checks.as_positive("t_max", t_max), checked_controls(problem, controls)
+    others = checked_baselines(problem, baselines or {})
     edges = checked_edges(segments, t_max)
     if not callable(objective):
         objective = checks.known("objective", objective, OBJECTIVES)
@@ -261,8 +262,8 @@ def optimize(
         warnings.simplefilter("ignore", TutelageWarning)  # a trial may diverge; the final choice warns
         constant, tried = best_constants(search)
         compared = {"best constant": _judged(control, _numbers(search, constant))}
-        for name, given in (baselines or {}).items():
-            compared[name] = _judged(control, _completed(control, name, given))
+        for name, given in others.items():
+            compared[name] = _judged(control, _completed(control, given))
         try:
             for point in starting_points(constant, tried, starts):
                 descents.append(Descent(search))
@@ -309,17 +310,13 @@ def _numbers(search: Search, constant: Tried) -> Table:
     return {name: each if len(each) > 1 else each[0] for name, each in values.items()}
 
 
-def _completed(control: ControlProblem, name: str, given: object) -> Table:
+def _completed(control: ControlProblem, given: Table) -> Table:
     """The controls of a baseline; those that are left out are constants, chosen best."""
-    if not isinstance(given, Mapping):
-        raise InputError(f"the baseline {name!r} is {checks.shown(given)}; it must be a table, such as {{'tasks': 0.5}}.")
-    for knob in given:
-        knob_of(control.problem, knob)
-    rest = control.given(dict(given))
+    rest = control.given(given)
     if not rest.limits:
-        return dict(given)
+        return given
     search = rest.search()
-    return dict(given) | _numbers(search, best_constants(search)[0])
+    return given | _numbers(search, best_constants(search)[0])
 
 
 def _sensitivity(search: Search, best: Tried, interrupted: bool) -> dict[str, np.ndarray]:

@@ -155,9 +155,8 @@ def pontryagin(schedule, running=0.0, noise=0.5):
 
 @pytest.fixture(scope="module")
 def two_levels():
-    return tu.schedules.optimize(
-        line(), LINE, END, {"lr": (0.0, 5.0)}, baselines={"greedy": {"lr": tu.schedules.greedy(line(), LINE, END)}}, **SMOOTH
-    )
+    greedy = {"lr": tu.schedules.greedy(line(), LINE, END)}
+    return tu.schedules.optimize(line(), LINE, END, {"lr": (0.0, 5.0)}, baselines={"greedy": greedy}, starts=1, **SMOOTH)
 
 
 def own_schedule(found):
@@ -489,10 +488,8 @@ REFUSED = {
     "shape": (lambda: optimize(PLAIN, SMALL, 5.0, LR, shape="round"), ["shape", "smooth"]),
     "infeasible budget": (lambda: optimize(PLAIN, SMALL, 5.0, LR, budgets={"lr": (6.0, 9.0)}), ["budget", "6", "5"]),
     "unknown budget": (lambda: optimize(PLAIN, SMALL, 5.0, LR, budgets={"noise": 1.0}), ["budget", "noise", "lr"]),
-    "baseline": (
-        lambda: optimize(line(), LINE, END, {"lr": (0.0, 5.0)}, baselines={"a": 0.5}, **SMOOTH),
-        ["baseline", "'a'", "table"],
-    ),
+    "baseline": (lambda: optimize(PLAIN, SMALL, 5.0, LR, baselines={"a": 0.5}), ["baseline", "'a'", "table"]),
+    "baselines": (lambda: optimize(PLAIN, SMALL, 5.0, LR, baselines=[0.5]), ["baselines", "table"]),
     "divergence": (lambda: optimize(line(), LINE, END, {"lr": (9.0, 90.0)}, **SMOOTH), ["finite", "lower"]),
     "nothing to learn": (
         lambda: optimize(line(noise=0.0), tu.Start([[1.0]], [[1.0]]), END, {"lr": (0.0, 5.0)}, **SMOOTH),
