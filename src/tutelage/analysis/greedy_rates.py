@@ -17,10 +17,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import ArrayLike
 
 from tutelage import checks
-from tutelage._types import Array
+from tutelage._types import Array, ArrayLike
 from tutelage.analysis.controls import checked_bounds
 from tutelage.analysis.noise import states_of
 from tutelage.dynamics import ClosedSystem, OrderParameters, Overlaps, initial_overlaps

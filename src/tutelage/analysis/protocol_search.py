@@ -141,7 +141,7 @@ class Search(eqx.Module):
             found[name] = low + own * (high - low) if single else jax.nn.softmax(LOGIT * (2 * own - 1), axis=0)
         return found
 
-    def objective(self, point: Array) -> Array:
+    def measure(self, point: Array) -> Array:
         """The objective under the protocol of a point."""
         rows = [row for values in self.values(point).values() for row in values]
         problem = eqx.tree_at(partial(_places, names=self.names), self.problem, rows)
@@ -170,7 +170,7 @@ def value_and_slope(search: Search, point: Array) -> tuple[Array, Array]:
     """What a descent follows, and its derivative: ln(objective), or a custom objective itself."""
 
     def value(at: Array) -> Array:
-        measured = search.objective(at)
+        measured = search.measure(at)
         return measured if callable(search.goal.objective) else jnp.log(jnp.maximum(measured, jnp.finfo(float).tiny))
 
     along = lambda direction: jax.jvp(value, (point,), (direction,))  # noqa: E731
@@ -320,7 +320,7 @@ def require_number(search: Search) -> None:
         return
     name = getattr(objective, "__name__", "objective")
     try:
-        found = jax.eval_shape(search.objective, jnp.full(search.size, 0.5))
+        found = jax.eval_shape(search.measure, jnp.full(search.size, 0.5))
     except Exception as error:
         raise InputError(
             f"the objective {name!r} fails ({cause(error)}); write it with jax.numpy, as a function of the trajectory."
