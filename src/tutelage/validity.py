@@ -14,6 +14,7 @@ from tutelage._html import ResultCard
 from tutelage._solve import LIMIT, largest_rate
 from tutelage.accuracy import averages_report, in_words
 from tutelage.dynamics.linearized import (
+    LARGEST_STATE,
     LocalDynamics,
     growing_directions,
     noise_covariances,
@@ -28,7 +29,6 @@ from tutelage.problem.traits import missing_traits
 from tutelage.trajectory import Trajectory
 
 MOMENTS = 40  # along the curve up to the plateau
-MAX_SIZE = 400  # largest state whose Jacobian is decomposed for the report
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ def assess(trajectory: Trajectory) -> Validity:
     notes: list[str] = []
     mixture = isinstance(problem.inputs, Mixture)
     largest = largest_rate(problem)
-    small = flatten(eqx.tree_at(lambda s: s.velocity, state, None, is_leaf=lambda x: x is None)).size <= MAX_SIZE
+    small = flatten(eqx.tree_at(lambda s: s.velocity, state, None, is_leaf=lambda x: x is None)).size <= LARGEST_STATE
     noise_dim = _escape_noise(system, trajectory, state, notes) if small and not (gradient_flow or mixture) else None
     usual = problem.classic and not (gradient_flow or callable(problem.sgd.lr))
     critical = critical_rate(problem, t) if usual and small else None

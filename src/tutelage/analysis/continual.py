@@ -14,7 +14,6 @@ from jaxtyping import Float
 
 from tutelage import checks
 from tutelage._solve import solve
-from tutelage._types import Numbers
 from tutelage.analysis.result import AnalysisResult
 from tutelage.errors import InputError, require_fields
 from tutelage.problem import Problem, Start, Tasks, random_start
@@ -99,12 +98,9 @@ def read_tasks(trajectory: Any, function: str) -> tuple[Tasks, np.ndarray, np.nd
     return tasks, times, error[whole]
 
 
-def errors_at(times: np.ndarray, error: np.ndarray, when: Numbers) -> Float[np.ndarray, "..."]:
-    """Errors (..., time, task) at one time for each task, (..., task)."""
-    flat = error.reshape(-1, *error.shape[-2:])
-    moments = np.broadcast_to(np.asarray(when, dtype=float), error.shape[-1:])
-    found = [[np.interp(t, times, one[:, s]) for s, t in enumerate(moments)] for one in flat]
-    return np.array(found).reshape(*error.shape[:-2], error.shape[-1])
+def errors_at(times: np.ndarray, error: np.ndarray, when: np.ndarray) -> Float[np.ndarray, "curve task"]:
+    """Errors (curve, time, task) at one time for each task."""
+    return np.array([[np.interp(t, times, curve[:, s]) for s, t in enumerate(when)] for curve in error])
 
 
 def time_below(times: np.ndarray, error: np.ndarray, target: float, begin: float = 0.0) -> float | None:
@@ -146,8 +142,6 @@ class Forgetting(AnalysisResult, figure="plot_forgetting"):
         (task,), the error at that time and at the end.
     amount
         (task,), final - learned: the forgetting. It is zero for a task that is never left.
-    peak
-        (task,), the largest error after the task was left.
     standard_error
         (task,), of the amount, from the runs of a simulation; zero for theory.
     times, error
@@ -158,7 +152,6 @@ class Forgetting(AnalysisResult, figure="plot_forgetting"):
     learned: np.ndarray
     final: np.ndarray
     amount: np.ndarray
-    peak: np.ndarray
     standard_error: np.ndarray
     times: np.ndarray = field(repr=False)
     error: np.ndarray = field(repr=False)
@@ -184,15 +177,13 @@ class Forgetting(AnalysisResult, figure="plot_forgetting"):
         return "\n".join(lines)
 
 
-def forgetting(trajectory: Trajectory, left: Numbers | None = None) -> Forgetting:
+def forgetting(trajectory: Trajectory) -> Forgetting:
     """The rise of each task's error after the student has turned to other tasks.
 
     Parameters
     ----------
     trajectory
         What `solve` or `simulate` returned for a problem with `Tasks`. Runs of a simulation are averaged.
-    left
-        When each task was left, one time or one for each task. Default: where the schedule first lowers its probability.
 
     Returns
     -------
@@ -210,22 +201,16 @@ def forgetting(trajectory: Trajectory, left: Numbers | None = None) -> Forgettin
     task 2: not left up to 120; error 0.0001146
     """
     tasks, times, errors = read_tasks(trajectory, "forgetting")
-    when = task_left(tasks, float(times[-1])) if left is None else checks.as_array("left", left)
-    checks.require_shape("left", when, (), (tasks.count,), fix="One time, or one for each task.")
-    when = np.broadcast_to(np.asarray(when, dtype=float), (tasks.count,))
-    if np.any(when < times[0]) or np.any(when > times[-1]):
-        raise InputError(f"left is {checks.shown(when)}; the curves are recorded from {times[0]:g} to {times[-1]:g}.")
-    learned = errors_at(times, errors, when)
+    left = task_left(tasks, float(times[-1]))
+    learned = errors_at(times, errors, left)
     amounts = errors[:, -1] - learned
     mean = errors.mean(axis=0)
     spread = amounts.std(axis=0, ddof=1) / np.sqrt(len(errors)) if len(errors) > 1 else np.zeros(tasks.count)
-    later = np.where(times[:, None] >= when, mean, -np.inf).max(axis=0)
     return Forgetting(
-        left=when.copy(),
+        left=left,
         learned=learned.mean(axis=0),
         final=mean[-1],
         amount=amounts.mean(axis=0),
-        peak=np.maximum(later, learned.mean(axis=0)),
         standard_error=spread,
         times=times,
         error=mean,
@@ -248,8 +233,6 @@ class Transfer(AnalysisResult, figure="plot_transfer"):
         When the task begins.
     after, scratch
         The time to the target from there on, and from the initial condition with this task alone; None: not reached.
-    first_error, first_error_scratch
-        The errors at these two beginnings.
     """
 
     task: int
@@ -257,8 +240,6 @@ class Transfer(AnalysisResult, figure="plot_transfer"):
     begin: float
     after: float | None
     scratch: float | None
-    first_error: float
-    first_error_scratch: float
     theory: Trajectory = field(repr=False)
     alone: Trajectory = field(repr=False)
 
@@ -336,8 +317,6 @@ def transfer(
         begin=begin,
         after=time_below(np.asarray(theory.times), error, level, begin),
         scratch=time_below(np.asarray(alone.times), scratch, level),
-        first_error=float(np.interp(begin, theory.times, error)),
-        first_error_scratch=float(scratch[0]),
         theory=theory,
         alone=alone,
     )

@@ -11,12 +11,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tutelage import checks, rules
+from tutelage._types import Table
 from tutelage.errors import InputError
 from tutelage.labels import Real, Sign
 from tutelage.problem import Interleave, Linear, Piecewise, Problem, Replay, SlowMomentum, Tasks
 
 Limits: TypeAlias = tuple[float, float]
 
+NO_BUDGET = (-np.inf, np.inf)
 FEASIBLE = 1e-6  # by which a budget may be exceeded, as a share of what the control can have
 
 
@@ -109,7 +111,7 @@ def schedule_of(name: str, shape: str, edges: np.ndarray, rows: np.ndarray) -> A
     if shape == "smooth":
         each = tuple(Linear(edges, row) for row in rows)
     else:
-        each = tuple(Piecewise(edges[1:-1] if shape == "piecewise" else np.zeros(0), row) for row in rows)
+        each = tuple(Piecewise(edges[1:-1], row) for row in rows)
     shares: Any = each if len(each) > 1 else next(iter(each))
     return Interleave(shares) if name == "tasks" else shares
 
@@ -122,17 +124,9 @@ def checked_controls(problem: Problem, controls: object) -> dict[str, Limits]:
         )
     found: dict[str, Limits] = {}
     for name, pair in controls.items():
-        knob = knob_of(problem, name)
-        low, high = _pair(f"the bounds of {name}", pair)
-        if not (0 <= low < high <= knob.highest and np.isfinite(high)):
-            most = "finite" if np.isinf(knob.highest) else f"at most {knob.highest:g}"
-            raise InputError(
-                f"the bounds of {name} are {low:g} and {high:g}; the first must be zero or more and below the second, and "
-                f"the second {most}."
-            )
-        if name == "keep" and low == 0:
+        found[name] = checked_bounds(name, pair, knob_of(problem, name).highest)
+        if name == "keep" and found[name][0] == 0:
             raise InputError("the lower bound of keep is 0; some units must stay active. Use a positive one, such as 0.1.")
-        found[name] = (low, high)
     if {"tasks", "replay"} <= set(found):
         raise InputError("controls has tasks and replay; both decide which task is shown. Control one of them.")
     if "tasks" in found and problem.teacher.count > 2 and found["tasks"] != (0.0, 1.0):
@@ -153,10 +147,18 @@ def knob_of(problem: Problem, name: str) -> Knob:
     return knob
 
 
-def _pair(name: str, value: object) -> Limits:
-    pair = checks.as_array(name, value)
-    checks.require_shape(name, pair, (2,), fix="The lowest and the highest value.")
-    return float(pair[0]), float(pair[1])
+def checked_bounds(name: str, given: object, highest: float = np.inf) -> Limits:
+    """The lowest and the highest value of a control."""
+    pair = checks.as_array(f"the bounds of {name}", given)
+    checks.require_shape(f"the bounds of {name}", pair, (2,), fix="The lowest and the highest value.")
+    low, high = float(pair[0]), float(pair[1])
+    if not (0 <= low < high <= highest and np.isfinite(high)):
+        most = "finite" if np.isinf(highest) else f"at most {highest:g}"
+        raise InputError(
+            f"the bounds of {name} are {low:g} and {high:g}; the first must be zero or more and below the second, and "
+            f"the second {most}."
+        )
+    return low, high
 
 
 def checked_budgets(budgets: object, bounds: dict[str, Limits], t_max: float) -> dict[str, Limits]:
@@ -169,7 +171,7 @@ def checked_budgets(budgets: object, bounds: dict[str, Limits], t_max: float) ->
         pair = (None, given) if np.ndim(np.asarray(given, dtype=object)) == 0 else tuple(given)
         if len(pair) != 2:
             raise InputError(f"the budget of {name} is {checks.shown(given)}; it must be a number or (smallest, largest).")
-        least, most = (open_ if x is None else float(x) for x, open_ in zip(pair, (-np.inf, np.inf), strict=True))
+        least, most = (open_ if x is None else float(x) for x, open_ in zip(pair, NO_BUDGET, strict=True))
         slack = FEASIBLE * t_max * (high - low)
         if not (least <= most and most >= t_max * low - slack and least <= t_max * high + slack):
             raise InputError(
@@ -178,6 +180,22 @@ def checked_budgets(budgets: object, bounds: dict[str, Limits], t_max: float) ->
             )
         found[name] = (least, most)
     return found
+
+
+def checked_baselines(problem: Problem, baselines: object) -> dict[str, Table]:
+    """Protocols to compare with: numbers or schedules by the names of controls."""
+    if not isinstance(baselines, Mapping):
+        raise InputError(
+            f"baselines is {checks.shown(baselines)}; it must be a table, such as {{'half': {{'tasks': 0.5}}}}."
+        )
+    for name, given in baselines.items():
+        if not isinstance(given, Mapping):
+            raise InputError(
+                f"the baseline {name!r} is {checks.shown(given)}; it must be a table, such as {{'tasks': 0.5}}."
+            )
+        for control in given:
+            knob_of(problem, control)
+    return {name: dict(given) for name, given in baselines.items()}
 
 
 def checked_edges(segments: ArrayLike, t_max: float) -> np.ndarray:

@@ -16,8 +16,7 @@ grow during the escape. Growth ends in saturation, du = rate u - b u^3 for a dep
 which is linear in the three unknowns.
 """
 
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -37,72 +36,6 @@ SHARE_PER_FLUCTUATION, WIDEST_SHARE = 3.0, 0.5  # the share of a run: at least 3
 SYMMETRIC_SHARE = 0.3  # students whose rows of R differ by less than this share are symmetric
 
 
-class Growth(NamedTuple):
-    """rate of the exponential growth, its error (drift of the rate included), the times between which it was fitted, and
-    what grows, (time,)."""
-
-    rate: float
-    error: float
-    window: tuple[float, float]
-    departure: np.ndarray
-
-
-def fit_growth(curve: Curve, start: float, end: float, until: float) -> Growth | str:
-    """The growth of the departure from a plateau between `start` and `end`, which may go on `until` the next one.
-
-    A message instead where nothing grows out of a symmetry (say, a schedule ended the plateau), or it cannot be resolved.
-    """
-    u = departure(curve, start, end, until)
-    if u is None:
-        return f"no overlap, or difference of overlaps, grows at least {LEAST_GROWTH:g}-fold while it is left"
-    times = curve.times
-    final = float(np.max(u[times <= until]))
-    middle = int(np.searchsorted(times, (start + end) / 2))
-    last = middle + _first(u[middle:] >= TOP_SHARE * final, times.size - middle)
-    noise = roughness(times, u) if curve.noisy else 0.0
-    floor = max(final * TOP_SHARE / FITTED_RANGE, CLEAR_OF_NOISE * noise)
-    low = (u[:last] <= floor) | (times[:last] < start)
-    first = last - _first(low[::-1], last)
-    if last - first < LEAST_POINTS:
-        why = "the departure stands out of the noise" if curve.noisy else "the overlaps depart"
-        return f"no growth rate: only {last - first} recorded times while {why}, {LEAST_POINTS} are needed"
-    t, inside = times[first:last], u[first:last]
-    change, ratio = np.diff(inside**2), np.diff(np.log(inside**2))  # u is exponential between recorded times
-    mean = np.where(np.abs(ratio) > 1e-6, change / np.where(ratio == 0, 1.0, ratio), inside[:-1] ** 2)
-    saturation = np.concatenate([[0.0], np.cumsum(mean * np.diff(t))])  # int u^2 dalpha
-    terms = np.stack([np.ones_like(t), t - t[0], -saturation], axis=1)
-    b = np.linalg.lstsq(terms, np.log(inside), rcond=None)[0][2]
-    line = fit_line(t, np.log(inside) + b * saturation, smooth=True)
-    by_noise = noise / inside[0] / (t[-1] - t[0])  # what the noise in u at the beginning does to the rate
-    return Growth(line.slope, float(np.hypot(line.error, by_noise)), (float(t[0]), float(t[-1])), u)
-
-
-def departure(curve: Curve, start: float, end: float, until: float) -> np.ndarray | None:
-    """u(alpha), (time,): the rows, and differences of rows, that grow from the plateau on, along the direction they take."""
-    rows, times = curve.rows, curve.times
-    if rows is None:
-        return None
-    first, second = np.triu_indices(rows.shape[1], 1)
-    vectors = np.concatenate([rows, rows[:, first] - rows[:, second]], axis=1)
-    middle = int(np.clip(np.searchsorted(times, (start + end) / 2), 1, times.size - 2))
-    after = (times > end) & (times <= until)
-    if not after.any():
-        return None
-    sizes = np.linalg.norm(vectors, axis=2)
-    least = np.min(sizes[(times >= start) & (np.arange(times.size) <= middle)], axis=0, initial=np.inf)
-    grown = np.max(sizes[after], axis=0) > LEAST_GROWTH * np.minimum(least, sizes[middle])
-    if not grown.any():
-        return None
-    vectors = vectors[:, grown].reshape(times.size, -1)
-    size = np.linalg.norm(vectors, axis=1)
-    leaving = middle + _first(size[middle:] >= TOP_SHARE * np.max(size[after]), 1)
-    return vectors @ vectors[leaving] / size[leaving]
-
-
-def _first(condition: np.ndarray, otherwise: int) -> int:
-    return int(np.argmax(condition)) if np.any(condition) else otherwise
-
-
 @dataclass(frozen=True)
 class Plateau(ResultCard):
     """One plateau of a learning curve.
@@ -117,25 +50,20 @@ class Plateau(ResultCard):
     end: float
     height: float
     share: float
-    growth_rate: float | None
-    growth_error: float | None
-    growth_window: tuple[float, float] | None
-    note: str
     symmetric: bool | None
-    departure: np.ndarray | None = field(repr=False)
+    growth_rate: float | None = None
+    growth_error: float | None = None
+    growth_window: tuple[float, float] | None = None
+    note: str = ""
+    departure: np.ndarray | None = field(default=None, repr=False)
 
     @property
     def length(self) -> float:
         """end - start."""
         return self.end - self.start
 
-    @property
-    def middle(self) -> float:
-        """The time halfway, where a curve that only falls has its height."""
-        return (self.start + self.end) / 2
-
     def __str__(self) -> str:
-        kind = {True: "symmetric plateau", False: "plateau", None: "plateau"}[self.symmetric]
+        kind = "symmetric plateau" if self.symmetric else "plateau"
         text = f"{kind} at {self.height:.5g} from {self.start:.4g} to {self.end:.4g} (length {self.length:.4g})"
         if self.growth_rate is None:
             return f"{text}; {self.note}"
@@ -221,10 +149,8 @@ def find_plateaus(curve: Curve, share: float = 0.1) -> Plateaus:
     left = [level for level in levels if times[-1] > level[2] and np.median(y[times > level[2]]) < level[0] - band]
     found = []
     for (height, start, end), until in zip(left, [*(start for _, start, _ in left[1:]), float(times[-1])], strict=False):
-        growth, symmetric = fit_growth(curve, start, end, until), is_symmetric_at(curve, (start + end) / 2)
-        fitted = (None, None, None, growth) if isinstance(growth, str) else (growth.rate, growth.error, growth.window, "")
-        u = None if isinstance(growth, str) else growth.departure
-        found.append(Plateau(start, end, float(np.exp(height)), share, *fitted, symmetric, u))
+        plateau = Plateau(start, end, float(np.exp(height)), share, is_symmetric_at(curve, (start + end) / 2))
+        found.append(_with_growth(plateau, curve, until))
     note = "" if found else f"no plateau is left between {times[0]:.4g} and {times[-1]:.4g}"
     stays, last = spans[-1][0], curve.error[-1]
     if not found and stays < times[-1] / 2 and last > 1e-12 * curve.error[0]:
@@ -275,3 +201,67 @@ def is_symmetric_at(curve: Curve, time: float) -> bool | None:
     rows = curve.rows[int(np.argmin(np.abs(curve.times - time)))]
     gaps = np.linalg.norm(rows[:, None] - rows[None, :], axis=2)
     return bool(np.max(gaps) <= SYMMETRIC_SHARE * np.mean(np.linalg.norm(rows, axis=1)))
+
+
+def _with_growth(plateau: Plateau, curve: Curve, until: float) -> Plateau:
+    """The plateau with the growth of the departure from it, which may go on `until` the next one.
+
+    With a note instead where nothing grows out of a symmetry (say, a schedule ended the plateau), or it cannot be resolved.
+    """
+    start, end, times = plateau.start, plateau.end, curve.times
+    u = _departure(curve, start, end, until)
+    if u is None:
+        note = f"no overlap, or difference of overlaps, grows at least {LEAST_GROWTH:g}-fold while it is left"
+        return replace(plateau, note=note)
+    final = float(np.max(u[times <= until]))
+    middle = int(np.searchsorted(times, (start + end) / 2))
+    last = middle + _first(u[middle:] >= TOP_SHARE * final, times.size - middle)
+    noise = roughness(times, u) if curve.noisy else 0.0
+    floor = max(final * TOP_SHARE / FITTED_RANGE, CLEAR_OF_NOISE * noise)
+    low = (u[:last] <= floor) | (times[:last] < start)
+    first = last - _first(low[::-1], last)
+    if last - first < LEAST_POINTS:
+        why = "the departure stands out of the noise" if curve.noisy else "the overlaps depart"
+        note = f"no growth rate: only {last - first} recorded times while {why}, {LEAST_POINTS} are needed"
+        return replace(plateau, note=note)
+    t, inside = times[first:last], u[first:last]
+    change, ratio = np.diff(inside**2), np.diff(np.log(inside**2))  # u is exponential between recorded times
+    mean = np.where(np.abs(ratio) > 1e-6, change / np.where(ratio == 0, 1.0, ratio), inside[:-1] ** 2)
+    saturation = np.concatenate([[0.0], np.cumsum(mean * np.diff(t))])  # int u^2 dalpha
+    terms = np.stack([np.ones_like(t), t - t[0], -saturation], axis=1)
+    b = np.linalg.lstsq(terms, np.log(inside), rcond=None)[0][2]
+    line = fit_line(t, np.log(inside) + b * saturation, smooth=True)
+    by_noise = noise / inside[0] / (t[-1] - t[0])  # what the noise in u at the beginning does to the rate
+    return replace(
+        plateau,
+        growth_rate=line.slope,
+        growth_error=float(np.hypot(line.error, by_noise)),
+        growth_window=(float(t[0]), float(t[-1])),
+        departure=u,
+    )
+
+
+def _departure(curve: Curve, start: float, end: float, until: float) -> np.ndarray | None:
+    """u(alpha), (time,): the rows, and differences of rows, that grow from the plateau on, along the direction they take."""
+    rows, times = curve.rows, curve.times
+    if rows is None:
+        return None
+    first, second = np.triu_indices(rows.shape[1], 1)
+    vectors = np.concatenate([rows, rows[:, first] - rows[:, second]], axis=1)
+    middle = int(np.clip(np.searchsorted(times, (start + end) / 2), 1, times.size - 2))
+    after = (times > end) & (times <= until)
+    if not after.any():
+        return None
+    sizes = np.linalg.norm(vectors, axis=2)
+    least = np.min(sizes[(times >= start) & (np.arange(times.size) <= middle)], axis=0, initial=np.inf)
+    grown = np.max(sizes[after], axis=0) > LEAST_GROWTH * np.minimum(least, sizes[middle])
+    if not grown.any():
+        return None
+    vectors = vectors[:, grown].reshape(times.size, -1)
+    size = np.linalg.norm(vectors, axis=1)
+    leaving = middle + _first(size[middle:] >= TOP_SHARE * np.max(size[after]), 1)
+    return vectors @ vectors[leaving] / size[leaving]
+
+
+def _first(condition: np.ndarray, otherwise: int) -> int:
+    return int(np.argmax(condition)) if np.any(condition) else otherwise

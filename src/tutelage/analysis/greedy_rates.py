@@ -13,18 +13,19 @@ Rev. Lett. 79, 2578 (1997), optimize over the whole time instead; so does `optim
 
 from typing import Any, TypeAlias
 
-import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import ArrayLike
 
 from tutelage import checks
-from tutelage._types import Array
-from tutelage.dynamics import OrderParameters, Overlaps, initial_overlaps
+from tutelage._types import Array, ArrayLike
+from tutelage.analysis.controls import checked_bounds
+from tutelage.analysis.noise import states_of
+from tutelage.dynamics import ClosedSystem, OrderParameters, Overlaps, initial_overlaps
+from tutelage.dynamics.order_parameters import as_arrays
 from tutelage.errors import InputError
-from tutelage.integrate.program import FINE, tolerances
+from tutelage.integrate.program import Options, integrate, tolerances
 from tutelage.moments.nodes import Quadrature
 from tutelage.problem import Interpolated, Problem, Start
 from tutelage.problem.problem import require_problem
@@ -33,8 +34,6 @@ from tutelage.problem.traits import CLOSED
 
 Expansion: TypeAlias = tuple[Overlaps, Array]  # of the drift, and of d error / d alpha
 
-MAX_STEPS = 100_000
-FIRST_STEP = 1e-5  # first step, in units of the whole time
 RECORDED = 128  # times at which the rate is kept, dense at both ends
 
 
@@ -76,13 +75,9 @@ def greedy(
     """
     require_problem(problem, "greedy", needs=(*CLOSED, "fixed momentum"))
     checks.require_untraced("start", "greedy", require_start(start))
-    t_max, pair = checks.as_positive("t_max", t_max), checks.as_array("bounds", bounds)
-    checks.require_shape("bounds", pair, (2,), fix="The lowest and the highest rate.")
-    checks.require_positive("bounds", pair)
-    if pair[0] >= pair[1]:
-        raise InputError(f"bounds are {pair[0]:g} and {pair[1]:g}; the first must be below the second.")
+    t_max = checks.as_positive("t_max", t_max)
     times = t_max * (1 - np.cos(np.pi * np.arange(RECORDED + 1) / RECORDED)) / 2
-    rates, errors = greedy_rates(problem, start, times, (pair[0], pair[1]), quadrature)
+    rates, errors = greedy_rates(problem, start, times, checked_bounds("lr", bounds), quadrature)
     if not np.all(np.isfinite(rates) & np.isfinite(errors)):
         raise InputError(
             f"the greedy rate cannot be followed up to t_max = {t_max:g}; its solution must stay finite. "
@@ -91,11 +86,16 @@ def greedy(
     return Interpolated(times, rates)
 
 
-def rate_expansion(system: OrderParameters, t: Array, state: Overlaps) -> tuple[Expansion, Expansion, Expansion]:
+def with_rate(system: OrderParameters, eta: Array) -> OrderParameters:
+    """The system at another learning rate."""
+    return eqx.tree_at(lambda s: s.problem.sgd.lr, system, eta)
+
+
+def rate_expansion(system: OrderParameters, t: ArrayLike, state: Overlaps) -> tuple[Expansion, Expansion, Expansion]:
     """Coefficients of 1, eta and eta^2 in (drift, d error / d alpha): exact, since both are quadratic in eta."""
 
     def along(eta: Array) -> Expansion:
-        return eqx.tree_at(lambda s: s.problem.sgd.lr, system, eta).drift_and_error_rate(t, state)
+        return with_rate(system, eta).drift_and_error_rate(t, state)
 
     def slope(eta: Array) -> tuple[Expansion, Expansion]:
         return jax.jvp(along, (eta,), (jnp.ones(()),))
@@ -112,51 +112,46 @@ def steepest_rate(linear: Array, quadratic: Array, bounds: tuple[ArrayLike, Arra
     return jnp.clip(inside, low, high)
 
 
+class GreedyDynamics(ClosedSystem):
+    """The dynamics of a system whose learning rate is the greedy one."""
+
+    system: OrderParameters
+    bounds: Any  # the lowest and the highest rate, (2,)
+
+    def rate(self, t: ArrayLike, state: Overlaps) -> Array:
+        """The greedy rate at a state."""
+        _, linear, quadratic = rate_expansion(self.system, t, state)
+        return steepest_rate(linear[1], quadratic[1], self.bounds)
+
+    def drift_and_error_rate(self, t: ArrayLike, state: Overlaps) -> Expansion:
+        return with_rate(self.system, self.rate(t, state)).drift_and_error_rate(t, state)
+
+    def drift(self, t: ArrayLike, state: Overlaps) -> Overlaps:
+        return self.drift_and_error_rate(t, state)[0]
+
+    def observe(self, state: Overlaps) -> dict[str, Array]:
+        return self.system.observe(state)
+
+    def error(self, observed: dict[str, Array]) -> Array:
+        return self.system.error(observed)
+
+    def switches(self, end: ArrayLike) -> Array | None:
+        return with_rate(self.system, jnp.zeros(())).switches(end)  # of the other rates
+
+
 def greedy_rates(
     problem: Problem, start: Start, times: np.ndarray, bounds: tuple[float, float], quadrature: Quadrature | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """The greedy rate and the error along its own path, at the times (increasing, from 0); NaN if it does not arrive."""
     state, t = initial_overlaps(problem, start)
-    data = jax.tree.map(lambda x: jnp.asarray(x, float) if eqx.is_array_like(x) else x, problem)  # one program for all
-    rates, errors = _greedy_path(
-        data, t, state, jnp.asarray(times), (jnp.asarray(bounds[0]), jnp.asarray(bounds[1])), quadrature
-    )
-    return np.asarray(rates), np.asarray(errors)
+    system = OrderParameters(as_arrays(problem), t, keep_blocks=True, quadrature=quadrature)
+    dynamics = GreedyDynamics(system, np.array(bounds))
+    options = Options(gradient_flow=False, solver="explicit", keep=True)
+    path = integrate(dynamics, None, state, times, tolerances(), options)
+    rates, error = _rates_along(dynamics, times, states_of(path.variables, state)), np.asarray(path.error)
+    return np.where(np.isfinite(error), rates, np.nan), error
 
 
 @eqx.filter_jit
-def _greedy_path(
-    problem: Problem, t: Array, state: Overlaps, times: Array, bounds: tuple[Array, Array], quadrature: Quadrature | None
-) -> tuple[Array, Array]:
-    system = OrderParameters(problem, t, quadrature=quadrature)
-
-    def step(time: Array, at: Overlaps) -> tuple[Array, Expansion]:
-        constant, linear, quadratic = rate_expansion(system, time, at)
-        eta = steepest_rate(linear[1], quadratic[1], bounds)
-        return eta, jax.tree.map(lambda x, y, z: x + eta * y + eta**2 * z, constant, linear, quadratic)
-
-    def field(time: ArrayLike, y: Any, _: object) -> Expansion:
-        drift, error_rate = step(jnp.asarray(time), y[0])[1]
-        return drift, error_rate * FINE
-
-    def error(at: Overlaps) -> Array:
-        return system.error(system.observe(at))
-
-    controller = diffrax.PIDController(*tolerances(), pcoeff=0.2, icoeff=0.5)
-    switches = eqx.tree_at(lambda s: s.problem.sgd.lr, system, jnp.zeros(())).switches(times[-1])  # of the other rates
-    clipped = controller if switches is None else diffrax.ClipStepSizeController(controller, jump_ts=switches)
-    solution: Any = diffrax.diffeqsolve(
-        diffrax.ODETerm(field),
-        diffrax.Dopri8(),
-        t0=0.0,
-        t1=times[-1],
-        dt0=FIRST_STEP * times[-1],  # given, for a smaller program than one that chooses it
-        y0=(state, error(state) * FINE),
-        saveat=diffrax.SaveAt(ts=times, fn=lambda time, y, args: y[0]),
-        stepsize_controller=clipped,
-        max_steps=MAX_STEPS,
-        throw=False,
-    )
-    arrived = jnp.isfinite(solution.ts)
-    rates = jax.vmap(lambda time, at: step(time, at)[0])(times, solution.ys)
-    return jnp.where(arrived, rates, jnp.nan), jnp.where(arrived, jax.vmap(error)(solution.ys), jnp.nan)
+def _rates_along(dynamics: GreedyDynamics, times: np.ndarray, states: Overlaps) -> Array:
+    return jax.vmap(dynamics.rate)(jnp.asarray(times), states)

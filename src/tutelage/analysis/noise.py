@@ -18,7 +18,7 @@ size that the validity report uses.
 """
 
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -126,7 +126,7 @@ class NoisyCurve:
         end = float(self.theory.times[-1])
         moments = end * np.linspace(0.0, 1.0, self.batch) ** 2  # closer together at the start
         chosen = np.linspace(0, self.batch - 1, MOMENTS).astype(int)
-        vectors, moments = np.asarray(flatten(self.states(moments)))[chosen], moments[chosen]
+        vectors, moments = self.vectors(moments)[chosen], moments[chosen]
         jacobians = self.local.jacobians(vectors, moments)
         rates = np.maximum(np.max(np.abs(np.linalg.eigvals(jacobians)), axis=1), 1.0 / end)
         total = float(np.sum(np.diff(moments) * np.maximum(rates[1:], rates[:-1])))
@@ -139,8 +139,8 @@ class NoisyCurve:
         switches = self.system.switches(end)
         return panel_edges(moments, rates, np.zeros(0) if switches is None else np.unique(switches), length)
 
-    def states(self, moments: np.ndarray) -> Overlaps:
-        """The states at increasing moments (no fewer than a batch), stacked."""
+    def vectors(self, moments: np.ndarray) -> Float[np.ndarray, "moment n"]:
+        """The flat coordinates at increasing moments (no fewer than a batch)."""
         options = {name: self.settings[name] for name in ("gradient_flow", "rtol", "solver") if name in self.settings}
         parts, known = [], 0
         with warnings.catch_warnings():
@@ -149,16 +149,16 @@ class NoisyCurve:
                 first = min(known, moments.size - self.batch)  # the last batch overlaps the one before
                 wanted = moments[first : first + self.batch]
                 solved = solve(self.problem, self.start, wanted, keep="blocks", **options)
-                parts.append({name: np.asarray(x)[known - first :] for name, x in solved.variables.items()})
+                parts.append(flatten(states_of(solved.variables, self.like))[known - first :])
                 known = first + self.batch
-        return states_of({name: np.concatenate([part[name] for part in parts]) for name in parts[0]}, self.like)
+        return np.concatenate(parts)
 
     def panels(self, edges: np.ndarray, count: int, sets: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """J (3, n, n) and D (set, 3, n, n) at the nodes of each panel; D from `count` points, those of each set its own."""
         dims = point_dims(self.problem)
         points = [point_sets(MOMENTS, count, dims, seed) for seed in range(sets)]
         moments = panel_nodes(edges)
-        vectors = np.asarray(flatten(self.states(moments.ravel())))
+        vectors = self.vectors(moments.ravel())
         for first in range(0, len(moments), PANELS_PER_BATCH):
             here = moments[first : first + PANELS_PER_BATCH]
             times, at = here.ravel(), vectors[first * GAUSS_NODES.size :][: here.size]
@@ -170,11 +170,10 @@ class NoisyCurve:
 
     def gradients(self) -> np.ndarray:
         """The derivative of e_g with respect to the flat coordinates at the recorded times, (time, n)."""
-        seen = {name: np.asarray(x) for name, x in self.theory.variables.items()}
-        return self.local.gradients(np.asarray(flatten(states_of(seen, self.like))))
+        return self.local.gradients(flatten(states_of(self.theory.variables, self.like)))
 
 
-def states_of(variables: dict[str, np.ndarray], like: Overlaps) -> Overlaps:
+def states_of(variables: Mapping[str, ArrayLike], like: Overlaps) -> Overlaps:
     """Recorded variables, with any leading axes, as one batched state."""
     r, q, readout = (np.asarray(variables[name]) for name in ("r", "q", "readout"))
     return Overlaps(r, q, readout, None if like.bias is None else np.asarray(variables["bias"]), None)

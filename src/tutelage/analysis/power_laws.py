@@ -105,16 +105,8 @@ def _sum_of_squares(x: np.ndarray, weights: np.ndarray) -> float:
 def _curvature_drift(x: np.ndarray, y: np.ndarray, weights: np.ndarray, noise: float) -> tuple[float, float]:
     """By how much the slope of the best parabola changes from end to end, and what the noise would make of it."""
     width = x[-1] - x[0]
-    powers, coefficients = _polynomial(x, y, weights, 2)
-    error = noise * np.sqrt(np.linalg.inv(powers.T @ powers)[0, 0])
-    return float(abs(2 * coefficients[0]) / width), float(2 * error / width)
-
-
-def _polynomial(x: np.ndarray, y: np.ndarray, weights: np.ndarray, degree: int) -> tuple[np.ndarray, np.ndarray]:
-    """Weighted powers of (x - mean) / width, (point, power), highest first, and their coefficients in the best polynomial."""
-    root = np.sqrt(weights)
-    powers = np.vander((x - x.mean()) / (x[-1] - x[0]), degree + 1) * root[:, None]
-    return powers, np.linalg.lstsq(powers, root * y, rcond=None)[0]
+    coefficients, covariance = np.polyfit((x - x.mean()) / width, y, 2, w=np.sqrt(weights), cov="unscaled")
+    return float(abs(2 * coefficients[0]) / width), float(2 * noise * np.sqrt(covariance[0, 0]) / width)
 
 
 def _thirds(x: np.ndarray) -> list[np.ndarray]:
@@ -182,8 +174,9 @@ def _noise_of_points(x: np.ndarray, y: np.ndarray, weights: np.ndarray, known: b
         return float(np.sqrt((1 + rho) / (1 - rho))), np.inf
     degree = 3 if x.size >= LEAST_POINTS_FOR_CUBIC else 2
     freedom = x.size - degree - 1
-    powers, coefficients = _polynomial(x, y, weights, degree)
-    far = float(np.sum((np.sqrt(weights) * y - powers @ coefficients) ** 2)) / freedom
+    scaled = (x - x.mean()) / (x[-1] - x[0])
+    residual = y - np.polyval(np.polyfit(scaled, y, degree, w=np.sqrt(weights)), scaled)
+    far = float(np.sum(weights * residual**2)) / freedom
     rho = max(0.0, 2 - np.sqrt(1 + 3 * usual / far)) if far > 0 else 1.0
     if rho > SMOOTH_CORRELATION:
         return float(np.sqrt(near)), np.inf

@@ -184,20 +184,26 @@ def read_curves(
             f"{function} does not support this trajectory: its error has {trajectory.tasks} tasks. Give it one of them, "
             "trajectory.task(0)."
         )
-    shape = np.shape(trajectory.error)
-    count = int(np.prod(shape[:-1], dtype=int))
-    if run is None and len(shape) > 1:
-        return RunResults(tuple(read(_curve_of(trajectory, i, function, least_times)) for i in range(count)))
-    if run is not None and len(shape) == 1:
+    if run is None and np.ndim(trajectory.error) > 1:
+        runs = range(_count_runs(trajectory))
+        return RunResults(tuple(read(curve_of(trajectory, index, function, least_times)) for index in runs))
+    return read(curve_of(trajectory, run, function, least_times))
+
+
+def _count_runs(trajectory: Trajectory) -> int:
+    return int(np.prod(np.shape(trajectory.error)[:-1], dtype=int))
+
+
+def curve_of(trajectory: Trajectory, run: int | None, function: str, least_times: int = 2) -> Curve:
+    """The curve of a trajectory that has one, or of one run."""
+    lead, count = np.ndim(trajectory.error) - 1, _count_runs(trajectory)
+    if run is None and lead:
+        raise InputError(f"the trajectory has {count} runs; {function} looks at one. Choose run=0.")
+    if run is not None and not lead:
         raise InputError(f"run is {checks.shown(run)}; this trajectory is a single curve. Leave run out.")
     index = 0 if run is None else checks.as_count("run", run, least=0)
     if index >= count:
         raise InputError(f"run is {index}; this trajectory has runs 0 to {count - 1}.")
-    return read(_curve_of(trajectory, index, function, least_times))
-
-
-def _curve_of(trajectory: Trajectory, index: int, function: str, least_times: int) -> Curve:
-    lead = np.ndim(trajectory.error) - 1
 
     def pick(value: ArrayLike, own: int) -> np.ndarray:
         """Entry `index` of the leading axes, or the value itself if all share it (`own`: axes without a lead)."""

@@ -19,7 +19,7 @@ from tutelage.analysis.continual import (
     task_left,
     time_below,
 )
-from tutelage.analysis.result import AnalysisResult
+from tutelage.analysis.result import AnalysisResult, curve_of
 from tutelage.dynamics.error import generalization_error
 from tutelage.errors import InputError
 from tutelage.problem import Problem, Replay, Start, Tasks
@@ -126,8 +126,7 @@ def interference(
     tasks = require_tasks(problem, "interference")
     if tasks.given_gram is not None:
         raise InputError("the tasks have a gram; interference varies the similarity. Use Tasks(similarity=0.5) instead.")
-    V = np.linspace(0.0, 0.98, SIMILARITIES) if similarity is None else checks.as_array("similarity", similarity)
-    V = _increasing("similarity", V)
+    V = _increasing("similarity", np.linspace(0.0, 0.98, SIMILARITIES) if similarity is None else similarity)
     times = check_times(times)
     curves = solve_batch(problem, {"similarity": V}, start, times, **options)
     error = np.asarray(curves.error)
@@ -145,7 +144,7 @@ def interference(
 
 def _increasing(name: str, values: Any) -> np.ndarray:
     """At least two finite numbers in increasing order."""
-    array = np.asarray(values, dtype=float)
+    array = checks.as_array(name, values)
     if array.ndim != 1 or array.size < 2 or not np.all(np.isfinite(array)) or np.any(np.diff(array) <= 0):
         raise InputError(f"{name} is {checks.shown(array)}; it must be a list of at least two increasing numbers.")
     return array
@@ -303,16 +302,6 @@ class NodeReuse(AnalysisResult, figure="plot_node_reuse"):
         """(task, K), does the unit have at least a tenth of the task?"""
         return self.shares >= SERVES
 
-    @property
-    def shared_units(self) -> list[int]:
-        """Units that serve more than one task, counted from 0."""
-        return np.flatnonzero(self.serves.sum(axis=0) > 1).tolist()
-
-    @property
-    def idle_units(self) -> list[int]:
-        """Units that serve no task, counted from 0."""
-        return np.flatnonzero(self.serves.sum(axis=0) == 0).tolist()
-
     def __str__(self) -> str:
         lines = []
         for s, (row, t) in enumerate(zip(self.shares, self.times, strict=True)):
@@ -323,16 +312,15 @@ class NodeReuse(AnalysisResult, figure="plot_node_reuse"):
         return "\n".join(lines)
 
 
-def node_reuse(trajectory: Trajectory, times: Numbers | None = None, run: int | None = None) -> NodeReuse:
+def node_reuse(trajectory: Trajectory, run: int | None = None) -> NodeReuse:
     """Which units serve which task, by cutting each unit off from a task's head and computing that task's error again.
+
+    This is measured at the recorded time next to when the task was left.
 
     Parameters
     ----------
     trajectory
         What `solve` or `simulate` returned for a problem with `Tasks`.
-    times
-        When to measure, one time or one for each task; the nearest recorded times are used. Default: when the task was left,
-        or the end.
     run
         The run of a simulation, counted from 0.
 
@@ -351,45 +339,26 @@ def node_reuse(trajectory: Trajectory, times: Numbers | None = None, run: int | 
     (2, 2)
     """
     tasks, recorded, _ = read_tasks(trajectory, "node_reuse")
-    problem, lead = trajectory.problem, np.ndim(trajectory.error) - 2
-    assert problem is not None
-    if lead and run is None:
-        raise InputError(f"the trajectory has {len(trajectory.error)} runs; node_reuse looks at one. Choose run=0.")
-    if run is not None and (not lead or checks.as_count("run", run, least=0) >= len(trajectory.error)):
-        raise InputError(
-            f"run is {checks.shown(run)}; " + (f"there are {len(trajectory.error)} runs." if lead else "leave it out.")
-        )
-    when = task_left(tasks, float(recorded[-1])) if times is None else checks.as_array("times", times)
-    checks.require_shape("times", when, (), (tasks.count,), fix="One time, or one for each task.")
-    places = [int(np.argmin(np.abs(recorded - t))) for t in np.broadcast_to(when, (tasks.count,))]
-    one = {
-        name: np.asarray(x, dtype=float)[run] if lead else np.asarray(x, dtype=float)
-        for name, x in trajectory.variables.items()
-    }
-    importance = np.array([_cut(problem, tasks, one, trajectory.T, run, i, s) for s, i in enumerate(places)])
+    found = [_importance(trajectory, s, t, run) for s, t in enumerate(task_left(tasks, float(recorded[-1])))]
+    measured, importance = (np.array(part) for part in zip(*found, strict=True))
     positive = np.maximum(importance, 0.0)
     shares = positive / np.maximum(positive.sum(axis=1, keepdims=True), np.finfo(float).tiny)
     reuse = np.minimum(shares[:, None], shares[None]).sum(axis=-1)
-    return NodeReuse(importance=importance, shares=shares, times=recorded[places], reuse=reuse)
+    return NodeReuse(importance=importance, shares=shares, times=measured, reuse=reuse)
 
 
-def _cut(
-    problem: Problem, tasks: Tasks, one: dict[str, np.ndarray], T: Any, run: int | None, i: int, task: int
-) -> Float[np.ndarray, " K"]:
-    """The rise of a task's error at recorded time i without each of the units."""
-    units = tasks.units(task)
-    if "T" in one:  # teachers that drift in a finite network
-        T = one["T"][i]
-    elif T is None:
-        T = np.eye(tasks.hidden) if tasks.gram is None else tasks.gram
-    elif np.ndim(T) == 3:
-        T = np.asarray(T)[run]
-    head = tasks.head(one["readout"][i] if "readout" in one else np.asarray(problem.student.readout), task)
-    bias = one["bias"][i] if "bias" in one else None
-    R, Q, own = one["R"][i][:, units], one["Q"][i], np.asarray(T)[..., units, units]
+def _importance(trajectory: Trajectory, task: int, time: float, run: int | None) -> tuple[float, Float[np.ndarray, " K"]]:
+    """The recorded time next to a time, and there the rise of a task's error without each of the units."""
+    assert trajectory.problem is not None
+    problem, curve = trajectory.problem.task(task), curve_of(trajectory.task(task), run, "node_reuse")
+    nearest = int(np.argmin(np.abs(curve.times - time)))
+    now = {"T": curve.T, "readout": problem.student.readout, "bias": None}
+    now |= {name: values[nearest] for name, values in curve.variables.items()}
 
-    def error(readout: np.ndarray) -> float:
-        return float(generalization_error(problem.task(task), R, Q, own, readout, bias))
+    def error(active: np.ndarray) -> float:
+        readout = np.asarray(now["readout"]) * active
+        return float(generalization_error(problem, now["R"], now["Q"], now["T"], readout, now["bias"]))
 
-    kept = np.ones((head.shape[-1], head.shape[-1])) - np.eye(head.shape[-1])
-    return np.array([error(head * row) for row in kept]) - error(head)
+    units = np.ones(problem.student.hidden)
+    without = np.array([error(row) for row in np.diag(-units) + 1])
+    return float(curve.times[nearest]), without - error(units)
