@@ -28,7 +28,6 @@ import jax
 import numpy as np
 
 from tutelage import checks
-from tutelage._part import argument_names
 from tutelage._types import Table
 from tutelage.errors import InputError
 from tutelage.problem import Problem, Start, serialize
