@@ -1,7 +1,7 @@
 """HTML cards for notebooks: well-formed, small, without colors, and with every field and its meaning."""
 
 import inspect
-from dataclasses import is_dataclass
+from dataclasses import fields, is_dataclass
 from html.parser import HTMLParser
 
 import numpy as np
@@ -145,8 +145,8 @@ def test_results_show_fields_and_meanings(problem, theory):
     ):
         tags = parsed(result)
         assert str(result).splitlines()[0] in tags.text
-        for name in result.__dataclass_fields__:
-            assert name in tags.text or name == "curve"
+        for field in fields(result):
+            assert field.name in tags.text or field.name == "curve"
     assert "which student copies" not in parsed(tu.analysis.specialization(theory)).text
     found = meanings_of(tu.analysis.EarlyStopping)
     assert found["end_value"] == "the error at the last recorded time"

@@ -96,9 +96,7 @@ def averages_error(system: OrderParameters, used: Moments, trajectory: Trajector
     A sampled set: the spread of its scramblings. A grid: the change under a finer one. Quadrature: twice that change, and
     what the finer rule still loses in one dimension.
     """
-    which, names = np.linspace(0, len(trajectory.times) - 1, 5).astype(int), ("R", "Q", "readout", "bias")
-    seen = {name: jnp.asarray(value[which]) for name, value in trajectory.variables.items() if name in names}
-    at_five = partial(_matrices, system, T=jnp.asarray(trajectory.T), seen=seen)
+    at_five = partial(_at_five_moments, system, trajectory)
     if isinstance(used, NodeMoments) and used.points:
         sets = [np.asarray(part) for part in zip(*map(at_five, used.scramblings()), strict=True)]
         pairs, spread = (_worst_gap(confidence(part), 0.0, part.mean(axis=0)) for part in sets)
@@ -113,6 +111,13 @@ def averages_error(system: OrderParameters, used: Moments, trajectory: Trajector
         return None
     pairs, spread = (_worst_gap(a, b, b) for a, b in zip(at_five(used), at_five(finer), strict=True))
     return safety * pairs + left[0], safety * spread + left[1]
+
+
+def _at_five_moments(system: OrderParameters, trajectory: Trajectory, moments: Moments) -> tuple[Array, Array]:
+    """(A, B) and G, each with a leading axis of five moments from first to last."""
+    which, names = np.linspace(0, len(trajectory.times) - 1, 5).astype(int), ("R", "Q", "readout", "bias")
+    seen = {name: jnp.asarray(value[which]) for name, value in trajectory.variables.items() if name in names}
+    return _matrices(system, moments, jnp.asarray(trajectory.T), seen)
 
 
 def _worst_gap(a: ArrayLike, b: ArrayLike, size: ArrayLike) -> float:

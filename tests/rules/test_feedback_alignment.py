@@ -148,8 +148,10 @@ def test_files():
     problem = aligned()
     assert str(tu.Problem.from_toml(problem.to_toml())) == str(problem)
     assert tu.rules.as_rule("feedback_alignment").feedback == 1.0
+    table = problem.to_dict()
+    table["rule"]["feedback"] = [1.0]
     with pytest.raises(tu.InputError, match="feedback"):
-        tu.Problem.from_toml(problem.to_toml().replace("feedback = [1.0, 0.5]", "feedback = [1.0]"))
+        tu.Problem.from_dict(table)
 
 
 def test_loss_and_labels_must_fit():
