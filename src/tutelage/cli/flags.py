@@ -176,6 +176,11 @@ class TalkFlags:
     quiet: Switch = False
     """Print no table, only notes and errors."""
 
+    @property
+    def talks(self) -> bool:
+        """Whether tables are printed."""
+        return not (self.json or self.quiet)
+
 
 @Parameter(name="*", group=OUTPUT)
 @dataclass(frozen=True, kw_only=True)

@@ -98,11 +98,7 @@ def spec_key(spec: "Table") -> str:
 
 @dataclass(frozen=True)
 class StoreStatus:
-    """The state of a folder.
-
-    errors: how often each error, the commonest ones. damaged: chunks whose errors cannot be read. writer: who works on it
-    now, or None.
-    """
+    """The state of a folder. errors: how often each error, the commonest ones. writer: who works on it now, or None."""
 
     folder: str
     chunks: int
@@ -111,7 +107,6 @@ class StoreStatus:
     points_done: int
     points_failed: int
     errors: dict[str, int]
-    damaged: int
     writer: str | None
     version: str
 
@@ -130,8 +125,6 @@ class StoreStatus:
             lines.append(f"  running: {self.writer}")
         elif not self.complete:
             lines.append("  not running; run the same sweep into the same folder to go on")
-        if self.damaged:
-            lines.append(f"  {counted(self.damaged, 'damaged chunk')}, computed again at the next run")
         if self.points_failed:
             lines.append(f"  {counted(self.points_failed, 'point')} failed:")
             lines += [f"    {count} x {error}" for error, count in self.errors.items()]
@@ -266,11 +259,8 @@ class Store:
         """How far the sweep is, from the names of the files. Those with failures are read for the errors."""
         counts = {name: _counts(name) for name in self._names.values()}
         errors: Counter[str] = Counter()
-        for name in [name for name, (_, failed) in counts.items() if failed]:
-            data = self._bytes(name)
-            if data is None:
-                del counts[name]
-            else:
+        for data in (self._bytes(name) for name, (_, failed) in counts.items() if failed):
+            if data is not None:
                 errors.update(error for error in decode(data)[1]["failure"][1] if error)
         return StoreStatus(
             folder=str(self.folder),
@@ -280,7 +270,6 @@ class Store:
             points_done=sum(points for points, _ in counts.values()),
             points_failed=sum(failed for _, failed in counts.values()),
             errors=dict(errors.most_common(MOST_ERRORS)),
-            damaged=len(self._names) - len(counts),
             writer=writer_of(self.folder),
             version=self.version,
         )
