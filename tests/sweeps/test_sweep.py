@@ -105,7 +105,7 @@ def test_own_functions(tmp_path):
     with pytest.raises(tu.InputError, match="executor='serial'"):
         tu.sweep(ONE, {"lr": [0.3]}, [lambda problem: 1.0], executor="processes")
     kept = into_own(tmp_path / "b")
-    assert kept.spec.measure == ("tests.sweeps.questions:ratio", "tests.sweeps.questions:moody")
+    assert kept.spec.measure == ["tests.sweeps.questions:ratio", "tests.sweeps.questions:moody"]
     assert set(kept.spec.sources) == set(kept.spec.measure)
     xr.testing.assert_identical(tu.open_sweep(tmp_path / "b").dataset, kept.dataset)
 
