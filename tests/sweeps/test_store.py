@@ -166,15 +166,6 @@ def test_no_chunk_without_failures_is_opened_to_list_them(tmp_path, monkeypatch)
     assert (status.chunks_done, status.points_done, status.points_failed) == (4, 18, 0)
 
 
-def test_a_damaged_chunk_with_failures_is_not_done(store):
-    put(store)
-    assert (store.status().points_done, store.status().points_failed, store.status().damaged) == (3, 1, 0)
-    damage(only_file(store), "flip")
-    status = Store.open(store.folder).status()
-    assert (status.chunks_done, status.points_done, status.points_failed, status.damaged) == (0, 0, 0, 1)
-    assert "  1 damaged chunk, computed again at the next run" in str(status).splitlines()
-
-
 def test_many_chunks_are_listed_by_one_look_at_the_folder(tmp_path, monkeypatch):
     """Not one per chunk, nor one per point: the mechanism behind benchmarks/sweeps.py."""
     sweep(tmp_path / "s", tmp_path / "log", count=40)

@@ -12,7 +12,6 @@ from tests.problem import own_learning as own
 from tests.problems import pair
 from tests.sweeps.questions import PROBLEM, moody, ratio
 from tutelage.sweeps import spec as spec_module
-from tutelage.sweeps.executors import StoreError
 
 ONE = pair(1, 1, noise=0.1)
 OPTIONS = {"times": [0.0, 5.0, 10.0], "start": tu.Start(R=[[0.2]], Q=[[0.3]]), "rtol": 1e-6}
@@ -58,7 +57,7 @@ def test_a_second_call_computes_nothing_and_a_stopped_one_goes_on(tmp_path, in_m
 
 def test_another_sweep_is_refused_or_begins_a_folder_of_its_own(tmp_path):
     into(tmp_path / "a")
-    with pytest.raises(StoreError, match="holds another sweep, which differs in seed") as refusal:
+    with pytest.raises(tu.InputError, match="holds another sweep, which differs in seed") as refusal:
         into(tmp_path / "a", seed=3)
     assert "\n" not in str(refusal.value)
     beside = into(tmp_path / "a", seed=3, new=True)
@@ -106,7 +105,7 @@ def test_own_functions(tmp_path):
     with pytest.raises(tu.InputError, match="executor='serial'"):
         tu.sweep(ONE, {"lr": [0.3]}, [lambda problem: 1.0], executor="processes")
     kept = into_own(tmp_path / "b")
-    assert kept.spec.measure == ("tests.sweeps.questions:ratio", "tests.sweeps.questions:moody")
+    assert kept.spec.measure == ["tests.sweeps.questions:ratio", "tests.sweeps.questions:moody"]
     assert set(kept.spec.sources) == set(kept.spec.measure)
     xr.testing.assert_identical(tu.open_sweep(tmp_path / "b").dataset, kept.dataset)
 
@@ -119,7 +118,7 @@ def test_an_edited_function_makes_another_sweep(tmp_path, monkeypatch):
     into_own(tmp_path / "a")
     assert into_own(tmp_path / "a").report.computed == 0
     monkeypatch.setattr(spec_module, "source_hash", lambda *_: "edited")
-    with pytest.raises(StoreError, match="sources"):
+    with pytest.raises(tu.InputError, match="sources"):
         into_own(tmp_path / "a")
 
 
@@ -166,7 +165,7 @@ def test_bad_input(arguments, words):
 
 
 def test_a_folder_that_is_none(tmp_path):
-    with pytest.raises(StoreError, match="not the folder of a sweep"):
+    with pytest.raises(tu.InputError, match="not the folder of a sweep"):
         tu.open_sweep(tmp_path)
 
 

@@ -53,17 +53,11 @@ def solve(
 
     report.check_outputs(output)
     request = read_request(problem, what, start, times)
-    table = not (output.json or output.quiet)
     silent = () if output.quiet and not output.json else (DivergenceWarning,)  # the table and the JSON say it themselves
     with notes(*silent):
         trajectory = _solved(request, how, output.progress)
-        if table:
-            report.print_curve(trajectory)
-        files = report.write_outputs(trajectory, output)
-        if table and files:
-            report.print_field("wrote", files)
-        checked = None
-        if validity and trajectory.tasks is None and (table or output.json):
+        files, checked = report.show(trajectory, output), None
+        if validity and trajectory.tasks is None and (output.talks or output.json):
             with leave_on_interrupt(), working("checking validity"):
                 checked = trajectory.validity
     if output.json:
@@ -99,16 +93,11 @@ def simulate(
 
     report.check_outputs(output)
     request = read_request(problem, what, start, times, finite=True)
-    talks = not (output.json or output.quiet)
     with notes():
-        trajectory, interrupted = complete_runs(_simulated(request, runs, talks=talks or output.progress))
-        files = report.write_outputs(trajectory, output)
+        trajectory, interrupted = complete_runs(_simulated(request, runs, output.talks or output.progress))
+        files = report.show(trajectory, output)
     if output.json:
         print(report.to_json(trajectory, request.start_table, None, files, interrupted))
-    elif talks:
-        report.print_curve(trajectory)
-        if files:
-            report.print_field("wrote", files)
     if interrupted:
         print(interrupted, file=sys.stderr)
     return INTERRUPT_CODE if interrupted else 0
@@ -147,14 +136,14 @@ def compare(
     request = read_request(problem, what, start, times, finite=True)
     report.check_folder(out_dir)
     with notes(), leave_on_interrupt():
-        network = _simulated(request, runs, talks=not (output.json or output.quiet))
+        network = _simulated(request, runs, output.talks)
         theory = _solved(request, how)
         with working("comparing"):
             comparison = tu.compare(theory, network)
     files = report.write_report(comparison, out_dir)
     if output.json:
         print(report.dumps({"problem": request.problem.to_dict()} | comparison.to_dict() | {"files": files}))
-    elif not output.quiet:
+    elif output.talks:
         report.plain_console().print(comparison.table())
         report.print_field("wrote", [f"{path}  ({name})" for name, path in files.items()])
     return 0

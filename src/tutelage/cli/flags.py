@@ -81,21 +81,17 @@ class ProblemFlags:
     def applied_to(self, tables: "Table", alone: bool) -> "Table":
         """The tables of a problem with these flags written into them. alone: there is no file."""
         teacher_activation = self.teacher_activation or (self.activation if alone else None)
+        student = given(hidden=self.student_units, activation=self.activation, train_readout=self.train_readout)
+        teacher = given(hidden=self.teacher_units, activation=teacher_activation)
         changes = {
-            "student": given(hidden=self.student_units, activation=self.activation, train_readout=self.train_readout),
-            "teacher": given(hidden=self.teacher_units, activation=teacher_activation),
+            "student": student | given(outputs=self.outputs),
+            "teacher": teacher | given(outputs=self.outputs),
             "sgd": given(lr=self.lr, batch=self.batch, weight_decay=self.weight_decay),
             "inputs": given(beta=self.beta, levels=self.levels),
         }
-        for network in ("student", "teacher"):
-            changes[network] |= given(outputs=self.outputs)
+        if changes["inputs"] and tables.get("inputs", {}).get("kind") != "power_law":
+            tables = tables | {"inputs": {"kind": "power_law"}}
         merged = tables | {name: tables.get(name, {}) | change for name, change in changes.items() if change}
-        if changes["inputs"]:
-            usual = merged["inputs"] if merged["inputs"].get("kind") == "power_law" else changes["inputs"]
-            merged["inputs"] = {"kind": "power_law"} | usual
-            missing = [f"--{name}" for name in ("beta", "levels") if name not in merged["inputs"]]
-            if missing:
-                raise InputError(f"power-law inputs need --beta and --levels; {missing[0]} is missing.")
         return merged | given(noise=self.noise, loss=self.loss, labels=self._labels(tables), rule=self.rule)
 
     def _labels(self, tables: "Table") -> "str | Table | None":
@@ -175,6 +171,11 @@ class TalkFlags:
     """Print JSON on standard output, and nothing else."""
     quiet: Switch = False
     """Print no table, only notes and errors."""
+
+    @property
+    def talks(self) -> bool:
+        """Whether tables are printed."""
+        return not (self.json or self.quiet)
 
 
 @Parameter(name="*", group=OUTPUT)

@@ -184,15 +184,20 @@ def write_report(comparison: "Comparison", folder: Path) -> dict[str, str]:
     return {name: str(path) for name, path in paths.items()}
 
 
-def write_outputs(trajectory: Trajectory, flags: OutputFlags) -> list[str]:
-    """Write the files of these flags and return their names."""
+def show(trajectory: Trajectory, flags: OutputFlags) -> list[str]:
+    """Print the curve, unless these flags ask for JSON or silence, and write their files; the names of the files."""
+    if flags.talks:
+        print_curve(trajectory)
     if flags.out is not None:
         trajectory.save(flags.out)
     if flags.plot is not None:
         from tutelage.plot import plot_trajectory, save_figure
 
         save_figure(plot_trajectory(trajectory), flags.plot)
-    return [str(path) for path in _paths(flags)]
+    files = [str(path) for path in _paths(flags)]
+    if flags.talks and files:
+        print_field("wrote", files)
+    return files
 
 
 def _paths(flags: OutputFlags) -> list[Path]:

@@ -113,7 +113,7 @@ def run(
     """Compute the tasks that the store lacks, and keep them there.
 
     retry: also those in which points have failed. Ctrl-C passes through, with the finished work kept; a disk that is full
-    is a StoreError, with the store intact.
+    is an InputError, with the store intact.
     """
     progress = progress or Progress()
     with store.writing():

@@ -56,10 +56,6 @@ class Task:
     payload: Table
 
 
-class StoreError(InputError):
-    """The sweep cannot go on, for want of a place to write or of workers; its folder is whole and can be resumed."""
-
-
 # Variables by name: dims after the first, which is `point`, and values. "failure" is always there: the error of each point,
 # "" where it has numbers.
 Chunk = dict[str, tuple[tuple[str, ...], np.ndarray]]
@@ -165,7 +161,7 @@ class Dask:
                     client.wait_for_workers(1, timeout=SECONDS_TO_START)
                 except TimeoutError:
                     late = f"no Dask worker has started within {SECONDS_TO_START} s; use the executor 'processes'."
-                    raise StoreError(late) from None
+                    raise InputError(late) from None
             elif not client.ncores():
                 notice(f"no worker has come to the cluster ({self.where}) yet; the sweep begins when one does.")
             waiting, tries = deque(tasks), TRIES if self.where in NAMES else TRIES_ELSEWHERE
@@ -174,7 +170,7 @@ class Dask:
                 yield from _with_retries(_dask_results(client, compute, waiting), waiting, tries, lost, notice)
             except (CancelledError, OSError):
                 ended = "the Dask scheduler has ended; finished work is saved. Start it and run the sweep again to resume."
-                raise StoreError(ended) from None
+                raise InputError(ended) from None
 
     @contextmanager
     def _client(self) -> "Iterator[Client]":
@@ -268,7 +264,7 @@ def _dask_result(future: "Future") -> Chunk | WorkerLost:
         raise
     except Exception as error:  # not of the computation: `attempt` catches those
         reason = message_of(error.__cause__ or error)
-        raise StoreError(f"the Dask workers cannot compute ({reason}); fix them and run the sweep again.") from None
+        raise InputError(f"the Dask workers cannot compute ({reason}); fix them and run the sweep again.") from None
 
 
 def attempt_there(version: str, compute: Compute, task: Task) -> Chunk:

@@ -180,10 +180,7 @@ class Sweep:
         return "\n".join([*lines, *(f"{count} {what}" for what, count in counts if count)])
 
 
-def combine_chunks(
-    spec: SweepSpec,
-    kept: Iterable[tuple[Sequence[int] | np.ndarray, Chunk]],
-) -> "Dataset":
+def combine_chunks(spec: SweepSpec, kept: Iterable[tuple[Sequence[int] | np.ndarray, Chunk]]) -> "Dataset":
     """The Dataset of what has been computed. kept: the numbers of the points of each chunk, and the chunk."""
     import xarray as xr
 

@@ -31,8 +31,8 @@ from filelock import FileLock, Timeout
 
 from tutelage._files import is_unfinished, write_bytes
 from tutelage._version import __version__
-from tutelage.errors import TutelageWarning
-from tutelage.sweeps.executors import Chunk, StoreError, Task
+from tutelage.errors import InputError, TutelageWarning
+from tutelage.sweeps.executors import Chunk, Task
 
 if TYPE_CHECKING:
     from tutelage._types import Table
@@ -98,11 +98,7 @@ def spec_key(spec: "Table") -> str:
 
 @dataclass(frozen=True)
 class StoreStatus:
-    """The state of a folder.
-
-    errors: how often each error, the commonest ones. damaged: chunks whose errors cannot be read. writer: who works on it
-    now, or None.
-    """
+    """The state of a folder. errors: how often each error, the commonest ones. writer: who works on it now, or None."""
 
     folder: str
     chunks: int
@@ -111,7 +107,6 @@ class StoreStatus:
     points_done: int
     points_failed: int
     errors: dict[str, int]
-    damaged: int
     writer: str | None
     version: str
 
@@ -130,8 +125,6 @@ class StoreStatus:
             lines.append(f"  running: {self.writer}")
         elif not self.complete:
             lines.append("  not running; run the same sweep into the same folder to go on")
-        if self.damaged:
-            lines.append(f"  {counted(self.damaged, 'damaged chunk')}, computed again at the next run")
         if self.points_failed:
             lines.append(f"  {counted(self.points_failed, 'point')} failed:")
             lines += [f"    {count} x {error}" for error, count in self.errors.items()]
@@ -172,7 +165,7 @@ class Store:
         if spec_key(spec) != store.key:
             theirs, ours = store.spec, json.loads(json.dumps(spec))
             differing = [name for name in sorted({*theirs, *ours}) if theirs.get(name) != ours.get(name)]
-            raise StoreError(
+            raise InputError(
                 f"{folder} holds another sweep, which differs in {', '.join(differing)}; "
                 "give another folder, or remove this one."
             )
@@ -186,13 +179,13 @@ class Store:
             head = json.loads((folder / SPEC).read_bytes())
             schema, unchanged = head["schema"], spec_key(head["spec"]) == head["key"]
         except OSError:
-            raise StoreError(f"{folder} is not the folder of a sweep (it has no {SPEC}); give one that is.") from None
+            raise InputError(f"{folder} is not the folder of a sweep (it has no {SPEC}); give one that is.") from None
         except (ValueError, KeyError, TypeError, RecursionError):
-            raise StoreError(f"{folder / SPEC} is damaged; restore it, or sweep into another folder.") from None
+            raise InputError(f"{folder / SPEC} is damaged; restore it, or sweep into another folder.") from None
         if schema != SCHEMA:
-            raise StoreError(f"{folder} has the schema {schema!r}; this tutelage reads {SCHEMA}. Update it.")
+            raise InputError(f"{folder} has the schema {schema!r}; this tutelage reads {SCHEMA}. Update it.")
         if not unchanged or not {"chunks", "points", "tutelage_version"} <= set(head):
-            raise StoreError(f"{folder / SPEC} was changed after the sweep began; restore it, or sweep into another folder.")
+            raise InputError(f"{folder / SPEC} was changed after the sweep began; restore it, or sweep into another folder.")
         return cls(folder, head)
 
     # Writing.
@@ -249,7 +242,7 @@ class Store:
         """The numbers of the points of a chunk that is there, and the chunk; checked by its hash."""
         data = self._bytes(self._names[index])
         if data is None:
-            raise StoreError(
+            raise InputError(
                 f"chunk {index} in {self.folder} is damaged (its bytes do not match its hash); "
                 "run the sweep again and it will be computed anew."
             )
@@ -266,11 +259,8 @@ class Store:
         """How far the sweep is, from the names of the files. Those with failures are read for the errors."""
         counts = {name: _counts(name) for name in self._names.values()}
         errors: Counter[str] = Counter()
-        for name in [name for name, (_, failed) in counts.items() if failed]:
-            data = self._bytes(name)
-            if data is None:
-                del counts[name]
-            else:
+        for data in (self._bytes(name) for name, (_, failed) in counts.items() if failed):
+            if data is not None:
                 errors.update(error for error in decode(data)[1]["failure"][1] if error)
         return StoreStatus(
             folder=str(self.folder),
@@ -280,7 +270,6 @@ class Store:
             points_done=sum(points for points, _ in counts.values()),
             points_failed=sum(failed for _, failed in counts.values()),
             errors=dict(errors.most_common(MOST_ERRORS)),
-            damaged=len(self._names) - len(counts),
             writer=writer_of(self.folder),
             version=self.version,
         )
@@ -294,11 +283,11 @@ def _counts(name: str) -> tuple[int, int]:
 
 def _require_empty(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
-        raise StoreError(f"{folder} is a file; give the name of a folder for this sweep.")
+        raise InputError(f"{folder} is a file; give the name of a folder for this sweep.")
     if folder.is_dir() and any(
         path.name not in (CHUNKS, LOCK, WRITER) and not is_unfinished(path) for path in folder.iterdir()
     ):
-        raise StoreError(f"{folder} holds other files and no sweep; give a new or empty folder.")
+        raise InputError(f"{folder} holds other files and no sweep; give a new or empty folder.")
 
 
 @contextmanager
@@ -310,7 +299,7 @@ def _disk_errors(folder: Path, kept: str) -> Iterator[None]:
         what = f"{folder} cannot be written to ({error.strerror}); {kept}. Fix that"
         if error.errno in NO_SPACE:
             what = f"no space is left on the disk of {folder}; {kept}. Make room"
-        raise StoreError(f"{what} and run it again to go on.") from error
+        raise InputError(f"{what} and run it again to go on.") from error
 
 
 # One writer per folder.
@@ -324,11 +313,11 @@ def only_writer(folder: Path) -> Iterator[None]:
         lock.acquire(timeout=PATIENCE)
     except Timeout:
         busy = f"{folder} is being written to by {_writer(folder)}; wait for it, stop it, or give another folder."
-        raise StoreError(busy) from None
+        raise InputError(busy) from None
     except OSError as error:
         if error.errno not in NO_LOCKS:
             refused = f"{folder / LOCK} cannot be opened ({error.strerror}); fix that, or give another folder."
-            raise StoreError(refused) from error
+            raise InputError(refused) from error
         message = f"the file system of {folder} keeps no locks; see to it yourself that only one process writes there."
         warnings.warn(message, TutelageWarning, stacklevel=4)
     writer = {"pid": os.getpid(), "host": socket.gethostname()}

@@ -10,7 +10,7 @@ from tutelage.problem import Problem, Start
 from tutelage.problem.serialize import path_of
 from tutelage.sweeps.compute import compute
 from tutelage.sweeps.engine import Progress, Report, execute_all, run
-from tutelage.sweeps.executors import Chunk, StoreError
+from tutelage.sweeps.executors import Chunk
 from tutelage.sweeps.executors import executor as named_executor
 from tutelage.sweeps.measures import resolve
 from tutelage.sweeps.result import Sweep, combine_chunks
@@ -138,7 +138,7 @@ def sweep(
     try:
         result.save(store.folder / WHOLE)
     except OSError as error:
-        raise StoreError(f"every chunk is kept, but {store.folder / WHOLE} cannot be written ({error.strerror}).") from None
+        raise InputError(f"every chunk is kept, but {store.folder / WHOLE} cannot be written ({error.strerror}).") from None
     return result
 
 
