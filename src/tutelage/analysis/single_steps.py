@@ -350,21 +350,11 @@ def coordinate_names(problem: Problem) -> list[str]:
     return out + [f"{letter}_{k + 1}" for letter in ("v", "b")[: 1 + problem.biased] for k in range(K)]
 
 
-def mean_gap(problem: Problem, start: Start, steps: Steps, dim: int, f: np.ndarray, gaussian: bool) -> tuple[float, float]:
-    """|N E[du] - f| and its standard error, the noise's own share taken off.
-
-    For Gaussian inputs the limit's share of each sample has exactly the mean f: what the real step does beyond it is
-    averaged instead, which is far less noisy.
-    """
-    values = steps.increments - f
-    if gaussian and np.allclose(problem.inputs.level_dims(dim), np.asarray(problem.inputs.fractions) * dim):
-        state, t = initial_overlaps(problem, start)
-        seen = jnp.asarray(steps.fields), jnp.asarray(steps.noise)
-        values = steps.increments - np.asarray(_limit_steps(OrderParameters(problem, t), state, *seen))
-    gap, error = values.mean(axis=0), values.std(axis=0) / np.sqrt(len(values))
-    size = np.sqrt(max(float(np.sum(gap**2 - error**2)), 0.0))
-    along = np.sqrt(np.sum((gap * error) ** 2)) / max(float(np.linalg.norm(gap)), 1e-300)
-    return size, float(max(along, 1e-15))
+def limit_steps(problem: Problem, start: Start, steps: Steps) -> Float[np.ndarray, "count size"]:
+    """What the limit makes of the samples of each step; for Gaussian inputs the mean is exactly f."""
+    state, t = initial_overlaps(problem, start)
+    seen = jnp.asarray(steps.fields), jnp.asarray(steps.noise)
+    return np.asarray(_limit_steps(OrderParameters(problem, t), state, *seen))
 
 
 @eqx.filter_jit
