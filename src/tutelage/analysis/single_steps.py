@@ -6,10 +6,16 @@ covariances R, Q, T of the fields: small matrices, whatever the spectrum and the
 The limit says N E[du] -> f(u) and N^2 Cov(du) -> D(u). The left sides are measured, by Monte Carlo, on actual weights of N
 inputs that may follow any law of unit variance; what is left at finite N is of order 1/N for Gaussian inputs, and shows how
 fast other laws approach them. Weights W (K, N) and W* (M, N) have exactly the start's overlaps, in a random frame of each
-eigenspace; each step of SGD starts from these weights, on fresh inputs.
+eigenspace; each step of SGD starts from these weights, on fresh inputs. With the fields x_l = P_l (w, w*).x / sqrt(N) of each
+level, the force delta_ks = Delta_s v_k g'(lambda_ks), n_l dimensions in level l and the batch s = 1..B, exactly:
+    N dr_l = eta mean_s[delta_k rho_l] N/n_l - eta kappa r_l
+    N dq_l = (1 - eta kappa/N) eta mean_s[delta_i lambda_kl + delta_k lambda_il] N/n_l - (2 eta kappa - (eta kappa)^2/N) q_l
+             + (eta/B)^2 sum_ss' delta_is delta_ks' x_s.P_l x_s' / n_l
+    N dv = eta_v mean_s[Delta g],    N db = eta_b mean_s[delta]
 """
 
 import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -35,7 +41,7 @@ from tutelage.problem.sample import learn, normals_needed
 from tutelage.problem.schedules import rate_at
 from tutelage.problem.start import require_start
 from tutelage.problem.traits import CLASSIC
-from tutelage.rules import Parameters
+from tutelage.rules import Context, Parameters, Update
 from tutelage.simulation.coordinates import in_random_frames, level_coordinates
 from tutelage.simulation.weights import FILL, LAWS
 
@@ -128,61 +134,72 @@ def take_steps(problem: Problem, start: Start, dim: int, count: int, inputs: str
     """`count` single steps of a network with N = `dim` inputs, each from the start."""
     dims, batch = problem.inputs.level_dims(dim), problem.samples_per_step
     frame, drawn, labels = np.random.default_rng(seed).spawn(3)
-    vectors = in_random_frames(level_coordinates(problem, start, dims), dims, frame)  # teachers first
-    state, t = initial_overlaps(problem, start)
-    system, edges = OrderParameters(problem, t), (0, *np.cumsum(dims).tolist())
-    together = min(count, max(1, NUMBERS_PER_BLOCK // (dim * batch)))
-    noise = labels.standard_normal((-(-count // together) * together, batch, normals_needed(problem)))
-    blocks = []
+    vectors = in_random_frames(level_coordinates(problem, start, dims), dims, frame)
+    vectors = np.roll(vectors, -problem.teacher.hidden, axis=0)  # students first
+    fields, grams = [], []
+    for rows in _input_batches(problem, dims, count, inputs, drawn):
+        edges = itertools.pairwise(np.concatenate([[0], np.cumsum(dims)]))
+        levels = [(rows[..., i:j], vectors[:, i:j]) for i, j in edges]
+        fields.append(np.stack([x @ v.T for x, v in levels], axis=-2) / np.sqrt(dim))
+        grams.append(np.stack([x @ np.swapaxes(x, -1, -2) / x.shape[-1] for x, _ in levels], axis=1))
+    noise = labels.standard_normal((count, batch, normals_needed(problem)))
+    every = np.concatenate(fields)
+    return Steps(_increments(problem, start, dims, every, np.concatenate(grams), noise), every, noise)
+
+
+def _input_batches(
+    problem: Problem, dims: np.ndarray, count: int, law: str, rng: np.random.Generator
+) -> Iterator[np.ndarray]:
+    """Inputs in eigencoordinates, a few steps' batches at a time: (steps, batch, N)."""
+    dim, batch = int(dims.sum()), problem.samples_per_step
+    scale = np.sqrt(np.repeat(np.asarray(problem.inputs.eigenvalues, dtype=float), dims))
+    together = max(1, NUMBERS_PER_BLOCK // (dim * batch))
     for first in range(0, count, together):
-        rows = drawn_inputs(problem, dims, together * batch, inputs, drawn).reshape(together, batch, dim)
-        blocks.append(_steps_from(system, state, vectors, edges, rows, noise[first : first + together]))
-    increments, fields = (np.concatenate(part)[:count] for part in zip(*blocks, strict=True))
-    return Steps(increments, fields, noise[:count])
+        rows = np.empty((min(together, count - first) * batch, dim))
+        FILL[law](rng, rows)
+        yield (rows * scale).reshape(-1, batch, dim)
 
 
-def drawn_inputs(problem: Problem, dims: np.ndarray, count: int, law: str, rng: np.random.Generator) -> np.ndarray:
-    """Inputs in eigencoordinates, (count, N)."""
-    rows = np.empty((count, int(dims.sum())))
-    FILL[law](rng, rows)
-    return rows * np.sqrt(np.repeat(np.asarray(problem.inputs.eigenvalues, dtype=float), dims))
+def _increments(
+    problem: Problem, start: Start, dims: np.ndarray, fields: np.ndarray, grams: np.ndarray, noise: np.ndarray
+) -> np.ndarray:
+    """The exact step from fields (count, B, L, n), inner products of inputs (count, L, B, B) and label noise (count, B)."""
+    state, t = initial_overlaps(problem, start)
+    r, q, system = np.asarray(state.r), np.asarray(state.q), OrderParameters(problem, t)
+    eta, eta_v, eta_b = (float(x) for x in system.rates(jnp.zeros(())))
+    context = system.context(jnp.zeros(()), *system.covariances(state))
+    K, dim, batch = problem.student.hidden, int(dims.sum()), problem.samples_per_step
+    kappa = float(rate_at(problem.sgd.weight_decay, 0.0))
+    norm2 = np.einsum("l,clss->cs", dims / dim, grams)
+    update = _updates(problem, state, jnp.asarray(fields.sum(axis=2)), jnp.asarray(noise), jnp.asarray(norm2), context)
+    force, output = np.asarray(update.delta), np.asarray(update.parameters.readout)
+    share = (dim / dims)[:, None, None] * eta / batch
+    dr = share * np.einsum("csk,cslm->clkm", force, fields[..., K:]) - eta * kappa * r
+    half = share * np.einsum("csi,cslk->clik", force, fields[..., :K])
+    kicks = (eta / batch) ** 2 * np.einsum("csi,clsz,czk->clik", force, grams, force, optimize=True)
+    decay = (2 - eta * kappa / dim) * eta * kappa * q
+    dq = (1 - eta * kappa / dim) * (half + np.swapaxes(half, 2, 3)) - decay + kicks
+    dv = eta_v * float(problem.student.train_readout) * output.mean(axis=1)
+    db = None if state.bias is None else eta_b * float(problem.student.train_bias) * force.mean(axis=1)
+    return flatten(Overlaps(dr, dq, dv, db, None))
 
 
 @eqx.filter_jit
-def _steps_from(
-    system: OrderParameters,
+def _updates(
+    problem: Problem,
     state: Overlaps,
-    vectors: Float[np.ndarray, "n N"],
-    edges: tuple[int, ...],
-    inputs: Float[np.ndarray, "count B N"],
-    normals: Float[np.ndarray, "count B D"],
-) -> tuple[Float[Array, "count size"], Float[Array, "count B L n"]]:
-    """N times the change of the flat coordinates by one step of SGD on each batch; and the fields, students first.
+    fields: Float[Array, "count B n"],
+    normals: Float[Array, "count B D"],
+    norm2: Float[Array, "count B"],
+    context: Context,
+) -> Update:
+    """The update of every sample, arrays (count, B, ...)."""
+    K, parameters, mean = problem.student.hidden, Parameters(state.readout, state.bias), field_means(problem, state.bias)
 
-    edges: where the levels begin and end among the N coordinates.
-    """
-    problem, now, (M, N) = system.problem, jnp.zeros(()), (system.problem.teacher.hidden, vectors.shape[1])
-    student, teacher = jnp.asarray(vectors[M:]), jnp.asarray(vectors[:M])
-    both, levels = jnp.concatenate([student, teacher]), [slice(a, b) for a, b in itertools.pairwise(edges)]
-    parameters, mean = Parameters(state.readout, state.bias), field_means(problem, state.bias)
-    context, (eta, eta_v, eta_b) = system.context(now, *system.covariances(state)), system.rates(now)
-    kappa, K = rate_at(problem.sgd.weight_decay, 0.0), len(student)
+    def one(fields: Array, normals: Array, norm2: Array) -> Update:
+        return learn(problem, fields[:, :K], fields[:, K:], normals, parameters, context, norm2)
 
-    def overlaps(W: Array, V: Array) -> Array:
-        """Per level, (L, ...)."""
-        return jnp.stack([W[:, i] @ V[:, i].T / (i.stop - i.start) for i in levels])
-
-    def one(x: Array, normals: Array) -> tuple[Array, Array]:
-        by_level = jnp.stack([x[:, i] @ both[:, i].T for i in levels], axis=1) / np.sqrt(N)
-        fields = by_level.sum(axis=1) if mean is None else by_level.sum(axis=1) + mean
-        update = learn(problem, fields[:, :K], fields[:, K:], normals, parameters, context, jnp.mean(x**2, axis=1))
-        moved = student + eta * (update.delta.T @ x / (len(x) * np.sqrt(N)) - kappa * student / N)
-        readout = eta_v * problem.student.train_readout * update.parameters.readout.mean(axis=0)
-        bias = None if state.bias is None else eta_b * problem.student.train_bias * update.delta.mean(axis=0)
-        dr, dq = N * (overlaps(moved, teacher) - state.r), N * (overlaps(moved, moved) - state.q)
-        return flatten(Overlaps(dr, dq, readout, bias, None)), by_level
-
-    return jax.vmap(one)(jnp.asarray(inputs), jnp.asarray(normals))
+    return jax.vmap(one)(fields if mean is None else fields + mean, normals, norm2)
 
 
 def require_free_steps(problem: Problem, start: Start, inputs: str, function: str) -> Start:
@@ -327,21 +344,11 @@ def coordinate_names(problem: Problem) -> list[str]:
     return out + [f"{letter}_{k + 1}" for letter in ("v", "b")[: 1 + problem.biased] for k in range(K)]
 
 
-def mean_gap(problem: Problem, start: Start, steps: Steps, dim: int, f: np.ndarray, gaussian: bool) -> tuple[float, float]:
-    """|N E[du] - f| and its standard error, the noise's own share taken off.
-
-    For Gaussian inputs the limit's share of each sample has exactly the mean f: what the real step does beyond it is
-    averaged instead, which is far less noisy.
-    """
-    values = steps.increments - f
-    if gaussian and np.allclose(problem.inputs.level_dims(dim), np.asarray(problem.inputs.fractions) * dim):
-        state, t = initial_overlaps(problem, start)
-        seen = jnp.asarray(steps.fields), jnp.asarray(steps.noise)
-        values = steps.increments - np.asarray(_limit_steps(OrderParameters(problem, t), state, *seen))
-    gap, error = values.mean(axis=0), values.std(axis=0) / np.sqrt(len(values))
-    size = np.sqrt(max(float(np.sum(gap**2 - error**2)), 0.0))
-    along = np.sqrt(np.sum((gap * error) ** 2)) / max(float(np.linalg.norm(gap)), 1e-300)
-    return size, float(max(along, 1e-15))
+def limit_steps(problem: Problem, start: Start, steps: Steps) -> Float[np.ndarray, "count size"]:
+    """What the limit makes of the samples of each step; for Gaussian inputs the mean is exactly f."""
+    state, t = initial_overlaps(problem, start)
+    seen = jnp.asarray(steps.fields), jnp.asarray(steps.noise)
+    return np.asarray(_limit_steps(OrderParameters(problem, t), state, *seen))
 
 
 @eqx.filter_jit

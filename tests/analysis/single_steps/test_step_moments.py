@@ -7,7 +7,7 @@ import pytest
 
 import tutelage as tu
 from tests.problems import pair
-from tutelage.analysis.single_steps import coordinate_names, drawn_inputs, take_steps, theory_moments
+from tutelage.analysis.single_steps import _input_batches, coordinate_names, take_steps, theory_moments
 from tutelage.simulation.coordinates import in_random_frames, level_coordinates
 
 R = np.array([[0.4, 0.1], [0.05, 0.3]])
@@ -36,7 +36,7 @@ def test_a_step_is_the_step_that_simulate_takes():
     dims = RICH.inputs.level_dims(dim)
     frame, drawn, _ = np.random.default_rng(5).spawn(3)
     vectors = in_random_frames(level_coordinates(RICH, START, dims), dims, frame)
-    rows = drawn_inputs(RICH, dims, 3 * count, "uniform", drawn).reshape(-1, 3, dim)
+    rows = np.concatenate(list(_input_batches(RICH, dims, count, "uniform", drawn)))
     for own, batch in zip(steps.increments, rows, strict=True):
         run = tu.simulate(RICH, weights=(vectors[2:], vectors[:2]), inputs=batch, times=[0, 1 / dim], runs=1)
         change = {name: dim * (run[name][0, 1] - run[name][0, 0]) for name in ("r", "q", "readout")}

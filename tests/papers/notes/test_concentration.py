@@ -7,8 +7,8 @@ import pytest
 
 import tutelage as tu
 from tests.problems import pair
-from tutelage.analysis.single_steps import mean_gap, take_steps, theory_moments
-from tutelage.papers.notes.concentration import judge_condition, start_scatter
+from tutelage.analysis.single_steps import take_steps, theory_moments
+from tutelage.papers.notes.concentration import judge_condition, mean_gap, start_scatter
 
 R = np.array([[0.4, 0.1], [0.05, 0.3]])
 START = tu.Start(R, R @ R.T + 0.2 * np.eye(2))
