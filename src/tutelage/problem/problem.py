@@ -288,8 +288,8 @@ class Problem(eqx.Module, ResultCard):
         seen = eqx.tree_at(beyond, self, replace_fn=lambda _: None, is_leaf=lambda x: x is None)
         if not latent:
             return seen
-        plain = Spectrum(self.inputs.eigenvalues, self.inputs.fractions, normalize=False)
-        return eqx.tree_at(lambda p: p.inputs, seen, plain)
+        spectrum = Spectrum(self.inputs.eigenvalues, self.inputs.fractions, normalize=False)
+        return eqx.tree_at(lambda p: p.inputs, seen, spectrum)
 
     @property
     def readout_shape(self) -> tuple[int, ...]:

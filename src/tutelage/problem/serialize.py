@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from tutelage.problem.problem import Problem
 
 Plain: TypeAlias = bool | int | float | str | list[Any] | Table | None
-
-
 LEARNING: dict[str, Choice[Any]] = {choice.name: choice for choice in (losses.as_loss, labels.as_labels, rules.as_rule)}
 INPUTS = {
     "isotropic": Isotropic,
@@ -100,17 +98,17 @@ def _plain(name: str, value: object) -> Plain:
 
 
 def _part_to_plain(name: str, part: Part) -> str | Table:
-    """A table of the arguments that differ from their defaults; of loss, labels and rule without such a word alone."""
+    """A table of the arguments that differ from their defaults; a loss, labels or a rule without such arguments is a word."""
     if isinstance(part, Inputs):
         part = part.without_basis() if is_named(part) else _as_spectrum(part)
     options = special_arguments(part)
-    learning = next((one for one in LEARNING.values() if isinstance(part, one.base)), None)
-    named = schedules.NAMED | TASK_SCHEDULES | INPUTS if learning is None else learning.named
+    choice = next((one for one in LEARNING.values() if isinstance(part, one.base)), None)
+    named = schedules.NAMED | TASK_SCHEDULES | INPUTS if choice is None else choice.named
     kind = next((word for word, cls in named.items() if type(part) is cls), None)
-    if learning is not None and kind is None:
-        kind = _path(name, options.pop("function") if type(part) is learning.wrapper else type(part))
+    if choice is not None and kind is None:
+        kind = _path(name, options.pop("function") if type(part) is choice.wrapper else type(part))
     table = {argument: _plain(argument, value) for argument, value in options.items()}
-    if learning is not None and not table:
+    if choice is not None and not table:
         return str(kind)
     return table if kind is None else {"kind": kind} | table
 
