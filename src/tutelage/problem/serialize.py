@@ -13,7 +13,7 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, TypeVar
 
 import jax
 import numpy as np
@@ -35,6 +35,7 @@ from tutelage.problem.tasks import Drift, Tasks
 if TYPE_CHECKING:
     from tutelage.problem.problem import Problem
 
+Built = TypeVar("Built")
 Plain: TypeAlias = bool | int | float | str | list[Any] | Table | None
 LEARNING: dict[str, Choice[Any]] = {choice.name: choice for choice in (losses.as_loss, labels.as_labels, rules.as_rule)}
 INPUTS = {
@@ -190,15 +191,15 @@ def _read(where: str, value: Plain, allow: tuple[str, ...]) -> Any:
     if not isinstance(value, dict):
         return value
     if where == "teacher" and "teachers" in value:
-        return _build(where, Tasks, value, allow)
+        return build(where, Tasks, value, allow)
     if where in CLASSES:
-        return _build(where, CLASSES[where], value, allow)
+        return build(where, CLASSES[where], value, allow)
     if where not in KINDS and "kind" not in value:
         return value
     options = dict(value)
     named, usual = KINDS.get(where, schedules.NAMED), "isotropic" if where.startswith("inputs") else None
     kind = checks.known(f"{where}.kind", options.pop("kind", usual), named)
-    return _build(where, named[kind], options, allow)
+    return build(where, named[kind], options, allow)
 
 
 def _read_learning(name: str, value: Plain, allow: tuple[str, ...]) -> Part:
@@ -206,21 +207,24 @@ def _read_learning(name: str, value: Plain, allow: tuple[str, ...]) -> Part:
     options = dict(value) if isinstance(value, dict) else {}
     word = options.pop("kind", None) if isinstance(value, dict) else value
     if not is_path(word):
-        return _build(name, named[checks.known(f"{name}.kind" if options else name, word, named)], options, allow)
+        return build(name, named[checks.known(f"{name}.kind" if options else name, word, named)], options, allow)
     found: Any = imported(name, word, allow)
     if isinstance(found, base):
         return found
     if isinstance(found, type) and issubclass(found, base):
-        return _build(name, found, options, allow)
+        return build(name, found, options, allow)
     if isinstance(found, type) or wrapper is None:
         raise InputError(
             f"{name} is {word!r}, which is not a {base.__name__}; give a subclass of tutelage's {base.__name__}."
         )
-    return _build(name, wrapper, options, allow, function=found)
+    return build(name, wrapper, options, allow, function=found)
 
 
-def _build(where: str, cls: type[Part], table: Table, allow: tuple[str, ...], **given: object) -> Part:
-    """A part from the arguments of its constructor, every name checked. given: arguments that the table cannot have."""
+def build(where: str, cls: type[Built], table: Table, allow: tuple[str, ...] = (), **given: object) -> Built:
+    """A part, or an initial condition, from the arguments of its constructor, every name checked.
+
+    given: arguments that the table cannot have.
+    """
     taken = {name: p for name, p in parameters(cls).items() if name not in given}
     for name in table:
         checks.known(f"a name in [{where}]", name, taken)
@@ -228,7 +232,7 @@ def _build(where: str, cls: type[Part], table: Table, allow: tuple[str, ...], **
     if missing:
         raise InputError(f"[{where}] lacks {', '.join(missing)}; it must have a value.")
     arguments = {name: _read(f"{where}.{name}", value, allow) for name, value in table.items()}
-    constructor: Callable[..., Part] = cls
+    constructor: Callable[..., Built] = cls
     try:
         return constructor(**arguments, **given)
     except InputError as error:

@@ -20,6 +20,7 @@ from tutelage.errors import InputError, kind_of
 from tutelage.problem.hidden_manifold import HiddenManifold
 from tutelage.problem.mixture import Mixture
 from tutelage.problem.problem import Problem
+from tutelage.problem.serialize import build
 
 Blocks: TypeAlias = tuple[Float[NumpyOrJax, "L K M"], Float[NumpyOrJax, "L K K"], Float[NumpyOrJax, "L M M"]]
 SHARED, OWN, REST = 0.2, 0.1, 0.1  # `asymmetric_start`: of every teacher, more of one's own, squared length beyond them
@@ -262,20 +263,11 @@ START_NAMES = ("dim", "scale", "seed", "R", "Q", "T", "readout", "bias")
 
 def start_from_table(problem: Problem, table: Table) -> Start:
     """The table [start] of a problem file: random weights (dim, scale, seed) or overlaps (R, Q and more)."""
+    if any(name in table for name in ("R", "Q", "T", "readout", "bias")):
+        return build("start", Start, table)
     for name in table:
         checks.known("a name in [start]", name, START_NAMES)
-    overlaps = {name: table[name] for name in ("R", "Q", "T", "readout", "bias") if name in table}
-    if not overlaps:
-        return random_start(problem, **{"dim": problem.inputs.usual_dim} | table)
-    drawn = [name for name in ("scale", "seed") if name in table]
-    if drawn:
-        raise InputError(
-            f"[start] gives overlaps ({', '.join(overlaps)}) and {drawn[0]}; only random weights have {drawn[0]}."
-        )
-    missing = [name for name in ("R", "Q") if name not in overlaps]
-    if missing:
-        raise InputError(f"[start] lacks {missing[0]}; give R and Q, or dim, scale and seed for random weights.")
-    return Start(**overlaps, dim=table.get("dim"))
+    return random_start(problem, **{"dim": problem.inputs.usual_dim} | table)
 
 
 def asymmetric_start(problem: Problem, dim: int | None = None) -> Start:
