@@ -93,9 +93,8 @@ def argument_names(part: object) -> list[str]:
     """The names that `Part.changed` takes, those inside other parts with a dot."""
     own = list(parameters(type(part)))
     inside = {name: getattr(part, name, None) for name in own}
-    return own + [
-        f"{name}.{field}" for name, value in inside.items() if isinstance(value, Part) for field in parameters(type(value))
-    ]
+    dotted = [f"{name}.{one}" for name, value in inside.items() if isinstance(value, Part) for one in argument_names(value)]
+    return own + dotted
 
 
 def special_arguments(part: Part) -> Table:
