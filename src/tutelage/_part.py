@@ -6,6 +6,7 @@ A part is described by the arguments of its constructor. Files, `Problem.replace
 import inspect
 from copy import copy
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Generic, Self, TypeVar
 
 import equinox as eqx
@@ -83,6 +84,7 @@ class Choice(Generic[Kind]):
         return next((word for word, cls in self.named.items() if type(part) is cls), None)
 
 
+@cache
 def parameters(cls: type) -> dict[str, inspect.Parameter]:
     """What a constructor takes, by name."""
     found = inspect.signature(cls.__init__).parameters.items()
