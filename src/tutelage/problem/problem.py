@@ -6,7 +6,6 @@ from typing import Any, TypeAlias
 
 import equinox as eqx
 import numpy as np
-import tomli_w
 from jaxtyping import Float
 
 from tutelage import checks
@@ -347,7 +346,7 @@ class Problem(Part, ResultCard):
 
     def to_toml(self) -> str:
         """The problem as TOML text, as `tutelage solve problem.toml` reads it."""
-        return tomli_w.dumps(self.to_dict())
+        return serialize.to_toml(self.to_dict())
 
     @classmethod
     def from_toml(cls, text: str, allow: Sequence[str] = ()) -> "Problem":

@@ -146,6 +146,22 @@ def _path(name: str, value: object) -> str:
     return path
 
 
+def to_toml(data: Table) -> str:
+    """TOML with one line for each number, list and part of a table (tomli-w writes one for each entry of a list)."""
+    scalars = [f"{name} = {_toml(value)}" for name, value in data.items() if not isinstance(value, dict)]
+    tables = [(name, table) for name, table in data.items() if isinstance(table, dict)]
+    lines = [f"\n[{name}]\n" + "\n".join(f"{k} = {_toml(v)}" for k, v in table.items()) for name, table in tables]
+    return "\n".join(scalars + lines) + "\n"
+
+
+def _toml(value: Plain) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{name} = {_toml(one)}" for name, one in value.items()) + " }"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    return repr(value) if isinstance(value, float) else json.dumps(value)
+
+
 # Reading.
 
 
