@@ -9,6 +9,7 @@ from scipy.stats import norm
 import tutelage as tu
 from tests.problem.messages import require_refusal
 from tests.simulation import laws
+from tutelage.plot.labels import problem_in_words
 from tutelage.problem import mixture as mixtures
 from tutelage.simulation import recorded_error
 
@@ -231,7 +232,7 @@ def test_labels_follow_the_loss_and_a_name_replaces_any_part():
     assert type(labeled(loss="squared").labels) is tu.labels.Real
     changed = labeled().replace(weights=[0.5, 0.5], lr=0.2)
     assert changed.inputs.probabilities.tolist() == [0.5, 0.5]
-    assert "mixture of 2 classes" in str(tu.plot.labels.problem_in_words(labeled()))
+    assert "mixture of 2 classes" in str(problem_in_words(labeled()))
 
 
 def test_means_given_as_vectors_have_their_overlaps_on_every_level():

@@ -6,6 +6,7 @@ A part is described by the arguments of its constructor. Files, `Problem.replace
 import inspect
 from copy import copy
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Generic, Self, TypeVar
 
 import equinox as eqx
@@ -83,6 +84,7 @@ class Choice(Generic[Kind]):
         return next((word for word, cls in self.named.items() if type(part) is cls), None)
 
 
+@cache
 def parameters(cls: type) -> dict[str, inspect.Parameter]:
     """What a constructor takes, by name."""
     found = inspect.signature(cls.__init__).parameters.items()
@@ -93,9 +95,8 @@ def argument_names(part: object) -> list[str]:
     """The names that `Part.changed` takes, those inside other parts with a dot."""
     own = list(parameters(type(part)))
     inside = {name: getattr(part, name, None) for name in own}
-    return own + [
-        f"{name}.{field}" for name, value in inside.items() if isinstance(value, Part) for field in parameters(type(value))
-    ]
+    dotted = [f"{name}.{one}" for name, value in inside.items() if isinstance(value, Part) for one in argument_names(value)]
+    return own + dotted
 
 
 def special_arguments(part: Part) -> Table:

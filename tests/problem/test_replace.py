@@ -35,6 +35,11 @@ def test_whole_parts_and_their_fields_together():
     assert changed.inputs.fractions.tolist() == [0.25, 0.75]
 
 
+def test_the_numbers_of_a_schedule_have_names_too():
+    decaying = PROBLEM.replace(lr=tu.schedules.PowerDecay(0.5))
+    assert eqx.tree_equal(decaying.replace(**{"lr.timescale": 3.0}).sgd.lr, tu.schedules.PowerDecay(0.5, timescale=3.0))
+
+
 def test_the_order_of_changes_does_not_matter():
     changes = {"student.hidden": 3, "student.readout": [1.0, 2.0, 3.0], "levels": 2, "trainable": [1]}
     backwards = dict(reversed(changes.items()))

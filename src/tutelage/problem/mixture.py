@@ -325,8 +325,7 @@ class References(eqx.Module):
         teacher = given if np.ndim(given) == 3 else given / self.mixture.weights.sum()
         teacher = xp.broadcast_to(xp.asarray(teacher), (L, M, M))
         between = xp.zeros((L, M, self.mixture.vectors))
-        below = xp.concatenate([xp.swapaxes(between, 1, 2), t], axis=2)
-        return xp.concatenate([xp.concatenate([teacher, between], axis=2), below], axis=1)
+        return xp.block([[teacher, between], [xp.swapaxes(between, 1, 2), t]])
 
     def in_class(self, label: Float[NumpyOrJax, "*outputs"] | None) -> Network:
         """The teacher within one class: itself, with biases; or a unit with field 1 that always says the label."""

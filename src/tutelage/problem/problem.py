@@ -2,17 +2,15 @@
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import fields
 from typing import Any, TypeAlias
 
 import equinox as eqx
 import numpy as np
-import tomli_w
 from jaxtyping import Float
 
 from tutelage import checks
 from tutelage._html import ResultCard
-from tutelage._part import argument_names
+from tutelage._part import Part, argument_names
 from tutelage._types import Array, ArrayLike, NumpyOrJax, Table
 from tutelage.errors import InputError, kind_of
 from tutelage.labels import Function as FunctionLabels
@@ -36,7 +34,7 @@ from tutelage.rules import Gradient, Rule, as_rule
 Noise: TypeAlias = Float[NumpyOrJax, ""] | Callable[[np.ndarray], np.ndarray]  # standard deviation, or quantile function
 
 
-class Problem(eqx.Module, ResultCard):
+class Problem(Part, ResultCard):
     """A student learns a teacher's labels, one fresh batch at a time (Saad and Solla 1995).
 
         y = sum_m v*_m g*(w*_m . x / sqrt(N)) + noise z,    yhat = sum_k v_k g(w_k . x / sqrt(N)),    loss (y - yhat)^2 / 2
@@ -288,8 +286,8 @@ class Problem(eqx.Module, ResultCard):
         seen = eqx.tree_at(beyond, self, replace_fn=lambda _: None, is_leaf=lambda x: x is None)
         if not latent:
             return seen
-        plain = Spectrum(self.inputs.eigenvalues, self.inputs.fractions, normalize=False)
-        return eqx.tree_at(lambda p: p.inputs, seen, plain)
+        spectrum = Spectrum(self.inputs.eigenvalues, self.inputs.fractions, normalize=False)
+        return eqx.tree_at(lambda p: p.inputs, seen, spectrum)
 
     @property
     def readout_shape(self) -> tuple[int, ...]:
@@ -324,18 +322,9 @@ class Problem(eqx.Module, ResultCard):
         >>> problem.replace(**{"lr": 0.3, "student.hidden": 4, "student.readout": [1, 1, 1, 2]}).student
         Network(4, 'erf', readout=[1.0, 1.0, 1.0, 2.0])
         """
-        parts: Table = {field.name: getattr(self, field.name) for field in fields(self)}
-        inside: dict[str, Table] = {}
-        given = {k: LEARNING[k](v) if k in LEARNING else v for k, v in changes.items()}
-        for name, value in given.items():
-            part, *field = _path(parts | {k: v for k, v in given.items() if k in PARTS}, name)
-            if field:
-                inside.setdefault(part, {})[field[0]] = value
-            else:
-                parts[part] = value
-        for part, values in inside.items():
-            parts[part] = parts[part].changed(**values)
-        return Problem(**parts)
+        given = {name: LEARNING[name](value) if name in LEARNING else value for name, value in changes.items()}
+        names = _names(self.arguments() | {name: value for name, value in given.items() if name in PARTS})
+        return self.changed(**{_full_name(names, name): value for name, value in given.items()})
 
     def to_dict(self) -> Table:
         """What differs from its default, as plain numbers, words and lists. The spectrum of data loses its eigenvectors."""
@@ -357,7 +346,7 @@ class Problem(eqx.Module, ResultCard):
 
     def to_toml(self) -> str:
         """The problem as TOML text, as `tutelage solve problem.toml` reads it."""
-        return tomli_w.dumps(self.to_dict())
+        return serialize.to_toml(self.to_dict())
 
     @classmethod
     def from_toml(cls, text: str, allow: Sequence[str] = ()) -> "Problem":
@@ -395,26 +384,26 @@ def _require_one_teacher(teacher: Network | Tasks | None, mixture: Mixture) -> N
         raise InputError("nothing labels the samples; give Mixture(labels=...), one label for each class, or a teacher.")
 
 
-def _path(parts: Table, name: str) -> tuple[str, ...]:
-    """Where a name lives: ("noise",), ("sgd", "lr"), ..."""
-    if name in parts:
-        return (name,)
-    part, _, field = name.partition(".")
-    if part not in PARTS:
-        part, field = "", name
-    holders = [p for p in PARTS if part in ("", p) and parts[p] is not None and field in argument_names(parts[p])]
+def _names(parts: Table) -> list[str]:
+    """All that can be changed in a problem of these parts: "noise", "sgd", "sgd.lr", "teacher.schedule.times", ..."""
+    inside = [f"{part}.{name}" for part in PARTS if parts[part] is not None for name in argument_names(parts[part])]
+    return [*parts, *inside]
+
+
+def _full_name(names: list[str], name: str) -> str:
+    """The full name of what "lr" or "sgd.lr" changes."""
+    if name in names:
+        return name
+    holders = [part for part in PARTS if f"{part}.{name}" in names]
     if len(holders) == 1:
-        return holders[0], field
+        return f"{holders[0]}.{name}"
     if holders:
         raise InputError(
             f"{name!r} exists in {' and '.join(holders)}; a change must say which, as {holders[0] + '.' + name!r}."
         )
-    within = (part,) if part in PARTS else PARTS
-    names = [
-        *parts,
-        *(f"{p}.{f}" if part else f for p in within if parts[p] is not None for f in argument_names(parts[p])),
-    ]
-    return (checks.known("the name of a change", name, dict.fromkeys(names)),)
+    part = name.partition(".")[0]
+    near = [one for one in names if one.startswith(f"{part}.")] or [one.partition(".")[2] or one for one in names]
+    return checks.known("the name of a change", name, dict.fromkeys(near))
 
 
 def require_problem(problem: object, verb: str, needs: Iterable[str] = VISIBLE) -> Problem:

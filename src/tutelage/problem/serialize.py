@@ -13,7 +13,7 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, TypeVar
 
 import jax
 import numpy as np
@@ -35,9 +35,8 @@ from tutelage.problem.tasks import Drift, Tasks
 if TYPE_CHECKING:
     from tutelage.problem.problem import Problem
 
+Built = TypeVar("Built")
 Plain: TypeAlias = bool | int | float | str | list[Any] | Table | None
-
-
 LEARNING: dict[str, Choice[Any]] = {choice.name: choice for choice in (losses.as_loss, labels.as_labels, rules.as_rule)}
 INPUTS = {
     "isotropic": Isotropic,
@@ -100,17 +99,17 @@ def _plain(name: str, value: object) -> Plain:
 
 
 def _part_to_plain(name: str, part: Part) -> str | Table:
-    """A table of the arguments that differ from their defaults; of loss, labels and rule without such a word alone."""
+    """A table of the arguments that differ from their defaults; a loss, labels or a rule without such arguments is a word."""
     if isinstance(part, Inputs):
         part = part.without_basis() if is_named(part) else _as_spectrum(part)
     options = special_arguments(part)
-    learning = next((one for one in LEARNING.values() if isinstance(part, one.base)), None)
-    named = schedules.NAMED | TASK_SCHEDULES | INPUTS if learning is None else learning.named
+    choice = next((one for one in LEARNING.values() if isinstance(part, one.base)), None)
+    named = schedules.NAMED | TASK_SCHEDULES | INPUTS if choice is None else choice.named
     kind = next((word for word, cls in named.items() if type(part) is cls), None)
-    if learning is not None and kind is None:
-        kind = _path(name, options.pop("function") if type(part) is learning.wrapper else type(part))
+    if choice is not None and kind is None:
+        kind = _path(name, options.pop("function") if type(part) is choice.wrapper else type(part))
     table = {argument: _plain(argument, value) for argument, value in options.items()}
-    if learning is not None and not table:
+    if choice is not None and not table:
         return str(kind)
     return table if kind is None else {"kind": kind} | table
 
@@ -145,6 +144,22 @@ def _path(name: str, value: object) -> str:
             "classes that a module has by name."
         )
     return path
+
+
+def to_toml(data: Table) -> str:
+    """TOML with one line for each number, list and part of a table (tomli-w writes one for each entry of a list)."""
+    scalars = [f"{name} = {_toml(value)}" for name, value in data.items() if not isinstance(value, dict)]
+    tables = [(name, table) for name, table in data.items() if isinstance(table, dict)]
+    lines = [f"\n[{name}]\n" + "\n".join(f"{k} = {_toml(v)}" for k, v in table.items()) for name, table in tables]
+    return "\n".join(scalars + lines) + "\n"
+
+
+def _toml(value: Plain) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{name} = {_toml(one)}" for name, one in value.items()) + " }"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    return repr(value) if isinstance(value, float) else json.dumps(value)
 
 
 # Reading.
@@ -192,15 +207,15 @@ def _read(where: str, value: Plain, allow: tuple[str, ...]) -> Any:
     if not isinstance(value, dict):
         return value
     if where == "teacher" and "teachers" in value:
-        return _build(where, Tasks, value, allow)
+        return build(where, Tasks, value, allow)
     if where in CLASSES:
-        return _build(where, CLASSES[where], value, allow)
+        return build(where, CLASSES[where], value, allow)
     if where not in KINDS and "kind" not in value:
         return value
     options = dict(value)
     named, usual = KINDS.get(where, schedules.NAMED), "isotropic" if where.startswith("inputs") else None
     kind = checks.known(f"{where}.kind", options.pop("kind", usual), named)
-    return _build(where, named[kind], options, allow)
+    return build(where, named[kind], options, allow)
 
 
 def _read_learning(name: str, value: Plain, allow: tuple[str, ...]) -> Part:
@@ -208,21 +223,24 @@ def _read_learning(name: str, value: Plain, allow: tuple[str, ...]) -> Part:
     options = dict(value) if isinstance(value, dict) else {}
     word = options.pop("kind", None) if isinstance(value, dict) else value
     if not is_path(word):
-        return _build(name, named[checks.known(f"{name}.kind" if options else name, word, named)], options, allow)
+        return build(name, named[checks.known(f"{name}.kind" if options else name, word, named)], options, allow)
     found: Any = imported(name, word, allow)
     if isinstance(found, base):
         return found
     if isinstance(found, type) and issubclass(found, base):
-        return _build(name, found, options, allow)
+        return build(name, found, options, allow)
     if isinstance(found, type) or wrapper is None:
         raise InputError(
             f"{name} is {word!r}, which is not a {base.__name__}; give a subclass of tutelage's {base.__name__}."
         )
-    return _build(name, wrapper, options, allow, function=found)
+    return build(name, wrapper, options, allow, function=found)
 
 
-def _build(where: str, cls: type[Part], table: Table, allow: tuple[str, ...], **given: object) -> Part:
-    """A part from the arguments of its constructor, every name checked. given: arguments that the table cannot have."""
+def build(where: str, cls: type[Built], table: Table, allow: tuple[str, ...] = (), **given: object) -> Built:
+    """A part, or an initial condition, from the arguments of its constructor, every name checked.
+
+    given: arguments that the table cannot have.
+    """
     taken = {name: p for name, p in parameters(cls).items() if name not in given}
     for name in table:
         checks.known(f"a name in [{where}]", name, taken)
@@ -230,7 +248,7 @@ def _build(where: str, cls: type[Part], table: Table, allow: tuple[str, ...], **
     if missing:
         raise InputError(f"[{where}] lacks {', '.join(missing)}; it must have a value.")
     arguments = {name: _read(f"{where}.{name}", value, allow) for name, value in table.items()}
-    constructor: Callable[..., Part] = cls
+    constructor: Callable[..., Built] = cls
     try:
         return constructor(**arguments, **given)
     except InputError as error:

@@ -20,6 +20,7 @@ from tutelage.errors import InputError, kind_of
 from tutelage.problem.hidden_manifold import HiddenManifold
 from tutelage.problem.mixture import Mixture
 from tutelage.problem.problem import Problem
+from tutelage.problem.serialize import build
 
 Blocks: TypeAlias = tuple[Float[NumpyOrJax, "L K M"], Float[NumpyOrJax, "L K K"], Float[NumpyOrJax, "L M M"]]
 SHARED, OWN, REST = 0.2, 0.1, 0.1  # `asymmetric_start`: of every teacher, more of one's own, squared length beyond them
@@ -264,17 +265,10 @@ KINDS = ("random", "asymmetric")
 
 def start_from_table(problem: Problem, table: Table) -> Start:
     """The table [start] of a file: random weights (dim, scale, seed), overlaps (R, Q and more), or kind = "asymmetric"."""
+    if any(name in table for name in OVERLAPS):
+        return build("start", Start, table)
     for name in table:
         checks.known("a name in [start]", name, START_NAMES)
-    overlaps = {name: table[name] for name in OVERLAPS if name in table}
-    if overlaps:
-        others = [name for name in ("kind", "scale", "seed") if name in table]
-        if others:
-            raise InputError(f"[start] gives overlaps ({', '.join(overlaps)}) and {others[0]}; leave one of them out.")
-        missing = [name for name in ("R", "Q") if name not in overlaps]
-        if missing:
-            raise InputError(f"[start] lacks {missing[0]}; give R and Q, or dim, scale and seed for random weights.")
-        return Start(**overlaps, dim=table.get("dim"))
     dim = table.get("dim", problem.inputs.usual_dim)
     if checks.known("the kind of start", table.get("kind", "random"), KINDS) == "random":
         return random_start(problem, dim=dim, **{name: table[name] for name in ("scale", "seed") if name in table})

@@ -26,7 +26,14 @@ def _decision(field: Array) -> Array:
     return jnp.where(field < 0, -1.0, 1.0)
 
 
-class Reinforce(Rule):
+class DecisionRule(Rule):
+    """A rule that looks at the student's decision, which jumps where its field is zero."""
+
+    def breaks(self, label: Label, parameters: Parameters, context: Context) -> tuple[Float[Array, ""], ...]:
+        return (jnp.zeros(()),)
+
+
+class Reinforce(DecisionRule):
     """The RL perceptron (Patel et al. 2024): delta_t = sign(lambda_t) times the reward of its episode of decisions.
 
     The reward is `reward` if all decisions of the episode equal their labels, else minus `penalty`. Time counts episodes:
@@ -63,22 +70,16 @@ class Reinforce(Rule):
         right = 1.0 - mean_loss(WrongDecision())
         return OneDecision(self.reward, self.penalty, right ** (self.decisions - 1))
 
-    def breaks(self, label: Label, parameters: Parameters, context: Context) -> tuple[Float[Array, ""], ...]:
-        return (jnp.zeros(()),)
 
-
-class WrongDecision(Rule):
+class WrongDecision(DecisionRule):
     """No update; its loss is 1 where the decision differs from the label."""
 
     def update(self, sample: Sample, parameters: Parameters, context: Context) -> Update:
         wrong = jnp.any(_decision(sample.student) != sample.label)
         return self.result(jnp.zeros_like(sample.student), parameters, loss=jnp.where(wrong, 1.0, 0.0))
 
-    def breaks(self, label: Label, parameters: Parameters, context: Context) -> tuple[Float[Array, ""], ...]:
-        return (jnp.zeros(()),)
 
-
-class OneDecision(Rule):
+class OneDecision(DecisionRule):
     """One decision of an episode. xi: 1 if the other ones are all right, which has probability `others_right`, else 0."""
 
     jumps: ClassVar[bool] = True
@@ -95,6 +96,3 @@ class OneDecision(Rule):
         decision = _decision(sample.student)
         reward = jnp.where(decision == sample.label, sample.xi * (self.reward + self.penalty), 0.0) - self.penalty
         return self.result(decision * reward, parameters)
-
-    def breaks(self, label: Label, parameters: Parameters, context: Context) -> tuple[Float[Array, ""], ...]:
-        return (jnp.zeros(()),)
