@@ -33,7 +33,6 @@ from tutelage.dynamics.perfect_learning import (
     perfect_jacobian,
     perfect_learning,
     perfect_overlaps,
-    quadrature_of,
     require_small,
     teacher_assignment,
 )
@@ -349,10 +348,7 @@ def _continued(system: OrderParameters, state: Overlaps, subspace: Subspace) -> 
     Where it is one of many (or its modes are unknown), the dynamics itself must choose: integrate from there.
     """
     problem, y = system.problem, subspace.coordinates(flatten(state))
-    if (
-        is_kinked(system)
-        or not perfect_learning(problem.replace(weight_decay=0.0), system.t, quadrature_of(system)).isolated
-    ):
+    if is_kinked(system) or not perfect_learning(problem.replace(weight_decay=0.0), system.t, system.moments).isolated:
         return approach(SubspaceDrift(system, state, subspace), y)
     share, step, found = 0.0, 0.01, None
     while share < 1.0:

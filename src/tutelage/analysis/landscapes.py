@@ -39,7 +39,7 @@ from tutelage import checks
 from tutelage._html import ResultCard
 from tutelage._types import Array, Numbers
 from tutelage.analysis.result import AnalysisResult
-from tutelage.dynamics.error import averages_of, field_means, population_error, shared_parity
+from tutelage.dynamics.error import Point, averages_of, field_means, population_error, shared_parity
 from tutelage.errors import InputError
 from tutelage.moments import as_quadrature
 from tutelage.moments.averages import Averages
@@ -143,8 +143,8 @@ def hessian_at(problem: Problem, span: Span, readout: np.ndarray, quadrature: Qu
     c, t, lam = span.students, span.teachers, span.lam
     R, Q, T = c * lam @ t.T, c * lam @ c.T, t * lam @ t.T
     mean = field_means(problem, problem.student.bias)
-    overlaps = (jnp.asarray(x) for x in (R, Q, T, readout, problem.teacher.readout))
-    out = _error_and_derivatives(averages_of(problem, quadrature), shared_parity(problem), mean, *overlaps)
+    at = Point(*(jnp.asarray(x) for x in (R, Q, T, readout, problem.teacher.readout)))
+    out = _error_and_derivatives(averages_of(problem, quadrature), shared_parity(problem), mean, at)
     error, A, B, ((AQ, AR), (BQ, BR)) = jax.tree.map(np.asarray, out)
     along, along_teachers = c * lam, t * lam  # how Q and R change with a direction
     dA = np.einsum("ijab,bs->ijas", 2 * AQ, along) + np.einsum("ijam,ms->ijas", AR, along_teachers)
@@ -157,16 +157,16 @@ def hessian_at(problem: Problem, span: Span, readout: np.ndarray, quadrature: Qu
 
 @eqx.filter_jit
 def _error_and_derivatives(
-    averages: Averages, parity: int | None, mean: Array | None, R: Array, Q: Array, T: Array, v: Array, v_teacher: Array
+    averages: Averages, parity: int | None, mean: Array | None, at: Point
 ) -> tuple[Array, Array, Array, tuple[tuple[Array, Array], tuple[Array, Array]]]:
     """e_g, A, B, and the derivatives of A and B with respect to Q and R."""
 
     def matrices(Q: Array, R: Array) -> tuple[Array, Array]:
-        p = mean_update(averages, joint_covariance(R, (Q + Q.T) / 2, T), mean, v, v_teacher)
+        p = mean_update(averages, joint_covariance(R, (Q + Q.T) / 2, at.T), mean, at.v, at.v_teacher)
         return p.A, p.B
 
-    error = population_error(averages, R, Q, T, v, v_teacher, mean, parity)
-    return error, *matrices(Q, R), jax.jacfwd(matrices, (0, 1))(Q, R)
+    error = population_error(averages, at, mean, parity)
+    return error, *matrices(at.Q, at.R), jax.jacfwd(matrices, (0, 1))(at.Q, at.R)
 
 
 def require_second_derivative(problem: Problem, students: np.ndarray, teachers: np.ndarray) -> None:

@@ -11,7 +11,6 @@ Label noise of variance sigma^2 feeds overlaps outside the span at order eta^2; 
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-import jax.numpy as jnp
 import numpy as np
 
 from tutelage.analysis.modes import Mode, free_subspace, name_of_growth, named_modes
@@ -19,7 +18,7 @@ from tutelage.analysis.result import AnalysisResult
 from tutelage.dynamics import OrderParameters, initial_overlaps
 from tutelage.dynamics.perfect_learning import PerfectLearning, perfect_jacobian, perfect_learning
 from tutelage.errors import InputError
-from tutelage.moments import as_quadrature
+from tutelage.moments import as_quadrature, moments_for
 from tutelage.moments.nodes import Quadrature
 from tutelage.problem import Problem, Start
 from tutelage.problem.problem import require_problem, with_constant_rates
@@ -201,7 +200,7 @@ def critical_learning_rate(problem: Problem, *, quadrature: Quadrature | None = 
         raise InputError("the noise of SGD never outweighs the decay here: zero error is stable at any learning rate.")
     # the mode that stands still at this rate, named by what it does just above
     there, state = dynamics.problem.replace(lr=rate, readout_lr=None, bias_lr=None, noise=0.0), dynamics.state
-    J = perfect_jacobian(OrderParameters(there, jnp.asarray(dynamics.t), quadrature=quadrature), state)
+    J = perfect_jacobian(OrderParameters(there, dynamics.t, quadrature=quadrature), state)
     first = named_modes(state, dynamics.t, J, free_subspace(there, state))[0]
     lost = replace(first, name=name_of_growth(state, dynamics.t, first.right[:, None]))
     return CriticalRate(problem, dynamics, rate, lost)
@@ -316,7 +315,7 @@ def perfect_dynamics(problem: Problem, quadrature: Quadrature | None, isolated: 
     """The linear dynamics around the perfect solution, which must be isolated unless that does not matter."""
     K, M = problem.student.hidden, problem.teacher.hidden
     _, t = initial_overlaps(problem, Start(np.zeros((K, M)), np.zeros((K, K))))  # the problem's gram, or the identity
-    found = perfect_learning(problem, t, as_quadrature(quadrature))
+    found = perfect_learning(problem, t, moments_for(problem, as_quadrature(quadrature)))
     if isolated:
         found.require_isolated()
     return found

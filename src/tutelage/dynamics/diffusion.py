@@ -19,7 +19,7 @@ Var(e_g) from 2^12 points is good to 2%, from 2^14 to 0.6%.
 
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import equinox as eqx
 import jax
@@ -42,48 +42,40 @@ LOST = 1e-13  # relative variance below which a combination of fields has none
 WIDER = 3.0  # points have variance 1 + WIDER / dims
 
 
-def increments(
-    system: OrderParameters,
-    t: ArrayLike,
-    state: Overlaps,
-    parts: Float[Array, "samples L n"],
-    draws: Float[Array, "samples draws"],
-) -> Float[Array, "count size"]:
-    """The shares of samples (of episodes, for a rule of these) in a step, in flat coordinates; arguments as in `shares`."""
-    each, T = shares(system, t, state, parts, draws), system.problem.rule.samples
-    return each if T == 1 else each.reshape(-1, T, each.shape[1]).mean(axis=1)
+Parts: TypeAlias = Float[Any, "samples L n"]  # fields of samples by level
+Draws: TypeAlias = Float[Any, "samples draws"]  # normal numbers for what label and rule draw
 
 
 def shares(
-    system: OrderParameters,
-    t: ArrayLike,
-    state: Overlaps,
-    parts: Float[Array, "count L n"],
-    noise: Float[Array, "count draws"],
-) -> Float[Array, "count size"]:
-    """Shares in a step of samples with these fields by level and these normal numbers for what label and rule draw."""
+    system: OrderParameters, t: ArrayLike, state: Overlaps, parts: Parts, draws: Draws
+) -> Float[Array, "samples size"]:
+    """Shares of samples in a step, in flat coordinates."""
 
     def one(parts: Array, delta: Array, readout: Array) -> Array:
         moved = jnp.einsum("k,la->lka", delta, parts)
         return _flat_share(system, t, state, moved, jnp.outer(delta, delta), readout, delta)
 
-    return jax.vmap(one)(parts, *_updates(system, t, state, parts, noise))
+    return jax.vmap(one)(parts, *_updates(system, t, state, parts, draws))
+
+
+def increments(
+    system: OrderParameters, t: ArrayLike, state: Overlaps, parts: Parts, draws: Draws
+) -> Float[Array, "count size"]:
+    """The same for a rule of episodes: the mean share of the samples of each."""
+    each, T = shares(system, t, state, parts, draws), system.problem.rule.samples
+    return each if T == 1 else each.reshape(-1, T, each.shape[1]).mean(axis=1)
 
 
 def _updates(
-    system: OrderParameters,
-    t: ArrayLike,
-    state: Overlaps,
-    parts: Float[Array, "count L n"],
-    normals: Float[Array, "count draws"],
-) -> tuple[Float[Array, "count K"], Float[Array, "count *outputs K"]]:
+    system: OrderParameters, t: ArrayLike, state: Overlaps, parts: Parts, draws: Draws
+) -> tuple[Float[Array, "samples K"], Float[Array, "samples *outputs K"]]:
     """delta_k, and what moves the readout, of samples with these fields by level."""
     problem, fields = system.problem, parts.sum(axis=1)
     mean, K = field_means(problem, state.bias), problem.student.hidden
     fields = fields if mean is None else fields + mean
     context = system.context(t, *system.covariances(state))
     parameters = Parameters(state.readout, state.bias)
-    update = learn(problem, fields[:, :K], fields[:, K:], normals, parameters, context)
+    update = learn(problem, fields[:, :K], fields[:, K:], draws, parameters, context)
     return update.delta, update.parameters.readout
 
 

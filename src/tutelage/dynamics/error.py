@@ -7,7 +7,7 @@ which each student *is* its nearest teacher (where e_g is exact: only the mismat
 whose terms are small from the start. Given exact overlaps this keeps nine digits down to 1e-14 and below.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -19,7 +19,6 @@ from tutelage._types import Array, Numbers, NumpyOrJax
 from tutelage.errors import InputError
 from tutelage.moments import ClosedMoments, Moments, NodeMoments, moments_for
 from tutelage.moments.averages import Averages
-from tutelage.moments.erf import ErfAverages
 from tutelage.moments.matrices import averages_for, error_weights, joint_covariance, summed_levels, vector_update
 from tutelage.moments.nodes import Quadrature
 from tutelage.moments.numerics import array_module
@@ -31,99 +30,72 @@ NEAR = 0.03  # largest deviation from a copy of the teacher at which the path in
 PATH = np.polynomial.legendre.leggauss(5)
 
 
-def population_error(
-    averages: Averages,
-    R: Float[Array, "K M"],
-    Q: Float[Array, "K K"],
-    T: Float[Array, "M M"],
-    v: Float[Array, " K"],
-    v_teacher: Float[Array, " M"],
-    mean: Float[Array, " n"] | None,
-    parity: int | None,
-) -> Float[Array, ""]:
-    """e_g from field covariances. `parity`: that of the activation which student and teacher share, None if they do not."""
-    direct = _direct(averages, R, Q, T, v, v_teacher, mean)
+class Point(NamedTuple):
+    """What e_g depends on: covariances of the fields, and readouts. NumPy arrays may have leading axes."""
+
+    R: Float[Any, "*time K M"]
+    Q: Float[Any, "*time K K"]
+    T: Float[Any, "M M"]
+    v: Float[Any, "*time K"]
+    v_teacher: Float[Any, " M"]
+
+
+def population_error(averages: Averages, at: Point, mean: Float[Array, " n"] | None, parity: int | None) -> Float[Array, ""]:
+    """e_g. `parity`: that of the activation which student and teacher share, None if they do not."""
+    direct = _direct(averages, at, mean)
     if parity is None:
         return direct
-    copy = _nearest_copy(R, T, parity)
-    return jnp.where(_deviation(R, Q, T, copy) < NEAR, _along_path(averages, R, Q, T, v, v_teacher, copy, parity), direct)
+    copy = _nearest_copy(at, parity)
+    return jnp.where(_deviation(at, copy) < NEAR, _along_path(averages, at, copy, parity), direct)
 
 
-def population_errors(
-    averages: ErfAverages,
-    R: Float[np.ndarray, "time K M"],
-    Q: Float[np.ndarray, "time K K"],
-    T: Float[np.ndarray, "M M"],
-    v: Float[np.ndarray, "time K"],
-    v_teacher: Float[np.ndarray, " M"],
-    parity: int | None,
-) -> Float[np.ndarray, " time"]:
+def population_errors(averages: Averages, at: Point, parity: int | None) -> Float[np.ndarray, " time"]:
     """`population_error` of erf units at many times, in NumPy; NaN where the overlaps are."""
-    errors = _direct(averages, R, Q, T, v, v_teacher, None)
+    errors = _direct(averages, at, None)
     if parity is not None:
-        copy = _nearest_copy(R, T, parity)
-        near = _deviation(R, Q, T, copy) < NEAR
+        copy = _nearest_copy(at, parity)
+        near = _deviation(at, copy) < NEAR
         if near.any():
-            errors[near] = _along_path(averages, R[near], Q[near], T, v[near], v_teacher, copy[near], parity)
+            some = at._replace(R=at.R[near], Q=at.Q[near], v=at.v[near])
+            errors[near] = _along_path(averages, some, copy[near], parity)
     return errors
 
 
-# The parts of both. NumPy arrays may have leading axes.
-
-
-def _direct(
-    averages: Averages,
-    R: NumpyOrJax,
-    Q: NumpyOrJax,
-    T: NumpyOrJax,
-    v: NumpyOrJax,
-    v_teacher: NumpyOrJax,
-    mean: Array | None,
-) -> Any:
-    w, xp = error_weights(v, v_teacher), array_module(R, Q, T, v)
-    outputs = averages.outputs(joint_covariance(R, Q, T), mean)
+def _direct(averages: Averages, at: Point, mean: Float[Array, " n"] | None) -> Float[Any, "*time"]:
+    w, xp = error_weights(at.v, at.v_teacher), array_module(*at)
+    outputs = averages.outputs(joint_covariance(at.R, at.Q, at.T), mean)
     return xp.maximum(xp.einsum("...a,...ab,...b->...", w, outputs, w) / 2, 0.0)
 
 
-def _nearest_copy(R: NumpyOrJax, T: NumpyOrJax, parity: int) -> Any:
-    """U (K, M): 1 where a teacher is the one that a student is nearest to, -1 if the student is its mirror image."""
-    xp = array_module(R, T)
-    lengths = xp.sqrt(xp.maximum(xp.diagonal(T), 1e-300))  # a teacher may be silent
-    nearest = xp.argmax(xp.abs(R) / lengths, axis=-1)
-    return (nearest[..., None] == np.arange(R.shape[-1])) * (xp.where(R < 0, -1.0, 1.0) if parity else 1.0)
+def _nearest_copy(at: Point, parity: int) -> Float[Any, "*time K M"]:
+    """1 where a teacher is the one that a student is nearest to, -1 if the student is its mirror image."""
+    xp = array_module(*at)
+    lengths = xp.sqrt(xp.maximum(xp.diagonal(at.T), 1e-300))  # a teacher may be silent
+    nearest = xp.argmax(xp.abs(at.R) / lengths, axis=-1)
+    return (nearest[..., None] == np.arange(lengths.size)) * (xp.where(at.R < 0, -1.0, 1.0) if parity else 1.0)
 
 
-def _copied_overlaps(T: NumpyOrJax, copy: NumpyOrJax) -> tuple[Any, Any]:
-    """R and Q of students that are these copies."""
-    R = copy @ T
-    return R, R @ array_module(copy).swapaxes(copy, -1, -2)
+def _from_copy(at: Point, copy: Float[Any, "*time K M"]) -> Point:
+    """How far R and Q are from those of the copies."""
+    R = copy @ at.T
+    return at._replace(R=at.R - R, Q=at.Q - R @ array_module(copy).swapaxes(copy, -1, -2))
 
 
-def _deviation(R: NumpyOrJax, Q: NumpyOrJax, T: NumpyOrJax, copy: NumpyOrJax) -> Any:
-    """The largest deviation of an overlap from those of the copies."""
-    (R0, Q0), xp = _copied_overlaps(T, copy), array_module(R, Q, T)
-    return xp.maximum(xp.abs(R - R0).max((-2, -1)), xp.abs(Q - Q0).max((-2, -1)))
+def _deviation(at: Point, copy: Float[Any, "*time K M"]) -> Float[Any, "*time"]:
+    away, xp = _from_copy(at, copy), array_module(*at)
+    return xp.maximum(xp.abs(away.R).max((-2, -1)), xp.abs(away.Q).max((-2, -1)))
 
 
-def _along_path(
-    averages: Averages,
-    R: NumpyOrJax,
-    Q: NumpyOrJax,
-    T: NumpyOrJax,
-    v: NumpyOrJax,
-    v_teacher: NumpyOrJax,
-    copy: NumpyOrJax,
-    parity: int,
-) -> Any:
+def _along_path(averages: Averages, at: Point, copy: Float[Any, "*time K M"], parity: int) -> Float[Any, "*time"]:
     """The path integral. A mirrored student imitates too: with the same readout if g is even, the opposite if odd."""
-    xp, K, w, (R0, Q0) = array_module(R, Q, T, v), v.shape[-1], error_weights(v, v_teacher), _copied_overlaps(T, copy)
-    dR, dQ = R - R0, Q - Q0
+    (R, Q, T, v, v_teacher), (dR, dQ, *_), xp = at, _from_copy(at, copy), array_module(*at)
+    K, w = v.shape[-1], error_weights(v, v_teacher)
     left = v_teacher - xp.einsum("...k,...km->...m", v, copy if parity < 0 else xp.abs(copy))
     first = (0,) * (R.ndim - 2)  # the teachers are the same at all times
     teachers = averages.outputs(joint_covariance(R[first], Q[first], T), None)[K:, K:]
 
     def slope(s: Any) -> Any:
-        C = joint_covariance(R0 + s * dR, Q0 + s * dQ, T)
+        C = joint_covariance(R - (1 - s) * dR, Q - (1 - s) * dQ, T)
         both = vector_update(averages, C, None, w[..., None, :], v)
         return -(both[..., :K] * dQ).sum((-2, -1)) / 2 - (both[..., K:] * dR).sum((-2, -1))
 
@@ -200,7 +172,7 @@ def _errors_at(problem: Problem, moments: Moments, R: Array, Q: Array, T: Array,
 
     def one(at: tuple[Array, Array]) -> Array:
         if isinstance(moments, ClosedMoments):
-            return population_error(moments.averages, *at, T, v, v_teacher, mean, parity)
+            return population_error(moments.averages, Point(*at, T, v, v_teacher), mean, parity)
         assert isinstance(moments, NodeMoments)
         context = Context(problem.student, problem.loss)
         return moments.error(problem, joint_covariance(*at, T), mean, Parameters(v, bias), context)

@@ -16,7 +16,7 @@ from jaxtyping import Float
 from tutelage._types import Array, ArrayLike, NumpyOrJax
 from tutelage.dynamics.committee import CommitteeDynamics, is_committee
 from tutelage.dynamics.diffusion import SampledSteps, diffusions, point_dims
-from tutelage.dynamics.error import population_errors, shared_parity
+from tutelage.dynamics.error import Point, population_errors, shared_parity
 from tutelage.dynamics.order_parameters import OrderParameters, Overlaps, as_arrays, flatten, unflatten
 from tutelage.moments import ClosedMoments
 from tutelage.moments.erf import ErfAverages
@@ -59,7 +59,9 @@ def _gradient(system: OrderParameters, t: ArrayLike, state: Overlaps) -> Float[A
 
 
 @eqx.filter_jit
-def _at_each(function: Callable[..., Array], system: OrderParameters, like: Overlaps, times: Array, vectors: Array) -> Array:
+def _at_each(
+    function: Callable[..., Array], system: OrderParameters, like: Overlaps, times: NumpyOrJax, vectors: NumpyOrJax
+) -> Array:
     return jax.lax.map(lambda at: function(system, at[0], unflatten(at[1], like)), (times, vectors))
 
 
@@ -91,8 +93,8 @@ class LocalDynamics:
         if self.committee is None:
             return self._in_chunks(_error, vectors)
         states, problem = unflatten(vectors, self.like), self.system.problem
-        covariances, v, v_teacher = self.system.covariances(states), states.readout, problem.teacher.readout
-        return population_errors(self.system.averages, *covariances, v, v_teacher, shared_parity(problem))
+        at = Point(*self.system.covariances(states), states.readout, problem.teacher.readout)
+        return population_errors(self.system.averages, at, shared_parity(problem))
 
     def gradients(self, vectors: Vectors) -> Vectors:
         """The derivative of the generalization error; an off-diagonal entry of q stands for two."""
@@ -131,8 +133,9 @@ class LocalDynamics:
         directions: Float[np.ndarray, "moments size d"] | None = None,
     ) -> Float[np.ndarray, "moments d d"]:
         """`diffusion.diffusions` at each of the vectors."""
-        coded = self.committee is not None and self.system.problem.unseen is None
-        steps = self.committee if coded else SampledSteps(self.system, self.like)
+        steps = self.committee
+        if steps is None or self.system.problem.unseen is not None:
+            steps = SampledSteps(self.system, self.like)
         times = np.broadcast_to(np.asarray(times, float), len(vectors))
         return diffusions(steps, self.system, unflatten(vectors, self.like), times, points, weights, directions)
 

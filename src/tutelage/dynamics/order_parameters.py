@@ -22,7 +22,7 @@ from jaxtyping import Float, PyTree
 from tutelage import checks
 from tutelage._types import Array, ArrayLike
 from tutelage.dynamics.equations import ClosedSystem
-from tutelage.dynamics.error import field_means, population_error, shared_parity
+from tutelage.dynamics.error import Point, field_means, population_error, shared_parity
 from tutelage.errors import InputError
 from tutelage.moments import (
     ClosedMoments,
@@ -323,9 +323,9 @@ class OrderParameters(ClosedSystem):
             return jnp.asarray(problem.inputs.probabilities) @ self.class_errors(observed)[0]
         if isinstance(self.moments, NodeMoments):
             return self.moments.error(*self._seen(observed))
-        T, v, v_teacher = self.teacher_covariance, observed["readout"], jnp.asarray(problem.teacher.readout)
-        mean = field_means(problem, observed.get("bias"))
-        return population_error(self.averages, observed["R"], observed["Q"], T, v, v_teacher, mean, shared_parity(problem))
+        readouts = observed["readout"], jnp.asarray(problem.teacher.readout)
+        at = Point(observed["R"], observed["Q"], self.teacher_covariance, *readouts)
+        return population_error(self.averages, at, field_means(problem, observed.get("bias")), shared_parity(problem))
 
     def loss(self, observed: dict[str, Array], t: ArrayLike = 0.0) -> Float[Array, "*tasks"]:
         """The population training loss: what training labels, noise at time t included, cost on average; of each task."""

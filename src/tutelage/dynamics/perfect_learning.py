@@ -23,7 +23,7 @@ from tutelage._types import NumpyOrJax
 from tutelage.dynamics.linearized import LocalDynamics
 from tutelage.dynamics.order_parameters import OrderParameters, Overlaps, flatten
 from tutelage.errors import InputError
-from tutelage.moments.nodes import Quadrature
+from tutelage.moments import Moments
 from tutelage.moments.quadrature import QuadratureAverages
 from tutelage.moments.relu import ReluAverages
 from tutelage.problem import Problem
@@ -103,12 +103,6 @@ def is_kinked(system: OrderParameters) -> bool:
     """Does the drift have no derivative where a student meets a teacher (ReLU, and custom functions with a kink)?"""
     averages = system.averages if system.closed else None
     return isinstance(averages, ReluAverages) or (isinstance(averages, QuadratureAverages) and averages.kinked)
-
-
-def quadrature_of(system: OrderParameters) -> Quadrature | None:
-    """The rule by which the averages of a system are found, None for closed forms."""
-    averages = system.averages if system.closed else None
-    return averages.rule if isinstance(averages, QuadratureAverages) else None
 
 
 def perfect_jacobian(system: OrderParameters, state: Overlaps) -> Float[np.ndarray, "size size"]:
@@ -206,9 +200,7 @@ class PerfectLearning:
         return float(self.gradient @ X)
 
 
-def perfect_learning(
-    problem: Problem, t: Float[NumpyOrJax, "L M M"], quadrature: Quadrature | None = None
-) -> PerfectLearning:
+def perfect_learning(problem: Problem, t: Float[NumpyOrJax, "L M M"], moments: Moments | None = None) -> PerfectLearning:
     """The linear dynamics around the perfect solution of a problem; InputError, with the reason, if it has none."""
     require_traits(problem, "the linear dynamics around zero error", PLAIN)
     require_small(problem)
@@ -216,7 +208,7 @@ def perfect_learning(
     U0 = teacher_assignment(problem)
     state = perfect_overlaps(problem, t, U0)
     plain: dict[str, object] = {"readout_lr": None, "bias_lr": None, "batch": 1, "momentum": 0.0, "noise": 0.0}
-    once, twice = (OrderParameters(problem.replace(lr=lr, **plain), t, quadrature=quadrature) for lr in (1.0, 2.0))
+    once, twice = (OrderParameters(problem.replace(lr=lr, **plain), t, moments=moments) for lr in (1.0, 2.0))
     if is_kinked(once):
         raise InputError(
             f"{problem.student.activation.name!r} has a kink: the dynamics has no derivative where a student meets its "

@@ -22,7 +22,7 @@ from jaxtyping import Float
 
 from tutelage._types import Array, ArrayLike
 from tutelage.dynamics.order_parameters import OrderParameters, Overlaps
-from tutelage.problem import Problem, SlowMomentum
+from tutelage.problem import Problem
 from tutelage.problem.traits import CLASSIC, TRAITS, missing_traits
 
 TOGETHER = 2**24  # numbers that the derivatives of G may hold at a time
@@ -30,13 +30,9 @@ TOGETHER = 2**24  # numbers that the derivatives of G may hold at a time
 
 def unsuited(problem: Problem) -> str | None:
     """Why the dynamics of a problem does not have this form; None if it has."""
-    missing = missing_traits(problem, CLASSIC)
+    missing = missing_traits(problem, (*CLASSIC, "fixed momentum", "free norms"))
     if missing:
         return TRAITS[missing[0]].has(problem)
-    if isinstance(problem.sgd.momentum, SlowMomentum):
-        return "momentum is a SlowMomentum"
-    if problem.sgd.spherical:
-        return "spherical is True"
     if {"noise", "weight_decay"} & set(problem.schedules()):
         return "the label noise or the weight decay is a schedule"
     mask = problem.trainable_mask()

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tutelage.dynamics.committee import committee_of, is_committee
-from tutelage.dynamics.error import population_errors, shared_parity
+from tutelage.dynamics.error import Point, population_errors, shared_parity
 from tutelage.errors import Status
 from tutelage.integrate.dormand_prince import ALL, ERRORS, STAGES, WEIGHTS
 from tutelage.integrate.program import BOUND, FINE, GROWN, SHORTEST, Options, Raw
@@ -44,7 +44,7 @@ def integrate(
     (L, K, M), v = r.shape, np.asarray(start.readout_of(problem), float)
     n, one = K + M, committee_of(problem, moments, t, options.gradient_flow, FINE)
     R, Q = (np.tensordot(one.weights, x, 1) for x in (r, q))
-    error = population_errors(moments.averages, R, Q, one.T, v, one.v_teacher, None)  # only guides the steps
+    error = population_errors(moments.averages, Point(R, Q, one.T, v, one.v_teacher), None)  # only guides the steps
     y = np.concatenate([np.moveaxis(np.concatenate([q, r], 2), 0, -1).ravel(), v, [FINE * error]])
     bound, times = 1.0 + np.max(np.abs(y[:-1])), np.array(times, float)
     states = np.full((times.size, y.size), np.nan)
@@ -68,7 +68,7 @@ def integrate(
     overlaps, v = states[:, : K * n * L].reshape(-1, K, n, L), states[:, K * n * L : -1].copy()
     fields = overlaps @ one.weights
     R, Q = fields[..., K:].copy(), fields[..., :K].copy()
-    errors = population_errors(moments.averages, R, Q, one.T, v, one.v_teacher, shared_parity(problem))
+    errors = population_errors(moments.averages, Point(R, Q, one.T, v, one.v_teacher), shared_parity(problem))
     variables = {"R": R, "Q": Q, "readout": v}
     if options.keep:
         levels = np.moveaxis(overlaps, -1, 1)

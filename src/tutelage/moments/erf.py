@@ -51,7 +51,7 @@ class ErfAverages(Averages):
         K, d = self.K, _d(C, self.softness)
         return -(2 / np.pi) * C[..., :K, :] / (d[..., :K, None] * _root(C, d, K))
 
-    def slopes_outputs(self, C: Covariance, mean: Means) -> Float[Array, "K n"]:
+    def slopes_outputs(self, C: Covariance, mean: Means) -> Float[Any, "K n"]:
         return np.zeros((self.K, C.shape[-1]))  # g' is even and g odd: without biases nothing pulls on them
 
     def slopes_squared_error(self, C: Covariance, mean: Means, w: Float[Array, " n"]) -> Float[Array, "K K"]:

@@ -13,6 +13,7 @@ masks m_k in {0, 1/keep} with v_k -> m_k v_k: where unit k learns it was kept, s
 
 from abc import abstractmethod
 from dataclasses import replace
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -55,7 +56,9 @@ def summed_levels(weights: Float[NumpyOrJax, " L"], blocks: Float[NumpyOrJax, "L
     return array_module(weights, blocks).einsum("l,...lab->...ab", weights, blocks)
 
 
-def joint_covariance(R: Float[Array, "K M"], Q: Float[Array, "K K"], T: Float[Array, "M M"]) -> Float[Array, "n n"]:
+def joint_covariance(
+    R: Float[Any, "*lead K M"], Q: Float[Any, "*lead K K"], T: Float[Any, "*lead M M"]
+) -> Float[Any, "*lead n n"]:
     """C = [[Q, R], [R^T, T]], exactly symmetric.
 
     Rounding leaves Q - Q^T of order 1e-17. At order eta nothing moves it, but G depends on it: at large learning rates it
@@ -158,7 +161,7 @@ def single_moments(moments: "Moments | None") -> "tuple[Moments | None, ...]":
     return (getattr(moments, "one", moments),)
 
 
-def error_weights(v: Float[Array, " K"], v_teacher: Float[Array, " M"]) -> Float[Array, " n"]:
+def error_weights(v: Float[Any, "*lead K"], v_teacher: Float[Any, " M"]) -> Float[Any, "*lead n"]:
     """w with Delta0 = sum_a w_a g_a."""
     xp = array_module(v, v_teacher)
     return xp.concatenate([-v, xp.broadcast_to(v_teacher, (*v.shape[:-1], v_teacher.size))], axis=-1)
@@ -183,8 +186,8 @@ def mean_update(
 
 
 def vector_update(
-    averages: Averages, C: Covariance, mean: Means, w: Float[Array, "*K n"], f: Float[Array, " K"]
-) -> Float[Array, "K n"]:
+    averages: Averages, C: Covariance, mean: Means, w: Float[Any, "*K n"], f: Float[Any, " K"]
+) -> Float[Any, "K n"]:
     """A beside B. w: weights of the error, one row for all students or one for each. f: the prefactor of delta."""
     slopes, curvatures = averages.slopes(C, mean), averages.curvatures(C, mean)
     own, bend = np.eye(*slopes.shape[-2:], dtype=bool), (curvatures * w).sum(axis=-1, keepdims=True)
