@@ -129,7 +129,8 @@ def _node_moments(problem: Problem, sampled: Sampled | None, others: Iterable[Pr
     law = problem.rule.law(K, 0.0)
     own = law.numbers(sampled.points, sampled.seed) if isinstance(law, PerUnit) and not law.enumerable else None
     e = sobol(sampled.points, K + M - still, sampled.seed)
-    return NodeMoments(np.pad(e, ((0, 0), (int(still), 0))), 0, jumps, noisy, (), own, still)
+    e = np.pad(e, ((0, 0), (1, 0))) if still else e
+    return NodeMoments(e, 0, jumps, noisy, (), own, still)
 
 
 def is_cheap(problem: Problem) -> bool:
