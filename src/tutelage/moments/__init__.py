@@ -4,9 +4,9 @@
     covariance  G = E[delta delta^T]
 `moments_for` chooses between two kinds of `Moments` (matrices.py). `ClosedMoments` serves squared loss: five Gaussian
 averages of the activations (averages.py) in closed form (erf.py, relu.py, polynomial.py) or by quadrature (quadrature.py,
-resolution.py); integrals.py picks the family and has the textbook integrals. `NodeMoments` (node_moments.py) averages any
-rule over nodes. `TaskMoments` (matrices.py) mixes the moments of several tasks, `MixtureMoments` (mixture_moments.py) those
-of classes. Point sets: nodes.py; safe roots and factors: numerics.py.
+resolution.py); integrals.py has the textbook integrals. `NodeMoments` (node_moments.py) averages any rule over nodes.
+`TaskMoments` (matrices.py) mixes the moments of several tasks, `MixtureMoments` (mixture_moments.py) those of classes.
+Point sets: nodes.py; safe roots and factors: numerics.py.
 """
 
 from collections.abc import Callable, Iterable

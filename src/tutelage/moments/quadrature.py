@@ -45,8 +45,7 @@ from tutelage.moments.nodes import (
     sobol,
 )
 from tutelage.moments.numerics import ROOM, factor, in_turn, powers, safe_ratio, safe_sqrt
-from tutelage.moments.resolution import chosen_rule
-from tutelage.problem.activation import Activation, Function, elementwise_derivative
+from tutelage.problem.activation import Function, elementwise_derivative
 from tutelage.problem.elementwise import jumps_of, kinks_of
 
 FAR = 1e6  # stands for "no kink": clipped away, with a harmless gradient
@@ -134,10 +133,6 @@ class QuadratureAverages(Averages):
     """Students and teachers with any activations that do not break: pairs by Mehler's formula, G with two fields held."""
 
     rule: Quadrature = eqx.field(static=True)
-
-    def __init__(self, student: Activation, teacher: Activation, K: int, M: int, rule: Quadrature | None = None):
-        self.student, self.teacher, self.K, self.M = student, teacher, K, M
-        self.rule = chosen_rule(student, teacher) if rule is None else rule
 
     @property
     def kinked(self) -> bool:
