@@ -96,6 +96,8 @@ def averages_error(system: OrderParameters, used: Moments, trajectory: Trajector
     A sampled set: the spread of its scramblings. A grid: the change under a finer one. Quadrature: twice that change, and
     what the finer rule still loses in one dimension.
     """
+    if not isinstance(used, NodeMoments) and not by_quadrature(used):
+        return None
     which, names = np.linspace(0, len(trajectory.times) - 1, 5).astype(int), ("R", "Q", "readout", "bias")
     seen = {name: jnp.asarray(value[which]) for name, value in trajectory.variables.items() if name in names}
     at_five = partial(_matrices, system, T=jnp.asarray(trajectory.T), seen=seen)
@@ -105,12 +107,11 @@ def averages_error(system: OrderParameters, used: Moments, trajectory: Trajector
         return pairs, spread
     if isinstance(used, NodeMoments):
         finer, safety, left = used.finer(), 1, (0.0, 0.0)
-    elif isinstance(used, ClosedMoments) and isinstance(used.averages, QuadratureAverages):
-        rule = used.averages.rule.finer()
-        finer, safety = ClosedMoments(replace(used.averages, rule=rule)), 2
-        left = _doubt(system.problem, used.averages, rule, trajectory)
     else:
-        return None
+        averages = system.averages
+        assert isinstance(averages, QuadratureAverages)
+        finer, safety = ClosedMoments(replace(averages, rule=averages.rule.finer())), 2
+        left = _doubt(system.problem, averages, averages.rule.finer(), trajectory)
     pairs, spread = (_worst_gap(a, b, b) for a, b in zip(at_five(used), at_five(finer), strict=True))
     return safety * pairs + left[0], safety * spread + left[1]
 
