@@ -96,28 +96,24 @@ def averages_error(system: OrderParameters, used: Moments, trajectory: Trajector
     A sampled set: the spread of its scramblings. A grid: the change under a finer one. Quadrature: twice that change, and
     what the finer rule still loses in one dimension.
     """
-    at_five = partial(_at_five_moments, system, trajectory)
+    if not isinstance(used, NodeMoments) and not by_quadrature(used):
+        return None
+    which, names = np.linspace(0, len(trajectory.times) - 1, 5).astype(int), ("R", "Q", "readout", "bias")
+    seen = {name: jnp.asarray(value[which]) for name, value in trajectory.variables.items() if name in names}
+    at_five = partial(_matrices, system, T=jnp.asarray(trajectory.T), seen=seen)
     if isinstance(used, NodeMoments) and used.points:
         sets = [np.asarray(part) for part in zip(*map(at_five, used.scramblings()), strict=True)]
         pairs, spread = (_worst_gap(confidence(part), 0.0, part.mean(axis=0)) for part in sets)
         return pairs, spread
     if isinstance(used, NodeMoments):
         finer, safety, left = used.finer(), 1, (0.0, 0.0)
-    elif isinstance(used, ClosedMoments) and isinstance(used.averages, QuadratureAverages):
-        rule = used.averages.rule.finer()
-        finer, safety = ClosedMoments(replace(used.averages, rule=rule)), 2
-        left = _doubt(system.problem, used.averages, rule, trajectory)
     else:
-        return None
+        averages = system.averages
+        assert isinstance(averages, QuadratureAverages)
+        finer, safety = ClosedMoments(replace(averages, rule=averages.rule.finer())), 2
+        left = _doubt(system.problem, averages, averages.rule.finer(), trajectory)
     pairs, spread = (_worst_gap(a, b, b) for a, b in zip(at_five(used), at_five(finer), strict=True))
     return safety * pairs + left[0], safety * spread + left[1]
-
-
-def _at_five_moments(system: OrderParameters, trajectory: Trajectory, moments: Moments) -> tuple[Array, Array]:
-    """(A, B) and G, each with a leading axis of five moments from first to last."""
-    which, names = np.linspace(0, len(trajectory.times) - 1, 5).astype(int), ("R", "Q", "readout", "bias")
-    seen = {name: jnp.asarray(value[which]) for name, value in trajectory.variables.items() if name in names}
-    return _matrices(system, moments, jnp.asarray(trajectory.T), seen)
 
 
 def _worst_gap(a: ArrayLike, b: ArrayLike, size: ArrayLike) -> float:

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from tests.moments import reference as ref
-from tutelage.moments import averages_for
+from tutelage.moments import Quadrature, averages_for
 from tutelage.moments.polynomial import PolynomialAverages
 from tutelage.problem.activation import Activation, as_activation
 
@@ -110,7 +110,7 @@ def test_polynomials_against_quadrature_family():
     he3 = as_activation("he3")
     C = ref.random_covariance(4, 5, 0.5)
     exact = family("he3", "he3", 2, 2)
-    general = QuadratureAverages(he3, he3, 2, 2)
+    general = QuadratureAverages(he3, he3, 2, 2, Quadrature(nodes=96))
     for name in ("outputs", "slopes", "curvatures", "slopes_outputs"):
         a, b = (getattr(x, name)(C, BIASES[:4]) for x in (exact, general))
         np.testing.assert_allclose(a, b, atol=2e-6 * np.max(np.abs(a)))  # the box cuts x^6 e^(-x^2/2) at 7

@@ -4,9 +4,9 @@
     covariance  G = E[delta delta^T]
 `moments_for` chooses between two kinds of `Moments` (matrices.py). `ClosedMoments` serves squared loss: five Gaussian
 averages of the activations (averages.py) in closed form (erf.py, relu.py, polynomial.py) or by quadrature (quadrature.py,
-resolution.py); integrals.py picks the family and has the textbook integrals. `NodeMoments` (node_moments.py) averages any
-rule over nodes. `TaskMoments` (matrices.py) mixes the moments of several tasks, `MixtureMoments` (mixture_moments.py) those
-of classes. Point sets: nodes.py; safe roots and factors: numerics.py.
+resolution.py); integrals.py has the textbook integrals. `NodeMoments` (node_moments.py) averages any rule over nodes.
+`TaskMoments` (matrices.py) mixes the moments of several tasks, `MixtureMoments` (mixture_moments.py) those of classes.
+Point sets: nodes.py; safe roots and factors: numerics.py.
 """
 
 from collections.abc import Callable, Iterable
@@ -129,7 +129,8 @@ def _node_moments(problem: Problem, sampled: Sampled | None, others: Iterable[Pr
     law = problem.rule.law(K, 0.0)
     own = law.numbers(sampled.points, sampled.seed) if isinstance(law, PerUnit) and not law.enumerable else None
     e = sobol(sampled.points, K + M - still, sampled.seed)
-    return NodeMoments(np.pad(e, ((0, 0), (int(still), 0))), 0, jumps, noisy, (), own, still)
+    e = np.pad(e, ((0, 0), (1, 0))) if still else e
+    return NodeMoments(e, 0, jumps, noisy, (), own, still)
 
 
 def is_cheap(problem: Problem) -> bool:

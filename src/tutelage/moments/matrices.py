@@ -24,11 +24,12 @@ from jaxtyping import Float
 from tutelage._types import Array, NumpyOrJax
 from tutelage.moments.averages import Averages, Covariance, Means
 from tutelage.moments.erf import SOFTNESS, ErfAverages
-from tutelage.moments.nodes import Quadrature
+from tutelage.moments.nodes import Quadrature, nearest_breaks
 from tutelage.moments.numerics import array_module
 from tutelage.moments.polynomial import PolynomialAverages
-from tutelage.moments.quadrature import QuadratureAverages
+from tutelage.moments.quadrature import BrokenAverages, QuadratureAverages
 from tutelage.moments.relu import ReluAverages
+from tutelage.moments.resolution import chosen_rule
 from tutelage.problem import Problem
 from tutelage.problem.activation import NAMED, Activation
 from tutelage.rules import Context, Dropout, FeedbackAlignment, Parameters
@@ -48,7 +49,9 @@ def averages_for(
     for family, holds in FAMILIES.items():
         if holds(student, teacher, biased):
             return family(student, teacher, K, M)
-    return QuadratureAverages(student, teacher, K, M, quadrature)
+    rule = chosen_rule(student, teacher) if quadrature is None else quadrature
+    breaks = nearest_breaks(student) or nearest_breaks(teacher)
+    return (BrokenAverages if breaks else QuadratureAverages)(student, teacher, K, M, rule)
 
 
 def summed_levels(weights: Float[NumpyOrJax, " L"], blocks: Float[NumpyOrJax, "L a b"]) -> Float[Array, "a b"]:

@@ -45,8 +45,7 @@ from tutelage.moments.nodes import (
     sobol,
 )
 from tutelage.moments.numerics import ROOM, factor, in_turn, powers, safe_ratio, safe_sqrt
-from tutelage.moments.resolution import chosen_rule
-from tutelage.problem.activation import Activation, Function, elementwise_derivative
+from tutelage.problem.activation import Function, elementwise_derivative
 from tutelage.problem.elementwise import jumps_of, kinks_of
 
 FAR = 1e6  # stands for "no kink": clipped away, with a harmless gradient
@@ -126,22 +125,24 @@ def _twice(functions: Functions) -> Functions:
     return _derivatives(_derivatives(functions))
 
 
+def _known(mean: Means, C: Covariance) -> Array:
+    return jnp.zeros(C.shape[0]) if mean is None else mean
+
+
 class QuadratureAverages(Averages):
-    """Students and teachers with any activations."""
+    """Students and teachers with any activations that do not break: pairs by Mehler's formula, G with two fields held."""
 
     rule: Quadrature = eqx.field(static=True)
 
-    def __init__(self, student: Activation, teacher: Activation, K: int, M: int, rule: Quadrature | None = None):
-        self.student, self.teacher, self.K, self.M = student, teacher, K, M
-        self.rule = chosen_rule(student, teacher) if rule is None else rule
+    @property
+    def kinked(self) -> bool:
+        """Does g or g' of any field jump?"""
+        functions = [g.function for g in (self.student, self.teacher) if not g.smooth]
+        return any(jumps_of(function) or kinks_of(function) for function in functions)
 
     @property
     def _smooth(self) -> bool:
         return self.student.smooth and self.teacher.smooth
-
-    @property
-    def _unbroken(self) -> bool:
-        return not self.kinks.size
 
     @property
     def _activations(self) -> Functions:
@@ -152,62 +153,34 @@ class QuadratureAverages(Averages):
         return self.student.slope, self.teacher.slope
 
     def _average(self, rows: int, first: Functions, second: Functions, C: Covariance, mean: Means) -> Array:
-        mean = jnp.zeros(C.shape[0]) if mean is None else mean
         averages = pair_averages if self._smooth else plain_pair_averages
-        return averages(self.rule.nodes, self.K, rows, first, second, C, mean)
+        return averages(self.rule.nodes, self.K, rows, first, second, C, _known(mean, C))
 
     def outputs(self, C: Covariance, mean: Means) -> Float[Array, "n n"]:
-        if self._unbroken:
-            g = self._activations
-            return self._average(self.K + self.M, g, g, C, mean)
-        pairs = _Pairs(self, C, mean, self.K + self.M)
-        return pairs.average(apply(self._activations, pairs.first, self.K, axis=0), self._each(pairs.second))
+        g = self._activations
+        return self._average(self.K + self.M, g, g, C, mean)
 
     def slopes(self, C: Covariance, mean: Means) -> Float[Array, "K n"]:
-        if self._unbroken:
-            slopes = self._slopes
-            return self._average(self.K, slopes, slopes, C, mean)
-        return self._kinked_slopes(_Pairs(self, C, mean, self.K))
-
-    def _kinked_slopes(self, pairs: "_Pairs") -> Array:
-        first = self.student.slope(pairs.first)
-        if self.teacher.trainable:
-            return pairs.average(first, apply(self._slopes, pairs.second, self.K, axis=1))
-        students, teachers = pairs.second[:, : self.K], pairs.second[:, self.K :]
-        # a teacher that jumps: E[g'_i g'_a] = E[g'_i g_a y] / across, with y the second normal
-        jumps = self.teacher(teachers) * jnp.broadcast_to(pairs.y, pairs.second.shape)[:, self.K :]
-        average = pairs.average(first, jnp.concatenate([self.student.slope(students), jumps], axis=1))
-        return average.at[:, self.K :].set(safe_ratio(average, pairs.across)[:, self.K :])
+        slopes = self._slopes
+        return self._average(self.K, slopes, slopes, C, mean)
 
     def curvatures(self, C: Covariance, mean: Means) -> Float[Array, "K n"]:
         if self._smooth:
             curvature = self.student.curvature, self.teacher.curvature
             return self._average(self.K, curvature, self._activations, C, mean)
-        if self._unbroken:  # by Stein's lemma the coefficients of g'' are sqrt(k + 1) / s times those of g'
-            K, means = self.K, jnp.zeros(C.shape[0]) if mean is None else mean
-            slopes = hermite_coefficients(self.rule.nodes, self._slopes, K, C[:K, :K], means[:K])
-            raised = jnp.pad(slopes[:, 1:] * np.sqrt(np.arange(1, slopes.shape[1])), ((0, 0), (0, 1)))
-            s = safe_sqrt(jnp.diagonal(C)[:K, None])
-            return mehler_sums(
-                safe_ratio(raised, s), hermite_coefficients(self.rule.nodes, self._activations, K, C, means), C
-            )
-        pairs = _Pairs(self, C, mean, self.K)
-        if self.student.smooth:
-            return pairs.average(self.student.curvature(pairs.first), self._each(pairs.second))
-        moment = pairs.average(pairs.z * self.student.slope(pairs.first), self._each(pairs.second))
-        return safe_ratio(moment - pairs.along * self._kinked_slopes(pairs), pairs.s)
+        # by Stein's lemma the coefficients of g'' are sqrt(k + 1) / s times those of g'
+        K, nodes, mean = self.K, self.rule.nodes, _known(mean, C)
+        slopes = hermite_coefficients(nodes, self._slopes, K, C[:K, :K], mean[:K])
+        raised = jnp.pad(slopes[:, 1:] * np.sqrt(np.arange(1, slopes.shape[1])), ((0, 0), (0, 1)))
+        s = safe_sqrt(jnp.diagonal(C)[:K, None])
+        return mehler_sums(safe_ratio(raised, s), hermite_coefficients(nodes, self._activations, K, C, mean), C)
 
     def slopes_outputs(self, C: Covariance, mean: Means) -> Float[Array, "K n"]:
-        if self._unbroken:
-            return self._average(self.K, self._slopes, self._activations, C, mean)
-        pairs = _Pairs(self, C, mean, self.K)
-        return pairs.average(self.student.slope(pairs.first), self._each(pairs.second))
+        return self._average(self.K, self._slopes, self._activations, C, mean)
 
     def slopes_squared_error(self, C: Covariance, mean: Means, w: Float[Array, " n"]) -> Float[Array, "K K"]:
         even = mean is None and self.student.parity == self.teacher.parity != 0  # in all fields at once
-        mean = jnp.zeros(self.K + self.M) if mean is None else mean
-        kinked = np.any(np.abs(self.kinks) < NEAR)
-        return self._sampled(C, mean, w) if kinked else _held_error(self, even, C, mean, w)
+        return _held_error(self, even, C, _known(mean, C), w)
 
     def by_held_fields(self, even: bool, C: Array, mean: Array, w: Array) -> Array:
         """`slopes_squared_error` of functions without kinks: every pair of students held in turn (or the only student)."""
@@ -246,36 +219,6 @@ class QuadratureAverages(Averages):
         squares = (weights * slopes[:, None] * slopes).reshape(count**2, -1) @ _correlated_squares(parts, powers(c, given))
         return jnp.sum(squares, axis=1).reshape(count, count)
 
-    def _sampled(self, C: Array, mean: Array, w: Array) -> Array:
-        K = self.K
-        fields = self.sample(C, mean, 4 * self.rule.points)
-        error = self.student(fields[:, :K]) @ w[:K] + self.teacher(fields[:, K:]) @ w[K:]
-        delta = error[:, None] * self.student.slope(fields[:, :K])
-        return delta.T @ delta / fields.shape[0]
-
-    def sample(self, C: Array, mean: Array, points: int) -> Array:
-        """A fixed set of points with the law of all fields, (points, n)."""
-        M = self.M
-        L = factor(jnp.roll(jnp.roll(C, M, 0), M, 1))  # teachers first: their block never degenerates
-        return mean + sobol(points, self.K + M, seed=0, sets=1) @ jnp.roll(L, -M, 0).T
-
-    @property
-    def kinked(self) -> bool:
-        """Does g or g' of any field jump?"""
-        functions = [g.function for g in (self.student, self.teacher) if not g.smooth]
-        return any(jumps_of(function) or kinks_of(function) for function in functions)
-
-    @property
-    def kinks(self) -> np.ndarray:
-        """Where each field's activation, its slope or its curvature jumps, (n, count)."""
-        each = [nearest_breaks(self.student)] * self.K + [nearest_breaks(self.teacher)] * self.M
-        count = max(map(len, each))
-        return np.array([kinks + (FAR,) * (count - len(kinks)) for kinks in each]).reshape(len(each), count)
-
-    def _each(self, fields: Array) -> Array:
-        """Each field's own activation; fields (rows, n, ...)."""
-        return apply(self._activations, fields, self.K, axis=1)
-
 
 def _turned(loads: list[Array], held: Array) -> list[Array]:
     """The loads on other axes, so that two held fields are treated alike: the fields are S y with a symmetric S."""
@@ -311,15 +254,72 @@ def _nearby(averages: QuadratureAverages, even: bool, primals: Any, tangents: An
     return average(*primals), jax.jvp(average, (apart, mean, w), tangents)[1]
 
 
+class BrokenAverages(QuadratureAverages):
+    """The same where g, g' or g'' of a field jumps: pairs by panels that end there, G over random points."""
+
+    @property
+    def kinks(self) -> np.ndarray:
+        """Where each field's activation, its slope or its curvature jumps, (n, count)."""
+        each = [nearest_breaks(self.student)] * self.K + [nearest_breaks(self.teacher)] * self.M
+        count = max(map(len, each))
+        return np.array([kinks + (FAR,) * (count - len(kinks)) for kinks in each])
+
+    def outputs(self, C: Covariance, mean: Means) -> Float[Array, "n n"]:
+        pairs = _Pairs(self, C, mean, self.K + self.M)
+        return pairs.average(apply(self._activations, pairs.first, self.K, axis=0), self._each(pairs.second))
+
+    def slopes(self, C: Covariance, mean: Means) -> Float[Array, "K n"]:
+        return self._slopes_of(_Pairs(self, C, mean, self.K))
+
+    def _slopes_of(self, pairs: "_Pairs") -> Array:
+        first = self.student.slope(pairs.first)
+        if self.teacher.trainable:
+            return pairs.average(first, apply(self._slopes, pairs.second, self.K, axis=1))
+        students, teachers = pairs.second[:, : self.K], pairs.second[:, self.K :]
+        # a teacher that jumps: E[g'_i g'_a] = E[g'_i g_a y] / across, with y the second normal
+        jumps = self.teacher(teachers) * jnp.broadcast_to(pairs.y, pairs.second.shape)[:, self.K :]
+        average = pairs.average(first, jnp.concatenate([self.student.slope(students), jumps], axis=1))
+        return average.at[:, self.K :].set(safe_ratio(average, pairs.across)[:, self.K :])
+
+    def curvatures(self, C: Covariance, mean: Means) -> Float[Array, "K n"]:
+        pairs = _Pairs(self, C, mean, self.K)
+        if self.student.smooth:
+            return pairs.average(self.student.curvature(pairs.first), self._each(pairs.second))
+        moment = pairs.average(pairs.z * self.student.slope(pairs.first), self._each(pairs.second))
+        return safe_ratio(moment - pairs.along * self._slopes_of(pairs), pairs.s)
+
+    def slopes_outputs(self, C: Covariance, mean: Means) -> Float[Array, "K n"]:
+        pairs = _Pairs(self, C, mean, self.K)
+        return pairs.average(self.student.slope(pairs.first), self._each(pairs.second))
+
+    def slopes_squared_error(self, C: Covariance, mean: Means, w: Float[Array, " n"]) -> Float[Array, "K K"]:
+        if np.all(np.abs(self.kinks) >= NEAR):
+            return super().slopes_squared_error(C, mean, w)
+        K, fields = self.K, self.sample(C, _known(mean, C), 4 * self.rule.points)
+        error = self.student(fields[:, :K]) @ w[:K] + self.teacher(fields[:, K:]) @ w[K:]
+        delta = error[:, None] * self.student.slope(fields[:, :K])
+        return delta.T @ delta / fields.shape[0]
+
+    def sample(self, C: Array, mean: Array, points: int) -> Array:
+        """A fixed set of points with the law of all fields, (points, n)."""
+        M = self.M
+        L = factor(jnp.roll(jnp.roll(C, M, 0), M, 1))  # teachers first: their block never degenerates
+        return mean + sobol(points, self.K + M, seed=0, sets=1) @ jnp.roll(L, -M, 0).T
+
+    def _each(self, fields: Array) -> Array:
+        """Each field's own activation; fields (rows, n, ...)."""
+        return apply(self._activations, fields, self.K, axis=1)
+
+
 class _Pairs:
     """A rule for every pair (i, a) of a student field (or any, with `rows` = n) and a field, where functions break.
 
     first: values of field i, (rows, 1 or n, z). second: values of field a given it, (rows, n, z, y).
     """
 
-    def __init__(self, averages: QuadratureAverages, C: Covariance, mean: Means, rows: int):
+    def __init__(self, averages: BrokenAverages, C: Covariance, mean: Means, rows: int):
         kinks, nodes = averages.kinks, averages.rule.nodes
-        mean = jnp.zeros(C.shape[0]) if mean is None else mean
+        mean = _known(mean, C)
         variance = jnp.diagonal(C)
         self.s = safe_sqrt(variance)[:rows, None]
         self.along = safe_ratio(C[:rows], self.s)
@@ -338,7 +338,7 @@ class _Pairs:
         self.first = mean[:rows, None, None] + self.s[..., None] * self.z
         self.second = at + self.across[..., None, None] * self.y
 
-    def _sample(self, averages: QuadratureAverages, C: Array, mean: Array) -> None:
+    def _sample(self, averages: BrokenAverages, C: Array, mean: Array) -> None:
         """One set of points for all pairs: the cost of panels grows with the square of the number of kinks."""
         rows, n = self.along.shape
         points = max(2**12, min(4 * averages.rule.points, 4 * ROOM // (rows * n)))
