@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 SPHINX := $(BIN)/python -m sphinx -q -W --keep-going -b html
 
-.PHONY: demo test test-papers test-full test-versions test-package package docs docs-draft figures notebooks diagrams outputs browser lint \
+.PHONY: demo test test-papers test-pages test-full test-versions test-package package docs docs-draft figures notebooks diagrams outputs browser lint \
   bench lock clean
 
 $(READY): requirements.txt pyproject.toml
@@ -20,21 +20,24 @@ demo: $(READY)  ## theory against twenty networks: a table, and the names of the
 	$(BIN)/tutelage compare --out-dir output/compare
 
 # Two processes, one core each: threads of OpenBLAS wait by spinning, and take ten times what they compute from the other one.
-test test-papers test-full docs: export OPENBLAS_NUM_THREADS = 1
+test test-papers test-pages test-full docs: export OPENBLAS_NUM_THREADS = 1
 
-QUICK := -q -n 2 --dist worksteal -m "not full and not site and not papers"
+QUICK := -q -n 2 --dist worksteal -m "not full and not site and not papers and not pages"
 # One file of each layer, compiled as for users; all others are compiled quickly (tests/conftest.py).
 OPTIMIZED := $(addprefix tests/,moments/test_relu.py dynamics/test_increments.py test_many.py simulation/test_context.py \
   analysis/single_steps/test_drift_matrices.py comparison/test_expected.py sweeps/test_figures.py plot/test_trajectory_figure.py)
 
-test: $(READY) browser  ## the suite of the library, without that of published figures
+test: $(READY)  ## the suite of the library, without published figures and pages
 	COMPILE=fully $(BIN)/python -m pytest $(QUICK) $(OPTIMIZED)
 	$(BIN)/python -m pytest $(QUICK) $(addprefix --ignore=,$(OPTIMIZED))
 
 test-papers: $(READY) browser  ## published figures in their quick versions, and the formulas of single papers
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "papers and not full"
 
-test-full: $(READY) browser  ## both suites with their long statistical tests, compiled as for users (tests/conftest.py)
+test-pages: $(READY) browser  ## pages in a browser, and cells in a notebook's kernel
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "pages and not full and not papers"
+
+test-full: $(READY) browser  ## all three suites with their long statistical tests, compiled as for users (tests/conftest.py)
 	COMPILE=fully $(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not site"
 
 test-versions:  ## the suite on other versions of Python and jax, 3.12:0.11 3.13:0.11 3.13:0.10 or VERSIONS (needs uv)

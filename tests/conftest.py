@@ -40,6 +40,13 @@ def few_programs():
         gc.collect()
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest selects tests by their markers
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if "browser" in getattr(item, "fixturenames", ()):
+            item.add_marker("pages")
+
+
 def pytest_collection_finish():
     gc.collect()
     gc.freeze()

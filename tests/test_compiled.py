@@ -98,6 +98,13 @@ def test_perfect_and_singular_starts_are_finite():
     assert gap(by_kernel(one, equal), by_jax(one, equal)) < 1e-9
 
 
+def test_a_silent_teacher_unit_gives_no_warning():
+    problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf", gram=[[1.0, 0.0], [0.0, 0.0]]), sgd=tu.SGD(lr=0.5))
+    start = tu.Start(R=[[0.2, 0.0], [0.1, 0.0]], Q=[[0.5, 0.1], [0.1, 0.5]])
+    theory = tu.solve(problem, start, np.linspace(0, 20, 5))  # warnings are errors here
+    assert np.all(np.isfinite(theory.error))
+
+
 def test_a_solve_that_does_not_finish_ends_like_the_jax_program(monkeypatch):
     one, times = problem(2, 2, lr=1000.0), np.linspace(0.0, 1e10, 31)
     start = tu.random_start(one, dim=500)

@@ -113,6 +113,7 @@ def execute(book, folder):
                 assert reply["content"]["status"] == "ok", f"{cell['source']}\n{reply['content']}"
 
 
+@pytest.mark.pages
 def test_the_cheapest_chapter_runs_as_a_notebook(books, tmp_path):
     execute(books[CHEAPEST], tmp_path)
 

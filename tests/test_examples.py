@@ -45,6 +45,7 @@ def test_plateau_and_escape():
     assert (page.RESULTS / "plateau_and_escape.html").stat().st_size < 3_000_000
 
 
+@pytest.mark.site
 def test_theory_of_my_data():
     answer = run("theory_of_my_data")
     assert answer["gap"] == pytest.approx(0.027, abs=0.005)  # digits toward other digits are skewed
@@ -87,6 +88,7 @@ def test_phase_diagram():
     assert answer["error_at_low_noise"] == pytest.approx(answer["floor_at_low_noise"], rel=0.02)
 
 
+@pytest.mark.site
 def test_forget_and_replay():
     answer = run("forget_and_replay")
     assert 0.15 < answer["worst"] < 0.45

@@ -10,6 +10,7 @@ from tests.problems import pair
 from tutelage import InputError, explorer
 from tutelage.page.settings import Settings
 
+pytestmark = pytest.mark.pages
 SETUP = """
 import tutelage as tu
 problem = tu.Problem(tu.Network(2, "erf"), tu.Network(2, "erf"), sgd=tu.SGD(lr=0.6), noise=0.1)

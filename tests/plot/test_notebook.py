@@ -35,6 +35,7 @@ def shown(*cells):
     return found
 
 
+@pytest.mark.pages
 @pytest.mark.parametrize(("setup", "last"), [("", "figure"), ("", "theory.plot()"), ("%matplotlib inline", "figure")])
 def test_a_new_kernel_shows_the_figure_once(setup, last, tmp_path):
     (output,) = shown(setup, SOLVE, last)
@@ -45,12 +46,14 @@ def test_a_new_kernel_shows_the_figure_once(setup, last, tmp_path):
     assert 300 < height < 1200
 
 
+@pytest.mark.pages
 def test_a_new_kernel_shows_results_as_html():
     problem, trajectory = shown(SOLVE, "tu.Problem(tu.Network(2), tu.Network(2))", "theory")
     assert "<table>" in problem["text/html"]
     assert "<svg" in trajectory["text/html"]
 
 
+@pytest.mark.pages
 def test_a_plain_figure_is_text_only():
     """The control: this kernel draws nothing by itself."""
     (output,) = shown(PLAIN, "figure")

@@ -158,6 +158,7 @@ def test_simulated_weights_learn_from_the_samples(D):
     assert np.all(np.isfinite(weights.error))
 
 
+@pytest.mark.full
 def test_given_weights_learn_from_the_samples():
     inputs = tu.HiddenManifold(FEATURES, "erf", levels=60)
     W, beta, problem = known_weights(inputs)

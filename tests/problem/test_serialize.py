@@ -96,7 +96,7 @@ def problems(draw):
     return tu.Problem(student, teacher, inputs=inputs, sgd=sgd, noise=draw(st.floats(0, 2)))
 
 
-@settings(max_examples=120, deadline=None, derandomize=True)
+@settings(max_examples=60, deadline=None, derandomize=True)
 @given(problems())
 def test_every_problem_survives_a_round_trip(problem):
     assert eqx.tree_equal(tu.Problem.from_toml(problem.to_toml()), problem)

@@ -8,7 +8,7 @@ import pytest
 
 import tutelage as tu
 
-K, M, SCALE, SEEDS = 2, 3, 0.3, 1500
+K, M, SCALE, SEEDS = 2, 3, 0.3, 600
 
 
 def problem(inputs=None, gram=None, **options):

@@ -89,6 +89,7 @@ def test_sgd_on_weights():
     assert largest_z(numpy_sgd(200, 100, 2.0, 0.3, shared=True), theory, 1) > 6
 
 
+@pytest.mark.full
 def test_both_simulations_agree_in_law(monkeypatch):
     monkeypatch.setattr(recorded_error, "errors_at_records", lambda problem, R, *rest: 2 * (np.zeros(np.shape(R)[:-2]),))
 

@@ -87,6 +87,7 @@ def test_episodes_on_weights(inputs, dim):
     assert largest_z(numpy_episodes(problem, dim, 100, 3.0, together=False), theory) > 6
 
 
+@pytest.mark.full
 def test_both_simulations_agree_in_law(monkeypatch):
     monkeypatch.setattr(recorded_error, "errors_at_records", lambda problem, R, *rest: 2 * (np.zeros(np.shape(R)[:-2]),))
 

@@ -113,6 +113,7 @@ def smallest_p(one, other):
     return min(stats.ks_2samp(a, b).pvalue for a, b in zip(one.T, other.T, strict=True))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("frozen", [False, pytest.param(True, marks=pytest.mark.full)])
 def test_both_simulations_agree_in_law(frozen, monkeypatch):
     """At small N the length of a sample varies; a chain with its mean is noticed."""

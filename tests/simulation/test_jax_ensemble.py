@@ -28,6 +28,7 @@ def test_same_law():
     assert probability(*ensembles("batch of five", 1000)) > LEVEL
 
 
+@pytest.mark.full
 def test_same_law_and_one_degree_of_freedom_is_noticed(monkeypatch):
     """A negative control: one ensemble has one dimension more."""
     assert probability(*ensembles("erf with noise", 3000)) > LEVEL

@@ -38,6 +38,7 @@ def moved(folder: Path) -> tuple[float, int]:
     return float(value), int(hits)
 
 
+@pytest.mark.full  # the names are tested below; this compiles the kernels three times
 def test_a_new_order_of_fields_is_compiled_again(tmp_path):
     """Share and step exchanged, in a file of the same size and date: stale code would read the step, 11, for the share."""
     shutil.copytree(Path(tutelage.__file__).parent, tmp_path / "tutelage", ignore=shutil.ignore_patterns("__pycache__"))

@@ -156,6 +156,7 @@ def test_a_worker_killed_in_the_middle_of_a_task_is_replaced(tmp_path):
     assert toys.files(tmp_path / "s") == expected(tmp_path / "whole", 6)
 
 
+@pytest.mark.full
 def test_a_dask_worker_killed_in_the_middle_of_a_task_is_not_missed(tmp_path):
     log = tmp_path / "log"
     with dask_cluster(tmp_path) as cluster:
@@ -196,6 +197,7 @@ def test_a_chunk_that_kills_three_workers_is_recorded_and_the_rest_goes_on(tmp_p
     assert toys.files(tmp_path / "s") == toys.files(tmp_path / "whole")
 
 
+@pytest.mark.full
 def test_a_chunk_that_kills_dask_workers_is_recorded_and_the_rest_goes_on(tmp_path):
     """A scheduler has its own number of allowed losses; here none, so that three workers are enough."""
     log = tmp_path / "log"

@@ -194,7 +194,8 @@ def errors_of(
     R, Q, w = R[reached], Q[reached], np.concatenate([-v[reached], np.tile(one.v_teacher, (reached.sum(), 1))], 1)
     found = (w[:, None] @ outputs(one, joint(R, Q, T)) @ w[..., None])[:, 0, 0] / 2
     if parity is not None:
-        nearest = np.argmax(np.abs(R) / np.sqrt(np.diagonal(T)), axis=2)
+        lengths = np.sqrt(np.diagonal(T))
+        nearest = np.argmax(np.abs(R) / np.where(lengths > 0, lengths, np.inf), axis=2)  # a silent teacher unit is no target
         sign = (
             np.where(np.take_along_axis(R, nearest[..., None], 2) < 0, -1.0, 1.0) if parity else np.ones((*nearest.shape, 1))
         )
