@@ -203,7 +203,7 @@ class _Law:
     """
 
     def __init__(self, data: "Data", problem: Problem, roots: np.ndarray | None):
-        self.data, self.roots = data, roots
+        self.data, self.roots, self.normals = data, roots, normals_needed(problem)
         self.x, self.labels = data.held
         self.targets = None if data.classes is None else np.asarray(problem.targets, dtype=float)
 
@@ -229,6 +229,16 @@ class _Law:
             unseen = np.sqrt(1 - data.explained) * rng.standard_normal(which.shape)
             return x, x @ teacher[0] / np.sqrt(data.dim) + unseen
         return x, None if self.targets is None else self.targets[classes]
+
+    def samples(
+        self, which: Int[np.ndarray, "*n"], rng: np.random.Generator, noise: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Inputs, and the random numbers of label and rule; labels that samples bring come first."""
+        x, labels = self.draw(which, rng)
+        xi = noise.standard_normal((*which.shape, self.normals))
+        if labels is None or not self.labeled:
+            return x, xi
+        return x, np.concatenate([labels if labels.ndim == xi.ndim else labels[..., None], xi], axis=-1)
 
 
 def _laws(data: "Data", problem: Problem) -> dict[str, _Law]:
@@ -275,8 +285,7 @@ def _train(
     response = _respond_to_labels if law.labeled else respond
     loop = WeightsLoop(problem, constants, mask, law.data.level_sizes, response)
     advance = jax.jit(jax.vmap(loop._advance, in_axes=(0, None, (0, None, 0, None, None), None, None, None)))
-    last = int(steps[-1])
-    lengths = np.sum(W**2, axis=1) / D
+    lengths, last = np.sum(W**2, axis=1) / D, int(steps[-1])
     state: Any = W, np.zeros_like(W), np.zeros_like(W), W_teacher, initial_parameters(problem, start)
     state = jax.tree.map(lambda a: jnp.broadcast_to(a, (runs, *np.shape(a))), state)
     judge = _Judge(problem, law, seed)
@@ -285,9 +294,7 @@ def _train(
     block = min(max(1, BLOCK // (runs * D * B)), max(last, 1))
     for first in range(0, last, block):
         which = orders.integers(len(law.x), size=(runs, block * B))
-        x, labels = law.draw(which, normals)
-        xi = noises.standard_normal((runs, block * B, normals_needed(problem)))
-        xi = xi if labels is None or not law.labeled else _joined(labels, xi)
+        x, xi = law.samples(which, normals, noises)
         rates = np.repeat(table.table(first, first + block), B, axis=0)
         given = x, np.zeros((block * B, len(W_teacher))), xi, np.zeros(block * B), rates
         begin, stop = first, min(first + block, last)
@@ -299,10 +306,6 @@ def _train(
     both = np.array(curves).transpose(2, 1, 0)
     error, loss = np.where(np.abs(both) < DIVERGED, both, np.nan)
     return error, loss
-
-
-def _joined(labels: np.ndarray, xi: np.ndarray) -> np.ndarray:
-    return np.concatenate([labels if labels.ndim == xi.ndim else labels[..., None], xi], axis=-1)
 
 
 class _Judge:
@@ -319,9 +322,7 @@ class _Judge:
         for run in zip(state[0], state[3], *state[4], strict=True):
             drawn = self.law.roots is not None
             which = self.rng.choice(rows, min(rows, JUDGED), replace=False) if drawn else np.arange(rows)
-            x, labels = self.law.draw(which, self.rng)
-            xi = self.rng.standard_normal((len(x), normals_needed(self.problem)))
-            xi = xi if labels is None or not self.law.labeled else _joined(labels, xi)
+            x, xi = self.law.samples(which, self.rng, self.rng)
             found.append(self.measure(run[0], run[1], ParameterState(*run[2:]), x, xi))
         return np.asarray(found)
 

@@ -178,23 +178,19 @@ class Data(AnalysisResult, figure="plot_data"):
         x, labels = self.held
         which = labels if self.classes is not None else np.zeros(len(x), dtype=int)
         noise = x - self.means[which]
-        found = {
-            "in random directions": self._shape(
-                noise, which, np.random.default_rng(0).standard_normal((DIRECTIONS, self.dim))
-            )
-        }
-        if self.teacher_weights is not None:
-            found["along the teacher"] = self._shape(noise, which, self.teacher_weights)
-        if self.classes is not None:
-            own = [
-                self._fields(noise[which == c], c, np.delete(self.means - mean, c, 0)) for c, mean in enumerate(self.means)
-            ]
-            found["toward other classes"] = FieldShape.of(own)
-        return found
+        groups = [noise[which == c] for c in range(len(self.counts))]
 
-    def _shape(self, noise: np.ndarray, which: np.ndarray, w: np.ndarray) -> "FieldShape":
-        own = [self._fields(noise[which == c], c, w) for c in range(len(self.counts))]
-        return FieldShape.of([np.concatenate(own)])
+        def pooled(w: Float[np.ndarray, "k D"]) -> FieldShape:
+            return FieldShape.of([np.concatenate([self._fields(own, c, w) for c, own in enumerate(groups)])])
+
+        found = {"in random directions": pooled(np.random.default_rng(0).standard_normal((DIRECTIONS, self.dim)))}
+        if self.teacher_weights is not None:
+            found["along the teacher"] = pooled(self.teacher_weights)
+        if self.classes is not None:
+            others = [np.delete(self.means - mean, c, 0) for c, mean in enumerate(self.means)]
+            toward = [self._fields(own, c, others[c]) for c, own in enumerate(groups)]
+            found["toward other classes"] = FieldShape.of(toward)
+        return found
 
     def _fields(self, noise: Float[np.ndarray, "n D"], c: int, w: Float[np.ndarray, "k D"]) -> Float[np.ndarray, "n k"]:
         """Fields of samples of class c without its mean, in units of their standard deviation."""

@@ -112,7 +112,8 @@ def _as_trajectory(request: Request, done: Runs, vectorized: bool) -> Trajectory
     names = ["R", "Q", "readout", *(["bias"] if problem.biased else []), *(["r", "q"] if request.keep else [])]
     t = np.stack([np.asarray(start.blocks(problem)[2], dtype=float) for start in request.starts])
     T = np.einsum("l,slab->sab", request.field_weights, t)
-    t, T = (x[0] if len(t) == 1 else x[: done.status.size, None] for x in (t, T))  # of all runs, or one each
+    begun = slice(0, done.status.size)
+    t, T = (t[0], T[0]) if len(request.starts) == 1 else (t[begun, None], T[begun, None])  # of all runs, or one each
     moving = bool(records.T.size)  # teachers that drift are recorded
     T = records.T if moving else T
     T = T if problem.unseen is None else T + np.asarray(problem.unseen)
