@@ -48,8 +48,6 @@ PARAMETERS = {
     "time": TIME,
     "point": "number of the point",
 }
-
-
 QUANTITIES = {
     "R": "student–teacher\noverlaps $R_{km}$",
     "Q": "student–student\noverlaps $Q_{kl}$",
