@@ -22,7 +22,6 @@ from tutelage.plot import (
     scale_error,
     scale_time,
     shown_times,
-    write_head,
 )
 
 if TYPE_CHECKING:
@@ -44,7 +43,7 @@ def plot_power_law_sum(law: Any, times: Any = None, *, title: str | None = None)
     times = times[times > 0]
     if times.size == 0:
         raise InputError("times hold no positive number; there is nothing to draw on a logarithmic axis.")
-    figure, (curve, slope) = column([3.0, 2.0], title)
+    curve, slope = column([3.0, 2.0], title)
     _draw_sums(curve, law, times)
     slope.plot(times, law.local_slope(times), color=COLORS[0], linewidth=2.0, label="sum")
     slope.plot(times, law.local_slope(times, "integral"), color=COLORS[1], linestyle=DASHES[1], label="integral")
@@ -53,11 +52,9 @@ def plot_power_law_sum(law: Any, times: Any = None, *, title: str | None = None)
     for axes in (curve, slope):
         axes.axvspan(max(first, times[0]), min(last, times[-1]), color=FAINT, alpha=0.12, linewidth=0, label="window")
     curve.set(xscale="log", xlim=(times[0], times[-1]))
-    finish(figure, [curve, slope], TIME)
     some = "" if law.trained is None else f", {law.trained} of them learn"
     small = f"beta = {law.beta:g}, {law.levels} levels{some}, learning rate {law.rate:g}, weights of size {law.scale:g}"
-    write_head(curve, title, "The error of a power law, at a small learning rate", small)
-    return figure
+    return finish([curve, slope], TIME, title, "The error of a power law, at a small learning rate", small)
 
 
 def _draw_sums(axes: Any, law: Any, times: np.ndarray) -> None:
@@ -81,7 +78,7 @@ def plot_raw_features(features: Any, counts: Any = None, *, title: str | None = 
     if counts is None:
         counts = np.unique(np.geomspace(1, max(N - 1, 1), 60).astype(int))
     counts = np.sort(np.ravel(np.asarray(counts)))
-    figure, (axes,) = column([3.1], title, width=7.2)
+    (axes,) = column([3.1], title, width=7.2)
     axes.plot(counts, features.floors(counts), color=COLORS[0], linewidth=2.0, label="raw inputs")
     axes.plot(counts, features.eigenbasis_floors(counts), color=COLORS[1], linestyle=DASHES[1], label="eigenvectors")
     if features.stable:
@@ -90,9 +87,13 @@ def plot_raw_features(features: Any, counts: Any = None, *, title: str | None = 
     if counts.size > 1 and counts[0] > 0:
         axes.set_xscale("log")
     axes.set(yscale="log", ylabel="final generalization\n" + r"error $\epsilon_g(\infty)$")
-    finish(figure, [axes], "number of inputs that learn, $N_l$")
-    write_head(axes, title, "Training only some of the inputs", f"{problem_in_words(features.problem)[1]}, N = {N}")
-    return figure
+    return finish(
+        [axes],
+        "number of inputs that learn, $N_l$",
+        title,
+        "Training only some of the inputs",
+        f"{problem_in_words(features.problem)[1]}, N = {N}",
+    )
 
 
 @figure_of("what teacher_moments returned", "orders", "mean", "other_sd")
@@ -103,15 +104,13 @@ def plot_teacher_moments(result: Any, *, title: str | None = None) -> "Figure":
         r"spread of $T^{(j)}_{nn}$": result.diagonal_sd,
         r"spread of $T^{(j)}_{nm}$": result.other_sd,
     }
-    figure, (axes,) = column([2.9], title, width=6.6)
+    (axes,) = column([2.9], title, width=6.6)
     for i, (label, values) in enumerate(lines.items()):
         look = {"color": COLORS[i], "linestyle": DASHES[i], "marker": MARKERS[i], "markersize": 4}
         axes.plot(result.orders, values, label=label, **look)
     axes.set(ylabel="over random teachers", yscale="log", xticks=result.orders)
-    finish(figure, [axes], "order $j$")
     small = f"N = {result.dim}, {result.eigenvalues.size} levels; lines join whole orders"
-    write_head(axes, title, "Moments of random teachers", small)
-    return figure
+    return finish([axes], "order $j$", title, "Moments of random teachers", small)
 
 
 @figure_of("what linear_network returned", "error", "small_rate", "modes")
@@ -122,15 +121,15 @@ def plot_linear_network(network: Any, times: Any = None, *, title: str | None = 
     """
     times = _all_modes(network) if times is None else np.sort(np.ravel(np.asarray(times, dtype=float)))
     times = times[shown_times(times)]
-    figure, (curve, modes) = column([2.8, 2.4], title, width=7.2, head=1.0, sharex=False)
+    curve, modes = column([2.8, 2.4], title, width=7.2, head=1.0, sharex=False)
     _draw_closed_form(curve, network, times)
     _draw_modes(modes, network.modes)
-    finish(figure, [curve, modes], "mode $k$, fastest first")
     who, how = problem_in_words(network.problem)
     outcome = f"The learning rate is above the critical {network.critical_rate:.4g}: the mean error grows for ever"
     size = "" if network.dim is None else f", N = {network.dim}"
-    write_head(curve, title, who, how + size, "" if network.stable else outcome, alarm=True)
-    return figure
+    return finish(
+        [curve, modes], "mode $k$, fastest first", title, who, how + size, "" if network.stable else outcome, alarm=True
+    )
 
 
 def _all_modes(network: Any) -> np.ndarray:
@@ -202,12 +201,13 @@ def plot_asymptotic_decay(decay: Any, times: Any = None, *, title: str | None = 
     if times is None:
         rates = np.concatenate([decay.rates, decay.own_rates.ravel()])
         times = np.geomspace(0.1 / rates.max(), 2 / rates[rates > 1e-12 * rates.max()].min(), 200)
-    figure, (axes,) = column([2.9], title, width=7.2)
+    (axes,) = column([2.9], title, width=7.2)
     axes.loglog(times, decay.error(times), color=COLORS[0], label="linear in the weights, exact $\\epsilon_g$")
     label = "linear in the overlaps"
     axes.loglog(times, decay.first_order(times), color=COLORS[1], linestyle=DASHES[1], label=label)
-    axes.set(xlabel=r"time after the initial condition, $\alpha$", ylabel=ERROR)
-    axes.legend(loc="upper left", bbox_to_anchor=(0.0, -0.18), ncols=2)
+    axes.set_ylabel(ERROR)
     who, how = problem_in_words(decay.problem)
-    write_head(axes, title, who, f"{how}; near perfect learning, gradient flow")
+    small = f"{how}; near perfect learning, gradient flow"
+    figure = finish([axes], r"time after the initial condition, $\alpha$", title, who, small)
+    axes.legend(loc="upper left", bbox_to_anchor=(0.0, -0.18), ncols=2)
     return figure
