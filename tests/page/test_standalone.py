@@ -149,6 +149,7 @@ FEW_CHOSEN = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore::tutelage.errors.DivergenceWarning")
 @pytest.mark.parametrize("given", [FEW_CHOSEN, pytest.param(CHOSEN, marks=pytest.mark.full)], ids=["some", "all"])
 def test_curve_maps_and_phases_of_settings_are_those_of_the_library(page, given):
     """Also that a seed draws the same random weights here and there."""

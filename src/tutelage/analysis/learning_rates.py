@@ -9,7 +9,6 @@ Label noise of variance sigma^2 feeds overlaps outside the span at order eta^2; 
 """
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import numpy as np
 
@@ -33,7 +32,7 @@ class LearningRates(AnalysisResult, figure="plot_decay_rates"):
     problem: Problem
     dynamics: PerfectLearning
     rate: float
-    point: ClassVar[str] = ""  # what the figure calls the point (learning_rate, rate)
+    point = ""  # what the figure calls the point (learning_rate, rate)
 
     def __float__(self) -> float:
         return self.rate

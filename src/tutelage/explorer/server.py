@@ -137,7 +137,7 @@ class Explorer:
         if self.pages >= MOST_PAGES:
             return await socket.close(1013, f"{MOST_PAGES} pages are open already. Close one, then reload this page.")
         self.pages += 1
-        page = Page(self.curves, self.details)
+        page = OpenPage(self.curves, self.details)
         sender = asyncio.create_task(page.send_all(socket))
         try:
             while True:
@@ -150,7 +150,7 @@ class Explorer:
             sender.cancel()
 
 
-class Page:
+class OpenPage:
     """One open page: its newest request, and the parts of the answer that have not left yet."""
 
     def __init__(self, curves: Pool, details: Pool):

@@ -11,7 +11,6 @@ from .axes import (
     scale_time,
     shown_times,
     spread_marks,
-    write_head,
 )
 from .comparison import plot_comparison, plot_fluctuations, plot_step_moments
 from .data import plot_data, plot_data_comparison
@@ -102,6 +101,5 @@ __all__ = [
     "shown_times",
     "spread_marks",
     "style",
-    "write_head",
     "write_text",
 ]

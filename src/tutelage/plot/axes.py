@@ -135,37 +135,21 @@ def finish(
     *,
     alarm: bool = False,
     line: int = LINE,
+    legend: str | None = None,
 ) -> Figure:
     """Name the common x axis, put the legends outside, align the y labels and write the head. Returns the figure.
 
-    title, default, small, outcome, alarm, line: as for `write_head`.
+    The head is title, conditions in `small` print and outcome in bold, wrapped to the width of the first panel. title: of the
+    user; None is `default`, and "" leaves the whole head out. alarm: the outcome is bad news. line: characters of small print
+    per line. legend: the title of the legends.
     """
     panels[-1].set_xlabel(xlabel)
     for axes in panels:
-        outside_legend(axes)
+        outside_legend(axes, legend)
     figure = figure_around(panels[0])
     figure.align_ylabels(list(panels))
-    write_head(panels[0], title, default, small, outcome, alarm=alarm, line=line)
-    return figure
-
-
-def write_head(
-    axes: Axes,
-    title: str | None,
-    default: str,
-    small: str = "",
-    outcome: str | Sequence[str] = "",
-    *,
-    alarm: bool = False,
-    line: int = LINE,
-) -> None:
-    """Title, conditions in small print and outcome in bold above the axes, wrapped to its width.
-
-    title: of the user; None is `default`, and "" leaves the whole head out. alarm: the outcome is bad news. line:
-    characters of small print per line.
-    """
     if title == "":
-        return
+        return figure
     bold: Look = {"fontsize": SMALL_SIZE, "fontweight": "bold"} | ({"color": ALARM} if alarm else {})
     parts: list[tuple[str, Look]] = [(title or default, {"fontsize": TITLE_SIZE, "fontweight": "bold"})]
     parts += [(small, {"fontsize": SMALL_SIZE})]
@@ -175,8 +159,9 @@ def write_head(
         lines = textwrap.wrap(text, int(line * SMALL_SIZE / look["fontsize"]) - 6 * ("fontweight" in look))
         if lines:
             place: Look = {"xy": (0, 1), "xycoords": "axes fraction", "xytext": (0, height), "textcoords": "offset points"}
-            axes.annotate("\n".join(lines), **place, ha="left", va="bottom", linespacing=1.2, **look)
+            panels[0].annotate("\n".join(lines), **place, ha="left", va="bottom", linespacing=1.2, **look)
             height += len(lines) * look["fontsize"] * 1.35 + 2.0
+    return figure
 
 
 def label_panel(axes: Axes, text: str) -> None:
@@ -184,16 +169,12 @@ def label_panel(axes: Axes, text: str) -> None:
     axes.set_title(text, loc="left", fontsize=9.0)
 
 
-def outside_legend(axes: Axes, title: str | None = None, handles: Sequence[Artist] | None = None) -> None:
-    """The legend to the right of the panel, if anything in it has a name; inside the user's axes.
-
-    handles: default all that has a name.
-    """
-    handles = axes.get_legend_handles_labels()[0] if handles is None else handles
-    if handles:
+def outside_legend(axes: Axes, title: str | None = None) -> None:
+    """The legend to the right of the panel, if anything in it has a name; inside the user's axes."""
+    if axes.get_legend_handles_labels()[0]:
         ours = isinstance(figure_around(axes), Figure)
         place: Look = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.02), "borderaxespad": 0.0} if ours else {}
-        axes.legend(handles=handles, title=title, alignment="left", **place)
+        axes.legend(title=title, alignment="left", **place)
 
 
 def legend_below(axes: Axes, handles: Sequence[Artist], columns: int, **look: Any) -> None:

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
 
-from tutelage.plot.axes import Figure, column, figure_of, finish, legend_below, write_head
+from tutelage.plot.axes import Figure, column, figure_of, finish, legend_below
 from tutelage.plot.labels import problem_in_words
 from tutelage.plot.overlaps import draw_overlaps
 from tutelage.plot.style import ALARM, COLORS, DASHES, FAINT, INK, Look
@@ -38,10 +38,8 @@ def plot_fixed_point(point: Any, *, title: str | None = None) -> Figure:
     head, upper, lower = figure.subfigures(3, 1, squeeze=False, height_ratios=heights)[:, 0]
     who, how = problem_in_words(point.problem)
     small = f"{how}{', gradient flow' if point.gradient_flow else ''}, $\\epsilon_g$ = {point.error:.6g}"
-    axes = head.add_axes((0.02, 0.0, 0.96, 0.01))
-    axes.set_axis_off()
-    alarm = bool(point.unstable)
-    write_head(axes, title, f"A fixed point: {who[0].lower()}{who[1:]}", small, point.stability, alarm=alarm, line=112)
+    top = head.add_axes((0.02, 0.0, 0.96, 0.01))
+    top.set_axis_off()
     maps = list(upper.subplots(1, 2))
     image = draw_overlaps(maps, point.R, point.Q, point.problem)
     for axes in maps:
@@ -52,7 +50,8 @@ def plot_fixed_point(point: Any, *, title: str | None = None) -> Figure:
     if more > 0:
         faster = f"{more} rate{'s' if more > 1 else ''} that fade{'' if more > 1 else 's'} faster"
         axes.set_xlabel(f"{axes.get_xlabel()}\n(and {faster})")
-    return figure
+    default, alarm = f"A fixed point: {who[0].lower()}{who[1:]}", bool(point.unstable)
+    return finish([top], "", title, default, small, point.stability, alarm=alarm, line=112)
 
 
 def _draw_modes(axes: Axes, modes: list[Any]) -> None:

@@ -36,13 +36,18 @@ PARAMETERS = {
     "scale": "size of the first weights",
     "batch": "batch",
     "weight_decay": r"weight decay $\kappa$",
+    "readout_lr": r"readout rate $\eta_v$",
+    "bias_lr": r"bias rate $\eta_b$",
+    "flip": "flipped labels",
+    "keep": "active units",
+    "feedback": "feedback strength",
+    "tasks": "share of task 1",
+    "replay": "replayed share",
     "inputs.beta": r"exponent $\beta$ of the spectrum",
     "inputs.levels": "levels $L$ of the spectrum",
     "time": TIME,
     "point": "number of the point",
 }
-
-
 QUANTITIES = {
     "R": "student–teacher\noverlaps $R_{km}$",
     "Q": "student–student\noverlaps $Q_{kl}$",
@@ -102,7 +107,7 @@ def quantity_label(name: str, problem: Problem | None = None) -> str:
 
 
 def parameter_label(name: str) -> str:
-    """A parameter of a sweep in words, with its letter."""
+    """A parameter of a sweep, or a control of a protocol, in words with its letter."""
     return PARAMETERS.get(name, name.replace("_", " "))
 
 

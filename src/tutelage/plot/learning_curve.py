@@ -28,6 +28,7 @@ from tutelage.plot.labels import (
     Recorded,
     capital,
     error_label,
+    parameter_label,
     problem_in_words,
     time_label,
     title_and_conditions,
@@ -51,18 +52,6 @@ ESCAPE_WIDTH = 7.2
 AFTER = 5.0  # e-folding times shown after the escape
 BARS = 24  # permutations drawn one by one
 POINTS = 401  # where a schedule is drawn
-CONTROLS = {
-    "lr": r"learning rate $\eta$",
-    "readout_lr": r"readout rate $\eta_v$",
-    "bias_lr": r"bias rate $\eta_b$",
-    "weight_decay": r"weight decay $\kappa$",
-    "noise": r"label noise $\sigma$",
-    "flip": "flipped labels",
-    "keep": "active units",
-    "feedback": "feedback strength",
-    "tasks": "share of task 1",
-    "replay": "replayed share",
-}
 
 
 # Plateaus, phases, specialization, early stopping
@@ -349,7 +338,7 @@ def plot_protocol(found: Any, *, title: str | None = None) -> Figure:
         for (other, one), look in zip(found.baselines.items(), looks, strict=False):
             if name in one.controls and values.ndim == 1:
                 axes.plot(times, _over_time(one.controls[name], times), label=other, **look)
-        axes.set_ylabel(CONTROLS[name])
+        axes.set_ylabel(parameter_label(name))
         axes.set_ylim(bottom=min(0.0, values.min()))
     below, seen = panels[-1], []
     curves = {"protocol": found.trajectory, **{name: one.trajectory for name, one in found.baselines.items()}}

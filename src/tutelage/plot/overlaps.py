@@ -65,8 +65,8 @@ def draw_overlaps(panels: Sequence[Axes], R: np.ndarray, Q: np.ndarray, problem:
     for axes, name, values, labels in ((panels[0], "R", R, columns), (panels[1], "Q", Q, students)):
         image = heat_map(axes, values, students, labels, -bound)
         label_panel(axes, quantity_label(name, problem).replace("\n", " "))
-    panels[0].set(xlabel=kind, ylabel="student")
-    panels[1].set_xlabel("student")
+    panels[0].set(xlabel="teacher unit" if kind == "teacher" else kind, ylabel="student unit")
+    panels[1].set_xlabel("student unit")
     if kind.startswith("task"):
         own = [label.split(".")[0] for label in columns]
         for edge in range(1, len(own)):

@@ -19,7 +19,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from tutelage.errors import InputError, Status
-from tutelage.plot.axes import Figure, column, figure_around, figure_of, legend_below, outside_legend, write_head
+from tutelage.plot.axes import Figure, column, figure_around, figure_of, finish, legend_below
 from tutelage.plot.labels import capital, measure_label, parameter_label, problem_in_words
 from tutelage.plot.style import ALARM, COLORS, DASHES, FAINT, INK, MARKERS, Look, is_log_spaced, wants_log
 
@@ -83,8 +83,9 @@ def plot_sweep(
     small = [part for part in how.split(", ") if not any(word in part for word in changed)]
     small += [f"median of {values.sizes['start']} starts"] if "start" in values.dims else []
     what = f"{measure_label(values)} over {' and '.join(parameter_label(a).split(' $')[0] for a in axes_of)}"
-    write_head(panel, title, capital(what), f"{who}; {', '.join([*small, *at_time])}")
-    return figure_around(panel)
+    how = f"{who}; {', '.join([*small, *at_time])}"
+    legend = None if split is None else parameter_label(split)
+    return finish([panel], panel.get_xlabel(), title, capital(what), how, legend=legend)
 
 
 def _axis_of_curves(values: DataArray) -> str | None:
@@ -127,6 +128,7 @@ def _draw_curves(panel: Axes, middle: DataArray, low: DataArray | None, high: Da
     x = middle[along].values
     places = x if _is_numeric(x) else np.arange(x.size)
     members = [None] if split is None else list(middle[split].values)
+    named = np.linspace(0, len(members) - 1, min(CURVES, len(members))).round()  # the ends and some in between
     for i, value in enumerate(members):
         part = {} if split is None else {split: value}
         if len(members) > CURVES:  # many run through a scale of colors; few differ in everything
@@ -137,7 +139,7 @@ def _draw_curves(panel: Axes, middle: DataArray, low: DataArray | None, high: Da
             look = {"color": COLORS[i % len(COLORS)], "linestyle": DASHES[i % len(DASHES)]}
             look |= marks if along != "time" else {}
         label = None if value is None else f"{value:g}" if _is_numeric(np.asarray(value)) else str(value)
-        panel.plot(places, middle.sel(part).values, label=label, **look)
+        panel.plot(places, middle.sel(part).values, label=label if i in named else None, **look)
         if low is not None and high is not None:
             edges = low.sel(part).values, high.sel(part).values
             panel.fill_between(places, *edges, color=look["color"], alpha=0.2, linewidth=0)
@@ -148,10 +150,6 @@ def _draw_curves(panel: Axes, middle: DataArray, low: DataArray | None, high: Da
     if wants_log(middle.values):
         panel.set_yscale("log", nonpositive="mask")
     panel.set(xlabel=parameter_label(along), ylabel=measure_label(middle))
-    if split is not None:
-        handles, _ = panel.get_legend_handles_labels()
-        chosen = np.unique(np.linspace(0, len(handles) - 1, min(CURVES, len(handles))).round().astype(int))
-        outside_legend(panel, parameter_label(split), [handles[i] for i in chosen])  # the ends and some in between
 
 
 # Heat maps

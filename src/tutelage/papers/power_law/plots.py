@@ -22,7 +22,6 @@ from tutelage.plot import (
     scale_error,
     scale_time,
     shown_times,
-    write_head,
 )
 
 if TYPE_CHECKING:
@@ -200,8 +199,9 @@ def plot_asymptotic_decay(decay: Any, times: Any = None, *, title: str | None = 
     axes.loglog(times, decay.error(times), color=COLORS[0], label="linear in the weights, exact $\\epsilon_g$")
     label = "linear in the overlaps"
     axes.loglog(times, decay.first_order(times), color=COLORS[1], linestyle=DASHES[1], label=label)
-    axes.set(xlabel=r"time after the initial condition, $\alpha$", ylabel=ERROR)
-    axes.legend(loc="upper left", bbox_to_anchor=(0.0, -0.18), ncols=2)
+    axes.set_ylabel(ERROR)
     who, how = problem_in_words(decay.problem)
-    write_head(axes, title, who, f"{how}; near perfect learning, gradient flow")
-    return axes.get_figure(root=True)
+    small = f"{how}; near perfect learning, gradient flow"
+    figure = finish([axes], r"time after the initial condition, $\alpha$", title, who, small)
+    axes.legend(loc="upper left", bbox_to_anchor=(0.0, -0.18), ncols=2)
+    return figure
