@@ -63,7 +63,8 @@ def population_errors(averages: Averages, at: Point, parity: int | None) -> Floa
 
 def _direct(averages: Averages, at: Point, mean: Float[Array, " n"] | None) -> Float[Any, "*time"]:
     w, xp = error_weights(at.v, at.v_teacher), array_module(*at)
-    outputs = averages.outputs(joint_covariance(at.R, at.Q, at.T), mean)
+    # of the class: to bind a method of an equinox module takes longer than this call in NumPy
+    outputs = type(averages).outputs(averages, joint_covariance(at.R, at.Q, at.T), mean)
     return xp.maximum(xp.einsum("...a,...ab,...b->...", w, outputs, w) / 2, 0.0)
 
 
@@ -92,7 +93,7 @@ def _along_path(averages: Averages, at: Point, copy: Float[Any, "*time K M"], pa
     K, w = v.shape[-1], error_weights(v, v_teacher)
     left = v_teacher - xp.einsum("...k,...km->...m", v, copy if parity < 0 else xp.abs(copy))
     first = (0,) * (R.ndim - 2)  # the teachers are the same at all times
-    teachers = averages.outputs(joint_covariance(R[first], Q[first], T), None)[K:, K:]
+    teachers = type(averages).outputs(averages, joint_covariance(R[first], Q[first], T), None)[K:, K:]
 
     def slope(s: Any) -> Any:
         C = joint_covariance(R - (1 - s) * dR, Q - (1 - s) * dQ, T)

@@ -192,7 +192,8 @@ def vector_update(
     averages: Averages, C: Covariance, mean: Means, w: Float[Any, "*K n"], f: Float[Any, " K"]
 ) -> Float[Any, "K n"]:
     """A beside B. w: weights of the error, one row for all students or one for each. f: the prefactor of delta."""
-    slopes, curvatures = averages.slopes(C, mean), averages.curvatures(C, mean)
+    # of the class: to bind a method of an equinox module takes longer than these calls in NumPy
+    slopes, curvatures = (find(averages, C, mean) for find in (type(averages).slopes, type(averages).curvatures))
     own, bend = np.eye(*slopes.shape[-2:], dtype=bool), (curvatures * w).sum(axis=-1, keepdims=True)
     return f[..., None] * (w * slopes + array_module(bend).where(own, bend, 0.0))
 
