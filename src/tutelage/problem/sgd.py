@@ -5,11 +5,10 @@ from typing import Any
 
 import equinox as eqx
 import numpy as np
-from jaxtyping import Float
 
 from tutelage import checks
 from tutelage._part import Part
-from tutelage._types import ArrayLike, Numbers, NumpyOrJax, Rate, Table
+from tutelage._types import ArrayLike, Numbers, Rate, Table
 from tutelage.errors import InputError
 from tutelage.problem.schedules import as_rate
 
@@ -28,7 +27,7 @@ class SlowMomentum(Part):
     SGD(lr=0.5, momentum=SlowMomentum(gamma=2))
     """
 
-    gamma: Float[NumpyOrJax, ""] = checks.number_field("gamma", checks.require_positive)
+    gamma: ArrayLike = checks.number_field("gamma", checks.require_positive)
     k: Rate | None = eqx.field(converter=partial(as_rate, "k"), default=None)
 
 
