@@ -128,6 +128,11 @@ class OptimalProtocol(AnalysisResult, figure="plot_protocol"):
         """The same for each baseline."""
         return {name: one.value / self.value for name, one in self.baselines.items()}
 
+    @property
+    def spread(self) -> float:
+        """How much worse the worst start ended than the best, as a share."""
+        return float(np.ptp(self.starts) / abs(np.min(self.starts)))
+
     def simulate(self, dim: int, runs: int = 20, *, seed: int = 0, **options: Any) -> Trajectory:
         """Networks of finite size under the protocol, at the times of the trajectory. Options: those of `tu.simulate`."""
         return simulate(self.problem, self.start, dim=dim, times=self.trajectory.times, runs=runs, seed=seed, **options)
