@@ -123,6 +123,7 @@ def test_days_of_work_are_refused_unless_asked_for(tutelage, folder, command, mo
     assert tutelage(command, "--dim", "1000000000000", "--times", "300", "--long").code == 130
 
 
+@pytest.mark.full
 def test_several_outputs_argmax_labels_and_cross_entropy(tutelage, folder):
     flags = ("-K", "2", "-M", "2", "--outputs", "2", "--labels", "argmax", "--loss", "cross_entropy")
     ending = tutelage("compare", *flags, "--times", "2", "--points", "3", "--dim", "50", "--runs", "3")

@@ -105,6 +105,7 @@ def test_a_run_depends_on_seed_and_number_alone(monkeypatch):
     np.testing.assert_allclose(few.Q[:, 0], [one.Q for one in STARTS[:5]], atol=1e-14)
 
 
+@pytest.mark.full
 def test_steps_go_in_whole_blocks_where_a_gpu_is(monkeypatch):
     """Unrolled steps, whole blocks as loops of known length, what is left one by one: the same runs."""
     problem = CASES["erf with noise"][0]

@@ -40,6 +40,7 @@ def test_theory_here_is_the_theory_of_solve():
     assert abs(theory() / tu.solve(PROBLEM, START, times=[0.0, ALPHA]).error[-1] - 1) < 1e-5
 
 
+@pytest.mark.full
 def test_bias_shrinks_as_one_over_N_and_nothing_is_left():
     (small, se_small, sd_small), (large, se_large, sd_large) = mean_error(30, 6000), mean_error(120, 12000)
     limit, wrong = theory(), theory(0.9)

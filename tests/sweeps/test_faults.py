@@ -83,7 +83,8 @@ def torn(folder):
     return [path.name for path in files if not is_whole(path.name, path.read_bytes(), key)]
 
 
-@pytest.mark.parametrize("kills", [3, pytest.param(25, marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("kills", [3, 25])
 def test_killed_at_random_moments_and_resumed(tmp_path, kills):
     """Every second time the workers are left alive: they have to end by themselves."""
     moments = random.Random(kills)

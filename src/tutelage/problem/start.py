@@ -265,7 +265,10 @@ KINDS = ("random", "asymmetric")
 
 def start_from_table(problem: Problem, table: Table) -> Start:
     """The table [start] of a file: random weights (dim, scale, seed), overlaps (R, Q and more), or kind = "asymmetric"."""
-    if any(name in table for name in OVERLAPS):
+    if overlaps := [name for name in OVERLAPS if name in table]:
+        others = [name for name in ("kind", "scale", "seed") if name in table]
+        if others:
+            raise InputError(f"[start] gives overlaps ({', '.join(overlaps)}) and {others[0]}; leave one of them out.")
         return build("start", Start, table)
     for name in table:
         checks.known("a name in [start]", name, START_NAMES)

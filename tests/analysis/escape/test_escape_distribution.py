@@ -40,6 +40,7 @@ def fixed():
     )
 
 
+@pytest.mark.full
 def test_escape_times_from_random_weights_follow_the_law():
     law = tu.analysis.escape_distribution(FAST, dim=1000, samples=2000)
     times, teachers = law.measured(networks(FAST, None, 1000, 64, FAST_END))

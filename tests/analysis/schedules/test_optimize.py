@@ -351,6 +351,7 @@ def two_tasks():
     )
 
 
+@pytest.mark.full
 def test_two_tasks_gain_from_their_order(two_tasks):
     assert two_tasks.gain > 4
     half = two_tasks.baselines["half"]
