@@ -68,6 +68,7 @@ __all__ = [
 ]
 
 Part = TypeVar("Part")
+SYNONYMS = {"learning_rate": "lr", "eta": "lr", "batch_size": "batch", "units": "hidden"}  # of names that users type
 Requirement: TypeAlias = Callable[[str, Any], None]  # raises InputError about a value, by its name
 Word = TypeVar("Word", bound=str | int)
 BATCH = "Batch over several with jax.vmap."  # how to give several numbers for one
@@ -280,7 +281,9 @@ def name_of(function: object) -> str:
 
 def nearest(value: object, words: Iterable[str]) -> str:
     """An addition to a list of words: which of them was probably meant; empty if none is near."""
-    near = get_close_matches(str(value), list(words), n=1)
+    words = list(words)
+    meant = SYNONYMS.get(str(value))
+    near = [meant] if meant in words else get_close_matches(str(value), words, n=1)
     return f" The nearest is {near[0]!r}." if near else ""
 
 
