@@ -24,6 +24,13 @@ VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 class Part(eqx.Module):
     """A part of a problem. It keeps each argument of its constructor as a field, or defines `arguments`."""
 
+    def __new__(cls, *_: object, **given: object) -> Self:
+        """Answer an unknown argument with the nearest one."""
+        if not any(p.kind is inspect.Parameter.VAR_KEYWORD for p in signature(cls)):
+            for name in given:
+                checks.known(f"an argument of {cls.__name__}", name, parameters(cls))
+        return super().__new__(cls)
+
     def arguments(self) -> Table:
         """The constructor arguments that build this part again."""
         try:
@@ -85,10 +92,15 @@ class Choice(Generic[Kind]):
 
 
 @cache
+def signature(cls: type) -> tuple[inspect.Parameter, ...]:
+    """The parameters of a constructor."""
+    return tuple(inspect.signature(cls.__init__).parameters.values())[1:]
+
+
+@cache
 def parameters(cls: type) -> dict[str, inspect.Parameter]:
     """What a constructor takes, by name."""
-    found = inspect.signature(cls.__init__).parameters.items()
-    return {name: p for name, p in found if name != "self" and p.kind not in VARIADIC}
+    return {p.name: p for p in signature(cls) if p.kind not in VARIADIC}
 
 
 def argument_names(part: object) -> list[str]:

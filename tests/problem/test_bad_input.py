@@ -248,6 +248,8 @@ CASES = {
     "TOML broken": (lambda: tu.Problem.from_toml("noise = 0.1\nstudent = = 3\n"), ["TOML", "line 2"]),
     "TOML file": (lambda: tu.Problem.from_toml("problem.toml"), ["name of a file", "read_text"]),
     "TOML path": (lambda: tu.Problem.from_toml(None), ["TOML", "None", "text"]),
+    "unknown argument of SGD": (lambda: tu.SGD(learning_rate=1.0), ["SGD", "'learning_rate'", "nearest is 'lr'"]),
+    "unknown argument of a rule": (lambda: tu.rules.Dropout(kep=0.5), ["Dropout", "'kep'", "nearest is 'keep'"]),
     "TOML unknown name": (lambda: toml("[sgd]\nlearning_rate = 1\n"), ["[sgd]", "'learning_rate'", "nearest is 'lr'"]),
     "TOML misspelt table": (lambda: toml("[sdg]\nlr = 1\n"), ["'sdg'", "nearest is 'sgd'"]),
     "TOML misspelt name": (lambda: toml("[sgd]\nlr = 1\nbatchh = 2\n"), ["'batchh'", "nearest is 'batch'"]),
