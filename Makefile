@@ -35,7 +35,7 @@ test-papers: $(READY) browser  ## published figures in their quick versions, and
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "papers and not full"
 
 test-pages: $(READY) browser  ## pages in a browser, and cells in a notebook's kernel
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "pages and not full and not papers"
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "pages and not full and not site and not papers"
 
 test-full: $(READY) browser  ## all three suites with their long statistical tests, compiled as for users (tests/conftest.py)
 	COMPILE=fully $(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not site"
