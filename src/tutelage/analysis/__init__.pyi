@@ -1,4 +1,17 @@
-from .continual import Forgetting, Savings, Transfer, forgetting, savings, transfer
+from .continual import (
+    BestReplay,
+    Forgetting,
+    Interference,
+    NodeReuse,
+    Savings,
+    Transfer,
+    best_replay,
+    forgetting,
+    interference,
+    node_reuse,
+    savings,
+    transfer,
+)
 from .curve_phases import EarlyStopping, Phase, Phases, Specialization, early_stopping, phases, specialization
 from .curve_plateaus import Plateau, Plateaus, plateaus
 from .escapes import EscapeDistribution, EscapeTime, escape_distribution, escape_time
@@ -19,7 +32,6 @@ from .noise import Fluctuations, fluctuations
 from .power_laws import Exponent, SpectralExponent, fit_exponent, spectral_exponent
 from .result import RunResults
 from .single_steps import StepMoments, drift_matrices, step_moments
-from .task_designs import BestReplay, Interference, NodeReuse, best_replay, interference, node_reuse
 
 __all__ = [
     "BestRate",

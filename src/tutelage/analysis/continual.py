@@ -14,9 +14,12 @@ from jaxtyping import Float
 
 from tutelage import checks
 from tutelage._solve import solve
-from tutelage.analysis.result import AnalysisResult
+from tutelage._solve_batch import solve_batch
+from tutelage._types import Numbers
+from tutelage.analysis.result import AnalysisResult, curve_of
+from tutelage.dynamics.error import generalization_error
 from tutelage.errors import InputError, require_fields
-from tutelage.problem import Problem, Start, Tasks, random_start
+from tutelage.problem import Problem, Replay, Start, Tasks, random_start
 from tutelage.problem.problem import require_problem
 from tutelage.problem.traits import TASKS
 from tutelage.times import check_times
@@ -24,12 +27,14 @@ from tutelage.trajectory import Trajectory
 
 ASIDE, LEAST_JUMP = 1e-6, 1e-3  # where probabilities are compared around a jump, relative to the end; smaller ones are none
 SMOOTH_POINTS = 201  # at which a schedule that is a function of time is looked at
+SERVES = 0.1  # a unit with at least this share of a task serves it
+FRACTIONS, ROUNDS = 21, 3  # of `best_replay`: the grid, and how often it is laid closer around the best fraction
 
 
 # Times that the schedule gives, and curves.
 
 
-def require_tasks(problem: object, function: str) -> Tasks:
+def _require_tasks(problem: object, function: str) -> Tasks:
     """The tasks of a problem that has some."""
     tasks = require_problem(problem, function, needs=(TASKS,)).teacher
     if not isinstance(tasks, Tasks):
@@ -39,7 +44,7 @@ def require_tasks(problem: object, function: str) -> Tasks:
     return tasks
 
 
-def as_task(task: object, tasks: Tasks) -> int:
+def _as_task(task: object, tasks: Tasks) -> int:
     number = checks.as_count("task", task, least=0)
     if number >= tasks.count:
         raise InputError(f"task is {number}; there are {tasks.count} tasks, counted from 0.")
@@ -58,35 +63,34 @@ def _jumps(tasks: Tasks, end: float) -> tuple[np.ndarray, np.ndarray]:
     return times, np.where(np.abs(change) > LEAST_JUMP, change, 0.0)
 
 
-def task_begins(tasks: Tasks, task: int, end: float) -> Float[np.ndarray, " S"]:
+def _task_begins(tasks: Tasks, task: int, end: float) -> Float[np.ndarray, " S"]:
     """The times at which the probability of a task rises; time 0 is one of them if the task is shown from there on."""
     times, change = _jumps(tasks, end)
     return times[change[:, task] > 0]
 
 
-def task_left(tasks: Tasks, end: float) -> Float[np.ndarray, " tasks"]:
+def _task_left(tasks: Tasks, end: float) -> Float[np.ndarray, " tasks"]:
     """The first time at which the probability of each task falls; the end for a task that is never left.
 
     A probability that falls smoothly, as a function of time may, counts from the last time at which it is largest.
     """
     times, change = _jumps(tasks, end)
-    grid = np.linspace(0.0, end, SMOOTH_POINTS)
-    smooth = np.array([tasks.probabilities(t) for t in grid]) if not hasattr(tasks.schedule, "switches") else None
-    left = []
-    for s in range(tasks.count):
-        falls = times[change[:, s] < 0]
-        if smooth is not None and not falls.size and smooth[-1, s] < smooth[:, s].max() - 1e-9:
-            falls = grid[smooth[:, s] >= smooth[:, s].max() - 1e-9][-1:]
-        left.append(falls[0] if falls.size else end)
-    return np.array(left)
+    falls = [times[fell] for fell in (change < 0).T]
+    if not hasattr(tasks.schedule, "switches"):
+        grid = np.linspace(0.0, end, SMOOTH_POINTS)
+        for s, probability in enumerate(np.array([tasks.probabilities(t) for t in grid]).T):
+            largest = probability >= probability.max() - 1e-9
+            if not falls[s].size and not largest[-1]:
+                falls[s] = grid[largest][-1:]
+    return np.array([found[0] if found.size else end for found in falls])
 
 
-def read_tasks(trajectory: Any, function: str) -> tuple[Tasks, np.ndarray, np.ndarray]:
+def _read_tasks(trajectory: Any, function: str) -> tuple[Tasks, np.ndarray, np.ndarray]:
     """Tasks, times and errors (run, time, task) of a trajectory; runs that did not reach the end are left out."""
     require_fields(function, trajectory, ("times", "error", "problem", "tasks"), "what solve or simulate returned")
     if trajectory.problem is None or trajectory.tasks is None:
         raise InputError(f"{function} needs a trajectory of several tasks; solve or simulate a Problem with Tasks.")
-    tasks = require_tasks(trajectory.problem, function)
+    tasks = _require_tasks(trajectory.problem, function)
     checks.require_untraced("the trajectory", function, trajectory.error)
     error, times = np.asarray(trajectory.error, dtype=float), np.asarray(trajectory.times, dtype=float)
     if times.ndim > 1 or error.ndim > 3 or (error.ndim == 3 and trajectory.kind != "simulation"):
@@ -98,24 +102,20 @@ def read_tasks(trajectory: Any, function: str) -> tuple[Tasks, np.ndarray, np.nd
     return tasks, times, error[whole]
 
 
-def errors_at(times: np.ndarray, error: np.ndarray, when: np.ndarray) -> Float[np.ndarray, "curve task"]:
+def _errors_at(times: np.ndarray, error: np.ndarray, when: np.ndarray) -> Float[np.ndarray, "curve task"]:
     """Errors (curve, time, task) at one time for each task."""
     return np.array([[np.interp(t, times, curve[:, s]) for s, t in enumerate(when)] for curve in error])
 
 
-def time_below(times: np.ndarray, error: np.ndarray, target: float, begin: float = 0.0) -> float | None:
+def _time_below(times: np.ndarray, error: np.ndarray, target: float, begin: float = 0.0) -> float | None:
     """How long after `begin` the error first is at the target or below it; None if it never is."""
-    later = times > begin
-    t = np.concatenate([[begin], times[later]])
-    e = np.concatenate([[np.interp(begin, times, error)], error[later]])
-    if not np.any(e <= target):
+    t = np.concatenate([[begin], times[times > begin]])
+    y = np.log(np.maximum(np.interp(t, times, error), np.finfo(float).tiny))
+    reached = np.flatnonzero(y <= np.log(target))
+    if not reached.size:
         return None
-    i = int(np.argmax(e <= target))
-    if i == 0:
-        return 0.0
-    tiny = np.finfo(float).tiny
-    high, low, level = (np.log(max(x, tiny)) for x in (e[i - 1], e[i], target))
-    return float(t[i - 1] + (t[i] - t[i - 1]) * (high - level) / (high - low) - begin)
+    around = [reached[0], max(reached[0] - 1, 0)]
+    return float(np.interp(np.log(target), y[around], t[around]) - begin)
 
 
 def _target(target: object, errors: np.ndarray) -> float:
@@ -127,6 +127,14 @@ def _shown(time: float | None) -> str:
     return "not reached" if time is None else f"{time:.4g}"
 
 
+def _increasing(name: str, values: Any) -> np.ndarray:
+    """At least two finite numbers in increasing order."""
+    array = checks.as_array(name, values)
+    if array.ndim != 1 or array.size < 2 or not np.all(np.isfinite(array)) or np.any(np.diff(array) <= 0):
+        raise InputError(f"{name} is {checks.shown(array)}; it must be a list of at least two increasing numbers.")
+    return array
+
+
 # Forgetting
 
 
@@ -134,18 +142,10 @@ def _shown(time: float | None) -> str:
 class Forgetting(AnalysisResult, figure="plot_forgetting"):
     """How much of each task is lost after the student has left it.
 
-    Attributes
-    ----------
-    left
-        (task,), when each task was left: its probability falls for the first time; the end for a task that is never left.
-    learned, final
-        (task,), the error at that time and at the end.
-    amount
-        (task,), final - learned: the forgetting. It is zero for a task that is never left.
-    standard_error
-        (task,), of the amount, from the runs of a simulation; zero for theory.
-    times, error
-        (time,) and (time, task): the curves, the mean over runs for a simulation.
+    left: (task,), when each task was left: its probability falls for the first time; the end for a task that is never left.
+    learned, final: (task,), the error at that time and at the end. amount: (task,), final - learned: the forgetting; zero for a
+    task that is never left. standard_error: (task,), of the amount, from the runs of a simulation; zero for theory.
+    times, error: (time,) and (time, task): the curves, the mean over runs for a simulation.
     """
 
     left: np.ndarray
@@ -200,22 +200,12 @@ def forgetting(trajectory: Trajectory) -> Forgetting:
     task 1: left at 60 with error 0.000139; at 120 the error is 0.1551: forgetting 0.1549
     task 2: not left up to 120; error 0.0001146
     """
-    tasks, times, errors = read_tasks(trajectory, "forgetting")
-    left = task_left(tasks, float(times[-1]))
-    learned = errors_at(times, errors, left)
-    amounts = errors[:, -1] - learned
-    mean = errors.mean(axis=0)
+    tasks, times, errors = _read_tasks(trajectory, "forgetting")
+    left = _task_left(tasks, float(times[-1]))
+    learned = _errors_at(times, errors, left)
+    amounts, mean = errors[:, -1] - learned, errors.mean(axis=0)
     spread = amounts.std(axis=0, ddof=1) / np.sqrt(len(errors)) if len(errors) > 1 else np.zeros(tasks.count)
-    return Forgetting(
-        left=left,
-        learned=learned.mean(axis=0),
-        final=mean[-1],
-        amount=amounts.mean(axis=0),
-        standard_error=spread,
-        times=times,
-        error=mean,
-        trajectory=trajectory,
-    )
+    return Forgetting(left, learned.mean(axis=0), mean[-1], amounts.mean(axis=0), spread, times, mean, trajectory)
 
 
 # Transfer
@@ -225,14 +215,8 @@ def forgetting(trajectory: Trajectory) -> Forgetting:
 class Transfer(AnalysisResult, figure="plot_transfer"):
     """How fast a task is learned after other tasks, compared with learning it from scratch.
 
-    Attributes
-    ----------
-    task, target
-        The task, counted from 0, and the error that it must reach.
-    begin
-        When the task begins.
-    after, scratch
-        The time to the target from there on, and from the initial condition with this task alone; None: not reached.
+    task, target: the task, counted from 0, and the error that it must reach. begin: when the task begins. after, scratch: the
+    time to the target from there on, and from the initial condition with this task alone; None: not reached.
     """
 
     task: int
@@ -297,43 +281,27 @@ def transfer(
     >>> print(tu.analysis.transfer(problem, start, tu.linear_times(90, 361), target=0.01))
     task 2 to the error 0.01: 7.042 after the other tasks, 10.43 from scratch: positive transfer, 1.481 times as fast
     """
-    tasks = require_tasks(problem, "transfer")
-    task, times = as_task(task, tasks), check_times(times)
-    begins = task_begins(tasks, task, float(times[-1]))
+    tasks = _require_tasks(problem, "transfer")
+    task, times = _as_task(task, tasks), check_times(times)
+    begins = _task_begins(tasks, task, float(times[-1]))
     if not begins.size or begins[0] <= 0:
         when = "at time 0" if begins.size else f"not before {times[-1]:g}"
         raise InputError(
             f"task {task} (counted from 0) begins {when}; transfer needs a task that begins after another. Use Switch(60.0), "
             "or choose another task or later times."
         )
-    begin, start = float(begins[0]), known_start(problem, start)
+    start = random_start(problem, dim=problem.inputs.usual_dim) if start is None else start
     theory = solve(problem, start, times, **options)
-    alone = solve(problem.task(task), _start_alone(problem, start, task), times, **options)
-    error, scratch = np.asarray(theory.error)[:, task], np.asarray(alone.error)
-    level = _target(target, scratch)
-    return Transfer(
-        task=task,
-        target=level,
-        begin=begin,
-        after=time_below(np.asarray(theory.times), error, level, begin),
-        scratch=time_below(np.asarray(alone.times), scratch, level),
-        theory=theory,
-        alone=alone,
-    )
-
-
-def known_start(problem: Problem, start: Start | None) -> Start:
-    return random_start(problem, dim=problem.inputs.usual_dim) if start is None else start
-
-
-def _start_alone(problem: Problem, start: Start, task: int) -> Start:
-    """The initial condition of one task: its columns of R, its teacher's overlaps, its head."""
-    tasks = problem.teacher
-    assert isinstance(tasks, Tasks)
+    # alone, the task has its columns of R, its teacher's overlaps and its head
     units, T = tasks.units(task), start.T if start.T is not None else tasks.gram
     own = None if T is None else np.asarray(T)[..., units, units]
     head = tasks.head(np.asarray(start.readout_of(problem)), task)
-    return Start(np.asarray(start.R)[..., units], start.Q, own, head, start.bias, dim=start.dim)
+    begun = Start(np.asarray(start.R)[..., units], start.Q, own, head, start.bias, dim=start.dim)
+    alone = solve(problem.task(task), begun, times, **options)
+    level, begin = _target(target, np.asarray(alone.error)), float(begins[0])
+    after = _time_below(np.asarray(theory.times), np.asarray(theory.error)[:, task], level, begin)
+    scratch = _time_below(np.asarray(alone.times), np.asarray(alone.error), level)
+    return Transfer(task, level, begin, after, scratch, theory, alone)
 
 
 # Savings
@@ -343,14 +311,8 @@ def _start_alone(problem: Problem, start: Start, task: int) -> Start:
 class Savings(AnalysisResult, figure="plot_savings"):
     """How much faster a task is learned again.
 
-    Attributes
-    ----------
-    task, target
-        The task, counted from 0, and the error that it must reach.
-    begins
-        When it began for the first and for the last time.
-    first, again
-        The time to the target from there on; None: not reached.
+    task, target: the task, counted from 0, and the error that it must reach. begins: when it began for the first and for the last
+    time. first, again: the time to the target from there on; None: not reached.
     """
 
     task: int
@@ -404,25 +366,283 @@ def savings(trajectory: Trajectory, target: float | None = None, task: int = 0) 
     >>> round(tu.analysis.savings(theory, target=0.01).fraction, 2)
     0.32
     """
-    tasks, times, errors = read_tasks(trajectory, "savings")
-    task, error = as_task(task, tasks), errors.mean(axis=0)
-    begins = task_begins(tasks, task, float(times[-1]))
+    tasks, times, errors = _read_tasks(trajectory, "savings")
+    task, error = _as_task(task, tasks), errors.mean(axis=0)
+    begins = _task_begins(tasks, task, float(times[-1]))
     if begins.size < 2:
         raise InputError(
             f"task {task} (counted from 0) begins {begins.size} time{'s' * (begins.size != 1)} up to {times[-1]:g}; savings "
             "needs a task that returns. Use Switch([60.0, 120.0], order=[0, 1, 0])."
         )
-    level = _target(target, error[:, task])
-    first = time_below(times, error[:, task], level, float(begins[0]))
+    level, ends = _target(target, error[:, task]), (float(begins[0]), float(begins[-1]))
+    first, again = (_time_below(times, error[:, task], level, begin) for begin in ends)
     if first is not None and first > begins[1] - begins[0]:
         first = None  # reached only after the task had come back
-    return Savings(
-        task=task,
-        target=level,
-        begins=(float(begins[0]), float(begins[-1])),
-        first=first,
-        again=time_below(times, error[:, task], level, float(begins[-1])),
-        times=times,
-        error=error,
-        trajectory=trajectory,
-    )
+    return Savings(task, level, ends, first, again, times, error, trajectory)
+
+
+# Interference
+
+
+@dataclass(frozen=True)
+class Interference(AnalysisResult, figure="plot_interference"):
+    """Forgetting against the similarity of the tasks.
+
+    similarity: (V,), the overlaps between the units of different teachers. forgetting: (V, task), final error minus the error
+    when the task was left. final: (V, task), the errors at the end. left: (task,), when each task was left.
+    times, error: (time,) and (V, time, task): all curves.
+    """
+
+    similarity: np.ndarray = field(repr=False)
+    forgetting: np.ndarray = field(repr=False)
+    final: np.ndarray = field(repr=False)
+    left: np.ndarray
+    times: np.ndarray = field(repr=False)
+    error: np.ndarray = field(repr=False)
+    problem: Problem = field(repr=False)
+
+    def worst(self, task: int = 0) -> tuple[float, float]:
+        """The similarity with the largest forgetting of a task, and that forgetting; a parabola through three points."""
+        values = self.forgetting[:, task]
+        i = int(np.argmax(values))
+        if not 0 < i < values.size - 1:
+            return float(self.similarity[i]), float(values[i])
+        near = slice(i - 1, i + 2)
+        a, b, c = np.polyfit(self.similarity[near] - self.similarity[i], values[near], 2)
+        shift = -b / (2 * a) if a < 0 else 0.0
+        return float(self.similarity[i] + shift), float(c + b * shift + a * shift**2)
+
+    def time_to(self, target: float, task: int = 1) -> Float[np.ndarray, " V"]:
+        """The time from the beginning of a task to an error, for each similarity; NaN where it is not reached."""
+        level, tasks = checks.as_positive("target", target), _require_tasks(self.problem, "time_to")
+        begins = _task_begins(tasks, _as_task(task, tasks), float(self.times[-1]))
+        if not begins.size:
+            raise InputError(f"task {task} (counted from 0) does not begin before {self.times[-1]:g}.")
+        found = [_time_below(self.times, curve[:, task], level, float(begins[0])) for curve in self.error]
+        return np.array(found, dtype=float)  # None becomes NaN
+
+    def __str__(self) -> str:
+        lines = [f"{self.similarity.size} similarities from {self.similarity[0]:.4g} to {self.similarity[-1]:.4g}"]
+        for s in np.flatnonzero(self.left < self.times[-1]):
+            V, amount = self.worst(int(s))
+            ends = self.forgetting[[0, -1], s]
+            lines.append(
+                f"task {s + 1}: forgetting is largest, {amount:.4g}, at similarity {V:.3g}; "
+                f"{ends[0]:.4g} and {ends[1]:.4g} at the ends"
+            )
+        return "\n".join(lines)
+
+
+def interference(
+    problem: Problem, start: Start | None = None, times: Any = 100.0, similarity: Numbers | None = None, **options: Any
+) -> Interference:
+    """Forgetting of each task against the similarity of the teachers: the whole curve, by one `solve_batch`.
+
+    Parameters
+    ----------
+    problem, start, times
+        As for `solve`. `similarity` of the problem's `Tasks` is replaced; its teachers must not have a `gram`.
+    similarity
+        Increasing overlaps between unit m of one teacher and unit m of every other one. Default: 50 from 0 to 0.98.
+        The initial overlaps must belong to vectors at each of them.
+    options
+        Of `solve_batch` (rtol, solver, ...).
+
+    Returns
+    -------
+    An `Interference`.
+
+    Examples
+    --------
+    >>> import tutelage as tu
+    >>> tasks = tu.Tasks([tu.Network(1, "erf"), tu.Network(1, "erf")], tu.Switch(60.0), similarity=0.5)
+    >>> problem = tu.Problem(tu.Network(2, "erf", train_readout=True), tasks, sgd=tu.SGD(lr=1.0))
+    >>> start = tu.Start([[0.05, 0.02], [-0.01, 0.03]], [[0.3, 0.02], [0.02, 0.2]], readout=[[0.3, 0.1], [0.2, -0.1]])
+    >>> found = tu.analysis.interference(problem, start, tu.linear_times(120, 13), similarity=[0.2, 0.3, 0.4, 0.5])
+    >>> found.forgetting[:, 0].round(4)
+    array([0.1535, 0.1645, 0.163 , 0.1549])
+    """
+    tasks = _require_tasks(problem, "interference")
+    if tasks.given_gram is not None:
+        raise InputError("the tasks have a gram; interference varies the similarity. Use Tasks(similarity=0.5) instead.")
+    V = _increasing("similarity", np.linspace(0.0, 0.98, 50) if similarity is None else similarity)
+    times = check_times(times)
+    error = np.asarray(solve_batch(problem, {"similarity": V}, start, times, **options).error)
+    left, final = _task_left(tasks, float(times[-1])), error[:, -1]
+    return Interference(V, final - _errors_at(times, error, left), final, left, times, error, problem)
+
+
+# Replay
+
+
+@dataclass(frozen=True)
+class BestReplay(AnalysisResult, figure="plot_best_replay"):
+    """The fraction of replayed samples with the smallest error at the end.
+
+    fraction, value: the best fraction, and the weighted mean of the final errors there. fractions: (F,), all fractions that were
+    solved, increasing. final, forgetting: (F, task), the errors at the end, and those minus the errors when each task was left.
+    values: (F,), the weighted mean of the final errors. weights: (task,), of the tasks in that mean, with sum 1.
+    """
+
+    fraction: float
+    value: float
+    fractions: np.ndarray = field(repr=False)
+    final: np.ndarray = field(repr=False)
+    forgetting: np.ndarray = field(repr=False)
+    values: np.ndarray = field(repr=False)
+    weights: np.ndarray
+    problem: Problem = field(repr=False)
+
+    @property
+    def gain(self) -> float:
+        """The value at the smallest fraction over the best value: by what factor replay is better."""
+        return float(self.values[0] / self.value) if self.value > 0 else 1.0
+
+    def __str__(self) -> str:
+        return (
+            f"best replay fraction {self.fraction:.4g}: mean final error {self.value:.4g}, {self.gain:.4g} times below that "
+            f"at {self.fractions[0]:.4g}"
+        )
+
+
+def best_replay(
+    problem: Problem,
+    start: Start | None = None,
+    times: Any = 100.0,
+    fractions: Numbers | None = None,
+    weights: Numbers | None = None,
+    **options: Any,
+) -> BestReplay:
+    """The replay fraction that makes the mean of the final errors smallest.
+
+    The fractions are solved together (`solve_batch`); two more rounds look closer at the best one.
+
+    Parameters
+    ----------
+    problem, start, times
+        As for `solve`, with the schedule `Replay(fraction, after)`. Its fraction is replaced.
+    fractions
+        The first grid, increasing, between 0 and 1. Default: 21 from 0 to 1.
+    weights
+        Of the tasks in the mean, one each. Default: equal.
+    options
+        Of `solve_batch` (rtol, solver, ...).
+
+    Returns
+    -------
+    A `BestReplay`.
+
+    Examples
+    --------
+    >>> import tutelage as tu
+    >>> tasks = tu.Tasks([tu.Network(1, "erf"), tu.Network(1, "erf")], tu.Replay(0.0, after=60.0), similarity=0.5)
+    >>> problem = tu.Problem(tu.Network(2, "erf", train_readout=True), tasks, sgd=tu.SGD(lr=1.0))
+    >>> start = tu.Start([[0.05, 0.02], [-0.01, 0.03]], [[0.3, 0.02], [0.02, 0.2]], readout=[[0.3, 0.1], [0.2, -0.1]])
+    >>> found = tu.analysis.best_replay(problem, start, tu.linear_times(120, 13))
+    >>> bool(0.2 < found.fraction < 0.8), bool(found.gain > 10)
+    (True, True)
+    """
+    tasks = _require_tasks(problem, "best_replay")
+    if not isinstance(tasks.schedule, Replay):
+        raise InputError(
+            f"the schedule is a {type(tasks.schedule).__name__}; best_replay varies the fraction of Replay(0.1, after=60.0)."
+        )
+    grid = _increasing("fractions", np.linspace(0, 1, FRACTIONS) if fractions is None else fractions)
+    share = np.ones(tasks.count) if weights is None else np.asarray(checks.as_array("weights", weights))
+    checks.require_shape("weights", share, (tasks.count,), fix="One for each task.")
+    checks.require_nonnegative("weights", share)
+    if share.sum() <= 0:
+        raise InputError("weights are all zero; give at least one task a positive weight.")
+    share, times = share / share.sum(), check_times(times)
+    start = random_start(problem, dim=problem.inputs.usual_dim) if start is None else start
+    left = _task_left(problem.replace(**{"schedule.fraction": 0.5}).teacher, float(times[-1]))
+    tried, best = np.empty(0), 0
+    final = learned = np.empty((0, tasks.count))
+    for _ in range(ROUNDS):
+        error = np.asarray(solve_batch(problem, {"schedule.fraction": grid}, start, times, **options).error)
+        tried, first = np.unique(np.append(tried, grid), return_index=True)
+        final = np.concatenate([final, error[:, -1]])[first]
+        learned = np.concatenate([learned, _errors_at(times, error, left)])[first]
+        best = int(np.argmin(final @ share))
+        grid = np.linspace(tried[max(best - 1, 0)], tried[min(best + 1, tried.size - 1)], grid.size)
+    values = final @ share
+    return BestReplay(float(tried[best]), float(values[best]), tried, final, final - learned, values, share, problem)
+
+
+# Which units serve which task
+
+
+@dataclass(frozen=True)
+class NodeReuse(AnalysisResult, figure="plot_node_reuse"):
+    """Which student units serve which task.
+
+    importance: (task, K), the rise of the task's error if the unit is cut off from its head. shares: (task, K), the same as shares
+    of each task's sum; negative importance counts as zero. times: (task,), when it was measured: when the task was left, or at
+    the end. reuse: (task, task), sum_k min(share_sk, share_tk): 1 if two tasks use the same units, 0 if they use different ones.
+    """
+
+    importance: np.ndarray = field(repr=False)
+    shares: np.ndarray = field(repr=False)
+    times: np.ndarray
+    reuse: np.ndarray
+
+    @property
+    def serves(self) -> np.ndarray:
+        """(task, K), does the unit have at least a tenth of the task?"""
+        return self.shares >= SERVES
+
+    def __str__(self) -> str:
+        lines = []
+        for s, (row, t) in enumerate(zip(self.shares, self.times, strict=True)):
+            units = ", ".join(f"unit {k + 1} ({100 * row[k]:.0f}%)" for k in np.argsort(-row) if row[k] >= SERVES)
+            lines.append(f"task {s + 1} at {t:.4g}: {units or 'no unit'}")
+        pairs = zip(*np.triu_indices(len(self.shares), 1), strict=True)
+        return "\n".join([*lines, *(f"re-use of tasks {s + 1} and {t + 1}: {self.reuse[s, t]:.3f}" for s, t in pairs)])
+
+
+def node_reuse(trajectory: Trajectory, run: int | None = None) -> NodeReuse:
+    """Which units serve which task, by cutting each unit off from a task's head and computing that task's error again.
+
+    This is measured at the recorded time next to when the task was left.
+
+    Parameters
+    ----------
+    trajectory
+        What `solve` or `simulate` returned for a problem with `Tasks`.
+    run
+        The run of a simulation, counted from 0.
+
+    Returns
+    -------
+    A `NodeReuse`.
+
+    Examples
+    --------
+    >>> import tutelage as tu
+    >>> tasks = tu.Tasks([tu.Network(1, "erf"), tu.Network(1, "erf")], tu.Switch(60.0), similarity=0.0)
+    >>> problem = tu.Problem(tu.Network(2, "erf", train_readout=True), tasks, sgd=tu.SGD(lr=1.0))
+    >>> start = tu.Start([[0.05, 0.02], [-0.01, 0.03]], [[0.3, 0.02], [0.02, 0.2]], readout=[[0.3, 0.1], [0.2, -0.1]])
+    >>> theory = tu.solve(problem, start, times=tu.linear_times(120, 13))
+    >>> tu.analysis.node_reuse(theory).shares.shape
+    (2, 2)
+    """
+    tasks, recorded, _ = _read_tasks(trajectory, "node_reuse")
+    measured, importance = [], []
+    for task, left in enumerate(_task_left(tasks, float(recorded[-1]))):
+        curve = curve_of(trajectory.task(task), run, "node_reuse")
+        problem, nearest = trajectory.problem.task(task), int(np.argmin(np.abs(curve.times - left)))
+        now = {"readout": problem.student.readout, "bias": None}
+        now |= {name: values[nearest] for name, values in curve.variables.items()}
+        units = np.ones(problem.student.hidden)
+        whole, *without = (
+            float(
+                generalization_error(problem, now["R"], now["Q"], curve.T, np.asarray(now["readout"]) * active, now["bias"])
+            )
+            for active in (units, *(1 - np.diag(units)))
+        )
+        measured.append(curve.times[nearest])
+        importance.append(np.array(without) - whole)
+    positive = np.maximum(importance, 0.0)
+    shares = positive / np.maximum(positive.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+    reuse = np.minimum(shares[:, None], shares[None]).sum(axis=-1)
+    return NodeReuse(np.array(importance), shares, np.array(measured), reuse)

@@ -20,8 +20,8 @@ import numpy as np
 
 from tutelage import checks
 from tutelage._types import Array, ArrayLike
-from tutelage.analysis.controls import checked_bounds
 from tutelage.analysis.noise import states_of
+from tutelage.analysis.protocols import checked_bounds
 from tutelage.dynamics import ClosedSystem, OrderParameters, Overlaps, initial_overlaps
 from tutelage.dynamics.order_parameters import as_arrays
 from tutelage.errors import InputError

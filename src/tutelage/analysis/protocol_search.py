@@ -1,7 +1,10 @@
-"""The search behind `optimize`: a protocol is a point, and a descent follows the gradient of the solved theory.
+"""The search behind `optimize`: what can be controlled, and a descent along the gradient of the solved theory.
 
-A point holds one number for each segment of each control (or for each knot of a smooth one), from 0 at the lower bound to 1
-at the upper one. More than two tasks have one number each, whose softmax are the probabilities.
+To add a control, let the core take a schedule in its place (`Problem.schedules`) and add a row to `KNOBS`.
+
+A protocol is a point. It holds one number for each segment of each control (or for each knot of a smooth one), from 0 at the
+lower bound to 1 at the upper one. More than two tasks have one number each, whose softmax are the probabilities. A point with
+one number for each row is a constant protocol.
 
 The derivative is taken in forward mode, one tangent for each number: for 24 segments of two controls that is as fast as
 reverse mode and compiles in a quarter of the time. Values, times and initial condition are data to the compiled program, so
@@ -9,9 +12,9 @@ that searches of equal shape share it. L-BFGS-B keeps the bounds; SLSQP also kee
 The search is local, from several starts; one of them is the best constant protocol, so that the result is never worse.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial, reduce
 from typing import Any, NamedTuple, TypeAlias
 
 import equinox as eqx
@@ -23,19 +26,23 @@ from scipy.integrate import simpson
 from scipy.optimize import minimize
 from scipy.stats import qmc
 
+from tutelage import rules
 from tutelage._solve import assemble, prepare, sampled_rtol
-from tutelage._types import Array, Table
-from tutelage.analysis.controls import FEASIBLE, KNOBS, NO_BUDGET, Limits, changed, schedule_of
+from tutelage._types import Array
 from tutelage.dynamics.order_parameters import as_arrays
-from tutelage.errors import InputError, cause
+from tutelage.errors import InputError, explained
 from tutelage.integrate.program import Options, anonymous, integrate, tolerances
+from tutelage.labels import Real, Sign
 from tutelage.moments import Moments, moments_for
 from tutelage.moments.nodes import Quadrature
-from tutelage.problem import Problem, Start
+from tutelage.problem import Interleave, Linear, Piecewise, Problem, Replay, SlowMomentum, Start, Tasks
 from tutelage.trajectory import Trajectory
 
 Objective: TypeAlias = str | Callable[[Trajectory], ArrayLike]
+Limits: TypeAlias = tuple[float, float]
 
+NO_BUDGET = (-np.inf, np.inf)
+FEASIBLE = 1e-6  # by which a budget may be exceeded, as a share of what the control can have
 LOGIT = 8.0  # largest logit of a task's probability
 SHARPNESS = 20.0  # of the smooth maximum over tasks
 PER_SEGMENT = 8  # intervals of the recorded times in each segment, at which integrals are taken (Simpson's rule)
@@ -46,6 +53,88 @@ CONVERGED = 1e-3  # a slope that is small enough
 AT_BOUND = 1e-6  # of the range: a control this close to a bound lies on it
 APART = 0.15  # of the range: protocols this far apart are different starts
 SMALLEST = 1e-12  # errors below this are not solved to a digit
+
+
+class Knob(NamedTuple):
+    """A control. path: where its schedule stands. has: does a problem have it? fix: what to do if not."""
+
+    path: str
+    has: Callable[[Problem], bool]
+    fix: str
+    highest: float = np.inf
+
+    def schedules(self, problem: Problem) -> tuple[Any, ...]:
+        """Its schedule in a problem; of more than two tasks, one for each."""
+        found = reduce(getattr, self.path.split("."), problem)
+        return found if isinstance(found, tuple) else (found,)
+
+
+KNOBS: dict[str, Knob] = {
+    "lr": Knob(
+        "sgd.lr",
+        lambda p: not isinstance(p.sgd.momentum, SlowMomentum) or p.sgd.momentum.k is None,
+        "the momentum has its own force k, so lr does not move the first layer; use SlowMomentum(gamma)",
+    ),
+    "readout_lr": Knob(
+        "sgd.readout_lr",
+        lambda p: p.student.train_readout,
+        "the readout is not trained; use Network(..., train_readout=True)",
+    ),
+    "bias_lr": Knob(
+        "sgd.bias_lr", lambda p: p.student.train_bias, "the biases are not trained; use Network(..., train_bias=True)"
+    ),
+    "weight_decay": Knob(
+        "sgd.weight_decay", lambda p: not p.sgd.spherical, "spherical weights have a fixed length; use spherical=False"
+    ),
+    "noise": Knob(
+        "noise", lambda p: type(p.labels) is Real, "noise belongs to labels='real'; control 'flip' of labels='sign'"
+    ),
+    "flip": Knob(
+        "labels.flip",
+        lambda p: isinstance(p.labels, Sign),
+        "only labels='sign' are flipped; control 'noise' of labels='real'",
+        1.0,
+    ),
+    "keep": Knob(
+        "rule.keep",
+        lambda p: isinstance(p.rule, rules.Dropout),
+        "the rule drops no units; use rule=tu.rules.Dropout(0.8)",
+        1.0,
+    ),
+    "feedback": Knob(
+        "rule.strength",
+        lambda p: isinstance(p.rule, rules.FeedbackAlignment),
+        "the rule has no feedback weights; use rule=tu.rules.FeedbackAlignment(...)",
+    ),
+    "tasks": Knob(
+        "teacher.schedule.shares",
+        lambda p: isinstance(p.teacher, Tasks),
+        "it has one teacher; give several, tu.Tasks([...])",
+        1.0,
+    ),
+    "replay": Knob(
+        "teacher.schedule.fraction",
+        lambda p: isinstance(p.teacher, Tasks) and isinstance(p.teacher.schedule, Replay),
+        "its tasks are not replayed; use Tasks(..., schedule=tu.Replay(0.2, after=60.0))",
+        1.0,
+    ),
+}
+
+
+def changed(problem: Problem, controls: Mapping[str, Any]) -> Problem:
+    """The problem under numbers or schedules of its controls; of tasks also what `Tasks(schedule=...)` takes."""
+    changes = {KNOBS[name].path: value for name, value in controls.items()}
+    if "tasks" in controls:
+        shares = changes.pop(KNOBS["tasks"].path)
+        changes["teacher.schedule"] = shares if callable(shares) or hasattr(shares, "probabilities") else Interleave(shares)
+    return problem.replace(**changes) if changes else problem
+
+
+def schedule_of(name: str, shape: str, edges: np.ndarray, rows: np.ndarray) -> Any:
+    """The schedule of a control with these values, (rows, segments); of tasks an `Interleave`."""
+    each = tuple(Linear(edges, row) if shape == "smooth" else Piecewise(edges[1:-1], row) for row in rows)
+    shares: Any = each if len(each) > 1 else each[0]
+    return Interleave(shares) if name == "tasks" else shares
 
 
 class Goal(eqx.Module):
@@ -63,12 +152,6 @@ class Goal(eqx.Module):
         times = np.append((edges[:-1, None] + np.diff(edges)[:, None] * shares).ravel(), edges[-1])
         weights = simpson(np.eye(times.size), x=times)
         return cls(objective, np.array(level), times, weights)
-
-    def shortened(self) -> "Goal":
-        """With the last time alone where the objective needs no more: fewer times are solved faster."""
-        if self.objective in ("final", "worst"):
-            return Goal(self.objective, self.level, self.times[-1:], self.weights[-1:])
-        return self
 
     def value(self, trajectory: Trajectory, *, smooth: bool = False) -> Any:
         """The objective of a trajectory that is recorded at the times. smooth: one that has a derivative everywhere."""
@@ -122,11 +205,6 @@ class Search(eqx.Module):
         """Numbers in a point."""
         return sum(self.rows) * self.shares.shape[0]
 
-    @property
-    def end(self) -> Any:
-        """The last time."""
-        return self.goal.times[-1]
-
     def by_control(self, numbers: Any) -> dict[str, Any]:
         """The numbers of a point by control, (rows, segments)."""
         last = np.cumsum(self.rows)
@@ -151,13 +229,12 @@ class Search(eqx.Module):
 
     def integrals(self, point: Array) -> Array:
         """The integral of each control over time (of the first task's probability)."""
-        return self.end * jnp.stack([values[0] @ self.shares for values in self.values(point).values()])
+        return self.goal.times[-1] * jnp.stack([values[0] @ self.shares for values in self.values(point).values()])
 
     def left(self, point: Array) -> Array:
         """What the budgets leave (negative: exceeded), as a share of what the control can have, (control, 2)."""
-        ranges = self.end * (self.bounds[:, 1] - self.bounds[:, 0])
-        signs = jnp.array([1.0, -1.0])
-        return signs * (self.integrals(point)[:, None] - self.budgets) / ranges[:, None]
+        ranges = self.goal.times[-1] * (self.bounds[:, 1] - self.bounds[:, 0])
+        return jnp.array([1.0, -1.0]) * (self.integrals(point)[:, None] - self.budgets) / ranges[:, None]
 
 
 def _places(problem: Problem, names: tuple[str, ...]) -> list[Any]:
@@ -177,11 +254,6 @@ def value_and_slope(search: Search, point: Array) -> tuple[Array, Array]:
     return jax.vmap(along, out_axes=(None, 0))(jnp.eye(point.size))
 
 
-@eqx.filter_jit
-def _left_and_slopes(search: Search, point: Array) -> tuple[Array, Array]:
-    return search.left(point), jax.jacfwd(search.left)(point)
-
-
 class Tried(NamedTuple):
     """A point, its value, and the slope there."""
 
@@ -191,25 +263,27 @@ class Tried(NamedTuple):
 
 
 def evaluate(search: Search, point: np.ndarray) -> Tried:
-    """Value and slope of a point; those of a protocol that diverges are large and zero.
-
-    A point with one number for each row is a constant protocol, here and below.
-    """
-    value, slope = map(np.asarray, value_and_slope(search, _whole(search, point)))
+    """Value and slope of a point; those of a protocol that diverges are large and zero."""
+    whole = jnp.repeat(jnp.asarray(point), search.size // point.size)
+    value, slope = map(np.asarray, value_and_slope(search, whole))
     if not (np.isfinite(value) and np.all(np.isfinite(slope))):
         return Tried(point.copy(), FAILED, np.zeros(point.size))
     return Tried(point.copy(), float(value), slope.reshape(point.size, -1).sum(axis=1))
 
 
+@eqx.filter_jit
+def _left_and_slopes(search: Search, point: Array) -> tuple[Array, Array]:
+    def left(at: Array) -> Array:
+        return search.left(jnp.repeat(at, search.size // point.size))
+
+    return left(point), jax.jacfwd(left)(point)
+
+
 def budgets_left(search: Search, point: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """What each budget that has a limit leaves, (budget,), and its slope, (budget, number)."""
-    left, slopes = map(np.asarray, _left_and_slopes(search, _whole(search, point)))
+    left, slopes = map(np.asarray, _left_and_slopes(search, point))
     limited = np.isfinite(search.budgets)
-    return left[limited], slopes[limited].reshape(limited.sum(), point.size, -1).sum(axis=2)
-
-
-def _whole(search: Search, point: np.ndarray) -> Array:
-    return jnp.repeat(jnp.asarray(point), search.size // point.size)
+    return left[limited], slopes[limited]
 
 
 @dataclass
@@ -226,23 +300,16 @@ class Descent:
 
     def run(self, point: np.ndarray, iterations: int, tick: Callable[[], object] = lambda: None) -> None:
         """Go down from a point. tick: called after each iteration."""
-        taken = 0
-
-        def count(_: object) -> None:
-            nonlocal taken
-            taken += 1
-            tick()
-
-        method: Table = {"method": "L-BFGS-B"}
+        taken, how = 0, {"method": "L-BFGS-B", "jac": True, "callback": lambda _: tick()}
         if self.limited:
             left = partial(budgets_left, self.search)
             limits = {"type": "ineq", "fun": lambda x: left(x)[0], "jac": lambda x: left(x)[1]}
-            method = {"method": "SLSQP", "constraints": [limits]}
+            how |= {"method": "SLSQP", "constraints": [limits]}
         for reach in REACHES:  # a first step that is too long ends where everything diverges: then look nearby
             near = point if self.best is None else self.best.point
             bounds = np.clip(np.stack([near - reach, near + reach], axis=1), 0.0, 1.0)
             options = {"maxiter": max(iterations - taken, 1), "ftol": 1e-9}
-            minimize(self._evaluate, near, jac=True, bounds=bounds, callback=count, options=options, **method)
+            taken += minimize(self._evaluate, near, bounds=bounds, options=options, **how).nit
             if taken >= iterations or (self.best is not None and self.free_slope() < CONVERGED):
                 break
 
@@ -266,67 +333,50 @@ class Descent:
         return float(np.max(np.abs(slope[free]), initial=0.0))
 
 
-@dataclass(frozen=True)
-class ControlProblem:
-    """An optimal-control problem: bounds (`limits`) and budgets of the controls, their shape on segments, and a goal."""
-
-    problem: Problem
-    start: Start
-    edges: np.ndarray
-    shape: str
-    goal: Goal
-    limits: dict[str, Limits]
-    budgets: dict[str, Limits]
-    quadrature: Quadrature | None
-
-    def given(self, controls: Table) -> "ControlProblem":
-        """What is left to optimize if some controls are given."""
-        return replace(
-            self,
-            problem=changed(self.problem, controls),
-            limits={name: pair for name, pair in self.limits.items() if name not in controls},
-            budgets={name: pair for name, pair in self.budgets.items() if name not in controls},
-        )
-
-    def search(self) -> Search:
-        """The search for the best protocol."""
-        lengths, rows, initial = np.diff(self.edges), [], {}
-        shares = (lengths if self.shape == "piecewise" else np.convolve(lengths, [0.5, 0.5])) / self.edges[-1]
-        for name, pair in self.limits.items():
-            rows.append(self.problem.teacher.count if name == "tasks" and self.problem.teacher.count > 2 else 1)
-            middle = np.mean(pair) if rows[-1] == 1 else 1 / rows[-1]
-            initial[name] = schedule_of(name, self.shape, self.edges, np.full((rows[-1], shares.size), middle))
-        controlled = changed(self.problem, initial)
-        moments = moments_for(controlled, self.quadrature)
-        prepare(controlled, self.start, self.goal.times)
-        return Search(
-            problem=as_arrays(controlled),
-            start=as_arrays(anonymous(self.start)),
-            moments=moments,
-            goal=self.goal.shortened(),
-            steps=tolerances(sampled_rtol(moments)),
-            bounds=np.array(list(self.limits.values())),
-            budgets=np.array([self.budgets.get(name, NO_BUDGET) for name in self.limits]),
-            shares=shares,
-            names=tuple(self.limits),
-            rows=tuple(rows),
-        )
-
-
-def require_number(search: Search) -> None:
-    """A custom objective must return one real number."""
-    objective = search.goal.objective
-    if not callable(objective):
-        return
-    name = getattr(objective, "__name__", "objective")
-    try:
-        found = jax.eval_shape(search.measure, jnp.full(search.size, 0.5))
-    except Exception as error:
-        raise InputError(
-            f"the objective {name!r} fails ({cause(error)}); write it with jax.numpy, as a function of the trajectory."
-        ) from None
-    if found.shape != () or not jnp.issubdtype(found.dtype, jnp.floating):
-        raise InputError(f"the objective {name!r} returns {found.dtype} of shape {found.shape}; it must return one number.")
+def new_search(
+    problem: Problem,
+    limits: dict[str, Limits],
+    *,
+    start: Start,
+    edges: np.ndarray,
+    shape: str,
+    goal: Goal,
+    budgets: dict[str, Limits],
+    quadrature: Quadrature | None,
+) -> Search:
+    """The search for the best protocol of a problem within limits of its controls, of this shape between the edges."""
+    lengths, rows, initial = np.diff(edges), [], {}
+    shares = (lengths if shape == "piecewise" else np.convolve(lengths, [0.5, 0.5])) / edges[-1]
+    for name, pair in limits.items():
+        rows.append(problem.teacher.count if name == "tasks" and problem.teacher.count > 2 else 1)
+        middle = np.mean(pair) if rows[-1] == 1 else 1 / rows[-1]
+        initial[name] = schedule_of(name, shape, edges, np.full((rows[-1], shares.size), middle))
+    controlled = changed(problem, initial)
+    moments = moments_for(controlled, quadrature)
+    prepare(controlled, start, goal.times)
+    if goal.objective in ("final", "worst"):  # the last time is enough, and solved faster
+        goal = Goal(goal.objective, goal.level, goal.times[-1:], goal.weights[-1:])
+    search = Search(
+        problem=as_arrays(controlled),
+        start=as_arrays(anonymous(start)),
+        moments=moments,
+        goal=goal,
+        steps=tolerances(sampled_rtol(moments)),
+        bounds=np.array(list(limits.values())),
+        budgets=np.array([budgets.get(name, NO_BUDGET) for name in limits]),
+        shares=shares,
+        names=tuple(limits),
+        rows=tuple(rows),
+    )
+    if callable(goal.objective):
+        name = getattr(goal.objective, "__name__", "objective")
+        with explained(f"the objective {name!r} fails", "write it with jax.numpy, as a function of the trajectory."):
+            found = jax.eval_shape(search.measure, jnp.full(search.size, 0.5))
+        if found.shape != () or not jnp.issubdtype(found.dtype, jnp.floating):
+            raise InputError(
+                f"the objective {name!r} returns {found.dtype} of shape {found.shape}; it must return one number."
+            )
+    return search
 
 
 def best_constants(search: Search) -> tuple[Tried, list[Tried]]:
@@ -342,7 +392,7 @@ def best_constants(search: Search) -> tuple[Tried, list[Tried]]:
         found += [descent.best] if descent.best else []
     if not found:
         raise InputError(
-            f"no constant protocol within the bounds stays finite up to t_max = {search.end:g}; one must. "
+            f"no constant protocol within the bounds stays finite up to t_max = {search.goal.times[-1]:g}; one must. "
             "Give lower bounds for the rates."
         )
     best = min(found, key=lambda one: one.value)

@@ -10,8 +10,8 @@ import tutelage as tu
 from tests.problem.messages import require_refusal
 from tests.problems import pair
 from tutelage.analysis import protocol_search
-from tutelage.analysis.controls import checked_controls
 from tutelage.analysis.greedy_rates import greedy_rates
+from tutelage.analysis.protocols import checked_controls
 from tutelage.integrate.program import tolerances
 from tutelage.plot import save_figure
 
@@ -243,16 +243,16 @@ EVERYTHING = {
 def search_of(problem, start, controls, end=10.0, segments=2, objective="final", shape="piecewise", level=1.0):
     """A search with fine steps: differences divide the error of a solve by their step."""
     edges = np.linspace(0.0, end, segments + 1)
-    search = protocol_search.ControlProblem(
-        problem=problem,
+    search = protocol_search.new_search(
+        problem,
+        checked_controls(problem, controls),
         start=start,
         edges=edges,
         shape=shape,
         goal=protocol_search.Goal.on(edges, objective, level),
-        limits=checked_controls(problem, controls),
         budgets={},
         quadrature=None,
-    ).search()
+    )
     return eqx.tree_at(lambda s: s.steps, search, tolerances(1e-11, 1e-14))
 
 
