@@ -1,7 +1,7 @@
 """Where a black-box function of one variable jumps or bends: for losses and labels, which need not be elementwise.
 
 Every short interval is bisected towards its steeper half: only across a jump does the difference not shrink.
-(problem/breaks.py searches activations, with their derivatives and more accurately.)
+(problem/activation.py searches activations, with their derivatives and more accurately.)
 """
 
 from collections.abc import Callable

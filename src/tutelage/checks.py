@@ -8,13 +8,12 @@ yet, so it passes; `solve` reports what it led to.
     require_finite, require_gram, require_shape, ...       nothing, or InputError
     known                                                  one of several words, or InputError with the nearest one
 
+A letter in a shape stands for any size of one or more, the same one wherever it occurs: ("N", "N") is a square matrix.
+
 >>> from tutelage import InputError, checks
 >>> def annealed(steps, decay):
 ...     steps = checks.as_count("steps", steps)
-...     decay = checks.as_array("decay", decay)
-...     checks.require_shape("decay", decay, (steps,), fix="One number per step.")
-...     checks.require_positive("decay", decay)
-...     return decay
+...     return checks.as_array("decay", decay, checks.require_positive, shapes=[(steps,)], fix="One number per step.")
 >>> annealed(2, [0.5, 0.25])
 array([0.5 , 0.25])
 >>> try:
@@ -42,34 +41,9 @@ from jax.core import Tracer
 from tutelage._types import Numbers
 from tutelage.errors import InputError
 
-__all__ = [
-    "as_array",
-    "as_count",
-    "as_flag",
-    "as_number",
-    "as_positive",
-    "as_text",
-    "is_traced",
-    "known",
-    "name_of",
-    "nearest",
-    "number_field",
-    "require_finite",
-    "require_gram",
-    "require_increasing",
-    "require_memory",
-    "require_nonnegative",
-    "require_positive",
-    "require_probabilities",
-    "require_probability",
-    "require_shape",
-    "require_untraced",
-    "shown",
-]
-
-Part = TypeVar("Part")
 SYNONYMS = {"learning_rate": "lr", "eta": "lr", "batch_size": "batch", "units": "hidden"}  # of names that users type
 Requirement: TypeAlias = Callable[[str, Any], None]  # raises InputError about a value, by its name
+Shape: TypeAlias = tuple[int | str, ...]
 Word = TypeVar("Word", bound=str | int)
 BATCH = "Batch over several with jax.vmap."  # how to give several numbers for one
 LARGEST = 2**63 - 1  # a whole number that every array library can hold
@@ -80,27 +54,39 @@ def is_traced(*values: object) -> bool:
     return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(values))
 
 
-def as_array(name: str, value: object) -> Any:
-    """Float64 NumPy array of the value, read-only; traced values stay traced. Words, None and booleans are not numbers."""
-    if isinstance(value, Tracer):
-        return value
+def as_array(
+    name: str, value: object, *requirements: Requirement, shapes: Iterable[Shape] = (), fix: str = "", optional: bool = False
+) -> Any:
+    """Float64 NumPy array of the value, read-only; traced values stay traced. Words, None and booleans are not numbers.
+
+    It must have one of the shapes, if any are given, and meet the requirements. optional: None is allowed, and returned.
+    """
+    if value is None and optional:
+        return None
+    array = value if isinstance(value, Tracer) else _float_array(name, value)
+    if shapes:
+        require_shape(name, array, *shapes, fix=fix)
+    for require in requirements:
+        require(name, array)
+    return array
+
+
+def _float_array(name: str, value: object) -> Any:
     try:
         if is_traced(value):
             return jnp.asarray(value, float)
         array = np.asarray(value)
-        if not _numeric(array):
+        if array.dtype == object:
+            numeric = all(isinstance(entry, Real) and not isinstance(entry, bool) for entry in array.flat)
+        else:
+            numeric = jnp.issubdtype(array.dtype, jnp.integer) or jnp.issubdtype(array.dtype, jnp.floating)
+        if not numeric:
             raise TypeError
         array = np.array(array, dtype=float)
     except (TypeError, ValueError, RuntimeError, OverflowError):
         raise InputError(f"{name} is {shown(value)}; it must be a number or an array of numbers.") from None
     array.setflags(write=False)
     return array
-
-
-def _numeric(array: np.ndarray) -> bool:
-    if array.dtype == object:
-        return all(isinstance(entry, Real) and not isinstance(entry, bool) for entry in array.flat)
-    return jnp.issubdtype(array.dtype, jnp.integer) or jnp.issubdtype(array.dtype, jnp.floating)
 
 
 def as_count(name: str, value: object, least: int = 1, most: int = LARGEST) -> int:
@@ -128,11 +114,7 @@ def as_number(name: str, value: object, *requirements: Requirement, schedule: bo
         raise InputError(f"{name} is the class {value.__name__}; it must be a number or a schedule. Make one of that class.")
     if schedule and callable(value):
         return value
-    array = as_array(name, value)
-    require_shape(name, array, (), fix=fix)
-    for require in (require_finite, *requirements):
-        require(name, array)
-    return array
+    return as_array(name, value, require_finite, *requirements, shapes=[()], fix=fix)
 
 
 def number_field(name: str, *requirements: Requirement, schedule: bool = False, **default: Any) -> Any:
@@ -216,6 +198,12 @@ def require_probabilities(name: str, values: Numbers, when: str = "") -> None:
         )
 
 
+def as_probabilities(name: str, values: object, count: int, fix: str) -> Any:
+    """Positive numbers with sum one, so many of them; None: equal ones."""
+    values = np.full(count, 1.0 / count) if values is None else values
+    return as_array(name, values, require_positive, require_probabilities, shapes=[(count,)], fix=fix)
+
+
 def require_increasing(name: str, values: Numbers) -> None:
     """A list of one number or more, zero or more and increasing, such as times."""
     if np.ndim(values) != 1 or np.size(values) == 0:
@@ -227,14 +215,21 @@ def require_increasing(name: str, values: Numbers) -> None:
         raise InputError(f"{name} goes from {given[at]:g} to {given[at + 1]:g}; the entries must increase. Use np.unique.")
 
 
-def require_shape(name: str, value: Numbers, *allowed: tuple[int, ...], fix: str = "") -> None:
-    """One of the allowed shapes; () is a single number."""
+def require_shape(name: str, value: Numbers, *allowed: Shape, fix: str = "") -> None:
+    """One of the allowed shapes; () is a single number, a letter is any size of one or more."""
     shape = np.shape(value)
-    if shape not in allowed:
-        shapes = " or ".join(str(s) for s in allowed if s)
+    if shape not in allowed and not any(_fits(shape, rule) for rule in allowed):
+        shapes = " or ".join(str(rule).replace("'", "") for rule in allowed if rule)
         rules = ["be a single number"] * (() in allowed) + ([f"have shape {shapes}"] if shapes else [])
         given = f"has shape {shape}" if shape else f"is {shown(value)}, a single number"
         raise InputError(f"{name} {given}; it must {' or '.join(rules)}. {fix}".rstrip())
+
+
+def _fits(shape: tuple[int, ...], rule: Shape) -> bool:
+    sizes: dict[str, int] = {}
+    pairs = zip(shape, rule, strict=False)
+    each = (sizes.setdefault(want, max(size, 1)) if isinstance(want, str) else want for size, want in pairs)
+    return len(shape) == len(rule) and shape == tuple(each)
 
 
 def require_gram(name: str, matrix: Numbers) -> None:
@@ -307,10 +302,3 @@ def shown(value: object, digits: int = 6) -> str:
 _SHORT = reprlib.Repr()
 _SHORT.maxother = _SHORT.maxstring = 60
 _SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxdict = 6
-
-
-def unreadable(error: Exception) -> str:
-    """Why a TOML or JSON text that may be well-formed is not read."""
-    if isinstance(error, RecursionError):
-        return "its lists or tables are nested too deeply; a problem needs three levels"
-    return "it holds a number with too many digits"

@@ -9,8 +9,7 @@ from scipy.special import erf
 import tutelage as tu
 from tests.moments import plane
 from tutelage.moments import averages_for
-from tutelage.problem.activation import as_activation
-from tutelage.problem.elementwise import bends_of, jumps_of, kinks_of
+from tutelage.problem.activation import as_activation, breaks_of
 
 STEPS = np.arange(-70, 70) * 0.2 + 0.1
 TEACHERS = {
@@ -59,7 +58,7 @@ def test_a_student_that_jumps_a_little_has_no_gradient():
 def test_finds_every_kind_of_break():
     def breaks(function):
         g = as_activation(function).function
-        return jumps_of(g), kinks_of(g), bends_of(g)
+        return tuple(breaks_of(g, order) for order in range(3))
 
     none = pytest.approx([], abs=0)
     assert breaks(lambda x: jnp.tanh(30 * x)) == (none, none, none)  # steep is not broken

@@ -9,7 +9,7 @@ from scipy import special
 from tutelage.moments import numerics
 from tutelage.moments.nodes import disc
 from tutelage.moments.numerics import safe_arcsin
-from tutelage.problem import elementwise
+from tutelage.problem import activation
 
 RNG = np.random.default_rng(0)
 NEAR_ONE = 1 - 10.0 ** RNG.uniform(-16, 0, 20_000)
@@ -61,9 +61,9 @@ def test_powers():
 def test_erf_of_activations():
     """Two units in the last place of the true one, exact at its ends; its derivative is the Gaussian."""
     x = np.concatenate([np.linspace(-8.0, 8.0, 4001), [1e-300, -1e-9, np.inf, -np.inf]])
-    np.testing.assert_allclose(elementwise.erf(jnp.asarray(x)), special.erf(x), rtol=4.5e-16)
-    assert np.isnan(elementwise.erf(jnp.nan))
-    slope = elementwise.elementwise_derivative(elementwise.erf)
+    np.testing.assert_allclose(activation.erf(jnp.asarray(x)), special.erf(x), rtol=4.5e-16)
+    assert np.isnan(activation.erf(jnp.nan))
+    slope = activation.elementwise_derivative(activation.erf)
     np.testing.assert_allclose(slope(jnp.asarray(x)), 2 / np.sqrt(np.pi) * np.exp(-(x**2)), rtol=1e-14, atol=1e-300)
 
 

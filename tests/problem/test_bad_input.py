@@ -90,7 +90,7 @@ CASES = {
     "levels zero": (lambda: tu.PowerLaw(1.0, 0), ["levels", "0"]),
     "levels bool": (lambda: tu.PowerLaw(1.0, True), ["levels", "True"]),
     "eigenvalues empty": (lambda: tu.Spectrum([]), ["eigenvalues", "(0,)"]),
-    "eigenvalues scalar": (lambda: tu.Spectrum(1.0), ["eigenvalues", "()"]),
+    "eigenvalues scalar": (lambda: tu.Spectrum(1.0), ["eigenvalues", "single number", "(levels,)"]),
     "eigenvalues zero": (lambda: tu.Spectrum([1.0, 0.0]), ["eigenvalues", "0", "positive"]),
     "eigenvalues negative": (lambda: tu.Spectrum([1.0, -2.0]), ["eigenvalues", "-2", "positive"]),
     "eigenvalues NaN": (lambda: tu.Spectrum([1.0, NAN]), ["eigenvalues", "nan"]),

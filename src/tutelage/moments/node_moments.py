@@ -31,8 +31,7 @@ from tutelage.moments.matrices import MeanUpdate, Moments
 from tutelage.moments.nodes import NEAR, REACH, SETS, panels, trapezoid
 from tutelage.moments.numerics import divide_left, divide_right, factor
 from tutelage.problem import Network, Problem
-from tutelage.problem.activation import NAMED
-from tutelage.problem.elementwise import erf
+from tutelage.problem.activation import NAMED, erf
 from tutelage.problem.sample import mean_norm2
 from tutelage.rules import Context, Parameters, PerUnit, Rule, Sample, Update
 from tutelage.rules.base import Elementwise, Label

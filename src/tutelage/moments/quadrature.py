@@ -4,7 +4,7 @@ Pairs of fields with means m, deviations s and correlation c: by Mehler's formul
     E[f(a) h(b)] = sum_k f_k h_k c^k,    f_k = E[f(m_a + s_a z) h_k(z)],  h_k = He_k / sqrt(k!),
 so functions are evaluated on one axis only, at even nodes, and the sum goes as far as these resolve h_k. Both converge
 exponentially for smooth functions. Where g, g' or g'' jumps, a rule on two independent normals over [-7, 7]^2 is used
-instead (`_Pairs`): Gauss-Legendre panels that end at the jumps (problem/elementwise.py finds them); of more than `MANY`
+instead (`_Pairs`): Gauss-Legendre panels that end at the jumps (problem/activation.py finds them); of more than `MANY`
 jumps, fixed random points are averaged. The first normal carries the student field, the second what is left of the other,
 so a field paired with itself is exact. Where g'' is not a function, it is moved onto the Gaussian by Stein's lemma,
     E[z g'_i g_a] = s_i E[g''_i g_a] + (C_ia/s_i) E[g'_i g'_a].
@@ -45,8 +45,7 @@ from tutelage.moments.nodes import (
     sobol,
 )
 from tutelage.moments.numerics import ROOM, factor, in_turn, powers, safe_ratio, safe_sqrt
-from tutelage.problem.activation import Function, elementwise_derivative
-from tutelage.problem.elementwise import jumps_of, kinks_of
+from tutelage.problem.activation import Function, breaks_of, elementwise_derivative
 
 FAR = 1e6  # stands for "no kink": clipped away, with a harmless gradient
 LOST = 1e-13  # relative variance below which a conditional field has none
@@ -138,7 +137,7 @@ class QuadratureAverages(Averages):
     def kinked(self) -> bool:
         """Does g or g' of any field jump?"""
         functions = [g.function for g in (self.student, self.teacher) if not g.smooth]
-        return any(jumps_of(function) or kinks_of(function) for function in functions)
+        return any(breaks_of(function, order) for function in functions for order in (0, 1))
 
     @property
     def _smooth(self) -> bool:

@@ -1,6 +1,6 @@
 """The problem: networks, input law, learning rule and initial condition. Checked when built, plain data underneath.
 
-elementwise -> activation -> network -> tasks;  inputs (hidden_manifold) -> mixture;  schedules -> sgd    the parts
+activation -> network -> tasks;  inputs (hidden_manifold) -> mixture;  schedules -> sgd    the parts
 problem (traits: what functions may rely on; serialize: TOML and JSON)    all of them
 start                                                                     the initial condition
 sample                                                                    one sample: its label, and the update it makes

@@ -166,14 +166,9 @@ class Spectrum(Inputs):
         dropped: int = 0,
         known_dim: int | None = None,
     ):
-        lam = checks.as_array("eigenvalues", eigenvalues)
-        if lam.ndim != 1 or lam.size == 0:
-            raise InputError(f"eigenvalues have shape {lam.shape}; they must be a list of one number or more.")
+        lam = checks.as_array("eigenvalues", eigenvalues, shapes=[("levels",)], fix="One number or more.")
         checks.require_positive("eigenvalues", lam, fix="Leave out directions without variance.")
-        p = np.full(lam.size, 1.0 / lam.size) if fractions is None else checks.as_array("fractions", fractions)
-        checks.require_shape("fractions", p, lam.shape, fix="One fraction per eigenvalue.")
-        checks.require_positive("fractions", p)
-        checks.require_probabilities("fractions", p)
+        p = checks.as_probabilities("fractions", fractions, lam.size, fix="One fraction per eigenvalue.")
         self.normalize = checks.as_flag("normalize", normalize)
         if scale is None:
             self.scale = (p * lam).sum() if self.normalize else np.float64(1.0)
@@ -216,10 +211,7 @@ class Spectrum(Inputs):
         eigenvectors, `center` the mean of the samples, which is subtracted from them. A file (TOML, JSON, NetCDF) keeps all
         but these two, so weights can be projected only on a spectrum measured in this session.
         """
-        matrix = checks.as_array("covariance", covariance)
-        if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
-            raise InputError(f"covariance has shape {matrix.shape}; it must be square, (N, N).")
-        checks.require_gram("covariance", matrix)
+        matrix = checks.as_array("covariance", covariance, checks.require_gram, shapes=[("N", "N")], fix="It is square.")
         values, vectors = np.linalg.eigh(matrix)
         order = np.argsort(values)[::-1]
         if values.size == 0 or values.max() <= 0:

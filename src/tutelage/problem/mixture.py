@@ -8,19 +8,19 @@ x has a norm of order one and its noise a norm of order sqrt(N); what a unit see
 from collections.abc import Sequence
 from typing import Any
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
 from tutelage import checks
+from tutelage._part import with_fields
 from tutelage._types import Array, Numbers, NumpyOrJax, Table
 from tutelage.errors import InputError
-from tutelage.problem.activation import Activation, as_activation
 from tutelage.problem.hidden_manifold import HiddenManifold
 from tutelage.problem.inputs import Inputs, Isotropic, Spectrum
 from tutelage.problem.network import Network
 
+UNIT = Network(1, "linear")
 LARGEST_NORM = 30.0  # of the mean of a class: above it somebody forgot to divide by sqrt(N)
 
 
@@ -73,33 +73,17 @@ class Mixture(Inputs):
         inputs: Inputs | Sequence[Inputs] | None = None,
         labels: Numbers | None = None,
     ):
-        self.coefficients, self.gram = checks.as_array("coefficients", coefficients), checks.as_array("gram", gram)
-        if np.ndim(self.coefficients) != 2 or 0 in np.shape(self.coefficients):
-            raise InputError(
-                f"coefficients have shape {np.shape(self.coefficients)}; they must be (classes, m): for each class what its "
-                "mean has of each reference vector."
-            )
-        checks.require_finite("coefficients", self.coefficients)
+        fix = "For each class what its mean has of each reference vector."
+        shapes: list[checks.Shape] = [("classes", "m")]
+        self.coefficients = checks.as_array("coefficients", coefficients, checks.require_finite, shapes=shapes, fix=fix)
         classes, m = self.coefficients.shape
-        P = np.full(classes, 1.0 / classes) if weights is None else checks.as_array("weights", weights)
-        checks.require_shape("weights", P, (classes,), fix="One probability for each class.")
-        checks.require_positive("weights", P)
-        checks.require_probabilities("weights", P)
-        self.probabilities = P
+        self.probabilities = checks.as_probabilities("weights", weights, classes, fix="One probability for each class.")
         laws = (Isotropic(),) if inputs is None else tuple(inputs) if isinstance(inputs, Sequence) else (inputs,)
         self.laws = _checked_laws(laws, classes)
-        shapes = ((m, m), (self.levels, m, m))
-        checks.require_shape("gram", self.gram, *shapes, fix="The overlaps of the vectors that coefficients combine.")
-        checks.require_gram("gram", self.gram)
-        self.labels = None if labels is None else checks.as_array("labels", labels)
-        if self.labels is not None:
-            if np.ndim(self.labels) not in (1, 2) or np.shape(self.labels)[0] != classes:
-                shape = np.shape(self.labels)
-                raise InputError(f"labels have shape {shape}; they must be ({classes},), one for each class.")
-            checks.require_finite("labels", self.labels)
-        self._require_scale()
-
-    def _require_scale(self) -> None:
+        fix, shapes = "The overlaps of the vectors that coefficients combine.", [(m, m), (self.levels, m, m)]
+        self.gram = checks.as_array("gram", gram, checks.require_gram, shapes=shapes, fix=fix)
+        fix, shapes = "One label for each class.", [(classes,), (classes, "outputs")]
+        self.labels = checks.as_array("labels", labels, checks.require_finite, shapes=shapes, fix=fix, optional=True)
         if checks.is_traced(self.coefficients, self.gram, self.laws):
             return
         norms = np.sqrt(np.maximum(np.diagonal(self.mean_overlaps()), 0.0))
@@ -149,6 +133,27 @@ class Mixture(Inputs):
         t = np.asarray(self.gram)
         t = t if t.ndim == 2 else np.einsum("l,lmn->mn", np.asarray(self.fractions), t)
         return np.asarray(self.coefficients) @ t @ np.asarray(self.coefficients).T
+
+    def references(self, teacher: Network | None, outputs: int) -> Network:
+        """What the columns of R belong to, as one network: the units of the teacher, if there is one, then the vectors b_m.
+
+        Teacher vectors are orthogonal to the b_m unless the initial condition says more. The b_m have no readout.
+        """
+        own, M, m, L = (
+            UNIT if teacher is None else teacher,
+            0 if teacher is None else teacher.hidden,
+            self.vectors,
+            self.levels,
+        )
+        xp: Any = jnp if checks.is_traced(self.gram, self.laws, teacher) else np
+        t = xp.broadcast_to(xp.asarray(self.gram), (L, m, m))
+        if teacher is not None:
+            T = np.eye(M) if teacher.gram is None else teacher.gram
+            T = xp.broadcast_to(xp.asarray(T if np.ndim(T) == 3 else T / self.weights.sum()), (L, M, M))
+            t = xp.block([[T, xp.zeros((L, M, m))], [xp.zeros((L, m, M)), t]])
+        readout = xp.concatenate([own.readout[..., :M], np.zeros((*np.shape(own.readout)[:-1], m))], axis=-1)
+        bias = None if own.bias is None else xp.concatenate([own.bias, np.zeros(m)])
+        return with_fields(own, hidden=M + m, outputs=outputs, readout=readout, bias=bias, gram=t)
 
     def targets(self, outputs: int) -> Float[NumpyOrJax, "classes ..."] | None:
         """What stands for the teacher's output in each class; a class number becomes a one-hot vector of `outputs` entries."""
@@ -226,10 +231,7 @@ class Mixture(Inputs):
         array([[ 4., -4.],
                [-4.,  4.]])
         """
-        vectors = np.asarray(checks.as_array("means", means))
-        if vectors.ndim != 2:
-            raise InputError(f"means have shape {vectors.shape}; they must be (classes, N), the mean of x in each class.")
-        checks.require_finite("means", vectors)
+        vectors = np.asarray(checks.as_array("means", means, checks.require_finite, shapes=[("classes", "N")]))
         law = Isotropic() if inputs is None else inputs[0] if isinstance(inputs, Sequence) else inputs
         if not isinstance(law, Inputs):
             raise InputError(f"inputs is {checks.shown(inputs)}; it must be a law of inputs, such as Isotropic().")
@@ -271,72 +273,3 @@ def _checked_laws(laws: tuple[Inputs, ...], classes: int) -> tuple[Inputs, ...]:
                     "eigenvalues may differ."
                 )
     return laws
-
-
-class References(eqx.Module):
-    """The reference vectors of a problem with a mixture, in place of its teacher: teacher units, then the vectors b_m.
-
-    network: the teacher, None where classes have labels of their own. outputs: of the labels.
-    """
-
-    network: Network | None
-    mixture: Mixture
-    outputs: int = eqx.field(static=True)
-
-    @property
-    def units(self) -> int:
-        """Teacher units, whose fields the labels are made of."""
-        return 0 if self.network is None else self.network.hidden
-
-    @property
-    def hidden(self) -> int:
-        """Columns of R."""
-        return self.units + self.mixture.vectors
-
-    @property
-    def activation(self) -> Activation:
-        """Of the teacher."""
-        return as_activation("linear") if self.network is None else self.network.activation
-
-    @property
-    def readout(self) -> Float[NumpyOrJax, "*outputs M"]:
-        """Of the teacher; the vectors b_m have none."""
-        own: Any = np.zeros(0) if self.network is None else self.network.readout
-        xp: Any = jnp if checks.is_traced(own) else np
-        return xp.concatenate([own, np.zeros((*np.shape(own)[:-1], self.mixture.vectors))], axis=-1)
-
-    @property
-    def bias(self) -> Float[NumpyOrJax, " M"] | None:
-        """Of the teacher's units."""
-        if self.network is None or self.network.bias is None:
-            return None
-        xp: Any = jnp if checks.is_traced(self.network.bias) else np
-        return xp.concatenate([self.network.bias, np.zeros(self.mixture.vectors)])
-
-    @property
-    def gram(self) -> Float[NumpyOrJax, "L M M"]:
-        """Overlaps of all reference vectors per level; teacher vectors are orthogonal to the b_m unless the start says more."""
-        L, M, own = self.mixture.levels, self.units, self.mixture.gram
-        xp: Any = jnp if checks.is_traced(own, self.network, self.mixture.laws) else np
-        t = xp.broadcast_to(xp.asarray(own), (L, self.mixture.vectors, self.mixture.vectors))
-        if self.network is None:
-            return t
-        given = np.eye(M) if self.network.gram is None else self.network.gram
-        teacher = given if np.ndim(given) == 3 else given / self.mixture.weights.sum()
-        teacher = xp.broadcast_to(xp.asarray(teacher), (L, M, M))
-        between = xp.zeros((L, M, self.mixture.vectors))
-        return xp.block([[teacher, between], [xp.swapaxes(between, 1, 2), t]])
-
-    def in_class(self, label: Float[NumpyOrJax, "*outputs"] | None) -> Network:
-        """The teacher within one class: itself, with biases; or a unit with field 1 that always says the label."""
-        if self.network is not None:
-            bias = np.zeros(self.network.hidden) if self.network.bias is None else self.network.bias
-            return eqx.tree_at(lambda n: (n.bias, n.gram), self.network, (bias, None), is_leaf=lambda x: x is None)
-        blank = Network(
-            1, "linear", outputs=self.outputs, readout=np.ones((self.outputs, 1)) if self.outputs > 1 else 1.0, bias=1.0
-        )
-        assert label is not None
-        return eqx.tree_at(lambda n: n.readout, blank, label[..., None])
-
-    def __repr__(self) -> str:
-        return repr(self.network)

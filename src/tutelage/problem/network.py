@@ -1,6 +1,7 @@
 """A two-layer network without its first-layer weights: hidden units, activation, readout, biases."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -81,18 +82,10 @@ class Network(Part):
         self.readout = _readout(readout, self.outputs, self.hidden)
         self.train_readout = checks.as_flag("train_readout", train_readout)
         self.train_bias = checks.as_flag("train_bias", train_bias)
-        if bias is None and train_bias:
-            bias = 0.0
-        self.bias = None if bias is None else _per_unit("bias", bias, self.hidden)
-        self.gram = None if gram is None else checks.as_array("gram", gram)
-        if self.gram is not None:
-            require_gram_shape(self.gram, self.hidden)
-            checks.require_gram("gram", self.gram)
-        self.unseen = None if unseen is None else checks.as_array("unseen", unseen)
-        if self.unseen is not None:
-            shape = (self.hidden, self.hidden)
-            checks.require_shape("unseen", self.unseen, shape, fix="A covariance of the fields of all units.")
-            checks.require_gram("unseen", self.unseen)
+        self.bias = _per_unit("bias", 0.0 if bias is None and train_bias else bias, self.hidden)
+        self.gram = as_gram(gram, self.hidden)
+        shapes, fix = [(self.hidden, self.hidden)], "A covariance of the fields of all units."
+        self.unseen = checks.as_array("unseen", unseen, checks.require_gram, shapes=shapes, fix=fix, optional=True)
 
     def require_fixed(self) -> None:
         """A teacher does not learn."""
@@ -142,23 +135,17 @@ def _readout(value: Numbers | None, outputs: int, hidden: int) -> Float[NumpyOrJ
                 f"({outputs}, {hidden})."
             )
         return np.eye(hidden)
-    array = checks.as_array("readout", value)
-    checks.require_shape("readout", array, (outputs, hidden), fix="One row per output, one column per hidden unit.")
-    checks.require_finite("readout", array)
-    return array
+    fix = "One row per output, one column per hidden unit."
+    return checks.as_array("readout", value, checks.require_finite, shapes=[(outputs, hidden)], fix=fix)
 
 
-def _per_unit(name: str, value: Numbers, hidden: int) -> Float[NumpyOrJax, " hidden"]:
-    array = checks.as_array(name, value)
-    checks.require_shape(name, array, (), (hidden,), fix="One number for all units, or one each.")
-    checks.require_finite(name, array)
-    return array * np.ones(hidden) if np.ndim(array) == 0 else array
+def _per_unit(name: str, value: Numbers | None, hidden: int) -> Any:
+    shapes, fix = [(), (hidden,)], "One number for all units, or one each."
+    array = checks.as_array(name, value, checks.require_finite, shapes=shapes, fix=fix, optional=True)
+    return array * np.ones(hidden) if array is not None and np.ndim(array) == 0 else array
 
 
-def require_gram_shape(gram: NumpyOrJax, units: int) -> None:
-    """One matrix of overlaps of these teacher units, or one per level."""
-    if np.ndim(gram) not in (2, 3) or np.shape(gram)[-2:] != (units, units):
-        raise InputError(
-            f"gram has shape {np.shape(gram)}; the teacher has {units} units, so it must be ({units}, {units}), or "
-            f"(levels, {units}, {units}) for one matrix per level."
-        )
+def as_gram(gram: Numbers | None, units: int) -> Float[NumpyOrJax, "*L M M"] | None:
+    """Overlaps of so many teacher units: one matrix, or one per level."""
+    shapes, fix = [(units, units), ("levels", units, units)], f"One row and column for each of the {units} units."
+    return checks.as_array("gram", gram, checks.require_gram, shapes=shapes, fix=fix, optional=True)

@@ -4,13 +4,12 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
-import equinox as eqx
 import numpy as np
 from jaxtyping import Float
 
 from tutelage import checks
 from tutelage._html import ResultCard
-from tutelage._part import Part, argument_names
+from tutelage._part import Part, argument_names, with_fields
 from tutelage._types import Array, ArrayLike, NumpyOrJax, Table
 from tutelage.errors import InputError, kind_of
 from tutelage.labels import Function as FunctionLabels
@@ -22,7 +21,7 @@ from tutelage.losses import Loss, Squared, as_loss
 from tutelage.problem import serialize
 from tutelage.problem.hidden_manifold import HiddenManifold
 from tutelage.problem.inputs import Inputs, Isotropic, Spectrum
-from tutelage.problem.mixture import Mixture, References
+from tutelage.problem.mixture import UNIT, Mixture
 from tutelage.problem.network import Network
 from tutelage.problem.schedules import Constant, is_schedule, rate_at
 from tutelage.problem.serialize import LEARNING, PARTS
@@ -201,12 +200,11 @@ class Problem(Part, ResultCard):
 
     def labeled_at(self, t: ArrayLike) -> "Problem":
         """The same problem with the noise and the flips of its labels as numbers: their values at time t."""
-        problem = self
-        if is_schedule(self.noise):
-            problem = eqx.tree_at(lambda p: p.noise, problem, rate_at(self.noise, t))
-        if isinstance(self.labels, SignLabels) and callable(self.labels.flip):
-            problem = eqx.tree_at(lambda p: p.labels.flip, problem, rate_at(self.labels.flip, t))
-        return problem
+        noise = rate_at(self.noise, t) if is_schedule(self.noise) else self.noise
+        labels = self.labels
+        if isinstance(labels, SignLabels) and callable(labels.flip):
+            labels = with_fields(labels, flip=rate_at(labels.flip, t))
+        return with_fields(self, noise=noise, labels=labels)
 
     @property
     def samples_per_step(self) -> int:
@@ -215,14 +213,14 @@ class Problem(Part, ResultCard):
 
     @property
     def references(self) -> Any:
-        """Whose vectors the columns of R belong to: the teacher, the teachers of all `Tasks`, or the `References` of a mixture."""
+        """Whose vectors the columns of R belong to: the teacher, the teachers of all `Tasks`, or `Mixture.references`."""
         if not isinstance(self.inputs, Mixture):
             return self.teacher
         outputs = self.student.outputs if self.teacher is None else self.teacher.outputs
         labels = self.inputs.labels
         if self.teacher is None and labels is not None and np.ndim(labels) == 2:
             outputs = np.shape(labels)[1]
-        return References(self.teacher, self.inputs, outputs)
+        return self.inputs.references(self.teacher, outputs)
 
     @property
     def targets(self) -> Float[NumpyOrJax, "classes ..."] | None:
@@ -233,10 +231,14 @@ class Problem(Part, ResultCard):
         """The problem within one class of a mixture, with its label: one Gaussian. Without a mixture, the problem itself."""
         if not isinstance(self.inputs, Mixture):
             return self
-        if label is None and self.targets is not None:
-            label = self.targets[0]
-        parts = self.references.in_class(label), self.inputs.laws[0]
-        return eqx.tree_at(lambda p: (p.teacher, p.inputs), self, parts, is_leaf=lambda x: x is None)
+        if self.teacher is not None:
+            bias = np.zeros(self.teacher.hidden) if self.teacher.bias is None else self.teacher.bias
+            teacher = with_fields(self.teacher, bias=bias, gram=None)
+        else:  # a unit with field 1 that always says the label
+            label = self.targets[0] if label is None and self.targets is not None else label
+            assert label is not None
+            teacher = with_fields(UNIT, outputs=self.references.outputs, readout=label[..., None], bias=np.ones(1))
+        return with_fields(self, teacher=teacher, inputs=self.inputs.laws[0])
 
     @property
     def label_fields(self) -> int:
@@ -256,7 +258,7 @@ class Problem(Part, ResultCard):
         if isinstance(self.inputs, HiddenManifold) and self.teacher.given_gram is not None:
             units = self.teacher.units(task)
             teacher = teacher.changed(gram=self.teacher.given_gram[units, units])
-        return eqx.tree_at(lambda p: p.teacher, self, teacher)
+        return with_fields(self, teacher=teacher)
 
     @property
     def unseen(self) -> Float[NumpyOrJax, "M M"] | None:
@@ -276,18 +278,12 @@ class Problem(Part, ResultCard):
         """The same problem with a teacher of which the inputs carry everything; a `HiddenManifold` becomes its spectrum."""
         if self.unseen is None:
             return self
-        latent = isinstance(self.inputs, HiddenManifold)
-
-        def beyond(problem: "Problem") -> list[Any]:
-            teacher = problem.teacher
-            teachers = teacher.teachers if isinstance(teacher, Tasks) else (teacher,)
-            return [one.unseen for one in teachers] + [one.gram for one in teachers if latent]
-
-        seen = eqx.tree_at(beyond, self, replace_fn=lambda _: None, is_leaf=lambda x: x is None)
-        if not latent:
-            return seen
-        spectrum = Spectrum(self.inputs.eigenvalues, self.inputs.fractions, normalize=False)
-        return eqx.tree_at(lambda p: p.inputs, seen, spectrum)
+        latent, teacher = isinstance(self.inputs, HiddenManifold), self.teacher
+        teachers = teacher.teachers if isinstance(teacher, Tasks) else (teacher,)
+        teachers = tuple(with_fields(one, unseen=None, gram=None if latent else one.gram) for one in teachers)
+        teacher = with_fields(teacher, teachers=teachers) if isinstance(teacher, Tasks) else teachers[0]
+        inputs = Spectrum(self.inputs.eigenvalues, self.inputs.fractions, normalize=False) if latent else self.inputs
+        return with_fields(self, teacher=teacher, inputs=inputs)
 
     @property
     def readout_shape(self) -> tuple[int, ...]:

@@ -12,9 +12,9 @@ last digit. Features shorter than the grid, 1/65536 of the whole time and 0.2% o
 """
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import equinox as eqx
 import jax
@@ -223,16 +223,16 @@ def rate_at(rate: Rate | Callable[..., object], t: ArrayLike) -> Float[Array, ""
     return jnp.asarray(rate(jnp.asarray(t)) if callable(rate) else rate)
 
 
-def _is_custom(rate: Rate | None) -> bool:
+def _is_custom(rate: Rate | None) -> TypeGuard[Schedule]:
     """Is it a user's function, of whose shape nothing is known?"""
     return callable(rate) and not is_schedule(rate)
 
 
-def switch_times(end: ArrayLike, *rates: Rate | None) -> Float[Array, " S"] | None:
-    """Times up to `end` at which a rate jumps, bends or changes quickly; the solver must not step across them."""
-    known = [times for rate in rates if (times := _known_switches(rate)) is not None]
-    found = [_feature_times(rate, end) for rate in rates if callable(rate) and _is_custom(rate)]
-    return jnp.concatenate([jnp.atleast_1d(jnp.asarray(t)) for t in known + found]) if known or found else None
+def switch_times(end: ArrayLike, *rates: Rate | None, known: Sequence[ArrayLike] = ()) -> Float[Array, " S"] | None:
+    """Times up to `end` at which a rate jumps, bends or changes quickly, and known ones; the solver must not step across them."""
+    found = [_feature_times(rate, end) if _is_custom(rate) else _known_switches(rate) for rate in rates]
+    times = [jnp.ravel(jnp.asarray(t)) for t in (*known, *found) if t is not None]
+    return jnp.concatenate(times) if times else None
 
 
 def _known_switches(rate: Rate | None) -> ArrayLike | None:
@@ -248,7 +248,7 @@ def _known_switches(rate: Rate | None) -> ArrayLike | None:
 
 def bend_times(rate: Rate | None, end: float) -> Float[np.ndarray, " S"]:
     """Times up to `end` at which a rate jumps, and those at which a schedule of this module bends."""
-    if callable(rate) and _is_custom(rate):
+    if _is_custom(rate):
         return _jump_times(rate, end)
     times = _known_switches(rate)
     return np.zeros(0) if times is None else np.atleast_1d(times)

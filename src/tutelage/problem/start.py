@@ -5,7 +5,7 @@ as units that differ from the beginning (`asymmetric_start`). `Start.blocks` spr
 """
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -18,11 +18,13 @@ from tutelage._part import with_fields
 from tutelage._types import Numbers, NumpyOrJax, Table
 from tutelage.errors import InputError, kind_of
 from tutelage.problem.hidden_manifold import HiddenManifold
+from tutelage.problem.inputs import Inputs
 from tutelage.problem.mixture import Mixture
 from tutelage.problem.problem import Problem
 from tutelage.problem.serialize import build
 
 Blocks: TypeAlias = tuple[Float[NumpyOrJax, "L K M"], Float[NumpyOrJax, "L K K"], Float[NumpyOrJax, "L M M"]]
+OVERLAPS = ("R", "Q", "T", "readout", "bias")
 SHARED, OWN, REST = 0.2, 0.1, 0.1  # `asymmetric_start`: of every teacher, more of one's own, squared length beyond them
 
 
@@ -72,45 +74,25 @@ class Start(eqx.Module):
         *,
         dim: int | None = None,
     ):
-        self.R, self.Q = checks.as_array("R", R), checks.as_array("Q", Q)
-        self.T = None if T is None else checks.as_array("T", T)
-        self.readout = None if readout is None else checks.as_array("readout", readout)
-        self.bias = None if bias is None else checks.as_array("bias", bias)
+        finite, gram = checks.require_finite, checks.require_gram
+        self.R = checks.as_array("R", R, finite, shapes=[("K", "M"), ("levels", "K", "M")])
+        *levels, K, M = self.R.shape
+        fix = f"R has shape {self.R.shape}."
+        self.Q = checks.as_array("Q", Q, gram, shapes=[(*levels, K, K)], fix=fix)
+        self.T = checks.as_array("T", T, gram, shapes=[(*levels, M, M), (M, M)], fix=fix, optional=True)
+        shapes, fix = [(K,), ("outputs", K), ("tasks", "outputs", K)], "One number per student unit (and output, and task)."
+        self.readout = checks.as_array("readout", readout, finite, shapes=shapes, fix=fix, optional=True)
+        self.bias = checks.as_array("bias", bias, finite, shapes=[(K,)], fix="One number per student unit.", optional=True)
         self.dim = None if dim is None else checks.as_count("dim", dim)
-        self._check()
-
-    def _check(self) -> None:
-        if np.ndim(self.R) not in (2, 3):
-            raise InputError(f"R has shape {np.shape(self.R)}; it must have shape (K, M), or (levels, K, M) per level.")
-        levels, (K, M) = np.shape(self.R)[:-2], np.shape(self.R)[-2:]
-        checks.require_shape("Q", self.Q, (*levels, K, K), fix=f"R has shape {np.shape(self.R)}.")
-        checks.require_finite("R", self.R)
-        checks.require_gram("Q", self.Q)
-        if self.T is not None:
-            checks.require_shape("T", self.T, (*levels, M, M), (M, M), fix=f"R has shape {np.shape(self.R)}.")
-            checks.require_gram("T", self.T)
-            if np.ndim(self.T) == np.ndim(self.R):
-                _require_joint(self.R, self.Q, self.T)
-        if self.bias is not None:
-            checks.require_shape("bias", self.bias, (K,), fix="One number per student unit.")
-            checks.require_finite("bias", self.bias)
-        if self.readout is not None:
-            if np.ndim(self.readout) not in (2, 3) or np.shape(self.readout)[-1] != K:
-                checks.require_shape(
-                    "readout", self.readout, (K,), fix="One number per student unit (and output, and task)."
-                )
-            checks.require_finite("readout", self.readout)
+        if self.T is not None and np.ndim(self.T) == np.ndim(self.R):
+            _require_joint(self.R, self.Q, self.T)
 
     def _repr_html_(self) -> str:
         if checks.is_traced(self):
             return card("Start", words="traced")
-        known = {name: getattr(self, name) for name in ("R", "Q", "T", "readout", "bias")}
-        size = "" if self.dim is None else f", N = {self.dim}"
-        K, M = np.shape(self.R)[-2:]
-        return card(
-            f"Start: initial overlaps, K = {K}, M = {M}{size}",
-            *(matrix(name, value) for name, value in known.items() if value is not None),
-        )
+        *_, K, M = np.shape(self.R)
+        title = f"Start: initial overlaps, K = {K}, M = {M}" + ("" if self.dim is None else f", N = {self.dim}")
+        return card(title, *(matrix(name, x) for name in OVERLAPS if (x := getattr(self, name)) is not None))
 
     def without_dim(self) -> "Start":
         """The same overlaps, belonging to no N. They have been checked before."""
@@ -120,10 +102,9 @@ class Start(eqx.Module):
         """The initial readout: as given, else that of the student, the same for all heads."""
         if self.readout is not None:
             return self.readout
-        readout, shape = problem.student.readout, problem.readout_shape
-        if np.shape(readout) == shape:
-            return readout
-        return jnp.broadcast_to(readout, shape) if checks.is_traced(readout) else np.broadcast_to(readout, shape)
+        readout = problem.student.readout
+        xp: Any = jnp if checks.is_traced(readout) else np
+        return xp.broadcast_to(readout, problem.readout_shape)
 
     def blocks(self, problem: Problem) -> Blocks:
         """The overlaps r, q, t on the levels of this problem, checked against it."""
@@ -139,9 +120,8 @@ class Start(eqx.Module):
             )
         if len(shape) == 3 and shape[0] != L:
             raise InputError(f"the Start has {shape[0]} levels; the problem's spectrum has {L}.")
-        mean = problem.inputs.weights.sum()  # one, unless the user kept a spectrum unnormalized
         T = _teacher(self, problem)
-        r, q, t = (_per_level(x, L, mean) for x in (self.R, self.Q, T))
+        r, q, t = (_per_level(x, problem.inputs) for x in (self.R, self.Q, T))
         _require_joint(*((self.R, self.Q, T) if np.ndim(T) == len(shape) else (r, q, t)))
         if problem.sgd.spherical and not checks.is_traced(q):
             lengths = np.einsum("l,lkk->k", np.asarray(problem.inputs.fractions), np.asarray(q))
@@ -155,40 +135,38 @@ class Start(eqx.Module):
 
 def _teacher(start: Start, problem: Problem) -> Float[NumpyOrJax, "*L M M"]:
     """T, from the start or the teacher's gram, which must agree. (No method: Equinox wraps those at each call.)"""
-    gram, T = problem.references.gram, start.T
-    if isinstance(problem.inputs, HiddenManifold):
-        return _visible_teacher(problem.inputs, problem.latent_overlaps, T)
+    gram, T, inputs = problem.references.gram, start.T, problem.inputs
+    known = T is not None and not checks.is_traced(gram, T, inputs)
+    if isinstance(inputs, HiddenManifold):
+        return _visible_teacher(inputs, problem.latent_overlaps, T, known)
     if gram is None:
         return np.eye(problem.references.hidden) if T is None else T
-    if T is not None and not checks.is_traced((gram, T, problem.inputs)):
-        levels, mean = problem.inputs.levels, problem.inputs.weights.sum()
-        known = slice(problem.label_fields, None) if isinstance(problem.inputs, Mixture) else slice(None)
-        gaps = np.abs(_per_level(gram, levels, mean) - _per_level(T, levels, mean))
-        gap = float(np.max(gaps[..., known, known]))  # the overlaps of teacher and means are the start's to say
+    own = problem.label_fields if isinstance(inputs, Mixture) else 0  # overlaps of teacher and means are the start's to say
+    if known:
+        gaps = np.abs(_per_level(gram, inputs) - _per_level(T, inputs))
+        gap = float(np.max(gaps[..., own:, own:]))
         if gap > 1e-9 * max(1.0, float(np.max(np.abs(gram)))):
             raise InputError(
                 f"T of the Start and the teacher's gram differ by {gap:.3g}; they must be equal. Give only one of them."
             )
-    return T if T is not None and isinstance(problem.inputs, Mixture) else gram
+    return T if T is not None and isinstance(inputs, Mixture) else gram
 
 
-def _visible_teacher(
-    inputs: HiddenManifold, latent: Float[NumpyOrJax, "M M"], T: Float[NumpyOrJax, "*L M M"] | None
-) -> Float[NumpyOrJax, "L M M"]:
+def _visible_teacher(inputs: HiddenManifold, latent: NumpyOrJax, T: Any, known: bool) -> Float[NumpyOrJax, "L M M"]:
     """t of each level, for a teacher that looks at the latent vector: as given, else in law."""
-    if T is None or np.ndim(T) == 2:
-        if T is not None and not checks.is_traced(latent, T) and not np.allclose(latent, T, rtol=0, atol=1e-9):
+    if T is not None and np.ndim(T) == 3:
+        if known and np.any(np.abs(T)[inputs.visible == 0] > 1e-9 * np.max(np.abs(T))):
             raise InputError(
-                "T of the Start is not that of the latent teacher; give these overlaps to the teacher, Network(M, gram=T), and "
-                "leave T out of the Start."
+                "T of the Start is not zero on the directions that the features do not reach; for latent teacher vectors it must "
+                "be. Leave T out."
             )
-        return inputs.visible_overlaps(latent)
-    if not checks.is_traced(T, inputs) and np.any(np.abs(T)[inputs.visible == 0] > 1e-9 * np.max(np.abs(T))):
+        return T
+    if known and not np.allclose(latent, T, rtol=0, atol=1e-9):
         raise InputError(
-            "T of the Start is not zero on the directions that the features do not reach; for latent teacher vectors it must "
-            "be. Leave T out."
+            "T of the Start is not that of the latent teacher; give these overlaps to the teacher, Network(M, gram=T), and "
+            "leave T out of the Start."
         )
-    return T
+    return inputs.visible_overlaps(latent)
 
 
 def _require_joint(r: NumpyOrJax, q: NumpyOrJax, t: NumpyOrJax) -> None:
@@ -198,10 +176,9 @@ def _require_joint(r: NumpyOrJax, q: NumpyOrJax, t: NumpyOrJax) -> None:
         checks.require_gram("the joint Gram matrix [[Q, R], [R^T, T]] of the Start", joint)
 
 
-def _per_level(overlap: NumpyOrJax, levels: int, mean: NumpyOrJax) -> Float[NumpyOrJax, "L a b"]:
-    if overlap.ndim == 3:
-        return overlap
-    return (overlap / mean) * np.ones((levels, 1, 1))
+def _per_level(overlap: NumpyOrJax, inputs: Inputs) -> Float[NumpyOrJax, "L a b"]:
+    """Overlaps as they are on every level; the mean of a spectrum is one, unless the user kept it unnormalized."""
+    return overlap if overlap.ndim == 3 else (overlap / inputs.weights.sum()) * np.ones((inputs.levels, 1, 1))
 
 
 def random_start(problem: Problem, dim: int | None = None, scale: float = 0.1, seed: int = 0) -> Start:
@@ -239,28 +216,21 @@ def random_start(problem: Problem, dim: int | None = None, scale: float = 0.1, s
     K, M = problem.student.hidden, problem.references.hidden
     width = checks.as_number("scale", scale, checks.require_nonnegative)
     rng = np.random.default_rng(checks.as_count("seed", seed, least=0))
-    gram, latent = problem.references.gram, isinstance(problem.inputs, HiddenManifold)
+    gram, inputs, latent = problem.references.gram, problem.inputs, isinstance(problem.inputs, HiddenManifold)
+    random_teacher = gram is None and not latent
     if dim is None:
-        mean = problem.inputs.weights.sum()
-        T = mean * np.eye(M) if gram is None and not latent else None
+        mean = inputs.weights.sum()
+        T = mean * np.eye(M) if random_teacher else None
         return Start(R=np.zeros((K, M)), Q=width**2 * mean * np.eye(K), T=T)
-    dim = checks.as_count("dim", dim)
-    dims = problem.inputs.level_dims(dim)
+    dims = inputs.level_dims(dim)
     checks.require_untraced("the teacher's gram", "random_start", gram)
-    if gram is None and not latent:
+    if random_teacher:
         joint = np.stack([_wishart(rng, K + M, n) / n for n in dims])
-        q, r, t = joint[:, :K, :K] * width**2, joint[:, :K, K:] * width, joint[:, K:, K:]
+        r, q, t = joint[:, :K, K:], joint[:, :K, :K], joint[:, K:, K:]
     else:
-        mean = problem.inputs.weights.sum()
-        t = np.asarray(_random_latent(problem, rng, dims) if latent else _per_level(np.asarray(gram), len(dims), mean))
-        pairs = [_given_teacher(rng, K, n, teacher) for n, teacher in zip(dims, t, strict=True)]
-        r, q = np.stack([p[0] for p in pairs]) * width, np.stack([p[1] for p in pairs]) * width**2
-    return _measured(problem, r, q, t if gram is None or latent else None, dim=dim)
-
-
-OVERLAPS = ("R", "Q", "T", "readout", "bias")
-START_NAMES = ("kind", "dim", "scale", "seed", *OVERLAPS)
-KINDS = ("random", "asymmetric")
+        t = _random_latent(problem, rng, dims) if latent else _per_level(np.asarray(gram), inputs)
+        r, q = map(np.stack, zip(*(_given_teacher(rng, K, *level) for level in zip(dims, t, strict=True)), strict=True))
+    return _measured(problem, r * width, q * width**2, t if random_teacher or latent else None, dim=int(dims.sum()))
 
 
 def start_from_table(problem: Problem, table: Table) -> Start:
@@ -271,9 +241,9 @@ def start_from_table(problem: Problem, table: Table) -> Start:
             raise InputError(f"[start] gives overlaps ({', '.join(overlaps)}) and {others[0]}; leave one of them out.")
         return build("start", Start, table)
     for name in table:
-        checks.known("a name in [start]", name, START_NAMES)
+        checks.known("a name in [start]", name, ("kind", "dim", "scale", "seed", *OVERLAPS))
     dim = table.get("dim", problem.inputs.usual_dim)
-    if checks.known("the kind of start", table.get("kind", "random"), KINDS) == "random":
+    if checks.known("the kind of start", table.get("kind", "random"), ("random", "asymmetric")) == "random":
         return random_start(problem, dim=dim, **{name: table[name] for name in ("scale", "seed") if name in table})
     if "scale" in table:
         raise InputError(
@@ -321,14 +291,7 @@ def asymmetric_start(problem: Problem, dim: int | None = None) -> Start:
     return Start(R=R, Q=(Q + np.swapaxes(Q, -1, -2)) / 2, dim=dim)
 
 
-def _measured(
-    problem: Problem,
-    r: Float[np.ndarray, "L K M"],
-    q: Float[np.ndarray, "L K K"],
-    t: Float[np.ndarray, "L M M"] | None,
-    dim: int,
-    readout: Numbers | None = None,
-) -> Start:
+def _measured(problem: Problem, r: NumpyOrJax, q: NumpyOrJax, t: Any, dim: int, readout: Numbers | None = None) -> Start:
     """A start from overlaps per level; a single level is shown as plain field covariances."""
     if problem.inputs.levels == 1:
         mean = problem.inputs.weights.sum()
@@ -409,25 +372,16 @@ def start_from_weights(
     True
     """
     if isinstance(problem.inputs, HiddenManifold):
-        _require_unseen(problem, teacher_weights)
-    W, W_teacher = weights_by_level(problem, weights, teacher_weights)
-    q, r, t = (
-        np.stack([a @ b.T / a.shape[1] for a, b in zip(x, y, strict=True)])
-        for x, y in ((W, W), (W, W_teacher), (W_teacher, W_teacher))
-    )
-    return _measured(problem, r, q, t, dim=sum(level.shape[1] for level in W), readout=readout)
-
-
-def _require_unseen(problem: Problem, latent: Numbers) -> None:
-    """What the inputs do not carry of these latent teacher vectors must be what the problem says."""
-    assert isinstance(problem.inputs, HiddenManifold)
-    found, said = problem.inputs.unseen_part(latent), np.asarray(problem.unseen)
-    gap = float(np.max(np.abs(found - said))) if found.shape == said.shape else 0.0  # the shape is checked later
-    if gap > 1e-6:
-        raise InputError(
-            f"the unseen part of these latent teacher vectors differs from that of the problem by {gap:.3g}; they must agree. Use "
-            "Network(M, gram=beta @ beta.T / D, unseen=inputs.unseen_part(beta)) as the teacher."
-        )
+        found, said = problem.inputs.unseen_part(teacher_weights), np.asarray(problem.unseen)
+        gap = float(np.max(np.abs(found - said))) if found.shape == said.shape else 0.0  # the shape is checked below
+        if gap > 1e-6:
+            raise InputError(
+                f"the unseen part of these latent teacher vectors differs from that of the problem by {gap:.3g}; they must agree. "
+                "Use Network(M, gram=beta @ beta.T / D, unseen=inputs.unseen_part(beta)) as the teacher."
+            )
+    both = list(zip(*weights_by_level(problem, weights, teacher_weights), strict=True))
+    r, q, t = (np.stack([x[a] @ x[b].T / x[a].shape[1] for x in both]) for a, b in ((0, 1), (0, 0), (1, 1)))
+    return _measured(problem, r, q, t, dim=sum(w.shape[1] for w, _ in both), readout=readout)
 
 
 def weights_by_level(
@@ -435,12 +389,11 @@ def weights_by_level(
 ) -> tuple[list[Float[np.ndarray, "K n"]], list[Float[np.ndarray, "M n"]]]:
     """W and W*, checked, in the eigenbasis of the inputs: one array (units, dimensions of the level) for each level."""
     checks.require_untraced("one of the weights", "the projection on eigenspaces", weights, teacher_weights, problem.inputs)
-    W, W_teacher = checks.as_array("weights", weights), checks.as_array("teacher_weights", teacher_weights)
-    K, M = problem.student.hidden, problem.references.hidden
-    for name, value, units in (("weights", W, K), ("teacher_weights", W_teacher, M)):
-        if np.ndim(value) != 2 or np.shape(value)[0] != units:
-            raise InputError(f"{name} has shape {np.shape(value)}; it must have shape ({units}, N), one row per unit.")
-        checks.require_finite(name, value)
+    given = ("weights", weights, problem.student), ("teacher_weights", teacher_weights, problem.references)
+    W, W_teacher = (
+        checks.as_array(name, values, checks.require_finite, shapes=[(network.hidden, "N")], fix="One row per unit.")
+        for name, values, network in given
+    )
     if isinstance(problem.inputs, HiddenManifold):
         W_teacher = problem.inputs.visible_teacher(W_teacher)
     if W.shape[1] != W_teacher.shape[1]:

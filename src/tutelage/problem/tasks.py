@@ -20,22 +20,15 @@ from tutelage._part import Part
 from tutelage._types import Array, ArrayLike, Numbers, NumpyOrJax, Schedule, Table
 from tutelage.errors import InputError, explained
 from tutelage.problem.activation import Activation, ActivationPerUnit, per_unit
-from tutelage.problem.network import Network, require_gram_shape
+from tutelage.problem.network import Network, as_gram
 from tutelage.problem.schedules import rate_at, switch_times
-
-HEADS = ("separate", "shared")
 
 
 def _switches_field(name: str) -> Any:
     """A field that holds one switch time or several, increasing."""
-
-    def convert(value: object) -> NumpyOrJax:
-        times = checks.as_array(name, value)
-        times = times if np.ndim(times) else times.reshape(1)
-        checks.require_increasing(name, times)
-        return times
-
-    return eqx.field(converter=convert)
+    return eqx.field(
+        converter=lambda times: checks.as_array(name, times if np.ndim(times) else [times], checks.require_increasing)
+    )
 
 
 def _phase(times: ArrayLike, t: ArrayLike) -> Array:
@@ -50,17 +43,19 @@ class TaskSchedule(Part):
     def probabilities(self, t: ArrayLike, count: int) -> Float[Array, " tasks"]:
         """The probability of each task at time t."""
 
+    @property
     @abstractmethod
-    def require_tasks(self, count: int) -> None:
-        """The schedule must fit this number of tasks."""
+    def needs(self) -> int:
+        """The number of tasks that it is for: at least so many, of `Interleave` exactly."""
+
+    @property
+    def begins(self) -> tuple[ArrayLike, ...]:
+        """Times at which the next task begins."""
+        return ()
 
     def schedules(self) -> list[Any]:
         """Its numbers that change in time."""
         return []
-
-    def switches(self, end: ArrayLike) -> Float[Array, " S"] | None:
-        """Times up to `end` at which the probabilities jump or bend."""
-        return switch_times(end, *self.schedules())
 
 
 class Switch(TaskSchedule):
@@ -80,30 +75,28 @@ class Switch(TaskSchedule):
     )
 
     def __check_init__(self) -> None:
-        phases = np.size(self.times) + 1
-        if self.order is not None:
-            for task in self.order:
-                checks.as_count("a task in order", task, least=0)
-            if len(self.order) != phases:
-                raise InputError(
-                    f"order names {len(self.order)} phases and there are {phases - 1} switches; give one task for each of "
-                    f"the {phases} phases."
-                )
-
-    def require_tasks(self, count: int) -> None:
-        order = range(np.size(self.times) + 1) if self.order is None else self.order
-        if max(order) >= count:
+        for task in self.order or ():
+            checks.as_count("a task in order", task, least=0)
+        if len(self._order) != np.size(self.times) + 1:
             raise InputError(
-                f"the schedule shows task {max(order)}; there are {count} tasks, counted from 0. Give fewer switch times, more "
-                "teachers, or order=[0, 1, 0]."
+                f"order names {len(self._order)} phases and there are {np.size(self.times)} switches; give one phase more than "
+                "switches."
             )
 
-    def probabilities(self, t: ArrayLike, count: int) -> Float[Array, " tasks"]:
-        order = np.arange(np.size(self.times) + 1) if self.order is None else np.array(self.order)
-        return jnp.asarray(np.eye(count)[order])[_phase(self.times, t)]
+    @property
+    def _order(self) -> tuple[int, ...]:
+        return tuple(range(np.size(self.times) + 1)) if self.order is None else self.order
 
-    def switches(self, end: ArrayLike) -> Float[Array, " S"]:
-        return jnp.asarray(self.times)
+    @property
+    def needs(self) -> int:
+        return max(self._order) + 1
+
+    @property
+    def begins(self) -> tuple[ArrayLike, ...]:
+        return (self.times,)
+
+    def probabilities(self, t: ArrayLike, count: int) -> Float[Array, " tasks"]:
+        return jnp.asarray(np.eye(count)[np.array(self._order)])[_phase(self.times, t)]
 
 
 class Interleave(TaskSchedule):
@@ -134,11 +127,11 @@ class Interleave(TaskSchedule):
     def schedules(self) -> list[Any]:
         return [share for share in (self.shares if isinstance(self.shares, tuple) else [self.shares]) if callable(share)]
 
-    def require_tasks(self, count: int) -> None:
-        first = callable(self.shares) or (not isinstance(self.shares, tuple) and np.ndim(self.shares) == 0)
-        size = 2 if first else len(cast(Sequence[Any], self.shares))
-        if size != count:
-            raise InputError(f"the schedule has {size} probabilities; there are {count} tasks. Give one each.")
+    @property
+    def needs(self) -> int:
+        if isinstance(self.shares, tuple):
+            return len(self.shares)
+        return 2 if callable(self.shares) or np.ndim(self.shares) == 0 else np.shape(self.shares)[0]
 
     def probabilities(self, t: ArrayLike, count: int) -> Float[Array, " tasks"]:
         if isinstance(self.shares, tuple):
@@ -170,15 +163,16 @@ class Replay(TaskSchedule):
     fraction: Any = checks.number_field("fraction", checks.require_probability, schedule=True)
     after: ArrayLike = _switches_field("after (the switches)")
 
-    def require_tasks(self, count: int) -> None:
-        if np.size(self.after) + 1 > count:
-            raise InputError(
-                f"the schedule has {np.size(self.after)} switches and needs {np.size(self.after) + 1} tasks; there are {count}. "
-                "Give fewer switch times or more teachers."
-            )
+    @property
+    def needs(self) -> int:
+        return np.size(self.after) + 1
+
+    @property
+    def begins(self) -> tuple[ArrayLike, ...]:
+        return (self.after,)
 
     def probabilities(self, t: ArrayLike, count: int) -> Float[Array, " tasks"]:
-        phases = np.size(self.after) + 1
+        phases = self.needs
         present, earlier = np.eye(phases, count), np.tril(np.ones((phases, count)), -1)
         earlier[1:] /= earlier[1:].sum(axis=1, keepdims=True)
         fraction = jnp.where(np.arange(phases) > 0, rate_at(self.fraction, t), 0.0)[:, None]
@@ -186,10 +180,6 @@ class Replay(TaskSchedule):
 
     def schedules(self) -> list[Any]:
         return [self.fraction] if callable(self.fraction) else []
-
-    def switches(self, end: ArrayLike) -> Float[Array, " S"]:
-        bends = super().switches(end)
-        return jnp.asarray(self.after) if bends is None else jnp.concatenate([jnp.asarray(self.after), bends])
 
 
 class Drift(Part):
@@ -275,17 +265,7 @@ class Tasks(Part):
     ):
         if isinstance(teachers, Network) or not isinstance(teachers, Sequence) or not teachers:
             raise InputError(f"teachers is {checks.shown(teachers)}; it must be a list of Networks, one for each task.")
-        self.teachers = tuple(teachers)
-        self.schedule = Interleave(np.full(len(teachers), 1 / len(teachers))) if schedule is None else schedule
-        self.heads = checks.known("heads", heads, HEADS)
-        self.similarity = None if similarity is None else checks.as_array("similarity", similarity)
-        self.given_gram = None if gram is None else checks.as_array("gram", gram)
-        self.drift = drift
-        self.freeze_heads = None if freeze_heads is None else checks.as_array("freeze_heads", freeze_heads)
-        self._check()
-
-    def _check(self) -> None:
-        count = len(self.teachers)
+        self.teachers, count = tuple(teachers), len(teachers)
         for teacher in self.teachers:
             if not isinstance(teacher, Network):
                 raise InputError(
@@ -296,34 +276,39 @@ class Tasks(Part):
             raise InputError(
                 f"the teachers have {', '.join(str(t.outputs) for t in self.teachers)} outputs; they must have equally many."
             )
-        if isinstance(self.schedule, TaskSchedule):
-            self.schedule.require_tasks(count)
-        elif not callable(self.schedule) or isinstance(self.schedule, type):
-            raise InputError(
-                f"schedule is {checks.shown(self.schedule)}; it must be Switch(60.0), Interleave([0.5, 0.5]), Replay(0.2, 60.0) "
-                "or a function of time to probabilities."
-            )
-        if self.drift is not None and not isinstance(self.drift, Drift):
-            raise InputError(f"drift is {checks.shown(self.drift)}; it must be a Drift, such as Drift(0.01).")
-        if self.freeze_heads is not None:
-            fix = "One time for all heads, or one for each task."
-            shapes = ((), (count,)) if self.heads == "separate" else ((),)
-            checks.require_shape("freeze_heads", self.freeze_heads, *shapes, fix=fix)
-            if not checks.is_traced(self.freeze_heads) and not np.all(np.asarray(self.freeze_heads) >= 0):
-                raise InputError(f"freeze_heads is {checks.shown(self.freeze_heads)}; every time must be zero or more.")
-        self._check_overlaps(count)
-
-    def _check_overlaps(self, count: int) -> None:
-        if self.given_gram is not None:
-            if self.similarity is not None:
-                raise InputError("similarity and gram are both given; they say the same. Give one of them.")
-            require_gram_shape(self.given_gram, self.hidden)
-        elif self.similarity is not None:
-            checks.require_shape("similarity", self.similarity, (), (count, count), fix="One number, or one for each pair.")
+        self.schedule = Interleave(np.full(count, 1 / count)) if schedule is None else schedule
+        self._check_schedule(count)
+        self.heads = checks.known("heads", heads, ("separate", "shared"))
+        if drift is not None and not isinstance(drift, Drift):
+            raise InputError(f"drift is {checks.shown(drift)}; it must be a Drift, such as Drift(0.01).")
+        self.drift = drift
+        shapes, fix = [(), (count,)] if self.heads == "separate" else [()], "One time for all heads, or one for each task."
+        self.freeze_heads = checks.as_array("freeze_heads", freeze_heads, shapes=shapes, fix=fix, optional=True)
+        if freeze_heads is not None and not checks.is_traced(freeze_heads) and not np.all(self.freeze_heads >= 0):
+            raise InputError(f"freeze_heads is {checks.shown(self.freeze_heads)}; every time must be zero or more.")
+        if similarity is not None and gram is not None:
+            raise InputError("similarity and gram are both given; they say the same. Give one of them.")
+        shapes, fix = [(), (count, count)], "One number, or one for each pair."
+        self.similarity = checks.as_array("similarity", similarity, shapes=shapes, fix=fix, optional=True)
+        self.given_gram = as_gram(gram, self.hidden)
         if any(np.ndim(t.gram) == 3 for t in self.teachers if t.gram is not None):
             raise InputError("a teacher has a gram for each level; give the overlaps of all tasks: Tasks(gram=...).")
-        if self.gram is not None:
+        if gram is None and self.gram is not None:
             checks.require_gram("the Gram matrix of the teachers", self.gram)
+
+    def _check_schedule(self, count: int) -> None:
+        schedule = self.schedule
+        if isinstance(schedule, TaskSchedule):
+            if schedule.needs > count or (isinstance(schedule, Interleave) and schedule.needs < count):
+                raise InputError(
+                    f"the schedule {schedule!r} is for {schedule.needs} tasks; there are {count} tasks. Change the schedule or the "
+                    "list of teachers."
+                )
+        elif not callable(schedule) or isinstance(schedule, type):
+            raise InputError(
+                f"schedule is {checks.shown(schedule)}; it must be Switch(60.0), Interleave([0.5, 0.5]), Replay(0.2, 60.0) or a "
+                "function of time to probabilities."
+            )
 
     def arguments(self) -> Table:
         return super().arguments() | {"gram": self.given_gram}
@@ -378,25 +363,24 @@ class Tasks(Part):
         own = [teacher.gram for teacher in self.teachers]
         if self.similarity is None and all(gram is None for gram in own):
             return None
-        xp: Any = jnp if checks.is_traced(self.similarity, own) else np
-        V = xp.zeros((self.count, self.count)) if self.similarity is None else self.similarity
-        V = xp.broadcast_to(xp.asarray(V), (self.count, self.count))
-        units = [teacher.hidden for teacher in self.teachers]
-        rows = [[V[i, j] * xp.asarray(np.eye(n, m)) for j, m in enumerate(units)] for i, n in enumerate(units)]
-        for i, n in enumerate(units):
-            rows[i][i] = np.eye(n) if own[i] is None else own[i]
-        return xp.block(rows)
+        return self._blocks(own, 0.0 if self.similarity is None else self.similarity)
 
     @property
     def unseen(self) -> Float[NumpyOrJax, "M M"] | None:
         """What the inputs do not carry of the fields of all teachers; None if they carry all. A sample has one task only."""
-        own, sizes = [teacher.unseen for teacher in self.teachers], [teacher.hidden for teacher in self.teachers]
+        own = [teacher.unseen for teacher in self.teachers]
         if all(each is None for each in own):
             return None
-        xp: Any = jnp if checks.is_traced(own) else np
-        rows = [[xp.zeros((n, m)) for m in sizes] for n in sizes]
-        for i, each in enumerate(own):
-            rows[i][i] = rows[i][i] if each is None else each
+        return self._blocks([np.zeros((t.hidden, t.hidden)) if t.unseen is None else t.unseen for t in self.teachers], 0.0)
+
+    def _blocks(self, own: Sequence[Any], between: Any) -> Float[NumpyOrJax, "M M"]:
+        """A matrix (M, M) of blocks: those of single teachers (None: the identity), and between two of them a multiple of it."""
+        xp: Any = jnp if checks.is_traced(between, own) else np
+        V = xp.broadcast_to(xp.asarray(between), (self.count, self.count))
+        units = [teacher.hidden for teacher in self.teachers]
+        rows = [[V[i, j] * np.eye(n, m) for j, m in enumerate(units)] for i, n in enumerate(units)]
+        for i, n in enumerate(units):
+            rows[i][i] = np.eye(n) if own[i] is None else own[i]
         return xp.block(rows)
 
     def units(self, task: int) -> slice:
@@ -419,14 +403,11 @@ class Tasks(Part):
 
     def switches(self, end: ArrayLike) -> Float[Array, " S"] | None:
         """Times up to `end` across which the solver must not step."""
+        known = [] if self.freeze_heads is None else [self.freeze_heads]
         if isinstance(self.schedule, TaskSchedule):
-            found = self.schedule.switches(end)
-        else:
-            one = lambda task: cast(Schedule, lambda t: self.probabilities(t)[task])  # noqa: E731
-            found = switch_times(end, *(one(task) for task in range(max(1, self.count - 1))))
-        frozen = None if self.freeze_heads is None else jnp.ravel(jnp.asarray(self.freeze_heads))
-        known = [times for times in (found, frozen) if times is not None]
-        return jnp.concatenate(known) if known else None
+            return switch_times(end, *self.schedule.schedules(), known=[*self.schedule.begins, *known])
+        one = lambda task: cast(Schedule, lambda t: self.probabilities(t)[task])  # noqa: E731
+        return switch_times(end, *(one(task) for task in range(max(1, self.count - 1))), known=known)
 
     def head_rates(self, t: ArrayLike) -> Float[Array, "..."]:
         """1 for a head that learns at time t, 0 for a frozen one; a factor of the readout's force (task, outputs, K)."""
