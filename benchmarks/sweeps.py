@@ -8,9 +8,8 @@ import numpy as np
 import xarray as xr
 
 from benchmarks.measure import best_of, record
-from tutelage.sweeps.engine import run
-from tutelage.sweeps.executors import Chunk, Task, serial
-from tutelage.sweeps.store import Store, encode, name_of
+from tutelage.sweeps.run import run, serial
+from tutelage.sweeps.store import Chunk, Store, Task, encode, name_of
 
 CHUNKS, POINTS = 2_000, 500  # a million points
 OPENED = 50  # by the baseline, which is extrapolated
@@ -45,7 +44,7 @@ def million_points() -> None:
         name = f"{CHUNKS * POINTS:.0e} points in {CHUNKS} chunks"
         resumed, report = best_of(lambda: run(store_of(folder, CHUNKS), work, compute, serial), 1)
         record(f"{name}: resumed, all hashes checked", resumed, opening, note=f"{report.computed} chunk computed")
-        listed, status = best_of(lambda: Store.open(store.folder).status(), 3)
+        listed, status = best_of(lambda: Store(store.folder).status(), 3)
         record(f"{name}: listed", listed, opening, note=f"{status.points_done} points")
         again, report = best_of(lambda: run(store_of(folder, CHUNKS), work, compute, serial), 1)
         record(f"{name}: nothing left to do, all hashes checked", again, opening, note=f"{report.computed} chunks computed")

@@ -16,7 +16,7 @@ import tutelage
 import tutelage.comparison
 import tutelage.dynamics
 import tutelage.moments
-import tutelage.sweeps.result
+import tutelage.sweeps.sweep
 import tutelage.validity
 from _site.markdown import plain, table, write
 from tutelage._namespace import public_names
@@ -56,7 +56,7 @@ SHARED |= {"protocols": "schedules", "greedy_rates": "schedules"}
 THEORY = ("dynamics", "_solve", "_solve_batch")
 # Besides: classes that functions of the root return, and the Gaussian integrals of the textbooks.
 BESIDES = (
-    *("validity.Validity", "comparison.Comparison", "data.Data", "data.DataComparison", "sweeps.result.Sweep"),
+    *("validity.Validity", "comparison.Comparison", "data.Data", "data.DataComparison", "sweeps.sweep.Sweep"),
     *("moments.I2", "moments.I3", "moments.I4", "moments.J2", "moments.averages.Averages", "dynamics.ClosedSystem"),
 )
 RESULTS = ("status", "trajectory", "validity", "page", "explorer", "times")

@@ -14,9 +14,8 @@ import signal
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
-from contextlib import contextmanager
 from types import ModuleType
 from typing import Any, TypeVar
 
@@ -58,8 +57,16 @@ class Child(_SPAWN.Process):
         self.environment = dict(environment or {})
 
     def start(self) -> None:
-        with _STARTING, _interrupts_held_back(), _without_script():
-            super().start()
+        with _STARTING:
+            script, masks = sys.modules["__main__"], hasattr(signal, "pthread_sigmask")
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if masks else set()  # inherited
+            sys.modules["__main__"] = ModuleType("__main__")  # else `multiprocessing` runs the user's script again
+            try:
+                super().start()
+            finally:
+                sys.modules["__main__"] = script
+                if masks:
+                    signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def run(self) -> None:
         os.environ.update(self.environment)
@@ -97,7 +104,7 @@ class Worker:
 
         self._context = _Context(environment or {})
         self._pool = ProcessPool(1, initializer=prepare, context=self._context)
-        self.ready = self.submit(_nothing)
+        self.ready = self.submit(int)  # nothing to do
 
     def submit(self, function: Callable, *args: object, timeout: float | None = None) -> Future:
         """Compute this; `is_lost` tells whether it was lost with its process."""
@@ -159,7 +166,9 @@ def results(
                 under_way[worker.ready] = (worker, None)
             if not waiting and all(item is None for _, item in under_way.values()):
                 return
-            for future in _finished(under_way):
+            done = wait(under_way, SECONDS_BETWEEN_LOOKS, FIRST_COMPLETED).done
+            silent = [future for future, (worker, _) in under_way.items() if worker.is_silent()]  # gone without a word
+            for future in done or silent:
                 worker, item = under_way.pop(future)
                 lost = not future.done() or is_lost(future)
                 how = worker.end() if lost else ""
@@ -175,12 +184,6 @@ def results(
         end_all([*idle, *(worker for worker, _ in under_way.values())])
 
 
-def _finished(under_way: Mapping[Future, tuple[Worker, object]]) -> Sequence[Future]:
-    """The futures that are done; those whose processes are gone without a word, if nothing else happens."""
-    done = wait(under_way, SECONDS_BETWEEN_LOOKS, FIRST_COMPLETED).done
-    return [*done] or [future for future, (worker, _) in under_way.items() if worker.is_silent()]
-
-
 def end_all(workers: Sequence[Worker]) -> None:
     """End them at the same time."""
     for worker in workers:
@@ -189,36 +192,8 @@ def end_all(workers: Sequence[Worker]) -> None:
         worker.end()
 
 
-def _nothing() -> None:
-    """The first task: it is done when the process is ready."""
-
-
 def _leave_with_parent() -> None:
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
         os._exit(1)
-
-
-@contextmanager
-def _interrupts_held_back() -> Iterator[None]:
-    """A process started inside never gets a Ctrl-C of its own: it inherits that the signal is held back."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-@contextmanager
-def _without_script() -> Iterator[None]:
-    """`multiprocessing` runs the user's script again in a new process, unless there is none; ours need nothing of it."""
-    script = sys.modules["__main__"]
-    sys.modules["__main__"] = ModuleType("__main__")
-    try:
-        yield
-    finally:
-        sys.modules["__main__"] = script

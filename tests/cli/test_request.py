@@ -3,8 +3,7 @@
 import numpy as np
 
 import tutelage as tu
-from tutelage.cli.flags import ProblemFlags, StartFlags, TimeFlags
-from tutelage.cli.request import read_request
+from tutelage.cli.request import ProblemFlags, StartFlags, TimeFlags, read_request
 
 FILE = """
 noise = 0.1

@@ -116,7 +116,7 @@ def test_interrupt_while_nothing_is_computed(tutelage, monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tutelage.cli.request.read_request", interrupted)
+    monkeypatch.setattr("tutelage.cli.commands.read_request", interrupted)
     assert tutelage("solve", *FAST, "--out", "a.nc") == (130, "", "interrupted.\n")
 
 

@@ -91,8 +91,7 @@ def test_an_address_says_the_same_as_the_table():
     ids=["random", "asymmetric", "tasks", "dropout", "classifier", "clusters", "xor", "digits"],
 )
 def test_toml_describes_this_problem(given_, tmp_path):
-    from tutelage.cli.flags import ProblemFlags, StartFlags, TimeFlags
-    from tutelage.cli.request import read_request
+    from tutelage.cli.request import ProblemFlags, StartFlags, TimeFlags, read_request
 
     chosen = Settings.read(given_)
     expected = chosen.problem()

@@ -1,11 +1,21 @@
 """Chunks: every point once, equal shapes together, the same whoever asks."""
 
+from dataclasses import replace
+
 import numpy as np
 
-from tests.sweeps.questions import PROBLEM, spec_of
-from tutelage.sweeps.spec import BATCH, COPIES, LOOPED, MEMORY, chunks, groups, problem_at, shape_of, tasks
+from tests.sweeps.questions import spec_of
+from tutelage.sweeps.spec import BATCH, COPIES, LOOPED, MEMORY, shape_of, tasks_of
 
 OVER = {"student.hidden": [2, 3], "lr": [0.1, 0.2, 0.3], "student.activation": ["erf", "relu"]}
+
+
+def chunks(spec):
+    return [task.points for task in tasks_of(spec)]
+
+
+def groups(spec):
+    return chunks(replace(spec, points_per_chunk=spec.count))
 
 
 def test_every_point_is_in_one_chunk():
@@ -18,7 +28,7 @@ def test_every_point_is_in_one_chunk():
 def test_a_chunk_has_one_shape_and_a_shape_has_as_few_chunks_as_it_can():
     spec = spec_of(over=OVER, points_per_chunk=2)
     for chunk in chunks(spec):
-        assert len({shape_of(problem_at(PROBLEM, spec.point(i))) for i in chunk}) == 1
+        assert len({shape_of(spec.problem_at(spec.point(i))) for i in chunk}) == 1
     assert [len(group) for group in groups(spec)] == [3, 3, 3, 3]
     assert len(chunks(spec)) == 8
 
@@ -37,7 +47,7 @@ def test_a_list_is_grouped_like_a_grid():
     listed = [spec_of(over=OVER).point(i) for i in range(12)]
     grid, flat = spec_of(over=OVER, points_per_chunk=4), spec_of(over=None, points=listed, points_per_chunk=4)
     assert chunks(grid) == chunks(flat)
-    for one, other in zip(tasks(grid), tasks(flat), strict=True):
+    for one, other in zip(tasks_of(grid), tasks_of(flat), strict=True):
         assert one.points == other.points
         assert [grid.point(i) for i in one.points] == other.payload["spec"].points
 

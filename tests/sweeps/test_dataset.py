@@ -8,8 +8,8 @@ import xarray as xr
 
 import tutelage as tu
 from tests.sweeps.questions import PROBLEM, spec_of
-from tutelage.sweeps.result import NOT_YET, Sweep, combine_chunks
 from tutelage.sweeps.store import SCHEMA
+from tutelage.sweeps.sweep import NOT_YET, Sweep, combine_chunks
 
 SPEC = spec_of(measure=["final_error", "error", "noise_floor"], points_per_chunk=4)
 

@@ -13,8 +13,9 @@ from tests.sweeps import toys
 from tests.sweeps.clusters import PATHS, dask_cluster, is_running, wait_until
 from tests.sweeps.toys import run
 from tutelage import InputError
-from tutelage.sweeps import executors
-from tutelage.sweeps.executors import Task, executor
+from tutelage.sweeps import run as run_module
+from tutelage.sweeps.run import executor_of
+from tutelage.sweeps.store import Task
 
 COUNT = 8
 
@@ -98,7 +99,7 @@ def threads_of(task):
 
 
 def test_a_worker_uses_one_core():
-    ((_, chunk),) = executor("processes", 1)(threads_of, [Task(0, (0,), {})], print)
+    ((_, chunk),) = executor_of("processes", 1)(threads_of, [Task(0, (0,), {})], print)
     assert chunk["one"][1].all()
 
 
@@ -119,7 +120,7 @@ def test_what_cannot_be_meant_is_refused(tmp_path, name, more, said):
 
 
 def test_no_scheduler_at_the_address(tmp_path, monkeypatch):
-    monkeypatch.setattr(executors, "SECONDS_TO_CONNECT", 0.5)
+    monkeypatch.setattr(run_module, "SECONDS_TO_CONNECT", 0.5)
     with pytest.raises(InputError, match=r"no Dask scheduler responds at tcp://127.0.0.1:9; start one"):
         run(toys.store(tmp_path / "s", 2), toys.tasks(2), toys.numbers, "tcp://127.0.0.1:9")
 
@@ -132,7 +133,7 @@ def test_without_dask_a_sentence_says_how_to_install_it(tmp_path, monkeypatch):
 
 
 def test_workers_of_another_version_are_refused(tmp_path, two_workers, monkeypatch):
-    monkeypatch.setattr(executors, "__version__", "9.9.9")
+    monkeypatch.setattr(run_module, "__version__", "9.9.9")
     with pytest.raises(InputError, match=r"workers cannot compute .*a worker has tutelage .*, and the sweep 9.9.9"):
         run(toys.store(tmp_path / "s", 2), toys.tasks(2), toys.numbers, two_workers)
 
@@ -202,7 +203,7 @@ def test_asking_for_slurm_leaves_ctrl_c_as_it_was():
     """In a process of its own: the import that changes it happens once."""
     program = """
 import signal
-from tutelage.sweeps.executors import _dask
+from tutelage.sweeps.run import _dask
 _dask('dask_jobqueue', 'slurm')
 assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 import importlib, dask_jobqueue.runner

@@ -79,7 +79,7 @@ def torn(folder):
     """The chunks whose bytes are not those that were to be written."""
     if not (folder / "spec.json").exists():
         return []
-    key, files = Store.open(folder).key, (folder / "chunks").glob("*.nc")
+    key, files = Store(folder).key, (folder / "chunks").glob("*.nc")
     return [path.name for path in files if not is_whole(path.name, path.read_bytes(), key)]
 
 
@@ -113,7 +113,7 @@ def test_killed_at_random_moments_and_resumed(tmp_path, kills):
 
 
 def listing(folder):
-    return set(Store.open(folder).done) if (folder / "spec.json").exists() else set()
+    return set(Store(folder).done) if (folder / "spec.json").exists() else set()
 
 
 def test_interrupted_from_the_keyboard(tmp_path):
@@ -122,7 +122,7 @@ def test_interrupted_from_the_keyboard(tmp_path):
     wait_until(lambda: len(program.announcements()) >= 2, "two chunks are there")
     os.killpg(program.process.pid, signal.SIGINT)
     _, said = program.wait()
-    kept = len(Store.open(program.folder).done)
+    kept = len(Store(program.folder).done)
     assert said.count("Traceback") == 1, said
     assert said.endswith(
         f"KeyboardInterrupt: {kept} of 20 chunks are kept in {program.folder}; run the same sweep again to resume.\n"
@@ -177,7 +177,7 @@ def recorded_as_failed(folder, report, chunk, error):
     """That chunk only, all of its points; and the others are as ever."""
     assert report.status.complete
     assert report.status.points_failed == toys.CHUNK
-    _, kept = Store.open(folder).read(chunk)
+    _, kept = Store(folder).read(chunk)
     assert kept["failure"][1].tolist() == [error] * toys.CHUNK
     whole = expected(folder.with_name("whole"), report.status.chunks)
     different = {name.split("-")[1] for name in toys.files(folder).keys() ^ whole.keys()}
@@ -238,7 +238,7 @@ def test_a_scheduler_that_ends_stops_the_sweep_with_a_sentence(tmp_path):
 
         killer = threading.Thread(target=watch)
         killer.start()
-        with pytest.raises(InputError, match="the Dask scheduler has ended; finished work is kept"):
+        with pytest.raises(InputError, match="the Dask scheduler has ended; finished work is saved"):
             run(store, toys.tasks(40, log=str(tmp_path / "log"), seconds=0.2), toys.numbers, cluster.address)
         killer.join()
     assert run(store, toys.tasks(40), toys.numbers, "serial").kept >= 1

@@ -6,7 +6,7 @@ import pytest
 import tutelage as tu
 from tests.sweeps.questions import PROBLEM, spec_of
 from tutelage.plot import save_figure
-from tutelage.sweeps.result import Sweep, combine_chunks
+from tutelage.sweeps.sweep import Sweep, combine_chunks
 
 RATES, NOISES = np.linspace(0.1, 2.5, 12), np.geomspace(0.05, 1.0, 9)
 TIMES = [0.0, 10.0, 20.0]

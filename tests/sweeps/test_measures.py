@@ -11,7 +11,7 @@ from tests.sweeps.questions import PROBLEM, START, moody, ratio, spec_of, three
 from tutelage.sweeps import compute as compute_module
 from tutelage.sweeps.compute import compute
 from tutelage.sweeps.measures import AS_NUMBER, LABELS, TABLE, analyses, resolve, simulation_seed
-from tutelage.sweeps.spec import tasks
+from tutelage.sweeps.spec import tasks_of
 
 TIMES = tu.linear_times(60, 41)
 POINTS = [{"lr": 0.4, "noise": 0.1}, {"lr": 1.2, "noise": 0.3}]
@@ -194,8 +194,8 @@ def test_the_solver_is_chosen_point_by_point(monkeypatch):
     monkeypatch.setattr(
         compute_module, "_solve_group", lambda spec, times, solver, members: asked.append((solver, list(members))) or {}
     )
-    compute(next(tasks(spec_of(over={"lr": [0.5, 1.0, 0.6]}))))
-    compute(next(tasks(spec_of(over={"lr": [0.5, 1.0]}, solver="implicit"))))
+    compute(next(tasks_of(spec_of(over={"lr": [0.5, 1.0, 0.6]}))))
+    compute(next(tasks_of(spec_of(over={"lr": [0.5, 1.0]}, solver="implicit"))))
     assert asked == [("explicit", [(0, 0), (2, 0)]), ("stiff", [(1, 0)]), ("implicit", [(0, 0), (1, 0)])]
 
 

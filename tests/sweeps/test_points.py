@@ -9,7 +9,7 @@ import pytest
 import tutelage as tu
 from tests.problems import pair
 from tests.sweeps.questions import spec_of
-from tutelage.sweeps.spec import plain_points, problem_at, start_values
+from tutelage.sweeps.spec import start_values
 
 PROBLEM = pair(2, 2, noise=0.1, inputs=tu.PowerLaw(1.0, 3))
 
@@ -26,7 +26,7 @@ def test_a_list_is_as_it_is():
     listed = [{"lr": 0.1, "noise": 0.0}, {"noise": 1.0, "lr": 0.1}]
     spec = spec_of(PROBLEM, over=None, points=listed)
     assert spec.point(1) == {"lr": 0.1, "noise": 1.0}
-    assert spec.choices() == {"lr": [0.1], "noise": [0.0, 1.0]}
+    assert {name: list(values) for name, values in spec.alone.items()} == {"lr": ["0.1"], "noise": ["0.0", "1.0"]}
     assert spec.shape == (2,)
 
 
@@ -47,7 +47,7 @@ def test_a_list_is_as_it_is():
     ],
 )
 def test_the_problem_of_a_point_is_that_of_replace(point, expected):
-    assert problem_at(PROBLEM, point).to_dict() == PROBLEM.replace(**expected).to_dict()
+    assert spec_of(PROBLEM).problem_at(point).to_dict() == PROBLEM.replace(**expected).to_dict()
 
 
 def test_the_start_has_names_of_its_own():
@@ -56,12 +56,12 @@ def test_the_start_has_names_of_its_own():
 
 def test_values_become_plain():
     over = {"lr": [tu.schedules.Cosine(0.5, 0.1, 100.0), 0.2], "noise": np.array([0.0, 0.5]), "inputs": [tu.Isotropic()]}
-    axes, _ = plain_points(PROBLEM, over, None)
-    first = {name: values[0] for name, values in json.loads(json.dumps(axes)).items()}
+    spec = spec_of(PROBLEM, over=over)
+    first = {name: values[0] for name, values in json.loads(json.dumps(spec.over)).items()}
     expected = PROBLEM.replace(lr=over["lr"][0], noise=0.0, inputs=tu.Isotropic())
-    assert problem_at(PROBLEM, first).to_dict() == expected.to_dict()
+    assert spec.problem_at(first).to_dict() == expected.to_dict()
     with pytest.raises(tu.InputError, match="own function"):
-        plain_points(PROBLEM, {"lr": [lambda t: 0.1]}, None)
+        spec_of(PROBLEM, over={"lr": [lambda t: 0.1]})
 
 
 @pytest.mark.parametrize(
@@ -86,10 +86,10 @@ def test_values_become_plain():
 )
 def test_what_cannot_be_meant_is_refused_in_one_sentence(over, listed, words):
     with pytest.raises(tu.InputError, match=words) as refusal:
-        plain_points(PROBLEM, over, listed)
+        spec_of(PROBLEM, over=over, points=listed)
     assert "\n" not in str(refusal.value)
 
 
 def test_a_short_name_of_absent_inputs_is_unknown():
     with pytest.raises(tu.InputError, match="'beta'"):
-        plain_points(pair(2, 2), {"beta": [1.0]}, None)
+        spec_of(pair(2, 2), over={"beta": [1.0]})

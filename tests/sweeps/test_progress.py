@@ -6,8 +6,8 @@ import time
 
 from tests.sweeps import toys
 from tests.sweeps.toys import run
-from tutelage.sweeps import engine
-from tutelage.sweeps.engine import Progress
+from tutelage.sweeps import run as run_module
+from tutelage.sweeps.run import Progress
 
 
 def sweep(folder, progress=None, **payload):
@@ -63,7 +63,7 @@ def test_a_report_in_words(tmp_path):
 
 
 def test_the_clock_goes_on_while_nothing_comes(tmp_path, monkeypatch):
-    monkeypatch.setattr(engine, "SECONDS_BETWEEN_TICKS", 0.05)
+    monkeypatch.setattr(run_module, "SECONDS_BETWEEN_TICKS", 0.05)
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
     with Progress(shown=True).over(10, 0):
         time.sleep(1.5)
@@ -75,4 +75,4 @@ def test_the_clock_goes_on_while_nothing_comes(tmp_path, monkeypatch):
 
 def test_few_of_many_different_errors_are_shown(tmp_path, capfd):
     sweep(tmp_path / "s", Progress(shown=True), bad=[0.0, 0.1, 0.2, 0.4, 0.5, 0.8, 1.0, 1.1])
-    assert capfd.readouterr().err.count("note: points fail:") == engine.MOST_SHOWN
+    assert capfd.readouterr().err.count("note: points fail:") == run_module.MOST_SHOWN

@@ -9,7 +9,7 @@ import pytest
 
 import tutelage as tu
 from tests.sweeps.questions import PROBLEM, START, spec_of
-from tutelage.sweeps.spec import SweepSpec, start_at
+from tutelage.sweeps.spec import SweepSpec
 from tutelage.sweeps.store import spec_key
 
 CHANGES = {
@@ -46,12 +46,12 @@ def test_starts_are_those_of_the_library():
     spec = spec_of(seed=5, start={"dim": 300, "scale": 0.3})
     for number in (0, 2):
         expected = tu.random_start(PROBLEM, dim=300, scale=0.3, seed=5 + number)
-        found = start_at(spec, PROBLEM, {}, number)
+        found = spec.start_at(PROBLEM, {}, number)
         assert np.array_equal(found.R, expected.R)
         assert found.dim == 300
-    assert start_at(spec, PROBLEM, {"dim": 50}, 0).dim == 50
-    assert np.array_equal(start_at(spec_of(start="asymmetric"), PROBLEM, {}, 0).R, tu.asymmetric_start(PROBLEM).R)
-    given = start_at(spec_of(start=START), PROBLEM, {}, 0)
+    assert spec.start_at(PROBLEM, {"dim": 50}, 0).dim == 50
+    assert np.array_equal(spec_of(start="asymmetric").start_at(PROBLEM, {}, 0).R, tu.asymmetric_start(PROBLEM).R)
+    given = spec_of(start=START).start_at(PROBLEM, {}, 0)
     assert np.array_equal(given.Q, START.Q)
     assert given.dim == START.dim
 

@@ -10,8 +10,7 @@ import xarray as xr
 from tests.sweeps import toys
 from tests.sweeps.toys import run
 from tutelage import InputError
-from tutelage.sweeps.executors import Task
-from tutelage.sweeps.store import Store, spec_key
+from tutelage.sweeps.store import Store, Task, spec_key
 
 FAILURES = ["", "the rate 9 is above the critical one" * 100, ""]
 CHUNK = {
@@ -41,7 +40,7 @@ def only_file(store):
 
 def test_a_chunk_is_read_back_exactly(store):
     put(store)
-    points, kept = Store.open(store.folder).read(1)
+    points, kept = Store(store.folder).read(1)
     assert list(points) == [3, 4, 5]
     assert set(kept) == set(CHUNK)
     for name, (dims, values) in CHUNK.items():
@@ -108,8 +107,8 @@ def test_a_damaged_chunk_is_never_read(store, harm):
     put(store)
     damage(only_file(store), harm)
     with pytest.raises(InputError, match=r"chunk 1 .* is damaged .* run the sweep again"):
-        Store.open(store.folder).read(1)
-    assert len(Store.open(store.folder).set_aside_damaged()) == 1
+        Store(store.folder).read(1)
+    assert len(Store(store.folder).set_aside_damaged()) == 1
 
 
 def damage(path, harm):
@@ -148,7 +147,7 @@ def test_a_file_of_another_sweep_does_not_count(store, tmp_path):
     put(other)
     file = only_file(other)
     (store.folder / "chunks" / file.name).write_bytes(file.read_bytes())
-    assert Store.open(store.folder).set_aside_damaged() == (file.name,)
+    assert Store(store.folder).set_aside_damaged() == (file.name,)
 
 
 def test_a_chunk_that_comes_out_differently_replaces_the_old_one(store):
@@ -162,7 +161,7 @@ def test_a_chunk_that_comes_out_differently_replaces_the_old_one(store):
 def test_no_chunk_without_failures_is_opened_to_list_them(tmp_path, monkeypatch):
     sweep(tmp_path / "s", tmp_path / "log")
     monkeypatch.setattr(Store, "_bytes", lambda *_: pytest.fail("a chunk was read"))
-    status = Store.open(tmp_path / "s").status()
+    status = Store(tmp_path / "s").status()
     assert (status.chunks_done, status.points_done, status.points_failed) == (4, 18, 0)
 
 
@@ -176,7 +175,7 @@ def test_many_chunks_are_listed_by_one_look_at_the_folder(tmp_path, monkeypatch)
 
     for name in ("listdir", "scandir", "stat"):
         monkeypatch.setattr(os, name, counted(getattr(os, name)))
-    store = Store.open(tmp_path / "s")
+    store = Store(tmp_path / "s")
     assert len(store.done) == 40
     store.status()
     monkeypatch.undo()
@@ -186,7 +185,7 @@ def test_many_chunks_are_listed_by_one_look_at_the_folder(tmp_path, monkeypatch)
 def test_leftovers_of_a_killed_process_are_removed(store):
     leftover = store.folder / "chunks" / ".chunk-000001-0123456789abcdef.nc.0123456789abcdef0123456789abcdef.part"
     leftover.write_bytes(b"half")
-    assert Store.open(store.folder).done == frozenset()
+    assert Store(store.folder).done == frozenset()
     put(store)
     assert not leftover.exists()
 
@@ -210,12 +209,12 @@ def test_a_spec_that_was_tampered_with_is_refused(store, change, said):
     path = store.folder / "spec.json"
     path.write_text(change(path.read_text()))
     with pytest.raises(InputError, match=said):
-        Store.open(store.folder)
+        Store(store.folder)
 
 
 def test_folders_that_are_none_of_a_sweep_are_refused(tmp_path):
     with pytest.raises(InputError, match="is not the folder of a sweep"):
-        Store.open(tmp_path)
+        Store(tmp_path)
     (tmp_path / "thesis.tex").write_text("precious")
     with pytest.raises(InputError, match="holds other files and no sweep"):
         Store.create(tmp_path, {}, chunks=1, points=1)
@@ -238,7 +237,7 @@ def test_status_in_words(tmp_path):
         "    1 x x is 0.7; it must not be",
     ]
     with store.writing():
-        assert f"running: process {os.getpid()} on " in str(Store.open(tmp_path / "s").status())
+        assert f"running: process {os.getpid()} on " in str(Store(tmp_path / "s").status())
 
 
 def test_the_key_does_not_depend_on_the_order():

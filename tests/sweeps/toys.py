@@ -14,9 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from tutelage.sweeps import engine
-from tutelage.sweeps.executors import Task, executor
-from tutelage.sweeps.store import Store
+from tutelage.sweeps import run as run_module
+from tutelage.sweeps.store import Store, Task
 
 CHUNK = 5
 
@@ -73,9 +72,9 @@ def store(folder: Path, count: int) -> Store:
     return Store.create(folder, {"toy": count}, chunks=count, points=count * CHUNK - 2)
 
 
-def run(store: Store, tasks: list[Task], compute, name: str, *, workers=None, cluster=None, **options) -> engine.Report:
+def run(store: Store, tasks: list[Task], compute, name: str, *, workers=None, cluster=None, **options) -> run_module.Report:
     """On the executor of this name."""
-    return engine.run(store, tasks, compute, executor(name, workers, cluster), **options)
+    return run_module.run(store, tasks, compute, run_module.executor_of(name, workers, cluster), **options)
 
 
 def begun(log: Path) -> list[int]:
@@ -88,7 +87,7 @@ def files(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted((folder / "chunks").iterdir())}
 
 
-class Announcing(engine.Progress):
+class Announcing(run_module.Progress):
     """Appends the number of every chunk that is announced to a file."""
 
     def __init__(self, path: Path):

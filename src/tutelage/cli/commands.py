@@ -1,6 +1,6 @@
 """The commands on one problem: `tutelage solve`, `simulate` and `compare`; and `tutelage explore`.
 
-Their modules are imported when a command runs: first the cache of compiled programs is set up, then JAX is loaded.
+The library is imported when a command runs: first the cache of compiled programs is set up, then JAX is loaded.
 """
 
 import sys
@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from tutelage.cli import flags
+from tutelage.cli import report
+from tutelage.cli import request as flags
 from tutelage.cli.process import INTERRUPT_CODE, keep_compiled_programs, leave_on_interrupt, notes, working
-from tutelage.errors import InputError
+from tutelage.cli.request import Request, read_request
+from tutelage.errors import DivergenceWarning, InputError, Status
 
 if TYPE_CHECKING:
-    from tutelage.cli.request import Request
     from tutelage.trajectory import Trajectory
 
 DAY = 86400.0  # seconds
@@ -47,10 +48,6 @@ def solve(
         Report where the limit of large N is accurate.
     """
     keep_compiled_programs()
-    from tutelage.cli import report
-    from tutelage.cli.request import read_request
-    from tutelage.errors import DivergenceWarning, Status
-
     report.check_outputs(output)
     request = read_request(problem, what, start, times)
     silent = () if output.quiet and not output.json else (DivergenceWarning,)  # the table and the JSON say it themselves
@@ -88,9 +85,6 @@ def simulate(
         A problem file (TOML), as for tutelage solve.
     """
     keep_compiled_programs()
-    from tutelage.cli import report
-    from tutelage.cli.request import read_request
-
     report.check_outputs(output)
     request = read_request(problem, what, start, times, finite=True)
     with notes():
@@ -130,8 +124,6 @@ def compare(
     """
     keep_compiled_programs()
     import tutelage as tu
-    from tutelage.cli import report
-    from tutelage.cli.request import read_request
 
     request = read_request(problem, what, start, times, finite=True)
     report.check_folder(out_dir)
@@ -176,7 +168,6 @@ def explore(
         Print the address, or the name of the file, as JSON on standard output, and nothing else.
     """
     if static is not None:
-        from tutelage.cli import report
         from tutelage.page import save_standalone
 
         if port is not None:
@@ -191,7 +182,7 @@ def explore(
     return 0
 
 
-def _solved(request: "Request", how: flags.TheoryFlags, progress: bool = False) -> "Trajectory":
+def _solved(request: Request, how: flags.TheoryFlags, progress: bool = False) -> "Trajectory":
     """The theory of a request, with a sign of life while it is computed."""
     import tutelage as tu
 
@@ -199,7 +190,7 @@ def _solved(request: "Request", how: flags.TheoryFlags, progress: bool = False) 
         return tu.solve(request.problem, request.start, request.times, progress=progress, **asdict(how))
 
 
-def _simulated(request: "Request", runs: flags.RunFlags, talks: bool) -> "Trajectory":
+def _simulated(request: Request, runs: flags.RunFlags, talks: bool) -> "Trajectory":
     """The runs of a request; a bar on a terminal when they take long. More than a day needs --long."""
     import tutelage as tu
     from tutelage.simulation.request import duration_warning, estimated_seconds
@@ -217,8 +208,6 @@ def _simulated(request: "Request", runs: flags.RunFlags, talks: bool) -> "Trajec
 def complete_runs(runs: "Trajectory") -> "tuple[Trajectory, str]":
     """The runs that Ctrl-C did not cut short, and what it did in words ("" if nothing). No run: a KeyboardInterrupt."""
     import numpy as np
-
-    from tutelage.errors import Status
 
     asked, whole = dict(runs.settings)["runs"], np.flatnonzero(runs.status_code != Status.INTERRUPTED)
     if whole.size == asked:

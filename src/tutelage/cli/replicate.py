@@ -8,8 +8,9 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from tutelage.cli.flags import Switch, Whole
+from tutelage.cli import report
 from tutelage.cli.process import compile_quickly, keep_compiled_programs, leave_on_interrupt, notes, working
+from tutelage.cli.request import Switch, Whole
 from tutelage.errors import InputError
 
 VERDICT_WORDS = {"pass": "pass", "fail": "FAIL", "does_not_hold": "does not hold"}
@@ -61,7 +62,6 @@ def replicate(
         compile_quickly()
     from rich.table import Table
 
-    from tutelage.cli import report
     from tutelage.papers.gallery import duration, expectation, gallery
     from tutelage.papers.run import count, run_all
     from tutelage.plot.html import write_text
@@ -105,7 +105,6 @@ def _print_list(folder: Path, json: bool) -> None:
     """Every figure, with what the folder holds of it."""
     from rich.table import Table
 
-    from tutelage.cli import report
     from tutelage.papers.gallery import duration
     from tutelage.papers.registry import SOURCES, replicas
     from tutelage.papers.run import count, found

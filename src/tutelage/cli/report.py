@@ -1,46 +1,47 @@
 """Results of a command: tables for people, JSON for programs, and files.
 
 Files that could not be written are found before the computation. What the disk refuses later is an OSError that names the
-file; app.py turns it into one message.
+file; app.py turns it into one message. Nothing here imports NumPy or JAX before there is a result.
 """
 
 import json
+import math
 import tempfile
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from tutelage._files import require_place
-from tutelage.cli.flags import OutputFlags
+from tutelage.cli.request import OutputFlags
 from tutelage.errors import InputError, Status
-from tutelage.plot.labels import problem_in_words, settings_in_words
-from tutelage.storage import error_name
-from tutelage.trajectory import Trajectory
 
 if TYPE_CHECKING:
+    import numpy as np
     from rich.console import Console
 
     from tutelage._types import Table
     from tutelage.comparison import Comparison
+    from tutelage.trajectory import Trajectory
     from tutelage.validity import Validity
 
 SHOWN = 6  # the largest matrix printed in full
 REPORT = {"figure": "compare.png", "page": "compare.html", "theory": "theory.nc", "runs": "runs.nc"}
 
 
-def print_curve(trajectory: Trajectory) -> None:
+def print_curve(trajectory: "Trajectory") -> None:
     """Print the problem, the error at three times, the overlaps at the end, and the status."""
+    import numpy as np
     from rich.table import Table
+
+    from tutelage.plot.labels import problem_in_words, settings_in_words
+    from tutelage.storage import error_name
 
     problem = trajectory.problem
     assert problem is not None
     who, how = problem_in_words(problem)
     console = plain_console()
     console.print(who, style="bold")
-    console.print(", ".join([how, *settings_in_words(trajectory)]).replace("$", "").replace("N=", "N = "))
-    console.print()
+    console.print(", ".join([how, *settings_in_words(trajectory)]).replace("$", "").replace("N=", "N = "), end="\n\n")
     words, chosen = "", None
     if np.ndim(trajectory.status_code):
         finished = np.flatnonzero(np.asarray(trajectory.status_code) == Status.FINISHED)
@@ -63,8 +64,7 @@ def print_curve(trajectory: Trajectory) -> None:
         for task, column in enumerate(values.T if values.ndim > 1 else [values]):
             of = f" of task {task + 1}" if values.ndim > 1 else ""
             curve.add_row(f"{name}{of}{words}", *(f"{column[i]:.4g}" for i in picked))
-    console.print(curve)
-    console.print()
+    console.print(curve, end="\n\n")
     matrices = {name: mean(name)[-1] for name in ("R", "Q")}
     if problem.student.train_readout:
         readout = mean("readout")[-1]
@@ -72,8 +72,7 @@ def print_curve(trajectory: Trajectory) -> None:
     table = Table.grid(padding=(0, 5))
     table.add_row(*(f"{name} at alpha = {times[-1]:g}" for name in matrices))
     table.add_row(*map(_matrix, matrices.values()))
-    console.print(table)
-    console.print()
+    console.print(table, end="\n\n")
     print_field("status", [trajectory.status])
 
 
@@ -95,7 +94,7 @@ def plain_console() -> "Console":
     return Console(highlight=False, markup=False, emoji=False)
 
 
-def _matrix(values: np.ndarray) -> str:
+def _matrix(values: "np.ndarray") -> str:
     if max(values.shape) > SHOWN:
         size = " x ".join(map(str, values.shape))
         return f"{size} entries from {values.min():.4g} to {values.max():.4g}"
@@ -105,10 +104,12 @@ def _matrix(values: np.ndarray) -> str:
 
 
 def to_json(
-    trajectory: Trajectory, start: "Table", validity: "Validity | None", files: list[str], interrupted: str = ""
+    trajectory: "Trajectory", start: "Table", validity: "Validity | None", files: list[str], interrupted: str = ""
 ) -> str:
     """One JSON object. interrupted: what Ctrl-C did, in words."""
-    axis = np.ndim(trajectory.status_code)  # of time: the first, or that after the runs
+    from tutelage.storage import error_name
+
+    axis = trajectory.status_code.ndim  # of time: the first, or that after the runs
     names = [name for name in ("R", "Q", "readout", "bias") if name in trajectory.variables]
     return dumps(
         {
@@ -121,7 +122,7 @@ def to_json(
             "error": trajectory.error,
             "error_name": error_name(trajectory.problem),
             "loss": trajectory.loss,
-            "final": {name: np.take(trajectory[name], -1, axis) for name in names},
+            "final": {name: trajectory[name].take(-1, axis) for name in names},
             "validity": None if validity is None else asdict(validity),
             "files": files,
         }
@@ -138,9 +139,9 @@ def _plain(value: object) -> object:
         return {name: _plain(part) for name, part in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(part) for part in value]
-    if isinstance(value, np.ndarray | np.generic):
+    if hasattr(value, "tolist"):  # an array, or one of its numbers
         return _plain(value.tolist())
-    return None if isinstance(value, float) and not np.isfinite(value) else value
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def check_outputs(flags: OutputFlags) -> None:
@@ -151,8 +152,9 @@ def check_outputs(flags: OutputFlags) -> None:
         from tutelage.plot import check_figure_path
 
         check_figure_path(flags.plot)
-    for path in _paths(flags):
-        _require_writable(require_place(path).parent, path)
+    for path in (flags.out, flags.plot):
+        if path is not None:
+            _require_writable(require_place(path).parent, path)
 
 
 def check_folder(folder: Path) -> None:
@@ -184,7 +186,7 @@ def write_report(comparison: "Comparison", folder: Path) -> dict[str, str]:
     return {name: str(path) for name, path in paths.items()}
 
 
-def show(trajectory: Trajectory, flags: OutputFlags) -> list[str]:
+def show(trajectory: "Trajectory", flags: OutputFlags) -> list[str]:
     """Print the curve, unless these flags ask for JSON or silence, and write their files; the names of the files."""
     if flags.talks:
         print_curve(trajectory)
@@ -194,11 +196,7 @@ def show(trajectory: Trajectory, flags: OutputFlags) -> list[str]:
         from tutelage.plot import plot_trajectory, save_figure
 
         save_figure(plot_trajectory(trajectory), flags.plot)
-    files = [str(path) for path in _paths(flags)]
+    files = [str(path) for path in (flags.out, flags.plot) if path is not None]
     if flags.talks and files:
         print_field("wrote", files)
     return files
-
-
-def _paths(flags: OutputFlags) -> list[Path]:
-    return [path for path in (flags.out, flags.plot) if path is not None]

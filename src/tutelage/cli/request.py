@@ -1,4 +1,4 @@
-"""From a problem file and flags to the arguments of the library: problem, initial condition and times. Flags win.
+"""What a command is asked: flags, and a problem file that they override, as arguments of the library.
 
 The file is TOML: what `Problem.to_toml` writes, and two optional tables.
 
@@ -6,25 +6,199 @@ The file is TOML: what `Problem.to_toml` writes, and two optional tables.
               kind = "asymmetric", dim
     [times]   end, points, log
 
-Whatever is wrong with a file ends in one message.
+A flag that is None means: as in the file, else the default that the help names. A new flag of a problem is a field of
+`ProblemFlags` and an entry of `ProblemFlags.applied_to`. Whatever is wrong with a file ends in one message.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
+from cyclopts import Group, Parameter, Token
 
-from tutelage.cli.flags import ProblemFlags, StartFlags, TimeFlags, given
 from tutelage.errors import InputError
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from tutelage._types import Table
     from tutelage.problem import Problem, Start
 
 DEFAULTS = {"student": {"hidden": 3}, "teacher": {"hidden": 3}, "noise": 0.0}
-PROBLEM = ("noise", "loss", "labels", "rule", "student", "teacher", "inputs", "sgd")
+NAMES = ("noise", "loss", "labels", "rule", "student", "teacher", "inputs", "sgd")  # of a problem file
 TABLES = ("student", "teacher", "inputs", "sgd", "start", "times", "over", "cluster")
+PROBLEM, START, TIMES, METHOD, OUTPUT = (
+    Group(name, sort_key=i) for i, name in enumerate(("Problem", "Initial condition", "Times", "Method", "Output"))
+)
+
+
+def _whole(_: type, tokens: Sequence[Token]) -> int:
+    """Only a whole number: 2.5 units are not rounded to two."""
+    try:
+        return int(tokens[0].value)
+    except ValueError:
+        raise ValueError(f"{tokens[0].value} is not a whole number.") from None
+
+
+WHOLE = Parameter(converter=_whole, n_tokens=1)
+Whole = Annotated[int | None, WHOLE]
+Switch = Annotated[bool, Parameter(negative="", show_default=False)]
+
+
+def given(**values: object) -> "Table":
+    """The values that are not None."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
+@Parameter(name="*", group=PROBLEM)
+@dataclass(frozen=True, kw_only=True)
+class ProblemFlags:
+    """What is learned, from what, how."""
+
+    student_units: Annotated[Whole, Parameter(alias="-K")] = None
+    """Hidden units of the student (default 3)."""
+    teacher_units: Annotated[Whole, Parameter(alias="-M")] = None
+    """Hidden units of the teacher (default 3)."""
+    activation: str | None = None
+    """Activation of the student: erf, relu, linear, quadratic, tanh, ... (default erf)."""
+    teacher_activation: str | None = None
+    """Activation of the teacher (default: that of the student; with a file, as in the file)."""
+    outputs: Whole = None
+    """Outputs of student and teacher, one per hidden unit (default 1)."""
+    train_readout: bool | None = None
+    """Train the readout of the student, too."""
+    labels: str | None = None
+    """real (the teacher's output), sign, logistic, argmax, or module:function (default real)."""
+    noise: float | None = None
+    """Standard deviation of the label noise (default 0)."""
+    flip: float | None = None
+    """Probability that a sign label is wrong (default 0)."""
+    loss: str | None = None
+    """squared, logistic, hinge, huber, absolute, cross_entropy, or module:function (default squared)."""
+    rule: str | None = None
+    """gradient, hebbian, perceptron, adatron, dropout, feedback_alignment, or module:class (default gradient)."""
+    imports: Annotated[list[str] | None, Parameter(name="--import", negative="")] = None
+    """Allow the problem to name functions of this module as module:function; can be repeated."""
+    lr: float | None = None
+    """Learning rate (default 0.5)."""
+    batch: Whole = None
+    """Samples per step (default 1)."""
+    weight_decay: float | None = None
+    """Weight decay of the first layer (default 0)."""
+    beta: float | None = None
+    """Power-law inputs: eigenvalue l decays as l^-(1 + beta). Needs --levels."""
+    levels: Whole = None
+    """Power-law inputs: number of eigenvalues. Needs --beta."""
+
+    def applied_to(self, tables: "Table", alone: bool) -> "Table":
+        """The tables of a problem with these flags written into them. alone: there is no file."""
+        teacher_activation = self.teacher_activation or (self.activation if alone else None)
+        student = given(hidden=self.student_units, activation=self.activation, train_readout=self.train_readout)
+        teacher = given(hidden=self.teacher_units, activation=teacher_activation)
+        changes = {
+            "student": student | given(outputs=self.outputs),
+            "teacher": teacher | given(outputs=self.outputs),
+            "sgd": given(lr=self.lr, batch=self.batch, weight_decay=self.weight_decay),
+            "inputs": given(beta=self.beta, levels=self.levels),
+        }
+        if changes["inputs"] and tables.get("inputs", {}).get("kind") != "power_law":
+            tables = tables | {"inputs": {"kind": "power_law"}}
+        labels = self.labels
+        if self.flip is not None:
+            labels = self.labels or tables.get("labels", "sign")
+            kind = labels.get("kind") if isinstance(labels, dict) else labels
+            if kind != "sign":
+                raise InputError(
+                    f"--flip is given and the labels are {kind!r}; only sign labels are flipped. Leave one out."
+                )
+            labels = {"kind": "sign", "flip": self.flip}
+        merged = tables | {name: tables.get(name, {}) | change for name, change in changes.items() if change}
+        return merged | given(noise=self.noise, loss=self.loss, labels=labels, rule=self.rule)
+
+
+@Parameter(name="*", group=START)
+@dataclass(frozen=True, kw_only=True)
+class StartFlags:
+    """Where learning begins."""
+
+    start: str | None = None
+    """random (random weights) or asymmetric (each unit is nearer to one teacher, so that the initial condition determines the
+    escape). Default: as in the file; without one, random in solve, asymmetric in simulate and compare."""
+    dim: Whole = None
+    """Input dimension N (default 1000)."""
+    scale: float | None = None
+    """Standard deviation of the student's initial weights; the teacher's is 1 (default 0.1)."""
+    seed: Whole = None
+    """Seed of the random numbers (default 0)."""
+
+
+@Parameter(name="*", group=TIMES)
+@dataclass(frozen=True, kw_only=True)
+class TimeFlags:
+    """When to record: alpha = steps / N."""
+
+    times: float | None = None
+    """The last time (default 300)."""
+    points: Whole = None
+    """Number of recorded times (default 201)."""
+    log_times: bool | None = None
+    """Space the times evenly in the logarithm, over four decades."""
+
+
+@Parameter(name="*", group=METHOD)
+@dataclass(frozen=True, kw_only=True)
+class TheoryFlags:
+    """How the equations are solved."""
+
+    gradient_flow: Switch = False
+    """Keep only the terms of first order in the learning rate."""
+    rtol: float | None = None
+    """Relative tolerance per step of the solver (default 1e-8)."""
+    solver: str = "auto"
+    """explicit, stiff (for wide spectra), implicit, or auto: stiff if explicit would clearly be slower."""
+
+
+@Parameter(name="*", group=METHOD)
+@dataclass(frozen=True, kw_only=True)
+class RunFlags:
+    """How the finite network is simulated."""
+
+    runs: Annotated[int, WHOLE] = 20
+    """Number of simulated networks."""
+    method: str = "overlaps"
+    """overlaps (the cost of a step does not depend on N) or weights."""
+    long: Switch = False
+    """Simulate even if it is estimated to take more than a day."""
+
+
+@Parameter(name="*", group=OUTPUT)
+@dataclass(frozen=True, kw_only=True)
+class TalkFlags:
+    """What is printed."""
+
+    json: Switch = False
+    """Print JSON on standard output, and nothing else."""
+    quiet: Switch = False
+    """Print no table, only notes and errors."""
+
+    @property
+    def talks(self) -> bool:
+        """Whether tables are printed."""
+        return not (self.json or self.quiet)
+
+
+@Parameter(name="*", group=OUTPUT)
+@dataclass(frozen=True, kw_only=True)
+class OutputFlags(TalkFlags):
+    """Where the result goes."""
+
+    out: Path | None = None
+    """Write the trajectory to this NetCDF file (.nc)."""
+    plot: Path | None = None
+    """Draw the trajectory into this file (.png, .pdf or .svg)."""
+    progress: Switch = False
+    """Show the progress of a long computation (compiles again, without the cache)."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +207,7 @@ class Request:
 
     problem: "Problem"
     start: "Start"
-    times: np.ndarray
+    times: "np.ndarray"
     start_table: "Table"
 
 
@@ -49,7 +223,7 @@ def read_request(
     from tutelage.problem.start import OVERLAPS, start_from_table
     from tutelage.times import times_from_table
 
-    tables = dict(DEFAULTS) if path is None else read_file(path, (*PROBLEM, "start", "times"))
+    tables = dict(DEFAULTS) if path is None else read_file(path, (*NAMES, "start", "times"))
     kind = "asymmetric" if finite and start.start is None and "start" not in tables else start.start
     start_table = tables.pop("start", {}) | given(kind=kind, dim=start.dim, scale=start.scale, seed=start.seed)
     times_table = tables.pop("times", {}) | given(end=times.times, points=times.points, log=times.log_times)

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from tutelage.cli.flags import METHOD, OUTPUT, Switch, TalkFlags, Whole
+from tutelage.cli import report
 from tutelage.cli.process import keep_compiled_programs
+from tutelage.cli.request import METHOD, NAMES, OUTPUT, Switch, TalkFlags, Whole, read_file
 from tutelage.errors import InputError
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from tutelage._types import Table
     from tutelage.problem import Problem
-    from tutelage.sweeps.result import Sweep
+    from tutelage.sweeps.sweep import Sweep
 
 OPTIONS = ("measure", "starts", "runs", "seed", "gradient_flow", "rtol", "solver", "points_per_chunk")
 MOST_VALUES = 10**6
@@ -102,7 +103,6 @@ def sweep_file(
 
     options = cluster if work.executor == "slurm" else None
     result = compute_sweep(problem, **asdict(work) | arguments, out=folder, cluster=options, progress=True)
-    from tutelage.cli import report
 
     files = [str(Path(str(result.folder)) / "sweep.nc")]
     if output.plot is not None:
@@ -122,15 +122,11 @@ def sweep_file(
 
 def _summary(result: "Sweep") -> "Table":
     """Axes, ranges and failures; the numbers themselves are in the file."""
-    import numpy as np
-
-    measured = {}
-    for name in result.variables:
-        values = result.dataset[name]
-        found = values.values[np.isfinite(values.values)]
-        ends = {"least": found.min(), "most": found.max()} if found.size else {"least": None, "most": None}
-        measured[name] = {"dims": list(values.dims), **ends, "missing": int(values.size - found.size)}
     assert result.report is not None
+    measured = {
+        name: {"dims": list(result[name].dims), "least": least, "most": most, "missing": missing}
+        for name, (least, most, missing) in result.ranges().items()
+    }
     return {
         "folder": str(result.folder),
         "points": result.report.status.points,
@@ -156,10 +152,9 @@ def status(folder: Path, /, *, json: Switch = False) -> int:
     json: bool
         Print JSON on standard output, and nothing else.
     """
-    from tutelage.cli import report
     from tutelage.sweeps.store import Store
 
-    found = Store.open(folder).status()
+    found = Store(folder).status()
     print(report.dumps(asdict(found) | {"complete": found.complete}) if json else found)
     return 0
 
@@ -170,12 +165,11 @@ def read_sweep_file(path: Path, imports: Sequence[str] = ()) -> "tuple[Problem, 
     imports: modules whose functions the file may name.
     """
     from tutelage import Problem
-    from tutelage.cli.request import PROBLEM, read_file
     from tutelage.problem.serialize import imported, paths_in
     from tutelage.times import times_from_table
 
-    data = read_file(path, (*OPTIONS, "over", "points", "start", "times", "cluster", *PROBLEM), "a sweep file")
-    problem = Problem.from_dict({name: data[name] for name in PROBLEM if name in data}, imports)
+    data = read_file(path, (*OPTIONS, "over", "points", "start", "times", "cluster", *NAMES), "a sweep file")
+    problem = Problem.from_dict({name: data[name] for name in NAMES if name in data}, imports)
     for path_ in paths_in(data.get("measure", [])):
         imported("a measure", path_, imports)
     arguments = {name: data[name] for name in (*OPTIONS, "points", "start") if name in data}

@@ -23,9 +23,10 @@ from tutelage.moments import moments_for
 from tutelage.problem import Problem, Start
 from tutelage.problem.schedules import require_rates_on
 from tutelage.simulation import simulate
-from tutelage.sweeps.executors import Chunk, Task, message_of
 from tutelage.sweeps.measures import NOT_SOLVED, Case, Measure, resolve, simulation_seed
-from tutelage.sweeps.spec import SweepSpec, shape_of, start_at, start_values
+from tutelage.sweeps.run import message_of
+from tutelage.sweeps.spec import SweepSpec, shape_of
+from tutelage.sweeps.store import Chunk, Task
 from tutelage.trajectory import Trajectory
 
 LANES = 8
@@ -37,44 +38,44 @@ def compute(task: Task) -> Chunk:
     spec: SweepSpec = task.payload["spec"]
     points = spec.points or [spec.point(number) for number in task.points]
     measures = [resolve(name, task.payload["functions"]) for name in spec.measure]
+    found = _Found(spec, len(points))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TutelageWarning)  # what they say is in the notes and the status of a point
-        measured = _Measured(spec, len(points))
-        cases = _cases(measured, points, task.points, frozenset().union(*(measure.needs for measure in measures)))
+        cases = _cases(found, points, task.points, frozenset().union(*(measure.needs for measure in measures)))
         for measure in measures:
-            measured.ask(measure, cases)
-        return measured.chunk()
+            found.ask(measure, cases)
+    texts = {name: np.array(["; ".join(each) for each in told], object) for name, told in found.sentences.items()}
+    return found.variables | {name: ((), text) for name, text in texts.items() if name == "failure" or text.any()}
 
 
-class _Measured:
-    """What has been found at the points of a chunk: variables, and for each point its failures and notes."""
+class _Found:
+    """What has been found at the points of a chunk: variables, and for each point its failures and notes, each once."""
 
     def __init__(self, spec: SweepSpec, count: int):
         self.spec, self.count, self.starts = spec, count, spec.starts or 1
         self.variables: Chunk = {}
-        self.sentences = {name: [dict[str, None]() for _ in range(count)] for name in ("failure", "note")}  # each once
+        self.sentences = {name: [dict[str, None]() for _ in range(count)] for name in ("failure", "note")}
 
     def say(self, name: str, place: int, sentence: str) -> None:
         """A failure or a note of a point."""
         self.sentences[name][place][sentence.rstrip(".")] = None
 
     def ask(self, measure: Measure, cases: Mapping[Member, Case]) -> None:
-        """One measure at every point."""
+        """One measure at every point; of the problem alone, once for all starts."""
         found: dict[str, dict[Member, np.ndarray]] = {name: {} for name in measure.dims}
+        per_start = measure.needs != {"problem"}
         for (place, i), case in cases.items():
-            if i and not measure.per_start:
+            if i and not per_start:
                 continue
             try:
-                values = {name: np.asarray(value, dtype=float) for name, value in measure.values(case).items()}
+                for name, value in measure.values(case).items():
+                    found.setdefault(name, {})[place, i] = np.asarray(value, dtype=float)
             except InputError as refusal:
                 self.say("note", place, f"{measure.name}: {message_of(refusal)}")
             except Exception as error:  # such as one of a user's function: it is this point's failure, not the sweep's
                 self.say("failure", place, f"{measure.name}: {message_of(error)}")
-            else:
-                for name, value in values.items():
-                    found.setdefault(name, {})[place, i] = value
         for name, values in found.items():
-            self.put(name, values, measure.dims.get(name, ()), measure.per_start)
+            self.put(name, values, measure.dims.get(name, ()), per_start)
 
     def put(
         self,
@@ -92,45 +93,25 @@ class _Measured:
         array = np.full((self.count, self.starts, *shape), blank)
         for member, value in values.items():
             array[(*member, *map(slice, np.shape(value)))] = value
-        if per_start and self.spec.starts is not None:
-            self.variables[name] = ("start", *dims), array
-        else:
-            self.variables[name] = dims, array[:, 0]
-
-    def chunk(self) -> Chunk:
-        """The variables, with the sentences that say why numbers are missing."""
-        texts = {name: np.array(["; ".join(each) for each in told], object) for name, told in self.sentences.items()}
-        shown = {name: ((), text) for name, text in texts.items() if name == "failure" or text.any()}
-        return self.variables | shown
+        with_starts = per_start and self.spec.starts is not None
+        self.variables[name] = (("start", *dims), array) if with_starts else (dims, array[:, 0])
 
 
-def _cases(measured: _Measured, points: list[Table], numbers: tuple[int, ...], needs: frozenset[str]) -> dict[Member, Case]:
+def _cases(found: _Found, points: list[Table], numbers: tuple[int, ...], needs: frozenset[str]) -> dict[Member, Case]:
     """Every point with each of its starts, solved where that is needed; those that fail are left out."""
-    spec, solves = measured.spec, bool(needs & {"end", "curve"})
-
-    def failed(place: int, error: Exception) -> None:
-        measured.say("failure", place, message_of(error))
-
+    spec, solves = found.spec, bool(needs & {"end", "curve"})
     members: dict[Member, tuple[Problem, Start | None]] = {}
     for place, point in enumerate(points):
         try:
-            problem, count = spec.problem_at(point), 0 if needs == {"problem"} else measured.starts
-            starts = [start_at(spec, problem, start_values(point), i) for i in range(count)]
+            problem, count = spec.problem_at(point), 0 if needs == {"problem"} else found.starts
+            starts = [spec.start_at(problem, point, i) for i in range(count)]
             for start in starts:
                 start.blocks(problem)  # refuses a start that does not fit
-            members |= {(place, i): (problem, starts[i] if starts else None) for i in range(measured.starts)}
+            members |= {(place, i): (problem, starts[i] if starts else None) for i in range(found.starts)}
         except Exception as error:
-            failed(place, error)
+            found.say("failure", place, message_of(error))
     begun = {member: (problem, start) for member, (problem, start) in members.items() if start is not None}
-    curves = solve_members(spec, begun, failed, "curve" in needs) if solves else {}
-    if solves:
-        measured.put("status", {member: curve.status_code for member, curve in curves.items()}, blank=np.int8(NOT_SOLVED))
-        measured.put("end_time", {member: curve.end_time for member, curve in curves.items()})
-    for place, i in curves:
-        problem, start = begun[place, i]
-        for warning in (symmetry_warning(problem, start, start.blocks(problem)), limit_warning(problem, start.dim)):
-            if warning:
-                measured.say("note", place, warning)
+    curves = _solve(found, begun, "curve" in needs) if solves else {}
     cases, options = {}, {"times": np.array(spec.times), "runs": spec.runs, "keep": "fields", "workers": 1}
     for (place, i), (problem, start) in members.items():
         if (place, i) in curves or not solves:
@@ -140,34 +121,37 @@ def _cases(measured: _Measured, points: list[Table], numbers: tuple[int, ...], n
     return cases
 
 
-def solve_members(
-    spec: SweepSpec,
-    members: Mapping[Member, tuple[Problem, Start]],
-    failed: Callable[[int, Exception], None],
-    whole: bool,
-) -> dict[Member, Trajectory]:
-    """The solved trajectory of each member, as `solve` gives it: cut where it diverges.
+def _solve(found: _Found, members: Mapping[Member, tuple[Problem, Start]], whole: bool) -> dict[Member, Trajectory]:
+    """The solved trajectory of each member, as `solve` gives it: cut where it diverges; with its status and warnings.
 
-    failed: called with a point that cannot be solved and its error. whole: at all times, or at the last alone.
+    whole: at all times, or at the last alone.
     """
+    spec = found.spec
     times = np.array(spec.times if whole else spec.times[-1:])
     groups: dict[tuple[str, str], list[Member]] = {}
     for key, (problem, start) in members.items():
         try:
             require_rates_on(problem, times)
         except InputError as error:
-            failed(key[0], error)
+            found.say("failure", key[0], message_of(error))
             continue
         solver = choose(problem, np.array(spec.times)) if spec.solver == "auto" else spec.solver
         groups.setdefault((solver, shape_of((problem, anonymous(start)))), []).append(key)
-    found = {}
+    curves: dict[Member, Trajectory] = {}
     for (solver, _), keys in groups.items():
         try:
-            found |= _solve_group(spec, times, solver, {key: members[key] for key in keys})
+            curves |= _solve_group(spec, times, solver, {key: members[key] for key in keys})
         except InputError as error:
-            for place in dict.fromkeys(key[0] for key in keys):
-                failed(place, error)
-    return found
+            for place, _ in keys:
+                found.say("failure", place, message_of(error))
+    found.put("status", {member: curve.status_code for member, curve in curves.items()}, blank=np.int8(NOT_SOLVED))
+    found.put("end_time", {member: curve.end_time for member, curve in curves.items()})
+    for member in curves:
+        problem, start = members[member]
+        for warning in (symmetry_warning(problem, start, start.blocks(problem)), limit_warning(problem, start.dim)):
+            if warning:
+                found.say("note", member[0], warning)
+    return curves
 
 
 def _solve_group(

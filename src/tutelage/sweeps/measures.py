@@ -13,7 +13,7 @@
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 
 import numpy as np
 
@@ -30,11 +30,11 @@ NOT_SOLVED = -1  # `status` of a point that has no solve
 
 @dataclass
 class Case:
-    """One point with one of its starts. solved: its theory, as `solve` would give it; None where no measure needs it."""
+    """One point with one of its starts. trajectory: its theory, as `solve` would give it; None where no measure needs it."""
 
     problem: Problem
     start: Start | None
-    solved: Trajectory | None
+    trajectory: Trajectory | None
     simulate: Callable[[], Trajectory]
     gradient_flow: bool = False
 
@@ -42,23 +42,6 @@ class Case:
     def runs(self) -> Trajectory:
         """Finite networks from this start, simulated when first asked for; all measures of a point read the same runs."""
         return self.simulate()
-
-    @property
-    def run_errors(self) -> np.ndarray:
-        """(run, time): the errors of the simulated networks."""
-        errors = np.asarray(self.runs.error)
-        unfinished = int(np.sum(np.asarray(self.runs.status_code) != 0))
-        if unfinished:
-            raise InputError(f"{unfinished} of {len(errors)} runs diverged. Lower the learning rate.")
-        return errors
-
-    def theory(self, name: str, at_end: bool) -> np.ndarray:
-        """A curve of the theory, or its last entry; NaN if the solve did not get there."""
-        assert self.solved is not None
-        values = np.asarray(getattr(self.solved, name))
-        if not at_end:
-            return values
-        return values[-1] if self.solved.finished else np.full(values.shape[1:], np.nan)
 
 
 @dataclass(frozen=True)
@@ -75,17 +58,9 @@ class Measure:
     needs: frozenset[str]
     looped: bool = False
 
-    @property
-    def per_start(self) -> bool:
-        """Does the number depend on the start?"""
-        return self.needs != {"problem"}
-
 
 def simulation_seed(seed: int, point: int, start: int) -> int:
-    """The seed of the runs at a point from a start: different wherever any of the three differs.
-
-    It depends on nothing else, so that points are independent of each other and of how they are computed.
-    """
+    """The seed of the runs at a point from a start: different wherever any of the three differs, and of nothing else."""
     return int(np.random.SeedSequence((seed, point, start)).generate_state(1, np.uint64)[0] >> 1)
 
 
@@ -93,31 +68,36 @@ def simulation_seed(seed: int, point: int, start: int) -> int:
 
 
 def _theory(name: str, letters: tuple[str, ...], at_end: bool) -> Measure:
-    """Variables of the trajectory: curves, or their last entries."""
+    """Variables of the trajectory: curves, or their last entries, NaN if the solve did not get there."""
     names = {f"final_{letter}" if at_end else letter: letter for letter in letters}
-    return Measure(
-        name,
-        lambda case: {key: case.theory(letter, at_end) for key, letter in names.items()},
-        {key: (*([] if at_end else ["time"]), *DIMS.get(letter, ())) for key, letter in names.items()},
-        frozenset({"end" if at_end else "curve"}),
-    )
+
+    def values(case: Case) -> dict[str, np.ndarray]:
+        assert case.trajectory is not None
+        curves = {key: np.asarray(getattr(case.trajectory, letter)) for key, letter in names.items()}
+        if not at_end:
+            return curves
+        return {key: c[-1] if case.trajectory.finished else np.full(c.shape[1:], np.nan) for key, c in curves.items()}
+
+    dims = {key: (*([] if at_end else ["time"]), *DIMS.get(letter, ())) for key, letter in names.items()}
+    return Measure(name, values, dims, frozenset({"end" if at_end else "curve"}))
 
 
 def _simulated(name: str, at_end: bool, averaged: bool) -> Measure:
     """Each run, or the mean over the runs with its standard error."""
     dims = () if at_end else ("time",)
-    needs = frozenset({"start", "runs"})
 
-    def each(case: Case) -> np.ndarray:
-        return case.run_errors[:, -1] if at_end else case.run_errors
-
-    def mean(case: Case) -> dict[str, np.ndarray]:
-        errors = each(case)
+    def values(case: Case) -> dict[str, np.ndarray]:
+        errors = np.asarray(case.runs.error)
+        unfinished = np.count_nonzero(case.runs.status_code)
+        if unfinished:
+            raise InputError(f"{unfinished} of {len(errors)} runs diverged. Lower the learning rate.")
+        errors = errors[:, -1] if at_end else errors
+        if not averaged:
+            return {name: errors}
         return {name: errors.mean(axis=0), f"{name}_se": errors.std(axis=0, ddof=1) / np.sqrt(len(errors))}
 
-    if averaged:
-        return Measure(name, mean, {name: dims, f"{name}_se": dims}, needs, looped=True)
-    return Measure(name, lambda case: {name: each(case)}, {name: ("run", *dims)}, needs, looped=True)
+    variables = {name: dims, f"{name}_se": dims} if averaged else {name: ("run", *dims)}
+    return Measure(name, values, variables, frozenset({"start", "runs"}), looped=True)
 
 
 TABLE = {
@@ -186,10 +166,9 @@ QUICK = (  # read a curve, or the linear dynamics of perfect learning, within mi
 )
 
 
-@cache
-def analyses() -> tuple[str, ...]:
+def analyses() -> list[str]:
     """The functions of `tutelage.analysis` that need a problem, a start or a trajectory and nothing else."""
-    return tuple(name for name in analysis.__all__ if is_analysis(name))
+    return [name for name in analysis.__all__ if is_analysis(name)]
 
 
 def is_analysis(name: str) -> bool:
@@ -210,7 +189,7 @@ def _analysis_measure(name: str) -> Measure:
     function = getattr(analysis, short)
 
     def values(case: Case) -> dict[str, float]:
-        return {name: _number(name, _field(function(**_arguments(function, case)), path.split(".")))}
+        return {name: _number(name, _field(_called(function, case), path.split(".")))}
 
     return Measure(name, values, {name: ()}, _needs(function), looped=short not in QUICK)
 
@@ -239,11 +218,10 @@ def _needs(function: Callable) -> frozenset[str]:
     return frozenset().union(*(ARGUMENTS[name] for name in inspect.signature(function).parameters if name in ARGUMENTS))
 
 
-def _arguments(function: Callable, case: Case) -> dict[str, object]:
-    """What the function's parameters name; a sweep of gradient flow calls its analyses for gradient flow."""
-    fields = {"trajectory": "solved"} | {name: name for name in ("problem", "start", "runs", "gradient_flow")}
-    asked = [name for name in inspect.signature(function).parameters if name in fields]
-    return {name: getattr(case, fields[name]) for name in asked}
+def _called(function: Callable, case: Case) -> object:
+    """Its result for what its parameters name; a sweep of gradient flow calls its analyses for gradient flow."""
+    names = [name for name in inspect.signature(function).parameters if name in (*ARGUMENTS, "gradient_flow")]
+    return function(**{name: getattr(case, name) for name in names})
 
 
 # Custom functions.
@@ -265,7 +243,7 @@ def _custom_measure(name: str, functions: Mapping[str, Callable]) -> Measure:
         )
 
     def values(case: Case) -> dict[str, float]:
-        result = function(**_arguments(function, case))
+        result = _called(function, case)
         if isinstance(result, Mapping):
             return {f"{short}.{key}": _number(key, value) for key, value in result.items()}
         return {short: _number(short, result)}

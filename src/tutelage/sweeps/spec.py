@@ -22,7 +22,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from itertools import product
+from itertools import combinations, product
 
 import jax
 import numpy as np
@@ -32,11 +32,11 @@ from tutelage._types import Table
 from tutelage.errors import InputError
 from tutelage.problem import Problem, Start, serialize
 from tutelage.problem.problem import require_problem
-from tutelage.problem.serialize import Plain, as_modules, imported, modules_in, paths_in
+from tutelage.problem.serialize import Plain, as_modules, imported, modules_in, path_of, paths_in
 from tutelage.problem.start import OVERLAPS, start_from_table
 from tutelage.problem.traits import MIXTURES
-from tutelage.sweeps.executors import Task
 from tutelage.sweeps.measures import resolve
+from tutelage.sweeps.store import Task
 from tutelage.times import check_times
 
 OF_START = ("dim", "scale")  # names that belong to the start rather than to the problem
@@ -53,17 +53,48 @@ def parts_of(name: object) -> tuple[str, ...]:
     return tuple(part.strip() for part in str(name).split(","))
 
 
-def require_different(names: Iterable[str]) -> None:
+def start_values(point: Table) -> Table:
+    """What the point says about its start: dim, scale."""
+    return {part: value for name, value in point.items() for part in parts_of(name) if part in OF_START}
+
+
+def _label(value: Plain) -> str:
+    """Equal for equal values, also for lists and tables."""
+    return json.dumps(value, sort_keys=True)
+
+
+def plain_points(over: object, listed: object) -> tuple[dict[str, list[Plain]], list[Table] | None]:
+    """The axes of a grid, or the list of points, as plain data. `SweepSpec.alone` checks whether a problem has them."""
+    if (over is None) == (listed is None):
+        given = "neither over nor points" if over is None else "both over and points"
+        raise InputError(f"a sweep was given {given}; give over={{'lr': [0.1, 0.2]}}, or points=[{{'lr': 0.1}}, ...].")
+    if listed is not None:
+        if isinstance(listed, Mapping | str) or not isinstance(listed, Sequence) or not listed:
+            raise InputError(f"points is {checks.shown(listed)}; it must be a list of points, such as [{{'lr': 0.1}}].")
+        checks.as_count("the number of points", len(listed), most=MOST_POINTS)
+        for i, point in enumerate(listed):
+            if not isinstance(point, Mapping) or set(point) != set(listed[0]):
+                raise InputError(f"point {i} is {checks.shown(point)}; every point must name the same as point 0.")
+        _require_different(listed[0])
+        return {}, [{name: serialize.plain(name, point[name]) for name in listed[0]} for point in listed]
+    if not isinstance(over, Mapping) or not over:
+        raise InputError(
+            f"over is {checks.shown(over)}; it must be names with lists of values, such as {{'lr': [0.1, 0.2]}}."
+        )
+    _require_different(over)
+    sizes = (v.size if isinstance(v, np.ndarray) else len(v) for v in over.values() if isinstance(v, Sized))
+    checks.as_count("the number of points", math.prod(sizes), least=0, most=MOST_POINTS)  # before the values are looked at
+    return {", ".join(parts_of(name)): _plain_values(name, values) for name, values in over.items()}, None
+
+
+def _require_different(names: Iterable[str]) -> None:
     """No name twice, such as "lr" and "sgd.lr"; `Problem.replace` refuses those that a problem does not have."""
-    seen: list[str] = []
-    for part in (part for name in names for part in parts_of(name)):
-        for other in seen:
-            if f".{part}".endswith(f".{other}") or f".{other}".endswith(f".{part}"):
-                raise InputError(f"the points change {other} and {part}, which are the same; leave one out.")
-        seen.append(part)
+    for one, other in combinations([f".{part}" for name in names for part in parts_of(name)], 2):
+        if one.endswith(other) or other.endswith(one):
+            raise InputError(f"the points change {one[1:]} and {other[1:]}, which are the same; leave one out.")
 
 
-def plain_values(name: str, values: object) -> list[Plain]:
+def _plain_values(name: str, values: object) -> list[Plain]:
     """The values of an axis as plain data, at least one, none twice."""
     if isinstance(values, np.ndarray) and values.ndim == 1:
         values = values.tolist()
@@ -77,70 +108,6 @@ def plain_values(name: str, values: object) -> list[Plain]:
     if not plain:
         raise InputError(f"over gives {name} no values; it must have at least one.")
     return list(plain.values())
-
-
-def _label(value: Plain) -> str:
-    """Equal for equal values, also for lists and tables."""
-    return json.dumps(value, sort_keys=True)
-
-
-def problem_at(base: Problem, point: Table, allow: tuple[str, ...] = ()) -> Problem:
-    """The problem with the values of this point; those of the start are left out. allow: modules that may be imported."""
-    changes = {part: value for name, value in point.items() for part in parts_of(name) if part not in OF_START}
-    return base.replace(**{part: serialize.revived(part, value, allow) for part, value in changes.items()})
-
-
-def start_values(point: Table) -> Table:
-    """What the point says about its start: dim, scale."""
-    return {part: value for name, value in point.items() for part in parts_of(name) if part in OF_START}
-
-
-def given_modules(problem: Table, over: object, listed: object) -> tuple[str, ...]:
-    """The modules of functions that are given themselves, in the problem or as values; not those that a text names."""
-    axes = [over] if isinstance(over, Mapping) else listed if isinstance(listed, list | tuple) else []
-    pairs = [(name, value) for axis in axes if isinstance(axis, Mapping) for name, value in axis.items()]
-    each = [(name, one) for name, value in pairs for one in (value if isinstance(value, list | tuple) else [value])]
-    given = [serialize.plain(parts_of(name)[0], one) for name, one in each if callable(one)]
-    return modules_in([problem, given])
-
-
-def plain_points(
-    problem: Problem, over: object, listed: object, allow: tuple[str, ...] = ()
-) -> tuple[dict[str, list[Plain]], list[Table] | None]:
-    """The axes of a grid, or the list of points, as plain data; every name and kind of value checked."""
-    if (over is None) == (listed is None):
-        given = "neither over nor points" if over is None else "both over and points"
-        raise InputError(f"a sweep was given {given}; give over={{'lr': [0.1, 0.2]}}, or points=[{{'lr': 0.1}}, ...].")
-    if listed is not None:
-        if isinstance(listed, Mapping | str) or not isinstance(listed, Sequence) or not listed:
-            raise InputError(f"points is {checks.shown(listed)}; it must be a list of points, such as [{{'lr': 0.1}}].")
-        checks.as_count("the number of points", len(listed), most=MOST_POINTS)
-        for i, point in enumerate(listed):
-            if not isinstance(point, Mapping) or set(point) != set(listed[0]):
-                raise InputError(f"point {i} is {checks.shown(point)}; every point must name the same as point 0.")
-        require_different(listed[0])
-        plain = [{name: serialize.plain(name, point[name]) for name in listed[0]} for point in listed]
-        problem_at(problem, plain[0], allow)
-        return {}, plain
-    if not isinstance(over, Mapping) or not over:
-        raise InputError(
-            f"over is {checks.shown(over)}; it must be names with lists of values, such as {{'lr': [0.1, 0.2]}}."
-        )
-    require_different(over)
-    sizes = (v.size if isinstance(v, np.ndarray) else len(v) for v in over.values() if isinstance(v, Sized))
-    checks.as_count("the number of points", math.prod(sizes), least=0, most=MOST_POINTS)  # before the values are looked at
-    axes = {", ".join(parts_of(name)): plain_values(name, values) for name, values in over.items()}
-    for name, value in ((name, value) for name, values in axes.items() for value in values):
-        try:
-            if name == "dim":
-                checks.as_count("dim", value)
-            elif name == "scale":
-                checks.require_nonnegative("scale", checks.as_array("scale", value))
-            else:
-                problem_at(problem, {name: value}, allow)
-        except InputError as error:
-            raise InputError(f"over gives {name} the value {checks.shown(value)}: {error}") from None
-    return axes, None
 
 
 # The spec.
@@ -180,8 +147,14 @@ class SweepSpec:
         return Problem.from_dict(self.problem, self.imports)
 
     def problem_at(self, point: Table) -> Problem:
-        """The problem of a point."""
-        return problem_at(self.base, point, self.imports)
+        """The problem with the values of a point; those of the start are left out."""
+        changes = {part: value for name, value in point.items() for part in parts_of(name) if part not in OF_START}
+        return self.base.replace(**{part: serialize.revived(part, value, self.imports) for part, value in changes.items()})
+
+    def start_at(self, problem: Problem, point: Table, number: int) -> Start:
+        """Start `number` of a point, with the dim and the scale that the point gives."""
+        table = self.start | start_values(point)
+        return start_from_table(problem, table if set(OVERLAPS) & set(table) else table | {"seed": self.seed + number})
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
@@ -200,11 +173,25 @@ class SweepSpec:
         places = np.unravel_index(number, self.shape)
         return {name: values[place] for (name, values), place in zip(self.over.items(), places, strict=True)}
 
-    def choices(self) -> dict[str, list[Plain]]:
-        """The values that each name takes, each once."""
-        if self.points is None:
-            return self.over
-        return {name: list({_label(p[name]): p[name] for p in self.points}.values()) for name in self.points[0]}
+    @cached_property
+    def alone(self) -> dict[str, dict[str, Problem | None]]:
+        """The problem with each value of each name alone, by the label of the value: in a grid they must all be possible.
+
+        None if the value, which is one of a list of points, cannot stand alone.
+        """
+        columns = self.over if self.points is None else {n: [p[n] for p in self.points] for n in self.points[0]}
+        distinct = {name: {_label(value): value for value in values} for name, values in columns.items()}
+        return {name: {label: self._alone(name, v) for label, v in values.items()} for name, values in distinct.items()}
+
+    def _alone(self, name: str, value: Plain) -> Problem | None:
+        try:
+            if own := start_values({name: value}):
+                start_from_table(self.base, own)
+            return self.problem_at({name: value})
+        except InputError as error:
+            if self.points is None:
+                raise InputError(f"over gives {name} the value {checks.shown(value)}: {error}") from None
+            return None
 
     def to_dict(self) -> Table:
         """Numbers, words, lists and tables: all but `imports`, so that SweepSpec(**table) is the same spec."""
@@ -234,10 +221,13 @@ def build_spec(
     from tutelage.integrate.program import SOLVERS, tolerances
 
     stored = require_problem(problem, "sweep", needs=(MIXTURES,)).to_dict()
-    allowed = (*as_modules(imports), *given_modules(stored, over, points))
-    base = Problem.from_dict(stored, allowed)  # only what a file holds can be changed
-    grid, listed = plain_points(base, over, points, allowed)
-    functions = [*paths_in([stored, grid, listed]), *(name for name in measure if ":" in name[1:])]
+    axes = [over] if isinstance(over, Mapping) else points if isinstance(points, list | tuple) else []
+    values = [value for axis in axes if isinstance(axis, Mapping) for value in axis.values()]
+    functions = [one for value in values for one in (value if isinstance(value, list | tuple) else [value]) if callable(one)]
+    # modules of functions that are given themselves are allowed; not those that a text names
+    allowed = (*as_modules(imports), *modules_in([stored, [path_of(one) for one in functions]]))
+    grid, listed = plain_points(over, points)
+    paths = [*paths_in([stored, grid, listed]), *(name for name in measure if ":" in name[1:])]
     table = start_table(start)
     count = None if starts is None else checks.as_count("starts", starts)
     if count is not None and (table.get("kind") == "asymmetric" or "R" in table):
@@ -258,10 +248,12 @@ def build_spec(
         rtol=float(tolerances(rtol)[0]),
         solver=checks.known("solver", solver, ("auto", *SOLVERS)),
         points_per_chunk=0 if points_per_chunk is None else checks.as_count("points_per_chunk", points_per_chunk),
-        sources={path: source_hash(path, (*allowed, *modules_in(list(measure)))) for path in functions},
+        sources={path: source_hash(path, (*allowed, *modules_in(list(measure)))) for path in paths},
         imports=allowed,
     )
-    start_at(spec, base, start_values(spec.point(0)), 0)  # refuses what no point could use
+    if listed is not None:
+        spec.problem_at(listed[0])
+    spec.start_at(spec.base, spec.point(0), 0)  # refuses what no point could use
     return spec if spec.points_per_chunk else replace(spec, points_per_chunk=default_points_per_chunk(spec))
 
 
@@ -290,13 +282,6 @@ def start_table(start: object) -> Table:
     return {name: serialize.plain(name, value) for name, value in table.items()}
 
 
-def start_at(spec: SweepSpec, problem: Problem, own: Table, number: int) -> Start:
-    """Start `number` of a point; own: what the point itself says (dim, scale)."""
-    table = spec.start | own
-    seed = {} if set(OVERLAPS) & set(table) else {"seed": spec.seed + number}
-    return start_from_table(problem, table | seed)
-
-
 # The chunks.
 
 
@@ -305,18 +290,10 @@ def default_points_per_chunk(spec: SweepSpec) -> int:
     measures, starts = [resolve(name) for name in spec.measure], spec.starts or 1
     solves = LOOPED if any(measure.looped for measure in measures) else BATCH
     curves = 1 + spec.runs * any("runs" in measure.needs for measure in measures)
-    alone = [_alone(spec, name, value) for name, values in spec.choices().items() for value in values]
-    units = [(p.student.hidden, p.references.hidden) for p in (spec.base, *alone) if p is not None]
+    problems = [spec.base, *(problem for of_name in spec.alone.values() for problem in of_name.values())]
+    units = [(p.student.hidden, p.references.hidden) for p in problems if p is not None]
     numbers = max(K * M + K * K + K + 2 for K, M in units)  # recorded at each time
     return max(1, min(solves // starts, MEMORY // (8 * starts * len(spec.times) * numbers * COPIES * curves)))
-
-
-def _alone(spec: SweepSpec, name: str, value: Plain) -> Problem | None:
-    """The problem with this value; None if it cannot stand alone."""
-    try:
-        return spec.problem_at({name: value})
-    except InputError:
-        return None
 
 
 def shape_of(problem: object) -> str:
@@ -325,36 +302,25 @@ def shape_of(problem: object) -> str:
     return f"{structure} {[repr(leaf) if callable(leaf) else np.shape(leaf) for leaf in leaves]}"
 
 
-def groups(spec: SweepSpec) -> list[list[int]]:
-    """The numbers of the points of each shape, in their order; shapes in the order in which they first occur.
+def tasks_of(spec: SweepSpec, functions: Mapping[str, Callable] | None = None) -> Iterator[Task]:
+    """Every chunk as a task. functions: the user's own that have no place of their own to be imported from.
 
-    A name's values are told apart by the shape that each gives alone; what cannot stand alone is a shape of its own.
+    A name's values are told apart by the shape that each gives alone; what cannot stand alone is a shape of its own. Of a
+    list, the spec of a task has only its own points; those of a grid follow from its axes.
     """
-    shapes: list[dict[str, str]] = []  # of each value, for each name
-    for name, values in spec.choices().items():
-        built = {_label(value): _alone(spec, name, value) for value in values}
-        shapes.append({label: label if problem is None else shape_of(problem) for label, problem in built.items()})
+    shapes = [
+        {label: label if problem is None else shape_of(problem) for label, problem in of_name.items()}
+        for of_name in spec.alone.values()
+    ]
     if spec.points is None:
         of_points = product(*(of_values.values() for of_values in shapes))
     else:
         of_points = (tuple(of[_label(v)] for of, v in zip(shapes, p.values(), strict=True)) for p in spec.points)
-    found: dict[tuple[str, ...], list[int]] = {}
+    groups: dict[tuple[str, ...], list[int]] = {}  # the points of each shape
     for number, shape in enumerate(of_points):
-        found.setdefault(shape, []).append(number)
-    return list(found.values())
-
-
-def chunks(spec: SweepSpec) -> list[list[int]]:
-    """The numbers of the points of each chunk."""
+        groups.setdefault(shape, []).append(number)
     size = spec.points_per_chunk
-    return [group[i : i + size] for group in groups(spec) for i in range(0, len(group), size)]
-
-
-def tasks(spec: SweepSpec, functions: Mapping[str, Callable] | None = None) -> Iterator[Task]:
-    """Every chunk as a task. functions: the user's own that have no place of their own to be imported from.
-
-    Of a list, the spec of a task has only its own points; those of a grid follow from its axes.
-    """
-    for index, numbers in enumerate(chunks(spec)):
+    chunks = [group[i : i + size] for group in groups.values() for i in range(0, len(group), size)]
+    for index, numbers in enumerate(chunks):
         own = None if spec.points is None else [spec.points[number] for number in numbers]
         yield Task(index, tuple(numbers), {"spec": replace(spec, points=own), "functions": functions})

@@ -2,8 +2,8 @@
 
 A file appears whole or not at all, and nothing but these files is trusted: interrupt a sweep at any time, and the folder is
 a shorter sweep. docs/how-to/sweeps.md tells how to read it with xarray. The name of a file carries the number of the chunk,
-how many points it has and how many of them failed, so that the state of a sweep is seen without opening it, and a hash of its
-bytes and of the sweep, so that a damaged file and one of another sweep are noticed. The same chunk gives the same bytes.
+its points and its failed points, so that the state of a sweep is seen without opening it, and a hash of its bytes and of the
+sweep, so that a damaged file and one of another sweep are noticed. The same chunk gives the same bytes.
 
 One process at a time writes. The system holds its lock (filelock) and frees it when the process ends, however it ends: a
 lock left by a dead process is free. The lock file is never removed, for two processes could then hold two files of that
@@ -24,22 +24,19 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from filelock import FileLock, Timeout
 
 from tutelage._files import is_unfinished, write_bytes
+from tutelage._types import Table
 from tutelage._version import __version__
 from tutelage.errors import InputError, TutelageWarning
-from tutelage.sweeps.executors import Chunk, Task
-
-if TYPE_CHECKING:
-    from tutelage._types import Table
 
 SCHEMA, CHUNK_SCHEMA = "tutelage-sweep/1", "tutelage-sweep-chunk/1"
 SPEC, CHUNKS, LOCK, WRITER = "spec.json", "chunks", "lock", "writer.json"
-NAME = re.compile(r"chunk-(\d{6,})-(\d+)-(\d+)-[0-9a-f]{16}\.nc")  # number, points, failed points
+NAME = re.compile(r"chunk-(?P<index>\d{6,})-(?P<points>\d+)-(?P<failed>\d+)-[0-9a-f]{16}\.nc")
 DAMAGED = ".damaged"  # files that do not match their names are kept next to the others under this ending
 BARE_DIMENSION = b"This is a netCDF dimension but not a netCDF variable"  # what HDF5 keeps without a coordinate
 MOST_ERRORS = 5  # different errors shown; all are in the files
@@ -47,7 +44,23 @@ NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}  # some network file systems
 PATIENCE = 0.5  # seconds: `writer_of` has the lock for an instant, a killed process until the system has cleared it away
 
-# The file of a chunk.
+
+@dataclass(frozen=True)
+class Task:
+    """One chunk to compute.
+
+    index: its number, which names its file. points: the numbers of its points in the sweep; each point is in exactly one
+    chunk. payload: what else is needed to compute it, the same everywhere.
+    """
+
+    index: int
+    points: tuple[int, ...]
+    payload: Table
+
+
+# Variables by name: dims after the first, which is `point`, and values. "failure" is always there: the error of each point,
+# "" where it has numbers.
+Chunk = dict[str, tuple[tuple[str, ...], np.ndarray]]
 
 
 def name_of(task: Task, chunk: Chunk, data: bytes, key: str) -> str:
@@ -91,7 +104,7 @@ def decode(data: bytes) -> tuple[np.ndarray, Chunk]:
         return file["point"][()], chunk
 
 
-def spec_key(spec: "Table") -> str:
+def spec_key(spec: Table) -> str:
     """What makes two sweeps the same: the hash of the spec as JSON, whatever the order of its keys."""
     return hashlib.sha256(json.dumps(spec, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()).hexdigest()
 
@@ -137,32 +150,45 @@ def counted(count: int, what: str) -> str:
 
 
 class Store:
-    """Made by `create` or `open`. Read at any time; write inside `with store.writing()`, which one process can enter."""
+    """The folder of a sweep that has been begun (`create`). Read at any time; write inside `with store.writing()`."""
 
-    def __init__(self, folder: Path, head: "Table"):
-        self.folder = folder
-        self.spec: Table = head["spec"]
-        self.key: str = head["key"]
-        self.version: str = head["tutelage_version"]
-        self.chunks: int = head["chunks"]
-        self.points: int = head["points"]
+    def __init__(self, folder: str | Path):
+        self.folder = Path(folder)
+        file = self.folder / SPEC
+        try:
+            head = json.loads(file.read_bytes())
+            schema, unchanged = head["schema"], spec_key(head["spec"]) == head["key"]
+        except OSError:
+            raise InputError(f"{folder} is not the folder of a sweep (it has no {SPEC}); give one that is.") from None
+        except (ValueError, KeyError, TypeError, RecursionError):
+            raise InputError(f"{file} is damaged; restore it, or sweep into another folder.") from None
+        if schema != SCHEMA:
+            raise InputError(f"{folder} has the schema {schema!r}; this tutelage reads {SCHEMA}. Update it.")
+        if not unchanged or not {"chunks", "points", "tutelage_version"} <= set(head):
+            raise InputError(f"{file} was changed after the sweep began; restore it, or sweep into another folder.")
+        self.spec, self.key, self.version = head["spec"], head["key"], head["tutelage_version"]
+        self.chunks, self.points = head["chunks"], head["points"]
         self.refresh()
 
     @classmethod
-    def create(cls, folder: str | Path, spec: "Table", *, chunks: int, points: int) -> "Store":
+    def create(cls, folder: str | Path, spec: Table, *, chunks: int, points: int) -> "Store":
         """The store of this sweep: begun, or opened if the folder holds the same sweep already; any other is refused."""
-        folder = Path(folder)
+        folder, key = Path(folder), spec_key(spec)
         if not (folder / SPEC).exists():
-            _require_empty(folder)
-            head = {"schema": SCHEMA, "tutelage_version": __version__, "key": spec_key(spec)}
-            head |= {"chunks": chunks, "points": points, "spec": dict(spec)}
+            if folder.exists() and not folder.is_dir():
+                raise InputError(f"{folder} is a file; give the name of a folder for this sweep.")
+            known = (CHUNKS, LOCK, WRITER)
+            if any(path.name not in known and not is_unfinished(path) for path in folder.glob("*")):
+                raise InputError(f"{folder} holds other files and no sweep; give a new or empty folder.")
+            head = {"schema": SCHEMA, "tutelage_version": __version__, "key": key, "chunks": chunks, "points": points}
             with _disk_errors(folder, "nothing has been computed yet"):
                 (folder / CHUNKS).mkdir(parents=True, exist_ok=True)
                 with only_writer(folder):
                     if not (folder / SPEC).exists():
-                        write_bytes(folder / SPEC, json.dumps(head, indent=1, allow_nan=False).encode(), durable=True)
-        store = cls.open(folder)
-        if spec_key(spec) != store.key:
+                        text = json.dumps(head | {"spec": dict(spec)}, indent=1, allow_nan=False)
+                        write_bytes(folder / SPEC, text.encode(), durable=True)
+        store = cls(folder)
+        if key != store.key:
             theirs, ours = store.spec, json.loads(json.dumps(spec))
             differing = [name for name in sorted({*theirs, *ours}) if theirs.get(name) != ours.get(name)]
             raise InputError(
@@ -170,23 +196,6 @@ class Store:
                 "give another folder, or remove this one."
             )
         return store
-
-    @classmethod
-    def open(cls, folder: str | Path) -> "Store":
-        """The store in a folder where a sweep has been begun."""
-        folder = Path(folder)
-        try:
-            head = json.loads((folder / SPEC).read_bytes())
-            schema, unchanged = head["schema"], spec_key(head["spec"]) == head["key"]
-        except OSError:
-            raise InputError(f"{folder} is not the folder of a sweep (it has no {SPEC}); give one that is.") from None
-        except (ValueError, KeyError, TypeError, RecursionError):
-            raise InputError(f"{folder / SPEC} is damaged; restore it, or sweep into another folder.") from None
-        if schema != SCHEMA:
-            raise InputError(f"{folder} has the schema {schema!r}; this tutelage reads {SCHEMA}. Update it.")
-        if not unchanged or not {"chunks", "points", "tutelage_version"} <= set(head):
-            raise InputError(f"{folder / SPEC} was changed after the sweep began; restore it, or sweep into another folder.")
-        return cls(folder, head)
 
     # Writing.
 
@@ -203,16 +212,16 @@ class Store:
     def put(self, task: Task, chunk: Chunk) -> None:
         """Keep a chunk. When this returns it is on the disk, under its name, and stays there."""
         data = encode(task, chunk, self.key)
-        name, before = name_of(task, chunk, data, self.key), self._names.get(task.index)
-        with _disk_errors(self.folder, f"{len(self._names)} of {self.chunks} chunks are kept"):
+        name, before = name_of(task, chunk, data, self.key), self._files.get(task.index)
+        with _disk_errors(self.folder, f"{len(self._files)} of {self.chunks} chunks are kept"):
             write_bytes(self.folder / CHUNKS / name, data, durable=True)
-            if before not in (None, name):
-                (self.folder / CHUNKS / str(before)).unlink(missing_ok=True)
-        self._names[task.index] = name
+            if before is not None and before[0] != name:
+                (self.folder / CHUNKS / before[0]).unlink(missing_ok=True)
+        self._add(name)
 
     def set_aside_damaged(self) -> tuple[str, ...]:
         """Rename the files that do not match their hash, so that their chunks count as missing; the names they had."""
-        damaged = tuple(name for name in self._names.values() if self._bytes(name) is None)
+        damaged = tuple(file[0] for file in self._files.values() if self._bytes(file[0]) is None)
         for name in damaged:
             path = self.folder / CHUNKS / name
             path.rename(path.with_suffix(DAMAGED))
@@ -224,23 +233,27 @@ class Store:
     @property
     def done(self) -> frozenset[int]:
         """The numbers of the chunks that are there."""
-        return frozenset(self._names)
+        return frozenset(self._files)
 
     @property
     def failed(self) -> frozenset[int]:
         """The numbers of the chunks with points that failed."""
-        return frozenset(index for index, name in self._names.items() if _counts(name)[1])
+        return frozenset(index for index, file in self._files.items() if int(file["failed"]))
 
     def refresh(self) -> None:
         """Look into the folder again, in one pass over its names: another process may have written to it."""
-        self._names: dict[int, str] = {}
+        self._files: dict[int, re.Match[str]] = {}
         with suppress(FileNotFoundError):
-            for match in filter(None, map(NAME.fullmatch, sorted(os.listdir(self.folder / CHUNKS)))):
-                self._names.setdefault(int(match[1]), match[0])
+            for name in sorted(os.listdir(self.folder / CHUNKS), reverse=True):
+                self._add(name)
+
+    def _add(self, name: str) -> None:
+        if match := NAME.fullmatch(name):
+            self._files[int(match["index"])] = match
 
     def read(self, index: int) -> tuple[np.ndarray, Chunk]:
         """The numbers of the points of a chunk that is there, and the chunk; checked by its hash."""
-        data = self._bytes(self._names[index])
+        data = self._bytes(self._files[index][0])
         if data is None:
             raise InputError(
                 f"chunk {index} in {self.folder} is damaged (its bytes do not match its hash); "
@@ -257,37 +270,21 @@ class Store:
 
     def status(self) -> StoreStatus:
         """How far the sweep is, from the names of the files. Those with failures are read for the errors."""
-        counts = {name: _counts(name) for name in self._names.values()}
         errors: Counter[str] = Counter()
-        for data in (self._bytes(name) for name, (_, failed) in counts.items() if failed):
+        for data in (self._bytes(self._files[index][0]) for index in sorted(self.failed)):
             if data is not None:
                 errors.update(error for error in decode(data)[1]["failure"][1] if error)
         return StoreStatus(
             folder=str(self.folder),
             chunks=self.chunks,
-            chunks_done=len(counts),
+            chunks_done=len(self._files),
             points=self.points,
-            points_done=sum(points for points, _ in counts.values()),
-            points_failed=sum(failed for _, failed in counts.values()),
+            points_done=sum(int(file["points"]) for file in self._files.values()),
+            points_failed=sum(int(file["failed"]) for file in self._files.values()),
             errors=dict(errors.most_common(MOST_ERRORS)),
             writer=writer_of(self.folder),
             version=self.version,
         )
-
-
-def _counts(name: str) -> tuple[int, int]:
-    """Points and failed points of a chunk."""
-    _, _, points, failed, _ = name.split("-")
-    return int(points), int(failed)
-
-
-def _require_empty(folder: Path) -> None:
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder} is a file; give the name of a folder for this sweep.")
-    if folder.is_dir() and any(
-        path.name not in (CHUNKS, LOCK, WRITER) and not is_unfinished(path) for path in folder.iterdir()
-    ):
-        raise InputError(f"{folder} holds other files and no sweep; give a new or empty folder.")
 
 
 @contextmanager

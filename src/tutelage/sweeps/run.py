@@ -1,0 +1,378 @@
+"""Runs what is missing of a sweep: gives it to an executor and keeps each chunk as it comes.
+
+An executor is this process, processes next to it, or a Dask cluster. All have one signature and give the same numbers:
+
+    execute(compute, tasks, notice) -> (task, chunk), as they are finished
+
+compute: a function of a module (not of a script), from a task to its chunk. notice: called with one sentence when something
+happened that the user should know. A worker that is lost takes nothing with it: its task is given out again, TRIES times in
+all. An error of the computation itself is not tried again. Either way, a task that fails gives a chunk without numbers, whose
+`failure` says why. A chunk is announced when it is on the disk; however the run ends, what was announced is kept.
+
+On a cluster that we start, Dask reports every lost worker. A scheduler that is there already tries a number of times itself
+(distributed.scheduler.allowed-failures); when it gives up we try once more, for it blames all tasks that waited for a lost
+worker.
+"""
+
+import shlex
+import shutil
+import signal
+import sys
+import threading
+from collections import Counter, deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from types import FrameType, ModuleType
+from typing import TYPE_CHECKING
+
+import numpy as np
+from tqdm.auto import tqdm
+
+from tutelage import checks
+from tutelage._pool import Child, WorkerLost, cores, one_core, results
+from tutelage._types import Table
+from tutelage._version import __version__
+from tutelage.errors import InputError
+from tutelage.sweeps.store import Chunk, Store, StoreStatus, Task, counted
+
+if TYPE_CHECKING:
+    from distributed import Client
+    from distributed.deploy import Cluster
+
+NAMES = ("serial", "processes", "dask", "slurm")
+TRIES, TRIES_ELSEWHERE = 3, 2  # workers that a task may lose before it counts as failed; on a scheduler that retries
+OUR_SCHEDULER = {"distributed.scheduler.allowed-failures": 0, "distributed.scheduler.worker-saturation": 1.0}
+SECONDS_TO_CONNECT, SECONDS_TO_START = 20, 120
+SECONDS_BETWEEN_TICKS = 1.0
+MOST_SHOWN = 5  # different errors; all are kept with their points
+
+Compute = Callable[[Task], Chunk]
+Notice = Callable[[str], None]
+Results = Generator[tuple[Task, Chunk], None, None]  # closed when nobody waits for the rest
+Execute = Callable[[Compute, Iterable[Task], Notice], Results]
+Found = Generator[tuple[Task, Chunk | BaseException], None, None]  # also with lost workers
+
+
+class Progress:
+    """What is seen of a run. `notices` are sentences about what happened on the way and did not stop the sweep.
+
+    shown: a bar on standard error where that is a terminal, with the rate, the time left and the failures so far; notices,
+    and the first few errors, in lines of their own. Otherwise nothing is printed.
+    """
+
+    def __init__(self, shown: bool = False):
+        self.shown = shown
+        self.notices: list[str] = []
+        self._errors: Counter[str] = Counter()
+
+    @contextmanager
+    def over(self, points: int, kept: int) -> Iterator[None]:
+        """Inside, the run goes on. points: of the sweep; kept: those of earlier runs.
+
+        The clock goes on while nothing comes: the first chunk of a shape waits for its compilation.
+        """
+        clock = "[{elapsed}<{remaining}, {rate_noinv_fmt}{postfix}]"
+        layout = f"sweeping: {{percentage:3.0f}}% |{{bar}}| {{n_fmt}}/{{total_fmt}} points {clock}"
+        how = {"bar_format": layout, "unit": " points", "smoothing": 0.1, "leave": False}
+        ended = threading.Event()
+        with tqdm(total=points, initial=kept, disable=None if self.shown else True, **how) as self._bar:
+
+            def tick() -> None:
+                while not ended.wait(SECONDS_BETWEEN_TICKS):
+                    self._bar.refresh()
+
+            ticking = threading.Thread(target=tick, daemon=True)
+            ticking.start()
+            try:
+                yield
+            finally:
+                ended.set()
+                ticking.join()
+
+    def done(self, task: Task, chunk: Chunk) -> None:
+        """This chunk is on the disk."""
+        for error in filter(None, chunk["failure"][1]):
+            if error not in self._errors and len(self._errors) < MOST_SHOWN:
+                self._write(f"points fail: {error}")
+            self._errors[error] += 1
+        if self._errors:
+            self._bar.set_postfix_str(f"{self._errors.total()} failed", refresh=False)
+        self._bar.update(len(task.points))
+
+    def notice(self, message: str) -> None:
+        """Something happened that does not stop the sweep."""
+        self.notices.append(message)
+        self._write(message)
+
+    def _write(self, message: str) -> None:
+        if self.shown:
+            tqdm.write(f"note: {message}", file=sys.stderr)
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a run did. computed: chunks of this run; kept: of earlier ones; notices: on the way; status: after it."""
+
+    computed: int
+    kept: int
+    notices: tuple[str, ...]
+    status: StoreStatus
+
+    def __str__(self) -> str:
+        lines = [f"{counted(self.computed, 'chunk')} computed, {self.kept} already computed", str(self.status)]
+        return "\n".join([*lines, *(f"  note: {notice}" for notice in self.notices)])
+
+
+def run(
+    store: Store,
+    tasks: Sequence[Task],
+    compute: Compute,
+    execute: Execute,
+    *,
+    retry: bool = False,
+    progress: Progress | None = None,
+) -> Report:
+    """Compute the tasks that the store lacks, and keep them there.
+
+    retry: also those in which points have failed. Ctrl-C passes through, with the finished work kept; a disk that is full
+    is an InputError, with the store intact.
+    """
+    progress = progress or Progress()
+    with store.writing():
+        if store.version != __version__:
+            progress.notice(f"the sweep was begun with tutelage {store.version} and goes on with {__version__}.")
+        for name in store.set_aside_damaged():
+            progress.notice(f"{name} does not match its hash; it is set aside and its chunk computed again.")
+        done = store.done - store.failed if retry else store.done
+        pending = [task for task in tasks if task.index not in done]
+        with progress.over(store.points, store.points - sum(len(task.points) for task in pending)):
+            try:
+                execute_all(execute, pending, compute, store.put, progress)
+            except KeyboardInterrupt:
+                kept = f"{len(store.done)} of {store.chunks} chunks are kept in {store.folder}"
+                raise KeyboardInterrupt(f"{kept}; run the same sweep again to resume.") from None
+    return Report(len(pending), len(tasks) - len(pending), tuple(progress.notices), store.status())
+
+
+def execute_all(
+    execute: Execute, tasks: Sequence[Task], compute: Compute, keep: Callable[[Task, Chunk], None], progress: Progress
+) -> None:
+    """Compute these tasks, keep each chunk as it comes, and announce it when it is kept."""
+    if not tasks:
+        return
+    with closing(execute(compute, tasks, progress.notice)) as found:
+        for task, chunk in found:
+            with _interrupts_deferred():
+                keep(task, chunk)
+                progress.done(task, chunk)
+
+
+@contextmanager
+def _interrupts_deferred() -> Iterator[None]:
+    """Ctrl-C waits until a finished chunk is kept. Python also ignores one inside a callback, of which HDF5 has many."""
+    if threading.current_thread() is not threading.main_thread() or not callable(usual := signal.getsignal(signal.SIGINT)):
+        yield
+        return
+    came: list[tuple[int, FrameType | None]] = []
+    signal.signal(signal.SIGINT, lambda number, frame: came.append((number, frame)))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, usual)
+        if came:
+            usual(*came[0])
+
+
+# The executors.
+
+
+def executor_of(name: str, workers: int | None = None, cluster: Mapping[str, object] | None = None) -> Execute:
+    """The executor of this name, or of the Dask scheduler at this address (tcp://host:port, or its scheduler file .json).
+
+    workers: how many, None for all there are. cluster: for "slurm", what dask_jobqueue.SLURMCluster is to be told (queue,
+    account, walltime, memory, ...).
+    """
+    workers = None if workers is None else checks.as_count("workers", workers)
+    if cluster and name != "slurm":
+        raise InputError(f"cluster options are given for the executor {name!r}; only 'slurm' takes them.")
+    if name in ("serial", "processes"):
+        return serial if name == "serial" else partial(processes, workers)
+    if name not in NAMES and "://" not in name and not name.endswith(".json"):
+        raise InputError(
+            f"executor is {name!r}; it must be one of {', '.join(map(repr, NAMES))}, "
+            "or the address of a Dask scheduler such as 'tcp://10.0.0.1:8786'."
+        )
+    _dask("dask_jobqueue" if name == "slurm" else "distributed", name)
+    if name == "slurm" and workers is None:
+        raise InputError("executor is 'slurm' and workers is not given; say how many workers SLURM is to start.")
+    if name == "slurm" and shutil.which("sbatch") is None:
+        raise InputError("executor is 'slurm' and there is no sbatch here; run this on a login node of the cluster.")
+    if name not in NAMES and workers is not None:
+        raise InputError(f"workers is {workers}; the cluster at {name} has its own number. Leave it out.")
+    return partial(dask, name, workers, dict(cluster or {}))
+
+
+def serial(compute: Compute, tasks: Iterable[Task], notice: Notice) -> Results:
+    """Everything in this process, one chunk after the other: for small sweeps and for a debugger."""
+    for task in tasks:
+        yield task, attempt(compute, task)
+
+
+def processes(workers: int | None, compute: Compute, tasks: Iterable[Task], notice: Notice) -> Results:
+    """Processes of this machine with one core each: as many as there are cores, or `workers`."""
+    waiting = deque(tasks)
+    found = results(partial(attempt, compute), waiting, min(workers or cores(), len(waiting)), one_core())
+    lost = f"lost with {TRIES} workers, one after the other (the last one {{how}}; out of memory?)"
+    yield from _with_retries(found, waiting, TRIES, lost, notice)
+
+
+def dask(
+    where: str, workers: int | None, options: Table, compute: Compute, tasks: Iterable[Task], notice: Notice
+) -> Results:
+    """A Dask cluster. where: "dask", "slurm", an address, or a scheduler file; options: of the SLURM cluster."""
+    waiting, tries = deque(tasks), TRIES if where in NAMES else TRIES_ELSEWHERE
+    with _dask("dask", where).config.set(OUR_SCHEDULER), _cluster(where, workers, options) as place:
+        try:
+            client = _dask("distributed", where).Client(**place, timeout=SECONDS_TO_CONNECT, set_as_default=False)
+        except (OSError, TimeoutError, ValueError):
+            raise InputError(f"no Dask scheduler responds at {where}; start one, or fix the address.") from None
+        with client:
+            if where == "dask":
+                try:
+                    client.wait_for_workers(1, timeout=SECONDS_TO_START)
+                except TimeoutError:
+                    late = f"no Dask worker has started within {SECONDS_TO_START} s; use the executor 'processes'."
+                    raise InputError(late) from None
+            elif not client.ncores():
+                notice(f"no worker has come to the cluster ({where}) yet; the sweep begins when one does.")
+            lost = "lost with its workers again and again (out of memory?)"
+            try:
+                yield from _with_retries(_dask_results(client, compute, waiting), waiting, tries, lost, notice)
+            except (CancelledError, OSError):
+                ended = "the Dask scheduler has ended; finished work is saved. Start it and run the sweep again to resume."
+                raise InputError(ended) from None
+
+
+def _with_retries(found: Found, waiting: deque[Task], tries: int, lost: str, notice: Notice) -> Results:
+    """Give the tasks that were lost with their workers back to `waiting`; after so many tries they have failed."""
+    losses: Counter[int] = Counter()
+    with closing(found):
+        for task, result in found:
+            if not isinstance(result, BaseException):
+                yield task, result
+                continue
+            if not isinstance(result, WorkerLost):
+                raise result
+            losses[task.index] += 1
+            if losses[task.index] == tries:
+                yield task, without_numbers(task, lost.format(how=result))
+            else:
+                notice(f"a worker {result} during chunk {task.index}, which is given to another.")
+                waiting.append(task)
+
+
+def attempt(compute: Compute, task: Task) -> Chunk:
+    """The chunk of one task; an error of the computation is that of all of its points."""
+    try:
+        return compute(task)
+    except Exception as error:
+        return without_numbers(task, message_of(error))
+
+
+def without_numbers(task: Task, error: str) -> Chunk:
+    """A chunk that could not be computed."""
+    return {"failure": ((), np.full(len(task.points), error, dtype=object))}
+
+
+def message_of(error: BaseException) -> str:
+    """The message; with the kind of error, unless it is one of ours."""
+    message = " ".join(str(error).split())
+    return message if isinstance(error, InputError) else f"{type(error).__name__}: {message}".rstrip(": ")
+
+
+def _dask(module: str, where: str) -> ModuleType:
+    """A module of Dask. dask_jobqueue makes Ctrl-C end the whole process; we put it back, to tell of finished work."""
+    usual = signal.getsignal(signal.SIGINT)
+    try:
+        return import_module(module)
+    except ImportError:
+        raise InputError(f'executor {where!r} needs Dask; install it by: pip install "tutelage[cluster]".') from None
+    finally:
+        if signal.getsignal(signal.SIGINT) is not usual:
+            signal.signal(signal.SIGINT, usual)
+
+
+@contextmanager
+def _cluster(where: str, workers: int | None, options: Table) -> "Iterator[dict[str, str | Cluster]]":
+    """What `Client` is to be told. A cluster of ours has its scheduler in this process and ends with this context."""
+    if where == "dask":
+        with _dask("distributed", where).LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0") as cluster:
+            count = str(workers or cores())
+            arguments = [cluster.scheduler_address, "--nworkers", count, "--nthreads", "1", "--no-dashboard"]
+            environment = one_core() | {"DASK_LOGGING__DISTRIBUTED": "critical"}
+            keeper = Child(target=_keep_workers, args=(arguments,), environment=environment)
+            keeper.start()
+            try:
+                yield {"address": cluster}
+            finally:
+                keeper.terminate()
+                keeper.join()
+    elif where == "slurm":
+        exports = [f"export {name}={shlex.quote(value)}" for name, value in one_core().items()]
+        usual: Table = {"cores": 1, "processes": 1, "scheduler_options": {"dashboard_address": ":0"}}
+        prologue = [*exports, *options.get("job_script_prologue", ())]
+        try:
+            asked = usual | options | {"job_script_prologue": prologue}
+            cluster = _dask("dask_jobqueue", where).SLURMCluster(**asked)
+        except (TypeError, ValueError) as error:
+            reason = " ".join(str(error).split())
+            raise InputError(f"the cluster options {options} are not valid ({reason}); fix the [cluster] table.") from None
+        with cluster:
+            cluster.scale(workers)
+            yield {"address": cluster}
+    else:
+        yield {"scheduler_file" if where.endswith(".json") else "address": where}
+
+
+def _keep_workers(arguments: list[str]) -> None:
+    """Dask's program that looks after workers; by itself it would wait for the scheduler forever, but it is our child."""
+    import_module("distributed.cli.dask_worker").main(arguments)
+
+
+def _dask_results(client: "Client", compute: Compute, waiting: deque[Task]) -> Found:
+    """As they come. The scheduler knows of as many tasks as there are cores: one that waits for the same worker as a task
+    that kills it would be blamed, too. If only a result was lost, Dask computes it again."""
+    from distributed import KilledWorker, as_completed
+
+    finished, under_way = as_completed(loop=client.loop), {}
+    while True:
+        cores_now: dict[str, int] = client.ncores()  # type: ignore[assignment]  (its types are those of asynchronous use)
+        room = max(1, sum(cores_now.values())) - len(under_way)
+        for task in [waiting.popleft() for _ in range(min(room, len(waiting)))]:
+            future = client.submit(attempt_there, __version__, compute, task, pure=False, retries=0)
+            under_way[future] = task
+            finished.add(future)
+        if not under_way:
+            return
+        future = next(finished)
+        try:
+            result = future.result()
+        except KilledWorker:
+            result = WorkerLost("was lost")
+        except (CancelledError, OSError):  # of the scheduler
+            raise
+        except Exception as error:  # not of the computation: `attempt` catches those
+            reason = message_of(error.__cause__ or error)
+            raise InputError(f"the Dask workers cannot compute ({reason}); fix them and run the sweep again.") from None
+        yield under_way.pop(future), result
+
+
+def attempt_there(version: str, compute: Compute, task: Task) -> Chunk:
+    """Run on the workers, which may have come long after the sweep began: other versions would mix numbers."""
+    if version != __version__:
+        raise ImportError(f"a worker has tutelage {__version__}, and the sweep {version}")
+    return attempt(compute, task)
