@@ -64,7 +64,7 @@ def replicate(
 
     from tutelage.papers.gallery import duration, expectation, gallery
     from tutelage.papers.run import count, run_all
-    from tutelage.plot.html import write_text
+    from tutelage.plot.style import write_text
 
     report.check_folder(out)
     results, console = [], report.plain_console()

@@ -39,8 +39,8 @@ from tutelage.comparison.verdict import (
     worst_place,
 )
 from tutelage.errors import InputError
-from tutelage.plot.html import document, svg_element, write_text
 from tutelage.plot.labels import capital, problem_in_words
+from tutelage.plot.style import document, svg_element, write_text
 from tutelage.problem import Problem
 from tutelage.storage import error_name
 from tutelage.trajectory import Trajectory

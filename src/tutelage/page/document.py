@@ -42,9 +42,8 @@ from tutelage._version import __version__
 from tutelage.analysis.curve_phases import phases
 from tutelage.analysis.result import Curve, RunResults, read_curves
 from tutelage.errors import InputError, kind_of
-from tutelage.plot.html import document, write_text
 from tutelage.plot.labels import capital, columns_of_R, settings_in_words, title_and_conditions
-from tutelage.plot.style import COLORS, FAINT, PHASE_COLORS, is_log_spaced, wants_log
+from tutelage.plot.style import COLORS, FAINT, PHASE_COLORS, document, is_log_spaced, wants_log, write_text
 from tutelage.problem import Problem, Tasks
 from tutelage.trajectory import Trajectory
 

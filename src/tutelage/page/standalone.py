@@ -21,8 +21,7 @@ from tutelage.page.settings import (
     is_local,
     presets_as_data,
 )
-from tutelage.plot.html import write_text
-from tutelage.plot.style import COLORS, FAINT, PHASE_COLORS
+from tutelage.plot.style import COLORS, FAINT, PHASE_COLORS, write_text
 from tutelage.problem import Problem, Start
 from tutelage.trajectory import Trajectory
 

@@ -10,8 +10,9 @@ draws: a result is read by its fields, and a result's own `.plot()` imports its 
 Every function takes `title`, which replaces its own ("" leaves the whole head out). One with a single panel also takes `ax`,
 the user's axes: it draws into them and returns them.
 
-Shared by all figures: style (palette, scales, files), labels (texts), axes (panels, legends) and html (pages). The other
-modules draw the results they are named after. The names exported here are those that a new figure needs, too.
+Shared by all figures: style (palette, scales, files of figures and pages), labels (texts), axes (panels, legends). trajectory
+draws what solve, simulate, compare and from_data return, analyses the results of tutelage.analysis, sweep those of sweeps.
+The names exported here are those that a new figure needs, too.
 """
 
 from tutelage._namespace import attach

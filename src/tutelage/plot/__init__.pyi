@@ -1,3 +1,26 @@
+from .analyses import (
+    draw_phases,
+    plot_best_replay,
+    plot_decay_rates,
+    plot_early_stopping,
+    plot_escape_distribution,
+    plot_escape_time,
+    plot_exponent,
+    plot_fixed_point,
+    plot_forgetting,
+    plot_interference,
+    plot_landscape,
+    plot_node_reuse,
+    plot_noise_floor,
+    plot_per_run,
+    plot_phases,
+    plot_plateaus,
+    plot_protocol,
+    plot_savings,
+    plot_specialization,
+    plot_spectral_exponent,
+    plot_transfer,
+)
 from .axes import (
     column,
     figure_of,
@@ -12,36 +35,30 @@ from .axes import (
     shown_times,
     spread_marks,
 )
-from .comparison import plot_comparison, plot_fluctuations, plot_step_moments
-from .data import plot_data, plot_data_comparison
-from .fixed_points import plot_decay_rates, plot_fixed_point, plot_landscape, plot_noise_floor
-from .html import document, write_text
 from .labels import ERROR, ERROR_IN_TWO_LINES, TIME, capital, problem_in_words
-from .learning_curve import (
-    draw_phases,
-    plot_early_stopping,
-    plot_escape_distribution,
-    plot_escape_time,
-    plot_exponent,
-    plot_per_run,
-    plot_phases,
-    plot_plateaus,
-    plot_protocol,
-    plot_specialization,
-    plot_spectral_exponent,
+from .style import (
+    ALARM,
+    COLORS,
+    DASHES,
+    FAINT,
+    INK,
+    MARKERS,
+    check_figure_path,
+    document,
+    save_figure,
+    style,
+    write_text,
 )
-from .overlaps import plot_overlaps
-from .style import ALARM, COLORS, DASHES, FAINT, INK, MARKERS, check_figure_path, save_figure, style
 from .sweep import cell_edges, plot_sweep
-from .tasks import (
-    plot_best_replay,
-    plot_forgetting,
-    plot_interference,
-    plot_node_reuse,
-    plot_savings,
-    plot_transfer,
+from .trajectory import (
+    plot_comparison,
+    plot_data,
+    plot_data_comparison,
+    plot_fluctuations,
+    plot_overlaps,
+    plot_step_moments,
+    plot_trajectory,
 )
-from .trajectory import plot_trajectory
 
 __all__ = [
     "ALARM",

@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Callable, Sequence
 from functools import wraps
 from io import BytesIO
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from matplotlib import figure
@@ -17,17 +17,14 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import SymmetricalLogLocator
 
 from tutelage.errors import InputError, kind_of, require_fields
-from tutelage.plot.style import ALARM, COLORS, FAINT, Look, is_log_spaced, style, wants_log
+from tutelage.plot.style import ALARM, FAINT, Look, color_at, is_log_spaced, style, wants_log
 
 WIDTH, HEAD, NO_HEAD = 7.4, 0.9, 0.35  # inches: of a figure; above its first panel, with and without a title
-GRID_WIDTH, GRID_HEIGHT, GRID_HEAD = 9.0, 2.6, 0.6
+GRID_HEAD = 0.6
 TITLE_SIZE, SMALL_SIZE = 11, 8.5
-LINE = 94  # characters of small print per line
 LARGE = 30.0  # overlaps beyond this are drawn linearly up to one and logarithmically beyond
 
-Options = ParamSpec("Options")
-Result = TypeVar("Result")
-Drawn = TypeVar("Drawn")
+Drawing = TypeVar("Drawing", bound=Callable[..., Any])
 
 
 class Figure(figure.Figure):
@@ -48,30 +45,27 @@ class Figure(figure.Figure):
 # Figures and their panels
 
 
-def figure_of(
-    source: str, *fields: str
-) -> Callable[[Callable[Concatenate[Result, Options], Drawn]], Callable[Concatenate[Result, Options], Drawn]]:
+def figure_of(source: str, *fields: str) -> Callable[[Drawing], Drawing]:
     """Decorate a drawing function: require these fields of its result, and draw in our style.
 
     source: where a right result comes from, for the message. A function that takes `ax` returns it if it is given; the
     title is then that of the axes.
     """
 
-    def decorate(draw: Callable[Concatenate[Result, Options], Drawn]) -> Callable[Concatenate[Result, Options], Drawn]:
+    def decorate(draw: Drawing) -> Drawing:
         @wraps(draw)
-        def checked(result: Result, *args: Options.args, **options: Options.kwargs) -> Drawn:
+        def checked(result: object, *args: Any, **options: Any) -> Any:
             require_fields(draw.__name__, result, fields, source)
-            ax: Any = options.get("ax")
+            ax, title = options.get("ax"), options.get("title")
             with style():
                 if ax is None:
                     return draw(result, *args, **options)
-                title, options["title"] = options.get("title"), ""
-                draw(result, *args, **options)
+                draw(result, *args, **options | {"title": ""})
                 if title is not None:
                     ax.set_title(title)
                 return ax
 
-        return checked
+        return cast("Drawing", checked)
 
     return decorate
 
@@ -109,8 +103,8 @@ def panel_grid(
     title: str,
     small: str = "",
     *,
-    height: float = GRID_HEIGHT,
-    width: float = GRID_WIDTH,
+    height: float = 2.6,
+    width: float = 9.0,
     **grid: Any,
 ) -> tuple[Figure, np.ndarray]:
     """A figure of rows x columns panels below a title and a line of small print, and its axes as a 2-d array.
@@ -134,7 +128,7 @@ def finish(
     outcome: str | Sequence[str] = "",
     *,
     alarm: bool = False,
-    line: int = LINE,
+    line: int = 94,
     legend: str | None = None,
 ) -> Figure:
     """Name the common x axis, put the legends outside, align the y labels and write the head. Returns the figure.
@@ -154,7 +148,7 @@ def finish(
     parts: list[tuple[str, Look]] = [(title or default, {"fontsize": TITLE_SIZE, "fontweight": "bold"})]
     parts += [(small, {"fontsize": SMALL_SIZE})]
     parts += [(text, bold) for text in ([outcome] if isinstance(outcome, str) else outcome)]
-    height = 8.0
+    height = 8.0  # points above the panel
     for text, look in reversed(parts):
         lines = textwrap.wrap(text, int(line * SMALL_SIZE / look["fontsize"]) - 6 * ("fontweight" in look))
         if lines:
@@ -200,18 +194,20 @@ def scale_time(axes: Axes, times: np.ndarray) -> None:
         axes.set_xscale("log")
 
 
-def scale_error(axes: Axes, errors: np.ndarray) -> None:
+def scale_error(axes: Axes, errors: np.ndarray, label: str | None = None) -> None:
     """A logarithmic axis for a learning curve that needs one; otherwise down to zero, so that heights compare."""
     if wants_log(errors):
         axes.set_yscale("log", nonpositive="mask")
     elif np.all(errors[np.isfinite(errors)] >= 0):
         axes.set_ylim(bottom=0.0)
+    if label is not None:
+        axes.set_ylabel(label)
 
 
-def scale_overlaps(axes: Axes, values: np.ndarray) -> None:
+def scale_overlaps(axes: Axes, values: np.ndarray, label: str) -> None:
     """A linear axis, unless some overlap is very large."""
-    finite = values[np.isfinite(values)]
-    if finite.size and np.max(np.abs(finite)) > LARGE:
+    axes.set_ylabel(label)
+    if np.max(np.abs(values[np.isfinite(values)]), initial=0.0) > LARGE:
         axes.set_yscale("symlog", linthresh=1.0)
         locator = SymmetricalLogLocator(base=10.0, linthresh=1.0)
         locator.set_params(numticks=6)
@@ -224,7 +220,7 @@ def scale_overlaps(axes: Axes, values: np.ndarray) -> None:
 def plain_dots(place: int = 0, size: float = 4.5, marker: str = "o") -> Look:
     """Line properties of open marks without a line, in the color of this place."""
     look = {"marker": marker, "markersize": size, "markerfacecolor": "white"}
-    return look | {"linestyle": "none", "color": COLORS[place % len(COLORS)]}
+    return look | {"linestyle": "none", "color": color_at(place)}
 
 
 def spread_marks(times: np.ndarray, place: int, count: int, marks: int = 6) -> list[int] | None:

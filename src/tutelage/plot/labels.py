@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:  # figures can be listed without JAX
     from xarray import DataArray
 
-    from tutelage._types import ArrayLike, Rate
     from tutelage.problem import SGD, Inputs, Network, Problem, Tasks
     from tutelage.trajectory import Trajectory
 
 TIME = r"time $\alpha$ = steps / $N$"
 ERROR = r"generalization error $\epsilon_g$"
 ERROR_IN_TWO_LINES = "generalization\n" + r"error $\epsilon_g$"  # for low panels
-LOSSES = {
-    "Squared": "",
-    "Absolute": "absolute loss",
-    "Huber": "Huber loss",
-    "Logistic": "logistic loss",
-    "Hinge": "hinge loss",
-    "CrossEntropy": "cross-entropy",
+LOSSES = {"Squared": "", "Huber": "Huber loss", "CrossEntropy": "cross-entropy"}
+LOSSES |= {name.capitalize(): f"{name} loss" for name in ("absolute", "logistic", "hinge")}
+LABELS = {name: f"{name.lower()} labels" for name in ("Sign", "Logistic", "Argmax")}
+RATES = {  # fields of the schedule, and the first and last of its values
+    "Constant": "{value:g}",
+    "PowerDecay": "falling from {initial:g} as a power {exponent:g} of time",
+    "Cosine": "on a cosine from {initial:g} to {final:g}",
+    "Piecewise": "in {values.size} steps from {first:g} to {last:g}",
+    "Interpolated": "through {values.size} values from {first:.3g} to {last:.3g}",
 }
-LABELS = {"Sign": "sign labels", "Logistic": "logistic labels", "Argmax": "argmax labels"}
 PARAMETERS = {
     "lr": r"learning rate $\eta$",
     "sgd.lr": r"learning rate $\eta$",
@@ -34,7 +34,6 @@ PARAMETERS = {
     "student.hidden, teacher.hidden": "units $K=M$",
     "dim": "input dimension $N$",
     "scale": "size of the first weights",
-    "batch": "batch",
     "weight_decay": r"weight decay $\kappa$",
     "readout_lr": r"readout rate $\eta_v$",
     "bias_lr": r"bias rate $\eta_b$",
@@ -56,26 +55,19 @@ QUANTITIES = {
 }
 
 
-class Recorded(Protocol):
-    """What is read of a curve: a `Trajectory`, or the single curve of an analysis."""
-
-    times: np.ndarray
-    error: np.ndarray
-    variables: dict[str, np.ndarray]
-    kind: str
-    problem: Problem | None
+# Quantities. A curve is anything with times, error, variables, kind and problem: a `Trajectory`, or the curve of an analysis.
 
 
-def time_label(result: Recorded) -> str:
+def time_label(curve: Any) -> str:
     """What the time axis measures; custom equations have a time of their own."""
-    return TIME if result.kind != "equations" else "time"
+    return TIME if curve.kind != "equations" else "time"
 
 
-def error_label(result: Recorded) -> str:
+def error_label(curve: Any) -> str:
     """What the error is: the labels of the problem decide."""
-    if result.kind == "equations" or result.problem is None:
+    if curve.kind == "equations" or curve.problem is None:
         return "error"
-    return ERROR_IN_TWO_LINES if result.problem.labels.metric == "squared" else "probability of\na wrong class"
+    return ERROR_IN_TWO_LINES if curve.problem.labels.metric == "squared" else "probability of\na wrong class"
 
 
 def columns_of_R(problem: Problem | None, count: int) -> tuple[str, list[str]]:
@@ -93,9 +85,9 @@ def columns_of_R(problem: Problem | None, count: int) -> tuple[str, list[str]]:
         return "task.unit", [f"{s + 1}.{np.sum(own[:m] == s) + 1}" for m, s in enumerate(own)]
     if problem is None or not isinstance(problem.inputs, Mixture):
         return "teacher", numbers
-    units = 0 if teacher is None else teacher.hidden
-    if units == 0:
+    if teacher is None:
         return "mean", numbers
+    units = teacher.hidden
     return "", [f"teacher {m + 1}" if m < units else f"mean {m - units + 1}" for m in range(count)]
 
 
@@ -121,8 +113,14 @@ def capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def problem_in_words(problem: Problem) -> tuple[str, str]:
-    """Title and conditions of a problem: who learns from whom; and how, from what."""
+# A problem in words
+
+
+def problem_in_words(problem: Problem, without: tuple[str, ...] = ()) -> tuple[str, str]:
+    """Title and conditions of a problem: who learns from whom; and how, from what.
+
+    without: beginnings of the conditions that a figure varies, and so leaves out.
+    """
     from tutelage.problem import Tasks
 
     student, teacher = problem.student, problem.teacher
@@ -131,17 +129,17 @@ def problem_in_words(problem: Problem) -> tuple[str, str]:
     verb = "learns" if student.hidden == 1 else "learn"
     several = isinstance(teacher, Tasks)
     what = _tasks(teacher) if several else "to tell classes apart" if teacher is None else f"from {_units(teacher)}"
-    who = f"{_units(student)}{trained} {verb} {what}"
-    tasks = tasks_in_words(teacher) if several else []
-    how = [*tasks, _rate(problem.sgd.lr), *_learning(problem), _inputs(problem.inputs)]
-    return capital(who), ", ".join([*how, *_algorithm(problem.sgd)])
+    how = [*(tasks_in_words(teacher) if several else []), _rate(problem.sgd.lr), *_learning(problem)]
+    how += [_inputs(problem.inputs), *_algorithm(problem.sgd)]
+    shown = ", ".join(part for part in ", ".join(how).split(", ") if not part.startswith(without))
+    return capital(f"{_units(student)}{trained} {verb} {what}"), shown
 
 
-def title_and_conditions(result: Recorded) -> tuple[str, str]:
-    """As `problem_in_words`, for a result that may have no problem."""
-    if result.problem is None:
-        return ("Custom equations" if result.kind == "equations" else "Order parameters"), ""
-    return problem_in_words(result.problem)
+def title_and_conditions(curve: Any) -> tuple[str, str]:
+    """As `problem_in_words`, for a curve that may have no problem."""
+    if curve.problem is None:
+        return ("Custom equations" if curve.kind == "equations" else "Order parameters"), ""
+    return problem_in_words(curve.problem)
 
 
 def settings_in_words(trajectory: Trajectory) -> list[str]:
@@ -167,65 +165,51 @@ def _tasks(tasks: Tasks) -> str:
 
 def tasks_in_words(tasks: Tasks) -> list[str]:
     """Schedule, similarity, heads and drift of tasks."""
-    schedule, words = tasks.schedule, []
-    if tasks.count > 1 and hasattr(schedule, "shares"):
-        fixed = not schedule.schedules()
-        shares = ":".join(f"{share:.3g}" for share in np.asarray(schedule.probabilities(0.0, tasks.count))) if fixed else ""
-        words.append(f"interleaved {shares or 'by a schedule'}")
+    schedule, several, words = tasks.schedule, tasks.count > 1, []
+    if several and hasattr(schedule, "shares"):
+        shares = [] if schedule.schedules() else np.asarray(schedule.probabilities(0.0, tasks.count)).tolist()
+        words.append(f"interleaved {':'.join(f'{share:.3g}' for share in shares) or 'by a schedule'}")
     elif hasattr(schedule, "after"):
-        words.append(f"switch at {_listed(schedule.after)} with replay {_number(schedule.fraction)}")
+        words.append(f"switch at {_number(schedule.after)} with replay {_number(schedule.fraction)}")
     elif hasattr(schedule, "times"):
-        order = [] if schedule.order is None else [f"order {', '.join(str(task + 1) for task in schedule.order)}"]
-        words += [f"switch at {_listed(schedule.times)}", *order]
-    elif tasks.count > 1:
+        words.append(f"switch at {_number(schedule.times)}")
+        words += [] if schedule.order is None else [f"order {', '.join(str(task + 1) for task in schedule.order)}"]
+    elif several:
         words.append("task probabilities by a function")
     if tasks.similarity is not None and np.ndim(tasks.similarity) == 0:
-        words.append(f"similarity {float(tasks.similarity):g}")
-    words += ["one head for all tasks"] if tasks.heads == "shared" and tasks.count > 1 else []
-    return words + ([f"drift {float(tasks.drift.rate):g}"] if tasks.drift is not None else [])
+        words.append(f"similarity {_number(tasks.similarity)}")
+    words += ["one head for all tasks"] if several and tasks.heads == "shared" else []
+    return words + ([f"drift {_number(tasks.drift.rate)}"] if tasks.drift is not None else [])
 
 
-def _listed(values: ArrayLike) -> str:
-    return " and ".join(f"{float(value):g}" for value in np.ravel(values))
+def _number(value: Any) -> str:
+    """A number, several, or that it is a schedule."""
+    return "by a schedule" if callable(value) else " and ".join(f"{float(number):g}" for number in np.ravel(value))
 
 
-def _rate(lr: Rate | float) -> str:
+def _rate(lr: Any) -> str:
     from tutelage.problem import schedules
 
+    kind = type(lr).__name__
     if not callable(lr):
-        return f"learning rate {float(np.asarray(lr)):g}"
-    if isinstance(lr, schedules.Constant):
-        return f"learning rate {float(lr.value):g}"
-    if isinstance(lr, schedules.PowerDecay):
-        return f"learning rate falling from {float(lr.initial):g} as a power {float(lr.exponent):g} of time"
-    if isinstance(lr, schedules.Cosine):
-        return f"learning rate on a cosine from {float(lr.initial):g} to {float(lr.final):g}"
-    if isinstance(lr, schedules.Piecewise):
-        values = np.asarray(lr.values)
-        return f"learning rate in {values.size} steps from {values[0]:g} to {values[-1]:g}"
-    if isinstance(lr, schedules.Interpolated):
-        values = np.asarray(lr.values)
-        return f"learning rate through {values.size} values from {values[0]:.3g} to {values[-1]:.3g}"
-    return "learning rate on a schedule"
+        return f"learning rate {_number(lr)}"
+    if kind not in RATES or not isinstance(lr, getattr(schedules, kind)):
+        return "learning rate on a schedule"
+    fields = {name: np.asarray(value) for name, value in vars(lr).items()}
+    ends = np.ravel(fields.get("values", 0.0))[[0, -1]]
+    return f"learning rate {RATES[kind].format(**fields, first=ends[0], last=ends[1])}"
 
 
 def _learning(problem: Problem) -> list[str]:
     """Loss and rule where they are not the usual ones; the labels, or their noise."""
-    rule = type(problem.rule).__name__
-    words = [] if rule == "Gradient" else [f"{rule} rule"]
-    if rule == "Gradient" and (name := LOSSES.get(type(problem.loss).__name__, "a custom loss")):
-        words.append(name)
-    kind = type(problem.labels).__name__
+    rule, kind = type(problem.rule).__name__, type(problem.labels).__name__
+    loss = LOSSES.get(type(problem.loss).__name__, "a custom loss") if rule == "Gradient" else f"{rule} rule"
+    words = [loss] if loss else []
     if kind == "Real":
         noise = "by a quantile function" if problem.has_noise_law else _number(problem.noise)
         return [*words, f"label noise {noise}" if noise != "0" else "no label noise"]
     flip = _number(getattr(problem.labels, "flip", 0.0))
     return [*words, LABELS.get(kind, "custom labels") + (f", flipped with probability {flip}" if flip != "0" else "")]
-
-
-def _number(value: Any) -> str:
-    """A number, or that it is a schedule."""
-    return "by a schedule" if callable(value) else f"{float(value):g}"
 
 
 def _inputs(inputs: Inputs) -> str:
@@ -240,19 +224,18 @@ def _inputs(inputs: Inputs) -> str:
         return f"inputs on a hidden manifold of {inputs.dim_latent} dimensions ({inputs.activation.name} features)"
     levels = f"{inputs.levels} level{'' if inputs.levels == 1 else 's'}"
     power_law = isinstance(inputs, PowerLaw)
-    return f"power-law inputs (beta = {float(inputs.beta):g}, {levels})" if power_law else f"inputs with {levels}"
+    return f"power-law inputs (beta = {_number(inputs.beta)}, {levels})" if power_law else f"inputs with {levels}"
 
 
 def _algorithm(sgd: SGD) -> list[str]:
     """What differs from plain SGD with one sample per step."""
-    from tutelage.problem import SlowMomentum
-
-    words = [f"batches of {int(sgd.batch)}"] if int(sgd.batch) != 1 else []
-    if (decay := _number(sgd.weight_decay)) != "0":
-        words.append(f"weight decay {decay}")
-    if isinstance(sgd.momentum, SlowMomentum):
-        words.append("slow momentum")
-    elif float(sgd.momentum) > 0:
-        words.append(f"momentum {float(sgd.momentum):g}")
-    words += ["some levels frozen"] if sgd.trainable is not None else []
-    return words + (["weights of fixed length"] if sgd.spherical else [])
+    decay, momentum = _number(sgd.weight_decay), sgd.momentum
+    slow = hasattr(momentum, "gamma")
+    told = {
+        f"batches of {int(sgd.batch)}": int(sgd.batch) != 1,
+        f"weight decay {decay}": decay != "0",
+        "slow momentum" if slow else f"momentum {_number(momentum)}": slow or float(momentum) > 0,
+        "some levels frozen": sgd.trainable is not None,
+        "weights of fixed length": sgd.spherical,
+    }
+    return [words for words, holds in told.items() if holds]

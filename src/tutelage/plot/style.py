@@ -2,11 +2,13 @@
 
 The colors are those of Okabe and Ito without the yellow, which is faint on white. A curve has one index for its color, width
 and marker (the student unit) and one for its dashes (what it is compared with). Figures are drawn and saved with the settings
-of tutelage.mplstyle. Nothing here needs Matplotlib before the first figure.
+of tutelage.mplstyle, pages with pages.css. Nothing here needs Matplotlib before the first figure.
 """
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from html import escape
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -19,12 +21,11 @@ from tutelage.errors import InputError
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Dash: TypeAlias = str | tuple[float, tuple[float, ...]]
 Look: TypeAlias = dict[str, Any]  # properties of a line, a mark or a text, as Matplotlib names them
 
-STYLE_SHEET = Path(__file__).with_name("tutelage.mplstyle")
+STYLE_SHEET, PAGES = (Path(__file__).with_name(name) for name in ("tutelage.mplstyle", "pages.css"))
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-DASHES: tuple[Dash, ...] = ("solid", (0, (5, 1.6)), (0, (1.2, 1.2)), (0, (6, 1.6, 1.2, 1.6)))
+DASHES: tuple[Any, ...] = ("solid", (0, (5, 1.6)), (0, (1.2, 1.2)), (0, (6, 1.6, 1.2, 1.6)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 INK, FAINT, ALARM = "#222222", "#8C8C8C", "#B03A00"
 PHASE_COLORS = {
@@ -58,10 +59,20 @@ def style() -> Iterator[None]:
         yield
 
 
+def line_look(place: int, width: float = 1.8) -> Look:
+    """Line properties of one of a few curves: color and dashes from its place."""
+    return {"color": color_at(place), "linestyle": DASHES[place % len(DASHES)], "linewidth": width}
+
+
+def color_at(place: int) -> str:
+    """The color of a place; they repeat."""
+    return COLORS[place % len(COLORS)]
+
+
 def stroke(unit: int, partner: int = 0) -> Look:
     """Line properties of one curve: color, width and marker from the unit, dashes from the partner."""
     return {
-        "color": COLORS[unit % len(COLORS)],
+        "color": color_at(unit),
         "linestyle": DASHES[partner % len(DASHES)],
         "linewidth": (2.0, 1.6, 1.3)[unit % 3],
         "marker": MARKERS[unit % len(MARKERS)],
@@ -88,6 +99,9 @@ def wants_log(values: np.ndarray) -> bool:
     return bool(np.log10(positive.max() / positive.min()) > DECADES)
 
 
+# Files
+
+
 def check_figure_path(path: str | Path) -> Path:
     """The path, if a figure can be written there; else an InputError that says why not."""
     path = Path(path)
@@ -109,3 +123,29 @@ def drawn(figure: "Figure", suffix: str) -> bytes:
     with style():
         figure.savefig(file, format=suffix[1:], metadata=FORMATS[suffix])
     return file.getvalue()
+
+
+def svg_element(figure: "Figure", label: str) -> str:
+    """The figure as part of a page: without what only a separate file needs (and without the addresses in its metadata)."""
+    text = drawn(figure, ".svg").decode()
+    text = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
+    head, rest = text.split(">", 1)
+    head = re.sub(r' (width|height)="[^"]*"', "", head)  # the page sets them
+    return f"{head}>{rest}".replace("<svg", f'<svg role="img" aria-label="{escape(label)}"', 1)
+
+
+def document(title: str, body: list[str], more_style: str = "", more_head: str = "") -> str:
+    """A whole HTML page from its parts: no network, no scripts, readable on a phone, in the dark and on paper."""
+    head = (
+        '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"{more_head}<title>{escape(title)}</title><style>{PAGES.read_text().strip()}{more_style}</style>"
+    )
+    return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n' + "\n".join(body) + "\n</body></html>\n"
+
+
+def write_text(path: str | Path, text: str) -> Path:
+    """Write a page to a file, completely or not at all."""
+    path = require_place(Path(path))
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"the page {path} is HTML; its name must end in .html.")
+    return write_bytes(path, text.encode())

@@ -7,7 +7,7 @@ initial conditions are drawn as their median with the range of their middle half
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib import colormaps, patheffects
@@ -21,7 +21,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from tutelage.errors import InputError, Status
 from tutelage.plot.axes import Figure, column, figure_around, figure_of, finish, legend_below
 from tutelage.plot.labels import capital, measure_label, parameter_label, problem_in_words
-from tutelage.plot.style import ALARM, COLORS, DASHES, FAINT, INK, MARKERS, Look, is_log_spaced, wants_log
+from tutelage.plot.style import ALARM, COLORS, DASHES, FAINT, INK, MARKERS, Look, is_log_spaced, line_look, wants_log
 
 if TYPE_CHECKING:
     from xarray import DataArray
@@ -33,24 +33,13 @@ DEPTH = 1e-6  # of the largest value: how far down the colors tell values apart
 EMPTY = "#E4E4E4"  # cells without a number
 
 
-class Boundary(Protocol):
-    """A line that theory draws on a heat map."""
-
-    @property
-    def label(self) -> str: ...
-    @property
-    def x(self) -> np.ndarray: ...
-    @property
-    def y(self) -> np.ndarray: ...
-
-
 @figure_of("a variable of a Sweep", "dims", "name")
 def plot_sweep(
     values: DataArray,
     status: DataArray | None,
     base: Problem,
     *,
-    lines: Sequence[Boundary] = (),
+    lines: Sequence[Any] = (),
     level: float | None = None,
     ax: Axes | None = None,
     title: str | None = None,
@@ -77,15 +66,13 @@ def plot_sweep(
         _draw_heat_map(panel, middle, status, lines, level)
     else:
         _draw_curves(panel, middle, low, high, split)
-    who, how = problem_in_words(base)
-    names = {"lr": "learning rate", "noise": "label noise"}
-    changed = [names[name] for name in axes_of if name in names]
-    small = [part for part in how.split(", ") if not any(word in part for word in changed)]
-    small += [f"median of {values.sizes['start']} starts"] if "start" in values.dims else []
+    changed = {"lr": ("learning rate",), "noise": ("label noise", "no label noise")}
+    who, how = problem_in_words(base, without=sum((changed.get(name, ()) for name in axes_of), ()))
+    starts = [f"median of {values.sizes['start']} starts"] if "start" in values.dims else []
+    small = f"{who}; {', '.join([how, *starts, *at_time])}"
     what = f"{measure_label(values)} over {' and '.join(parameter_label(a).split(' $')[0] for a in axes_of)}"
-    how = f"{who}; {', '.join([*small, *at_time])}"
     legend = None if split is None else parameter_label(split)
-    return finish([panel], panel.get_xlabel(), title, capital(what), how, legend=legend)
+    return finish([panel], panel.get_xlabel(), title, capital(what), small, legend=legend)
 
 
 def _axis_of_curves(values: DataArray) -> str | None:
@@ -105,21 +92,16 @@ def _is_numeric(values: np.ndarray) -> bool:
     return values.dtype.kind in "if"
 
 
-def _is_evenly_logarithmic(points: np.ndarray) -> bool:
-    return bool(points.min() > 0) and is_log_spaced(points, decades=0.0)
-
-
-def _scale(panel: Axes, name: str, points: np.ndarray) -> None:
-    """The x or y axis of a parameter: logarithmic if its values are, with plain numbers (0.02, 0.05, 0.1)."""
-    if _is_evenly_logarithmic(points):
+def _scale(panel: Axes, name: str, points: np.ndarray) -> bool:
+    """Make the x or y axis of a parameter logarithmic if its values are, with plain numbers (0.02, 0.05); returns if it is."""
+    logarithmic = bool(points.min() > 0) and is_log_spaced(points, decades=0.0)
+    if logarithmic:
         panel.set(**{f"{name}scale": "log"})
         axis = getattr(panel, f"{name}axis")
         axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axis.set_minor_formatter(NullFormatter())
-
-
-# Curves
+    return logarithmic
 
 
 def _draw_curves(panel: Axes, middle: DataArray, low: DataArray | None, high: DataArray | None, split: str | None) -> None:
@@ -136,8 +118,7 @@ def _draw_curves(panel: Axes, middle: DataArray, low: DataArray | None, high: Da
             look: Look = {"color": color, "linestyle": "solid", "linewidth": 1.1}
         else:
             marks = {"marker": MARKERS[i % len(MARKERS)], "markersize": 4, "markerfacecolor": "white"}
-            look = {"color": COLORS[i % len(COLORS)], "linestyle": DASHES[i % len(DASHES)]}
-            look |= marks if along != "time" else {}
+            look = line_look(i, 1.6) | (marks if along != "time" else {})
         label = None if value is None else f"{value:g}" if _is_numeric(np.asarray(value)) else str(value)
         panel.plot(places, middle.sel(part).values, label=label if i in named else None, **look)
         if low is not None and high is not None:
@@ -152,15 +133,8 @@ def _draw_curves(panel: Axes, middle: DataArray, low: DataArray | None, high: Da
     panel.set(xlabel=parameter_label(along), ylabel=measure_label(middle))
 
 
-# Heat maps
-
-
 def _draw_heat_map(
-    panel: Axes,
-    middle: DataArray,
-    status: DataArray | None,
-    lines: Sequence[Boundary],
-    level: float | None,
+    panel: Axes, middle: DataArray, status: DataArray | None, lines: Sequence[Any], level: float | None
 ) -> None:
     """The median as colors, with contours, what diverged, the lines of theory and a legend below."""
     x_name, y_name = (str(dim) for dim in middle.dims)
@@ -174,9 +148,7 @@ def _draw_heat_map(
     norm = (LogNorm if logarithmic else Normalize)(lowest, np.nanmax(z))
     panel.grid(False)
     panel.set_facecolor(EMPTY)
-    for name, points in (("x", x), ("y", y)):
-        _scale(panel, name, points)
-    edges = [cell_edges(points, _is_evenly_logarithmic(points)) for points in (x, y)]
+    edges = [cell_edges(points, _scale(panel, name, points)) for name, points in (("x", x), ("y", y))]
     mesh = panel.pcolormesh(*edges, z, norm=norm, cmap="viridis", rasterized=True)
     cut = logarithmic and float(np.nanmin(middle.values)) < lowest
     bar = figure_around(panel).colorbar(mesh, ax=panel, pad=0.02, extend="min" if cut else "neither")
@@ -196,7 +168,17 @@ def _draw_heat_map(
         handles.append(Patch(facecolor=EMPTY, edgecolor=FAINT, hatch="////", label="diverged"))
     if np.any(~np.isfinite(z) & ~diverged):
         handles.append(Patch(facecolor=EMPTY, label="no number (see .notes, .failures)"))
-    handles += _draw_boundaries(panel, x, y, z, lines, level)
+    if level is not None and np.nanmin(z) < level < np.nanmax(z):
+        panel.contour(x, y, z, levels=[level], colors="white", linewidths=2.2)
+        panel.contour(x, y, z, levels=[level], colors=INK, linewidths=1.2)
+        handles.append(Line2D([], [], color=INK, linewidth=1.4, label=f"computed: {level:g}"))
+    for i, line in enumerate(lines):
+        color, under = ((ALARM, "#FFFFFF"), ("#FFFFFF", INK), (COLORS[3], "#FFFFFF"))[i % 3]
+        look: Look = {"color": color, "linestyle": DASHES[1 + i % 3], "linewidth": 1.8}
+        panel.plot(line.x, line.y, color=under, linewidth=3.0)
+        panel.plot(line.x, line.y, **look)
+        outline = [patheffects.withStroke(linewidth=3.0, foreground=under)]
+        handles.append(Line2D([], [], **look, label=line.label, path_effects=outline))
     panel.set(xlim=edges[0][[0, -1]], ylim=edges[1][[0, -1]])
     panel.set(xlabel=parameter_label(x_name), ylabel=parameter_label(y_name))
     if handles:
@@ -211,23 +193,3 @@ def cell_edges(points: np.ndarray, logarithmic: bool) -> np.ndarray:
     middle = (p[1:] + p[:-1]) / 2
     edges = np.concatenate([[2 * p[0] - middle[0]], middle, [2 * p[-1] - middle[-1]]])
     return np.exp(edges) if logarithmic else edges
-
-
-def _draw_boundaries(
-    panel: Axes, x: np.ndarray, y: np.ndarray, z: np.ndarray, lines: Sequence[Boundary], level: float | None
-) -> list[Artist]:
-    """Draw the contour of a level and the lines of theory. Returns the handles of a legend."""
-    handles: list[Artist] = []
-    if level is not None and np.nanmin(z) < level < np.nanmax(z):
-        panel.contour(x, y, z, levels=[level], colors="white", linewidths=2.2)
-        panel.contour(x, y, z, levels=[level], colors=INK, linewidths=1.2)
-        handles.append(Line2D([], [], color=INK, linewidth=1.4, label=f"computed: {level:g}"))
-    for i, line in enumerate(lines):
-        color = (ALARM, "#FFFFFF", COLORS[3])[i % 3]
-        under = INK if color == "#FFFFFF" else "#FFFFFF"
-        look: Look = {"color": color, "linestyle": DASHES[1 + i % 3], "linewidth": 1.8}
-        panel.plot(line.x, line.y, color=under, linewidth=3.0)
-        panel.plot(line.x, line.y, **look)
-        outline = [patheffects.withStroke(linewidth=3.0, foreground=under)]
-        handles.append(Line2D([], [], **look, label=line.label, path_effects=outline))
-    return handles

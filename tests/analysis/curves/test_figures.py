@@ -6,14 +6,14 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 import tutelage as tu
 from tests.analysis.curves.cases import from_outside, of_curve, runs
-from tutelage.plot import save_figure
-from tutelage.plot.learning_curve import (
+from tutelage.plot import (
     plot_early_stopping,
     plot_exponent,
     plot_per_run,
     plot_phases,
     plot_plateaus,
     plot_specialization,
+    save_figure,
 )
 
 X = np.geomspace(1.0, 1000.0, 31)

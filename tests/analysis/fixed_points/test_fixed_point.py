@@ -15,7 +15,7 @@ from tests import naive
 from tests.problems import pair, symmetric_overlaps
 from tutelage.analysis.modes import name_of_growth
 from tutelage.dynamics.linearized import flatten, unflatten
-from tutelage.plot.fixed_points import plot_fixed_point
+from tutelage.plot import plot_fixed_point
 
 
 def plateau(K, activation="erf", gradient_flow=False, **options):

@@ -1,0 +1,647 @@
+"""Figures of analyses: curves, power laws, escapes, protocols, several tasks, fixed points, learning rates, landscapes.
+
+A curve is anything with times, error, variables, kind and problem; every result that is found on a curve has one.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.ticker import NullLocator
+
+from tutelage.plot.axes import (
+    Figure,
+    column,
+    figure_of,
+    fill_band,
+    finish,
+    label_panel,
+    legend_below,
+    mark_time,
+    panel_grid,
+    plain_dots,
+    scale_error,
+    scale_time,
+    shade,
+    spread_marks,
+)
+from tutelage.plot.labels import (
+    ERROR_IN_TWO_LINES,
+    TIME,
+    capital,
+    error_label,
+    parameter_label,
+    problem_in_words,
+    time_label,
+    title_and_conditions,
+)
+from tutelage.plot.style import (
+    ALARM,
+    COLORS,
+    DASHES,
+    FAINT,
+    INK,
+    MARKERS,
+    PHASE_COLORS,
+    Look,
+    color_at,
+    is_log_spaced,
+    line_look,
+    stroke,
+)
+from tutelage.plot.trajectory import NAMED, SINGLE_RUNS, draw_lines, draw_overlaps, heat_map, mark_switches, panels_of
+
+if TYPE_CHECKING:
+    from tutelage.problem import Problem
+
+CURVE_HEIGHT, PANEL_HEIGHT = 2.5, 1.8
+ESCAPE_WIDTH = 7.2
+DOTTED = (0, (2, 2))
+BARS = 24  # permutations drawn one by one
+RATES = 14  # rates of a fixed point; the rest is counted
+FAMILIES = 16  # of curvatures, named one by one; more are drawn as one staircase
+WAYS = (("down", COLORS[1], "v"), ("flat", FAINT, "o"), ("up", COLORS[0], "^"))  # of a curvature, by its sign
+
+
+# Plateaus, phases, specialization, early stopping
+
+
+def _begin(curve: Any, panels: int, title: str | None, ax: Axes | None = None) -> list[Axes]:
+    """The learning curve, and empty panels below it."""
+    grid = column([CURVE_HEIGHT, *[PANEL_HEIGHT] * panels], title, ax=ax)
+    grid[0].plot(curve.times, curve.error, color=COLORS[0], linewidth=1.0 if curve.kind == "simulation" else 2.0)
+    scale_error(grid[0], curve.error, error_label(curve))
+    return grid
+
+
+def _finish(grid: list[Axes], curve: Any, title: str | None, outcome: str) -> Figure:
+    scale_time(grid[0], curve.times)
+    if is_log_spaced(curve.times):
+        grid[0].set_xlim(left=curve.times[curve.times > 0][0])
+    return finish(grid, time_label(curve), title, *title_and_conditions(curve), capital(outcome))
+
+
+@figure_of("what plateaus returned", "found", "curve", "share")
+def plot_plateaus(result: Any, *, title: str | None = None) -> Figure:
+    """Draw the learning curve with its plateaus, the growth of the departure from each, and the overlaps.
+
+    Shaded: where the error is within its share of the height. In the middle panel, what grows during the escape from a
+    plateau, on a logarithmic axis, with the fitted exponential over the times of the fit.
+    """
+    curve, panels = result.curve, list(panels_of(result.curve).items())[:1]
+    growing = [p for p in result.found if p.departure is not None]
+    grid = _begin(curve, bool(growing) + len(panels), title)
+    for i, plateau in enumerate(result.found):
+        label = f"within {100 * plateau.share:.3g}%\nof its height" if i == 0 else None
+        for axes in grid:
+            shade(axes, plateau.start, plateau.end, COLORS[4], label if axes is grid[0] else None)
+        level: Look = {"color": INK, "linewidth": 1.0, "linestyle": DOTTED, "label": f"height {plateau.height:.4g}"}
+        grid[0].plot([plateau.start, plateau.end], [plateau.height] * 2, **level)
+    for i, plateau in enumerate(growing):
+        u, (first, last) = plateau.departure, plateau.growth_window
+        name, seen = "departure $u$" if i == 0 else None, u > 0
+        grid[1].plot(curve.times[seen], u[seen], color=COLORS[i % 3], linewidth=1.6, label=name)
+        at = int(np.argmin(np.abs(curve.times - (first + last) / 2)))
+        fitted = u[at] * np.exp(plateau.growth_rate * (np.array([first, last]) - curve.times[at]))
+        name = rf"rate {plateau.growth_rate:.4g}"
+        grid[1].plot([first, last], fitted, color=COLORS[1], linewidth=2.2, linestyle=(0, (3, 1.5)), label=name)
+        grid[1].set(yscale="log", ylabel="departure from\nthe plateau, $u$")
+    for label, lines in panels:
+        draw_lines(grid[-1], curve.times, lines, label)
+    return _finish(grid, curve, title, "; ".join(str(result).split("\n")[:2]))
+
+
+@figure_of("what phases returned", "intervals", "curve")
+def plot_phases(result: Any, *, title: str | None = None) -> Figure:
+    """Draw learning curve and overlaps, shaded by phase, with the names in the legend."""
+    curve, panels = result.curve, list(panels_of(result.curve).items())[:1]
+    grid = _begin(curve, len(panels), title)
+    draw_phases(grid, result.intervals)
+    for label, lines in panels:
+        draw_lines(grid[-1], curve.times, lines, label)
+    return _finish(grid, curve, title, ", ".join(phase.name for phase in result.intervals))
+
+
+def draw_phases(grid: Iterable[Axes], intervals: Iterable[Any]) -> None:
+    """Shade every axes by phase, an interval with name, start and end; the first one names them."""
+    seen: set[str] = set()
+    for phase in intervals:
+        color = PHASE_COLORS.get(phase.name, FAINT)
+        for i, axes in enumerate(grid):
+            shade(axes, phase.start, phase.end, color, phase.name if i == 0 and phase.name not in seen else None, 0.2)
+            axes.axvline(phase.start, color=INK, linewidth=0.6, alpha=0.5)
+        seen.add(phase.name)
+
+
+@figure_of("what specialization returned", "index", "own", "permutation")
+def plot_specialization(result: Any, *, title: str | None = None) -> Figure:
+    """Draw learning curve, specialization index and the cosines of assigned pairs."""
+    times, when = result.times, result.transition_time
+    grid = _begin(result.curve, 2, title)
+    grid[1].plot(times, result.index, color=COLORS[2], linewidth=2.0, label="index")
+    grid[1].axhline(0.5, color=FAINT, linewidth=0.8, linestyle=DOTTED, label="one half")
+    grid[1].set(ylim=(-0.03, 1.03), ylabel="specialization\nindex")
+    pairs = [(k, m) for k, m in enumerate(result.permutation) if m >= 0]
+    for i, (k, m) in enumerate(pairs):
+        look: Look = stroke(k, i) | {"markevery": spread_marks(times, i, len(pairs))}
+        look = look if len(pairs) <= NAMED else {"color": color_at(k), "linewidth": 1.0}
+        sign = "−" if result.signs[k] < 0 else ""
+        grid[2].plot(times, result.own[:, i], label=f"student {k + 1}, teacher {sign}{m + 1}", **look)
+    grid[2].set_ylabel("cosine with\nits own teacher")
+    for axes in grid if when is not None else ():
+        mark_time(axes, when, f"transition, {when:.4g}" if axes is grid[0] else None)
+    return _finish(grid, result.curve, title, str(result).split("\n")[0])
+
+
+@figure_of("what early_stopping returned", "bracket", "gain", "curve")
+def plot_early_stopping(result: Any, *, ax: Axes | None = None, title: str | None = None) -> Figure:
+    """Draw the learning curve with the smallest and the last error marked."""
+    (axes,) = _begin(result.curve, 0, title, ax)
+    axes.plot([result.time], [result.value], "o", color=COLORS[2], markersize=7, label=f"smallest, {result.value:.4g}")
+    if result.inside:
+        name = f"at the end, {result.end_value:.4g}"
+        axes.plot([result.end_time], [result.end_value], "s", color=ALARM, markersize=6, label=name)
+        axes.axhline(result.value, color=INK, linewidth=0.8, linestyle=DOTTED)
+        mark_time(axes, result.time, f"stop at {result.time:.4g}")
+        shade(axes, result.time, result.end_time, ALARM, "error grows again", 0.08)
+    return _finish([axes], result.curve, title, str(result))
+
+
+@figure_of("the results of several runs", "answers", "marks")
+def plot_per_run(result: Any, *, ax: Axes | None = None, title: str | None = None) -> Figure:
+    """Draw the learning curves of the runs with their marks, one color per kind."""
+    curves = [answer.curve for answer in result.answers[:SINGLE_RUNS]]
+    (axes,) = column([CURVE_HEIGHT], title, ax=ax)
+    for i, curve in enumerate(curves):
+        axes.plot(curve.times, curve.error, color=FAINT, linewidth=0.7, label="runs" if i == 0 else None)
+    found = []
+    for place, (name, times) in enumerate(result.marks.items()):
+        t = times[np.isfinite(times)]
+        found.append(f"{name} at {t.mean():.4g}" + (f" ± {t.std(ddof=1):.2g}" if t.size > 1 else ""))
+        marks = [(t, np.interp(t, c.times, c.error)) for t, c in zip(times, curves, strict=False) if np.isfinite(t)]
+        if marks:
+            look = plain_dots(place, 4.5, MARKERS[place % len(MARKERS)])
+            axes.plot(*zip(*marks, strict=True), **look, zorder=3, label=name)
+    scale_error(axes, np.concatenate([curve.error for curve in curves]), error_label(curves[0]))
+    return _finish([axes], curves[0], title, f"{len(result)} runs: " + ", ".join(found[:3]))
+
+
+# Exponents of a curve and of a spectrum
+
+
+@figure_of("what fit_exponent returned", "slope", "local_slope", "window")
+def plot_exponent(result: Any, *, title: str | None = None) -> Figure:
+    """Draw data and fit on logarithmic axes, and d ln y / d ln x with the slope and its error; the window is shaded."""
+    seen = (result.x > 0) & (result.y > 0)
+    x, y, slope, error = result.x[seen], result.y[seen], result.slope, result.error
+    level = slope, error if result.constant else 0.0, f"{slope:.4g} ± {error:.1g}"
+    local = result.local_slope, "local slope"
+    top, bottom = _draw_power_law(result, x, y, ("data", rf"$x^{{{slope:.3f}}}$"), local, level, title)
+    if result.y_error is not None:
+        top.errorbar(x, y, yerr=result.y_error[seen], fmt="none", elinewidth=0.8, ecolor=COLORS[0])
+    top.set_ylabel("$y$")
+    low, high = min(slope, np.min(result.local_slope)), max(slope, np.max(result.local_slope))
+    room = max(0.08 * (high - low), 0.02 * abs(slope))
+    bottom.set(ylabel="local slope\n" + r"d ln $y$ / d ln $x$", ylim=(low - room, high + room))
+    lines = str(result).split("\n")
+    default, doubt = ("A power law", "") if result.constant else ("No power law in this window", lines[-1])
+    return finish([top, bottom], "$x$", title, default, lines[0], doubt, alarm=True)
+
+
+@figure_of("what spectral_exponent returned", "beta", "fit", "ranks")
+def plot_spectral_exponent(result: Any, *, title: str | None = None) -> Figure:
+    """Draw eigenvalues and fit on logarithmic axes, local beta with its mean and error."""
+    fit, beta, error = result.fit, result.beta, result.error
+    names, local = ("spectrum", rf"$k^{{{fit.slope:.2f}}}$"), (-1 - fit.local_slope, r"local $\beta$")
+    level = beta, error, f"{beta:.3g} ± {error:.2g}"
+    top, bottom = _draw_power_law(fit, result.ranks, result.eigenvalues, names, local, level, title)
+    top.set_ylabel(r"eigenvalue $\lambda_k$")
+    room = 3 * error + 0.1
+    bottom.set(ylabel=r"$\beta = -1 - d\ln\lambda/d\ln k$", ylim=(beta - room, beta + room))
+    first, *doubts = str(result).split("\n")
+    default = "A power-law spectrum" if fit.constant else "A spectrum that is not a power law in this window"
+    return finish([top, bottom], r"rank $k$", title, default, first, doubts, alarm=True)
+
+
+def _draw_power_law(
+    fit: Any,
+    x: np.ndarray,
+    y: np.ndarray,
+    names: tuple[str, str],
+    local: tuple[np.ndarray, str],
+    level: tuple[float, float, str],
+    title: str | None,
+) -> list[Axes]:
+    """Data and fitted line (their names) above, local slopes and the level that they should have below, the window shaded."""
+    top, bottom = column([2.7, 1.8], title)
+    edges, (value, error, label) = np.array(fit.window), level
+    shade(top, edges[0], edges[1], COLORS[2], "window", 0.12)
+    shade(bottom, edges[0], edges[1], COLORS[2], alpha=0.12)
+    top.set(xscale="log", yscale="log")
+    top.plot(x, y, label=names[0], **plain_dots(0, 3.4))
+    top.plot(edges, fit.amplitude * edges**fit.slope, color=COLORS[1], linewidth=2.0, label=names[1])
+    bottom.plot(fit.local_x, local[0], color=COLORS[0], linewidth=1.4, label=local[1])
+    bottom.plot(edges, [value] * 2, color=COLORS[1], linewidth=2.0, label=label)
+    if error > 0:
+        fill_band(bottom, edges, np.full(2, value), np.full(2, error), COLORS[1])
+    return [top, bottom]
+
+
+# Escapes
+
+
+@figure_of("what escape_time returned", "time", "amplitude", "sizes", "errors")
+def plot_escape_time(escape: Any, *, title: str | None = None) -> Figure:
+    """Draw the predicted learning curve above, the growth of the asymmetry below, up to five e-folding times after the escape."""
+    shown = escape.times <= escape.time + 5.0 / escape.rate
+    times, errors, sizes = escape.times[shown], escape.errors[shown], escape.sizes[shown]
+    upper, lower = column([2.25, 2.25], title, width=ESCAPE_WIDTH)
+    upper.plot(times, errors, color=COLORS[0], linewidth=2.0, label="predicted")
+    upper.axhline(escape.plateau.error, color=FAINT, linewidth=1.0, linestyle=DASHES[2], label="plateau")
+    upper.plot([escape.time], [escape.threshold], "D", color=COLORS[1], markersize=6, label="escape")
+    scale_error(upper, errors, ERROR_IN_TWO_LINES)
+    line = escape.amplitude * np.exp(escape.rate * times)  # what the asymmetry becomes on the plateau
+    label = f"amplitude\n× exp({escape.rate:.3g} α)"
+    lower.plot(times, line, color=INK, linewidth=1.0, linestyle=DASHES[1], label=label)
+    lower.plot(times, sizes, color=COLORS[2], linewidth=2.0, label="carried linearly")
+    last = np.flatnonzero(np.isfinite(sizes))[-1]
+    lower.plot(times[last], sizes[last], "o", color=COLORS[2], markersize=5, label="launched into\nthe exit")
+    lower.set(yscale="log", ylabel="asymmetry of\nthe overlaps")
+    for axes in (upper, lower):
+        axes.axvline(escape.time, color=COLORS[1], linewidth=0.8, linestyle=DASHES[1])
+    small = ", ".join([*problem_in_words(escape.plateau.problem), f"initial asymmetry {escape.asymmetry:.2g}"])
+    return finish([upper, lower], TIME, title, f"Escape at $\\alpha$ = {escape.time:.4g}", small)
+
+
+@figure_of("what escape_distribution returned", "times", "cdf", "permutations")
+def plot_escape_distribution(law: Any, *, title: str | None = None) -> Figure:
+    """Draw histogram and distribution function of the escape times, and the permutations.
+
+    The name of a permutation lists the teacher that each unit chooses, counted from one.
+    """
+    times = np.sort(law.times[np.isfinite(law.times)])
+    room = 5.5 / 3.2  # inches per unit of height
+    upper, middle, lower = column([1.2 * room, room, room], title, width=ESCAPE_WIDTH, sharex=False)
+    middle.sharex(upper)
+    upper.hist(times, bins="fd", density=True, color=COLORS[5], alpha=0.7, label="networks")
+    upper.set_ylabel("density of\nescape times")
+    middle.plot(times, law.cdf(times), color=COLORS[0], linewidth=1.8, drawstyle="steps-post", label="networks")
+    middle.set(ylim=(0.0, 1.02), xlabel=TIME, ylabel="share that\nhas escaped")
+    for axes in (upper, middle):
+        if law.theory is not None:
+            label = "theory for this\ninitial condition"
+            axes.axvline(law.theory, color=COLORS[1], linewidth=1.4, linestyle=DASHES[1], label=label)
+        axes.axvline(np.median(law.times), color=INK, linewidth=1.0, linestyle=DASHES[2], label="median")
+    chosen, more = list(law.permutations.items())[:BARS], len(law.permutations) - BARS
+    names = [("" if len(p) < 10 else ",").join(str(m + 1) for m in p) for p, _ in chosen]
+    lower.bar(np.arange(len(chosen)), [share for _, share in chosen], color=COLORS[2], width=0.6)
+    lower.set_xticks(np.arange(len(chosen)), names, rotation=90 if len(chosen) > 8 else 0)
+    lower.set(xlim=(-0.6, max(len(chosen), 4) - 0.4), ylabel="probability")
+    lower.set_ylim(bottom=0.0)
+    lower.grid(False, axis="x")
+    rest = f" ({more} rarer ones not shown)" if more > 0 else ""
+    xlabel = f"teacher units, counted from 1, of the units 1, 2, ...{rest}"
+    how = f"$N={law.dim}$, asymmetry/noise = {law.start_to_noise:.2g}: {law.words}"
+    small = ", ".join([*problem_in_words(law.problem), how])
+    return finish([upper, middle, lower], xlabel, title, "When networks escape, and where to", small)
+
+
+# Protocols
+
+
+@figure_of("what optimize returned", "schedules", "baselines", "trajectory", "sensitivity", "bounds")
+def plot_protocol(found: Any, *, title: str | None = None) -> Figure:
+    """Draw the controls and the error of what `optimize` returned, compared with its baselines.
+
+    A band around a control shows how far one segment may move alone before the objective grows by 1%. The error is the mean
+    over tasks; thin lines are single tasks.
+    """
+    panels, times = column([*[1.7] * len(found.schedules), 2.5], title), np.linspace(0.0, found.trajectory.times[-1], 401)
+    looks: list[Look] = [{"color": color, "linewidth": 1.3, "linestyle": DASHES[1]} for color in COLORS[1:]]
+    for axes, (name, schedule) in zip(panels, found.schedules.items(), strict=False):
+        values = _over_time(schedule, times)
+        if values.ndim == 1:
+            _draw_band(axes, found, name, times)
+        for i, row in enumerate(np.atleast_2d(values.T)):
+            label = "protocol" if values.ndim == 1 else f"protocol, task {i + 1}"
+            axes.plot(times, row, label=label, zorder=3, **line_look(i, 2.0) | {"color": COLORS[0]})
+        for (other, one), look in zip(found.baselines.items(), looks, strict=False):
+            if name in one.controls and values.ndim == 1:
+                axes.plot(times, _over_time(one.controls[name], times), label=other, **look)
+        axes.set_ylabel(parameter_label(name))
+        axes.set_ylim(bottom=min(0.0, values.min()))
+    below, seen = panels[-1], []
+    curves = {"protocol": found.trajectory, **{name: one.trajectory for name, one in found.baselines.items()}}
+    for (name, curve), look in zip(curves.items(), [{"color": COLORS[0], "linewidth": 2.0}, *looks], strict=False):
+        error = np.asarray(curve.error)
+        if error.ndim > 1 and name == "protocol":
+            below.plot(curve.times, error, color=COLORS[0], linewidth=0.7)
+        seen.append(error if error.ndim == 1 else error.mean(axis=1))
+        below.plot(curve.times, seen[-1], label=name, **look)
+    scale_error(below, np.concatenate(seen), ERROR_IN_TWO_LINES)
+    outcome = "; ".join(f"{gain:.3g} times below {name}" for name, gain in found.gains.items())
+    who, small = problem_in_words(found.problem)[0], str(found).splitlines()[0]
+    return finish(panels, TIME, title, who, small, capital(outcome))
+
+
+def _over_time(value: Any, times: np.ndarray) -> np.ndarray:
+    """A number or a schedule at times; the first of two tasks, or (time, task) of more."""
+    import jax
+    import jax.numpy as jnp
+
+    if hasattr(value, "probabilities"):
+        count = len(value.shares) if isinstance(getattr(value, "shares", None), tuple) else 2
+        shares = np.asarray(jax.vmap(lambda t: value.probabilities(t, count))(jnp.asarray(times)))
+        return shares[:, 0] if count == 2 else shares
+    return np.asarray(jax.vmap(value)(jnp.asarray(times))) if callable(value) else np.full(times.size, np.ravel(value)[0])
+
+
+def _draw_band(axes: Axes, found: Any, name: str, times: np.ndarray) -> None:
+    """Around each segment or knot what it may move at a cost of 1%: a parabola inside the bounds, a line at a bound."""
+    schedule, (low, high) = getattr(found.schedules[name], "shares", found.schedules[name]), found.bounds[name]
+    values, cost = np.asarray(schedule.values), np.maximum(found.sensitivity[name] / 0.01, 1e-6)
+    at_bound = np.minimum(values - low, high - values) < 1e-3 * (high - low)
+    width = 0.05 * (high - low) * np.where(at_bound, 1 / cost, 1 / np.sqrt(cost))
+    places = next(iter(vars(schedule).values()))
+    moved = [type(schedule)(places, np.clip(values + side * width, low, high)) for side in (-1.0, 1.0)]
+    edges = [_over_time(each, times) for each in moved]
+    axes.fill_between(times, *edges, color=COLORS[0], alpha=0.15, linewidth=0, label="costs 1%")
+
+
+# Several tasks
+
+
+@figure_of("what forgetting returned", "left", "amount", "learned", "trajectory")
+def plot_forgetting(result: Any, *, ax: Axes | None = None, title: str | None = None) -> Figure:
+    """Draw the error of each task, a mark where the task was left, and an arrow of the length of its forgetting."""
+    (axes,) = column([3.0], title, ax=ax)
+    end, outcome = result.times[-1], []
+    for task, curve in enumerate(result.error.T):
+        axes.plot(result.times, curve, label=f"task {task + 1}", **line_look(task))
+        if result.left[task] < end:
+            learned, color = result.learned[task], color_at(task)
+            axes.plot([result.left[task]], [learned], MARKERS[task % len(MARKERS)], color=color, markersize=6)
+            axes.axhline(learned, color=color, linewidth=0.7, linestyle=DASHES[2])
+            arrow = {"arrowstyle": "<->", "color": color, "shrinkA": 0, "shrinkB": 0}
+            axes.annotate("", (end, learned), (end, result.final[task]), arrowprops=arrow)
+            outcome.append(f"Forgetting of task {task + 1}: {result.amount[task]:.4g}")
+    mark_switches(axes, result.trajectory)
+    axes.set_ylabel(ERROR_IN_TWO_LINES)
+    axes.set_ylim(bottom=0.0)
+    head = title_and_conditions(result.trajectory)
+    return finish([axes], TIME, title, *head, ", ".join(outcome or ["No task is left"]))
+
+
+@figure_of("what transfer returned", "after", "scratch", "theory", "alone")
+def plot_transfer(result: Any, *, ax: Axes | None = None, title: str | None = None) -> Figure:
+    """Draw the error of a task against the time since it began, after other tasks and from scratch."""
+    times, curves = np.asarray(result.theory.times), np.asarray(result.theory.error)[:, result.task]
+    later = times >= result.begin
+    pairs = (
+        ("after the other tasks", times[later] - result.begin, curves[later], result.after),
+        ("from scratch", np.asarray(result.alone.times), np.asarray(result.alone.error), result.scratch),
+    )
+    return _draw_race(result, pairs, title, result.theory, ax)
+
+
+@figure_of("what savings returned", "first", "again", "begins", "trajectory")
+def plot_savings(result: Any, *, ax: Axes | None = None, title: str | None = None) -> Figure:
+    """Draw the error of a task against the time since it began, at first and when it returns."""
+    times, error, (first, last) = result.times, result.error[:, result.task], result.begins
+    early, late = (times >= first) & (times <= first + times[-1] - last), times >= last
+    pairs = (
+        ("when it returns", times[late] - last, error[late], result.again),
+        ("at first", times[early] - first, error[early], result.first),
+    )
+    return _draw_race(result, pairs, title, result.trajectory, ax)
+
+
+def _draw_race(result: Any, pairs: Any, title: str | None, trajectory: Any, ax: Axes | None) -> Figure:
+    """Two learning curves of one task from their own beginnings, with the times at which they reach the target."""
+    (axes,) = column([3.0], title, ax=ax)
+    end = max(x[-1] for _, x, *_ in pairs if x.size)
+    last = max((r for *_, r in pairs if r is not None), default=0.0)
+    for i, (name, x, y, time) in enumerate(pairs):
+        axes.plot(x, y, label=name, **line_look(i))
+        if time is not None:
+            axes.plot([time], [result.target], MARKERS[i], color=COLORS[i], markersize=6)
+    axes.axhline(result.target, color=FAINT, linewidth=0.9, linestyle=DASHES[2], label=f"target {result.target:.3g}")
+    axes.set_xlim(0.0, min(end, 3 * last) if last > 0 else end)
+    scale_error(axes, np.concatenate([y for _, _, y, _ in pairs]), ERROR_IN_TWO_LINES)
+    time = r"time $\alpha$ since the task began"
+    return finish([axes], time, title, *title_and_conditions(trajectory), capital(str(result)))
+
+
+@figure_of("what interference returned", "similarity", "forgetting", "left")
+def plot_interference(result: Any, *, title: str | None = None) -> Figure:
+    """Draw forgetting, and the final errors, against the similarity of the tasks."""
+    above, below = column([2.6, 2.0], title)
+    for task in range(result.final.shape[1]):
+        label, look = f"task {task + 1}", line_look(task)
+        below.plot(result.similarity, result.final[:, task], label=label, **look)
+        if result.left[task] < result.times[-1]:
+            above.plot(result.similarity, result.forgetting[:, task], label=label, **look)
+            V, amount = result.worst(task)
+            above.plot([V], [amount], MARKERS[task % len(MARKERS)], color=look["color"], markersize=6)
+    above.set_ylabel(r"forgetting, $\Delta\epsilon_g$")
+    above.axhline(0.0, color=FAINT, linewidth=0.8)
+    scale_error(below, result.final, "final error")
+    lines = [capital(line) for line in str(result).splitlines()[1:]]
+    head = problem_in_words(result.problem, without=("similarity",))
+    return finish([above, below], "similarity $V$ of the tasks", title, *head, lines)
+
+
+@figure_of("what best_replay returned", "fractions", "final", "values", "fraction")
+def plot_best_replay(result: Any, *, ax: Axes | None = None, title: str | None = None) -> Figure:
+    """Draw the final errors against the replay fraction, and their mean with its minimum."""
+    (axes,) = column([3.0], title, ax=ax)
+    for task in range(result.final.shape[1]):
+        axes.plot(result.fractions, result.final[:, task], label=f"task {task + 1}", **line_look(task))
+    axes.plot(result.fractions, result.values, color=INK, linewidth=1.4, linestyle=DASHES[3], label="mean")
+    axes.plot([result.fraction], [result.value], "o", color=INK, markersize=6, label="best")
+    scale_error(axes, np.concatenate([result.final.ravel(), result.values]), "final error")
+    who, how = problem_in_words(result.problem)
+    given = f" with replay {float(result.problem.teacher.schedule.fraction):g}"
+    return finish([axes], "replay fraction", title, who, how.replace(given, ""), capital(str(result)))
+
+
+@figure_of("what node_reuse returned", "importance", "shares", "reuse", "times")
+def plot_node_reuse(result: Any, *, title: str | None = None) -> Figure:
+    """Draw the share of each unit in each task, and the re-use of each pair of tasks, as heat maps."""
+    tasks, units = result.shares.shape
+    names = [f"task {s + 1}" for s in range(tasks)]
+    moments = [f"{name}, $\\alpha={t:g}$" for name, t in zip(names, result.times, strict=True)]
+    share = "Share of a unit: the rise of the task's error if the unit is cut off."
+    heading = "Which units serve which task" if title is None else title
+    small = f"{share} Re-use: 1 for the same units, 0 for others."
+    figure, ((left, right),) = panel_grid(1, 2, heading, small, height=0.8 + 0.55 * tasks, width=8.4)
+    heat_map(left, result.shares, moments, [f"unit {k + 1}" for k in range(units)])
+    heat_map(right, result.reuse, names, names)
+    label_panel(left, "shares of the units")
+    label_panel(right, "re-use")
+    return figure
+
+
+# Fixed points, learning rates, curvatures
+
+
+@figure_of("what fixed_point returned", "distinct", "R", "Q", "stability")
+def plot_fixed_point(point: Any, *, title: str | None = None) -> Figure:
+    """Draw the overlaps R and Q as heat maps, and every rate with what its modes do.
+
+    Bars to the right grow, bars to the left decay; the axis is linear around zero and logarithmic beyond.
+    """
+    shown, more = point.distinct[:RATES], len(point.distinct) - RATES
+    heights = [1.15, 2.5, 0.36 * len(shown) + 0.9]  # inches: of the head, the maps, the rates
+    figure = Figure(figsize=(8.2, sum(heights)), layout="constrained")
+    head, upper, lower = figure.subfigures(3, 1, squeeze=False, height_ratios=heights)[:, 0]
+    top = head.add_axes((0.02, 0.0, 0.96, 0.01))
+    top.set_axis_off()
+    maps = list(upper.subplots(1, 2))
+    image = draw_overlaps(maps, point.R, point.Q, point.problem)
+    for axes in maps:
+        axes.set_aspect("equal")
+    upper.colorbar(image, ax=maps, shrink=0.9, pad=0.02).outline.set_visible(False)
+    axes = lower.subplots()
+    _draw_modes(axes, shown)
+    if more > 0:
+        faster = f"{more} rate{'s' if more > 1 else ''} that fade{'' if more > 1 else 's'} faster"
+        axes.set_xlabel(f"{axes.get_xlabel()}\n(and {faster})")
+    who, how = problem_in_words(point.problem)
+    small = f"{how}{', gradient flow' if point.gradient_flow else ''}, $\\epsilon_g$ = {point.error:.6g}"
+    default, alarm = f"A fixed point: {who[0].lower()}{who[1:]}", bool(point.unstable)
+    return finish([top], "", title, default, small, point.stability, alarm=alarm, line=112)
+
+
+def _draw_modes(axes: Axes, modes: list[Any]) -> None:
+    """A bar for each rate, and its number and what its modes do to the right of it."""
+    growth, places = np.array([np.real(mode.rate) for mode in modes]), np.arange(len(modes))
+    sizes = np.abs(growth)
+    largest = float(sizes.max())
+    still = 1e-9 * max(largest, 1e-300)
+    growth = np.where(sizes <= still, 0.0, growth)
+    smallest = float(np.min(sizes[sizes > still], initial=largest or 1.0))
+    axes.barh(places, growth, color=[ALARM if g > 0 else COLORS[0] if g < 0 else FAINT for g in growth], height=0.6)
+    axes.plot(growth, places, linestyle="none", marker="o", markersize=4, color=INK)
+    axes.axvline(0.0, color=INK, linewidth=0.9)
+    axes.set_xscale("symlog", linthresh=smallest, linscale=0.6)
+    axes.margins(x=0.04)
+    low, high = int(np.floor(np.log10(smallest))), int(np.floor(np.log10(largest)))
+    step = max(1, int(np.ceil((high - low + 1) / 3)))  # powers of ten that do not crowd
+    powers = [10.0**p for p in range(high, low - 1, -step) if 10.0**p >= smallest]
+    left, right = axes.get_xlim()
+    ticks = [t for t in [*(-p for p in powers), 0.0, *powers] if min(left, -largest) <= t <= right]
+    axes.set_xticks(ticks, [f"{t:g}" for t in ticks])
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_ylim(len(modes) - 0.4, -0.6)
+    axes.grid(False, axis="y")
+    axes.yaxis.tick_right()
+    axes.spines["left"].set_visible(False)
+    labels = []
+    for mode in modes:
+        turning = f" ± {abs(np.imag(mode.rate)):.3g}i" if np.imag(mode.rate) else ""
+        times = f" (×{mode.multiplicity})" if mode.multiplicity > 1 else ""
+        number = "0" if mode.name.startswith("moves along a flat") else f"{np.real(mode.rate):+.4g}"
+        labels.append(textwrap.fill(f"{number}{turning}{times}: {mode.name}", 58))
+    axes.set_yticks(places, labels)
+    axes.tick_params(axis="y", length=0)
+    axes.set_xlabel(r"rate: a deviation changes as $e^{\mathrm{rate}\,\alpha}$ (left: fades, right: grows)")
+
+
+@figure_of("what critical_learning_rate or decay_rate returned", "problem", "rate", "decay_curves")
+def plot_decay_rates(result: Any, *, ax: Axes | None = None, title: str | None = None) -> Figure:
+    """Draw asymptotic decay rates of the error against constant learning rates, the critical one marked."""
+    rates, inside, outside = result.decay_curves()
+    total = np.minimum(2 * inside, outside)
+    (axes,) = column([3.3], title, ax=ax)
+    axes.plot(rates, 2 * inside, color=COLORS[2], linestyle=DASHES[1], linewidth=1.3, label="inside the span, squared")
+    axes.plot(rates, outside, color=COLORS[3], linestyle=DASHES[2], linewidth=1.6, label="outside the span")
+    axes.plot(rates, total, color=COLORS[0], linewidth=2.4, label="the error: the slower")
+    axes.axhline(0.0, color=INK, linewidth=0.8)
+    right, top = float(rates[-1]), float(np.max(total))
+    bottom, point = -0.25 * top, None
+    if result.point:
+        point = result.learning_rate, result.rate, result.point
+        right, bottom = max(right, 1.05 * result.learning_rate), min(bottom, 1.1 * result.rate)
+    axes.set(xlim=(0.0, right), ylim=(bottom, max(1.6 * top, 1e-12)))
+    axes.set_ylabel("decay rate of the error\n" + r"$-\mathrm{d}\,\ln\epsilon_g / \mathrm{d}\alpha$")
+    default = "Asymptotic decay rate of the error"
+    return _finish_rates(axes, result.problem, result.dynamics.critical_rate, point, title, default)
+
+
+@figure_of("what noise_floor returned", "problem", "per_variance", "floors")
+def plot_noise_floor(result: Any, *, ax: Axes | None = None, title: str | None = None) -> Figure:
+    """Draw e_g(infinity) / sigma^2 to first order in sigma^2 against the learning rate."""
+    rates, floors = result.floors()
+    (axes,) = column([3.3], title, ax=ax)
+    axes.plot(rates, floors, color=COLORS[0], linewidth=2.2, label="linear response")
+    small = floors[0] / rates[0] * rates
+    axes.plot(rates, small, color=FAINT, linestyle=DASHES[1], linewidth=1.2, label="small learning rates")
+    if result.critical is not None:
+        axes.set_xlim(0.0, 1.05 * result.critical)
+    axes.set_ylim(0.0, max(6 * float(np.median(floors)), 1.2 * result.per_variance))
+    axes.set_ylabel("error that label noise leaves\n" + r"$\epsilon_g(\infty) / \sigma^2$, as $\sigma \to 0$")
+    point = result.learning_rate, result.per_variance, "this problem"
+    return _finish_rates(axes, result.problem, result.critical, point, title, "What label noise leaves of the error")
+
+
+def _finish_rates(
+    axes: Axes, problem: Problem, critical: float | None, point: Any, title: str | None, default: str
+) -> Figure:
+    """Mark the critical rate and a point (rate, value, name), if there are any, and write the head."""
+    if critical is not None:
+        label = rf"critical rate $\eta_c$: {critical:.5g}"
+        axes.axvline(critical, color=ALARM, linewidth=1.2, linestyle=DOTTED, label=label)
+    if point is not None:
+        x, y, name = point
+        marker = "o" if name == "this problem" else "D"
+        axes.plot([x], [y], marker, color=INK, markersize=6.5, zorder=4, label=f"{name}: {x:.4g}")
+    small = ", ".join(problem_in_words(problem, without=("learning rate",)))
+    return finish([axes], r"constant learning rate $\eta$", title, default, small)
+
+
+@figure_of("a landscape or a critical point", "spectrum", "index", "error")
+def plot_landscape(landscape: Any, *, ax: Axes | None = None, title: str | None = None) -> Figure:
+    """Draw every curvature of what `landscape` or a critical point holds, lowest first, with multiplicity and family.
+
+    Few families are rows with their names. Many are one staircase of all eigenvalues.
+    """
+    spectrum, few = landscape.spectrum, len(landscape.spectrum) <= FAMILIES
+    (axes,) = column([0.85 + (0.23 * max(len(spectrum), 6) if few else 3.0)], title, ax=ax)
+    counts, last = dict.fromkeys(WAYS, 0), 0
+    curvature = r"$\epsilon_g$ in $W/\sqrt{N}$"
+    for place, c in enumerate(spectrum):
+        way = _, color, marker = WAYS[int(np.sign(c.value)) + 1]
+        counts[way] += c.multiplicity
+        if few:
+            axes.hlines(place, 0.0, c.value, color=color, linewidth=1.4)
+            axes.plot([c.value], [place], marker, color=color, markersize=5.5)
+            side: Look = {"xytext": (-7, 0), "ha": "right"} if c.value < 0 else {"xytext": (7, 0), "ha": "left"}
+            look: Look = {"textcoords": "offset points", "va": "center", "fontsize": 7.5, "color": INK}
+            axes.annotate(f"× {c.multiplicity}", (c.value, place), **side, **look)
+        else:
+            first, last = last, last + c.multiplicity
+            axes.plot([first, last], [c.value] * 2, color=color, linewidth=2.4, solid_capstyle="butt")
+    if few:
+        axes.axvline(0.0, color=INK, linewidth=0.8)
+        axes.set_yticks(np.arange(len(spectrum)), [c.family for c in spectrum])
+        axes.set_ylim(len(spectrum) - 0.4, -0.6)
+        axes.margins(x=0.16)
+        axes.grid(False, axis="y")
+        xlabel = f"curvature $h$ of {curvature}"
+    else:
+        axes.axhline(0.0, color=INK, linewidth=0.8)
+        axes.set_ylabel(f"curvature $h$ of\n{curvature}")
+        xlabel = "directions, lowest curvature first"
+    marks = [(f"{name}: {count}", color, marker) for (name, color, marker), count in counts.items() if count]
+    handles = [Line2D([], [], color=c, marker=marker, linestyle="none", label=name) for name, c, marker in marks]
+    legend_below(axes, handles, 3, title="directions", title_fontsize=8.0)
+    what = landscape.name.capitalize() if hasattr(landscape, "name") else f"Landscape: {landscape.kind}"
+    who, _ = problem_in_words(landscape.problem)
+    small = rf"{who}; $N = {landscape.dim}$, $\epsilon_g$ = {landscape.error:.4g}"
+    return finish([axes], xlabel, title, what, small, line=80)
